@@ -1,5 +1,4 @@
-//! Packs the tables of `data/` into two files in OUT_DIR: the events of all microarchitectures, and
-//! the top-down formulas.
+//! Packs the tables of `data/events` into one file in OUT_DIR.
 //!
 //! Microarchitectures share most of their rows, so each distinct row is stored once, after a mask
 //! of the tables that contain it. A table's bit is its row in microarchitectures.csv.
@@ -15,8 +14,10 @@ const LEVEL: u8 = 10;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=data");
-    pack("events", &events());
-    pack("topdown", &read("data/topdown.csv"));
+    let folder = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+    let path = Path::new(&folder).join("events");
+    let packed = compress_to_vec_zlib(events().as_bytes(), LEVEL);
+    fs::write(&path, packed).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
 /// One line per row: the mask in hexadecimal, then the row, without the tables' headers.
@@ -39,11 +40,4 @@ fn events() -> String {
 
 fn read(file: &str) -> String {
     fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"))
-}
-
-fn pack(name: &str, text: &str) {
-    let folder = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
-    let path = Path::new(&folder).join(name);
-    let packed = compress_to_vec_zlib(text.as_bytes(), LEVEL);
-    fs::write(&path, packed).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }

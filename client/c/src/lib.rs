@@ -7,11 +7,13 @@
 #![expect(unsafe_code, reason = "C lends pointers and has no lifetimes")]
 
 mod errors;
+mod failure;
 mod machine;
 mod text;
 
-use errors::{Failure, answer, fail, usage};
-use halprof_measure::marks::{self, Channel};
+use errors::answer;
+use failure::{Failure, fail, usage};
+use halprof_measure::marks::Channel;
 use halprof_measure::regions::{Method, Passage, Regions, Report, Row, Thread};
 use halprof_measure::{Connection, Session, Sources};
 use machine::Machine;
@@ -714,7 +716,7 @@ pub unsafe extern "C" fn halprof_channel(name: *const c_char) -> u32 {
     let mut number = HALPROF_NO_CHANNEL;
     answer(|| {
         // SAFETY: the caller promises it.
-        number = marks::channel(unsafe { borrowed(name) }?).number();
+        number = Channel::named(unsafe { borrowed(name) }?).number();
         Ok(())
     });
     number

@@ -1,8 +1,8 @@
 //! Where to measure: a model, or on Windows the driver.
 
-use crate::errors::Failure;
+use crate::failure::Failure;
 #[cfg(windows)]
-use crate::errors::usage;
+use crate::failure::usage;
 use halprof_measure::{Error, Modelled, Result, Transport};
 use shared_types::request::RequestCode;
 

@@ -1,6 +1,6 @@
 //! Data lent by C, and data written for it: texts, structures and arrays.
 
-use crate::errors::{Failure, usage};
+use crate::failure::{Failure, usage};
 use std::ffi::{CStr, CString, c_char};
 use std::mem::size_of;
 

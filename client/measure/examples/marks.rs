@@ -4,7 +4,7 @@
 //! The cost is measured on this computer, by its time-stamp counter; nothing here is modelled.
 
 use halprof_measure::Clock;
-use halprof_measure::marks::channel;
+use halprof_measure::marks::Channel;
 use halprof_measure::regions::{Cull, Distribution};
 use std::hint::black_box;
 
@@ -20,7 +20,7 @@ fn main() {
 /// `None` if nothing was measured.
 pub(crate) fn measured() -> Option<String> {
     let clock = Clock::here();
-    let turn = channel("turn");
+    let turn = Channel::named("turn");
     let trial = |_| {
         let before = clock.before();
         (0..MARKS).for_each(|value| black_box(turn).mark(value));

@@ -11,6 +11,7 @@ use shared_types::{ProfileInterface, ProfileSource};
 use sim::event::{Code, Event as Kinds};
 use sim::workload::Known;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Bits 16 and 17 of a select: count in user mode, in kernel mode.
@@ -19,6 +20,11 @@ const SELECT_FILTER: [u64; 2] = [1 << 16, 1 << 17];
 const ESCR_FILTER: [u64; 2] = [1 << 2, 1 << 3];
 /// Bits of a select that halprof sets itself, and their names.
 const OWN_BITS: [(u64, &str); 2] = [(1 << 22, "EN (bit 22)"), (1 << 20, "INT (bit 20)")];
+/// The bits of a select that users may set on every processor: event, unit mask, the modes, edge,
+/// invert and counter mask.
+const USERS_BITS: u64 = 0xFF87_FFFF;
+/// Event bits 11:8 of AMD's selects.
+const EVENT_HIGH: u64 = 0xF << 32;
 /// halprof's number of fixed counter 0; the others follow.
 const FIRST_FIXED: u32 = 0x8000_0100;
 /// The select that counts for both threads what fixed counter 1 counts for one thread.
@@ -125,15 +131,15 @@ impl Catalog {
         }
     }
 
-    /// The same with the events of a user's list, on every kind of Intel processor.
-    #[must_use]
-    pub fn with_events(mut self, events: Vec<Event>) -> Self {
-        let events: Arc<[Event]> = events.into();
+    /// The same with the events of a user's file, on every kind of Intel processor: a list as Intel
+    /// publishes it. Uncore events and those that need OFFCORE_RSP are left out.
+    pub fn with_event_file(mut self, path: &Path) -> Result<Self> {
+        let events: Arc<[Event]> = events::file::read(path)?.into();
         let intel = |kind: &&mut Kind| kind.processor.vendor == *b"GenuineIntel";
         for kind in self.kinds.iter_mut().filter(intel) {
             kind.own = Arc::clone(&events);
         }
-        self
+        Ok(self)
     }
 
     /// The kinds of processor that have counters.
@@ -411,10 +417,14 @@ impl Catalog {
             return Ok(());
         }
         let right = set.fold(select, |select, (bit, _)| select & !bit);
-        let allowed = match self.interface {
-            I::Amd64 => 0xF_FF87_FFFF,
-            _ => 0xFF87_FFFF,
-        };
+        let of_kind = |kind: &Kind| u64::from(kind.processor.select_bits) << 16;
+        let allowed = self.kinds.iter().map(of_kind).fold(
+            match self.interface {
+                I::Amd64 => USERS_BITS | EVENT_HIGH,
+                _ => USERS_BITS,
+            },
+            |all, more| all | more,
+        );
         Err(Error::usage(
             format!(
                 "`{}` has {}, which halprof sets itself",
@@ -609,3 +619,6 @@ fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
         .or_else(unprefixed)
         .or_else(by_id)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! The tables are facts, one row for each event; `docs/events.md` names their sources. They are
 //! packed when the crate is built and unpacked at first use.
 
-pub mod file;
+pub(crate) mod file;
 mod map;
 
 use miniz_oxide::inflate::decompress_to_vec_zlib;
@@ -91,7 +91,7 @@ static ROWS: LazyLock<String> =
     LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/events"))));
 
 /// The data that the build packed.
-pub(crate) fn unpacked(packed: &[u8]) -> String {
+fn unpacked(packed: &[u8]) -> String {
     let bytes = decompress_to_vec_zlib(packed).unwrap_or_default();
     String::from_utf8(bytes).unwrap_or_default()
 }

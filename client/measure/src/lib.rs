@@ -6,14 +6,15 @@
 //! counts or samples and ends when it is dropped.
 //!
 //! ```text
-//! Transport -> Connection -> Session -> snapshot -> estimate -> metrics
+//! Transport -> Connection -> Session -> snapshot -> estimate
 //!                                    |           -> rates
 //!                                    -> drain    -> samples
 //! ```
 //!
 //! [`measure`] is the short way: names of sources and a closure in, counts out. [`regions`] counts
 //! named regions of a program's threads; [`marks`] are time-stamped values that a program emits.
-//! [`selection`] reads what a user types, and [`Error`] says what was refused.
+//! [`selection`] reads what a user types, and [`Error`] says what was refused. The types that
+//! requests and replies carry, such as [`wire::request::counts::Count`], are in [`wire`].
 
 pub mod catalog;
 mod connection;
@@ -22,20 +23,17 @@ mod error;
 pub mod estimate;
 pub mod events;
 mod float;
-mod formula;
 mod likeness;
 pub mod marks;
-pub mod metrics;
 mod modelled;
 mod passes;
-pub mod program;
+mod platform;
 pub mod rates;
 mod rdpmc;
 pub mod regions;
 pub mod selection;
 mod session;
 pub mod statistics;
-pub mod topdown;
 mod transport;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]
@@ -48,6 +46,7 @@ pub use likeness::did_you_mean;
 pub use modelled::{Code, Modelled, ModelledMachine, spec};
 pub use rdpmc::Clock;
 pub use session::{Session, Settled};
+pub use shared_types as wire;
 pub use transport::Transport;
 #[cfg(windows)]
-pub use windows::{Driver, privilege};
+pub use windows::Driver;

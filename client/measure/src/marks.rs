@@ -1,10 +1,10 @@
 //! Marks: time-stamped values that a program emits on named channels.
 //!
 //! ```
-//! use halprof_measure::marks::channel;
+//! use halprof_measure::marks::Channel;
 //!
-//! let requests = channel("requests"); // once, and kept
-//! let done = channel("done");
+//! let requests = Channel::named("requests"); // once, and kept
+//! let done = Channel::named("done");
 //! for id in 0..100 {
 //!     requests.mark(id); // RDTSC and a few stores, where a recorder listens
 //!     done.mark(id);
@@ -40,7 +40,7 @@ mod shared;
 mod tests;
 
 pub use buffer::{Buffer, Cost, Mark};
-pub use rate::{Moment, Rate};
+pub use rate::Rate;
 pub use shared::Cause;
 
 use lane::Lane;
@@ -68,23 +68,23 @@ thread_local! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel(u32);
 
-/// The channel of this name, of at most [`Channel::NAME_MAX`] bytes; a longer name is cut. The same name
-/// means the same channel in every process. Marks on more than [`Channel::MAX`] channels are
-/// dropped and counted.
-#[must_use]
-pub fn channel(name: &str) -> Channel {
-    let Some(shared) = SHARED.get_or_init(attached) else {
-        return Channel(NONE);
-    };
-    CALIBRATED.call_once(|| (0..CALIBRATIONS).for_each(|_| Channel(CALIBRATION).mark(0)));
-    Channel(shared.channel(name))
-}
-
 impl Channel {
     /// The largest number of channels of a process.
     pub const MAX: usize = shared::CHANNELS_MAX;
     /// The longest name, in bytes.
     pub const NAME_MAX: usize = shared::NAME_MAX;
+
+    /// The channel of this name, of at most [`Self::NAME_MAX`] bytes; a longer name is cut. The same
+    /// name means the same channel in every process. Marks on more than [`Self::MAX`] channels are
+    /// dropped and counted.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let Some(shared) = SHARED.get_or_init(attached) else {
+            return Self(NONE);
+        };
+        CALIBRATED.call_once(|| (0..CALIBRATIONS).for_each(|_| Self(CALIBRATION).mark(0)));
+        Self(shared.channel(name))
+    }
 
     /// Marks that something happens now, with a value that identifies it.
     ///

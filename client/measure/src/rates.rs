@@ -25,9 +25,6 @@ use crate::estimate::{Estimate, since};
 use crate::float::float;
 use shared_types::request::counts::Count;
 
-/// A snapshot: for each processor, one count for each source.
-pub type Snapshot = Vec<Vec<Count>>;
-
 /// How often something happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
@@ -40,11 +37,12 @@ pub struct Rate {
     pub error: Option<f64>,
 }
 
-/// Follows a session from snapshot to snapshot.
+/// Follows a session from snapshot to snapshot: see
+/// [`Session::snapshot`](crate::Session::snapshot).
 #[derive(Clone, Debug)]
 pub struct Rates {
     frequency: u64,
-    before: Snapshot,
+    before: Vec<Vec<Count>>,
 }
 
 impl Rates {
@@ -59,7 +57,7 @@ impl Rates {
 
     /// What happened since the previous snapshot. The first one counts from the session's start, as
     /// does a processor that was not there before.
-    pub fn take(&mut self, now: Snapshot) -> Interval {
+    pub fn take(&mut self, now: Vec<Vec<Count>>) -> Interval {
         let interval = Interval::between(&self.before, &now, self.frequency);
         self.before = now;
         interval
@@ -67,8 +65,8 @@ impl Rates {
 
     /// The last snapshot: what was counted since the session's start.
     #[must_use]
-    pub const fn totals(&self) -> &Snapshot {
-        &self.before
+    pub const fn totals(&self) -> &[Vec<Count>] {
+        self.before.as_slice()
     }
 
     /// What one source has counted since the session's start, on these processors together.
@@ -86,7 +84,7 @@ impl Rates {
 pub struct Interval {
     frequency: u64,
     /// Differences between counts.
-    counts: Snapshot,
+    counts: Vec<Vec<Count>>,
 }
 
 impl Interval {
@@ -99,7 +97,7 @@ impl Interval {
     /// What happened between two snapshots of a session on a machine with this `frequency`. What the
     /// earlier one does not have counts from the session's start.
     #[must_use]
-    pub fn between(before: &Snapshot, now: &Snapshot, frequency: u64) -> Self {
+    pub fn between(before: &[Vec<Count>], now: &[Vec<Count>], frequency: u64) -> Self {
         let counts = now.iter().enumerate().map(|(processor, counts)| {
             let before = before.get(processor);
             let one = |(source, count)| match before.and_then(|counts| counts.get(source)) {
@@ -116,8 +114,8 @@ impl Interval {
 
     /// The differences themselves, exact.
     #[must_use]
-    pub const fn counts(&self) -> &Snapshot {
-        &self.counts
+    pub const fn counts(&self) -> &[Vec<Count>] {
+        self.counts.as_slice()
     }
 
     /// Its length in seconds, on the processor that was enabled longest.
@@ -182,7 +180,7 @@ impl Interval {
     }
 }
 
-fn sum(snapshot: &Snapshot, source: usize) -> Estimate {
+fn sum(snapshot: &[Vec<Count>], source: usize) -> Estimate {
     let counts = snapshot.iter().filter_map(|counts| counts.get(source));
     Estimate::sum(counts.map(Estimate::new))
 }

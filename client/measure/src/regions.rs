@@ -47,13 +47,10 @@ pub use method::Method;
 pub use report::{Discarded, Report, Row};
 pub use sweep::{Pass, Sweep, sweep};
 
+use crate::platform::Platform;
 use crate::{Connection, Error, Result, Session, Sources, Transport};
 use counters::{Counters, Reading};
 use method::Offer;
-#[cfg(not(any(windows, test)))]
-use method::Platform;
-#[cfg(any(windows, test))]
-pub(crate) use method::{Platform, Profile, ThreadData};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,6 @@
 //! Windows itself: the only folder of this crate with unsafe code.
 
 mod driver;
-pub(crate) mod job;
-pub mod privilege;
 pub(crate) mod threads;
 
 pub use driver::Driver;

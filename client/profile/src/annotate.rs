@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::branches::Kept;
-pub use crate::branches::code::Flow;
+pub use crate::instruction::{Flow, Instruction, Jump};
 
 /// Which function to annotate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,39 +73,6 @@ pub struct Told {
     pub of_sources: Vec<(u64, u64)>,
     /// Stretches that are impossible in this code: other code ran there.
     pub impossible: u64,
-}
-
-/// One instruction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Instruction {
-    /// Its address.
-    pub address: u64,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-    /// Its disassembly in Intel's syntax.
-    pub text: String,
-    /// The source file and line, if they are known.
-    pub line: Option<(Arc<str>, u32)>,
-    /// The functions inlined at this instruction, innermost first.
-    pub inlined: Vec<Arc<str>>,
-    /// Its samples, by source.
-    pub sums: Vec<Sum>,
-    /// Whether it branches.
-    pub jump: Jump,
-    /// How often it was executed and branched, by source; zeros if no branch records show it.
-    pub flows: Vec<Flow>,
-}
-
-/// Whether an instruction branches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Jump {
-    /// No.
-    #[default]
-    Never,
-    /// If its condition holds.
-    Sometimes,
-    /// A jump, call or return.
-    Always,
 }
 
 /// A function that has samples. Each build of a module is separate, because its code differs.

@@ -15,6 +15,9 @@ pub mod branches;
     reason = "rates, and places in a picture, are never exact"
 )]
 pub mod export;
+mod format;
+mod gathered;
+mod instruction;
 pub mod inventory;
 pub mod marks;
 mod number;
@@ -28,5 +31,6 @@ pub mod report;
 pub mod script;
 pub mod simulation;
 pub mod symbols;
+mod view;
 
 pub use number::thousands;

@@ -12,7 +12,7 @@ pub use flamegraph::flamegraph;
 pub use page::page;
 pub use timeline::timeline;
 
-use crate::export::View;
+use crate::view::View;
 use std::fmt::Write;
 use units::fitting;
 

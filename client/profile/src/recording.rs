@@ -47,6 +47,7 @@ mod background;
 mod branches;
 mod live;
 mod marks;
+pub(crate) mod origin;
 mod reader;
 mod spaces;
 mod writer;

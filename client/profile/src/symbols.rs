@@ -8,16 +8,19 @@
 
 mod dwarf;
 mod executable;
+mod found;
 mod functions;
 mod identity;
 mod image;
 mod lookup;
 mod names;
 mod pdb;
+mod readable;
 mod search;
 mod store;
 mod trust;
 
+pub use crate::recording::origin::{origin, seal};
 use crate::recording::{Module, Recording, Spaces};
 pub use executable::Executable;
 pub use functions::Function;
@@ -30,7 +33,6 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 pub use store::{Fetch, Server};
-pub use trust::{origin, seal};
 
 /// Shown for a sample without an address.
 pub const NO_ADDRESS: &str = "no address";

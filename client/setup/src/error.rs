@@ -1,6 +1,6 @@
 //! Why the driver could not be installed, removed or started.
 
-use crate::installation::Obstacle;
+use crate::obstacle::Obstacle;
 use thiserror::Error;
 
 /// What Windows refused, or what went wrong before Windows was asked.

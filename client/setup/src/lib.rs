@@ -5,9 +5,12 @@
 pub mod describe;
 pub mod doctor;
 mod error;
+mod inf;
 pub mod installation;
 #[cfg(any(windows, test))]
 mod native;
+mod obstacle;
+mod outcome;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]
 pub mod windows;

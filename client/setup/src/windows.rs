@@ -7,9 +7,11 @@ pub mod console;
 pub mod cpuid;
 mod devices;
 pub mod download;
+mod folder;
 pub(crate) mod installation;
 pub mod library;
 mod packages;
+pub mod privilege;
 mod running;
 mod service;
 pub mod system;
@@ -19,7 +21,7 @@ mod wide;
 pub use running::{Loaded, Running};
 
 use crate::Error;
-use crate::installation::Obstacle;
+use crate::obstacle::Obstacle;
 use std::io;
 
 /// The GetLastError number of the step that just failed.

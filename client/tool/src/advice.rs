@@ -1,7 +1,7 @@
 //! What a recording's number of samples advises for the next one.
 
 use crate::aim::Aim;
-use crate::output::thousands;
+use crate::number::thousands;
 use std::fmt;
 
 /// Above this many samples a second a processor is disturbed. The value is Linux perf's default

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::output::thousands;
+use crate::number::thousands;
 use crate::{Error, examples, this_machine};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{

@@ -1,7 +1,7 @@
 //! Counts by the names of their sources, where kinds of processor count one source in different ways.
 
 use crate::choice::Choice;
-use halprof_measure::rates::Snapshot;
+use shared_types::request::counts::Count;
 
 /// Which of the chosen sources is the one of a name, on each processor.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl ByName {
     }
 
     /// For each processor of the choice, one count for each name: 0 if the snapshot has none.
-    pub(crate) fn counts(&self, snapshot: &Snapshot) -> Snapshot {
+    pub(crate) fn counts(&self, snapshot: &[Vec<Count>]) -> Vec<Vec<Count>> {
         let of_names = |(processor, places): (usize, &Vec<usize>)| {
             let count = |&place: &usize| Some(*snapshot.get(processor)?.get(place)?);
             let counts = places.iter().map(count);

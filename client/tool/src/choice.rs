@@ -3,14 +3,13 @@
 use crate::On;
 use crate::aim::Aim;
 use crate::args::{Selection, Work, joined};
-use crate::command::list::can_count;
+use crate::metrics::{Metric, Metrics, Term};
 use crate::place::Place;
+use crate::source::can_count;
+use crate::topdown::Part;
 use crate::{Error, Result};
 use halprof_measure::catalog::Catalog;
-use halprof_measure::events;
-use halprof_measure::metrics::{Metric, Metrics, Term};
 use halprof_measure::selection::{self, Chosen, Item, format_processors};
-use halprof_measure::topdown::Part;
 use halprof_measure::{Connection, Refusal, Setup, did_you_mean};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
@@ -141,7 +140,7 @@ impl Choice {
         let interface = on.connection.machine()?.interface;
         let mut catalog = Catalog::new(sources, interface, &processors);
         if let Some(path) = &options.event_file {
-            catalog = catalog.with_events(events::file::read(path)?);
+            catalog = catalog.with_event_file(path)?;
         }
         Ok(Self {
             chosen: catalog.resolve(&items)?,
@@ -680,7 +679,7 @@ pub(crate) fn countable(label: &str, catalog: &Catalog) -> Option<Vec<Chosen>> {
 }
 
 /// What halprof chooses itself.
-fn choose(name: &str, catalog: &Catalog) -> Result<Vec<Chosen>> {
+pub(crate) fn choose(name: &str, catalog: &Catalog) -> Result<Vec<Chosen>> {
     let mut items: Vec<Item> = Vec::new();
     selection::parse_list(name, &mut items)?;
     let mut chosen = catalog.resolve(&items)?;

@@ -2,11 +2,11 @@
 //!
 //! `cargo xtask documents` writes them; a test compares the committed files with these.
 
-use crate::{command, diff, metrics, output};
+use crate::schema::schema_of;
+use crate::{command, output};
 use halprof_measure::regions::Report as Regions;
 use halprof_setup::installation::{Installed, Removed, Switched};
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 /// Every schema: its NAME in `halprof/NAME/1`, the value of the field `schema`, and its content.
@@ -21,7 +21,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<report::branches::Body>("branches"),
         of::<check::Body>("check"),
         of::<completions::Body>("completions"),
-        of::<diff::Body>("diff"),
+        of::<report::diff::Body>("diff"),
         of::<doctor::Body>("doctor"),
         of::<output::Failure<'_>>(ERROR),
         of::<explain::Body>("explain"),
@@ -31,7 +31,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<list::Body>("list"),
         of::<machines::Body>("machines"),
         of::<man::Manual>("man"),
-        of::<metrics::Body>("metrics"),
+        of::<list::metrics::Body>("metrics"),
         of::<rdpmc::Body>("rdpmc"),
         of::<record::Body>("record"),
         of::<Regions>("regions"),
@@ -52,14 +52,6 @@ const ERROR: &str = "error";
 
 /// The fields that every object has.
 const COMMON: [Option<&str>; 2] = [Some("schema"), Some("modelled")];
-
-/// The schema of a value as it is printed.
-pub(crate) fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let settings = settings.with(|settings| settings.inline_subschemas = true);
-    let schema: Schema = settings.into_generator().into_root_schema_for::<T>();
-    schema.to_value()
-}
 
 /// The schema of a body as it is printed: its own fields after those that every object has.
 fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {

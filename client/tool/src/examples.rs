@@ -46,7 +46,8 @@ Workloads (modelled machines only):
   programs=70+30                 percentages of programs that take turns on each processor
   short=A+L                      short.exe runs from A nanoseconds on, for L of them
   skid=N                         interrupts come N steps late
-  Default: 100 million instructions in 150 million cycles on each processor, 90 % user."
+  Default: 100 million instructions in 150 million cycles on each processor, 90 % user.
+  Events of issue slots have amounts too, where they are counted."
     };
 }
 
@@ -83,7 +84,7 @@ Periods:
 
 Examples:
   halprof record -- app.exe
-  halprof record -e TotalCycles:100000:u,CacheMisses:1000 -o app.rec -- app.exe
+  halprof record -e TotalCycles:100000:u,CacheMisses:10000 -o app.rec -- app.exe
   halprof record --rate 1000 -d 10
   halprof record --calibrate -- app.exe
   halprof record --branches -e BranchInstructions:100003:u -- app.exe
@@ -148,7 +149,7 @@ Examples:
   halprof top -e TotalIssues,TotalCycles,CacheMisses
   halprof top --once
   halprof top --by process,symbol                functions, by the samples in them
-  halprof top --by symbol -e CacheMisses:1000 --once
+  halprof top --by symbol -e CacheMisses:10000 --once
   halprof top -I 500 --log rates.csv -d 60";
 
 pub(crate) const RDPMC: &str = "\
@@ -172,6 +173,9 @@ mod tests {
     use crate::args::Arguments;
     use clap::Parser;
 
+    /// The shortest period of a source that counts events.
+    const SHORTEST: u64 = 4_096;
+
     #[test]
     fn every_example_is_a_command_line() {
         let all = [
@@ -190,7 +194,11 @@ mod tests {
             let words = command
                 .split_whitespace()
                 .map(|word| word.trim_matches('"'));
-            let parsed = Arguments::try_parse_from(std::iter::once("halprof").chain(words));
+            let words: Vec<&str> = words.collect();
+            let mut fields = words.iter().flat_map(|word| word.split([',', ':']).skip(1));
+            let too_short = fields.find(|field| field.parse().is_ok_and(|n: u64| n < SHORTEST));
+            assert_eq!(too_short, None, "{command}: a longer period would be used");
+            let parsed = Arguments::try_parse_from(["halprof"].iter().chain(&words));
             assert!(parsed.is_ok(), "{command}: {parsed:?}");
         }
     }

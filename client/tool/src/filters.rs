@@ -2,10 +2,11 @@
 
 use crate::args::{self, joined};
 use crate::codes::INCOMPLETE;
-use crate::command::report::branches;
-use crate::output::{Output, Told, thousands};
+use crate::number::{thousands, times};
+use crate::output::{Output, Told};
 use crate::{Error, Result};
 use halprof_measure::{did_you_mean, selection};
+use halprof_profile::branches::table::By;
 use halprof_profile::recording::{Reader, Recording, cannot_count};
 use halprof_profile::report::Report;
 use halprof_profile::report::filter::{self, Filter, Pattern};
@@ -62,6 +63,15 @@ fn exists(processor: u32, files: &[PathBuf]) -> Result<()> {
     }
 }
 
+/// The recordings, as the user named them.
+pub(super) fn names(files: &[PathBuf]) -> String {
+    let names: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    names.join(", ")
+}
+
 /// A warning if a recording is given more than once.
 pub(super) fn given_twice(files: &[PathBuf]) -> Option<String> {
     let canonical = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
@@ -93,7 +103,7 @@ pub(super) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
                     format!(
                         "{meant}The keys are {}; for branches {}.",
                         names.join(", "),
-                        branches::keys()
+                        keys_of_branches()
                     )
                 })
             })?);
@@ -101,6 +111,24 @@ pub(super) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
         Ok(keys)
     };
     lists.iter().map(table).collect()
+}
+
+/// The values of `--by` for branches, for a message.
+fn keys_of_branches() -> String {
+    let sides: Vec<&str> = By::SIDES.iter().map(|key: &Key| key.name()).collect();
+    format!(
+        "{}, alone or with one of {}",
+        By::NAMES.join(" and "),
+        sides.join(", ")
+    )
+}
+
+/// The error that there is more than one table of comma-separated values.
+pub(super) fn one_table() -> Error {
+    Error::usage(
+        "`--csv` prints one table",
+        "Give `--by` once; several keys part its rows further.",
+    )
 }
 
 /// Prints what applies to every recording: its machine, and what is missing. Returns the exit
@@ -259,14 +287,6 @@ pub(super) fn events_lost(n: u64) -> String {
         "{} system events were lost: short-lived processes and their modules may have no name",
         thousands(n)
     )
-}
-
-/// How often: `once`, `2 times`.
-pub(super) fn times(n: u64) -> String {
-    match n {
-        1 => "once".to_owned(),
-        n => format!("{} times", thousands(n)),
-    }
 }
 
 /// Where the symbols of a module came from.

@@ -16,31 +16,37 @@ mod chance;
 mod choice;
 mod codes;
 mod command;
-mod diff;
 pub mod documents;
 mod error;
 mod examples;
 mod filters;
 mod float;
+mod formula;
 mod image;
 mod marking;
 mod metrics;
+mod number;
 mod on;
 mod output;
 mod periods;
 mod place;
+mod program;
 mod recorder;
 mod runner;
+mod schema;
 #[cfg(test)]
 #[path = "../tests/screens/screen.rs"]
 mod screen;
 mod shown;
 mod slots;
+mod source;
 #[cfg(all(target_arch = "x86_64", any(windows, target_os = "linux")))]
 mod step;
+mod style;
 mod systems;
 mod table;
 mod this_machine;
+mod topdown;
 mod watch;
 
 use args::{Arguments, Commands};
@@ -52,11 +58,12 @@ use command::{
 };
 pub use error::{Error, Result};
 use on::On;
-use output::Output;
+use output::{Form, Output};
 pub use place::{DRIVER, Place};
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
+use table::Width;
 
 /// Runs the tool with these arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -101,7 +108,7 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
         Ok(parsed) => parsed,
         Err(error) => return misused(&error, &arguments).into(),
     };
-    let output = Output::new(&parsed);
+    let output = output(&parsed);
     if parsed.csv() && (parsed.json || parsed.json_lines()) {
         let both = Error::usage("`--csv` and JSON together", "Ask for one of them.");
         return output.fail(&both).into();
@@ -139,6 +146,17 @@ fn help_of_topic(arguments: &[OsString]) -> Option<&'static str> {
     let asked = |topic: &str| arguments.iter().skip(1).eq(["help", topic]);
     let mut topics = examples::TOPICS.into_iter();
     topics.find_map(|(topic, text)| asked(topic).then_some(text))
+}
+
+/// The output that the arguments ask for.
+fn output(arguments: &Arguments) -> Output {
+    let form = match (arguments.json_lines(), arguments.json) {
+        (true, _) => Form::JsonLines,
+        (false, true) => Form::Json,
+        (false, false) => Form::Text,
+    };
+    let width = Width::of(arguments.width);
+    Output::new(form, arguments.quiet, arguments.csv(), width)
 }
 
 /// How to report errors before the arguments are parsed.

@@ -2,8 +2,8 @@
 
 use crate::Result;
 use halprof_measure::Clock;
-use halprof_measure::marks::{Buffer, Cause, Moment, Rate};
-use halprof_profile::recording::{Channels, Cost, Part, Sink};
+use halprof_measure::marks::{Buffer, Cause, Rate};
+use halprof_profile::recording::{Channels, Part, Sink};
 use std::time::{Duration, Instant};
 
 /// How often the buffer is drained: at this interval it has room for more than a hundred million
@@ -11,14 +11,10 @@ use std::time::{Duration, Instant};
 pub(crate) const DRAIN: Duration = Duration::from_millis(10);
 /// How often the channels' data is written to the file.
 const TOLD: Duration = Duration::from_secs(1);
-/// The minimum time for which the clocks are compared.
-const COMPARED: Duration = Duration::from_millis(50);
 
 /// A recorder of marks.
 pub(crate) struct Marking {
     buffer: Buffer,
-    begun: Moment,
-    step_ticks: u64,
     marks: u64,
     told: Option<Instant>,
 }
@@ -27,8 +23,6 @@ impl Marking {
     pub(crate) fn begin() -> Result<Self> {
         Ok(Self {
             buffer: Buffer::create()?,
-            begun: Moment::now(),
-            step_ticks: Moment::step_ticks(),
             marks: 0,
             told: None,
         })
@@ -41,8 +35,7 @@ impl Marking {
 
     /// The rate of the clock since the beginning, which is at least 50 ms ago.
     pub(crate) fn rate(&self) -> Rate {
-        std::thread::sleep(COMPARED.saturating_sub(self.begun.elapsed()));
-        Moment::now().rate_since(&self.begun)
+        self.buffer.rate()
     }
 
     /// Moves new marks to the file.
@@ -81,12 +74,8 @@ impl Marking {
             ticks_a_second: rate.ticks_a_second,
             rate_error_ppb: rate.error_ppb,
             rate_over_ns: u64::try_from(rate.over.as_nanos()).unwrap_or(u64::MAX),
-            step_ticks: self.step_ticks,
-            cost: self.buffer.cost().map(|cost| Cost {
-                min_ticks: cost.min_ticks,
-                median_ticks: cost.median_ticks,
-                distances: cost.distances,
-            }),
+            step_ticks: self.buffer.step_ticks(),
+            cost: self.buffer.cost(),
             dropped: dropped.into(),
             damaged: self.buffer.damaged(),
             processes: self.buffer.attached(),

@@ -1,188 +1,581 @@
-//! `halprof list --metrics`: the available metrics, and what each counts here.
+//! Metrics: ratios of counts, shown wherever their counts are available.
+//!
+//! They are data, not code: `metrics.toml` lists them and describes its format, and
+//! [`Metrics::add_file`] adds a user's own.
 
-use crate::On;
-use crate::Result;
-use crate::choice::{countable, counts_on, of_slots, topdown};
-use crate::output::Output;
-use crate::table::{Column, Width, table};
-use halprof_measure::catalog::{Catalog, Kind};
-use halprof_measure::metrics::{Form, Metric, Metrics, Term};
-use halprof_setup::describe;
-use schemars::JsonSchema;
-use serde::Serialize;
+use crate::float::float;
+use crate::formula::{Formula, Value};
+use crate::topdown;
+use halprof_measure::{Error, Result};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
 use std::path::Path;
+use toml::Spanned;
 
-#[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
-    interface: &'static str,
-    metrics: Vec<Row>,
+const BUILT_IN: &str = include_str!("metrics.toml");
+/// The largest file of metrics that is read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The name that stands for the measured time.
+const SECONDS: &str = "seconds";
+const FILTERS: [&str; 3] = ["", "u", "k"];
+
+/// All metrics that can be shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Metrics {
+    /// For each quantity, the names of the sources that count it, best first.
+    quantities: BTreeMap<String, Vec<String>>,
+    all: Vec<Metric>,
+    default: Vec<String>,
+    /// Whether threads share cores on the machine: the value of `smt_on`.
+    smt: bool,
 }
 
-#[derive(JsonSchema, Serialize)]
-struct Row {
-    /// Whether `--topdown` has it, by the vendor's formulas.
-    #[serde(skip)]
-    topdown: bool,
-    id: String,
-    name: String,
-    unit: String,
-    note: String,
-    /// The factor of the ratio; 1 for a formula.
-    scale: f64,
-    above: Vec<Part>,
-    below: Vec<Part>,
-    /// The formula, if it is no ratio; its terms are then `parts`.
-    formula: Option<String>,
-    parts: Vec<Part>,
+/// A figure computed from counts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Metric {
+    /// Its name for `-M`.
+    pub(crate) id: String,
+    /// Its name, for display.
+    pub(crate) name: String,
+    /// Its unit, for display.
+    pub(crate) unit: String,
+    /// How to interpret it, for display.
+    pub(crate) note: String,
+    /// How it is computed.
+    pub(crate) form: Form,
+    formula: Formula,
     /// Shown only on request.
+    pub(crate) asked: bool,
+}
+
+/// How a metric is computed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Form {
+    /// One sum divided by another.
+    Ratio {
+        /// A factor for the ratio.
+        scale: f64,
+        /// The terms of the dividend.
+        above: Vec<Term>,
+        /// The terms of the divisor.
+        below: Vec<Term>,
+    },
+    /// A formula, as the file has it.
+    Formula(String),
+}
+
+/// A quantity or a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Term {
+    /// Its name.
+    pub(crate) name: String,
+    /// `u` or `k` if it is always of that mode; otherwise empty.
+    pub(crate) filter: String,
+}
+
+/// The count of one source.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Counted<'a> {
+    /// The source's name, with its filter if it has one.
+    pub(crate) label: &'a str,
+    /// Events.
+    pub(crate) value: u128,
+    /// Whether the value is an estimate because the source was on a counter for part of the time.
+    pub(crate) scaled: bool,
+    /// The 95 % bound of the estimate, if it is known.
+    pub(crate) error: Option<f64>,
+    /// How long it was measured, in nanoseconds, on all processors together.
+    pub(crate) enabled_ns: u128,
+    /// The group it ran in, or 0.
+    pub(crate) group: u16,
+}
+
+/// A metric of one measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figure<'a> {
+    /// The metric.
+    pub(crate) metric: &'a Metric,
+    /// Its value.
+    pub(crate) value: f64,
+    /// The bound that follows from the parts' own bounds, if one of them is an estimate.
+    pub(crate) error: Option<f64>,
+    /// Whether a part is an estimate.
+    pub(crate) scaled: bool,
+    /// Whether it is for user mode (`u`), for kernel mode (`k`), or for both (empty).
+    pub(crate) filter: &'static str,
+}
+
+/// A file of metrics, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    default: Vec<Spanned<String>>,
+    #[serde(default)]
+    quantity: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
+    #[serde(default)]
+    metric: Vec<Written>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    id: Spanned<String>,
+    name: Spanned<String>,
+    #[serde(default)]
+    unit: String,
+    #[serde(default)]
+    note: String,
+    scale: Option<Spanned<f64>>,
+    above: Option<Parts>,
+    below: Option<Parts>,
+    formula: Option<Spanned<String>>,
+    #[serde(default)]
     asked: bool,
-    /// Whether this machine can count everything that it needs, on at least one type of core.
-    supported: bool,
-    /// If types of core differ, those that can count everything that it needs.
-    cores: Vec<&'static str>,
 }
 
-#[derive(JsonSchema, Serialize)]
-struct Part {
-    name: String,
-    filter: String,
-    /// The source that counts it here; null if none does, and for time.
-    source: Option<String>,
+type Parts = Spanned<Vec<Spanned<String>>>;
+
+/// An error in a file, and where it is.
+struct Wrong {
+    at: Option<Range<usize>>,
+    why: String,
 }
 
-pub(super) fn run(
-    file: Option<&Path>,
-    approximate: bool,
-    on: &mut On,
-    output: &Output,
-) -> Result<()> {
-    let mut metrics = Metrics::built_in()?;
-    if let Some(path) = file {
-        metrics.add_file(path)?;
+impl Metrics {
+    /// The built-in metrics.
+    pub(crate) fn built_in() -> Result<Self> {
+        let mut metrics = Self::default();
+        match metrics.add(BUILT_IN) {
+            Ok(()) => Ok(metrics),
+            Err(wrong) => Err(Error::Internal(format!("metrics.toml: {}", wrong.why))),
+        }
     }
-    metrics.set_smt(on.shares_cores()?);
-    let catalog = Catalog::of(&mut on.connection, approximate)?;
-    let body = Body {
-        interface: describe::interface_name(on.connection.machine()?.interface),
-        metrics: metrics
-            .all()
-            .iter()
-            .map(|metric| row(metric, &metrics, &catalog))
-            .collect(),
-    };
-    let rows = body.metrics.as_slice();
-    output.rows("metrics", on.told.modelled, (&body, rows), |body| {
-        text(body, output.width())
-    })
-}
 
-fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
-    let part = |term: &Term| Part {
-        name: term.name.clone(),
-        filter: term.filter.clone(),
-        source: metrics
-            .names(&term.name)
-            .into_iter()
-            .find(|name| countable(name, catalog).is_some())
-            .map(str::to_owned),
-    };
-    let counted = |term: &Term, kind: &Kind| {
-        let names = metrics.names(&term.name);
-        let able = |name: &&str| {
-            let chosen = countable(name, catalog).into_iter().flatten();
-            chosen
-                .into_iter()
-                .any(|chosen| counts_on(catalog, &chosen, &kind.processor))
+    /// Adds the metrics of a file; one with an existing name replaces the existing one.
+    pub(crate) fn add_file(&mut self, path: &Path) -> Result<()> {
+        let text = read(path).map_err(|error| Error::File {
+            path: path.to_owned(),
+            doing: "read",
+            error,
+        })?;
+        self.add(&text).map_err(|wrong| Error::BadFile {
+            path: path.to_owned(),
+            why: wrong.in_words(&text),
+            hint: "A file of metrics is TOML: `[quantity]` has lists of sources, each `[[metric]]` an `id`, a `name`, and a `formula`, or what is `above` and what is `below`, as docs/cli.md shows."
+                .to_owned(),
+        })
+    }
+
+    fn add(&mut self, text: &str) -> std::result::Result<(), Wrong> {
+        let document: Document = toml::from_str(text).map_err(|error| Wrong {
+            at: error.span(),
+            why: error.message().to_owned(),
+        })?;
+        for (name, sources) in &document.quantity {
+            self.quantities.insert(
+                id_of(name, "a quantity's name")?,
+                sources.iter().map(source_of).collect::<Result2<_>>()?,
+            );
+            if sources.is_empty() {
+                return Err(wrong(name, "a quantity without sources"));
+            }
+        }
+        for name in document.default {
+            self.term(&name)?;
+            self.default.push(name.into_inner());
+        }
+        let mut ids: Vec<&str> = Vec::new();
+        for written in &document.metric {
+            let metric = self.metric(written)?;
+            if ids.contains(&written.id.get_ref().as_str()) {
+                return Err(wrong(&written.id, "the same id twice"));
+            }
+            ids.push(written.id.get_ref());
+            match self.all.iter_mut().find(|other| other.id == metric.id) {
+                Some(other) => *other = metric,
+                None => self.all.push(metric),
+            }
+        }
+        Ok(())
+    }
+
+    fn metric(&self, written: &Written) -> Result2<Metric> {
+        if !is_plain(written.name.get_ref()) {
+            return Err(wrong(&written.name, "a name that cannot be printed"));
+        }
+        let (form, formula) = match (&written.formula, &written.above, &written.below) {
+            (None, Some(above), Some(below)) => self.ratio(written.scale.as_ref(), above, below)?,
+            (Some(text), None, None) if written.scale.is_none() => self.formula(text)?,
+            _ => {
+                let why = "a metric has either a `formula`, or `above` and `below` with a `scale` if need be";
+                return Err(wrong(&written.id, why));
+            }
         };
-        names.is_empty() || names.iter().any(able)
-    };
-    let terms = metrics.terms(metric);
-    let parts = |terms: &[Term]| terms.iter().map(part).collect::<Vec<Part>>();
-    let (scale, above, below, formula) = match &metric.form {
-        Form::Ratio {
+        let metric = Metric {
+            id: id_of(&written.id, "an id")?,
+            name: written.name.get_ref().clone(),
+            unit: written.unit.clone(),
+            note: written.note.clone(),
+            form,
+            formula,
+            asked: written.asked,
+        };
+        for smt in [false, true] {
+            if metric.terms(smt).iter().all(|term| term.name == SECONDS) {
+                return Err(wrong(&written.id, "a metric that counts nothing"));
+            }
+        }
+        Ok(metric)
+    }
+
+    fn ratio(
+        &self,
+        scale: Option<&Spanned<f64>>,
+        above: &Parts,
+        below: &Parts,
+    ) -> Result2<(Form, Formula)> {
+        let terms = |terms: &Parts| -> Result2<Vec<Term>> {
+            if terms.get_ref().is_empty() {
+                return Err(wrong(terms, "a ratio without a part"));
+            }
+            terms.get_ref().iter().map(|term| self.term(term)).collect()
+        };
+        let (above, below) = (terms(above)?, terms(below)?);
+        let scale = match scale {
+            Some(scale) if !(scale.get_ref().is_finite() && *scale.get_ref() > 0.0) => {
+                return Err(wrong(scale, "a scale that is not a positive number"));
+            }
+            Some(scale) => *scale.get_ref(),
+            None => 1.0,
+        };
+        let names = |terms: &[Term]| terms.iter().map(Term::to_string).collect();
+        let formula = Formula::ratio(scale, names(&above), names(&below));
+        let form = Form::Ratio {
             scale,
             above,
             below,
-        } => (*scale, parts(above), parts(below), None),
-        Form::Formula(text) => (1.0, Vec::new(), Vec::new(), Some(text.clone())),
-    };
-    let able = |kind: &&Kind| terms.iter().all(|term| counted(term, kind));
-    let kinds: Vec<&Kind> = catalog.kinds().iter().filter(able).collect();
-    let types = kinds
-        .iter()
-        .filter_map(|kind| describe::core_type(&kind.processor));
-    Row {
-        topdown: of_slots(metric) && topdown(catalog),
-        id: metric.id.clone(),
-        name: metric.name.clone(),
-        unit: metric.unit.clone(),
-        note: metric.note.clone(),
-        scale,
-        above,
-        below,
-        parts: formula.iter().flat_map(|_| parts(&terms)).collect(),
-        formula,
-        asked: metric.asked,
-        supported: !kinds.is_empty(),
-        cores: if catalog.kinds().len() > 1 {
-            types.collect()
-        } else {
-            Vec::new()
-        },
+        };
+        Ok((form, formula))
     }
-}
 
-fn text(body: &Body, width: Width) -> String {
-    let cells = |row: &Row| [row.id.clone(), supported(row), name(row), formula(row)];
-    let columns = [
-        Column::name("metric"),
-        Column::prose("supported"),
-        Column::prose("is"),
-        Column::prose("formula"),
-    ];
-    table(width, &columns, body.metrics.iter().map(cells))
-}
-
-fn supported(row: &Row) -> String {
-    match (row.supported, row.cores.as_slice()) {
-        (false, _) if row.topdown => "--topdown".to_owned(),
-        (false, _) => "no".to_owned(),
-        (true, [only]) => format!("{only} cores"),
-        (true, _) => "yes".to_owned(),
-    }
-}
-
-/// `100 x A / (B + C)`.
-fn formula(row: &Row) -> String {
-    let scale = match row.scale {
-        1.0 => String::new(),
-        scale if (0.001..1e6).contains(&scale) => format!("{scale} x "),
-        scale => format!("{scale:e} x "),
-    };
-    match &row.formula {
-        Some(formula) => formula.clone(),
-        None => format!("{scale}{} / {}", sum(&row.above), sum(&row.below)),
-    }
-}
-
-fn name(row: &Row) -> String {
-    if row.unit.is_empty() {
-        return row.name.clone();
-    }
-    format!("{}, {}", row.name, row.unit)
-}
-
-fn sum(parts: &[Part]) -> String {
-    let part = |part: &Part| {
-        let name = part.source.as_ref().unwrap_or(&part.name);
-        match part.filter.as_str() {
-            "" => name.clone(),
-            filter => format!("{name}:{filter}"),
+    fn formula(&self, text: &Spanned<String>) -> Result2<(Form, Formula)> {
+        if !is_plain(text.get_ref()) {
+            return Err(wrong(text, "a formula that cannot be printed"));
         }
-    };
-    let parts: Vec<String> = parts.iter().map(part).collect();
-    match parts.as_slice() {
-        [one] => one.clone(),
-        several => format!("({})", several.join(" + ")),
+        let quantities = self.quantities.keys().map(String::as_str);
+        let dashed: Vec<&str> = quantities.filter(|name| name.contains('-')).collect();
+        let formula = Formula::parse_with(text.get_ref(), &dashed);
+        let formula = formula.map_err(|why| wrong(text, &why))?;
+        for smt in [false, true] {
+            for name in formula.names(smt) {
+                if !matches!(Term::of(name).filter.as_str(), "" | "u" | "k") {
+                    let why = format!("`{name}` has a filter that is neither `:u` nor `:k`");
+                    return Err(wrong(text, &why));
+                }
+            }
+        }
+        Ok((Form::Formula(text.get_ref().clone()), formula))
+    }
+
+    fn term(&self, text: &Spanned<String>) -> Result2<Term> {
+        let (name, filter) = split_filter(text.get_ref());
+        if !matches!(filter, "" | "u" | "k") {
+            return Err(wrong(text, "a filter that is neither `:u` nor `:k`"));
+        }
+        if name.contains('-') && !self.quantities.contains_key(name) {
+            let known: Vec<&str> = self.quantities.keys().map(String::as_str).collect();
+            let why = format!("no quantity; there are {}", known.join(", "));
+            return Err(wrong(text, &why));
+        }
+        if !is_name(name) {
+            return Err(wrong(text, "neither a quantity nor a source"));
+        }
+        Ok(Term {
+            name: name.to_owned(),
+            filter: filter.to_owned(),
+        })
+    }
+
+    /// Sets whether threads share cores on the machine, which is what `smt_on` means in a formula.
+    pub(crate) const fn set_smt(&mut self, smt: bool) {
+        self.smt = smt;
+    }
+
+    /// The parts of a metric on this machine.
+    pub(crate) fn terms(&self, metric: &Metric) -> Vec<Term> {
+        metric.terms(self.smt)
+    }
+
+    /// All metrics, in the order of their files.
+    pub(crate) fn all(&self) -> &[Metric] {
+        &self.all
+    }
+
+    /// The metric with this short name, in any case.
+    pub(crate) fn named(&self, id: &str) -> Option<&Metric> {
+        let mut all = self.all.iter();
+        all.find(|metric| metric.id.eq_ignore_ascii_case(id))
+    }
+
+    /// What a default measurement counts: for each quantity, the names of the sources that count
+    /// it.
+    pub(crate) fn default_quantities(&self) -> impl Iterator<Item = Vec<&str>> {
+        self.default.iter().map(|name| self.names(name))
+    }
+
+    /// The names of the sources that count it, best first; none for time.
+    pub(crate) fn names<'a>(&'a self, term: &'a str) -> Vec<&'a str> {
+        match self.quantities.get(term) {
+            _ if term == SECONDS => Vec::new(),
+            Some(names) => names.iter().map(String::as_str).collect(),
+            None => vec![term],
+        }
+    }
+
+    /// Every figure that can be computed from `counts`, figures for all modes first.
+    pub(crate) fn derive<'a>(&'a self, counts: &[Counted<'_>]) -> Vec<Figure<'a>> {
+        let shown = self.all.iter().filter(|metric| !metric.asked);
+        let shown: Vec<&Metric> = shown.collect();
+        let of = |filter| {
+            let figures = shown
+                .iter()
+                .map(move |metric| self.figure(metric, counts, filter));
+            figures.flatten().collect::<Vec<_>>()
+        };
+        FILTERS.into_iter().flat_map(of).collect()
+    }
+
+    /// One figure, if it can be computed from `counts`.
+    pub(crate) fn figure<'a>(
+        &self,
+        metric: &'a Metric,
+        counts: &[Counted<'_>],
+        filter: &'static str,
+    ) -> Option<Figure<'a>> {
+        // A metric that names its modes is not computed for others.
+        let terms = self.terms(metric);
+        if !filter.is_empty() && terms.iter().any(|term| !term.filter.is_empty()) {
+            return None;
+        }
+        // Sources in one group were counted at the same time, which makes a better ratio.
+        let mut groups: Vec<u16> = counts.iter().map(|counted| counted.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let within = |group: u16| {
+            let among = counts.iter().filter(|counted| counted.group == group);
+            self.value(metric, &terms, &among.collect::<Vec<_>>(), filter)
+        };
+        let in_a_group = groups.into_iter().filter(|&group| group != 0);
+        in_a_group
+            .map(within)
+            .find_map(|figure| figure)
+            .or_else(|| self.value(metric, &terms, &counts.iter().collect::<Vec<_>>(), filter))
+    }
+
+    /// Why a figure cannot be computed from `counts`. `never` lists the sources that had no turn on
+    /// a counter.
+    pub(crate) fn why_not(
+        &self,
+        metric: &Metric,
+        counts: &[Counted<'_>],
+        never: &[&str],
+        filter: &'static str,
+    ) -> String {
+        let all: Vec<&Counted<'_>> = counts.iter().collect();
+        let own: Vec<Counted<'_>> = never
+            .iter()
+            .map(|&label| Counted {
+                label,
+                ..Counted::default()
+            })
+            .collect();
+        let own: Vec<&Counted<'_>> = own.iter().collect();
+        let terms = self.terms(metric);
+        for term in terms.iter().filter(|term| term.name != SECONDS) {
+            if self.find(term, &all, filter).is_some() {
+                continue;
+            }
+            if let Some(counted) = self.find(term, &own, filter) {
+                return format!("{} had no turn on a counter", counted.label);
+            }
+            let filter = if term.filter.is_empty() {
+                filter
+            } else {
+                &term.filter
+            };
+            let suffix = if filter.is_empty() {
+                String::new()
+            } else {
+                format!(":{filter}")
+            };
+            let names = self.names(&term.name).into_iter();
+            let names: Vec<String> = names.map(|name| format!("{name}{suffix}")).collect();
+            return format!("nothing counted {}", names.join(" or "));
+        }
+        let Form::Ratio { below, .. } = &metric.form else {
+            return "the formula divides by zero".to_owned();
+        };
+        let found = below
+            .iter()
+            .filter_map(|term| self.find(term, &all, filter));
+        let below: Vec<&str> = found.map(|counted| counted.label).collect();
+        format!("division by zero: {} counted 0", below.join(" + "))
+    }
+
+    fn value<'a>(
+        &self,
+        metric: &'a Metric,
+        terms: &[Term],
+        counts: &[&Counted<'_>],
+        filter: &'static str,
+    ) -> Option<Figure<'a>> {
+        let found = || {
+            let found = |term| self.find(term, counts, filter);
+            terms.iter().filter_map(found)
+        };
+        let seconds = float(found().next()?.enabled_ns) / 1e9;
+        let of = |name: &str| {
+            let term = Term::of(name);
+            if term.name == SECONDS {
+                return Some(Value::exact(seconds));
+            }
+            let counted = self.find(&term, counts, filter)?;
+            Some(Value::of_count(
+                counted.value,
+                counted.scaled,
+                counted.error,
+            ))
+        };
+        let value = metric.formula.value(self.smt, &of)?;
+        let scaled = found().any(|counted| counted.scaled);
+        let error = value.error().unwrap_or(0.0);
+        Some(Figure {
+            metric,
+            value: value.value,
+            error: Some(error).filter(|error| scaled && error.is_finite()),
+            scaled,
+            filter,
+        })
+    }
+
+    fn find<'a, 'b>(
+        &self,
+        term: &Term,
+        counts: &[&'a Counted<'b>],
+        filter: &str,
+    ) -> Option<&'a Counted<'b>> {
+        let filter = if term.filter.is_empty() {
+            filter
+        } else {
+            &term.filter
+        };
+        let is = |label: &str, name: &str| {
+            let (base, suffix) = split_filter(label);
+            let suffix = if suffix == "uk" { "" } else { suffix };
+            base.eq_ignore_ascii_case(name) && suffix == filter
+        };
+        let named = |name: &str| counts.iter().find(|counted| is(counted.label, name));
+        self.names(&term.name).into_iter().find_map(named).copied()
     }
 }
+
+impl Metric {
+    /// Its parts; `smt`: threads share cores on the machine.
+    fn terms(&self, smt: bool) -> Vec<Term> {
+        match &self.form {
+            Form::Ratio { above, below, .. } => above.iter().chain(below).cloned().collect(),
+            Form::Formula(_) => self.formula.names(smt).into_iter().map(Term::of).collect(),
+        }
+    }
+}
+
+impl Term {
+    /// A name in a formula; its filter follows a colon.
+    fn of(name: &str) -> Self {
+        let (name, filter) = split_filter(name);
+        Self {
+            name: topdown::listed(name),
+            filter: filter.to_owned(),
+        }
+    }
+}
+
+impl Display for Term {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        match self.filter.as_str() {
+            "" => Ok(()),
+            filter => write!(f, ":{filter}"),
+        }
+    }
+}
+
+type Result2<T> = std::result::Result<T, Wrong>;
+
+impl Wrong {
+    /// The rest of a sentence that begins with the file's name.
+    fn in_words(&self, text: &str) -> String {
+        match &self.at {
+            Some(at) => {
+                let before = text.get(..at.start).unwrap_or_default();
+                let line = before.matches('\n').count() + 1;
+                format!("is not a valid metric file: line {line}: {}", self.why)
+            }
+            None => format!("is not a valid metric file: {}", self.why),
+        }
+    }
+}
+
+fn wrong<T: fmt::Debug>(what: &Spanned<T>, why: &str) -> Wrong {
+    Wrong {
+        at: Some(what.span()),
+        why: format!("{:?}: {why}", what.get_ref()),
+    }
+}
+
+/// Checks a name that `-M` or a metric may use.
+fn id_of(text: &Spanned<String>, what: &str) -> Result2<String> {
+    let name = text.get_ref();
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if !name.is_empty() && name != SECONDS && name.bytes().all(fits) {
+        return Ok(name.clone());
+    }
+    let why = format!("{what} is of lowercase letters, digits and `-`, and not `{SECONDS}`");
+    Err(wrong(text, &why))
+}
+
+fn source_of(text: &Spanned<String>) -> Result2<String> {
+    if is_name(text.get_ref()) {
+        return Ok(text.get_ref().clone());
+    }
+    Err(wrong(text, "no name of a source"))
+}
+
+fn is_name(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    !text.is_empty() && text.bytes().all(fits)
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.trim().is_empty() && !text.contains(char::is_control)
+}
+
+fn split_filter(label: &str) -> (&str, &str) {
+    label.split_once(':').unwrap_or((label, ""))
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?
+        .take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,9 @@
 //! What goes to standard output and standard error, for people and for programs.
 
-use crate::args::Arguments;
 use crate::shown::{Shown, visible, visible_data, visible_json};
+use crate::style::{ERROR, HINT, WARNING, plain, styled};
 use crate::table::{self, Width};
 use crate::{Error, Result};
-use anstyle::{AnsiColor, Style};
-pub(crate) use halprof_profile::thousands;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,14 +11,9 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
-const HINT: Style = AnsiColor::Cyan.on_default();
-/// For what a reader of the figures must not miss.
-pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
-
 /// The form of the results.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     Text,
     /// One JSON object.
     Json,
@@ -86,17 +79,12 @@ struct FailureBody<'a> {
 }
 
 impl Output {
-    pub(crate) fn new(arguments: &Arguments) -> Self {
-        let form = match (arguments.json_lines(), arguments.json) {
-            (true, _) => Form::JsonLines,
-            (false, true) => Form::Json,
-            (false, false) => Form::Text,
-        };
+    pub(crate) const fn new(form: Form, quiet: bool, csv: bool, width: Width) -> Self {
         Self {
             form,
-            quiet: arguments.quiet,
-            csv: arguments.csv(),
-            width: Width::of(arguments.width),
+            quiet,
+            csv,
+            width,
             modelled: Cell::new(None),
         }
     }
@@ -316,39 +304,4 @@ impl Output {
 
 fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "halprof: {}", visible(text));
-}
-
-/// Text in a style; it is printed plain if colours are not wanted.
-pub(crate) fn styled(style: Style, text: &str) -> String {
-    format!("{style}{text}{style:#}")
-}
-
-/// Text without styles, for files.
-pub(crate) fn plain(text: &str) -> String {
-    anstream::adapter::strip_str(text).to_string()
-}
-
-/// Formats nanoseconds as seconds: `1.234567 s`.
-pub(crate) fn seconds(nanoseconds: impl Into<u128>) -> String {
-    let nanoseconds = nanoseconds.into();
-    let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
-    format!("{}.{:06} s", thousands(whole), rest / 1000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_parted() {
-        for (value, text) in [
-            (0u128, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1 << 64, "18,446,744,073,709,551,616"),
-        ] {
-            assert_eq!(thousands(value), text);
-        }
-        assert_eq!(seconds(1_234_567_899u64), "1.234567 s");
-    }
 }

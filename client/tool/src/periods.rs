@@ -1,7 +1,7 @@
 //! The requested periods and those in use, and what to say if they differ.
 
 use crate::choice::Choice;
-use crate::output::thousands;
+use crate::number::thousands;
 use halprof_measure::Settled;
 use halprof_measure::selection::Chosen;
 use schemars::JsonSchema;

@@ -4,7 +4,7 @@
 use crate::Result;
 use crate::choice::Choice;
 use crate::marking::Marking;
-use crate::output::{seconds, thousands};
+use crate::number::{seconds, thousands};
 use crate::place::Place;
 use crate::runner::{Planned, Runner, interrupted};
 use crate::systems;
@@ -326,7 +326,7 @@ pub(super) fn configured<'a>(
     #[cfg(windows)]
     if choice.sees_kernel() {
         // The driver reveals kernel addresses to nobody else.
-        halprof_measure::privilege::debug_others();
+        halprof_setup::windows::privilege::debug_others();
     }
     let mut setup = choice.setup.only(indexes);
     setup.events = events;

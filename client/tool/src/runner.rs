@@ -5,10 +5,10 @@ use crate::args::Work;
 use crate::choice::{Choice, NANOSECONDS_MAX, no_processor, positive};
 use crate::image;
 use crate::place::Place;
+use crate::program::{Launch, Outlived, Pin, Program};
 use crate::slots::default_workload;
 use crate::{Error, Result};
 use halprof_measure::catalog::Catalog;
-use halprof_measure::program::{Launch, Outlived, Pin, Program};
 use halprof_measure::selection::format_processors;
 use halprof_measure::{Connection, did_you_mean};
 use halprof_profile::recording::Module;
@@ -16,8 +16,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sim::event::Event;
 use sim::workload::{self, Workload, WorkloadError};
-use std::sync::Once;
+#[cfg(unix)]
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Once};
 use std::time::{Duration, Instant};
 
 /// What runs during a measurement, and for how long.
@@ -87,6 +89,12 @@ struct Running {
 const GRACE: Duration = Duration::from_secs(2);
 /// How often Ctrl-C is checked for.
 const LOOK: Duration = Duration::from_millis(50);
+/// The exit status of a program of Windows that Ctrl-C has ended. Unix has none like it.
+const STATUS_CONTROL_C_EXIT: u32 = 0xC000_013A;
+/// How long after a program halprof may learn of the same Ctrl-C.
+const AFTER: Duration = Duration::from_millis(250);
+/// The exit status after a second Ctrl-C.
+const ENDED_BY_INTERRUPT: i32 = 130;
 
 impl Runner {
     /// Prepares what the options name, if this machine can run it. `own_output`: standard output is
@@ -432,6 +440,9 @@ impl Running {
                 continue;
             };
             if program.wait(slice)? {
+                if program.status() == Some(STATUS_CONTROL_C_EXIT) {
+                    await_interrupt();
+                }
                 return Ok(false);
             }
         }
@@ -439,21 +450,49 @@ impl Running {
     }
 }
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Makes Ctrl-C end the measurement and not the process: what was counted so far is printed.
+/// Makes Ctrl-C end the measurement and not the process: what was counted so far is printed. A
+/// second Ctrl-C ends the process at once.
 pub(crate) fn watch_for_interrupt() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // If no handler can be installed, Ctrl-C ends the process, and closing its handle ends the
         // session.
-        let _ = ctrlc::set_handler(|| {
-            if INTERRUPTED.swap(true, Ordering::Relaxed) {
-                // A second Ctrl-C ends the process at once.
-                std::process::exit(130);
-            }
-        });
+        let _ = handle_interrupts(&INTERRUPTED);
     });
+}
+
+#[cfg(windows)]
+fn handle_interrupts(interrupted: &'static AtomicBool) -> std::result::Result<(), ctrlc::Error> {
+    ctrlc::set_handler(|| {
+        if interrupted.swap(true, Ordering::Relaxed) {
+            std::process::exit(ENDED_BY_INTERRUPT);
+        }
+    })
+}
+
+/// The handler itself sets the flag: a thread that is told by the handler could run after the end of
+/// a program that the same Ctrl-C has ended, and the measurement would not say that it was
+/// interrupted.
+#[cfg(unix)]
+fn handle_interrupts(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
+    use signal_hook::{consts, flag};
+    for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
+        let flag = || Arc::clone(interrupted);
+        flag::register_conditional_shutdown(signal, ENDED_BY_INTERRUPT, flag())?;
+        flag::register(signal, flag())?;
+    }
+    Ok(())
+}
+
+/// Waits for the Ctrl-C that has ended a program: Windows calls the handler of each process in a
+/// thread of its own, and halprof's may run later than the end of the program.
+fn await_interrupt() {
+    let since = Instant::now();
+    while !interrupted() && since.elapsed() < AFTER {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Whether the user has asked to stop.

@@ -3,8 +3,8 @@
 //! A table that is too wide gives up space where it matters least: prose wraps, names are shortened
 //! in the middle, and then extra columns are left out, which the table says. Numbers are never cut.
 
-use crate::documents::schema_of;
-use crate::output::{plain, styled};
+use crate::schema::schema_of;
+use crate::style::{plain, styled};
 use crate::{Error, Result};
 use anstyle::Style;
 use schemars::JsonSchema;
@@ -394,7 +394,8 @@ fn wrapped(columns: usize, text: &str) -> String {
 
 /// Rows as comma-separated values, under the names that their fields have in JSON: those of a field's
 /// own fields behind a point, elements of a list with spaces between them. The last column says
-/// whether the machine is modelled. Without rows the names are those that the type has.
+/// whether the machine is modelled. Below a field are all columns that its type has, whatever the
+/// rows have there, and without rows all columns are those of the type.
 pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Result<String> {
     let mut lines = Vec::new();
     for row in rows {
@@ -406,10 +407,18 @@ pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Resu
         );
         lines.push(line);
     }
+    let mut known = Vec::new();
+    names("", &schema_of::<R>(), &mut known);
     let mut heads: Vec<String> = Vec::new();
     for head in lines.iter().flat_map(Map::keys) {
-        if !heads.contains(head) {
-            heads.push(head.clone());
+        if heads.contains(head) {
+            continue;
+        }
+        let own = known.iter().filter(|name| field(name) == field(head));
+        for head in own.chain([head]) {
+            if !heads.contains(head) {
+                heads.push(head.clone());
+            }
         }
     }
     // An empty list of objects has no column beside those of their fields.
@@ -419,7 +428,7 @@ pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Resu
         !all.iter().any(|other| other.starts_with(&of_field))
     });
     if rows.is_empty() {
-        names("", &schema_of::<R>(), &mut heads);
+        heads = known;
     }
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let failed = |error: ::csv::Error| Error::internal(error);
@@ -473,7 +482,7 @@ fn flatten(name: &str, value: Value, line: &mut Map<String, Value>) {
 
 /// The names of the columns that rows of a schema have.
 fn names(name: &str, schema: &Value, heads: &mut Vec<String>) {
-    let Some(fields) = schema.get("properties").and_then(Value::as_object) else {
+    let Some(fields) = fields(schema) else {
         return heads.extend(
             Some(name)
                 .filter(|name| !name.is_empty())
@@ -483,6 +492,19 @@ fn names(name: &str, schema: &Value, heads: &mut Vec<String>) {
     for (field, schema) in fields {
         names(&within(name, field), schema, heads);
     }
+}
+
+/// The fields of an object, of a list's elements, or of what may be null.
+fn fields(schema: &Value) -> Option<&Map<String, Value>> {
+    let own = schema.get("properties").and_then(Value::as_object);
+    let elements = || fields(schema.get("items")?);
+    let either = || schema.get("anyOf")?.as_array()?.iter().find_map(fields);
+    own.or_else(elements).or_else(either)
+}
+
+/// The field of the row that a column belongs to.
+fn field(head: &str) -> &str {
+    head.split('.').next().unwrap_or(head)
 }
 
 /// What a field of a field is called.
@@ -580,24 +602,48 @@ mod tests {
     }
 
     #[test]
-    fn csv_without_rows_has_its_names() {
-        #[derive(JsonSchema, Serialize)]
+    fn csv_has_the_same_names_whatever_is_in_its_rows() {
+        #[derive(Clone, JsonSchema, Serialize)]
         struct Limits {
             min: u64,
             max: Option<u64>,
         }
-        #[derive(JsonSchema, Serialize)]
+        #[derive(Clone, JsonSchema, Serialize)]
         struct Row {
             source: String,
             interval: Limits,
             processors: Vec<u32>,
+            tries: Vec<Limits>,
+            left: Option<Limits>,
             #[serde(flatten)]
             more: Limits,
         }
-        assert_eq!(
-            csv::<Row>(&[], true).expect("a head"),
-            "source,interval.min,interval.max,processors,min,max,modelled\n"
-        );
+        let limits = Limits { min: 1, max: None };
+        let row = Row {
+            source: "a".to_owned(),
+            interval: limits.clone(),
+            processors: vec![2, 3],
+            tries: Vec::new(),
+            left: None,
+            more: limits.clone(),
+        };
+        let full = Row {
+            tries: vec![limits.clone(), limits.clone()],
+            left: Some(limits),
+            ..row.clone()
+        };
+        let head = "source,interval.min,interval.max,processors,tries.min,tries.max,\
+            left.min,left.max,min,max,modelled\n";
+        let empty = "a,1,,2 3,,,,,1,,true\n";
+        let of_full = "a,1,,2 3,1 1, ,1,,1,,true\n";
+        for (rows, lines) in [
+            (vec![], String::new()),
+            (vec![row.clone()], empty.to_owned()),
+            (vec![full.clone()], of_full.to_owned()),
+            (vec![row, full], [empty, of_full].concat()),
+        ] {
+            assert_eq!(csv(&rows, true).expect("lines"), format!("{head}{lines}"));
+        }
     }
 
     #[test]

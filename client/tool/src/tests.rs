@@ -32,7 +32,7 @@ fn requests_of_stat(processors: u32) -> u64 {
         panic!("this is stat");
     };
     let mut on = on(&format!("skylake,processors={processors}"));
-    let output = Output::new(&parsed);
+    let output = output(&parsed);
     assert_eq!(stat::run(options, &mut on, &output).expect("counts"), 0);
     on.connection.requests()
 }
@@ -104,7 +104,7 @@ fn a_recording_configures_each_pass_once_and_what_it_only_learns_beside_it() {
         };
         let place = Place::modelled(Box::new(noting), "skylake".to_owned());
         let mut on = On::open(place).expect("a machine");
-        let output = Output::new(&parsed);
+        let output = output(&parsed);
         assert_eq!(record::run(options, &mut on, &output).expect("samples"), 0);
         let noted = noted.borrow();
         let configured = noted.iter().filter(|code| **code == session::CONFIGURE);
@@ -245,7 +245,7 @@ fn top_leaves_no_session_behind() {
         panic!("this is top");
     };
     assert_eq!(
-        top::run(options, &mut on, &Output::new(&parsed)).expect("rates"),
+        top::run(options, &mut on, &output(&parsed)).expect("rates"),
         0
     );
     let machine = on.connection.machine().expect("described");
@@ -323,7 +323,7 @@ fn a_storm_ends_a_recording_with_4_and_the_file_is_kept() {
     let Commands::Record(options) = &parsed.command else {
         panic!("this is record");
     };
-    let status = record::run(options, &mut changed(storm), &Output::new(&parsed));
+    let status = record::run(options, &mut changed(storm), &output(&parsed));
     assert_eq!(status.expect("a result"), 4);
     let reader = halprof_profile::recording::Reader::open(&path).expect("a recording");
     let mut count = 0;

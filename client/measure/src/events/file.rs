@@ -63,7 +63,7 @@ struct Row {
 }
 
 /// Reads the events of a file. Uncore events and those that need OFFCORE_RSP are left out.
-pub fn read(path: &Path) -> Result<Vec<Event>> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Event>> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| Error::reading(path, error))?;
     let mut limited = file.take(FILE_BYTES_MAX);

@@ -4,17 +4,23 @@
 //! is copied once and then checked; what is invalid is left out and counted.
 
 use super::memory::Mapping;
+use super::rate::{Moment, Rate};
 use super::shared::{CALIBRATION, CHANNELS_MAX, CHUNKS, Cause, Shared, State};
 use super::{VARIABLE, rate};
 use crate::rdpmc::timestamp;
 use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// How many distances of calibration marks are kept.
 const DISTANCES_MAX: usize = 1 << 14;
+
+/// The minimum time for which the clocks are compared.
+const COMPARED: Duration = Duration::from_millis(50);
 
 /// One mark of a program.
 #[repr(C)]
@@ -37,7 +43,8 @@ pub struct Mark {
 }
 
 /// What a mark costs, measured in the programs that were recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Cost {
     /// The shortest time between two consecutive marks, in ticks.
     pub min_ticks: u64,
@@ -53,6 +60,8 @@ pub struct Cost {
 pub struct Buffer {
     memory: Mapping,
     token: u64,
+    begun: Moment,
+    step_ticks: u64,
     reader: Reader,
 }
 
@@ -85,6 +94,8 @@ impl Buffer {
         Ok(Self {
             memory,
             token,
+            begun: Moment::now(),
+            step_ticks: Moment::step_ticks(),
             reader: Reader {
                 begun: timestamp(),
                 read: vec![0; CHUNKS],
@@ -144,6 +155,20 @@ impl Buffer {
     #[must_use]
     pub fn attached(&self) -> u64 {
         self.memory.shared().attached()
+    }
+
+    /// The rate of the time-stamp counter since the buffer was made, which is at least 50 ms ago when
+    /// this returns: over less time it is not known well.
+    #[must_use]
+    pub fn rate(&self) -> Rate {
+        std::thread::sleep(COMPARED.saturating_sub(self.begun.elapsed()));
+        Moment::now().rate_since(&self.begun)
+    }
+
+    /// The step of the time-stamp counter: the smallest difference between two different readings.
+    #[must_use]
+    pub const fn step_ticks(&self) -> u64 {
+        self.step_ticks
     }
 
     /// What a mark costs; `None` if no program has made one.

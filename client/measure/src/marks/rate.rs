@@ -22,7 +22,7 @@ pub struct Rate {
 
 /// The same moment on both clocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub(super) struct Moment {
     ticks: u64,
     at: Instant,
     /// How far apart the two readings may be.
@@ -31,8 +31,7 @@ pub struct Moment {
 
 impl Moment {
     /// Now.
-    #[must_use]
-    pub fn now() -> Self {
+    pub(super) fn now() -> Self {
         let pair = || {
             let before = timestamp();
             let at = Instant::now();
@@ -45,8 +44,7 @@ impl Moment {
     }
 
     /// The step of the time-stamp counter: the smallest difference between two different readings.
-    #[must_use]
-    pub fn step_ticks() -> u64 {
+    pub(super) fn step_ticks() -> u64 {
         const READINGS: usize = 1000;
         let readings: Vec<u64> = (0..READINGS).map(|_| timestamp()).collect();
         let pairs = readings.iter().zip(readings.iter().skip(1));
@@ -58,14 +56,12 @@ impl Moment {
     }
 
     /// How long the system's clock has run since.
-    #[must_use]
-    pub fn elapsed(&self) -> Duration {
+    pub(super) fn elapsed(&self) -> Duration {
         self.at.elapsed()
     }
 
     /// The rate from an earlier moment to this one.
-    #[must_use]
-    pub fn rate_since(&self, earlier: &Self) -> Rate {
+    pub(super) fn rate_since(&self, earlier: &Self) -> Rate {
         let over = self.at.saturating_duration_since(earlier.at);
         let ticks = u128::from(self.ticks.saturating_sub(earlier.ticks));
         let nanoseconds = over.as_nanos().max(1);

@@ -1,8 +1,10 @@
 //! No mark is lost, none is invented, and nothing that a program writes harms its recorder.
 
+use super::rate::Moment;
 use super::shared::{CHANNELS_MAX, CHUNKS, MARKS, NAME_MAX};
 use super::*;
 use std::collections::HashMap;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
@@ -17,7 +19,7 @@ fn drained(buffer: &mut Buffer) -> Vec<Mark> {
 
 #[test]
 fn without_a_recorder_nothing_is_marked() {
-    let channel = channel("nobody listens");
+    let channel = Channel::named("nobody listens");
     channel.mark(1);
     assert_eq!(channel.number(), NONE);
     // A number that was never given out.
@@ -118,7 +120,7 @@ fn channels_have_names_and_a_bound() {
         .map(|mark| mark.channel)
         .collect();
     assert_eq!(channels, [0, 1, 0, 2]);
-    assert_eq!(buffer.names(), ["a", "", &"é".repeat(NAME_MAX / 2)]);
+    assert_eq!(buffer.names(), ["a", "", &"é".repeat(28)], "56 bytes");
     for number in 3..CHANNELS_MAX {
         assert_eq!(shared.channel(&number.to_string()) as usize, number);
     }
@@ -143,6 +145,48 @@ fn channels_of_one_name_are_one() {
         (channels, buffer.names()),
         (vec![0, 0], &["b".to_owned()][..])
     );
+}
+
+/// Threads that name channels at the same time never write into one place.
+#[test]
+fn channels_that_are_named_at_once_are_different() {
+    const THREADS: usize = 4;
+    let mut buffer = Buffer::create().expect("a buffer");
+    let shared = buffer.attach();
+    let together = Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let together = &together;
+            scope.spawn(move || {
+                let lane = Lane::new();
+                together.wait();
+                for number in (thread..CHANNELS_MAX).step_by(THREADS) {
+                    let channel = shared.channel(&number.to_string());
+                    lane.mark(shared, channel, number as u64);
+                }
+            });
+        }
+    });
+    let marks = drained(&mut buffer);
+    assert_eq!(marks.len(), CHANNELS_MAX);
+    for mark in marks {
+        let name = &buffer.names()[mark.channel as usize];
+        assert_eq!(*name, mark.value.to_string());
+    }
+}
+
+/// The time-stamp counters of two processors may differ by less than a millisecond.
+#[test]
+fn a_mark_of_the_near_future_is_kept() {
+    for (ahead, kept, damaged) in [(1_000_000, 1, 0), (1 << 40, 0, 1)] {
+        let mut buffer = Buffer::create().expect("a buffer");
+        let shared = buffer.attach();
+        Lane::new().mark(shared, shared.channel("ahead"), 0);
+        let [time, ..] = &shared.chunks[0].marks[0];
+        time.store(crate::rdpmc::timestamp() + ahead, Relaxed);
+        assert_eq!(drained(&mut buffer).len(), kept, "{ahead}");
+        assert_eq!(buffer.damaged(), damaged, "{ahead}");
+    }
 }
 
 #[test]
@@ -255,12 +299,14 @@ fn what_is_no_buffer_is_not_attached_to() {
         u64::from_str_radix(value.split_once(':').expect("two").1, 16).expect("a number")
     };
     assert!(shared.is_of(token(&one)) && !shared.is_of(token(&other)));
-    // Nobody can shrink it while the recorder uses it.
+    // Nobody can change its length while the recorder uses it.
     let opened = std::fs::File::options()
         .write(true)
-        .open(format!("/proc/self/fd/{handle}"));
-    let shortened = opened.expect("opened").set_len(0);
-    assert!(shortened.is_err());
+        .open(format!("/proc/self/fd/{handle}"))
+        .expect("opened");
+    for length in [0, 2 * size_of::<Shared>()] {
+        assert!(opened.set_len(length as u64).is_err(), "{length}");
+    }
 }
 
 #[test]

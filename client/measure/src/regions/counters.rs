@@ -1,7 +1,7 @@
 //! What a thread reads when it enters and leaves a region, and which passages are discarded.
 
 use super::lock;
-use super::method::{Platform, Profile, refused};
+use crate::platform::{Platform, Profile, refused};
 use crate::{Error, Result, Session, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

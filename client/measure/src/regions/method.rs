@@ -1,6 +1,7 @@
 //! Where the counts of a thread come from, and how that is chosen.
 
 use super::counters::{Counters, Direct, Processors, Profiled};
+use crate::platform::{Platform, refused};
 #[cfg(windows)]
 use crate::windows::threads::Windows;
 use crate::{Connection, Error, Result, Session, Sources, Transport};
@@ -40,38 +41,6 @@ impl Method {
             }
         }
     }
-}
-
-/// What an operating system reveals to a thread about itself: Windows, or a test double.
-pub(crate) trait Platform: Debug + Sync {
-    /// Starts profiling the calling thread, with these elements of the driver's list of counters;
-    /// the Win32 error if that is refused.
-    fn profile(&self, counters: u64) -> std::result::Result<Box<dyn Profile>, u32>;
-    /// RDPMC with this ECX, while the driver allows it.
-    fn rdpmc(&self, ecx: u32) -> u64;
-    /// The time stamp before the measured code.
-    fn ticks_before(&self) -> u64;
-    /// The time stamp after the measured code.
-    fn ticks_behind(&self) -> u64;
-    /// How the time stamp is read.
-    fn clock(&self) -> String;
-    /// How long the machine has slept since it started.
-    fn slept_ms(&self) -> u64;
-}
-
-/// The profiling of one thread, which ends when this is dropped.
-pub(crate) trait Profile {
-    /// The thread's context switches so far and, if asked for, its counters.
-    fn read(&mut self, counters: bool) -> std::result::Result<ThreadData, u32>;
-}
-
-/// What Windows has accumulated for a thread.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ThreadData {
-    /// Context switches.
-    pub(crate) switches: u32,
-    /// The counters, in the order of the driver's list.
-    pub(crate) counters: [u64; 16],
 }
 
 /// The operating system that this runs on, if it supports this; `None` for a modelled machine, on
@@ -154,14 +123,6 @@ impl Offer<'_> {
             })),
         }
     }
-}
-
-pub(super) fn refused(error: u32) -> Error {
-    let why = std::io::Error::from_raw_os_error(error.cast_signed());
-    Error::unavailable(
-        format!("Windows' thread profiling of this thread failed: {why}"),
-        "A thread can be profiled once at a time, and by itself only.",
-    )
 }
 
 /// Starts the session by the best method that works, or by the wanted one; also returns why better

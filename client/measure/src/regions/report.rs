@@ -80,8 +80,8 @@ pub struct Row {
     /// How many passages were left out as anomalous.
     pub culled: u64,
     /// What was subtracted from each passage for entering and leaving this region. For each region
-    /// left inside it, the difference between the rows `(empty region in a region)` and `(empty
-    /// region)` was subtracted as well.
+    /// left inside it, the difference between the rows `(empty region in a region)` and
+    /// `(empty region)` was subtracted as well.
     pub overhead: u64,
 }
 

@@ -1,8 +1,9 @@
 //! Counts more sources in a repeatable region than fit on the counters.
 
 use super::method;
-use super::{Method, Platform, Regions, Report, Row};
+use super::{Method, Regions, Report, Row};
 use crate::passes::passes_beside;
+use crate::platform::Platform;
 use crate::{Connection, Error, Result, Setup, Sources, Transport};
 use serde::{Deserialize, Serialize};
 use shared_types::request::source::Placement;

@@ -1,8 +1,8 @@
 //! What Windows reveals to a thread about itself: thread profiling (winbase.h), RDPMC, and how long
 //! the machine has slept.
 
+use crate::platform::{Platform, Profile, ThreadData};
 use crate::rdpmc::{Clock, rdpmc};
-use crate::regions::{Platform, Profile, ThreadData};
 use std::fmt;
 use std::mem::size_of;
 use std::ptr;

@@ -4,7 +4,7 @@
 //! executed once. The addresses of samples, which skid, are not needed for that.
 
 use super::{Kept, walk};
-use crate::annotate::{Instruction, Jump};
+use crate::instruction::{Flow, Instruction, Jump};
 use crate::recording::{Module, Recording};
 use crate::report::filter::Filter;
 use crate::symbols::Symbols;
@@ -13,19 +13,6 @@ use rustc_hash::FxHashMap;
 use shared_types::Branch;
 use std::ops::Range;
 use std::path::Path;
-
-/// The counts of one instruction, from the records of one source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
-    /// How often it was executed in recorded stretches.
-    pub executed: u64,
-    /// How often it branched at the end of a stretch.
-    pub taken: u64,
-    /// How many of these branches had been predicted.
-    pub predicted: u64,
-    /// How many had been mispredicted.
-    pub mispredicted: u64,
-}
 
 /// A stretch of code: its source, and its offsets from the start of the module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,9 +1,9 @@
 //! Do tables and walks contain what the records say, and nothing from another thread?
 
-use super::code::{Flow, Stretches};
+use super::code::Stretches;
 use super::table::{Branches, By, Order, PATH_LENGTH, Query};
 use super::*;
-use crate::annotate::{Instruction, Jump};
+use crate::instruction::{Flow, Instruction, Jump};
 use crate::recording::{Branches as How, Metadata, Module, Source, Statistics, Writer};
 use crate::report::filter::Pattern;
 use crate::report::key::{Key, Value};

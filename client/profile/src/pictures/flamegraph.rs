@@ -3,9 +3,10 @@
 
 use super::units::{fraction, share};
 use super::{Caption, Drawing, RIGHT, WIDTH, ZOOM, escaped, standalone};
-use crate::export::{Source, View};
+use crate::gathered::Source;
 use crate::report::Sum;
 use crate::thousands;
+use crate::view::View;
 use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;

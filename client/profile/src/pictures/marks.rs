@@ -2,9 +2,9 @@
 
 use super::units::{duration, fitting, short, step, time_unit};
 use super::{Drawing, RIGHT, WIDTH, escaped, inline};
-use crate::export::View;
 use crate::marks::{Marks, Strip, Summary};
 use crate::thousands;
+use crate::view::View;
 use std::fmt::Write;
 
 /// The margin at the left for the channels' names.

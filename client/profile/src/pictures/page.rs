@@ -3,9 +3,10 @@
 
 use super::units::{duration, fraction, share};
 use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
-use crate::export::{Source, View};
+use crate::gathered::Source;
 use crate::report::Sum;
 use crate::thousands;
+use crate::view::View;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};

@@ -2,7 +2,8 @@
 
 use super::units::{duration, fitting, si, step, time_unit};
 use super::{Caption, Drawing, RIGHT, WIDTH, escaped, standalone};
-use crate::export::{Bin, Bins, Source, View};
+use crate::gathered::{self, Bin, Bins, Source};
+use crate::view::View;
 use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -164,8 +165,8 @@ pub(super) fn drawing(view: &View<'_>, source: &Source) -> Drawing {
     let highest = lanes.highest(shown.iter().map(|&(_, bins)| bins).chain(&rest));
     for (number, bins) in shown {
         let name = match view.gathered.lanes {
-            crate::export::Lanes::Processor => format!("{kind} {number}"),
-            crate::export::Lanes::Process => view.gathered.process_name(number),
+            gathered::Lanes::Processor => format!("{kind} {number}"),
+            gathered::Lanes::Process => view.gathered.process_name(number),
         };
         drawer.lane(&name, bins, LANE, highest, 1.0);
     }

@@ -1,6 +1,6 @@
 //! The marks of programs: blocks `MARK` and `CHAN`.
 
-pub use halprof_measure::marks::Mark;
+pub use halprof_measure::marks::{Cost, Mark};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -31,18 +31,6 @@ pub struct Channels {
     pub damaged: u64,
     /// Processes that found the recorder.
     pub processes: u64,
-}
-
-/// The cost of a mark: the time between marks that follow each other immediately.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Cost {
-    /// The shortest distance, in ticks.
-    pub min_ticks: u64,
-    /// The median distance, in ticks.
-    pub median_ticks: u64,
-    /// How many distances were measured.
-    pub distances: u64,
 }
 
 /// The marks of a recording.

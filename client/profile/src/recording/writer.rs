@@ -1,12 +1,12 @@
 //! Writes a recording.
 
 use super::marks::{CHANNELS, MARKS};
+use super::origin::seal;
 use super::{
     BRANCHES, Channels, END, EVENTS, Ending, HEAD_BYTES, Happened, MAGIC, META, MODULES, Mark,
     Metadata, Module, PAYLOAD_MAX, PROCESSES, Process, SAMPLES, STATISTICS, Sample, Statistics,
     VERSION,
 };
-use crate::symbols::seal;
 use halprof_measure::{Error, Result};
 use serde::Serialize;
 use shared_types::Branch;

@@ -562,10 +562,8 @@ fn the_bound_of_a_source_is_that_of_its_turns() {
         addressed: 0,
         turns,
     };
-    // 1 % of the events, and a period of each processor, which is 4,000 in the whole time.
-    let turned = source(4, 16_000, Some(turns.clone()));
-    assert_eq!(turned.error(), Some(160 + 32_000));
-    assert_eq!(source(0, 0, Some(turns)).error(), Some(32_000));
+    let bound = turns.error(16_000, 4, 1_000);
+    assert_eq!(source(4, 16_000, Some(turns)).error(), bound);
     assert_eq!(source(4, 16_000, None).error(), None);
 }
 

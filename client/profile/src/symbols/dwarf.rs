@@ -1,9 +1,9 @@
 //! Functions and lines from DWARF.
 
 use super::Inlined;
+use super::found::Found;
 use super::functions::Function;
 use super::image;
-use super::lookup::Found;
 use addr2line::Loader;
 use std::path::Path;
 

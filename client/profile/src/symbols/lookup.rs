@@ -1,28 +1,20 @@
 //! One module's symbols: finds the files of its build, and looks addresses up in them.
 
+use super::Kind;
 use super::dwarf::Dwarf;
+use super::found::Found;
 use super::functions::{Function, Functions};
 use super::image::Image;
 use super::pdb::Pdb;
+use super::readable::Readable;
 use super::search::SymbolPath;
-use super::store::{Key, Readable, fetched};
-use super::{Inlined, Kind};
+use super::store::Key;
 use crate::recording::{Identity, Module};
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
 /// Why a path that a recording names is not opened.
 const NOT_OURS: &str = "it was recorded on another machine, or the recording was changed, or is not a local file, and lies below no folder of the symbol path";
-
-/// What is known about an address.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Found {
-    pub(super) function: Option<Function>,
-    pub(super) file: Option<String>,
-    pub(super) line: Option<u32>,
-    /// Inlined functions, innermost first.
-    pub(super) inlined: Vec<Inlined>,
-}
 
 /// The open files of one module, and what was found out about them.
 pub(super) struct Lookup {
@@ -145,7 +137,7 @@ impl Lookup {
 
     /// Asks the servers, if the user wants that.
     fn fetch(&mut self, path: &SymbolPath, key: &Key<'_>) -> Option<PathBuf> {
-        let (file, mut notes) = fetched(path, key);
+        let (file, mut notes) = path.fetched(key);
         self.notes.append(&mut notes);
         file
     }

@@ -1,9 +1,9 @@
 //! Functions and lines from a PDB.
 
 use super::Inlined;
+use super::found::Found;
 use super::functions::Function;
 use super::image;
-use super::lookup::Found;
 use super::names;
 use crate::recording::Identity;
 use pdb_addr2line::pdb::PDB;

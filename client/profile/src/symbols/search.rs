@@ -1,8 +1,10 @@
-//! Where symbol files are looked for.
+//! Where symbol files are looked for. Missing ones are fetched from a server only if the user asked
+//! for that.
 
 use super::identity::file_name;
 use super::store::{Fetch, Key, Server};
-use super::trust::{is_below, local, origin, seal};
+use super::trust::{is_below, local};
+use crate::recording::origin::{origin, seal};
 use crate::recording::{Identity, Metadata, Module};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -240,6 +242,24 @@ impl SymbolPath {
         }
         each_once(all)
     }
+
+    /// Asks the servers in their order, if the user wants that: the file that came, and why others
+    /// did not.
+    pub(super) fn fetched(&self, key: &Key<'_>) -> (Option<PathBuf>, Vec<String>) {
+        let mut notes = Vec::new();
+        for server in self.servers.iter().filter(|_| self.fetch.is_some()) {
+            let answer = self.fetch.map(|fetch| key.fetch(fetch, server));
+            match answer.unwrap_or(Ok(None)) {
+                Ok(Some(place)) => return (Some(place), notes),
+                Ok(None) => notes.push(format!("{} does not have {}", server.url, key.name)),
+                Err(why) => notes.push(format!(
+                    "{} was not fetched from {}: {why}",
+                    key.name, server.url
+                )),
+            }
+        }
+        (None, notes)
+    }
 }
 
 /// The same paths without repetitions: a module's own folder may be one that is searched.
@@ -260,6 +280,8 @@ fn default_store() -> Option<PathBuf> {
 mod tests {
     use super::*;
     use crate::recording::{Statistics, Writer, read};
+    use std::fs::{self, File};
+    use std::io::Write;
 
     fn server(url: &str, store: Option<&str>) -> Server {
         Server {
@@ -401,6 +423,53 @@ mod tests {
             "/usr/lib/debug/bin/a.debug",
         ];
         assert_eq!(found, expected.map(PathBuf::from));
+    }
+
+    /// Compresses the requested file, as a server would return it.
+    fn answers_compressed(url: &str, file: &mut File) -> Result<bool, String> {
+        file.write_all(url.as_bytes())
+            .map_err(|error| error.to_string())?;
+        Ok(url.ends_with('_'))
+    }
+
+    /// One server does not have the file, and the other cannot be reached.
+    fn answers_nothing(url: &str, _: &mut File) -> Result<bool, String> {
+        if url.starts_with("http://dead") {
+            return Err("the line is dead".to_owned());
+        }
+        Ok(false)
+    }
+
+    #[test]
+    fn what_a_server_has_is_put_into_its_store() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = folder.path().display();
+        let text = format!("srv*{store}*http://a/b/");
+        let identity = Identity::pdb([0x11; 16], 0x2A, b"C:\\build\\my app.pdb");
+        let key = Key::of_pdb(&identity).expect("a key");
+        // Nothing is requested unless the user asked for it.
+        assert_eq!(SymbolPath::parse(&text).fetched(&key), (None, Vec::new()));
+        let path = |fetch| SymbolPath::parse(&text).downloading(fetch);
+        let (place, notes) = path(answers_compressed).fetched(&key);
+        let place = place.expect("it came");
+        assert_eq!(notes, Vec::<String>::new());
+        assert!(key.places(folder.path()).contains(&place));
+        assert_eq!(
+            fs::read_to_string(place).expect("it is there"),
+            "http://a/b/my%20app.pdb/111111111111111111111111111111112A/my%20app.pd_"
+        );
+        let (_, notes) = path(answers_nothing).fetched(&key);
+        assert_eq!(notes, ["http://a/b/ does not have my app.pdb"]);
+        let dead = text.replace("http://a", "http://dead");
+        let dead = SymbolPath::parse(&dead).downloading(answers_nothing);
+        let (_, notes) = dead.fetched(&key);
+        assert!(notes[0].ends_with("the line is dead"), "{notes:?}");
+        // Only complete files are left behind.
+        let left = fs::read_dir(folder.path()).expect("a store");
+        assert_eq!(left.count(), 1);
+        let nowhere = SymbolPath::parse("srv*http://a/b").downloading(answers_compressed);
+        let (_, notes) = nowhere.fetched(&key);
+        assert!(notes[0].contains("srv*FOLDER*URL"), "{notes:?}");
     }
 
     /// A module in a recording of a machine, that began at some time.

@@ -2,7 +2,7 @@
 
 use super::library::Library;
 use super::{last_error, wide};
-use crate::installation::Obstacle;
+use crate::obstacle::Obstacle;
 use crate::{Error, Result};
 use shared_types::device::HARDWARE_ID;
 use std::ptr;

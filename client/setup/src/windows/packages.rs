@@ -1,13 +1,12 @@
 //! Driver packages: their INF files, their class, and the driver store.
 
+use super::folder::windows_folder;
 use super::library::Library;
 use super::{last_error, wide};
 use crate::Result;
-use crate::installation::serves;
+use crate::inf::serves;
 use shared_types::device::HARDWARE_ID;
-use std::ffi::OsString;
 use std::fs;
-use std::os::windows::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
@@ -15,7 +14,6 @@ use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
     SetupDiGetINFClassW, SetupUninstallOEMInfW,
 };
 use windows_sys::Win32::Foundation::{FALSE, HWND};
-use windows_sys::Win32::System::SystemInformation::GetSystemWindowsDirectoryW;
 use windows_sys::core::{BOOL, GUID, PCWSTR};
 
 type UpdateDriver = unsafe extern "system" fn(HWND, PCWSTR, PCWSTR, u32, *mut BOOL) -> BOOL;
@@ -109,14 +107,4 @@ pub(super) fn remove(name: &str, in_use: bool) -> Result<()> {
 
 fn inf_folder() -> Result<PathBuf> {
     Ok(windows_folder()?.join("INF"))
-}
-
-/// The Windows folder.
-pub(super) fn windows_folder() -> Result<PathBuf> {
-    let mut path = [0u16; 260];
-    // SAFETY: `path` is valid for writes of the characters given.
-    let length = unsafe { GetSystemWindowsDirectoryW(path.as_mut_ptr(), path.len() as u32) };
-    let windows = path.get(..length as usize).filter(|path| !path.is_empty());
-    let windows = windows.ok_or_else(|| last_error("the folder of Windows could not be found"))?;
-    Ok(PathBuf::from(OsString::from_wide(windows)))
 }

@@ -1,9 +1,8 @@
 //! What runs and what is loaded: toolhelp snapshots of processes and their modules, and the list of
 //! the kernel's drivers.
 
-use super::{volumes, wide};
+use super::{privilege, volumes, wide};
 use crate::native::Volume;
-use halprof_measure::privilege;
 use std::arch::x86_64::_rdtsc;
 use std::fs::File;
 use std::io::Read;

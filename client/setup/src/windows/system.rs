@@ -1,9 +1,8 @@
 //! What Windows reports of itself, for `doctor`: documented interfaces, read only.
 
 use super::library::Library;
-use super::{cpuid, running, service, volumes, wide};
+use super::{cpuid, privilege, running, service, volumes, wide};
 use crate::doctor::{Power, Signature, System};
-use halprof_measure::privilege;
 use shared_types::device::SERVICE;
 use std::ffi::c_void;
 use std::fs;

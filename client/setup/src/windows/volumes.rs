@@ -1,6 +1,7 @@
 //! Drives and the devices behind them.
 
-use super::{packages, wide};
+use super::folder::windows_folder;
+use super::wide;
 use crate::native::{self, Volume};
 use windows_sys::Win32::Storage::FileSystem::QueryDosDeviceW;
 
@@ -9,7 +10,7 @@ const NAME_UNITS: usize = 1024;
 
 /// Converts a path in the kernel's form to one that programs can open.
 pub(super) fn on_disk(native: &str, volumes: &[Volume]) -> String {
-    let windows = packages::windows_folder().unwrap_or_default();
+    let windows = windows_folder().unwrap_or_default();
     native::on_disk(native, &windows.to_string_lossy(), volumes)
 }
 

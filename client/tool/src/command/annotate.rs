@@ -2,9 +2,11 @@
 
 use crate::Result;
 use crate::command::report::branches::dropped;
-use crate::command::report::{self, ShareBody};
-use crate::output::{Output, styled, thousands};
+use crate::command::report::row::ShareBody;
+use crate::number::thousands;
+use crate::output::Output;
 use crate::shown::Shown;
+use crate::style::styled;
 use crate::table::{HEAD, Width, cut};
 use crate::{args, filters};
 use anstyle::{AnsiColor, Style};
@@ -206,7 +208,7 @@ fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) 
         branched_samples: told.map_or(0, |told| told.of_sources.get(index).map_or(0, |all| all.1)),
     });
     Body {
-        file: report::names(&recordings(options)),
+        file: filters::names(&recordings(options)),
         machine: annotated.recording.metadata.machine.clone(),
         flaw: annotated.recording.flaw(),
         module: annotated.code.module.to_string(),
@@ -438,8 +440,8 @@ fn read(path: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::plain;
     use crate::screen::{WIDTHS, assert_screen};
+    use crate::style::plain;
     use halprof_profile::annotate::{Flow, Told};
     use halprof_profile::recording::{Metadata, Recording};
     use halprof_profile::report::OfSource;

@@ -6,6 +6,7 @@
 use crate::args::{self, Arguments};
 use crate::codes::CODES;
 use crate::command::explain::METHODS;
+use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::place::{DRIVER, Place};
 use crate::{Error, On, Result};
@@ -13,7 +14,6 @@ use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use halprof_measure::catalog::Catalog;
-use halprof_measure::metrics::Metrics;
 use halprof_profile::branches::table::By;
 use halprof_profile::report::key::Key;
 use schemars::JsonSchema;

@@ -5,8 +5,9 @@
 
 use crate::On;
 use crate::error::hint_of;
-use crate::output::{ERROR, Output, Told, WARNING, styled};
+use crate::output::{Output, Told};
 use crate::place::Place;
+use crate::style::{ERROR, WARNING, styled};
 use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::Error as Cause;

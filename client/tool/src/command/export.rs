@@ -3,9 +3,9 @@
 use crate::args::{self, Exported};
 use crate::codes::INCOMPLETE;
 use crate::command::report::branches::dropped;
-use crate::command::report::names;
 use crate::filters;
-use crate::output::{Output, Told, thousands};
+use crate::number::thousands;
+use crate::output::{Output, Told};
 use crate::shown::Shown;
 use crate::{Error, Result};
 use halprof_profile::export::{
@@ -213,7 +213,7 @@ fn body(
     let gathered = view.gathered;
     let resolution = gathered.ticks_to_ns(gathered.moment_ticks);
     Body {
-        recording: names(&options.files),
+        recording: filters::names(&options.files),
         machine: gathered.recording.metadata.machine.clone(),
         format: format.name(),
         file: place.name(),
@@ -265,7 +265,7 @@ fn branches(options: &args::Export, place: &Place, output: &Output) -> Result<u8
         output.warn(&warning);
     }
     let body = Body {
-        recording: names(&options.files),
+        recording: filters::names(&options.files),
         machine: recording.metadata.machine.clone(),
         format: Exported::BRANCHES,
         file: place.name(),

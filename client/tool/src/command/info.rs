@@ -2,7 +2,8 @@
 
 use crate::On;
 use crate::Result;
-use crate::output::{Output, seconds};
+use crate::number::seconds;
+use crate::output::Output;
 use crate::shown::Shown;
 use crate::table::{Column, Width, table};
 use halprof_setup::describe;

@@ -1,11 +1,13 @@
 //! `halprof list`: profile sources.
 
 mod events;
+pub(crate) mod metrics;
 
 use crate::On;
 use crate::args;
-use crate::metrics;
-use crate::output::{Output, thousands};
+use crate::number::thousands;
+use crate::output::Output;
+use crate::source::{OWN_BITS, can_count};
 use crate::table::{Column, Width, table};
 use crate::{Error, Result};
 use halprof_measure::catalog::Catalog;
@@ -90,7 +92,7 @@ fn body(options: &args::List, on: &mut On) -> Result<Body> {
     if options.events.is_some() || glob.is_some() {
         let mut catalog = Catalog::new(sources, machine.interface, &processors);
         if let Some(Some(path)) = &options.events {
-            catalog = catalog.with_events(halprof_measure::events::file::read(path)?);
+            catalog = catalog.with_event_file(path)?;
         }
         let events = events::rows(&catalog, &processors);
         rows.extend(events.into_iter().filter(|row| named(&row.name)));
@@ -150,15 +152,6 @@ fn row(source: &Source, processors: &[Processor]) -> Row {
 
 fn hex(select: u64) -> String {
     format!("{select:#010X}").replacen("0X", "0x", 1)
-}
-
-/// USR, OS, INT and EN in a select.
-const OWN_BITS: u64 = 0b11 << 16 | 1 << 20 | 1 << 22;
-
-/// Whether a processor can count the source.
-pub(crate) fn can_count(source: &Source, processor: &Processor) -> bool {
-    let timer = source.flags & Source::TIMER != 0;
-    timer || source.kinds.checked_shr(processor.kind.into()).unwrap_or(0) & 1 != 0
 }
 
 fn text(body: &Body, verbose: bool, width: Width) -> String {

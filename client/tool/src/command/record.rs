@@ -6,9 +6,10 @@ use crate::args;
 use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
 use crate::command::report::LeftOut;
-use crate::filters::{self, times, took_turns};
+use crate::filters::{self, took_turns};
 use crate::marking::Marking;
-use crate::output::{Output, Told, seconds, thousands};
+use crate::number::{seconds, thousands, times};
+use crate::output::{Output, Told};
 use crate::periods::{self, Period};
 use crate::recorder::{Recorded, Recorder, configured, source};
 use crate::runner::{Runner, Scope};
@@ -619,14 +620,7 @@ fn warnings(body: &Body) -> Vec<String> {
 fn notes(body: &Body) -> Vec<String> {
     let mut notes = Vec::new();
     if body.missed_processes != 0 {
-        let (of, their) = match body.missed_processes {
-            1 => ("a process".to_owned(), "its"),
-            n => (format!("{} processes", thousands(n)), "their"),
-        };
-        notes.push(format!(
-            "samples of {of} that ended before halprof could look at it: {}; {their} modules are not known",
-            thousands(body.missed_samples),
-        ));
+        notes.push(missed(body.missed_processes, body.missed_samples));
     }
     if body.interrupted {
         notes.push("ended by Ctrl-C: the recording has what was sampled until then".to_owned());
@@ -634,6 +628,18 @@ fn notes(body: &Body) -> Vec<String> {
     let advice = body.advice.iter().filter(|advice| !advice.few);
     notes.extend(advice.map(|advice| format!("advice: {}", advice.message)));
     notes
+}
+
+/// What is missing of processes of which only samples are known.
+fn missed(processes: u64, samples: u64) -> String {
+    let (of, it, its) = match processes {
+        1 => ("a process".to_owned(), "it", "its"),
+        n => (format!("{} processes", thousands(n)), "them", "their"),
+    };
+    format!(
+        "samples of {of} that ended before halprof could look at {it}: {}; {its} modules are not known",
+        thousands(samples)
+    )
 }
 
 fn summary(body: &Body) -> String {
@@ -695,4 +701,27 @@ fn text(body: &Body, width: Width) -> String {
         body.handler_share * 100.0
     );
     text + &width.fitted(&handler)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missed;
+
+    #[test]
+    fn one_process_is_told_like_one_and_several_like_several() {
+        for (processes, told) in [
+            (
+                1,
+                "samples of a process that ended before halprof could look at it: 1,234; its \
+                 modules are not known",
+            ),
+            (
+                3,
+                "samples of 3 processes that ended before halprof could look at them: 1,234; \
+                 their modules are not known",
+            ),
+        ] {
+            assert_eq!(missed(processes, 1234), told);
+        }
+    }
 }

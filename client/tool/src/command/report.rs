@@ -1,26 +1,29 @@
 //! `halprof report`: a summary of samples.
 
 pub(crate) mod branches;
+pub(crate) mod diff;
+pub(crate) mod head;
+pub(crate) mod row;
 
-use crate::filters::times;
-use crate::output::{Output, seconds, thousands};
+use crate::number::thousands;
+use crate::output::Output;
 use crate::shown::Shown;
 use crate::table::{Column, Width, table};
 use crate::{Error, Result};
-use crate::{args, diff, filters};
-use halprof_profile::recording::{Metadata, Recording};
+use crate::{args, filters};
+use halprof_profile::recording::Metadata;
 use halprof_profile::report::happenings::Happening;
 use halprof_profile::report::key::{Key, Value};
 use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
 use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Table};
+use head::head;
+use row::{Keys, ShareBody, described};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
-use shared_types::EventKind;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// The tables of JSON output without `--by`.
@@ -82,41 +85,6 @@ pub(crate) struct Body {
     /// The tables requested with `--by`.
     tables: Vec<TableBody>,
     symbols: Vec<filters::OpenedModule>,
-}
-
-/// The key of a row: only the fields of the requested keys are present.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "a schema is made of it")]
-pub(crate) struct Keys {
-    #[serde(skip_serializing_if = "absent")]
-    machine: String,
-    #[serde(skip_serializing_if = "absent")]
-    source: String,
-    #[serde(skip_serializing_if = "absent")]
-    process: u32,
-    #[serde(skip_serializing_if = "absent")]
-    process_name: Option<String>,
-    #[serde(skip_serializing_if = "absent")]
-    thread: u32,
-    #[serde(skip_serializing_if = "absent")]
-    processor: u32,
-    /// The type of core; null if there is only one type.
-    #[serde(skip_serializing_if = "absent")]
-    core: Option<String>,
-    #[serde(skip_serializing_if = "absent")]
-    module: String,
-    #[serde(skip_serializing_if = "absent")]
-    symbol: Option<String>,
-    #[serde(skip_serializing_if = "absent")]
-    file: Option<String>,
-    #[serde(skip_serializing_if = "absent")]
-    line: Option<u32>,
-    /// Hexadecimal.
-    #[serde(skip_serializing_if = "absent")]
-    address: String,
-    /// The offset from the start of the symbol, or of the module if no symbol is known.
-    #[serde(skip_serializing_if = "absent")]
-    offset: u64,
 }
 
 #[derive(JsonSchema)]
@@ -188,20 +156,6 @@ struct RowBody {
     samples: u64,
     events: u64,
     share: ShareBody,
-}
-
-/// A share of the samples of its source, and its 95 % interval (Wilson).
-#[derive(JsonSchema, Serialize)]
-pub(crate) struct ShareBody {
-    value: f64,
-    low: f64,
-    high: f64,
-}
-
-impl From<Share> for ShareBody {
-    fn from(Share { value, low, high }: Share) -> Self {
-        Self { value, low, high }
-    }
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -279,19 +233,10 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     Ok(status)
 }
 
-/// The recordings, as the user named them.
-pub(crate) fn names(files: &[PathBuf]) -> String {
-    let names: Vec<String> = files
-        .iter()
-        .map(|file| file.display().to_string())
-        .collect();
-    names.join(", ")
-}
-
 fn query(options: &args::Report, csv: bool) -> Result<Query> {
     let mut tables = filters::tables(&options.by.0)?;
     if csv && tables.len() > 1 {
-        return Err(one_table());
+        return Err(filters::one_table());
     }
     if tables.is_empty() {
         tables = if csv || options.diff.is_some() {
@@ -320,13 +265,6 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
     })
 }
 
-fn one_table() -> Error {
-    Error::usage(
-        "`--csv` prints one table",
-        "Give `--by` once; several keys part its rows further.",
-    )
-}
-
 fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<String>) -> Body {
     let recording = &report.recording;
     let statistics = recording.statistics.clone().unwrap_or_default();
@@ -335,7 +273,7 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         table.map(merged).unwrap_or_default()
     };
     Body {
-        file: names(&options.files),
+        file: filters::names(&options.files),
         machine: recording.metadata.machine.clone(),
         interface: recording.metadata.interface.clone(),
         recorded: recorded(&recording.metadata),
@@ -406,14 +344,6 @@ fn merged(table: &Table) -> Vec<Json> {
         Json::Object(row)
     });
     rows.collect()
-}
-
-pub(crate) fn described(values: &[Value]) -> Map<String, Json> {
-    let mut row = Map::new();
-    for value in values {
-        value.describe(&mut row);
-    }
-    row
 }
 
 fn table_json(table: &Table) -> TableBody {
@@ -576,55 +506,6 @@ fn recorded(metadata: &Metadata) -> Option<String> {
     Some(humantime::format_rfc3339_seconds(began).to_string())
 }
 
-/// How many samples there are, what was lost, and what happened meanwhile.
-pub(crate) fn head(recording: &Recording, counted: u64, width: Width) -> String {
-    let lost = recording.lost();
-    let mut text = format!(
-        "{} samples in {}, {}",
-        thousands(recording.samples),
-        seconds(recording.elapsed_ns()),
-        recording.losses()
-    );
-    for (cause, n) in lost.iter().filter(|&(_, &n)| n != 0) {
-        text += &format!(", {} {}", Shown(cause), thousands(*n));
-    }
-    if counted != recording.samples {
-        text += &format!("; {} pass the filters", thousands(counted));
-    }
-    width.prose(0, &text) + "\n" + &happenings(recording, width)
-}
-
-/// A line on other events; empty if there were none.
-fn happenings(recording: &Recording, width: Width) -> String {
-    let happened: Vec<String> = recording.happenings().iter().map(in_words).collect();
-    if happened.is_empty() {
-        return String::new();
-    }
-    width.prose(0, &format!("Meanwhile: {}.", happened.join("; "))) + "\n"
-}
-
-fn in_words(happening: &Happening) -> String {
-    let (times, often) = (thousands(happening.times), times(happening.times));
-    let mut text = match happening.kind {
-        EventKind::Throttled => format!("periods lengthened {often}"),
-        EventKind::SamplesLost => format!("{times} samples found a full ring"),
-        EventKind::Storm => format!("interrupt storm {often}"),
-        EventKind::Asleep => format!("asleep {often}"),
-        EventKind::Awake => format!("awake again {often}"),
-        EventKind::ProcessorAdded => format!("processor added {often}"),
-        other => format!("{} {often}", other.name()),
-    };
-    match (happening.kind, happening.processors) {
-        (EventKind::ProcessorAdded, _) | (_, 0) => {}
-        (_, 1) => text += " on 1 processor",
-        (_, processors) => text += &format!(" on {} processors", thousands(processors as u64)),
-    }
-    if let Some(first_ns) = happening.first_ns {
-        text += &format!(", first after {}", seconds(first_ns));
-    }
-    text
-}
-
 fn sources(report: &Report, keep: usize, width: Width) -> String {
     let rows = report.sources.iter().take(keep).map(|source| {
         [
@@ -737,7 +618,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::screen::{WIDTHS, assert_screen};
     use clap::Parser;
-    use halprof_profile::recording::{Ending, Module, Statistics};
+    use halprof_profile::recording::{Ending, Module, Recording, Statistics};
     use halprof_profile::report::Sum;
     use halprof_profile::symbols::{Kind, Opened};
 
@@ -831,7 +712,7 @@ pub(crate) mod tests {
         };
         for columns in WIDTHS {
             let text =
-                crate::output::plain(&overview(&example(), &options, Width::of(Some(columns))));
+                crate::style::plain(&overview(&example(), &options, Width::of(Some(columns))));
             assert!(
                 text.lines().all(|line| line.chars().count() <= columns),
                 "{text}"

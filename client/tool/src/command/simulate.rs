@@ -4,7 +4,8 @@ mod mca;
 mod rows;
 mod target;
 
-use crate::output::{Output, thousands};
+use crate::number::thousands;
+use crate::output::Output;
 use crate::runner::watch_for_interrupt;
 use crate::step::range::{Outcome, Suspended};
 use crate::{Error, Result, args};

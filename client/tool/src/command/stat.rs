@@ -3,6 +3,8 @@
 mod body;
 mod by_process;
 pub(crate) mod csv;
+mod form;
+mod measured;
 mod openmetrics;
 mod repeats;
 mod rows;
@@ -14,25 +16,29 @@ use crate::On;
 use crate::Result;
 use crate::args::{self, Dividing};
 use crate::choice::{self, Choice, Wanted, rotation};
-use crate::output::{Output, plain, seconds};
-use crate::periods::{self, Period};
+use crate::metrics::Metrics;
+use crate::number::seconds;
+use crate::output::Output;
+use crate::periods;
 use crate::recorder;
 use crate::runner::{Runner, Scope, interrupted};
+use crate::style::plain;
 use crate::systems;
 pub(crate) use body::{Body, Interval};
-use body::{Pass, Run};
+use body::{Pass, ProcessPart, Run};
 use by_process::Samples;
+use form::Form;
 use halprof_measure::Session;
-use halprof_measure::metrics::Metrics;
 use halprof_measure::rates;
 use halprof_profile::inventory::Inventory;
 use halprof_profile::recording::{cannot_count, write_whole};
 use indicatif::ProgressBar;
+use measured::{Measured, OnePass};
 use openmetrics::Exposition;
 use rows::{By, View};
 use shared_types::request::counts::Count;
 use std::time::{Duration, Instant};
-use teller::{Form, Teller};
+use teller::Teller;
 use topdown::TopDown;
 
 /// The length of the first step of modelled time.
@@ -42,26 +48,6 @@ const FIRST_STEP_NS: u64 = 1_000_000_000;
 const STEP_TIME: Duration = Duration::from_millis(50);
 /// How often a real machine is checked.
 const REAL_STEP_NS: u64 = 50_000_000;
-
-/// One measurement of the chosen sources, in one or more passes.
-#[derive(Default)]
-struct Measured {
-    passes: Vec<OnePass>,
-    intervals: Vec<Interval>,
-    /// It was ended early.
-    cut: bool,
-}
-
-/// What was counted in one pass.
-struct OnePass {
-    /// The indexes of the chosen sources.
-    sources: Vec<usize>,
-    elapsed_ns: u64,
-    turns: u32,
-    periods: Vec<Period>,
-    /// For each processor, one count for each of `sources`.
-    counts: Vec<Vec<Count>>,
-}
 
 /// Everything that a measurement needs.
 struct Bench<'a> {
@@ -406,7 +392,7 @@ fn divided(
     samples: &Samples,
     view: &View<'_>,
     measured: &[Measured],
-) -> (Vec<by_process::Row>, Vec<String>) {
+) -> (Vec<ProcessPart>, Vec<String>) {
     let (mut rows, mut warnings) = (Vec::new(), Vec::new());
     for pass in measured.iter().flat_map(|one| &one.passes) {
         rows.extend(samples.rows(view, &pass.sources, &pass.counts));

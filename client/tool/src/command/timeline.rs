@@ -7,13 +7,14 @@ use crate::codes::INCOMPLETE;
 use crate::command::record::Target;
 use crate::float::float;
 use crate::marking::{DRAIN, Marking};
-use crate::output::{Output, thousands};
+use crate::number::thousands;
+use crate::output::Output;
+use crate::program::{Launch, Program};
 use crate::runner::{interrupted, watch_for_interrupt};
 use crate::shown::Shown;
 use crate::this_machine;
 use crate::{Error, Result};
 use halprof_measure::did_you_mean;
-use halprof_measure::program::{Launch, Program};
 use halprof_profile::marks::{Bucket, Choice, Interval, Marks, Row, Stretches};
 use halprof_profile::recording::{
     Background, Metadata, Part, Process, Reader, Recording, Sink, Statistics, Writer,

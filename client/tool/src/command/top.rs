@@ -22,12 +22,13 @@ use crate::{Error, Result};
 use crate::{On, place::Place};
 use halprof_measure::Error as Cause;
 use halprof_measure::Session;
-use halprof_measure::rates::{Interval, Rates, Snapshot};
+use halprof_measure::rates::{Interval, Rates};
 use halprof_profile::recording::cannot_count;
 use log::Log;
 use look::Look;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::{DefaultTerminal, Frame};
+use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use state::{Asked, Line, Party, Row, State};
 use std::io::{self, IsTerminal};
@@ -192,9 +193,10 @@ impl Top {
                 self.by_name = ByName::of(&choice);
                 self.counted = choice;
             }
-            Err(error @ Error::Measure(Cause::Refused(_) | Cause::UnknownName { .. })) => {
-                self.state.message = Some(error.to_string());
-            }
+            Err(
+                error @ (Error::OnlyElsewhere { .. }
+                | Error::Measure(Cause::Refused(_) | Cause::UnknownName { .. })),
+            ) => self.state.message = Some(error.to_string()),
             Err(error) => return Err(error),
         }
         Ok(())
@@ -252,7 +254,7 @@ impl Top {
     }
 
     /// Adds a reading to the screen and to the log.
-    fn take(&mut self, snapshot: &Snapshot, rates: &mut Rates) {
+    fn take(&mut self, snapshot: &[Vec<Count>], rates: &mut Rates) {
         let interval = rates.take(self.by_name.counts(snapshot));
         let elapsed = self.watch.clock.elapsed();
         self.write(elapsed, &interval);

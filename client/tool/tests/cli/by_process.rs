@@ -89,12 +89,22 @@ fn what_was_not_sampled_is_nobodys() {
         sources,
     ];
     let ran = halprof(&[&arguments[..], &["--workload", work]].concat());
-    assert!(
-        ran.stderr.contains("TotalIssues: only 8 samples") && ran.stderr.contains("`TotalIssues:"),
-        "{}",
-        ran.stderr
-    );
+    let told = "TotalIssues: only 8 samples, so its parts are rough; there are more with its \
+        shortest period, `TotalIssues:4096`, or in a longer measurement";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
     let none = "cycles=20000000,instructions=4000,processors=0-1";
+    let ran = halprof(&[&arguments[..], &["--workload", none]].concat());
+    let told = "TotalIssues: no samples, so it is not divided; there are more with its shortest";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    // The shortest that there is, of a source and of an event.
+    for source in ["TotalIssues", "INST_RETIRED.ANY_P"] {
+        let shortest = format!("{source}:4096");
+        let arguments = [&arguments[..6], &[&shortest, "--workload", work]].concat();
+        let ran = halprof(&arguments);
+        let told = ": only 8 samples, so its parts are rough; there are more in a longer";
+        let told = format!("{source}{told}");
+        assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    }
     let stat = json(&[&arguments[..], &["--workload", none]].concat());
     let rows = divided(&stat, "TotalIssues");
     assert_eq!(rows.len(), 1, "{stat}");

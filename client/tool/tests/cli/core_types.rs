@@ -198,3 +198,44 @@ fn what_only_other_processors_count_is_told_with_them() {
 fn json_of(arguments: &[&str]) -> Value {
     halprof(&[&["--json"], arguments].concat()).json()
 }
+
+fn metric(name: &str, arguments: &[&str]) -> Vec<Value> {
+    let common = ["--machine", "hybrid", "stat", "-M", name];
+    let stat = json(&[&common, arguments].concat());
+    stat["derived"].as_array().expect("a list").clone()
+}
+
+/// Only performance cores count slots, but both types count what retires.
+#[test]
+fn a_ratio_is_of_counts_from_the_same_processors() {
+    let apart = metric("retiring", &["--per-core-type"]);
+    let value = apart[0]["value"].as_f64().expect("a value");
+    assert_eq!(apart[0]["core_type"], "performance");
+    assert!(0.0 < value && value < 100.0, "{value}");
+    let [chosen] = &metric("retiring", &["-C", "0-3"])[..] else {
+        panic!("one figure");
+    };
+    assert_eq!(chosen["value"].as_f64(), Some(value));
+    for (together, remedy) in [
+        (&[] as &[&str], "--per-core-type computes it"),
+        (
+            &["--per-cpu"],
+            "--per-core-type instead of --per-cpu computes it",
+        ),
+    ] {
+        let [figure] = &metric("retiring", together)[..] else {
+            panic!("one figure");
+        };
+        assert_eq!(figure["value"], Value::Null);
+        let reason = figure["reason"].as_str().expect("a reason");
+        assert!(
+            reason.starts_with("its sources are not counted on the same processors")
+                && reason.contains(remedy),
+            "{reason}"
+        );
+        let [ipc] = &metric("ipc", together)[..] else {
+            panic!("one figure");
+        };
+        assert!(ipc["value"].as_f64().is_some_and(|ipc| ipc > 0.0), "{ipc}");
+    }
+}

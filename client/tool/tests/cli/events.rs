@@ -117,6 +117,16 @@ fn what_is_not_here_is_told_with_what_may_be_meant() {
         "{message}"
     );
     assert_eq!(hint, "Write `r300C0`.");
+    // Any-thread and the second unit mask are right where the processor has them.
+    for (machine, select, right) in [
+        ("skylake", "r60003C", "Write `r20003C`."),
+        ("hybrid", "r100004000C4", "Write `r100000000C4`."),
+        ("hybrid", "r60003C", "A raw select has event, unit mask,"),
+        ("zen4", "r1004000C4", "Write `r1000000C4`."),
+    ] {
+        let (_, hint) = error(&["--machine", machine, "stat", "-e", select]);
+        assert!(hint.starts_with(right), "{machine} {select}: {hint}");
+    }
     let (message, _) = error(&[
         "--machine",
         "skylake",
@@ -506,16 +516,35 @@ fn the_default_workload_has_slots() {
             assert!((sum - 100.0_f64).abs() < 0.5, "{machine} {kind}: {sum}");
         }
     }
-    let count = |list: &str| {
-        let stat = json(&["--machine", "sapphire-rapids", "stat", "-e", list]);
+    let count = |machine: &str, list: &str| {
+        let stat = json(&["--machine", machine, "stat", "-e", list]);
         let counts = stat["counts"].as_array().expect("counts").clone();
         counts
             .iter()
             .map(|row| row["value"].clone())
             .collect::<Vec<_>>()
     };
-    let alone = count("TotalIssues,TotalCycles");
-    let beside = count("TotalIssues,TotalCycles,TOPDOWN.SLOTS");
+    let alone = count("sapphire-rapids", "TotalIssues,TotalCycles");
+    let beside = count("sapphire-rapids", "TotalIssues,TotalCycles,TOPDOWN.SLOTS");
     assert_eq!(alone, beside[..2]);
     assert_eq!(beside[2], 16 * 900_000_000_u64);
+    // However the counter's event is called.
+    for (machine, one, other) in [
+        ("sapphire-rapids", "TOPDOWN.SLOTS", "FixedTopdownSlots"),
+        ("sapphire-rapids", "TOPDOWN.SLOTS_P", "TopdownSlots"),
+        ("sapphire-rapids", "TOPDOWN.SLOTS_P", "r01A4"),
+        ("hybrid", "TOPDOWN_BE_BOUND.ALL", "TOPDOWN_BE_BOUND.ALL_P"),
+    ] {
+        let amount = count(machine, one);
+        assert_ne!(amount[0], 0, "{one}");
+        assert_eq!(amount, count(machine, other), "{one} and {other}");
+    }
+    let metrics = ["stat", "-C", "0-3", "-M", "retiring,frontend-bound"];
+    let stat = json(&[&["--machine", "hybrid"], &metrics[..]].concat());
+    for (index, slots) in [120.0, 195.0].into_iter().enumerate() {
+        let row = &stat["derived"][index];
+        let value = row["value"].as_f64();
+        let value = value.unwrap_or_else(|| panic!("{row}"));
+        assert!((value - slots / 9.0).abs() < 0.01, "{row}");
+    }
 }

@@ -293,7 +293,8 @@ fn what_could_not_be_computed_says_why() {
         derived("skylake", "ipc", work),
         [(String::new(), Some(0.5), String::new())]
     );
-    let text = halprof(&["--machine", "hybrid", "stat", "-M", "retiring"]).stdout;
+    let stat = ["--machine", "hybrid", "stat", "-M", "retiring"];
+    let text = halprof(&[&stat[..], &["--workload", work]].concat()).stdout;
     assert!(
         text.contains(": division by zero: FixedTopdownSlots counted 0"),
         "{text}"

@@ -1,7 +1,7 @@
 //! Does the file for the textfile collectors contain exactly what was counted, in a form they can
 //! read?
 
-use crate::cli::support::{foreign_python, halprof, refused};
+use crate::cli::support::{folder, foreign_python, halprof, refused, text};
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -209,9 +209,8 @@ fn parsed(python: &Path, text: &str) -> Value {
 /// The intervals are in the file, and only the final result is printed.
 #[test]
 fn the_result_is_printed_without_intervals() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("halprof.prom");
-    let path = path.to_str().expect("UTF-8");
+    let (_folder, path) = folder();
+    let path = text(&path);
     let stat = [
         "stat",
         "-I",

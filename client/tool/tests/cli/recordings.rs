@@ -1,13 +1,12 @@
 //! Do record and report show exactly what the workload did?
 
-use crate::cli::support::{halprof, json, refused};
+use crate::cli::support::{folder, halprof, json, refused, text};
 use serde_json::Value;
 
 #[test]
 fn a_recording_has_one_sample_for_each_period() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
+    let (_folder, path) = folder();
+    let file = text(&path);
     for model in ["skylake", "zen4", "pentium3", "pentium4"] {
         let workload = "instructions=10000000,cycles=10000000,user=100,code=0x5000-0x6000";
         let record = json(&[
@@ -58,9 +57,8 @@ fn a_recording_has_one_sample_for_each_period() {
 
 #[test]
 fn a_recording_that_is_cut_is_reported_with_a_warning_and_status_5() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
+    let (_folder, path) = folder();
+    let file = text(&path);
     json(&["record", "-o", file]);
     let whole = std::fs::read(&path).expect("read");
     std::fs::write(&path, &whole[..whole.len() - 1]).expect("cut");
@@ -81,9 +79,8 @@ fn a_recording_that_is_cut_is_reported_with_a_warning_and_status_5() {
 
 #[test]
 fn an_interval_outside_the_limits_is_told() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
+    let (_folder, path) = folder();
+    let file = text(&path);
     let arguments = [
         "--machine",
         "skylake",

@@ -1,6 +1,6 @@
 //! Is every table available as comma-separated values, with the fields of its JSON?
 
-use crate::cli::support::{halprof, json, refused};
+use crate::cli::support::{folder, halprof, json, refused, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -123,6 +123,31 @@ fn a_table_without_rows_has_its_columns() {
         head(&fits_not),
         "source,processor,counter,kind,turn,error,modelled\n"
     );
+}
+
+/// Only a machine with several types of core has processors that differ, and only a metric that is
+/// a formula has parts.
+#[test]
+fn lists_have_the_same_columns_on_every_machine() {
+    let head = |arguments: &[&str]| {
+        let text = halprof(&[arguments, &["--csv"]].concat()).stdout;
+        text.lines().next().expect("a head").to_owned()
+    };
+    let list = head(&["--machine", "skylake", "list"]);
+    assert!(list.contains(",processors.processors,processors.supported,"));
+    // A processor without counters.
+    for machine in ["hybrid", "hyperv-guest-masked"] {
+        assert_eq!(head(&["--machine", machine, "list"]), list, "{machine}");
+    }
+    let metrics = head(&["--machine", "skylake", "list", "--metrics"]);
+    assert!(
+        metrics.contains(",parts.name,parts.filter,parts.source,"),
+        "{metrics}"
+    );
+    let (_folder, file) = folder();
+    let formula = "[[metric]]\nid = \"a\"\nname = \"a\"\nformula = \"cycles / instructions\"\n";
+    std::fs::write(&file, formula).expect("written");
+    assert_eq!(head(&["list", "--metrics", text(&file)]), metrics);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Does the live view work on a real terminal, and leave it as it was?
 
 use crate::cli::binaries;
-use crate::cli::support::{folder, halprof, refused, text, tools_are_required};
+use crate::cli::support::{folder, halprof, json, refused, text, tools_are_required};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -82,8 +82,12 @@ impl Drop for Terminal {
 }
 
 fn top(options: &str) -> String {
+    top_of(MACHINE, options)
+}
+
+fn top_of(machine: &str, options: &str) -> String {
     let tool = env!("CARGO_BIN_EXE_halprof");
-    format!("'{tool}' --machine {MACHINE} top -I 50 --workload {WORKLOAD} {options}")
+    format!("'{tool}' --machine {machine} top -I 50 --workload {WORKLOAD} {options}")
 }
 
 /// The row of a source, and what follows its name.
@@ -219,6 +223,34 @@ fn assert_log(path: &Path) {
         lines += 1;
     }
     assert!(lines > 40, "{lines}");
+}
+
+/// The list has what the boot processor can count, also where others are measured.
+#[test]
+fn a_source_that_only_other_processors_count_is_refused_on_the_screen() {
+    let list = json(&["--machine", "hybrid", "list"]);
+    let names = list["sources"].as_array().expect("sources").iter();
+    let others = names.filter(|source| source["name"] != "TotalIssues");
+    let place = others
+        .into_iter()
+        .position(|one| one["name"] == "TopdownSlots");
+    // What is counted comes first.
+    let down = (1 + place.expect("a source of performance cores")).to_string();
+    let options = "-C 4-11 -e TotalIssues";
+    let Some(terminal) = Terminal::new(&top_of("hybrid", options)) else {
+        return;
+    };
+    let counts = |screen: &str| shows(screen, "TotalIssues", ["8.000", "G"]);
+    terminal.until("the rate of the workload", counts);
+    terminal.press(&["c"]);
+    terminal.until("the list", |screen| screen.contains("[x] TotalIssues"));
+    terminal.press(&["-N", &down, "Down"]);
+    terminal.press(&["Space"]);
+    terminal.until("selected", |screen| screen.contains("[x] TopdownSlots"));
+    terminal.press(&["Enter"]);
+    terminal.until("refused", |screen| {
+        screen.contains("TopdownSlots: processors 4-11 cannot count it; 0-3 can") && counts(screen)
+    });
 }
 
 #[test]

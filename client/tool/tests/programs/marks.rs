@@ -1,7 +1,7 @@
 //! Are all marks recorded, whatever happens to the program, and are their times right?
 
 use crate::tests::{SOON, halprof, json, ran, read_when_written};
-use halprof_measure::marks::channel;
+use halprof_measure::marks::Channel;
 use halprof_profile::marks::{Choice, Marks};
 use halprof_profile::recording::{Reader, Recording};
 use libtest_mimic::{Failed, Trial};
@@ -45,7 +45,7 @@ pub(crate) fn program(mut arguments: impl Iterator<Item = String>) -> ExitCode {
         }
         "flood" => {
             let recorder = std::os::unix::process::parent_id();
-            let flood = channel("flood");
+            let flood = Channel::named("flood");
             signal("-STOP", recorder);
             (0..FLOOD).for_each(|value| flood.mark(value));
             signal("-CONT", recorder);
@@ -60,7 +60,7 @@ fn threads() {
     thread::scope(|scope| {
         for number in 0..4 {
             scope.spawn(move || {
-                let own = channel(&format!("thread {number}"));
+                let own = Channel::named(&format!("thread {number}"));
                 (0..EACH).for_each(|value| own.mark(value));
             });
         }
@@ -68,7 +68,7 @@ fn threads() {
 }
 
 fn turns(turns: u64) {
-    let (begin, end) = (channel("begin"), channel("end"));
+    let (begin, end) = (Channel::named("begin"), Channel::named("end"));
     for turn in 0..turns {
         begin.mark(turn);
         std::hint::black_box((0..turn % 100).sum::<u64>());

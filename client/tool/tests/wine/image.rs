@@ -26,7 +26,7 @@ const SYSTEM: &[&str] = &[
 ];
 
 /// The size that users are promised, in bytes.
-const LARGEST: usize = 10 << 20;
+const LARGEST: usize = 8_000_000;
 
 fn exe() -> Option<Vec<u8>> {
     let exe = std::fs::read(EXE).ok();

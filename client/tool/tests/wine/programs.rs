@@ -70,8 +70,15 @@ fn a_program_is_measured_from_its_first_instruction_to_its_end() {
 }
 
 fn its_status_is_told(wine: &Wine) {
-    for (status, told) in [("0", 0), ("7", 7), ("0xC0000005", 0xC000_0005_u32)] {
+    for (status, told) in [
+        ("0", 0),
+        ("7", 7),
+        ("0xC0000005", 0xC000_0005_u32),
+        // As after Ctrl-C, which did not come.
+        ("0xC000013A", 0xC000_013A),
+    ] {
         let (value, ..) = stat(wine, &[], &["exit", status]);
+        assert_eq!(value["interrupted"], false, "{value}");
         let scope = &value["scope"];
         assert_eq!(scope["program"], "program.exe");
         assert_eq!(scope["exit_status"], told, "{scope}");

@@ -2,8 +2,9 @@
 //! threads that migrate.
 
 use super::row;
+use crate::platform::{Platform, Profile, ThreadData};
 use crate::regions::sweep::sweep_on;
-use crate::regions::{Discard, Method, Platform, Profile, Regions, Row, ThreadData};
+use crate::regions::{Discard, Method, Regions, Row};
 use crate::{Connection, Modelled, Result, Sources, Transport};
 use shared_types::request::RequestCode;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,13 +1,15 @@
 //! `halprof report --by edge` and `--by path`: tables of branch records.
 
-use super::{Keys, ShareBody, described, head, names};
-use crate::output::{Output, thousands};
+use super::head::head;
+use super::row::{Keys, ShareBody, described};
+use crate::number::thousands;
+use crate::output::Output;
 use crate::shown::Shown;
 use crate::table::{Column, Width, table};
 use crate::{Error, Result, args, filters};
 use halprof_profile::branches::Kept;
 use halprof_profile::branches::table::{Branches, By, Edge, Order, Part, Query, Row, Table};
-use halprof_profile::report::key::{Key, Value};
+use halprof_profile::report::key::Value;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -136,7 +138,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<By>, output: &Output) -> R
         ));
     }
     if output.is_csv() && tables.len() > 1 {
-        return Err(super::one_table());
+        return Err(filters::one_table());
     }
     let query = Query {
         tables,
@@ -206,7 +208,7 @@ fn body(options: &args::Report, branches: &Branches, warnings: Vec<String>) -> B
     let how = recording.metadata.branches.clone().unwrap_or_default();
     let kept = branches.kept;
     Body {
-        file: names(&options.files),
+        file: filters::names(&options.files),
         machine: recording.metadata.machine.clone(),
         samples: recording.samples,
         lost: recording.losses_are_known().then(|| recording.lost()),
@@ -470,14 +472,4 @@ fn place(side: &Value, with_module: bool) -> String {
         } if !with_module => symbol.to_string(),
         other => other.to_string(),
     }
-}
-
-/// The values of `--by` for branches, for a message.
-pub(crate) fn keys() -> String {
-    let sides: Vec<&str> = By::SIDES.iter().map(|key: &Key| key.name()).collect();
-    format!(
-        "{}, alone or with one of {}",
-        By::NAMES.join(" and "),
-        sides.join(", ")
-    )
 }

@@ -2,7 +2,7 @@
 
 use super::mca::Model;
 use super::{Body, MISPREDICTED, NOT_SIMULATED};
-use crate::output::thousands;
+use crate::number::thousands;
 use crate::shown::Shown;
 use crate::table::{Column, Width, table};
 use crate::{Error, Result};

@@ -1,6 +1,5 @@
 //! The result of a measurement, as in JSON.
 
-use super::{by_process, topdown};
 use crate::periods::Period;
 use crate::runner::Scope;
 use schemars::JsonSchema;
@@ -21,10 +20,10 @@ pub(crate) struct Body {
     pub(super) derived: Vec<Figure>,
     /// Where the issue slots went, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) topdown: Vec<topdown::Row>,
+    pub(super) topdown: Vec<SlotsPart>,
     /// The counts by process, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) by_process: Vec<by_process::Row>,
+    pub(super) by_process: Vec<ProcessPart>,
     /// Why figures are worth less than they look.
     pub(super) warnings: Vec<String>,
     /// The periods of ProfileTime, and of sources that were given one.
@@ -72,6 +71,9 @@ pub(super) struct Row {
     /// What it counts on this machine, if that is not just what its name says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<String>,
+    /// The processors whose counts it adds up.
+    #[serde(skip)]
+    pub(super) members: Vec<u32>,
 }
 
 /// Statistics over repeated measurements of a value, which is their mean.
@@ -111,6 +113,37 @@ pub(super) struct Figure {
     pub(super) error: Option<f64>,
     /// Why it could not be computed.
     pub(super) reason: Option<String>,
+}
+
+/// One part of the slots of one kind of processor.
+#[derive(Clone, JsonSchema, Serialize)]
+pub(super) struct SlotsPart {
+    pub(super) kind: String,
+    pub(super) metric: String,
+    pub(super) level: u8,
+    /// In percent; null if there is a reason why not.
+    pub(super) value: Option<f64>,
+    /// Half of the range that follows from the bounds of its events; null if it is exact.
+    pub(super) error: Option<f64>,
+    pub(super) reason: Option<String>,
+    /// Its events were counted at the same time.
+    pub(super) together: bool,
+}
+
+/// The part of a count that one process has.
+#[derive(Clone, JsonSchema, Serialize)]
+pub(super) struct ProcessPart {
+    /// Its name; null if it ended before it was seen, and if `id` is null.
+    pub(super) process: Option<String>,
+    /// Null for what was counted on processors without a sample.
+    pub(super) id: Option<u32>,
+    pub(super) source: String,
+    pub(super) value: u128,
+    /// The 95 % bound of the value; null if it is not known.
+    pub(super) error: Option<f64>,
+    /// The value as a fraction of the whole count, from 0 to 1.
+    pub(super) share: f64,
+    pub(super) samples: u64,
 }
 
 #[derive(JsonSchema, Serialize)]

@@ -5,20 +5,20 @@
 //! is an estimate, and so is the sum over processors. Its bound is the square root of the sum of
 //! the squared bounds of the parts, which are Wilson's.
 
+use super::body::ProcessPart;
 use super::rows::View;
 use crate::Error;
 use crate::Result;
 use crate::aim::Aim;
 use crate::float::float;
-use crate::output::thousands;
+use crate::number::thousands;
 use crate::table::{Column, Width, table};
 use halprof_measure::{Session, Transport};
 use halprof_profile::inventory::{Changes, Inventory};
 use halprof_profile::recording::Process;
 use halprof_profile::report::share::Share;
-use schemars::JsonSchema;
-use serde::Serialize;
 use shared_types::request::counts::Count;
+use shared_types::request::source::Source;
 use shared_types::{ErrorCode, Sample};
 use std::collections::BTreeMap;
 
@@ -26,22 +26,6 @@ use std::collections::BTreeMap;
 const FEW: u64 = 100;
 /// The number of rows for each source in text output.
 const ROWS: usize = 20;
-
-/// The part of a count that one process has.
-#[derive(Clone, JsonSchema, Serialize)]
-pub(super) struct Row {
-    /// Its name; null if it ended before it was seen, and if `id` is null.
-    pub(super) process: Option<String>,
-    /// Null for what was counted on processors without a sample.
-    pub(super) id: Option<u32>,
-    pub(super) source: String,
-    pub(super) value: u128,
-    /// The 95 % bound of the value; null if it is not known.
-    pub(super) error: Option<f64>,
-    /// The value as a fraction of the whole count, from 0 to 1.
-    pub(super) share: f64,
-    pub(super) samples: u64,
-}
 
 /// A process, and its position among those that had its identifier one after the other.
 type Who = (u32, usize);
@@ -174,7 +158,7 @@ impl Samples {
         view: &View<'_>,
         sources: &[usize],
         counts: &[Vec<Count>],
-    ) -> Vec<Row> {
+    ) -> Vec<ProcessPart> {
         let of_source = |place: usize| self.of_source(view, sources, place, counts);
         (0..sources.len()).flat_map(of_source).collect()
     }
@@ -185,7 +169,7 @@ impl Samples {
         sources: &[usize],
         place: usize,
         counts: &[Vec<Count>],
-    ) -> Vec<Row> {
+    ) -> Vec<ProcessPart> {
         let Some((chosen, parts)) = view.parts(sources, place, counts) else {
             return Vec::new();
         };
@@ -194,7 +178,7 @@ impl Samples {
             0 => 0.0,
             total => float(value) / float(total),
         };
-        let row = |who: Option<Who>, value, error, samples| Row {
+        let row = |who: Option<Who>, value, error, samples| ProcessPart {
             process: who.and_then(|who| self.name(who)),
             id: who.map(|(id, _)| id),
             source: chosen.label.clone(),
@@ -217,7 +201,7 @@ impl Samples {
             .collect();
         all.sort_unstable();
         all.dedup();
-        let mut rows: Vec<Row> = Vec::new();
+        let mut rows: Vec<ProcessPart> = Vec::new();
         for who in all {
             let (mut value, mut variance, mut of_total, mut samples) = (0.0, 0.0, Some(0.0), 0);
             for (taken, estimate) in &places {
@@ -249,7 +233,12 @@ impl Samples {
     }
 
     /// Warns about what makes the parts less reliable than they look.
-    pub(super) fn warnings(&self, rows: &[Row], view: &View<'_>, elapsed_ns: u64) -> Vec<String> {
+    pub(super) fn warnings(
+        &self,
+        rows: &[ProcessPart],
+        view: &View<'_>,
+        elapsed_ns: u64,
+    ) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.lost != 0 {
             warnings.push(format!(
@@ -269,21 +258,26 @@ impl Samples {
                 u128::from(elapsed_ns) * u128::from(Aim::RATE) * processors / 1_000_000_000;
             let period = total.checked_div(wanted).unwrap_or(0).max(1);
             let name = label.split(':').next().unwrap_or(label);
-            let least = view.choice.catalog().source(name);
-            let least = least.map_or(1, |source| u128::from(source.min_interval));
-            let more = if period < least {
-                format!("as with its shortest period, `{name}:{least}`, or in a longer measurement")
+            // All sources that count have the same limits.
+            let mut sources = view.choice.catalog().sources.iter();
+            let counting = sources.find(|source| source.flags & Source::TIMER == 0);
+            let least = counting.map_or(1, |source| u128::from(source.min_interval));
+            let mut chosen = view.choice.chosen.iter();
+            let used = chosen.find(|one| one.label == label);
+            let used = used.map_or(0, |one| u128::from(one.spec.interval));
+            let more = if used <= least.max(period) {
+                "in a longer measurement".to_owned()
+            } else if period < least {
+                format!("with its shortest period, `{name}:{least}`, or in a longer measurement")
             } else {
-                format!("as with a shorter period, e.g. `{name}:{period}`")
+                format!("with a shorter period, e.g. `{name}:{period}`")
             };
             let few = match samples {
-                0 => "no samples".to_owned(),
-                1 => "only 1 sample".to_owned(),
-                n => format!("only {n} samples"),
+                0 => "no samples, so it is not divided".to_owned(),
+                1 => "only 1 sample, so its parts are rough".to_owned(),
+                n => format!("only {n} samples, so its parts are rough"),
             };
-            warnings.push(format!(
-                "{label}: {few}, so its parts are rough; more samples make them better, {more}"
-            ));
+            warnings.push(format!("{label}: {few}; there are more {more}"));
         }
         warnings
     }
@@ -298,14 +292,14 @@ fn ended(code: ErrorCode) -> Error {
     })
 }
 
-fn labels(rows: &[Row]) -> Vec<&str> {
+fn labels(rows: &[ProcessPart]) -> Vec<&str> {
     let mut labels: Vec<&str> = rows.iter().map(|row| row.source.as_str()).collect();
     labels.dedup();
     labels
 }
 
 /// As text: the largest parts of each source.
-pub(super) fn text(rows: &[Row], width: Width) -> String {
+pub(super) fn text(rows: &[ProcessPart], width: Width) -> String {
     let mut text = String::new();
     let columns = [
         Column::number("count"),
@@ -316,8 +310,8 @@ pub(super) fn text(rows: &[Row], width: Width) -> String {
         Column::name("process"),
     ];
     for label in labels(rows) {
-        let own: Vec<&Row> = rows.iter().filter(|row| row.source == label).collect();
-        let cells = |row: &&Row| {
+        let own: Vec<&ProcessPart> = rows.iter().filter(|row| row.source == label).collect();
+        let cells = |row: &&ProcessPart| {
             [
                 thousands(row.value),
                 row.error.map_or_else(
@@ -344,7 +338,7 @@ pub(super) fn text(rows: &[Row], width: Width) -> String {
     text
 }
 
-fn name(row: &Row) -> String {
+fn name(row: &ProcessPart) -> String {
     match (&row.process, row.id) {
         (Some(name), _) => name.clone(),
         (None, Some(_)) => "ended before its name was read".to_owned(),

@@ -1,8 +1,7 @@
 //! Counts as comma-separated values: one line for each, those of intervals with their time; if
 //! metrics were requested, also one line for each metric.
 
-use super::body::{Body, Figure, Interval, Row};
-use super::by_process;
+use super::body::{Body, Figure, Interval, ProcessPart, Row};
 use crate::{Error, Result};
 
 /// The first columns of every line of counts, in other files too.
@@ -166,7 +165,7 @@ fn count(row: &Row) -> Line {
 }
 
 /// One process's part of a count; a part without samples names no process.
-fn part(row: &by_process::Row) -> Line {
+fn part(row: &ProcessPart) -> Line {
     vec![
         ("source", row.source.clone()),
         ("value", row.value.to_string()),

@@ -11,7 +11,7 @@ use crate::by_name::ByName;
 use crate::choice::Choice;
 use crate::output::Output;
 use crate::{Error, On, Result};
-use halprof_measure::rates::{Interval, Rate, Rates, Snapshot};
+use halprof_measure::rates::{Interval, Rate, Rates};
 use halprof_profile::recording::write_whole;
 use halprof_setup::describe;
 use prometheus_client::collector::Collector;
@@ -88,7 +88,7 @@ impl<'a> Exposition<'a> {
 
     /// Replaces the file with a reading; `missed` readings before it were skipped. The first one
     /// must succeed.
-    pub(super) fn publish(&mut self, counts: &Snapshot, missed: u64) -> Result<()> {
+    pub(super) fn publish(&mut self, counts: &[Vec<Count>], missed: u64) -> Result<()> {
         self.missed = self.missed.saturating_add(missed);
         let interval = self.rates.take(self.machine.sources.counts(counts));
         let text = self.text(&interval)?;

@@ -124,6 +124,7 @@ mod tests {
             repeats: None,
             left_out: None,
             note: None,
+            members: Vec::new(),
         };
         Run {
             elapsed_ns: 1,

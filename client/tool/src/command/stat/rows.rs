@@ -1,12 +1,12 @@
 //! Turns counts into rows, and rows into figures.
 
 use super::body::{Figure, Row, Run};
-use super::teller::Form;
-use super::{Measured, OnePass};
+use super::form::Form;
+use super::measured::{Measured, OnePass};
 use crate::args;
 use crate::choice::{Choice, Wanted, nanoseconds};
+use crate::metrics::{self, Counted, Metrics};
 use halprof_measure::estimate::Estimate;
-use halprof_measure::metrics::{self, Counted, Metrics};
 use halprof_measure::selection::{Chosen, format_processors};
 use halprof_setup::describe;
 use shared_types::request::counts::Count;
@@ -35,17 +35,21 @@ impl By {
     /// The view that the options request. In text, core types are separate by default, because a
     /// sum over two kinds of core means little; programs get what they request.
     pub(super) fn of(options: &args::Stat, choice: &Choice, form: Form) -> Self {
-        let mut types = choice.selected().map(|processor| processor.core_type);
-        let first = types.next();
-        let differ = types.any(|other| Some(other) != first);
         if options.per_cpu {
             Self::Processor
-        } else if differ && (options.per_core_type || form == Form::Text) {
+        } else if types_differ(choice) && (options.per_core_type || form == Form::Text) {
             Self::CoreType
         } else {
             Self::Machine
         }
     }
+}
+
+/// Whether the chosen processors are of different core types.
+fn types_differ(choice: &Choice) -> bool {
+    let mut types = choice.selected().map(|processor| processor.core_type);
+    let first = types.next();
+    types.any(|other| Some(other) != first)
 }
 
 /// The count of a source on each processor, with the index of that source in its session.
@@ -121,6 +125,7 @@ impl View<'_> {
             processor: party.processor,
             core_type: party.core_type,
             pass,
+            members: party.members.iter().map(|member| member.index).collect(),
             ..self.row(chosen, &Estimate::sum(party.members.iter().map(estimate)))
         };
         let mut rows: Vec<Row> = self.parties(able).into_iter().map(row).collect();
@@ -214,6 +219,7 @@ impl View<'_> {
             repeats: None,
             left_out: None,
             note: self.choice.note(chosen),
+            members: Vec::new(),
         }
     }
 
@@ -228,30 +234,78 @@ impl View<'_> {
         let of_type = |core_type| {
             let rows = rows.iter().filter(|row| row.core_type == core_type);
             let rows: Vec<&Row> = rows.collect();
-            let counts = sums(rows.iter().copied().filter(|row| !never(row)));
+            // A figure of counts from different processors would mean nothing.
+            let groups = by_processors(&rows);
             if self.wanted.is_empty() {
-                let figures = self.metrics.derive(&counts);
-                return figures
-                    .iter()
-                    .map(|figure| shown(figure, core_type))
-                    .collect();
+                let mut figures: Vec<Figure> = Vec::new();
+                for figure in groups.iter().flat_map(|counts| self.metrics.derive(counts)) {
+                    let figure = shown(&figure, core_type);
+                    let same = |earlier: &Figure| {
+                        earlier.metric == figure.metric && earlier.filter == figure.filter
+                    };
+                    if !figures.iter().any(same) {
+                        figures.push(figure);
+                    }
+                }
+                return figures;
             }
-            let unseen = rows.iter().copied().filter(|row| never(row));
+            let unseen = rows.iter().filter(|row| never(row));
             let unseen: Vec<&str> = unseen.map(|row| row.source.as_str()).collect();
             let figure = |one: &Wanted<'_>| {
-                let figure = self.metrics.figure(one.metric, &counts, one.filter);
-                if let Some(figure) = figure {
-                    return shown(&figure, core_type);
+                let of = |counts: &Vec<Counted<'_>>| {
+                    let figure = self.metrics.figure(one.metric, counts, one.filter);
+                    figure.map(|figure| shown(&figure, core_type))
+                };
+                if let Some(figure) = groups.iter().find_map(of) {
+                    return figure;
                 }
-                let why = self
-                    .metrics
-                    .why_not(one.metric, &counts, &unseen, one.filter);
+                let all = groups.concat();
+                let why = if of(&all).is_some() {
+                    self.on_different_processors()
+                } else {
+                    let (metric, filter) = (one.metric, one.filter);
+                    self.metrics.why_not(metric, &all, &unseen, filter)
+                };
                 not_shown(one, core_type, why)
             };
             self.wanted.iter().map(figure).collect::<Vec<_>>()
         };
         types.into_iter().flat_map(of_type).collect()
     }
+
+    /// Why a metric has no value whose sources were all counted.
+    fn on_different_processors(&self) -> String {
+        let remedy = if self.by == By::CoreType || !types_differ(self.choice) {
+            "choose processors of one kind with -C"
+        } else if self.by == By::Processor {
+            "--per-core-type instead of --per-cpu computes it for each type of core"
+        } else {
+            "--per-core-type computes it for each type of core"
+        };
+        format!("its sources are not counted on the same processors: {remedy}")
+    }
+}
+
+/// The counts of these rows, one for each source, in groups that were counted on the same
+/// processors. A row that has had no turn on a counter has no count yet, but tells where the source
+/// is counted.
+fn by_processors<'a>(rows: &[&'a Row]) -> Vec<Vec<Counted<'a>>> {
+    let processors = |source: &str| {
+        let rows = rows.iter().filter(|row| row.source == source);
+        let mut members: Vec<u32> = rows.flat_map(|row| row.members.iter().copied()).collect();
+        members.sort_unstable();
+        members.dedup();
+        members
+    };
+    let mut groups: Vec<(Vec<u32>, Vec<Counted<'a>>)> = Vec::new();
+    for counted in sums(rows.iter().copied().filter(|row| !never(row))) {
+        let on = processors(counted.label);
+        match groups.iter_mut().find(|(those, _)| *those == on) {
+            Some((_, group)) => group.push(counted),
+            None => groups.push((on, vec![counted])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
 }
 
 /// Whether it never had a turn on a counter.

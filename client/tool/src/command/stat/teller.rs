@@ -1,39 +1,13 @@
 //! Prints intervals as they end and the result at the end, in the requested form.
 
 use super::body::{Body, Interval, Jitter};
+use super::form::Form;
 use super::{csv, text};
 use crate::Result;
 use crate::args;
 use crate::choice;
 use crate::output::Output;
 use crate::table::Width;
-
-/// The form of the output.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    Text,
-    Csv,
-    Json,
-    JsonLines,
-}
-
-impl Form {
-    /// The form that the options request.
-    pub(super) fn of(options: &args::Stat, output: &Output) -> Self {
-        match (output.is_csv(), options.jsonl, output.is_json()) {
-            (true, _, _) => Self::Csv,
-            (_, true, _) => Self::JsonLines,
-            (_, _, true) => Self::Json,
-            _ => Self::Text,
-        }
-    }
-
-    /// Whether standard output is reserved for the result, which a program's own output would
-    /// spoil.
-    pub(super) fn owns_output(self, options: &args::Stat) -> bool {
-        self != Self::Text && options.file().is_none()
-    }
-}
 
 /// Prints intervals as they end, if the form allows that, and otherwise keeps them.
 #[expect(

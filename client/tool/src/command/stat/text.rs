@@ -3,7 +3,8 @@
 use super::body::{Body, Figure, Interval, Jitter, Repeats, Row};
 use super::rows::never;
 use super::{by_process, topdown};
-use crate::output::{WARNING, seconds, styled, thousands};
+use crate::number::{seconds, thousands};
+use crate::style::{WARNING, styled};
 use crate::table::{self, Rows, Width, table};
 use halprof_profile::recording::cannot_count;
 use std::collections::BTreeSet;

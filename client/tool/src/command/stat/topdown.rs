@@ -1,15 +1,15 @@
 //! `stat --topdown`: which events it needs, and its results.
 
-use super::Measured;
+use super::body::SlotsPart;
+use super::measured::Measured;
 use super::rows::View;
 use crate::On;
 use crate::choice::Choice;
+use crate::formula::Value;
 use crate::table::{Column, Width, table};
+use crate::topdown::Part;
 use crate::{Error, Result};
 use halprof_measure::estimate::Estimate;
-use halprof_measure::topdown::{Part, Value};
-use schemars::JsonSchema;
-use serde::Serialize;
 use shared_types::request::machine::Processor;
 use std::collections::BTreeMap;
 
@@ -39,21 +39,6 @@ struct Kind {
     labels: BTreeMap<String, std::result::Result<String, String>>,
     /// Why there are no parts.
     reason: Option<&'static str>,
-}
-
-/// One part of the slots of one kind of processor.
-#[derive(Clone, JsonSchema, Serialize)]
-pub(super) struct Row {
-    kind: String,
-    metric: String,
-    level: u8,
-    /// In percent; null if there is a reason why not.
-    value: Option<f64>,
-    /// Half of the range that follows from the bounds of its events; null if it is exact.
-    error: Option<f64>,
-    reason: Option<String>,
-    /// Its events were counted at the same time.
-    together: bool,
 }
 
 impl TopDown {
@@ -109,13 +94,13 @@ impl TopDown {
     }
 
     /// The results, from everything that was measured.
-    pub(super) fn rows(&self, view: &View<'_>, measured: &[Measured]) -> Vec<Row> {
+    pub(super) fn rows(&self, view: &View<'_>, measured: &[Measured]) -> Vec<SlotsPart> {
         let mut rows = Vec::new();
         for kind in &self.kinds {
             let row = |metric: &str, level, value: Option<Value>, reason: Option<String>| {
                 let error = value.and_then(|value| value.error());
                 let known = error.filter(|error| error.is_finite());
-                Row {
+                SlotsPart {
                     kind: kind.name.clone(),
                     metric: metric.to_owned(),
                     level,
@@ -187,7 +172,7 @@ const COLUMNS: [Column; 4] = [
 ];
 
 /// The result as text.
-pub(super) fn text(rows: &[Row], width: Width) -> String {
+pub(super) fn text(rows: &[SlotsPart], width: Width) -> String {
     let mut text = String::new();
     let mut kinds: Vec<&str> = Vec::new();
     for row in rows {
@@ -196,9 +181,9 @@ pub(super) fn text(rows: &[Row], width: Width) -> String {
         }
     }
     for kind in kinds {
-        let own: Vec<&Row> = rows.iter().filter(|row| row.kind == kind).collect();
+        let own: Vec<&SlotsPart> = rows.iter().filter(|row| row.kind == kind).collect();
         text += &format!("\nWhere the slots went ({kind}):\n");
-        let cells = |row: &&Row| {
+        let cells = |row: &&SlotsPart| {
             let indent = "  ".repeat(usize::from(row.level.saturating_sub(1)));
             let value = row
                 .value

@@ -1,7 +1,7 @@
 //! The timeline as text.
 
 use super::{Apart, Between, Body, Bucket, Marked, Ticks};
-use crate::output::{seconds, thousands};
+use crate::number::{seconds, thousands};
 use crate::shown::Shown;
 use crate::table::{Column, Width, cut, table};
 

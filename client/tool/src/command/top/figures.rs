@@ -1,9 +1,9 @@
 //! Numbers for narrow columns.
 
 use super::state::{Party, Row};
-use crate::output::thousands;
+use crate::metrics::{Counted, Metrics};
+use crate::number::thousands;
 use halprof_measure::estimate::Estimate;
-use halprof_measure::metrics::{Counted, Metrics};
 use halprof_measure::rates::{Interval, Rate};
 
 const PREFIXES: [&str; 7] = ["", " k", " M", " G", " T", " P", " E"];

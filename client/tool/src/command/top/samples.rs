@@ -3,8 +3,10 @@
 use super::look::Look;
 use super::view::{help, keys_line, title_line};
 use crate::command::report;
+use crate::command::report::head::head;
 use crate::filters;
-use crate::output::{Told, plain};
+use crate::output::Told;
+use crate::style::plain;
 use crate::table::Width;
 use halprof_profile::report::{Part, Report, Table};
 use ratatui::Frame;
@@ -65,9 +67,11 @@ impl State {
 
     /// Shows the next interval, unless the picture is paused.
     pub(super) fn take(&mut self, elapsed: Duration, report: Report) {
-        if !self.paused {
-            (self.elapsed, self.report) = (elapsed, Some(report));
+        if self.paused {
+            return;
         }
+        // The source and the first row are kept: this interval may have fewer, and the next more.
+        (self.elapsed, self.report) = (elapsed, Some(report));
     }
 
     /// Handles a key; returns whether the user quits.
@@ -88,24 +92,28 @@ impl State {
             KeyCode::PageDown => self.step(PAGE.cast_signed()),
             KeyCode::Home => self.step(isize::MIN),
             KeyCode::End => self.step(isize::MAX),
-            KeyCode::Left => self.source = self.source.saturating_sub(1),
-            KeyCode::Right => {
-                let last = self.parts().count().saturating_sub(1);
-                self.source = (self.source + 1).min(last);
-            }
+            KeyCode::Left => self.source = self.source.min(self.last_source()).saturating_sub(1),
+            KeyCode::Right => self.source = (self.source + 1).min(self.last_source()),
             _ => {}
         }
         false
     }
 
+    /// Moves on from the first row that is shown.
     fn step(&mut self, rows: isize) {
-        let first = self.first.saturating_add_signed(rows);
-        self.first = self.part().map_or(0, |(_, part)| at_most(first, part));
+        if let Some((_, part)) = self.part() {
+            let shown = at_most(self.first, part);
+            self.first = at_most(shown.saturating_add_signed(rows), part);
+        }
     }
 
     fn parts(&self) -> impl Iterator<Item = (&Table, &Part)> {
         let tables = self.report.iter().flat_map(|report| &report.tables);
         tables.flat_map(|table| table.parts.iter().map(move |part| (table, part)))
+    }
+
+    fn last_source(&self) -> usize {
+        self.parts().count().saturating_sub(1)
     }
 
     /// That of the source that is shown.
@@ -119,7 +127,7 @@ impl State {
             return Vec::new();
         };
         let width = Width::of(Some(width.max(1).into()));
-        let head = report::head(&report.recording, report.total.samples, width);
+        let head = head(&report.recording, report.total.samples, width);
         let mut lines: Vec<Line<'_>> = owned(&head).collect();
         for warning in filters::disturbances(report) {
             let warning = width.fitted(&warning);

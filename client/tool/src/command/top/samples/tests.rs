@@ -98,7 +98,25 @@ fn keys_choose_rows_and_sources() {
     assert!(drawn(&state, 100, 20).contains(&"CacheMisses".to_owned()));
     press(&mut state, KeyCode::Left);
     assert!(drawn(&state, 100, 20).contains(&"TotalCycles".to_owned()));
-    // A later interval may have fewer rows and sources.
+    // An interval with fewer rows and sources does not change what is looked at, but keys go on
+    // from what it shows.
+    press(&mut state, KeyCode::Right);
+    press(&mut state, KeyCode::End);
+    state.take(Duration::from_secs(13), large(15));
+    assert_eq!(first(&state), "5");
+    state.take(Duration::from_secs(13), example());
+    assert!(!drawn(&state, 100, 20).contains(&"CacheMisses".to_owned()));
+    state.take(Duration::from_secs(13), large(100));
+    assert_eq!(first(&state), "90");
+    assert!(drawn(&state, 100, 20).contains(&"CacheMisses".to_owned()));
+    state.take(Duration::from_secs(13), large(15));
+    press(&mut state, KeyCode::Up);
+    assert_eq!(first(&state), "4");
+    press(&mut state, KeyCode::End);
+    state.take(Duration::from_secs(13), example());
+    press(&mut state, KeyCode::Left);
+    state.take(Duration::from_secs(13), large(15));
+    assert!(drawn(&state, 100, 20).contains(&"TotalCycles".to_owned()));
     press(&mut state, KeyCode::Right);
     press(&mut state, KeyCode::End);
     state.take(Duration::from_secs(13), example());

@@ -1,34 +1,27 @@
 //! Where the issue slots of a processor went: the top-down method (Yasin 2014), by the formulas of
-//! `data/topdown.csv`, over events that general counters can count.
+//! `topdown.csv`, over events that general counters can count.
 
-use crate::events::{Microarchitecture, unpacked};
-use crate::formula::Formula;
-pub use crate::formula::Value;
+use crate::formula::{Formula, Value};
+use halprof_measure::events::Microarchitecture;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-static ROWS: LazyLock<String> =
-    LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/topdown"))));
+const ROWS: &str = include_str!("topdown.csv");
 
 /// One part of the slots.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub(crate) struct Part {
     /// Its name, as the vendor spells it.
-    pub metric: &'static str,
+    pub(crate) metric: &'static str,
     /// 1 for parts of the whole, 2 for parts of those parts.
-    pub level: u8,
+    pub(crate) level: u8,
     /// In percent, over events of the processor.
     formula: Formula,
 }
 
 impl Part {
-    /// The levels for which there are formulas.
-    pub const LEVELS: u8 = 2;
-
     /// The parts down to a level, in the order of their levels; none if the vendor has no formulas for
     /// the microarchitecture.
-    #[must_use]
-    pub fn of(of: &Microarchitecture, level: u8) -> Vec<Self> {
+    pub(crate) fn of(of: &Microarchitecture, level: u8) -> Vec<Self> {
         let rows = ROWS.lines().skip(1).filter_map(|line| {
             let mut cells = line.splitn(4, ',');
             let mut next = || cells.next();
@@ -59,13 +52,13 @@ impl Part {
 
     /// The events of its formula, each with its spelling in a list of sources. `smt`: whether threads
     /// share cores.
-    pub fn events(&self, smt: bool) -> impl Iterator<Item = (&str, String)> {
+    pub(crate) fn events(&self, smt: bool) -> impl Iterator<Item = (&str, String)> {
         let names = self.formula.names(smt).into_iter();
         names.map(|name| (name, listed(name)))
     }
 
     /// Its value, from the counts of the events; `None` if one is missing, or there were no slots.
-    pub fn value(&self, smt: bool, of: &impl Fn(&str) -> Option<Value>) -> Option<Value> {
+    pub(crate) fn value(&self, smt: bool, of: &impl Fn(&str) -> Option<Value>) -> Option<Value> {
         self.formula.value(smt, of)
     }
 }
@@ -91,7 +84,7 @@ mod tests {
     fn every_formula_is_over_events_of_its_own_table() {
         let mut tables = 0;
         for one in Microarchitecture::all() {
-            let parts = Part::of(one, Part::LEVELS);
+            let parts = Part::of(one, 2);
             tables += usize::from(!parts.is_empty());
             for part in &parts {
                 for smt in [false, true] {

@@ -6,8 +6,11 @@
 //! processes that it starts are not tracked.
 
 #[cfg(windows)]
-use crate::windows::job::{self, Job};
-use crate::{Error, Result};
+mod job;
+
+use halprof_measure::{Error, Result};
+#[cfg(windows)]
+use job::Job;
 use shared_types::request::machine::Processor;
 use std::ffi::OsString;
 use std::io;
@@ -18,20 +21,20 @@ use std::time::Duration;
 
 /// What to run, and how.
 #[derive(Clone, Debug, Default)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// The program and its arguments.
-    pub command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
     /// Its standard output goes to standard error, because standard output carries another result.
-    pub output_to_error: bool,
+    pub(crate) output_to_error: bool,
     /// The processors that it may run on; `None` for all.
-    pub pin: Option<Pin>,
+    pub(crate) pin: Option<Pin>,
     /// Variables added to the environment that it inherits.
-    pub environment: Vec<(&'static str, String)>,
+    pub(crate) environment: Vec<(&'static str, String)>,
 }
 
 /// Processors of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pin {
+pub(crate) struct Pin {
     group: u16,
     mask: u64,
 }
@@ -39,7 +42,7 @@ pub struct Pin {
 impl Pin {
     /// Pins to these processors. Fails if they are in several groups, because Windows restricts a
     /// program to the processors of one group.
-    pub fn to<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> Result<Self> {
+    pub(crate) fn to<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> Result<Self> {
         let mut pin: Option<Self> = None;
         for processor in processors {
             let bit = 1_u64.checked_shl(processor.number.into()).unwrap_or(0);
@@ -65,17 +68,17 @@ impl Pin {
 
 /// A process that a program started and that outlives it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Outlived {
+pub(crate) struct Outlived {
     /// Its identifier.
-    pub id: u32,
+    pub(crate) id: u32,
     /// Its file's name, if Windows reveals it.
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
 }
 
 /// A program that was started. If it is still running when this is dropped, it is ended, together
 /// with all that it has started.
 #[derive(Debug)]
-pub struct Program {
+pub(crate) struct Program {
     /// The command, until it is started.
     command: Option<Command>,
     name: OsString,
@@ -92,7 +95,7 @@ pub struct Program {
 
 impl Program {
     /// Starts a program that waits for [`Program::resume`].
-    pub fn suspended(launch: &Launch) -> Result<Self> {
+    pub(crate) fn suspended(launch: &Launch) -> Result<Self> {
         let Some((name, arguments)) = launch.command.split_first() else {
             return Err(Error::usage("no program to run", "Name one behind `--`."));
         };
@@ -149,13 +152,12 @@ impl Program {
     }
 
     /// Its process identifier, once the process exists.
-    #[must_use]
-    pub fn id(&self) -> Option<u32> {
+    pub(crate) fn id(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
     /// Lets it run.
-    pub fn resume(&mut self) -> Result<()> {
+    pub(crate) fn resume(&mut self) -> Result<()> {
         if let Some(mut command) = self.command.take() {
             let child = command.spawn();
             self.child = Some(child.map_err(|error| failed(&self.name, error))?);
@@ -168,7 +170,7 @@ impl Program {
     }
 
     /// Waits until it ends, for at most `longest`; returns whether it has ended.
-    pub fn wait(&mut self, longest: Duration) -> Result<bool> {
+    pub(crate) fn wait(&mut self, longest: Duration) -> Result<bool> {
         if let (Some(child), None) = (&mut self.child, self.status) {
             #[cfg(windows)]
             let status = job::wait(child, &self.timer, longest).and_then(|()| child.try_wait());
@@ -181,14 +183,19 @@ impl Program {
     }
 
     /// Its exit status, if it has ended by itself.
-    #[must_use]
-    pub const fn status(&self) -> Option<u32> {
+    pub(crate) const fn status(&self) -> Option<u32> {
         self.status
     }
 
     /// The processes that it started and that still run, without the program itself.
-    #[must_use]
-    pub fn outlived(&self) -> Vec<Outlived> {
+    #[cfg_attr(
+        not(windows),
+        expect(
+            clippy::unused_self,
+            reason = "only Windows knows what a program started"
+        )
+    )]
+    pub(crate) fn outlived(&self) -> Vec<Outlived> {
         #[cfg(windows)]
         {
             let own = self.child.as_ref().map(Child::id);
@@ -201,7 +208,14 @@ impl Program {
     }
 
     /// Lets the processes that it started go on after it.
-    pub fn leave_others(&self) {
+    #[cfg_attr(
+        not(windows),
+        expect(
+            clippy::unused_self,
+            reason = "only Windows knows what a program started"
+        )
+    )]
+    pub(crate) fn leave_others(&self) {
         #[cfg(windows)]
         if self.status.is_some() {
             // If this fails they are ended with the job: Windows is out of memory then.
@@ -210,7 +224,7 @@ impl Program {
     }
 
     /// Ends it, and everything that it has started.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         #[cfg(windows)]
         self.job.end();
         if let (Some(child), None) = (&mut self.child, self.status) {

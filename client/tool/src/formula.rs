@@ -41,17 +41,16 @@ enum Operator {
 
 /// A value, and its possible error.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Value {
+pub(crate) struct Value {
     /// The best guess.
-    pub value: f64,
+    pub(crate) value: f64,
     /// The smallest and the largest that it may be.
-    pub range: (f64, f64),
+    pub(crate) range: (f64, f64),
 }
 
 impl Value {
     /// A value that is known.
-    #[must_use]
-    pub const fn exact(value: f64) -> Self {
+    pub(crate) const fn exact(value: f64) -> Self {
         Self {
             value,
             range: (value, value),
@@ -59,12 +58,11 @@ impl Value {
     }
 
     /// A count: exact unless it was scaled, and unbounded if it was scaled without a known bound.
-    #[must_use]
     #[expect(
         clippy::cast_precision_loss,
         reason = "figures are shown with a few digits"
     )]
-    pub fn of_count(value: u128, scaled: bool, error: Option<f64>) -> Self {
+    pub(crate) fn of_count(value: u128, scaled: bool, error: Option<f64>) -> Self {
         let value = value as f64;
         if scaled {
             Self::estimated(value, error.unwrap_or(f64::INFINITY))
@@ -74,8 +72,7 @@ impl Value {
     }
 
     /// A value with an error of up to `error`, and never below 0.
-    #[must_use]
-    pub const fn estimated(value: f64, error: f64) -> Self {
+    pub(crate) const fn estimated(value: f64, error: f64) -> Self {
         Self {
             value,
             range: ((value - error).max(0.0), value + error),
@@ -83,8 +80,7 @@ impl Value {
     }
 
     /// The possible error; `None` if the value is exact.
-    #[must_use]
-    pub fn error(&self) -> Option<f64> {
+    pub(crate) fn error(&self) -> Option<f64> {
         let (least, most) = self.range;
         let off = (most - self.value).max(self.value - least);
         (off > 0.0).then_some(off)

@@ -1,8 +1,6 @@
-//! Is every number the one in Windows' headers, does each have a remedy, and are halprof's INF
-//! files distinguished from others?
+//! Is every number the one in Windows' headers, and does each have a remedy?
 
 use super::*;
-use shared_types::device::HARDWARE_ID;
 use std::collections::BTreeSet;
 use windows_sys::Win32::Devices::DeviceAndDriverInstallation as setup;
 use windows_sys::Win32::Foundation as winerror;
@@ -164,35 +162,4 @@ fn the_message_has_the_number_that_people_search_for() {
     );
     assert!(problem.hint().contains("testsigning"));
     assert_eq!(Obstacle::NotElevated.code(), "access-denied");
-}
-
-const OURS: &str = "[Version]\r\nSignature=\"$WINDOWS NT$\"\r\nCatalogFile=halprof.cat\r\n\
-    [Models.NTamd64.10.0...19041]\r\n%Device% = Install, root\\HALPROF ; a comment\r\n";
-
-fn utf16(text: &str) -> Vec<u8> {
-    let bytes = text.encode_utf16().flat_map(u16::to_le_bytes);
-    [0xFF, 0xFE].into_iter().chain(bytes).collect()
-}
-
-#[test]
-fn an_install_file_of_ours_is_known_in_both_encodings() {
-    assert!(serves(OURS.as_bytes(), HARDWARE_ID));
-    assert!(serves(&utf16(OURS), HARDWARE_ID));
-    let second = OURS.replace("root\\HALPROF", "Root\\other, Root\\halprof");
-    assert!(serves(second.as_bytes(), HARDWARE_ID));
-}
-
-#[test]
-fn an_install_file_of_others_is_not() {
-    for other in [
-        OURS.replace("root\\HALPROF", "Root\\halprof2"),
-        OURS.replace("root\\HALPROF", "Root\\Other ; not Root\\halprof"),
-        OURS.replace("= Install, root", "; = Install, root"),
-        OURS.replace("Install, ", ""),
-        String::new(),
-    ] {
-        assert!(!serves(other.as_bytes(), HARDWARE_ID), "{other}");
-        assert!(!serves(&utf16(&other), HARDWARE_ID), "{other}");
-    }
-    assert!(!serves(&[0xFF, 0xFE, 0x41], HARDWARE_ID));
 }

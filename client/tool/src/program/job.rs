@@ -1,4 +1,5 @@
 //! A process that is started suspended, and the job object for it and everything it starts.
+#![expect(unsafe_code, reason = "the functions of Windows are foreign")]
 
 use std::io;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
@@ -28,7 +29,7 @@ use windows_sys::Win32::System::Threading::{
 };
 
 /// The CreateProcessW flag with which a program waits to be resumed.
-pub(crate) use windows_sys::Win32::System::Threading::CREATE_SUSPENDED;
+pub(super) use windows_sys::Win32::System::Threading::CREATE_SUSPENDED;
 
 /// The exit status of a process that is ended from outside, as by Ctrl-C: STATUS_CONTROL_C_EXIT.
 const ENDED: u32 = 0xC000_013A;
@@ -39,7 +40,7 @@ const PATH_UNITS: usize = 32 << 10;
 
 /// A job object. Its processes end when it is dropped, unless [`Job::leave_alone`] was called.
 #[derive(Debug)]
-pub(crate) struct Job(OwnedHandle);
+pub(super) struct Job(OwnedHandle);
 
 /// The head of JOBOBJECT_BASIC_PROCESS_ID_LIST, with room for more processes than its one.
 #[repr(C)]
@@ -50,7 +51,7 @@ struct Members {
 }
 
 impl Job {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         // SAFETY: neither security attributes nor a name are given.
         let job = unsafe { CreateJobObjectW(ptr::null(), ptr::null()) };
         if job.is_null() {
@@ -63,7 +64,7 @@ impl Job {
     }
 
     /// Lets the job's processes outlive it.
-    pub(crate) fn leave_alone(&self) -> io::Result<()> {
+    pub(super) fn leave_alone(&self) -> io::Result<()> {
         self.limit(0)
     }
 
@@ -88,7 +89,7 @@ impl Job {
     }
 
     /// Puts a process into the job, together with everything that it starts from now on.
-    pub(crate) fn add(&self, child: &Child) -> io::Result<()> {
+    pub(super) fn add(&self, child: &Child) -> io::Result<()> {
         // SAFETY: both handles are open.
         let added =
             unsafe { AssignProcessToJobObject(self.0.as_raw_handle(), child.as_raw_handle()) };
@@ -96,7 +97,7 @@ impl Job {
     }
 
     /// Restricts a process in the job, and everything it starts, to processors of one group.
-    pub(crate) fn pin(&self, child: &Child, group: u16, mask: usize) -> io::Result<()> {
+    pub(super) fn pin(&self, child: &Child, group: u16, mask: usize) -> io::Result<()> {
         // SAFETY: takes no argument and cannot fail.
         let groups = unsafe { GetActiveProcessorGroupCount() };
         if groups > 1 {
@@ -112,7 +113,7 @@ impl Job {
     }
 
     /// The running processes of the job: identifiers, and names if Windows reveals them.
-    pub(crate) fn processes(&self) -> Vec<(u32, Option<String>)> {
+    pub(super) fn processes(&self) -> Vec<(u32, Option<String>)> {
         let mut members = Box::new(Members {
             assigned: 0,
             listed: 0,
@@ -142,14 +143,14 @@ impl Job {
     }
 
     /// Ends every process in the job.
-    pub(crate) fn end(&self) {
+    pub(super) fn end(&self) {
         // SAFETY: the handle is open.
         unsafe { TerminateJobObject(self.0.as_raw_handle(), ENDED) };
     }
 }
 
 /// The thread of a process that was started suspended; it has only one.
-pub(crate) fn thread_of(process: u32) -> io::Result<OwnedHandle> {
+pub(super) fn thread_of(process: u32) -> io::Result<OwnedHandle> {
     // SAFETY: no pointer is passed.
     let snapshot = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) };
     if snapshot == INVALID_HANDLE_VALUE {
@@ -176,7 +177,7 @@ pub(crate) fn thread_of(process: u32) -> io::Result<OwnedHandle> {
 }
 
 /// A timer that is exact to a fraction of a millisecond, if Windows has one.
-pub(crate) fn timer() -> io::Result<OwnedHandle> {
+pub(super) fn timer() -> io::Result<OwnedHandle> {
     let timer = |flags| {
         // SAFETY: neither security attributes nor a name are given.
         owned(unsafe { CreateWaitableTimerExW(ptr::null(), ptr::null(), flags, TIMER_ALL_ACCESS) })
@@ -188,7 +189,7 @@ pub(crate) fn timer() -> io::Result<OwnedHandle> {
 }
 
 /// Waits until a process ends, for at most `longest`.
-pub(crate) fn wait(child: &Child, timer: &OwnedHandle, longest: Duration) -> io::Result<()> {
+pub(super) fn wait(child: &Child, timer: &OwnedHandle, longest: Duration) -> io::Result<()> {
     // In units of 100 ns; negative values are relative to now.
     let due = i64::try_from(longest.as_nanos() / 100).unwrap_or(i64::MAX);
     let due = due.saturating_neg();
@@ -211,7 +212,7 @@ pub(crate) fn wait(child: &Child, timer: &OwnedHandle, longest: Duration) -> io:
 }
 
 /// Lets a suspended thread run.
-pub(crate) fn resume(thread: &OwnedHandle) -> io::Result<()> {
+pub(super) fn resume(thread: &OwnedHandle) -> io::Result<()> {
     // SAFETY: the handle is open.
     let before = unsafe { ResumeThread(thread.as_raw_handle()) };
     done((before != u32::MAX).into())

@@ -10,13 +10,6 @@ use windows_sys::Win32::Security::{
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
-/// Whether the process has the rights of an administrator. If Windows does not say, it is assumed
-/// to have them: the step that needs them will fail with its own reason.
-#[must_use]
-pub fn is_elevated() -> bool {
-    elevated().unwrap_or(true)
-}
-
 /// Whether the process has the rights of an administrator; `None` if Windows does not say.
 #[must_use]
 pub fn elevated() -> Option<bool> {

@@ -1,11 +1,13 @@
 //! The basis of pictures and exports: a recording's samples, summed by place and by time.
 
-use super::binned::{Binned, Limit};
+pub mod binned;
+
 use crate::marks::{Choice, Marks};
 use crate::recording::{self, Metadata, Module, Recording, Turns};
 use crate::report::tally::{Apart, Entry, Sums};
 use crate::report::{Sum, turns, whole_time};
 use crate::symbols::Frame;
+use binned::{Binned, Limit};
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

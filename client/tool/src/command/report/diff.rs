@@ -1,12 +1,12 @@
 //! `halprof report --diff`: what has increased and decreased from one recording to another.
 
-use crate::args;
+use super::row::{Keys, ShareBody, described};
 use crate::chance::{by_chance, clear_of_chance};
-use crate::command::report::{Keys, ShareBody, described};
-use crate::output::{Output, thousands};
+use crate::number::thousands;
+use crate::output::Output;
 use crate::shown::Shown;
 use crate::table::{Column, Width, csv, table};
-use crate::{Error, Result};
+use crate::{Error, Result, args, filters};
 use halprof_profile::report::key::Value;
 use halprof_profile::report::share::Share;
 use halprof_profile::report::{Part, Report, Sum, Table};
@@ -119,7 +119,7 @@ pub(super) fn run(
         });
         return output.print(&texts.collect::<Vec<_>>().join("\n"));
     }
-    let files = crate::command::report::names(&options.files);
+    let files = filters::names(&options.files);
     let other = options.diff.as_deref();
     let body = Body {
         after: other.map_or_else(|| files.clone(), |file| file.display().to_string()),

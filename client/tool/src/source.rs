@@ -1,0 +1,13 @@
+//! Profile sources: which processors count them, and what in a select is not the event.
+
+use shared_types::request::machine::Processor;
+use shared_types::request::source::Source;
+
+/// USR, OS, INT and EN in a select.
+pub(crate) const OWN_BITS: u64 = 0b11 << 16 | 1 << 20 | 1 << 22;
+
+/// Whether a processor can count the source.
+pub(crate) fn can_count(source: &Source, processor: &Processor) -> bool {
+    let timer = source.flags & Source::TIMER != 0;
+    timer || source.kinds.checked_shr(processor.kind.into()).unwrap_or(0) & 1 != 0
+}
