@@ -6,6 +6,7 @@ mod foreign;
 mod mutants;
 mod package;
 mod prove;
+mod rustup;
 mod setup;
 mod speakeasy;
 mod suite;

@@ -1,5 +1,6 @@
 //! `cargo xtask setup`: installs the Debian packages that the other tasks need.
 
+use crate::rustup;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use xshell::{Shell, cmd};
@@ -213,11 +214,7 @@ impl Package {
 
 /// The packages that `cargo xtask test` needs.
 pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
-    let rust = if crate::sys::rustup_can(shell) {
-        &[]
-    } else {
-        RUST
-    };
+    let rust = if rustup::has_target(shell) { &[] } else { RUST };
     [DRIVER, TERMINAL, NODE, READERS, ENGINE, rust]
         .into_iter()
         .flatten()

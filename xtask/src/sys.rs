@@ -11,13 +11,13 @@ mod toolchain;
 pub(crate) mod variants;
 mod workspace;
 
-pub(crate) use toolchain::{Toolchain, rustup_can};
+pub(crate) use toolchain::Toolchain;
 
+use crate::rustup::TARGET;
 use crate::setup;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use toolchain::TARGET;
 use xshell::Shell;
 
 /// Command-line options.

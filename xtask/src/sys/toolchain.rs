@@ -1,11 +1,9 @@
 //! The Rust toolchain that compiles the driver.
 
+use crate::rustup::{self, TARGET};
 use crate::setup;
 use anyhow::{Result, ensure};
 use xshell::{Cmd, Shell, cmd};
-
-/// The driver's target.
-pub(super) const TARGET: &str = "x86_64-pc-windows-msvc";
 
 /// Where Debian's toolchain has the sources of `core`.
 pub(super) const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust";
@@ -23,7 +21,7 @@ impl Toolchain {
     /// The requested toolchain, or otherwise the first that can compile for Windows.
     pub(crate) fn choose(shell: &Shell, asked: Option<Self>) -> Result<Self> {
         let chosen = asked.unwrap_or_else(|| {
-            if rustup_can(shell) {
+            if rustup::has_target(shell) {
                 Self::Rustup
             } else {
                 Self::Debian
@@ -31,7 +29,7 @@ impl Toolchain {
         });
         match chosen {
             Self::Rustup => ensure!(
-                rustup_can(shell),
+                rustup::has_target(shell),
                 "rustup cannot add {TARGET} to this toolchain: try --toolchain debian"
             ),
             Self::Debian => setup::require(setup::RUST)?,
@@ -80,13 +78,4 @@ impl Toolchain {
             Self::Debian => &["-Zbuild-std=core,alloc"],
         }
     }
-}
-
-/// Whether rustup has the Windows target, or can add it.
-pub(crate) fn rustup_can(shell: &Shell) -> bool {
-    let list = cmd!(shell, "rustup target list --installed");
-    let installed = list.quiet().ignore_stderr().read().unwrap_or_default();
-    let add = cmd!(shell, "rustup target add {TARGET}");
-    installed.lines().any(|target| target == TARGET)
-        || add.quiet().ignore_stdout().ignore_stderr().run().is_ok()
 }

@@ -4,8 +4,9 @@
 //! a work folder of its own, with the driver's toolchain, content root and flags, and a copy of
 //! what the driver's build produced, so that only what a mistake changes is compiled again.
 
-use super::toolchain::{TARGET, Toolchain};
+use super::toolchain::Toolchain;
 use super::{Folders, Options, files};
+use crate::rustup::TARGET;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};

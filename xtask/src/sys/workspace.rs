@@ -1,8 +1,9 @@
 //! The folder in which cargo builds the driver: links to the repository, and a configuration that
 //! replaces the crates that upstream builds only on Windows.
 
-use super::toolchain::{DEBIAN_SOURCES, TARGET};
+use super::toolchain::DEBIAN_SOURCES;
 use super::{Folders, files};
+use crate::rustup::TARGET;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
