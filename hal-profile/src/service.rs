@@ -8,11 +8,14 @@
 mod branches;
 mod by_thread;
 mod configure;
+mod counted;
 mod describe;
 mod events;
 mod exchange;
+mod interval;
 mod kinds;
 mod pce;
+mod programs;
 mod read;
 mod run;
 mod sessions;

@@ -1,6 +1,6 @@
 //! Answers ENUMERATE, QUERY and PLAN.
 
-use super::configure::sampled_time;
+use super::counted::sampled_time;
 use super::exchange::{Answer, Exchange, must_be_zero, refused};
 use super::{Host, Service};
 use crate::capabilities::Capabilities;

@@ -75,8 +75,8 @@ const P6_STYLE: u64 = EVENT | UNIT_MASK | USR | OS | EDGE_DETECT | INV | CMASK;
 const ES: u64 = 0x3F;
 #[cfg(feature = "legacy")]
 const CESR_CLOCKS: u64 = 1 << 8;
-#[cfg(feature = "legacy")]
 /// The first code whose meaning differs between the Pentium's two counters.
+#[cfg(feature = "legacy")]
 const FIRST_SPLIT_CODE: u8 = 0x2A;
 
 /// T0_USR and T0_OS of ESCR: bits 16 and 17 belong to its event mask.

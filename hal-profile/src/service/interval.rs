@@ -1,0 +1,90 @@
+//! Intervals: what is used for a requested one, within the limits of its source and of the clocks.
+
+use crate::program::{Program, ticks};
+use crate::source::limits;
+use shared_types::ProfileSource;
+use shared_types::request::session::UsedInterval;
+
+/// The clocks on which intervals are based.
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    pub(super) frequency: u64,
+    /// The timer's finest step, in units of 100 ns.
+    pub(super) resolution: u32,
+}
+
+/// The interval used for a requested one: within the source's limits and, for ProfileTime, in whole
+/// steps of the timer.
+pub(super) fn used_interval(
+    id: ProfileSource,
+    requested: u64,
+    timer: bool,
+    clock: Clock,
+) -> UsedInterval {
+    let limits = limits(id);
+    let mut used = UsedInterval {
+        source: id.0,
+        flags: 0,
+        requested,
+        used: limits.default.into(),
+        events: limits.default.into(),
+    };
+    if requested != 0 {
+        used.used = requested.clamp(limits.min.into(), limits.max.into());
+        used.events = used.used;
+        if used.used != requested {
+            used.flags = UsedInterval::CLAMPED;
+        }
+    }
+    if id == ProfileSource::TIME {
+        if timer {
+            let step = u64::from(clock.resolution.max(1));
+            used.used = used.used.div_ceil(step) * step;
+            used.events = used.used;
+        } else {
+            used.events = ticks(used.used, clock.frequency);
+        }
+    }
+    used
+}
+
+/// The events between two samples; 32 bits have room for every source's largest interval.
+pub(super) fn period(interval: &UsedInterval) -> u32 {
+    interval.events.try_into().unwrap_or(u32::MAX)
+}
+
+impl Program {
+    /// Sets the interval of a source; `None` if the session does not have the source.
+    pub(super) fn set_interval(
+        &mut self,
+        id: u32,
+        wanted: u64,
+        resolution: u32,
+    ) -> Option<UsedInterval> {
+        let clock = Clock {
+            frequency: self.settings.frequency,
+            resolution,
+        };
+        let by = UsedInterval::BY_REFERENCE_CYCLES | UsedInterval::BY_CORE_CYCLES;
+        let mut set = None;
+        let sources = self
+            .sources
+            .iter_mut()
+            .enumerate()
+            .take(self.settings.count);
+        for (index, source) in sources.filter(|(_, source)| source.id == id) {
+            let flags = source.interval.flags & by;
+            source.interval = used_interval(ProfileSource(id), wanted, source.timer, clock);
+            source.interval.flags |= flags;
+            set = Some(source.interval);
+            let slots = self
+                .kinds
+                .iter_mut()
+                .filter_map(|kind| kind.slots.get_mut(index));
+            for slot in slots.filter(|slot| slot.interrupts) {
+                slot.period = period(&source.interval);
+            }
+        }
+        set
+    }
+}
