@@ -7,11 +7,13 @@
 use super::toolchain::Toolchain;
 use super::{Folders, Options, files};
 use crate::rustup::TARGET;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
 use xshell::{Shell, cmd};
 
 /// Where the rows are.
@@ -39,27 +41,75 @@ struct Edit {
     instead: String,
 }
 
-/// Builds target/variants/NAME/halprof.sys for each row.
+/// Builds target/variants/NAME/halprof.sys for each row: as many at once as there are processors,
+/// because one build keeps only one of them busy.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     super::build(shell, &Options::default())?;
-    let toolchain = Toolchain::choose(shell, None)?;
     let folders = Folders::new(shell.current_dir().canonicalize()?);
-    let variants = folders.repository.join("target/variants");
-    let work = variants.join("work");
-    assemble(shell, &folders, &work).context("the variants' work folder")?;
     let table = fs::read_to_string(folders.repository.join(TABLE))?;
     let table: Table = toml::from_str(&table).with_context(|| format!("read {TABLE}"))?;
-    let driver = fs::read(folders.image())?;
-    for variant in &table.variant {
-        let wrong = || format!("variant {}", variant.name);
-        let sources = variant.sources(&folders.repository).with_context(wrong)?;
-        let folder = variants.join(&variant.name);
-        let key = key(&driver, &sources);
+    let builder = Builder {
+        toolchain: Toolchain::choose(shell, None)?,
+        variants: folders.repository.join("target/variants"),
+        driver: fs::read(folders.image())?,
+        folders,
+        rows: Mutex::new(table.variant.into_iter()),
+    };
+    thread::scope(|scope| {
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..workers)
+            .map(|number| {
+                let builder = &builder;
+                scope.spawn(move || builder.work(number))
+            })
+            .collect();
+        workers.into_iter().try_for_each(|worker| {
+            let ended = worker.join();
+            ended.unwrap_or_else(|_| bail!("a thread that builds variants panicked"))
+        })
+    })
+}
+
+/// What the threads that build have in common.
+struct Builder {
+    folders: Folders,
+    toolchain: Toolchain,
+    /// Where the variants are put.
+    variants: PathBuf,
+    /// The driver without a mistake.
+    driver: Vec<u8>,
+    /// The rows that nobody has taken yet.
+    rows: Mutex<std::vec::IntoIter<Variant>>,
+}
+
+impl Builder {
+    /// Builds rows in a work folder of its own until there are none left.
+    fn work(&self, number: usize) -> Result<()> {
+        let shell = Shell::new()?;
+        shell.change_dir(&self.folders.repository);
+        let work = self.variants.join(format!("work-{number}"));
+        assemble(&shell, &self.folders, &work).context("the variants' work folder")?;
+        loop {
+            let row = self.rows.lock().ok().and_then(|mut rows| rows.next());
+            let Some(variant) = row else {
+                return Ok(());
+            };
+            self.build(&shell, &work, &variant)
+                .with_context(|| format!("variant {}", variant.name))?;
+        }
+    }
+
+    /// Builds one, unless it is there already.
+    fn build(&self, shell: &Shell, work: &Path, variant: &Variant) -> Result<()> {
+        let sources = variant.sources(&self.folders.repository)?;
+        let folder = self.variants.join(&variant.name);
+        let key = key(&self.driver, &sources);
         let known = fs::read(folder.join("key")).is_ok_and(|known| known == key);
         if known && folder.join("halprof.sys").exists() {
-            continue;
+            return Ok(());
         }
-        compile(shell, toolchain, &folders.repository, &work, &sources).with_context(wrong)?;
+        let repository = &self.folders.repository;
+        compile(shell, self.toolchain, repository, work, &sources)?;
         let built = work.join("target").join(TARGET).join("release");
         files::copy(
             &built.join("halprof_driver.dll"),
@@ -67,8 +117,8 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
         )?;
         files::write(&folder.join("key"), &key)?;
         println!("{}", folder.join("halprof.sys").display());
+        Ok(())
     }
-    Ok(())
 }
 
 /// Creates the work folder, and copies into it what the driver's own build produced.
