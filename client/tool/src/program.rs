@@ -11,6 +11,8 @@ mod job;
 use halprof_measure::{Error, Result};
 #[cfg(windows)]
 use job::Job;
+use schemars::JsonSchema;
+use serde::Serialize;
 use shared_types::request::machine::Processor;
 use std::ffi::OsString;
 use std::io;
@@ -67,7 +69,7 @@ impl Pin {
 }
 
 /// A process that a program started and that outlives it.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub(crate) struct Outlived {
     /// Its identifier.
     pub(crate) id: u32,

@@ -47,20 +47,11 @@ pub(crate) struct Scope {
     /// The program's exit status; null if it did not end by itself.
     exit_status: Option<u32>,
     /// Processes that it started, that outlived it, and that were left alone.
-    #[schemars(with = "Vec<LeftAlone>")]
     outlived: Vec<Outlived>,
     #[serde(skip)]
     all: u32,
     #[serde(skip)]
     modelled: bool,
-}
-
-/// The JSON form of an [`Outlived`].
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "a schema is made of it")]
-struct LeftAlone {
-    id: u32,
-    name: Option<String>,
 }
 
 /// What a modelled machine runs.
