@@ -41,15 +41,18 @@ fn lives(wine: &Wine, process: &str) -> bool {
     status.expect("Wine runs").code() == Some(1)
 }
 
-/// The process identifiers that a program has written: its own, and those of what it has started.
-fn told(wine: &Wine, file: &str) -> Vec<String> {
+/// The process identifiers that a program has written: its own, and those of what it has started;
+/// `None` if they do not come.
+fn told(wine: &Wine, file: &str) -> Option<Vec<String>> {
     let since = Instant::now();
     loop {
         let text = std::fs::read_to_string(wine.folder().join(file)).unwrap_or_default();
         if text.ends_with('\n') {
-            return text.split_whitespace().map(str::to_owned).collect();
+            return Some(text.split_whitespace().map(str::to_owned).collect());
         }
-        assert!(since.elapsed() < SOON, "{file} stays empty");
+        if since.elapsed() > SOON {
+            return None;
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -96,7 +99,8 @@ fn what_it_prints_is_not_in_the_result(wine: &Wine) {
 fn what_outlives_it_is_named_and_left_alone(wine: &Wine) {
     let (value, _, status) = stat(wine, &[], &["start", "left.txt"]);
     assert_eq!(status, Some(0), "{value}");
-    let child = told(wine, "left.txt").pop().expect("two");
+    let child = told(wine, "left.txt").and_then(|mut two| two.pop());
+    let child = child.expect("two");
     let id: u32 = child.parse().expect("a number");
     let left = json!([{"id": id, "name": "program.exe"}]);
     assert_eq!(value["scope"]["outlived"], left);
@@ -106,7 +110,8 @@ fn what_outlives_it_is_named_and_left_alone(wine: &Wine) {
 
 fn what_outlives_it_is_ended_where_that_is_asked_for(wine: &Wine) {
     let (value, ..) = stat(wine, &["--kill-children"], &["start", "killed.txt"]);
-    let child = told(wine, "killed.txt").pop().expect("two");
+    let child = told(wine, "killed.txt").and_then(|mut two| two.pop());
+    let child = child.expect("two");
     assert_eq!(value["scope"]["outlived"], json!([]));
     assert!(!lives(wine, &child));
 }
@@ -116,7 +121,7 @@ fn a_duration_ends_it_and_what_it_has_started(wine: &Wine) {
     let (value, _, status) = stat(wine, &["-d", "15"], &["start-and-sleep", "timed.txt"]);
     assert_eq!(status, Some(0), "{value}");
     assert_eq!(value["scope"]["exit_status"], Value::Null);
-    for process in told(wine, "timed.txt") {
+    for process in told(wine, "timed.txt").expect("two") {
         assert!(!lives(wine, &process));
     }
 }
@@ -124,9 +129,15 @@ fn a_duration_ends_it_and_what_it_has_started(wine: &Wine) {
 fn ctrl_c_ends_it_and_what_it_has_started(wine: &Wine) {
     let stat = ["--json", "stat", "-e", "TotalCycles", "--", "program.exe"];
     let mut stat = wine.real_time(&[&stat[..], &["start-and-sleep", "ctrl-c.txt"]].concat());
-    let child = stat.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let child = child.expect("Wine runs");
+    let errors = wine.folder().join("errors");
+    let file = File::create(&errors).expect("a file");
+    let child = stat.stdout(Stdio::piped()).stderr(file).spawn();
+    let mut child = child.expect("Wine runs");
     let processes = told(wine, "ctrl-c.txt");
+    let processes = processes.unwrap_or_else(|| {
+        let state = child.try_wait();
+        panic!("the program does not start: {state:?}: {}", read(&errors));
+    });
     // Wine turns SIGINT into the Ctrl-C of a console.
     let sent = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
