@@ -5,7 +5,7 @@ use crate::args::Work;
 use crate::choice::{Choice, NANOSECONDS_MAX, no_processor, positive};
 use crate::image;
 use crate::place::Place;
-use crate::program::{Launch, Outlived, Pin, Program};
+use crate::program::{Launch, Outlived, Pin, Program, STATUS_CONTROL_C_EXIT};
 use crate::slots::default_workload;
 use crate::{Error, Result};
 use halprof_measure::catalog::Catalog;
@@ -80,8 +80,6 @@ struct Running {
 const GRACE: Duration = Duration::from_secs(2);
 /// How often Ctrl-C is checked for.
 const LOOK: Duration = Duration::from_millis(50);
-/// The exit status of a program of Windows that Ctrl-C has ended. Unix has none like it.
-const STATUS_CONTROL_C_EXIT: u32 = 0xC000_013A;
 /// How long after a program halprof may learn of the same Ctrl-C.
 const AFTER: Duration = Duration::from_millis(250);
 /// The exit status after a second Ctrl-C.

@@ -1,6 +1,7 @@
 //! A process that is started suspended, and the job object for it and everything it starts.
 #![expect(unsafe_code, reason = "the functions of Windows are foreign")]
 
+use super::STATUS_CONTROL_C_EXIT;
 use std::io;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::Path;
@@ -31,8 +32,6 @@ use windows_sys::Win32::System::Threading::{
 /// The CreateProcessW flag with which a program waits to be resumed.
 pub(super) use windows_sys::Win32::System::Threading::CREATE_SUSPENDED;
 
-/// The exit status of a process that is ended from outside, as by Ctrl-C: STATUS_CONTROL_C_EXIT.
-const ENDED: u32 = 0xC000_013A;
 /// At most this many processes of a job are examined.
 const PROCESSES_MAX: usize = 4096;
 /// The longest path that Windows returns.
@@ -145,7 +144,7 @@ impl Job {
     /// Ends every process in the job.
     pub(super) fn end(&self) {
         // SAFETY: the handle is open.
-        unsafe { TerminateJobObject(self.0.as_raw_handle(), ENDED) };
+        unsafe { TerminateJobObject(self.0.as_raw_handle(), STATUS_CONTROL_C_EXIT) };
     }
 }
 
