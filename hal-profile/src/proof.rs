@@ -106,9 +106,11 @@ impl<M: Machine> Local<'_, M> {
         let mut alive = true;
         for counter in proof.get() {
             let value = pmu::read(self.machine, counter);
-            // A missing counter reads as 0, but a working one may also have been stopped at 0 by
-            // its interrupt.
-            let absent = value == 0 && state.proof_interrupts == 0;
+            // A missing counter reads as 0, but a working one may also have been stopped at 0: by
+            // its interrupt, or by the freeze that came with an interrupt still to come.
+            let absent = value == 0
+                && state.proof_interrupts == 0
+                && pmu::status(self.machine, capabilities) & counter.slot.bit() == 0;
             alive &= value != counter.preset && !absent;
         }
         pmu::clear(self.machine, capabilities, proof);
@@ -124,8 +126,14 @@ impl<M: Machine> Local<'_, M> {
         } else {
             Proof::Passed
         };
+        let passed = state.proof == Proof::Passed;
+        if !passed && !self.program.settings.no_address {
+            // Frozen counters would neither count in the next try nor for another owner after this
+            // START is refused.
+            pmu::acknowledge_freeze(self.machine, capabilities, proof.bits(), 0);
+        }
         state.phase = Phase::Proved;
-        state.proof == Proof::Passed
+        passed
     }
 
     /// Gives the counters back when START is refused.

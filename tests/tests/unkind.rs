@@ -10,6 +10,8 @@ use sim::unkind::{Behaviour, ROWS, Unkind};
 use std::io;
 
 const GLOBAL_CTRL: u32 = 0x38F;
+const GLOBAL_STATUS: u32 = 0x38E;
+const PERF_CNTR_GLOBAL_STATUS: u32 = 0xC000_0300;
 const FIXED_CONTROL: u32 = 0x38D;
 const DEBUGCTL: u32 = 0x1D9;
 const LVTPC: u32 = 0x340;
@@ -360,6 +362,24 @@ fn start_proves_that_counters_count_and_interrupts_come() {
         assert_eq!(start(&interrupts, false), Ok(()), "{interrupts}");
         let answer = start(&interrupts, true);
         assert_eq!(answer, Err(Some(ErrorCode::InterruptsDead)), "{interrupts}");
+    }
+}
+
+/// A freeze stops counters at their overflow even if its interrupt never comes. A refused START
+/// ends the freeze: it would stop other owners' counters too.
+#[test]
+fn frozen_counters_are_not_dead() {
+    for (model, status) in [
+        ("skylake", GLOBAL_STATUS),
+        ("haswell", GLOBAL_STATUS),
+        ("sapphire-rapids", GLOBAL_STATUS),
+        ("zen4", PERF_CNTR_GLOBAL_STATUS),
+    ] {
+        let machine = unkind(model, "frozen+dead-interrupts");
+        let mut connection = open(&machine);
+        let answer = start_on(&mut connection, true);
+        assert_eq!(answer, Err(Some(ErrorCode::InterruptsDead)), "{machine}");
+        assert_eq!(read(&mut connection, status), Some(0), "{machine}");
     }
 }
 

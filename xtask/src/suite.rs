@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 16] = [
+const SLOW: [&str; 17] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -28,6 +28,8 @@ const SLOW: [&str; 16] = [
     "libpfm4::",
     // A program with a million branches, run and then compiled with its profile.
     "pgo::",
+    // Thousands of runs of the driver.
+    "every_period_is_accounted_for_at_every_skid",
     // A minute of looking at 2048 processors.
     "the_sum_over_2048_processors_is_exact",
     // A browser.

@@ -1,8 +1,7 @@
 //! Does the shipped driver account for every period, however late and in whatever bad way
 //! interrupts come?
 //!
-//! Only a few skids of each machine are tried here; `HALPROF_SKIDS=all` tries every one, which
-//! takes minutes.
+//! Before each commit a few skids of each machine are tried; `cargo xtask prove` tries every one.
 
 use nt_model::sweep::{MACHINES, PERIOD, Part, full, spread, sweep};
 use sim::unkind::ROWS;
@@ -14,12 +13,8 @@ const SYS: &str = concat!(
 /// With these nothing is sampled: START refuses, the session is ended, or no counter can take the
 /// source.
 const NOT_SAMPLED: [&str; 4] = ["dead-counters", "dead-interrupts", "storm", "no-general"];
-/// The number of skids tried on each unkind machine.
+/// The number of skids tried on each unkind machine, spread over the whole range.
 const UNKIND: u64 = 20;
-
-fn all() -> bool {
-    std::env::var_os("HALPROF_SKIDS").is_some_and(|value| value == "all")
-}
 
 fn fails_nowhere(parts: &[Part]) {
     let file = std::fs::read(SYS).expect("cargo xtask sys");
@@ -39,31 +34,39 @@ fn few() -> Vec<u64> {
     skids
 }
 
-#[test]
-fn every_period_is_accounted_for_however_late_interrupts_come() {
-    let skids = if all() { full() } else { few() };
-    let parts = |machine: &str| -> Vec<Part> {
-        let chunks = skids.chunks(64);
-        chunks
-            .map(|chunk| (machine.to_owned(), chunk.to_vec()))
-            .collect()
-    };
-    let parts: Vec<Part> = MACHINES.iter().flat_map(|machine| parts(machine)).collect();
-    fails_nowhere(&parts);
+/// These skids on each machine, in parts that can be tried at once.
+fn kind(skids: &[u64]) -> Vec<Part> {
+    let part = |machine: &str, chunk: &[u64]| (machine.to_owned(), chunk.to_vec());
+    let parts = |machine| skids.chunks(64).map(move |chunk| part(machine, chunk));
+    MACHINES.iter().copied().flat_map(parts).collect()
+}
+
+/// These skids on each machine with each unkind option.
+fn unkind(skids: &[u64]) -> Vec<Part> {
+    let options = ROWS.iter().map(|row| row.name);
+    let options: Vec<&str> = options.filter(|name| !NOT_SAMPLED.contains(name)).collect();
+    let part = |machine, option| (format!("{machine},unkind={option}"), skids.to_vec());
+    let parts = |machine| options.iter().map(move |option| part(machine, option));
+    MACHINES.iter().flat_map(parts).collect()
 }
 
 #[test]
+fn every_period_is_accounted_for_however_late_interrupts_come() {
+    fails_nowhere(&kind(&few()));
+}
+
+/// One skid within a period, one between one and two, and one between two and three.
+#[test]
 fn every_period_is_accounted_for_on_unkind_machines() {
-    let many = if all() { UNKIND } else { 3 };
-    let options = ROWS.iter().map(|row| row.name);
-    let options: Vec<&str> = options.filter(|name| !NOT_SAMPLED.contains(name)).collect();
-    let part =
-        |(machine, option): (&&str, &&str)| (format!("{machine},unkind={option}"), spread(many));
-    let each = MACHINES
-        .iter()
-        .flat_map(|machine| options.iter().map(move |one| (machine, one)));
-    let parts: Vec<Part> = each.map(part).collect();
-    fails_nowhere(&parts);
+    let skids: Vec<u64> = spread(UNKIND).into_iter().skip(1).step_by(7).collect();
+    let periods: Vec<u64> = skids.iter().map(|skid| skid / PERIOD).collect();
+    assert_eq!(periods, [0, 1, 2], "{skids:?}");
+    fails_nowhere(&unkind(&skids));
+}
+
+#[test]
+fn every_period_is_accounted_for_at_every_skid() {
+    fails_nowhere(&[kind(&full()), unkind(&spread(UNKIND))].concat());
 }
 
 /// The full sweep has every multiple of 64, and every skid within 32 of a multiple of the period.
