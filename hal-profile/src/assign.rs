@@ -205,7 +205,7 @@ impl Assignment {
     }
 
     /// Moves sources that have a fixed counter to themselves out of their rotations. Members of a
-    /// group stay with the others.
+    /// group stay with the others, and a source that needs a rotation to itself keeps it.
     fn run_in_every_rotation(&mut self) {
         if self.rotations < 2 {
             return;
@@ -238,11 +238,11 @@ impl Assignment {
         while let Some(index) = usize::from(next).checked_sub(1)
             && let Some(assigned) = self.assigned.get_mut(index)
         {
-            let grouped = self
+            let stays = self
                 .marks
                 .get(index)
-                .is_none_or(|marks| marks & (LEADS | FOLLOWS) != 0);
-            let every = !grouped && own & assigned.counter.global_bit() != 0;
+                .is_none_or(|marks| marks & (LEADS | FOLLOWS | ALONE) != 0);
+            let every = !stays && own & assigned.counter.global_bit() != 0;
             let head = if every {
                 assigned.rotation = EVERY_ROTATION;
                 &mut self.every

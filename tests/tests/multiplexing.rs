@@ -4,6 +4,7 @@ use halprof_measure::estimate::Estimate;
 use halprof_measure::{Session, Setup};
 use halprof_tests::machines::{machine, specs, workload};
 use shared_types::request::counts::Count;
+use shared_types::request::session::Spec;
 use sim::event::Event;
 use std::fmt::Write;
 
@@ -323,4 +324,21 @@ fn who_samples_in_every_turn_loses_no_period() {
     let own = samples.iter().filter(|sample| sample.source == 0);
     let left = 80_000_000 - own.map(|sample| sample.period).sum::<u64>();
     assert!(left < 10_000, "{left}");
+}
+
+/// A source that needs a turn to itself has it even if its counter is a fixed one.
+#[test]
+fn an_alone_source_on_a_fixed_counter_has_a_turn_to_itself() {
+    for model in ["skylake", "sapphire-rapids"] {
+        let mut connection = machine(model, 1);
+        let mut specs = specs(&mut connection, "TotalIssues,BranchInstructions");
+        specs[0].flags = Spec::ALONE;
+        let setup = Setup {
+            specs,
+            ..Setup::default()
+        };
+        let fit = connection.plan(&setup).expect("a plan");
+        let turns: Vec<u16> = fit.kinds[0].iter().map(|place| place.turn).collect();
+        assert_eq!(turns, [0, 1], "{model}");
+    }
 }
