@@ -132,7 +132,7 @@ const NAMES = {
         "ThreadsOwned", "ThreadsUnavailable", "ThreadsKept", "NotByThread", "BranchesUnavailable",
         "BranchDepth", "BranchesNeedSamples", "BranchesTaken", "BranchesChanged",
         "BranchesKernelNotGranted",
-        "EventsUnavailable", "NoEvents",
+        "EventsUnavailable", "NoEvents", "CountersFrozen",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
     "shared_types::event::EventKind": [

@@ -70,7 +70,7 @@ pub struct Recording {
 /// does not record.
 #[derive(Debug, FromZeros)]
 pub(crate) struct Recorded {
-    on: bool,
+    pub(crate) on: bool,
     /// Another owner has changed how branches are recorded.
     pub(crate) changed: bool,
     /// The records for the interrupt being handled have been read.

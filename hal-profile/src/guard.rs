@@ -92,6 +92,8 @@ pub(crate) struct Guard {
     /// Spurious interrupts, and the time since which they are counted.
     spurious: u32,
     spurious_since: u64,
+    /// The periods that had elapsed at the last of them.
+    generated: u64,
     calm_windows: u64,
 }
 
@@ -110,9 +112,18 @@ impl Guard {
         }
     }
 
-    /// Accounts for an interrupt without an overflow of the session's counters. Returns whether
-    /// such interrupts are now a storm.
-    pub(crate) fn spurious(&mut self, now: u64) -> bool {
+    /// Accounts for an interrupt without an overflow of the session's counters; `generated`:
+    /// the periods that have elapsed so far. Returns whether such interrupts are now a storm.
+    ///
+    /// One interrupt may handle the overflows of several counters. Where delivery does not mask
+    /// LVTPC (AMD), each of these has requested an interrupt of its own, and the local APIC keeps
+    /// one of them pending, which then finds nothing: this is not part of a storm.
+    pub(crate) fn spurious(&mut self, now: u64, generated: u64) -> bool {
+        let handled = generated.wrapping_sub(self.generated);
+        self.generated = generated;
+        if handled > 1 {
+            return false;
+        }
         if now.wrapping_sub(self.spurious_since) >= STORM_TICKS {
             (self.spurious, self.spurious_since) = (0, now);
         }

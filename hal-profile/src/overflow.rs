@@ -116,10 +116,14 @@ impl<M: Machine> Local<'_, M> {
         if self.collect_by(entry, Some(interrupted)) == 0 {
             self.spurious(entry);
         }
-        if self.state.branches.changed && self.state.ended == 0 {
+        let branches = &self.state.branches;
+        if branches.on && branches.changed && self.state.ended == 0 {
             self.end_early(ErrorCode::BranchesChanged);
         }
-        self.guard(entry);
+        // Elsewhere there is no program, and so no budget to exceed.
+        if matches!(self.state.phase, Phase::Running | Phase::Halted) {
+            self.guard(entry);
+        }
     }
 
     /// Handles the HAL's overflow callback: the HAL has stopped the counters, says which overflowed
@@ -298,7 +302,7 @@ impl<M: Machine> Local<'_, M> {
     fn spurious(&mut self, now: u64) {
         let state = &mut *self.state;
         state.statistics.spurious = state.statistics.spurious.wrapping_add(1);
-        if state.guard.spurious(now) {
+        if state.guard.spurious(now, state.statistics.generated) {
             self.end_in_storm(now);
         }
     }

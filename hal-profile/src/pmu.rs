@@ -56,25 +56,33 @@ pub(crate) fn take_over(
         } else {
             kind.counters
         };
+        if !capabilities.errata.turn_all_off_first {
+            before.counters = enabled(machine, capabilities, ours);
+        }
         for counter in each(ours) {
             machine.write_msr(capabilities.select_msr(counter), capabilities.off);
         }
     }
     if capabilities.gate == Gate::Global {
         before.control = machine.read_msr(capabilities.global.control);
-        for counter in each(kind.counters & u64::from(capabilities.counters)) {
-            let select = machine.read_msr(capabilities.select_msr(counter));
-            if select & capabilities.enable != 0 {
-                before.counters |= 1 << counter.index();
-            }
-        }
-        if whole_pmu {
-            acknowledge_freeze(machine, capabilities, capabilities.all_counters(), 0);
+        before.counters = enabled(machine, capabilities, kind.counters);
+        let counters = if whole_pmu {
+            capabilities.all_counters()
         } else {
-            acknowledge(machine, capabilities, kind.counters);
-        }
+            kind.counters
+        };
+        acknowledge_left(machine, capabilities, counters, whole_pmu);
     }
     before
+}
+
+/// Those of the general counters in `counters` that are enabled.
+fn enabled(machine: &mut impl Machine, capabilities: &Capabilities, counters: u64) -> u32 {
+    each(counters & u64::from(capabilities.counters))
+        .filter(|&counter| {
+            machine.read_msr(capabilities.select_msr(counter)) & capabilities.enable != 0
+        })
+        .fold(0, |mask, counter| mask | 1 << counter.index())
 }
 
 /// Called after the last counter of a session is cleared: sets counters to 0 and their bits in the
@@ -119,14 +127,15 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
 const COUNTS: u64 = 3;
 
 /// Prepares every counter and leaves it stopped. Where each is started by its own select, the
-/// selects are off already.
+/// selects are off already. `whole_pmu`: as for [`take_over`].
 pub(crate) fn set_up(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     active: &ActiveCounters,
+    whole_pmu: bool,
 ) {
     match capabilities.gate {
-        Gate::Global => set_up_gated(machine, capabilities, active),
+        Gate::Global => set_up_gated(machine, capabilities, active, whole_pmu),
         #[cfg(feature = "legacy")]
         Gate::Cesr => {
             for counter in active.get() {
@@ -152,7 +161,12 @@ pub(crate) fn set_up(
 
 /// If the global control register keeps counters stopped, selects can have their own enable bit set
 /// at once.
-fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
+fn set_up_gated(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    active: &ActiveCounters,
+    whole_pmu: bool,
+) {
     modify(machine, capabilities.global.control, active.bits(), 0);
     let (mut mask, mut fixed) = (0, 0);
     for counter in active.get() {
@@ -166,7 +180,22 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
         machine.write_msr(slot.write_msr, counter.preset);
     }
     modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, mask, fixed);
-    acknowledge(machine, capabilities, active.bits());
+    acknowledge_left(machine, capabilities, active.bits(), whole_pmu);
+}
+
+/// Acknowledges what earlier overflows have left; with the whole PMU also a freeze, which would keep
+/// these counters from counting.
+fn acknowledge_left(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    overflows: u64,
+    whole_pmu: bool,
+) {
+    if whole_pmu {
+        acknowledge_freeze(machine, capabilities, overflows, 0);
+    } else {
+        acknowledge(machine, capabilities, overflows);
+    }
 }
 
 /// Starts every counter.
@@ -410,6 +439,26 @@ pub fn resume(
         #[cfg(feature = "legacy")]
         Gate::Cesr => {}
     }
+}
+
+/// Whether a freeze has stopped counters that were started, given as bits in the layout of the
+/// global registers; if so, the value of the register that shows it. Up to version 3 a freeze clears
+/// the global control register; from version 4 on, and on AMD, it sets a status bit.
+pub(crate) fn frozen(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    started: u64,
+) -> Option<u64> {
+    if capabilities.gate != Gate::Global {
+        return None;
+    }
+    let global = &capabilities.global;
+    let control = machine.read_msr(global.control);
+    if control & started != started {
+        return Some(control);
+    }
+    let status = status(machine, capabilities);
+    (status & global.freeze != 0).then_some(status)
 }
 
 /// The overflow bits that are set, whoever owns the counters; 0 if there is no status register.

@@ -55,7 +55,9 @@ pub(crate) struct Settings {
     pub(crate) processors: ProcessorSet,
     /// How long each rotation runs, in units of 100 ns.
     pub(crate) rotation: u32,
-    /// The same in ticks of the time-stamp counter.
+    /// The timer ticks of one rotation; the last of them ends it.
+    pub(crate) rotation_looks: u32,
+    /// The ticks of the time-stamp counter after which a timer tick is the last of its rotation.
     pub(crate) rotation_ticks: u64,
     /// Seed of the order of rotations.
     pub(crate) seed: u32,

@@ -51,7 +51,8 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         let capabilities = &self.state.capabilities;
-        pmu::set_up(self.machine, capabilities, &kind.proof);
+        let whole = !self.program.settings.no_address;
+        pmu::set_up(self.machine, capabilities, &kind.proof, whole);
         pmu::start(self.machine, capabilities, &kind.proof);
         self.state.phase = Phase::Proving;
     }
@@ -102,6 +103,12 @@ impl<M: Machine> Local<'_, M> {
             return state.proof == Proof::Passed;
         };
         let capabilities = &state.capabilities;
+        let own_handler = !self.program.settings.no_address;
+        let frozen = if own_handler {
+            None
+        } else {
+            pmu::frozen(self.machine, capabilities, proof.bits())
+        };
         pmu::stop(self.machine, capabilities, proof);
         let mut alive = true;
         for counter in proof.get() {
@@ -118,6 +125,9 @@ impl<M: Machine> Local<'_, M> {
         state.proof = if interrupts && state.storm {
             state.evidence = pmu::lvtpc(self.machine, capabilities).into();
             Proof::Storm
+        } else if let Some(register) = frozen {
+            state.evidence = register;
+            Proof::CountersFrozen
         } else if !alive {
             Proof::CountersDead
         } else if interrupts && state.proof_interrupts == 0 {
@@ -127,9 +137,8 @@ impl<M: Machine> Local<'_, M> {
             Proof::Passed
         };
         let passed = state.proof == Proof::Passed;
-        if !passed && !self.program.settings.no_address {
-            // Frozen counters would neither count in the next try nor for another owner after this
-            // START is refused.
+        if !passed && own_handler {
+            // A refused START leaves no freeze to other owners.
             pmu::acknowledge_freeze(self.machine, capabilities, proof.bits(), 0);
         }
         state.phase = Phase::Proved;

@@ -27,6 +27,20 @@ impl<M: Machine> Local<'_, M> {
         self.arm();
     }
 
+    /// Joins the running session on a processor that was added.
+    pub(crate) fn join(&mut self) {
+        self.allow_interrupts();
+        self.start();
+    }
+
+    /// Clears LVTPC's mask bit if the session samples with halprof's own handler.
+    fn allow_interrupts(&mut self) {
+        let settings = &self.program.settings;
+        if settings.samples && !settings.no_address {
+            pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
+        }
+    }
+
     /// Joins the session while the machine is suspended; [`Self::resume`] then starts it here too.
     pub(crate) fn join_asleep(&mut self) {
         self.forget();
@@ -66,10 +80,7 @@ impl<M: Machine> Local<'_, M> {
 
     /// Called after sleep: continues with the rotation that was interrupted.
     pub(crate) fn resume(&mut self) {
-        let settings = &self.program.settings;
-        if settings.samples && !settings.no_address {
-            pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
-        }
+        self.allow_interrupts();
         if self.state.phase == Phase::Suspended {
             self.state.found.counters = 0;
             self.arm();
@@ -192,6 +203,7 @@ impl<M: Machine> Local<'_, M> {
     /// due.
     fn arm(&mut self) {
         if self.state.phase != Phase::Proved && !self.take_over() {
+            self.state.evidence = self.taken_source().into();
             self.state.phase = Phase::Ended;
             self.end(ErrorCode::FixedCounterTaken);
             return;
@@ -248,9 +260,7 @@ impl<M: Machine> Local<'_, M> {
     fn rotation_is_over(&mut self) -> bool {
         let several = self.kind().is_some_and(|kind| kind.rotations > 1);
         let ran = |now: u64, began: u64| now.wrapping_sub(began);
-        // There is one tick per rotation, and it jitters: a tick that comes a little early must
-        // still end the rotation, not leave that to the next tick.
-        let enough = self.program.settings.rotation_ticks / 4 * 3;
+        let enough = self.program.settings.rotation_ticks;
         several && ran(self.machine.timestamp(), self.state.clock.rotation_began) >= enough
     }
 
@@ -291,7 +301,8 @@ impl<M: Machine> Local<'_, M> {
         state.active.set(slots);
         let active = &state.active;
         if !active.get().is_empty() {
-            pmu::set_up(self.machine, &state.capabilities, active);
+            let whole = !self.program.settings.no_address;
+            pmu::set_up(self.machine, &state.capabilities, active, whole);
             pmu::start(self.machine, &state.capabilities, active);
         }
         state.clock.rotation_began = self.machine.timestamp();

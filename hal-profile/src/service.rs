@@ -329,7 +329,7 @@ impl<H: Host> Service<H> {
                 if suspended {
                     local.join_asleep();
                 } else {
-                    local.start();
+                    local.join();
                 }
             });
         }
@@ -349,9 +349,9 @@ impl<H: Host> Service<H> {
 
     /// When [`Local::tick`] is due on each processor; `None` while no counter runs.
     ///
-    /// If sources rotate: once per rotation. Otherwise, while sampling: often enough to find
-    /// overflows for which no interrupt came; while only counting: often enough that no counter
-    /// wraps twice between two reads.
+    /// While sampling: often enough to find overflows for which no interrupt came; while only
+    /// counting: often enough that no counter wraps twice between two reads. If sources rotate, also
+    /// at the end of each rotation.
     #[must_use]
     pub fn timer(&self) -> Option<Timer> {
         let program = &running(self.holder, &self.sessions)?.program;
@@ -361,19 +361,20 @@ impl<H: Host> Service<H> {
                 period: self.read_period(program.settings.samples),
                 precise: false,
             }),
-            _ => Some(Timer {
-                period: program
-                    .settings
-                    .rotation
-                    .max(self.processors.timer_resolution()),
-                precise: true,
-            }),
+            _ => {
+                let rotation = program.settings.rotation;
+                let period = rotation / program.settings.rotation_looks.max(1);
+                Some(Timer {
+                    period: period.max(self.processors.timer_resolution()),
+                    precise: true,
+                })
+            }
         }
     }
 
     /// A quarter of the time in which the narrowest counter can wrap, but at most `LOOK_PERIOD`
     /// while sampling and `READ_PERIOD` otherwise, in units of 100 ns.
-    fn read_period(&self, samples: bool) -> u32 {
+    pub(crate) fn read_period(&self, samples: bool) -> u32 {
         let widths = self.kinds.iter().filter_map(|(_, kind)| kind.narrowest());
         let wraps = widths.map(|width| width.mask() / (MOST_EVENTS_A_SECOND / 10_000_000));
         let quarter = wraps.min().unwrap_or(u64::MAX) / 4;

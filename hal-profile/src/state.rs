@@ -45,8 +45,8 @@ pub struct ProcessorState {
     pub(crate) storm: bool,
     /// The [`shared_types::ErrorCode`] with which the session ended here, or 0.
     pub(crate) ended: u32,
-    /// The value of the register on which the last refusal was based: LVTPC, or the register that
-    /// controls branch recording.
+    /// What the last refusal was based on: the value of a register (LVTPC, the control of branch
+    /// recording, what shows a freeze), or the source that needs a fixed counter in use.
     pub(crate) evidence: u64,
     pub(crate) branches: Recorded,
 }
@@ -89,6 +89,8 @@ pub(crate) enum Proof {
     FixedTaken = 5,
     /// Another owner is recording branches.
     BranchesTaken = 6,
+    /// An overflow froze the counters, and the HAL has not ended the freeze.
+    CountersFrozen = 7,
 }
 
 /// The order in which rotations run: each cycle is a new permutation.

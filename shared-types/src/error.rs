@@ -180,4 +180,8 @@ error_codes! {
     EventsUnavailable = 49 "events-unavailable"
     /// The session does not record system events.
     NoEvents = 50 "no-events"
+    /// An overflow froze the counters, because another owner has set FREEZE_PERFMON_ON_PMI, and the
+    /// HAL, which handles the interrupt, has not ended the freeze: `subject` is the index of a
+    /// processor, `detail` the value of the register that shows it.
+    CountersFrozen = 51 "counters-frozen"
 }

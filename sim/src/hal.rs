@@ -3,12 +3,14 @@
 //! Documented: the callback receives the bits of the counters that have overflowed, at
 //! PROFILE_LEVEL, and the HAL clears the overflow registers itself (HalAllocateHardwareCounters,
 //! ResourceTypeOverflow; Windows 10 1903 and later, ntddk.h). If a processor has such registers,
-//! the modelled HAL stops all counters, makes the call, clears the overflows that it has seen and
-//! starts the counters again. If it has none, no document says what the HAL does: the modelled HAL
-//! stops nothing and passes every bit, so that the counter values decide; on NetBurst it clears the
-//! OVF flags, which hold the interrupt line.
+//! the modelled HAL stops all counters, makes the call, clears the overflows and the freeze
+//! (CTR_FRZ) that it has seen, and writes back the global control register as it found it, which a
+//! freeze up to version 3 has cleared. If it has none, no document says what the HAL does: the
+//! modelled HAL stops nothing and passes every bit, so that the counter values decide; on NetBurst
+//! it clears the OVF flags, which hold the interrupt line.
 
 use crate::cpu::Cpu;
+use crate::unkind::Behaviour;
 use hal_profile::machine::Machine as _;
 
 /// The global overflow registers that all counters share.
@@ -42,11 +44,16 @@ const LVTPC: u32 = 0x340;
 const X2APIC_LVTPC: u32 = 0x834;
 const MASK: u32 = 1 << 16;
 
+/// CTR_FRZ, PMCFreeze.
+const FROZEN: u64 = 1 << 59;
+
 /// What the HAL must restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopped {
     /// The counters that have overflowed, as passed to the callback.
     pub overflowed: u64,
+    /// The freeze to be acknowledged.
+    frozen: u64,
     control: u64,
 }
 
@@ -55,13 +62,17 @@ pub fn stop(cpu: &mut Cpu) -> Stopped {
     let Some(global) = global(cpu) else {
         return Stopped {
             overflowed: u64::MAX,
+            frozen: 0,
             control: 0,
         };
     };
     let control = cpu.read_msr(global.control);
     cpu.write_msr(global.control, 0);
+    let status = cpu.read_msr(global.status);
+    let acknowledges = !cpu.processor.unkind().has(Behaviour::HalKeepsFreeze);
     Stopped {
-        overflowed: cpu.read_msr(global.status) & cpu.processor.counter_status(),
+        overflowed: status & cpu.processor.counter_status(),
+        frozen: if acknowledges { status & FROZEN } else { 0 },
         control,
     }
 }
@@ -70,7 +81,7 @@ pub fn stop(cpu: &mut Cpu) -> Stopped {
 pub fn go_on(cpu: &mut Cpu, stopped: Stopped) {
     match global(cpu) {
         Some(global) => {
-            cpu.write_msr(global.clear, stopped.overflowed);
+            cpu.write_msr(global.clear, stopped.overflowed | stopped.frozen);
             cpu.write_msr(global.control, stopped.control);
         }
         None if is_netburst(cpu) => clear_ovf(cpu),

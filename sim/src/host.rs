@@ -67,6 +67,8 @@ pub struct Host {
     /// Whether others have registered as many routines as there may be.
     pub(crate) watch_refused: bool,
     program: Box<Program>,
+    /// Nothing to run: what an interrupt gets where no session runs.
+    idle: Box<Program>,
     /// Someone else owns the counters and does not release them.
     pub(crate) counters_taken: bool,
     /// Someone else handles the overflow interrupt.
@@ -94,6 +96,7 @@ impl Host {
             watched: false,
             watch_refused: false,
             program: zeroed(),
+            idle: zeroed(),
             counters_taken: false,
             interrupt_taken: false,
             thread_profiles: false,
@@ -115,7 +118,7 @@ impl Host {
 
     /// The timer of one processor fires.
     pub fn tick(&mut self, index: usize) {
-        let ticked = self.local(index);
+        let ticked = self.happened(index);
         let Some((waits, notes)) = ticked.map(|mut local| (local.tick(), local.take_notes()))
         else {
             return;
@@ -154,14 +157,14 @@ impl Host {
             let stopped = hal::stop(cpu);
             self.callback(index, stopped.overflowed);
             hal::go_on(&mut self.cpus[index], stopped);
-        } else if let Some(mut local) = self.local(index) {
+        } else if let Some(mut local) = self.happened(index) {
             local.interrupt(interrupted);
         }
     }
 
     /// The HAL's overflow callback runs on one processor.
     pub fn callback(&mut self, index: usize, overflowed: u64) {
-        if let Some(mut local) = self.local(index) {
+        if let Some(mut local) = self.happened(index) {
             local.callback(overflowed);
         }
     }
@@ -175,6 +178,20 @@ impl Host {
                 .map_or(0, |cpu| cpu.processor.timestamp());
             self.put_event(&event(now));
         }
+    }
+
+    /// What a tick or an interrupt gets: where no session runs, nothing to run and no ring.
+    fn happened(&mut self, index: usize) -> Option<Local<'_, Cpu>> {
+        if self.states.get(index)?.is_running() {
+            return self.local(index);
+        }
+        Some(Local {
+            index,
+            machine: self.cpus.get_mut(index)?,
+            state: self.states.get_mut(index)?.as_mut(),
+            ring: &[],
+            program: &self.idle,
+        })
     }
 
     fn local(&mut self, index: usize) -> Option<Local<'_, Cpu>> {

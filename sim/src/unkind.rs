@@ -50,6 +50,8 @@ pub enum Behaviour {
     BranchesOn,
     /// `branches-changed`.
     BranchesChanged,
+    /// `hal-keeps-freeze`.
+    HalKeepsFreeze,
 }
 
 /// One option, as shown to people.
@@ -88,7 +90,7 @@ const INTEL_APIC: &str = "Intel SDM volume 3 (325384), \"Local Vector Table\"";
 const INTEL_LBR: &str = "Intel SDM volume 3 (325384), \"Last Branch Records\"";
 
 /// Every option, in the order of [`Behaviour`].
-pub const ROWS: [Row; 20] = [
+pub const ROWS: [Row; 21] = [
     row(
         Behaviour::ClearedGlobal,
         "cleared-global",
@@ -217,6 +219,13 @@ pub const ROWS: [Row; 20] = [
         "with each fourth overflow interrupt somebody begins to record all branches, without the \
          freeze",
         INTEL_LBR,
+    ),
+    row(
+        Behaviour::HalKeepsFreeze,
+        "hal-keeps-freeze",
+        "the HAL does not acknowledge CTR_FRZ after its overflow callback",
+        "no document says whether it does (HalAllocateHardwareCounters: the HAL clears the overflow \
+         registers)",
     ),
 ];
 

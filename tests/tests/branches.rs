@@ -687,7 +687,21 @@ fn a_recording_that_somebody_changes_ends_the_session() {
         }
         assert_ne!(bench.read(switch(&recorder).0) & switch(&recorder).1, 0);
         assert_eq!(bench.read(IA32_DEBUGCTL) & 1 << 11, 0, "{}", recorder.name);
+        samples_without_branches(&mut bench.bare, recorder.name);
     }
+}
+
+/// A session without branches has nothing to do with who records them. Its last interrupt comes when
+/// STOP has stopped the counters.
+fn samples_without_branches(bare: &mut Bare, name: &str) {
+    bare.branches = 0;
+    bare.configure(SAMPLE, &[sampled()], 0);
+    bare.start();
+    let processor = &mut bare.cpu(0).processor;
+    let total = processor.counts().total(Event::Instructions) + PERIOD;
+    bare.retire(0, &[(Event::Instructions, total)]);
+    let reply = bare.try_about_session(shared_types::request::session::STOP);
+    assert_eq!(reply.error, 0, "{name}");
 }
 
 /// An overflow whose interrupt was lost has frozen the records too.
@@ -851,6 +865,8 @@ fn another_filter_or_switch_ends_the_session() {
             _ if recorder.name == "version-3" => continue,
             // OTHER_BRANCH of IA32_LBR_CTL.
             BranchRecords::Architectural => 1 << 22,
+            // The freeze too: a debug exception clears only the switch.
+            BranchRecords::Info => 1 << 11 | 1,
             _ => switch(&recorder).1,
         };
         let mut bench = Bench::new(&recorder, 8);
@@ -867,6 +883,37 @@ fn another_filter_or_switch_ends_the_session() {
         assert_eq!(error, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
         assert_eq!(bench.read(msr), theirs, "{}", recorder.name);
     }
+}
+
+/// A debug exception, of whatever program, clears IA32_DEBUGCTL.LBR (SDM vol. 3, "Monitoring
+/// Branches, Exceptions, and Interrupts"): one sample has no branches, and the recording goes on.
+#[test]
+fn a_debug_exception_does_not_end_the_recording() {
+    let mut tried = 0;
+    for recorder in recorders() {
+        if recorder.records != BranchRecords::Info || recorder.name == "version-3" {
+            continue;
+        }
+        tried += 1;
+        let mut bench = Bench::new(&recorder, 8);
+        let debugctl = bench.read(IA32_DEBUGCTL);
+        for _ in 0..3 {
+            bench.take((1..=20).map(taken));
+            let processor = &mut bench.bare.cpu(0).processor;
+            let cleared = processor.wrmsr(IA32_DEBUGCTL, debugctl & !1);
+            cleared.expect("a register");
+            assert_eq!(bench.branches(), [], "{}", recorder.name);
+            assert_eq!(bench.read(IA32_DEBUGCTL), debugctl, "{}", recorder.name);
+            bench.take((1..=20).map(taken));
+            assert_eq!(bench.branches().len(), 8, "{}", recorder.name);
+        }
+        let processor = &mut bench.bare.cpu(0).processor;
+        let cleared = processor.wrmsr(IA32_DEBUGCTL, debugctl & !1);
+        cleared.expect("a register");
+        bench.bare.stop();
+        assert_eq!(bench.read(IA32_DEBUGCTL), 0, "{}", recorder.name);
+    }
+    assert_ne!(tried, 0);
 }
 
 /// There is no sample for which records would be read.

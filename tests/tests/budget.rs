@@ -96,8 +96,8 @@ const ROWS: [Row; 10] = [
     Row {
         model: "yonah",
         sources: "BranchInstructions,TotalCycles",
-        start_one: [0, 4 + 2, 1, 0],
-        start_all: [0, 8 + 4, 2, 0],
+        start_one: [1, 4 + 2, 1, 0],
+        start_all: [2, 8 + 4, 2, 0],
         stop_one: [0, 2, 1, 0],
         stop_all: [0, 4, 2, 0],
         overflow_one: [0, 3, 1, 2],
@@ -133,8 +133,8 @@ const ROWS: [Row; 10] = [
     Row {
         model: "k8",
         sources: "BranchInstructions,TotalIssues,DcacheMisses,IcacheMisses",
-        start_one: [0, 4 + 2, 1, 0],
-        start_all: [0, 16 + 8, 4, 0],
+        start_one: [1, 4 + 2, 1, 0],
+        start_all: [4, 16 + 8, 4, 0],
         stop_one: [0, 2, 1, 0],
         stop_all: [0, 8, 4, 0],
         overflow_one: [0, 3, 1, 0],
@@ -146,8 +146,8 @@ const ROWS: [Row; 10] = [
         model: "bulldozer",
         sources: "BranchInstructions,TotalIssues,IcacheIssues,IcacheMisses,\
             DcacheAccesses,BranchMispredictions",
-        start_one: [0, 4 + 2, 1, 0],
-        start_all: [0, 24 + 12, 6, 0],
+        start_one: [1, 4 + 2, 1, 0],
+        start_all: [6, 24 + 12, 6, 0],
         stop_one: [0, 2, 1, 0],
         stop_all: [0, 12, 6, 0],
         overflow_one: [0, 3, 1, 0],

@@ -4,7 +4,7 @@ use hal_profile::overflow::Interrupted;
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::{configure, spec};
 use halprof_tests::wire::{Wire, leaves};
-use shared_types::request::session::{CONFIGURE, Configure, NO_ADDRESS, SAMPLE, Spec};
+use shared_types::request::session::{CONFIGURE, Configure, NO_ADDRESS, SAMPLE, STOP, Spec};
 use shared_types::request::source::{self, Placement, Plan};
 use shared_types::{ErrorCode, LossCause, Mode};
 use sim::event::Event;
@@ -100,6 +100,22 @@ fn a_fixed_counter_that_was_taken_meanwhile_starts_nothing() {
     bare.start();
     bare.retire(0, &[(Event::Instructions, 1_234)]);
     assert_eq!(bare.snapshot()[0].counted, 1_234);
+}
+
+/// The refusal names the source and the processor, as START's does.
+#[test]
+fn a_fixed_counter_that_was_taken_during_sleep_ends_the_session() {
+    let mut bare = Bare::new("skylake", 2);
+    bare.configure(0, &[spec(BRANCHES), spec(FIXED_INSTRUCTIONS)], 0);
+    bare.start();
+    bare.service.suspend();
+    let on = bare.cpu(1).processor.wrmsr(FIXED_CTR_CTRL, 0x003);
+    on.expect("version 2");
+    bare.service.resume();
+    let reply = bare.try_about_session(STOP);
+    let told = (reply.error, reply.subject, reply.detail);
+    let taken = ErrorCode::FixedCounterTaken as u32;
+    assert_eq!(told, (taken, FIXED_INSTRUCTIONS, 1));
 }
 
 /// The HAL's callback reserves only general counters (ResourceTypeRange of

@@ -1,6 +1,7 @@
 //! Does a session do what it was configured to do: in which modes, on a timer or a counter, sampled
 //! or counted, in which turns?
 
+use hal_profile::host::Processors as _;
 use hal_profile::program::ticks;
 use halprof_measure::{Connection, Modelled, Session, Setup};
 use halprof_tests::bare::Bare;
@@ -321,6 +322,42 @@ fn the_timer_is_as_frequent_as_the_session_needs() {
         assert_eq!(now.map(|one| (one.period, one.precise)), timer);
         bare.stop();
         assert_eq!(bare.service.timer(), None, "{timer:?}");
+    }
+}
+
+/// A turn of a second is not over at the looks within it, however early they come.
+#[test]
+fn a_long_turn_is_looked_at_as_often_as_any_session() {
+    const SECOND: u32 = 10_000_000;
+    let skylake = models::find("skylake").expect("a model").processors()[0].clone();
+    let narrow = skylake.with_unkind(Unkind::parse("narrow-counters").expect("one"));
+    let specs = &TWO_TURNS.map(spec)[..6];
+    for (leaves, flags, looks) in [(skylake, SAMPLE, 4), (narrow, 0, 45)] {
+        let mut bare = Bare::of(&[leaves]);
+        bare.configure(flags, specs, SECOND);
+        bare.cpu(0).processor.set_timestamp(1_000_000);
+        bare.start();
+        let timer = bare.service.timer().expect("a timer");
+        assert_eq!(
+            (timer.period, timer.precise),
+            (SECOND / looks, true),
+            "{looks}"
+        );
+        let frequency = bare.service.processors().timestamp_frequency();
+        let look = frequency / u64::from(looks);
+        for number in 1..=u64::from(looks) {
+            let early = look / 5;
+            let now = 1_000_000 + number * look - early;
+            bare.cpu(0).processor.set_timestamp(now);
+            bare.service.processors().tick(0);
+            let turns = bare.snapshot().iter().map(|count| count.turns).max();
+            assert_eq!(
+                turns,
+                Some(number / u64::from(looks)),
+                "{number} of {looks}"
+            );
+        }
+        bare.stop();
     }
 }
 

@@ -3,7 +3,7 @@
 //! left as they were found.
 
 use halprof_measure::{Connection, Error, Modelled, Session, Setup};
-use halprof_tests::machines::{Sampled, count, sample_in, specs, workload};
+use halprof_tests::machines::{Sampled, count, sample_in, sample_started, specs, workload};
 use shared_types::request::source::Source;
 use shared_types::{ErrorCode, LossCause};
 use sim::unkind::{Behaviour, ROWS, Unkind};
@@ -37,7 +37,7 @@ const MACHINES: [&str; 7] = [
     "zen4",
 ];
 /// With these options the processor counts and interrupts, however badly.
-const SAMPLING: [&str; 20] = [
+const SAMPLING: [&str; 23] = [
     "cleared-global",
     "frozen",
     "stale-status",
@@ -54,9 +54,12 @@ const SAMPLING: [&str; 20] = [
     "narrow-counters",
     "branches-on",
     "branches-changed",
+    "hal-keeps-freeze",
     "late+frozen",
     "late+smallest-reload",
     "late+lost+foreign-status",
+    "frozen+late+lost",
+    "frozen+late-stop+lost",
     "frozen+masked+stale-status+fixed-taken",
 ];
 
@@ -101,9 +104,10 @@ fn unaccounted(sampled: &Sampled, options: &str, events: u64, period: u64) -> Op
     untold(sampled, options, period)
 }
 
-/// If counters freeze at an overflow whose interrupt is late, nothing is counted in between.
+/// If counters freeze at an overflow whose interrupt is late or lost, nothing is counted in between.
 fn stands_still(options: &str) -> bool {
-    options.contains("late+frozen")
+    let has = |name| options.split('+').any(|option| option == name);
+    has("frozen") && (has("late") || has("lost"))
 }
 
 /// How many interrupts may come after the timer has found their overflow, which counts as a loss:
@@ -203,6 +207,51 @@ fn unkind_machines_account_for_every_event() {
                 untold(&sampled, options, PERIOD)
             } else {
                 unaccounted(&sampled, options, EVENTS, PERIOD)
+            };
+            failures.extend(wrong.map(|wrong| format!("{machine}: {wrong}")));
+        }
+    }
+    none_fails(&failures);
+}
+
+/// Samples through the HAL's callback, or the error of START.
+fn called_back(machine: &str) -> Result<Sampled, Option<ErrorCode>> {
+    let connection = &mut open(machine);
+    let setup = Setup {
+        specs: specs(connection, SAMPLED),
+        no_address: true,
+        ..Setup::default()
+    };
+    let mut session = Session::open(connection, true, true).expect("a session");
+    session.configure(&setup, true).expect("a configuration");
+    session.start().map_err(|error| code(&error))?;
+    Ok(sample_started(session, &workload(SHORT), 20_000_000))
+}
+
+/// Whether an overflow freezes the counters, and the HAL leaves them so: up to version 3 the freeze
+/// clears the global control register, and the HAL writes back what it found.
+fn stays_frozen(model: &str, options: &str) -> bool {
+    let clears = ["haswell", "core2"].contains(&model);
+    let freezes = !["pentium-m", "zen2"].contains(&model);
+    options.contains("frozen") && freezes && (clears || options.contains("hal-keeps-freeze"))
+}
+
+#[test]
+fn the_callback_accounts_for_every_event_or_start_says_why_not() {
+    let mut failures = Vec::new();
+    for model in MACHINES {
+        for options in SAMPLING.into_iter().chain(["frozen+hal-keeps-freeze"]) {
+            let machine = unkind(model, options);
+            let frozen = stays_frozen(model, options);
+            // The HAL owns LVTPC in this mode.
+            let masked = options.split('+').any(|option| option == "masked");
+            let wrong = match called_back(&machine) {
+                Err(Some(ErrorCode::CountersFrozen)) if frozen || masked => None,
+                Err(Some(ErrorCode::InterruptsDead)) if masked => None,
+                Err(error) => Some(format!("refused: {error:?}")),
+                Ok(_) if frozen || masked => Some("not refused".to_owned()),
+                Ok(sampled) if stands_still(options) => untold(&sampled, options, PERIOD),
+                Ok(sampled) => unaccounted(&sampled, options, EVENTS, PERIOD),
             };
             failures.extend(wrong.map(|wrong| format!("{machine}: {wrong}")));
         }
@@ -318,7 +367,7 @@ fn somebody_elses_fixed_counters_go_on() {
 
 #[test]
 fn a_general_counter_found_on_is_told_and_taken() {
-    for model in ["skylake", "core2", "zen4"] {
+    for model in ["skylake", "core2", "zen2", "zen4"] {
         let mut connection = open(&unkind(model, "counters-on"));
         // Not on a fixed counter.
         drop(sampled(&mut connection, "BranchInstructions:50021", SHORT));

@@ -283,6 +283,9 @@ fn refused(refusal: &Refusal) -> String {
         E::InterruptsDead => format!(
             "the counters of processor {subject} count, but their overflow interrupt never arrives (LVTPC {detail:#x})"
         ),
+        E::CountersFrozen => format!(
+            "the first overflow froze the counters of processor {subject}, and Windows left them frozen (register {detail:#x})"
+        ),
         E::InterruptStorm => format!(
             "processor {subject} was interrupted repeatedly although no counter had overflowed, so sampling was stopped (LVTPC {detail:#x})"
         ),

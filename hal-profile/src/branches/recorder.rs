@@ -2,7 +2,8 @@
 //!
 //! A session's recording begins when its counters are armed and ends when they are given back. It
 //! is refused if another owner is already recording, checked against the enable bits at each
-//! interrupt, and leaves the registers as they were found.
+//! interrupt, and leaves the registers as they were found. With LBR_INFO, a debug exception of any
+//! program ends it until the next interrupt, whose sample has no branches.
 //!
 //! An overflow interrupt freezes the records, so that branches on the kernel's path to the handler
 //! do not push out those before the interrupt. Up to version 3 the freeze clears IA32_DEBUGCTL.LBR,
@@ -199,10 +200,17 @@ impl Records for Reader<'_> {
             return;
         }
         self.recorded.count = 0;
-        if let Err(switch) = ours(machine, capabilities, self.recording) {
-            self.recorded.changed = true;
-            *self.evidence = switch;
-            return;
+        match ours(machine, capabilities, self.recording) {
+            Ok(Switch::On) => {}
+            Ok(Switch::Off(debugctl)) => {
+                machine.write_msr(IA32_DEBUGCTL, debugctl | LBR);
+                return;
+            }
+            Err(switch) => {
+                self.recorded.changed = true;
+                *self.evidence = switch;
+                return;
+            }
         }
         let branches = &capabilities.branches;
         let newest = match branches.records {
@@ -357,6 +365,14 @@ fn without_kernel(branch: Branch) -> Branch {
     }
 }
 
+/// Whether branches are being recorded.
+enum Switch {
+    On,
+    /// A debug exception, of whatever program, has cleared IA32_DEBUGCTL.LBR (SDM vol. 3,
+    /// "Monitoring Branches, Exceptions, and Interrupts"); the register's value.
+    Off(u64),
+}
+
 /// Checks that branches are still recorded as the session wants and are frozen by interrupts; the
 /// error is the value of the register that shows otherwise. On versions 2 and 3 the enable bit is
 /// not checked, as the freeze itself has cleared it.
@@ -364,7 +380,7 @@ fn ours(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     recording: &Recording,
-) -> Result<(), u64> {
+) -> Result<Switch, u64> {
     let records = capabilities.branches.records;
     if records != BranchRecords::Info {
         let (msr, on) = capabilities.branches.switch();
@@ -379,11 +395,12 @@ fn ours(
     }
     let debugctl = machine.read_msr(IA32_DEBUGCTL);
     let stays = records == BranchRecords::Info && capabilities.branches.freeze != 0;
-    let bits = if stays { FREEZE | LBR } else { FREEZE };
-    if debugctl & bits == bits {
-        Ok(())
-    } else {
+    if debugctl & FREEZE == 0 {
         Err(debugctl)
+    } else if stays && debugctl & LBR == 0 {
+        Ok(Switch::Off(debugctl))
+    } else {
+        Ok(Switch::On)
     }
 }
 

@@ -67,13 +67,15 @@ impl<H: Host> Service<H> {
             resolution: self.processors.timer_resolution(),
         };
         let rotation = rotation(request.rotation);
+        let samples = request.header.flags & SAMPLE != 0;
+        let looks = rotation.div_ceil(self.read_period(samples).max(1));
         let events = request.header.flags & EVENTS != 0;
         let of_events = if events { RING_BYTES } else { 0 };
         let rings_max = self.about.ring_bytes_max.saturating_sub(of_events);
         let settings = Settings {
             count: 0,
             kinds: self.kinds.known(),
-            samples: request.header.flags & SAMPLE != 0,
+            samples,
             timers: false,
             no_address: request.header.flags & NO_ADDRESS != 0,
             by_thread: request.header.flags & THREADS != 0,
@@ -83,7 +85,8 @@ impl<H: Host> Service<H> {
             usual: request.header.flags & NO_ADDRESS == 0 && request.branches == 0,
             processors,
             rotation,
-            rotation_ticks: ticks(rotation.into(), frequency),
+            rotation_looks: looks,
+            rotation_ticks: last_look(rotation, looks, frequency),
             seed: request.rotation_seed,
             frequency,
             interrupt_time: Limits::new(frequency, DEFAULT_BUDGET),
@@ -138,6 +141,14 @@ fn rotation(requested: u32) -> u32 {
         0 => DEFAULT_ROTATION,
         other => other.clamp(ROTATION_LIMITS.0, ROTATION_LIMITS.1),
     }
+}
+
+/// The ticks of the time-stamp counter after which a timer tick is the last of a rotation that has
+/// `looks`. Timers jitter: a tick that comes up to a quarter of its period early must still end the
+/// rotation, not leave that to the next.
+fn last_look(rotation: u32, looks: u32, frequency: u64) -> u64 {
+    let each = rotation / looks.max(1);
+    ticks((rotation - each / 4).into(), frequency)
 }
 
 /// The capacity of each ring, in samples, such that all rings together stay within the cap.

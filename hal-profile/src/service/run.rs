@@ -131,6 +131,7 @@ impl<H: Host> Service<H> {
         let (proof, evidence, source) = found.unwrap_or((Proof::CountersDead, 0, 0));
         Err(match proof {
             Proof::InterruptsDead => refused(ErrorCode::InterruptsDead, index, evidence),
+            Proof::CountersFrozen => refused(ErrorCode::CountersFrozen, index, evidence),
             Proof::Storm => refused(ErrorCode::InterruptStorm, index, evidence),
             Proof::BranchesTaken => refused(ErrorCode::BranchesTaken, index, evidence),
             Proof::FixedTaken => refused(ErrorCode::FixedCounterTaken, source, index.into()),
@@ -273,11 +274,18 @@ impl<H: Host> Service<H> {
         let found = self.processors.run_on(index as usize, |local| {
             (local.state.ended, local.state.evidence)
         });
-        if let (Some((error, detail)), Some(session)) = (found, self.sessions.get_mut(holder.slot))
+        if let (Some((error, evidence)), Some(session)) =
+            (found, self.sessions.get_mut(holder.slot))
         {
+            let taken = error == ErrorCode::FixedCounterTaken as u32;
+            let (subject, detail) = if taken {
+                (evidence as u32, index.into())
+            } else {
+                (index, evidence)
+            };
             session.ended = Ended {
                 error,
-                subject: index,
+                subject,
                 detail,
             };
         }
