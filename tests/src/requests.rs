@@ -39,17 +39,27 @@ pub fn header(flags: u32) -> RequestHeader {
 #[must_use]
 pub fn configure(session: u32, flags: u32, specs: &[Spec]) -> Vec<u8> {
     let head = Configure {
-        header: header(flags),
         session,
         sources: specs.len() as u32,
+        ..configuration(flags)
+    };
+    bytes(&head, specs)
+}
+
+/// The configuration of no session and no sources, for all processors.
+#[must_use]
+pub fn configuration(flags: u32) -> Configure {
+    Configure {
+        header: header(flags),
+        session: 0,
+        sources: 0,
         rotation: 0,
         ring_samples: 0,
         rotation_seed: 0,
         branches: 0,
         branch_filter: 0,
         processors: [0; 32],
-    };
-    bytes(&head, specs)
+    }
 }
 
 /// The counter mask of a source without a constraint.

@@ -1,7 +1,7 @@
 //! A long randomized run: machine after machine, each with many sequences of [`crate::traffic`].
 //!
 //! A life is one machine: its seed decides the model, the number of processors, their unkind
-//! behaviours, and every sequence. So the seed of a life replays it.
+//! behaviours, what its sessions do, and every sequence. So the seed of a life replays it.
 
 use crate::device::Device;
 use crate::machine::Fingerprint;
@@ -9,6 +9,8 @@ use crate::rules::Violation;
 use crate::traffic::{Action, Told, Traffic};
 use anyhow::{Result, anyhow};
 use fastrand::Rng;
+use shared_types::RequestHeader;
+use shared_types::request::RequestCode;
 use sim::cpuid::Leaves;
 use sim::models::{MODELS, repeat};
 use sim::unkind::{Behaviour, ROWS, Unkind};
@@ -16,6 +18,7 @@ use sim::workload;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use zerocopy::FromBytes;
 
 /// Sequences on one machine.
 pub const SEQUENCES: u64 = 50;
@@ -77,6 +80,7 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
     for leaves in &mut leaves {
         *leaves = leaves.with_unkind(unkind);
     }
+    let features = Rng::with_seed(seed ^ 0xFEA7).bool();
     let work = workload::parse(WORK).unwrap_or_default();
     let mut story = vec![format!(
         "on {} with {} processors, unkind: {unkind:?}",
@@ -94,7 +98,7 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
             story.truncate(1);
             story.push(format!("sequence {number}"));
             let actions = rng.usize(FEWEST_ACTIONS..=ACTIONS);
-            let traffic = Traffic::new(&mut device, rng.u64(..), &work, &leaves[0]);
+            let traffic = Traffic::new(&mut device, rng.u64(..), &work, &leaves[0], features);
             let told = traffic.play(actions, |action| story.push(short(action)))?;
             life.told.add(&told);
             life.sequences += 1;
@@ -146,8 +150,12 @@ fn broken(error: &anyhow::Error) -> Violation {
 fn short(action: &Action) -> String {
     match action {
         Action::Request(client, code, input, room) => {
+            let name = RequestCode::ALL.iter().find(|(known, _)| known == code);
+            let name = name.map_or("?", |(_, name)| name);
+            let flags =
+                RequestHeader::read_from_prefix(input).map_or(0, |(header, _)| header.flags);
             format!(
-                "Request({client}, {code:?}, {} bytes, room {room})",
+                "Request({client}, {name}, flags {flags:#x}, {} bytes, room {room})",
                 input.len()
             )
         }

@@ -5,7 +5,7 @@
 
 use crate::device::pnp::{D3, D3_FINAL, failed};
 use crate::device::{Device, File, Submitted};
-use crate::kernel::PROCESSOR_CALLBACK;
+use crate::kernel::{self, PROCESSOR_CALLBACK};
 use crate::kmdf::{self, power};
 use crate::machine::{Fingerprint, SYSTEM, ThreadId};
 use crate::rules::{Rule, Violation};
@@ -13,8 +13,8 @@ use fastrand::Rng;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::request::machine::Register;
 use shared_types::request::samples::Drained;
-use shared_types::request::session::{self, Opened};
-use shared_types::request::{Plain, RequestCode, counts, events, samples};
+use shared_types::request::session::{self, Configure, Opened};
+use shared_types::request::{Plain, RequestCode, counts, events, rdpmc, samples, threads};
 use shared_types::{NtStatus, ReplyHeader};
 use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
@@ -57,6 +57,8 @@ pub enum Action {
     Advance(u64),
     /// A call that the driver makes fails, after this many others.
     Fault(u64),
+    /// A thread begins to profile itself, or no thread does any more.
+    Profile(bool),
 }
 
 /// What a client requests of a session, in this order and then over again.
@@ -71,6 +73,14 @@ const LIFE: &[RequestCode] = &[
     session::STOP,
     samples::STATISTICS,
     events::DRAIN_EVENTS,
+];
+
+/// What its session may also do at any time, if [`Traffic::features`] says so.
+const BESIDES: [RequestCode; 4] = [
+    rdpmc::ALLOW,
+    rdpmc::RELEASE,
+    threads::THREADS,
+    threads::THREADS,
 ];
 
 /// A client with a handle.
@@ -133,6 +143,12 @@ pub struct Told {
     pub cancelled: u64,
     /// Samples that were read.
     pub samples: u64,
+    /// The branches that they came with, empty ones included.
+    pub branches: u64,
+    /// How often sessions that count by thread were asked for their counters, and had them.
+    pub by_thread: u64,
+    /// How often sessions came to hold RDPMC.
+    pub allowed: u64,
     /// A hash of all replies, in order.
     pub replies: Fingerprint,
 }
@@ -157,13 +173,14 @@ pub struct Traffic<'a> {
     rng: Rng,
     workload: &'a Workload,
     spare: &'a Leaves,
+    /// Sessions also record branches, count by thread and hold RDPMC.
+    features: bool,
     clients: Vec<Client>,
     lanes: Vec<Lane>,
     told: Told,
     gone: bool,
-    added: bool,
-    /// Whether the device was stopped and started again.
-    restarted: bool,
+    /// Whether a processor was added, or the device was stopped and started again: pool may differ.
+    pool_differs: bool,
     /// What the registers were when the machine last woke.
     woken: Option<Level>,
     process: u32,
@@ -176,12 +193,14 @@ const PROCESSORS: usize = 1;
 
 impl<'a> Traffic<'a> {
     /// The sequence for a seed, on a device that is started and has nothing under way. Processors
-    /// like `spare` may be added.
+    /// like `spare` may be added. `features`: sessions also record branches, count by thread and
+    /// hold RDPMC.
     pub fn new(
         device: &'a mut Device,
         seed: u64,
         workload: &'a Workload,
         spare: &'a Leaves,
+        features: bool,
     ) -> Self {
         device.machine.disturbed = true;
         device.machine.rng.seed(seed ^ 0x5EED);
@@ -190,12 +209,12 @@ impl<'a> Traffic<'a> {
             rng: Rng::with_seed(seed),
             workload,
             spare,
+            features,
             clients: Vec::new(),
             lanes: vec![Lane::default(), Lane::default()],
             told: Told::default(),
             gone: false,
-            added: false,
-            restarted: false,
+            pool_differs: false,
             woken: None,
             process: 1000,
         }
@@ -219,9 +238,15 @@ impl<'a> Traffic<'a> {
             self.go_on(slices)?;
         }
         self.device.machine.kernel.fail_after = None;
+        self.device.machine.kernel.profiling = 0;
         self.finish()?;
         self.device.machine.disturbed = false;
         self.device.machine.settle()?;
+        if !self.device.machine.kernel.by_thread.is_empty() {
+            // A second passes.
+            kernel::expire_timers(&mut self.device.machine);
+            self.device.machine.settle()?;
+        }
         self.device.machine.check_nobody_waits()?;
         if self.gone {
             self.device.remove()?;
@@ -237,7 +262,7 @@ impl<'a> Traffic<'a> {
         }
         before.compare(
             &level(self.device),
-            self.added || self.gone || self.restarted,
+            self.pool_differs || self.gone,
             &self.device.machine.may_be_masked(),
         )?;
         nothing_is_held(self.device)?;
@@ -264,6 +289,7 @@ impl<'a> Traffic<'a> {
             7 => Action::Fault(self.rng.u64(..4)),
             8 => Action::Begin,
             9..=17 => Action::Advance(self.rng.u64(..1_000_000)),
+            18..=36 if self.features && self.rng.u8(..5) == 0 => self.besides(client),
             18..=36 => self.sensible(client),
             _ => self.any_request(client),
         }
@@ -284,24 +310,54 @@ impl<'a> Traffic<'a> {
             _ => (*next + 1) % LIFE.len(),
         };
         let code = LIFE[*next];
-        let input = if code == session::CONFIGURE {
-            let all = [0, 2, 6, 0x0B, 0x13];
-            let many = [1, 1, 2, 2, all.len()][self.rng.usize(..5)];
-            let sources: Vec<_> = (0..many).map(|_| self.spec(&all)).collect();
-            let sample = session::SAMPLE * u32::from(self.rng.u8(..3) != 0);
-            let bare = sample != 0 && self.rng.u8(..4) == 0;
-            let told = session::EVENTS * u32::from(self.rng.bool());
-            let flags = sample | told | if bare { session::NO_ADDRESS } else { 0 };
-            requests::configure(number, flags, &sources)
-        } else {
-            let about = session::Session {
-                header: requests::header(0),
-                session: number,
-                reserved: 0,
-            };
-            requests::bytes(&about, &[])
+        let input = match code {
+            session::CONFIGURE => self.configuration(number),
+            _ => about(number),
         };
         Action::Request(client, code, input, 1 << 14)
+    }
+
+    /// A session that counts or samples. With [`Self::features`] every other one samples with
+    /// branches or counts by thread.
+    fn configuration(&mut self, number: u32) -> Vec<u8> {
+        let all = [0, 2, 6, 0x0B, 0x13];
+        let many = [1, 1, 2, 2, all.len()][self.rng.usize(..5)];
+        let mut specs: Vec<_> = (0..many).map(|_| self.spec(&all)).collect();
+        let sample = session::SAMPLE * u32::from(self.rng.u8(..3) != 0);
+        let bare = sample != 0 && self.rng.u8(..4) == 0;
+        let told = session::EVENTS * u32::from(self.rng.bool());
+        let flags = sample | told | if bare { session::NO_ADDRESS } else { 0 };
+        let mut head = Configure {
+            session: number,
+            ..requests::configuration(flags)
+        };
+        if self.features && self.rng.bool() {
+            if sample == 0 {
+                head.header.flags |= session::THREADS;
+                specs = [2, 6][..self.rng.usize(1..=2)]
+                    .iter()
+                    .map(|&source| requests::spec(source))
+                    .collect();
+            } else {
+                head.header.flags &= !session::NO_ADDRESS;
+                head.branches = [8, 16, 32][self.rng.usize(..3)];
+            }
+        }
+        head.sources = specs.len() as u32;
+        requests::bytes(&head, &specs)
+    }
+
+    /// What a client does beside the requests of [`LIFE`]: RDPMC, the counters of its threads, and
+    /// the threads themselves.
+    fn besides(&mut self, client: usize) -> Action {
+        let sessions = &self.clients[client].sessions;
+        match sessions.last() {
+            Some(&number) if self.rng.bool() => {
+                let code = BESIDES[self.rng.usize(..BESIDES.len())];
+                Action::Request(client, code, about(number), 4096)
+            }
+            _ => Action::Profile(self.rng.bool()),
+        }
     }
 
     fn spec(&mut self, all: &[u32]) -> session::Spec {
@@ -361,6 +417,11 @@ impl<'a> Traffic<'a> {
                 self.device.advance(nanoseconds)?;
             }
             Action::Fault(after) => self.device.machine.kernel.fail_after = Some(after),
+            Action::Profile(on) => {
+                let goes_on = !self.gone && self.lanes[POWER].is_idle();
+                let kernel = &mut self.device.machine.kernel;
+                kernel.profiling = usize::from(on && goes_on && !kernel.by_thread.is_empty());
+            }
         }
         Ok(())
     }
@@ -403,11 +464,13 @@ impl<'a> Traffic<'a> {
         self.lanes[POWER].steps.extend(steps);
     }
 
+    /// PnP's query-stop is refused while a thread keeps the counters of a session that has ended.
     fn restart(&mut self) {
-        if self.gone {
+        if self.gone || self.device.machine.framework.stays {
             return;
         }
-        self.restarted = true;
+        self.device.machine.kernel.profiling = 0;
+        self.pool_differs = true;
         let steps = [
             Step::Power(power::D0_EXIT, vec![D3_FINAL]),
             Step::Power(power::RELEASE, vec![0]),
@@ -426,6 +489,9 @@ impl<'a> Traffic<'a> {
         if std::mem::replace(&mut self.gone, true) {
             return;
         }
+        // What a thread keeps then stays reserved: `a_device_that_goes_by_surprise` in
+        // tests/threads.rs.
+        self.device.machine.kernel.profiling = 0;
         let told = Step::Power(power::SURPRISE, Vec::new());
         if self.rng.bool() {
             self.lanes.push(Lane {
@@ -461,7 +527,7 @@ impl<'a> Traffic<'a> {
             return;
         }
         self.device.machine.kernel.added += 1;
-        self.added = true;
+        self.pool_differs = true;
         for mut processor in sim::machine::processors(std::slice::from_ref(self.spare)) {
             processor.boot_windows();
             processor.set_timestamp(self.device.machine.now());
@@ -610,6 +676,13 @@ impl<'a> Traffic<'a> {
                     && drained.header.error == 0
                 {
                     self.told.samples += u64::from(drained.count);
+                    self.told.branches += u64::from(drained.count * drained.branches);
+                }
+                let granted = u64::from(granted(status, &reply));
+                match code {
+                    threads::THREADS => self.told.by_thread += granted,
+                    rdpmc::ALLOW => self.told.allowed += granted,
+                    _ => {}
                 }
             }
         }
@@ -624,6 +697,9 @@ impl Told {
         self.granted += later.granted;
         self.cancelled += later.cancelled;
         self.samples += later.samples;
+        self.branches += later.branches;
+        self.by_thread += later.by_thread;
+        self.allowed += later.allowed;
         self.replies.add(&later.replies.0.to_le_bytes());
     }
 
@@ -631,28 +707,51 @@ impl Told {
         const CANCELLED: u32 = 0xC000_0120;
         self.requests += 1;
         self.cancelled += u64::from(status.0 == CANCELLED);
-        let error = ReplyHeader::read_from_prefix(reply).map_or(1, |(header, _)| header.error);
-        self.granted += u64::from(status == NtStatus::SUCCESS && error == 0);
+        self.granted += u64::from(granted(status, reply));
         self.replies.add(&status.0.to_le_bytes());
         self.replies.add(reply);
     }
 }
 
-/// MSRs that select what is counted, start it, or are the local APIC's for overflows: all those
-/// that any modelled processor has (SDM, "Model-Specific Registers (MSRs)"; APM, "MSR
-/// Cross-Reference").
+fn granted(status: NtStatus, reply: &[u8]) -> bool {
+    let error = ReplyHeader::read_from_prefix(reply).map_or(1, |(header, _)| header.error);
+    status == NtStatus::SUCCESS && error == 0
+}
+
+/// A request about one session.
+fn about(session: u32) -> Vec<u8> {
+    let about = session::Session {
+        header: requests::header(0),
+        session,
+        reserved: 0,
+    };
+    requests::bytes(&about, &[])
+}
+
+/// MSRs that select what is counted, start it, control the records of branches, or are the local
+/// APIC's for overflows: all those that any modelled processor has (SDM, "Model-Specific Registers
+/// (MSRs)"; APM, "MSR Cross-Reference").
 const CONTROLS: &[(u32, u32, usize)] = &[
     (0x11, 1, 1),
     (0x186, 1, 8),
+    (0x1C8, 1, 1),
+    (DEBUGCTL, 1, 1),
     (0x360, 1, 18),
     (0x38D, 1, 1),
     (GLOBAL_CTRL, 1, 1),
     (0x3A0, 1, 0x42),
     (0x3F1, 1, 2),
+    (0x14CE, 1, 2),
+    (0xC000_010E, 1, 2),
     (0xC001_0000, 1, 4),
     (0xC001_0200, 2, 6),
     (AMD_GLOBAL_CTRL, 1, 1),
 ];
+const DEBUGCTL: u32 = 0x1D9;
+const GLOBAL_STATUS: u32 = 0x38E;
+const AMD_GLOBAL_STATUS: u32 = 0xC000_0300;
+/// CTR_FRZ, PMCFreeze.
+const FROZEN: u64 = 1 << 59;
 const GLOBAL_CTRL: u32 = 0x38F;
 const AMD_GLOBAL_CTRL: u32 = 0xC000_0301;
 /// CCCR.ACTIVE_THREAD, which is written as 11B (SDM, "CCCR MSRs").
@@ -682,6 +781,9 @@ fn controls(cpu: &mut Cpu) -> Controls {
                 found.push((msr, value));
             }
         }
+    }
+    for msr in [GLOBAL_STATUS, AMD_GLOBAL_STATUS] {
+        found.extend(processor.rdmsr(msr).map(|status| (msr, status & FROZEN)));
     }
     found.push((Register::CR4, processor.cr4()));
     let lvtpc = processor.rdmsr(X2APIC_LVTPC);
@@ -724,6 +826,17 @@ impl Level {
                     0x186 | 0xC001_0000 | 0xC001_0200 if unkind.has(Behaviour::CountersOn) => {
                         was & !is
                     }
+                    // Through the callback only the HAL could end a freeze.
+                    GLOBAL_STATUS | AMD_GLOBAL_STATUS if unkind.has(Behaviour::HalKeepsFreeze) => {
+                        FROZEN
+                    }
+                    GLOBAL_STATUS | AMD_GLOBAL_STATUS => was & !is,
+                    // Somebody has taken the records over.
+                    DEBUGCTL | 0x1C8 | 0x14CE..=0x14CF | 0xC000_010E..=0xC000_010F
+                        if unkind.has(Behaviour::BranchesChanged) =>
+                    {
+                        u64::MAX
+                    }
                     _ => 0,
                 };
                 if (is ^ was) & !may_differ != 0 {
@@ -740,7 +853,8 @@ impl Level {
 pub fn nothing_is_held(device: &Device) -> Result<(), Violation> {
     let kernel = &device.machine.kernel;
     let told = kernel.notify.registered();
-    if kernel.counters.is_none() && kernel.interrupt_handler.is_none() && told.is_empty() {
+    let held = kernel.counters.is_some() || !kernel.by_thread.is_empty();
+    if !held && kernel.interrupt_handler.is_none() && told.is_empty() {
         return Ok(());
     }
     let what = format!("counters or handler {told:?} are held though every handle is closed");

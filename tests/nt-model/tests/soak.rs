@@ -29,6 +29,8 @@ fn machines_live() {
     assert!(life.interrupts > 10_000, "{life:?}");
     assert!(life.contended > 100 && life.faults > 100, "{life:?}");
     assert!(told.samples > 1000 && told.cancelled > 100, "{told:?}");
+    let features = [told.branches, told.by_thread, told.allowed];
+    assert!(features.iter().all(|&often| often > 20), "{told:?}");
 }
 
 #[test]

@@ -66,13 +66,16 @@ fn run() -> Result<()> {
         Ok(life) => {
             let told = life.told;
             println!(
-                "{} sequences in {:.0} s: {} requests, {} granted, {} cancelled, {} samples, {} interrupts, {} waits for the lock, {} faults, {} instructions",
+                "{} sequences in {:.0} s: {} requests, {} granted, {} cancelled, {} samples, {} branches, {} replies by thread, RDPMC allowed {} times, {} interrupts, {} waits for the lock, {} faults, {} instructions",
                 life.sequences,
                 began.elapsed().as_secs_f64(),
                 told.requests,
                 told.granted,
                 told.cancelled,
                 told.samples,
+                told.branches,
+                told.by_thread,
+                told.allowed,
                 life.interrupts,
                 life.contended,
                 life.faults,
