@@ -31,6 +31,8 @@ pub(crate) struct Host {
     reservation: Option<Reservation>,
     /// Windows adds up the counters for each thread.
     by_thread: bool,
+    /// The device may not be stopped or removed meanwhile.
+    stays: bool,
     /// Windows reports processes and images.
     watch: Option<Watch>,
     table: Pool<Table>,
@@ -54,6 +56,7 @@ impl Host {
             timers: unsafe { Timers::new(Some(timer_expired)) }.ok_or(none)?,
             reservation: None,
             by_thread: false,
+            stays: false,
             watch: None,
             table: Table::new(apic.page()).ok_or(none)?,
             apic,
@@ -308,8 +311,12 @@ impl Processors for Host {
     fn unregister_threads(&mut self) -> Result<(), u32> {
         let ended = overflow::count_by_thread(&[]).map_err(Failed::code);
         self.by_thread = ended.is_err();
-        // On failure the driver must stay, to ask again.
-        self.owner.set_removable(ended.is_ok());
+        // On failure the driver must stay, to ask again. The framework may count these calls, so it
+        // is told only of changes.
+        if self.stays != ended.is_err() {
+            self.stays = ended.is_err();
+            self.owner.set_removable(ended.is_ok());
+        }
         ended
     }
 

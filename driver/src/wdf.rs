@@ -538,7 +538,7 @@ impl Request {
     ///
     /// SeSinglePrivilegeCheck checks the calling thread. A request that had to wait in the queue
     /// can be presented by a thread of another process, whose privileges are irrelevant; the result
-    /// is then `false`.
+    /// is then `false`, and the library asks again.
     #[must_use]
     pub(crate) fn may_debug(&self) -> bool {
         let privilege = LUID {

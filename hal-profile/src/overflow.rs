@@ -199,7 +199,7 @@ impl<M: Machine> Local<'_, M> {
         };
         // The usual case avoids a loop, which would make the compiler spill everything.
         let overflowed = if means.branches {
-            self.with_branches(entry, interrupted, means.running)
+            self.with_branches(entry, interrupted, means.running, means.owns_lvtpc)
         } else if let (mut recorder, state, machine) = recorder(self, entry, interrupted)
             && let [only] = state.active.get_mut()
         {
@@ -215,7 +215,7 @@ impl<M: Machine> Local<'_, M> {
                 none,
             )
         } else {
-            self.several(entry, interrupted, means.running)
+            self.several(entry, interrupted, means.running, means.owns_lvtpc)
         };
         let (machine, capabilities) = (&mut *self.machine, &self.state.capabilities);
         let seen = if overflowed == 0 && interrupted.is_some() {
@@ -241,9 +241,27 @@ impl<M: Machine> Local<'_, M> {
         overflowed
     }
 
+    /// See [`Capabilities::unmasks_first`].
+    #[inline]
+    fn unmask_first(&mut self) {
+        let capabilities = &self.state.capabilities;
+        if capabilities.unmasks_first {
+            pmu::set_lvtpc_mask(self.machine, capabilities, false);
+        }
+    }
+
     /// [`Recorder::one`] for each of several counters.
     #[inline(never)]
-    fn several(&mut self, entry: u64, interrupted: Option<&Interrupted>, running: bool) -> u64 {
+    fn several(
+        &mut self,
+        entry: u64,
+        interrupted: Option<&Interrupted>,
+        running: bool,
+        owns_lvtpc: bool,
+    ) -> u64 {
+        if owns_lvtpc && interrupted.is_some() {
+            self.unmask_first();
+        }
         let (mut recorder, state, machine) = recorder(self, entry, interrupted);
         let (capabilities, totals) = (state.capabilities, state.totals);
         let active = state.active.get_mut().iter_mut();
@@ -260,7 +278,11 @@ impl<M: Machine> Local<'_, M> {
         entry: u64,
         interrupted: Option<&Interrupted>,
         running: bool,
+        owns_lvtpc: bool,
     ) -> u64 {
+        if owns_lvtpc && interrupted.is_some() {
+            self.unmask_first();
+        }
         let (mut recorder, state, machine) = recorder(self, entry, interrupted);
         let (capabilities, totals) = (state.capabilities, state.totals);
         let Some(mut reader) = state.branches.reader() else {

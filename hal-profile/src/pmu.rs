@@ -489,9 +489,14 @@ pub(crate) fn set_lvtpc_mask(machine: &mut impl Machine, capabilities: &Capabili
     }
 }
 
+/// Whether LVTPC's mask bit is set.
+pub(crate) fn is_masked(machine: &mut impl Machine, capabilities: &Capabilities) -> bool {
+    LvtPc::from_bits(lvtpc(machine, capabilities)).mask()
+}
+
 /// Clears LVTPC's mask bit if it is set.
 pub(crate) fn unmask_lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) {
-    if LvtPc::from_bits(lvtpc(machine, capabilities)).mask() {
+    if is_masked(machine, capabilities) {
         set_lvtpc_mask(machine, capabilities, false);
     }
 }

@@ -33,10 +33,11 @@ impl<M: Machine> Local<'_, M> {
         self.start();
     }
 
-    /// Clears LVTPC's mask bit if the session samples with halprof's own handler.
+    /// Clears LVTPC's mask bit if the session samples with halprof's own handler and no storm has
+    /// left it set.
     fn allow_interrupts(&mut self) {
         let settings = &self.program.settings;
-        if settings.samples && !settings.no_address {
+        if settings.samples && !settings.no_address && !self.state.storm {
             pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
         }
     }
@@ -76,6 +77,16 @@ impl<M: Machine> Local<'_, M> {
             self.finish_periods();
             Phase::Ended
         };
+    }
+
+    /// Called after sleep, before [`Self::resume`]: sleep has cleared what masked LVTPC after a storm
+    /// and what kept its line asserted. If it was called off, both may still be there.
+    pub(crate) fn wake(&mut self) {
+        let state = &mut *self.state;
+        let capabilities = &state.capabilities;
+        state.storm = state.storm
+            && pmu::is_masked(self.machine, capabilities)
+            && (capabilities.global.status == 0 || pmu::status(self.machine, capabilities) != 0);
     }
 
     /// Called after sleep: continues with the rotation that was interrupted.

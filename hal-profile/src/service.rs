@@ -284,12 +284,9 @@ impl<H: Host> Service<H> {
             // it at ALLOW.
             let _ = self.set_rdpmc();
         }
-        // Sleep has cleared what masked LVTPC after a storm and what kept its line asserted, also
-        // where no session runs.
+        // Also where no session runs.
         self.processors
-            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
-                local.state.storm = false;
-            });
+            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| local.wake());
         self.on_running(|local| {
             local.resume();
         });

@@ -1,6 +1,7 @@
 //! A session: what one client's handle has asked for.
 
 use crate::program::Program;
+use shared_types::ErrorCode;
 use zerocopy::FromZeros;
 
 /// Who made a request: one open handle of the device.
@@ -37,11 +38,23 @@ pub struct Session {
 /// Why a run was ended, or zeros if it was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub(crate) struct Ended {
-    /// An [`shared_types::ErrorCode`], whose documentation gives the meaning of `subject` and
+    /// An [`ErrorCode`], whose documentation gives the meaning of `subject` and
     /// `detail`.
     pub(crate) error: u32,
     pub(crate) subject: u32,
     pub(crate) detail: u64,
+}
+
+impl Ended {
+    /// The processor on which the session ended.
+    pub(crate) fn processor(&self) -> u32 {
+        let source_first = [ErrorCode::FixedCounterTaken, ErrorCode::NotByThread];
+        if source_first.iter().any(|&code| code as u32 == self.error) {
+            self.detail as u32
+        } else {
+            self.subject
+        }
+    }
 }
 
 impl Session {

@@ -1,11 +1,15 @@
 //! A modelled processor as the core's machine.
 
+use crate::event::Counts;
 use crate::fault::Fault;
 use crate::processor::Processor;
 use hal_profile::machine::{CR4_PCE, CpuidResult, Machine};
 
 /// Refused accesses kept for each processor: the first ones are enough to diagnose it.
 const FAULTS_KEPT: usize = 16;
+
+/// LVTPC in x2APIC mode.
+const X2APIC_LVTPC: u32 = 0x834;
 
 /// One processor, with the accesses that silicon refused on it.
 ///
@@ -19,6 +23,8 @@ pub struct Cpu {
     /// Cost of the interrupt being handled that has not yet passed: the first reading of the clock
     /// in a handler is its entry, and the cost lies between that and the next.
     pub interrupt_cost: u64,
+    /// What happens just before LVTPC is next written: the totals of all events from then on.
+    pub before_lvtpc: Option<Counts>,
 }
 
 impl Cpu {
@@ -29,6 +35,13 @@ impl Cpu {
             processor,
             faults: Vec::new(),
             interrupt_cost: 0,
+            before_lvtpc: None,
+        }
+    }
+
+    fn writes_lvtpc(&mut self) {
+        if let Some(counts) = self.before_lvtpc.take() {
+            self.processor.retire(counts);
         }
     }
 
@@ -61,6 +74,9 @@ impl Machine for Cpu {
     }
 
     fn write_msr(&mut self, msr: u32, value: u64) {
+        if msr == X2APIC_LVTPC {
+            self.writes_lvtpc();
+        }
         let result = self.processor.wrmsr(msr, value);
         self.refuse(result);
     }
@@ -76,6 +92,7 @@ impl Machine for Cpu {
     }
 
     fn write_apic(&mut self, offset: u32, value: u32) {
+        self.writes_lvtpc();
         let result = self.processor.write_apic(offset, value);
         self.refuse(result);
     }

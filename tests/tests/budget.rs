@@ -101,7 +101,7 @@ const ROWS: [Row; 10] = [
         stop_one: [0, 2, 1, 0],
         stop_all: [0, 4, 2, 0],
         overflow_one: [0, 3, 1, 2],
-        overflow_all: [0, 3, 3, 2],
+        overflow_all: [0, 3, 3, 4],
         spurious: [0, 2, 1, 2],
         snapshot_all: [0, 0, 2, 0],
     },

@@ -116,6 +116,15 @@ fn a_fixed_counter_that_was_taken_during_sleep_ends_the_session() {
     let told = (reply.error, reply.subject, reply.detail);
     let taken = ErrorCode::FixedCounterTaken as u32;
     assert_eq!(told, (taken, FIXED_INSTRUCTIONS, 1));
+    bare.configure(SAMPLE, &[sampled(TOTAL_CYCLES)], 0);
+    bare.start();
+    bare.service.suspend();
+    let on = bare.cpu(1).processor.wrmsr(FIXED_CTR_CTRL, 0x030);
+    on.expect("version 2");
+    bare.service.resume();
+    let statistics = bare.statistics();
+    let told = (statistics.ended, statistics.ended_processor);
+    assert_eq!(told, (taken, 1));
 }
 
 /// The HAL's callback reserves only general counters (ResourceTypeRange of

@@ -288,6 +288,31 @@ fn sleep_ends_a_storm_whose_session_is_over() {
     assert!(!is_masked(&mut bare));
 }
 
+/// Another driver has refused the sleep: registers have kept their contents, and LVTPC stays masked.
+#[test]
+fn a_sleep_that_was_called_off_ends_no_storm() {
+    for (model, status) in [("skylake", Some(0x38E)), ("zen2", None)] {
+        let mut bare = sampling(model, 0);
+        for _ in 0..100 {
+            bare.spurious_interrupt(0);
+        }
+        if let Some(status) = status {
+            // Trace_ToPA_PMI.
+            let processor = &mut bare.cpu(0).processor;
+            processor.wrmsr(STATUS_SET, 1 << 55).expect("version 4");
+            assert_ne!(processor.rdmsr(status), Ok(0));
+        }
+        bare.service.suspend();
+        bare.service.resume();
+        assert!(is_masked(&mut bare), "{model}");
+        let storm = bare.described()[0].flags & Processor::STORM;
+        assert_ne!(storm, 0, "{model}");
+        let storm = ErrorCode::InterruptStorm as u32;
+        assert_eq!(bare.try_about_session(STOP).error, storm, "{model}");
+        assert!(is_masked(&mut bare), "{model}");
+    }
+}
+
 /// The interrupt would come back at once, with no one to handle it.
 #[test]
 fn after_a_storm_nothing_starts_while_the_status_is_set() {

@@ -11,7 +11,8 @@ use halprof_tests::requests::spec;
 use shared_types::LossCause;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::{NO_ADDRESS, SAMPLE, STOP, Spec};
-use sim::event::Event;
+use sim::event::{Counts, Event};
+use sim::unkind::Unkind;
 
 const TOTAL_ISSUES: u32 = 2;
 const BRANCH_INSTRUCTIONS: u32 = 6;
@@ -359,5 +360,34 @@ fn an_interrupt_after_the_session_is_not_charged_to_it() {
         let limits = |one: &Statistics| (one.throttled, one.longest_period);
         assert_eq!(limits(&before), (0, PERIOD), "{model}");
         assert_eq!(limits(&after), (0, PERIOD), "{model}");
+    }
+}
+
+/// A hypervisor that masks LVTPC on AMD: the second counter overflows while the handler examines the
+/// first, before LVTPC is unmasked.
+#[test]
+fn an_overflow_behind_a_masked_lvtpc_is_not_lost() {
+    for model in ["zen2", "zen4", "yonah"] {
+        let model = sim::models::find(model).expect("a model");
+        let masks = Unkind::parse("hypervisor-masks").expect("one");
+        let leaves = model.processors()[0].with_unkind(masks);
+        let mut bare = Bare::of(&[leaves]);
+        bare.configure(SAMPLE, &[TOTAL_ISSUES, BRANCH_INSTRUCTIONS].map(sampled), 0);
+        bare.start();
+        for round in 1..=20 {
+            let to = round * PERIOD + 1000;
+            bare.retire(0, &[(Event::Instructions, to)]);
+            let cpu = bare.cpu(0);
+            let accepted = cpu.processor.acknowledge_interrupt();
+            assert!(accepted.is_some(), "{}, {round}", model.name);
+            let mut counts: Counts = *cpu.processor.counts();
+            counts.set(Event::Branches, to, to);
+            cpu.before_lvtpc = Some(counts);
+            bare.spurious_interrupt(0);
+            while bare.take_interrupt(0) {}
+            let generated = bare.statistics().generated;
+            assert_eq!(generated, 2 * round, "{}", model.name);
+        }
+        bare.stop();
     }
 }

@@ -2,12 +2,15 @@
 //! intervals, and the counter that PLAN gives each source?
 
 use hal_profile::ring::words_for;
+use halprof_measure::{Connection, Error, Modelled, Session, Setup, Transport};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::{bytes, configure, header, spec};
 use halprof_tests::wire::{AMPLE, Refusal, Wire};
+use shared_types::request::RequestCode;
 use shared_types::request::session::{self, Configure, Configured, SAMPLE, Spec, UsedInterval};
 use shared_types::request::source::{self, Information, Placement, Plan, Query};
-use shared_types::{ErrorCode, ProfileSource};
+use shared_types::{ErrorCode, ProfileSource, ReplyHeader};
+use zerocopy::IntoBytes;
 
 const TIME: u32 = 0;
 const TOTAL_ISSUES: u32 = 2;
@@ -396,5 +399,48 @@ fn a_duplicate_is_found_in_a_full_list() {
         let reply = wire.send(session::CONFIGURE, &configure(number, 0, &specs));
         let refusal = Some((ErrorCode::SourceDuplicate, RAW, 0));
         assert_eq!(reply.refusal(), refusal, "{earlier}");
+    }
+}
+
+/// The first requests for a configuration had to wait behind another program's.
+struct Waiting {
+    machine: Modelled,
+    requests: u32,
+}
+
+impl Transport for Waiting {
+    fn request(
+        &mut self,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<usize, Error> {
+        if code != session::CONFIGURE || self.requests == 0 {
+            return self.machine.request(code, input, output);
+        }
+        self.requests -= 1;
+        let refused = ReplyHeader::refused(ErrorCode::KernelAddressesNotGranted, 2, 0);
+        let bytes = refused.as_bytes();
+        output[..bytes.len()].copy_from_slice(bytes);
+        Ok(bytes.len())
+    }
+}
+
+/// The driver cannot see the privilege of a program whose request is presented by another's thread:
+/// that is asked again, and a true refusal is still one.
+#[test]
+fn a_configuration_that_waited_is_asked_for_again() {
+    for (requests, settled) in [(1, true), (2, true), (3, false)] {
+        let machine = sim::models::find("skylake").expect("a model");
+        let machine = Modelled::new(&machine.processors());
+        let waiting = Waiting { machine, requests };
+        let mut connection = Connection::new(waiting).expect("a greeting");
+        let setup = Setup {
+            specs: vec![spec(2)],
+            ..Setup::default()
+        };
+        let mut session = Session::open(&mut connection, true, false).expect("a session");
+        let answer = session.configure(&setup, true);
+        assert_eq!(answer.is_ok(), settled, "{requests}: {answer:?}");
     }
 }

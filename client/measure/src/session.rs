@@ -31,6 +31,18 @@ pub struct Session<'a, T: Transport> {
 /// How long a start is retried while the machine goes to sleep or wakes up.
 const AWAKE: Duration = Duration::from_secs(1);
 
+/// How often a configuration is requested that needs SeDebugPrivilege. The driver looks for it in
+/// the thread that presents the request; if the request had to wait behind another program's, that
+/// is not this program's thread, and the driver cannot see the privilege.
+const TRIES: u32 = 3;
+
+const fn lacks_the_privilege(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::KernelAddressesNotGranted | ErrorCode::BranchesKernelNotGranted
+    )
+}
+
 /// What will be counted or sampled, as the other side has decided.
 #[derive(Clone, Debug)]
 pub struct Settled {
@@ -66,12 +78,26 @@ impl<'a, T: Transport> Session<'a, T> {
             | flag(setup.threads, session::THREADS)
             | flag(setup.events, session::EVENTS);
         let request = setup.request(self.number, flags);
-        let (head, body) =
-            self.connection
-                .call::<Configured>(session::CONFIGURE, "configure", &request)?;
-        let intervals = elements("configure", body, head.sources as usize)?;
+        let mut settled = self.settle(&request);
+        for _ in 1..TRIES {
+            match &settled {
+                Err(Error::Refused(refusal)) if lacks_the_privilege(refusal.code) => {
+                    settled = self.settle(&request);
+                }
+                _ => break,
+            }
+        }
+        let Settled { head, intervals } = settled?;
         let counts = setup.specs.len() * self.connection.processor_count()? as usize;
         self.counts_bytes = size_of::<Snapshot>() + counts * size_of::<Count>();
+        Ok(Settled { head, intervals })
+    }
+
+    fn settle(&mut self, request: &[u8]) -> Result<Settled> {
+        let (head, body) =
+            self.connection
+                .call::<Configured>(session::CONFIGURE, "configure", request)?;
+        let intervals = elements("configure", body, head.sources as usize)?;
         Ok(Settled { head, intervals })
     }
 

@@ -350,11 +350,19 @@ fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMa
 
 /// Why the driver ended sampling by itself.
 pub(super) fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
-    ErrorCode::from_wire(statistics.ended).map(|code| Refusal {
-        code,
-        subject: statistics.ended_processor,
-        detail: 0,
-        source: None,
+    let processor = statistics.ended_processor;
+    ErrorCode::from_wire(statistics.ended).map(|code| {
+        let (subject, detail) = match code {
+            // Which source it was, only STOP tells.
+            ErrorCode::FixedCounterTaken | ErrorCode::NotByThread => (0, processor.into()),
+            _ => (processor, 0),
+        };
+        Refusal {
+            code,
+            subject,
+            detail,
+            source: None,
+        }
     })
 }
 

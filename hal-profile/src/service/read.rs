@@ -124,7 +124,7 @@ impl<H: Host> Service<H> {
         let mut all = Statistics {
             header: ReplyHeader::done(size_of::<Statistics>()),
             ended: ended.error,
-            ended_processor: ended.subject,
+            ended_processor: ended.processor(),
             ..Statistics::default()
         };
         let Some(session) = self.sessions.get(slot) else {

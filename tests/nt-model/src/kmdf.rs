@@ -164,8 +164,10 @@ pub struct Framework {
     pub told: Vec<Vec<u8>>,
     /// Whether the loader has bound the driver.
     pub bound: bool,
-    /// Whether the device refuses to be stopped and removed (WdfDeviceSetStaticStopRemove).
-    pub stays: bool,
+    /// The device refuses to be stopped and removed unless this is 0: how often the driver has
+    /// forbidden it, less how often it has allowed it. WdfDeviceSetStaticStopRemove's page does not
+    /// say whether calls are counted; a driver whose calls alternate is right either way.
+    pub stays: i32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -219,7 +221,7 @@ framework! {
     314 "WdfWaitLockRelease" DISPATCH wait_lock_release;
     152 "WdfIoQueueCreate" DISPATCH queue_create;
     157 "WdfIoQueueGetDevice" DISPATCH |m| { let queue = m.engine.argument(1); m.framework.object(queue)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
-    76 "WdfDeviceSetStaticStopRemove" DISPATCH |m| { let stoppable = m.engine.argument(2) as u8; m.framework.stays = stoppable == 0; done() };
+    76 "WdfDeviceSetStaticStopRemove" DISPATCH |m| { let stoppable = m.engine.argument(2) as u8; m.framework.stays += if stoppable == 0 { 1 } else { -1 }; done() };
     77 "WdfDeviceCreateDeviceInterface" PASSIVE |m| if m.kernel.fails() { no_memory() } else { told_interface(m) };
     80 "WdfDeviceCreateSymbolicLink" PASSIVE |m| if m.kernel.fails() { no_memory() } else { m.framework.linked = true; told_text(m) };
     269 "WdfRequestRetrieveInputBuffer" DISPATCH |m| retrieve(m, Side::Input);

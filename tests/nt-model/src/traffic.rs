@@ -466,7 +466,7 @@ impl<'a> Traffic<'a> {
 
     /// PnP's query-stop is refused while a thread keeps the counters of a session that has ended.
     fn restart(&mut self) {
-        if self.gone || self.device.machine.framework.stays {
+        if self.gone || self.device.machine.framework.stays != 0 {
             return;
         }
         self.device.machine.kernel.profiling = 0;

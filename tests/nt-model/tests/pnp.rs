@@ -254,7 +254,7 @@ fn stopped_with_a_handler_that_stays() {
     device.machine.kernel.keeps_handler = true;
     assert_eq!(error(&mut device, &file, session::STOP, session), 0);
     assert!(device.machine.kernel.counters.is_some());
-    assert!(device.machine.framework.stays);
+    assert_eq!(device.machine.framework.stays, 1);
     assert_ne!(device.machine.kernel.driver_references, 0);
     let (_, reply) = ask(&mut device, &file, machine::DESCRIBE, &plain(0));
     let (described, _) = Machine::read_from_prefix(&reply).expect("a machine");
