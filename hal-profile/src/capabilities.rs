@@ -73,10 +73,6 @@ pub struct Capabilities {
     pub apic: Apic,
     /// LVTPC's mask bit is set when the interrupt is delivered.
     pub masks_lvtpc: bool,
-    /// With several counters, LVTPC is unmasked before they are examined. The counters that have not
-    /// overflowed keep running meanwhile; one that then overflows while LVTPC is still masked would
-    /// be lost. Not on NetBurst, whose OVF flags hold the interrupt line until they are cleared.
-    pub unmasks_first: bool,
     /// Several hardware threads share its core.
     pub shares_core: bool,
     /// A hypervisor is present, so that registers and interrupts cost more.
@@ -228,9 +224,6 @@ impl Capabilities {
         // KVM in Linux 6.6 to 6.8 masks LVTPC for AMD guests too (Linux a16eb25b09c0,
         // 49ff3b4aec51).
         found.masks_lvtpc |= found.virtualized;
-        let one_by_one = found.handler_gate == Gate::Each;
-        found.unmasks_first =
-            found.masks_lvtpc && one_by_one && found.interface() != ProfileInterface::NetBurst;
         found.deliver(machine);
         let freeze = (found.gate == Gate::Global).then_some(found.global.freeze);
         let (interface, delivery) = (found.interface(), found.delivery);
@@ -242,6 +235,16 @@ impl Capabilities {
     #[must_use]
     pub fn interface(&self) -> ProfileInterface {
         self.judgement.used.interface
+    }
+
+    /// With several counters, LVTPC is unmasked before they are examined. The counters that have not
+    /// overflowed keep running meanwhile; one that then overflows while LVTPC is still masked would
+    /// be lost. Not on NetBurst, whose OVF flags hold the interrupt line until they are cleared.
+    #[must_use]
+    pub fn unmasks_first(&self) -> bool {
+        self.masks_lvtpc
+            && self.handler_gate == Gate::Each
+            && self.interface() != ProfileInterface::NetBurst
     }
 
     /// Width of a general or a fixed counter.

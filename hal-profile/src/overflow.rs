@@ -245,7 +245,7 @@ impl<M: Machine> Local<'_, M> {
     #[inline]
     fn unmask_first(&mut self) {
         let capabilities = &self.state.capabilities;
-        if capabilities.unmasks_first {
+        if capabilities.unmasks_first() {
             pmu::set_lvtpc_mask(self.machine, capabilities, false);
         }
     }
