@@ -31,9 +31,9 @@ pub struct Session<'a, T: Transport> {
 /// How long a start is retried while the machine goes to sleep or wakes up.
 const AWAKE: Duration = Duration::from_secs(1);
 
-/// How often a configuration is requested that needs SeDebugPrivilege. The driver looks for it in
-/// the thread that presents the request; if the request had to wait behind another program's, that
-/// is not this program's thread, and the driver cannot see the privilege.
+/// How many times a configuration that needs SeDebugPrivilege is requested. The driver looks for the
+/// privilege in the thread that presents the request. If the request had to wait behind another
+/// program's, that thread is not this program's, and the driver cannot see the privilege.
 const TRIES: u32 = 3;
 
 const fn lacks_the_privilege(code: ErrorCode) -> bool {

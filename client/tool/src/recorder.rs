@@ -352,16 +352,18 @@ fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMa
 pub(super) fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
     let processor = statistics.ended_processor;
     ErrorCode::from_wire(statistics.ended).map(|code| {
-        let (subject, detail) = match code {
-            // Which source it was, only STOP tells.
-            ErrorCode::FixedCounterTaken | ErrorCode::NotByThread => (0, processor.into()),
-            _ => (processor, 0),
+        let of_a_source = [ErrorCode::FixedCounterTaken, ErrorCode::NotByThread].contains(&code);
+        let (subject, detail) = if of_a_source {
+            (0, processor.into())
+        } else {
+            (processor, 0)
         };
         Refusal {
             code,
             subject,
             detail,
-            source: None,
+            // Statistics do not say which.
+            source: of_a_source.then(|| "a source of this session".to_owned()),
         }
     })
 }
