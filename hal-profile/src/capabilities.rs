@@ -237,9 +237,9 @@ impl Capabilities {
         self.judgement.used.interface
     }
 
-    /// With several counters, LVTPC is unmasked before they are examined. The counters that have not
-    /// overflowed keep running meanwhile; one that then overflows while LVTPC is still masked would
-    /// be lost. Not on NetBurst, whose OVF flags hold the interrupt line until they are cleared.
+    /// Whether LVTPC is unmasked before several counters are examined. Those that have not overflowed
+    /// keep running meanwhile, and an overflow while LVTPC is still masked would be lost. Not on
+    /// NetBurst, whose OVF flags hold the interrupt line until they are cleared.
     #[must_use]
     pub fn unmasks_first(&self) -> bool {
         self.masks_lvtpc

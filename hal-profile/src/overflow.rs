@@ -243,9 +243,9 @@ impl<M: Machine> Local<'_, M> {
 
     /// See [`Capabilities::unmasks_first`].
     #[inline]
-    fn unmask_first(&mut self) {
+    fn unmask_first(&mut self, interrupted: Option<&Interrupted>) {
         let capabilities = &self.state.capabilities;
-        if capabilities.unmasks_first() {
+        if interrupted.is_some() && capabilities.unmasks_first() {
             pmu::set_lvtpc_mask(self.machine, capabilities, false);
         }
     }
@@ -259,8 +259,8 @@ impl<M: Machine> Local<'_, M> {
         running: bool,
         owns_lvtpc: bool,
     ) -> u64 {
-        if owns_lvtpc && interrupted.is_some() {
-            self.unmask_first();
+        if owns_lvtpc {
+            self.unmask_first(interrupted);
         }
         let (mut recorder, state, machine) = recorder(self, entry, interrupted);
         let (capabilities, totals) = (state.capabilities, state.totals);
@@ -280,8 +280,8 @@ impl<M: Machine> Local<'_, M> {
         running: bool,
         owns_lvtpc: bool,
     ) -> u64 {
-        if owns_lvtpc && interrupted.is_some() {
-            self.unmask_first();
+        if owns_lvtpc {
+            self.unmask_first(interrupted);
         }
         let (mut recorder, state, machine) = recorder(self, entry, interrupted);
         let (capabilities, totals) = (state.capabilities, state.totals);

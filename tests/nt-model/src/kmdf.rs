@@ -165,8 +165,8 @@ pub struct Framework {
     /// Whether the loader has bound the driver.
     pub bound: bool,
     /// The device refuses to be stopped and removed unless this is 0: how often the driver has
-    /// forbidden it, less how often it has allowed it. WdfDeviceSetStaticStopRemove's page does not
-    /// say whether calls are counted; a driver whose calls alternate is right either way.
+    /// forbidden it, less how often it has allowed it (WdfDeviceSetStaticStopRemove). A driver whose
+    /// calls alternate is right whether or not the framework counts them.
     pub stays: i32,
 }
 
