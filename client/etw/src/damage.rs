@@ -1,0 +1,140 @@
+//! What is wrong with a trace, and what its session lost: values beside what could be read.
+
+use crate::id::EventId;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Why something could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// The file ends inside a buffer. What is there of it was read.
+    CutBuffer,
+    /// A buffer's size is impossible, so that the next cannot be found: what follows is not read.
+    BufferSize,
+    /// A buffer says that more is used than it has. It is left out.
+    BufferUse,
+    /// A buffer is compressed in a file that is not. It is left out.
+    CompressedBuffer,
+    /// A compressed buffer could be decompressed only in part.
+    Decompression,
+    /// Buffers would be decompressed to more than the file justifies. The buffer is left out.
+    Expansion,
+    /// The header of an event is not one. The rest of its buffer is left out.
+    EventHeader,
+    /// An event reaches beyond its buffer. The rest of the buffer is left out.
+    EventSize,
+    /// What extends an event's header reaches beyond the event, which is left out.
+    HeaderExtension,
+    /// An event is too short for what it is, or contradicts itself. It is left out.
+    Payload,
+    /// An event is older than the one before it on its processor.
+    TimeBackwards,
+    /// A processor's number is beyond those that the trace header has.
+    Processor,
+    /// The trace header counts more buffers than the file has.
+    MissingBuffers,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::CutBuffer => "the file ends inside a buffer",
+            Self::BufferSize => "a buffer's size is impossible; nothing after it was read",
+            Self::BufferUse => "a buffer uses more bytes than it has",
+            Self::CompressedBuffer => "a buffer is compressed although the trace is not",
+            Self::Decompression => "a compressed buffer is damaged",
+            Self::Expansion => "a buffer decompresses to more than its file justifies",
+            Self::EventHeader => "an event's header is damaged",
+            Self::EventSize => "an event reaches beyond its buffer",
+            Self::HeaderExtension => "an event's header reaches beyond the event",
+            Self::Payload => "an event is too short or contradicts itself",
+            Self::TimeBackwards => "an event is older than the one before it on its processor",
+            Self::Processor => "a processor's number is beyond those that the trace names",
+            Self::MissingBuffers => "the trace counts more buffers than the file has",
+        })
+    }
+}
+
+/// How often something was found, and where first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How often.
+    pub count: u64,
+    /// The offset in the file of the first buffer in which it was found.
+    pub first: u64,
+    /// The first event that it was found at, where its header could be read.
+    pub event: Option<EventId>,
+}
+
+/// What is wrong with a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    findings: BTreeMap<Cause, Finding>,
+}
+
+impl Damage {
+    pub(crate) fn add(&mut self, cause: Cause, first: u64, event: Option<EventId>) {
+        self.add_many(cause, 1, first, event);
+    }
+
+    pub(crate) fn add_many(
+        &mut self,
+        cause: Cause,
+        count: u64,
+        first: u64,
+        event: Option<EventId>,
+    ) {
+        let finding = self.findings.entry(cause).or_insert(Finding {
+            count: 0,
+            first,
+            event,
+        });
+        finding.count += count;
+    }
+
+    /// Whether all could be read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// How often something was found.
+    #[must_use]
+    pub fn count(&self, cause: Cause) -> u64 {
+        self.findings.get(&cause).map_or(0, |finding| finding.count)
+    }
+
+    /// What was found.
+    pub fn findings(&self) -> impl Iterator<Item = (Cause, Finding)> {
+        self.findings
+            .iter()
+            .map(|(cause, finding)| (*cause, *finding))
+    }
+}
+
+/// What a session lost, by what says so. Any of them makes counts lower bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Events, by the trace header.
+    pub events: u64,
+    /// Buffers, by the trace header.
+    pub buffers: u64,
+    /// Buffers before which events were lost, by their flags.
+    pub buffers_after_lost_events: u64,
+    /// Buffers before which a buffer was lost, by their flags.
+    pub buffers_after_lost_buffers: u64,
+    /// Numbers missing in the sequence of buffers.
+    pub missing_buffers: u64,
+    /// Events that say that a real-time session lost something.
+    pub notices: u64,
+    /// Events that say that counters were changed by somebody else.
+    pub corruptions: u64,
+}
+
+impl Losses {
+    /// Whether anything was lost.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        *self != Self::default()
+    }
+}

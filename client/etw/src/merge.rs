@@ -1,0 +1,416 @@
+//! The buffers of all processors as one sequence by time.
+//!
+//! Inside a buffer times do not fall, nor from one of a processor's buffers to the next. So one
+//! buffer for each processor is in memory, and the earliest of their events is the next. Buffers may
+//! be in any order in the file (a circular file begins with the latest): an index is made first, of
+//! the time of each buffer's first event.
+
+use crate::buffer::{self, BufferHeader, HEADER_LENGTH, flag};
+use crate::compress;
+use crate::damage::{Cause, Damage, Losses};
+use crate::header::{self, Header, Refusal};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// Buffers as they are in the file.
+pub(crate) struct Input<R> {
+    reader: R,
+    pub(crate) length: u64,
+}
+
+impl<R: Read + Seek> Input<R> {
+    pub(crate) fn new(mut reader: R) -> io::Result<Self> {
+        let length = reader.seek(SeekFrom::End(0))?;
+        Ok(Self { reader, length })
+    }
+
+    /// Up to `length` bytes; fewer at the end of the file.
+    pub(crate) fn read(&mut self, at: u64, length: usize, into: &mut Vec<u8>) -> io::Result<()> {
+        into.clear();
+        self.reader.seek(SeekFrom::Start(at))?;
+        let mut part = (&mut self.reader).take(length as u64);
+        part.read_to_end(into).map(|_| ())
+    }
+}
+
+/// Where a buffer is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    first_time: i64,
+    offset: u64,
+    size: u32,
+    used: u32,
+    processor: u16,
+    is_compressed: bool,
+}
+
+/// All buffers of a file.
+#[derive(Default)]
+pub(crate) struct Index {
+    entries: Vec<Entry>,
+    /// The number of buffers, readable or not.
+    pub(crate) buffers: u64,
+    sequence: Vec<i64>,
+}
+
+/// What is read of a buffer for the index: its header and enough for its first event's time, which
+/// compressed bytes give sooner.
+const INDEXED: usize = HEADER_LENGTH + 64;
+
+impl Index {
+    /// Reads the headers of all buffers.
+    pub(crate) fn read<R: Read + Seek>(
+        input: &mut Input<R>,
+        is_compressed: bool,
+        damage: &mut Damage,
+        losses: &mut Losses,
+    ) -> io::Result<Self> {
+        let mut index = Self::default();
+        let (mut at, mut bytes) = (0, Vec::new());
+        while at < input.length {
+            input.read(at, INDEXED, &mut bytes)?;
+            let Some(header) = BufferHeader::parse(&bytes) else {
+                damage.add(Cause::CutBuffer, at, None);
+                break;
+            };
+            if !header.has_valid_size() {
+                damage.add(Cause::BufferSize, at, None);
+                break;
+            }
+            index.add(at, &header, &bytes, is_compressed, damage);
+            count_losses(&header, losses);
+            at += u64::from(header.buffer_size);
+        }
+        if at > input.length {
+            damage.add(Cause::CutBuffer, input.length, None);
+        }
+        losses.missing_buffers = index.missing();
+        index
+            .entries
+            .sort_by_key(|entry| (entry.processor, entry.first_time));
+        Ok(index)
+    }
+
+    fn add(
+        &mut self,
+        offset: u64,
+        header: &BufferHeader,
+        bytes: &[u8],
+        is_compressed: bool,
+        damage: &mut Damage,
+    ) {
+        self.buffers += 1;
+        self.sequence.push(header.sequence_number);
+        if header.is_compressed() && !is_compressed {
+            damage.add(Cause::CompressedBuffer, offset, None);
+            return;
+        }
+        if !header.has_valid_use() {
+            damage.add(Cause::BufferUse, offset, None);
+            return;
+        }
+        self.entries.push(Entry {
+            first_time: first_time(header, bytes).unwrap_or(header.time),
+            offset,
+            size: header.buffer_size,
+            used: header.used,
+            processor: header.processor,
+            is_compressed: header.is_compressed(),
+        });
+    }
+
+    /// How many numbers the sequence of buffers lacks. Numbers that occur twice are those of files
+    /// that were put together: they say nothing.
+    fn missing(&mut self) -> u64 {
+        self.sequence.sort_unstable();
+        let numbers = self.sequence.windows(2);
+        let gaps = numbers.map(|pair| pair[1].abs_diff(pair[0]));
+        let sum = gaps
+            .map(|gap| gap.checked_sub(1))
+            .try_fold(0_u64, |sum, gap| sum.checked_add(gap?));
+        // More than were ever written is a damaged number.
+        sum.filter(|&missing| missing < 1 << 32).unwrap_or(0)
+    }
+}
+
+/// The time of the first event. Without one the buffer's own is as good.
+fn first_time(header: &BufferHeader, bytes: &[u8]) -> Option<i64> {
+    let body = bytes.get(HEADER_LENGTH..)?;
+    if !header.is_compressed() {
+        return header::time(body);
+    }
+    let mut first = Vec::new();
+    compress::xpress(body, 24, &mut first);
+    header::time(&first)
+}
+
+fn count_losses(header: &BufferHeader, losses: &mut Losses) {
+    losses.buffers_after_lost_events += u64::from(header.flags & flag::EVENTS_LOST != 0);
+    losses.buffers_after_lost_buffers += u64::from(header.flags & flag::BUFFER_LOST != 0);
+}
+
+/// An event's place in the sequence: by time, else as in the file.
+type Key = Reverse<(i64, u64, usize)>;
+
+/// The buffers of one processor.
+struct Chain {
+    processor: u16,
+    /// Which entries of the index are left.
+    entries: std::ops::Range<usize>,
+    /// The buffer that is read, decompressed, without its header.
+    bytes: Vec<u8>,
+    /// Its offset in the file.
+    offset: u64,
+    /// Where the current event begins, and the one after it.
+    at: usize,
+    next: usize,
+    /// The current event.
+    header: Option<Header>,
+    time: i64,
+}
+
+/// What all chains share.
+struct Shared {
+    entries: Vec<Entry>,
+    /// The bytes of all chains' buffers, and the most that they may be.
+    open: u64,
+    most_open: u64,
+    /// How many more bytes may be decompressed.
+    left: u64,
+    compressed: Vec<u8>,
+    damage: Damage,
+}
+
+/// The events of all chains.
+pub(crate) struct Merge {
+    chains: Vec<Chain>,
+    heap: BinaryHeap<Key>,
+    shared: Shared,
+    /// The chain whose event was given out last, which must be advanced.
+    last: Option<usize>,
+}
+
+/// An event, still as bytes.
+pub(crate) struct Record<'a> {
+    pub(crate) processor: u16,
+    pub(crate) time: i64,
+    pub(crate) header: &'a Header,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) offset: u64,
+}
+
+/// How many times a file's length the decompressed buffers of all processors may take together, and
+/// all buffers of the file: more than Windows' events compress to, and less than a file made for it
+/// could claim (a few bytes can stand for a buffer of 16 MB).
+const OPEN: u64 = 16;
+const DECOMPRESSED: u64 = 256;
+
+fn beyond(length: u64, times: u64) -> u64 {
+    length
+        .saturating_mul(times)
+        .saturating_add(buffer::MOST.into())
+}
+
+impl Merge {
+    pub(crate) fn new<R: Read + Seek>(
+        input: &mut Input<R>,
+        index: Index,
+        damage: Damage,
+    ) -> io::Result<Self> {
+        let mut chains = Vec::new();
+        let mut begin = 0;
+        for part in index.entries.chunk_by(|a, b| a.processor == b.processor) {
+            chains.push(Chain::new(part[0].processor, begin..begin + part.len()));
+            begin += part.len();
+        }
+        let mut merge = Self {
+            chains,
+            heap: BinaryHeap::new(),
+            shared: Shared {
+                entries: index.entries,
+                open: 0,
+                most_open: beyond(input.length, OPEN),
+                left: beyond(input.length, DECOMPRESSED),
+                compressed: Vec::new(),
+                damage,
+            },
+            last: None,
+        };
+        for chain in 0..merge.chains.len() {
+            let key = merge.chains[chain].advance(input, &mut merge.shared)?;
+            merge
+                .heap
+                .extend(key.map(|(time, offset)| Reverse((time, offset, chain))));
+        }
+        Ok(merge)
+    }
+
+    pub(crate) fn processors(&self) -> impl Iterator<Item = u16> {
+        self.chains.iter().map(|chain| chain.processor)
+    }
+
+    pub(crate) const fn damage(&self) -> &Damage {
+        &self.shared.damage
+    }
+
+    pub(crate) const fn damage_mut(&mut self) -> &mut Damage {
+        &mut self.shared.damage
+    }
+
+    /// The next event, with where damage is kept.
+    pub(crate) fn next<R: Read + Seek>(
+        &mut self,
+        input: &mut Input<R>,
+    ) -> io::Result<Option<(Record<'_>, &mut Damage)>> {
+        if let Some(last) = self.last.take() {
+            let key = self.chains[last].advance(input, &mut self.shared)?;
+            // It is the heap's first: it was given out.
+            if let Some(mut first) = self.heap.peek_mut() {
+                match key {
+                    Some((time, offset)) => *first = Reverse((time, offset, last)),
+                    None => _ = PeekMut::pop(first),
+                }
+            }
+        }
+        let Some(&Reverse((_, _, first))) = self.heap.peek() else {
+            return Ok(None);
+        };
+        self.last = Some(first);
+        let chain = &self.chains[first];
+        let record = chain.header.as_ref().map(|header| Record {
+            processor: chain.processor,
+            time: chain.time,
+            header,
+            bytes: &chain.bytes[chain.at..chain.at + usize::from(header.size)],
+            offset: chain.offset,
+        });
+        Ok(record.map(|record| (record, &mut self.shared.damage)))
+    }
+}
+
+impl Chain {
+    fn new(processor: u16, entries: std::ops::Range<usize>) -> Self {
+        Self {
+            processor,
+            entries,
+            bytes: Vec::new(),
+            offset: 0,
+            at: 0,
+            next: 0,
+            header: None,
+            time: i64::MIN,
+        }
+    }
+
+    /// Goes to the next event, in this buffer or a later one. `None` after the last.
+    fn advance<R: Read + Seek>(
+        &mut self,
+        input: &mut Input<R>,
+        shared: &mut Shared,
+    ) -> io::Result<Option<(i64, u64)>> {
+        loop {
+            if self.find_event(&mut shared.damage) {
+                return Ok(Some((self.time, self.offset)));
+            }
+            let Some(entry) = self.entries.next() else {
+                shared.open -= self.bytes.capacity() as u64;
+                self.bytes = Vec::new();
+                return Ok(None);
+            };
+            self.load(input, shared.entries[entry], shared)?;
+        }
+    }
+
+    /// Finds the next event in this buffer.
+    fn find_event(&mut self, damage: &mut Damage) -> bool {
+        self.header = None;
+        while let Some(rest) = self.bytes.get(self.next..).filter(|rest| !is_end(rest)) {
+            self.at = self.next;
+            match Header::parse(rest) {
+                Ok(header) if usize::from(header.size) <= rest.len() => {
+                    self.next = self.at + padded(header.size);
+                    self.set_time(&header, damage);
+                    self.header = Some(header);
+                    return true;
+                }
+                Ok(header) => {
+                    damage.add(Cause::EventSize, self.offset, Some(header.id));
+                    return false;
+                }
+                Err(Refusal::Extension { size }) => {
+                    damage.add(Cause::HeaderExtension, self.offset, None);
+                    self.next = self.at + padded(size);
+                }
+                Err(_) => {
+                    damage.add(Cause::EventHeader, self.offset, None);
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    fn set_time(&mut self, header: &Header, damage: &mut Damage) {
+        let time = header.time.unwrap_or(self.time);
+        if time < self.time {
+            damage.add(Cause::TimeBackwards, self.offset, Some(header.id));
+        }
+        self.time = time;
+    }
+
+    /// Reads a buffer in place of this one. One that cannot be read is left empty.
+    fn load<R: Read + Seek>(
+        &mut self,
+        input: &mut Input<R>,
+        entry: Entry,
+        shared: &mut Shared,
+    ) -> io::Result<()> {
+        self.bytes.clear();
+        (self.next, self.offset) = (0, entry.offset);
+        let begin = entry.offset + HEADER_LENGTH as u64;
+        let used = entry.used as usize - HEADER_LENGTH;
+        let is_justified = !entry.is_compressed || shared.left >= used as u64;
+        if !is_justified || !self.make_room(used, shared) {
+            shared.damage.add(Cause::Expansion, entry.offset, None);
+        } else if entry.is_compressed {
+            shared.left -= used as u64;
+            let size = entry.size as usize - HEADER_LENGTH;
+            input.read(begin, size, &mut shared.compressed)?;
+            if !compress::xpress(&shared.compressed, used, &mut self.bytes) {
+                shared.damage.add(Cause::Decompression, entry.offset, None);
+            }
+        } else {
+            input.read(begin, used, &mut self.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for a buffer of `length` bytes, unless all chains would have too much.
+    fn make_room(&mut self, length: usize, shared: &mut Shared) -> bool {
+        shared.open -= self.bytes.capacity() as u64;
+        let fits = shared.open + length as u64 <= shared.most_open;
+        if !fits || self.bytes.capacity() > MOST_ROOM * length {
+            self.bytes = Vec::new();
+        }
+        if fits {
+            self.bytes.reserve_exact(length);
+        }
+        shared.open += self.bytes.capacity() as u64;
+        fits
+    }
+}
+
+/// How many times a buffer's length may be kept for the next, smaller one.
+const MOST_ROOM: usize = 16;
+
+/// Whether no event follows: the rest is too short for one, or marked as unused.
+fn is_end(rest: &[u8]) -> bool {
+    rest.first_chunk().is_none_or(|first| *first == [0xFF; 4])
+}
+
+/// Events begin at multiples of 8.
+fn padded(size: u16) -> usize {
+    (usize::from(size) + 7) & !7
+}

@@ -1,0 +1,88 @@
+//! What happens on a processor (MOF classes `SampledProfile`, `CSwitch`, `ReadyThread`, `DPC`, `ISR`;
+//! a counter's sample has a source where the timer's has a count).
+
+use crate::bytes::layout;
+
+layout! {
+    /// A sample of the timer.
+    #[derive(Copy)]
+    pub struct Sample {
+        ip: pointer,
+        /// 0 is the idle thread of the processor.
+        thread: u32,
+        count: u16,
+        /// Bit 0: in a DPC; bit 1: in an interrupt; bits 3 to 7: the priority.
+        reserved: u16,
+    }
+}
+
+layout! {
+    /// A sample of a counter.
+    #[derive(Copy)]
+    pub struct CounterSample {
+        ip: pointer,
+        /// 0 is the idle thread of the processor.
+        thread: u32,
+        /// As the interval events name it.
+        source: u16,
+        reserved: u16,
+    }
+}
+
+layout! {
+    /// A context switch, on the processor of its buffer.
+    #[derive(Copy)]
+    pub struct Switch {
+        new_thread: u32,
+        old_thread: u32,
+        new_priority: i8,
+        old_priority: i8,
+        /// What the idle thread was in last.
+        previous_c_state: u8,
+        spare: i8,
+        /// Why the old thread waits (`KWAIT_REASON`).
+        old_wait_reason: i8,
+        /// Kernel (0) or user mode; from version 4 on flags.
+        old_wait_mode: i8,
+        /// `KTHREAD_STATE`: 5 is waiting, 1 ready, 4 terminated.
+        old_state: i8,
+        old_ideal_processor: i8,
+        /// In ticks of the timer.
+        new_wait_time: u32,
+        reserved: u32,
+    }
+}
+
+layout! {
+    /// A thread became ready to run.
+    #[derive(Copy)]
+    pub struct Ready {
+        thread: u32,
+        /// Why its priority was raised.
+        reason: i8,
+        increment: i8,
+        flags: i8,
+        reserved: i8,
+    }
+}
+
+layout! {
+    /// A deferred procedure call (opcode 66 in a thread of its own, 68 a driver's, 69 a timer's),
+    /// which ended at the event's time.
+    #[derive(Copy)]
+    pub struct Dpc {
+        initial_time: u64,
+        routine: pointer,
+    }
+}
+
+layout! {
+    /// An interrupt's service, which ended at the event's time.
+    #[derive(Copy)]
+    pub struct Isr {
+        initial_time: u64,
+        routine: pointer,
+        return_value: u8,
+        vector: u8,
+    }
+}

@@ -1,0 +1,474 @@
+//! Traces made from events, as a session on Windows would write them: for tests and for modelled
+//! machines.
+//!
+//! Each processor fills a buffer of its own, which goes to the file when it is full. Buffers and
+//! events can be lost, as they are when a disk is too slow.
+
+use crate::buffer::{BufferHeader, HEADER_LENGTH, TYPE_HEADER, flag};
+use crate::bytes::{Layout, Output, PointerSize};
+use crate::clock::ClockType;
+use crate::header::{COUNTERS_SHIFT, Full, PerfInfo, System};
+use crate::id::{self, EventId, group};
+use crate::payload::stack::{DefinitionReason, Half};
+use crate::payload::trace::TraceHeader;
+use crate::payload::{Change, EventKind, counters, image, process, thread};
+use std::io::{self, Seek, SeekFrom, Write};
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    pub pointer_size: PointerSize,
+    /// The length of its buffers: a multiple of 8, of at least 1024.
+    pub buffer_size: u32,
+    pub processors: u16,
+    pub clock_type: ClockType,
+    /// The performance counter's frequency.
+    pub perf_freq: u64,
+    /// The processors' frequency.
+    pub cpu_mhz: u32,
+    /// When it began, in ticks of its clock.
+    pub origin: i64,
+    /// When it began (FILETIME).
+    pub start_time: u64,
+    pub name: String,
+    pub file_name: String,
+}
+
+/// When and where an event was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// In ticks. On one processor it never falls.
+    pub time: i64,
+    pub processor: u16,
+    pub thread: u32,
+    pub process: u32,
+}
+
+/// A processor's buffer.
+#[derive(Clone, Default)]
+struct Buffer {
+    /// Without its header.
+    bytes: Vec<u8>,
+    flags: u16,
+    time: i64,
+}
+
+/// Writes a trace.
+pub struct Writer<W> {
+    output: W,
+    header: TraceHeader,
+    origin: i64,
+    buffers: Vec<Buffer>,
+    sequence: i64,
+    record: Vec<u8>,
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// Begins a trace. Its header is written at the end.
+    pub fn new(mut output: W, session: Session) -> io::Result<Self> {
+        if session.buffer_size < 1024 || !session.buffer_size.is_multiple_of(8) {
+            return Err(invalid(
+                "a buffer's size must be a multiple of 8, of at least 1024",
+            ));
+        }
+        output.write_all(&vec![0; session.buffer_size as usize])?;
+        Ok(Self {
+            output,
+            origin: session.origin,
+            buffers: vec![Buffer::default(); session.processors.into()],
+            header: trace_header(session),
+            sequence: 1,
+            record: Vec::new(),
+        })
+    }
+
+    /// Writes an event with the counter values that are attached to it, at most 7.
+    pub fn event(
+        &mut self,
+        origin: Origin,
+        kind: &EventKind<'_>,
+        counters: &[u64],
+    ) -> io::Result<()> {
+        let id = usual_id(kind).ok_or_else(|| invalid("this event cannot be written"))?;
+        self.event_as(origin, id, kind, counters)
+    }
+
+    /// As [`Writer::event`], of an opcode that is not the usual one.
+    pub fn event_as(
+        &mut self,
+        origin: Origin,
+        id: EventId,
+        kind: &EventKind<'_>,
+        counters: &[u64],
+    ) -> io::Result<()> {
+        let bytes = std::mem::take(&mut self.record);
+        let mut record = Output {
+            bytes,
+            pointer_size: self.header.pointer(),
+        };
+        record.bytes.clear();
+        encode(&mut record, origin, id, kind, counters)?;
+        let room = self.header.buffer_size as usize - HEADER_LENGTH;
+        if record.bytes.len() > room {
+            return Err(invalid("the event does not fit in a buffer"));
+        }
+        if self.buffer(origin)?.bytes.len() + record.bytes.len() > room {
+            self.flush(origin.processor)?;
+        }
+        let buffer = self.buffer(origin)?;
+        buffer.bytes.extend_from_slice(&record.bytes);
+        buffer.time = origin.time;
+        self.record = record.bytes;
+        Ok(())
+    }
+
+    /// Writes a processor's buffer, full or not, unless nothing is in it.
+    pub fn flush(&mut self, processor: u16) -> io::Result<()> {
+        let Some(buffer) = self.buffers.get_mut(usize::from(processor)) else {
+            return Ok(());
+        };
+        if buffer.bytes.is_empty() {
+            return Ok(());
+        }
+        let used = HEADER_LENGTH + buffer.bytes.len();
+        let header = BufferHeader {
+            time: buffer.time,
+            sequence_number: self.sequence,
+            processor,
+            flags: flag::PROCESSOR_INDEX | std::mem::take(&mut buffer.flags),
+            ..buffer_header(&self.header, used)
+        };
+        let header = bytes_of(&header);
+        self.output.write_all(&header)?;
+        self.output.write_all(&buffer.bytes)?;
+        let rest = self.header.buffer_size as usize - used;
+        self.output.write_all(&vec![0xFF; rest])?;
+        buffer.bytes.clear();
+        self.sequence += 1;
+        self.header.buffers_written += 1;
+        Ok(())
+    }
+
+    /// Loses a processor's buffer with all that is in it.
+    pub fn lose_buffer(&mut self, processor: u16) {
+        if let Some(buffer) = self.buffers.get_mut(usize::from(processor)) {
+            buffer.bytes.clear();
+            buffer.flags |= flag::BUFFER_LOST;
+            self.sequence += 1;
+            self.header.buffers_lost += 1;
+        }
+    }
+
+    /// Notes that an event of a processor was lost.
+    pub fn lose_event(&mut self, processor: u16) {
+        if let Some(buffer) = self.buffers.get_mut(usize::from(processor)) {
+            buffer.flags |= flag::EVENTS_LOST;
+            self.header.events_lost += 1;
+        }
+    }
+
+    /// Writes what is left, and the header. The session ended at `end_time` (FILETIME).
+    pub fn finish(mut self, end_time: u64) -> io::Result<W> {
+        for processor in 0..self.buffers.len() {
+            self.flush(processor as u16)?;
+        }
+        self.header.end_time = end_time;
+        let origin = Origin {
+            time: self.origin,
+            processor: 0,
+            thread: 0,
+            process: 0,
+        };
+        let mut record = Output {
+            bytes: Vec::new(),
+            pointer_size: self.header.pointer(),
+        };
+        let kind = EventKind::TraceHeader(Box::new(self.header.clone()));
+        let id = EventId::Kernel {
+            group: group::HEADER,
+            opcode: 0,
+            version: 2,
+        };
+        encode(&mut record, origin, id, &kind, &[])?;
+        let used = HEADER_LENGTH + record.bytes.len();
+        if used > self.header.buffer_size as usize {
+            return Err(invalid("the session's names do not fit in a buffer"));
+        }
+        let header = BufferHeader {
+            time: self.origin,
+            flags: flag::PROCESSOR_INDEX,
+            buffer_type: TYPE_HEADER,
+            ..buffer_header(&self.header, used)
+        };
+        self.output.seek(SeekFrom::Start(0))?;
+        self.output.write_all(&bytes_of(&header))?;
+        self.output.write_all(&record.bytes)?;
+        self.output.seek(SeekFrom::End(0))?;
+        Ok(self.output)
+    }
+
+    fn buffer(&mut self, origin: Origin) -> io::Result<&mut Buffer> {
+        let buffer = self.buffers.get_mut(usize::from(origin.processor));
+        buffer.ok_or_else(|| invalid("the session has no such processor"))
+    }
+}
+
+fn invalid(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+/// Of a session on Windows 10 2004 that writes a file, one buffer after the other.
+fn trace_header(session: Session) -> TraceHeader {
+    TraceHeader {
+        buffer_size: session.buffer_size,
+        major: 10,
+        build: 19041,
+        processors: session.processors.into(),
+        timer_resolution: 156_250,
+        log_file_mode: 1,
+        buffers_written: 1,
+        start_buffers: 1,
+        pointer_size: session.pointer_size.bytes() as u32,
+        cpu_mhz: session.cpu_mhz,
+        boot_time: session.start_time,
+        perf_freq: session.perf_freq,
+        start_time: session.start_time,
+        clock_type: session.clock_type.number(),
+        session_name: session.name,
+        file_name: session.file_name,
+        ..TraceHeader::default()
+    }
+}
+
+fn buffer_header(header: &TraceHeader, used: usize) -> BufferHeader {
+    let used = used as u32;
+    BufferHeader {
+        buffer_size: header.buffer_size,
+        saved_offset: used,
+        current_offset: used,
+        logger_id: 1,
+        used,
+        ..BufferHeader::default()
+    }
+}
+
+/// A layout without pointers.
+fn bytes_of(layout: &impl Layout) -> Vec<u8> {
+    let mut output = Output {
+        bytes: Vec::new(),
+        pointer_size: PointerSize::Eight,
+    };
+    layout.write(&mut output);
+    output.bytes
+}
+
+/// What an event is, in the newest version each. `None` if it cannot be written.
+fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
+    let (group, opcode, version) = match kind {
+        EventKind::GroupMasks(_) => (group::HEADER, 5, 2),
+        EventKind::RundownComplete => (group::HEADER, 8, 2),
+        EventKind::Sample(_) => (group::PERFINFO, 46, 2),
+        EventKind::CounterSample(_) => (group::PERFINFO, 47, 2),
+        EventKind::CounterNames(_) => (group::PERFINFO, 48, 2),
+        EventKind::Corruption(_) => (group::PERFINFO, 49, 2),
+        EventKind::Isr(_) => (group::PERFINFO, 67, 2),
+        EventKind::Dpc(_) => (group::PERFINFO, 68, 2),
+        EventKind::Interval(_) => (group::PERFINFO, 73, 3),
+        EventKind::Switch(_) => (group::THREAD, 36, 4),
+        EventKind::Ready(_) => (group::THREAD, 50, 2),
+        EventKind::Thread(thread) => (group::THREAD, thread.change.opcode(), 4),
+        EventKind::ThreadName(_) => (group::THREAD, 72, 2),
+        EventKind::Stack(_) => (group::STACKWALK, 32, 2),
+        EventKind::StackDefinition(definition) => match definition.reason {
+            DefinitionReason::Create => (group::STACKWALK, 34, 2),
+            DefinitionReason::Delete => (group::STACKWALK, 35, 2),
+            DefinitionReason::Rundown => (group::STACKWALK, 36, 2),
+        },
+        EventKind::StackKey(key) => match key.half {
+            Half::Kernel => (group::STACKWALK, 37, 2),
+            Half::User => (group::STACKWALK, 38, 2),
+        },
+        EventKind::Process(process) if process.change == Change::Defunct => (group::PROCESS, 39, 5),
+        EventKind::Process(process) => (group::PROCESS, process.change.opcode(), 4),
+        EventKind::ProcessTerminated(_) => (group::PROCESS, 11, 2),
+        EventKind::Image(image) if image.change == Change::Start => (group::PROCESS, 10, 3),
+        EventKind::Image(image) => (group::IMAGE, image.change.opcode(), 3),
+        _ => return merged_id(kind),
+    };
+    Some(EventId::Kernel {
+        group,
+        opcode,
+        version,
+    })
+}
+
+/// What merging adds.
+fn merged_id(kind: &EventKind<'_>) -> Option<EventId> {
+    let (guid, opcode, version) = match kind {
+        EventKind::ImageId(_) => (id::IMAGE_ID, 0, 2),
+        EventKind::Pdb(_) => (id::IMAGE_ID, 36, 2),
+        EventKind::Volume(_) => (id::SYSTEM_CONFIG_EX, 35, 0),
+        _ => return None,
+    };
+    Some(EventId::Classic {
+        guid,
+        opcode,
+        version,
+    })
+}
+
+/// The flags of every header that the kernel writes.
+const FLAGS: u8 = 0xC0;
+
+/// Appends an event, padded to a multiple of 8.
+fn encode(
+    output: &mut Output,
+    origin: Origin,
+    id: EventId,
+    kind: &EventKind<'_>,
+    counters: &[u64],
+) -> io::Result<()> {
+    if counters.len() > 7 {
+        return Err(invalid("an event has at most 7 counter values"));
+    }
+    let size_at = header(output, origin, id, has_writer(kind), counters);
+    payload(output, kind);
+    let size = u16::try_from(output.bytes.len());
+    let size = size.map_err(|_| invalid("an event is at most 64 KB long"))?;
+    output.bytes[size_at..size_at + 2].copy_from_slice(&size.to_le_bytes());
+    output
+        .bytes
+        .resize(output.bytes.len().next_multiple_of(8), 0);
+    Ok(())
+}
+
+/// Whether the kernel writes it with the thread that wrote it.
+const fn has_writer(kind: &EventKind<'_>) -> bool {
+    matches!(
+        kind,
+        EventKind::TraceHeader(_)
+            | EventKind::Interval(_)
+            | EventKind::Thread(_)
+            | EventKind::ThreadName(_)
+            | EventKind::Process(_)
+            | EventKind::ProcessTerminated(_)
+            | EventKind::Image(_)
+    )
+}
+
+/// Appends a header, and returns where its size is.
+fn header(
+    output: &mut Output,
+    origin: Origin,
+    id: EventId,
+    has_writer: bool,
+    counters: &[u64],
+) -> usize {
+    let Origin {
+        time,
+        thread,
+        process,
+        ..
+    } = origin;
+    let is_64 = output.pointer_size == PointerSize::Eight;
+    match id {
+        EventId::Kernel {
+            group,
+            opcode,
+            version,
+        } if has_writer => {
+            let header_type = if is_64 { 2 } else { 1 };
+            let ids = System {
+                version,
+                header_type,
+                flags: FLAGS,
+                opcode,
+                group,
+                ..System::default()
+            };
+            System {
+                thread,
+                process,
+                time,
+                ..ids
+            }
+            .write(output);
+            4
+        }
+        EventId::Kernel {
+            group,
+            opcode,
+            version,
+        } => {
+            let header_type = if is_64 { 17 } else { 16 };
+            let word = version | (counters.len() as u16) << COUNTERS_SHIFT;
+            PerfInfo {
+                word,
+                header_type,
+                flags: FLAGS,
+                size: 0,
+                opcode,
+                group,
+                time,
+            }
+            .write(output);
+            for value in counters {
+                output.u64(value);
+            }
+            4
+        }
+        EventId::Classic {
+            guid,
+            opcode,
+            version,
+        } => {
+            let header_type = if is_64 { 20 } else { 10 };
+            let ids = Full {
+                header_type,
+                flags: FLAGS,
+                opcode,
+                version,
+                guid,
+                ..Full::default()
+            };
+            Full {
+                thread,
+                process,
+                time,
+                ..ids
+            }
+            .write(output);
+            0
+        }
+        EventId::Manifest { .. } | EventId::Other { .. } => 0,
+    }
+}
+
+/// Appends a payload.
+fn payload(output: &mut Output, kind: &EventKind<'_>) {
+    match kind {
+        EventKind::TraceHeader(header) => header.write(output),
+        EventKind::GroupMasks(masks) => masks.write(output),
+        EventKind::Sample(sample) => sample.write(output),
+        EventKind::CounterSample(sample) => sample.write(output),
+        EventKind::CounterNames(names) => counters::write_names(names, output),
+        EventKind::Corruption(corruption) => counters::write_corruption(corruption, output),
+        EventKind::Interval(interval) => interval.write(output),
+        EventKind::Dpc(dpc) => dpc.write(output),
+        EventKind::Isr(isr) => isr.write(output),
+        EventKind::Switch(switch) => switch.write(output),
+        EventKind::Ready(ready) => ready.write(output),
+        EventKind::Thread(thread) => thread::write(thread, output),
+        EventKind::ThreadName(name) => name.write(output),
+        EventKind::Stack(stack) => stack.write(output),
+        EventKind::StackKey(key) => key.write(output),
+        EventKind::StackDefinition(definition) => definition.write(output),
+        EventKind::Process(process) => process::write(process, output),
+        EventKind::ProcessTerminated(process) => output.u32(process),
+        EventKind::Image(image) => image::write(image, output),
+        EventKind::ImageId(image) => image.write(output),
+        EventKind::Pdb(pdb) => pdb.write(output),
+        EventKind::Volume(volume) => volume.write(output),
+        _ => {}
+    }
+}

@@ -1,0 +1,301 @@
+//! Stacks and counts as other readers join them.
+
+use crate::shared::{list, manifest, number, trace, vectors};
+use halprof_etw::join::slices::Slices;
+use halprof_etw::join::stacks::{Joined, Joiner, StackTable, Unmatched};
+use halprof_etw::join::threads::Threads;
+use halprof_etw::payload::stack::{Frames, Half};
+use halprof_etw::payload::{self, Change};
+use halprof_etw::{EventId, EventKind, PointerSize, Trace};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+fn id32(value: &Value) -> u32 {
+    number(value) as u32
+}
+
+/// The frames of an event of a scenario, as in a trace.
+fn with_frames(frames: &Value, then: impl FnOnce(&Frames<'_>)) {
+    let frames = list(frames)
+        .iter()
+        .flat_map(|frame| number(frame).to_le_bytes());
+    let payload: Vec<u8> = [0; 16].into_iter().chain(frames).collect();
+    let id = EventId::Kernel {
+        group: 24,
+        opcode: 32,
+        version: 2,
+    };
+    match payload::decode(id, PointerSize::Eight, &payload) {
+        Some(EventKind::Stack(stack)) => then(&stack.frames),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Counts by thread as the vectors have them.
+fn threads_of(threads: &Threads, slices: &Slices, counters: usize) -> Vec<Value> {
+    let counts = slices.by_instance().iter().zip(threads.instances());
+    let rows = counts.map(|(counts, thread)| {
+        let mut sums = counts.counts.clone();
+        sums.resize(counters, 0);
+        json!({
+            "tid": thread.thread, "instance": thread.instance, "switches": counts.switches,
+            "slices": counts.slices, "unknown": counts.unknown, "counts": sums,
+            "ticks": counts.ticks + counts.unknown_ticks,
+        })
+    });
+    rows.collect()
+}
+
+fn check_threads(name: &str, expected: &Value, found: &[Value]) {
+    for row in list(expected) {
+        let same =
+            |other: &&Value| other["tid"] == row["tid"] && other["instance"] == row["instance"];
+        let other = found
+            .iter()
+            .find(same)
+            .unwrap_or_else(|| panic!("{name}: no {row}"));
+        for (field, value) in row.as_object().expect("fields") {
+            assert_eq!(other[field], *value, "{name}: {field} of {row}");
+        }
+    }
+}
+
+#[test]
+fn counts_of_threads_are_as_in_each_scenario() {
+    let Some(vectors) = vectors() else { return };
+    let mut checked = 0;
+    for scenario in list(&vectors["scenarios"]) {
+        let Some(expected) = scenario.get("expect_threads") else {
+            continue;
+        };
+        let (mut threads, mut slices) = (Threads::default(), Slices::default());
+        for event in list(&scenario["events"]) {
+            let time = event["t"].as_i64().expect("a time");
+            let ids = || (id32(&event["pid"]), id32(&event["tid"]));
+            match event["kind"].as_str() {
+                Some("cswitch") => {
+                    let values = event["pmc"]
+                        .as_array()
+                        .map(Vec::as_slice)
+                        .unwrap_or_default();
+                    let pair = (id32(&event["old"]), id32(&event["new"]));
+                    let processor = id32(&event["cpu"]) as u16;
+                    slices.switch(
+                        &mut threads,
+                        processor,
+                        time,
+                        pair,
+                        values.iter().map(number),
+                    );
+                }
+                Some("thread_start") => _ = threads.start(time, ids().0, ids().1),
+                Some("thread_end") => _ = threads.end(time, ids().0, ids().1),
+                Some("corrupt") => slices.corrupt(id32(&event["cpu"])),
+                other => panic!("{other:?} is new"),
+            }
+        }
+        slices.finish();
+        let found = threads_of(&threads, &slices, number(&scenario["counters"]) as usize);
+        let name = crate::shared::text(&scenario["name"]);
+        check_threads(name, expected, &found);
+        if scenario["partial"] == false {
+            assert_eq!(found.len(), list(expected).len(), "{name}");
+        }
+        assert_eq!(slices.lost().0, u64::from(name == "LostSwitch"), "{name}");
+        checked += 1;
+    }
+    assert_eq!(checked, 9);
+}
+
+/// A sample of a scenario.
+type Sampled = (i64, u32, u16, u64, u64);
+
+fn describe(table: &StackTable, joined: Joined<Sampled>) -> Value {
+    let (time, thread, processor, ip, source) = joined.event;
+    let frames = |number| table.frames(number);
+    json!({
+        "t": time, "tid": thread, "cpu": processor, "ip": ip, "source": source,
+        "kernel": joined.kernel.and_then(frames), "user": joined.user.and_then(frames),
+        "shared": joined.is_shared,
+    })
+}
+
+fn unmatched(unmatched: Unmatched) -> Value {
+    json!({
+        "stacks": unmatched.stacks, "keys": unmatched.keys, "unresolved": unmatched.undefined,
+        "unused_defs": unmatched.unused_definitions,
+    })
+}
+
+#[test]
+fn stacks_are_joined_as_in_each_scenario() {
+    let Some(vectors) = vectors() else { return };
+    let mut checked = 0;
+    for scenario in list(&vectors["scenarios"]) {
+        let Some(expected) = scenario.get("expect_samples") else {
+            continue;
+        };
+        let mut joiner = Joiner::new(1000);
+        for event in list(&scenario["events"]) {
+            let processor = event["cpu"].as_u64().unwrap_or_default() as u16;
+            let thread = || id32(&event["tid"]);
+            let event_time = || number(&event["event_time"]);
+            match event["kind"].as_str() {
+                Some("sample") => {
+                    let time = event["t"].as_i64().expect("a time");
+                    let (ip, source) = (number(&event["ip"]), number(&event["source"]));
+                    let sample = (time, thread(), processor, ip, source);
+                    joiner.event(time, thread(), processor, sample);
+                }
+                Some("stack") => with_frames(&event["frames"], |frames| {
+                    joiner.stack(processor, event_time(), thread(), frames);
+                }),
+                Some("key") => {
+                    let half = if event["half"] == "user" {
+                        Half::User
+                    } else {
+                        Half::Kernel
+                    };
+                    let key = number(&event["key"]);
+                    joiner.key(processor, event_time(), thread(), half, key);
+                }
+                Some("def") => with_frames(&event["frames"], |frames| {
+                    joiner.definition(number(&event["key"]), frames);
+                }),
+                other => panic!("{other:?} is new"),
+            }
+        }
+        let samples: Vec<_> = std::iter::from_fn(|| joiner.pop()).collect();
+        let found: Vec<Value> = samples
+            .into_iter()
+            .map(|joined| describe(joiner.table(), joined))
+            .collect();
+        assert_eq!(json!(found), *expected, "{}", scenario["name"]);
+        if let Some(expected) = scenario.get("expect_unmatched") {
+            assert_eq!(
+                unmatched(joiner.unmatched()),
+                *expected,
+                "{}",
+                scenario["name"]
+            );
+        }
+        checked += 1;
+    }
+    assert_eq!(checked, 5);
+}
+
+struct Analysis {
+    threads: Threads,
+    slices: Slices,
+    halves: BTreeMap<&'static str, u64>,
+    by_thread: BTreeMap<u32, u64>,
+    unmatched: Unmatched,
+    names: Vec<String>,
+}
+
+/// One pass over a trace, as an engine makes it.
+fn analyze(bytes: Vec<u8>) -> Analysis {
+    let mut trace = Trace::open(Cursor::new(bytes)).expect("a trace");
+    let (mut threads, mut slices) = (Threads::default(), Slices::default());
+    let mut joiner = Joiner::new(trace.clock().ticks(2_000_000_000));
+    let (mut halves, mut by_thread, mut names) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    let mut count = |joined: Joined<()>| {
+        let name = match (
+            joined.kernel.is_some(),
+            joined.user.is_some(),
+            joined.is_shared,
+        ) {
+            (true, true, false) => "ku",
+            (true, true, true) => "ku-shared",
+            (true, false, _) => "k",
+            (false, true, _) => "u",
+            (false, false, _) => "none",
+        };
+        *halves.entry(name).or_default() += 1;
+    };
+    while let Some(event) = trace.next_event().expect("bytes") {
+        let (time, processor) = (event.time, event.processor);
+        let sampled = match &event.kind {
+            EventKind::Sample(sample) => Some(sample.thread),
+            EventKind::CounterSample(sample) => Some(sample.thread),
+            _ => None,
+        };
+        if let Some(thread) = sampled {
+            joiner.event(time, thread, processor, ());
+            *by_thread.entry(thread).or_default() += 1;
+        }
+        match event.kind {
+            EventKind::Stack(stack) => {
+                joiner.stack(processor, stack.event_time, stack.thread, &stack.frames);
+            }
+            EventKind::StackKey(key) => {
+                joiner.key(processor, key.event_time, key.thread, key.half, key.key);
+            }
+            EventKind::StackDefinition(definition) => {
+                joiner.definition(definition.key, &definition.frames);
+            }
+            EventKind::Switch(switch) => {
+                let pair = (switch.old_thread, switch.new_thread);
+                slices.switch(&mut threads, processor, time, pair, event.counters.iter());
+            }
+            EventKind::Corruption(corruption) => slices.corrupt(corruption.processor),
+            EventKind::Thread(thread) => match thread.change {
+                Change::Start => _ = threads.start(time, thread.process, thread.thread),
+                Change::End => {
+                    threads.end(time, thread.process, thread.thread);
+                    joiner.thread_end(thread.thread);
+                }
+                _ => _ = threads.rundown(thread.process, thread.thread),
+            },
+            EventKind::CounterNames(counters) => names = counters.names,
+            _ => {}
+        }
+        while let Some(joined) = joiner.next_joined() {
+            count(joined);
+        }
+    }
+    while let Some(joined) = joiner.pop() {
+        count(joined);
+    }
+    slices.finish();
+    let unmatched = joiner.unmatched();
+    Analysis {
+        threads,
+        slices,
+        halves,
+        by_thread,
+        unmatched,
+        names,
+    }
+}
+
+#[test]
+fn stacks_of_whole_files_are_joined_as_independent_readers_do() {
+    let Some(manifest) = manifest() else { return };
+    for name in ["artificial_pmc.etl", "net.4.5.2.x64.etl", "net.4.5.x86.etl"] {
+        let expected = &manifest[name]["samples"];
+        let found = analyze(trace(name).expect("a trace"));
+        assert_eq!(json!(found.halves), expected["halves"], "{name}");
+        assert_eq!(unmatched(found.unmatched), expected["unmatched"], "{name}");
+        for (thread, samples) in expected["top_threads"].as_object().expect("threads") {
+            let thread: u32 = thread.parse().expect("a thread");
+            assert_eq!(
+                json!(found.by_thread[&thread]),
+                *samples,
+                "{name}: {thread}"
+            );
+        }
+    }
+}
+
+#[test]
+fn counts_of_the_artificial_file_are_its_makers() {
+    let Some(vectors) = vectors() else { return };
+    let expected = &vectors["artificial_file"];
+    let found = analyze(trace("artificial_pmc.etl").expect("a trace"));
+    assert_eq!(json!(found.names), expected["counters"]);
+    let rows = threads_of(&found.threads, &found.slices, found.names.len());
+    check_threads("artificial", &expected["threads"], &rows);
+    assert_eq!(found.slices.lost(), (0, 0));
+}
