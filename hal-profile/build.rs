@@ -3,7 +3,7 @@
 //!
 //! A malformed table ends the build, with the file and the column.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Mutex;
 use std::{env, fs};
@@ -28,6 +28,7 @@ fn main() {
     write("amd64", &amd64(&hal_amd64));
     write("amd64_spellings", &amd64_spellings(&hal_amd64));
     write("amd64_nothing", &amd64_nothing(&meanings));
+    write("amd64_else", &amd64_else(&meanings));
     for (generation, rows) in amd_own(&modern) {
         write(&format!("amd_{generation}"), &rows);
     }
@@ -275,6 +276,15 @@ fn amd64_events(meanings: &[Record]) -> Vec<String> {
         .collect()
 }
 
+/// The events that count something else on Zen than the HAL's name says, once each.
+fn amd64_else(meanings: &[Record]) -> Vec<String> {
+    let renamed = meanings
+        .iter()
+        .filter(|row| row["something_else_on_zen"] == "yes");
+    let events: BTreeSet<u64> = renamed.map(|row| number(&row["event"])).collect();
+    events.iter().map(ToString::to_string).collect()
+}
+
 /// Event, unit mask and the generations where they count nothing, once each.
 fn amd64_nothing(meanings: &[Record]) -> Vec<String> {
     let nothing: BTreeMap<_, _> = meanings
@@ -329,11 +339,6 @@ fn amd_own(modern: &[Record]) -> BTreeMap<&'static str, Vec<String>> {
         if row["halprof_id"].is_empty() {
             continue;
         }
-        let fit = if row["fit"] == "exact" {
-            "Exact"
-        } else {
-            "Approximate"
-        };
         let constructor = match amd_generation(row) {
             "family15h" => "row_of_family15h",
             _ => "row",
@@ -341,7 +346,7 @@ fn amd_own(modern: &[Record]) -> BTreeMap<&'static str, Vec<String>> {
         rows.push((
             &row["halprof_id"],
             format!(
-                "{constructor}({}, {}, {}, Fit::{fit}, {}, {})",
+                "{constructor}({}, {}, {}, {}, {})",
                 row["halprof_id"],
                 text(&row["halprof_name"]),
                 row["select_with_os_usr"],

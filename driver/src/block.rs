@@ -3,7 +3,7 @@
 
 use crate::apic::{self, ApicPage};
 use crate::cpu::{Cpu, masked};
-use crate::dpc::{Dpc, Here};
+use crate::dpc::{Dpc, Here, Importance};
 use crate::notify::EVENTS;
 use crate::pool::{Pool, Zeroed};
 use crate::status::{Failed, check};
@@ -42,7 +42,10 @@ pub(crate) struct Block {
     /// Changed only while nothing runs on this processor.
     ring: UnsafeCell<Option<Pool<Word>>>,
     work: Dpc,
-    tick: Dpc,
+    /// A tick that ends a slice.
+    slice: Dpc,
+    /// A tick that only reads counters.
+    poll: Dpc,
 }
 
 /// All processors.
@@ -74,7 +77,9 @@ impl Block {
         let state = Pool::zeroed(1).ok_or(none)?;
         let work = Dpc::for_rounds(number)?;
         // SAFETY: `tick` checks whether there is anything to do.
-        let tick = unsafe { Dpc::new(number, Some(tick)) }?;
+        let slice = unsafe { Dpc::new(number, Some(tick), Importance::High) }?;
+        // SAFETY: as above.
+        let poll = unsafe { Dpc::new(number, Some(tick), Importance::Medium) }?;
         Pool::one(|| Self {
             index: index as u32,
             number,
@@ -83,7 +88,8 @@ impl Block {
             cpu: UnsafeCell::new(Cpu::new(apic)),
             ring: UnsafeCell::new(None),
             work,
-            tick,
+            slice,
+            poll,
         })
         .ok_or(none)
     }
@@ -237,6 +243,16 @@ impl Table {
         unsafe { self.program.place().as_ref() }
     }
 
+    /// Queues one of the DPCs of every processor that is running a program. Any IRQL.
+    fn tick(&self, dpc: impl Fn(&Block) -> &Dpc) {
+        for block in self.all() {
+            if block.running.load(Ordering::Relaxed) {
+                // SAFETY: the host flushes DPCs before the table is freed.
+                let _ = unsafe { dpc(block).queue(null_mut()) };
+            }
+        }
+    }
+
     /// Replaces the program that processors run.
     ///
     /// # Safety
@@ -270,7 +286,7 @@ unsafe fn published() -> Option<&'static Table> {
     unsafe { TABLE.load(Ordering::Acquire).as_ref() }
 }
 
-/// KDEFERRED_ROUTINE of a block's `tick`. DISPATCH_LEVEL, on the block's processor.
+/// KDEFERRED_ROUTINE of a block's `slice` and `poll`. DISPATCH_LEVEL, on the block's processor.
 unsafe extern "C" fn tick(
     _dpc: *mut KDPC,
     _context: *mut c_void,
@@ -295,18 +311,20 @@ unsafe extern "C" fn tick(
     }
 }
 
-/// EXT_CALLBACK of the device's timers: queues a tick on every processor that is running a program.
-/// DISPATCH_LEVEL.
-pub(crate) unsafe extern "C" fn timer_expired(_timer: PEX_TIMER, _context: *mut c_void) {
+/// EXT_CALLBACK of the timer that ends slices: queues a tick that begins at once. DISPATCH_LEVEL.
+pub(crate) unsafe extern "C" fn slice_ended(_timer: PEX_TIMER, _context: *mut c_void) {
     // SAFETY: a timer of the published table.
-    let Some(table) = (unsafe { published() }) else {
-        return;
-    };
-    for block in table.all() {
-        if block.running.load(Ordering::Relaxed) {
-            // SAFETY: the host flushes DPCs before the table is freed.
-            let _ = unsafe { block.tick.queue(null_mut()) };
-        }
+    if let Some(table) = unsafe { published() } {
+        table.tick(|block| &block.slice);
+    }
+}
+
+/// EXT_CALLBACK of the timer that only has counters read: queues a tick that wakes no idle
+/// processor, whose counters stand still. DISPATCH_LEVEL.
+pub(crate) unsafe extern "C" fn poll_due(_timer: PEX_TIMER, _context: *mut c_void) {
+    // SAFETY: a timer of the published table.
+    if let Some(table) = unsafe { published() } {
+        table.tick(|block| &block.poll);
     }
 }
 

@@ -5,20 +5,21 @@
 
 use crate::host::Host;
 use crate::lock::WaitLock;
+use crate::overflow::Reservation;
 use crate::pool::{Pool, Zeroed};
 use crate::status::Failed;
 use crate::timer::Setting;
 use crate::trace::{self, What};
-use crate::wdf::{Owner, Timer};
+use crate::wdf::Owner;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use hal_profile::host::Processors;
 use hal_profile::program::Scratch;
 use hal_profile::service::{self, About, Completion, Service};
 use hal_profile::session::{Client, Session};
 use shared_types::request::{Access, RequestCode};
 use shared_types::{NtStatus, ReplyHeader};
-use wdk_sys::{PFN_WDF_TIMER, STATUS_INSUFFICIENT_RESOURCES};
+use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 use zerocopy::FromBytes;
 
 /// Sessions that can be open at once.
@@ -34,20 +35,20 @@ const ABOUT: About = About {
 /// that the code requires (IoControlCode's access bits; METHOD_BUFFERED, no FILE_ANY_ACCESS).
 const GRANTED: [Access; 2] = [Access::Read, Access::Write];
 
-/// One second, in units of 100 ns.
-const SECOND: i64 = 10_000_000;
-
 /// The hardware that is ready, or null if there is none; for debuggers.
 pub(crate) static HARDWARE: AtomicPtr<Hardware> = AtomicPtr::new(null_mut());
 
 /// A device.
 pub(crate) struct Device {
     owner: Owner,
-    /// Retries what Windows refused: see [`Device::again`].
-    again: Timer,
-    /// That timer is set.
-    waiting: AtomicBool,
-    hardware: WaitLock<Option<Pool<Hardware>>>,
+    state: WaitLock<State>,
+}
+
+/// What changes with the device's hardware.
+struct State {
+    hardware: Option<Pool<Hardware>>,
+    /// While there is no hardware: what Windows did not let go of when there was.
+    left: Option<Reservation>,
 }
 
 /// The service and everything that it needs.
@@ -63,22 +64,27 @@ impl service::Host for Hardware {
 
 impl Device {
     /// A device without hardware yet.
-    pub(crate) fn new(owner: Owner, again: PFN_WDF_TIMER) -> Result<Self, Failed> {
+    pub(crate) fn new(owner: Owner) -> Result<Self, Failed> {
+        let none = State {
+            hardware: None,
+            left: None,
+        };
         Ok(Self {
             owner,
-            again: Timer::new(owner, again)?,
-            waiting: AtomicBool::new(false),
-            hardware: WaitLock::new(owner, None)?,
+            state: WaitLock::new(owner, none)?,
         })
     }
 
     /// Discovers all processors and becomes ready for requests; on failure, everything is undone.
     pub(crate) fn prepare(&self) -> Result<(), Failed> {
-        let mut held = self.hardware.hold();
+        let mut state = self.state.hold();
         match Hardware::new(self.owner) {
-            Ok(hardware) => {
+            Ok(mut hardware) => {
                 HARDWARE.store(hardware.place().as_ptr(), Ordering::Release);
-                *held = Some(hardware);
+                if let Some(hardware) = hardware.first_mut() {
+                    hardware.service.processors().adopt(state.left.take());
+                }
+                state.hardware = Some(hardware);
                 Ok(())
             }
             Err(failed) => {
@@ -90,8 +96,12 @@ impl Device {
 
     /// Ends all sessions and gives everything back. Does nothing if the hardware is not ready.
     pub(crate) fn release(&self) {
-        let hardware = self.hardware.hold().take();
-        drop(hardware);
+        let mut state = self.state.hold();
+        let mut released = state.hardware.take();
+        if let Some(hardware) = released.as_mut().and_then(|all| all.first_mut()) {
+            hardware.service.end_all();
+            state.left = hardware.service.processors().leave();
+        }
     }
 
     /// Called on return to D0: re-arms the running session.
@@ -122,13 +132,6 @@ impl Device {
                 hardware.service.processor_added(index);
             }
         });
-    }
-
-    /// Called a second after Windows refused to give up the counters of a by-thread session: asks
-    /// again.
-    pub(crate) fn again(&self) {
-        self.waiting.store(false, Ordering::Relaxed);
-        self.with(|hardware| hardware.service.ask_again());
     }
 
     /// Called when a handle has been closed, for whatever reason.
@@ -164,15 +167,11 @@ impl Device {
 
     /// Runs `work` if the hardware is ready, then sets the timer as the service now requires.
     fn with<R>(&self, work: impl FnOnce(&mut Hardware) -> R) -> Option<R> {
-        let mut held = self.hardware.hold();
-        let hardware = held.as_mut()?.first_mut()?;
+        let mut state = self.state.hold();
+        let hardware = state.hardware.as_mut()?.first_mut()?;
         let result = work(hardware);
         let setting = hardware.timer();
         hardware.service.processors().set_timer(setting);
-        // A timer that is already set is left alone, so that requests do not keep postponing it.
-        if hardware.service.keeps_threads() && !self.waiting.swap(true, Ordering::Relaxed) {
-            self.again.start(SECOND);
-        }
         Some(result)
     }
 }
@@ -190,7 +189,6 @@ fn refusal(completion: &Completion, buffer: &[u8]) -> u32 {
 
 impl Drop for Hardware {
     fn drop(&mut self) {
-        self.service.end_all();
         HARDWARE.store(null_mut(), Ordering::Release);
         trace::add(What::Released, 0, 0, 0);
     }

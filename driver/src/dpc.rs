@@ -51,7 +51,16 @@ impl Here {
     }
 }
 
-/// A DPC of high importance for one processor.
+/// How soon a processor begins with a DPC (WDK, "Organization of DPC Queues").
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Importance {
+    /// At once: an idle processor is woken.
+    High,
+    /// When it next handles DPCs: an idle processor is left idle.
+    Medium,
+}
+
+/// A DPC for one processor.
 pub(crate) struct Dpc(Pool<UnsafeCell<KDPC>>);
 
 // SAFETY: once initialised, it is touched only by the kernel, under the kernel's own lock.
@@ -60,10 +69,10 @@ unsafe impl Send for Dpc {}
 unsafe impl Sync for Dpc {}
 
 impl Dpc {
-    /// A DPC for the work of [`Rounds`]. PASSIVE_LEVEL.
+    /// A DPC for the work of [`Rounds`], which a request waits for. PASSIVE_LEVEL.
     pub(crate) fn for_rounds(number: PROCESSOR_NUMBER) -> Result<Self, Failed> {
         // SAFETY: only `Rounds` queues it, with the argument that `work` expects.
-        unsafe { Self::new(number, Some(work)) }
+        unsafe { Self::new(number, Some(work), Importance::High) }
     }
 
     /// A DPC that runs `routine`, without a context. PASSIVE_LEVEL.
@@ -73,6 +82,7 @@ impl Dpc {
     pub(crate) unsafe fn new(
         mut number: PROCESSOR_NUMBER,
         routine: PKDEFERRED_ROUTINE,
+        importance: Importance,
     ) -> Result<Self, Failed> {
         let dpc = Self(
             Pool::one(|| UnsafeCell::new(KDPC::default()))
@@ -82,8 +92,12 @@ impl Dpc {
         unsafe { KeInitializeDpc(dpc.object(), routine, null_mut()) };
         // SAFETY: the DPC is initialised and not queued.
         check(unsafe { KeSetTargetProcessorDpcEx(dpc.object(), &raw mut number) })?;
+        let importance = match importance {
+            Importance::High => _KDPC_IMPORTANCE::HighImportance,
+            Importance::Medium => _KDPC_IMPORTANCE::MediumImportance,
+        };
         // SAFETY: the DPC is initialised and not queued.
-        unsafe { KeSetImportanceDpc(dpc.object(), _KDPC_IMPORTANCE::HighImportance) };
+        unsafe { KeSetImportanceDpc(dpc.object(), importance) };
         Ok(dpc)
     }
 

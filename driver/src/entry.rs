@@ -15,7 +15,7 @@ use shared_types::request::{RequestCode, session};
 use wdk_sys::{
     _KE_PROCESSOR_CHANGE_NOTIFY_STATE, DRIVER_OBJECT, KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT, NTSTATUS,
     PCUNICODE_STRING, PWDFDEVICE_INIT, STATUS_SUCCESS, WDF_POWER_DEVICE_STATE, WDFCMRESLIST,
-    WDFDEVICE, WDFDRIVER, WDFFILEOBJECT, WDFOBJECT, WDFQUEUE, WDFREQUEST, WDFTIMER,
+    WDFDEVICE, WDFDRIVER, WDFFILEOBJECT, WDFOBJECT, WDFQUEUE, WDFREQUEST,
 };
 
 /// The framework's callbacks for the device. The safety contract of each function is the
@@ -67,9 +67,8 @@ unsafe fn device_of<'a>(device: WDFDEVICE) -> Option<&'a Device> {
 
 /// EVT_WDF_DRIVER_DEVICE_ADD. PASSIVE_LEVEL.
 unsafe extern "C" fn device_add(_driver: WDFDRIVER, init: PWDFDEVICE_INIT) -> NTSTATUS {
-    let make = |owner| Device::new(owner, Some(again));
     // SAFETY: `init` comes from the framework.
-    status(unsafe { wdf::create_device(init, &EVENTS, &CONTEXT, make) })
+    status(unsafe { wdf::create_device(init, &EVENTS, &CONTEXT, Device::new) })
 }
 
 /// EVT_WDF_OBJECT_CONTEXT_CLEANUP of the device. PASSIVE_LEVEL.
@@ -130,16 +129,6 @@ unsafe extern "C" fn surprise_removal(device: WDFDEVICE) {
     // SAFETY: the framework's device, which outlives the call.
     if let Some(device) = unsafe { device_of(device) } {
         device.surprise_removed();
-    }
-}
-
-/// EVT_WDF_TIMER of [`Device::again`]. PASSIVE_LEVEL.
-unsafe extern "C" fn again(timer: WDFTIMER) {
-    // SAFETY: the framework's timer, whose callback ends before it is deleted.
-    let device = unsafe { wdf::device_of_timer(timer) };
-    // SAFETY: a timer's device outlives it.
-    if let Some(device) = unsafe { device_of(device) } {
-        device.again();
     }
 }
 

@@ -2,17 +2,17 @@
 #![expect(unsafe_code, reason = "says when state of processors may be changed")]
 
 use crate::apic::Mapping;
-use crate::block::{Block, TABLE, Table, timer_expired};
+use crate::block::{Block, TABLE, Table, poll_due, slice_ended};
 use crate::clock;
 use crate::cpu::{self, Cpu, masked};
 use crate::dpc::{self, Rounds};
 use crate::notify::{EVENTS, Watch};
-use crate::overflow::{self, Reservation};
+use crate::overflow::Reservation;
 use crate::pool::Pool;
 use crate::status::Failed;
 use crate::timer::{Setting, Timers};
 use crate::trace::{self, What};
-use crate::wdf::Owner;
+use crate::wdf::{Owner, Stay};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use hal_profile::capabilities::apic_page;
@@ -28,11 +28,12 @@ pub(crate) struct Host {
     owner: Owner,
     rounds: Rounds,
     timers: Timers,
+    /// A session's, or what Windows has not let go of since.
     reservation: Option<Reservation>,
-    /// Windows adds up the counters for each thread.
-    by_thread: bool,
-    /// The device may not be stopped or removed meanwhile.
-    stays: bool,
+    /// Set as long as Windows does not let go of it.
+    stay: Option<Stay>,
+    /// The handler of the overflow interrupt was left to the next host.
+    handler_left: bool,
     /// Windows reports processes and images.
     watch: Option<Watch>,
     table: Pool<Table>,
@@ -52,11 +53,11 @@ impl Host {
         let host = Self {
             owner,
             rounds: Rounds::new().ok_or(none)?,
-            // SAFETY: the callback uses the table, which outlives the timers.
-            timers: unsafe { Timers::new(Some(timer_expired)) }.ok_or(none)?,
+            // SAFETY: the callbacks use the table, which outlives the timers.
+            timers: unsafe { Timers::new(Some(slice_ended), Some(poll_due)) }.ok_or(none)?,
             reservation: None,
-            by_thread: false,
-            stays: false,
+            stay: None,
+            handler_left: false,
             watch: None,
             table: Table::new(apic.page()).ok_or(none)?,
             apic,
@@ -90,11 +91,20 @@ impl Host {
         self.timers.set(setting);
     }
 
-    /// The status with which Windows refused to remove the overflow interrupt's handler, if it did.
-    /// The handler then stays, with the counters reserved and the driver loaded, until Windows
-    /// restarts.
-    fn stuck(&self) -> Option<u32> {
-        self.reservation.as_ref()?.stuck()
+    /// Takes on what Windows did not let go of while the device had another host. PASSIVE_LEVEL.
+    pub(crate) fn adopt(&mut self, left: Option<Reservation>) {
+        self.stay = left.is_some().then(|| Stay::new(self.owner));
+        self.reservation = left;
+    }
+
+    /// Hands on what Windows does not let go of; no session is running, and none will.
+    /// PASSIVE_LEVEL.
+    pub(crate) fn leave(&mut self) -> Option<Reservation> {
+        self.release_counters();
+        self.stay = None;
+        let left = self.reservation.take();
+        self.handler_left = left.as_ref().is_some_and(Reservation::interrupts);
+        left
     }
 
     /// Runs `work` with interrupts masked on each processor of `wanted`, and waits for all of them.
@@ -154,11 +164,14 @@ impl Host {
         unsafe { EVENTS.set_ring(ring) };
     }
 
-    /// Keeps a reservation whose handler stays registered, and with it the driver.
-    fn keep(&mut self, reservation: Reservation) {
-        let status = reservation.stuck().unwrap_or_default();
-        trace::add(What::HandlerStuck, 0, status.into(), 0);
-        self.owner.forbid_removal();
+    /// Keeps what Windows does not let go of, and the device with it. While the handler is
+    /// registered, the driver stays in memory even if the device goes.
+    fn keep(&mut self, mut reservation: Reservation) {
+        if let Some(status) = reservation.stuck() {
+            trace::add(What::HandlerStuck, 0, status.into(), 0);
+            reservation.pin(self.owner);
+        }
+        self.stay.get_or_insert_with(|| Stay::new(self.owner));
         self.reservation = Some(reservation);
     }
 }
@@ -166,21 +179,9 @@ impl Host {
 impl Drop for Host {
     /// PASSIVE_LEVEL; no session is running.
     fn drop(&mut self) {
-        if self.by_thread && overflow::count_by_thread(&[]).is_err() {
-            // A thread is still profiling itself, but the device is going anyway, by surprise
-            // removal. The counters are stopped; they stay reserved, because Windows still reads
-            // them.
-            core::mem::forget(self.reservation.take());
-        }
-        // A reservation is left only if its handler could not be removed: Windows is asked once
-        // more.
-        let mut stuck = self.reservation.take();
-        if let Some(reservation) = &mut stuck {
-            let _ = reservation.remove_interrupt();
-        }
         self.timers.delete();
         TABLE.store(null_mut(), Ordering::Release);
-        if stuck.is_some() {
+        if self.handler_left {
             // The handler may have found the table earlier and still be running on another
             // processor, until a DPC has run there. If it is called again, it now has nothing to
             // do.
@@ -291,65 +292,67 @@ impl Processors for Host {
     }
 
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved> {
-        if let Some(status) = self.stuck() {
-            return Err(Unreserved::Interrupt(status));
-        }
         if overflows == Overflows::Interrupt && self.apic.failed() {
             let status = STATUS_INSUFFICIENT_RESOURCES.cast_unsigned();
             return Err(Unreserved::Interrupt(status));
         }
-        self.reservation = Some(Reservation::new(overflows)?);
-        Ok(())
+        self.release_counters();
+        let Some(left) = &self.reservation else {
+            self.reservation = Some(Reservation::new(overflows)?);
+            return Ok(());
+        };
+        match (left.kept(), left.stuck()) {
+            (Some(status), _) => Err(Unreserved::Threads(status)),
+            (None, Some(status)) if overflows == Overflows::Interrupt => {
+                Err(Unreserved::Handler(status))
+            }
+            // Counters that do not interrupt need no handler.
+            _ => Ok(()),
+        }
     }
 
     fn register_threads(&mut self, counters: &[u32]) -> Result<(), u32> {
-        overflow::count_by_thread(counters).map_err(Failed::code)?;
-        self.by_thread = true;
-        Ok(())
+        let reservation = self.reservation.as_mut();
+        reservation.map_or(Ok(()), |counted| counted.register_threads(counters))
     }
 
-    fn unregister_threads(&mut self) -> Result<(), u32> {
-        let ended = overflow::count_by_thread(&[]).map_err(Failed::code);
-        self.by_thread = ended.is_err();
-        // On failure the driver must stay, to ask again. The framework may count these calls, so it
-        // is told only of changes.
-        if self.stays != ended.is_err() {
-            self.stays = ended.is_err();
-            self.owner.set_removable(ended.is_ok());
+    fn unregister_threads(&mut self) {
+        if let Some(reservation) = &mut self.reservation {
+            let _ = reservation.unregister_threads();
         }
-        ended
     }
 
     fn handler_stuck(&self) -> bool {
-        self.stuck().is_some()
+        self.reservation
+            .as_ref()
+            .and_then(Reservation::stuck)
+            .is_some()
+    }
+
+    fn threads_kept(&self) -> bool {
+        self.reservation
+            .as_ref()
+            .and_then(Reservation::kept)
+            .is_some()
     }
 
     fn release_counters(&mut self) {
-        if self.handler_stuck() {
-            return;
-        }
         let Some(mut reservation) = self.reservation.take() else {
             return;
         };
-        match reservation.overflows() {
-            Overflows::Ignored => {}
-            Overflows::Interrupt => {
-                if reservation.remove_interrupt().is_err() {
-                    self.keep(reservation);
-                    return;
-                }
-                // Another processor may have been in the handler when it was removed; it has left
-                // it once a DPC has run there. Until then it may write LVTPC, so the counters stay
-                // reserved. An overflow that came after the removal has left LVTPC masked.
-                self.each(&ProcessorSet::ALL, |local| local.unmask());
-            }
-            Overflows::Callback { .. } => {
-                // Giving the counters back also removes the callback.
-                drop(reservation);
-                // The HAL owns LVTPC in this mode, so the DPCs only wait for running callbacks.
-                self.each(&ProcessorSet::ALL, |_| {});
-            }
+        let interrupts = reservation.interrupts();
+        if reservation.unregister_threads().is_err() || reservation.remove_interrupt().is_err() {
+            self.keep(reservation);
+            return;
         }
+        if interrupts {
+            // Another processor may have been in the handler when it was removed; it has left it
+            // once a DPC has run there. Until then it may write LVTPC, so the counters stay
+            // reserved. An overflow that came after the removal has left LVTPC masked.
+            self.each(&ProcessorSet::ALL, |local| local.unmask());
+        }
+        reservation.unpin(self.owner);
+        self.stay = None;
     }
 
     fn timestamp_frequency(&self) -> u64 {

@@ -10,11 +10,11 @@
 //! | `host` | all processors, as the core sees them | yes |
 //! | `lock` | a value protected by the framework's wait lock | yes |
 //! | `wdf` | framework objects, made from that table; requests | yes |
-//! | `notify` | the ring of system events, and the notify routines for processes and images | yes |
 //! | `overflow` | the reservation of the counters, and the overflow interrupt | yes |
 //! | `trace` | recent events, for a debugger | no |
 //! | `print` | refused requests in the debug output | yes |
 //! | `block` | the data of each processor; ticks | yes |
+//! | `notify` | the ring of system events, and the notify routines for processes and images | yes |
 //! | `dpc` | work on a chosen processor | yes |
 //! | `clock` | the frequency of the time-stamp counter, and the resolution of timers | yes |
 //! | `cpu` | RDMSR, WRMSR, RDPMC, and masking interrupts | yes |

@@ -1,9 +1,10 @@
-//! The reservation of the counters with Windows, and the handlers of the overflow interrupt.
+//! The reservation of the counters with Windows, and the handler of the overflow interrupt.
 #![expect(unsafe_code, reason = "calls into the HAL, and what the HAL calls")]
 
 use crate::block;
 use crate::status::{Failed, check};
 use crate::trace::{self, What};
+use crate::wdf::Owner;
 use core::ffi::c_void;
 use core::mem::size_of;
 use core::ptr::null_mut;
@@ -15,11 +16,7 @@ use wdk_sys::ntddk::{
     PsGetCurrentProcessId, PsGetCurrentThreadId,
 };
 use wdk_sys::{
-    _HARDWARE_COUNTER_TYPE, _PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR__bindgen_ty_1 as Resource,
-    _PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR__bindgen_ty_1__bindgen_ty_1 as Range,
-    _PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE as ResourceType, HANDLE, HARDWARE_COUNTER,
-    MAX_HW_COUNTERS, NTSTATUS, PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR,
-    PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE, STATUS_SUCCESS,
+    _HARDWARE_COUNTER_TYPE, HANDLE, HARDWARE_COUNTER, MAX_HW_COUNTERS, NTSTATUS, STATUS_SUCCESS,
 };
 
 /// HalProfileSourceInterruptHandler of HAL_SET_INFORMATION_CLASS (ntddk.h).
@@ -48,19 +45,6 @@ unsafe extern "C" {
     static HAL_DISPATCH_TABLE: *const HalDispatch;
 }
 
-/// PHYSICAL_COUNTER_RESOURCE_LIST with the two descriptors that a callback needs.
-#[repr(C)]
-struct CallbackResources {
-    count: u32,
-    descriptors: [PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR; 2],
-}
-
-const _: () = {
-    // Since Windows 10 1903: the union holds pointers.
-    assert!(size_of::<PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR>() == 0x18);
-    assert!(core::mem::offset_of!(CallbackResources, descriptors) == 8);
-};
-
 /// The members of KTRAP_FRAME (ntddk.h, x64) that say what was interrupted.
 #[repr(C)]
 struct TrapFrame {
@@ -75,7 +59,7 @@ const REQUESTED_PRIVILEGE: u16 = 3;
 /// Has Windows read these general counters at each context switch and add them up for the threads
 /// that ask for it; an empty list ends this. Refused while a thread is profiling itself.
 /// PASSIVE_LEVEL.
-pub(crate) fn count_by_thread(counters: &[u32]) -> Result<(), Failed> {
+fn count_by_thread(counters: &[u32]) -> Result<(), Failed> {
     let mut list = [HARDWARE_COUNTER::default(); MAX_HW_COUNTERS as usize];
     for (entry, &index) in list.iter_mut().zip(counters) {
         *entry = HARDWARE_COUNTER {
@@ -95,38 +79,45 @@ pub(crate) struct Reservation {
     handle: HANDLE,
     /// The driver's handler of the overflow interrupt is registered.
     interrupt: bool,
-    overflows: Overflows,
     /// The status of removing the handler.
     removed: NTSTATUS,
+    /// Windows adds up the counters for each thread.
+    by_thread: bool,
+    /// The status of ending that.
+    unregistered: NTSTATUS,
+    /// The driver stays in memory.
+    pinned: bool,
 }
 
+// SAFETY: a handle, which any thread may use; `&mut self` allows only one at a time.
+unsafe impl Send for Reservation {}
+
 impl Reservation {
-    /// Reserves the counters with Windows: the whole PMU, unless the HAL's callback is used.
-    /// PASSIVE_LEVEL.
+    /// Reserves the whole PMU with Windows. PASSIVE_LEVEL.
     pub(crate) fn new(overflows: Overflows) -> Result<Self, Unreserved> {
         let reserved = Self::reserve(overflows);
         let status = match reserved {
             Ok(_) => STATUS_SUCCESS.cast_unsigned(),
-            Err(Unreserved::Counters(status) | Unreserved::Interrupt(status)) => status,
+            Err(
+                Unreserved::Counters(status)
+                | Unreserved::Interrupt(status)
+                | Unreserved::Handler(status)
+                | Unreserved::Threads(status),
+            ) => status,
         };
-        let kind = match overflows {
-            Overflows::Ignored => 0,
-            Overflows::Interrupt => 1,
-            Overflows::Callback { .. } => 2,
-        };
-        trace::add(What::Reserved, 0, kind, status.into());
+        let interrupts = overflows == Overflows::Interrupt;
+        trace::add(What::Reserved, 0, interrupts.into(), status.into());
         reserved
     }
 
     fn reserve(overflows: Overflows) -> Result<Self, Unreserved> {
         let mut reservation = Self {
-            handle: match overflows {
-                Overflows::Callback { general } => allocate_for_callback(general)?,
-                Overflows::Ignored | Overflows::Interrupt => allocate(null_mut())?,
-            },
+            handle: allocate()?,
             interrupt: false,
-            overflows,
             removed: STATUS_SUCCESS,
+            by_thread: false,
+            unregistered: STATUS_SUCCESS,
+            pinned: false,
         };
         if overflows == Overflows::Interrupt {
             let status = set_interrupt_handler(Some(overflow_interrupt));
@@ -136,10 +127,10 @@ impl Reservation {
         Ok(reservation)
     }
 
-    /// How overflows are handled under this reservation.
+    /// Whether the handler is registered.
     #[must_use]
-    pub(crate) const fn overflows(&self) -> Overflows {
-        self.overflows
+    pub(crate) const fn interrupts(&self) -> bool {
+        self.interrupt
     }
 
     /// Removes the handler of the overflow interrupt, if there is one. It may still be running on
@@ -158,16 +149,61 @@ impl Reservation {
     pub(crate) fn stuck(&self) -> Option<u32> {
         check(self.removed).err().map(Failed::code)
     }
+
+    /// Has Windows read these general counters, as [`count_by_thread`]. On failure, the NTSTATUS.
+    /// PASSIVE_LEVEL.
+    pub(crate) fn register_threads(&mut self, counters: &[u32]) -> Result<(), u32> {
+        count_by_thread(counters).map_err(Failed::code)?;
+        self.by_thread = true;
+        Ok(())
+    }
+
+    /// Ends this, if it was begun. If a thread is profiling itself, Windows goes on. PASSIVE_LEVEL.
+    pub(crate) fn unregister_threads(&mut self) -> Result<(), Failed> {
+        if self.by_thread {
+            let ended = count_by_thread(&[]);
+            self.unregistered = ended.err().map_or(STATUS_SUCCESS, |failed| failed.0);
+            ended?;
+            self.by_thread = false;
+        }
+        Ok(())
+    }
+
+    /// The status with which Windows refused to end this, if it did.
+    #[must_use]
+    pub(crate) fn kept(&self) -> Option<u32> {
+        check(self.unregistered).err().map(Failed::code)
+    }
+
+    /// Keeps the driver in memory as long as Windows may call its handler.
+    pub(crate) fn pin(&mut self, owner: Owner) {
+        if !self.pinned {
+            owner.pin();
+        }
+        self.pinned = true;
+    }
+
+    /// Undoes [`Self::pin`]; no processor is in the handler any more.
+    pub(crate) fn unpin(&mut self, owner: Owner) {
+        if self.pinned {
+            owner.unpin();
+        }
+        self.pinned = false;
+    }
 }
 
 impl Drop for Reservation {
-    /// PASSIVE_LEVEL; the session's counters are stopped and cleared. If the handler still cannot
-    /// be removed, the counters stay reserved, so that no other driver can make them interrupt.
+    /// PASSIVE_LEVEL; the session's counters are stopped and cleared. If the handler is registered,
+    /// the counters stay reserved, so that no other driver can make them interrupt; likewise if
+    /// Windows still reads them at context switches.
     fn drop(&mut self) {
-        let freed = match self.remove_interrupt() {
+        let freed = if self.interrupt {
+            self.removed
+        } else if self.unregister_threads().is_err() {
+            self.unregistered
+        } else {
             // SAFETY: PASSIVE_LEVEL; the handle is this reservation's, and freed once.
-            Ok(()) => unsafe { HalFreeHardwareCounters(self.handle) },
-            Err(_) => self.removed,
+            unsafe { HalFreeHardwareCounters(self.handle) }
         };
         trace::add(
             What::GivenBack,
@@ -178,52 +214,13 @@ impl Drop for Reservation {
     }
 }
 
-/// Reserves all counters of all processors (`list` null), or those in a list.
-fn allocate(list: *mut CallbackResources) -> Result<HANDLE, Unreserved> {
+/// Reserves all counters of all processors.
+fn allocate() -> Result<HANDLE, Unreserved> {
     let mut handle: HANDLE = null_mut();
-    // SAFETY: PASSIVE_LEVEL; the list is a PHYSICAL_COUNTER_RESOURCE_LIST or null, the handle is
-    // written.
-    let status =
-        unsafe { HalAllocateHardwareCounters(null_mut(), 0, list.cast(), &raw mut handle) };
+    // SAFETY: PASSIVE_LEVEL; without a list all counters are meant, and the handle is written.
+    let status = unsafe { HalAllocateHardwareCounters(null_mut(), 0, null_mut(), &raw mut handle) };
     check(status).map_err(|failed| Unreserved::Counters(failed.code()))?;
     Ok(handle)
-}
-
-/// Reserves `general` general counters, and the callback for their overflows.
-fn allocate_for_callback(general: u32) -> Result<HANDLE, Unreserved> {
-    let last = general.saturating_sub(1);
-    let mut resources = CallbackResources {
-        count: 2,
-        descriptors: [
-            descriptor(
-                ResourceType::ResourceTypeRange,
-                Resource {
-                    Range: Range {
-                        Begin: 0,
-                        End: last,
-                    },
-                },
-            ),
-            descriptor(
-                ResourceType::ResourceTypeOverflow,
-                Resource {
-                    OverflowHandler: Some(overflow_callback),
-                },
-            ),
-        ],
-    };
-    allocate(&raw mut resources)
-}
-
-fn descriptor(
-    kind: PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE,
-    u: Resource,
-) -> PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR {
-    PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR {
-        Type: kind,
-        Flags: 0,
-        u,
-    }
 }
 
 /// Registers the handler of the overflow interrupt, or removes it. There is only one per machine.
@@ -252,13 +249,6 @@ unsafe extern "C" fn overflow_interrupt(frame: *mut TrapFrame) {
     let interrupted = unsafe { frame.as_ref() }.map_or(UNKNOWN, interrupted);
     // SAFETY: this is an overflow interrupt.
     unsafe { block::overflowed(|local| local.interrupt(&interrupted)) };
-}
-
-/// PHYSICAL_COUNTER_OVERFLOW_HANDLER. PROFILE_LEVEL, on the processor whose counters have
-/// overflowed; Windows' HAL clears the overflows.
-unsafe extern "C" fn overflow_callback(overflowed: u64, _owner: HANDLE) {
-    // SAFETY: this is an overflow interrupt.
-    unsafe { block::overflowed(|local| local.callback(overflowed)) };
 }
 
 const UNKNOWN: Interrupted = Interrupted {

@@ -2,8 +2,8 @@
 //!
 //! A high-resolution timer makes Windows run the clock at the rate that its period needs, and a
 //! waking timer ends a processor's sleep, so only rotation uses such a timer. Counters that do not
-//! rotate are read on an ordinary timer, which lets processors stay asleep (WDK, "High-Resolution
-//! Timers", "No-Wake Timers"). One timer cannot be both high-resolution and no-wake:
+//! rotate are read on an ordinary timer and by DPCs of medium importance, both of which let processors
+//! stay asleep (WDK, "High-Resolution Timers", "No-Wake Timers"). One timer cannot be both high-resolution and no-wake:
 //! ExAllocateTimer bug checks.
 #![expect(unsafe_code, reason = "the kernel's timers")]
 
@@ -31,15 +31,15 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Two timers that are not set; `None` if there is no memory. The callback runs at
-    /// DISPATCH_LEVEL and gets no context. At most DISPATCH_LEVEL.
+    /// Two timers that are not set; `None` if there is no memory. The callbacks, of the precise timer
+    /// and of the other, run at DISPATCH_LEVEL and get no context. At most DISPATCH_LEVEL.
     ///
     /// # Safety
-    /// The callback may run until [`Self::delete`].
-    pub(crate) unsafe fn new(callback: PEXT_CALLBACK) -> Option<Self> {
+    /// The callbacks may run until [`Self::delete`].
+    pub(crate) unsafe fn new(precise: PEXT_CALLBACK, other: PEXT_CALLBACK) -> Option<Self> {
         Some(Self {
-            rotating: Timer::new(callback, EX_TIMER_HIGH_RESOLUTION)?,
-            reading: Timer::new(callback, EX_TIMER_NO_WAKE)?,
+            rotating: Timer::new(precise, EX_TIMER_HIGH_RESOLUTION)?,
+            reading: Timer::new(other, EX_TIMER_NO_WAKE)?,
             setting: None,
         })
     }

@@ -34,7 +34,7 @@ pub(crate) enum What {
     /// A request was refused: its code, then the status in the high half and the error code in the
     /// low half.
     Refused = 8,
-    /// The counters were reserved: how overflows are handled (0 ignored, 1 interrupt, 2 callback),
+    /// The counters were reserved: how overflows are handled (0 ignored, 1 interrupt),
     /// and the status.
     Reserved = 9,
     /// The counters were given back: the status of removing the interrupt handler, and of freeing

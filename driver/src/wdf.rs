@@ -12,8 +12,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use shared_types::device::{INTERFACE, LINK_NAME, NT_NAME, SECURITY, utf16};
 use wdk_sys::ntddk::{
     IoGetRequestorProcessId, KeDeregisterProcessorChangeCallback,
-    KeRegisterProcessorChangeCallback, ObfReferenceObject, PsGetCurrentProcessId,
-    SeSinglePrivilegeCheck,
+    KeRegisterProcessorChangeCallback, ObfDereferenceObject, ObfReferenceObject,
+    PsGetCurrentProcessId, SeSinglePrivilegeCheck,
 };
 use wdk_sys::{
     _MODE, _WDF_EXECUTION_LEVEL, _WDF_FILEOBJECT_CLASS, _WDF_IO_QUEUE_DISPATCH_TYPE,
@@ -22,11 +22,11 @@ use wdk_sys::{
     PFN_WDF_DEVICE_D0_EXIT, PFN_WDF_DEVICE_PREPARE_HARDWARE, PFN_WDF_DEVICE_RELEASE_HARDWARE,
     PFN_WDF_DEVICE_SURPRISE_REMOVAL, PFN_WDF_DRIVER_DEVICE_ADD, PFN_WDF_FILE_CLEANUP,
     PFN_WDF_FILE_CLOSE, PFN_WDF_IO_QUEUE_IO_DEVICE_CONTROL, PFN_WDF_OBJECT_CONTEXT_CLEANUP,
-    PFN_WDF_TIMER, PPROCESSOR_CALLBACK_FUNCTION, PVOID, PWDFDEVICE_INIT, SE_DEBUG_PRIVILEGE,
+    PPROCESSOR_CALLBACK_FUNCTION, PVOID, PWDFDEVICE_INIT, SE_DEBUG_PRIVILEGE,
     STATUS_INSUFFICIENT_RESOURCES, UNICODE_STRING, WDF_DRIVER_CONFIG, WDF_FILEOBJECT_CONFIG,
     WDF_IO_QUEUE_CONFIG, WDF_NO_HANDLE, WDF_NO_OBJECT_ATTRIBUTES, WDF_OBJECT_ATTRIBUTES,
-    WDF_OBJECT_CONTEXT_TYPE_INFO, WDF_PNPPOWER_EVENT_CALLBACKS, WDF_TIMER_CONFIG, WDFDEVICE,
-    WDFOBJECT, WDFREQUEST, WDFTIMER, call_unsafe_wdf_function_binding,
+    WDF_OBJECT_CONTEXT_TYPE_INFO, WDF_PNPPOWER_EVENT_CALLBACKS, WDFDEVICE, WDFOBJECT, WDFREQUEST,
+    call_unsafe_wdf_function_binding,
 };
 
 /// The framework's callbacks for a device.
@@ -61,9 +61,7 @@ impl Owner {
         self.0.cast()
     }
 
-    /// Lets the framework stop and remove the device, or makes it refuse to from now on. This does
-    /// not affect a removal that has already begun, or a surprise removal. At most DISPATCH_LEVEL.
-    pub(crate) fn set_removable(self, removable: bool) {
+    fn set_removable(self, removable: bool) {
         // SAFETY: the device exists as long as the objects that belong to it.
         unsafe {
             call_unsafe_wdf_function_binding!(
@@ -74,15 +72,38 @@ impl Owner {
         }
     }
 
-    /// Keeps the driver in memory until Windows restarts. From now on the framework refuses to stop
-    /// or remove the device. This does not affect a removal that has already begun, or a surprise
-    /// removal, so the driver object is also referenced: as long as it is, Windows does not unload
-    /// the image (IoCreateSystemThread keeps a driver in memory in the same way). At most
-    /// DISPATCH_LEVEL.
-    pub(crate) fn forbid_removal(self) {
-        self.set_removable(false);
-        // SAFETY: the driver object exists as long as its device; the reference is never released.
+    /// Keeps the driver in memory, by a reference to the driver object: as long as there is one,
+    /// Windows does not unload the image (IoCreateSystemThread keeps a driver in memory in the same
+    /// way). At most DISPATCH_LEVEL.
+    pub(crate) fn pin(self) {
+        // SAFETY: the driver object exists as long as its device.
         let _ = unsafe { ObfReferenceObject(DRIVER.load(Ordering::Relaxed).cast()) };
+    }
+
+    /// Undoes [`Self::pin`]. At most DISPATCH_LEVEL.
+    pub(crate) fn unpin(self) {
+        // SAFETY: `pin` took the reference; the device, which exists, has another.
+        let _ = unsafe { ObfDereferenceObject(DRIVER.load(Ordering::Relaxed).cast()) };
+    }
+}
+
+/// The framework refuses to stop or remove the device as long as this exists. This affects neither a
+/// removal that has begun nor a surprise removal. The framework counts: each FALSE has its TRUE.
+#[derive(Debug)]
+pub(crate) struct Stay(Owner);
+
+impl Stay {
+    /// At most DISPATCH_LEVEL.
+    pub(crate) fn new(owner: Owner) -> Self {
+        owner.set_removable(false);
+        Self(owner)
+    }
+}
+
+impl Drop for Stay {
+    /// At most DISPATCH_LEVEL.
+    fn drop(&mut self) {
+        self.0.set_removable(true);
     }
 }
 
@@ -449,59 +470,6 @@ pub(crate) unsafe fn device_of_queue(queue: wdk_sys::WDFQUEUE) -> WDFDEVICE {
 pub(crate) unsafe fn device_of_file(file: wdk_sys::WDFFILEOBJECT) -> WDFDEVICE {
     // SAFETY: the caller's promise.
     unsafe { call_unsafe_wdf_function_binding!(WdfFileObjectGetDevice, file) }
-}
-
-/// A timer whose callback runs at PASSIVE_LEVEL.
-#[derive(Debug)]
-pub(crate) struct Timer(WDFTIMER);
-
-// SAFETY: a handle; the framework synchronizes its use.
-unsafe impl Send for Timer {}
-// SAFETY: as above.
-unsafe impl Sync for Timer {}
-
-impl Timer {
-    /// A timer that is not set yet. It is deleted with its owner, after its last callback has
-    /// returned. PASSIVE_LEVEL.
-    pub(crate) fn new(owner: Owner, callback: PFN_WDF_TIMER) -> Result<Self, Failed> {
-        let mut attributes = attributes();
-        attributes.ParentObject = owner.object();
-        attributes.ExecutionLevel = _WDF_EXECUTION_LEVEL::WdfExecutionLevelPassive;
-        let mut config = WDF_TIMER_CONFIG {
-            Size: size_of::<WDF_TIMER_CONFIG>() as u32,
-            EvtTimerFunc: callback,
-            UseHighResolutionTimer: _WDF_TRI_STATE::WdfFalse,
-            ..Default::default()
-        };
-        let mut timer: WDFTIMER = null_mut();
-        // SAFETY: configuration and attributes are complete, `timer` is written.
-        check(unsafe {
-            call_unsafe_wdf_function_binding!(
-                WdfTimerCreate,
-                &raw mut config,
-                &raw mut attributes,
-                &raw mut timer
-            )
-        })?;
-        Ok(Self(timer))
-    }
-
-    /// Runs the callback once, `from_now` units of 100 ns from now. At most DISPATCH_LEVEL.
-    pub(crate) fn start(&self, from_now: i64) {
-        // SAFETY: the timer exists as long as its parent; a negative due time is relative.
-        let _ = unsafe { call_unsafe_wdf_function_binding!(WdfTimerStart, self.0, -from_now) };
-    }
-}
-
-/// The device of a timer. At most DISPATCH_LEVEL.
-///
-/// # Safety
-/// `timer` was created by [`Timer::new`] and has not been deleted.
-#[must_use]
-pub(crate) unsafe fn device_of_timer(timer: WDFTIMER) -> WDFDEVICE {
-    // SAFETY: the caller's promise.
-    let parent = unsafe { call_unsafe_wdf_function_binding!(WdfTimerGetParentObject, timer) };
-    parent.cast()
 }
 
 /// A request that has not been completed.

@@ -132,7 +132,7 @@ const NAMES = {
         "ThreadsOwned", "ThreadsUnavailable", "ThreadsKept", "NotByThread", "BranchesUnavailable",
         "BranchDepth", "BranchesNeedSamples", "BranchesTaken", "BranchesChanged",
         "BranchesKernelNotGranted",
-        "EventsUnavailable", "NoEvents", "CountersFrozen",
+        "EventsUnavailable", "NoEvents", "HandlerStuck",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
     "shared_types::event::EventKind": [
@@ -151,7 +151,7 @@ const REQUESTS = [
     "CONFIGURE", "START", "STOP", "CLOSE", "SET_INTERVAL", "SNAPSHOT", "DRAIN", "STATISTICS",
     "ALLOW", "RELEASE", "STATUS", "THREADS", "DRAIN_EVENTS",
 ];
-const OVERFLOWS = ["ignored", "interrupt", "callback"];
+const OVERFLOWS = ["ignored", "interrupt"];
 // WDF_POWER_DEVICE_STATE (wdfdevice.h).
 const POWER_STATES =
     ["invalid", "D0", "D1", "D2", "D3", "D3Final", "PrepareForHibernation"];
@@ -251,7 +251,7 @@ const WRAPPERS = ["value", "v", "p", "pointer", "__0"];
 // PDB's own constant, that decides.
 const NONE = [
     ["Option<hal_profile::service::Holder>", 2],
-    ["Option<halprof_driver::overflow::Reservation>", 3],
+    ["Option<halprof_driver::overflow::Reservation>", 2],
     ["Option<halprof_driver::timer::Setting>", 2],
 ];
 
@@ -710,7 +710,7 @@ function showSessions(reader) {
 function openSession(reader, one, slot, runs) {
     const settings = reader.field(one, "program.settings");
     const flags = ["kernel", "approximate"].filter((flag) => reader.number(one, flag) !== 0)
-        .concat(["samples", "no_address", "by_thread", "events"].filter((flag) => reader.number(settings, flag)));
+        .concat(["samples", "by_thread", "events"].filter((flag) => reader.number(settings, flag)));
     const found = sources(reader, reader.field(one, "program"));
     const ended = reader.number(one, "ended.error");
     const lines = [

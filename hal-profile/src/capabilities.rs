@@ -112,8 +112,13 @@ pub struct Global {
     pub acknowledge: u32,
     /// The overflow bits, read only.
     pub status: u32,
-    /// The bit that freezes all counters, if there is one; acknowledged with every overflow.
+    /// The status bits that belong to no counter. They are acknowledged only where they are seen: a
+    /// hypervisor may refuse bits that silicon takes.
+    pub conditions: u64,
+    /// The one of them that freezes all counters, if there is one.
     pub freeze: u64,
+    /// IA32_DEBUGCTL, if its FREEZE_PERFMON_ON_PMI sets that bit; otherwise 0.
+    pub freeze_control: u32,
 }
 
 /// How counters are started and stopped.
@@ -310,12 +315,21 @@ impl Capabilities {
                 self.fixed |= self.identity.leaf_0a.ecx;
             }
             self.fixed_width = CounterWidth::new(edx.fixed_width()).unwrap_or_default();
+            let freezes = version >= FREEZE_STATUS_VERSION;
+            // SDM vol. 4, "IA-32 Architectural MSRs": the bit exists with PDCM.
+            let pdcm = self.identity.leaf1_ecx & leaf1_ecx::PDCM != 0;
             self.global = Global {
                 control: intel::IA32_PERF_GLOBAL_CTRL,
                 acknowledge: intel::IA32_PERF_GLOBAL_OVF_CTRL,
                 status: intel::IA32_PERF_GLOBAL_STATUS,
-                freeze: if version >= FREEZE_STATUS_VERSION {
+                conditions: intel::GLOBAL_STATUS_CONDITIONS,
+                freeze: if freezes {
                     intel::GLOBAL_STATUS_CTR_FRZ
+                } else {
+                    0
+                },
+                freeze_control: if freezes && pdcm {
+                    intel::IA32_DEBUGCTL
                 } else {
                     0
                 },
@@ -390,15 +404,19 @@ impl Capabilities {
             }
         };
         if v2 {
+            let freezes = self.identity.leaf_80000022.eax & LEAF80000022_EAX_FREEZE != 0;
+            let freeze = if freezes {
+                amd::GLOBAL_STATUS_COUNTERS_FROZEN
+            } else {
+                0
+            };
             self.global = Global {
                 control: amd::GLOBAL_CTL,
                 acknowledge: amd::GLOBAL_STATUS_CLR,
                 status: amd::GLOBAL_STATUS,
-                freeze: if self.identity.leaf_80000022.eax & LEAF80000022_EAX_FREEZE != 0 {
-                    amd::GLOBAL_STATUS_COUNTERS_FROZEN
-                } else {
-                    0
-                },
+                conditions: freeze,
+                freeze,
+                freeze_control: if freezes { intel::IA32_DEBUGCTL } else { 0 },
             };
             // In the handler they are stopped one by one: this saves one register access, and AMD's
             // local APIC keeps overflows that happen in the meantime pending.

@@ -2,7 +2,7 @@
 
 use crate::capabilities::Capabilities;
 use crate::source::amd64_events::{
-    AmdGeneration, is_documented, mask_selects_nothing, meaning, verdict,
+    AmdGeneration, counts_something_else, is_documented, mask_selects_nothing, meaning, verdict,
 };
 use crate::source::raw::Family;
 use crate::source::{self, ANY, CounterSet, Fit, Row, Select, amd, amd64, emon, intel, netburst};
@@ -210,7 +210,8 @@ const UNKNOWN_MODEL: &str =
     "this model's events are not known: the HAL's row may count something else than its name";
 
 /// The HAL offers the rows of its Amd64 table on every AMD processor. Those that the family does
-/// not document are available only to a session that asks for approximate sources.
+/// not document, or that count something else there, are available only to a session that asks for
+/// approximate sources.
 fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
     let Some((generation, event, unit_mask)) = hal_amd_event(capabilities, row) else {
         return Ok(());
@@ -227,7 +228,21 @@ fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
     if mask_selects_nothing(generation, event, unit_mask) {
         return unsupported(MASK_SELECTS_NOTHING);
     }
+    if counts_something_else(generation, event) {
+        return Err(Refusal {
+            error: ErrorCode::SourceApproximate,
+            why: verdict(event).unwrap_or_default(),
+        });
+    }
     Ok(())
+}
+
+/// Whether a processor counts the row only for a session that accepts another event than the name
+/// says.
+#[must_use]
+pub fn approximates(capabilities: &Capabilities, row: &Row) -> bool {
+    support(capabilities, row, false)
+        .is_err_and(|refusal| refusal.error == ErrorCode::SourceApproximate)
 }
 
 /// The generation, the event and the unit mask of a row of the HAL's Amd64 table that counts.

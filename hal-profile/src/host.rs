@@ -28,13 +28,7 @@ pub enum Overflows {
     /// No interrupts are requested: counters are read before they wrap twice.
     Ignored,
     /// Each overflow interrupts, and the host calls [`Local::interrupt`] with what was interrupted.
-    /// The whole PMU is reserved.
     Interrupt,
-    /// Each overflow interrupts, and the host calls [`Local::callback`] with what the HAL found.
-    Callback {
-        /// How many general counters are reserved, from counter 0 on; nothing else is.
-        general: u32,
-    },
 }
 
 /// Why the counters could not be reserved, with the NTSTATUS that says so.
@@ -44,6 +38,11 @@ pub enum Unreserved {
     Counters(u32),
     /// The interrupt on overflow cannot be handled.
     Interrupt(u32),
+    /// halprof's own handler of that interrupt is left of an earlier session, because Windows did
+    /// not remove it.
+    Handler(u32),
+    /// Windows still reads the counters of an earlier session at each context switch.
+    Threads(u32),
 }
 
 /// All processors of a machine, and the memory that their host lends the core.
@@ -119,13 +118,16 @@ pub trait Processors {
     /// [`Local::program`]. Called only while no processor is running anything.
     fn load(&mut self, program: &Program);
 
-    /// Reserves the counters (HalAllocateHardwareCounters) and arranges for overflows to be
-    /// delivered; both or neither.
+    /// Reserves all counters (HalAllocateHardwareCounters) and arranges for overflows to be
+    /// delivered; both or neither. What Windows did not release before is asked for again.
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved>;
 
     /// Undoes [`Self::reserve_counters`] (HalFreeHardwareCounters). If overflows came to halprof's
     /// own handler, runs [`Local::unmask`] on every processor once that handler can no longer be
     /// called.
+    ///
+    /// What Windows does not let go of, the handler or the counters of threads, stays as it is, and
+    /// the counters stay reserved; each further call asks again.
     fn release_counters(&mut self);
 
     /// Has Windows read these general counters, which are reserved, at each context switch and add
@@ -133,13 +135,16 @@ pub trait Processors {
     /// NTSTATUS.
     fn register_threads(&mut self, counters: &[u32]) -> Result<(), u32>;
 
-    /// Undoes [`Self::register_threads`]; refused, with the NTSTATUS, while a thread is profiling
-    /// itself.
-    fn unregister_threads(&mut self) -> Result<(), u32>;
+    /// Undoes [`Self::register_threads`], unless a thread is profiling itself.
+    fn unregister_threads(&mut self);
 
     /// Whether the overflow handler could not be removed: it stays installed, and the counters stay
     /// reserved.
     fn handler_stuck(&self) -> bool;
+
+    /// Whether the counters of threads could not be unregistered: Windows still reads them, and
+    /// they stay reserved.
+    fn threads_kept(&self) -> bool;
 
     /// Frequency of the time-stamp counter, in ticks per second.
     fn timestamp_frequency(&self) -> u64;

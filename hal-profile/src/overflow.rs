@@ -30,14 +30,11 @@ const SHORTEST_RELOAD: u64 = 128;
 
 /// What [`Local::collect`] is to do.
 #[derive(Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Means {
     /// The counters are running: they are stopped first and started again afterwards.
     running: bool,
-    /// All counters are reserved, not just the program's.
-    whole_pmu: bool,
-    /// LVTPC is to be unmasked: not after a storm, and not if the HAL does it.
-    owns_lvtpc: bool,
+    /// LVTPC is to be unmasked: not after a storm.
+    unmasks: bool,
     /// Branches are recorded: the first sample reads them.
     branches: bool,
     /// The status bits to acknowledge so that branch records thaw.
@@ -45,12 +42,10 @@ struct Means {
 }
 
 impl Means {
-    /// For a session with halprof's own handler and no branches. After a storm nothing runs, so
-    /// LVTPC may be unmasked.
+    /// For a session without branches. After a storm nothing runs, so LVTPC may be unmasked.
     const USUAL: Self = Self {
         running: true,
-        whole_pmu: true,
-        owns_lvtpc: true,
+        unmasks: true,
         branches: false,
         thaws: 0,
     };
@@ -61,21 +56,13 @@ impl Means {
 pub struct Interrupted {
     /// Address of the instruction that would have executed next.
     pub ip: u64,
-    /// User, kernel, or not known (the HAL's callback gives no trap frame).
+    /// User, kernel, or not known, if there was no trap frame.
     pub mode: Mode,
     /// Process.
     pub process: u32,
     /// Thread.
     pub thread: u32,
 }
-
-/// What the HAL's callback knows about what was interrupted: nothing.
-const NOWHERE: Interrupted = Interrupted {
-    ip: 0,
-    mode: Mode::Unknown,
-    process: 0,
-    thread: 0,
-};
 
 /// Records the sample of a period, or the reason why there is none.
 struct Recorder<'a> {
@@ -90,11 +77,11 @@ struct Recorder<'a> {
 }
 
 impl<M: Machine> Local<'_, M> {
-    /// Handles an overflow interrupt in own-handler mode. PROFILE_LEVEL.
+    /// Handles an overflow interrupt. PROFILE_LEVEL.
     #[inline]
     pub fn interrupt(&mut self, interrupted: &Interrupted) {
         let entry = self.machine.timestamp();
-        if self.state.phase == Phase::Running && self.program.settings.usual {
+        if self.state.phase == Phase::Running && self.program.settings.branches == 0 {
             let overflowed = self.collect(entry, Some(interrupted), Means::USUAL);
             if overflowed == 0 {
                 self.spurious(entry);
@@ -126,39 +113,6 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Handles the HAL's overflow callback: the HAL has stopped the counters, says which overflowed
-    /// (as bits in the layout of the global registers), and clears and restarts them itself.
-    /// Interrupts that the HAL handles are not counted towards a storm, and the HAL owns LVTPC in
-    /// this mode. PROFILE_LEVEL.
-    #[inline]
-    pub fn callback(&mut self, overflowed: u64) {
-        let entry = self.machine.timestamp();
-        if matches!(self.state.phase, Phase::Proving | Phase::Proved) {
-            self.state.proof_interrupts = self.state.proof_interrupts.saturating_add(1);
-            return;
-        }
-        let (mut recorder, state, machine) = recorder(self, entry, Some(&NOWHERE));
-        let mut spurious = true;
-        for counter in state.active.get_mut() {
-            if overflowed & counter.slot.bit() == 0 {
-                continue;
-            }
-            let value = pmu::read(machine, counter);
-            if counter.overflowed(value)
-                && let Some(total) = state.totals.get_mut(usize::from(counter.slot.source))
-            {
-                recorder.overflowed(counter, value, total, state.capabilities, &NoBranches);
-                pmu::reload(machine, state.capabilities, counter);
-                spurious = false;
-            }
-        }
-        if spurious {
-            let statistics = &mut self.state.statistics;
-            statistics.spurious = statistics.spurious.wrapping_add(1);
-        }
-        self.guard(entry);
-    }
-
     /// Finds overflows for which no interrupt came. The host has let pending interrupts in
     /// beforehand.
     pub(crate) fn look(&mut self) {
@@ -170,11 +124,9 @@ impl<M: Machine> Local<'_, M> {
     /// afterwards.
     #[inline(never)]
     fn collect_by(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
-        let whole_pmu = !self.program.settings.no_address;
         let means = Means {
             running: self.state.phase == Phase::Running,
-            whole_pmu,
-            owns_lvtpc: whole_pmu && !self.state.storm,
+            unmasks: !self.state.storm,
             branches: self.expect_branches() && interrupted.is_some(),
             thaws: self.branch_freeze(),
         };
@@ -199,7 +151,7 @@ impl<M: Machine> Local<'_, M> {
         };
         // The usual case avoids a loop, which would make the compiler spill everything.
         let overflowed = if means.branches {
-            self.with_branches(entry, interrupted, means.running, means.owns_lvtpc)
+            self.with_branches(entry, interrupted, means.running, means.unmasks)
         } else if let (mut recorder, state, machine) = recorder(self, entry, interrupted)
             && let [only] = state.active.get_mut()
         {
@@ -215,23 +167,24 @@ impl<M: Machine> Local<'_, M> {
                 none,
             )
         } else {
-            self.several(entry, interrupted, means.running, means.owns_lvtpc)
+            self.several(entry, interrupted, means.running, means.unmasks)
         };
-        let (machine, capabilities) = (&mut *self.machine, &self.state.capabilities);
-        let seen = if overflowed == 0 && interrupted.is_some() {
-            // A bit of the session's counters that is still set would raise the interrupt again.
-            bits
-        } else {
-            overflowed
-        };
-        if means.whole_pmu {
-            pmu::acknowledge_freeze(machine, capabilities, seen, means.thaws);
-        } else {
-            pmu::acknowledge(machine, capabilities, seen);
+        if overflowed != 0 && interrupted.is_some() {
+            let thaws = if self.state.branches.changed {
+                0
+            } else {
+                means.thaws
+            };
+            let acknowledged = overflowed | self.state.found.freeze | thaws;
+            pmu::acknowledge(self.machine, &self.state.capabilities, acknowledged);
+        } else if interrupted.is_some() || self.program.settings.samples {
+            let conditions = self.state.capabilities.global.conditions;
+            self.acknowledge_shown(bits | conditions | means.thaws);
         }
-        if means.owns_lvtpc && interrupted.is_some() && capabilities.masks_lvtpc {
+        let (machine, capabilities) = (&mut *self.machine, &self.state.capabilities);
+        if means.unmasks && interrupted.is_some() && capabilities.masks_lvtpc {
             pmu::set_lvtpc_mask(machine, capabilities, false);
-        } else if means.owns_lvtpc && interrupted.is_none() && overflowed != 0 {
+        } else if means.unmasks && interrupted.is_none() && overflowed != 0 {
             pmu::unmask_lvtpc(machine, capabilities);
         }
         if means.running {
@@ -257,9 +210,9 @@ impl<M: Machine> Local<'_, M> {
         entry: u64,
         interrupted: Option<&Interrupted>,
         running: bool,
-        owns_lvtpc: bool,
+        unmasks: bool,
     ) -> u64 {
-        if owns_lvtpc {
+        if unmasks {
             self.unmask_first(interrupted);
         }
         let (mut recorder, state, machine) = recorder(self, entry, interrupted);
@@ -278,9 +231,9 @@ impl<M: Machine> Local<'_, M> {
         entry: u64,
         interrupted: Option<&Interrupted>,
         running: bool,
-        owns_lvtpc: bool,
+        unmasks: bool,
     ) -> u64 {
-        if owns_lvtpc {
+        if unmasks {
             self.unmask_first(interrupted);
         }
         let (mut recorder, state, machine) = recorder(self, entry, interrupted);
@@ -313,6 +266,10 @@ impl<M: Machine> Local<'_, M> {
         let statistics = &mut state.statistics;
         let ticks = exit.wrapping_sub(entry);
         statistics.handler_ticks = statistics.handler_ticks.wrapping_add(ticks);
+        // The proof's interrupts, and those behind the counters' stop, are in no enabled time.
+        if state.phase == Phase::Running {
+            state.clock.handled = state.clock.handled.wrapping_add(ticks);
+        }
         let limits = &self.program.settings.interrupt_time;
         if let Some(elapsed) = state.guard.account(entry, exit, limits) {
             self.obey_guard(exit, elapsed);

@@ -9,13 +9,14 @@
 //!   pending before the first one starts, and all start as close together as the hardware allows.
 //! - `stop`, [`read`] and `clear` end it.
 //! - On an overflow: [`hold`]; then for each counter [`overflowed`] and, if it has overflowed,
-//!   [`reload`]; then [`acknowledge_freeze`], `set_lvtpc_mask`, [`resume`]. The order matters: an
+//!   [`reload`]; then [`acknowledge`], `set_lvtpc_mask`, [`resume`]. The order matters: an
 //!   overflow that comes while LVTPC is masked is lost, so counters start last.
 //!
 //! Registers shared with others are changed by read-modify-write. Bits that belong to others are
 //! never written from an older copy than the one that `hold` reads in the same interrupt. Counters
-//! are read with RDPMC, which costs less than RDMSR; a status register is acknowledged without
-//! being read, because the counter's value is needed anyway.
+//! are read with RDPMC, which costs less than RDMSR. An overflow found by its counter's value is
+//! acknowledged without the status register being read; everything else there is acknowledged only
+//! where it was seen.
 
 use crate::capabilities::{Apic, Capabilities, Gate};
 use crate::counter::Counter;
@@ -23,7 +24,7 @@ use crate::encode::Register;
 use crate::machine::Machine;
 use crate::program::KindProgram;
 use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
-use crate::registers::intel;
+use crate::registers::intel::{self, DebugCtl};
 use crate::registers::netburst::Cccr;
 #[cfg(feature = "legacy")]
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
@@ -37,41 +38,37 @@ pub struct Before {
     pub control: u64,
     /// General counters of the program that another owner has enabled, as a mask.
     pub counters: u32,
+    /// The global status register; 0 if there is none.
+    pub status: u64,
 }
 
-/// Called before the first counter of a session is set up: notes what is found, acknowledges
-/// overflows left from before this session and, where each counter has only its select to stop it,
-/// turns the program's selects off, or all of them where an erratum asks for it. `whole_pmu`: all
-/// counters are reserved, not just the program's.
+/// Called before the first counter of a session is set up: notes what is found, acknowledges those
+/// of the status bits `ours` that are left from before this session and, where each counter has only its select to stop it,
+/// turns the program's selects off, or all of them where an erratum asks for it.
 pub(crate) fn take_over(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     kind: &KindProgram,
-    whole_pmu: bool,
+    ours: u64,
 ) -> Before {
     let mut before = Before::default();
     if capabilities.gate == Gate::Each {
-        let ours = if whole_pmu && capabilities.errata.turn_all_off_first {
+        let counters = if capabilities.errata.turn_all_off_first {
             capabilities.counters.into()
         } else {
             kind.counters
         };
         if !capabilities.errata.turn_all_off_first {
-            before.counters = enabled(machine, capabilities, ours);
+            before.counters = enabled(machine, capabilities, counters);
         }
-        for counter in each(ours) {
+        for counter in each(counters) {
             machine.write_msr(capabilities.select_msr(counter), capabilities.off);
         }
     }
     if capabilities.gate == Gate::Global {
         before.control = machine.read_msr(capabilities.global.control);
         before.counters = enabled(machine, capabilities, kind.counters);
-        let counters = if whole_pmu {
-            capabilities.all_counters()
-        } else {
-            kind.counters
-        };
-        acknowledge_left(machine, capabilities, counters, whole_pmu);
+        before.status = acknowledge_shown(machine, capabilities, ours);
     }
     before
 }
@@ -87,7 +84,8 @@ fn enabled(machine: &mut impl Machine, capabilities: &Capabilities, counters: u6
 
 /// Called after the last counter of a session is cleared: sets counters to 0 and their bits in the
 /// global control register as they were found, so that software relying on the reset value still
-/// counts.
+/// counts. Up to version 3 a freeze clears the whole register, so every other bit that was found set
+/// is set again.
 pub(crate) fn give_back(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -98,12 +96,12 @@ pub(crate) fn give_back(
         machine.write_msr(capabilities.write_msr(counter), 0);
     }
     if capabilities.gate == Gate::Global && counters != 0 {
-        modify(
-            machine,
-            capabilities.global.control,
-            counters,
-            found & counters,
-        );
+        let global = &capabilities.global;
+        let restored = match global.freeze {
+            0 => capabilities.all_counters(),
+            _ => counters,
+        };
+        modify(machine, global.control, counters, found & restored);
     }
 }
 
@@ -127,15 +125,14 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
 const COUNTS: u64 = 3;
 
 /// Prepares every counter and leaves it stopped. Where each is started by its own select, the
-/// selects are off already. `whole_pmu`: as for [`take_over`].
+/// selects are off already.
 pub(crate) fn set_up(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     active: &ActiveCounters,
-    whole_pmu: bool,
 ) {
     match capabilities.gate {
-        Gate::Global => set_up_gated(machine, capabilities, active, whole_pmu),
+        Gate::Global => set_up_gated(machine, capabilities, active),
         #[cfg(feature = "legacy")]
         Gate::Cesr => {
             for counter in active.get() {
@@ -161,12 +158,7 @@ pub(crate) fn set_up(
 
 /// If the global control register keeps counters stopped, selects can have their own enable bit set
 /// at once.
-fn set_up_gated(
-    machine: &mut impl Machine,
-    capabilities: &Capabilities,
-    active: &ActiveCounters,
-    whole_pmu: bool,
-) {
+fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
     modify(machine, capabilities.global.control, active.bits(), 0);
     let (mut mask, mut fixed) = (0, 0);
     for counter in active.get() {
@@ -180,22 +172,7 @@ fn set_up_gated(
         machine.write_msr(slot.write_msr, counter.preset);
     }
     modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, mask, fixed);
-    acknowledge_left(machine, capabilities, active.bits(), whole_pmu);
-}
-
-/// Acknowledges what earlier overflows have left; with the whole PMU also a freeze, which would keep
-/// these counters from counting.
-fn acknowledge_left(
-    machine: &mut impl Machine,
-    capabilities: &Capabilities,
-    overflows: u64,
-    whole_pmu: bool,
-) {
-    if whole_pmu {
-        acknowledge_freeze(machine, capabilities, overflows, 0);
-    } else {
-        acknowledge(machine, capabilities, overflows);
-    }
+    acknowledge(machine, capabilities, active.bits());
 }
 
 /// Starts every counter.
@@ -394,18 +371,32 @@ pub fn acknowledge(machine: &mut impl Machine, capabilities: &Capabilities, over
     }
 }
 
-/// As [`acknowledge`], but also acknowledges a freeze of the counters that came with the overflows,
-/// and the bits in `besides`. Only for a session that has reserved the whole PMU.
-#[inline]
-pub fn acknowledge_freeze(
+/// Reads the global status register, and acknowledges those bits of `ours` that are set. Returns all
+/// that are set, whoever owns them; 0 if there is no such register.
+pub(crate) fn acknowledge_shown(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
-    overflows: u64,
-    besides: u64,
-) {
-    if overflows != 0 {
-        let freeze = capabilities.global.freeze | besides;
-        acknowledge(machine, capabilities, overflows | freeze);
+    ours: u64,
+) -> u64 {
+    let shown = status(machine, capabilities);
+    acknowledge(machine, capabilities, shown & ours);
+    shown
+}
+
+/// The status bit with which overflows freeze the counters, if `status` shows it or somebody has set
+/// FREEZE_PERFMON_ON_PMI; otherwise 0.
+pub(crate) fn freeze_seen(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    status: u64,
+) -> u64 {
+    let global = &capabilities.global;
+    let requested = global.freeze_control != 0
+        && DebugCtl::from_bits(machine.read_msr(global.freeze_control)).freeze_perfmon_on_pmi();
+    if requested {
+        global.freeze
+    } else {
+        status & global.freeze
     }
 }
 
@@ -439,26 +430,6 @@ pub fn resume(
         #[cfg(feature = "legacy")]
         Gate::Cesr => {}
     }
-}
-
-/// Whether a freeze has stopped counters that were started, given as bits in the layout of the
-/// global registers; if so, the value of the register that shows it. Up to version 3 a freeze clears
-/// the global control register; from version 4 on, and on AMD, it sets a status bit.
-pub(crate) fn frozen(
-    machine: &mut impl Machine,
-    capabilities: &Capabilities,
-    started: u64,
-) -> Option<u64> {
-    if capabilities.gate != Gate::Global {
-        return None;
-    }
-    let global = &capabilities.global;
-    let control = machine.read_msr(global.control);
-    if control & started != started {
-        return Some(control);
-    }
-    let status = status(machine, capabilities);
-    (status & global.freeze != 0).then_some(status)
 }
 
 /// The overflow bits that are set, whoever owns the counters; 0 if there is no status register.

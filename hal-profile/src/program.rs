@@ -40,8 +40,6 @@ pub(crate) struct Settings {
     pub(crate) samples: bool,
     /// At least one source is counted by a timer.
     pub(crate) timers: bool,
-    /// Overflows arrive through the HAL's callback.
-    pub(crate) no_address: bool,
     /// Windows adds up the counters for each thread.
     pub(crate) by_thread: bool,
     /// System events are recorded.
@@ -50,8 +48,6 @@ pub(crate) struct Settings {
     pub(crate) kernel: bool,
     /// Branches recorded for each sample.
     pub(crate) branches: u8,
-    /// Overflows arrive at halprof's own handler, and no branches are recorded.
-    pub(crate) usual: bool,
     pub(crate) processors: ProcessorSet,
     /// How long each rotation runs, in units of 100 ns.
     pub(crate) rotation: u32,

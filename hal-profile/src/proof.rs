@@ -46,13 +46,12 @@ impl<M: Machine> Local<'_, M> {
             self.state.proof = Proof::BranchesTaken;
             return;
         }
-        let samples = self.program.settings.samples && !self.program.settings.no_address;
+        let samples = self.program.settings.samples;
         if kind.counters == 0 || (samples && !self.interrupt_is_clear()) {
             return;
         }
         let capabilities = &self.state.capabilities;
-        let whole = !self.program.settings.no_address;
-        pmu::set_up(self.machine, capabilities, &kind.proof, whole);
+        pmu::set_up(self.machine, capabilities, &kind.proof);
         pmu::start(self.machine, capabilities, &kind.proof);
         self.state.phase = Phase::Proving;
     }
@@ -60,7 +59,9 @@ impl<M: Machine> Local<'_, M> {
     /// Unmasks the overflow interrupt; `false` if a storm masked it and is not over.
     fn interrupt_is_clear(&mut self) -> bool {
         let state = &mut *self.state;
-        if state.storm && pmu::status(self.machine, &state.capabilities) != 0 {
+        // `take_over` has acknowledged what there was: what is still there holds the line active.
+        let left = state.own_status();
+        if state.storm && pmu::status(self.machine, &state.capabilities) & left != 0 {
             state.evidence = pmu::lvtpc(self.machine, &state.capabilities).into();
             state.proof = Proof::Storm;
             return false;
@@ -82,7 +83,8 @@ impl<M: Machine> Local<'_, M> {
         if state.phase == Phase::Proving {
             pmu::stop(self.machine, capabilities, proof);
         }
-        pmu::acknowledge_freeze(self.machine, capabilities, proof.bits(), 0);
+        let ours = proof.bits() | capabilities.global.conditions;
+        pmu::acknowledge_shown(self.machine, capabilities, ours);
         if state.proof_interrupts >= STORM {
             pmu::set_lvtpc_mask(self.machine, capabilities, true);
             state.storm = true;
@@ -103,12 +105,6 @@ impl<M: Machine> Local<'_, M> {
             return state.proof == Proof::Passed;
         };
         let capabilities = &state.capabilities;
-        let own_handler = !self.program.settings.no_address;
-        let frozen = if own_handler {
-            None
-        } else {
-            pmu::frozen(self.machine, capabilities, proof.bits())
-        };
         pmu::stop(self.machine, capabilities, proof);
         let mut alive = true;
         for counter in proof.get() {
@@ -125,9 +121,6 @@ impl<M: Machine> Local<'_, M> {
         state.proof = if interrupts && state.storm {
             state.evidence = pmu::lvtpc(self.machine, capabilities).into();
             Proof::Storm
-        } else if let Some(register) = frozen {
-            state.evidence = register;
-            Proof::CountersFrozen
         } else if !alive {
             Proof::CountersDead
         } else if interrupts && state.proof_interrupts == 0 {
@@ -137,9 +130,9 @@ impl<M: Machine> Local<'_, M> {
             Proof::Passed
         };
         let passed = state.proof == Proof::Passed;
-        if !passed && own_handler {
+        if !passed && interrupts {
             // A refused START leaves no freeze to other owners.
-            pmu::acknowledge_freeze(self.machine, capabilities, proof.bits(), 0);
+            pmu::acknowledge_shown(self.machine, capabilities, capabilities.global.freeze);
         }
         state.phase = Phase::Proved;
         passed

@@ -33,11 +33,10 @@ impl<M: Machine> Local<'_, M> {
         self.start();
     }
 
-    /// Clears LVTPC's mask bit if the session samples with halprof's own handler and no storm has
-    /// left it set.
+    /// Clears LVTPC's mask bit if the session samples and no storm has left it set.
     fn allow_interrupts(&mut self) {
         let settings = &self.program.settings;
-        if settings.samples && !settings.no_address && !self.state.storm {
+        if settings.samples && !self.state.storm {
             pmu::unmask_lvtpc(self.machine, &self.state.capabilities);
         }
     }
@@ -117,10 +116,23 @@ impl<M: Machine> Local<'_, M> {
         if active.any(|counter| counter.overflowed(counter.last)) {
             return true;
         }
+        if self.program.settings.samples {
+            let conditions = self.state.capabilities.global.conditions;
+            self.acknowledge_shown(conditions);
+        }
         if over {
             self.next_rotation();
         }
         false
+    }
+
+    /// Acknowledges those of the status bits `ours` that are set; from then on, the handler ends a
+    /// freeze that was among them after every overflow.
+    #[cold]
+    pub(crate) fn acknowledge_shown(&mut self, ours: u64) {
+        let state = &mut *self.state;
+        let shown = pmu::acknowledge_shown(self.machine, &state.capabilities, ours);
+        state.found.freeze |= shown & state.capabilities.global.freeze;
     }
 
     /// Called after a tick that returned `true`: overflows for which no interrupt came are counted
@@ -143,11 +155,12 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn snapshot(&mut self, out: &mut [u8]) {
         let now = self.machine.timestamp();
         let runs = self.state.phase == Phase::Running;
-        let mut enabled = self.state.clock.before;
+        let clock = &self.state.clock;
+        let mut enabled = clock.before.saturating_sub(clock.handled);
         if runs {
             self.read_all();
             self.count_timers(now);
-            enabled = self.enabled(now);
+            enabled = self.counting(now);
         }
         let Some(kind) = self.kind() else {
             return;
@@ -168,7 +181,7 @@ impl<M: Machine> Local<'_, M> {
             EVERY_ROTATION
         };
         // Sources on a counter now have running time from the current rotation to add.
-        let ticks = now.wrapping_sub(state.clock.rotation_began);
+        let ticks = state.clock.in_rotation(now);
         for slot in kind.rotation(rotation) {
             let index = usize::from(slot.source);
             if let (Some(total), Some(count)) = (state.totals.get(index), counts.get(index)) {
@@ -207,6 +220,7 @@ impl<M: Machine> Local<'_, M> {
         state.statistics.zero();
         state.order.begin(rotations, seed);
         state.clock.before = 0;
+        state.clock.handled = 0;
         state.ended = 0;
     }
 
@@ -242,9 +256,21 @@ impl<M: Machine> Local<'_, M> {
         if u64::from(fixed) << 32 & kind.counters != 0 {
             return false;
         }
-        let whole = !self.program.settings.no_address;
-        let before = pmu::take_over(self.machine, &state.capabilities, kind, whole);
+        let samples = self.program.settings.samples;
+        let capabilities = &state.capabilities;
+        // While only counting, all other status bits belong to whoever has the handler.
+        let ours = if samples {
+            state.own_status()
+        } else {
+            kind.counters | capabilities.global.freeze
+        };
+        let before = pmu::take_over(self.machine, capabilities, kind, ours);
         (state.found.control, state.found.counters) = (before.control, before.counters);
+        state.found.freeze = if samples {
+            pmu::freeze_seen(self.machine, capabilities, before.status)
+        } else {
+            0
+        };
         true
     }
 
@@ -312,18 +338,21 @@ impl<M: Machine> Local<'_, M> {
         state.active.set(slots);
         let active = &state.active;
         if !active.get().is_empty() {
-            let whole = !self.program.settings.no_address;
-            pmu::set_up(self.machine, &state.capabilities, active, whole);
+            if state.found.freeze != 0 {
+                // One that a lost interrupt has left would keep the counters from counting.
+                pmu::acknowledge_shown(self.machine, &state.capabilities, state.found.freeze);
+            }
+            pmu::set_up(self.machine, &state.capabilities, active);
             pmu::start(self.machine, &state.capabilities, active);
         }
         state.clock.rotation_began = self.machine.timestamp();
+        state.clock.handled_before = state.clock.handled;
     }
 
     /// Ends the rotation. Its counters must be halted, read and added up.
     fn end_rotation(&mut self) {
         let state = &mut *self.state;
-        let clock = &state.clock;
-        let ticks = clock.halted.wrapping_sub(clock.rotation_began);
+        let ticks = state.clock.in_rotation(state.clock.halted);
         if state.active.get().is_empty() {
             return;
         }
@@ -354,13 +383,13 @@ impl<M: Machine> Local<'_, M> {
         if !self.program.settings.timers {
             return;
         }
-        let enabled = self.enabled(now);
+        let (enabled, counting) = (self.enabled(now), self.counting(now));
         let sources = self.program.sources().iter();
         for (source, count) in sources.zip(&mut self.state.counts) {
             if source.timer {
                 let interval = ticks(source.interval.used, self.program.settings.frequency);
                 count.counted = enabled / interval.max(1);
-                count.running = enabled;
+                count.running = counting;
             }
         }
     }
@@ -368,6 +397,11 @@ impl<M: Machine> Local<'_, M> {
     fn enabled(&self, now: u64) -> u64 {
         let clock = &self.state.clock;
         clock.before.wrapping_add(now.wrapping_sub(clock.started))
+    }
+
+    /// The same without the interrupt handler's time.
+    fn counting(&self, now: u64) -> u64 {
+        self.enabled(now).saturating_sub(self.state.clock.handled)
     }
 }
 

@@ -83,11 +83,10 @@ pub struct Service<H: Host> {
     results_of: Option<usize>,
     ring_bytes: u64,
     suspended: bool,
+    /// The processor whose ring DRAIN empties first: the one after that at which it was last cut off.
+    drains_from: usize,
     /// How many times the machine has gone to sleep.
     sleeps: u32,
-    /// The client process of a by-thread session that has ended but whose counters are still
-    /// registered with Windows.
-    kept: Option<u32>,
 }
 
 /// The session that holds the counters.
@@ -138,8 +137,8 @@ impl<H: Host> Service<H> {
             results_of: None,
             ring_bytes: 0,
             suspended: false,
+            drains_from: 0,
             sleeps: 0,
-            kept: None,
         };
         for index in 0..service.processors.count().min(MAX_PROCESSORS) {
             service.discover(index);
@@ -260,7 +259,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Called before sleep: reads all totals, stops all counters, and leaves CR4 as it was found.
+    /// Called before sleep: reads all totals and stops all counters. CR4 stays as it is: Windows saves
+    /// and restores it, and after sleep user mode runs before [`Self::resume`].
     pub fn suspend(&mut self) {
         self.suspended = true;
         self.sleeps = self.sleeps.wrapping_add(1);
@@ -271,11 +271,10 @@ impl<H: Host> Service<H> {
         self.on_running(|local| {
             local.suspend();
         });
-        self.clear_rdpmc();
     }
 
-    /// Called after sleep: re-arms the running session, and restores RDPMC for the sessions that
-    /// hold it.
+    /// Called after sleep: re-arms the running session, and sets CR4.PCE where it is clear although
+    /// sessions hold RDPMC.
     pub fn resume(&mut self) {
         self.suspended = false;
         self.happened(EventKind::Awake, 0);

@@ -232,7 +232,9 @@ pub enum Fit {
     Timer,
     /// A clean match, or the HAL's own row.
     Exact,
-    /// A near match: refused unless the session asks for approximate sources.
+    /// A near match: refused unless the session asks for approximate sources. The HAL's rows that
+    /// count something else on a later family are refused alike, by
+    /// [`counts_something_else`](amd64_events::counts_something_else).
     Approximate,
     /// No event of this family fits; the note says why.
     Unsupported,

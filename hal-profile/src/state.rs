@@ -46,7 +46,7 @@ pub struct ProcessorState {
     /// The [`shared_types::ErrorCode`] with which the session ended here, or 0.
     pub(crate) ended: u32,
     /// What the last refusal was based on: the value of a register (LVTPC, the control of branch
-    /// recording, what shows a freeze), or the source that needs a fixed counter in use.
+    /// recording), or the source that needs a fixed counter in use.
     pub(crate) evidence: u64,
     pub(crate) branches: Recorded,
 }
@@ -89,8 +89,6 @@ pub(crate) enum Proof {
     FixedTaken = 5,
     /// Another owner is recording branches.
     BranchesTaken = 6,
-    /// An overflow froze the counters, and the HAL has not ended the freeze.
-    CountersFrozen = 7,
 }
 
 /// The order in which rotations run: each cycle is a new permutation.
@@ -123,6 +121,20 @@ pub(crate) struct Clock {
     pub(crate) halted: u64,
     /// How long the session had run before `started`.
     pub(crate) before: u64,
+    /// How long the interrupt handler has run, in which no counter does: sources whose rotations
+    /// have more interrupts would else seem to count less.
+    pub(crate) handled: u64,
+    /// `handled` when the current rotation began.
+    pub(crate) handled_before: u64,
+}
+
+impl Clock {
+    /// How long counters have run in the current rotation.
+    pub(crate) const fn in_rotation(&self, now: u64) -> u64 {
+        let handled = self.handled.wrapping_sub(self.handled_before);
+        now.wrapping_sub(self.rotation_began)
+            .saturating_sub(handled)
+    }
 }
 
 /// Shared registers as they were when counters were last armed: at START, and after each sleep.
@@ -134,6 +146,9 @@ pub(crate) struct Found {
     pub(crate) counters: u32,
     /// Fixed counters that another owner had enabled, as a mask.
     pub(crate) fixed: u32,
+    /// Sampling: the status bit with which an overflow freezes the counters, if that was seen, now or
+    /// since; acknowledged with every overflow.
+    pub(crate) freeze: u64,
 }
 
 /// What the core remembers about CR4.PCE of a processor.
@@ -154,6 +169,13 @@ impl ProcessorState {
             self.phase,
             Phase::Running | Phase::Halted | Phase::Proving | Phase::Proved
         )
+    }
+
+    /// The status bits that belong to a session that samples: those of counters that nobody else has
+    /// enabled, and the conditions.
+    pub(crate) fn own_status(&self) -> u64 {
+        let others = u64::from(self.found.fixed) << 32;
+        self.capabilities.all_counters() & !others | self.capabilities.global.conditions
     }
 
     /// Counts of this processor's samples and interrupts.

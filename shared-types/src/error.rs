@@ -92,8 +92,7 @@ error_codes! {
     BadFilter = 16 "bad-filter"
     /// There is no such processor: `subject` is its index, `detail` the number of processors.
     ProcessorUnknown = 17 "processor-unknown"
-    /// Sampling needs an interrupt that this processor does not provide, or that the HAL's callback
-    /// does not provide for a fixed counter: `subject` is the source.
+    /// Sampling needs an interrupt that this processor does not provide: `subject` is the source.
     SamplingUnavailable = 18 "sampling-unavailable"
     /// Sampling by time needs a counter of reference cycles at the rate of the time-stamp counter
     /// or of core cycles, and this processor has neither: `subject` is the source.
@@ -152,7 +151,7 @@ error_codes! {
     /// Windows does not accept the counters for thread profiling: `detail` is the NTSTATUS.
     ThreadsUnavailable = 40 "threads-unavailable"
     /// Windows has not yet released the counters of a session that counted by thread, because a
-    /// thread is still profiling itself: `subject` is the process that owned the session.
+    /// thread, of any process and user, is still profiling itself: `detail` is the NTSTATUS.
     ThreadsKept = 41 "threads-kept"
     /// The source cannot be counted by thread, because it does not take a general counter, or not
     /// the same one on every processor: `subject` is its number, `detail` the index of a processor.
@@ -163,8 +162,8 @@ error_codes! {
     /// More branches are requested than a processor of the session records: `subject` is its index,
     /// `detail` the most that it records.
     BranchDepth = 44 "branch-depth"
-    /// Branches are recorded only for samples with an address, and the session has none: `subject`
-    /// is the number of branches requested.
+    /// Branches are recorded only for samples, and the session does not sample: `subject` is the
+    /// number of branches requested.
     BranchesNeedSamples = 45 "branches-need-samples"
     /// Another owner is recording branches: `subject` is the index of a processor, `detail` the
     /// value of the register that shows it.
@@ -180,8 +179,7 @@ error_codes! {
     EventsUnavailable = 49 "events-unavailable"
     /// The session does not record system events.
     NoEvents = 50 "no-events"
-    /// An overflow froze the counters, because another owner has set FREEZE_PERFMON_ON_PMI, and the
-    /// HAL, which handles the interrupt, has not ended the freeze: `subject` is the index of a
-    /// processor, `detail` the value of the register that shows it.
-    CountersFrozen = 51 "counters-frozen"
+    /// Windows did not remove the driver's own overflow handler after an earlier session, so nothing
+    /// can be sampled: `detail` is the NTSTATUS.
+    HandlerStuck = 51 "handler-stuck"
 }

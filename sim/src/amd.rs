@@ -60,6 +60,9 @@ pub(crate) struct Amd {
     extended: bool,
     perf_mon_v2: bool,
     freezes: bool,
+    /// The status bits that belong to no counter and may be acknowledged at any time. A hypervisor
+    /// that emulates the register need not accept any that it does not show.
+    conditions: u64,
     selects: Vec<EventSelect>,
     counters: Vec<Counter>,
     control: u64,
@@ -90,6 +93,7 @@ impl Amd {
             extended,
             perf_mon_v2,
             freezes: perf_mon_v2 && leaves.get(0x8000_0022, 0).eax >> 2 & 1 == 1,
+            conditions: if leaves.has_hypervisor() { 0 } else { FROZEN },
             selects: vec![EventSelect::new(); counters],
             counters: vec![Counter::new(WIDTH); counters],
             control: 0,
@@ -166,9 +170,10 @@ impl Amd {
             Register::Counter(_) => fits_counter(value),
             Register::Status => true,
             Register::Control => value & !self.all_counters() == 0,
-            Register::StatusClear | Register::StatusSet => {
-                value & !(self.all_counters() | FROZEN) == 0
+            Register::StatusClear => {
+                value & !(self.all_counters() | self.conditions | self.status & FROZEN) == 0
             }
+            Register::StatusSet => value & !(self.all_counters() | self.conditions) == 0,
             Register::DebugCtl => value & !DEBUG_CTL_BITS == 0,
         }
     }
@@ -317,6 +322,10 @@ impl Unit for Amd {
         if let Some(branches) = &mut self.branches {
             self.debug_ctl = branches.take(self.debug_ctl);
         }
+    }
+
+    fn clear_branch_freeze(&mut self) {
+        self.debug_ctl &= !FREEZE_LBRS_ON_PMI;
     }
 
     fn stop_late(&mut self) {

@@ -91,6 +91,9 @@ pub(crate) struct Apic {
     base_writable: u64,
     /// 32 bits; xAPIC mode shows the low 8.
     id: u32,
+    /// A processor of the machine has an id that does not fit xAPIC mode, where 255 is the
+    /// broadcast: firmware then hands all of them over in x2APIC mode.
+    large_ids: bool,
     base: ApicBase,
     lvtpc: Lvtpc,
     pending: Option<u8>,
@@ -104,6 +107,7 @@ impl Apic {
             since_p6: Signature::of(leaves).family >= 6,
             base_writable: base_writable(leaves),
             id: leaves.apic_id(),
+            large_ids: leaves.apic_id() >= BROADCAST,
             base: ApicBase::new(),
             lvtpc: Lvtpc::new(),
             pending: None,
@@ -123,9 +127,14 @@ impl Apic {
         there
     }
 
-    /// Whether its id does not fit xAPIC mode, where 255 is the broadcast.
+    /// Whether the machine's ids do not fit xAPIC mode.
     pub(crate) fn needs_x2apic(&self) -> bool {
-        self.id >= BROADCAST
+        self.large_ids
+    }
+
+    /// Another processor's id does not fit xAPIC mode.
+    pub(crate) fn require_x2apic(&mut self) {
+        self.large_ids = true;
     }
 
     /// Power-on: xAPIC mode, LVTPC masked, nothing pending.

@@ -6,13 +6,14 @@
 
 mod capabilities;
 
-use crate::architectural_events::{FIXED, REFERENCE_CYCLES, REFERENCE_RATIO, ROWS};
+use crate::architectural_events::{FIXED, REFERENCE_CYCLES, ROWS, reference_ratio};
 use crate::branches::{FREEZE_LBRS_ON_PMI, LBR, LBR_FRZ, LastBranches, Taken};
 use crate::counter::Counter;
 use crate::cpuid::Leaves;
 use crate::event::{Code, Compare, Counts, Event, Feed};
 use crate::fault::Fault;
 use crate::select::EventSelect;
+use crate::signature::Signature;
 use crate::unit::{Unit, Watch};
 use capabilities::Capabilities;
 
@@ -87,8 +88,10 @@ pub(crate) struct Architectural {
     status: u64,
     misc_enable: u64,
     debugctl: u64,
-    /// The type of core in leaf 0x1A.
-    core: u8,
+    /// EAX of leaf 0x1A.
+    core: u32,
+    /// Cycles of fixed counter 2 per reference-cycles event.
+    reference_ratio: u64,
     /// The events that the workload names.
     named: Vec<Code>,
     branches: Option<LastBranches>,
@@ -99,6 +102,7 @@ impl Architectural {
     pub(crate) fn new(leaves: &Leaves) -> Option<Self> {
         let mut capabilities = Capabilities::of(leaves)?;
         let branches = LastBranches::of_intel(leaves);
+        let Signature { family, model, .. } = Signature::of(leaves);
         if let (Some(branches), Some(bits)) = (&branches, &mut capabilities.perf_caps) {
             *bits |= branches.format();
         }
@@ -113,7 +117,8 @@ impl Architectural {
             status: 0,
             misc_enable: 0,
             debugctl: 0,
-            core: (leaves.get(0x1A, 0).eax >> 24) as u8,
+            core: leaves.get(0x1A, 0).eax,
+            reference_ratio: reference_ratio(family, model),
             named: Vec::new(),
             branches,
         };
@@ -207,8 +212,8 @@ impl Architectural {
             Register::Fixed(i) => self.fixed[i].mask(),
             Register::FixedControl => self.capabilities.fixed_control_bits(),
             Register::Control => self.capabilities.global_bits(),
-            Register::StatusReset => self.capabilities.status_reset_bits,
-            Register::StatusSet => self.capabilities.status_reset_bits & !BIT_63,
+            Register::StatusReset => self.capabilities.status_reset_bits(self.status),
+            Register::StatusSet => self.capabilities.status_set_bits() & !BIT_63,
             Register::MiscEnable => MISC_ENABLE_READ_ONLY | MISC_ENABLE_WRITABLE,
             Register::DebugCtl => DEBUGCTL_WRITABLE,
             Register::Status | Register::InUse | Register::PerfCapabilities => 0,
@@ -257,12 +262,12 @@ impl Architectural {
         })
     }
 
-    /// From version 3 on, the reference-cycles event ticks more slowly than fixed counter 2.
+    /// On many processors, the reference-cycles event ticks more slowly than fixed counter 2.
     fn compare(&self, select: EventSelect, event: Event) -> Compare {
         let compare = select.feed(event).compare;
         let reference = (select.event(), select.unit_mask()) == REFERENCE_CYCLES;
-        if reference && self.capabilities.version >= 3 && compare == Compare::Off {
-            Compare::Every(REFERENCE_RATIO)
+        if reference && self.reference_ratio != 1 && compare == Compare::Off {
+            Compare::Every(self.reference_ratio)
         } else {
             compare
         }
@@ -321,8 +326,8 @@ impl Architectural {
     /// Whether the overflow of the counter with this status bit requests an interrupt.
     fn interrupts(&self, bit: usize) -> bool {
         match bit.checked_sub(32) {
-            Some(i) => self.nibble(i) & FIXED_PMI != 0,
-            None => self.selects[bit].int(),
+            Some(i) => i < self.fixed.len() && self.nibble(i) & FIXED_PMI != 0,
+            None => self.selects.get(bit).is_some_and(EventSelect::int),
         }
     }
 }
@@ -420,6 +425,10 @@ impl Unit for Architectural {
         }
     }
 
+    fn holds_interrupt(&self) -> bool {
+        (0..64).any(|bit| self.status >> bit & 1 == 1 && self.interrupts(bit))
+    }
+
     fn counter_status(&self) -> u64 {
         if self.capabilities.has_global() {
             self.capabilities.global_bits()
@@ -445,6 +454,10 @@ impl Unit for Architectural {
         if let Some(branches) = &mut self.branches {
             self.debugctl = branches.take(self.debugctl);
         }
+    }
+
+    fn clear_branch_freeze(&mut self) {
+        self.debugctl &= !FREEZE_LBRS_ON_PMI;
     }
 
     fn stop_late(&mut self) {

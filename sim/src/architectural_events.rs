@@ -39,12 +39,30 @@ pub const ROWS: [Row; 7] = [
 /// Select and unit mask of UnHalted Reference Cycles.
 pub const REFERENCE_CYCLES: (u8, u8) = (0x3C, 0x01);
 
-/// Cycles of fixed counter 2 per event of [`REFERENCE_CYCLES`], from version 3 on.
+/// Family 6 models whose [`REFERENCE_CYCLES`] tick with the time-stamp counter: those where Intel's
+/// event lists call the event CPU_CLK_UNHALTED.REF_TSC_P.
+const AT_TSC_RATE: [u32; 26] = [
+    // Tremont.
+    0x86, 0x96, 0x9C, // Alder Lake, Raptor Lake, Bartlett Lake.
+    0x97, 0x9A, 0xB7, 0xBA, 0xBE, 0xBF, 0xD7, // Sapphire, Emerald and Granite Rapids.
+    0x8F, 0xCF, 0xAD, 0xAE, // Sierra Forest, Grand Ridge, Clearwater Forest.
+    0xAF, 0xB6, 0xDD, // Meteor Lake, Lunar Lake, Arrow Lake.
+    0xAA, 0xAC, 0xB5, 0xBD, 0xC5, 0xC6, // Panther Lake, Wildcat Lake.
+    0xCC, 0xD5, 0xE5,
+];
+
+/// Cycles of fixed counter 2 per event of [`REFERENCE_CYCLES`].
 ///
-/// The fixed counter runs with the time-stamp counter, the event with the bus clock or the core
-/// crystal clock (SDM vol. 3, "Pre-defined Architectural Performance Events"): here a bus of 100
-/// MHz and the model's time stamps of 1 GHz.
-pub const REFERENCE_RATIO: u64 = 10;
+/// The fixed counter runs with the time-stamp counter; the event with it too, or with the bus clock
+/// or the core crystal clock (SDM vol. 3, "Pre-defined Architectural Performance Events"): here 100
+/// MHz where the model's time stamps have 1 GHz.
+#[must_use]
+pub fn reference_ratio(family: u32, model: u32) -> u64 {
+    match family {
+        6 if !AT_TSC_RATE.contains(&model) => 10,
+        _ => 1,
+    }
+}
 
 /// What the fixed counters count, by index (SDM vol. 3, "Fixed-Function Counters"); the later ones
 /// count nothing that a workload contains.

@@ -378,10 +378,9 @@ fn branch_type(kind: BranchKind) -> u64 {
 /// Whether the records are visible: without a hypervisor, or under one of Microsoft's that offers
 /// them (TLFS, "Feature Discovery").
 fn shown(leaves: &Leaves) -> bool {
-    let hypervisor = leaves.get(1, 0).ecx >> 31 == 1;
     let offers = leaves.get(0x4000_0001, 0).eax == 0x3123_7648
         && leaves.get(0x4000_0003, 0).edx >> 26 & 1 == 1;
-    !hypervisor || offers
+    !leaves.has_hypervisor() || offers
 }
 
 #[cfg(test)]

@@ -62,6 +62,12 @@ impl Leaves {
         }
     }
 
+    /// Whether a hypervisor is present (CPUID.1:ECX\[31\]).
+    #[must_use]
+    pub fn has_hypervisor(&self) -> bool {
+        self.get(1, 0).ecx >> 31 == 1
+    }
+
     /// Its unkind behaviours.
     #[must_use]
     pub fn unkind(&self) -> Unkind {

@@ -44,6 +44,12 @@ impl Delivery {
             && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
     }
 
+    /// Whether someone clears FREEZE_LBRS_ON_PMI with the interrupt requested last.
+    pub(crate) fn clears_branch_freeze(&self) -> bool {
+        self.unkind.has(Behaviour::FreezeCleared)
+            && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
+    }
+
     /// The interrupt that is under way.
     pub(crate) fn under_way(&self) -> Option<Watch> {
         self.under_way

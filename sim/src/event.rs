@@ -109,8 +109,9 @@ pub struct Code {
     pub select: Option<u64>,
     /// The fixed counter.
     pub fixed: Option<u8>,
-    /// The type of core, as in leaf 0x1A, for which this holds; `None` for all.
-    pub core: Option<u8>,
+    /// EAX of leaf 0x1A, type of core and native model, of the processors for which this holds;
+    /// `None` for all.
+    pub core: Option<u32>,
 }
 
 impl Code {

@@ -3,7 +3,6 @@
 
 use crate::cpu::Cpu;
 use crate::event::{Counts, Event};
-use crate::hal;
 use crate::processor::Processor;
 use hal_profile::events::EventRing;
 use hal_profile::host::{Local, Overflows, Processors, Unreserved};
@@ -77,6 +76,10 @@ pub struct Host {
     pub(crate) thread_profiles: bool,
     /// The general counters that Windows accumulates for each thread, in order.
     pub(crate) by_thread: Vec<u32>,
+    /// Windows does not remove our overflow handler.
+    pub(crate) keeps_handler: bool,
+    /// Windows has not let go of all that was reserved.
+    left: bool,
     /// How overflows are delivered while the service has reserved the counters: it must release
     /// them before it can reserve them again.
     reserved: Option<Overflows>,
@@ -101,6 +104,8 @@ impl Host {
             interrupt_taken: false,
             thread_profiles: false,
             by_thread: Vec::new(),
+            keeps_handler: false,
+            left: false,
             reserved: None,
             ring_words_max: usize::MAX,
         };
@@ -148,24 +153,14 @@ impl Host {
         }
     }
 
-    /// An overflow interrupt has arrived at one processor: goes to our handler, or to the HAL, if
-    /// that calls us back.
+    /// An overflow interrupt has arrived at one processor. While the service only counts, it has no
+    /// handler: the interrupt goes to somebody else.
     pub fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
-        if matches!(self.reserved, Some(Overflows::Callback { .. }))
-            && let Some(cpu) = self.cpus.get_mut(index)
-        {
-            let stopped = hal::stop(cpu);
-            self.callback(index, stopped.overflowed);
-            hal::go_on(&mut self.cpus[index], stopped);
-        } else if let Some(mut local) = self.happened(index) {
-            local.interrupt(interrupted);
+        if self.reserved == Some(Overflows::Ignored) {
+            return;
         }
-    }
-
-    /// The HAL's overflow callback runs on one processor.
-    pub fn callback(&mut self, index: usize, overflowed: u64) {
         if let Some(mut local) = self.happened(index) {
-            local.callback(overflowed);
+            local.interrupt(interrupted);
         }
     }
 
@@ -329,6 +324,18 @@ impl Processors for Host {
     }
 
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved> {
+        if self.left {
+            self.release_counters();
+        }
+        if self.left && self.threads_kept() {
+            return Err(Unreserved::Threads(STATUS_WMI_ALREADY_ENABLED));
+        }
+        if self.left {
+            return match overflows {
+                Overflows::Interrupt => Err(Unreserved::Handler(STATUS_UNSUCCESSFUL)),
+                Overflows::Ignored => Ok(()),
+            };
+        }
         if self.counters_taken || self.reserved.is_some() {
             return Err(Unreserved::Counters(STATUS_INSUFFICIENT_RESOURCES));
         }
@@ -340,11 +347,14 @@ impl Processors for Host {
     }
 
     fn release_counters(&mut self) {
-        let interrupted = self
-            .reserved
-            .take()
-            .is_some_and(|was| was == Overflows::Interrupt);
-        for index in (0..self.count()).filter(|_| interrupted) {
+        self.unregister_threads();
+        let handled = self.reserved == Some(Overflows::Interrupt);
+        self.left = self.threads_kept() || handled && self.keeps_handler;
+        if self.left {
+            return;
+        }
+        self.reserved = None;
+        for index in (0..self.count()).filter(|_| handled) {
             if let Some(mut local) = self.local(index) {
                 local.unmask();
             }
@@ -359,16 +369,18 @@ impl Processors for Host {
         Ok(())
     }
 
-    fn unregister_threads(&mut self) -> Result<(), u32> {
-        if self.thread_profiles {
-            return Err(STATUS_WMI_ALREADY_ENABLED);
+    fn unregister_threads(&mut self) {
+        if !self.thread_profiles {
+            self.by_thread.clear();
         }
-        self.by_thread.clear();
-        Ok(())
     }
 
     fn handler_stuck(&self) -> bool {
-        false
+        self.left && self.reserved == Some(Overflows::Interrupt)
+    }
+
+    fn threads_kept(&self) -> bool {
+        self.thread_profiles && !self.by_thread.is_empty()
     }
 
     fn timestamp_frequency(&self) -> u64 {

@@ -19,7 +19,6 @@ mod distinct;
 pub mod dump;
 pub mod event;
 pub mod fault;
-pub mod hal;
 pub mod host;
 pub mod machine;
 pub mod model;

@@ -12,8 +12,8 @@ use hal_profile::events;
 use hal_profile::overflow::Interrupted;
 use hal_profile::service::{About, Service};
 use hal_profile::session::{Client, Session};
-use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
+use shared_types::{Mode, NtStatus};
 use std::collections::BTreeMap;
 use std::fmt;
 use zerocopy::FromZeros;
@@ -194,6 +194,17 @@ impl Model {
             .map(|cpu| &mut cpu.processor)
     }
 
+    /// An interrupt that no overflow has raised arrives on a processor, which does nothing else.
+    pub fn spurious_interrupt(&mut self, index: usize) {
+        let idle = Interrupted {
+            ip: 0,
+            mode: Mode::Kernel,
+            process: 0,
+            thread: 0,
+        };
+        self.service.processors().interrupt(index, &idle);
+    }
+
     /// Someone else takes the counters, so that no session can start, or releases them.
     pub fn take_counters(&mut self, taken: bool) {
         self.service.processors().counters_taken = taken;
@@ -203,6 +214,11 @@ impl Model {
     /// releases it.
     pub fn take_interrupt(&mut self, taken: bool) {
         self.service.processors().interrupt_taken = taken;
+    }
+
+    /// Windows does not remove our overflow handler from now on, or does again.
+    pub fn keep_handler(&mut self, keeps: bool) {
+        self.service.processors().keeps_handler = keeps;
     }
 
     /// A thread begins to profile itself, or stops: meanwhile the list of counters that are
@@ -247,11 +263,6 @@ impl Model {
         });
     }
 
-    /// The time has come to retry what was refused before.
-    pub fn ask_again(&mut self) {
-        self.service.ask_again();
-    }
-
     /// Leaves this many bytes of memory for sample rings.
     pub fn limit_ring_memory(&mut self, bytes: usize) {
         self.service.processors().ring_words_max = bytes / 8;
@@ -268,12 +279,14 @@ impl Model {
         self.service.suspend();
     }
 
-    /// Wakes from [`Self::sleep`]; all registers have lost their contents.
+    /// Wakes from [`Self::sleep`]; all registers have lost their contents but CR4, which Windows has
+    /// restored.
     pub fn wake(&mut self) {
         for cpu in &mut self.service.processors().cpus {
-            let now = cpu.processor.timestamp();
+            let (now, cr4) = (cpu.processor.timestamp(), cpu.processor.cr4());
             cpu.processor.reset();
             cpu.processor.set_timestamp(now);
+            cpu.processor.set_cr4(cr4);
             cpu.processor.boot_windows();
         }
         self.service.resume();

@@ -2,8 +2,10 @@
 //!
 //! Most values are from dumps of processors of that kind. Not yet backed by a dump, and to be
 //! checked against one: `sapphire-rapids`, `bulldozer`, `zen2`, `zen4` and `kvm-amd`. Adapted from
-//! a dump: `skylake` (Hyper-Threading, so half the counters), `pentium3` (local APIC enabled), the
-//! leaves of Hyper-V (each constant says from which machine), and the number of processors.
+//! a dump: `skylake` (Hyper-Threading, so half the counters), `pentium3` (local APIC enabled, and its
+//! second-level cache), the leaves of Hyper-V (each constant says from which machine), and the number
+//! of processors. Caches that are not of a dump say where they are from; the Pentiums' CPUID tells of
+//! none.
 
 use crate::cpuid::Leaves;
 use hal_profile::machine::CpuidResult;
@@ -355,6 +357,11 @@ const SAPPHIRE_RAPIDS: &[Row] = &[
     (0x1C, None, [0x4000000B, 7, 7, 0]),
     (0x80000000, None, [0x80000008, 0, 0, 0]),
     (0x80000001, None, [0, 0, 0x121, 0x2C100000]),
+    // Eight cores with 22.5 MiB, as the Xeon Gold 6434.
+    (0x4, Some(0), [0x1C004121, 0x02C0003F, 0x3F, 0]),
+    (0x4, Some(1), [0x1C004122, 0x01C0003F, 0x3F, 0]),
+    (0x4, Some(2), [0x1C004143, 0x03C0003F, 0x7FF, 0]),
+    (0x4, Some(3), [0x1C03C163, 0x0380003F, 0x5FFF, 0]),
 ];
 
 const ARROW_LAKE: &[Row] = &[
@@ -375,6 +382,10 @@ const LION_COVE: &[Row] = &[
     (0x23, Some(0), [0xB, 0x3, 0, 0]),
     (0x23, Some(1), [0x3FF, 0xF, 0, 0]),
     (0x23, Some(3), [0x1DFF, 0, 0, 0]),
+    (0x4, Some(0), [0xFC004121, 0x02C0003F, 0x3F, 0]),
+    (0x4, Some(1), [0xFC004122, 0x03C0003F, 0x3F, 0]),
+    (0x4, Some(2), [0xFC01C143, 0x02C0003F, 0xFFF, 0]),
+    (0x4, Some(3), [0xFC1FC163, 0x02C0003F, 0x7FFF, 0x4]),
 ];
 
 const SKYMONT: &[Row] = &[
@@ -384,6 +395,10 @@ const SKYMONT: &[Row] = &[
     (0x23, Some(1), [0xFF, 0x77, 0, 0]),
     (0x23, Some(2), [0xFC, 0x3, 0xFC, 0x3]),
     (0x23, Some(3), [0x1F7F, 0, 0, 0]),
+    (0x4, Some(0), [0xFC000121, 0x01C0003F, 0x3F, 0]),
+    (0x4, Some(1), [0xFC000122, 0x01C0003F, 0x7F, 0]),
+    (0x4, Some(2), [0xFC01C143, 0x03C0003F, 0xFFF, 0]),
+    (0x4, Some(3), [0xFC1FC163, 0x02C0003F, 0x7FFF, 0x4]),
 ];
 
 const SKYLAKE: &[Row] = &[
@@ -395,6 +410,10 @@ const SKYLAKE: &[Row] = &[
     (0xB, Some(1), [4, 8, 0x201, 0]),
     (0x80000000, None, [0x80000008, 0, 0, 0]),
     (0x80000001, None, [0, 0, 0x121, 0x2C100000]),
+    (0x4, Some(0), [0x1C004121, 0x01C0003F, 0x3F, 0]),
+    (0x4, Some(1), [0x1C004122, 0x01C0003F, 0x3F, 0]),
+    (0x4, Some(2), [0x1C004143, 0x00C0003F, 0x3FF, 0]),
+    (0x4, Some(3), [0x1C03C163, 0x02C0003F, 0x1FFF, 0x6]),
 ];
 
 const HASWELL: &[Row] = &[
@@ -406,6 +425,10 @@ const HASWELL: &[Row] = &[
     (0xB, Some(1), [4, 12, 0x201, 0]),
     (0x80000000, None, [0x80000008, 0, 0, 0]),
     (0x80000001, None, [0, 0, 0x21, 0x2C100000]),
+    (0x4, Some(0), [0x1C004121, 0x01C0003F, 0x3F, 0]),
+    (0x4, Some(1), [0x1C004122, 0x01C0003F, 0x3F, 0]),
+    (0x4, Some(2), [0x1C004143, 0x01C0003F, 0x1FF, 0]),
+    (0x4, Some(3), [0x1C03C163, 0x04C0003F, 0x2FFF, 0x6]),
 ];
 
 const CORE2: &[Row] = &[
@@ -414,6 +437,9 @@ const CORE2: &[Row] = &[
     (0xA, None, [0x07280202, 0, 0, 0]),
     (0x80000000, None, [0x80000008, 0, 0, 0]),
     (0x80000001, None, [0, 0, 0x1, 0x20100000]),
+    (0x4, Some(0), [0x0C000121, 0x01C0003F, 0x3F, 0x1]),
+    (0x4, Some(1), [0x0C000122, 0x01C0003F, 0x3F, 0x1]),
+    (0x4, Some(2), [0x0C004143, 0x03C0003F, 0xFFF, 0x1]),
 ];
 
 const YONAH: &[Row] = &[
@@ -422,6 +448,9 @@ const YONAH: &[Row] = &[
     (0xA, None, [0x07280201, 0, 0, 0]),
     (0x80000000, None, [0x80000008, 0, 0, 0]),
     (0x80000001, None, [0, 0, 0, 0x00100000]),
+    (0x4, Some(0), [0x04000121, 0x01C0003F, 0x3F, 0x1]),
+    (0x4, Some(1), [0x04000122, 0x01C0003F, 0x3F, 0x1]),
+    (0x4, Some(2), [0x04004143, 0x01C0003F, 0xFFF, 0x1]),
 ];
 
 const PENTIUM: &[Row] = &[
@@ -437,6 +466,8 @@ const PENTIUM_MMX: &[Row] = &[
 const PENTIUM3: &[Row] = &[
     (0x0, None, [0x2, 0x756E6547, 0x6C65746E, 0x49656E69]),
     (0x1, None, [0x00000686, 0x2, 0, 0x0383FBFF]),
+    // With the descriptor of 256 KiB.
+    (0x2, None, [0x03020101, 0, 0, 0x0C040882]),
 ];
 
 const PENTIUM_M: &[Row] = &[
@@ -444,6 +475,7 @@ const PENTIUM_M: &[Row] = &[
     (0x1, None, [0x00000695, 0x00000812, 0, 0xA7E9FBBF]),
     (0x80000000, None, [0x80000004, 0, 0, 0]),
     (0x80000001, None, [0, 0, 0, 0]),
+    (0x2, None, [0x02B3B001, 0, 0, 0x2C043086]),
 ];
 
 const PENTIUM4: &[Row] = &[
@@ -451,6 +483,7 @@ const PENTIUM4: &[Row] = &[
     (0x1, None, [0x00000F0A, 0x00010808, 0, 0x3FEBFBFF]),
     (0x80000000, None, [0x80000004, 0, 0, 0]),
     (0x80000001, None, [0, 0, 0, 0]),
+    (0x2, None, [0x665B5001, 0, 0, 0x007A7040]),
 ];
 
 const PENTIUM4_HT: &[Row] = &[
@@ -458,6 +491,7 @@ const PENTIUM4_HT: &[Row] = &[
     (0x1, None, [0x00000F29, 0x00020809, 0x00004400, 0xBFEBFBFF]),
     (0x80000000, None, [0x80000004, 0, 0, 0]),
     (0x80000001, None, [0, 0, 0, 0]),
+    (0x2, None, [0x665B5001, 0, 0, 0x007B7040]),
 ];
 
 const K8: &[Row] = &[
@@ -469,6 +503,12 @@ const K8: &[Row] = &[
         [0x80000018, 0x68747541, 0x444D4163, 0x69746E65],
     ),
     (0x80000001, None, [0x00000F4A, 0x106, 0, 0xE1D3FBFF]),
+    (
+        0x80000005,
+        None,
+        [0xFF08FF08, 0xFF20FF20, 0x40020140, 0x40020140],
+    ),
+    (0x80000006, None, [0, 0x42004200, 0x02008140, 0]),
 ];
 
 const FAM10H: &[Row] = &[
@@ -483,6 +523,16 @@ const FAM10H: &[Row] = &[
         0x80000001,
         None,
         [0x00100F22, 0x10000000, 0x7FF, 0xEFD3FBFF],
+    ),
+    (
+        0x80000005,
+        None,
+        [0xFF30FF10, 0xFF30FF20, 0x40020140, 0x40020140],
+    ),
+    (
+        0x80000006,
+        None,
+        [0x20800000, 0x42004200, 0x02008140, 0x0010A140],
     ),
 ];
 
@@ -499,6 +549,11 @@ const BULLDOZER: &[Row] = &[
         None,
         [0x00600F12, 0x10000000, 0x01C9BFFF, 0x2FD3FBFF],
     ),
+    // BKDG of family 15h models 00h to 0Fh, "CPUID Fn8000_001D"; 2 MiB and 8 MiB, as the FX-8150.
+    (0x8000001D, Some(0), [0x00000121, 0x00C0003F, 0x3F, 0]),
+    (0x8000001D, Some(1), [0x00004122, 0x0040003F, 0x1FF, 0]),
+    (0x8000001D, Some(2), [0x00004143, 0x03C0003F, 0x7FF, 0]),
+    (0x8000001D, Some(3), [0x0001C163, 0x0FC0003F, 0x7FF, 0]),
 ];
 
 const ZEN2: &[Row] = &[
@@ -515,6 +570,11 @@ const ZEN2: &[Row] = &[
         None,
         [0x00870F10, 0x20000000, 0x75C237FF, 0x2FD3FBFF],
     ),
+    // PPR of family 17h model 71h, "CPUID_Fn8000001D"; 16 MiB for each four cores.
+    (0x8000001D, Some(0), [0x00004121, 0x01C0003F, 0x3F, 0]),
+    (0x8000001D, Some(1), [0x00004122, 0x01C0003F, 0x3F, 0]),
+    (0x8000001D, Some(2), [0x00004143, 0x01C0003F, 0x3FF, 0x2]),
+    (0x8000001D, Some(3), [0x0001C163, 0x03C0003F, 0x3FFF, 0x1]),
 ];
 
 const ZEN4: &[Row] = &[
@@ -531,6 +591,11 @@ const ZEN4: &[Row] = &[
     ),
     (0x80000001, None, [0x00A60F12, 0, 0x75C237FF, 0x2FD3FBFF]),
     (0x80000022, None, [0x7, 0x4106, 0x3, 0]),
+    // PPR of family 19h model 61h, "CPUID_Fn8000001D"; 32 MiB for eight cores.
+    (0x8000001D, Some(0), [0x00004121, 0x01C0003F, 0x3F, 0]),
+    (0x8000001D, Some(1), [0x00004122, 0x01C0003F, 0x3F, 0]),
+    (0x8000001D, Some(2), [0x00004143, 0x01C0003F, 0x7FF, 0x2]),
+    (0x8000001D, Some(3), [0x0003C163, 0x03C0003F, 0x7FFF, 0x1]),
 ];
 
 const ZEN5: &[Row] = &[
@@ -551,6 +616,10 @@ const ZEN5: &[Row] = &[
         [0x00B60F00, 0x10000000, 0x75C237FF, 0x2FD3FBFF],
     ),
     (0x80000022, None, [0x7, 0x00104106, 0xF, 0]),
+    (0x8000001D, Some(0), [0x00004121, 0x02C0003F, 0x3F, 0]),
+    (0x8000001D, Some(1), [0x00004122, 0x01C0003F, 0x3F, 0]),
+    (0x8000001D, Some(2), [0x00004143, 0x03C0003F, 0x3FF, 0x2]),
+    (0x8000001D, Some(3), [0x0003C163, 0x03C0003F, 0x3FFF, 0x1]),
 ];
 
 /// Leaf 1 with the hypervisor bit.
@@ -624,6 +693,10 @@ const KVM_AMD: &[Row] = &[
         None,
         [0x00800F12, 0x20000000, 0x004003F7, 0x2FD3FBFF],
     ),
+    (0x8000001D, Some(0), [0x00004121, 0x01C0003F, 0x3F, 0]),
+    (0x8000001D, Some(1), [0x00004122, 0x00C0003F, 0xFF, 0]),
+    (0x8000001D, Some(2), [0x00004143, 0x01C0003F, 0x3FF, 0x2]),
+    (0x8000001D, Some(3), [0x0000C163, 0x03C0003F, 0x1FFF, 0x1]),
 ];
 
 #[cfg(test)]

@@ -49,10 +49,13 @@ const fn found(behaviour: Behaviour, msr: u32, cleared: u64, set: u64) -> Found 
 /// A select that counts instructions retired in all modes without interrupts: EN, OS, USR, 0xC0.
 const INSTRUCTIONS: u64 = 0x43_00C0;
 
+/// A counter of 48 bits that overflows after 10,000 events.
+const NEAR_OVERFLOW: u64 = (1 << 48) - 10_000;
+
 /// IA32_PERF_GLOBAL_CTRL and PerfCntrGlobalCtl, IA32_DEBUGCTL's FREEZE_PERFMON_ON_PMI (AMD's has
-/// the same number), PERFEVTSEL0 of Intel and of AMD, IA32_FIXED_CTR_CTRL; the enable bits of
-/// branch recording in IA32_DEBUGCTL, IA32_LBR_CTL and DBG_EXTN_CFG.
-const FOUND: [Found; 10] = [
+/// the same number), PERFEVTSEL0 of Intel and of AMD, IA32_FIXED_CTR_CTRL, IA32_FIXED_CTR1; the
+/// enable bits of branch recording in IA32_DEBUGCTL, IA32_LBR_CTL and DBG_EXTN_CFG.
+const FOUND: [Found; 13] = [
     found(Behaviour::ClearedGlobal, 0x38F, u64::MAX, 0),
     found(Behaviour::ClearedGlobal, 0xC000_0301, u64::MAX, 0),
     found(Behaviour::Frozen, 0x1D9, 0, 1 << 12),
@@ -60,6 +63,9 @@ const FOUND: [Found; 10] = [
     found(Behaviour::CountersOn, 0xC001_0000, u64::MAX, INSTRUCTIONS),
     found(Behaviour::FixedTaken, 0x38D, 0xFF, 0x33),
     found(Behaviour::FixedTaken, 0x38F, 0, 0b11 << 32),
+    found(Behaviour::FixedInterrupts, 0x30A, u64::MAX, NEAR_OVERFLOW),
+    found(Behaviour::FixedInterrupts, 0x38D, 0xF0, 0xB0),
+    found(Behaviour::FixedInterrupts, 0x38F, 0, 1 << 33),
     found(Behaviour::BranchesOn, 0x1D9, 0, 1),
     found(Behaviour::BranchesOn, 0x14CE, 0, 0x007F_0007),
     found(Behaviour::BranchesOn, 0xC000_010F, 0, 1 << 6),
@@ -210,11 +216,13 @@ impl Processor {
             return Ok(());
         }
         self.take_requests();
+        let accepted = self.apic.accepts();
         let result = match self.apic.write_msr(msr, value) {
             Some(result) => result,
             None => self.write_unit(msr, value),
         };
         self.take_asserted();
+        self.raise_again(accepted);
         result
     }
 
@@ -240,8 +248,10 @@ impl Processor {
     pub fn write_apic(&mut self, offset: u32, value: u32) -> Result<(), Fault> {
         self.accesses.apic += 1;
         self.take_requests();
+        let accepted = self.apic.accepts();
         let result = self.apic.write_page(offset, value);
         self.take_asserted();
+        self.raise_again(accepted);
         result
     }
 
@@ -423,13 +433,23 @@ impl Processor {
     }
 
     /// Leaves the registers as Windows does after booting: LVTPC sends the profile interrupt. The
-    /// local APIC stays in xAPIC mode unless its id needs more than 8 bits.
+    /// local APIC stays in xAPIC mode unless an id of the machine needs more than 8 bits.
     pub fn boot_windows(&mut self) {
         if self.apic.needs_x2apic() {
             self.apic.enter_x2apic();
         }
         self.apic.preset_lvtpc(WINDOWS_LVTPC);
         self.leave_as_found();
+    }
+
+    /// Whether its id, or another of its machine, does not fit xAPIC mode.
+    pub(crate) fn needs_x2apic(&self) -> bool {
+        self.apic.needs_x2apic()
+    }
+
+    /// It is in a machine with such an id.
+    pub(crate) fn require_x2apic(&mut self) {
+        self.apic.require_x2apic();
     }
 
     /// Leaves registers in the state that an unkind processor's behaviours describe, as firmware or
@@ -479,6 +499,13 @@ impl Processor {
         self.cr4 = WINDOWS_CR4;
     }
 
+    /// Its global status register shows these bits too; without the register nothing happens.
+    pub fn show_status(&mut self, bits: u64) {
+        if let Some(mut package) = self.package() {
+            package.unit.set_status(bits);
+        }
+    }
+
     /// Makes a bit stuck at 0 in every counter: a broken processor, to show that a test notices it.
     pub fn break_counter_bit(&mut self, bit: u32) {
         if let Some(mut package) = self.package() {
@@ -492,12 +519,6 @@ impl Processor {
         if let Some(mut package) = self.package() {
             package.unit.unflag_overflows();
         }
-    }
-
-    /// The status bits of all its counters.
-    pub(crate) fn counter_status(&self) -> u64 {
-        self.package()
-            .map_or(0, |package| package.unit.counter_status())
     }
 
     fn package(&self) -> Option<MutexGuard<'_, Package>> {
@@ -550,6 +571,9 @@ impl Processor {
         if self.delivery.changes_branches() {
             package.unit.take_branches();
         }
+        if self.delivery.clears_branch_freeze() {
+            package.unit.clear_branch_freeze();
+        }
         if storming {
             package.unit.set_status(STORM_STATUS);
         }
@@ -572,6 +596,20 @@ impl Processor {
             package.requests |= asserted & own;
         }
         self.take_requests();
+    }
+
+    /// LVTPC has just been unmasked, if it did not accept interrupts before: with
+    /// [`Behaviour::RaisedAgain`] what is not acknowledged interrupts again.
+    fn raise_again(&mut self, accepted: bool) {
+        let raises = self.unkind().has(Behaviour::RaisedAgain);
+        if raises && !accepted && self.apic.accepts() {
+            let holds = self
+                .package()
+                .is_some_and(|package| package.unit.holds_interrupt());
+            if holds {
+                self.deliver();
+            }
+        }
     }
 
     /// CPUID.1:EDX[5]: without it RDMSR and the like are invalid opcodes.

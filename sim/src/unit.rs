@@ -59,6 +59,10 @@ pub(crate) trait Unit: Send {
     fn asserted(&self) -> u8 {
         0
     }
+    /// Whether the status bit of a counter that interrupts is set.
+    fn holds_interrupt(&self) -> bool {
+        false
+    }
     /// The width of its general counters in bits.
     fn counter_width(&self) -> u32;
     /// Whether the local APIC sets LVTPC's mask bit when it delivers the interrupt.
@@ -85,6 +89,8 @@ pub(crate) trait Unit: Send {
     fn branch(&mut self, _taken: &Taken) {}
     /// Someone else begins to record branches.
     fn take_branches(&mut self) {}
+    /// Someone else clears FREEZE_LBRS_ON_PMI.
+    fn clear_branch_freeze(&mut self) {}
     /// From now on its counters stop a few events late.
     fn stop_late(&mut self) {}
     /// Power-on reset.

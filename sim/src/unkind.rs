@@ -50,8 +50,12 @@ pub enum Behaviour {
     BranchesOn,
     /// `branches-changed`.
     BranchesChanged,
-    /// `hal-keeps-freeze`.
-    HalKeepsFreeze,
+    /// `fixed-interrupts`.
+    FixedInterrupts,
+    /// `raised-again`.
+    RaisedAgain,
+    /// `freeze-cleared`.
+    FreezeCleared,
 }
 
 /// One option, as shown to people.
@@ -90,7 +94,7 @@ const INTEL_APIC: &str = "Intel SDM volume 3 (325384), \"Local Vector Table\"";
 const INTEL_LBR: &str = "Intel SDM volume 3 (325384), \"Last Branch Records\"";
 
 /// Every option, in the order of [`Behaviour`].
-pub const ROWS: [Row; 21] = [
+pub const ROWS: [Row; 23] = [
     row(
         Behaviour::ClearedGlobal,
         "cleared-global",
@@ -221,11 +225,24 @@ pub const ROWS: [Row; 21] = [
         INTEL_LBR,
     ),
     row(
-        Behaviour::HalKeepsFreeze,
-        "hal-keeps-freeze",
-        "the HAL does not acknowledge CTR_FRZ after its overflow callback",
-        "no document says whether it does (HalAllocateHardwareCounters: the HAL clears the overflow \
-         registers)",
+        Behaviour::FixedInterrupts,
+        "fixed-interrupts",
+        "somebody samples with fixed counter 1: it interrupts once, after 10,000 core cycles, and \
+         its status bit stays for its owner",
+        "perfview issue 1647: Windows' own sampling may use the unit",
+    ),
+    row(
+        Behaviour::RaisedAgain,
+        "raised-again",
+        "an interrupting counter's status bit that is still set when LVTPC is unmasked raises the \
+         interrupt again",
+        "Linux, arch/x86/events/intel/core.c: late_ack, from Haswell on",
+    ),
+    row(
+        Behaviour::FreezeCleared,
+        "freeze-cleared",
+        "with each fourth overflow interrupt somebody clears FREEZE_LBRS_ON_PMI and nothing else",
+        INTEL_LBR,
     ),
 ];
 

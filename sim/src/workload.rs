@@ -12,6 +12,7 @@ mod branches;
 mod parse;
 mod truth;
 
+pub use branches::Passed;
 pub use parse::{Known, WorkloadError, keys, parse, parse_with};
 
 use crate::event::{AMOUNTS, Code, Event};
@@ -64,6 +65,8 @@ pub(crate) struct Parts {
     pub(crate) code: (u64, u64),
     /// In ascending order and within `code`; `None`: one every four bytes of `code`.
     pub(crate) instructions: Option<Arc<[u64]>>,
+    /// The way through them that user branches go.
+    pub(crate) way: Option<Arc<[Passed]>>,
     pub(crate) seed: Option<u64>,
     pub(crate) skid: u64,
     /// Percentage of the positions that each program has, 100 in total.
@@ -118,6 +121,7 @@ impl Default for Workload {
             processors: None,
             code: USER_CODE,
             instructions: None,
+            way: None,
             seed: None,
             skid: 0,
             programs: vec![100],

@@ -72,16 +72,12 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
         }
         source::PLAN => (
             configure(0, 0, &[spec(TOTAL_ISSUES)]),
-            source::APPROXIMATE
-                | session::SAMPLE
-                | session::NO_ADDRESS
-                | session::THREADS
-                | session::EVENTS,
+            source::APPROXIMATE | session::SAMPLE | session::THREADS | session::EVENTS,
             &[12, 16],
         ),
         session::CONFIGURE => (
             configure(number, 0, &[spec(TOTAL_ISSUES)]),
-            session::SAMPLE | session::NO_ADDRESS | session::THREADS | session::EVENTS,
+            session::SAMPLE | session::THREADS | session::EVENTS,
             &[12],
         ),
         session::SET_INTERVAL => (set_interval(number, TOTAL_ISSUES, 5000), 0, &[12, 20, 28]),

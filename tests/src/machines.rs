@@ -146,16 +146,6 @@ pub fn sample_in(
     };
     session.configure(&setup, true).expect("a configuration");
     session.start().expect("a start");
-    sample_started(session, workload, step)
-}
-
-/// The same in a session that has been started.
-#[must_use]
-pub fn sample_started(
-    mut session: Session<'_, Modelled>,
-    workload: &Workload,
-    step: u64,
-) -> Sampled {
     session.transport().begin(workload);
     let mut samples = Vec::new();
     while session.transport().advance(step).expect("no fault") {

@@ -5,7 +5,7 @@ use halprof_tests::bare::Bare;
 use halprof_tests::branches::{Recorder, recorders, with};
 use halprof_tests::requests::spec;
 use shared_types::request::machine::Processor as Described;
-use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, Spec};
+use shared_types::request::session::{Configure, SAMPLE, Spec};
 use shared_types::{
     Branch, BranchKind, BranchReason, BranchRecords, ErrorCode, MAX_BRANCHES, Sample,
 };
@@ -519,10 +519,8 @@ fn a_configuration_asks_for_what_there_is() {
             assert_eq!(asked(8, wrong, SAMPLE), refused);
         }
         assert_eq!(asked(0, 4, SAMPLE), Some((ErrorCode::BadValue, 38, 4)));
-        for flags in [0, SAMPLE | NO_ADDRESS] {
-            let refused = Some((ErrorCode::BranchesNeedSamples, 8, 0));
-            assert_eq!(asked(8, 0, flags), refused);
-        }
+        let refused = Some((ErrorCode::BranchesNeedSamples, 8, 0));
+        assert_eq!(asked(8, 0, 0), refused);
         for depth in [8, 16, 32] {
             let refused = (depth > u16::from(recorder.most)).then_some((
                 ErrorCode::BranchDepth,
@@ -656,7 +654,9 @@ fn a_recording_that_somebody_changes_ends_the_session() {
             leaves: recorder.leaves.with_unkind(unkind),
             ..recorder.clone()
         };
-        let mut bench = Bench::new(&changed, 8);
+        // A filter that differs from theirs: theirs of all branches would be taken for ours.
+        let bare = Bare::of(from_ref(&changed.leaves));
+        let mut bench = Bench::filtered(bare, 8, Configure::TO_USER);
         let mut theirs = None;
         for _ in 0..4 {
             bench.take((1..=20).map(taken));
@@ -691,10 +691,36 @@ fn a_recording_that_somebody_changes_ends_the_session() {
     }
 }
 
+/// Somebody writes IA32_DEBUGCTL, and only the freeze is gone: what is still on is the session's, and
+/// the next one is not refused.
+#[test]
+fn a_recording_whose_freeze_is_cleared_is_ended_whole() {
+    for recorder in recorders() {
+        let unkind = Unkind::parse("freeze-cleared").expect("one");
+        let leaves = recorder.leaves.with_unkind(unkind);
+        let mut before = Bare::of(from_ref(&leaves));
+        let found = registers(&mut before);
+        let mut bench = Bench::filtered(before, 8, 0);
+        for _ in 0..4 {
+            bench.take((1..=20).map(taken));
+            bench.retired += PERIOD;
+            let all = [(Event::Instructions, bench.retired)];
+            bench.bare.retire(0, &all);
+            bench.bare.take_interrupt(0);
+        }
+        let stop = shared_types::request::session::STOP;
+        let error = ErrorCode::from_wire(bench.bare.try_about_session(stop).error);
+        assert_eq!(error, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
+        assert_eq!(registers(&mut bench.bare), found, "{}", recorder.name);
+        bench.bare.start();
+        assert_eq!(bench.bare.cpu(0).faults, [], "{}", recorder.name);
+    }
+}
+
 /// A session without branches has nothing to do with who records them. Its last interrupt comes when
 /// STOP has stopped the counters.
 fn samples_without_branches(bare: &mut Bare, name: &str) {
-    bare.branches = 0;
+    (bare.branches, bare.branch_filter) = (0, 0);
     bare.configure(SAMPLE, &[sampled()], 0);
     bare.start();
     let processor = &mut bare.cpu(0).processor;
@@ -839,17 +865,15 @@ fn records_go_on_after_a_spurious_interrupt() {
 #[test]
 fn records_that_were_found_frozen_thaw() {
     for recorder in recorders() {
-        let set_status = match recorder.records {
-            _ if recorder.name == "version-3" => continue,
-            BranchRecords::AmdV2 => 0xC000_0303,
-            _ => 0x391,
-        };
+        if recorder.name == "version-3" {
+            continue;
+        }
         let mut bench = Bench::new(&recorder, 8);
         bench.bare.service.suspend();
         let processor = &mut bench.bare.cpu(0).processor;
         processor.reset();
         processor.boot_windows();
-        processor.wrmsr(set_status, 1 << 58).expect("a status");
+        processor.show_status(1 << 58);
         bench.bare.service.resume();
         bench.samples();
         records_the_last(&recorder, bench);

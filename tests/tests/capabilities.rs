@@ -26,13 +26,18 @@ const NO_GLOBAL: Global = Global {
     control: 0,
     acknowledge: 0,
     status: 0,
+    conditions: 0,
     freeze: 0,
+    freeze_control: 0,
 };
 const INTEL_GLOBAL: Global = Global {
     control: 0x38F,
     acknowledge: 0x390,
     status: 0x38E,
+    // Bits 48, 55, 59, 61, 62 and 63 (SDM vol. 4, IA32_PERF_GLOBAL_STATUS).
+    conditions: 0xE881_0000_0000_0000,
     freeze: 0,
+    freeze_control: 0,
 };
 
 fn width(bits: u8) -> CounterWidth {
@@ -366,7 +371,9 @@ fn perfmon_v2_tells_its_number_of_counters() {
             control: 0xC000_0301,
             acknowledge: 0xC000_0302,
             status: 0xC000_0300,
+            conditions: 0,
             freeze: 0,
+            freeze_control: 0,
         };
         assert_eq!(
             (found.global, found.delivery),

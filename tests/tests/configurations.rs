@@ -320,14 +320,3 @@ fn a_raw_select_is_judged_by_the_kind_that_is_to_count_it() {
         assert_eq!(reply.refusal(), refusal, "{kinds:#b}");
     }
 }
-
-/// Without addresses only the first of the Pentium 4's counters are reserved, and none of them
-/// counts instructions: the event is not supported there, whoever owns the others.
-#[test]
-fn an_event_without_a_reserved_counter_is_not_supported() {
-    let mut wire = Wire::new("pentium4", 1);
-    let number = wire.open();
-    let flags = session::SAMPLE | session::NO_ADDRESS;
-    let reply = wire.send(session::CONFIGURE, &configure(number, flags, &[spec(2)]));
-    assert_eq!(reply.error(), Some(ErrorCode::SourceNotSupported));
-}

@@ -1,16 +1,20 @@
 //! Are the counts right: does every source count exactly what its select means, whatever it runs
 //! on?
 
+use halprof_measure::events::Microarchitecture;
 use halprof_measure::{Connection, Modelled};
 use halprof_tests::facts::{Record, number, without_profile};
 use halprof_tests::machines::{count, count_in_steps, machine, spec, specs, workload};
 use proptest::prelude::*;
 use shared_types::ProfileSource;
+use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
+use sim::architectural_events::reference_ratio;
 use sim::event::Event;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use zerocopy::FromZeros;
 
 /// OS and USR of a PerfEvtSel.
 const FILTER: u64 = 0x3_0000;
@@ -190,16 +194,47 @@ fn countable(connection: &mut Connection<Modelled>) -> Vec<Source> {
     sources.into_iter().filter(counts).collect()
 }
 
-/// Reference cycles per UnhaltedReferenceCycles event (3C/01): from version 3 on that event has its
+/// Reference cycles per UnhaltedReferenceCycles event (3C/01): up to Rocket Lake that event has its
 /// own clock, and only the fixed counter runs with the time stamps.
 fn ratio(model: &str, source: &str) -> u64 {
     let slow = matches!(source, "UnhaltedReferenceCycles" | "r13c");
-    let version = sim::models::find(model).expect("a model").processors()[0].get(0xA, 0);
-    if slow && version.eax & 0xFF >= 3 {
-        sim::architectural_events::REFERENCE_RATIO
-    } else {
-        1
+    match model {
+        "core2" | "yonah" | "haswell" | "skylake" if slow => 10,
+        _ => 1,
     }
+}
+
+/// Intel's event lists call the event `REF_TSC_P` where it ticks with the time stamps.
+#[test]
+fn reference_cycles_tick_at_the_rate_of_their_name_in_intels_lists() {
+    let mut rates = [0; 2];
+    for (family, model, core_type) in (0..=0xFF)
+        .flat_map(|model| [0, 0x20, 0x40].map(|core_type| (6, model, core_type)))
+        .chain([(18, 1, 0x40), (18, 3, 0x20)])
+    {
+        let processor = Processor {
+            vendor: *b"GenuineIntel",
+            family,
+            model,
+            core_type,
+            ..Processor::new_zeroed()
+        };
+        let Some(table) = Microarchitecture::of(&processor) else {
+            continue;
+        };
+        let mut events = table.events().iter();
+        let tsc = events
+            .any(|event| event.select() == 0x013C && event.name == "CPU_CLK_UNHALTED.REF_TSC_P");
+        let ratio = reference_ratio(family.into(), model.into());
+        assert_eq!(
+            ratio,
+            if tsc { 1 } else { 10 },
+            "{model:#x} {}",
+            table.table
+        );
+        rates[usize::from(tsc)] += 1;
+    }
+    assert!(rates.iter().all(|&models| models > 20), "{rates:?}");
 }
 
 #[test]

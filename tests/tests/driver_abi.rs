@@ -16,7 +16,6 @@ use windows_sys::Wdk::Foundation::{KDPC, KEVENT};
 use windows_sys::Wdk::System::SystemServices::{
     _EXT_SET_PARAMETERS_V0 as SetParameters, EXT_DELETE_PARAMETERS as DeleteParameters,
     KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT as Change,
-    PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR as Descriptor, PHYSICAL_COUNTER_RESOURCE_LIST as List,
 };
 use windows_sys::Win32::Foundation::UNICODE_STRING;
 use windows_sys::Win32::System::Kernel::PROCESSOR_NUMBER;
@@ -258,18 +257,6 @@ const STRUCTURES: &[Structure] = &[
             ("SegSs", 0x188),
         ],
     ),
-    // Windows 7's is 0x10: its union has no pointer.
-    (
-        "_PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR",
-        0x18,
-        &[("Type", 0), ("Flags", 4), ("u", 8)],
-    ),
-    // And so was the list's array at 4.
-    (
-        "_PHYSICAL_COUNTER_RESOURCE_LIST",
-        0x20,
-        &[("Count", 0), ("Descriptors", 8)],
-    ),
     ("_PROCESSOR_NUMBER", 4, &[("Group", 0), ("Number", 2)]),
     (
         "_UNICODE_STRING",
@@ -346,15 +333,6 @@ fn the_table_of_structures_agrees_with_microsofts_metadata() {
     };
     let bytes = |bytes: usize| u64::try_from(bytes).expect("a size");
 
-    let descriptor = "_PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR";
-    assert_eq!(size(descriptor), bytes(size_of::<Descriptor>()));
-    assert_eq!(at(descriptor, "u"), bytes(offset_of!(Descriptor, u)));
-    let list = "_PHYSICAL_COUNTER_RESOURCE_LIST";
-    assert_eq!(size(list), bytes(size_of::<List>()));
-    assert_eq!(
-        at(list, "Descriptors"),
-        bytes(offset_of!(List, Descriptors))
-    );
     assert_eq!(size("_KDPC"), bytes(size_of::<KDPC>()));
     let routine = bytes(offset_of!(KDPC, DeferredRoutine));
     assert_eq!(at("_KDPC", "DeferredRoutine"), routine);
@@ -379,16 +357,6 @@ fn the_table_of_structures_agrees_with_microsofts_metadata() {
 
 /// Values that the driver passes to the kernel. Sources: the pages of the enumerations.
 const VALUES: &[(&str, &[(&str, i64)])] = &[
-    (
-        "_PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE",
-        &[
-            ("ResourceTypeSingle", 0),
-            ("ResourceTypeRange", 1),
-            ("ResourceTypeExtendedCounterConfiguration", 2),
-            ("ResourceTypeOverflow", 3),
-            ("ResourceTypeEventBuffer", 4),
-        ],
-    ),
     (
         "_HAL_QUERY_INFORMATION_CLASS",
         &[

@@ -1,5 +1,6 @@
 //! Does the committed table match the real dumps?
 
+use halprof_profile::simulation::cache::Geometry;
 use halprof_tests::{dumps, machines_from_table};
 
 /// Logical processors, counted by hand in the files.
@@ -87,4 +88,92 @@ fn machines_of_the_table_give_the_table() {
         .flat_map(|(file, machine)| dumps::table_lines(file, machine));
     let committed = dumps::TABLE.lines().skip(1);
     assert!(committed.eq(lines));
+}
+
+/// KiB of every cache, nearest first, from data sheets. CPUID of the Pentium tells of none, and the
+/// Pentium 4 has a trace cache.
+#[test]
+fn every_model_has_the_caches_of_its_part() {
+    let table: &[(&str, &[(&str, u64)])] = &[
+        (
+            "sapphire-rapids",
+            &[("L1D", 48), ("L1I", 32), ("L2", 2048), ("L3", 23040)],
+        ),
+        (
+            "hybrid",
+            &[("L1D", 48), ("L1I", 64), ("L2", 3072), ("L3", 24576)],
+        ),
+        (
+            "skylake",
+            &[("L1D", 32), ("L1I", 32), ("L2", 256), ("L3", 6144)],
+        ),
+        (
+            "haswell",
+            &[("L1D", 32), ("L1I", 32), ("L2", 256), ("L3", 15360)],
+        ),
+        ("core2", &[("L1D", 32), ("L1I", 32), ("L2", 4096)]),
+        ("yonah", &[("L1D", 32), ("L1I", 32), ("L2", 2048)]),
+        ("pentium", &[]),
+        ("pentium-mmx", &[]),
+        ("pentium3", &[("L1D", 16), ("L1I", 16), ("L2", 256)]),
+        ("pentium-m", &[("L1D", 32), ("L1I", 32), ("L2", 512)]),
+        ("pentium4", &[("L1D", 8), ("L2", 256)]),
+        ("pentium4-ht", &[("L1D", 8), ("L2", 512)]),
+        ("k8", &[("L1D", 64), ("L1I", 64), ("L2", 512)]),
+        (
+            "fam10h",
+            &[("L1D", 64), ("L1I", 64), ("L2", 512), ("L3", 2048)],
+        ),
+        (
+            "bulldozer",
+            &[("L1D", 16), ("L1I", 64), ("L2", 2048), ("L3", 8192)],
+        ),
+        (
+            "zen2",
+            &[("L1D", 32), ("L1I", 32), ("L2", 512), ("L3", 16384)],
+        ),
+        (
+            "zen4",
+            &[("L1D", 32), ("L1I", 32), ("L2", 1024), ("L3", 32768)],
+        ),
+        (
+            "zen5",
+            &[("L1D", 48), ("L1I", 32), ("L2", 1024), ("L3", 16384)],
+        ),
+        (
+            "kvm-amd",
+            &[("L1D", 32), ("L1I", 64), ("L2", 512), ("L3", 8192)],
+        ),
+    ];
+    for model in sim::models::MODELS {
+        let processors = model.processors();
+        let found = Geometry::of(|leaf, subleaf| {
+            let value = processors[0].get(leaf, subleaf);
+            [value.eax, value.ebx, value.ecx, value.edx]
+        });
+        let mut found: Vec<(String, u64)> = found
+            .iter()
+            .map(|cache| (cache.name(), cache.bytes() >> 10))
+            .collect();
+        found.sort();
+        let row = table.iter().find(|(name, _)| *name == model.name);
+        // Machines of a hypervisor are on the parts of others.
+        let like = match model.name {
+            "hyperv-root-amd" => "zen2",
+            name if row.is_none() => {
+                assert!(
+                    name.starts_with("hyperv") || name.starts_with("kvm"),
+                    "{name}"
+                );
+                "sapphire-rapids"
+            }
+            name => name,
+        };
+        let row = table.iter().find(|(name, _)| *name == like);
+        let wanted = row.expect("a row").1.iter();
+        let wanted: Vec<(String, u64)> = wanted
+            .map(|(name, kib)| ((*name).to_owned(), *kib))
+            .collect();
+        assert_eq!(found, wanted, "{}", model.name);
+    }
 }

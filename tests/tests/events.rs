@@ -2,6 +2,7 @@
 //! says?
 
 use fastrand::Rng;
+use hal_profile::machine::CpuidResult;
 use halprof_measure::catalog::{Catalog, Counted};
 use halprof_measure::selection::parse_list;
 use halprof_measure::{Connection, Modelled, Session, Setup};
@@ -250,4 +251,51 @@ fn a_name_is_counted_by_the_kinds_that_have_it() {
             .collect();
         assert_eq!(found, kinds, "{name}");
     }
+}
+
+/// A Raptor Lake whose efficiency cores are disabled: CPUID tells of no hybrid (leaf 7, EDX bit 15),
+/// and leaf 0x1A is 0.
+#[test]
+fn a_processor_without_its_efficiency_cores_has_the_events_of_the_others() {
+    let mut machines = machines_from_table().into_iter();
+    let hybrid = machines.find(|(file, _)| file.contains("RaptorLake_12"));
+    let (_, leaves) = hybrid.expect("a dump");
+    let mut performance: Vec<_> = leaves
+        .into_iter()
+        .filter(|leaves| leaves.get(0x1A, 0).eax >> 24 == 0x40)
+        .collect();
+    for leaves in &mut performance {
+        let mut features = leaves.get(7, 0);
+        features.edx &= !(1 << 15);
+        leaves.insert_subleaf(7, 0, features);
+        leaves.insert(0x1A, CpuidResult::default());
+    }
+    let mut connection = of_dump(&performance);
+    let catalog = Catalog::of(&mut connection, false).expect("what it counts");
+    let [kind] = catalog.kinds() else {
+        panic!("{:?}", catalog.kinds());
+    };
+    let table = kind.microarchitecture.map(|one| one.table);
+    assert_eq!(table, Some("alderlake_goldencove"));
+    let spec = specs(&mut connection, "MEM_LOAD_RETIRED.L3_MISS")[0];
+    let (general, _) = registers(&mut connection, spec, 0);
+    assert_eq!(general[0].1 & !MODES_AND_ENABLE, 0x20D1);
+}
+
+/// What such an event counts is in a register that halprof does not program.
+#[test]
+fn the_off_core_response_is_counted_on_no_dump() {
+    let mut refused = 0;
+    for (file, leaves) in machines_from_table() {
+        let catalog = Catalog::of(&mut of_dump(&leaves), false).expect("what it counts");
+        let Some(found) = catalog.event("OFFCORE_RESPONSE") else {
+            continue;
+        };
+        for (_, _, counted) in &found.kinds {
+            let why = counted.as_ref().expect_err(&file);
+            assert!(why.contains("MSR 0x1A6"), "{file}: {why}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 5, "{refused}");
 }

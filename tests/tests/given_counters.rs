@@ -2,14 +2,11 @@
 
 use hal_profile::overflow::Interrupted;
 use halprof_tests::bare::Bare;
-use halprof_tests::requests::{configure, spec};
-use halprof_tests::wire::{Wire, leaves};
-use shared_types::request::session::{CONFIGURE, Configure, NO_ADDRESS, SAMPLE, STOP, Spec};
-use shared_types::request::source::{self, Placement, Plan};
+use halprof_tests::requests::spec;
+use halprof_tests::wire::Wire;
+use shared_types::request::session::{SAMPLE, STOP, Spec};
 use shared_types::{ErrorCode, LossCause, Mode};
 use sim::event::Event;
-use sim::model::Model;
-use sim::unkind::Unkind;
 
 const TOTAL_ISSUES: u32 = 0x02;
 const BRANCHES: u32 = 0x06;
@@ -127,26 +124,6 @@ fn a_fixed_counter_that_was_taken_during_sleep_ends_the_session() {
     assert_eq!(told, (taken, 1));
 }
 
-/// The HAL's callback reserves only general counters (ResourceTypeRange of
-/// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR).
-#[test]
-fn without_addresses_only_general_counters_are_used() {
-    let flags = SAMPLE | NO_ADDRESS;
-    let mut bare = Bare::new("skylake", 1);
-    let specs = [TOTAL_ISSUES, TOTAL_CYCLES, FIXED_INSTRUCTIONS, BRANCHES].map(sampled);
-    bare.configure(flags, &specs, 0);
-    bare.start();
-    assert_eq!(fixed_control(&mut bare), 0);
-    bare.retire(0, &[(Event::Instructions, PERIOD + 1)]);
-    bare.service.processors().callback(0, 0b1111);
-    let mut sources: Vec<u16> = bare.drain().iter().map(|sample| sample.source).collect();
-    sources.sort_unstable();
-    assert_eq!(sources, [0, 2]);
-    bare.stop();
-    let refused = bare.try_configure(flags, &[sampled(FIXED_REFERENCE_CYCLES)], 0);
-    assert_eq!(refused.error, ErrorCode::SamplingUnavailable as u32);
-}
-
 /// SeDebugPrivilege is required where kernel addresses would be visible, and nowhere else.
 #[test]
 fn kernel_addresses_need_more_than_the_right_to_count_kernel_mode() {
@@ -161,7 +138,6 @@ fn kernel_addresses_need_more_than_the_right_to_count_kernel_mode() {
     };
     assert_eq!(bare.try_configure(SAMPLE, &[kernel], 0).error, code);
     bare.configure(0, &[kernel], 0);
-    bare.configure(SAMPLE | NO_ADDRESS, &[kernel], 0);
     bare.configure(SAMPLE, &[user(sampled(TOTAL_ISSUES))], 0);
     bare.client.kernel_addresses = true;
     bare.configure(SAMPLE, &[kernel], 0);
@@ -234,33 +210,6 @@ fn a_running_session_takes_no_fixed_counter_from_another_configuration() {
     wire.run(spec(FIXED_REFERENCE_CYCLES), 0);
     let second = wire.open();
     wire.configure(second, &[spec(FIXED_REFERENCE_CYCLES)]);
-}
-
-/// Ten general counters on some processors, eight on the others, or none: without addresses, those
-/// that all have and that the HAL has reserved.
-#[test]
-fn without_addresses_no_counter_beyond_those_reserved_is_used() {
-    const FLAGS: u32 = SAMPLE | NO_ADDRESS;
-    let specs: Vec<Spec> = (0..10).map(|mask| Spec::of_raw(0xC4 | mask << 8)).collect();
-    let mut request = configure(0, FLAGS, &specs);
-    let processors = std::mem::offset_of!(Configure, processors);
-    // The processors with ten.
-    request[processors] = 0b1111;
-    let mut wire = Wire::new("hybrid", 12);
-    let reply = wire.send(source::PLAN, &request);
-    let places = reply.elements::<Plan, Placement>();
-    assert!(
-        places
-            .iter()
-            .all(|place| place.error != 0 || place.counter < 8)
-    );
-    assert_eq!(reply.done::<Plan>().fits, 0);
-    let skylake = &leaves("skylake", 1)[0];
-    let without = skylake.with_unkind(Unkind::parse("no-general").expect("one"));
-    let mut wire = Wire::on(Model::new(&[skylake.clone(), without]));
-    let mut request = configure(wire.open(), FLAGS, &[sampled(BRANCHES)]);
-    request[processors] = 1;
-    assert_eq!(wire.send(CONFIGURE, &request).refusal(), None);
 }
 
 /// Of the program's counters only those that are on when it takes them: EN is bit 22.

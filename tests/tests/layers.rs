@@ -11,12 +11,13 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseName, UseRename, UseTree};
 
 /// The packages whose files are looked at, and how many each has at least.
-const PACKAGES: [(&str, usize); 10] = [
+const PACKAGES: [(&str, usize); 11] = [
     ("hal-profile", 40),
     ("shared-types", 10),
     ("driver", 15),
     ("sim", 30),
     ("client/c", 2),
+    ("client/etw", 20),
     ("client/measure", 25),
     ("client/profile", 40),
     ("client/setup", 15),
@@ -255,6 +256,31 @@ fn a_circle_is_recognized() {
     let found = circles(modules(folder.path()));
     let found: Vec<&str> = found.keys().map(|module| module[0].as_str()).collect();
     assert_eq!(found, ["a", "b", "c"]);
+}
+
+/// The modules of the table in `driver/src/lib.rs`, from the top.
+fn driver_table(folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("lib.rs")).expect("lib.rs");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("//! | `"));
+    let names = rows.filter_map(|row| row.split(" |").next());
+    let each = names.flat_map(|names| names.split(", "));
+    each.map(|name| name.trim_matches('`').to_owned()).collect()
+}
+
+#[test]
+fn the_drivers_modules_depend_on_those_below_them_in_its_table() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../driver/src");
+    let table = driver_table(&folder);
+    let place = |module: &str| {
+        let place = table.iter().position(|name| name == module);
+        place.unwrap_or_else(|| panic!("{module} is not in the table"))
+    };
+    for (module, needs) in modules(&folder) {
+        for needed in needs {
+            let (own, below) = (place(&module[0]), place(&needed[0]));
+            assert!(own < below, "{module:?} names {needed:?}, above it");
+        }
+    }
 }
 
 #[test]

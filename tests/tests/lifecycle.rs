@@ -643,6 +643,32 @@ fn without_the_overflow_interrupt_counting_goes_on_and_sampling_does_not() {
     assert_eq!(wire.about(session::START, number).refusal(), None);
 }
 
+/// Windows did not remove our own handler: it is asked again at each START, and counting, which
+/// needs none, goes on with what is still reserved.
+#[test]
+fn a_handler_that_stays_keeps_samples_away_and_no_count() {
+    let mut wire = Wire::new("skylake", 2);
+    let number = wire.open();
+    let sample = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
+    let count = configure(number, 0, &[spec(TOTAL_ISSUES)]);
+    assert_eq!(wire.send(session::CONFIGURE, &sample).error(), None);
+    assert_eq!(wire.about(session::START, number).error(), None);
+    wire.model.keep_handler(true);
+    assert_eq!(wire.about(session::STOP, number).error(), None);
+    for _ in 0..2 {
+        assert_eq!(wire.machine().flags, machine::Machine::HANDLER_STUCK);
+        let stuck = Some((ErrorCode::HandlerStuck, 0, 0xC000_0001));
+        assert_eq!(wire.about(session::START, number).refusal(), stuck);
+        assert_eq!(wire.send(session::CONFIGURE, &count).error(), None);
+        assert_eq!(wire.about(session::START, number).error(), None);
+        assert_eq!(wire.about(session::STOP, number).error(), None);
+        assert_eq!(wire.send(session::CONFIGURE, &sample).error(), None);
+    }
+    wire.model.keep_handler(false);
+    assert_eq!(wire.about(session::START, number).error(), None);
+    assert_eq!(wire.machine().flags, 0);
+}
+
 #[test]
 fn without_memory_for_rings_nothing_starts() {
     for layout in LAYOUTS.iter().filter(|layout| layout.samples()) {

@@ -287,18 +287,26 @@ fn a_source_tells_what_it_can() {
 
 #[test]
 fn an_approximate_source_is_supported_on_request() {
-    let mut wire = Wire::new("pentium3", 1);
-    let without = sources(&mut wire, 0);
-    let with = sources(&mut wire, APPROXIMATE);
-    let approximate = |list: &[Source]| -> Vec<u32> {
-        let is = |source: &&Source| source.flags & Source::APPROXIMATES != 0;
-        let supported = |source: &Source| source.flags & (Source::SUPPORTED | Source::SAMPLING);
-        list.iter().filter(is).map(supported).collect()
-    };
-    assert!(!approximate(&without).is_empty());
-    assert!(approximate(&without).iter().all(|&flags| flags == 0));
-    let both = Source::SUPPORTED | Source::SAMPLING;
-    assert!(approximate(&with).iter().all(|&flags| flags == both));
+    for model in ["pentium3", "pentium4", "zen2", "zen4"] {
+        let mut wire = Wire::new(model, 1);
+        let without = sources(&mut wire, 0);
+        let with = sources(&mut wire, APPROXIMATE);
+        let approximate = |list: &[Source]| -> Vec<u32> {
+            let is = |source: &&Source| source.flags & Source::APPROXIMATES != 0;
+            let supported = |source: &Source| source.flags & (Source::SUPPORTED | Source::SAMPLING);
+            list.iter().filter(is).map(supported).collect()
+        };
+        assert!(!approximate(&without).is_empty(), "{model}");
+        assert!(
+            approximate(&without).iter().all(|&flags| flags == 0),
+            "{model}"
+        );
+        let both = Source::SUPPORTED | Source::SAMPLING;
+        assert!(
+            approximate(&with).iter().all(|&flags| flags == both),
+            "{model}"
+        );
+    }
 }
 
 #[test]
@@ -342,6 +350,29 @@ fn a_drain_is_never_longer_than_its_limit_and_every_processor_is_told() {
         assert_eq!(head.left, 28_000 - seen.iter().sum::<u64>());
     }
     assert_eq!(seen, [14_000; 2]);
+}
+
+/// Each round three processors produce more than a reply holds: none is drained at the others'
+/// expense.
+#[test]
+fn a_drain_goes_on_after_the_processor_where_it_was_cut_off() {
+    let mut wire = Wire::new("skylake", 4);
+    let every = Spec {
+        interval: 20_000,
+        ..spec(TOTAL_ISSUES)
+    };
+    let number = wire.run(every, SAMPLE);
+    let request = halprof_tests::wire::about(number);
+    let mut seen = [0_u64; 4];
+    for _ in 0..3 {
+        wire.work("instructions=280000000,cycles=280000000,processors=all");
+        let reply = wire.send_by(wire.handle, samples::DRAIN, &request, 2 * DRAIN_BYTES_MAX);
+        for bytes in reply.bytes[size_of::<Drained>()..].chunks_exact(size_of::<Sample>()) {
+            let sample = Sample::read_from_bytes(bytes).expect("a sample");
+            seen[sample.processor as usize] += 1;
+        }
+    }
+    assert!(seen.iter().all(|&seen| seen > 10_000), "{seen:?}");
 }
 
 /// A processor's registers cannot be requested in parts.

@@ -10,7 +10,7 @@ use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use shared_types::LossCause;
 use shared_types::request::samples::Statistics;
-use shared_types::request::session::{NO_ADDRESS, SAMPLE, STOP, Spec};
+use shared_types::request::session::{SAMPLE, STOP, Spec};
 use sim::event::{Counts, Event};
 use sim::unkind::Unkind;
 
@@ -59,41 +59,19 @@ fn an_interrupt_without_an_overflow_is_told_and_nothing_else() {
     }
 }
 
-/// The HAL clears and restarts the counters that it names; any other is left for its own callback.
-#[test]
-fn the_hal_s_callback_answers_for_the_counters_it_names() {
-    let mut bare = Bare::new("zen4", 1);
-    let specs = [TOTAL_ISSUES, BRANCH_INSTRUCTIONS].map(sampled);
-    bare.configure(SAMPLE | NO_ADDRESS, &specs, 0);
-    bare.start();
-    let both = [
-        (Event::Instructions, PERIOD + 3),
-        (Event::Branches, PERIOD + 3),
-    ];
-    bare.retire(0, &both);
-    let mut sources: Vec<Vec<u16>> = vec![];
-    for counter in [1, 0] {
-        bare.service.processors().callback(0, 1 << counter);
-        sources.push(bare.drain().iter().map(|sample| sample.source).collect());
-    }
-    assert_eq!(sources, [vec![1], vec![0]]);
-    bare.service.processors().callback(0, 0);
-    assert_eq!(bare.statistics().generated, 2);
-}
-
 /// At 1 GHz a window of the guard is 10 ms long, and interrupts may take 1 ms of it.
-fn slow_callback(bare: &mut Bare, nanoseconds: u64) {
+fn slow_interrupt(bare: &mut Bare, nanoseconds: u64) {
     bare.cpu(0).interrupt_cost = nanoseconds;
-    bare.service.processors().callback(0, 0);
+    bare.spurious_interrupt(0);
 }
 
 #[test]
-fn the_hal_s_callback_is_held_to_the_budget_too() {
+fn an_interrupt_without_an_overflow_is_held_to_the_budget_too() {
     let mut bare = Bare::new("zen4", 1);
-    bare.configure(SAMPLE | NO_ADDRESS, &[sampled(TOTAL_ISSUES)], 0);
+    bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
     bare.start();
-    slow_callback(&mut bare, 600_000);
-    slow_callback(&mut bare, 600_000);
+    slow_interrupt(&mut bare, 600_000);
+    slow_interrupt(&mut bare, 600_000);
     let statistics = bare.statistics();
     assert_eq!(
         (statistics.throttled, statistics.handler_ticks),
@@ -105,10 +83,10 @@ fn the_hal_s_callback_is_held_to_the_budget_too() {
 #[test]
 fn a_session_does_not_pay_for_the_one_before() {
     let mut bare = Bare::new("zen4", 1);
-    bare.configure(SAMPLE | NO_ADDRESS, &[sampled(TOTAL_ISSUES)], 0);
+    bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
     for _ in 0..2 {
         bare.start();
-        slow_callback(&mut bare, 600_000);
+        slow_interrupt(&mut bare, 600_000);
         let statistics = bare.statistics();
         assert_eq!(
             (statistics.throttled, statistics.handler_ticks),
@@ -260,25 +238,15 @@ fn is_masked(bare: &mut Bare) -> bool {
     entry.expect("xAPIC mode") & MASK != 0
 }
 
-/// Only a session with a handler of its own may unmask LVTPC: otherwise nothing would answer, or
-/// the HAL has masked it for a reason.
+/// Only a session with a handler may unmask LVTPC: otherwise nothing would answer, or the HAL has
+/// masked it for a reason.
 #[test]
 fn lvtpc_is_left_to_the_hal_without_a_handler_of_our_own() {
-    for (flags, stays) in [(0, true), (SAMPLE | NO_ADDRESS, true), (SAMPLE, false)] {
+    for (flags, stays) in [(0, true), (SAMPLE, false)] {
         let mut bare = Bare::new("skylake", 1);
         bare.configure(flags, &[sampled(TOTAL_ISSUES)], 0);
         mask_lvtpc(&mut bare);
-        if flags == SAMPLE | NO_ADDRESS {
-            // The proof waits for the HAL's callback.
-            assert_ne!(bare.try_start().error, 0);
-            assert!(is_masked(&mut bare));
-            let processor = &mut bare.cpu(0).processor;
-            processor.write_apic(LVTPC, 0xFE).expect("LVTPC");
-        }
         bare.start();
-        if flags == SAMPLE | NO_ADDRESS {
-            mask_lvtpc(&mut bare);
-        }
         assert_eq!(is_masked(&mut bare), stays, "start, {flags}");
         // An overflow for which no interrupt comes.
         mask_lvtpc(&mut bare);

@@ -72,7 +72,7 @@ fn one_that_was_set_before_stays_set() {
 }
 
 #[test]
-fn it_is_let_go_for_sleep_and_held_again_afterwards() {
+fn it_stays_while_the_machine_sleeps_and_wakes() {
     for held in [false, true] {
         let mut wire = Wire::new("skylake", 2);
         let session = wire.open();
@@ -80,7 +80,7 @@ fn it_is_let_go_for_sleep_and_held_again_afterwards() {
             wire.about(rdpmc::ALLOW, session);
         }
         wire.model.sleep();
-        assert_eq!(set(&mut wire), [false; 2], "as Windows will find it");
+        assert_eq!(set(&mut wire), [held; 2], "user mode runs before D0Entry");
         let refused = wire.about(rdpmc::ALLOW, session).error();
         assert_eq!(refused, Some(Suspended));
         wire.model.wake();
@@ -103,7 +103,7 @@ fn a_processor_that_is_added_has_it_too() {
         assert_eq!(set(&mut wire), [held; 2]);
         wire.model.sleep();
         wire.model.add_processor(one);
-        assert_eq!(set(&mut wire), [false; 3]);
+        assert_eq!(set(&mut wire), [held, held, false]);
         wire.model.wake();
         assert_eq!(set(&mut wire), [held; 3]);
         wire.about(rdpmc::RELEASE, session);

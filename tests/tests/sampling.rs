@@ -4,7 +4,7 @@
 use halprof_measure::Session;
 use halprof_tests::bare::Bare;
 use halprof_tests::machines::{Sampled, machine, sample, sample_in, specs, workload};
-use shared_types::request::session::{NO_ADDRESS, SAMPLE, Spec};
+use shared_types::request::session::{SAMPLE, Spec};
 use shared_types::{LossCause, Mode};
 use sim::event::Event;
 use sim::workload::{KERNEL_CODE, USER_CODE};
@@ -393,41 +393,4 @@ fn lvtpc_is_let_through_again_and_keeps_its_vector() {
         assert_eq!(entry, Ok(AS_WINDOWS_LEAVES_IT), "{model}");
         assert_eq!(bare.drain().len(), 20, "{model}");
     }
-}
-
-/// The HAL's part of its overflow callback: it stops the counters, says which overflowed,
-/// acknowledges them, and starts them again.
-#[test]
-fn through_the_hal_s_callback_samples_have_no_address() {
-    const GLOBAL_STATUS: u32 = 0x38E;
-    const GLOBAL_CTRL: u32 = 0x38F;
-    const GLOBAL_OVF_CTRL: u32 = 0x390;
-    let mut bare = Bare::new("skylake", 1);
-    bare.configure(SAMPLE | NO_ADDRESS, &sampled_instructions(5000), 0);
-    bare.start();
-    for round in 1..=20 {
-        // Each interrupt is 3 events late; none of them is lost.
-        bare.retire(0, &[(Event::Instructions, round * 5000 + 3)]);
-        let processor = &mut bare.cpu(0).processor;
-        assert!(processor.acknowledge_interrupt().is_some(), "{round}");
-        let control = processor.rdmsr(GLOBAL_CTRL).expect("version 2");
-        let overflowed = processor.rdmsr(GLOBAL_STATUS).expect("version 2");
-        processor.wrmsr(GLOBAL_CTRL, 0).expect("version 2");
-        bare.service.processors().callback(0, overflowed);
-        let processor = &mut bare.cpu(0).processor;
-        processor
-            .wrmsr(GLOBAL_OVF_CTRL, overflowed)
-            .expect("version 2");
-        processor.write_apic(0x340, 0xFE).expect("xAPIC");
-        processor.wrmsr(GLOBAL_CTRL, control).expect("version 2");
-    }
-    let samples = bare.drain();
-    assert_eq!(samples.len(), 20);
-    for sample in samples {
-        assert_eq!((sample.mode, sample.ip), (Mode::Unknown as u8, 0));
-        assert_eq!(sample.period, 5000);
-    }
-    bare.stop();
-    assert_eq!(bare.snapshot()[0].counted, 20 * 5000 + 3);
-    assert_eq!(bare.cpu(0).faults, []);
 }

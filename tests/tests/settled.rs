@@ -319,8 +319,12 @@ fn a_group_that_does_not_fit_names_its_source_and_a_processor() {
     assert_eq!(refusal, Some((ErrorCode::DoesNotFit, RAW, 4)));
     let mut on_performance = head(0, 0);
     on_performance.processors[0] = 0b1111;
-    let (plan, _) = planned(&mut wire, &on_performance, &nine).expect("a plan");
+    let (plan, places) = planned(&mut wire, &on_performance, &nine).expect("a plan");
     assert_eq!(plan.fits, 1);
+    let errors = |places: &[Placement]| places.iter().map(|place| place.error).collect::<Vec<_>>();
+    assert_eq!(errors(&places[..9]), [0; 9]);
+    let unused = ErrorCode::DoesNotFit as u32;
+    assert_eq!(errors(&places[9..]), [unused; 9], "never placed there");
 }
 
 #[test]
@@ -443,4 +447,41 @@ fn a_configuration_that_waited_is_asked_for_again() {
         let answer = session.configure(&setup, true);
         assert_eq!(answer.is_ok(), settled, "{requests}: {answer:?}");
     }
+}
+
+/// Windows has no memory for long replies: METHOD_BUFFERED takes it before the driver sees a request.
+struct LittleMemory(Modelled);
+
+impl Transport for LittleMemory {
+    fn request(
+        &mut self,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<usize, Error> {
+        if code == session::STOP && output.len() > 64 << 10 {
+            let why = "STATUS_INSUFFICIENT_RESOURCES".to_owned();
+            return Err(Error::Protocol {
+                request: "stop",
+                why,
+            });
+        }
+        self.0.request(code, input, output)
+    }
+}
+
+/// 300 processors with 4 counts of 80 bytes are 94 KiB.
+#[test]
+fn a_session_is_stopped_however_many_counts_it_has() {
+    let machine = LittleMemory(Modelled::new(&halprof_tests::wire::leaves("skylake", 300)));
+    let mut connection = Connection::new(machine).expect("a greeting");
+    let setup = Setup {
+        specs: raw_specs(4),
+        ..Setup::default()
+    };
+    let mut session = Session::open(&mut connection, true, false).expect("a session");
+    session.configure(&setup, false).expect("a configuration");
+    session.start().expect("a start");
+    let counts = session.stop_and_read().expect("all counts");
+    assert_eq!((counts.len(), counts[0].len()), (300, 4));
 }

@@ -2,7 +2,7 @@
 
 use halprof_tests::cases::by_thread;
 use halprof_tests::requests::{configure, spec};
-use halprof_tests::wire::{PROCESS, Wire, leaves};
+use halprof_tests::wire::{Wire, leaves};
 use shared_types::ErrorCode::{
     self, BadValue, DoesNotFit, NotByThread, NotConfigured, ThreadsKept, ThreadsOwned,
     TooManySources, UnknownFlags,
@@ -137,7 +137,7 @@ fn while_another_profiles_it_does_not_start() {
 }
 
 #[test]
-fn what_a_thread_still_uses_is_kept_told_and_asked_for_again() {
+fn what_a_thread_still_uses_is_kept_told_and_asked_for_at_the_next_start() {
     let mut wire = Wire::new("skylake", 2);
     let number = by_thread(&mut wire);
     assert_eq!(wire.about(START, number).refusal(), None);
@@ -148,17 +148,14 @@ fn what_a_thread_still_uses_is_kept_told_and_asked_for_again() {
     wire.handle = wire.other(78);
     assert!(!wire.model.is_counting());
     assert_eq!(wire.machine().flags, Machine::THREADS_KEPT);
-    assert_eq!(wire.machine().holder_process, PROCESS);
     let other = wire.open();
     wire.configure(other, &by_source(&[INSTRUCTIONS]));
-    let kept = (ThreadsKept, PROCESS, 0);
+    let kept = (ThreadsKept, 0, 0xC000_0303);
     assert_eq!(wire.about(START, other).refusal(), Some(kept));
-    wire.model.ask_again();
     assert_eq!(wire.machine().flags, Machine::THREADS_KEPT);
     wire.model.profile_a_thread(false);
-    wire.model.ask_again();
-    assert_eq!(wire.machine().flags, 0);
     assert_eq!(wire.about(START, other).refusal(), None);
+    assert_eq!(wire.machine().flags, 0);
 }
 
 #[test]

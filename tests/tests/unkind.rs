@@ -3,7 +3,7 @@
 //! left as they were found.
 
 use halprof_measure::{Connection, Error, Modelled, Session, Setup};
-use halprof_tests::machines::{Sampled, count, sample_in, sample_started, specs, workload};
+use halprof_tests::machines::{Sampled, count, sample_in, specs, workload};
 use shared_types::request::source::Source;
 use shared_types::{ErrorCode, LossCause};
 use sim::unkind::{Behaviour, ROWS, Unkind};
@@ -37,7 +37,7 @@ const MACHINES: [&str; 7] = [
     "zen4",
 ];
 /// With these options the processor counts and interrupts, however badly.
-const SAMPLING: [&str; 23] = [
+const SAMPLING: [&str; 28] = [
     "cleared-global",
     "frozen",
     "stale-status",
@@ -54,7 +54,12 @@ const SAMPLING: [&str; 23] = [
     "narrow-counters",
     "branches-on",
     "branches-changed",
-    "hal-keeps-freeze",
+    "fixed-interrupts",
+    "raised-again",
+    "freeze-cleared",
+    "hypervisor-masks+frozen",
+    "raised-again+stale-status+lost",
+    "frozen+fixed-interrupts",
     "late+frozen",
     "late+smallest-reload",
     "late+lost+foreign-status",
@@ -214,51 +219,6 @@ fn unkind_machines_account_for_every_event() {
     none_fails(&failures);
 }
 
-/// Samples through the HAL's callback, or the error of START.
-fn called_back(machine: &str) -> Result<Sampled, Option<ErrorCode>> {
-    let connection = &mut open(machine);
-    let setup = Setup {
-        specs: specs(connection, SAMPLED),
-        no_address: true,
-        ..Setup::default()
-    };
-    let mut session = Session::open(connection, true, true).expect("a session");
-    session.configure(&setup, true).expect("a configuration");
-    session.start().map_err(|error| code(&error))?;
-    Ok(sample_started(session, &workload(SHORT), 20_000_000))
-}
-
-/// Whether an overflow freezes the counters, and the HAL leaves them so: up to version 3 the freeze
-/// clears the global control register, and the HAL writes back what it found.
-fn stays_frozen(model: &str, options: &str) -> bool {
-    let clears = ["haswell", "core2"].contains(&model);
-    let freezes = !["pentium-m", "zen2"].contains(&model);
-    options.contains("frozen") && freezes && (clears || options.contains("hal-keeps-freeze"))
-}
-
-#[test]
-fn the_callback_accounts_for_every_event_or_start_says_why_not() {
-    let mut failures = Vec::new();
-    for model in MACHINES {
-        for options in SAMPLING.into_iter().chain(["frozen+hal-keeps-freeze"]) {
-            let machine = unkind(model, options);
-            let frozen = stays_frozen(model, options);
-            // The HAL owns LVTPC in this mode.
-            let masked = options.split('+').any(|option| option == "masked");
-            let wrong = match called_back(&machine) {
-                Err(Some(ErrorCode::CountersFrozen)) if frozen || masked => None,
-                Err(Some(ErrorCode::InterruptsDead)) if masked => None,
-                Err(error) => Some(format!("refused: {error:?}")),
-                Ok(_) if frozen || masked => Some("not refused".to_owned()),
-                Ok(sampled) if stands_still(options) => untold(&sampled, options, PERIOD),
-                Ok(sampled) => unaccounted(&sampled, options, EVENTS, PERIOD),
-            };
-            failures.extend(wrong.map(|wrong| format!("{machine}: {wrong}")));
-        }
-    }
-    none_fails(&failures);
-}
-
 /// Sampling goes on: the last eighth of twelve seconds has samples.
 #[test]
 fn sampling_does_not_die() {
@@ -304,24 +264,7 @@ fn registers_are_left_as_they_were_found() {
             let machine = unkind(model, options);
             let mut connection = open(&machine);
             let shared = [GLOBAL_CTRL, FIXED_CONTROL, DEBUGCTL, 0xC000_0301];
-            // A legacy freeze also clears others' bits, which the core must not set again. Ours is
-            // fixed counter 0's, or if there is none the first general counter's.
-            let mask = match model {
-                "haswell" if options.contains("frozen+masked") => 1,
-                "haswell" if options.contains("frozen") => 1 << 32,
-                "core2" if options.contains("frozen") => 1,
-                _ => u64::MAX,
-            };
-            let look = |connection: &mut Connection<Modelled>, msr| {
-                let value: Option<u64> = read(connection, msr);
-                value.map(|value| {
-                    if msr == GLOBAL_CTRL {
-                        value & mask
-                    } else {
-                        value
-                    }
-                })
-            };
+            let look = |connection: &mut Connection<Modelled>, msr| read(connection, msr);
             let selects = [0x186, 0x187, 0xC001_0200, 0xC001_0202];
             let on = selects.map(|msr| read(&mut connection, msr));
             let before = shared.map(|msr| look(&mut connection, msr));
@@ -362,6 +305,84 @@ fn somebody_elses_fixed_counters_go_on() {
         assert_eq!(read(&mut connection, FIXED_CONTROL), Some(0x33), "{model}");
         let processors = connection.processors().expect("the processors");
         assert_eq!(processors[0].found_fixed, 0b11, "{model}");
+    }
+}
+
+/// Somebody samples with fixed counter 1, and what its overflow has set is acknowledged by nobody
+/// else: not by START, an interrupt, a timer's tick or STOP, whether halprof counts or samples.
+#[test]
+fn somebody_elses_overflow_is_left_for_its_owner() {
+    const THEIRS: u64 = 1 << 33;
+    for model in ["skylake", "haswell", "sapphire-rapids"] {
+        for sources in ["TotalIssues", SAMPLED] {
+            for before in [false, true] {
+                let mut connection = open(&unkind(model, "fixed-interrupts+raised-again"));
+                let what = format!("{model}, {sources}, {before}");
+                if before {
+                    let processor = connection.transport().model().processor(0);
+                    let processor = processor.expect("the first processor");
+                    processor.show_status(THEIRS);
+                }
+                let counted = if sources == SAMPLED {
+                    start_on(&mut connection, true).err()
+                } else {
+                    let specs = specs(&mut connection, sources);
+                    let counts = count(&mut connection, specs, &workload(SHORT));
+                    assert_eq!(counts[0][0].counted, EVENTS, "{what}");
+                    None
+                };
+                let status = read(&mut connection, GLOBAL_STATUS).expect("the register");
+                // Not acknowledged, it comes again as long as there is a handler: a storm.
+                let storm =
+                    (sources == SAMPLED && before).then_some(Some(ErrorCode::InterruptStorm));
+                assert_eq!(counted, storm, "{what}");
+                assert_eq!(
+                    status & THEIRS == 0,
+                    !before && sources == SAMPLED,
+                    "{what}"
+                );
+            }
+        }
+        let mut connection = open(&unkind(model, "fixed-interrupts"));
+        let sampled = sampled(&mut connection, SAMPLED, SHORT);
+        assert_eq!(unaccounted(&sampled, "", EVENTS, PERIOD), None, "{model}");
+        assert_eq!(sampled.statistics.spurious, 1, "{model}");
+        let status = read(&mut connection, GLOBAL_STATUS);
+        assert_eq!(status, Some(THEIRS), "{model}");
+    }
+}
+
+/// A hypervisor emulates the status register and may refuse what silicon takes: only what was seen
+/// there, or what a freeze that was seen brings, is acknowledged.
+#[test]
+fn nothing_is_acknowledged_that_a_hypervisor_does_not_show() {
+    for model in [
+        "hyperv-root-intel",
+        "hyperv-guest-intel",
+        "sapphire-rapids",
+        "skylake",
+        "haswell",
+        "zen4",
+    ] {
+        for options in [
+            "",
+            "+frozen",
+            "+frozen+lost",
+            "+late",
+            "+foreign-status",
+            "+stale-status",
+        ] {
+            let mut connection = open(&unkind(model, &format!("hypervisor-masks{options}")));
+            let runs = |list| specs(&mut open(model), list);
+            drop(count(
+                &mut connection,
+                runs("TotalIssues"),
+                &workload(SHORT),
+            ));
+            drop(sampled(&mut connection, SAMPLED, SHORT));
+            let faults = connection.transport().model().faults();
+            assert_eq!(faults, [], "{model}{options}");
+        }
     }
 }
 

@@ -190,7 +190,7 @@ for (const [what, first, second, text] of [
     [6, 3, 0xc000009a, "ProcessorAdded: processor 3, status 0xc000009a"],
     [8, 0x222000, 0xc00000a3n << 32n, "Refused: HELLO 0x222000, status 0xc00000a3, error none"],
     [8, 0x1234, 0xc0000010n << 32n, "Refused: request 0x1234, status 0xc0000010, error none"],
-    [9, 2, 0xc0000022, "Reserved: overflows: callback; status 0xc0000022"],
+    [9, 1, 0xc0000022, "Reserved: overflows: interrupt; status 0xc0000022"],
     [10, 1, 2, "GivenBack: status of the interrupt 0x1, of the counters 0x2"],
     [11, 0xc000009a, 0, "NotReady: status 0xc000009a"],
     [12, 0xc0000001, 0, "HandlerStuck: the overflow handler stays, status 0xc0000001"],

@@ -70,7 +70,6 @@ const program = {
         count: 2,
         samples: true,
         events: true,
-        no_address: false,
         kernel: true,
         processors: Array(32).fill(0xffffffffffffffffn),
         rotation: 100_000,

@@ -88,9 +88,8 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
 
     cmd!(
         shell,
-        "cargo run --quiet --profile suite -p halprof -- --quiet man {MANUAL}"
+        "cargo run --quiet --profile suite -p halprof --example manual -- {MANUAL}"
     )
-    .ignore_stdout()
     .run()
     .context("write the manual's pages")?;
     let files = with_list(files(shell)?);

@@ -129,18 +129,11 @@ const NODE: &[Package] = &[
 ];
 
 /// Count the same things as halprof by other means.
-const SIMULATORS: &[Package] = &[
-    Package {
-        name: "valgrind",
-        what_for: "counts instructions and traces memory accesses",
-        proof: "/usr/bin/valgrind",
-    },
-    Package {
-        name: "llvm",
-        what_for: "has llvm-mca",
-        proof: "/usr/bin/llvm-mca",
-    },
-];
+const SIMULATORS: &[Package] = &[Package {
+    name: "valgrind",
+    what_for: "counts instructions and traces memory accesses",
+    proof: "/usr/bin/valgrind",
+}];
 
 /// Shows the pictures.
 const BROWSER: &[Package] = &[

@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 17] = [
+const SLOW: [&str; 16] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -35,7 +35,6 @@ const SLOW: [&str; 17] = [
     // A browser.
     "pictures::",
     "speedscope_shows_what_was_sampled",
-    "trace_events_are_read_as_they_were_sampled",
     // Third-party simulators.
     "simulators::",
     // Third-party readers, from npm and PyPI.
@@ -103,7 +102,7 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
 /// Fuzzes the code that parses untrusted bytes, for `seconds` per target.
 pub(crate) fn fuzz(shell: &Shell, seconds: u32) -> Result<()> {
     let seconds = seconds.to_string();
-    for target in ["service", "dump", "recording"] {
+    for target in ["service", "dump", "recording", "etw"] {
         cmd!(shell, "target/{PROFILE}/fuzz {target} --seconds {seconds}").run()?;
     }
     Ok(())

@@ -184,7 +184,8 @@ int32_t halprof_workload(struct halprof *halprof, const char *workload);
 int32_t halprof_sample_start(struct halprof *halprof, uint64_t period);
 
 // Takes the oldest available sample: `*taken` is 1, or 0 if there is none now. `size` is
-// `sizeof(halprof_sample)`. Samples that are not taken within two seconds may be lost.
+// `sizeof(halprof_sample)`. Samples that are not taken within two seconds may be lost. If the
+// driver has ended sampling by itself, this fails after the last sample, and says why.
 //
 // # Safety
 // `halprof` is from `halprof_open`; `sample` is valid for writes of `size` bytes, `taken` of one
@@ -195,7 +196,8 @@ int32_t halprof_sample_take(struct halprof *halprof,
                             int32_t *taken);
 
 // Stops sampling. `*lost` is the number of lost samples; `lost` may be NULL. Samples that were not
-// taken are discarded.
+// taken are discarded. If the driver had ended sampling by itself, this fails and says why, but it
+// is stopped.
 //
 // # Safety
 // `halprof` is from `halprof_open`; `lost` is NULL or valid for a write.

@@ -15,10 +15,12 @@ use errors::answer;
 use failure::{Failure, fail, usage};
 use halprof_measure::marks::Channel;
 use halprof_measure::regions::{Method, Passage, Regions, Report, Row, Thread};
-use halprof_measure::{Connection, Session, Sources};
+use halprof_measure::{Connection, Error, Refusal, Session, Sources};
 use machine::Machine;
 use shared_types::Sample;
+use shared_types::request::samples::Statistics;
 use shared_types::request::session::Spec;
+use std::borrow::Cow;
 use std::ffi::{CString, c_char};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -174,10 +176,11 @@ impl Inner {
         }
     }
 
-    fn report(&self) -> Result<Report, Failure> {
+    /// After counting it is made once: a program may ask for many rows of it.
+    fn report(&self) -> Result<Cow<'_, Report>, Failure> {
         match (&self.state, &self.report) {
-            (State::Counting(regions), _) => Ok(regions.report()),
-            (_, Some(report)) => Ok(report.clone()),
+            (State::Counting(regions), _) => Ok(Cow::Owned(regions.report())),
+            (_, Some(report)) => Ok(Cow::Borrowed(report)),
             (_, None) => Err(usage("nothing was counted", "Call halprof_start first.")),
         }
     }
@@ -474,7 +477,8 @@ pub unsafe extern "C" fn halprof_sample_start(halprof: *mut Halprof, period: u64
 }
 
 /// Takes the oldest available sample: `*taken` is 1, or 0 if there is none now. `size` is
-/// `sizeof(halprof_sample)`. Samples that are not taken within two seconds may be lost.
+/// `sizeof(halprof_sample)`. Samples that are not taken within two seconds may be lost. If the
+/// driver has ended sampling by itself, this fails after the last sample, and says why.
 ///
 /// # Safety
 /// `halprof` is from `halprof_open`; `sample` is valid for writes of `size` bytes, `taken` of one
@@ -501,13 +505,18 @@ pub unsafe extern "C" fn halprof_sample_take(
             // SAFETY: the caller promises it.
             unsafe { text::put(&HalprofSample::of(&next), sample, size) }?;
             *taken = 1;
+            return Ok(());
         }
-        Ok(())
+        match session.ended() {
+            Some(_) => not_ended(&session.statistics()?),
+            None => Ok(()),
+        }
     })
 }
 
 /// Stops sampling. `*lost` is the number of lost samples; `lost` may be NULL. Samples that were not
-/// taken are discarded.
+/// taken are discarded. If the driver had ended sampling by itself, this fails and says why, but it
+/// is stopped.
 ///
 /// # Safety
 /// `halprof` is from `halprof_open`; `lost` is NULL or valid for a write.
@@ -517,14 +526,14 @@ pub unsafe extern "C" fn halprof_sample_stop(halprof: *mut Halprof, lost: *mut u
         // SAFETY: the caller promises it.
         let mut inner = unsafe { lent(halprof) }?.lock();
         let (session, _) = inner.sampling()?;
-        session.stop()?;
+        session.stop_sampling()?;
         let statistics = session.statistics()?;
         // SAFETY: the caller promises it.
         if let Ok(lost) = unsafe { lent_mut(lost) } {
-            *lost = statistics.lost.iter().sum();
+            *lost = statistics.lost.iter().copied().fold(0, u64::saturating_add);
         }
         inner.state = State::Idle;
-        Ok(())
+        not_ended(&statistics)
     })
 }
 
@@ -693,7 +702,8 @@ pub unsafe extern "C" fn halprof_report(
         let text = unsafe { lent_mut(text) }?;
         *text = ptr::null_mut();
         // SAFETY: the caller promises it.
-        let report = unsafe { lent(halprof) }?.lock().report()?;
+        let inner = unsafe { lent(halprof) }?.lock();
+        let report = inner.report()?;
         let words = match format {
             HALPROF_TABLE => report.to_string(),
             HALPROF_CSV => report.csv()?,
@@ -788,6 +798,14 @@ impl HalprofRow {
     }
 }
 
+/// Fails if the driver has ended sampling by itself.
+fn not_ended(statistics: &Statistics) -> Result<(), Failure> {
+    match Refusal::of_end(statistics) {
+        Some(refusal) => Err(Error::Refused(refusal).into()),
+        None => Ok(()),
+    }
+}
+
 /// Fails if a thread still has any of these regions.
 fn alone(regions: &Arc<Regions<'static, Machine>>) -> Result<(), Failure> {
     match Arc::strong_count(regions) {
@@ -801,4 +819,90 @@ fn alone(regions: &Arc<Regions<'static, Machine>>) -> Result<(), Failure> {
 
 fn copy(to: &mut [u64], from: &[u64]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    impl Halprof {
+        /// The model takes interrupts without an overflow until the driver ends sampling.
+        fn storm(&self) {
+            let mut inner = self.lock();
+            let (session, _) = inner.sampling().unwrap_or_else(|_| panic!("it samples"));
+            match session.transport() {
+                Machine::Modelled(model) => {
+                    (0..200).for_each(|_| model.model().spurious_interrupt(0));
+                }
+                #[cfg(windows)]
+                Machine::Driver(_) => panic!("it is modelled"),
+            }
+        }
+    }
+
+    /// What a function returned and, if it failed, the name of why.
+    fn outcome(result: i32) -> (i32, String) {
+        let code = (result != HALPROF_OK).then(|| halprof_error_code());
+        // SAFETY: the text ends with a 0, and nothing fails on this thread in the meantime.
+        let code = code.map(|code| unsafe { CStr::from_ptr(code) });
+        let code = code.map(|code| code.to_string_lossy().into_owned());
+        (result, code.unwrap_or_default())
+    }
+
+    fn taken(halprof: *mut Halprof) -> ((i32, String), i32) {
+        let (mut sample, mut taken) = (HalprofSample::default(), 5);
+        let size = size_of::<HalprofSample>();
+        // SAFETY: it is open; both may be written.
+        let result = unsafe { halprof_sample_take(halprof, &raw mut sample, size, &raw mut taken) };
+        (outcome(result), taken)
+    }
+
+    fn stopped(halprof: *mut Halprof) -> (i32, String) {
+        let mut lost = 1;
+        // SAFETY: it is open; `lost` may be written.
+        let result = unsafe { halprof_sample_stop(halprof, &raw mut lost) };
+        assert_eq!(lost, 0);
+        outcome(result)
+    }
+
+    #[test]
+    fn sampling_that_the_driver_has_ended_says_why_and_is_stopped() {
+        let done = (HALPROF_OK, String::new());
+        let storm = (HALPROF_FAILED, "interrupt-storm".to_owned());
+        let mut halprof = ptr::null_mut();
+        let machine = c"skylake".as_ptr();
+        // SAFETY: the name ends with a 0, and the pointer may be written.
+        let opened = unsafe { halprof_open(HALPROF_ABI, machine, &raw mut halprof) };
+        assert_eq!(outcome(opened), done);
+        let list = c"TotalIssues:u".as_ptr();
+        // SAFETY: it is open, and the list ends with a 0.
+        let chosen = unsafe { halprof_choose(halprof, list, c"0".as_ptr()) };
+        assert_eq!(outcome(chosen), done);
+        let begin = || {
+            // SAFETY: it is open.
+            let started = unsafe { halprof_sample_start(halprof, 100_000) };
+            assert_eq!(outcome(started), done);
+            let work = c"instructions=200000,cycles=200000".as_ptr();
+            // SAFETY: it is open, and the workload ends with a 0.
+            let worked = unsafe { halprof_workload(halprof, work) };
+            assert_eq!(outcome(worked), done);
+            // SAFETY: it is open.
+            unsafe { &*halprof }.storm();
+        };
+        // What was sampled before is still there.
+        begin();
+        assert_eq!(taken(halprof), (done.clone(), 1));
+        assert_eq!(taken(halprof), (done.clone(), 1));
+        assert_eq!(taken(halprof), (storm.clone(), 0));
+        assert_eq!(taken(halprof), (storm.clone(), 0));
+        assert_eq!(stopped(halprof), storm);
+        // It is stopped: it can start again, and a caller that never takes is told by the stop.
+        begin();
+        assert_eq!(stopped(halprof), storm);
+        begin();
+        // SAFETY: it is open, and not used again.
+        let closed = unsafe { halprof_close(halprof) };
+        assert_eq!(outcome(closed), done);
+    }
 }

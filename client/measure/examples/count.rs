@@ -51,12 +51,10 @@ fn count<T: Transport>(
     let measured = measure(connection, &sources, code)?;
     let mut text = format!("the code answered {}\n", measured.result);
     for count in &measured.counts {
-        let (value, overhead) = (count.estimate.value, count.overhead);
-        let _ = writeln!(
-            text,
-            "{value:>12} {} (measuring alone: {overhead})",
-            count.source
-        );
+        let (source, overhead) = (&count.source, count.overhead);
+        let value = count.estimate.value;
+        let value = value.map_or("not counted".to_owned(), |value| value.to_string());
+        let _ = writeln!(text, "{value:>12} {source} (measuring alone: {overhead})");
     }
     Ok(text)
 }

@@ -1,7 +1,7 @@
 //! Everything that can be named on one machine: the sources of its tables, the vendor's events for
 //! each kind of core, and the names that Linux perf and Windows use for them.
 
-use crate::events::{self, Alias, Event, Microarchitecture};
+use crate::events::{self, Alias, Event, Microarchitecture, OFFCORE_RSP_0};
 use crate::selection::{Chosen, Item, What, bad_list, filter_suffix, parse_number, raw_select};
 use crate::{Connection, Error, Result, Transport};
 use shared_types::request::machine::Processor;
@@ -10,6 +10,7 @@ use shared_types::request::source::Source;
 use shared_types::{ProfileInterface, ProfileSource};
 use sim::event::{Code, Event as Kinds};
 use sim::workload::Known;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +46,11 @@ const SLOTS: u64 = 0x01A4;
 /// The name that selects every supported source.
 const ALL: &str = "all";
 /// Extra MSRs that events take a value from, and what they hold.
-const MSRS: [(u32, &str); 2] = [(0x3F6, "load latency"), (0x3F7, "front-end retired")];
+const MSRS: [(u32, &str); 3] = [
+    (OFFCORE_RSP_0, "off-core response"),
+    (0x3F6, "load latency"),
+    (0x3F7, "front-end retired"),
+];
 /// Names less alike than this are not suggested.
 const ALIKE: f64 = 0.8;
 
@@ -58,6 +63,8 @@ pub struct Catalog {
     kinds: Vec<Kind>,
     /// How many kinds of processor the machine has.
     all_kinds: usize,
+    /// The kinds that are measured, as a mask.
+    measured: u16,
 }
 
 /// Processors that are alike and have counters.
@@ -119,6 +126,7 @@ impl Catalog {
             sources,
             interface: ProfileInterface::from_wire(interface).unwrap_or(ProfileInterface::Default),
             all_kinds: kinds.len(),
+            measured: u16::MAX,
             kinds: kinds
                 .into_iter()
                 .filter(counts)
@@ -148,6 +156,25 @@ impl Catalog {
         &self.kinds
     }
 
+    /// Whether a processor can count a source.
+    #[must_use]
+    pub fn counts_on(&self, chosen: &Chosen, processor: &Processor) -> bool {
+        let among = |kinds: u64| kinds.checked_shr(processor.kind.into()).unwrap_or(0) & 1 != 0;
+        let spec = &chosen.spec;
+        let mut sources = self.sources.iter();
+        let source = sources.find(|source| source.id == spec.source);
+        let timer = |source: &Source| source.flags & Source::TIMER != 0;
+        (spec.kinds == 0 || among(spec.kinds.into()))
+            && source.is_none_or(|source| timer(source) || among(source.kinds.into()))
+    }
+
+    /// The same for these processors alone: an event is chosen only as their kinds count it.
+    #[must_use]
+    pub fn measuring<'a>(mut self, processors: impl IntoIterator<Item = &'a Processor>) -> Self {
+        self.measured = kinds_of(processors);
+        self
+    }
+
     /// Finds each item of a list.
     pub fn resolve(&self, items: &[Item]) -> Result<Vec<Chosen>> {
         let mut chosen = Vec::new();
@@ -160,7 +187,10 @@ impl Catalog {
                 self.resolve_one(item, &mut chosen)?;
             }
         }
-        Ok(chosen)
+        let places = counted_on(&chosen, self.measured).into_iter();
+        Ok(places
+            .filter_map(|place| chosen.get(place).cloned())
+            .collect())
     }
 
     /// The source that has this name, if one does.
@@ -211,6 +241,18 @@ impl Catalog {
     /// What a workload of a modelled machine means by a name.
     #[must_use]
     pub fn modelled(&self, name: &str) -> Option<Known> {
+        self.modelled_where(name, |_| true)
+    }
+
+    /// The same on the processors of one microarchitecture only, by the name of its table.
+    #[must_use]
+    pub fn modelled_on(&self, table: &str, name: &str) -> Option<Known> {
+        self.modelled_where(name, |kind| {
+            kind.microarchitecture.is_some_and(|one| one.table == table)
+        })
+    }
+
+    fn modelled_where(&self, name: &str, is: impl Fn(&Kind) -> bool) -> Option<Known> {
         let kinds = [Kinds::Instructions, Kinds::Cycles, Kinds::RefCycles];
         let code = |select, fixed, core| Code {
             event: Kinds::Named(0),
@@ -224,15 +266,14 @@ impl Catalog {
         }
         let found = self.event(name)?;
         let mut codes = Vec::new();
-        for (kind, _, counted) in &found.kinds {
-            let core_type = Some(kind.processor.core_type).filter(|core_type| *core_type != 0);
+        for (kind, _, counted) in found.kinds.iter().filter(|(kind, ..)| is(kind)) {
             match counted {
                 Ok(Counted::Fixed(index)) => match kinds.get(usize::from(*index)) {
                     Some(event) => return Some(Known::Kind(*event)),
-                    None => codes.push(code(None, Some(*index), core_type)),
+                    None => codes.push(code(None, Some(*index), kind.core())),
                 },
                 Ok(Counted::Select { select, .. }) => {
-                    codes.push(code(Some(*select), None, core_type));
+                    codes.push(code(Some(*select), None, kind.core()));
                 }
                 Err(_) => {}
             }
@@ -341,9 +382,17 @@ impl Catalog {
         let name = &found.event.name;
         if ways.is_empty() {
             let why = why.map_or("no such processor has it", String::as_str);
+            let is_own = |(kind, event, _): &(&Kind, &Event, _)| {
+                kind.own.iter().any(|own| std::ptr::eq(own, *event))
+            };
+            let hint = if found.kinds.iter().any(is_own) {
+                format!("`halprof list --all --events=FILE {name}` has what the list says of it.")
+            } else {
+                format!("`halprof explain {name}` has all that is known of it.")
+            };
             return Err(Error::unavailable(
                 format!("{name} cannot be counted on this machine: {why}"),
-                format!("`halprof explain {name}` has all that is known of it."),
+                hint,
             ));
         }
         let flags = if found.event.alone { Spec::ALONE } else { 0 };
@@ -502,6 +551,16 @@ impl Counted {
 }
 
 impl Kind {
+    /// EAX of leaf 0x1A; `None` where a machine has one type of core.
+    fn core(&self) -> Option<u32> {
+        let Processor {
+            core_type,
+            native_model,
+            ..
+        } = self.processor;
+        (core_type != 0).then(|| u32::from(core_type) << 24 | native_model & 0xFF_FFFF)
+    }
+
     /// Its events: those of the user's list, then its microarchitecture's.
     fn events(&self) -> impl Iterator<Item = &Event> {
         let known = self.microarchitecture.into_iter();
@@ -581,6 +640,32 @@ fn spec_of(item: &Item, filter: Option<u16>) -> Spec {
         interval: item.period.unwrap_or(0),
         ..Spec::default()
     }
+}
+
+/// The kinds of these processors, as a mask.
+pub(crate) fn kinds_of<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> u16 {
+    let bit = |processor: &Processor| 1u16 << (processor.kind % 16);
+    let processors = processors.into_iter();
+    processors.fold(0, |mask, processor| mask | bit(processor))
+}
+
+/// The indexes of those that these kinds of processor count: where an event has several ways, the
+/// others are left out. An event that these kinds cannot count keeps all, and the refusal says where
+/// it can be counted.
+pub(crate) fn counted_on(chosen: &[Chosen], kinds: u16) -> Vec<usize> {
+    let here = |one: &Chosen| one.spec.kinds == 0 || one.spec.kinds & kinds != 0;
+    let counted: BTreeSet<&str> = chosen
+        .iter()
+        .filter(|one| here(one))
+        .map(|one| one.label.as_str())
+        .collect();
+    let kept = |one: &Chosen| here(one) || !counted.contains(one.label.as_str());
+    chosen
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| kept(one))
+        .map(|(place, _)| place)
+        .collect()
 }
 
 fn chosen(item: &Item, spec: Spec, name: &str) -> Chosen {

@@ -14,9 +14,10 @@ use shared_types::{ErrorCode, ReplyHeader, RequestHeader};
 use std::mem::size_of;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// The first buffer offered for a reply; a reply that needs more says how much. Windows copies a
-/// buffer of this length for each request, so it is kept short.
-const REPLY_BYTES: usize = 64 << 10;
+/// The first buffer offered for a reply; a reply that needs more says how much. Windows takes memory
+/// for a buffer of this length before the driver sees the request, so it is kept short: a STOP that
+/// found no memory would stop nothing.
+pub(crate) const REPLY_BYTES: usize = 64 << 10;
 
 /// Room for one page: every processor of the largest machine in one reply.
 const PAGE_BYTES: usize = size_of::<Page>() + MAX_PROCESSORS * size_of::<Processor>();
@@ -47,10 +48,6 @@ pub struct Fit {
 
 /// What a session or a plan is about.
 #[derive(Clone, Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, which a caller names"
-)]
 pub struct Setup {
     /// What to count.
     pub specs: Vec<Spec>,
@@ -60,9 +57,6 @@ pub struct Setup {
     pub rotation: u32,
     /// Accept sources that only approximate their names.
     pub approximate: bool,
-    /// Samples need no address: overflows come through the HAL's callback, and no overflow handler
-    /// is registered.
-    pub no_address: bool,
     /// Windows accumulates the counters for each thread: see [`shared_types::request::threads`].
     pub threads: bool,
     /// How many branches are recorded for each sample: 0, 8, 16 or 32.

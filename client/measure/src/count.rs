@@ -9,7 +9,8 @@
 //! let sources = Sources::named(&mut connection, "TotalIssues:u,TotalCycles:u")?.on(&[0]);
 //! let measured = measure(&mut connection, &sources, |_machine| (1..=20u64).product::<u64>())?;
 //! for count in &measured.counts {
-//!     println!("{} {} (measuring: {})", count.estimate.value, count.source, count.overhead);
+//!     let value = count.estimate.value.expect("no sources take turns here");
+//!     println!("{value} {} (measuring: {})", count.source, count.overhead);
 //! }
 //! # Ok(())
 //! # }
@@ -21,11 +22,12 @@
 //! and take the minimum. A modelled machine does nothing but run its workload: the code makes it
 //! run, which is why it is given the machine.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, counted_on, kinds_of};
 use crate::estimate::Estimate;
 use crate::selection::{self, Chosen};
 use crate::{Connection, Error, Result, Session, Setup, Transport};
 use shared_types::request::counts::Count;
+use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 
 /// How often an empty region is measured to find the overhead.
@@ -36,6 +38,10 @@ const EMPTY_RUNS: usize = 5;
 pub struct Sources {
     chosen: Vec<Chosen>,
     setup: Setup,
+    /// For each source, the processors that can count it.
+    able: Vec<Vec<usize>>,
+    /// Every processor of the machine.
+    machine: Vec<Processor>,
 }
 
 /// What happened while some code ran.
@@ -65,19 +71,35 @@ impl Sources {
     pub fn named<T: Transport>(connection: &mut Connection<T>, list: &str) -> Result<Self> {
         let mut items = Vec::new();
         selection::parse_list(list, &mut items)?;
-        let chosen = Catalog::of(connection, false)?.resolve(&items)?;
+        let catalog = Catalog::of(connection, false)?;
+        let chosen = catalog.resolve(&items)?;
+        let processors = connection.processors()?;
+        let able = |chosen: &Chosen| {
+            let able = processors.iter();
+            let able = able.filter(|processor| catalog.counts_on(chosen, processor));
+            able.map(|processor| processor.index as usize).collect()
+        };
+        let able = chosen.iter().map(able).collect();
         let setup = Setup {
             specs: chosen.iter().map(|chosen| chosen.spec).collect(),
             ..Setup::default()
         };
-        Ok(Self { chosen, setup })
+        Ok(Self {
+            chosen,
+            setup,
+            able,
+            machine: processors,
+        })
     }
 
     /// The same sources on these processors only.
     #[must_use]
-    pub fn on(mut self, processors: &[u32]) -> Self {
-        self.setup.processors = processors.to_vec();
-        self
+    pub fn on(self, processors: &[u32]) -> Self {
+        let named = |one: &&Processor| processors.is_empty() || processors.contains(&one.index);
+        let kinds = kinds_of(self.machine.iter().filter(named));
+        let mut here = self.only(&counted_on(&self.chosen, kinds));
+        here.setup.processors = processors.to_vec();
+        here
     }
 
     /// Their names, each with its filter if it has one, in the order of all counts.
@@ -127,6 +149,7 @@ impl Sources {
         self.chosen.splice(0..0, first.chosen.iter().cloned());
         let specs = &mut self.setup.specs;
         specs.splice(0..0, first.setup.specs.iter().copied());
+        self.able.splice(0..0, first.able.iter().cloned());
         self
     }
 
@@ -136,7 +159,19 @@ impl Sources {
         Self {
             chosen: chosen.cloned().collect(),
             setup: self.setup.only(places),
+            able: places
+                .iter()
+                .filter_map(|&place| self.able.get(place).cloned())
+                .collect(),
+            machine: self.machine.clone(),
         }
+    }
+
+    /// What one source counted on the processors that can count it.
+    fn sum(&self, counts: &[Vec<Count>], source: usize) -> Estimate {
+        let able = self.able.get(source).into_iter().flatten();
+        let counts = able.filter_map(|&processor| counts.get(processor)?.get(source));
+        Estimate::sum(counts.map(Estimate::new))
     }
 
     /// The error, with the name of the source that it concerns.
@@ -162,7 +197,8 @@ pub fn measure<T: Transport, R>(
     for _ in 0..EMPTY_RUNS {
         let counts = sources.start(connection)?.stop_and_read()?;
         for (source, least) in least.iter_mut().enumerate() {
-            *least = sum(&counts, source).value.min(*least);
+            let value = sources.sum(&counts, source).value;
+            *least = value.unwrap_or(0).min(*least);
         }
     }
     let mut session = sources.start(connection)?;
@@ -170,7 +206,7 @@ pub fn measure<T: Transport, R>(
     let counts = session.stop_and_read()?;
     let of_source = |((source, name), overhead): ((usize, &str), u128)| Counted {
         source: name.to_owned(),
-        estimate: sum(&counts, source),
+        estimate: sources.sum(&counts, source),
         overhead,
     };
     let named = sources.names().enumerate().zip(least);
@@ -178,9 +214,4 @@ pub fn measure<T: Transport, R>(
         result,
         counts: named.map(of_source).collect(),
     })
-}
-
-fn sum(counts: &[Vec<Count>], source: usize) -> Estimate {
-    let counts = counts.iter().filter_map(|counts| counts.get(source));
-    Estimate::sum(counts.map(Estimate::new))
 }

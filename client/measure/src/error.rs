@@ -1,5 +1,6 @@
 //! The library's errors: what was refused or failed, and why.
 
+use shared_types::request::samples::Statistics;
 use shared_types::{BranchReason, ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
 use std::io;
 use std::path::PathBuf;
@@ -16,6 +17,30 @@ pub struct Refusal {
     pub detail: u64,
     /// The name of the source concerned, if there is one and it is known.
     pub source: Option<String>,
+}
+
+impl Refusal {
+    /// Why the other side has ended sampling by itself, as the statistics say.
+    #[must_use]
+    pub fn of_end(statistics: &Statistics) -> Option<Self> {
+        let processor = statistics.ended_processor;
+        ErrorCode::from_wire(statistics.ended).map(|code| {
+            let of_a_source =
+                [ErrorCode::FixedCounterTaken, ErrorCode::NotByThread].contains(&code);
+            let (subject, detail) = if of_a_source {
+                (0, processor.into())
+            } else {
+                (processor, 0)
+            };
+            Self {
+                code,
+                subject,
+                detail,
+                // Statistics do not say which.
+                source: of_a_source.then(|| "a source of this session".to_owned()),
+            }
+        })
+    }
 }
 
 /// Why a command could not do its work.
@@ -230,7 +255,7 @@ fn refused(refusal: &Refusal) -> String {
         E::SourceUnknown => format!("this machine has no {source}"),
         E::SourceNotSupported => format!("{source} cannot be counted on this machine"),
         E::SourceApproximate => {
-            format!("this processor has only an approximate event for {source}")
+            format!("the event of {source} is not what its name says on this processor")
         }
         E::SourceDuplicate => format!("{source} is listed twice with the same filter"),
         E::DoesNotFit => {
@@ -277,14 +302,14 @@ fn refused(refusal: &Refusal) -> String {
         E::InterruptTaken => {
             format!("the overflow interrupt is in use by another driver (NTSTATUS {detail:#010x})")
         }
+        E::HandlerStuck => format!(
+            "halprof's own overflow handler is left of an earlier session, because Windows did not remove it (NTSTATUS {detail:#010x})"
+        ),
         E::CountersDead => format!(
             "the counters of processor {subject} were allocated but do not count: the PMU is advertised, not emulated"
         ),
         E::InterruptsDead => format!(
             "the counters of processor {subject} count, but their overflow interrupt never arrives (LVTPC {detail:#x})"
-        ),
-        E::CountersFrozen => format!(
-            "the first overflow froze the counters of processor {subject}, and Windows left them frozen (register {detail:#x})"
         ),
         E::InterruptStorm => format!(
             "processor {subject} was interrupted repeatedly although no counter had overflowed, so sampling was stopped (LVTPC {detail:#x})"
@@ -309,7 +334,7 @@ fn refused(refusal: &Refusal) -> String {
             format!("Windows refused the counters for thread profiling (NTSTATUS {detail:#010x})")
         }
         E::ThreadsKept => format!(
-            "a thread still profiles itself with the counters of an earlier session (process {subject}), so Windows has not given them back"
+            "a thread, which may belong to another user's program, still profiles itself with the counters of an earlier session, so Windows has not given them back (NTSTATUS {detail:#010x})"
         ),
         E::NotByThread => format!(
             "{source} cannot be counted by thread: processor {detail} has no general counter for it, or not the one that the others use"

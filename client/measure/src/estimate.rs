@@ -15,6 +15,10 @@
 //! whose own period is in step with the turns shows a source the same part of that period again and
 //! again. The turns then agree with each other, and the bound, which is computed from how they
 //! differ, is far too small. Nothing in the counts reveals this; turns of another length do.
+//!
+//! A processor on which a source had no turn is not one where nothing happened. A sum takes it to
+//! have done what the others did in the same time, and has no bound: one processor may be busy among
+//! idle ones, and how the others' turns differ says nothing about it.
 //! Source: W. G. Cochran, Sampling Techniques, 3rd edition, 6.3, 6.7 (optimum of the ratio
 //! estimator) and 6.13.
 
@@ -27,8 +31,9 @@ use shared_types::request::counts::Count;
 pub struct Estimate {
     /// Events read from the counters; the sum over processors may exceed 64 bits.
     pub counted: u128,
-    /// What happened: `counted`, or its estimate if it was scaled.
-    pub value: u128,
+    /// What happened: `counted`, or its estimate if it was scaled. `None` if it was on no counter;
+    /// for a sum also if some processors had no turn and the others counted nothing.
+    pub value: Option<u128>,
     /// How long the session ran, in ticks of the time-stamp counter.
     pub enabled: u128,
     /// How long the source was on a counter, in the same ticks.
@@ -36,8 +41,10 @@ pub struct Estimate {
     /// Whether `value` is an estimate.
     pub scaled: bool,
     /// The 95 % bound of an estimate, for a workload that is not in step with the turns; `None` if
-    /// nothing was scaled, or if there were too few turns to know.
+    /// nothing was scaled, if there were too few turns to know, or if a processor had none.
     pub error: Option<f64>,
+    /// On how many processors it had no turn.
+    pub without_turn: u32,
     /// Variance of the estimate, and its degrees of freedom.
     spread: Option<Spread>,
 }
@@ -55,7 +62,7 @@ impl Estimate {
     pub fn new(count: &Count) -> Self {
         let exact = Self {
             counted: count.counted.into(),
-            value: count.counted.into(),
+            value: Some(count.counted.into()),
             enabled: count.enabled.into(),
             running: count.running.into(),
             ..Self::default()
@@ -63,9 +70,21 @@ impl Estimate {
         if count.running >= count.enabled {
             return exact;
         }
+        if count.running == 0 {
+            return Self {
+                value: None,
+                scaled: true,
+                without_turn: 1,
+                ..exact
+            };
+        }
         let spread = spread(count);
         Self {
-            value: scale(count.counted, count.enabled, count.running),
+            value: scale(
+                count.counted.into(),
+                count.enabled.into(),
+                count.running.into(),
+            ),
             scaled: true,
             error: spread.map(Spread::bound),
             spread,
@@ -78,9 +97,14 @@ impl Estimate {
     pub fn sum(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut spread = Some(Spread::default());
         let mut sum = Self::default();
+        let (mut known, mut known_enabled) = (0u128, 0u128);
         for part in parts {
+            if let Some(value) = part.value {
+                known = known.saturating_add(value);
+                known_enabled = known_enabled.saturating_add(part.enabled);
+            }
+            sum.without_turn = sum.without_turn.saturating_add(part.without_turn);
             sum.counted = sum.counted.saturating_add(part.counted);
-            sum.value = sum.value.saturating_add(part.value);
             sum.enabled = sum.enabled.saturating_add(part.enabled);
             sum.running = sum.running.saturating_add(part.running);
             if part.scaled {
@@ -88,6 +112,11 @@ impl Estimate {
                 spread = spread.zip(part.spread).map(|(all, one)| all.and(one));
             }
         }
+        sum.value = match sum.without_turn {
+            0 => Some(known),
+            _ if known == 0 => None,
+            _ => scale(known, sum.enabled, known_enabled),
+        };
         if sum.scaled {
             sum.spread = spread;
             sum.error = spread.map(Spread::bound);
@@ -123,10 +152,14 @@ impl Spread {
     }
 }
 
-/// Scales counted events to the whole time enabled, rounded to the nearest; 0 if nothing ran.
-fn scale(counted: u64, enabled: u64, running: u64) -> u128 {
-    let product = u128::from(counted) * u128::from(enabled) + u128::from(running / 2);
-    product.checked_div(running.into()).unwrap_or(0)
+/// Scales events to a longer time, rounded to the nearest; `None` for no time at all.
+fn scale(events: u128, longer: u128, time: u128) -> Option<u128> {
+    let product = events.checked_mul(longer);
+    let product = product.and_then(|product| product.checked_add(time / 2));
+    match product {
+        Some(product) => product.checked_div(time),
+        None => Some(events.checked_div(time)?.saturating_mul(longer)),
+    }
 }
 
 /// The variance between the turns; `None` for fewer than two.

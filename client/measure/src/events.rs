@@ -17,6 +17,9 @@ const BYTE: u64 = 0xFF;
 /// mask.
 const AMD_EVENT_HIGH: u32 = 32;
 const INTEL_UNIT_MASK_HIGH: u32 = 40;
+/// MSR_OFFCORE_RSP_0 says what events B7h and BBh with unit mask 01h count, which Intel's lists do
+/// not mark (SDM vol. 3, "Off-core Response Performance Monitoring").
+pub(crate) const OFFCORE_RSP_0: u32 = 0x1A6;
 
 /// Processors with the same events.
 #[derive(Debug)]

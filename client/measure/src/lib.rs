@@ -49,4 +49,4 @@ pub use session::{Session, Settled};
 pub use shared_types as wire;
 pub use transport::Transport;
 #[cfg(windows)]
-pub use windows::Driver;
+pub use windows::{DebugPrivilege, Driver};

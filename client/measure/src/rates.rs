@@ -32,8 +32,8 @@ pub struct Rate {
     pub per_second: f64,
     /// Whether it is an estimate because the source shared its counter with others.
     pub scaled: bool,
-    /// The 95 % bound of an estimate, in events per second; `None` if nothing was scaled, or if
-    /// there were too few turns to know.
+    /// The 95 % bound of an estimate, in events per second; `None` if nothing was scaled, if there
+    /// were too few turns to know, or if a processor had none.
     pub error: Option<f64>,
 }
 
@@ -69,7 +69,8 @@ impl Rates {
         self.before.as_slice()
     }
 
-    /// What one source has counted since the session's start, on these processors together.
+    /// What one source has counted since the session's start, on these processors together: those
+    /// that can count it.
     #[must_use]
     pub fn estimate_on(&self, processors: &[usize], source: usize) -> Estimate {
         let counts = processors
@@ -129,60 +130,47 @@ impl Interval {
     /// known.
     #[must_use]
     pub fn rate(&self, processor: usize, source: usize) -> Option<Rate> {
-        let count = self.known(processor, source)?;
-        self.rate_of([count])
+        self.sum_on(&[processor], source)
     }
 
-    /// The rate of one source on all processors that know it, together; `None` if none does.
+    /// The rate of one source on all processors together, all of which can count it: where some
+    /// cannot, [`Self::sum_on`] takes those that can.
     #[must_use]
     pub fn sum(&self, source: usize) -> Option<Rate> {
-        let known = |processor| self.known(processor, source);
-        self.rate_of((0..self.counts.len()).filter_map(known))
+        let all: Vec<usize> = (0..self.counts.len()).collect();
+        self.sum_on(&all, source)
     }
 
-    /// One source on those of these processors that know its rate, together; `None` where none does.
+    /// The rate of one source on these processors together. Where it was on a counter on some of
+    /// them only, the others are taken to be like those; `None` where it was on none, or where those
+    /// counted nothing.
+    ///
+    /// Its bound is that of the sum in events, over the shortest time: exact if all were enabled for
+    /// the same time, otherwise too large.
     #[must_use]
     pub fn sum_on(&self, processors: &[usize], source: usize) -> Option<Rate> {
-        let known = |&processor: &usize| self.known(processor, source);
-        self.rate_of(processors.iter().filter_map(known))
-    }
-
-    /// What one source counted on all processors.
-    #[must_use]
-    pub fn estimate(&self, source: usize) -> Estimate {
-        sum(&self.counts, source)
-    }
-
-    fn known(&self, processor: usize, source: usize) -> Option<&Count> {
-        let count = self.counts.get(processor)?.get(source)?;
-        (count.running > 0).then_some(count)
-    }
-
-    /// The sum of the rates of all processors. Its bound is that of the sum in events, over the
-    /// shortest time: exact if all were enabled for the same time, otherwise too large.
-    fn rate_of<'a>(&self, counts: impl IntoIterator<Item = &'a Count>) -> Option<Rate> {
-        let mut per_second = 0.0;
-        let mut shortest = None;
-        let parts = counts.into_iter().map(|count| {
-            let part = Estimate::new(count);
-            let time = seconds(count.enabled, self.frequency);
-            per_second += float(part.value) / float(part.enabled) * float(self.frequency);
-            shortest = Some(shortest.map_or(time, |shortest: f64| shortest.min(time)));
-            part
-        });
-        let sum = Estimate::sum(parts);
-        let shortest = shortest?;
+        let count = |&processor: &usize| self.counts.get(processor)?.get(source);
+        let parts = processors.iter().filter_map(count);
+        let parts = parts.filter(|count| count.enabled != 0).map(Estimate::new);
+        let parts: Vec<Estimate> = parts.collect();
+        let sum = Estimate::sum(parts.iter().copied());
+        sum.value?;
+        let known = parts
+            .iter()
+            .filter_map(|part| Some((part.value?, part.enabled)));
+        let known: Vec<(u128, u128)> = known.collect();
+        let shortest = known.iter().map(|&(_, enabled)| enabled).min()?;
+        let time: u128 = known.iter().map(|&(_, enabled)| enabled).sum();
+        let each = known
+            .iter()
+            .map(|&(value, enabled)| float(value) / float(enabled));
+        let (frequency, others) = (float(self.frequency), float(sum.enabled) / float(time));
         Some(Rate {
-            per_second,
+            per_second: each.sum::<f64>() * others * frequency,
             scaled: sum.scaled,
-            error: sum.error.map(|error| error / shortest),
+            error: sum.error.map(|error| error * frequency / float(shortest)),
         })
     }
-}
-
-fn sum(snapshot: &[Vec<Count>], source: usize) -> Estimate {
-    let counts = snapshot.iter().filter_map(|counts| counts.get(source));
-    Estimate::sum(counts.map(Estimate::new))
 }
 
 /// Converts ticks of a clock of `frequency` to seconds.

@@ -2,7 +2,7 @@
 //!
 //! A list of sources is comma-separated. Each item is a name, `Profile` and a name, an id, `rHEX`,
 //! or Linux perf's `cpu/…/`, with an optional filter after a colon. `{A,B}` runs together or not at
-//! all. `all` is every source that the machine supports.
+//! all, and `{A,B}:u` is `{A:u,B:u}`. `all` is every source that the machine supports.
 
 mod perf;
 
@@ -75,27 +75,44 @@ pub fn parse_list(list: &str, items: &mut Vec<Item>) -> Result<()> {
             next += 1;
             part = rest.trim_start();
         }
-        if let Some((_, behind)) = part
-            .split_once('}')
-            .filter(|(_, behind)| !behind.is_empty())
-        {
-            let why =
-                format!("`{behind}` behind a group; a filter or a period is for each source in it");
-            return Err(bad_list(list, &why));
-        }
-        let (text, closes) = match part.strip_suffix('}') {
-            Some(rest) => (rest.trim_end(), true),
-            None => (part, false),
+        let (text, behind) = match part.split_once('}') {
+            Some((text, behind)) => (text.trim_end(), Some(behind.trim())),
+            None => (part, None),
         };
         items.push(parse_item(list, text, group.unwrap_or(0))?);
-        if closes && group.take().is_none() {
-            return Err(bad_list(list, "a `}` without its `{`"));
+        if let Some(behind) = behind {
+            let number = group.take();
+            let number = number.ok_or_else(|| bad_list(list, "a `}` without its `{`"))?;
+            let of_group = items.iter_mut().filter(|item| item.group == number);
+            parse_behind(list, behind, of_group)?;
         }
     }
     match group {
         Some(_) => Err(bad_list(list, "a `{` without its `}`")),
         None => Ok(()),
     }
+}
+
+/// A filter or a period behind a group is of each of its sources.
+fn parse_behind<'a>(
+    list: &str,
+    behind: &str,
+    group: impl Iterator<Item = &'a mut Item>,
+) -> Result<()> {
+    if behind.is_empty() {
+        return Ok(());
+    }
+    let modifiers = behind.strip_prefix(':').ok_or_else(|| {
+        let why = format!("`{behind}` behind a group; only a filter or a period may be there");
+        bad_list(list, &why)
+    })?;
+    for item in group {
+        for part in modifiers.split(':') {
+            parse_modifier(list, part.trim(), item)?;
+        }
+        item.requested += behind;
+    }
+    Ok(())
 }
 
 /// The parts between commas, ignoring commas inside `cpu/…/`.

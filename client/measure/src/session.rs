@@ -1,6 +1,6 @@
 //! A session: configured, started, read, stopped, and closed in any case.
 
-use crate::connection::{Setup, elements};
+use crate::connection::{REPLY_BYTES, Setup, elements};
 use crate::{Connection, Error, Result, Transport};
 use shared_types::ErrorCode;
 use shared_types::hal::HalProfileSourceInterval64;
@@ -10,6 +10,8 @@ use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents, EVENTS_BYTES_MA
 use shared_types::request::rdpmc::{self, Rdpmc};
 use shared_types::request::samples::{DRAIN, DRAIN_BYTES_MAX, Drained, STATISTICS, Statistics};
 use shared_types::request::session::{self, Configured, IntervalSet, SetInterval, UsedInterval};
+#[cfg(windows)]
+use shared_types::request::session::{Configure, Spec};
 use shared_types::request::source;
 use shared_types::request::threads::{self, ThreadCounter, Threads};
 use shared_types::{Branch, ReplyHeader, RequestHeader, Sample, SystemEvent};
@@ -40,6 +42,18 @@ const fn lacks_the_privilege(code: ErrorCode) -> bool {
     matches!(
         code,
         ErrorCode::KernelAddressesNotGranted | ErrorCode::BranchesKernelNotGranted
+    )
+}
+
+/// Why the other side ends sampling by itself: its answer to a stop, too, from then on.
+const fn ends_sampling(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::InterruptStorm
+            | ErrorCode::FixedCounterTaken
+            | ErrorCode::BranchesTaken
+            | ErrorCode::BranchesChanged
+            | ErrorCode::NotByThread
     )
 }
 
@@ -74,10 +88,11 @@ impl<'a, T: Transport> Session<'a, T> {
     pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Settled> {
         let flag = |set, flag| if set { flag } else { 0 };
         let flags = flag(sample, session::SAMPLE)
-            | flag(sample && setup.no_address, session::NO_ADDRESS)
             | flag(setup.threads, session::THREADS)
             | flag(setup.events, session::EVENTS);
         let request = setup.request(self.number, flags);
+        #[cfg(windows)]
+        let _privilege = (sample && sees_kernel(setup)).then(crate::DebugPrivilege::enable);
         let mut settled = self.settle(&request);
         for _ in 1..TRIES {
             match &settled {
@@ -121,9 +136,27 @@ impl<'a, T: Transport> Session<'a, T> {
         self.bare(session::STOP, "stop")
     }
 
+    /// Stops sampling; returns why the other side had ended it by itself, if it had.
+    pub fn stop_sampling(&mut self) -> Result<Option<ErrorCode>> {
+        match self.stop() {
+            Ok(()) => {}
+            Err(Error::Refused(refusal)) if ends_sampling(refusal.code) => {
+                self.ended = Some(refusal.code);
+            }
+            Err(Error::Refused(refusal))
+                if refusal.code == ErrorCode::NotRunning && self.ended.is_some() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.ended)
+    }
+
     /// Reads every counter a last time, stops, and returns the final counts as [`Self::snapshot`]
-    /// does. It takes one request, unless the other side could not return the counts with it.
+    /// does. It takes one request, unless the counts are too many to be returned with it.
     pub fn stop_and_read(&mut self) -> Result<Vec<Vec<Count>>> {
+        if self.counts_bytes > REPLY_BYTES {
+            self.stop()?;
+            return self.snapshot();
+        }
         match self.counts(session::STOP, "stop")? {
             Some(counts) => Ok(counts),
             None => self.snapshot(),
@@ -301,6 +334,13 @@ fn branched(body: &[u8], count: usize, depth: usize) -> Option<(Vec<Sample>, Vec
         samples.push(sample);
     }
     Some((samples, branches))
+}
+
+/// Whether a setup asks for addresses in the kernel, of samples or of branches.
+#[cfg(windows)]
+fn sees_kernel(setup: &Setup) -> bool {
+    let kernel = |spec: &Spec| spec.filter & Spec::KERNEL != 0;
+    setup.branch_filter & Configure::TO_KERNEL != 0 || setup.specs.iter().any(kernel)
 }
 
 impl<T: Transport> Drop for Session<'_, T> {

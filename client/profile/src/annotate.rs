@@ -21,9 +21,9 @@ pub use crate::instruction::{Flow, Instruction, Jump};
 /// Which function to annotate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The one with the most samples.
+    /// The one with the most events of the first source.
     Hottest,
-    /// The function of that name; the one with the most samples, if there are several.
+    /// The function of that name; the one with the most events, if there are several.
     Symbol(Pattern),
     /// The function that contains an address.
     Address(u64),
@@ -88,7 +88,9 @@ struct Function {
 struct Found {
     /// An address in it, and the index of the recording that has it.
     place: Option<(usize, Place)>,
-    samples: u64,
+    /// By source. The first decides which function is the hottest: events of different sources
+    /// cannot be added up.
+    events: Vec<u64>,
     /// By offset from its start and by source.
     hits: FxHashMap<(u64, usize), Sum>,
 }
@@ -255,7 +257,10 @@ fn by_function(
         };
         let found = functions.entry(function).or_default();
         found.place.get_or_insert((recording, place));
-        found.samples += sum.samples;
+        found.events.resize(sources.len(), 0);
+        if let Some(events) = found.events.get_mut(source) {
+            *events = events.saturating_add(sum.events);
+        }
         found.hits.entry((offset, source)).or_default().add(sum);
     }
 }
@@ -286,7 +291,7 @@ fn chosen(
         .iter()
         .filter(|(function, _)| meant(&function.symbol))
         .collect();
-    meant.sort_by(|a, b| b.1.samples.cmp(&a.1.samples).then_with(|| a.0.cmp(b.0)));
+    meant.sort_by(|a, b| b.1.events.cmp(&a.1.events).then_with(|| a.0.cmp(b.0)));
     let Some((&(function, _), rest)) = meant.split_first() else {
         return Err(no_function(functions, hits));
     };
@@ -349,7 +354,7 @@ pub const SYMBOLS: &str = "Symbols of the same build are needed: put its PDB, or
 
 fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
     let mut most: Vec<_> = functions.iter().collect();
-    most.sort_by(|a, b| b.1.samples.cmp(&a.1.samples).then_with(|| a.0.cmp(b.0)));
+    most.sort_by(|a, b| b.1.events.cmp(&a.1.events).then_with(|| a.0.cmp(b.0)));
     let most: Vec<String> = most
         .iter()
         .take(3)

@@ -7,7 +7,6 @@
 //!
 //! Samples have no call stacks: where a format wants a stack, it gets only the sampled place.
 
-mod chrome;
 mod firefox;
 mod folded;
 pub mod perf_script;
@@ -30,11 +29,9 @@ pub const MARKS_MAX: usize = 1 << 19;
 pub fn write(view: &View<'_>, format: Format, out: &mut impl Write) -> io::Result<()> {
     match format {
         Format::Flamegraph => out.write_all(pictures::flamegraph(view).as_bytes()),
-        Format::Timeline => out.write_all(pictures::timeline(view).as_bytes()),
         Format::Html => out.write_all(pictures::page(view).as_bytes()),
         Format::Firefox => firefox::write(view, out),
         Format::Pprof => pprof::write(view, out),
         Format::Folded => folded::write(view, out),
-        Format::Chrome => chrome::write(view, out),
     }
 }

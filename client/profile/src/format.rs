@@ -5,9 +5,7 @@
 pub enum Format {
     /// Flame graph, SVG
     Flamegraph,
-    /// Rates over time, SVG
-    Timeline,
-    /// One page with both and a table
+    /// One page with flame graphs, rates over time, marks and a table
     Html,
     /// Firefox Profiler, JSON
     Firefox,
@@ -15,8 +13,6 @@ pub enum Format {
     Pprof,
     /// Folded stacks, text
     Folded,
-    /// Trace events for Perfetto and chrome://tracing, JSON
-    Chrome,
 }
 
 /// Properties of a format that matter before it is written.
@@ -34,14 +30,12 @@ pub struct Traits {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 5] = [
         Self::Flamegraph,
-        Self::Timeline,
         Self::Html,
         Self::Firefox,
         Self::Pprof,
         Self::Folded,
-        Self::Chrome,
     ];
 
     /// A one-line description.
@@ -49,12 +43,10 @@ impl Format {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Flamegraph => "Flame graph, SVG",
-            Self::Timeline => "Rates over time, SVG",
-            Self::Html => "One page with both and a table",
+            Self::Html => "One page with flame graphs, rates over time, marks and a table",
             Self::Firefox => "Firefox Profiler, JSON",
             Self::Pprof => "pprof, protocol buffer in gzip",
             Self::Folded => "Folded stacks, text",
-            Self::Chrome => "Trace events for Perfetto and chrome://tracing, JSON",
         }
     }
 
@@ -63,19 +55,17 @@ impl Format {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Flamegraph => "flamegraph",
-            Self::Timeline => "timeline",
             Self::Html => "html",
             Self::Firefox => "firefox",
             Self::Pprof => "pprof",
             Self::Folded => "folded",
-            Self::Chrome => "chrome",
         }
     }
 
     /// Whether it shows a program's marks.
     #[must_use]
     pub const fn shows_marks(self) -> bool {
-        matches!(self, Self::Html | Self::Firefox | Self::Chrome)
+        matches!(self, Self::Html | Self::Firefox)
     }
 
     /// Its properties.
@@ -83,18 +73,16 @@ impl Format {
     pub const fn traits(self) -> Traits {
         let (ending, single_source, moments) = match self {
             Self::Flamegraph => (".flamegraph.svg", true, false),
-            Self::Timeline => (".timeline.svg", true, false),
             Self::Html => (".html", false, false),
             Self::Firefox => (".firefox.json", true, true),
             Self::Pprof => (".pb.gz", true, false),
             Self::Folded => (".folded", true, false),
-            Self::Chrome => (".trace.json", false, true),
         };
         Traits {
             ending,
             single_source,
             moments,
-            clock: moments || matches!(self, Self::Timeline | Self::Html),
+            clock: moments || matches!(self, Self::Html),
         }
     }
 }

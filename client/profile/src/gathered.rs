@@ -84,8 +84,6 @@ pub struct Spot {
 pub struct Moment {
     /// The time, as a sample's time stamp.
     pub time: u64,
-    /// Index of the processor.
-    pub processor: u32,
     /// Index of the source, as in samples.
     pub source: u16,
     /// Index in [`Gathered::places`].
@@ -174,8 +172,7 @@ pub struct Gatherer {
     lanes: Lanes,
     sums: Sums,
     timeline: Binned<Lane>,
-    /// By place and processor.
-    moments: Option<Binned<(Entry, u32)>>,
+    moments: Option<Binned<Entry>>,
     lengthened: Binned<u16>,
     periods: HashMap<u16, u64>,
 }
@@ -236,7 +233,7 @@ impl Gatherer {
         let entry = Entry::of(sample, APART);
         self.sums.entry(entry).or_default().add(weight);
         if let Some(moments) = &mut self.moments {
-            moments.add(sample.timestamp, (entry, sample.processor), weight);
+            moments.add(sample.timestamp, entry, weight);
         }
         let begun = self.periods.get(&sample.source);
         if begun.is_some_and(|&begun| begun != 0 && sample.period > begun) {
@@ -314,16 +311,15 @@ impl Gatherer {
 
 /// Moments in order of time, with the place of each.
 fn single(
-    moments: &Binned<(Entry, u32)>,
+    moments: &Binned<Entry>,
     places: &HashMap<Entry, usize>,
     scaled: impl Fn(u16, Sum) -> Sum,
 ) -> Vec<Moment> {
     let sums = moments.sums().into_iter();
-    let moment = |(bin, (entry, processor), weight): (u64, (Entry, u32), Sum)| {
+    let moment = |(bin, entry, weight): (u64, Entry, Sum)| {
         let &place = places.get(&entry)?;
         Some(Moment {
             time: moments.begin(bin),
-            processor,
             source: entry.source,
             place,
             weight: scaled(entry.source, weight),

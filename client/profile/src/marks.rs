@@ -3,7 +3,6 @@
 use crate::recording::{Channels, Mark, Recording};
 use crate::report::filter::Pattern;
 use halprof_measure::regions::{Cull, Distribution};
-use serde::Serialize;
 use std::collections::HashMap;
 
 /// Stands for the name of a channel that the recording does not name.
@@ -58,19 +57,6 @@ pub struct Stretches {
     pub distribution: Distribution,
     /// The maximum.
     pub max: u64,
-    /// The number of stretches by length; the first and the last bucket are not empty.
-    pub histogram: Vec<Bucket>,
-}
-
-/// Stretches of similar length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Bucket {
-    /// At least this long, in nanoseconds.
-    pub from_ns: u64,
-    /// Shorter than this; in the last possible bucket, at most this long.
-    pub to_ns: u64,
-    /// How many there are.
-    pub count: u64,
 }
 
 /// The marks of one channel.
@@ -95,17 +81,6 @@ pub struct Strip<'a> {
     pub rows: Vec<(&'a str, Vec<u64>)>,
     /// Further columns that are not shown, up to the one with the last mark.
     pub left_out: u64,
-}
-
-/// Which marks form a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pairing {
-    /// Marks of the same thread.
-    Thread,
-    /// Marks of the same value.
-    Value,
-    /// Any marks.
-    Any,
 }
 
 /// The stretch of time from one mark to another.
@@ -291,18 +266,14 @@ impl Marks {
         }
     }
 
-    /// The intervals from each mark on one channel to the next on another. If several marks on the
-    /// first precede one on the other, the interval starts at the last of them.
+    /// The intervals from each mark on one channel to the next on another by the same thread. If
+    /// several marks on the first precede one on the other, the interval starts at the last of them.
     #[must_use]
-    pub fn between(&self, from: &str, to: &str, pairing: Pairing) -> Between {
-        let mut open: HashMap<(u64, u32), &Mark> = HashMap::new();
+    pub fn between(&self, from: &str, to: &str) -> Between {
+        let mut open: HashMap<(u32, u32), &Mark> = HashMap::new();
         let mut between = Between::default();
         for mark in &self.all {
-            let key = match pairing {
-                Pairing::Thread => (u64::from(mark.process), mark.thread),
-                Pairing::Value => (mark.value, 0),
-                Pairing::Any => (0, 0),
-            };
+            let key = (mark.process, mark.thread);
             let name = self.name(mark.channel);
             // The end is looked for first: from a channel to itself, each mark is both an end and a
             // start.
@@ -353,38 +324,8 @@ impl Stretches {
         Some(Self {
             distribution: Distribution::of(lengths, Cull::NONE)?,
             max: lengths.iter().copied().max()?,
-            histogram: histogram(lengths),
         })
     }
-}
-
-/// Counts lengths in buckets, each twice as wide as the one before.
-fn histogram(lengths: &[u64]) -> Vec<Bucket> {
-    const BUCKETS: usize = u64::BITS as usize + 1;
-    let mut counts = [0; BUCKETS];
-    for length in lengths {
-        if let Some(count) = counts.get_mut((u64::BITS - length.leading_zeros()) as usize) {
-            *count += 1;
-        }
-    }
-    let first = counts.iter().position(|&count| count != 0).unwrap_or(0);
-    let behind = counts
-        .iter()
-        .rposition(|&count| count != 0)
-        .map_or(0, |last| last + 1);
-    let bucket = |(place, &count): (usize, &u64)| Bucket {
-        from_ns: match place {
-            0 => 0,
-            _ => 1 << (place - 1),
-        },
-        to_ns: 1u64.checked_shl(place as u32).unwrap_or(u64::MAX),
-        count,
-    };
-    let all = counts.iter().enumerate();
-    all.skip(first)
-        .take(behind.saturating_sub(first))
-        .map(bucket)
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Pictures of a recording: a flame graph, a timeline, and a page with both.
+//! Pictures of a recording: a flame graph, and a page with it and the rates over time.
 //!
 //! Everything in a recording is untrusted data: [`escaped`] stands between it and the markup.
 
@@ -10,7 +10,6 @@ mod units;
 
 pub use flamegraph::flamegraph;
 pub use page::page;
-pub use timeline::timeline;
 
 use crate::view::View;
 use std::fmt::Write;

@@ -57,7 +57,7 @@ pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
 pub use reader::{Reader, read};
 pub use spaces::Spaces;
-pub use writer::{Writer, replace, write_whole};
+pub use writer::{Writer, kept, replace, write_whole};
 
 /// The first eight bytes of every recording.
 pub const MAGIC: [u8; 8] = *b"HALPROF\x1A";
@@ -215,6 +215,13 @@ pub struct Turns {
 }
 
 impl Turns {
+    /// For which part of the time it was on a counter, from 0 to 1.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
+    pub fn part(&self) -> f64 {
+        self.running as f64 / self.enabled.max(1) as f64
+    }
+
     /// Scales events counted while it was on a counter to the whole time.
     #[must_use]
     pub fn scale(&self, events: u64) -> u64 {

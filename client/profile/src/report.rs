@@ -23,6 +23,7 @@ use halprof_measure::{Error, Result};
 use key::{Key, Value};
 use places::Places;
 use rustc_hash::FxHashMap;
+use share::Share;
 use shared_types::Sample;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -59,9 +60,9 @@ impl Query {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
     /// The most samples first.
-    #[default]
     Samples,
     /// The most events first.
+    #[default]
     Events,
     /// By the values of the row.
     Name,
@@ -102,7 +103,9 @@ impl OfSource {
     /// The 95 % bound of its events, if it took turns and the bound is known.
     #[must_use]
     pub fn error(&self) -> Option<u64> {
-        let Sum { samples, events } = self.sum;
+        let Sum {
+            samples, events, ..
+        } = self.sum;
         let turns = self.turns.as_ref()?;
         turns.error(events, samples, self.period.unwrap_or(0))
     }
@@ -117,17 +120,33 @@ pub struct Table {
     pub parts: Vec<Part>,
 }
 
-/// The samples of a table that can be compared with each other.
+/// The samples of one source; if `source` is a key, those of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Their source; `None` if `source` is a key.
     pub source: Option<Arc<str>>,
+    /// Whether they are of several sources: cycles and misses are not parts of one whole.
+    pub mixed: bool,
     /// The sum over all of them.
     pub all: Sum,
     /// One row for each combination of values.
     pub rows: Vec<Row>,
     /// How many rows were left out, and their samples.
     pub more: (usize, Sum),
+}
+
+impl Part {
+    /// The share of all events that some of its samples stand for; `None` if their sources differ.
+    #[must_use]
+    pub fn share(&self, some: Sum) -> Option<Share> {
+        (!self.mixed).then(|| Share::weighted(some, self.all))
+    }
+
+    /// All its events; `None` if their sources differ.
+    #[must_use]
+    pub fn events(&self) -> Option<u64> {
+        (!self.mixed).then_some(self.all.events)
+    }
 }
 
 /// One combination of values.
@@ -435,13 +454,21 @@ pub fn machine(path: &Path, recording: &Recording) -> Arc<str> {
 }
 
 /// A sum of a source, with its events scaled to the whole time if it took turns on the counters.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "squares only serve bounds, and casts saturate"
+)]
 pub(crate) fn whole_time(turns: &BTreeMap<u16, Turns>, source: u16, sum: Sum) -> Sum {
-    match turns.get(&source) {
-        None => sum,
-        Some(turns) => Sum {
-            events: turns.scale(sum.events),
-            ..sum
-        },
+    let Some(turns) = turns.get(&source) else {
+        return sum;
+    };
+    let factor = turns.enabled as f64 / turns.running.max(1) as f64;
+    Sum {
+        events: turns.scale(sum.events),
+        squares: (sum.squares as f64 * factor * factor) as u128,
+        ..sum
     }
 }
 
@@ -554,6 +581,11 @@ impl Summing<'_> {
         for (_, sum) in &sums {
             all.add(*sum);
         }
+        let source_of = |(numbers, _): &(Numbers, Sum)| {
+            let at = by.iter().position(|&key| key == Key::Source)?;
+            Some(self.names.source(*numbers.get(at)? as u16))
+        };
+        let mixed = several(sums.iter().map(source_of));
         let keep = self.query.rows.unwrap_or(usize::MAX).min(sums.len());
         let named = |(numbers, sum): &(Numbers, Sum)| Row {
             values: self.values(by, *numbers),
@@ -574,11 +606,11 @@ impl Summing<'_> {
         let mut more = all;
         rows.truncate(keep);
         for row in &rows {
-            more.samples -= row.sum.samples;
-            more.events = more.events.saturating_sub(row.sum.events);
+            more.subtract(row.sum);
         }
         Part {
             source,
+            mixed,
             all,
             more: (sums.len() - rows.len(), more),
             rows,
@@ -625,6 +657,12 @@ impl Summing<'_> {
             });
         values.collect()
     }
+}
+
+/// Whether these are not all alike.
+fn several<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {
+    let first = all.next();
+    all.any(|other| first.as_ref() != Some(&other))
 }
 
 #[cfg(test)]

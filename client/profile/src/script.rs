@@ -16,6 +16,8 @@ pub struct Line {
     pub time_ns: u64,
     /// The sample as in the file.
     pub sample: Sample,
+    /// The events that it stands for: its period, scaled if its source took turns on the counters.
+    pub events: u64,
     /// The name of its source, with its filter if it has one.
     pub source: Arc<str>,
     /// The name of its process, if the recording has it.
@@ -45,6 +47,7 @@ pub fn lines(
         });
     }
     let names = Names::of(&recording, filter)?;
+    let turns = recording.turns();
     let mut symbols = Symbols::open(&recording, symbol_path);
     let mut going = true;
     Reader::open(path)?.samples(|samples| {
@@ -72,6 +75,9 @@ pub fn lines(
                     process: names.id(sample.process),
                     ..*sample
                 },
+                events: turns
+                    .get(&sample.source)
+                    .map_or(sample.period, |turns| turns.scale(sample.period)),
                 source: names.source(sample.source),
                 process: names.process(sample.process),
                 frame,

@@ -1,11 +1,9 @@
 //! What a program did in a range of its code, instruction by instruction.
 //!
 //! Executions, branches and memory accesses are exact: the stepper reports each instruction of the
-//! program. What a modelled cache and branch predictor make of them is counted separately. The
-//! state before the range, address translation, the bus and other processors are not simulated.
+//! program. What modelled caches make of them is counted separately. The state before the range, address translation, the bus and other processors are not simulated.
 
 pub mod cache;
-pub mod predictor;
 mod registers;
 
 use crate::annotate::intel;
@@ -14,11 +12,11 @@ use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter, Instruction, InstructionInfoFactory,
     InstructionInfoOptions, MemorySize, OpAccess, OpKind,
 };
-use predictor::Bimodal;
 pub use registers::Registers;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// The counts of one instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -41,8 +39,6 @@ pub struct Counts {
     pub unknown: u64,
     /// Modelled: misses in each cache.
     pub misses: Vec<u64>,
-    /// Modelled: conditional branches that the predictor got wrong.
-    pub mispredicted: u64,
 }
 
 impl Counts {
@@ -56,7 +52,6 @@ impl Counts {
         self.bytes += other.bytes;
         self.misaligned += other.misaligned;
         self.unknown += other.unknown;
-        self.mispredicted += other.mispredicted;
         self.misses
             .resize(self.misses.len().max(other.misses.len()), 0);
         for (sum, misses) in self.misses.iter_mut().zip(&other.misses) {
@@ -110,7 +105,6 @@ pub struct Simulation {
     decoded: FxHashMap<u64, Instruction>,
     rows: BTreeMap<u64, Counts>,
     caches: Caches,
-    predictor: Bimodal,
     information: InstructionInfoFactory,
 }
 
@@ -125,7 +119,6 @@ impl Simulation {
             decoded: FxHashMap::default(),
             rows: BTreeMap::new(),
             caches,
-            predictor: Bimodal::default(),
             information: InstructionInfoFactory::new(),
         }
     }
@@ -194,9 +187,6 @@ impl Simulation {
         } else {
             let taken = after != instruction.next_ip();
             row.taken += u64::from(taken && instruction.flow_control() != FlowControl::Next);
-            if instruction.flow_control() == FlowControl::ConditionalBranch {
-                row.mispredicted += u64::from(self.predictor.mispredicts(before.ip, taken));
-            }
         }
         let information = self
             .information
@@ -270,6 +260,16 @@ impl Simulation {
     pub const fn caches(&self) -> &Caches {
         &self.caches
     }
+}
+
+/// The instruction that an address cuts in two, where code that begins at `start` is decoded.
+#[must_use]
+pub fn cut(code: &[u8], start: u64, address: u64, is_32_bit: bool) -> Option<Range<u64>> {
+    let bitness = if is_32_bit { 32 } else { 64 };
+    let decoder = Decoder::with_ip(bitness, code, start, DecoderOptions::NONE);
+    let mut spans = decoder.into_iter().map(|one| one.ip()..one.next_ip());
+    let reaches = |one: &Range<u64>| one.end > address;
+    spans.find(reaches).filter(|one| one.start < address)
 }
 
 /// Whether each iteration of an instruction is one step.

@@ -19,12 +19,13 @@ mod readable;
 mod search;
 mod store;
 mod trust;
+mod way;
 
 pub use crate::recording::origin::{origin, seal};
 use crate::recording::{Module, Recording, Spaces};
 pub use executable::Executable;
 pub use functions::Function;
-pub use image::{Build, build_of, identity_of};
+pub use image::{Build, build_of, build_where_loaded, identity_of};
 use lookup::Lookup;
 use rustc_hash::FxHashMap;
 pub use search::SymbolPath;
@@ -33,6 +34,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 pub use store::{Fetch, Server};
+pub use way::Passed;
 
 /// Shown for a sample without an address.
 pub const NO_ADDRESS: &str = "no address";
@@ -295,7 +297,7 @@ impl Symbols {
                 kind: lookup.kind,
                 file: lookup.file.clone(),
                 image: lookup.image_place().map(Path::to_owned),
-                notes: lookup.notes.clone(),
+                notes: lookup.all_notes(),
                 unasked: lookup.unasked,
             })
         });

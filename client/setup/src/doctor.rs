@@ -5,14 +5,12 @@
 //! code that runs anywhere. If a fact is missing its check is [`State::Unknown`], never ok.
 
 mod machine;
-mod signature;
 mod system;
 mod tools;
 mod trial;
 
 pub use machine::no_counters;
-pub use signature::Signature;
-pub use system::{Power, System};
+pub use system::System;
 pub use tools::Running;
 pub use trial::Trials;
 
@@ -43,8 +41,6 @@ pub struct Check {
     pub name: &'static str,
     /// The severity.
     pub state: State,
-    /// What was checked.
-    pub looked_at: &'static str,
     /// What was found.
     pub result: String,
     /// Its effect on a measurement, if it has one.
@@ -56,11 +52,10 @@ pub struct Check {
 }
 
 impl Check {
-    fn new(name: &'static str, looked_at: &'static str, result: impl Into<String>) -> Self {
+    fn new(name: &'static str, result: impl Into<String>) -> Self {
         Self {
             name,
             state: State::Ok,
-            looked_at,
             result: result.into(),
             consequence: None,
             remedy: None,
@@ -200,10 +195,9 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
 }
 
 fn driver(facts: &Facts) -> Check {
-    let looked_at = "whether the device opens and answers in this version";
     match &facts.answer {
-        Ok(answerer) => Check::new("driver", looked_at, format!("{answerer} answers")),
-        Err(failure) => Check::new("driver", looked_at, &failure.message)
+        Ok(answerer) => Check::new("driver", format!("{answerer} answers")),
+        Err(failure) => Check::new("driver", &failure.message)
             .problem("Nothing can be measured.", &failure.hint)
             .code(failure.code),
     }

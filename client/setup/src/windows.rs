@@ -9,6 +9,7 @@ mod devices;
 pub mod download;
 mod folder;
 pub(crate) mod installation;
+pub mod key;
 pub mod library;
 mod packages;
 pub mod privilege;

@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::number::thousands;
-use crate::{Error, examples, this_machine};
+use crate::{Error, examples, key};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
     Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand,
@@ -121,21 +121,26 @@ impl Arguments {
 
     /// Where to measure.
     pub(crate) fn machine(&self) -> &str {
+        self.given_machine().unwrap_or(DEFAULT_MACHINE)
+    }
+
+    /// `--machine` after the command, or else before it.
+    pub(crate) fn given_machine(&self) -> Option<&str> {
         let of_command = match &self.command {
-            Commands::Info(asking) | Commands::Doctor(asking) => &asking.on,
-            Commands::List(list) => &list.on,
-            Commands::Check(check) => &check.on,
-            Commands::Stat(stat) => &stat.on,
-            Commands::Record(record) => &record.on,
-            Commands::Top(top) => &top.on,
-            Commands::Registers(registers) => &registers.on,
-            Commands::Rdpmc(rdpmc) => &rdpmc.on,
-            Commands::Explain(explain) => &explain.on,
-            Commands::Completions(completions) => &completions.on,
-            _ => &self.on,
+            Commands::Info(asking) | Commands::Doctor(asking) => &asking.on.machine,
+            Commands::List(list) => &list.on.machine,
+            Commands::Check(check) => &check.on.machine,
+            Commands::Stat(stat) => &stat.on.machine,
+            Commands::Record(record) => &record.on.machine,
+            Commands::Simulate(simulate) => &simulate.machine,
+            Commands::Top(top) => &top.on.machine,
+            Commands::Registers(registers) => &registers.on.machine,
+            Commands::Rdpmc(rdpmc) => &rdpmc.on.machine,
+            Commands::Explain(explain) => &explain.on.machine,
+            Commands::Completions(completions) => &completions.on.machine,
+            _ => &None,
         };
-        let machine = of_command.machine.as_ref().or(self.on.machine.as_ref());
-        machine.map_or(DEFAULT_MACHINE, String::as_str)
+        of_command.as_deref().or(self.on.machine.as_deref())
     }
 }
 
@@ -186,11 +191,9 @@ pub(crate) enum Commands {
     Rdpmc(Rdpmc),
     /// Check what would prevent a measurement, and say how to fix it
     Doctor(Asking),
-    /// Explain an error code, a way to measure, or a source on this machine
+    /// Explain an error code, or a source on this machine
     #[command(after_help = examples::EXPLAIN)]
     Explain(Explain),
-    /// Write the manual pages to a folder, or print one
-    Man(Man),
     /// Print a completion script
     Completions(Completions),
     /// Install or update the driver (Windows, elevated)
@@ -213,7 +216,7 @@ pub(crate) struct List {
     /// Include sources that cannot be counted here
     #[arg(long)]
     pub(crate) all: bool,
-    /// Treat sources that only approximate their names as supported
+    /// Treat sources as supported whose event is not what their name says
     #[arg(long)]
     pub(crate) approximate: bool,
     /// Add the vendor's events for this machine's processors; with `=FILE` also those of a list in
@@ -224,11 +227,11 @@ pub(crate) struct List {
         reason = "not given, given alone, given with a file"
     )]
     pub(crate) events: Option<Option<PathBuf>>,
-    /// Only sources and events whose names match, `*` for any text
+    /// Only sources and events, or metrics, whose names match, `*` for any text
     #[arg(value_name = "GLOB")]
     pub(crate) glob: Option<String>,
-    /// List metrics instead, including those of FILE if one is given
-    #[arg(long, value_name = "FILE")]
+    /// List metrics instead; with `=FILE` also those of a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     #[expect(
         clippy::option_option,
         reason = "not given, given alone, given with a file"
@@ -250,7 +253,7 @@ pub(crate) struct Selection {
     /// Processors to measure, e.g. `0-3,8` [default: all]
     #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1.., allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) processors: Vec<String>,
-    /// Also accept sources that only approximate their name
+    /// Also accept sources whose event is not what their name says
     #[arg(long, help_heading = WHAT)]
     pub(crate) approximate: bool,
     /// Also accept the events of a list in Intel's perfmon JSON
@@ -485,10 +488,6 @@ pub(crate) struct Record {
     /// Choose the periods for HZ samples a second on the busiest processor, all sources together
     #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true, value_parser = fraction)]
     pub(crate) rate: Option<f64>,
-    /// Sample without addresses, through the HAL's documented callback, if the overflow interrupt is not
-    /// available
-    #[arg(long, help_heading = WHAT)]
-    pub(crate) no_address: bool,
     /// Record the branches before each sample: 8, 16 or 32 of them, without a number as many as all
     /// processors can
     #[arg(long, help_heading = WHAT, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = |text: &str| number::<u16>(text, ANY))]
@@ -522,9 +521,9 @@ pub(crate) struct Report {
     pub(crate) by: By,
     #[command(flatten)]
     pub(crate) filters: Filters,
-    /// The order of rows: most samples first, most events first, by name, or for branches most
+    /// The order of rows: most events first, most samples first, by name, or for branches most
     /// mispredicted first
-    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Samples)]
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Events)]
     pub(crate) sort: Sorting,
     /// Branches of a path of `--by path`
     #[arg(long, help_heading = WHAT, value_name = "N", default_value_t = PATH_LENGTH, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, 2..=MAX_BRANCHES as u64))]
@@ -580,7 +579,7 @@ pub(crate) struct Annotate {
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
     /// The code to execute step by step: a function of the program, from its start or as many bytes
-    /// as LENGTH; `*` matches any text. Or an address in the program's file (0x...)
+    /// as LENGTH; `*` matches any text. Or an address as `nm` prints it (0x...)
     #[arg(long, value_name = "SYMBOL[+LENGTH]")]
     pub(crate) range: String,
     /// Stop after this many steps, and end the program
@@ -589,9 +588,6 @@ pub(crate) struct Simulate {
     /// Use the caches of this processor instead of this machine's: a CPUID dump or a built-in model
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) machine: Option<String>,
-    /// Add what a scheduling model says of each instruction: `mca:CPU` asks the installed llvm-mca
-    #[arg(long, value_name = "mca:CPU", help_heading = MODEL)]
-    pub(crate) model: Option<String>,
     /// Sum up by source line
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) lines: bool,
@@ -613,12 +609,9 @@ pub(crate) struct Timeline {
     /// Draw the channels as a logic analyser does, in columns of this width, e.g. `10us`
     #[arg(long, value_name = "WIDTH", value_parser = width, help_heading = WHAT)]
     pub(crate) ticks: Option<Duration>,
-    /// Measure from each mark on channel A to the next on channel B
+    /// Measure from each mark on channel A to the next on channel B by the same thread
     #[arg(long, value_name = "A,B", help_heading = WHAT)]
     pub(crate) between: Vec<String>,
-    /// What the two marks of `--between` have in common
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Pairing::Thread, help_heading = WHAT)]
-    pub(crate) pair: Pairing,
     /// Only marks on this channel, `*` for any text; may be given several times
     #[arg(long, value_name = "NAME", help_heading = WHAT)]
     pub(crate) channel: Vec<String>,
@@ -629,24 +622,13 @@ pub(crate) struct Timeline {
     #[arg(long, value_name = "N", help_heading = OUTPUT, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
     pub(crate) rows: Option<usize>,
     /// The file to write when a program is run, `-` for standard output
-    #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", conflicts_with = "file", help_heading = OUTPUT)]
+    #[arg(long, short, value_name = "FILE", default_value = "halprof.marks", conflicts_with = "file", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     table: Tabular,
     /// Run this program with its arguments, and record its marks until it ends
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
-}
-
-/// What the marks at both ends of an interval have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Pairing {
-    /// The thread
-    Thread,
-    /// The value, on whichever thread
-    Value,
-    /// Nothing
-    Any,
 }
 
 /// The width of a column of ticks.
@@ -759,7 +741,7 @@ impl Naming {
         if self.download {
             path = downloading(&path)?;
         }
-        Ok(path.on_machine(this_machine::secret()))
+        Ok(path.with_key(key::key()))
     }
 }
 
@@ -814,14 +796,11 @@ pub(crate) struct Top {
     #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
     pub(crate) duration: Option<f64>,
     /// Sample, and show where the samples of each interval fall: by symbol or any other keys of
-    /// `report`, as in `--by process,symbol`
-    #[arg(long, value_name = "KEYS", num_args = 1.., help_heading = WHAT, conflicts_with = "log")]
+    /// `report`, as in `--by process,symbol`; `processor` alone counts, on each processor
+    #[arg(long, value_name = "KEYS", num_args = 1.., help_heading = WHAT)]
     pub(crate) by: Vec<String>,
     #[command(flatten)]
     pub(crate) naming: Naming,
-    /// Write every reading to FILE as comma-separated values
-    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
-    pub(crate) log: Option<PathBuf>,
     /// Print one interval and exit
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) once: bool,
@@ -845,7 +824,7 @@ pub(crate) struct Export {
     /// Only this source; formats that hold one source take the first by default
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// What the lanes of a timeline show
+    /// What the lanes of `html`'s rates over time show
     #[arg(long, value_name = "LANES", default_value = "processor", value_parser = lanes())]
     pub(crate) by: Lanes,
     #[command(flatten)]
@@ -897,18 +876,8 @@ pub(crate) struct Explain {
     pub(crate) on: OnMachine,
     #[command(flatten)]
     table: Tabular,
-    /// A code, a method or a source: `busy`, `sampling`, `TotalIssues`, `r100C0` [default: list the
-    /// topics]
+    /// A code or a source: `busy`, `TotalIssues`, `r100C0` [default: list the codes]
     pub(crate) topic: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Man {
-    /// The folder to write all pages to; without it, one page is printed
-    pub(crate) folder: Option<PathBuf>,
-    /// Print the page of this command
-    #[arg(long, value_name = "COMMAND", conflicts_with = "folder")]
-    pub(crate) page: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -916,10 +885,19 @@ pub(crate) struct Completions {
     #[command(flatten)]
     pub(crate) on: OnMachine,
     /// The shell to complete in
-    pub(crate) shell: clap_complete::Shell,
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
     /// Complete the vendor's events too: a thousand names and more
     #[arg(long)]
     pub(crate) events: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Powershell,
 }
 
 /// What `export` writes.

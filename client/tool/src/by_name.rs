@@ -7,8 +7,9 @@ use shared_types::request::counts::Count;
 #[derive(Clone, Debug)]
 pub(crate) struct ByName {
     names: Vec<String>,
-    /// For each processor, the place of each name among the chosen sources.
-    places: Vec<Vec<usize>>,
+    /// For each processor, the place of each name among the chosen sources; `None` where the
+    /// processor cannot count it.
+    places: Vec<Vec<Option<usize>>>,
 }
 
 impl ByName {
@@ -17,9 +18,8 @@ impl ByName {
         let place_on = |name: &String, processor| {
             let chosen = choice.chosen.iter().enumerate();
             let mut ways = chosen.filter(|(_, one)| one.label == *name);
-            let first = ways.clone().next();
             let able = ways.find(|(_, one)| choice.counts_on(one, processor));
-            able.or(first).map_or(0, |(place, _)| place)
+            able.map(|(place, _)| place)
         };
         let places = choice.processors().iter().map(|processor| {
             let place = |name| place_on(name, processor);
@@ -36,10 +36,16 @@ impl ByName {
         &self.names
     }
 
+    /// Whether a processor can count the source of this place among the names.
+    pub(crate) fn counts_on(&self, processor: usize, name: usize) -> bool {
+        let places = self.places.get(processor);
+        places.is_some_and(|places| places.get(name).is_some_and(Option::is_some))
+    }
+
     /// For each processor of the choice, one count for each name: 0 if the snapshot has none.
     pub(crate) fn counts(&self, snapshot: &[Vec<Count>]) -> Vec<Vec<Count>> {
-        let of_names = |(processor, places): (usize, &Vec<usize>)| {
-            let count = |&place: &usize| Some(*snapshot.get(processor)?.get(place)?);
+        let of_names = |(processor, places): (usize, &Vec<Option<usize>>)| {
+            let count = |&place: &Option<usize>| Some(*snapshot.get(processor)?.get(place?)?);
             let counts = places.iter().map(count);
             counts.map(Option::unwrap_or_default).collect()
         };

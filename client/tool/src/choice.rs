@@ -5,7 +5,6 @@ use crate::aim::Aim;
 use crate::args::{Selection, Work, joined};
 use crate::metrics::{Metric, Metrics, Term};
 use crate::place::Place;
-use crate::source::can_count;
 use crate::topdown::Part;
 use crate::{Error, Result};
 use halprof_measure::catalog::Catalog;
@@ -15,6 +14,7 @@ use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
 use shared_types::{ErrorCode, ProfileSource};
+use std::collections::BTreeSet;
 
 /// The sources and processors of a measurement.
 #[derive(Clone)]
@@ -138,7 +138,12 @@ impl Choice {
             .transpose()?;
         let sources = on.connection.sources(options.approximate)?;
         let interface = on.connection.machine()?.interface;
-        let mut catalog = Catalog::new(sources, interface, &processors);
+        let measured = |one: &&Processor| match &wanted {
+            Some(wanted) => wanted.contains(&one.index),
+            None => true,
+        };
+        let mut catalog = Catalog::new(sources, interface, &processors)
+            .measuring(processors.iter().filter(measured));
         if let Some(path) = &options.event_file {
             catalog = catalog.with_event_file(path)?;
         }
@@ -326,11 +331,22 @@ impl Choice {
         &self.catalog
     }
 
-    /// Adds an event, unless it is already chosen; returns the label of its counts.
-    pub(crate) fn add_event(&mut self, name: &str) -> Result<String> {
-        let more = choose(name, &self.catalog)?;
+    /// Adds an event on these kinds of processor, a mask, unless it is already chosen; returns the label
+    /// of its counts.
+    pub(crate) fn add_event(&mut self, name: &str, kinds: u16) -> Result<String> {
+        let mut more = choose(name, &self.catalog)?;
+        if self.catalog.kinds().len() > 1 {
+            for one in &mut more {
+                let own = Some(one.spec.kinds).filter(|&own| own != 0);
+                one.spec.kinds = own.map_or(kinds, |own| own & kinds);
+            }
+            more.retain(|one| one.spec.kinds != 0);
+        }
         let label = more.first().map(|chosen| chosen.label.clone());
-        let label = label.unwrap_or_default();
+        let label = label.ok_or_else(|| {
+            let message = format!("{name} cannot be counted on these processors");
+            Error::unavailable(message, format!("`halprof explain {name}` says why."))
+        })?;
         if !self.has(&label) {
             self.chosen.extend(more);
             self.settle();
@@ -366,41 +382,6 @@ impl Choice {
     /// Whether a processor can count one of the chosen sources.
     pub(crate) fn counts_on(&self, chosen: &Chosen, processor: &Processor) -> bool {
         counts_on(&self.catalog, chosen, processor)
-    }
-
-    /// The labels of everything that can be counted: the chosen sources, then every other supported
-    /// one.
-    pub(crate) fn choosable(&self) -> Vec<String> {
-        let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
-        let others = self.catalog.sources.iter().filter(supported);
-        let mut labels = self.names();
-        for source in others {
-            let name = source.name.as_str();
-            if !labels.iter().any(|label| label == name) {
-                labels.push(name.to_owned());
-            }
-        }
-        labels
-    }
-
-    /// The same choice with other sources, by their labels.
-    pub(crate) fn with_sources(&self, labels: &[String]) -> Result<Self> {
-        let mut chosen = Vec::new();
-        for label in labels {
-            let kept: Vec<Chosen> = self.ways(label).cloned().collect();
-            if kept.is_empty() {
-                chosen.extend(choose(label, &self.catalog)?);
-            }
-            chosen.extend(kept);
-        }
-        let mut setup = self.setup.clone();
-        setup.specs = chosen.iter().map(|chosen| chosen.spec).collect();
-        Ok(Self {
-            chosen,
-            setup,
-            catalog: self.catalog.clone(),
-            processors: self.processors.clone(),
-        })
     }
 
     /// The sources that run together, by their places in the choice: all of them, which may take
@@ -448,6 +429,9 @@ impl Choice {
 
     /// What a source counts on this machine, if its table says more than its name does.
     pub(crate) fn note(&self, chosen: &Chosen) -> Option<String> {
+        if chosen.spec.source == ProfileSource::RAW.0 {
+            return self.note_of_alias(chosen);
+        }
         let mut sources = self.catalog.sources.iter();
         let source = sources.find(|source| source.id == chosen.spec.source)?;
         let (counts, note) = (source.counts.as_str(), source.note.as_str());
@@ -455,6 +439,16 @@ impl Choice {
         // Why it cannot be sampled does not matter to a count.
         let plain = plain || note.starts_with("counting only");
         (!plain).then(|| format!("{counts}: {note}"))
+    }
+
+    /// What Linux perf's name for a select means on this processor, where it is not what the name
+    /// says.
+    fn note_of_alias(&self, chosen: &Chosen) -> Option<String> {
+        let name = chosen.label.split(':').next()?;
+        let alias = self.catalog.alias(name)?;
+        let (_, what) = alias.source.split_once(": ")?;
+        let is_word = |word: &str| word.starts_with(char::is_alphabetic);
+        is_word(what).then(|| format!("{what} on this processor, as in Linux perf"))
     }
 
     /// Whether any source counts in kernel mode.
@@ -517,10 +511,7 @@ impl Choice {
     pub(crate) fn name_source(&self, error: impl Into<Error>) -> Error {
         let named = self.culprit(error.into()).about(|id| {
             if id == ProfileSource::RAW.0 {
-                let raw = |chosen: &&Chosen| chosen.spec.source == id;
-                let names = self.chosen.iter().filter(raw);
-                let names: Vec<&str> = names.map(|chosen| chosen.label.as_str()).collect();
-                return match names.as_slice() {
+                return match self.raw_culprits().as_slice() {
                     [] => None,
                     [name] => Some((*name).to_owned()),
                     several => Some(format!("one of {}", several.join(", "))),
@@ -533,6 +524,24 @@ impl Choice {
         self.where_it_counts(named)
     }
 
+    /// The raw selects that a refusal may mean, each name once: those that no measured processor
+    /// counts, if there are any.
+    fn raw_culprits(&self) -> Vec<&str> {
+        let raw = |chosen: &&Chosen| chosen.spec.source == ProfileSource::RAW.0;
+        let names = self.chosen.iter().filter(raw);
+        let names: BTreeSet<&str> = names.map(|chosen| chosen.label.as_str()).collect();
+        let counted = |name: &&&str| self.selected().any(|one| self.counts_name_on(name, one));
+        let elsewhere: Vec<&str> = names
+            .iter()
+            .filter(|name| !counted(name))
+            .copied()
+            .collect();
+        if elsewhere.is_empty() {
+            return names.into_iter().collect();
+        }
+        elsewhere
+    }
+
     /// The same error; if other processors can count the source, it says which.
     fn where_it_counts(&self, error: Error) -> Error {
         let Error::Measure(halprof_measure::Error::Refused(refusal)) = &error else {
@@ -540,8 +549,16 @@ impl Choice {
         };
         let in_group = refusal.code == ErrorCode::DoesNotFit;
         let mut chosen = self.chosen.iter();
-        let chosen = chosen.find(|chosen| chosen.spec.source == refusal.subject);
-        let Some(name) = chosen.map(|chosen| chosen.label.as_str()) else {
+        let name = if refusal.subject == ProfileSource::RAW.0 {
+            match self.raw_culprits().as_slice() {
+                [name] => Some(*name),
+                _ => None,
+            }
+        } else {
+            let chosen = chosen.find(|chosen| chosen.spec.source == refusal.subject);
+            chosen.map(|chosen| chosen.label.as_str())
+        };
+        let Some(name) = name else {
             return error;
         };
         let counts = |one: &&Processor| self.counts_name_on(name, one);
@@ -549,8 +566,7 @@ impl Choice {
         let unable = self.selected().filter(|one| !counts(one));
         let unable = format_processors(unable.map(|one| one.index));
         let concerned = in_group || refusal.code == ErrorCode::SourceNotSupported;
-        let raw = refusal.subject == ProfileSource::RAW.0;
-        if able.is_empty() || unable.is_empty() || !concerned || raw {
+        if able.is_empty() || unable.is_empty() || !concerned {
             return error;
         }
         let hint = if in_group {
@@ -650,12 +666,7 @@ pub(crate) fn wanted<'a>(metrics: &'a Metrics, names: &[String]) -> Result<Vec<W
 
 /// Whether a processor can count a source.
 pub(crate) fn counts_on(catalog: &Catalog, chosen: &Chosen, processor: &Processor) -> bool {
-    let spec = &chosen.spec;
-    let of_kind =
-        spec.kinds == 0 || spec.kinds.checked_shr(processor.kind.into()).unwrap_or(0) & 1 != 0;
-    let mut sources = catalog.sources.iter();
-    let source = sources.find(|source| source.id == spec.source);
-    of_kind && source.is_none_or(|source| can_count(source, processor))
+    catalog.counts_on(chosen, processor)
 }
 
 /// Whether a metric specifies the mode of its parts.
@@ -733,9 +744,11 @@ pub(crate) fn interval(milliseconds: f64) -> Result<u64> {
     reason = "the range is checked"
 )]
 pub(crate) fn positive(option: &str, value: f64, per: f64, most: f64) -> Result<u64> {
-    let units = (value * per).round();
-    if units >= 1.0 && units <= most {
-        return Ok(units as u64);
+    // The smallest number itself, times `per`, may be a little less than 1.
+    let least = 1.0 - f64::EPSILON;
+    let units = value * per;
+    if units >= least && units.round() <= most {
+        return Ok(units.round() as u64);
     }
     Err(Error::usage(
         format!("`{option} {value}` is out of range"),

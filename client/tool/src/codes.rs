@@ -38,6 +38,12 @@ const fn code(
     }
 }
 
+/// A code that no command of the tool ends with, unless the two sides do not match: only the status
+/// and what to do are of use to its user.
+const fn wire(name: &'static str, status: u8, hint: &'static str) -> Code {
+    code(name, status, hint, "", &[], "")
+}
+
 /// What to do about a client's mistake.
 const REPORT: &str =
     "This is a defect in the client program. Please report it with the command line.";
@@ -48,8 +54,13 @@ const MIXED: &str = "halprof.exe and halprof.sys of different releases";
 
 impl Code {
     /// Whether it concerns only authors of other clients.
-    pub(crate) fn is_for_clients(&self) -> bool {
-        self.hint == REPORT || self.causes == [MIXED]
+    pub(crate) const fn is_for_clients(&self) -> bool {
+        self.meaning.is_empty()
+    }
+
+    /// The codes that a user of the tool can meet.
+    pub(crate) fn explained() -> impl Iterator<Item = &'static Self> {
+        CODES.iter().filter(|code| !code.is_for_clients())
     }
 }
 
@@ -80,8 +91,8 @@ pub(crate) const CODES: &[Code] = &[
     code("source-not-supported", 4, "`halprof list --all -v` says why; `halprof list` shows what can be counted.", "The source is known, but this processor cannot count it.",
         &["CPUID reports the event as unavailable (leaf 0x0A EBX, leaf 0x23)", "the processor lacks the fixed counter", "the event belongs to the northbridge, whose counters are shared by all cores of a node", "no counters are in use: the interface is Default"],
         "`halprof explain SOURCE` gives the reason on this processor."),
-    code("source-approximate", 4, "Add `--approximate` to count it anyway; `halprof list -v --approximate` shows what it counts.", "The closest event on this processor does not count exactly what the name says.",
-        &["an old processor (Pentium, P6, NetBurst), whose events do not match the HAL's names"],
+    code("source-approximate", 4, "Add `--approximate` to count it anyway; `halprof list -v --approximate` shows what it counts.", "The event on this processor is not what the source's name says.",
+        &["an AMD Zen, where the HAL's K8 select counts another event", "an old processor (Pentium, P6, NetBurst), whose events do not match the HAL's names"],
         "`halprof explain SOURCE` shows what is counted instead."),
     code("source-duplicate", 4, "List it once, or with different filters (`:u`, `:k`).", "The source is listed twice with the same filter.",
         &["the same name twice", "two names for one source, such as `TotalIssues` and `0x2`"],
@@ -97,7 +108,7 @@ pub(crate) const CODES: &[Code] = &[
         ""),
     code("sampling-unavailable", 4, "Count it instead with `halprof stat`.", "The source can be counted here, but not sampled.",
         &["a Pentium, whose counters raise no interrupt", "no local APIC to deliver the interrupt (CPUID leaf 1 EDX bit 9)", "the interface Default: a timer callback has no address"],
-        "`halprof explain sampling` says what sampling needs."),
+        "`halprof info` shows how overflows arrive."),
     code("no-reference-cycles", 4, "Sample another source; `halprof list -v` shows which can be sampled.", "Time is sampled by counting cycles, and no counter of this processor can count cycles for samples.",
         &["ProfileTime in `record` on a processor without a usable cycle counter"],
         ""),
@@ -107,18 +118,18 @@ pub(crate) const CODES: &[Code] = &[
     code("counters-reserved", 4, "Stop other profilers and virtual machines that use the counters; `halprof doctor` lists candidates.", "Another driver has reserved the counters. Windows does not say which.",
         &["VTune, uProf, PCM or another profiler is measuring, or has left its driver loaded", "Windows itself is sampling the counters (WPR, xperf)", "a hypervisor or another driver has reserved them permanently"],
         ""),
-    code("interrupt-taken", 4, "End the profiler that uses it, or sample without addresses: `record --no-address`.", "The overflow interrupt is in use by another driver.",
-        &["another profiler is sampling", "this version of Windows does not let a driver use it"],
+    code("interrupt-taken", 4, "End the profiler that uses it, such as VTune, uProf or WindowsPerf (`halprof doctor` names those that run here); or count with `halprof stat`, which needs no interrupt.", "The overflow interrupt is in use by another driver; Windows has one handler for it and does not say whose.",
+        &["VTune, uProf, WindowsPerf or another profiler is sampling, or has left its driver loaded", "Cheat Engine or another tool with a driver that traces code by this interrupt", "this version of Windows does not let a driver use it"],
         "Counting does not need the interrupt."),
+    code("handler-stuck", 4, "Try again, which asks Windows again; or count with `halprof stat`, which needs no handler. Restarting Windows ends it.", "halprof's own overflow handler is left of an earlier session, because Windows did not remove it; no other driver has it.",
+        &["Windows refused to remove the handler when sampling ended"],
+        "The counters stay reserved, and the driver stays loaded."),
     code("counters-dead", 4, "In a virtual machine, enable a virtual PMU (Hyper-V: Set-VMProcessor -Perfmon; VMware: virtualize CPU performance counters).", "The counters were allocated but do not count, as the self-test at the start of a session found.",
         &["a virtual machine that advertises a PMU in CPUID and does not emulate it", "a hypervisor that was started after the counters were reserved"],
         ""),
-    code("interrupts-dead", 4, "Count instead with `halprof stat`, or try `record --no-address`; `halprof doctor` looks for the cause.", "The counters count, but no overflow interrupt arrived in the self-test at the start of a session.",
+    code("interrupts-dead", 4, "Count instead with `halprof stat`; `halprof doctor` looks for the cause.", "The counters count, but no overflow interrupt arrived in the self-test at the start of a session.",
         &["a hypervisor that lets counters count and does not deliver their interrupt", "LVTPC is masked, or has another vector than Windows'"],
         ""),
-    code("counters-frozen", 4, "Sample with addresses, without `--no-address`, or end the program that set the freeze.", "An overflow freezes the counters (FREEZE_PERFMON_ON_PMI), and Windows does not end the freeze when it handles the interrupt, so nothing would be sampled after the first overflow.",
-        &["another profiler that set the freeze in IA32_DEBUGCTL, or one that was killed"],
-        "With addresses halprof handles the interrupt itself, and ends each freeze. Restarting Windows ends a setting that nobody owns any more."),
     code("interrupt-storm", 4, "End any other profiler, which may have left an overflow pending; then start again.", "Interrupts kept arriving although no counter of the session had overflowed, so the session was ended.",
         &["a status bit that another profiler left set", "an interrupt line that stays active"],
         "That processor's interrupt stays masked until a later start finds the status clear; `halprof info` shows it."),
@@ -141,8 +152,8 @@ pub(crate) const CODES: &[Code] = &[
         &["this version of Windows does not support hardware counters in thread profiling"],
         "The message has the NTSTATUS."),
     code("threads-kept", 4, "End the program that still profiles its threads; `halprof info` shows whether Windows has given the counters back.", "A session that counted by thread has ended, and a thread still profiles itself, so Windows has not given the counters back.",
-        &["a program that called EnableThreadProfiling while the session ran and has not called DisableThreadProfiling"],
-        "The counters are stopped and stay reserved; the driver asks Windows again every second."),
+        &["a program, of any user, that called EnableThreadProfiling while the session ran and has not called DisableThreadProfiling"],
+        "The counters are stopped and stay reserved; the next start, and `halprof info`, ask Windows again."),
     code("not-by-thread", 4, "Choose another event, or count whole processors with `halprof stat`.", "The source cannot be counted by thread.",
         &["ProfileTime, which takes no counter", "an event that only a fixed counter counts: Windows documents no index for those", "a hybrid processor whose cores count the event on different counters", "a processor of another kind was added after the session was configured, which refuses or ends it"],
         "Counting by thread needs the same general counter on every processor."),
@@ -152,8 +163,8 @@ pub(crate) const CODES: &[Code] = &[
     code("branch-depth", 4, "Ask for fewer branches.", "A processor does not record as many branches as were asked for.",
         &["AMD, which records 16", "a hybrid processor whose cores differ"],
         "`halprof info` shows how many each processor records."),
-    code("branches-need-samples", 4, "Sample with addresses, without `--no-address`.", "Branches are recorded only for samples that have an address.",
-        &["`--no-address`", "a client that counts and does not sample"],
+    code("branches-need-samples", 4, "Sample, or ask for no branches.", "Branches are recorded only with samples.",
+        &["a client that counts and does not sample"],
         ""),
     code("branches-taken", 4, "End the other recording, or sample without branches.", "Another program records branches on this machine; Windows does not arbitrate who may.",
         &["ETW records them (xperf `-LastBranch`, TraceConfigureLastBranchRecord)", "a debugger that steps from branch to branch", "another profiler, or one that was killed"],
@@ -167,31 +178,29 @@ pub(crate) const CODES: &[Code] = &[
     code("events-unavailable", 4, "Unload a driver that watches processes, such as a second virus scanner.", "Windows does not report processes and images to the driver.",
         &["other drivers have registered as many routines for them as Windows allows (64)", "not enough memory in the kernel"],
         "The message has the NTSTATUS. `record` goes on without system events, and looks for processes itself."),
-    code("no-events", 4, "Configure the session with the flag for system events.", "The session does not record system events.", &["a defect in the client program"], ""),
+    wire("no-events", 4, "Configure the session with the flag for system events."),
     code("suspended", 4, "Try again when the machine is awake.", "The machine is going to sleep, or has not woken up yet.",
         &["a request during a power transition"],
         ""),
-    code("no-sources", 4, "Name at least one, for example `-e TotalIssues`.", "The request names nothing to count.", &["a defect in the client program"], ""),
+    wire("no-sources", 4, "Name at least one, for example `-e TotalIssues`."),
     code("too-many-sources", 4, "Count fewer at a time.", "One session has a limited number of sources.",
         &["a very long list"],
         "Measure in several runs."),
-    code("bad-filter", 4, "Use `:u`, `:k` or `:uk`.", "A filter is neither user, kernel nor both.", &["a defect in the client program"], ""),
+    wire("bad-filter", 4, "Use `:u`, `:k` or `:uk`."),
     code("bad-value", 4, "`halprof list -v` shows the limits of each source.", "A field of the request has an invalid value.",
         &["an interval, time slice or period that no source accepts"],
         ""),
-    code("kernel-not-granted", 4, "Add `:u` to count user mode only.", "Kernel mode was requested in a session that was opened without it.",
-        &["a defect in the client program"],
-        ""),
+    wire("kernel-not-granted", 4, "Add `:u` to count user mode only."),
     code("no-memory", 4, "Sample less often, or on fewer processors with `-C`.", "Not enough memory for the sample buffers.",
         &["many processors: each has its own buffer", "the buffers of other sessions, which share one limit (`ring_bytes_max` of `info --json`)"],
         ""),
     code("too-many-sessions", 4, "End another measurement first.", "All of the driver's sessions are in use.", &["many clients at once"], ""),
-    code("unknown-session", 4, REPORT, "The handle has no session with this number.", &["a client that uses a session after its end"], ""),
-    code("running", 4, REPORT, "The request needs a session that is stopped, and this one is running.", &["a client that sends requests in the wrong order"], ""),
-    code("not-running", 4, REPORT, "The request needs a session that is running, and this one is stopped.", &["a client that sends requests in the wrong order"], ""),
-    code("not-configured", 4, REPORT, "The session has no sources yet.", &["a client that sends requests in the wrong order"], ""),
-    code("not-sampling", 4, REPORT, "The session counts and does not sample, so it has no samples.", &["a client that sends requests in the wrong order"], ""),
-    code("source-not-in-session", 4, "Name it with `-e`.", "The session does not have this source.", &["a client that sets the interval of a source it does not measure"], ""),
+    wire("unknown-session", 4, REPORT),
+    wire("running", 4, REPORT),
+    wire("not-running", 4, REPORT),
+    wire("not-configured", 4, REPORT),
+    wire("not-sampling", 4, REPORT),
+    wire("source-not-in-session", 4, "Name it with `-e`."),
     code("unavailable", 4, "", "This is not available here, whatever rights the user has.",
         &["a program after `--` on a modelled machine, which runs workloads only", "a workload on silicon", "`install`, `start`, `stop` or `uninstall` on a system other than Windows"],
         "The hint beside the error says what to do instead."),
@@ -230,11 +239,11 @@ pub(crate) const CODES: &[Code] = &[
     code("version-mismatch", 6, SAME_RELEASE, "halprof.exe and halprof.sys are of different releases.",
         &["one of them was updated alone"],
         "`halprof install` from the package that has both."),
-    code("wrong-size", 6, SAME_RELEASE, "A request has a length that the driver does not expect.", &[MIXED], ""),
-    code("reply-too-small", 6, SAME_RELEASE, "A reply did not fit into the buffer it was given.", &[MIXED], ""),
-    code("unknown-flags", 6, SAME_RELEASE, "A request has flags that the driver does not know.", &[MIXED], ""),
-    code("reserved-not-zero", 6, SAME_RELEASE, "A reserved field of a request is not 0.", &[MIXED], ""),
-    code("protocol", 6, SAME_RELEASE, "A reply does not follow this version of the protocol.", &[MIXED], ""),
+    wire("wrong-size", 6, SAME_RELEASE),
+    wire("reply-too-small", 6, SAME_RELEASE),
+    wire("unknown-flags", 6, SAME_RELEASE),
+    wire("reserved-not-zero", 6, SAME_RELEASE),
+    wire("protocol", 6, SAME_RELEASE),
     code("request-failed", 6, SAME_RELEASE, "Windows or the driver failed a request without an answer.",
         &[MIXED, "another driver behind the device's name"],
         ""),
@@ -337,7 +346,7 @@ mod tests {
 
     #[test]
     fn each_has_causes_and_something_to_do() {
-        for row in CODES {
+        for row in Code::explained() {
             assert!(
                 row.meaning.ends_with('.') && row.meaning.len() > 20,
                 "{}",

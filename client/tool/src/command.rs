@@ -10,7 +10,6 @@ pub(crate) mod info;
 pub(crate) mod install;
 pub(crate) mod list;
 pub(crate) mod machines;
-pub(crate) mod man;
 pub(crate) mod rdpmc;
 pub(crate) mod record;
 pub(crate) mod registers;

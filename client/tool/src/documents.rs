@@ -1,20 +1,38 @@
-//! The sources of generated documents: JSON schemas, derived from the types that are printed.
+//! The sources of generated documents: JSON schemas, derived from the types that are printed, and
+//! what the manual pages are made of.
 //!
-//! `cargo xtask documents` writes them; a test compares the committed files with these.
+//! `cargo xtask documents` writes the schemas; a test compares the committed files with these.
+//! `cargo xtask package` writes the manual pages.
 
+use crate::args::Arguments;
+use crate::codes::CODES;
 use crate::schema::schema_of;
 use crate::{command, output};
+use clap::CommandFactory;
 use halprof_measure::regions::Report as Regions;
 use halprof_setup::installation::{Installed, Removed, Switched};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
+/// The command line.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// The error codes that end with this status.
+#[must_use]
+pub fn codes(status: u8) -> Vec<&'static str> {
+    let of_status = CODES.iter().filter(|code| code.status == status);
+    of_status.map(|code| code.name).collect()
+}
+
 /// Every schema: its NAME in `halprof/NAME/1`, the value of the field `schema`, and its content.
 #[must_use]
 pub fn schemas() -> Vec<(&'static str, Value)> {
     use command::{
-        annotate, check, completions, doctor, explain, export, info, list, machines, man, rdpmc,
-        record, registers, report, script, stat, timeline,
+        annotate, check, completions, doctor, explain, export, info, list, machines, rdpmc, record,
+        registers, report, script, simulate, stat, timeline,
     };
     vec![
         of::<annotate::Body>("annotate"),
@@ -30,7 +48,6 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<Installed>("install"),
         of::<list::Body>("list"),
         of::<machines::Body>("machines"),
-        of::<man::Manual>("man"),
         of::<list::metrics::Body>("metrics"),
         of::<rdpmc::Body>("rdpmc"),
         of::<record::Body>("record"),
@@ -39,6 +56,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<report::Body>("report"),
         of::<script::Row<'_>>("script"),
         of::<Switched>("start"),
+        of::<simulate::Body>("simulate"),
         of::<stat::Body>("stat"),
         of::<stat::Interval>("stat-interval"),
         of::<Switched>("stop"),

@@ -118,11 +118,10 @@ Examples:
   halprof simulate --range solve -- app.exe
   halprof simulate --range \"Solver::step\" --lines -- app.exe input.txt
   halprof simulate --range main+64 --machine zen4 --csv -- app.exe
-  halprof simulate --range solve --model mca:skylake -- app.exe
 
 Executions, branches taken and memory accesses are counted, not sampled. Columns with a star are
-modelled: caches that are empty at the start of the range, and a simple branch predictor. Calls out
-of the range run at full speed. No driver is needed.";
+modelled: misses of caches that are empty at the start of the range. Calls out of the range run at
+full speed. No driver is needed.";
 
 pub(crate) const TIMELINE: &str = "\
 Examples:
@@ -130,7 +129,7 @@ Examples:
   halprof timeline -o app.rec -- app.exe input.txt
   halprof timeline app.rec --channel \"req*\" --rows 100
   halprof timeline app.rec --ticks 10us          a row a channel, a column a tick
-  halprof timeline app.rec --between begin,end --pair value
+  halprof timeline app.rec --between begin,end
   halprof timeline app.rec --csv > marks.csv
 
 A program marks through halprof's library, in Rust, C or Python: mark(channel, value) stores the
@@ -150,7 +149,7 @@ Examples:
   halprof top --once
   halprof top --by process,symbol                functions, by the samples in them
   halprof top --by symbol -e CacheMisses:10000 --once
-  halprof top -I 500 --log rates.csv -d 60";
+  halprof top --by processor -I 500              rates on each processor";
 
 pub(crate) const RDPMC: &str = "\
 Examples:
@@ -162,9 +161,8 @@ RDPMC is allowed for every program on the machine. Under a hypervisor this is re
 
 pub(crate) const EXPLAIN: &str = "\
 Examples:
-  halprof explain                        list the topics
+  halprof explain                        list the codes
   halprof explain counters-reserved      an error code
-  halprof explain sampling               a way to measure
   halprof explain CacheMisses            a source on this machine";
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use halprof_profile::recording::{Reader, Recording, cannot_count};
 use halprof_profile::report::Report;
 use halprof_profile::report::filter::{self, Filter, Pattern};
 use halprof_profile::report::key::Key;
+use halprof_profile::report::share::Share;
 use halprof_profile::symbols::{Kind, Opened};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -190,7 +191,7 @@ fn too_few(report: &Report) -> Vec<String> {
     for source in &report.sources {
         let n = source.sum.samples;
         if n != 0 && n < ENOUGH {
-            let bound = halprof_profile::report::share::Share::of(n / 10, n).bound();
+            let bound = Share::of_a_tenth(source.sum).bound();
             warnings.push(format!(
                 "{}: only {} samples, so a share of 10 % is accurate to ±{:.1} points; aim for {} with a \
                  shorter period or a longer recording",
@@ -205,12 +206,10 @@ fn too_few(report: &Report) -> Vec<String> {
 }
 
 /// Which sources took turns.
-#[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
 fn turns(report: &Report) -> Option<String> {
     let turns = report.sources.iter().filter_map(|source| {
         let turns = source.turns.as_ref()?;
-        let part = turns.running as f64 / turns.enabled.max(1) as f64;
-        Some((source.name.to_string(), part))
+        Some((source.name.to_string(), turns.part()))
     });
     let turns: Vec<(String, f64)> = turns.collect();
     took_turns(&turns, "their events are scaled up")
@@ -228,7 +227,8 @@ pub(super) fn disturbances(report: &Report) -> Vec<String> {
     if let Some(told) = told.filter(|told| told.events_lost != 0) {
         warnings.push(events_lost(told.events_lost));
     }
-    let lost: u64 = report.recording.lost().values().sum();
+    let lost = report.recording.lost().into_values();
+    let lost = lost.fold(0, u64::saturating_add);
     let all = report.recording.samples.saturating_add(lost);
     if lost.saturating_mul(100) > all.saturating_mul(LOST_PERCENT) {
         warnings.push(format!(
@@ -271,7 +271,7 @@ pub(super) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<S
 }
 
 /// `A, B and 2 more`.
-fn some_of(names: &[&str]) -> String {
+pub(super) fn some_of(names: &[&str]) -> String {
     let more = names.len().saturating_sub(TOLD_SOURCES);
     let told = names.iter().take(TOLD_SOURCES).copied();
     let told = told.collect::<Vec<_>>().join(", ");

@@ -1,13 +1,14 @@
 //! `image=FILE` in a workload: a modelled machine that runs the code of a real file.
 //!
 //! The model does not execute it. It retires instructions at the addresses of the file's
-//! instructions, so that samples have functions and lines that really exist.
+//! instructions, so that samples have functions and lines that really exist, and its branches go a
+//! way that the code allows.
 
 use crate::{Error, Result};
 use halprof_profile::recording::Module;
 use halprof_profile::report::filter::Pattern;
-use halprof_profile::symbols::{Executable, Function, SymbolPath};
-use sim::workload::{Workload, WorkloadError};
+use halprof_profile::symbols::{self, Executable, Function, SymbolPath};
+use sim::workload::{Passed, Workload, WorkloadError};
 use std::path::Path;
 
 /// The keys of a workload that concern a file.
@@ -69,6 +70,8 @@ impl<'a> Keys<'a> {
         let executable = Executable::open(Path::new(image), &SymbolPath::default()).map_err(bad)?;
         let functions = self.functions(&executable)?;
         workload.run_from(executable.instructions(&functions).map_err(bad)?);
+        let way = executable.way(&functions).map_err(bad)?;
+        workload.follow(way.into_iter().map(passed).collect());
         Ok(Some(executable.module().clone()))
     }
 
@@ -87,6 +90,21 @@ impl<'a> Keys<'a> {
             ));
         }
         Ok(functions)
+    }
+}
+
+const fn passed(branch: symbols::Passed) -> Passed {
+    let symbols::Passed {
+        from,
+        to,
+        kind,
+        taken,
+    } = branch;
+    Passed {
+        from,
+        to,
+        kind,
+        taken,
     }
 }
 

@@ -23,6 +23,7 @@ mod filters;
 mod float;
 mod formula;
 mod image;
+mod key;
 mod marking;
 mod metrics;
 mod number;
@@ -53,8 +54,8 @@ use args::{Arguments, Commands};
 use clap::Parser;
 use clap::error::ErrorKind;
 use command::{
-    annotate, check, completions, doctor, explain, export, info, install, list, machines, man,
-    rdpmc, record, registers, report, script, simulate, stat, switch, timeline, top, uninstall,
+    annotate, check, completions, doctor, explain, export, info, install, list, machines, rdpmc,
+    record, registers, report, script, simulate, stat, switch, timeline, top, uninstall,
 };
 pub use error::{Error, Result};
 use on::On;
@@ -119,7 +120,8 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
     }
 }
 
-/// The arguments, with each `@FILE` replaced by the arguments in that file, one per line.
+/// The arguments, with each `@FILE` replaced by the arguments in that file, one per line; `@@NAME` is
+/// the argument `@NAME`.
 fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
     let own = given
         .iter()
@@ -129,9 +131,10 @@ fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
     for (index, argument) in given.iter().enumerate() {
         let file = argument.to_str().and_then(|text| text.strip_prefix('@'));
         match file.filter(|_| index < own) {
+            Some(name) if name.starts_with('@') => all.push(name.into()),
             Some(file) => {
                 let text = std::fs::read_to_string(file);
-                let text = text.map_err(|error| halprof_measure::Error::reading(file, error))?;
+                let text = text.map_err(|error| unreadable(file, &error))?;
                 let lines = text.trim_start_matches('\u{FEFF}').lines();
                 all.extend(lines.filter(|line| !line.is_empty()).map(OsString::from));
             }
@@ -139,6 +142,12 @@ fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
         }
     }
     Ok(all)
+}
+
+/// `@FILE` whose FILE cannot be read: it may have been meant as a name, such as a symbol's.
+fn unreadable(file: &str, error: &io::Error) -> Error {
+    let why = format!("{error}; for the argument `@{file}` write `@@{file}`");
+    halprof_measure::Error::reading(file, io::Error::new(error.kind(), why)).into()
 }
 
 /// What `halprof help TOPIC` asks for, where the topic is no command.
@@ -224,8 +233,12 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
                 rdpmc::run(options, on, output)
             });
         }
-        Commands::Simulate(options) => return simulate::run(options, output),
-        Commands::Timeline(options) => return timeline::run(options, output),
+        Commands::Simulate(options) => {
+            return simulate::run(options, arguments.given_machine(), output);
+        }
+        Commands::Timeline(options) => {
+            return timeline::run(options, arguments.given_machine(), output);
+        }
         Commands::Machines(options) => machines::run(options, output),
         Commands::Report(options) => report::run(options, output),
         Commands::Script(options) => script::run(options, output),
@@ -233,7 +246,6 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Annotate(options) => annotate::run(options, output),
         Commands::Install(options) => install::run(options, output),
         Commands::Explain(options) => explain::run(options.topic.as_deref(), place, output),
-        Commands::Man(options) => man::run(options, output),
         Commands::Completions(options) => completions::run(options, place, output),
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),

@@ -377,17 +377,17 @@ impl Metrics {
             .or_else(|| self.value(metric, &terms, &counts.iter().collect::<Vec<_>>(), filter))
     }
 
-    /// Why a figure cannot be computed from `counts`. `never` lists the sources that had no turn on
-    /// a counter.
+    /// Why a figure cannot be computed from `counts`. `partly` lists the sources that had no turn on
+    /// a counter on some processor.
     pub(crate) fn why_not(
         &self,
         metric: &Metric,
         counts: &[Counted<'_>],
-        never: &[&str],
+        partly: &[&str],
         filter: &'static str,
     ) -> String {
         let all: Vec<&Counted<'_>> = counts.iter().collect();
-        let own: Vec<Counted<'_>> = never
+        let own: Vec<Counted<'_>> = partly
             .iter()
             .map(|&label| Counted {
                 label,
@@ -401,7 +401,7 @@ impl Metrics {
                 continue;
             }
             if let Some(counted) = self.find(term, &own, filter) {
-                return format!("{} had no turn on a counter", counted.label);
+                return no_turn(counted.label);
             }
             let filter = if term.filter.is_empty() {
                 filter
@@ -482,6 +482,11 @@ impl Metrics {
         let named = |name: &str| counts.iter().find(|counted| is(counted.label, name));
         self.names(&term.name).into_iter().find_map(named).copied()
     }
+}
+
+/// Why a figure has no value though its source was counted, or was to be.
+pub(crate) fn no_turn(source: &str) -> String {
+    format!("{source} did not have a turn on a counter on every processor: measure for longer")
 }
 
 impl Metric {

@@ -8,6 +8,7 @@ use halprof_measure::Connection;
 use halprof_setup::doctor::no_counters;
 use shared_types::ErrorCode;
 use shared_types::request::machine::Processor;
+use std::collections::BTreeSet;
 
 /// What a command measures on.
 pub(crate) struct On {
@@ -50,6 +51,19 @@ impl On {
         Some(format!(
             "no counter can be used here, only time can be counted. {why} {helps}"
         ))
+    }
+
+    /// What is to be said where a user's list of events is used for several types of core.
+    pub(crate) fn one_list(&mut self, selection: &Selection) -> Option<String> {
+        let file = selection.event_file.as_ref()?;
+        let processors = self.connection.processors().ok()?;
+        let types: BTreeSet<u8> = processors.iter().map(|one| one.core_type).collect();
+        (types.len() > 1).then(|| {
+            format!(
+                "the events of {} are used on every type of core, but Intel publishes a list for each type: `-C` chooses processors of one",
+                file.display()
+            )
+        })
     }
 
     /// The same error; if a source is unavailable because there are no counters, with the reason

@@ -226,14 +226,14 @@ impl Output {
         self.modelled.set(Some(told.modelled));
         if told.modelled {
             let model = styled(WARNING, "modelled machine, not silicon:");
-            note(&format!("{model} {}", Shown(&told.machine)));
+            self.say(&format!("{model} {}", Shown(&told.machine)));
         }
     }
 
     /// Prints a remark beside the result, only in text output.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet && !self.is_json() {
-            note(&Shown(text).to_string());
+            self.say(&Shown(text).to_string());
         }
     }
 
@@ -241,7 +241,7 @@ impl Output {
     /// misleading.
     pub(crate) fn warn(&self, text: &str) {
         if !self.is_json() {
-            note(&format!("{} {}", styled(WARNING, "warning:"), Shown(text)));
+            self.say(&format!("{} {}", styled(WARNING, "warning:"), Shown(text)));
         }
     }
 
@@ -253,7 +253,7 @@ impl Output {
     pub(crate) fn misused(&self, error: &clap::Error) {
         let text = error.render().ansi().to_string();
         if plain(&text).starts_with("error:") {
-            note(text.trim_end());
+            put_error(&format!("halprof: {}", text.trim_end()));
         } else {
             let _ = error.print();
         }
@@ -274,9 +274,14 @@ impl Output {
         } else {
             let (wrong, hint) = (styled(ERROR, "error:"), styled(HINT, "hint:"));
             let (what, advice) = (Shown(error), Shown(error.hint()));
-            note(&format!("{wrong} {what}\n{hint} {advice}"));
+            self.say(&format!("{wrong} {what}\n{hint} {advice}"));
         }
         error.exit_status()
+    }
+
+    /// Prints to standard error, no wider than the result.
+    fn say(&self, text: &str) {
+        put_error(&self.width.fitted(&format!("halprof: {text}")));
     }
 
     /// A progress line on a terminal; hidden elsewhere, with `--quiet` and with `--json`.
@@ -302,6 +307,6 @@ impl Output {
     }
 }
 
-fn note(text: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "halprof: {}", visible(text));
+fn put_error(text: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{}", visible(text));
 }

@@ -67,6 +67,19 @@ fn period(chosen: &Chosen, interval: &UsedInterval) -> Period {
     }
 }
 
+/// Remarks on periods of sources that are counted without sampling. That of time is its tick.
+pub(super) fn unused(periods: &[Period]) -> Vec<String> {
+    let unused = periods.iter().filter(|period| !period.time);
+    let names: Vec<&str> = unused.map(|period| period.source.as_str()).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let names = names.join(", ");
+    vec![format!(
+        "nothing is sampled, so that a period has no effect: {names}"
+    )]
+}
+
 /// Notes on periods outside the limits of their sources.
 pub(super) fn clamped<'a>(
     periods: impl Iterator<Item = &'a Period>,

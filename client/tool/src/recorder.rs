@@ -18,7 +18,6 @@ use shared_types::request::counts::Count;
 use shared_types::request::samples;
 use shared_types::{ErrorCode, LossCause, Sample};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// The interval between drains. The rings hold two seconds of samples.
 pub(crate) const STEP_NS: u64 = 20_000_000;
@@ -196,7 +195,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             generated: self.sum.generated.saturating_add(pass.generated),
             lost: added(&self.sum.lost, by_cause(pass.lost)),
             lost_events: added(&self.sum.lost_events, by_cause(pass.lost_events)),
-            ended: ended(pass).map(|refusal| refusal.code.code().to_owned()),
+            ended: Refusal::of_end(pass).map(|refusal| refusal.code.code().to_owned()),
             turns: self.sum.turns.clone(),
             spurious: self.sum.spurious.saturating_add(pass.spurious),
             throttled: self.sum.throttled.saturating_add(pass.throttled),
@@ -250,12 +249,7 @@ impl Recorder<'_, Background> {
             progress.set_message(format!("sampling, {elapsed}, {samples} samples"));
         }
         let elapsed_ns = runner.elapsed_ns(session.transport());
-        match session.stop() {
-            // The driver has ended the session, so it need not be stopped.
-            Err(Cause::Refused(refusal))
-                if refusal.code == ErrorCode::NotRunning && session.ended().is_some() => {}
-            stopped => stopped?,
-        }
+        session.stop_sampling()?;
         self.drain(&mut session, indexes)?;
         self.drain_events(&mut session)?;
         self.inventory.set_told(false);
@@ -263,7 +257,7 @@ impl Recorder<'_, Background> {
         let mut turns = turns(&session.snapshot()?, indexes, self.choice);
         self.sum = self.with(&statistics, elapsed_ns);
         self.sum.turns.append(&mut turns);
-        self.ended = ended(&statistics);
+        self.ended = Refusal::of_end(&statistics);
         drop(session);
         let changes = self.inventory.look(self.sum.elapsed_ns);
         self.tell(changes)?;
@@ -311,9 +305,10 @@ fn in_the_choice(samples: &mut [Sample], indexes: &[usize]) {
     }
 }
 
-/// The build of a module. Nothing is known if the file is gone, or is no executable.
+/// The build of a module. Nothing is known if the file is gone, is on another machine, or is no
+/// executable.
 fn build(path: &str) -> symbols::Build {
-    symbols::build_of(Path::new(path)).unwrap_or_default()
+    symbols::build_where_loaded(path).unwrap_or_default()
 }
 
 /// Opens a session that samples these sources of the choice, with system events or without.
@@ -323,11 +318,6 @@ pub(super) fn configured<'a>(
     indexes: &[usize],
     events: bool,
 ) -> Result<(Session<'a, Place>, Settled)> {
-    #[cfg(windows)]
-    if choice.sees_kernel() {
-        // The driver reveals kernel addresses to nobody else.
-        halprof_setup::windows::privilege::debug_others();
-    }
     let mut setup = choice.setup.only(indexes);
     setup.events = events;
     let mut session = Session::open(connection, choice.sees_kernel(), setup.approximate)?;
@@ -346,26 +336,6 @@ fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMa
         (cause, before.saturating_add(n))
     });
     sums.collect()
-}
-
-/// Why the driver ended sampling by itself.
-pub(super) fn ended(statistics: &samples::Statistics) -> Option<Refusal> {
-    let processor = statistics.ended_processor;
-    ErrorCode::from_wire(statistics.ended).map(|code| {
-        let of_a_source = [ErrorCode::FixedCounterTaken, ErrorCode::NotByThread].contains(&code);
-        let (subject, detail) = if of_a_source {
-            (0, processor.into())
-        } else {
-            (processor, 0)
-        };
-        Refusal {
-            code,
-            subject,
-            detail,
-            // Statistics do not say which.
-            source: of_a_source.then(|| "a source of this session".to_owned()),
-        }
-    })
 }
 
 /// The sources of a pass that were on a counter for only part of the time, on the processors that
@@ -388,7 +358,8 @@ pub(super) fn turns(counts: &[Vec<Count>], indexes: &[usize], choice: &Choice) -
             running: narrow(estimate.running),
             error_ppm: estimate
                 .error
-                .map(|error| millionths(error, estimate.value)),
+                .zip(estimate.value)
+                .map(|(error, value)| millionths(error, value)),
             processors: u32::try_from(able.len()).unwrap_or(u32::MAX),
         })
     };

@@ -4,6 +4,7 @@ use crate::On;
 use crate::args::Work;
 use crate::choice::{Choice, NANOSECONDS_MAX, no_processor, positive};
 use crate::image;
+use crate::number::thousands;
 use crate::place::Place;
 use crate::program::{Launch, Outlived, Pin, Program, STATUS_CONTROL_C_EXIT};
 use crate::slots::default_workload;
@@ -82,6 +83,9 @@ const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 /// How long after a program halprof may learn of the same Ctrl-C.
 const AFTER: Duration = Duration::from_millis(250);
+/// The most events of one kind on a processor that a model samples, and the most nanoseconds: it
+/// takes each interrupt for itself.
+const SAMPLED_MAX: u64 = 1_000_000_000_000;
 /// The exit status after a second Ctrl-C.
 const ENDED_BY_INTERRUPT: i32 = 130;
 
@@ -121,6 +125,27 @@ impl Runner {
             What::Workload(planned) => Some(planned),
             What::Real { .. } => None,
         }
+    }
+
+    /// Refuses a workload whose sampling would not end.
+    pub(crate) fn check_can_be_sampled(&self) -> Result<()> {
+        let Some(Planned { workload, .. }) = self.planned() else {
+            return Ok(());
+        };
+        let end = workload.length();
+        let until = self.limit.and_then(|limit| workload.position_at(limit));
+        let until = until.unwrap_or(end);
+        if until <= SAMPLED_MAX && workload.time_at(until) <= SAMPLED_MAX {
+            return Ok(());
+        }
+        let most = thousands(SAMPLED_MAX);
+        Err(Error::usage(
+            format!(
+                "the workload has {} events of one kind on a processor, and a model samples at most {most}",
+                thousands(until)
+            ),
+            "Give smaller amounts or a shorter `--duration`; `stat` counts any amount.",
+        ))
     }
 
     /// Whether it is a program.

@@ -137,6 +137,11 @@ impl Column {
         Self { head, right, fit }
     }
 
+    /// The header.
+    pub(crate) const fn head(&self) -> &'static str {
+        self.head
+    }
+
     /// Numbers, right-aligned.
     pub(crate) const fn number(head: &'static str) -> Self {
         Self::new(head, true, Fit::Whole)
@@ -515,10 +520,22 @@ fn within(name: &str, field: &str) -> String {
     }
 }
 
-fn cell(value: &Value) -> String {
+/// A cell of comma-separated values with this text. A spreadsheet takes a cell that begins like a
+/// formula for one, whatever its quotes, and a recording may name functions as it likes: such a text
+/// gets an apostrophe before it, as OWASP advises.
+pub(crate) fn cell_text(text: &str) -> Cow<'_, str> {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!("'{text}").into()
+    } else {
+        text.into()
+    }
+}
+
+/// The same of a value in JSON.
+pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => cell_text(text).into_owned(),
         Value::Array(all) if all.iter().all(|one| !one.is_object()) => {
             all.iter().map(cell).collect::<Vec<_>>().join(" ")
         }
@@ -587,6 +604,22 @@ mod tests {
         ] {
             assert_eq!(cut(columns, name), shown);
         }
+    }
+
+    #[test]
+    fn a_text_is_no_formula() {
+        for (text, expected) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+1", "'+1"),
+            ("-[NSView draw:]", "'-[NSView draw:]"),
+            ("@ILT+5(f)", "'@ILT+5(f)"),
+            ("\t=1", "'\t=1"),
+            ("operator=", "operator="),
+            ("", ""),
+        ] {
+            assert_eq!(cell_text(text), expected);
+        }
+        assert_eq!(cell(&serde_json::json!(-1.5)), "-1.5", "a number is one");
     }
 
     #[test]

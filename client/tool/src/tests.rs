@@ -252,11 +252,12 @@ fn top_leaves_no_session_behind() {
     assert_eq!((machine.holder_process, machine.holder_session), (0, 0));
 }
 
-/// A modelled machine whose replies change from some request on.
+/// A modelled machine to which something happens before some request, or to the reply.
 struct Changed {
     model: Modelled,
     /// How often each code was requested.
     asked: std::collections::HashMap<u32, usize>,
+    before: fn(&mut Modelled, RequestCode, usize),
     change: fn(RequestCode, usize, &mut [u8]),
 }
 
@@ -267,9 +268,10 @@ impl Transport for Changed {
         input: &[u8],
         output: &mut [u8],
     ) -> halprof_measure::Result<usize> {
-        let length = self.model.request(code, input, output)?;
         let asked = self.asked.entry(code.0).or_default();
         *asked += 1;
+        (self.before)(&mut self.model, code, *asked);
+        let length = self.model.request(code, input, output)?;
         (self.change)(code, *asked, &mut output[..length]);
         Ok(length)
     }
@@ -289,33 +291,29 @@ impl ModelledMachine for Changed {
     }
 }
 
-fn changed(change: fn(RequestCode, usize, &mut [u8])) -> On {
+fn changed(
+    before: fn(&mut Modelled, RequestCode, usize),
+    change: fn(RequestCode, usize, &mut [u8]),
+) -> On {
     let spec = halprof_measure::spec("skylake").expect("a model");
     let machine = Changed {
         model: Modelled::new(&spec.leaves),
         asked: std::collections::HashMap::new(),
+        before,
         change,
     };
     let place = Place::modelled(Box::new(machine), "skylake".to_owned());
     On::open(place).expect("a machine")
 }
 
-/// From the third drain on, the driver has ended sampling: a storm on processor 3.
-fn storm(code: RequestCode, asked: usize, reply: &mut [u8]) {
-    let storm = (ErrorCode::InterruptStorm as u32).to_le_bytes();
-    if code == samples::DRAIN && asked >= 3 {
-        let at = std::mem::offset_of!(samples::Drained, ended);
-        reply[at..at + 4].copy_from_slice(&storm);
-    }
-    if code == samples::STATISTICS {
-        let at = std::mem::offset_of!(samples::Statistics, ended);
-        reply[at..at + 4].copy_from_slice(&storm);
-        reply[at + 4..at + 8].copy_from_slice(&3u32.to_le_bytes());
-    }
+/// Enough interrupts without an overflow for the driver to end sampling.
+fn storm(model: &mut Modelled) {
+    (0..200).for_each(|_| model.model().spurious_interrupt(3));
 }
 
-#[test]
-fn a_storm_ends_a_recording_with_4_and_the_file_is_kept() {
+/// Records the default workload while something happens to the machine; returns how many samples
+/// are in the file.
+fn recorded_until(before: fn(&mut Modelled, RequestCode, usize)) -> usize {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
     let file = path.to_str().expect("UTF-8");
@@ -323,16 +321,41 @@ fn a_storm_ends_a_recording_with_4_and_the_file_is_kept() {
     let Commands::Record(options) = &parsed.command else {
         panic!("this is record");
     };
-    let status = record::run(options, &mut changed(storm), &output(&parsed));
+    let status = record::run(
+        options,
+        &mut changed(before, |_, _, _| {}),
+        &output(&parsed),
+    );
     assert_eq!(status.expect("a result"), 4);
     let reader = halprof_profile::recording::Reader::open(&path).expect("a recording");
     let mut count = 0;
     let recording = reader.samples(|part| count += part.len()).expect("whole");
-    assert!(count > 0 && recording.flaw().is_none(), "{recording:?}");
+    assert!(recording.flaw().is_none(), "{recording:?}");
     let told = recording.statistics.expect("statistics").ended;
     assert_eq!(told.as_deref(), Some("interrupt-storm"));
+    count
+}
+
+#[test]
+fn a_storm_ends_a_recording_with_4_and_the_file_is_kept() {
+    let count = recorded_until(|model, code, asked| {
+        if code == samples::DRAIN && asked == 3 {
+            storm(model);
+        }
+    });
     // The whole default workload would give 80,000.
-    assert!(count < 60_000, "{count} samples: it went on");
+    assert!((1..60_000).contains(&count), "{count} samples: it went on");
+}
+
+/// No drain sees this storm: the driver answers the stop with it.
+#[test]
+fn a_storm_before_the_stop_keeps_the_file() {
+    let count = recorded_until(|model, code, _| {
+        if code == session::STOP {
+            storm(model);
+        }
+    });
+    assert_eq!(count, 80_000);
 }
 
 /// The first two starts find a machine that is waking up.
@@ -346,32 +369,13 @@ fn waking(code: RequestCode, asked: usize, reply: &mut [u8]) {
 
 #[test]
 fn a_start_is_tried_again_while_the_machine_wakes_up() {
-    let mut on = changed(waking);
+    let mut on = changed(|_, _, _| {}, waking);
     let mut session = Session::open(&mut on.connection, false, false).expect("a session");
     session.configure(&counting(1), false).expect("configured");
     let outcome = session.start();
     // The model did start at the first request; what matters is that the request was repeated.
     let refused = outcome.expect_err("it runs already");
     assert_eq!(refused.code(), "running");
-}
-
-#[test]
-fn no_address_is_asked_for_where_it_is_sampled() {
-    let mut on = on("skylake");
-    let mut setup = counting(1);
-    setup.specs[0].raw = 0xC0;
-    setup.specs[0].interval = 10_000;
-    setup.no_address = true;
-    let mut session = Session::open(&mut on.connection, false, false).expect("a session");
-    session.configure(&setup, true).expect("configured");
-    session.start().expect("started");
-    let model = session.transport().model().expect("a model");
-    model.begin(&workload::parse("instructions=1000000").expect("a workload"));
-    while model.advance(1 << 40).expect("no fault") {}
-    session.stop().expect("stopped");
-    let (samples, _) = session.drain().expect("samples");
-    assert!(!samples.is_empty());
-    assert!(samples.iter().all(|sample| sample.ip == 0), "{samples:?}");
 }
 
 /// The command lines among the examples of a command's help, without what is said of them.

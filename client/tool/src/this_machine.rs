@@ -1,25 +1,7 @@
-//! What only this machine knows: it distinguishes the recordings made here from all others.
+//! What the machine on which this runs is called.
 
 #[cfg(not(windows))]
 use std::fs;
-
-/// The machine's identifier, which Windows created when it was installed.
-#[cfg(windows)]
-pub(crate) fn secret() -> Option<Vec<u8>> {
-    halprof_setup::windows::system::machine_guid().map(String::into_bytes)
-}
-
-/// The machine's identifier, or if it has none, that of the current boot.
-#[cfg(not(windows))]
-pub(crate) fn secret() -> Option<Vec<u8>> {
-    let files = [
-        "/etc/machine-id",
-        "/var/lib/dbus/machine-id",
-        "/proc/sys/kernel/random/boot_id",
-    ];
-    let read = |file: &&str| fs::read(file).ok().filter(|bytes| bytes.len() >= 32);
-    files.iter().find_map(read)
-}
 
 /// Its processor's name.
 pub(crate) fn processor() -> String {

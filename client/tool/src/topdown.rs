@@ -3,7 +3,6 @@
 
 use crate::formula::{Formula, Value};
 use halprof_measure::events::Microarchitecture;
-use std::collections::BTreeMap;
 
 const ROWS: &str = include_str!("topdown.csv");
 
@@ -14,40 +13,44 @@ pub(crate) struct Part {
     pub(crate) metric: &'static str,
     /// 1 for parts of the whole, 2 for parts of those parts.
     pub(crate) level: u8,
+    /// The part that it is a part of.
+    pub(crate) parent: Option<&'static str>,
     /// In percent, over events of the processor.
     formula: Formula,
 }
 
 impl Part {
-    /// The parts down to a level, in the order of their levels; none if the vendor has no formulas for
-    /// the microarchitecture.
+    /// The parts down to a level, each before its own parts, on every processor in the same order;
+    /// none if the vendor has no formulas for the microarchitecture.
     pub(crate) fn of(of: &Microarchitecture, level: u8) -> Vec<Self> {
-        let rows = ROWS.lines().skip(1).filter_map(|line| {
-            let mut cells = line.splitn(4, ',');
+        let row = |line: &'static str| {
+            let mut cells = line.splitn(5, ',');
             let mut next = || cells.next();
-            let (tables, metric, level, formula) = (next()?, next()?, next()?, next()?);
+            let (tables, metric, level) = (next()?, next()?, next()?);
             let own = tables.split(' ').any(|table| table == of.table);
-            let formula = Formula::parse(formula.trim_matches('"')).ok()?;
-            own.then(|| Some((metric, level.parse::<u8>().ok()?, formula)))?
-        });
-        let rows: Vec<(&'static str, u8, Formula)> = rows.collect();
-        let by_name: BTreeMap<&str, &Formula> = rows
-            .iter()
-            .map(|(metric, _, formula)| (*metric, formula))
-            .collect();
-        let named = |name: &str| by_name.get(name).map(|formula| (*formula).clone());
-        let mut parts: Vec<Self> = rows
-            .iter()
-            // Level 0 is the whole that the others are parts of.
-            .filter(|(_, of, _)| (1..=level).contains(of))
-            .map(|(metric, level, formula)| Self {
-                metric,
-                level: *level,
-                formula: formula.replaced(&named),
-            })
-            .collect();
-        parts.sort_by_key(|part| part.level);
-        parts
+            let parent = Some(next()?).filter(|parent| !parent.is_empty());
+            let formula = Formula::parse(next()?.trim_matches('"')).ok()?;
+            own.then(|| {
+                Some(Self {
+                    metric,
+                    level: level.parse().ok()?,
+                    parent,
+                    formula,
+                })
+            })?
+        };
+        let rows: Vec<Self> = ROWS.lines().skip(1).filter_map(row).collect();
+        let named = |name: &str| {
+            let row = rows.iter().find(|row| row.metric == name);
+            row.map(|row| row.formula.clone())
+        };
+        // Level 0 is the whole that the others are parts of.
+        let wanted = rows.iter().filter(|row| (1..=level).contains(&row.level));
+        let part = |row: &Self| Self {
+            formula: row.formula.replaced(&named),
+            ..row.clone()
+        };
+        wanted.map(part).collect()
     }
 
     /// The events of its formula, each with its spelling in a list of sources. `smt`: whether threads
@@ -105,7 +108,85 @@ mod tests {
         let named: std::collections::BTreeSet<&str> = rows
             .flat_map(|row| row.split(',').next().unwrap_or_default().split(' '))
             .collect();
-        assert_eq!((tables, named.len()), (28, 28));
+        assert_eq!((tables, named.len()), (33, 33));
+    }
+
+    /// Yasin's tree, in the order of the pipeline.
+    #[test]
+    fn the_order_is_the_same_on_every_processor() {
+        const ORDER: [&str; 5] = [
+            "frontend_bound",
+            "bad_speculation",
+            "backend_bound",
+            "smt_contention",
+            "retiring",
+        ];
+        for one in Microarchitecture::all() {
+            let parts = Part::of(one, 2);
+            let place = |name: &str| {
+                let mut order = ORDER.iter();
+                order.position(|known| name.eq_ignore_ascii_case(known))
+            };
+            let mut above = "";
+            for part in &parts {
+                match part.parent {
+                    None => above = part.metric,
+                    Some(parent) => assert_eq!((parent, part.level), (above, 2), "{part:?}"),
+                }
+            }
+            let level_1 = parts.iter().filter(|part| part.level == 1);
+            let places: Vec<_> = level_1.map(|part| place(part.metric)).collect();
+            assert!(places.is_sorted(), "{} {places:?}", one.table);
+            assert!(places.iter().all(Option::is_some), "{}", one.table);
+            assert!([0, 4, 5].contains(&places.len()), "{}", one.table);
+        }
+    }
+
+    /// What the vendor's formulas promise: whatever the counts, level 1 adds up to the whole where one
+    /// part is the remainder, and level 2 to its parent.
+    #[test]
+    fn parts_add_up() {
+        let of = |name: &str| match name {
+            "TOPDOWN.SLOTS_P" => Some(Value::exact(6e6)),
+            name if name.starts_with("CPU_CLK_UNHALTED.THREAD") => Some(Value::exact(1.5e6)),
+            "UOPS_ISSUED.ANY" => Some(Value::exact(3e5)),
+            // A part of a part is smaller.
+            "INT_MISC.UOP_DROPPING" => Some(Value::exact(1e3)),
+            name if name.contains("CYCLES_0") || name.contains("FETCH_LATENCY") => {
+                Some(Value::exact(1e4))
+            }
+            name => Some(Value::exact(1e5 + 1e3 * f64::from(name.len() as u32))),
+        };
+        let mut checked = 0;
+        for one in Microarchitecture::all() {
+            let remainder = ["IDQ_BUBBLES.CORE", "IDQ_UOPS_NOT_DELIVERED.CORE"];
+            let parts = Part::of(one, 2);
+            for smt in [false, true] {
+                let value = |part: &Part| part.value(smt, &of).expect("a value").value;
+                let level_1 = || parts.iter().filter(|part| part.level == 1);
+                let mut counted = level_1().flat_map(|part| part.formula.names(smt));
+                if counted.any(|name| remainder.contains(&name)) {
+                    let sum: f64 = level_1().map(value).sum();
+                    assert!((sum - 100.0).abs() < 1e-9, "{} {sum}", one.table);
+                    checked += 1;
+                }
+                for parent in level_1() {
+                    let own = parts
+                        .iter()
+                        .filter(|part| part.parent == Some(parent.metric));
+                    let own: Vec<f64> = own.map(value).collect();
+                    let sum: f64 = own.iter().sum();
+                    let whole =
+                        own.len() < 2 || one.table.ends_with("forest") || one.table == "grandridge";
+                    assert!(
+                        whole || (sum - value(parent)).abs() < 1e-9,
+                        "{} {parent:?} {sum}",
+                        one.table
+                    );
+                }
+            }
+        }
+        assert_eq!(checked, 48);
     }
 
     #[test]

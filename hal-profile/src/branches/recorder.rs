@@ -21,6 +21,7 @@ use super::{AMD_ENABLE, Branches, INFO_DEPTH, LBR, Recorded, Recording};
 use crate::capabilities::Capabilities;
 use crate::host::Local;
 use crate::machine::Machine;
+use crate::pmu;
 use crate::registers::intel::{DebugCtl, IA32_DEBUGCTL, LbrInfo};
 use crate::registers::{amd, intel};
 use shared_types::request::machine::Processor;
@@ -94,17 +95,19 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// Ends recording, and leaves the registers as they were found, with no records in them. If
-    /// another owner has taken over in the meantime, the registers are left alone.
+    /// another owner has taken over in the meantime, the registers are left alone; not if it has only
+    /// cleared FREEZE_LBRS_ON_PMI.
     pub(crate) fn end_branches(&mut self) {
         let recording = self.recording();
         let state = &mut *self.state;
         let recorded = &mut state.branches;
-        if !core::mem::take(&mut recorded.on) || recorded.changed {
+        if !core::mem::take(&mut recorded.on) {
             return;
         }
         let (machine, capabilities) = (&mut *self.machine, &state.capabilities);
         let recording = recording.unwrap_or_default();
-        if ours(machine, capabilities, &recording).is_err() {
+        let unchanged = !recorded.changed && ours(machine, capabilities, &recording).is_ok();
+        if !unchanged && !ours_but_for_the_freeze(machine, capabilities, &recording) {
             return;
         }
         let records = capabilities.branches.records;
@@ -114,7 +117,9 @@ impl<M: Machine> Local<'_, M> {
             let switch = machine.read_msr(amd::DBG_EXTN_CFG);
             machine.write_msr(amd::DBG_EXTN_CFG, switch & !AMD_ENABLE);
         }
-        let debugctl = machine.read_msr(IA32_DEBUGCTL) & !FREEZE | recorded.found_freeze;
+        let debugctl = machine.read_msr(IA32_DEBUGCTL);
+        // Whoever has cleared the freeze has cleared it for good.
+        let debugctl = debugctl & !FREEZE | debugctl & recorded.found_freeze;
         let off = if records == BranchRecords::Info {
             LBR
         } else {
@@ -404,6 +409,23 @@ fn ours(
     }
 }
 
+/// Whether recording is still on with the session's filter, whatever has happened to the freeze. Up to
+/// version 3 the freeze may have switched it off.
+fn ours_but_for_the_freeze(
+    machine: &mut impl Machine,
+    capabilities: &Capabilities,
+    recording: &Recording,
+) -> bool {
+    let records = capabilities.branches.records;
+    let (msr, on) = capabilities.branches.switch();
+    let switch = machine.read_msr(msr);
+    let on = capabilities.branches.freeze == 0 || switch & on != 0;
+    match records {
+        BranchRecords::Architectural => switch == recording.control,
+        _ => on && machine.read_msr(filter_msr(records)) == recording.control,
+    }
+}
+
 /// LBR_SELECT of these records.
 fn filter_msr(records: BranchRecords) -> u32 {
     match records {
@@ -412,11 +434,10 @@ fn filter_msr(records: BranchRecords) -> u32 {
     }
 }
 
-/// Ends a freeze.
+/// Ends a freeze, if there is one.
 fn thaw(machine: &mut impl Machine, capabilities: &Capabilities) {
-    let status = capabilities.branches.freeze;
-    if status != 0 {
-        machine.write_msr(capabilities.global.acknowledge, status);
+    if capabilities.branches.freeze != 0 {
+        pmu::acknowledge_shown(machine, capabilities, capabilities.branches.freeze);
     }
 }
 

@@ -31,6 +31,11 @@ pub const GLOBAL_STATUS_CTR_FRZ: u64 = 1 << 59;
 /// IA32_PERF_GLOBAL_STATUS bit 58, LBR_FRZ, from version 4 on: an overflow has frozen the branch
 /// records (IA32_DEBUGCTL.FREEZE_LBRS_ON_PMI), until the bit is acknowledged.
 pub const GLOBAL_STATUS_LBR_FRZ: u64 = 1 << 58;
+/// The bits of IA32_PERF_GLOBAL_STATUS that belong to no counter and are acknowledged by whoever
+/// handles the interrupt: metrics overflow (48), Trace_ToPA_PMI (55), CTR_FRZ (59), OvfUncore (61),
+/// OvfBuf (62), CondChgd (63). Not LBR_FRZ (58), which belongs to whoever records branches, nor ASCI
+/// (60), which only describes the counts.
+pub const GLOBAL_STATUS_CONDITIONS: u64 = 1 << 48 | 1 << 55 | 1 << 59 | 0b111 << 61;
 /// IA32_DEBUGCTL.
 pub const IA32_DEBUGCTL: u32 = 0x1D9;
 /// MSR_LBR_SELECT, a [`LbrSelect`].

@@ -7,10 +7,10 @@ use crate::program::{MAX_KINDS, Program};
 use crate::session::Rights;
 use core::mem::offset_of;
 use shared_types::ErrorCode;
-use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE};
+use shared_types::request::session::{Configure, SAMPLE};
 
-/// Refuses a number or a filter that is not valid, branches without samples or without their
-/// addresses, and kernel mode for a client that may not see it.
+/// Refuses a number or a filter that is not valid, branches without samples, and kernel mode for a
+/// client that may not see it.
 pub(super) fn check_request(request: &Configure, rights: Rights) -> Result<(), Refused> {
     let (wanted, filter) = (request.branches, request.branch_filter);
     let known = Configure::MODES | Configure::KINDS;
@@ -22,7 +22,7 @@ pub(super) fn check_request(request: &Configure, rights: Rights) -> Result<(), R
         let offset = offset_of!(Configure, branch_filter) as u32;
         return Err(refused(ErrorCode::BadValue, offset, filter.into()));
     }
-    if wanted != 0 && request.header.flags & (SAMPLE | NO_ADDRESS) != SAMPLE {
+    if wanted != 0 && request.header.flags & SAMPLE == 0 {
         return Err(refused(ErrorCode::BranchesNeedSamples, wanted.into(), 0));
     }
     if filter & Configure::TO_KERNEL != 0 && !rights.sees_kernel() {

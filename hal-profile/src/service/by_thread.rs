@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::session::{Client, Ended, Session};
 use crate::slot::{Seat, Slot};
 use core::mem::{offset_of, size_of};
-use shared_types::request::session::{Configure, NO_ADDRESS, SAMPLE, THREADS};
+use shared_types::request::session::{Configure, SAMPLE, THREADS};
 use shared_types::request::threads::{MAX_SOURCES, ThreadCounter, Threads};
 use shared_types::{ErrorCode, ReplyHeader};
 
@@ -25,9 +25,8 @@ pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
     if flags & THREADS == 0 {
         return Ok(());
     }
-    let others = flags & (SAMPLE | NO_ADDRESS);
-    if others != 0 {
-        return Err(refused(ErrorCode::UnknownFlags, others, THREADS.into()));
+    if flags & SAMPLE != 0 {
+        return Err(refused(ErrorCode::UnknownFlags, SAMPLE, THREADS.into()));
     }
     if request.sources as usize > MAX_SOURCES {
         let most = MAX_SOURCES as u64;
@@ -169,22 +168,6 @@ impl<H: Host> Service<H> {
             session.ended = ended;
         }
         self.stop_counters();
-    }
-
-    /// Whether Windows still adds up the counters of a session that has ended, because a thread is
-    /// still profiling itself. They are stopped but stay reserved; call [`Self::ask_again`] from
-    /// time to time.
-    #[must_use]
-    pub const fn keeps_threads(&self) -> bool {
-        self.kept.is_some()
-    }
-
-    /// Asks Windows again to give up such counters. PASSIVE_LEVEL.
-    pub fn ask_again(&mut self) {
-        if self.keeps_threads() && self.processors.unregister_threads().is_ok() {
-            self.kept = None;
-            self.processors.release_counters();
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::ring::words_for;
 use crate::session::Rights;
 use crate::source::{ANY, MAX_SOURCES};
 use core::mem::{offset_of, size_of};
-use shared_types::request::session::{Configure, EVENTS, NO_ADDRESS, SAMPLE, Spec, THREADS};
+use shared_types::request::session::{Configure, EVENTS, SAMPLE, Spec, THREADS};
 use shared_types::{ErrorCode, ProfileSource};
 
 /// The default length of a rotation, in units of 100 ns: 4 ms.
@@ -77,12 +77,10 @@ impl<H: Host> Service<H> {
             kinds: self.kinds.known(),
             samples,
             timers: false,
-            no_address: request.header.flags & NO_ADDRESS != 0,
             by_thread: request.header.flags & THREADS != 0,
             events,
             kernel: rights.sees_kernel(),
             branches: request.branches as u8,
-            usual: request.header.flags & NO_ADDRESS == 0 && request.branches == 0,
             processors,
             rotation,
             rotation_looks: looks,
@@ -226,10 +224,9 @@ fn bad_value(offset: usize, value: u64) -> Refused {
 /// Whether the client may count kernel mode: this needs a session that was opened for it, and
 /// kernel addresses also need a privilege.
 fn may_count_kernel(settings: &Settings, rights: Rights) -> Result<(), ErrorCode> {
-    let shows_addresses = settings.samples && !settings.no_address;
     if !rights.kernel {
         Err(ErrorCode::KernelNotGranted)
-    } else if shows_addresses && !rights.kernel_addresses {
+    } else if settings.samples && !rights.kernel_addresses {
         Err(ErrorCode::KernelAddressesNotGranted)
     } else {
         Ok(())

@@ -239,8 +239,6 @@ fn without_counter(only_fixed: bool, settings: &Settings) -> ErrorCode {
         ErrorCode::NotByThread
     } else if !only_fixed {
         ErrorCode::SourceNotSupported
-    } else if settings.no_address {
-        ErrorCode::SamplingUnavailable
     } else {
         ErrorCode::FixedCounterTaken
     }

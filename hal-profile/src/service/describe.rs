@@ -38,7 +38,11 @@ impl<H: Host> Service<H> {
         let holder = self.holder;
         let session = super::running(holder, &self.sessions);
         let process = session.and_then(Session::owner).map(|owner| owner.process);
-        let process = process.or(self.kept).unwrap_or(0);
+        let process = process.unwrap_or(0);
+        if holder.is_none() {
+            // What is told below as left may have become free.
+            self.processors.release_counters();
+        }
         let now = self.now();
         let boot = self.kinds.boot();
         let (hal, used) = boot.map_or(
@@ -69,7 +73,7 @@ impl<H: Host> Service<H> {
             interrupt_budget: DEFAULT_BUDGET,
             flags: [
                 (self.processors.handler_stuck(), Description::HANDLER_STUCK),
-                (self.keeps_threads(), Description::THREADS_KEPT),
+                (self.processors.threads_kept(), Description::THREADS_KEPT),
             ]
             .into_iter()
             .fold(0, |flags, (set, flag)| flags | if set { flag } else { 0 }),

@@ -80,12 +80,6 @@ impl Kinds {
         kinds.any(Option::is_none) || self.list.contains(&Some(*found))
     }
 
-    /// The number of general counters, from 0 on, on every kind that has any.
-    pub(super) fn general(&self) -> u32 {
-        let counters = self.iter().map(|(_, kind)| kind.counters.trailing_ones());
-        counters.filter(|&count| count > 0).min().unwrap_or(0)
-    }
-
     /// The general counters that every kind has, as a mask.
     pub(super) fn common(&self) -> u32 {
         let counters = self.iter().map(|(_, kind)| kind.counters);

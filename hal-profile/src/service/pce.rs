@@ -58,8 +58,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Restores CR4.PCE on every processor, before sleep or when no session holds it any more.
-    pub(super) fn clear_rdpmc(&mut self) {
+    /// Restores CR4.PCE on every processor, when no session holds it any more.
+    fn clear_rdpmc(&mut self) {
         self.processors
             .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
                 local.release_rdpmc();

@@ -46,8 +46,10 @@ pub(super) fn make_programs(
             },
         };
         let made = make_program(&terms, scratch, kind);
-        if let (Err(index), true) = (made, kinds.uses(&processors, kind)) {
-            unfit = unfit.or(Some((index, kind)));
+        match made {
+            Err(index) if kinds.uses(&processors, kind) => unfit = unfit.or(Some((index, kind))),
+            Err(_) => refuse_all(&mut scratch.program, kind),
+            Ok(()) => {}
         }
     }
     let program = &scratch.program;
@@ -69,6 +71,17 @@ pub(super) fn make_programs(
     let id = program.sources().get(index).map_or(0, |source| source.id);
     let processor = kinds.first_of(kind) as u64;
     Err(refused(ErrorCode::DoesNotFit, id, processor))
+}
+
+/// A kind that the session does not use has no program if its sources do not fit.
+fn refuse_all(program: &mut Program, kind: usize) {
+    let count = program.settings.count;
+    let slots = program.kinds.get_mut(kind).map(|made| &mut made.slots);
+    for slot in slots.into_iter().flatten().take(count) {
+        if slot.error == 0 {
+            *slot = Slot::refused(ErrorCode::DoesNotFit);
+        }
+    }
 }
 
 /// Refuses a source that the machine does not have, a raw select that the first kind named by its
@@ -111,18 +124,12 @@ fn counted_somewhere(
     Err(refused(refusal, source.id, detail))
 }
 
-/// The general and the fixed counters of a kind of processor that a session may take. The HAL's
-/// callback serves only counters that are reserved one by one, and Windows documents no index for
-/// fixed counters in thread profiling, so neither uses fixed counters.
+/// The general and the fixed counters of a kind of processor that a session may take. Windows
+/// documents no index for fixed counters in thread profiling.
 fn allowed(kinds: &Kinds, kind: usize, settings: &Settings) -> (CounterSet, CounterSet) {
     let Some(found) = kinds.get(kind) else {
         return (NO_COUNTER, NO_COUNTER);
     };
-    if settings.no_address {
-        let reserved = 1u32.checked_shl(kinds.general());
-        let reserved = reserved.map_or(u32::MAX, |limit| limit - 1);
-        return (found.counters & reserved, NO_COUNTER);
-    }
     if settings.by_thread {
         return (found.counters & kinds.common(), NO_COUNTER);
     }

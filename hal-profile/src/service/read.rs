@@ -74,15 +74,20 @@ impl<H: Host> Service<H> {
         let entry = entry_bytes(branches);
         exchange.need(head + entry)?;
         let room = exchange.output().min(DRAIN_BYTES_MAX) - head;
-        let (mut taken, mut left) = (0, 0);
-        for index in 0..self.processors.count() {
+        let (mut taken, mut left, mut cut_off) = (0, 0, None);
+        let (first, count) = (self.drains_from, self.processors.count());
+        for index in (first..count).chain(0..first.min(count)) {
             let Some(ring) = Ring::with_branches(self.processors.ring(index), branches) else {
                 continue;
             };
             let out = exchange.tail(head).get_mut(taken..room).unwrap_or_default();
             taken += ring.drain(out);
             left += ring.len();
+            if cut_off.is_none() && room - taken < entry {
+                cut_off = Some(index);
+            }
         }
+        self.drains_from = cut_off.map_or(first, |index| index + 1);
         let length = head + taken;
         exchange.put(
             0,

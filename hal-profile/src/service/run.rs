@@ -62,13 +62,10 @@ impl<H: Host> Service<H> {
         if session.program.rotations() == 0 {
             return Ok(false);
         }
-        let settings = &session.program.settings;
-        let overflows = match (settings.samples, settings.no_address) {
-            (false, _) => Overflows::Ignored,
-            (true, false) => Overflows::Interrupt,
-            (true, true) => Overflows::Callback {
-                general: self.kinds.general(),
-            },
+        let overflows = if session.program.settings.samples {
+            Overflows::Interrupt
+        } else {
+            Overflows::Ignored
         };
         self.processors
             .reserve_counters(overflows)
@@ -79,6 +76,8 @@ impl<H: Host> Service<H> {
                 Unreserved::Interrupt(status) => {
                     refused(ErrorCode::InterruptTaken, 0, status.into())
                 }
+                Unreserved::Handler(status) => refused(ErrorCode::HandlerStuck, 0, status.into()),
+                Unreserved::Threads(status) => refused(ErrorCode::ThreadsKept, 0, status.into()),
             })?;
         Ok(true)
     }
@@ -131,7 +130,6 @@ impl<H: Host> Service<H> {
         let (proof, evidence, source) = found.unwrap_or((Proof::CountersDead, 0, 0));
         Err(match proof {
             Proof::InterruptsDead => refused(ErrorCode::InterruptsDead, index, evidence),
-            Proof::CountersFrozen => refused(ErrorCode::CountersFrozen, index, evidence),
             Proof::Storm => refused(ErrorCode::InterruptStorm, index, evidence),
             Proof::BranchesTaken => refused(ErrorCode::BranchesTaken, index, evidence),
             Proof::FixedTaken => refused(ErrorCode::FixedCounterTaken, source, index.into()),
@@ -149,10 +147,6 @@ impl<H: Host> Service<H> {
         let session = self.sessions.get(slot);
         if session.is_none_or(|session| session.program.settings.count == 0) {
             return Err(refused(ErrorCode::NotConfigured, number, 0));
-        }
-        self.ask_again();
-        if let Some(process) = self.kept {
-            return Err(refused(ErrorCode::ThreadsKept, process, 0));
         }
         let undrained = self
             .results_of
@@ -254,9 +248,8 @@ impl<H: Host> Service<H> {
             return;
         };
         // Done before any counter stops, so that no thread sees one jump.
-        if holder.by_thread && self.processors.unregister_threads().is_err() {
-            let owner = self.sessions.get(holder.slot).and_then(Session::owner);
-            self.kept = Some(owner.map_or(0, |owner| owner.process));
+        if holder.by_thread {
+            self.processors.unregister_threads();
         }
         let ended = AtomicU32::new(NONE);
         self.on_running(|local| {
@@ -290,7 +283,7 @@ impl<H: Host> Service<H> {
             };
         }
         self.end_events(holder.slot);
-        if holder.reserved && self.kept.is_none() {
+        if holder.reserved {
             self.processors.release_counters();
         }
     }

@@ -4,13 +4,13 @@ use super::by_thread;
 use super::exchange::{Answer, Exchange, Refused, must_be_zero, refused};
 use super::{Host, Service};
 use crate::host::Processors;
-use crate::session::{Client, Rights, Session};
+use crate::session::{Client, Ended, Rights, Session};
 use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::Plain;
 use shared_types::request::session::{
-    Configure, Configured, EVENTS, IntervalSet, KERNEL, NO_ADDRESS, Opened, SAMPLE, SetInterval,
-    THREADS, UsedInterval,
+    Configure, Configured, EVENTS, IntervalSet, KERNEL, Opened, SAMPLE, SetInterval, THREADS,
+    UsedInterval,
 };
 use shared_types::request::source::APPROXIMATE;
 use shared_types::{ErrorCode, ReplyHeader};
@@ -69,7 +69,7 @@ impl<H: Host> Service<H> {
     }
 
     pub(super) fn configure(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let request = exchange.head::<Configure>(SAMPLE | NO_ADDRESS | THREADS | EVENTS)?;
+        let request = exchange.head::<Configure>(SAMPLE | THREADS | EVENTS)?;
         let slot = self.slot(client, request.session)?;
         if self.runs(slot) {
             return Err(refused(ErrorCode::Running, request.session, 0));
@@ -91,6 +91,7 @@ impl<H: Host> Service<H> {
         let Some(session) = self.sessions.get_mut(slot) else {
             return Err(refused(ErrorCode::UnknownSession, request.session, 0));
         };
+        session.ended = Ended::default();
         session.program.copy_from(&self.scratch.program);
         let program = &session.program;
         exchange.put(

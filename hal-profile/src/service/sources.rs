@@ -11,7 +11,7 @@ use crate::source::{Fit, Row, limits};
 use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInformationEx64;
 use shared_types::request::machine::Page;
-use shared_types::request::session::{Configure, EVENTS, NO_ADDRESS, SAMPLE, THREADS};
+use shared_types::request::session::{Configure, EVENTS, SAMPLE, THREADS};
 use shared_types::request::source::{
     APPROXIMATE, Information, Placement, Plan as PlanReply, Query, Source,
 };
@@ -65,7 +65,7 @@ impl<H: Host> Service<H> {
             (catalog::is_hal(boot, row.id), Source::HAL),
             (support.is_ok() && samples(boot, row), Source::SAMPLING),
             (row.fit == Fit::Timer, Source::TIMER),
-            (row.fit == Fit::Approximate, Source::APPROXIMATES),
+            (catalog::approximates(boot, row), Source::APPROXIMATES),
             (select.is_some(), Source::HAS_SELECT),
         ];
         Source {
@@ -144,8 +144,7 @@ impl<H: Host> Service<H> {
     }
 
     pub(super) fn plan(&mut self, exchange: &mut Exchange<'_>) -> Answer {
-        let request =
-            exchange.head::<Configure>(APPROXIMATE | SAMPLE | NO_ADDRESS | THREADS | EVENTS)?;
+        let request = exchange.head::<Configure>(APPROXIMATE | SAMPLE | THREADS | EVENTS)?;
         must_be_zero(offset_of!(Configure, session) as u32, request.session)?;
         let rights = Rights {
             approximate: request.header.flags & APPROXIMATE != 0,

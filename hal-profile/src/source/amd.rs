@@ -6,31 +6,25 @@ use shared_types::ProfileSource;
 use super::amd64_events::{AmdGeneration, is_northbridge};
 use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
 
-const fn row(id: u32, name: u16, select: u64, fit: Fit, counts: u16, note: u16) -> Row {
+/// Named for what it counts.
+const fn row(id: u32, name: u16, select: u64, counts: u16, note: u16) -> Row {
     Row {
         id: ProfileSource(id),
         symbol: name,
         select: RowSelect::EventSelect(select),
         counters: ANY,
         fixed: NO_COUNTER,
-        fit,
+        fit: Fit::Exact,
         counts,
         note,
     }
 }
 
 /// A row with the counters that can count its event on family 15h.
-const fn row_of_family15h(
-    id: u32,
-    name: u16,
-    select: u64,
-    fit: Fit,
-    counts: u16,
-    note: u16,
-) -> Row {
+const fn row_of_family15h(id: u32, name: u16, select: u64, counts: u16, note: u16) -> Row {
     Row {
         counters: family15h_counters((select & 0xFF) as u16),
-        ..row(id, name, select, fit, counts, note)
+        ..row(id, name, select, counts, note)
     }
 }
 

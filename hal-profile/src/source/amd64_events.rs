@@ -159,6 +159,30 @@ pub fn mask_selects_nothing(generation: AmdGeneration, event: u16, unit_mask: u8
         })
 }
 
+/// Whether an event counts something else on this generation than the name that it has from K8 says.
+#[must_use]
+pub fn counts_something_else(generation: AmdGeneration, event: u16) -> bool {
+    let word = ELSE_ON_ZEN.get(usize::from(event / 64)).copied();
+    generation >= AmdGeneration::Zen1 && word.unwrap_or(0) >> (event % 64) & 1 != 0
+}
+
+/// The events that do on every Zen that documents them, one bit each.
+const ELSE_ON_ZEN: [u64; 4] = bits(generated!("amd64_else"));
+
+/// A set of events, one bit each.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "out of range would not compile: the constants are computed by the compiler"
+)]
+const fn bits(events: &[u16]) -> [u64; 4] {
+    let (mut bits, mut rest) = ([0; 4], events);
+    while let [event, more @ ..] = rest {
+        bits[(*event / 64) as usize] |= 1 << (*event % 64);
+        rest = more;
+    }
+    bits
+}
+
 /// An event that counts nothing with a unit mask on some generations, one bit each.
 struct Nothing {
     event: u16,

@@ -30,7 +30,8 @@ pub struct Snapshot {
 pub struct Count {
     /// Number of events, summed from register reads.
     pub counted: u64,
-    /// How long the session has been running on this processor.
+    /// How long the session has been running on this processor, less the time in its interrupt
+    /// handler, in which no counter runs.
     pub enabled: u64,
     /// How long this source has been on a counter; the whole time for one that runs in every turn,
     /// because between turns only the driver runs.

@@ -28,8 +28,6 @@ pub const SET_INTERVAL: RequestCode = RequestCode::new(12, Access::Write);
 pub const KERNEL: u32 = 1 << 1;
 /// Flag of [`CONFIGURE`]: every source is sampled at its interval.
 pub const SAMPLE: u32 = 1 << 3;
-/// Flag of [`CONFIGURE`]: overflows arrive through the HAL's callback, without an address.
-pub const NO_ADDRESS: u32 = 1 << 2;
 /// Flag of [`CONFIGURE`]: Windows adds up the counters for each thread while the session runs; see
 /// [`super::threads`]. Every source takes a general counter, the same one on every processor; all
 /// sources run at once, on all processors, and none is sampled.
@@ -71,8 +69,8 @@ pub type ProcessorBits = [u64; MAX_PROCESSORS / 64];
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Configure {
-    /// The header; [`SAMPLE`] and [`NO_ADDRESS`], or [`THREADS`], and [`EVENTS`] as required (in a
-    /// PLAN also [`super::source::APPROXIMATE`]).
+    /// The header; [`SAMPLE`] or [`THREADS`], and [`EVENTS`] as required (in a PLAN also
+    /// [`super::source::APPROXIMATE`]).
     pub header: RequestHeader,
     /// The session; 0 in a PLAN.
     pub session: u32,

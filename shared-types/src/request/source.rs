@@ -56,7 +56,7 @@ impl Source {
     pub const SAMPLING: u32 = 1 << 2;
     /// It is a timer and takes no counter.
     pub const TIMER: u32 = 1 << 3;
-    /// It approximates its name.
+    /// Its event is not what its name says: only with [`APPROXIMATE`] is it supported.
     pub const APPROXIMATES: u32 = 1 << 4;
     /// `select` is valid.
     pub const HAS_SELECT: u32 = 1 << 5;

@@ -38,8 +38,8 @@ pub(super) struct Capabilities {
     pub(super) select_bits: u64,
     /// Bits of one nibble of IA32_FIXED_CTR_CTRL that may be 1.
     pub(super) fixed_control: u64,
-    /// Bits of IA32_PERF_GLOBAL_OVF_CTRL or _STATUS_RESET that may be 1.
-    pub(super) status_reset_bits: u64,
+    /// The status bits that belong to no counter and may be acknowledged at any time.
+    conditions: u64,
 }
 
 impl Capabilities {
@@ -65,13 +65,24 @@ impl Capabilities {
             perf_caps: perf_caps(leaves, version),
             select_bits: select_bits(leaves, any_thread),
             fixed_control: if any_thread { 0xF } else { 0xB },
-            status_reset_bits: global_bits(general, fixed) | condition_bits(leaves, version),
+            conditions: condition_bits(leaves, version),
         })
     }
 
     /// Bits of IA32_PERF_GLOBAL_CTRL that may be 1, and of the status that counters set.
     pub(super) fn global_bits(&self) -> u64 {
         global_bits(self.general, self.fixed)
+    }
+
+    /// Bits of IA32_PERF_GLOBAL_STATUS_SET that may be 1.
+    pub(super) fn status_set_bits(&self) -> u64 {
+        self.global_bits() | self.conditions
+    }
+
+    /// Bits of IA32_PERF_GLOBAL_OVF_CTRL or _STATUS_RESET that may be 1 while the status register
+    /// is `status`: a condition that it shows may be acknowledged.
+    pub(super) fn status_reset_bits(&self, status: u64) -> u64 {
+        self.global_bits() | self.conditions | status & CONDITIONS
     }
 
     /// Bits of IA32_FIXED_CTR_CTRL that may be 1.
@@ -162,9 +173,19 @@ fn select_bits(leaves: &Leaves, any_thread: bool) -> u64 {
         | granted(extended & 1 == 1, 0xFF << 40)
 }
 
+/// Every status bit that may belong to no counter: metrics overflow (48), Trace_ToPA_PMI (55), and
+/// those above (SDM vol. 4, IA32_PERF_GLOBAL_STATUS).
+const CONDITIONS: u64 = 1 << 48 | 1 << 55 | 0x3F << 58;
+
 /// The status bits that belong to no counter: OvfBuf (62) and CondChgd (63), OvfUncore (61) from
 /// version 3, LBR_Frz, CTR_Frz and ASCI (60:58) from version 4, Trace_ToPA_PMI (55) with PT.
+///
+/// A hypervisor emulates the register and need not accept any of them: KVM refuses all but 62 and 63
+/// (`global_status_rsvd` in arch/x86/kvm/vmx/pmu_intel.c), and no document says what others do.
 fn condition_bits(leaves: &Leaves, version: u32) -> u64 {
+    if leaves.has_hypervisor() {
+        return 0;
+    }
     let by_version = match version {
         ..3 => 0xC000_0000_0000_0000,
         3 => 0xE000_0000_0000_0000,

@@ -202,3 +202,19 @@ fn broken_bits_are_in_every_unit() {
         assert_eq!(machine[0].rdmsr(counter), Ok(0x7), "{signature:#x}");
     }
 }
+
+/// SDM vol. 3, "Determining IA-32 Processor Configuration": with more than 255 logical processors
+/// firmware leaves every local APIC in x2APIC mode.
+#[test]
+fn processors_of_one_machine_have_their_local_apics_in_one_mode() {
+    const IA32_APIC_BASE: u32 = 0x1B;
+    let leaves = crate::models::find("zen4").expect("a model").processors();
+    for (count, x2apic) in [(255, false), (256, true), (384, true)] {
+        let mut processors = processors(&crate::models::repeat(&leaves, count));
+        for (index, processor) in processors.iter_mut().enumerate() {
+            processor.boot_windows();
+            let base = processor.rdmsr(IA32_APIC_BASE).expect("it has one");
+            assert_eq!(base >> 10 & 1 == 1, x2apic, "{index} of {count}");
+        }
+    }
+}

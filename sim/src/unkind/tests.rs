@@ -444,3 +444,62 @@ fn reference_cycles_of_a_general_counter_are_not_the_fixed_ones() {
         }
     }
 }
+
+/// Silicon takes every bit that the SDM gives its version; a hypervisor only those of counters and
+/// those that it shows.
+#[test]
+fn a_hypervisor_takes_no_status_bit_that_it_does_not_show() {
+    let conditions = 0x3F << 58;
+    for (model, reset, counters) in [
+        ("sapphire-rapids", STATUS_RESET, 0xF_0000_00FF),
+        ("hyperv-root-intel", STATUS_RESET, 0xF),
+        ("zen4", 0xC000_0302, 0x3F),
+    ] {
+        let hypervisor = booted(model, "hypervisor-masks").cpuid(1, 0).ecx >> 31;
+        assert_eq!(hypervisor, 1, "{model}");
+        let mut processor = booted(model, "hypervisor-masks");
+        write(&mut processor, reset, counters);
+        for bit in (0..64).filter(|bit| conditions >> bit & 1 == 1) {
+            assert!(processor.wrmsr(reset, 1 << bit).is_err(), "{model}: {bit}");
+        }
+        let mut frozen = booted(model, "hypervisor-masks+frozen");
+        arm(&mut frozen, reset == STATUS_RESET, 1000);
+        frozen.retire(happened(1000));
+        write(&mut frozen, reset, CTR_FRZ | 1);
+        assert!(frozen.wrmsr(reset, CTR_FRZ | 1).is_err(), "{model}: again");
+    }
+    let mut silicon = booted("sapphire-rapids", "");
+    write(&mut silicon, STATUS_RESET, conditions);
+    assert!(silicon.wrmsr(STATUS_RESET, 1 << 57).is_err());
+}
+
+#[test]
+fn somebodys_fixed_counter_interrupts_once() {
+    let mut processor = booted("skylake", "fixed-interrupts");
+    processor.retire(happened(9_999));
+    assert_eq!(processor.interrupt_pending(), None);
+    processor.retire(happened(10_000));
+    assert_eq!(processor.acknowledge_interrupt(), Some(0xFE));
+    assert_eq!(read(&mut processor, GLOBAL_STATUS), 1 << 33);
+    unmask(&mut processor);
+    processor.retire(happened(1_000_000));
+    assert_eq!(processor.interrupt_pending(), None);
+}
+
+#[test]
+fn what_is_not_acknowledged_is_raised_again() {
+    for (unkind, again) in [("", None), ("raised-again", Some(0xFE))] {
+        let mut processor = booted("skylake", unkind);
+        arm(&mut processor, true, 1000);
+        processor.retire(happened(1000));
+        for _ in 0..3 {
+            processor.acknowledge_interrupt();
+            unmask(&mut processor);
+            assert_eq!(processor.interrupt_pending(), again, "{unkind}");
+        }
+        processor.acknowledge_interrupt();
+        write(&mut processor, STATUS_RESET, 1);
+        unmask(&mut processor);
+        assert_eq!(processor.interrupt_pending(), None, "{unkind}");
+    }
+}

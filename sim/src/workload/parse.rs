@@ -115,6 +115,7 @@ pub fn parse_with(
         processors: Some(BTreeSet::from([0])),
         code: USER_CODE,
         instructions: None,
+        way: None,
         seed: None,
         skid: 0,
         programs: vec![100],

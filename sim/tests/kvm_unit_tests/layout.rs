@@ -54,10 +54,11 @@ impl Layout {
         processor
     }
 
-    /// What a counter with this select shows after that many events: from version 3 on UnHalted
-    /// Reference Cycles ticks with a clock ten times slower than the time-stamp counter's.
+    /// What a counter with this select shows after that many events: up to Skylake, which is of
+    /// version 4, UnHalted Reference Cycles ticks with a clock ten times slower than the time-stamp
+    /// counter's.
     pub(crate) fn expected(&self, code: u64, happened: u64) -> u64 {
-        let slow = code == 0x013C && (self.leaves)().get(0xA, 0).eax & 0xFF >= 3;
+        let slow = code == 0x013C && (self.leaves)().get(0xA, 0).eax & 0xFF <= 4;
         if slow { happened / 10 } else { happened }
     }
 

@@ -56,8 +56,8 @@ pub struct Kernel {
     pub keeps_handler: bool,
     /// References to the driver object: while there are any, the image stays in memory.
     pub driver_references: u64,
-    /// Who owns the counters: the handle of the set, and its overflow callback.
-    pub counters: Option<(u64, Option<u64>)>,
+    /// The handle of the counters, while the driver owns them.
+    pub counters: Option<u64>,
     /// Someone else owns the counters.
     pub counters_taken: bool,
     /// The counters that are read at each context switch, by index: the configuration of thread
@@ -253,7 +253,8 @@ functions! {
     "PsGetCurrentThreadId" PROFILE |m| Ok(Outcome::Return(m.who().1.into()));
     "IoGetRequestorProcessId" DISPATCH |m| { let irp = m.engine.argument(0); Ok(Outcome::Return(m.framework.process_of_irp(irp)?.into())) };
     "SeSinglePrivilegeCheck" PASSIVE privilege;
-    "ObfReferenceObject" DISPATCH reference;
+    "ObfReferenceObject" DISPATCH |m| reference(m, 1);
+    "ObfDereferenceObject" DISPATCH |m| reference(m, -1);
     "HalAllocateHardwareCounters" PASSIVE hal::allocate_counters;
     "HalFreeHardwareCounters" PASSIVE hal::free_counters;
     "DbgPrintEx" PROFILE runtime::print;
@@ -321,15 +322,18 @@ fn allocate_pool(m: &mut Machine) -> Result<Outcome, Violation> {
     Ok(Outcome::Return(at))
 }
 
-/// ObfReferenceObject, for the driver object.
-fn reference(m: &mut Machine) -> Result<Outcome, Violation> {
+/// ObfReferenceObject and ObfDereferenceObject, for the driver object.
+fn reference(m: &mut Machine, change: i64) -> Result<Outcome, Violation> {
     let object = m.engine.argument(0);
     if object != m.framework.driver_object {
         let what = format!("a reference to {object:#x}, which is not the driver object");
         return broken(Rule::Object, what);
     }
-    m.kernel.driver_references += 1;
-    Ok(Outcome::Return(m.kernel.driver_references))
+    let Some(references) = m.kernel.driver_references.checked_add_signed(change) else {
+        return broken(Rule::Object, "a reference is released that was not taken");
+    };
+    m.kernel.driver_references = references;
+    Ok(Outcome::Return(references))
 }
 
 /// SeSinglePrivilegeCheck, for SeDebugPrivilege (20, wdm.h) and a caller in user mode: every client

@@ -9,7 +9,7 @@
     reason = "every row of a table has the same signature"
 )]
 
-use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, SYSTEM, Wait};
+use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, Wait};
 use crate::rules::{Rule, Violation};
 use anyhow::{Context, Result};
 use shared_types::Sample;
@@ -55,8 +55,6 @@ pub enum Kind {
     Queue,
     /// A wait lock, with its holder.
     WaitLock(Option<usize>),
-    /// A timer.
-    Timer(Timer),
     /// A file object.
     File,
     /// A request.
@@ -82,13 +80,6 @@ pub struct Request {
     pub code: u32,
     /// Status and information, once it is completed.
     pub completed: Option<(u32, u64)>,
-}
-
-/// A timer whose callback runs at PASSIVE_LEVEL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timer {
-    callback: u64,
-    set: bool,
 }
 
 /// How buffers are transferred for a control code: its lowest two bits ("Defining I/O Control
@@ -164,10 +155,10 @@ pub struct Framework {
     pub told: Vec<Vec<u8>>,
     /// Whether the loader has bound the driver.
     pub bound: bool,
-    /// The device refuses to be stopped and removed unless this is 0: how often the driver has
-    /// forbidden it, less how often it has allowed it (WdfDeviceSetStaticStopRemove). A driver whose
-    /// calls alternate is right whether or not the framework counts them.
-    pub stays: i32,
+    /// The device refuses QUERY_STOP and QUERY_REMOVE unless this is 0: how often the driver has
+    /// forbidden it, less how often it has allowed it (WdfDeviceSetStaticStopRemove counts:
+    /// fxdeviceapi.cpp of KMDF's published source). START and STOP leave it as it is.
+    pub stays: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -221,7 +212,7 @@ framework! {
     314 "WdfWaitLockRelease" DISPATCH wait_lock_release;
     152 "WdfIoQueueCreate" DISPATCH queue_create;
     157 "WdfIoQueueGetDevice" DISPATCH |m| { let queue = m.engine.argument(1); m.framework.object(queue)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
-    76 "WdfDeviceSetStaticStopRemove" DISPATCH |m| { let stoppable = m.engine.argument(2) as u8; m.framework.stays += if stoppable == 0 { 1 } else { -1 }; done() };
+    76 "WdfDeviceSetStaticStopRemove" DISPATCH set_static_stop_remove;
     77 "WdfDeviceCreateDeviceInterface" PASSIVE |m| if m.kernel.fails() { no_memory() } else { told_interface(m) };
     80 "WdfDeviceCreateSymbolicLink" PASSIVE |m| if m.kernel.fails() { no_memory() } else { m.framework.linked = true; told_text(m) };
     269 "WdfRequestRetrieveInputBuffer" DISPATCH |m| retrieve(m, Side::Input);
@@ -229,9 +220,6 @@ framework! {
     285 "WdfRequestWdmGetIrp" DISPATCH |m| { let request = m.engine.argument(1); m.framework.request(request)?; Ok(Outcome::Return(request)) };
     277 "WdfRequestGetFileObject" DISPATCH file_of_request;
     265 "WdfRequestCompleteWithInformation" DISPATCH complete;
-    318 "WdfTimerCreate" DISPATCH timer_create;
-    319 "WdfTimerStart" DISPATCH timer_start;
-    321 "WdfTimerGetParentObject" DISPATCH |m| { let timer = m.engine.argument(1); Ok(Outcome::Return(m.framework.object(timer)?.parent)) };
     139 "WdfFileObjectGetDevice" DISPATCH |m| { let file = m.engine.argument(1); m.framework.object(file)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
 }
 
@@ -625,78 +613,19 @@ fn wait_lock_create(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// (Config, Attributes, out Timer). Only a timer at PASSIVE_LEVEL that is not periodic is modelled;
-/// such a timer may not use automatic synchronization (WDF_TIMER_CONFIG's page).
-fn timer_create(m: &mut Machine) -> Result<Outcome, Violation> {
-    const EXECUTION_LEVEL_PASSIVE: u32 = 2;
-    let config = m.engine.argument(1);
-    let (attributes, out) = (m.engine.argument(2), m.engine.argument(3));
-    let (size, period) = (m.engine.read_u32(config), m.engine.read_u32(config + 16));
-    let serialized = m.engine.read_u32(config + 20) & 0xFF;
-    let level = m.engine.read_u32(attributes + 24);
-    if (size, period, serialized, level) != (40, 0, 0, EXECUTION_LEVEL_PASSIVE) {
-        let what = format!("a timer of {size} bytes, period {period}, level {level}");
-        return Err(Violation::new(Rule::Unmodelled, what));
-    }
-    if m.kernel.fails() {
-        return no_memory();
-    }
-    let timer = Timer {
-        callback: m.engine.read_u64(config + 8),
-        set: false,
+/// (Device, Stoppable). A checked build of the framework asserts that no more is allowed than was
+/// forbidden; in a release build the count wraps, and the device can never be stopped again.
+fn set_static_stop_remove(m: &mut Machine) -> Result<Outcome, Violation> {
+    let stoppable = m.engine.argument(2) & 0xFF != 0;
+    let stays = &mut m.framework.stays;
+    let changed = if stoppable {
+        stays.checked_sub(1)
+    } else {
+        stays.checked_add(1)
     };
-    let parent = m.engine.read_u64(attributes + 32);
-    m.framework.object(parent)?;
-    let timer = create(m, Kind::Timer(timer), parent)?;
-    m.engine.write_u64(out, timer);
+    let what = "the device is allowed to stop more often than it was forbidden to";
+    *stays = changed.ok_or(Violation::new(Rule::Object, what))?;
     done()
-}
-
-/// (Timer, DueTime).
-fn timer_start(m: &mut Machine) -> Result<Outcome, Violation> {
-    let handle = m.engine.argument(1);
-    m.framework.object(handle)?;
-    let object = m.framework.objects.get_mut(&handle);
-    let Some(Kind::Timer(timer)) = object.map(|object| &mut object.kind) else {
-        let what = format!("{handle:#x} is no timer");
-        return Err(Violation::new(Rule::Object, what));
-    };
-    let was_set = std::mem::replace(&mut timer.set, true);
-    Ok(Outcome::Return(was_set.into()))
-}
-
-/// The name under which a timer's callback runs.
-const TIMER_CALLBACK: &str = "EvtTimerFunc";
-
-/// The framework's timers that are set expire, each in a system thread.
-pub fn expire_timers(machine: &mut Machine) {
-    let mut due = Vec::new();
-    for (&handle, object) in &mut machine.framework.objects {
-        if let Kind::Timer(timer) = &mut object.kind
-            && std::mem::take(&mut timer.set)
-        {
-            due.push((handle, timer.callback));
-        }
-    }
-    for (handle, callback) in due {
-        // If there is no memory for its thread, it expires later.
-        let arguments = [handle];
-        let _ = machine.spawn_detached(TIMER_CALLBACK, callback, &arguments, SYSTEM);
-    }
-}
-
-/// The timers of a device that is deleted are stopped, and their callbacks are waited for ("Using
-/// Timers").
-pub fn stop_timers(machine: &mut Machine) -> Result<(), Violation> {
-    for object in machine.framework.objects.values_mut() {
-        if let Kind::Timer(timer) = &mut object.kind {
-            timer.set = false;
-        }
-    }
-    if machine.is_calling(TIMER_CALLBACK) {
-        machine.settle()?;
-    }
-    Ok(())
 }
 
 fn holder(m: &mut Machine, lock: u64) -> Result<&mut Option<usize>, Violation> {

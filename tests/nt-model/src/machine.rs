@@ -23,7 +23,6 @@ use fastrand::Rng;
 use hal_profile::overflow::Interrupted;
 use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
-use sim::hal;
 use std::collections::VecDeque;
 
 /// A kernel stack (Windows Internals: 24 KiB on x64).
@@ -133,8 +132,6 @@ struct Activity {
     object: u64,
     /// The trap frame that it was given; 0 for none.
     frame: u64,
-    /// What the HAL restores when it is over.
-    stopped: Option<hal::Stopped>,
     /// The request that it serves, as its thread or as one of its DPCs.
     request: Option<u64>,
     /// For an overflow: the total cost when the driver began to handle it.
@@ -152,6 +149,8 @@ pub struct QueuedDpc {
     pub arguments: [u64; 3],
     /// The request whose thread queued it.
     pub request: Option<u64>,
+    /// Its processor is not interrupted for it: it may wait there for a long time.
+    pub patient: bool,
 }
 
 #[derive(Default)]
@@ -326,6 +325,12 @@ impl Machine {
     pub fn request_of_caller(&self) -> Option<u64> {
         let caller = self.caller()?;
         caller.request.filter(|_| caller.irql == PASSIVE)
+    }
+
+    /// The DPC or the timer that the caller runs for; 0 for none.
+    #[must_use]
+    pub fn object_of_caller(&self) -> u64 {
+        self.caller().map_or(0, |activity| activity.object)
     }
 
     /// A number that identifies the calling thread.

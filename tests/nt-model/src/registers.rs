@@ -59,7 +59,10 @@ enum Role {
     Branches(u64),
     /// A part of a branch record: the driver clears it, and must leave it empty.
     Record,
-    /// Not checked: a write is an acknowledgement, or accompanies a select.
+    /// Acknowledges the status bits that are 1 in the value: those of the driver's counters, and the
+    /// conditions of [`CONDITIONS`] that the status register with this number shows.
+    Acknowledge(u32),
+    /// Not checked: a write accompanies a select.
     Other,
 }
 
@@ -81,7 +84,7 @@ const WRITABLE: &[Row] = &[
     Row(Unit::Architectural, 0x38D, 1, 1, Role::FixedControl),
     // IA32_PERF_GLOBAL_CTRL, IA32_PERF_GLOBAL_STATUS_RESET.
     Row(Unit::Architectural, 0x38F, 1, 1, Role::Global),
-    Row(Unit::Architectural, 0x390, 1, 1, Role::Other),
+    Row(Unit::Architectural, 0x390, 1, 1, Role::Acknowledge(0x38E)),
     // IA32_DEBUGCTL's LBR and FREEZE_LBRS_ON_PMI, MSR_LBR_SELECT, IA32_LBR_CTL, IA32_LBR_DEPTH.
     Row(
         Unit::Architectural,
@@ -117,7 +120,7 @@ const WRITABLE: &[Row] = &[
     Row(Unit::Amd, 0xC001_0200, 16, 2, Role::Select(0)),
     Row(Unit::Amd, 0xC001_0201, 16, 2, Role::Counter),
     Row(Unit::Amd, 0xC000_0301, 1, 1, Role::Global),
-    Row(Unit::Amd, 0xC000_0302, 1, 1, Role::Other),
+    Row(Unit::Amd, 0xC000_0302, 1, 1, Role::Acknowledge(0xC000_0300)),
     // DebugCtl's FREEZE_LBRS_ON_PMI, LBR_SELECT, DBG_EXTN_CFG's LBRV2EN, LastBranchFromIp and ToIp.
     Row(Unit::Amd, 0x1D9, 1, 1, Role::Branches(1 << 11)),
     Row(Unit::Amd, 0xC000_010E, 1, 1, Role::Branches(u64::MAX)),
@@ -127,6 +130,16 @@ const WRITABLE: &[Row] = &[
 
 /// The first bit of fixed counters in the global registers.
 pub const FIXED: u32 = 32;
+/// The status bits that belong to no counter: metrics overflow, Trace_ToPA_PMI, LBR_FRZ, CTR_FRZ,
+/// ASCI, OvfUncore, OvfBuf, CondChgd (SDM vol. 4, IA32_PERF_GLOBAL_STATUS).
+const CONDITIONS: u64 = 1 << 48 | 1 << 55 | 0x3F << 58;
+/// Those that an interrupt sets while IA32_DEBUGCTL has the bit beside them: LBR_FRZ and
+/// FREEZE_LBRS_ON_PMI, CTR_FRZ and FREEZE_PERFMON_ON_PMI.
+const FREEZES: [(u64, u64); 2] = [(1 << 58, 1 << 11), (1 << 59, 1 << 12)];
+/// CTR_FRZ, which stops every counter.
+const CTR_FRZ: u64 = 1 << 59;
+const DEBUGCTL: u32 = 0x1D9;
+const FIXED_CONTROL: u32 = 0x38D;
 
 impl Row {
     fn index(&self, msr: u32) -> Option<u32> {
@@ -182,7 +195,7 @@ pub struct Registers {
     reserved: Option<u64>,
     watched: Vec<Watched>,
     /// CR4.PCE of the processors where the driver has written CR4, as it was before the first such
-    /// write since the machine booted or woke.
+    /// write.
     pce_found: BTreeMap<usize, u64>,
     /// Whether the driver has had its own handler while the counters were reserved: only then may
     /// it change LVTPC's mask.
@@ -215,6 +228,7 @@ impl Registers {
         let others = match role {
             Role::Branches(ours) => (before ^ value) & !ours,
             Role::Record => value,
+            Role::Acknowledge(status) => value & !self.may_acknowledge(cpu, index, status),
             _ => 0,
         };
         if others != 0 {
@@ -278,6 +292,26 @@ impl Registers {
         Err(Violation::new(Rule::ForeignBits, what))
     }
 
+    /// The status bits that the driver may acknowledge: those of general counters, which are
+    /// reserved; of fixed counters that it has written or that nobody has on; of conditions that are
+    /// shown, or that an interrupt brings. Without the handler only a freeze, which would stop its
+    /// counters too: the other conditions belong to whoever gets the interrupt.
+    fn may_acknowledge(&self, cpu: &mut Cpu, index: usize, status: u32) -> u64 {
+        let ours = self.watched.get(index).map_or(0, |watched| watched.ours);
+        let control = read(cpu, FIXED_CONTROL).unwrap_or(0);
+        let on = (0..16)
+            .filter(|counter| control >> (4 * counter) & 0b11 != 0)
+            .fold(0, |on, counter| on | 1 << (FIXED + counter));
+        let debugctl = read(cpu, DEBUGCTL).unwrap_or(0);
+        let brought = FREEZES
+            .iter()
+            .filter(|(_, cause)| debugctl & cause != 0)
+            .fold(0, |bits, (bit, _)| bits | bit);
+        let shown = (read(cpu, status).unwrap_or(0) | brought) & CONDITIONS;
+        let conditions = if self.handled { shown } else { shown & CTR_FRZ };
+        !(CONDITIONS | on & !ours) | conditions
+    }
+
     fn must_be_reserved(&self, msr: u32, counters: u64) -> Result<(), Violation> {
         let what = match self.reserved {
             None => {
@@ -302,7 +336,6 @@ impl Registers {
     /// All registers were lost in sleep. Their state after reset and firmware is what the driver
     /// finds, and a counter is the driver's again only once it has written it.
     pub fn renew(&mut self, cpus: &mut [Cpu]) {
-        self.pce_found.clear();
         for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
             *watched = Watched::new(cpu);
         }
@@ -317,16 +350,9 @@ impl Registers {
 
     /// The driver releases the counters.
     ///
-    /// `in_callback`: processors on which the HAL has stopped all counters for a callback, and will
-    /// start them again when that returns.
-    ///
     /// If the driver has had a handler, returns the processors on which LVTPC is masked.
-    pub fn release(
-        &mut self,
-        cpus: &mut [Cpu],
-        in_callback: &[usize],
-    ) -> Result<Option<Vec<usize>>, Violation> {
-        self.check_but(cpus, in_callback)?;
+    pub fn release(&mut self, cpus: &mut [Cpu]) -> Result<Option<Vec<usize>>, Violation> {
+        self.check(cpus)?;
         self.reserved = None;
         let masked =
             |(index, cpu): (usize, &mut Cpu)| (lvtpc(cpu) & LVTPC_MASK != 0).then_some(index);
@@ -336,17 +362,10 @@ impl Registers {
 
     /// Nothing of the driver's may be left, and nothing of others' may have changed.
     pub fn check(&self, cpus: &mut [Cpu]) -> Result<(), Violation> {
-        self.check_but(cpus, &[])
-    }
-
-    fn check_but(&self, cpus: &mut [Cpu], in_callback: &[usize]) -> Result<(), Violation> {
         if self.reserved.is_none() {
             return Ok(());
         }
         for (index, (cpu, watched)) in cpus.iter_mut().zip(&self.watched).enumerate() {
-            if in_callback.contains(&index) {
-                continue;
-            }
             let checked = watched.check(cpu);
             checked.map_err(|(rule, what)| {
                 Violation::new(rule, format!("{what} on processor {index}"))
@@ -394,12 +413,7 @@ impl Watched {
                 let what = format!("register {msr:#x} is left {now:#x}, not {end:#x} in {ours:#x}");
                 return Err((Rule::BitsLeft, what));
             }
-            let mut changed = (now ^ before) & !ours & !either;
-            if matches!(role, Role::Global) && freezes_on_pmi(cpu) {
-                // A freeze of versions 2 and 3 clears all bits; it is up to the others to set
-                // theirs again.
-                changed &= now;
-            }
+            let changed = (now ^ before) & !ours & !either;
             if changed != 0 && !counts {
                 let what = format!("bits {changed:#x} of register {msr:#x} are another's");
                 return Err((Rule::ForeignBits, what));
@@ -450,14 +464,9 @@ impl Watched {
             Role::Global => (self.ours, before),
             Role::FixedControl => (parts(FIXED, 4), 0),
             Role::Halves => (parts(0, 16), 0),
-            Role::Branches(_) | Role::Record | Role::Other => (0, 0),
+            Role::Branches(_) | Role::Record | Role::Acknowledge(_) | Role::Other => (0, 0),
         }
     }
-}
-
-/// Whether someone has set IA32_DEBUGCTL.FREEZE_PERFMON_ON_PMI.
-fn freezes_on_pmi(cpu: &mut Cpu) -> bool {
-    read(cpu, 0x1D9).is_some_and(|value| value >> 12 & 1 != 0)
 }
 
 /// The counters that a write affects, as bits of the global registers. In a register that several
@@ -477,13 +486,10 @@ fn touched(cpu: &mut Cpu, role: Role, number: u32, msr: u32, value: u64) -> u64 
         Role::Halves => parts(0, 16),
         // Used only with the overflow interrupt, and so with the whole unit.
         Role::Branches(_) | Role::Record => WHOLE_UNIT,
-        Role::Other if ACKNOWLEDGEMENTS.contains(&msr) => value,
+        Role::Acknowledge(_) => value & !CONDITIONS,
         Role::Other => 0,
     }
 }
-
-/// IA32_PERF_GLOBAL_STATUS_RESET and PerfCntrGlobalStatusClr.
-const ACKNOWLEDGEMENTS: [u32; 2] = [0x390, 0xC000_0302];
 
 /// The value of a register, if it exists.
 fn read(cpu: &mut Cpu, msr: u32) -> Option<u64> {

@@ -44,6 +44,9 @@ rules! {
     PoolFree "pool-free";
     /// Pool is left after unload: Driver Verifier, "Pool Tracking"; bug check 0xC4 with 0x62.
     PoolLeak "pool-leak";
+    /// A timer that was set so as not to wake processors wakes one that is idle: "No-Wake Timers";
+    /// KeSetImportanceDpc's page.
+    Wakes "wakes";
     /// Something waited where nothing may wait: page of KeWaitForSingleObject; bug check 0xB8,
     /// ATTEMPTED_SWITCH_FROM_DPC.
     Wait "wait";

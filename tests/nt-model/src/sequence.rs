@@ -5,7 +5,7 @@ use crate::rules::Violation;
 use fastrand::Rng;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::NtStatus;
-use shared_types::request::session::{self, NO_ADDRESS, Opened};
+use shared_types::request::session::{self, Opened};
 use shared_types::request::{Access, Plain, RequestCode};
 use sim::model::{Handle, Model};
 use sim::workload::Workload;
@@ -195,7 +195,7 @@ impl<'a> Sequence<'a> {
             .filter(|_| self.rng.bool())
             .map(requests::spec)
             .collect();
-        let flags = [0, session::SAMPLE, session::SAMPLE | NO_ADDRESS][self.rng.usize(..3)];
+        let flags = [0, session::SAMPLE][self.rng.usize(..2)];
         let flags = flags | (session::EVENTS * self.rng.u32(..2));
         let configure = requests::configure(number, flags, &sources);
         let about = requests::bytes(

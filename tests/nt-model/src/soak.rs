@@ -124,8 +124,8 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
 /// The unkind behaviours of a life: none in half of the lives, otherwise up to [`BEHAVIOURS`]. They
 /// are drawn separately from everything else, so that a life without them is unchanged.
 ///
-/// No storm on AMD: delivery does not mask LVTPC there, so a storm whose handler is removed, or
-/// that the HAL answers with its callback, would never end.
+/// No storm on AMD: delivery does not mask LVTPC there, so a storm whose handler is removed would
+/// never end.
 fn unkind(seed: u64, leaves: &Leaves) -> Unkind {
     const AUTHENTIC_AMD: u32 = 0x6874_7541;
     let amd = leaves.get(0, 0).ebx == AUTHENTIC_AMD;

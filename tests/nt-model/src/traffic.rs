@@ -5,13 +5,14 @@
 
 use crate::device::pnp::{D3, D3_FINAL, failed};
 use crate::device::{Device, File, Submitted};
-use crate::kernel::{self, PROCESSOR_CALLBACK};
+use crate::kernel::PROCESSOR_CALLBACK;
 use crate::kmdf::{self, power};
 use crate::machine::{Fingerprint, SYSTEM, ThreadId};
 use crate::rules::{Rule, Violation};
 use fastrand::Rng;
+use hal_profile::machine::CR4_PCE;
 use halprof_tests::requests::{self, ALL_RIGHTS};
-use shared_types::request::machine::Register;
+use shared_types::request::machine::{self, Register};
 use shared_types::request::samples::Drained;
 use shared_types::request::session::{self, Configure, Opened};
 use shared_types::request::{Plain, RequestCode, counts, events, rdpmc, samples, threads};
@@ -243,9 +244,7 @@ impl<'a> Traffic<'a> {
         self.device.machine.disturbed = false;
         self.device.machine.settle()?;
         if !self.device.machine.kernel.by_thread.is_empty() {
-            // A second passes.
-            kernel::expire_timers(&mut self.device.machine);
-            self.device.machine.settle()?;
+            ask_what_is_left(self.device)?;
         }
         self.device.machine.check_nobody_waits()?;
         if self.gone {
@@ -324,9 +323,8 @@ impl<'a> Traffic<'a> {
         let many = [1, 1, 2, 2, all.len()][self.rng.usize(..5)];
         let mut specs: Vec<_> = (0..many).map(|_| self.spec(&all)).collect();
         let sample = session::SAMPLE * u32::from(self.rng.u8(..3) != 0);
-        let bare = sample != 0 && self.rng.u8(..4) == 0;
         let told = session::EVENTS * u32::from(self.rng.bool());
-        let flags = sample | told | if bare { session::NO_ADDRESS } else { 0 };
+        let flags = sample | told;
         let mut head = Configure {
             session: number,
             ..requests::configuration(flags)
@@ -339,7 +337,6 @@ impl<'a> Traffic<'a> {
                     .map(|&source| requests::spec(source))
                     .collect();
             } else {
-                head.header.flags &= !session::NO_ADDRESS;
                 head.branches = [8, 16, 32][self.rng.usize(..3)];
             }
         }
@@ -464,12 +461,12 @@ impl<'a> Traffic<'a> {
         self.lanes[POWER].steps.extend(steps);
     }
 
-    /// PnP's query-stop is refused while a thread keeps the counters of a session that has ended.
+    /// PnP's query-stop is refused while a thread keeps the counters of a session that has ended; a
+    /// start of a device that works stops it first without a query.
     fn restart(&mut self) {
-        if self.gone || self.device.machine.framework.stays != 0 {
+        if self.gone || self.rng.bool() && !self.device.agrees_to_stop() {
             return;
         }
-        self.device.machine.kernel.profiling = 0;
         self.pool_differs = true;
         let steps = [
             Step::Power(power::D0_EXIT, vec![D3_FINAL]),
@@ -514,6 +511,7 @@ impl<'a> Traffic<'a> {
     /// the device is removed.
     fn not_started(&mut self) {
         self.gone = true;
+        self.device.machine.kernel.profiling = 0;
         let release = Step::Power(power::RELEASE, vec![0]);
         self.lanes[POWER].steps = VecDeque::from([release]);
         self.device.hardware_released();
@@ -639,7 +637,9 @@ impl<'a> Traffic<'a> {
             }
             Step::Lose => {
                 self.device.lose_registers()?;
-                self.woken = Some(level(self.device));
+                let mut woken = level(self.device);
+                woken.release_rdpmc();
+                self.woken = Some(woken);
             }
             Step::Join(cpu) => machine.add_processor(*cpu),
             Step::Cancel(file) => machine.framework.cancel(file),
@@ -796,6 +796,18 @@ fn controls(cpu: &mut Cpu) -> Controls {
 }
 
 impl Level {
+    /// CR4 survives sleep, with the PCE of a session that holds RDPMC: without one it is clear, as
+    /// it was before the sequence.
+    fn release_rdpmc(&mut self) {
+        let registers = self
+            .processors
+            .iter_mut()
+            .flat_map(|one| &mut one.registers);
+        for (_, value) in registers.filter(|(register, _)| *register == Register::CR4) {
+            *value &= !CR4_PCE;
+        }
+    }
+
     /// Pool may have grown by what belongs to an added processor. The bits of a CCCR that must be
     /// written as ones may differ; everything else must be as it was.
     pub fn compare(
@@ -819,16 +831,11 @@ impl Level {
                     LVTPC if storms.contains(&index) => LVTPC_MASK,
                     // A session that samples unmasks it, whoever has masked it before.
                     LVTPC => was & !is & LVTPC_MASK,
-                    // A freeze of versions 2 and 3 clears all bits; it is up to the others to set
-                    // theirs again.
-                    GLOBAL_CTRL | AMD_GLOBAL_CTRL if unkind.has(Behaviour::Frozen) => was & !is,
+                    // Somebody else's overflow freezes at any time; up to version 3 it clears all bits.
+                    GLOBAL_CTRL if unkind.has(Behaviour::FixedInterrupts) => was & !is,
                     // The counter was reserved, and so taken over.
                     0x186 | 0xC001_0000 | 0xC001_0200 if unkind.has(Behaviour::CountersOn) => {
                         was & !is
-                    }
-                    // Through the callback only the HAL could end a freeze.
-                    GLOBAL_STATUS | AMD_GLOBAL_STATUS if unkind.has(Behaviour::HalKeepsFreeze) => {
-                        FROZEN
                     }
                     GLOBAL_STATUS | AMD_GLOBAL_STATUS => was & !is,
                     // Somebody has taken the records over.
@@ -859,6 +866,18 @@ pub fn nothing_is_held(device: &Device) -> Result<(), Violation> {
     }
     let what = format!("counters or handler {told:?} are held though every handle is closed");
     Err(Violation::new(Rule::Left, what))
+}
+
+/// DESCRIBE asks Windows again for what it had not let go of.
+fn ask_what_is_left(device: &mut Device) -> Result<(), Violation> {
+    let file = device.open(4, ALL_RIGHTS)?;
+    let head = Plain {
+        header: requests::header(0),
+    };
+    let input = requests::bytes(&head, &[]);
+    let mut output = [0; size_of::<machine::Machine>()];
+    device.device_control(&file, machine::DESCRIBE, &input, &mut output)?;
+    device.close(&file)
 }
 
 /// With every handle closed, as many sessions as the limit allows can be opened.

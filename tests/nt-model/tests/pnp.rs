@@ -244,27 +244,60 @@ fn surprise_removal_with_a_handler_that_stays() {
     }
 }
 
+fn flags(device: &mut Device, file: &File) -> u32 {
+    let (_, reply) = ask(device, file, machine::DESCRIBE, &plain(0));
+    let (described, _) = Machine::read_from_prefix(&reply).expect("a machine");
+    described.flags
+}
+
 /// Windows refuses to remove the overflow handler at the end of a session. The driver keeps it, with
-/// the counters and itself, says so, and samples no more; all else goes on.
+/// the counters and itself, says so, and samples no more; counting goes on, also after the device
+/// was stopped and started, and each START asks again.
 #[test]
 fn stopped_with_a_handler_that_stays() {
-    let Some(mut device) = working(1) else { return };
-    let file = device.open(4096, ALL_RIGHTS).expect("a handle");
-    let session = running(&mut device, &file);
-    device.machine.kernel.keeps_handler = true;
-    assert_eq!(error(&mut device, &file, session::STOP, session), 0);
-    assert!(device.machine.kernel.counters.is_some());
-    assert_eq!(device.machine.framework.stays, 1);
-    assert_ne!(device.machine.kernel.driver_references, 0);
-    let (_, reply) = ask(&mut device, &file, machine::DESCRIBE, &plain(0));
-    let (described, _) = Machine::read_from_prefix(&reply).expect("a machine");
-    assert_ne!(described.flags & Machine::HANDLER_STUCK, 0);
-    let taken = ErrorCode::InterruptTaken as u32;
-    let told = error(&mut device, &file, session::START, session);
-    assert_eq!(told, taken);
-    interrupt_everywhere(&mut device);
-    assert_eq!(error(&mut device, &file, counts::SNAPSHOT, session), 0);
-    end(device, &file);
+    for (restarts, goes_in_the_end) in [(false, false), (false, true), (true, false), (true, true)]
+    {
+        let Some(mut device) = working(1) else { return };
+        let file = device.open(4096, ALL_RIGHTS).expect("a handle");
+        let mut session = running(&mut device, &file);
+        device.machine.kernel.keeps_handler = true;
+        if restarts {
+            assert!(device.agrees_to_stop());
+            device.stop().unwrap_or_else(|v| panic!("stop: {v}"));
+            assert_eq!(device.machine.framework.stays, 0);
+            interrupt_everywhere(&mut device);
+            assert_eq!(device.start_device().expect("no rule"), 0);
+            session = configured(&mut device, &file);
+        } else {
+            assert_eq!(error(&mut device, &file, session::STOP, session), 0);
+        }
+        assert!(device.machine.kernel.counters.is_some());
+        assert_eq!(device.machine.framework.stays, 1);
+        assert_eq!(device.machine.kernel.driver_references, 1);
+        assert_eq!(flags(&mut device, &file), Machine::HANDLER_STUCK);
+        let stuck = ErrorCode::HandlerStuck as u32;
+        for _ in 0..2 {
+            let told = error(&mut device, &file, session::START, session);
+            assert_eq!(told, stuck);
+            interrupt_everywhere(&mut device);
+            let input = configure(session, 0, &SOURCES.map(spec));
+            ask(&mut device, &file, session::CONFIGURE, &input);
+            assert_eq!(error(&mut device, &file, session::START, session), 0);
+            assert_eq!(error(&mut device, &file, counts::SNAPSHOT, session), 0);
+            assert_eq!(error(&mut device, &file, session::STOP, session), 0);
+            let input = configure(session, session::SAMPLE, &SOURCES.map(spec));
+            ask(&mut device, &file, session::CONFIGURE, &input);
+        }
+        assert_eq!(device.machine.framework.stays, 1);
+        if goes_in_the_end {
+            device.machine.kernel.keeps_handler = false;
+            assert_eq!(error(&mut device, &file, session::START, session), 0);
+            assert_eq!(flags(&mut device, &file), 0);
+            assert_eq!(device.machine.framework.stays, 0);
+            assert_eq!(device.machine.kernel.driver_references, 0);
+        }
+        end(device, &file);
+    }
 }
 
 fn interrupt_everywhere(device: &mut Device) {
@@ -348,7 +381,12 @@ fn d0_entry_fails_after_sleep() {
     device.sleep().unwrap_or_else(|v| panic!("sleep: {v}"));
     device.d0_entry_answers = Some(UNSUCCESSFUL);
     device.wake().unwrap_or_else(|v| panic!("wake: {v}"));
-    let orders = [(D0_EXIT, vec![D3]), (D0_ENTRY, vec![D3]), released()];
+    let orders = [
+        (D0_EXIT, vec![D3]),
+        (D0_ENTRY, vec![D3]),
+        released(),
+        (SURPRISE, vec![]),
+    ];
     assert_eq!(device.machine.framework.called, orders);
     assert!(device.machine.kernel.counters.is_none());
     end(device, &file);

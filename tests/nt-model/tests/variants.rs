@@ -351,11 +351,13 @@ fn play(rig: &mut impl Rig, scenario: &str, work: &Workload) -> Result<Replies, 
 }
 
 /// Another owner's bits in the registers that all counters share: a fixed counter that no scenario
-/// uses is enabled (IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_CTRL).
+/// uses is enabled (IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_CTRL), and has overflowed.
 fn another_owner(cpu: &mut Cpu) {
     let processor = &mut cpu.processor;
     let control = processor.rdmsr(0x38F).unwrap_or(0);
-    let _ = processor.wrmsr(0x38D, 0x3 << 8);
+    if processor.wrmsr(0x38D, 0x3 << 8).is_ok() {
+        processor.show_status(1 << 34);
+    }
     let _ = processor.wrmsr(0x38F, control | 1 << 34);
 }
 

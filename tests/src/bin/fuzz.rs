@@ -3,10 +3,19 @@
 //! `fuzz service --seconds 60` sends requests to the service of modelled machines: half random
 //! bytes, half well-formed requests with random fields, from several clients that come and go.
 //! `fuzz dump --seconds 60` feeds the dump parser random bytes and damaged dumps; `fuzz recording`
-//! does the same to the reader of recordings. A seed is printed; `--seed` replays it.
+//! does the same to the reader of recordings, `fuzz etw` to that of Windows' own traces. A seed is
+//! printed; `--seed` replays it.
 
 use clap::{Parser, ValueEnum};
 use fastrand::Rng;
+use halprof_etw::clock::ClockType;
+use halprof_etw::join::{slices::Slices, stacks::Joiner, threads::Threads};
+use halprof_etw::payload::processor::{Sample, Switch};
+use halprof_etw::payload::stack::{Frames, Half, Stack, StackKey};
+use halprof_etw::payload::thread::{Details, Thread};
+use halprof_etw::payload::{Change, counters::CounterNames};
+use halprof_etw::write::{Origin, Session, Writer};
+use halprof_etw::{EventKind, PointerSize, Trace};
 use halprof_profile::recording;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::request::session::{self, Opened, Spec};
@@ -15,6 +24,7 @@ use shared_types::{ErrorCode, NtStatus, ReplyHeader};
 use sim::model::{Handle, Model};
 use sim::models::{self, MODELS};
 use sim::workload::{self, Workload};
+use std::io::Cursor;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
@@ -34,6 +44,7 @@ enum Target {
     Service,
     Dump,
     Recording,
+    Etw,
 }
 
 fn main() {
@@ -42,6 +53,7 @@ fn main() {
         Target::Service => service_case,
         Target::Dump => dump_case,
         Target::Recording => recording_case,
+        Target::Etw => etw_case,
     };
     if let Some(seed) = arguments.seed {
         case(&mut Rng::with_seed(seed));
@@ -297,4 +309,150 @@ fn payload(rng: &mut Rng) -> Vec<u8> {
         1 => vec![rng.u8(..); 40 * rng.usize(..5)],
         _ => (0..rng.usize(..100)).map(|_| rng.u8(..)).collect(),
     }
+}
+
+/// A trace of random events, with random damage and its compression on or off: the reader must return,
+/// with no more events than there are bytes for.
+fn etw_case(rng: &mut Rng) {
+    let mut bytes = written_trace(rng);
+    for _ in 0..rng.usize(..6) {
+        // Mostly where structure is: the header of a buffer, or of its first events.
+        let anywhere = rng.usize(..bytes.len());
+        let near = anywhere / 1024 * 1024 + rng.usize(..160);
+        let at = if rng.bool() {
+            anywhere
+        } else {
+            near.min(bytes.len() - 1)
+        };
+        match rng.u8(..6) {
+            0 => bytes.truncate(at.max(1)),
+            1 => bytes.insert(at, rng.u8(..)),
+            2 => bytes[at] ^= 1 << rng.u8(..8),
+            _ => bytes[at] = rng.u8(..),
+        }
+    }
+    let length = bytes.len() as u64;
+    let Ok(mut trace) = Trace::open(Cursor::new(bytes)) else {
+        return;
+    };
+    let is_compressed = trace.header().is_compressed();
+    let (mut threads, mut slices) = (Threads::default(), Slices::default());
+    let (mut joiner, mut returned, mut samples) = (Joiner::new(rng.u64(..1000)), 0, 0);
+    while let Some(event) = trace.next_event().expect("bytes in memory") {
+        let (time, processor) = (event.time, event.processor);
+        match event.kind {
+            EventKind::Sample(sample) => {
+                samples += 1;
+                joiner.event(time, sample.thread, processor, ());
+            }
+            EventKind::Stack(stack) => {
+                joiner.stack(processor, stack.event_time, stack.thread, &stack.frames);
+            }
+            EventKind::StackKey(key) => {
+                joiner.key(processor, key.event_time, key.thread, key.half, key.key);
+            }
+            EventKind::StackDefinition(definition) => {
+                joiner.definition(definition.key, &definition.frames);
+            }
+            EventKind::Switch(switch) => {
+                let pair = (switch.old_thread, switch.new_thread);
+                slices.switch(&mut threads, processor, time, pair, event.counters.iter());
+            }
+            EventKind::Thread(thread) => _ = threads.end(time, thread.process, thread.thread),
+            _ => {}
+        }
+        returned += std::iter::from_fn(|| joiner.next_joined()).count();
+    }
+    returned += std::iter::from_fn(|| joiner.pop()).count();
+    assert_eq!(returned, samples, "each sample comes out once");
+    assert!(
+        is_compressed || trace.events() * 8 <= length,
+        "events from nowhere"
+    );
+}
+
+/// A trace of two processors.
+fn written_trace(rng: &mut Rng) -> Vec<u8> {
+    let pointer_size = [PointerSize::Four, PointerSize::Eight][rng.usize(..2)];
+    let clocks = [
+        ClockType::PerformanceCounter,
+        ClockType::SystemTime,
+        ClockType::ProcessorCycles,
+    ];
+    let session = Session {
+        pointer_size,
+        buffer_size: 1024,
+        processors: 2,
+        clock_type: clocks[rng.usize(..3)],
+        perf_freq: rng.u64(1..1 << 32),
+        cpu_mhz: 3000,
+        origin: 0,
+        start_time: rng.u64(..),
+        name: "fuzz".into(),
+        file_name: "fuzz.etl".into(),
+    };
+    let mut writer = Writer::new(Cursor::new(Vec::new()), session).expect("a session");
+    let frames: Vec<u8> = (0..rng.usize(..100)).map(|_| rng.u8(..)).collect();
+    for time in 0..rng.i64(1..200) {
+        let (thread, process) = (4 * rng.u32(..3), 4);
+        let origin = Origin {
+            time,
+            processor: rng.u16(..2),
+            thread,
+            process,
+        };
+        let event_time = u64::from(rng.u8(..)).min(time.cast_unsigned());
+        let kind = match rng.u8(..7) {
+            0 | 1 => EventKind::Sample(Sample {
+                thread,
+                ip: rng.u64(..),
+                ..Sample::default()
+            }),
+            2 => {
+                let frames = Frames::from_bytes(&frames, pointer_size);
+                EventKind::Stack(Stack {
+                    event_time,
+                    process,
+                    thread,
+                    frames,
+                })
+            }
+            3 => {
+                let key = rng.u64(..4);
+                let half = if rng.bool() { Half::User } else { Half::Kernel };
+                EventKind::StackKey(StackKey {
+                    event_time,
+                    process,
+                    thread,
+                    half,
+                    key,
+                })
+            }
+            4 => EventKind::Switch(Switch {
+                new_thread: thread,
+                ..Switch::default()
+            }),
+            5 => EventKind::Thread(Box::new(Thread {
+                change: Change::End,
+                process,
+                thread,
+                details: Details::None,
+                name: rng.bool().then(|| "name".to_owned()),
+            })),
+            _ => EventKind::CounterNames(CounterNames {
+                names: vec!["A".into(); rng.usize(..9)],
+            }),
+        };
+        let counters: Vec<u64> = (0..rng.usize(..8)).map(|_| rng.u64(..)).collect();
+        writer.event(origin, &kind, &counters).expect("it fits");
+    }
+    let mut bytes = writer.finish(0).expect("a file").into_inner();
+    if rng.u8(..4) == 0 {
+        // The mode and the state that say so: buffers whose flag is set are read as compressed.
+        bytes[72 + 32 + 32 + 3] |= 4;
+        bytes[44] = 3;
+        let buffer = rng.usize(..bytes.len() / 1024) * 1024;
+        bytes[buffer + 52] |= 0x40;
+    }
+    bytes
 }

@@ -7,7 +7,7 @@ use super::{Refusals, accepted, refused};
 ///
 /// No C run-time library, no exceptions, no registry, no files, no memory of other processes: what
 /// is not listed here is not called.
-const IMPORTS: [(&str, &str, &str); 49] = [
+const IMPORTS: [(&str, &str, &str); 50] = [
     (
         "WDFLDR.SYS",
         "WdfVersionBind",
@@ -153,6 +153,11 @@ const IMPORTS: [(&str, &str, &str); 49] = [
         "the lock of the events' ring",
     ),
     ("ntoskrnl.exe", "KeReleaseSpinLock", "that lock"),
+    (
+        "ntoskrnl.exe",
+        "ObfDereferenceObject",
+        "the image may go again once Windows has removed the handler",
+    ),
     (
         "ntoskrnl.exe",
         "ObfReferenceObject",

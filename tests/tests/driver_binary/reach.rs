@@ -84,9 +84,9 @@ fn nothing_at_a_raised_irql_waits_allocates_or_panics() {
         (overflow, "ExFreePoolWithTag"),
         (overflow, "KeWaitForSingleObject"),
         (overflow, "KeSetEvent"),
-        ("halprof_driver::overflow::overflow_callback", "DbgPrintEx"),
+        (overflow, "DbgPrintEx"),
         ("halprof_driver::block::tick", "KeDelayExecutionThread"),
-        ("halprof_driver::block::timer_expired", "ExDeleteTimer"),
+        ("halprof_driver::block::poll_due", "ExDeleteTimer"),
     ];
     for (from, to) in forbidden {
         refused(reached, to, |image, file| call(image, file, from, to));

@@ -50,6 +50,10 @@ fn simulate(rates: &[f64], share: usize, ticks: u64) -> (Count, u64) {
     (count, truth)
 }
 
+fn miss(estimate: &Estimate, truth: u64) -> f64 {
+    (estimate.value.expect("a turn") as f64 - truth as f64).abs()
+}
+
 #[test]
 fn what_ran_all_the_time_is_exact() {
     let count = Count {
@@ -62,7 +66,7 @@ fn what_ran_all_the_time_is_exact() {
     let estimate = Estimate::new(&count);
     assert_eq!(
         (estimate.value, estimate.scaled, estimate.error),
-        (1 << 62, false, None)
+        (Some(1 << 62), false, None)
     );
 }
 
@@ -76,14 +80,17 @@ fn scaling_survives_the_largest_amounts() {
         ..Count::default()
     };
     let estimate = Estimate::new(&count);
-    assert_eq!((estimate.value, estimate.scaled), (1 << 62, true));
+    assert_eq!((estimate.value, estimate.scaled), (Some(1 << 62), true));
     let count = Count {
         counted: u64::MAX,
         enabled: u64::MAX,
         running: 1,
         ..Count::default()
     };
-    assert_eq!(Estimate::new(&count).value, u128::from(u64::MAX).pow(2));
+    assert_eq!(
+        Estimate::new(&count).value,
+        Some(u128::from(u64::MAX).pow(2))
+    );
 }
 
 #[test]
@@ -118,7 +125,7 @@ fn the_bound_holds_in_more_than_95_of_100_random_workloads() {
             let rates: Vec<f64> = (0..stretches).map(|_| 0.5 + random.next()).collect();
             let (count, truth) = simulate(&rates, share, 100_000);
             let estimate = Estimate::new(&count);
-            let miss = (estimate.value as f64 - truth as f64).abs();
+            let miss = miss(&estimate, truth);
             held += u32::from(miss <= estimate.error.expect("a bound"));
         }
         // Three standard deviations below 98 %, of a binomial of 1000.
@@ -133,7 +140,7 @@ fn a_workload_in_step_with_the_rotation_is_outside_the_promise() {
     let rates: Vec<f64> = [1.0, 0.0].repeat(20);
     let (count, truth) = simulate(&rates, 2, 100_000);
     let estimate = Estimate::new(&count);
-    assert_eq!((estimate.value, truth), (4_000_000, 2_000_000));
+    assert_eq!((estimate.value, truth), (Some(4_000_000), 2_000_000));
     assert!(estimate.error.expect("a bound") < 1000.0);
 }
 
@@ -152,7 +159,7 @@ fn the_bound_holds_against_periods_that_are_not_in_step() {
             let rates: Vec<f64> = (0..share * 40).map(of_one).collect();
             let (count, truth) = simulate(&rates, share, 100_000);
             let estimate = Estimate::new(&count);
-            let miss = (estimate.value as f64 - truth as f64).abs();
+            let miss = miss(&estimate, truth);
             let error = estimate.error.expect("a bound");
             assert!(
                 miss <= error,
@@ -177,7 +184,7 @@ fn a_sum_over_processors_holds_as_well() {
             truth += true_count;
         }
         let sum = Estimate::sum(parts);
-        let miss = (sum.value as f64 - truth as f64).abs();
+        let miss = miss(&sum, truth);
         held += u32::from(miss <= sum.error.expect("a bound"));
     }
     assert!(held >= 965, "{held} of 1000");
@@ -188,7 +195,7 @@ fn a_steady_workload_of_ten_rotations_is_bounded_within_five_percent() {
     let (count, truth) = simulate(&[0.7; 30], 3, 4_000_000);
     let estimate = Estimate::new(&count);
     let error = estimate.error.expect("a bound");
-    assert!((estimate.value as f64 - truth as f64).abs() <= error);
+    assert!(miss(&estimate, truth) <= error);
     assert!(error < 0.05 * truth as f64, "{error} of {truth}");
 }
 
@@ -308,8 +315,50 @@ fn sums_are_exact_beyond_64_bits() {
         ..Count::default()
     });
     let sum = Estimate::sum(std::iter::repeat_n(one, 2048));
-    assert_eq!(sum.value, (1 << 73) + 2048);
-    assert_eq!(sum.counted, sum.value);
+    assert_eq!(sum.value, Some((1 << 73) + 2048));
+    assert_eq!(Some(sum.counted), sum.value);
     assert_eq!((sum.scaled, sum.error), (false, None));
     assert_eq!(sum.running, u128::from(u64::MAX) * 2048);
+}
+
+/// On 64 processors, a source that had turns on some of them only.
+#[test]
+fn a_processor_without_a_turn_is_not_a_zero() {
+    let ran = |counted| Estimate::new(&of_turns(&[(counted, 100), (counted, 100)], 1000));
+    let waited = Estimate::new(&of_turns(&[], 1000));
+    assert_eq!(
+        (waited.value, waited.error, waited.scaled),
+        (None, None, true)
+    );
+    for (with_turn, counted, expected) in [
+        (64, 10, Some(6400)),
+        (16, 10, Some(6400)),
+        (1, 10, Some(6400)),
+        // Neither a turn nor an event: nothing is known.
+        (1, 0, None),
+        (0, 0, None),
+        (64, 0, Some(0)),
+    ] {
+        let parts = (0..64).map(|index| {
+            if index < with_turn {
+                ran(counted)
+            } else {
+                waited
+            }
+        });
+        let sum = Estimate::sum(parts);
+        assert_eq!(sum.value, expected, "{with_turn} with a turn");
+        assert_eq!(sum.without_turn, 64 - with_turn);
+        // Nobody knows whether the others did the same.
+        assert_eq!(sum.error.is_some(), with_turn == 64, "{sum:?}");
+        assert!(sum.scaled);
+    }
+    // By the time enabled, not by the number of processors: one came later.
+    let late = Estimate::new(&of_turns(&[], 500));
+    assert_eq!(Estimate::sum([ran(10), late]).value, Some(150));
+    // A processor that was not in the session is no processor without a turn.
+    let absent = Estimate::new(&Count::default());
+    let sum = Estimate::sum([ran(10), absent]);
+    assert_eq!((sum.value, sum.without_turn), (Some(100), 0));
+    assert!(sum.error.is_some());
 }

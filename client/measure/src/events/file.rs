@@ -1,7 +1,7 @@
 //! A list of events as Intel publishes it, the JSON of the perfmon repository, for processors that
 //! are newer than the tables.
 
-use super::Event;
+use super::{Event, OFFCORE_RSP_0};
 use crate::{Error, Result};
 use serde::Deserialize;
 use std::fs::File;
@@ -102,7 +102,10 @@ fn event(row: &Row) -> Option<Event> {
     let first = |text: &str| number(text.split(',').next().unwrap_or_default());
     let (counters, fixed) = counters(&row.counter)?;
     let unit_mask = first(&row.unit_mask)? & 0xFF | (first(&row.unit_mask_2)? & 0xFF) << 8;
-    let msr = first(&row.msr)?;
+    let msr = match row.event_name.as_str() {
+        "OFFCORE_RESPONSE" => OFFCORE_RSP_0.into(),
+        _ => first(&row.msr)?,
+    };
     let errata = row.errata.trim();
     Some(Event {
         name: row.event_name.clone(),
@@ -200,6 +203,15 @@ mod tests {
             (events[1].select(), events[1].msr),
             (0x0300_0000_02A5, Some(0x3F7))
         );
+    }
+
+    #[test]
+    fn an_event_of_the_off_core_response_needs_its_register() {
+        let text = EVENT
+            .replace("0xd1", "0xB7, 0xBB")
+            .replace("MEM.MISS", "OFFCORE_RESPONSE");
+        let events = read_text(&format!("[{text}]")).expect("a list");
+        assert_eq!((events[0].code, events[0].msr), (0xB7, Some(0x1A6)));
     }
 
     #[test]

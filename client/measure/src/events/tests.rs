@@ -40,7 +40,15 @@ fn a_processor_has_the_table_of_its_family_model_and_core() {
         (INTEL, 6, 0x0F, none, None),
         (INTEL, 6, 0x97, (0x20, 1), Some("alderlake_gracemont")),
         (INTEL, 6, 0x97, (0x40, 1), Some("alderlake_goldencove")),
-        (INTEL, 6, 0x97, none, None),
+        // Without efficiency cores.
+        (INTEL, 6, 0x97, none, Some("alderlake_goldencove")),
+        (INTEL, 6, 0x9A, none, Some("alderlake_goldencove")),
+        (INTEL, 6, 0xB7, none, Some("alderlake_goldencove")),
+        (INTEL, 6, 0xBA, none, Some("alderlake_goldencove")),
+        (INTEL, 6, 0xBF, none, Some("alderlake_goldencove")),
+        (INTEL, 6, 0xD7, none, Some("alderlake_goldencove")),
+        // Both types of core have tables, so that none is right for neither.
+        (INTEL, 6, 0xAA, none, None),
         (INTEL, 6, 0xBE, (0x20, 1), Some("alderlake_gracemont")),
         (INTEL, 6, 0xC5, (0x20, 2), Some("arrowlake_crestmont")),
         (INTEL, 6, 0xC5, (0x20, 3), Some("arrowlake_skymont")),
@@ -133,6 +141,12 @@ fn instructions_are_fixed_counter_0_on_every_table_that_has_them_there() {
             .event("CPU_CLK_UNHALTED.THREAD")
             .and_then(|event| event.fixed);
         assert!(matches!(cycles, None | Some(1)), "{}", one.table);
+        // Intel's list of Sandy Bridge-EP says 2, that of all others 1; its unit mask there is 0x02,
+        // that of fixed counter 1.
+        let of_both = one
+            .event("CPU_CLK_UNHALTED.THREAD_ANY")
+            .and_then(|event| event.fixed);
+        assert!(matches!(of_both, None | Some(1)), "{}", one.table);
     }
 }
 
@@ -146,4 +160,29 @@ fn errata_are_told_all() {
         event.expect("an event").errata,
         "HSD74, HSD29, HSD25, HSM26, HSM30"
     );
+}
+
+/// SDM vol. 3, "Off-core Response Performance Monitoring", "PEBS Load Latency Analysis" and
+/// "PEBS Frontend Events": what these events count is in another register.
+#[test]
+fn events_of_another_register_name_it() {
+    let mut found = [0; 3];
+    for one in Microarchitecture::all() {
+        for event in one.events() {
+            let name = event.name.as_str();
+            let intel = !one.table.starts_with("amd");
+            let response = matches!(event.select(), 0x01B7 | 0x01BB) || name.starts_with("OCR.");
+            let latency = name.contains("LOAD_LATENCY_GT") || name.contains("LATENCY_ABOVE");
+            let front_end = name.starts_with("FRONTEND_RETIRED.")
+                && one.event("FRONTEND_RETIRED.DSB_MISS").is_some();
+            let rows = [(response, 0x1A6), (latency, 0x3F6), (front_end, 0x3F7)];
+            for (count, (is, msr)) in found.iter_mut().zip(rows) {
+                if is && intel {
+                    *count += 1;
+                    assert_eq!(event.msr, Some(msr), "{} {name}", one.table);
+                }
+            }
+        }
+    }
+    assert!(found.iter().all(|count| *count > 10), "{found:?}");
 }

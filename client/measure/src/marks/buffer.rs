@@ -46,7 +46,7 @@ pub struct Mark {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cost {
-    /// The shortest time between two consecutive marks, in ticks.
+    /// The shortest time between two consecutive marks, in ticks, at least a step of the clock.
     pub min_ticks: u64,
     /// The median of these times.
     pub median_ticks: u64,
@@ -165,7 +165,8 @@ impl Buffer {
         Moment::now().rate_since(&self.begun)
     }
 
-    /// The step of the time-stamp counter: the smallest difference between two different readings.
+    /// The step of the time-stamp counter: the smallest difference between readings, but for those
+    /// that few of them show.
     #[must_use]
     pub const fn step_ticks(&self) -> u64 {
         self.step_ticks
@@ -176,9 +177,10 @@ impl Buffer {
     pub fn cost(&self) -> Option<Cost> {
         let mut sorted = self.reader.distances.clone();
         sorted.sort_unstable();
+        let median = *sorted.get(sorted.len() / 2)?;
         Some(Cost {
-            min_ticks: *sorted.first()?,
-            median_ticks: *sorted.get(sorted.len() / 2)?,
+            min_ticks: (*sorted.first()?).max(self.step_ticks),
+            median_ticks: median.max(self.step_ticks),
             distances: sorted.len() as u64,
         })
     }

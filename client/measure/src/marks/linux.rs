@@ -7,6 +7,7 @@
 
 use super::shared::Shared;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
 
@@ -72,15 +73,23 @@ fn map(file: RawFd) -> Option<NonNull<Shared>> {
 /// there is no such descriptor, or if it is something else.
 pub(super) fn attach(handle: isize) -> Option<&'static Shared> {
     let file = RawFd::try_from(handle).ok()?;
+    // The number may have become another file's, which is left as it is.
     // SAFETY: no pointer is passed.
     let seals = unsafe { libc::fcntl(file, libc::F_GET_SEALS) };
-    // SAFETY: no pointer is passed.
-    let length = unsafe { libc::lseek(file, 0, libc::SEEK_END) };
-    if seals != SEALS || usize::try_from(length).ok()? != SIZE {
+    if seals != SEALS || length(file)? != SIZE {
         return None;
     }
     // SAFETY: it is never unmapped, the seals keep its length, and any bits in it are valid atomics.
     Some(unsafe { map(file)?.as_ref() })
+}
+
+fn length(file: RawFd) -> Option<usize> {
+    let mut status = MaybeUninit::uninit();
+    // SAFETY: `status` is valid for a write.
+    done(unsafe { libc::fstat(file, status.as_mut_ptr()) }).ok()?;
+    // SAFETY: fstat succeeded, and has written it.
+    let status: libc::stat = unsafe { status.assume_init() };
+    usize::try_from(status.st_size).ok()
 }
 
 /// The process in the upper half, the thread in the lower half.
@@ -104,4 +113,20 @@ fn done(result: i32) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Seek;
+
+    #[test]
+    fn a_number_that_became_another_file_s_is_left_alone() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.set_len(SIZE as u64).expect("its length");
+        assert!(attach(file.as_raw_fd() as isize).is_none());
+        assert_eq!(file.stream_position().expect("its offset"), 0);
+        let own = Mapping::create().expect("a buffer");
+        assert!(attach(own.handle()).is_some());
+    }
 }

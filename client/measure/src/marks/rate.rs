@@ -1,6 +1,8 @@
 //! The rate of the time-stamp counter, measured against the system's clock.
 
 use crate::rdpmc::timestamp;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How far apart the time-stamp counters of two processors may be: a millisecond at 4 GHz.
@@ -43,16 +45,12 @@ impl Moment {
         tightest.unwrap_or_else(pair)
     }
 
-    /// The step of the time-stamp counter: the smallest difference between two different readings.
+    /// The step of the time-stamp counter.
     pub(super) fn step_ticks() -> u64 {
         const READINGS: usize = 1000;
         let readings: Vec<u64> = (0..READINGS).map(|_| timestamp()).collect();
         let pairs = readings.iter().zip(readings.iter().skip(1));
-        let distances = pairs.filter_map(|(before, after)| after.checked_sub(*before));
-        distances
-            .filter(|&distance| distance != 0)
-            .min()
-            .unwrap_or(0)
+        step(pairs.filter_map(|(before, after)| after.checked_sub(*before)))
     }
 
     /// How long the system's clock has run since.
@@ -77,6 +75,27 @@ impl Moment {
             over,
         }
     }
+}
+
+/// The smallest difference of consecutive readings that a tenth of them show, or else the commonest;
+/// 0 without any. A counter with coarse steps, as virtual machines and some processors have, is at
+/// times read a tick beside a step, so that the smallest difference of all is not its step.
+pub(super) fn step(distances: impl IntoIterator<Item = u64>) -> u64 {
+    let mut often: BTreeMap<u64, usize> = BTreeMap::new();
+    for distance in distances {
+        *often.entry(distance).or_default() += 1;
+    }
+    often.remove(&0);
+    let all: usize = often.values().sum();
+    let smallest = often.iter().find(|&(_, &times)| times * 10 >= all);
+    let commonest = || {
+        often
+            .iter()
+            .max_by_key(|&(&distance, &times)| (times, Reverse(distance)))
+    };
+    smallest
+        .or_else(commonest)
+        .map_or(0, |(&distance, _)| distance)
 }
 
 /// The smallest difference between two different readings of the system's clock.

@@ -1,6 +1,6 @@
 //! No mark is lost, none is invented, and nothing that a program writes harms its recorder.
 
-use super::rate::Moment;
+use super::rate::{Moment, step};
 use super::shared::{CHANNELS_MAX, CHUNKS, MARKS, NAME_MAX};
 use super::*;
 use std::collections::HashMap;
@@ -331,4 +331,39 @@ fn a_rate_knows_how_well_it_is_known() {
     let errors = u128::from(long.error_ppb + short.error_ppb + 1_000_000);
     assert!(u128::from(apart) * 1_000_000_000 <= errors * u128::from(long.ticks_a_second));
     assert!(Moment::step_ticks() > 0);
+}
+
+#[test]
+fn readings_beside_a_step_are_not_the_step() {
+    let all = |groups: &[(u64, usize)]| {
+        let groups = groups.iter();
+        step(groups.flat_map(|&(distance, times)| std::iter::repeat_n(distance, times)))
+    };
+    for (groups, wanted) in [
+        // A virtual machine at 2.6 GHz whose counter advances by 10 ns.
+        (&[(1, 111), (25, 110), (26, 1770)][..], 26),
+        // A counter that is read in 18 to 22 ticks.
+        (&[(0, 5), (18, 300), (20, 500), (22, 200), (900, 1)], 18),
+        // No difference is common: the commonest, and of several the smallest.
+        (
+            &[
+                (20, 2),
+                (21, 2),
+                (22, 2),
+                (23, 2),
+                (24, 2),
+                (25, 2),
+                (26, 2),
+                (27, 2),
+                (28, 2),
+                (29, 2),
+                (30, 3),
+            ],
+            30,
+        ),
+        (&[(0, 1000)], 0),
+        (&[], 0),
+    ] {
+        assert_eq!(all(groups), wanted, "{groups:?}");
+    }
 }

@@ -22,8 +22,7 @@ pub enum Method {
     ThreadProfiling,
     /// The thread reads its processor's counters (RDPMC). This is the fastest method; a passage
     /// during which the thread was switched is discarded and counted. Meanwhile every program on
-    /// the machine can read the counters. When the machine goes to sleep the driver no longer
-    /// allows it, and a program that reads at that moment is ended.
+    /// the machine can read the counters.
     Rdpmc,
     /// The driver reads whole processors: everything that they do in the meantime is in the counts.
     Processors,

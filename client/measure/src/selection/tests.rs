@@ -139,6 +139,22 @@ fn groups_are_numbered() {
 }
 
 #[test]
+fn a_filter_behind_a_group_is_of_each_source_in_it() {
+    let items = list("C,{A,B:1000}:u,D").expect("a group");
+    let items: Vec<_> = items
+        .iter()
+        .map(|item| (&*item.requested, item.filter, item.period, item.group))
+        .collect();
+    let wanted = [
+        ("C", None, None, 0),
+        ("A:u", Some(1), None, 1),
+        ("B:1000:u", Some(1), Some(1000), 1),
+        ("D", None, None, 0),
+    ];
+    assert_eq!(items, wanted);
+}
+
+#[test]
 fn periods_stand_beside_filters() {
     let items = list("A:1000:u,B:k:0x10,C").expect("periods");
     let periods: Vec<_> = items
@@ -213,8 +229,9 @@ fn processors_are_ranges() {
 #[test]
 fn what_stands_behind_a_group_is_named() {
     for (text, wanted) in [
-        ("{A,B}:u", "`:u` behind a group"),
         ("{A}B", "`B` behind a group"),
+        ("{A,B:k}:u", "`B` has two filters"),
+        ("{A,B}:x", "`:x` is neither"),
     ] {
         let error = list(text).expect_err(text).to_string();
         assert!(error.contains(wanted), "{error}");

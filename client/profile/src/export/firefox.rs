@@ -2,6 +2,7 @@
 
 use super::{MARKS_MAX, Place, Source, View};
 use crate::recording::{Identity, Module};
+use crate::thousands;
 use fxprof_processed_profile::debugid::DebugId;
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, LibraryHandle,
@@ -14,7 +15,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Writes one source: a track for each thread, every sample with its weight, and every mark.
+/// Writes one source: a track for each thread, every sample weighted by its events, and every mark.
 pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
     let source = view.source();
     let mut writer = Writer::new(view, &source);
@@ -28,6 +29,8 @@ struct Writer<'a> {
     view: &'a View<'a>,
     source: &'a Source,
     profile: Profile,
+    /// The events of a weight of 1: more than one where the format's weights would be too small.
+    unit: u64,
     user: CategoryHandle,
     kernel: CategoryHandle,
     marked: CategoryHandle,
@@ -47,7 +50,13 @@ impl<'a> Writer<'a> {
             let machine = captions.remove(0);
             (machine, captions.join("; "))
         };
-        let product = format!("halprof: {} of {}; {rest}", source.name, view.title);
+        let unit = unit(view, source);
+        let weight = match unit {
+            1 => "events".to_owned(),
+            unit => format!("of {} events each", thousands(unit)),
+        };
+        let (name, title) = (&source.name, &view.title);
+        let product = format!("halprof: {name} of {title}; weights are {weight}; {rest}");
         let mut profile = Profile::new(&product, began, interval);
         profile.set_os_name(&machine);
         profile.set_symbolicated(true);
@@ -58,6 +67,7 @@ impl<'a> Writer<'a> {
             view,
             source,
             profile,
+            unit,
             user,
             kernel,
             marked,
@@ -135,7 +145,7 @@ impl<'a> Writer<'a> {
                 stack
             };
             let time = Timestamp::from_nanos_since_reference(gathered.since_first(moment.time));
-            let weight = i32::try_from(moment.weight.samples).unwrap_or(i32::MAX);
+            let weight = i32::try_from(moment.weight.events / self.unit).unwrap_or(i32::MAX);
             self.profile
                 .add_sample(thread, time, stack, CpuDelta::ZERO, weight);
         }
@@ -260,6 +270,14 @@ impl StaticSchemaMarker for Marked {
     fn number_field_value(&self, _field_index: u32) -> f64 {
         0.0
     }
+}
+
+/// How many events a weight of 1 must stand for, so that the largest fits.
+fn unit(view: &View<'_>, source: &Source) -> u64 {
+    let moments = view.gathered.moments.iter();
+    let own = moments.filter(|moment| moment.source == source.index);
+    let most = own.map(|moment| moment.weight.events).max();
+    most.unwrap_or(0).div_ceil(i32::MAX as u64).max(1)
 }
 
 /// The mean time between samples.

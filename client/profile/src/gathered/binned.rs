@@ -114,10 +114,7 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
 mod tests {
     use super::*;
 
-    const ONE: Sum = Sum {
-        samples: 1,
-        events: 1000,
-    };
+    const ONE: Sum = Sum::alike(1, 1000);
 
     fn total<K: Copy + Eq + Hash + Ord>(binned: &Binned<K>) -> Sum {
         let mut total = Sum::default();
@@ -140,13 +137,7 @@ mod tests {
                 binned.add(time, 0u8, ONE);
             }
             let count = times.len() as u64;
-            assert_eq!(
-                total(&binned),
-                Sum {
-                    samples: count,
-                    events: count * 1000
-                }
-            );
+            assert_eq!(total(&binned), Sum::alike(count, 1000));
             assert!(binned.sums().len() <= 16, "{times:?}");
             let (first, last) = binned.range().expect("a range");
             assert_eq!(binned.begin(0), first);

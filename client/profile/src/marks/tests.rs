@@ -64,7 +64,7 @@ fn rows_are_in_the_order_of_time_with_both_distances() {
 }
 
 #[test]
-fn distances_have_statistics_and_a_histogram() {
+fn distances_have_statistics() {
     // 1, 2, 3, 4 and 100 ns apart.
     let times = [0, 2, 6, 12, 20, 220];
     let all: Vec<_> = times.iter().map(|&time| (time, 1, 0, 0)).collect();
@@ -80,29 +80,6 @@ fn distances_have_statistics_and_a_histogram() {
         (5, 1, 3, 100)
     );
     assert_eq!(found.culled, 0, "the longest are what is looked for");
-    let told = apart
-        .histogram
-        .iter()
-        .map(|one| (one.from_ns, one.to_ns, one.count));
-    assert_eq!(
-        told.collect::<Vec<_>>(),
-        [
-            (1, 2, 1),
-            (2, 4, 2),
-            (4, 8, 1),
-            (8, 16, 0),
-            (16, 32, 0),
-            (32, 64, 0),
-            (64, 128, 1)
-        ]
-    );
-    let ends = histogram(&[0, u64::MAX]);
-    let last = ends.last().expect("buckets");
-    assert_eq!((ends[0].to_ns, ends[0].count), (1, 1));
-    assert_eq!(
-        (last.from_ns, last.to_ns, last.count),
-        (1 << 63, u64::MAX, 1)
-    );
 }
 
 #[test]
@@ -134,25 +111,19 @@ fn from_mark_to_mark() {
         (80, 1, 0, 1),
         (90, 1, 0, 2),
     ]);
-    let lengths = |pairing| {
-        let between = marks.between("a", "b", pairing);
-        let lengths = between
-            .intervals
-            .iter()
-            .map(|one| (one.begin_ns, one.length_ns));
-        (
-            lengths.collect::<Vec<_>>(),
-            between.without_end,
-            between.without_begin,
-        )
-    };
-    assert_eq!(lengths(Pairing::Thread), (vec![(0, 15), (10, 20)], 2, 1));
-    assert_eq!(lengths(Pairing::Value), (vec![(10, 5), (0, 30)], 2, 1));
-    assert_eq!(lengths(Pairing::Any), (vec![(10, 5)], 3, 2));
-    let own = marks.between("a", "a", Pairing::Any);
+    let between = marks.between("a", "b");
+    let lengths = between.intervals.iter();
+    assert_eq!(
+        lengths
+            .map(|one| (one.begin_ns, one.length_ns))
+            .collect::<Vec<_>>(),
+        [(0, 15), (10, 20)]
+    );
+    assert_eq!((between.without_end, between.without_begin), (2, 1));
+    let own = marks.between("a", "a");
     assert_eq!(
         (own.intervals.len(), own.without_end, own.without_begin),
-        (3, 1, 1)
+        (2, 2, 2)
     );
 }
 
@@ -203,10 +174,7 @@ fn whatever_a_file_says_is_shown() {
                     .all(|(_, cells)| cells.len() <= 100)
             );
         }
-        assert_eq!(
-            marks.between("a", NAMELESS, Pairing::Any).intervals.len(),
-            3
-        );
+        assert_eq!(marks.between("a", NAMELESS).intervals.len(), 3);
     }
     let mut nothing = Recording::default();
     let marks = Marks::of(&mut nothing, &Choice::default());

@@ -1,7 +1,7 @@
 //! A timeline: the rate of one source over time, summed and lane by lane.
 
 use super::units::{duration, fitting, si, step, time_unit};
-use super::{Caption, Drawing, RIGHT, WIDTH, escaped, standalone};
+use super::{Drawing, RIGHT, WIDTH, escaped};
 use crate::gathered::{self, Bin, Bins, Source};
 use crate::view::View;
 use shared_types::Mode;
@@ -29,14 +29,6 @@ const STACKED: [(Mode, &str, &str); 3] = [
     (Mode::Kernel, "kernel", "kernel"),
     (Mode::Unknown, "unknown", "mode not known"),
 ];
-
-/// The timeline of the view's source, as an SVG file.
-#[must_use]
-pub fn timeline(view: &View<'_>) -> String {
-    let source = view.source();
-    let caption = Caption::new(view, "timeline", [about(view, &source)]);
-    standalone(&caption, &drawing(view, &source), "")
-}
 
 /// Describes the picture in words.
 pub(super) fn about(view: &View<'_>, source: &Source) -> String {

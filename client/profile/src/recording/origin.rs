@@ -1,28 +1,30 @@
-//! How a machine knows its own recordings, and that nobody has changed which files they say were
-//! loaded.
+//! How a user knows a recording again that halprof has made here, and that nobody has changed which
+//! files it says were loaded.
 
 use super::{Identity, Metadata, Module};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
-/// The mark of the machine on which a recording was made. Only a machine with the secret can
-/// produce it, and it does not reveal the secret.
+/// The length of SHA-256's blocks.
+const BLOCK: usize = 64;
+
+/// The mark of the key with which a recording was made. Only who has the key can produce it, and it
+/// does not reveal the key.
 #[must_use]
-pub fn origin(secret: &[u8], metadata: &Metadata) -> String {
-    let mut hash = Sha256::new();
-    hash.update(b"halprof recording\0");
-    part(&mut hash, secret);
-    hash.update(metadata.began.to_le_bytes());
-    for argument in &metadata.command {
-        part(&mut hash, argument.as_bytes());
-    }
-    hexadecimal(hash)
+pub fn origin(key: &[u8], metadata: &Metadata) -> String {
+    let began = metadata.began.to_le_bytes();
+    let command = metadata.command.iter().map(String::as_bytes);
+    sealed(
+        key,
+        "halprof recording",
+        [&began[..]].into_iter().chain(command),
+    )
 }
 
-/// What a recording says of a file that was loaded: nobody without the machine's secret can write it
-/// for another file, for another build or into another recording.
+/// What a recording says of a file that was loaded: nobody without the key can write it for another
+/// file, for another build or into another recording.
 #[must_use]
-pub fn seal(secret: &[u8], origin: &str, module: &Module) -> String {
+pub fn seal(key: &[u8], origin: &str, module: &Module) -> String {
     let identity = module.identity.as_ref();
     let (kind, file, build) = match identity {
         None => ("", "", String::new()),
@@ -30,35 +32,66 @@ pub fn seal(secret: &[u8], origin: &str, module: &Module) -> String {
         Some(Identity::BuildId(id)) => ("build-id", "", id.clone()),
     };
     let path = module.path.as_deref().unwrap_or_default();
-    let mut hash = Sha256::new();
-    hash.update(b"halprof module\0");
-    part(&mut hash, secret);
-    for text in [origin, &module.name, path, kind, file, &build] {
-        part(&mut hash, text.as_bytes());
+    let parts = [origin, &module.name, path, kind, file, &build];
+    sealed(key, "halprof module", parts.map(str::as_bytes))
+}
+
+/// HMAC-SHA-256 of a list, in hexadecimal digits.
+fn sealed<'a>(key: &[u8], what: &'a str, parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut message = Vec::new();
+    for part in [what.as_bytes()].into_iter().chain(parts) {
+        // With its length: no two lists of parts are one text.
+        message.extend((part.len() as u64).to_le_bytes());
+        message.extend(part);
     }
-    hexadecimal(hash)
+    hmac(key, &message)
+        .iter()
+        .fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
-/// With its length: no two lists of parts are one text.
-fn part(hash: &mut Sha256, bytes: &[u8]) {
-    hash.update((bytes.len() as u64).to_le_bytes());
-    hash.update(bytes);
-}
-
-fn hexadecimal(hash: Sha256) -> String {
-    let digest = hash.finalize();
-    digest.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+/// HMAC-SHA-256 (RFC 2104).
+fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
+    let short = (key.len() > BLOCK).then(|| Sha256::digest(key));
+    let key = short.as_deref().unwrap_or(key);
+    let padded = |pad| {
+        let mut block = [pad; BLOCK];
+        block
+            .iter_mut()
+            .zip(key)
+            .for_each(|(pad, byte)| *pad ^= byte);
+        Sha256::new_with_prefix(block)
+    };
+    let inner = padded(0x36).chain_update(message).finalize();
+    padded(0x5C).chain_update(inner).finalize().into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// RFC 4231, sections 4.3 (a short key) and 4.7 (one longer than a block).
     #[test]
-    fn an_origin_is_of_one_machine_and_one_recording() {
+    fn the_seal_is_the_standard_s() {
+        let hexadecimal = |bytes: [u8; 32]| {
+            let digits = bytes.map(|byte| format!("{byte:02x}"));
+            digits.concat()
+        };
+        assert_eq!(
+            hexadecimal(hmac(b"Jefe", b"what do ya want for nothing?")),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+        let long = b"Test Using Larger Than Block-Size Key - Hash Key First";
+        assert_eq!(
+            hexadecimal(hmac(&[0xAA; 131], long)),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"
+        );
+    }
+
+    #[test]
+    fn an_origin_is_of_one_key_and_one_recording() {
         let metadata = Metadata {
             began: 1,
             command: vec!["a".to_owned(), "b".to_owned()],

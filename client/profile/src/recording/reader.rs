@@ -10,13 +10,16 @@ use super::{
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
-use serde::Deserialize;
+use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use shared_types::Branch;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fmt;
 use std::fs::File;
 use std::hash::Hash;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::marker::PhantomData;
 use std::mem::size_of;
 use std::path::{Path, PathBuf};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -29,6 +32,42 @@ const PIECE_SAMPLES: usize = 1 << 13;
 /// [`Recording::flaw`].
 pub fn read(path: &Path, visit: impl FnMut(&[Sample])) -> Result<Recording> {
     Reader::open(path)?.samples(visit)
+}
+
+/// The least that a row takes in a file. Every version of halprof names all fields of a row.
+const ROW_BYTES: usize = 32;
+
+/// A list of at most so many rows.
+struct Rows<T>(usize, PhantomData<T>);
+
+impl<'a, T: Deserialize<'a>> DeserializeSeed<'a> for Rows<T> {
+    type Value = Vec<T>;
+
+    fn deserialize<D: Deserializer<'a>>(
+        self,
+        deserializer: D,
+    ) -> std::result::Result<Vec<T>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'a, T: Deserialize<'a>> Visitor<'a> for Rows<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {} rows", self.0)
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut rows: A) -> std::result::Result<Vec<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(row) = rows.next_element()? {
+            if all.len() == self.0 {
+                return Err(A::Error::invalid_length(all.len() + 1, &self));
+            }
+            all.push(row);
+        }
+        Ok(all)
+    }
 }
 
 /// A recording whose head has been read.
@@ -258,7 +297,7 @@ impl<R: Read> Reader<R> {
             MODULES => self.module_block(head)?,
             STATISTICS => self.recording.statistics = Some(self.json(head)?),
             EVENTS => {
-                let events = self.json::<Vec<Happened>>(head)?;
+                let events = self.rows::<Happened>(head)?;
                 self.recording.events.extend(events);
             }
             END => self.recording.ending = Some(self.json(head)?),
@@ -388,7 +427,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn process_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
-        for process in self.json::<Vec<Process>>(head)? {
+        for process in self.rows::<Process>(head)? {
             let key = (process.id, process.started);
             let list = &mut self.recording.processes;
             put(list, &mut self.processes, key, process);
@@ -397,7 +436,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn module_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
-        for module in self.json::<Vec<Module>>(head)? {
+        for module in self.rows::<Module>(head)? {
             let key = (module.process, module.start, module.loaded);
             put(&mut self.recording.modules, &mut self.modules, key, module);
         }
@@ -407,6 +446,17 @@ impl<R: Read> Reader<R> {
     fn json<T: for<'a> Deserialize<'a>>(&mut self, head: Head) -> std::result::Result<T, Bad> {
         let payload = self.bytes(head)?;
         serde_json::from_slice(&payload).map_err(|_| Bad::Block("a description makes no sense"))
+    }
+
+    /// Rows of which each takes at least [`ROW_BYTES`] of the block: what is kept of a file is bounded
+    /// by its length, though a row without fields takes three bytes of JSON.
+    fn rows<T: for<'a> Deserialize<'a>>(&mut self, head: Head) -> std::result::Result<Vec<T>, Bad> {
+        let payload = self.bytes(head)?;
+        let most = payload.len() / ROW_BYTES + 1;
+        let mut json = serde_json::Deserializer::from_slice(&payload);
+        let rows = Rows(most, PhantomData).deserialize(&mut json);
+        let rows = rows.and_then(|rows| json.end().map(|()| rows));
+        rows.map_err(|_| Bad::Block("a description makes no sense"))
     }
 
     /// The payload of a block.

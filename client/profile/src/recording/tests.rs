@@ -240,6 +240,27 @@ fn a_hostile_length_allocates_nothing() {
     }
 }
 
+/// Rows without fields take three bytes of JSON and many times that in memory.
+#[test]
+fn a_block_of_rows_without_fields_is_refused() {
+    let whole = recording(1);
+    let start = blocks(&whole)[1];
+    let with = |tag, rows: usize| {
+        let payload = format!("[{}]", vec!["{}"; rows].join(","));
+        let bytes = with_block(&whole[..start], tag, payload.as_bytes());
+        reread(&[&bytes, &whole[start..]].concat())
+            .0
+            .expect("its head is whole")
+    };
+    for tag in [EVENTS, PROCESSES, MODULES] {
+        let many = with(tag, 1000);
+        let flaw = many.flaw().expect("a flaw");
+        assert!(flaw.contains("makes no sense"), "{flaw}");
+        assert!(many.events.is_empty());
+        assert_eq!(with(tag, 1).flaw(), None);
+    }
+}
+
 #[test]
 fn other_files_and_versions_are_told_apart() {
     let foreign = reread(b"MZ\x90\x00 something else").0;
@@ -474,7 +495,9 @@ fn two_recorders_of_one_file_do_not_meet() {
     one.finish(&Statistics::default(), false).expect("finished");
     two.finish(&Statistics::default(), false).expect("finished");
     assert_eq!(read(&path, |_| {}).expect("read").samples, 2);
-    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 1);
+    let old = folder.path().join("a.rec.old");
+    assert_eq!(read(&old, |_| {}).expect("read").samples, 1);
+    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 2);
 }
 
 /// A source of bytes whose first read fails.
@@ -813,4 +836,28 @@ fn the_bound_of_samples_in_turns_has_one_period_of_each_processor() {
         ..turns
     };
     assert_eq!(unknown.error(16_000, 4, 1_000), None);
+}
+
+#[test]
+fn what_was_there_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let path = at("a.rec");
+    assert_eq!(kept(&path), None);
+    for machine in ["first", "second", "third"] {
+        let metadata = Metadata {
+            machine: machine.to_owned(),
+            ..Metadata::default()
+        };
+        let there = kept(&path);
+        assert_eq!(there, (machine != "first").then(|| at("a.rec.old")));
+        let writer = Writer::create(&path, &metadata).expect("created");
+        let finished = writer.finish(&Statistics::default(), false);
+        finished.expect("finished");
+    }
+    let machine = |path: &Path| read(path, |_| {}).expect("readable").metadata.machine;
+    assert_eq!(machine(&path), "third");
+    assert_eq!(machine(&at("a.rec.old")), "second");
+    let names = std::fs::read_dir(folder.path()).expect("a folder");
+    assert_eq!(names.count(), 2, "no more than one is kept");
 }

@@ -41,7 +41,7 @@ pub struct Writer {
     samples: u64,
     marks: u64,
     /// What only this machine knows.
-    secret: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
     origin: String,
 }
 
@@ -56,7 +56,7 @@ impl Writer {
             block: Vec::new(),
             samples: 0,
             marks: 0,
-            secret: None,
+            key: None,
             origin: metadata.origin.clone(),
         };
         // In one piece: a recorder that is killed leaves a file that can be read.
@@ -70,10 +70,10 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The same for the machine with this secret: it will know again which files it has loaded.
+    /// The same, with each module sealed: whoever has the key can tell that nobody changed it.
     #[must_use]
-    pub fn sealing(mut self, secret: Option<Vec<u8>>) -> Self {
-        self.secret = secret;
+    pub fn sealing(mut self, key: Option<Vec<u8>>) -> Self {
+        self.key = key;
         self
     }
 
@@ -132,12 +132,12 @@ impl Writer {
 
     /// Records modules: new ones, or updates of known ones.
     pub fn modules(&mut self, modules: &[Module]) -> Result<()> {
-        let Some(secret) = &self.secret else {
+        let Some(key) = &self.key else {
             let mut parts = modules.chunks(BLOCK_ROWS);
             return parts.try_for_each(|part| self.block_of_json(MODULES, &part));
         };
         let sealed = modules.iter().map(|module| Module {
-            seal: Some(seal(secret, &self.origin, module)),
+            seal: Some(seal(key, &self.origin, module)),
             ..module.clone()
         });
         let sealed: Vec<Module> = sealed.collect();
@@ -174,7 +174,7 @@ impl Writer {
         self.partial.as_deref()
     }
 
-    /// Writes the end and gives the file its final name.
+    /// Writes the end and gives the file its final name. A file of this name is kept: see [`kept`].
     pub fn finish(mut self, statistics: &Statistics, interrupted: bool) -> Result<()> {
         self.statistics(statistics)?;
         let ending = Ending {
@@ -186,9 +186,14 @@ impl Writer {
         let Some(partial) = &self.partial else {
             return Ok(());
         };
+        let keep = || match kept(&self.path) {
+            Some(kept) => fs::rename(&self.path, kept),
+            None => Ok(()),
+        };
         let named = self
             .file
             .sync_all()
+            .and_then(|()| keep())
             .and_then(|()| fs::rename(partial, &self.path));
         named.map_err(|error| self.failed(&error))?;
         self.partial = None;
@@ -305,6 +310,20 @@ fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
         path = folder(&path).join(target);
     }
     Ok(Some(path))
+}
+
+/// Where what is at a path now will be when a recording has taken its name: `FILE.old`, in place of an
+/// earlier one. `None` if nothing is there, or a pipe or a device.
+#[must_use]
+pub fn kept(path: &Path) -> Option<PathBuf> {
+    let path = file_at(path).ok()??;
+    path.is_file().then(|| old(&path))
+}
+
+fn old(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".old");
+    name.into()
 }
 
 /// `FILE.partial`, `FILE.2.partial` and so on.

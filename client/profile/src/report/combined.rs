@@ -1,7 +1,7 @@
 //! Several recordings as one report: each is summed up by itself, with its own modules and symbols,
 //! and rows with the same values are merged.
 
-use super::{OfSource, Part, Query, Report, Row, Sort, Sum, Table, Value};
+use super::{OfSource, Part, Query, Report, Row, Sort, Sum, Table, Value, several};
 use crate::recording::{Recording, Spaces, Statistics, Turns};
 use crate::symbols::SymbolPath;
 use halprof_measure::{Error, Result};
@@ -142,6 +142,11 @@ fn part(source: Option<Arc<str>>, rows: Rows, query: &Query) -> Part {
     for row in &rows {
         all.add(row.sum);
     }
+    let source_of = |row: &Row| {
+        let is_source = |value: &&Value| matches!(value, Value::Source(_));
+        row.values.iter().find(is_source).cloned()
+    };
+    let mixed = several(rows.iter().map(source_of));
     // They come sorted by name, and the sort is stable.
     match query.sort {
         Sort::Samples => {
@@ -161,6 +166,7 @@ fn part(source: Option<Arc<str>>, rows: Rows, query: &Query) -> Part {
     rows.truncate(keep);
     Part {
         source,
+        mixed,
         all,
         rows,
         more: (left_out, more),

@@ -1,4 +1,8 @@
-//! The share of all samples that a part has, and how accurately it is known.
+//! The share of all events that a part has, and how accurately it is known.
+//!
+//! A sample stands for the events of its period, and periods differ: the interrupt-time guard
+//! lengthens them, and recordings of several machines have their own. So a share is one of events,
+//! and its accuracy is that of as many samples of equal weight as would have its variance.
 //!
 //! A sample is in a part or not, so the number of samples in it is binomial. The bounds are
 //! Wilson's score interval (E. B. Wilson, Probable inference, the law of succession, and
@@ -7,22 +11,59 @@
 //! proportion, Statistical Science 16, 2001). It assumes independent samples: code that runs in
 //! step with the period is sampled more or less often than it runs, and no bound shows that.
 
+use super::Sum;
+
 /// The 97.5th percentile of the normal distribution.
 const Z: f64 = 1.959_963_985;
 
-/// A share of all samples, as fractions from 0 to 1.
+/// A share as fractions from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// The part's samples divided by all.
+    /// The part divided by the whole.
     pub value: f64,
     /// The lower end of the 95 % interval.
     pub low: f64,
     /// The upper end of the 95 % interval.
     pub high: f64,
+    /// How many samples of equal weight would be as accurate.
+    pub effective: f64,
 }
 
 impl Share {
-    /// The share of `part` samples in `whole`.
+    /// The share of a part's events in those of the whole, whose samples the part's are among.
+    ///
+    /// Samples of periods p are worth (sum p)^2 / sum p^2 equal ones if the weights are the same in
+    /// the part as elsewhere (L. Kish, Survey Sampling, 1965). Where the part's own samples
+    /// are the heavy ones they are worth fewer: the share R is a ratio of sums, with the variance
+    /// ((1 - R)^2 sum p^2 in the part + R^2 sum p^2 in the rest) / (sum p)^2, and as many equal
+    /// samples have R (1 - R) / n. The smaller number is used.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
+    pub fn weighted(part: Sum, whole: Sum) -> Self {
+        if whole.events == 0 {
+            return Self::of(0, 0);
+        }
+        let events = whole.events as f64;
+        let value = (part.events as f64 / events).min(1.0);
+        let (own, rest) = (
+            part.squares as f64,
+            whole.squares.saturating_sub(part.squares) as f64,
+        );
+        let alike = events * events / whole.squares as f64;
+        let spread = (1.0 - value).powi(2) * own + value.powi(2) * rest;
+        let uneven = value * (1.0 - value) * events * events / spread;
+        // `uneven` is not a number where all samples are in the part, or none.
+        let effective = alike.min(uneven);
+        Self::with(value, effective.clamp(1.0, (whole.samples as f64).max(1.0)))
+    }
+
+    /// What one of ten samples would have: how accurate this many are.
+    #[must_use]
+    pub fn of_a_tenth(whole: Sum) -> Self {
+        Self::with(0.1, Self::weighted(Sum::default(), whole).effective)
+    }
+
+    /// The share of `part` samples of equal weight in `whole`.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
     pub fn of(part: u64, whole: u64) -> Self {
@@ -31,6 +72,7 @@ impl Share {
                 value: 0.0,
                 low: 0.0,
                 high: 1.0,
+                effective: 0.0,
             };
         }
         Self::with(part as f64 / whole as f64, whole as f64)
@@ -57,7 +99,20 @@ impl Share {
             value,
             low: (middle - half).clamp(0.0, value),
             high: (middle + half).clamp(value, 1.0),
+            effective: n,
         }
+    }
+
+    /// Samples of equal weight with this share: those in the part, and all.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "both are between 0 and 2^64, and casts saturate"
+    )]
+    pub fn alike(&self) -> (u64, u64) {
+        let part = (self.value * self.effective).round();
+        (part as u64, self.effective.round() as u64)
     }
 
     /// The distance to the farther end of the interval.
@@ -92,5 +147,116 @@ mod tests {
         assert_eq!(Share::of_groups(5, 10, 100), Share::of(5, 10));
         let nothing = Share::of(0, 0).bound();
         assert!((nothing - 1.0).abs() < f64::EPSILON, "{nothing}");
+    }
+
+    /// A small generator (Knuth's MMIX line), so that every run sees the same samples.
+    struct Random(u64);
+
+    impl Random {
+        #[expect(clippy::cast_precision_loss, reason = "53 bits are kept")]
+        fn next(&mut self) -> f64 {
+            let next = self.0.wrapping_mul(6364136223846793005);
+            self.0 = next.wrapping_add(1442695040888963407);
+            (self.0 >> 11) as f64 / (1u64 << 53) as f64
+        }
+    }
+
+    fn both(mut one: Sum, other: Sum) -> Sum {
+        one.add(other);
+        one
+    }
+
+    #[test]
+    fn samples_of_one_period_are_counted() {
+        for period in [1, 100_000, 1_000_000_007] {
+            for (part, whole) in [(0, 10), (1, 10), (50, 100), (1000, 10_000), (10, 10)] {
+                let weighted = Share::weighted(Sum::alike(part, period), Sum::alike(whole, period));
+                let counted = Share::of(part, whole);
+                let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
+                assert!(close(weighted.value, counted.value), "{weighted:?}");
+                assert!(close(weighted.low, counted.low), "{weighted:?}");
+                assert!(close(weighted.high, counted.high), "{weighted:?}");
+            }
+        }
+    }
+
+    /// Ten thousand samples of 100,000 events and a thousand of 1,000,000 are worth
+    /// (2 * 10^9)^2 / (10^14 + 10^15) = 3636 equal ones.
+    #[test]
+    fn equal_events_are_equal_shares_whatever_the_periods() {
+        let (short, long) = (Sum::alike(10_000, 100_000), Sum::alike(1000, 1_000_000));
+        let whole = both(short, long);
+        for part in [short, long] {
+            let share = Share::weighted(part, whole);
+            assert!((share.value - 0.5).abs() < f64::EPSILON, "{share:?}");
+            assert!((share.effective - 3636.363).abs() < 0.01, "{share:?}");
+        }
+        let tenth = Share::of_a_tenth(whole);
+        assert!((tenth.value - 0.1).abs() < f64::EPSILON, "{tenth:?}");
+        assert!((tenth.effective - 3636.363).abs() < 0.01, "{tenth:?}");
+    }
+
+    /// Random parts of samples with two weights: does the interval have the true share?
+    #[test]
+    fn the_interval_holds_where_weights_differ() {
+        // The share of light samples, and how many of the light and of the heavy are in the part.
+        for (light, in_light, in_heavy) in [
+            (0.5, 0.3, 0.3),
+            (0.9, 0.05, 0.2),
+            (0.8, 0.2, 0.02),
+            (0.9, 0.0, 0.1),
+        ] {
+            let mut random = Random(26);
+            let (one, ten) = (light * in_light, (1.0 - light) * in_heavy * 10.0);
+            let truth = (one + ten) / (light + (1.0 - light) * 10.0);
+            let mut held = 0;
+            for _ in 0..1000 {
+                let (mut part, mut whole) = (Sum::default(), Sum::default());
+                for _ in 0..2000 {
+                    let (period, rate) = if random.next() < light {
+                        (1000, in_light)
+                    } else {
+                        (10_000, in_heavy)
+                    };
+                    whole.add(Sum::alike(1, period));
+                    if random.next() < rate {
+                        part.add(Sum::alike(1, period));
+                    }
+                }
+                let share = Share::weighted(part, whole);
+                held += u32::from((share.low..=share.high).contains(&truth));
+            }
+            // 95 % less three standard deviations of a binomial of 1000.
+            assert!(
+                held >= 929,
+                "{held} of 1000 at {light} {in_light} {in_heavy}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_hostile_file_adds_up_to_is_a_share() {
+        let most = Sum {
+            samples: u64::MAX,
+            events: u64::MAX,
+            squares: u128::MAX,
+        };
+        let heavy = both(Sum::alike(1, u64::MAX), Sum::alike(1000, 1));
+        for (part, whole) in [
+            (most, most),
+            (Sum::alike(1, u64::MAX), heavy),
+            (Sum::alike(1000, 1), heavy),
+            (most, Sum::alike(1, 1)),
+            (Sum::alike(1, 0), Sum::alike(2, 0)),
+        ] {
+            let Share {
+                value,
+                low,
+                high,
+                effective,
+            } = Share::weighted(part, whole);
+            assert!(0.0 <= low && low <= value && value <= high && high <= 1.0);
+            assert!(effective.is_finite());
+        }
     }
 }

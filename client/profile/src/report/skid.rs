@@ -35,8 +35,7 @@ impl Skid {
         if samples != 0 && addressed == 0 {
             return (
                 Self::NoAddress,
-                "Samples taken through the HAL's callback have no address: modules and functions are \
-                 unknown.",
+                "The samples have no address: modules and functions are unknown.",
             );
         }
         let known = INTERFACES.iter().find(|&&(name, _)| name == interface);

@@ -41,20 +41,32 @@ impl Place {
     }
 }
 
-/// A number of samples, and the number of events that they stand for.
+/// A number of samples, and the number of events that they stand for. All saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Samples.
     pub samples: u64,
-    /// The sum of their periods, saturating at 2^64 - 1.
+    /// The sum of their periods.
     pub events: u64,
+    /// The sum of the squares of their periods, for the accuracy of shares.
+    pub squares: u128,
 }
 
 impl Sum {
-    pub(crate) const fn of(sample: &Sample) -> Self {
+    /// A single sample.
+    #[must_use]
+    pub const fn of(sample: &Sample) -> Self {
+        Self::alike(1, sample.period)
+    }
+
+    /// Samples of one period.
+    #[must_use]
+    pub const fn alike(samples: u64, period: u64) -> Self {
+        let square = period as u128 * period as u128;
         Self {
-            samples: 1,
-            events: sample.period,
+            samples,
+            events: samples.saturating_mul(period),
+            squares: square.saturating_mul(samples as u128),
         }
     }
 
@@ -62,6 +74,14 @@ impl Sum {
     pub const fn add(&mut self, other: Self) {
         self.samples = self.samples.saturating_add(other.samples);
         self.events = self.events.saturating_add(other.events);
+        self.squares = self.squares.saturating_add(other.squares);
+    }
+
+    /// Takes a part of this sum from it.
+    pub(crate) const fn subtract(&mut self, part: Self) {
+        self.samples = self.samples.saturating_sub(part.samples);
+        self.events = self.events.saturating_sub(part.events);
+        self.squares = self.squares.saturating_sub(part.squares);
     }
 }
 
@@ -259,6 +279,7 @@ mod tests {
         let sum = Sum {
             samples: 3,
             events: u64::MAX,
+            squares: u128::MAX,
         };
         assert_eq!(all, [(Entry::default(), sum)]);
         assert_eq!(each(&tallies, PLACE).len(), 2);

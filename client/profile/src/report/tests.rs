@@ -337,7 +337,7 @@ fn without_statistics_a_recording_is_as_long_as_its_samples_show() {
 #[test]
 fn a_share_of_nothing_may_be_any() {
     for (part, whole, groups) in [(0, 0, 5), (1, 2, 0), (0, 0, 0)] {
-        let share = share::Share::of_groups(part, whole, groups);
+        let share = Share::of_groups(part, whole, groups);
         assert_eq!((share.low, share.high), (0.0, 1.0), "{part}/{whole}");
     }
 }
@@ -518,6 +518,73 @@ fn several_recordings_are_one_report() {
     assert!(nothing.is_err());
 }
 
+/// The same number of events, ten times as many samples: a.exe on one machine, b.exe on the other.
+#[test]
+fn shares_are_of_events_whatever_the_periods() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let paths = [at("one.rec"), at("two.rec")];
+    let long = |process| Sample {
+        period: 10 * PERIOD,
+        ..sample(0, process, 0x1000, Mode::User)
+    };
+    record(&paths[0], "alpha", &[sample(0, 7, 0x1000, Mode::User); 100]);
+    record(
+        &paths[1],
+        "beta",
+        &[&[long(8); 10][..], &[long(7); 1]].concat(),
+    );
+    let query = |sort| Query {
+        tables: vec![vec![Key::Machine]],
+        sort,
+        ..Query::default()
+    };
+    let read = |sort| {
+        let report = Report::read_all(&paths, &query(sort), &SymbolPath::default());
+        let mut tables = report.expect("read").tables;
+        tables.remove(0).parts.remove(0)
+    };
+    let part = read(Sort::default());
+    let shares = part.rows.iter().map(|row| {
+        let share = part.share(row.sum).expect("one source");
+        (row.values[0].to_string(), share.value * 210.0)
+    });
+    let shares: Vec<(String, f64)> = shares.collect();
+    assert_eq!(shares[0].0, "beta", "the most events first: {shares:?}");
+    assert!((shares[0].1 - 110.0).abs() < 1e-9, "{shares:?}");
+    assert!((shares[1].1 - 100.0).abs() < 1e-9, "{shares:?}");
+    let machine = read(Sort::Samples).rows.remove(0).values.remove(0);
+    assert_eq!(machine.to_string(), "alpha");
+}
+
+#[test]
+fn different_events_are_not_parts_of_one_whole() {
+    let whole = |by: &[Key], samples: &[Sample]| {
+        let mut tables = read(samples, by, Filter::default()).tables;
+        let part = tables.remove(0).parts.remove(0);
+        (part.share(part.rows[0].sum), part.events())
+    };
+    let by = [Key::Source, Key::Process];
+    assert_eq!(whole(&by, &some()), (None, None));
+    let (share, events) = whole(&by, &some()[..3]);
+    assert_eq!(events, Some(3 * PERIOD));
+    assert!(share.is_some_and(|share| (share.value - 2.0 / 3.0).abs() < 1e-9));
+    let (share, events) = whole(&[Key::Process], &some());
+    assert_eq!((share.is_some(), events), (true, Some(7 * PERIOD)));
+    // Of several recordings the same, whose tables are merged.
+    let folder = tempfile::tempdir().expect("a folder");
+    let paths = [folder.path().join("a.rec"), folder.path().join("b.rec")];
+    record(&paths[0], "alpha", &some()[..3]);
+    record(&paths[1], "beta", &some()[7..]);
+    let query = Query {
+        tables: vec![vec![Key::Machine, Key::Source], vec![Key::Machine]],
+        ..Query::default()
+    };
+    let report = Report::read_all(&paths, &query, &SymbolPath::default()).expect("read");
+    let mixed = report.tables.iter().map(|table| table.parts[0].mixed);
+    assert_eq!(mixed.collect::<Vec<_>>(), [true, false]);
+}
+
 #[test]
 fn estimates_of_several_machines_keep_the_widest_bound() {
     let source = |turns: Option<(u64, u64, Option<u64>)>| OfSource {
@@ -555,16 +622,16 @@ fn the_bound_of_a_source_is_that_of_its_turns() {
         error_ppm: Some(10_000),
         processors: 8,
     };
-    let source = |samples, events, turns| OfSource {
+    let source = |samples, period, turns| OfSource {
         name: "a".into(),
         period: Some(1000),
-        sum: Sum { samples, events },
+        sum: Sum::alike(samples, period),
         addressed: 0,
         turns,
     };
     let bound = turns.error(16_000, 4, 1_000);
-    assert_eq!(source(4, 16_000, Some(turns)).error(), bound);
-    assert_eq!(source(4, 16_000, None).error(), None);
+    assert_eq!(source(4, 4000, Some(turns)).error(), bound);
+    assert_eq!(source(4, 4000, None).error(), None);
 }
 
 #[test]

@@ -15,7 +15,9 @@ pub enum Kind {
 }
 
 /// One cache of a processor, as CPUID leaf 4 describes it (SDM: "Deterministic Cache Parameters
-/// Leaf"), or on AMD leaf 8000001D (APM: "Cache Topology Information").
+/// Leaf"), or on AMD leaf 8000001D (APM: "Cache Topology Information"); on older processors AMD's
+/// leaves 80000005 and 80000006 (APM: "L1 Cache and TLB Information", "L2 Cache and TLB and L3 Cache
+/// Information"), or Intel's descriptors of leaf 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// The level; 1 is the nearest.
@@ -29,6 +31,35 @@ pub struct Geometry {
     /// The number of sets.
     pub sets: u64,
 }
+
+/// Descriptors of leaf 2: level, contents, KiB, ways, bytes per line (SDM vol. 2, "CPUID", "Encoding
+/// of CPUID Leaf 2 Descriptors"). Only those of processors without leaf 4; a trace cache has no
+/// lines.
+const DESCRIPTORS: [(u8, u8, Kind, u64, u64, u64); 20] = [
+    (0x06, 1, Kind::Instruction, 8, 4, 32),
+    (0x08, 1, Kind::Instruction, 16, 4, 32),
+    (0x0A, 1, Kind::Data, 8, 2, 32),
+    (0x0C, 1, Kind::Data, 16, 4, 32),
+    (0x2C, 1, Kind::Data, 32, 8, 64),
+    (0x30, 1, Kind::Instruction, 32, 8, 64),
+    (0x41, 2, Kind::Unified, 128, 4, 32),
+    (0x42, 2, Kind::Unified, 256, 4, 32),
+    (0x43, 2, Kind::Unified, 512, 4, 32),
+    (0x44, 2, Kind::Unified, 1024, 4, 32),
+    (0x66, 1, Kind::Data, 8, 4, 64),
+    (0x67, 1, Kind::Data, 16, 4, 64),
+    (0x79, 2, Kind::Unified, 128, 8, 64),
+    (0x7A, 2, Kind::Unified, 256, 8, 64),
+    (0x7B, 2, Kind::Unified, 512, 8, 64),
+    (0x7C, 2, Kind::Unified, 1024, 8, 64),
+    (0x82, 2, Kind::Unified, 256, 8, 32),
+    (0x83, 2, Kind::Unified, 512, 8, 32),
+    (0x86, 2, Kind::Unified, 512, 4, 64),
+    (0x87, 2, Kind::Unified, 1024, 8, 64),
+];
+
+/// AMD's codes of associativity in leaf 80000006, from 0 on; 0 where there is no such cache.
+const WAYS: [u64; 15] = [0, 1, 2, 3, 4, 6, 8, 0, 16, 0, 32, 48, 64, 96, 128];
 
 /// The largest number of caches that is read: no processor has more.
 const CACHES: u32 = 16;
@@ -47,14 +78,66 @@ impl Geometry {
             let caches = subleaves.take_while(|[eax, ..]| highest >= leaf && eax & 0x1F != 0);
             caches.filter_map(Self::decoded).collect()
         };
-        let intel = leaf(4);
-        let mut caches = if intel.is_empty() {
-            leaf(0x8000_001D)
-        } else {
-            intel
-        };
+        let ways: [&dyn Fn() -> Vec<Self>; 4] = [
+            &|| leaf(4),
+            &|| leaf(0x8000_001D),
+            &|| Self::of_old_amd(&cpuid),
+            &|| Self::of_descriptors(&cpuid),
+        ];
+        let mut found = ways.iter().map(|way| way());
+        let mut caches = found.find(|found| !found.is_empty()).unwrap_or_default();
         caches.sort_by_key(|cache| cache.level);
         caches
+    }
+
+    fn of_old_amd(cpuid: &impl Fn(u32, u32) -> [u32; 4]) -> Vec<Self> {
+        if cpuid(0x8000_0000, 0)[0] < 0x8000_0006 {
+            return Vec::new();
+        }
+        let [[.., data, code], [.., second, third]] =
+            [0x8000_0005, 0x8000_0006].map(|leaf| cpuid(leaf, 0));
+        let code_of = |value: u32| WAYS.get((value >> 12 & 0xF) as usize).copied();
+        let first = |kind, value: u32| {
+            let (kib, ways) = (value >> 24, value >> 16 & 0xFF);
+            Self::sized(1, kind, kib.into(), ways.into(), (value & 0xFF).into())
+        };
+        let outer = |level, kib: u32, value: u32| {
+            let (ways, line) = (code_of(value)?, value & 0xFF);
+            Self::sized(level, Kind::Unified, kib.into(), ways, line.into())
+        };
+        let caches = [
+            first(Kind::Data, data),
+            first(Kind::Instruction, code),
+            outer(2, second >> 16, second),
+            outer(3, (third >> 18) * 512, third),
+        ];
+        caches.into_iter().flatten().collect()
+    }
+
+    /// Bit 31 of a register says that it has none; the low byte of EAX is not a descriptor.
+    fn of_descriptors(cpuid: &impl Fn(u32, u32) -> [u32; 4]) -> Vec<Self> {
+        if cpuid(0, 0)[0] < 2 {
+            return Vec::new();
+        }
+        let registers = cpuid(2, 0).into_iter().filter(|value| value >> 31 == 0);
+        let bytes = registers.flat_map(u32::to_le_bytes).skip(1);
+        let known = |byte: u8| DESCRIPTORS.iter().find(|row| row.0 == byte);
+        let of_row = |&(_, level, kind, kib, ways, line): &(u8, u8, Kind, u64, u64, u64)| {
+            Self::sized(level, kind, kib, ways, line)
+        };
+        bytes.filter_map(|byte| of_row(known(byte)?)).collect()
+    }
+
+    fn sized(level: u8, kind: Kind, kib: u64, ways: u64, line: u64) -> Option<Self> {
+        let sets = (kib * 1024).checked_div(ways * line)?;
+        let cache = Self {
+            level,
+            kind,
+            line,
+            ways,
+            sets,
+        };
+        (sets != 0 && line.is_power_of_two()).then_some(cache)
     }
 
     fn decoded([eax, ebx, ecx, _]: [u32; 4]) -> Option<Self> {
@@ -241,6 +324,52 @@ mod tests {
         };
         assert_eq!(Geometry::of(zen), Geometry::of(skylake));
         assert!(Geometry::of(|_, _| [0; 4]).is_empty());
+    }
+
+    /// K8, Phenom and Pentium 4 as dumps of them have the leaves; sizes and ways as their data sheets.
+    #[test]
+    fn geometry_of_older_processors_is_in_older_leaves() {
+        const NONE: [u32; 4] = [0; 4];
+        let amd = |second: [u32; 4]| {
+            move |leaf: u32, _: u32| match leaf {
+                0 => [1, 0, 0, 0],
+                0x8000_0000 => [0x8000_0018, 0, 0, 0],
+                0x8000_0005 => [0xFF08_FF08, 0xFF20_FF20, 0x4002_0140, 0x4002_0140],
+                0x8000_0006 => second,
+                _ => NONE,
+            }
+        };
+        let intel = |descriptors: [u32; 4]| {
+            move |leaf: u32, _: u32| match leaf {
+                0 => [2, 0, 0, 0],
+                2 => descriptors,
+                _ => NONE,
+            }
+        };
+        let told = |caches: Vec<Geometry>| -> Vec<(String, u64, u64, u64)> {
+            let one =
+                |cache: &Geometry| (cache.name(), cache.bytes() >> 10, cache.ways, cache.line);
+            caches.iter().map(one).collect()
+        };
+        let name = str::to_owned;
+        let first = [(name("L1D"), 64, 2, 64), (name("L1I"), 64, 2, 64)];
+        let rest = [(name("L2"), 512, 16, 64), (name("L3"), 2048, 32, 64)];
+        let k8 = Geometry::of(amd([0, 0x4200_4200, 0x0200_8140, 0]));
+        assert_eq!(told(k8), [&first[..], &rest[..1]].concat());
+        let phenom = Geometry::of(amd([0, 0, 0x0200_8140, 0x0010_A140]));
+        assert_eq!(told(phenom), [&first[..], &rest[..]].concat());
+        let pentium_3 = Geometry::of(intel([0x0302_0101, 0, 0, 0x0C04_0882]));
+        let expected = [("L1I", 16, 4, 32), ("L1D", 16, 4, 32), ("L2", 256, 8, 32)];
+        let mut found = told(pentium_3);
+        found.sort();
+        let mut expected = expected.map(|(cache, kib, ways, line)| (name(cache), kib, ways, line));
+        expected.sort();
+        assert_eq!(found, expected);
+        let pentium_4 = Geometry::of(intel([0x665B_5001, 0, 0, 0x007A_7040]));
+        let expected = [(name("L1D"), 8, 4, 64), (name("L2"), 256, 8, 64)];
+        assert_eq!(told(pentium_4), expected);
+        // Of a register with bit 31, nothing is read.
+        assert!(Geometry::of(intel([1, 1 << 31 | 0x7A, 0, 0])).is_empty());
     }
 
     #[test]

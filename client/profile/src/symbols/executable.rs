@@ -4,6 +4,7 @@ use super::functions::Function;
 use super::image::{Image, within};
 use super::lookup::Lookup;
 use super::search::SymbolPath;
+use super::way::{Code, Passed};
 use crate::recording::Module;
 use iced_x86::{Decoder, DecoderOptions};
 use std::ops::Range;
@@ -59,6 +60,13 @@ impl Executable {
         &self.module
     }
 
+    /// The address for which the file is made; 0 if it runs at any. With it, an address relative to
+    /// the start of the module is what `nm` prints.
+    #[must_use]
+    pub const fn base(&self) -> u64 {
+        self.image.base
+    }
+
     /// Its named functions.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
@@ -83,14 +91,9 @@ impl Executable {
     /// # Errors
     /// A message, if there is no readable code.
     pub fn instructions(&self, functions: &[Function]) -> Result<Vec<u64>, String> {
-        let code = &self.image.code;
-        let clipped = |function: &Function| {
-            let section = code.iter().find(|range| range.contains(&function.start))?;
-            Some(function.start..function.end.min(section.end))
-        };
-        let mut ranges: Vec<Range<u64>> = functions.iter().filter_map(clipped).collect();
+        let mut ranges = self.ranges(functions);
         if functions.is_empty() {
-            ranges.clone_from(code);
+            ranges.clone_from(&self.image.code);
         }
         let bytes = ranges.iter().map(|range| range.end - range.start);
         if bytes.fold(0, u64::saturating_add) > LONGEST {
@@ -100,7 +103,7 @@ impl Executable {
         let sections = self.image.sections()?;
         let mut all = Vec::new();
         for range in ranges {
-            let bytes = within(code, &sections, &range)?;
+            let bytes = within(&self.image.code, &sections, &range)?;
             let start = self.module.start.wrapping_add(range.start);
             let decoder = Decoder::with_ip(bitness, bytes, start, DecoderOptions::NONE);
             let valid = decoder
@@ -112,5 +115,48 @@ impl Executable {
             return Err("it has no code".to_owned());
         }
         Ok(all)
+    }
+
+    /// A way that branches can go through its code, from one of these functions on: closed, so that
+    /// it can be repeated. Empty if it is not known, or the code has no branches.
+    ///
+    /// # Errors
+    /// A message, if there is no readable code.
+    pub fn way(&self, functions: &[Function]) -> Result<Vec<Passed>, String> {
+        let mut ranges = self.ranges(&self.functions());
+        let unnamed =
+            |section: &&Range<u64>| !ranges.iter().any(|range| section.contains(&range.start));
+        let unnamed: Vec<Range<u64>> = self.image.code.iter().filter(unnamed).cloned().collect();
+        ranges.extend(unnamed);
+        ranges.sort_by_key(|range| range.start);
+        let entries: Vec<u64> = match functions {
+            [] => ranges.iter().map(|range| range.start).collect(),
+            _ => functions.iter().map(|function| function.start).collect(),
+        };
+        let starts = ranges.iter().map(|range| range.start).skip(1);
+        let ends: Vec<u64> = starts.chain([u64::MAX]).collect();
+        let bitness = self.image.bitness.ok_or("its code is not of x86 or x64")?;
+        let sections = self.image.sections()?;
+        let mut code = Code::default();
+        for (range, next) in ranges.into_iter().zip(ends) {
+            let range = range.start..range.end.min(next);
+            let bytes = within(&self.image.code, &sections, &range)?;
+            code.add(bitness, bytes, self.module.start.wrapping_add(range.start));
+        }
+        let entries: Vec<u64> = entries
+            .iter()
+            .map(|entry| self.module.start.wrapping_add(*entry))
+            .collect();
+        Ok(code.way(&entries))
+    }
+
+    /// Where functions are, without what is outside of code.
+    fn ranges(&self, functions: &[Function]) -> Vec<Range<u64>> {
+        let clipped = |function: &Function| {
+            let mut code = self.image.code.iter();
+            let section = code.find(|range| range.contains(&function.start))?;
+            Some(function.start..function.end.min(section.end))
+        };
+        functions.iter().filter_map(clipped).collect()
     }
 }

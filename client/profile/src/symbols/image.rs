@@ -2,13 +2,15 @@
 
 use super::functions::{Function, Functions};
 use super::names;
+use super::trust::local;
 use crate::recording::{Identity, Stamp};
 use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
 use object::{
     Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind,
     SymbolKind,
 };
-use std::fs::File;
+use std::fs::{self, File, Metadata};
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -129,6 +131,15 @@ pub fn build_of(path: &Path) -> Result<Build, String> {
     })
 }
 
+/// Which build the file is that a process says it has loaded: any process can say any path, so a
+/// file of another machine and a device are not opened.
+///
+/// # Errors
+/// A message, if the file cannot be read, is not local or is no executable.
+pub fn build_where_loaded(named: &str) -> Result<Build, String> {
+    build_of(&local(named).ok_or("it is no local file")?)
+}
+
 /// What identifies a file's symbols; `None` if its linker recorded nothing.
 ///
 /// # Errors
@@ -137,14 +148,19 @@ pub fn identity_of(path: &Path) -> Result<Option<Identity>, String> {
     build_of(path).map(|build| build.identity)
 }
 
-/// Opens a file; a folder or a pipe is refused.
+/// Opens a file. A folder, a pipe or a device is refused without being opened: opening a pipe may
+/// take for ever, and opening a device may set something off.
 pub(super) fn open(path: &Path) -> Result<File, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    let metadata = file.metadata().map_err(|error| error.to_string())?;
-    metadata
-        .is_file()
-        .then_some(file)
-        .ok_or_else(|| "it is no file".to_owned())
+    let told = |error: io::Error| error.to_string();
+    let is_file = |metadata: Metadata| {
+        let refused = || "it is not a regular file".to_owned();
+        metadata.is_file().then_some(()).ok_or_else(refused)
+    };
+    is_file(fs::metadata(path).map_err(told)?)?;
+    let file = File::open(path).map_err(told)?;
+    // It may have been replaced in the meantime.
+    is_file(file.metadata().map_err(told)?)?;
+    Ok(file)
 }
 
 fn identity<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<Identity> {
@@ -229,4 +245,34 @@ fn functions<'a>(
         _ => None,
     });
     Functions::new(exports.collect(), code, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loaded_file_s_build_is_read_from_this_machine_only() {
+        let own = std::env::current_exe().expect("this test");
+        let own = own.to_str().expect("UTF-8");
+        assert!(build_where_loaded(own).is_ok());
+        // Unix would open the same file.
+        let of_a_host = format!("/{own}");
+        for named in [&of_a_host, r"\\host\share\a.dll", r"\\.\pipe\a", "a.dll"] {
+            assert!(build_where_loaded(named).is_err(), "{named}");
+        }
+    }
+
+    /// Opening a pipe would wait for a writer.
+    #[cfg(unix)]
+    #[test]
+    fn only_a_regular_file_is_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo").success());
+        for path in [&pipe, folder.path(), Path::new("/dev/zero")] {
+            assert!(open(path).is_err(), "{}", path.display());
+        }
+    }
 }

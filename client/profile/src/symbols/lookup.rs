@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 
 /// Why a path that a recording names is not opened.
-const NOT_OURS: &str = "it was recorded on another machine, or the recording was changed, or is not a local file, and lies below no folder of the symbol path";
+const NOT_OURS: &str = "the path comes from a recording of another machine or user, or from one that was changed, or is no local path, and is outside the symbol path";
 
 /// The open files of one module, and what was found out about them.
 pub(super) struct Lookup {
@@ -28,7 +28,7 @@ pub(super) struct Lookup {
     pub(super) kind: Kind,
     /// The file that names the functions.
     pub(super) file: Option<PathBuf>,
-    /// What could not be used, and what to do about it.
+    /// What could not be used when it was opened, and what to do about it.
     pub(super) notes: Vec<String>,
     /// Whether a server might have the PDB, and asking it was not allowed.
     pub(super) unasked: bool,
@@ -185,7 +185,7 @@ impl Lookup {
         let base = image.base;
         let candidates: Vec<_> = own.into_iter().chain(separated).collect();
         for file in existing(&candidates) {
-            match self.take_dwarf(file, identity, base) {
+            match self.take_dwarf(file, identity, base, path) {
                 Ok(()) => return,
                 Err(why) => self.reject(file, &why),
             }
@@ -197,9 +197,10 @@ impl Lookup {
         file: &Path,
         identity: Option<&Identity>,
         base: u64,
+        path: &SymbolPath,
     ) -> Result<(), String> {
         let image = image_of_build(file, identity)?;
-        self.lines = Lines::Dwarf(Box::new(Dwarf::open(file, base)?));
+        self.lines = Lines::Dwarf(Box::new(Dwarf::open(file, base, path)?));
         self.table = image.functions;
         (self.kind, self.file) = (Kind::Dwarf, Some(file.to_owned()));
         Ok(())
@@ -228,6 +229,15 @@ impl Lookup {
     fn reject(&mut self, file: &Path, why: &str) {
         self.notes
             .push(format!("{} is not used: {why}", file.display()));
+    }
+
+    /// The notes, with what was found to be missing since.
+    pub(super) fn all_notes(&self) -> Vec<String> {
+        let since = match &self.lines {
+            Lines::Dwarf(dwarf) => dwarf.note(),
+            Lines::Pdb(_) | Lines::None => None,
+        };
+        self.notes.iter().cloned().chain(since).collect()
     }
 
     /// Where the module itself was found.

@@ -60,7 +60,8 @@ impl Pdb {
                 line: innermost.line,
                 inlined: inlined
                     .map(|(frame, caller)| Inlined {
-                        function: frame.function.as_deref().unwrap_or_default().into(),
+                        function: names::readable(frame.function.as_deref().unwrap_or_default())
+                            .into(),
                         caller_file: caller.file.as_deref().map(Into::into),
                         caller_line: caller.line,
                     })

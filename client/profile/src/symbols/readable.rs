@@ -37,8 +37,8 @@ impl Readable {
         if !name.ends_with('_') {
             return Ok(plain(place.to_owned()));
         }
-        let expanded =
-            expanded(place).map_err(|error| format!("it cannot be expanded: {error}"))?;
+        let file = image::open(place)?;
+        let expanded = expanded(file).map_err(|error| format!("it cannot be expanded: {error}"))?;
         Ok(Self {
             path: expanded.to_path_buf(),
             expanded: Some(expanded),
@@ -61,8 +61,8 @@ fn pointed_to(place: &Path, path: &SymbolPath) -> Result<PathBuf, String> {
     })
 }
 
-fn expanded(place: &Path) -> io::Result<TempPath> {
-    let mut cabinet = Cabinet::new(File::open(place)?)?;
+fn expanded(file: File) -> io::Result<TempPath> {
+    let mut cabinet = Cabinet::new(file)?;
     let first = cabinet
         .folder_entries()
         .find_map(|folder| Some(folder.file_entries().next()?.name().to_owned()));

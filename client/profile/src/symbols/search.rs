@@ -24,11 +24,11 @@ pub struct SymbolPath {
     servers: Vec<Server>,
     /// How to ask the servers, if the user wants that.
     fetch: Option<Fetch>,
-    /// A secret of this machine.
-    secret: Option<Vec<u8>>,
+    /// The key that seals the user's recordings.
+    key: Option<Vec<u8>>,
     /// Whether all modules were loaded on this machine.
     here: bool,
-    /// The recording's origin, if it was made on this machine.
+    /// The recording's origin, if the key has sealed it.
     origin: Option<String>,
 }
 
@@ -121,11 +121,11 @@ impl SymbolPath {
         self.fetch
     }
 
-    /// The same on the machine with this secret: if a recording was made on it, the files that it
+    /// The same for the user with this key: if it has sealed a recording, the files that the recording
     /// names are opened where they were loaded from.
     #[must_use]
-    pub fn on_machine(mut self, secret: Option<Vec<u8>>) -> Self {
-        self.secret = secret;
+    pub fn with_key(mut self, key: Option<Vec<u8>>) -> Self {
+        self.key = key;
         self
     }
 
@@ -139,15 +139,15 @@ impl SymbolPath {
     /// The same for one recording.
     pub(super) fn for_recording(&self, metadata: &Metadata) -> Self {
         let mut path = self.clone();
-        let own = self.secret.as_ref().map(|secret| origin(secret, metadata));
+        let own = self.key.as_ref().map(|key| origin(key, metadata));
         path.origin = own.filter(|own| *own == metadata.origin);
         path
     }
 
-    /// Whether halprof on this machine recorded that this module was loaded.
+    /// Whether halprof recorded here that this module was loaded.
     fn was_loaded_here(&self, module: &Module) -> bool {
-        let ours = self.secret.as_ref().zip(self.origin.as_ref());
-        let sealed = ours.map(|(secret, origin)| seal(secret, origin, module));
+        let ours = self.key.as_ref().zip(self.origin.as_ref());
+        let sealed = ours.map(|(key, origin)| seal(key, origin, module));
         self.here || sealed.is_some_and(|sealed| module.seal.as_ref() == Some(&sealed))
     }
 
@@ -240,6 +240,20 @@ impl SymbolPath {
                 all.push(system.join(below).join(link));
             }
         }
+        each_once(all)
+    }
+
+    /// Where the split DWARF of an ELF or PE file may be, which its compiler has called `name`, in
+    /// `folder` if that is relative: in the folders, beside the file, and where the compiler wrote it
+    /// if the user named that folder.
+    pub(super) fn split_files(&self, folder: &str, name: &str, beside: &Path) -> Vec<PathBuf> {
+        let Some(file) = file_name(name) else {
+            return Vec::new();
+        };
+        let mut all: Vec<PathBuf> = self.folders.iter().map(|at| at.join(file)).collect();
+        all.push(beside.with_file_name(file));
+        let written = Path::new(folder).join(name);
+        all.extend(written.to_str().and_then(|written| self.below(written)));
         each_once(all)
     }
 
@@ -425,6 +439,42 @@ mod tests {
         assert_eq!(found, expected.map(PathBuf::from));
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn split_dwarf_is_looked_for_in_folders_and_not_where_it_was_compiled() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("its path");
+        let at = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
+        fs::create_dir(at("obj")).expect("a folder");
+        fs::write(at("obj/a.dwo"), "").expect("written");
+        let path = SymbolPath::parse(&at(""));
+        let image = Path::new("/bin/a");
+        let usual = [at("a.dwo"), "/bin/a.dwo".to_owned()];
+        for (compiled_in, name, more) in [
+            (at("obj"), "a.dwo", Some(at("obj/a.dwo"))),
+            (at(""), "obj/a.dwo", Some(at("obj/a.dwo"))),
+            (
+                "/elsewhere".to_owned(),
+                at("obj/a.dwo").as_str(),
+                Some(at("obj/a.dwo")),
+            ),
+            ("/elsewhere".to_owned(), "a.dwo", None),
+            (at("obj"), "../obj/a.dwo", None),
+            (at("obj"), "//host/share/a.dwo", None),
+            (at("obj"), r"\\host\share\a.dwo", None),
+            (at("obj"), "/etc/a.dwo", None),
+            (String::new(), "a.dwo", None),
+        ] {
+            let found = path.split_files(&compiled_in, name, image);
+            let wanted = usual.iter().chain(&more).map(PathBuf::from);
+            assert_eq!(found, wanted.collect::<Vec<_>>(), "{compiled_in} {name}");
+        }
+        for name in ["", "..", "NUL", "a\0"] {
+            let found = path.split_files(&at("obj"), name, image);
+            assert_eq!(found, Vec::<PathBuf>::new(), "{name}");
+        }
+    }
+
     /// Compresses the requested file, as a server would return it.
     fn answers_compressed(url: &str, file: &mut File) -> Result<bool, String> {
         file.write_all(url.as_bytes())
@@ -472,15 +522,15 @@ mod tests {
         assert!(notes[0].contains("srv*FOLDER*URL"), "{notes:?}");
     }
 
-    /// A module in a recording of a machine, that began at some time.
-    fn recorded(secret: &[u8], began: u64) -> (Metadata, Module) {
+    /// A module in a recording that a key has sealed, and that began at some time.
+    fn recorded(key: &[u8], began: u64) -> (Metadata, Module) {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("a.rec");
         let mut metadata = Metadata {
             began,
             ..Metadata::default()
         };
-        metadata.origin = origin(secret, &metadata);
+        metadata.origin = origin(key, &metadata);
         let module = Module {
             name: "a".to_owned(),
             path: Some("/bin/a".to_owned()),
@@ -488,7 +538,7 @@ mod tests {
             ..Module::default()
         };
         let writer = Writer::create(&file, &metadata).expect("created");
-        let mut writer = writer.sealing(Some(secret.to_vec()));
+        let mut writer = writer.sealing(Some(key.to_vec()));
         writer.modules(&[module]).expect("written");
         let finished = writer.finish(&Statistics::default(), false);
         finished.expect("finished");
@@ -497,10 +547,10 @@ mod tests {
     }
 
     #[test]
-    fn a_module_is_opened_where_it_was_loaded_only_on_the_same_machine() {
-        let path = SymbolPath::default().on_machine(Some(b"ours".to_vec()));
-        let images = |path: &SymbolPath, secret| {
-            let (metadata, module) = recorded(secret, 1);
+    fn a_module_is_opened_where_it_was_loaded_only_with_the_key_that_sealed_it() {
+        let path = SymbolPath::default().with_key(Some(b"ours".to_vec()));
+        let images = |path: &SymbolPath, key| {
+            let (metadata, module) = recorded(key, 1);
             path.for_recording(&metadata).images(&module)
         };
         assert_eq!(images(&path, b"ours"), [PathBuf::from("/bin/a")]);
@@ -511,8 +561,8 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_of_this_machine_that_was_edited_opens_nothing_else() {
-        let path = SymbolPath::default().on_machine(Some(b"ours".to_vec()));
+    fn a_sealed_recording_that_was_edited_opens_nothing_else() {
+        let path = SymbolPath::default().with_key(Some(b"ours".to_vec()));
         let (metadata, module) = recorded(b"ours", 1);
         let path = path.for_recording(&metadata);
         let edits: [fn(&mut Module); 5] = [

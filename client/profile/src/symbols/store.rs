@@ -33,10 +33,15 @@ pub struct Server {
 }
 
 impl<'a> Key<'a> {
+    /// A name that begins with a point has no place: the folder of its first two letters could be
+    /// the one above the store.
+    fn new(name: &'a str, build: String) -> Option<Self> {
+        (!name.starts_with('.')).then_some(Self { name, build })
+    }
+
     /// For a PDB: its GUID and age.
     pub(super) fn of_pdb(identity: &'a Identity) -> Option<Self> {
-        let (name, build) = identity.pdb_name().zip(identity.folder())?;
-        Some(Self { name, build })
+        Self::new(identity.pdb_name()?, identity.folder()?)
     }
 
     /// For a PE file: its link time, and its size in memory.
@@ -44,7 +49,7 @@ impl<'a> Key<'a> {
         let stamp = module.stamp?;
         let name = file_name(module.path.as_deref().unwrap_or(&module.name))?;
         let build = format!("{:08X}{:x}", stamp.time, stamp.size);
-        Some(Self { name, build })
+        Self::new(name, build)
     }
 
     /// Where a store may have it: plain, compressed, or by a pointer. In a two-tier store these are
@@ -137,5 +142,19 @@ mod tests {
             Path::new("/s/ntdll.dll/0ABCDEF11e0000/ntdll.dl_")
         );
         assert_eq!(Key::of_image(&Module::default()), None);
+    }
+
+    #[test]
+    fn no_place_is_outside_the_store() {
+        for name in ["..x.pdb", ".x.pdb", ". x.pdb", "...", "..", "."] {
+            let identity = Identity::pdb([0x11; 16], 1, name.as_bytes());
+            assert_eq!(Key::of_pdb(&identity), None, "{name}");
+            let module = Module {
+                name: name.to_owned(),
+                stamp: Some(Stamp { time: 1, size: 2 }),
+                ..Module::default()
+            };
+            assert_eq!(Key::of_image(&module), None, "{name}");
+        }
     }
 }

@@ -5,7 +5,6 @@ use super::{Check, Described, Facts};
 use crate::describe;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason};
-use std::collections::BTreeSet;
 
 pub(super) fn checks(facts: &Facts, described: &Described) -> Vec<Check> {
     let Described {
@@ -13,34 +12,22 @@ pub(super) fn checks(facts: &Facts, described: &Described) -> Vec<Check> {
         processors,
     } = described;
     let boot = processors.first().copied().unwrap_or_default();
-    let mut checks = vec![
-        interface(machine, &boot),
-        hypervisor(machine, &boot),
-        interrupt(machine),
-    ];
+    let mut checks = vec![interface(machine, &boot), hypervisor(machine, &boot)];
     // Without a driver nothing beyond CPUID is known.
-    if facts.answered() {
-        if machine.interface != ProfileInterface::Default as u32 {
-            checks.extend([
-                owner(facts, machine),
-                counting(facts),
-                sampling(facts, machine),
-            ]);
-        }
-        checks.push(clock(facts, machine));
+    if facts.answered() && machine.interface != ProfileInterface::Default as u32 {
+        checks.extend([
+            owner(facts, machine),
+            counting(facts),
+            sampling(facts, machine),
+        ]);
     }
-    checks.push(alike(processors));
     checks
 }
 
 fn interface(machine: &Machine, boot: &Processor) -> Check {
     let name = describe::interface_name(machine.interface);
     let result = format!("{name}: {}", describe::interface(machine, boot));
-    let check = Check::new(
-        "interface",
-        "CPUID of the boot processor, by the HAL's rules and halprof's",
-        result,
-    );
+    let check = Check::new("interface", result);
     match ProfileInterface::from_wire(machine.interface) {
         Some(ProfileInterface::Emon | ProfileInterface::Amd64) => check,
         Some(ProfileInterface::Pentium | ProfileInterface::P6 | ProfileInterface::NetBurst) => check
@@ -148,9 +135,7 @@ fn by_name(hypervisor: &str) -> String {
 }
 
 fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
-    let looked_at =
-        "CPUID leaf 1 ECX bit 31, leaf 0x40000000, and for Hv#1 leaf 0x40000003 EDX bit 2";
-    let check = |result: String| Check::new("hypervisor", looked_at, result);
+    let check = |result: String| Check::new("hypervisor", result);
     let Some(vendor) = describe::vendor(&boot.hypervisor) else {
         return check("none detected".to_owned());
     };
@@ -170,32 +155,9 @@ fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
     )
 }
 
-fn interrupt(machine: &Machine) -> Check {
-    let check = Check::new(
-        "interrupt",
-        "how overflows are detected: the interface, and CPUID leaf 1 EDX bit 9 (local APIC)",
-        describe::delivery(machine),
-    );
-    if machine.delivery == Delivery::None as u32 {
-        return check
-            .warning(
-                "Nothing can be sampled.",
-                "Count with `halprof stat`: sampling needs the interrupt.",
-            )
-            .code(ErrorCode::SamplingUnavailable.code());
-    }
-    check
-}
-
 /// Who owns the counters. Only a halprof session can be named; Windows names no other owner.
 fn owner(facts: &Facts, machine: &Machine) -> Check {
-    let check = |result: String| {
-        Check::new(
-            "owner",
-            "the driver's own sessions, and whether Windows reserves the counters for them",
-            result,
-        )
-    };
+    let check = |result: String| Check::new("owner", result);
     if machine.holder_session != 0 {
         return check(format!(
             "session {} of process {} holds the counters",
@@ -209,13 +171,10 @@ fn owner(facts: &Facts, machine: &Machine) -> Check {
     }
     match &facts.trials.counting {
         Some(Err(failure)) if failure.code == ErrorCode::CountersReserved.code() => {
-            let candidates = candidates(facts.system.as_ref().and_then(|system| {
-                Some((system.services.as_deref()?, system.processes.as_deref()?))
-            }));
             check(failure.message.clone())
                 .problem(
                     "Every measurement of events is refused.",
-                    format!("Windows does not say which. {candidates}"),
+                    who_it_may_be(facts),
                 )
                 .code(failure.code)
         }
@@ -227,111 +186,54 @@ fn owner(facts: &Facts, machine: &Machine) -> Check {
     }
 }
 
+/// Which drivers may own what Windows refuses.
+fn who_it_may_be(facts: &Facts) -> String {
+    let candidates = candidates(
+        facts
+            .system
+            .as_ref()
+            .and_then(|system| Some((system.services.as_deref()?, system.processes.as_deref()?))),
+    );
+    format!("Windows does not say which. {candidates}")
+}
+
 fn counting(facts: &Facts) -> Check {
-    let looked_at = "one source, counted for a moment on every processor";
     match &facts.trials.counting {
-        Some(Ok(())) => Check::new("counting", looked_at, "works"),
-        Some(Err(failure)) => Check::new("counting", looked_at, &failure.message)
+        Some(Ok(())) => Check::new("counting", "works"),
+        Some(Err(failure)) => Check::new("counting", &failure.message)
             .problem("Events cannot be counted.", &failure.hint)
             .code(failure.code),
-        None => Check::new(
-            "counting",
-            looked_at,
-            "not tested: nothing can be counted at present",
-        )
-        .unknown("The counters may not count.", "See the checks above."),
+        None => Check::new("counting", "not tested: nothing can be counted at present")
+            .unknown("The counters may not count.", "See the checks above."),
     }
 }
 
 fn sampling(facts: &Facts, machine: &Machine) -> Check {
-    let looked_at = "one source, sampled for a moment on the boot processor";
     match &facts.trials.sampling {
-        Some(Ok(())) => Check::new(
-            "sampling",
-            looked_at,
-            "works (tested)",
-        ),
+        Some(Ok(())) => Check::new("sampling", "works (tested)"),
         Some(Err(failure)) if failure.code == ErrorCode::InterruptTaken.code() => {
-            Check::new("sampling", looked_at, &failure.message)
+            Check::new("sampling", &failure.message)
                 .warning(
                     "`halprof record` is refused; counting works.",
-                    "Use `halprof record --no-address`, which records processes and processors but no addresses; or end the profiler that uses the interrupt.",
+                    who_it_may_be(facts),
                 )
                 .code(failure.code)
         }
-        Some(Err(failure)) => Check::new("sampling", looked_at, &failure.message)
+        Some(Err(failure)) => Check::new("sampling", &failure.message)
             .warning(
                 "`halprof record` is refused; counting works.",
                 &failure.hint,
             )
             .code(failure.code),
         None if machine.delivery == Delivery::None as u32 => {
-            Check::new("sampling", looked_at, "not tested: there is no interrupt").warning(
-                "`halprof record` is refused; counting may work.",
-                "Count with `halprof stat`.",
-            )
+            Check::new("sampling", describe::delivery(machine))
+                .warning(
+                    "`halprof record` is refused; counting may work.",
+                    "Count with `halprof stat`: sampling needs the interrupt.",
+                )
+                .code(ErrorCode::SamplingUnavailable.code())
         }
-        None => Check::new(
-            "sampling",
-            looked_at,
-            "not tested: nothing can be counted at present",
-        )
-        .unknown(
-            "Sampling may not work.",
-            "See the checks above.",
-        ),
+        None => Check::new("sampling", "not tested: nothing can be counted at present")
+            .unknown("Sampling may not work.", "See the checks above."),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "three digits are printed")]
-fn clock(facts: &Facts, machine: &Machine) -> Check {
-    let invariant = facts
-        .system
-        .as_ref()
-        .and_then(|system| system.invariant_tsc);
-    let check = |result: String| {
-        Check::new(
-            "clock",
-            "the time-stamp counter's rate, and CPUID 0x80000007 EDX bit 8 (constant in every power state)",
-            result,
-        )
-    };
-    let times = "Times and rates are wrong; counts are not.";
-    let rate = machine.timestamp_frequency as f64 / 1e9;
-    match (machine.timestamp_frequency, invariant) {
-        (0, _) => check("its rate is unknown".to_owned()).warning(
-            times,
-            "Compare counts with counts, for example instructions with cycles.",
-        ),
-        (_, Some(false)) => check(format!("{rate:.3} GHz, changing with the processor's speed"))
-            .warning(
-                times,
-                "Keep the processor at one speed (power plan High performance), or compare counts with counts.",
-            ),
-        (_, Some(true)) => check(format!("{rate:.3} GHz, constant")),
-        (_, None) => check(format!("{rate:.3} GHz")),
-    }
-}
-
-fn alike(processors: &[Processor]) -> Check {
-    let kinds: BTreeSet<u8> = processors.iter().map(|processor| processor.kind).collect();
-    let check = |result: String| {
-        Check::new(
-            "processors",
-            "CPUID of every processor: counters, widths, events",
-            result,
-        )
-    };
-    if kinds.len() <= 1 {
-        return check(format!("{}, all of one kind", processors.len()));
-    }
-    check(format!(
-        "{} of {} kinds with different counters",
-        processors.len(),
-        kinds.len()
-    ))
-    .warning(
-        "Some sources can be counted on some processors only, and the same code costs different numbers of events on each kind.",
-        "`halprof list` shows sources that only some processors can count; `-C` selects processors.",
-    )
 }

@@ -12,12 +12,6 @@ use windows_sys::Win32::System::Threading::{
 /// The leaves with sub-leaves among those that anything here reads: topology, core type, counters.
 const INDEXED: &[u32] = &[0x0B, 0x1A, 0x1F, 0x23];
 
-/// CPUID 0x80000007 EDX bit 8; `None` if the leaf does not exist.
-pub(super) fn invariant_tsc() -> Option<bool> {
-    const POWER: u32 = 0x8000_0007;
-    (cpuid(0x8000_0000, 0).eax >= POWER).then(|| cpuid(POWER, 0).edx & 1 << 8 != 0)
-}
-
 /// The leaves of every processor, the boot processor first.
 #[must_use]
 pub fn processors() -> Vec<Leaves> {

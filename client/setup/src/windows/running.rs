@@ -1,8 +1,9 @@
 //! What runs and what is loaded: toolhelp snapshots of processes and their modules, and the list of
 //! the kernel's drivers.
 
-use super::{privilege, volumes, wide};
+use super::{volumes, wide};
 use crate::native::Volume;
+use halprof_measure::DebugPrivilege;
 use std::arch::x86_64::_rdtsc;
 use std::fs::File;
 use std::io::Read;
@@ -57,10 +58,9 @@ pub struct Running {
 }
 
 impl Running {
-    /// Requests the privilege to inspect other processes, if the user has it.
+    /// With the names of this machine's volumes.
     #[must_use]
     pub fn begin() -> Self {
-        privilege::debug_others();
         Self {
             volumes: volumes::all(),
         }
@@ -82,6 +82,7 @@ impl Running {
     /// What is loaded in a process; `None` if it may not be inspected.
     #[must_use]
     pub fn modules(&self, process: u32) -> Option<Vec<Loaded>> {
+        let _privilege = DebugPrivilege::enable();
         // A snapshot of process 0 is one of the calling process.
         let snapshot = (process != 0)
             .then(|| snapshot(TH32CS_SNAPMODULE | TH32CS_SNAPMODULE32, process))
@@ -97,6 +98,7 @@ impl Running {
     /// The kernel's own modules.
     #[must_use]
     pub fn kernel(&self) -> Vec<Loaded> {
+        let _privilege = DebugPrivilege::enable();
         let mut bases = drivers();
         bases.sort_unstable();
         bases.dedup();

@@ -353,10 +353,10 @@ fn head(annotated: &Annotated, width: Width) -> String {
     let interface = &annotated.recording.metadata.interface;
     let mut told = Vec::new();
     for (source, sum) in annotated.sources.iter().zip(&annotated.sums) {
-        let share = Share::of(sum.samples, source.sum.samples);
+        let share = Share::weighted(*sum, source.sum);
         let (_, skid) = Skid::of(interface, source.sum.samples, source.addressed);
         text += &format!(
-            "{}: {} samples here, {:.2} % of all\n",
+            "{}: {} samples here, {:.2} % of all events\n",
             Shown(&source.name),
             thousands(sum.samples),
             share.value * 100.0,
@@ -375,13 +375,13 @@ fn head(annotated: &Annotated, width: Width) -> String {
         .fold(text, |text, skid| text + &width.prose(0, skid) + "\n")
 }
 
-/// The share of a source's samples at an instruction, coloured by heat: red from 5 %, green from
+/// The share of a source's events at an instruction, coloured by heat: red from 5 %, green from
 /// 0.5 %, as in perf.
 fn heat(sum: Sum, all: Sum) -> String {
     if sum.samples == 0 {
         return " ".repeat(SOURCE_COLUMNS);
     }
-    let share = Share::of(sum.samples, all.samples).value * 100.0;
+    let share = Share::weighted(sum, all).value * 100.0;
     let cell = format!("{share:>7.2} % {:>8}", thousands(sum.samples));
     match share {
         5.0.. => styled(HOT, &cell),
@@ -449,10 +449,7 @@ mod tests {
 
     /// A loop of four instructions, one of them hot and one cold.
     fn example(names: &[&str]) -> Annotated {
-        let sum = |samples| Sum {
-            samples,
-            events: samples * 1000,
-        };
+        let sum = |samples| Sum::alike(samples, 1000);
         let source = |name: &&str| OfSource {
             name: (*name).into(),
             period: Some(1000),

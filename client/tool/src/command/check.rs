@@ -67,6 +67,7 @@ pub(crate) fn run(options: &args::Check, on: &mut On, output: &Output) -> Result
         Err(error) => return Err(error),
     };
     body.warnings.extend(on.only_time(&options.selection));
+    body.warnings.extend(on.one_list(&options.selection));
     for warning in &body.warnings {
         output.warn(warning);
     }

@@ -4,8 +4,7 @@
 //! and with `--events` the vendor's events.
 
 use crate::args::{self, Arguments};
-use crate::codes::CODES;
-use crate::command::explain::METHODS;
+use crate::codes::Code;
 use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::place::{DRIVER, Place};
@@ -45,105 +44,23 @@ pub(crate) fn run(
         .map(|one| one.get_name().to_owned())
         .collect();
     for name in &commands {
-        command = command.mut_subcommand(name, |command| completed(command, &names, &commands));
+        command = command.mut_subcommand(name, |command| completed(command, &names));
     }
-    let command = &mut completed(command, &names, &commands);
+    let command = &mut completed(command, &names);
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, command, "halprof", &mut script);
-    let mut script = String::from_utf8(script).map_err(Error::internal)?;
-    if options.shell == Shell::PowerShell {
-        script = script.replacen(PARAMETERS, &format!("{PARAMETERS}{}", values(&names)), 1);
-    }
-    if options.shell == Shell::Elvish {
-        script = script.replacen(COMPLETED, &candidates(&names), 1);
-    }
-    if options.shell == Shell::Fish {
-        script += &topics(&names);
-    }
+    let shell = match options.shell {
+        args::Shell::Bash => Shell::Bash,
+        args::Shell::Zsh => Shell::Zsh,
+        args::Shell::Fish => Shell::Fish,
+        args::Shell::Powershell => Shell::PowerShell,
+    };
+    clap_complete::generate(shell, command, "halprof", &mut script);
     let body = Body {
-        shell: options.shell.to_string(),
-        script,
+        shell: shell.to_string(),
+        script: String::from_utf8(script).map_err(Error::internal)?,
     };
     output.result("completions", false, &body, |body| body.script.clone())?;
     Ok(0)
-}
-
-/// The topics of `explain` for fish, whose script has no values of arguments without an option.
-fn topics(names: &[Names]) -> String {
-    let topics = names.iter().find(|(id, _)| *id == "topic");
-    let topics = topics.map_or(String::new(), |(_, topics)| topics.join(" "));
-    format!(
-        "complete -c halprof -n \"__fish_halprof_using_subcommand explain\" -f -a \"{topics}\"\n"
-    )
-}
-
-/// The beginning of the script for PowerShell.
-const PARAMETERS: &str = "    param($wordToComplete, $commandAst, $cursorPosition)\n";
-
-/// The options or the command that precede the values of an argument.
-const BEFORE: [(&str, &[&str]); 6] = [
-    ("wanted", &["-M", "--metric"]),
-    ("machine", &["--machine"]),
-    ("topic", &["explain"]),
-    ("by", &["--by"]),
-    ("groups", &["-g", "--group"]),
-    ("events", &["-e", "--event"]),
-];
-
-/// The end of the script for elvish.
-const COMPLETED: &str = "    $completions[$command]\n";
-
-/// The end of the script for elvish with the values of options, which the generated one does not
-/// have.
-fn candidates(names: &[Names]) -> String {
-    let mut lists = String::new();
-    for (word, values) in after_words(names) {
-        lists += &format!("        &'{word}'= [{}]\n", values.join(" "));
-    }
-    format!(
-        "    var values = [
-{lists}    ]
-    use str
-    var before = $words[-2]
-    if (and (has-key $values $before) (not (str:has-prefix $words[-1] '-'))) {{
-        all $values[$before]
-    }} else {{
-        $completions[$command]
-    }}
-"
-    )
-}
-
-/// The values that follow each word, in quotation marks that PowerShell and elvish share.
-fn after_words(names: &[Names]) -> impl Iterator<Item = (&'static str, Vec<String>)> {
-    let some = names.iter().filter(|(_, values)| !values.is_empty());
-    some.flat_map(|(id, values)| {
-        let quoted: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
-        let before = BEFORE.iter().filter(move |(other, _)| other == id);
-        let words = before.flat_map(|(_, words)| *words);
-        words.map(move |&word| (word, quoted.clone()))
-    })
-}
-
-/// Option values for PowerShell, whose generated script has none of its own.
-fn values(names: &[Names]) -> String {
-    let mut cases = String::new();
-    for (word, values) in after_words(names) {
-        cases += &format!("        '{word}' {{ {} }}\n", values.join(", "));
-    }
-    format!(
-        "    $words = @($commandAst.CommandElements | ForEach-Object {{ $_.ToString() }})
-    $before = if ($wordToComplete) {{ $words[-2] }} else {{ $words[-1] }}
-    $values = @(switch -CaseSensitive ($before) {{
-{cases}    }})
-    if ($values -and -not $wordToComplete.StartsWith('-')) {{
-        $values | Where-Object {{ $_ -like \"$wordToComplete*\" }} | ForEach-Object {{
-            [CompletionResult]::new($_, $_, [CompletionResultType]::ParameterValue, $_)
-        }}
-        return
-    }}
-"
-    )
 }
 
 /// The values of `-e` on a machine.
@@ -167,9 +84,8 @@ fn names(sources: Vec<String>) -> Result<Vec<Names>> {
     let metrics = metrics.all().iter().map(|metric| metric.id.clone());
     let models = sim::models::MODELS.iter().map(|model| model.name);
     let machines = models.chain([DRIVER]).map(str::to_owned);
-    let codes = CODES.iter().map(|code| code.name.to_owned());
-    let methods = METHODS.iter().map(|method| method.name.to_owned());
-    let topics = methods.chain(codes).chain(sources.iter().cloned());
+    let codes = Code::explained().map(|code| code.name.to_owned());
+    let topics = codes.chain(sources.iter().cloned());
     let keys = Key::ALL.iter().map(|key| key.name()).chain(By::NAMES);
     let keys = keys.map(str::to_owned);
     Ok(vec![
@@ -184,9 +100,8 @@ fn names(sources: Vec<String>) -> Result<Vec<Names>> {
 
 /// The command with names to complete its arguments, where an argument has none of its own. clap
 /// takes only names that live as long as the process.
-fn completed(mut command: Command, names: &[Names], commands: &[String]) -> Command {
-    let page = ("page", commands.to_vec());
-    for (id, names) in names.iter().chain([&page]) {
+fn completed(mut command: Command, names: &[Names]) -> Command {
+    for (id, names) in names {
         let is_open = command.get_arguments().any(|one| {
             one.get_id() == id
                 && one.get_action().takes_values()

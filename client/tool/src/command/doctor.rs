@@ -4,6 +4,7 @@
 //! available; a warning alone does not change the status.
 
 use crate::On;
+use crate::codes::Code;
 use crate::error::hint_of;
 use crate::output::{Output, Told};
 use crate::place::Place;
@@ -152,16 +153,17 @@ fn coloured(of: State) -> String {
     }
 }
 
-/// The effect of a finding, what to do about it, and how it was found.
+/// The effect of a finding, and what to do about it.
 fn advice(check: &Check, width: Width) -> String {
     let (Some(consequence), Some(remedy)) = (&check.consequence, &check.remedy) else {
         return String::new();
     };
-    let more = check.code.map(|code| format!("`halprof explain {code}`"));
+    let explained = |code: &&str| Code::explained().any(|row| row.name == *code);
+    let more = check.code.filter(explained);
+    let more = more.map(|code| format!("`halprof explain {code}`"));
     let rows = [
         ("Effect", Some(consequence.as_str())),
         ("Fix", Some(remedy.as_str())),
-        ("Checked", Some(check.looked_at)),
         ("See", more.as_deref()),
     ];
     let lines = rows.into_iter().filter_map(|(label, text)| {

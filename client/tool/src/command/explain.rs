@@ -1,13 +1,10 @@
-//! `halprof explain`: an error code, a way to measure, or a source on this machine.
+//! `halprof explain`: an error code, or a source on this machine.
 
-mod methods;
 mod source;
 
-pub(crate) use self::methods::METHODS;
-use self::methods::{Method, QUESTIONS};
 use self::source::{evidence, kinds, programmed, windows};
 use crate::On;
-use crate::codes::{CODES, Code};
+use crate::codes::Code;
 use crate::command::registers::Field;
 use crate::output::Output;
 use crate::place::Place;
@@ -68,7 +65,6 @@ struct Other {
     summary: String,
 }
 
-const METHOD: &str = "method";
 const CODE: &str = "code";
 const SOURCE: &str = "source";
 const EVENT: &str = "event";
@@ -81,10 +77,8 @@ pub(crate) fn run(
     let (modelled, body) = match topic {
         None => (false, contents()),
         Some(topic) => {
-            if let Some(method) = Method::find(topic) {
-                (false, of_method(method))
-            } else if let Some(code) = Code::find(topic) {
-                (false, of_code(code))
+            if let Some(code) = Code::find(topic) {
+                (false, of_code(code)?)
             } else {
                 let mut on = On::open(open()?)?;
                 output.note_model(&on.told);
@@ -124,9 +118,8 @@ fn print<R: Serialize + JsonSchema>(
 
 /// The same error; for an unknown name, with topics that may have been meant or the reason.
 fn guessed(topic: &str, error: Error, on: &mut On) -> Error {
-    let methods = METHODS.iter().map(|method| method.name);
-    let topics = methods.chain(CODES.iter().map(|code| code.name));
-    match (error, did_you_mean(topic, topics)) {
+    let codes = Code::explained().map(|code| code.name);
+    match (error, did_you_mean(topic, codes)) {
         (Error::Measure(Cause::UnknownName { name, hint }), Some(meant)) => {
             let hint = hint.map_or_else(String::new, |hint| format!(" {hint}"));
             let hint = Some(meant + &hint);
@@ -137,20 +130,14 @@ fn guessed(topic: &str, error: Error, on: &mut On) -> Error {
 }
 
 fn contents() -> Body {
-    let methods = METHODS.iter().map(|method| Other {
-        topic: method.name.to_owned(),
-        kind: METHOD,
-        summary: method.summary.to_owned(),
-    });
-    let codes = CODES.iter().filter(|code| !code.is_for_clients());
-    let codes = codes.map(|code| Other {
+    let codes = Code::explained().map(|code| Other {
         topic: code.name.to_owned(),
         kind: CODE,
         summary: code.meaning.to_owned(),
     });
     Body {
-        summary: "`halprof explain TOPIC` explains one of these topics, or any source or event of `halprof list --all --events` by its name, number or `rHEX`.".to_owned(),
-        topics: methods.chain(codes).collect(),
+        summary: "`halprof explain TOPIC` explains one of these error codes, or any source or event of `halprof list --all --events` by its name, number or `rHEX`.".to_owned(),
+        topics: codes.collect(),
         ..empty(String::new(), "topics")
     }
 }
@@ -167,22 +154,19 @@ const fn empty(topic: String, kind: &'static str) -> Body {
     }
 }
 
-fn of_method(method: &Method) -> Body {
-    let answers = QUESTIONS.iter().zip(method.answers);
-    Body {
-        summary: method.summary.to_owned(),
-        sections: answers.map(|(title, text)| section(title, text)).collect(),
-        ..empty(method.name.to_owned(), METHOD)
+fn of_code(code: &Code) -> Result<Body> {
+    if code.is_for_clients() {
+        return Err(Error::usage(
+            format!("`{}` is between a program and the driver", code.name),
+            "docs/requests.md says which requests it answers.",
+        ));
     }
-}
-
-fn of_code(code: &Code) -> Body {
     let causes: Vec<String> = code
         .causes
         .iter()
         .map(|cause| format!("- {cause}"))
         .collect();
-    Body {
+    Ok(Body {
         summary: code.meaning.to_owned(),
         sections: vec![
             section("Causes", causes.join("\n")),
@@ -190,7 +174,7 @@ fn of_code(code: &Code) -> Body {
             section("Exit status", code.status.to_string()),
         ],
         ..empty(code.name.to_owned(), CODE)
-    }
+    })
 }
 
 fn section(title: &'static str, text: impl Into<String>) -> Section {
@@ -213,21 +197,26 @@ fn of_source(topic: &str, on: &mut On) -> Result<Body> {
         ));
     };
     let catalog = Catalog::of(&mut on.connection, false)?;
-    let What::Named(name) = &item.what else {
+    let raw = || -> Result<Body> {
         let chosen = catalog.resolve(&items)?;
-        let select = chosen.first().map_or(0, |chosen| chosen.spec.raw);
-        return Ok(of_raw(topic, select, interface));
+        let registers = chosen.first().map_or_else(Vec::new, |chosen| {
+            registers(interface, chosen.spec.raw, chosen.spec.filter)
+        });
+        Ok(of_raw(topic, registers))
     };
+    let What::Named(name) = &item.what else {
+        return raw();
+    };
+    let filter = item.filter.unwrap_or(Spec::USER | Spec::KERNEL);
     let alias = catalog.alias(name);
     let meant = alias.map_or(name.as_str(), |alias| alias.target);
     let exact = &catalog.sources;
     let Some(source) = catalog.source(name).or_else(|| catalog.source(meant)) else {
         if let Some(found) = catalog.event(name) {
-            return Ok(of_event(&found, interface, &on.connection.processors()?));
+            let selects = |select| registers(interface, select, filter);
+            return Ok(of_event(&found, selects, &on.connection.processors()?));
         }
-        let chosen = catalog.resolve(&items)?;
-        let select = chosen.first().map_or(0, |chosen| chosen.spec.raw);
-        return Ok(with_alias(of_raw(topic, select, interface), alias));
+        return Ok(with_alias(raw()?, alias));
     };
     let processors = on.connection.processors()?;
     let kinds = kinds(&processors, |processor| can_count(source, processor));
@@ -235,7 +224,7 @@ fn of_source(topic: &str, on: &mut On) -> Result<Body> {
         summary: counts(source),
         sections: sections(&machine, &catalog, source),
         registers: match source.flags & (Source::HAS_SELECT | Source::TIMER) {
-            Source::HAS_SELECT => registers(interface, source.select),
+            Source::HAS_SELECT => registers(interface, source.select, filter),
             _ => Vec::new(),
         },
         kinds: kinds.into_iter().map(Kind::from).collect(),
@@ -270,7 +259,11 @@ fn with_alias(mut body: Body, alias: Option<Alias>) -> Body {
 }
 
 /// An event of the vendor's list, on each kind of processor that has it.
-fn of_event(found: &Found<'_>, interface: ProfileInterface, processors: &[Processor]) -> Body {
+fn of_event(
+    found: &Found<'_>,
+    registers: impl Fn(u64) -> Vec<Register>,
+    processors: &[Processor],
+) -> Body {
     let event = found.event;
     let mut sections = Vec::new();
     if !event.description.is_empty() {
@@ -327,7 +320,7 @@ fn of_event(found: &Found<'_>, interface: ProfileInterface, processors: &[Proces
     Body {
         summary: format!("{} is an event of {}.", event.name, titles.join(" and ")),
         sections,
-        registers: selects.map_or_else(Vec::new, |select| registers(interface, select)),
+        registers: selects.map_or_else(Vec::new, registers),
         kinds: kinds(processors, counted)
             .into_iter()
             .map(Kind::from)
@@ -336,10 +329,10 @@ fn of_event(found: &Found<'_>, interface: ProfileInterface, processors: &[Proces
     }
 }
 
-fn of_raw(topic: &str, select: u64, interface: ProfileInterface) -> Body {
+fn of_raw(topic: &str, registers: Vec<Register>) -> Body {
     Body {
         summary: "A raw select: the processor's manual says what it counts. Its user and kernel bits are taken as the filter.".to_owned(),
-        registers: registers(interface, select),
+        registers,
         ..empty(topic.to_owned(), SOURCE)
     }
 }
@@ -352,6 +345,9 @@ fn counts(source: &Source) -> String {
     match (source.flags & Source::SUPPORTED != 0, counts) {
         (_, "") => format!("{name} counts nothing that is documented on this processor."),
         (true, counts) => format!("{name} counts {counts} on this processor."),
+        (false, counts) if source.flags & Source::APPROXIMATES != 0 => {
+            format!("{name} would count {counts} on this processor.")
+        }
         (false, counts) => {
             format!("{name} stands for {counts}; it is not counted on this processor.")
         }
@@ -376,7 +372,7 @@ fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Sectio
     if has(Source::APPROXIMATES) {
         sections.push(section(
             "Approximates",
-            "The event only comes near to the name: `--approximate` takes it all the same.",
+            "The event is not what the name says; `--approximate` accepts it.",
         ));
     }
     sections.extend([
@@ -401,8 +397,8 @@ fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Sectio
     sections
 }
 
-fn registers(interface: ProfileInterface, select: u64) -> Vec<Register> {
-    programmed(interface, select)
+fn registers(interface: ProfileInterface, select: u64, filter: u16) -> Vec<Register> {
+    programmed(interface, select, filter)
         .into_iter()
         .map(|register| Register {
             name: register.name,

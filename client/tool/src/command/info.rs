@@ -220,7 +220,7 @@ fn remarks(body: &Body, width: Width) -> String {
     let mut remarks = Vec::new();
     if body.handler_stuck {
         remarks.push(
-            "Windows refused to remove the overflow handler: the driver keeps the counters until a restart."
+            "Windows refused to remove halprof's overflow handler: the driver keeps the counters, and nothing can be sampled, until Windows agrees or restarts."
                 .to_owned(),
         );
     }

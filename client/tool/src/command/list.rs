@@ -28,7 +28,8 @@ pub(crate) struct Body {
 #[derive(JsonSchema, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Row {
-    id: u32,
+    /// Null: an event that is no source of the tables.
+    id: Option<u32>,
     name: String,
     symbol: String,
     supported: bool,
@@ -68,7 +69,7 @@ struct Differs {
 
 pub(crate) fn run(options: &args::List, on: &mut On, output: &Output) -> Result<u8> {
     if let Some(file) = &options.metrics {
-        metrics::run(file.as_deref(), options.approximate, on, output)?;
+        metrics::run(options, file.as_deref(), on, output)?;
         return Ok(0);
     }
     let body = body(options, on)?;
@@ -121,7 +122,7 @@ fn row(source: &Source, processors: &[Processor]) -> Row {
         .map(|processor| processor.index);
     let differing = format_processors(differing);
     Row {
-        id: source.id,
+        id: Some(source.id),
         name: source.name.as_str().to_owned(),
         symbol: source.symbol.as_str().to_owned(),
         supported,
@@ -161,11 +162,12 @@ fn text(body: &Body, verbose: bool, width: Width) -> String {
         (true, Some(differs)) => format!("not on {}", differs.processors),
         (false, Some(differs)) => format!("only on {}", differs.processors),
     };
-    let id = |row: &Row| format!("{:#04X}", row.id).replacen("0X", "0x", 1);
+    let hex = |id: u32| format!("{id:#04X}").replacen("0X", "0x", 1);
+    let id = |row: &Row| row.id.filter(|_| !row.event).map_or_else(String::new, hex);
     if !verbose {
         let cells = |row: &Row| {
             [
-                if row.event { String::new() } else { id(row) },
+                id(row),
                 row.name.clone(),
                 supported(row),
                 row.counts.clone(),

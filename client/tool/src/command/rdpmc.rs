@@ -100,15 +100,18 @@ fn body(told: &rdpmc::Rdpmc) -> Body {
 }
 
 fn text(body: &Body) -> String {
-    let of = |count| format!("{count} of {} processors", body.processors);
+    let Body {
+        processors,
+        on,
+        found,
+        ..
+    } = body;
     let sessions = match body.holders {
         0 => "no halprof session".to_owned(),
         1 => "1 halprof session".to_owned(),
         some => format!("{some} halprof sessions"),
     };
     format!(
-        "allowed on   {}\nheld by      {sessions}\nfound on     {}\n",
-        of(body.on),
-        of(body.found)
+        "allowed on   {on} of {processors} processors\nheld by      {sessions}\nalready allowed before halprof: {found} of {processors}\n",
     )
 }

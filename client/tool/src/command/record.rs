@@ -14,10 +14,10 @@ use crate::periods::{self, Period};
 use crate::recorder::{Recorded, Recorder, configured, source};
 use crate::runner::{Runner, Scope};
 use crate::table::{Column, Width, table};
-use crate::this_machine;
 use crate::{Error, Result};
+use crate::{key, this_machine};
 use halprof_measure::Settled;
-use halprof_profile::recording::{self, Background, Cores, Metadata, Writer, cannot_count};
+use halprof_profile::recording::{self, Background, Cores, Metadata, Writer, cannot_count, kept};
 use halprof_profile::symbols;
 use halprof_setup::describe;
 use schemars::JsonSchema;
@@ -70,6 +70,9 @@ pub(crate) struct Body {
     missed_samples: u64,
     /// Whether processes and images were reported as they came and went.
     told: bool,
+    /// Whether reports by the same user know the recording again, and open modules where they were
+    /// loaded.
+    sealed: bool,
     /// System events that were lost.
     events_lost: u64,
     calibration: Option<Calibration>,
@@ -127,11 +130,14 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
         refuse_periods(&choice, options)?;
     }
     choice.setup.rotation = rotation;
-    choice.setup.no_address = options.no_address;
     let branches = Branching::of(options, &choice)?;
     (choice.setup.branches, choice.setup.branch_filter) = (branches.depth, branches.filter);
     let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
     let mut runner = Runner::new(&options.work, on, &choice, own_output)?;
+    runner.check_can_be_sampled()?;
+    if let Some(warning) = on.one_list(&options.selection) {
+        output.warn(&warning);
+    }
     let target = Target::of(&options.output, output)?;
     let what = (options, branches);
     let body = record(what, target.path(), on, &mut choice, &mut runner, output);
@@ -142,6 +148,7 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     for note in notes(&body) {
         output.note(&note);
     }
+    target.note_kept(output);
     if target.send()? {
         output.note(&summary(&body));
     } else {
@@ -270,13 +277,18 @@ pub(crate) struct Target {
     path: PathBuf,
     /// Holds the file until it is sent to standard output.
     folder: Option<TempDir>,
+    /// Where the file that is there will be.
+    kept: Option<PathBuf>,
 }
 
 impl Target {
     pub(crate) fn of(path: &Path, output: &Output) -> Result<Self> {
         if path.as_os_str() != "-" {
-            let (path, folder) = (path.to_owned(), None);
-            return Ok(Self { path, folder });
+            return Ok(Self {
+                path: path.to_owned(),
+                folder: None,
+                kept: kept(path),
+            });
         }
         let taken = output.is_json() || output.is_csv();
         if taken || io::stdout().is_terminal() {
@@ -292,12 +304,23 @@ impl Target {
         }
         let folder = tempfile::tempdir().map_err(|error| Error::writing("-", error))?;
         let path = folder.path().join("halprof.rec");
-        let folder = Some(folder);
-        Ok(Self { path, folder })
+        Ok(Self {
+            path,
+            folder: Some(folder),
+            kept: None,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Says where what was there is now.
+    pub(crate) fn note_kept(&self, output: &Output) {
+        if let Some(kept) = &self.kept {
+            let (path, kept) = (self.path.display(), kept.display());
+            output.note(&format!("the {path} that was there is now {kept}"));
+        }
     }
 
     /// Sends the file to standard output, if that is where it goes.
@@ -339,7 +362,9 @@ fn record(
         branches: branches.told(),
         ..metadata(&machine, &on.told, choice, &periods, command(&options.work))
     };
-    let writer = Writer::create(path, &metadata)?.sealing(this_machine::secret());
+    let key = key::key();
+    let sealed = key.is_some();
+    let writer = Writer::create(path, &metadata)?.sealing(key);
     let writer = Background::new(writer);
     let progress = output.progress();
     let marking = listen(runner, output);
@@ -390,18 +415,10 @@ fn record(
         longest_period: sum.statistics.longest_period,
         handler_ns,
         handler_share: share(handler_ns, elapsed_ns, choice.selected().count()),
-        // Samples without an address need no modules.
-        missed_processes: if options.no_address {
-            0
-        } else {
-            sum.missed.processes
-        },
-        missed_samples: if options.no_address {
-            0
-        } else {
-            sum.missed.samples
-        },
+        missed_processes: sum.missed.processes,
+        missed_samples: sum.missed.samples,
         told: sum.untold.is_none(),
+        sealed,
         events_lost: sum.statistics.events_lost,
         calibration,
         advice,
@@ -548,8 +565,8 @@ pub(crate) fn metadata(
         origin: String::new(),
         branches: None,
     };
-    metadata.origin = this_machine::secret()
-        .map(|secret| symbols::origin(&secret, &metadata))
+    metadata.origin = key::key()
+        .map(|key| symbols::origin(&key, &metadata))
         .unwrap_or_default();
     metadata
 }
@@ -596,12 +613,15 @@ fn warnings(body: &Body) -> Vec<String> {
     if !body.told {
         warnings.push(UNTOLD.to_owned());
     }
+    if !body.sealed {
+        warnings.push(key::UNSEALED.to_owned());
+    }
     if body.events_lost != 0 {
         warnings.push(filters::events_lost(body.events_lost));
     }
     let few = body.advice.iter().filter(|advice| advice.few);
     warnings.extend(few.map(|advice| advice.message.clone()));
-    let lost: u64 = body.lost.values().sum();
+    let lost = all_lost(body);
     if lost != 0 {
         warnings.push(format!(
             "{} of {} samples were lost",
@@ -642,8 +662,13 @@ fn missed(processes: u64, samples: u64) -> String {
     )
 }
 
+/// The driver's figures are believed as little as a file's.
+fn all_lost(body: &Body) -> u64 {
+    body.lost.values().copied().fold(0, u64::saturating_add)
+}
+
 fn summary(body: &Body) -> String {
-    let lost: u64 = body.lost.values().sum();
+    let lost = all_lost(body);
     let branches = body.branches.as_ref();
     let branches = branches.map_or_else(String::new, |told| {
         format!(" with {} branch records", thousands(told.records))

@@ -8,15 +8,14 @@ pub(crate) mod row;
 use crate::number::thousands;
 use crate::output::Output;
 use crate::shown::Shown;
-use crate::table::{Column, Width, table};
+use crate::table::{Column, Width, cell, table};
 use crate::{Error, Result};
 use crate::{args, filters};
 use halprof_profile::recording::Metadata;
 use halprof_profile::report::happenings::Happening;
 use halprof_profile::report::key::{Key, Value};
-use halprof_profile::report::share::Share;
 use halprof_profile::report::skid::Skid;
-use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Table};
+use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Sum, Table};
 use head::head;
 use row::{Keys, ShareBody, described};
 use schemars::JsonSchema;
@@ -93,6 +92,8 @@ struct Counted {
     #[schemars(flatten)]
     keys: Keys,
     samples: u64,
+    /// Null if there are several sources, whose events cannot be added up.
+    events: Option<u64>,
 }
 
 /// A source, and the processors that cannot count it.
@@ -144,7 +145,8 @@ struct PartBody {
     /// Null if `source` is one of the keys.
     source: Option<String>,
     samples: u64,
-    events: u64,
+    /// Null if the rows are of several sources, whose events cannot be added up.
+    events: Option<u64>,
     rows: Vec<RowBody>,
 }
 
@@ -155,7 +157,8 @@ struct RowBody {
     keys: Map<String, Json>,
     samples: u64,
     events: u64,
-    share: ShareBody,
+    /// Its share of the events; null if the rows are of several sources.
+    share: Option<ShareBody>,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -209,6 +212,11 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         output.warn(warning);
     }
     filters::note_symbols(&report.symbols, output);
+    let only_marks = only_marks(options, &report);
+    if let Some(told) = only_marks.as_ref().filter(|_| output.is_csv()) {
+        output.note(told);
+    }
+    warnings.extend(only_marks.clone());
     if output.is_json() {
         let body = body(options, &report, asked, warnings);
         output.print(&Output::object(
@@ -218,6 +226,8 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         )?)?;
     } else if output.is_csv() {
         output.print_data(&csv(&report)?)?;
+    } else if let Some(told) = only_marks {
+        output.print(&(output.width().fitted(&told) + "\n"))?;
     } else {
         let width = if options.verbose {
             Width::WHOLE
@@ -231,6 +241,18 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         output.print(&text)?;
     }
     Ok(status)
+}
+
+/// What a recording has that has marks and no samples.
+fn only_marks(options: &args::Report, report: &Report) -> Option<String> {
+    let [file] = options.files.as_slice() else {
+        return None;
+    };
+    let marks = report.recording.marked.count;
+    (marks != 0 && report.recording.samples == 0).then(|| {
+        let (marks, file) = (thousands(marks), file.display());
+        format!("no samples; {marks} marks: `halprof timeline {file}` shows them")
+    })
 }
 
 fn query(options: &args::Report, csv: bool) -> Result<Query> {
@@ -330,17 +352,23 @@ fn by_source(report: &Report) -> Vec<BySource> {
     sources.collect()
 }
 
-/// Rows of all sources together, those with the most samples first.
+/// Rows of all sources together, those with the most events first; of several sources, whose events
+/// cannot be added up, those with the most samples.
 fn merged(table: &Table) -> Vec<Json> {
-    let mut sums: BTreeMap<&[Value], u64> = BTreeMap::new();
+    let mut sums: BTreeMap<&[Value], Sum> = BTreeMap::new();
     for row in table.parts.iter().flat_map(|part| &part.rows) {
-        *sums.entry(&row.values).or_default() += row.sum.samples;
+        sums.entry(&row.values).or_default().add(row.sum);
     }
+    let several = table.parts.len() > 1;
     let mut rows: Vec<_> = sums.into_iter().collect();
-    rows.sort_by_key(|&(_, samples)| std::cmp::Reverse(samples));
-    let rows = rows.into_iter().map(|(values, samples)| {
+    rows.sort_by_key(|(_, sum)| {
+        let events = (!several).then_some(sum.events);
+        std::cmp::Reverse((events, sum.samples))
+    });
+    let rows = rows.into_iter().map(|(values, sum)| {
         let mut row = described(values);
-        row.insert("samples".to_owned(), json!(samples));
+        row.insert("samples".to_owned(), json!(sum.samples));
+        row.insert("events".to_owned(), json!((!several).then_some(sum.events)));
         Json::Object(row)
     });
     rows.collect()
@@ -352,12 +380,12 @@ fn table_json(table: &Table) -> TableBody {
         keys: described(&row.values),
         samples: row.sum.samples,
         events: row.sum.events,
-        share: Share::of(row.sum.samples, part.all.samples).into(),
+        share: part.share(row.sum).map(Into::into),
     };
     let parts = table.parts.iter().map(|part| PartBody {
         source: part.source.as_deref().map(str::to_owned),
         samples: part.all.samples,
-        events: part.all.events,
+        events: part.events(),
         rows: part.rows.iter().map(|one| row(part, one)).collect(),
     });
     TableBody {
@@ -404,17 +432,16 @@ pub(crate) fn csv(report: &Report) -> Result<String> {
 
 fn fields(part: &Part, row: &Row, head: &[&str], part_source: bool) -> Vec<String> {
     let described = described(&row.values);
-    let field = |value: Option<&Json>| match value {
-        None | Some(Json::Null) => String::new(),
-        Some(Json::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    };
-    let share = Share::of(row.sum.samples, part.all.samples);
+    let field = |value: Option<&Json>| value.map_or_else(String::new, cell);
+    let share = part.share(row.sum);
+    let share = share.map_or([None; 3], |share| {
+        [share.value, share.low, share.high].map(Some)
+    });
     let mut fields = Vec::with_capacity(head.len() + 6);
     fields.extend(part_source.then(|| part.source.as_deref().unwrap_or_default().to_owned()));
     fields.extend(head.iter().map(|&column| field(described.get(column))));
     fields.extend([row.sum.samples, row.sum.events].map(|number| number.to_string()));
-    fields.extend([share.value, share.low, share.high].map(|part| format!("{part:.6}")));
+    fields.extend(share.map(|part| part.map_or_else(String::new, |part| format!("{part:.6}"))));
     fields
 }
 
@@ -562,28 +589,22 @@ fn first_rows(
 }
 
 /// Some rows of a part; with `several` sources, its source comes first.
-pub(crate) fn section(
-    of: &Table,
-    part: &Part,
-    several: bool,
-    rows: Range<usize>,
-    width: Width,
-) -> String {
-    let mut columns = vec![
-        Column::number("share"),
-        Column::number("95 %"),
-        Column::number("samples"),
-        Column::number("events").extra(),
-    ];
+fn section(of: &Table, part: &Part, several: bool, rows: Range<usize>, width: Width) -> String {
+    let mut columns = Vec::new();
+    if !part.mixed {
+        columns.extend([Column::number("share"), Column::number("95 %")]);
+    }
+    columns.extend([Column::number("samples"), Column::number("events").extra()]);
     columns.extend(of.by.iter().map(|key| Column::name(key.name())));
     let rows = part.rows.iter().take(rows.end).skip(rows.start).map(|row| {
-        let share = Share::of(row.sum.samples, part.all.samples);
-        let mut cells = vec![
-            format!("{:.2} %", share.value * 100.0),
-            format!("±{:.2}", share.bound() * 100.0),
-            thousands(row.sum.samples),
-            thousands(row.sum.events),
-        ];
+        let share = part.share(row.sum).into_iter().flat_map(|share| {
+            [
+                format!("{:.2} %", share.value * 100.0),
+                format!("±{:.2}", share.bound() * 100.0),
+            ]
+        });
+        let mut cells: Vec<String> = share.collect();
+        cells.extend([row.sum.samples, row.sum.events].map(thousands));
         cells.extend(row.values.iter().map(|value| Shown(value).to_string()));
         cells
     });
@@ -593,7 +614,7 @@ pub(crate) fn section(
 }
 
 /// What else a part has, in words; `None` if these are all its rows.
-pub(crate) fn left_out(part: &Part, rows: &Range<usize>) -> Option<String> {
+fn left_out(part: &Part, rows: &Range<usize>) -> Option<String> {
     let (mut more, mut sum) = part.more;
     for (_, row) in part
         .rows
@@ -619,7 +640,6 @@ pub(crate) mod tests {
     use crate::screen::{WIDTHS, assert_screen};
     use clap::Parser;
     use halprof_profile::recording::{Ending, Module, Recording, Statistics};
-    use halprof_profile::report::Sum;
     use halprof_profile::symbols::{Kind, Opened};
 
     /// A C++ program with very long names.
@@ -655,15 +675,9 @@ pub(crate) mod tests {
                 module: module.into(),
                 symbol: Some(symbol.into()),
             }],
-            sum: Sum {
-                samples,
-                events: samples * 1_000_000,
-            },
+            sum: Sum::alike(samples, 1_000_000),
         };
-        let all = Sum {
-            samples: 20_000,
-            events: 20_000_000_000,
-        };
+        let all = Sum::alike(20_000, 1_000_000);
         Report {
             recording: Recording {
                 metadata,
@@ -688,6 +702,7 @@ pub(crate) mod tests {
                 by: vec![Key::Symbol],
                 parts: vec![Part {
                     source: Some("TotalCycles".into()),
+                    mixed: false,
                     all,
                     rows: names.map(row).to_vec(),
                     more: (0, Sum::default()),

@@ -2,8 +2,9 @@
 
 use crate::output::Output;
 use crate::shown::Shown;
-use crate::table::{Column, Rows};
+use crate::table::{Column, Rows, cell_text};
 use crate::{Error, Result, args, filters};
+use halprof_profile::recording::Recording;
 use halprof_profile::script::{self, Line};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,13 +22,16 @@ pub(crate) struct Row<'a> {
     process_name: Option<&'a str>,
     thread: u32,
     source: &'a str,
-    /// How many events it stands for.
+    /// The period with which it was taken, in events.
     period: u64,
     mode: &'static str,
     address: String,
     module: &'a str,
     symbol: Option<&'a str>,
     offset: u64,
+    /// The events that it stands for: its period, scaled to the whole time if its source took turns
+    /// on the counters. Their sum is that of `report`.
+    events: u64,
 }
 
 pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
@@ -43,7 +47,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
     let csv = output.is_csv();
     let lines = Rows::new(output.width(), &COLUMNS);
     if csv {
-        block += "time_ns,processor,process,process_name,thread,source,period,mode,address,module,symbol,offset,modelled\n";
+        block += "time_ns,processor,process,process_name,thread,source,period,mode,address,module,symbol,offset,events,modelled\n";
     } else if !options.jsonl {
         block += &lines.head();
     }
@@ -67,7 +71,22 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
     if going? {
         output.print_stream(&block, csv)?;
     }
+    output_turns(&recording, output);
     Ok(filters::introduce(&recording, output))
+}
+
+/// Says which sources took turns: a sum of their periods is too small.
+fn output_turns(recording: &Recording, output: &Output) {
+    let turns = recording.turns();
+    let parts = turns.iter().filter_map(|(&source, turns)| {
+        let source = recording.metadata.sources.get(usize::from(source))?;
+        Some((source.name.clone(), turns.part()))
+    });
+    let parts: Vec<(String, f64)> = parts.collect();
+    let what = "`events` is scaled up, `period` is not";
+    if let Some(told) = filters::took_turns(&parts, what) {
+        output.warn(&told);
+    }
 }
 
 fn row(line: &Line) -> Row<'_> {
@@ -85,10 +104,21 @@ fn row(line: &Line) -> Row<'_> {
         module: &line.frame.module,
         symbol: line.frame.symbol.as_deref(),
         offset: line.frame.offset,
+        events: line.events,
     }
 }
 
 fn csv_line(row: &Row<'_>, modelled: bool) -> Result<String> {
+    let [source, module] = [row.source, row.module].map(cell_text);
+    let [process, symbol] = [row.process_name, row.symbol].map(|name| name.map(cell_text));
+    let row = Row {
+        process_name: process.as_deref(),
+        source: &source,
+        address: row.address.clone(),
+        module: &module,
+        symbol: symbol.as_deref(),
+        ..*row
+    };
     let mut writer = csv::WriterBuilder::new()
         .has_headers(false)
         .from_writer(Vec::new());

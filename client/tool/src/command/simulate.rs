@@ -1,6 +1,5 @@
 //! `halprof simulate`: executes a range of a program's code step by step and counts exactly.
 
-mod mca;
 mod rows;
 mod target;
 
@@ -9,27 +8,23 @@ use crate::output::Output;
 use crate::runner::watch_for_interrupt;
 use crate::step::range::{Outcome, Suspended};
 use crate::{Error, Result, args};
+use halprof_profile::simulation::Simulation;
 use halprof_profile::simulation::cache::{Caches, Geometry};
-use halprof_profile::simulation::{Simulation, predictor};
 use halprof_profile::symbols::Executable;
-use mca::Model;
-use rows::Line;
+use rows::{Executed, Line, SourceLine};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use target::Target;
 
 /// What is not simulated.
-const NOT_SIMULATED: &str = "what the caches and predictors held before the range, address \
+const NOT_SIMULATED: &str = "what the caches held before the range, address \
     translation, the bus, other processors, and functions that the range calls";
 
-/// The modelled columns after those of the caches.
-const MISPREDICTED: &str = "mispredicted";
-
-#[derive(Serialize)]
-struct Body {
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Body {
     program: String,
     module: String,
     symbol: Option<String>,
@@ -38,25 +33,28 @@ struct Body {
     length: u64,
     /// How many instructions were executed in the range.
     instructions: u64,
+    /// How often a thread entered the range at its start.
     arrivals: u64,
+    /// Calls out of the range, which ran at full speed.
     calls: u64,
     steps: u64,
     /// Whether the limit of steps was reached, so that the program was ended.
     limited: bool,
+    /// Whether the user asked to stop, so that the program was ended.
+    interrupted: bool,
     exit_status: Option<u32>,
-    rows: Vec<Map<String, Value>>,
-    lines: Vec<Map<String, Value>>,
+    rows: Vec<Executed>,
+    lines: Vec<SourceLine>,
+    /// The names in `modelled`, which are not exact: misses of modelled caches.
     modelled_columns: Vec<String>,
     /// The processor with these caches.
     processor: String,
     caches: Vec<Cache>,
-    predictor: &'static str,
-    model: Option<Model>,
     not_simulated: &'static str,
     warnings: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Cache {
     name: String,
     bytes: u64,
@@ -66,9 +64,9 @@ struct Cache {
     misses: u64,
 }
 
-pub(crate) fn run(options: &args::Simulate, output: &Output) -> Result<u32> {
-    let model = options.model.as_deref().map(mca::asked).transpose()?;
-    let (processor, geometries) = caches(options.machine.as_deref())?;
+/// `machine`: the processor whose caches are modelled instead of this one's.
+pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Output) -> Result<u32> {
+    let (processor, geometries) = caches(machine)?;
     let (name, arguments) = options.program.split_first().ok_or_else(no_program)?;
     let mut command = Command::new(name);
     command.args(arguments);
@@ -93,14 +91,17 @@ pub(crate) fn run(options: &args::Simulate, output: &Output) -> Result<u32> {
         .read(start, &mut code)
         .map_err(|_| target.absent())?;
     let is_32_bit = program.is_32_bit().map_err(lost)?;
+    target.whole(is_32_bit, executable.base(), |start, bytes| {
+        program.read(base.wrapping_add(start), bytes)
+    })?;
     let mut simulation = Simulation::new(start, code, is_32_bit, Caches::new(&geometries));
-    let outcome = program.run(start, &mut simulation, options.max_steps);
+    let progress = output.progress();
+    let mut told = |steps| progress.set_message(format!("{} steps", thousands(steps)));
+    let outcome = program.run(start, &mut simulation, options.max_steps, &mut told);
+    progress.finish_and_clear();
     let outcome = outcome.map_err(lost)?;
 
-    let told = model
-        .map(|model| mca::ask(&model, &simulation))
-        .transpose()?;
-    let lines = rows::lines(&simulation, &executable, base, told.as_ref());
+    let lines = rows::lines(&simulation, &executable, base);
     let warnings = warnings(&outcome, &target, &executable, &lines, options.max_steps);
     for warning in &warnings {
         output.warn(warning);
@@ -108,10 +109,7 @@ pub(crate) fn run(options: &args::Simulate, output: &Output) -> Result<u32> {
     let body = Body {
         program: path.display().to_string(),
         module: executable.module().name.clone(),
-        start: format!(
-            "{:#x}",
-            executable.module().start.wrapping_add(target.start)
-        ),
+        start: format!("{:#x}", executable.base().wrapping_add(target.start)),
         length: target.length,
         symbol: target.symbol,
         instructions: lines.iter().map(|line| line.counts.executions).sum(),
@@ -119,14 +117,13 @@ pub(crate) fn run(options: &args::Simulate, output: &Output) -> Result<u32> {
         calls: outcome.calls,
         steps: outcome.steps,
         limited: outcome.limited,
+        interrupted: outcome.interrupted,
         exit_status: outcome.status,
         rows: rows::by_instruction(&lines, &geometries),
         lines: rows::by_line(&lines, &geometries),
-        modelled_columns: rows::modelled(&geometries, told.as_ref()),
+        modelled_columns: rows::modelled(&geometries),
         processor,
         caches: totals(&simulation),
-        predictor: predictor::NAME,
-        model: told,
         not_simulated: NOT_SIMULATED,
         warnings,
     };
@@ -220,12 +217,18 @@ fn warnings(
             thousands(max_steps)
         ));
     }
+    if outcome.interrupted {
+        warnings.push(
+            "interrupted: the program was ended, and the counts are of the part until then"
+                .to_owned(),
+        );
+    }
     if outcome.replaced {
         warnings.push(
             "the program made itself another program (exec), which was not stepped".to_owned(),
         );
     }
-    if outcome.arrivals == 0 && !outcome.limited {
+    if outcome.arrivals == 0 && !outcome.limited && !outcome.interrupted {
         warnings.push(format!(
             "the program ended without reaching {}",
             target.name()

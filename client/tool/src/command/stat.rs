@@ -16,6 +16,7 @@ use crate::On;
 use crate::Result;
 use crate::args::{self, Dividing};
 use crate::choice::{self, Choice, Wanted, rotation};
+use crate::filters::some_of;
 use crate::metrics::Metrics;
 use crate::number::seconds;
 use crate::output::Output;
@@ -25,7 +26,7 @@ use crate::runner::{Runner, Scope, interrupted};
 use crate::style::plain;
 use crate::systems;
 pub(crate) use body::{Body, Interval};
-use body::{Pass, ProcessPart, Run};
+use body::{Pass, ProcessPart, Row, Run};
 use by_process::Samples;
 use form::Form;
 use halprof_measure::Session;
@@ -37,6 +38,7 @@ use measured::{Measured, OnePass};
 use openmetrics::Exposition;
 use rows::{By, View};
 use shared_types::request::counts::Count;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use teller::Teller;
 use topdown::TopDown;
@@ -77,7 +79,8 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     let topdown = level.map(|level| TopDown::add(&mut choice, level, on));
     let topdown = topdown.transpose()?;
     let mut warnings: Vec<String> = on.only_time(&options.selection).into_iter().collect();
-    warnings.extend(partly_counted(&choice, form));
+    warnings.extend(on.one_list(&options.selection));
+    warnings.extend(partly_counted(&choice, form, topdown.is_some()));
     for warning in &warnings {
         output.warn(warning);
     }
@@ -87,11 +90,15 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         choice: &choice,
         metrics: &metrics,
         wanted,
+        topdown,
     };
     let sets = choice.sets(options.passes, false, &mut on.connection)?;
     let model = on.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
     let runner = Runner::new(&options.work, on, &choice, form.owns_output(options))?;
+    if options.by.is_some() {
+        runner.check_can_be_sampled()?;
+    }
     let told = on.told.clone();
     let path = options.openmetrics.clone();
     let exposition = path.map(|path| Exposition::new(path, on, &choice, output));
@@ -135,7 +142,9 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         ..
     } = bench;
     let scope = runner.scope(&choice);
-    let topdown = topdown.map(|topdown| topdown.rows(&view, &measured));
+    let passes = measured.iter().flat_map(|one| &one.passes);
+    let passes: Vec<_> = passes.map(|pass| (&*pass.sources, &*pass.counts)).collect();
+    let slots = view.slots(&passes);
     let (by_process, of_samples) = samples
         .map(|samples| divided(&samples, &view, &measured))
         .unwrap_or_default();
@@ -147,11 +156,24 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         options.trim,
         sets.len(),
     );
-    body.topdown = topdown.unwrap_or_default();
+    body.next = view
+        .topdown
+        .as_ref()
+        .map_or_else(BTreeMap::new, |topdown| topdown.next(&slots));
+    body.topdown = slots;
     body.by_process = by_process;
     let told = warnings.len();
     warnings.extend(of_samples);
-    warnings.extend(periods::notes(&body.periods));
+    warnings.extend(without_turn(&body.counts));
+    warnings.extend(match options.by {
+        Some(Dividing::Process) => periods::notes(&body.periods),
+        None => {
+            let time = body.periods.iter().filter(|period| period.time);
+            let notes = periods::notes(time);
+            let unused = periods::unused(&body.periods);
+            notes.into_iter().chain(unused).collect()
+        }
+    });
     for warning in warnings.iter().skip(told) {
         output.warn(warning);
     }
@@ -192,14 +214,54 @@ fn metrics(options: &args::Stat, on: &mut On) -> Result<Metrics> {
 }
 
 /// Warnings about sources that some of the processors cannot count; text has them below its table.
-fn partly_counted(choice: &Choice, form: Form) -> Vec<String> {
+/// Top-down counts each kind of processor by events of its own, which needs no warning.
+fn partly_counted(choice: &Choice, form: Form, topdown: bool) -> Vec<String> {
     if form == Form::Text {
         return Vec::new();
     }
+    let requested = |name: &str| {
+        let mut chosen = choice.chosen.iter();
+        chosen.any(|one| one.label == name && one.requested.is_some())
+    };
     let left_out = choice.left_out().into_iter();
     left_out
+        .filter(|(source, _)| !topdown || requested(source))
         .map(|(source, processors)| cannot_count(&source, &processors))
         .collect()
+}
+
+/// Warnings about sources that had no turn on a counter on some processors: those whose count is
+/// taken from the other processors, and those of which nothing is known.
+fn without_turn(rows: &[Row]) -> Vec<String> {
+    let names = |known: bool| {
+        let rows = rows.iter().filter(|row| row.without_turn.is_some());
+        let mut names: Vec<&str> = Vec::new();
+        for row in rows.filter(|row| row.value.is_some() == known) {
+            if !names.contains(&row.source.as_str()) {
+                names.push(&row.source);
+            }
+        }
+        names
+    };
+    let warnings = [
+        (
+            true,
+            "some processors are taken to be like the others, and the bound is unknown",
+        ),
+        (false, "what there was to count is not known"),
+    ];
+    let warnings = warnings
+        .into_iter()
+        .map(|(known, then)| (names(known), then));
+    let warnings = warnings.filter(|(names, _)| !names.is_empty());
+    let warning = |(names, then): (Vec<&str>, &str)| {
+        format!(
+            "no turn on a counter on every processor, so that {then}: {}; measure for longer, or \
+             count fewer sources at once",
+            some_of(&names)
+        )
+    };
+    warnings.map(warning).collect()
 }
 
 impl Bench<'_> {
@@ -319,6 +381,9 @@ fn since_reading(
 ) -> Interval {
     let counted = rates::Interval::between(&before.counts, &now.counts, view.frequency);
     let counts = view.rows(set, counted.counts(), told.pass);
+    // A pass has only some of the events.
+    let whole = told.pass.is_none();
+    let topdown = whole.then(|| view.slots(&[(set, counted.counts())]));
     Interval {
         run: told.run,
         pass: told.pass,
@@ -326,6 +391,7 @@ fn since_reading(
         length_ns: now.time_ns.saturating_sub(before.time_ns),
         time_ns: now.time_ns,
         derived: view.figures(&counts),
+        topdown: topdown.unwrap_or_default(),
         counts,
         last: false,
     }
@@ -437,6 +503,7 @@ fn body(
         derived: view.figures(&counts),
         counts,
         topdown: Vec::new(),
+        next: BTreeMap::new(),
         by_process: Vec::new(),
         warnings: Vec::new(),
         periods: periods.unwrap_or_default(),

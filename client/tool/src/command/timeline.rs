@@ -2,7 +2,7 @@
 
 mod text;
 
-use crate::args::{self, Pairing};
+use crate::args;
 use crate::codes::INCOMPLETE;
 use crate::command::record::Target;
 use crate::float::float;
@@ -12,10 +12,10 @@ use crate::output::Output;
 use crate::program::{Launch, Program};
 use crate::runner::{interrupted, watch_for_interrupt};
 use crate::shown::Shown;
-use crate::this_machine;
 use crate::{Error, Result};
+use crate::{key, this_machine};
 use halprof_measure::did_you_mean;
-use halprof_profile::marks::{Bucket, Choice, Interval, Marks, Row, Stretches};
+use halprof_profile::marks::{Choice, Interval, Marks, Row, Stretches};
 use halprof_profile::recording::{
     Background, Metadata, Part, Process, Reader, Recording, Sink, Statistics, Writer,
 };
@@ -109,18 +109,6 @@ struct Apart {
     /// The standard deviation; null for a single value.
     deviation_ns: Option<f64>,
     max_ns: u64,
-    /// Each bucket is twice as wide as the one before.
-    #[schemars(with = "Vec<InBucket>")]
-    histogram: Vec<Bucket>,
-}
-
-/// The JSON form of a [`Bucket`].
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "a schema is made of it")]
-struct InBucket {
-    from_ns: u64,
-    to_ns: u64,
-    count: u64,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -162,13 +150,11 @@ struct Cell<'a> {
     marks: u64,
 }
 
-/// Intervals from one mark to another.
+/// Intervals from one mark to another of the same thread.
 #[derive(JsonSchema, Serialize)]
 struct Between {
     from: String,
     to: String,
-    /// What the marks of an interval have in common: `thread`, `value` or `any`.
-    pair: &'static str,
     /// Marks on the first channel that no mark on the second followed.
     without_end: u64,
     /// Marks on the second channel that no mark on the first preceded.
@@ -190,7 +176,14 @@ struct Stretch {
     thread: u32,
 }
 
-pub(crate) fn run(options: &args::Timeline, output: &Output) -> Result<u32> {
+/// `machine`: what was given with `--machine`.
+pub(crate) fn run(options: &args::Timeline, machine: Option<&str>, output: &Output) -> Result<u32> {
+    if machine.is_some() {
+        return Err(Error::usage(
+            "`timeline` models no machine",
+            "Leave out `--machine`: it shows the marks of a program that runs here, or of a recording.",
+        ));
+    }
     let Some(file) = &options.file else {
         return record_and_show(options, output);
     };
@@ -203,6 +196,7 @@ fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
     let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
     let status = record(options, target.path(), own_output, output)?;
     let path = target.path().to_owned();
+    target.note_kept(output);
     if !target.send()? {
         output.note(&format!("written to {}", path.display()));
         show(options, &path, status, output)?;
@@ -281,8 +275,8 @@ fn metadata(options: &args::Timeline, timestamp_frequency: u64) -> Metadata {
             .collect(),
         ..Metadata::default()
     };
-    metadata.origin = this_machine::secret()
-        .map(|secret| symbols::origin(&secret, &metadata))
+    metadata.origin = key::key()
+        .map(|key| symbols::origin(&key, &metadata))
         .unwrap_or_default();
     metadata
 }
@@ -409,13 +403,13 @@ fn summaries(marks: &Marks) -> Vec<OnChannel> {
     let summaries = summaries.map(|summary| OnChannel {
         channel: summary.channel.to_owned(),
         marks: summary.marks,
-        apart: summary.apart.map(apart),
+        apart: summary.apart.as_ref().map(apart),
     });
     summaries.collect()
 }
 
-fn apart(stretches: Stretches) -> Apart {
-    let found = stretches.distribution;
+fn apart(stretches: &Stretches) -> Apart {
+    let found = &stretches.distribution;
     Apart {
         n: found.n,
         min_ns: found.min,
@@ -424,7 +418,6 @@ fn apart(stretches: Stretches) -> Apart {
         mode_ns: found.mode,
         deviation_ns: found.deviation,
         max_ns: stretches.max,
-        histogram: stretches.histogram,
     }
 }
 
@@ -507,12 +500,7 @@ fn between(marks: &Marks, options: &args::Timeline) -> Result<Option<Between>> {
             return Err(no_channel(name, marks));
         }
     }
-    let (pair, pairing) = match options.pair {
-        Pairing::Thread => ("thread", halprof_profile::marks::Pairing::Thread),
-        Pairing::Value => ("value", halprof_profile::marks::Pairing::Value),
-        Pairing::Any => ("any", halprof_profile::marks::Pairing::Any),
-    };
-    let found = marks.between(from, to, pairing);
+    let found = marks.between(from, to);
     let lengths: Vec<u64> = found.intervals.iter().map(|one| one.length_ns).collect();
     let all: Vec<Stretch> = found.intervals.iter().map(Stretch::of).collect();
     let mut longest = all.clone();
@@ -521,10 +509,9 @@ fn between(marks: &Marks, options: &args::Timeline) -> Result<Option<Between>> {
     Ok(Some(Between {
         from: from.to_owned(),
         to: to.to_owned(),
-        pair,
         without_end: found.without_end,
         without_begin: found.without_begin,
-        lengths: Stretches::of(&lengths).map(apart),
+        lengths: Stretches::of(&lengths).as_ref().map(apart),
         longest,
         all,
     }))

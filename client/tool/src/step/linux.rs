@@ -136,6 +136,14 @@ impl Debuggee {
         self.process.as_raw().cast_unsigned()
     }
 
+    /// What ends the program from another thread.
+    pub(super) fn ender(&self) -> impl Fn() + Send + use<> {
+        let process = self.process;
+        move || {
+            let _ = kill(process, Signal::SIGKILL);
+        }
+    }
+
     /// Whether it is a 32-bit program.
     pub(super) fn is_32_bit(&self) -> io::Result<bool> {
         Ok(self.registers(self.first())?.is_32_bit)

@@ -1,16 +1,27 @@
 //! Runs a program at full speed up to a range of its code, and single-steps it inside.
 
 use super::{Debuggee, Event, TRAP_FLAG, Thread};
+use crate::runner::interrupted;
 use halprof_profile::simulation::{Flow, Next, Registers, Simulation};
 use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// For how many steps a thread is followed that has left the range by a jump, because a function's
 /// cold part jumps back.
 const STRAYED_MAX: u64 = 10_000;
+
+/// How long the program may take to end by itself after Ctrl-C, which may reach it as well as halprof.
+const GRACE: Duration = Duration::from_secs(1);
+/// How often it is looked whether the user has asked to stop.
+const LOOK: Duration = Duration::from_millis(50);
+/// How many steps there are from one report of progress to the next.
+const REPORTED: u64 = 1 << 12;
 
 /// Where a thread is.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +61,8 @@ pub(crate) struct Outcome {
     pub(crate) limited: bool,
     /// Whether the program replaced itself by another, which was not stepped.
     pub(crate) replaced: bool,
+    /// Whether the program was ended because the user asked to stop.
+    pub(crate) interrupted: bool,
     /// The exit status of the program, if it ended by itself.
     pub(crate) status: Option<u32>,
 }
@@ -78,18 +91,21 @@ impl Suspended {
         self.0.read(address, bytes)
     }
 
-    /// Runs it to its end, or until it has made `steps_max` steps in the range that starts here.
+    /// Runs it to its end, until it has made `max_steps` steps in the range that starts here, or until
+    /// the user asks to stop; `progress` takes the number of steps from time to time.
     pub(crate) fn run(
         self,
         start: u64,
         simulation: &mut Simulation,
         max_steps: u64,
+        progress: &mut dyn FnMut(u64),
     ) -> io::Result<Outcome> {
         let mut run = Run {
             debuggee: self.0,
             simulation,
             start,
             max_steps,
+            progress,
             threads: HashMap::new(),
             outcome: Outcome::default(),
         };
@@ -103,6 +119,7 @@ struct Run<'a> {
     simulation: &'a mut Simulation,
     start: u64,
     max_steps: u64,
+    progress: &'a mut dyn FnMut(u64),
     threads: HashMap<Thread, State>,
     outcome: Outcome,
 }
@@ -113,6 +130,25 @@ type Went = ControlFlow<(), Option<Event>>;
 impl Run<'_> {
     fn until_it_ends(&mut self) -> io::Result<()> {
         self.debuggee.break_at(self.start)?;
+        let (over, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        let end = self.debuggee.ender();
+        let done = thread::scope(|scope| {
+            let watching = scope.spawn(|| end_when_asked(&over, &ended, end));
+            let done = self.step_on();
+            over.store(true, Ordering::Relaxed);
+            watching.thread().unpark();
+            done
+        });
+        if !ended.load(Ordering::Relaxed) {
+            return done;
+        }
+        // Whatever failed did so because the program had been ended.
+        self.outcome.interrupted = true;
+        self.outcome.status = None;
+        Ok(())
+    }
+
+    fn step_on(&mut self) -> io::Result<()> {
         self.debuggee.run(self.debuggee.first())?;
         let mut at_once = None;
         loop {
@@ -272,6 +308,9 @@ impl Run<'_> {
     fn is_enough(&mut self) -> bool {
         self.outcome.limited = self.outcome.steps >= self.max_steps;
         self.outcome.steps += u64::from(!self.outcome.limited);
+        if self.outcome.steps.is_multiple_of(REPORTED) {
+            (self.progress)(self.outcome.steps);
+        }
         self.outcome.limited
     }
 
@@ -304,5 +343,18 @@ impl Run<'_> {
         self.debuggee.read(stack.wrapping_add(1), &mut high)?;
         self.debuggee
             .write(stack.wrapping_add(1), &[high[0] & !TRAP_FLAG])
+    }
+}
+
+/// Ends the program by `end`, unless it ends by itself soon after the user has asked to stop. The
+/// thread that steps may wait in the system for an event that never comes.
+fn end_when_asked(over: &AtomicBool, ended: &AtomicBool, end: impl Fn()) {
+    let mut asked = None;
+    while !over.load(Ordering::Relaxed) {
+        if interrupted() && asked.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+            ended.store(true, Ordering::Relaxed);
+            return end();
+        }
+        thread::park_timeout(LOOK);
     }
 }

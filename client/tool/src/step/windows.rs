@@ -29,7 +29,7 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 };
 use windows_sys::Win32::System::Threading::{
     DEBUG_ONLY_THIS_PROCESS, INFINITE, IsWow64Process, PROCESS_NAME_WIN32,
-    QueryFullProcessImageNameW, ResumeThread, SuspendThread,
+    QueryFullProcessImageNameW, ResumeThread, SuspendThread, TerminateProcess,
 };
 
 /// The trap flag in EFLAGS.
@@ -136,6 +136,16 @@ impl Debuggee {
     /// The thread that it starts with.
     pub(super) fn first(&self) -> Thread {
         self.first
+    }
+
+    /// What ends the program from another thread.
+    pub(super) fn ender(&self) -> impl Fn() + Send + use<> {
+        let process = self.child.as_raw_handle() as usize;
+        move || {
+            // SAFETY: takes a handle and a number, and touches no memory of ours. The handle is open
+            // while the program is stepped.
+            unsafe { TerminateProcess(process as HANDLE, 1) };
+        }
     }
 
     /// Whether it is a 32-bit program.

@@ -216,26 +216,126 @@ fn a_ratio_is_of_counts_from_the_same_processors() {
         panic!("one figure");
     };
     assert_eq!(chosen["value"].as_f64(), Some(value));
-    for (together, remedy) in [
-        (&[] as &[&str], "--per-core-type computes it"),
-        (
-            &["--per-cpu"],
-            "--per-core-type instead of --per-cpu computes it",
-        ),
-    ] {
-        let [figure] = &metric("retiring", together)[..] else {
-            panic!("one figure");
-        };
-        assert_eq!(figure["value"], Value::Null);
-        let reason = figure["reason"].as_str().expect("a reason");
-        assert!(
-            reason.starts_with("its sources are not counted on the same processors")
-                && reason.contains(remedy),
-            "{reason}"
-        );
-        let [ipc] = &metric("ipc", together)[..] else {
-            panic!("one figure");
-        };
-        assert!(ipc["value"].as_f64().is_some_and(|ipc| ipc > 0.0), "{ipc}");
+    let [figure] = &metric("retiring", &[])[..] else {
+        panic!("one figure");
+    };
+    assert_eq!(figure["value"], Value::Null);
+    let reason = figure["reason"].as_str().expect("a reason");
+    assert!(
+        reason.starts_with("its sources are not counted on the same processors")
+            && reason.contains("--per-core-type computes it"),
+        "{reason}"
+    );
+    let [ipc] = &metric("ipc", &[])[..] else {
+        panic!("one figure");
+    };
+    assert!(ipc["value"].as_f64().is_some_and(|ipc| ipc > 0.0), "{ipc}");
+    let each = metric("retiring", &["--per-cpu"]);
+    for (processor, figure) in each.iter().enumerate() {
+        assert_eq!(figure["processor"], processor);
+        let counted = figure["value"].as_f64() == Some(value);
+        assert_eq!(counted, processor < 4, "{figure}");
     }
+    assert_eq!(each.len(), 12);
+}
+
+/// One figure for two kinds of core would be of neither.
+#[test]
+fn figures_per_processor_are_apart() {
+    let work = ["--workload", ON_BOTH, "-e", "TotalIssues,TotalCycles"];
+    let stat = ["--machine", "hybrid", "stat", "--per-cpu", "-C", "3-4"];
+    let common = [&stat[..], &work].concat();
+    let types = ["performance", "efficiency"];
+    let stat = json(&common);
+    let of = |list: &Value, name: &str| -> Vec<Value> {
+        let rows = list.as_array().expect("a list").iter();
+        rows.map(|row| row[name].clone()).collect()
+    };
+    assert_eq!(of(&stat["derived"], "core_type"), types);
+    assert_eq!(of(&stat["derived"], "value"), [0.5, 0.5]);
+    assert_eq!(of(&stat["counts"], "core_type")[..2], types);
+    let asked = json(&[&common[..], &["-M", "ipc"]].concat())["derived"].clone();
+    assert_eq!(of(&asked, "processor"), [3, 4]);
+    assert_eq!(of(&asked, "value"), [0.5, 0.5]);
+    let csv = halprof(&[&common[..], &["--csv", "-M", "ipc"]].concat()).stdout;
+    let mut lines = csv::Reader::from_reader(csv.as_bytes());
+    let lines = lines.deserialize().map(|line| line.expect("columns"));
+    let lines: Vec<BTreeMap<String, String>> = lines.collect();
+    let cells = |name: &str| {
+        lines
+            .iter()
+            .map(|line| line[name].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(cells("processor"), ["3", "4"].repeat(3));
+    assert_eq!(cells("core_type"), types.repeat(3));
+    let text = halprof(&[&common[..], &["-M", "ipc"]].concat()).stdout;
+    let lines = text
+        .lines()
+        .filter(|line| line.contains("instructions per cycle"));
+    assert_eq!(lines.count(), 2, "{text}");
+}
+
+/// The names that both types of core know, counted on one of them as that one counts them.
+#[test]
+fn every_common_event_is_counted_on_one_type_alone() {
+    let list = json(&["--machine", "hybrid", "list", "--events", "--all"]);
+    let rows = list["sources"].as_array().expect("a list").iter();
+    let everywhere = |row: &&Value| {
+        row["event"] == true
+            && row["supported"] == true
+            && row["processors"] == Value::Array(vec![])
+    };
+    let common: Vec<&str> = rows
+        .filter(everywhere)
+        .map(|row| row["name"].as_str().expect("a name"))
+        .collect();
+    assert!(common.len() > 40, "{}", common.len());
+    for (processors, first) in [("0-3", 0), ("4-11", 4)] {
+        for name in &common {
+            let work = format!("{name}=1234,processors={first}");
+            let stat = ["stat", "-e", name, "-C", processors, "--workload", &work];
+            let counts = &json(&[&["--machine", "hybrid"], &stat[..]].concat())["counts"];
+            let counts: Vec<_> = counts.as_array().into_iter().flatten().collect();
+            assert_eq!(counts.len(), 1, "{name}: {counts:?}");
+            assert_eq!(counts[0]["value"], 1234, "{name}");
+        }
+    }
+}
+
+#[test]
+fn an_event_of_both_types_is_measured_on_one_by_every_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    let event = ["-e", "BR_INST_RETIRED.COND", "-C", "4-11"];
+    for command in [
+        &["check"][..],
+        &["stat"],
+        &["record", "-o", file],
+        &["top", "--once", "-I", "50"],
+    ] {
+        let ran = halprof(&[&["--machine", "hybrid"], command, &event[..]].concat());
+        assert_eq!(ran.status, 0, "{command:?}: {}", ran.stderr);
+    }
+    let stat = json(&["--machine", "hybrid", "stat", "--topdown", "-C", "4-11"]);
+    let rows = stat["topdown"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["value"].is_f64()), "{stat}");
+}
+
+/// What only the other type counts says so, also where it is one of several raw selects.
+#[test]
+fn a_vendor_event_of_the_other_type_is_told() {
+    let ran = halprof(&[
+        "--machine",
+        "hybrid",
+        "stat",
+        "-C",
+        "0-3",
+        "-e",
+        "UOPS_ISSUED.ANY,TOPDOWN_BE_BOUND.ALL_P",
+    ]);
+    let told = "TOPDOWN_BE_BOUND.ALL_P: processors 0-3 cannot count it; 4-11 can";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert_eq!(ran.status, 4);
 }

@@ -2,6 +2,7 @@
 //! real processor?
 
 use crate::cli::support::{halprof, json, refused};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// The dumps in `../shared/cpuid`, relative to the workspace; none if they are missing, which
@@ -51,6 +52,56 @@ fn every_dump_is_described_and_measured() {
             4,
             "processor-unknown",
         );
+    }
+}
+
+/// Wherever the vendor has formulas, the parts of level 1 are the whole, on each type of core.
+#[test]
+fn top_down_adds_up_on_every_dump() {
+    const OFFERED: [&str; 9] = [
+        "SandyBridge",
+        "Haswell",
+        "Skylake",
+        "Coffeelake",
+        "CometLake",
+        "ICX",
+        "AlderLake",
+        "RaptorLake",
+        "ArrowLake",
+    ];
+    for dump in dumps() {
+        let machine = dump.to_str().expect("UTF-8");
+        let ran = halprof(&["--json", "--machine", machine, "stat", "--topdown"]);
+        if ran.status != 0 {
+            assert!(
+                !OFFERED.iter().any(|name| machine.contains(name)),
+                "{machine}"
+            );
+            assert_eq!(ran.json()["error"]["code"], "unavailable", "{machine}");
+            continue;
+        }
+        let stat = ran.json();
+        let mut kinds: BTreeMap<&str, Vec<[f64; 2]>> = BTreeMap::new();
+        for row in stat["topdown"].as_array().expect("rows") {
+            let value = row["value"].as_f64();
+            let value = value.unwrap_or_else(|| panic!("{machine}: {row}"));
+            let kind = row["kind"].as_str().expect("a name");
+            let bound = row["error"].as_f64().unwrap_or(0.0);
+            kinds.entry(kind).or_default().push([value, bound]);
+        }
+        let info = json(&["--machine", machine, "info"]);
+        let processors = info["processors"].as_array().expect("a list").iter();
+        let types: BTreeSet<String> = processors.map(|one| one["core_type"].to_string()).collect();
+        assert!(kinds.len() >= types.len(), "{machine}: {kinds:?} {types:?}");
+        for (kind, parts) in kinds {
+            let sum: f64 = parts.iter().map(|[value, _]| value).sum();
+            let bound: f64 = parts.iter().map(|[_, bound]| bound).sum();
+            assert!(
+                (sum - 100.0).abs() <= bound + 0.01,
+                "{machine} {kind}: {sum} ±{bound}"
+            );
+            assert!((4..=5).contains(&parts.len()), "{machine} {kind}");
+        }
     }
 }
 

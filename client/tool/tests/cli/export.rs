@@ -32,10 +32,6 @@ impl Exports {
     fn path(&self, format: Format) -> PathBuf {
         self.0.path().join(format!("a{}", format.traits().ending))
     }
-
-    fn text(&self, format: Format) -> String {
-        std::fs::read_to_string(self.path(format)).expect("read")
-    }
 }
 
 /// Events of Cycles by symbol: the last twenty samples, all after the first 80, have twice the
@@ -153,66 +149,22 @@ fn the_firefox_profiler_shows_what_was_sampled() {
         let functions = firefox.ask(&["thread", "functions", "--include-idle", "--thread", handle]);
         for function in functions["functions"].as_array().expect("functions") {
             let name = function["name"].as_str().expect("a name").to_owned();
-            let samples = function["selfSamples"].as_u64().expect("a number");
-            *found.entry(name).or_insert(0) += samples;
+            // The profiler's own word for weights.
+            let events = function["selfSamples"].as_u64().expect("a number");
+            *found.entry(name).or_insert(0) += events;
         }
     }
     let expected = [
-        ("first", 50),
-        ("second", 25),
-        ("0x1000", 15),
-        (HOSTILE, 9),
-        ("no address", 1),
+        ("first", FIRST),
+        ("second", SECOND),
+        ("0x1000", KERNEL),
+        (HOSTILE, HOSTILE_EVENTS),
+        ("no address", NO_ADDRESS),
     ];
-    let expected = expected.map(|(name, n)| (name.to_owned(), n));
+    let expected = expected.map(|(name, events)| (name.to_owned(), events));
     assert_eq!(found, BTreeMap::from(expected), "{threads}");
     let info = firefox.ask(&["profile", "info"]);
     assert!(info.to_string().contains("not silicon"), "{info}");
-}
-
-#[test]
-fn trace_events_are_read_as_they_were_sampled() {
-    let exports = Exports::new(&[Format::Chrome]);
-    let trace: Value = serde_json::from_str(&exports.text(Format::Chrome)).expect("JSON");
-    let events = trace["traceEvents"].as_array().expect("events");
-    let rates = events.iter().filter(|event| event["ph"] == "C");
-    let names: Vec<&str> = rates.filter_map(|event| event["name"].as_str()).collect();
-    for name in ["Cycles on processor 0", "Misses on processor 1"] {
-        assert!(names.contains(&name), "{names:?}");
-    }
-    let last = events.iter().rev().find(|event| event["cat"] == "Cycles");
-    let last = last.expect("a sample");
-    assert_eq!(
-        (
-            &last["ts"],
-            &last["args"]["events"],
-            &last["args"]["processor"]
-        ),
-        (&value!(99_000.0), &value!(2000), &value!(1))
-    );
-    let Some(foreign) = Foreign::find() else {
-        return;
-    };
-    let firefox = foreign.firefox(&exports.path(Format::Chrome));
-    let threads = firefox.ask(&["thread", "list"]);
-    let mut found = BTreeMap::new();
-    for thread in threads["threads"].as_array().expect("threads") {
-        let handle = thread["threadHandle"].as_str().expect("a handle");
-        let markers = firefox.ask(&["thread", "markers", "--thread", handle]);
-        for marker in markers["byType"].as_array().expect("markers") {
-            let name = marker["markerName"].as_str().expect("a name").to_owned();
-            *found.entry(name).or_insert(0) += marker["count"].as_u64().expect("a number");
-        }
-    }
-    let expected = [
-        ("first", 54),
-        ("second", 26),
-        ("ntoskrnl.exe", 18),
-        (HOSTILE, 9),
-        ("no address", 1),
-    ];
-    let expected = expected.map(|(name, n)| (name.to_owned(), n));
-    assert_eq!(found, BTreeMap::from(expected));
 }
 
 /// A recording of a modelled machine: 100 samples of one source, 50 of another.
@@ -235,15 +187,7 @@ fn recorded(folder: &Path) -> String {
     file
 }
 
-const FORMATS: [&str; 7] = [
-    "flamegraph",
-    "timeline",
-    "html",
-    "firefox",
-    "pprof",
-    "folded",
-    "chrome",
-];
+const FORMATS: [&str; 5] = ["flamegraph", "html", "firefox", "pprof", "folded"];
 
 #[test]
 fn every_format_is_written_and_told() {
@@ -259,7 +203,7 @@ fn every_format_is_written_and_told() {
             (&told["file"], &told["modelled"]),
             (&out.into(), &true.into())
         );
-        let of_all = ["html", "chrome"].contains(&format);
+        let of_all = format == "html";
         let samples = if of_all { 150 } else { 100 };
         assert_eq!(told["samples"], samples, "{told}");
         let printed = run_in(
@@ -526,7 +470,7 @@ fn several_recordings_go_into_one_picture() {
         let samples = |told: &Value| told["samples"].as_u64().expect("a number");
         assert_eq!(samples(&told), 2 * samples(&alone), "{format}");
     }
-    for format in ["timeline", "html", "firefox", "chrome"] {
+    for format in ["html", "firefox"] {
         refused(&["export", &one, &two, "--format", format], 2, "usage");
     }
 }

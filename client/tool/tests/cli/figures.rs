@@ -117,7 +117,7 @@ fn a_user_may_add_metrics() {
     .expect("written");
     let stat = on_skylake(&["--metrics", file, "-M", "mine"]);
     assert!((value(&stat, "mine") - 40.0).abs() < 1e-9);
-    let list = json(&["--machine", "skylake", "list", "--metrics", file]);
+    let list = json(&["--machine", "skylake", "list", &format!("--metrics={file}")]);
     let all = list["metrics"].as_array().expect("a list");
     let mine = all
         .iter()
@@ -141,7 +141,7 @@ fn a_user_may_add_metrics() {
         "file",
     );
     refused(
-        &["list", "--metrics", folder.path().to_str().expect("UTF-8")],
+        &["list", &format!("--metrics={}", folder.path().display())],
         5,
         "file",
     );
@@ -171,7 +171,7 @@ formula = "TOPDOWN.BACKEND_BOUND_SLOTS / cycles"
     let amounts = "cycles=1000,CPU_CLK_UNHALTED.THREAD_ANY=1600,UOPS_ISSUED.STALL_CYCLES=200";
     let stat = json(&[&skylake[..], &measured, &[amounts]].concat());
     assert!((value(&stat, "stalled") - 25.0).abs() < 1e-9, "{stat}");
-    let list = json(&[&skylake[..], &["list", "--metrics", file]].concat());
+    let list = json(&[&skylake[..], &["list", &format!("--metrics={file}")]].concat());
     let row = |id: &str| {
         let mut all = list["metrics"].as_array().expect("a list").iter();
         all.find(|metric| metric["id"] == id)
@@ -243,7 +243,7 @@ fn comma_separated_values_have_metrics_where_asked() {
     let with = halprof(&[&arguments[..], &["-M", "ipc"]].concat()).stdout;
     let last = with.lines().last().expect("lines");
     assert!(
-        last.starts_with(",,,") && last.ends_with(",ipc,2,,true,,,,,"),
+        last.starts_with(",,,") && last.ends_with(",ipc,2,,true,,,,,,"),
         "{with}"
     );
 }
@@ -310,7 +310,7 @@ fn what_could_not_be_computed_says_why() {
         !reasons.is_empty()
             && reasons
                 .iter()
-                .all(|why| why.ends_with("had no turn on a counter")),
+                .all(|why| why.contains("did not have a turn on a counter")),
         "{all:?}"
     );
 }

@@ -1,5 +1,6 @@
 //! Can an untrusted recording control the terminal, or open files that it names?
 
+use crate::cli::binaries;
 use crate::cli::support::{halprof, json};
 use halprof_profile::recording::{
     Branches, Identity, Metadata, Module, Process, Source, Statistics, Writer,
@@ -25,8 +26,12 @@ fn module(name: &str, path: Option<&str>, identity: Option<Identity>) -> Module 
     }
 }
 
-/// A recording with hostile names only, and one module.
+/// A recording with hostile names only, and one module with samples at its start.
 fn recording(path: &Path, module: Module) {
+    recording_at(path, module, CODE);
+}
+
+fn recording_at(path: &Path, module: Module, code: u64) {
     let metadata = Metadata {
         machine: NAME.to_owned(),
         interface: NAME.to_owned(),
@@ -58,7 +63,7 @@ fn recording(path: &Path, module: Module) {
     let samples: Vec<Sample> = (0..100)
         .map(|n| Sample {
             timestamp: n,
-            ip: CODE + n,
+            ip: code + n,
             period: 10,
             process: 8,
             source: u16::from(n % 2 == 0),
@@ -69,8 +74,8 @@ fn recording(path: &Path, module: Module) {
         .collect();
     let branches: Vec<Branch> = (0..200)
         .map(|n| Branch {
-            from: CODE + n,
-            to: CODE + n / 2,
+            from: code + n,
+            to: code + n / 2,
             kind: n as u8,
             flags: n as u8,
             ..Branch::default()
@@ -197,7 +202,7 @@ fn no_path_of_another_machines_recording_is_opened() {
 
 #[test]
 fn a_pdb_is_not_opened_where_the_recording_says_it_is() {
-    let Some(built) = crate::cli::binaries::pe() else {
+    let Some(built) = binaries::pe() else {
         return;
     };
     let identity = halprof_profile::symbols::identity_of(&built.file).expect("an executable");
@@ -225,4 +230,117 @@ fn a_pdb_is_not_opened_where_the_recording_says_it_is() {
     let named = folder.path().to_str().expect("UTF-8");
     let told = json(&["report", file, "--by", "symbol", "--symbols", named]);
     assert_eq!(told["symbols"][0]["file"], moved, "{told}");
+}
+
+/// A program whose split DWARF is at `named/work.dwo`, or at a path that it names elsewhere.
+#[cfg(unix)]
+struct Split {
+    folder: tempfile::TempDir,
+    identity: Option<Identity>,
+}
+
+#[cfg(unix)]
+impl Split {
+    /// `None`, with a message, if there is no compiler.
+    fn build() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        for name in ["compiled", "named"] {
+            std::fs::create_dir(at(name)).expect("a folder");
+        }
+        let options = ["-g", "-gsplit-dwarf", "-O1", "-c", "-o"];
+        let (object, source) = (at("compiled/work.o"), Path::new(binaries::SOURCE));
+        assert!(binaries::run("cc", &options, &[&object, source])?, "cc");
+        let program = at("named/work");
+        let options = ["-Wl,--build-id", "-o"];
+        assert!(binaries::run("cc", &options, &[&program, &object])?, "cc");
+        let identity = halprof_profile::symbols::identity_of(&program).expect("an executable");
+        Some(Self { folder, identity })
+    }
+
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The functions that were inlined into `spin`, and the notes, if only `named` is named.
+    fn reported(&self) -> (String, String) {
+        let executable = halprof_profile::symbols::Executable::open(
+            &self.at("named/work"),
+            &halprof_profile::symbols::SymbolPath::default(),
+        );
+        let functions = executable.expect("an executable").functions();
+        let spin = functions.iter().find(|one| one.name == "spin");
+        let spin = spin.expect("a function");
+        let module = Module {
+            process: Some(8),
+            name: "work".to_owned(),
+            start: CODE,
+            end: CODE + spin.end,
+            identity: self.identity.clone(),
+            ..Module::default()
+        };
+        let path = self.at("a.rec");
+        recording_at(&path, module, CODE + spin.start);
+        let named = self.at("named");
+        let [file, named] = [&path, &named].map(|path| path.to_str().expect("UTF-8"));
+        // Whoever opens a pipe waits for ever.
+        let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_halprof"))
+            .args([
+                "--json",
+                "report",
+                file,
+                "--by",
+                "line,symbol",
+                "--symbols",
+                named,
+            ])
+            .timeout(std::time::Duration::from_secs(120))
+            .output()
+            .expect("it ends");
+        let told: serde_json::Value =
+            serde_json::from_slice(&output.stdout).expect("a report before the time is up");
+        let symbols = &told["symbols"][0];
+        assert_eq!(symbols["kind"], "dwarf", "{told}");
+        let rows = told["tables"][0]["parts"][0]["rows"].to_string();
+        assert!(rows.contains("spin") && rows.contains("work.c"), "{rows}");
+        (rows, symbols["notes"].to_string())
+    }
+}
+
+/// The name of the file with the split DWARF comes from the program, as that of a PDB does.
+#[cfg(unix)]
+#[test]
+fn split_dwarf_is_not_opened_where_the_program_says_it_is() {
+    let Some(split) = Split::build() else {
+        return;
+    };
+    let [compiled, named] = ["compiled/work.dwo", "named/work.dwo"].map(|name| split.at(name));
+    let pipe = |path: &Path| {
+        let made = std::process::Command::new("mkfifo").arg(path).status();
+        assert!(made.expect("mkfifo").success());
+    };
+    // A path of equal length, of another machine.
+    let program = std::fs::read(split.at("named/work")).expect("a program");
+    let written = compiled.to_str().expect("UTF-8");
+    let place = program
+        .windows(written.len())
+        .position(|part| part == written.as_bytes());
+    let place = place.expect("the path that the compiler wrote");
+    let (_, notes) = split.reported();
+    assert!(notes.contains("split DWARF is missing"), "{notes}");
+    std::fs::rename(&compiled, &named).expect("moved");
+    pipe(&compiled);
+    let (_, notes) = split.reported();
+    assert_eq!(notes, "[]", "it is found beside the program");
+    std::fs::remove_file(&named).expect("removed");
+    let (_, notes) = split.reported();
+    assert!(notes.contains(written), "{notes}");
+    pipe(&named);
+    let (_, notes) = split.reported();
+    assert!(notes.contains(written), "{notes}");
+    let mut patched = program.clone();
+    patched[place + 1] = b'/';
+    std::fs::write(split.at("named/work"), patched).expect("written");
+    let (_, notes) = split.reported();
+    assert!(notes.contains(&format!("//{}", &written[2..])), "{notes}");
 }

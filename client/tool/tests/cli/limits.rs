@@ -201,3 +201,33 @@ fn a_model_tells_its_scope() {
     });
     assert_eq!(scope, expected);
 }
+
+/// 2^62 events are counted at once, but every interrupt of a sampled source is taken for itself.
+#[test]
+fn a_workload_whose_sampling_would_not_end_is_refused() {
+    let machines = json(&["machines"]);
+    let machines = machines["machines"].as_array().expect("a list");
+    for machine in machines {
+        let name = machine["name"].as_str().expect("a name");
+        for workload in ["cycles=4611686018427387904", "branches=4611686018427387904"] {
+            let (ran, ..) = recorded(&["--machine", name, "record", "--workload", workload]);
+            assert!(matches!(ran.status, 2 | 4), "{name}: {}", ran.stderr);
+        }
+    }
+    let huge = ["--workload", "cycles=4611686018427387904"];
+    for (command, status) in [
+        (&["record", "-o", "/dev/null"][..], 2),
+        (&["stat", "--by", "process"], 2),
+        (&["stat"], 0),
+    ] {
+        let ran = halprof(&[&["--machine", "fam10h"], command, &huge].concat());
+        assert_eq!(ran.status, status, "{}", ran.stderr);
+        let told = ran
+            .stderr
+            .contains("a model samples at most 1,000,000,000,000");
+        assert_eq!(told, status == 2, "{}", ran.stderr);
+    }
+    let short = [&["--machine", "fam10h", "record", "-d", "0.01"], &huge[..]].concat();
+    let (ran, ..) = recorded(&short);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+}

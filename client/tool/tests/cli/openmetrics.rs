@@ -91,6 +91,26 @@ fn each_processor_of_a_hybrid_has_one_series_of_a_source() {
     }
 }
 
+/// A 0 there would pass for a count.
+#[test]
+fn a_processor_that_cannot_count_a_source_has_no_series_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("halprof.prom");
+    let what = ["-e", "FixedTopdownSlots,TotalIssues", "-I", "10"];
+    let metrics = counted(&path, &[&["--machine", "hybrid"], &what[..]].concat());
+    for (source, processors) in [("FixedTopdownSlots", 0..4), ("TotalIssues", 0..12)] {
+        for family in ["events_total", "enabled_seconds_total"] {
+            let there = |&processor: &u32| metrics.contains(&cell(family, source, processor));
+            let counting: Vec<u32> = (0..12).filter(there).collect();
+            assert_eq!(
+                counting,
+                processors.clone().collect::<Vec<_>>(),
+                "{family} {source}"
+            );
+        }
+    }
+}
+
 /// The collectors' parser knows these types, and rejects a file with any other.
 #[test]
 fn every_type_is_one_of_the_older_text_format() {

@@ -96,37 +96,26 @@ fn a_page_is_read_sorted_filtered_and_zoomed() {
 }
 
 #[test]
-fn pictures_stand_alone() {
+fn a_picture_stands_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let pictures = [
-        write(folder.path(), Format::Flamegraph, Lanes::Processor),
-        write(folder.path(), Format::Timeline, Lanes::Processor),
-        write(folder.path(), Format::Timeline, Lanes::Process),
-    ];
+    let picture = write(folder.path(), Format::Flamegraph, Lanes::Processor);
     let Some(foreign) = Foreign::find() else {
         return;
     };
-    let told = foreign.browser("picture", &pictures.each_ref().map(PathBuf::as_path));
-    for (told, what) in
-        told.as_array()
-            .expect("pictures")
-            .iter()
-            .zip(["flame graph", "timeline", "timeline"])
-    {
-        assert_eq!(told["root"], "svg");
-        assert_eq!(told["complaints"], json!([]));
-        assert_eq!(told["outside"], json!([]), "{what}");
-        assert_eq!(told["injected"], Value::Null);
-        assert_eq!(told["title"], format!("Cycles: {what} of {HOSTILE}"));
-        let texts = told["texts"].to_string();
-        for text in [
-            "modelled machine, not silicon: model <invented>",
-            "100 samples shown, 2 lost; samples have no call stacks",
-        ] {
-            assert!(texts.contains(text), "{what}: {texts}");
-        }
+    let told = &foreign.browser("picture", &[&picture])[0];
+    assert_eq!(told["root"], "svg");
+    assert_eq!(told["complaints"], json!([]));
+    assert_eq!(told["outside"], json!([]));
+    assert_eq!(told["injected"], Value::Null);
+    assert_eq!(told["title"], format!("Cycles: flame graph of {HOSTILE}"));
+    let texts = told["texts"].to_string();
+    for text in [
+        "modelled machine, not silicon: model <invented>",
+        "100 samples shown, 2 lost; samples have no call stacks",
+    ] {
+        assert!(texts.contains(text), "{texts}");
     }
-    let titles = told[0]["titles"].to_string();
+    let titles = told["titles"].to_string();
     for title in [
         "alpha.exe (8): 100,000 events, 83.3 %, 90 samples",
         "thread 16: 25,000 events, 20.8 %, 25 samples",
@@ -135,12 +124,20 @@ fn pictures_stand_alone() {
     ] {
         assert!(titles.contains(title), "{titles}");
     }
-    let texts = |n: usize| told[n]["texts"].to_string();
-    assert!(texts(1).contains("processor 1") && texts(2).contains("alpha.exe (8)"));
-    assert!(texts(1).contains("periods lengthened"), "{}", texts(1));
-    assert!(
-        told[1]["titles"]
-            .to_string()
-            .contains("all processors: 120,000 events")
-    );
+}
+
+#[test]
+fn a_page_has_the_rates_of_each_lane() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (lanes, lane, sum) in [
+        (Lanes::Processor, ">processor 1</text>", "all processors"),
+        (Lanes::Process, ">alpha.exe (8)</text>", "all processes"),
+    ] {
+        let page = write(folder.path(), Format::Html, lanes);
+        let page = std::fs::read_to_string(page).expect("read");
+        let sum = format!("{sum}: 120,000 events");
+        for text in [lane, &sum, "periods lengthened"] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+    }
 }

@@ -24,6 +24,8 @@ fn status_tells_and_changes_nothing() {
     let text = halprof(&[&MACHINE[..], &["rdpmc", "status"]].concat()).stdout;
     assert!(text.contains("allowed on   0 of 3 processors"), "{text}");
     assert!(text.contains("no halprof session"), "{text}");
+    let before = "already allowed before halprof: 0 of 3\n";
+    assert!(text.contains(before), "{text}");
 }
 
 #[cfg(unix)]

@@ -188,6 +188,16 @@ fn sources_that_take_turns_are_scaled_and_it_is_said() {
     let (events, error) = (events.expect("events"), error.expect("a bound"));
     // The default workload has 300 million cycles on two processors.
     assert!(events.abs_diff(300_000_000) < error, "{events} ±{error}");
+    // Every sample by itself stands for as much, and says it.
+    let script = halprof(&["script", file, "--jsonl", "--source", "TotalCycles"]);
+    let lines = script.stdout.lines();
+    let of_sample = |line| serde_json::from_str::<Value>(line).expect("JSON")["events"].as_u64();
+    let sum: u64 = lines.map(|line| of_sample(line).expect("events")).sum();
+    // Each sample's events are rounded.
+    let samples = cycles["samples"].as_u64().expect("samples");
+    assert!(sum.abs_diff(events) <= samples, "{sum}, not {events}");
+    let warned = halprof(&["script", file, "--csv"]).stderr;
+    assert!(warned.contains("took turns"), "{warned}");
     let ran = halprof(&["--quiet", "report", file]);
     assert!(
         ran.stderr.contains("took turns"),

@@ -118,9 +118,90 @@ fn sources_are_told_apart_and_keys_combine() {
     assert_eq!(told, [(&issues.0, &issues.1), (&cycles.0, &cycles.1)]);
     let all = &tables[1]["parts"];
     assert_eq!(all[0]["source"], Value::Null);
+    assert_eq!(all[0]["events"], Value::Null);
+    assert_eq!(all[0]["rows"][0]["share"], Value::Null);
     assert_eq!(all[0]["samples"], 750);
     assert_eq!(all[0]["rows"][0]["source"], "TotalCycles");
     assert_eq!(all[0]["rows"][0]["samples"], 500);
+}
+
+/// Two recordings of the same number of events, whose periods differ by ten: wherever a share is
+/// shown, it is one of events.
+#[test]
+fn shares_are_of_events_not_of_samples() {
+    let at = |period: u64, user: &str| {
+        let workload = format!("instructions=100000000,cycles=1000000000,user={user}");
+        Recorded::new(&[&format!("TotalCycles:{period}")], &workload)
+    };
+    let (short, long) = (at(100_000, "100"), at(1_000_000, "0"));
+    let both = ["report", short.file(), long.file()];
+    let report = json(&[&both[..], &["--by", "module"]].concat());
+    assert_eq!(report["counted"], 11_000, "{report}");
+    let rows_of = rows(&report);
+    assert_eq!(rows_of.len(), 2, "{report}");
+    for row in rows_of {
+        assert_eq!(row["events"], 1_000_000_000, "{row}");
+        assert_eq!(row["share"]["value"], 0.5, "{row}");
+        let low = row["share"]["low"].as_f64().expect("a number");
+        // As accurate as (sum p)^2 / sum p^2 = 3636 samples.
+        assert!((low - 0.483_76).abs() < 1e-4, "{low}");
+    }
+    let shown = halprof(&[&both[..], &["--by", "module"]].concat()).stdout;
+    assert_eq!(shown.matches("50.00 %  ±1.62").count(), 2, "{shown}");
+    let csv = halprof(&[&both[..], &["--by", "module", "--csv"]].concat()).stdout;
+    assert_eq!(csv.matches(",1000000000,0.500000,").count(), 2, "{csv}");
+    let by_module = report["by_module"].as_array().expect("rows");
+    assert_eq!(by_module[0]["events"], 1_000_000_000);
+    let diff = [short.file(), "--diff", long.file(), "--by", "module"];
+    let diff = json(&[&["report"], &diff[..]].concat());
+    let changes = rows(&diff).iter().map(|row| row["change"].as_f64());
+    let mut changes: Vec<f64> = changes.map(|change| change.expect("a number")).collect();
+    changes.sort_by(f64::total_cmp);
+    assert_eq!(changes, [-1.0, 1.0], "{diff}");
+}
+
+/// The interrupt budget quadruples the periods after a short process has ended: it has many samples
+/// of few events.
+#[test]
+fn a_throttled_recording_shows_shares_of_events() {
+    let (folder, file) = folder();
+    let file = text(&file);
+    let workload = "instructions=60000000,cycles=100000000,processors=0,short=1+5000000";
+    let zen4 = ["--machine", "zen4"];
+    let record = [
+        "record",
+        "-e",
+        "Cycles:4096",
+        "--workload",
+        workload,
+        "-o",
+        file,
+    ];
+    json(&[&zen4[..], &record].concat());
+    let report = json(&["report", file, "--by", "process"]);
+    let short = rows(&report)
+        .iter()
+        .find(|row| row["process_name"] == "short.exe");
+    let short = short.unwrap_or_else(|| panic!("no short.exe: {report}"));
+    let share = |name: &str| short["share"][name].as_f64().expect("a number");
+    assert!((share("value") - 0.05).abs() < 0.001, "{short}");
+    assert!(share("low") < 0.05 && 0.05 < share("high"), "{short}");
+    assert_eq!(rows(&report)[0]["process_name"], "modelled.exe", "{report}");
+    let exported = folder.path().join("a.json");
+    let exported = text(&exported);
+    json(&["export", file, "-f", "firefox", "-o", exported]);
+    let profile = std::fs::read_to_string(exported).expect("a file");
+    let profile: Value = serde_json::from_str(&profile).expect("JSON");
+    let weights = profile["threads"].as_array().expect("threads").iter();
+    let weights = weights.map(|thread| {
+        let weights = thread["samples"]["weight"].as_array().expect("weights");
+        let sum = weights.iter().filter_map(Value::as_u64).sum::<u64>();
+        (thread["processName"].to_string(), sum)
+    });
+    let weights: Vec<(String, u64)> = weights.collect();
+    let of_short = weights.iter().filter(|(name, _)| name.contains("short"));
+    let of_short: u64 = of_short.map(|&(_, sum)| sum).sum();
+    assert_eq!(short["events"], of_short, "{weights:?}");
 }
 
 #[test]
@@ -434,30 +515,4 @@ fn few_samples_are_told_even_quietly() {
         "{}",
         ran.stderr
     );
-}
-
-#[test]
-fn a_recording_without_addresses_says_so() {
-    let (_folder, path) = folder();
-    let path = text(&path);
-    let record = [
-        "record",
-        "--no-address",
-        "-e",
-        "TotalCycles:1000000",
-        "-o",
-        path,
-    ];
-    let recorded = json(&record);
-    assert!(
-        recorded["samples"].as_u64().expect("a number") > 0,
-        "{recorded}"
-    );
-    assert_eq!(recorded["missed_processes"], 0);
-    let told = halprof(&record).stderr;
-    assert!(!told.contains("processes that ended"), "{told}");
-    let report = json(&["report", path]);
-    let skid = &report["by_source"][0]["skid"]["direction"];
-    assert_eq!(skid, "no-address", "{report}");
-    assert_eq!(report["samples"], recorded["samples"]);
 }

@@ -50,7 +50,6 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("rdpmc", on_hybrid(&["rdpmc", "--", "true"])),
         ("doctor", on_hybrid(&["doctor"])),
         ("explain", on_hybrid(&["explain", "TotalIssues"])),
-        ("man", json(&["man"])),
         ("completions", json(&["completions", "bash"])),
         ("stat", on_hybrid(&stat)),
         (
@@ -72,7 +71,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
                 "export",
                 file,
                 "--format",
-                "chrome",
+                "firefox",
                 "-o",
                 &format!("{file}.json"),
             ]),

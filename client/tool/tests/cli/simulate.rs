@@ -75,10 +75,6 @@ fn loops_and_branches_are_counted() {
     let told = ["instructions", "arrivals", "calls", "exit_status"].map(|name| &value[name]);
     assert_eq!(told, [64, 2, 0, 7].map(Value::from).each_ref());
     assert_eq!(value["modelled"], false);
-    // The counter starts at weakly not taken: it mispredicts the very first turn, and the last one
-    // of each loop.
-    let branch = &value["rows"][2]["modelled"];
-    assert_eq!(branch["mispredicted"], 3, "{value}");
 }
 
 #[test]
@@ -93,8 +89,13 @@ fn values_say_that_the_program_really_ran() {
 #[test]
 fn memory_accesses_go_through_the_caches_that_are_asked_for() {
     let program = Stepped::new();
+    let arguments = program.arguments("touch", &["--json"], "touch");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let before = halprof(&[&["--machine", "skylake"], &arguments[..]].concat());
     let run = program.run("touch", &["--json", "--machine", "skylake"], "touch");
     let value = run.json();
+    assert_eq!(before.json()["processor"], value["processor"]);
+    assert!(value["processor"].to_string().contains("skylake"));
     assert_eq!(column(&value, "executions"), [1, 1000, 1000, 1000, 1000, 1]);
     assert_eq!(column(&value, "reads")[1], 1000);
     assert_eq!(column(&value, "bytes")[1], 8000);
@@ -259,9 +260,95 @@ fn what_cannot_be_stepped_is_refused() {
         5,
         "file",
     );
-    refused(
-        &["simulate", "--range", "main", "--model", "mca", "--", path],
-        2,
-        "usage",
+}
+
+/// A signal to halprof alone ends the program, whatever it does, and the counts so far are printed.
+#[test]
+#[cfg(unix)]
+fn a_signal_ends_the_program_and_shows_the_counts() {
+    use std::process::Stdio;
+    use std::time::Duration;
+    let program = Stepped::new();
+    for (signal, range, what) in [
+        ("INT", "turns", "forever"),
+        ("TERM", "turns", "forever"),
+        ("HUP", "turns", "forever"),
+        // Outside the range, where halprof waits for an event.
+        ("INT", "fill", "waits"),
+    ] {
+        let arguments = program.arguments(range, &["--json"], what);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_halprof"));
+        let command = command.args(&arguments).stdout(Stdio::piped());
+        let mut halprof = command.stderr(Stdio::piped()).spawn().expect("it runs");
+        // The program's own line says that it runs.
+        let mut begun = [0; 1];
+        let told = halprof.stderr.as_mut().expect("a pipe");
+        std::io::Read::read_exact(told, &mut begun).expect("the program prints");
+        std::thread::sleep(Duration::from_millis(100));
+        let id = halprof.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status();
+        assert!(sent.expect("kill").success());
+        let output = halprof.wait_with_output().expect("it ends");
+        let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(value["interrupted"], true, "{signal}: {value}");
+        assert_eq!(value["exit_status"], Value::Null);
+        let counted = value["instructions"].as_u64() > Some(0);
+        assert_eq!(counted, what == "forever", "{signal}: {value}");
+        assert!(value["warnings"][0].to_string().contains("interrupted"));
+    }
+}
+
+/// What `nm` prints is an address of the program, wherever it is loaded.
+#[test]
+fn a_range_is_an_address_of_the_file() {
+    for kind in ["-no-pie", "-pie"] {
+        let program = Stepped::built(PROGRAM, &["-O1", "-fPIE", kind, "-lpthread"]);
+        let named = program.json("turns", "turns");
+        let output = Command::new("nm").arg(program.path()).output().expect("nm");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let line = text.lines().find(|line| line.ends_with(" turns"));
+        let address = line.and_then(|line| line.split(' ').next()).expect("turns");
+        let address = u64::from_str_radix(address, 16).expect("a number");
+        let value = program.json(&format!("{address:#x}"), "turns");
+        assert_eq!(value["start"], format!("{address:#x}"), "{kind}");
+        assert_eq!(value["rows"], named["rows"], "{kind}");
+    }
+}
+
+#[test]
+fn a_range_that_cuts_an_instruction_is_refused() {
+    let program = Stepped::new();
+    let path = program.path();
+    let path = path.to_str().expect("UTF-8");
+    let rows = program.json("touch", "touch")["rows"].clone();
+    let starts: Vec<u64> = rows
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| {
+            let address = row["address"].as_str().expect("an address");
+            u64::from_str_radix(&address[2..], 16).expect("a number")
+        })
+        .collect();
+    let (first, second, third) = (starts[0], starts[1], starts[2]);
+    assert!(third - second > 1, "{starts:x?}");
+    for (range, hint) in [
+        (
+            format!("touch+{}", second + 1 - first),
+            format!("{} bytes, or of {}", third - first, second - first),
+        ),
+        (
+            format!("{:#x}", second + 1),
+            format!("{second:#x} and {third:#x}"),
+        ),
+    ] {
+        let ran = halprof(&["simulate", "--range", &range, "--", path, "touch"]);
+        assert_eq!(ran.status, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(&hint), "{hint}: {}", ran.stderr);
+    }
+    let whole = format!("touch+{}", second - first);
+    assert_eq!(
+        column(&program.json(&whole, "touch"), "executions").len(),
+        1
     );
 }

@@ -142,6 +142,33 @@ fn dwarf_names_functions_and_lines() {
     assert_true(&built, &symbols.opened(), &frames, Kind::Dwarf);
 }
 
+fn assert_dwarf_of(built: &Built) {
+    let path = SymbolPath::default().loaded_here();
+    let mut symbols = Symbols::open(&recording(vec![module(&built.file)]), &path);
+    let frames = all_frames(&mut symbols, &built.file);
+    assert_true(built, &symbols.opened(), &frames, Kind::Dwarf);
+}
+
+/// With its split DWARF beside it, packed or not, all is there that DWARF in one file has.
+#[test]
+fn split_dwarf_names_inlined_functions() {
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let Some(built) = binaries::split_elf(version) else {
+            return;
+        };
+        assert_dwarf_of(&built);
+    }
+    // Debian's dwp ends in a segmentation fault with version 5.
+    let Some(built) = binaries::split_elf("-gdwarf-4") else {
+        return;
+    };
+    let packed = built.folder.path().join("work.dwp");
+    let done = binaries::run("dwp", &["-e", built.path(), "-o"], &[&packed]);
+    assert_eq!(done, Some(true));
+    std::fs::remove_file(built.folder.path().join("work.dwo")).expect("removed");
+    assert_dwarf_of(&built);
+}
+
 fn opened(modules: Vec<Module>, path: &str, ip: u64) -> (Frame, Opened) {
     let mut symbols = Symbols::open(&recording(modules), &SymbolPath::parse(path).loaded_here());
     let frame = symbols.frame(7, ip, Mode::User);

@@ -140,14 +140,6 @@ fn exports_show_the_marks() {
             assert_eq!(told["marks"], 210, "{told}");
             std::fs::read_to_string(out).expect("read")
         };
-        let trace: Value = serde_json::from_str(&export("chrome")).expect("JSON");
-        let events = trace["traceEvents"].as_array().expect("events").iter();
-        let marks: Vec<&Value> = events.filter(|event| event["cat"] == "mark").collect();
-        assert_eq!(marks.len(), 210);
-        let told = ["name", "ts", "pid", "tid"].map(|field| marks[2][field].to_string());
-        assert_eq!(told, ["\"end\"", "0.1", "10", "11"]);
-        assert_eq!(marks[209]["args"]["value"], 99);
-
         let profile: Value = serde_json::from_str(&export("firefox")).expect("JSON");
         let threads = profile["threads"].as_array().expect("threads").iter();
         let counts = threads.map(|thread| thread["markers"]["length"].clone());
@@ -200,6 +192,55 @@ fn what_makes_no_sense_is_refused() {
     refused(&["timeline"], 2, "usage");
     refused(&["timeline", "no-such-file"], 5, "file");
     refused(&["timeline", "Cargo.toml"], 5, "bad-file");
+}
+
+#[test]
+fn a_machine_is_refused_and_a_report_of_marks_names_the_timeline() {
+    with_recording(|file| {
+        refused(&["--machine", "skylake", "timeline", file], 2, "usage");
+        let ran = halprof(&["report", file]);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        let told = format!("no samples; 210 marks: `halprof timeline {file}` shows them\n");
+        assert_eq!(ran.stdout, told);
+        let table = halprof(&["report", file, "--csv"]);
+        assert!(table.stderr.contains(told.trim_end()), "{}", table.stderr);
+    });
+}
+
+/// Neither command replaces what the other, or itself, has written.
+#[test]
+#[cfg(unix)]
+fn what_was_there_is_kept() {
+    use std::process::Command;
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_halprof"));
+        let ran = command.current_dir(folder.path()).args(arguments).output();
+        let ran = ran.expect("it runs");
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8(ran.stderr).expect("UTF-8")
+    };
+    for turn in 0..2 {
+        for (arguments, name) in [
+            (&["--machine", "skylake", "record"][..], "halprof.rec"),
+            (&["timeline", "--", "true"], "halprof.marks"),
+        ] {
+            let told = run(arguments);
+            let kept = format!("the {name} that was there is now {name}.old");
+            assert_eq!(told.contains(&kept), turn == 1, "{told}");
+        }
+    }
+    let names = std::fs::read_dir(folder.path()).expect("a folder");
+    let names = names.map(|name| name.expect("a name").file_name());
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
+    let wanted = [
+        "halprof.marks",
+        "halprof.marks.old",
+        "halprof.rec",
+        "halprof.rec.old",
+    ];
+    assert_eq!(names, wanted);
 }
 
 #[test]

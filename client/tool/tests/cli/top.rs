@@ -1,8 +1,7 @@
 //! Does the live view work on a real terminal, and leave it as it was?
 
 use crate::cli::binaries;
-use crate::cli::support::{folder, halprof, json, refused, text, tools_are_required};
-use std::path::Path;
+use crate::cli::support::{folder, halprof, refused, text, tools_are_required};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -90,11 +89,11 @@ fn top_of(machine: &str, options: &str) -> String {
     format!("'{tool}' --machine {machine} top -I 50 --workload {WORKLOAD} {options}")
 }
 
-/// The row of a source, and what follows its name.
+/// The row of a source, and what precedes its name.
 fn row<'a>(screen: &'a str, source: &str) -> Option<(usize, Vec<&'a str>)> {
     screen.lines().enumerate().find_map(|(index, line)| {
         let mut words = line.split_whitespace();
-        (words.next() == Some(source)).then(|| (index, words.collect()))
+        (words.next_back() == Some(source)).then(|| (index, words.collect()))
     })
 }
 
@@ -109,25 +108,9 @@ fn is_coloured(screen: &str) -> bool {
     parameters.any(|all| all.split(';').any(|one| matches!(one, "33" | "36" | "38")))
 }
 
-/// Waits until a log has this many more rows.
-fn grown(log: &Path, lines: usize) {
-    let count = || std::fs::read_to_string(log).expect("a log").lines().count();
-    let (wanted, end) = (count() + lines, Instant::now() + SOON);
-    while count() < wanted {
-        assert!(Instant::now() < end, "the log stands still");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn it_is_watched_and_steered_on_a_terminal() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let log = folder.path().join("log.csv");
-    let options = format!(
-        "-e BranchInstructions,TotalIssues --log '{}'",
-        log.display()
-    );
-    let command = format!("{}; {AFTERWARDS}", top(&options));
+    let command = format!("{}; {AFTERWARDS}", top("-e BranchInstructions,TotalIssues"));
     let Some(terminal) = Terminal::new(&command) else {
         return;
     };
@@ -139,44 +122,31 @@ fn it_is_watched_and_steered_on_a_terminal() {
     assert!(screen.starts_with("MODELLED "), "{screen}");
     assert!(is_coloured(&terminal.screen(&["-e"])));
     assert!(row(&screen, "BranchInstructions") < row(&screen, "TotalIssues"));
+    terminal.until("a trace", |screen| screen.contains("\u{2588}\u{2588}"));
 
     terminal.press(&["s"]);
     terminal.until("sorted by rate", |screen| {
-        screen.contains("rate/s\u{25BC}")
+        screen.contains(" by rate/s, ")
             && row(screen, "TotalIssues") < row(screen, "BranchInstructions")
+    });
+    terminal.press(&["r"]);
+    terminal.until("reversed", |screen| {
+        screen.contains(" by rate/s reversed, ")
+            && row(screen, "BranchInstructions") < row(screen, "TotalIssues")
     });
 
     terminal.press(&["Space"]);
     terminal.until("paused", |screen| screen.contains(" PAUSED "));
-    // The rest of the frame follows its title, and has arrived four intervals of four rows later.
-    grown(&log, 16);
+    std::thread::sleep(Duration::from_millis(200));
     let paused = terminal.screen(&[]);
-    grown(&log, 24);
+    std::thread::sleep(Duration::from_millis(500));
     assert_eq!(terminal.screen(&[]), paused, "the picture moves");
     terminal.press(&["Space"]);
     terminal.until("going on", |screen| !screen.contains(" PAUSED "));
 
-    terminal.press(&["v"]);
-    terminal.until("processors", |screen| {
-        let each = ["500.0", "M", "2.000", "G"];
-        row(screen, "all").is_some_and(|(_, words)| words == each)
-            && row(screen, "1").is_some_and(|(_, words)| words == ["250.0", "M", "1.000", "G"])
-    });
-
-    terminal.press(&["c", "Space"]);
-    terminal.until("the list", |screen| {
-        screen.contains("[ ] BranchInstructions")
-    });
-    terminal.press(&["Enter"]);
-    terminal.until("one source less", |screen| {
-        !screen.contains("BranchInstructions")
-            && row(screen, "all").is_some_and(|(_, words)| words == ["2.000", "G"])
-    });
-
     terminal.tmux(&["resize-window", "-x", "20", "-y", "5"]);
     terminal.until("small", |screen| {
-        let lines: Vec<&str> = screen.lines().collect();
-        lines.len() == 5 && lines[2].split_whitespace().eq(["all", "2.000", "G"])
+        screen.lines().count() == 5 && screen.contains("500.0 M")
     });
     terminal.tmux(&["resize-window", "-x", "100", "-y", "30"]);
     terminal.until("large again", |screen| screen.contains("? help"));
@@ -193,64 +163,6 @@ fn it_is_watched_and_steered_on_a_terminal() {
     for setting in ["icanon", "echo", "isig", "icrnl", "opost"] {
         assert!(words.contains(&setting), "{setting}: {after}");
     }
-    assert_log(&log);
-}
-
-/// Every line is complete, and every rate is the workload's.
-fn assert_log(path: &Path) {
-    let mut reader = csv::Reader::from_path(path).expect("a log");
-    let head: Vec<String> = reader
-        .headers()
-        .expect("a head")
-        .iter()
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(head[..3], ["time_ns", "source", "processor"]);
-    assert_eq!(head[9..], ["per_second", "modelled", "core_type"]);
-    let (mut lines, mut time) = (0, 0);
-    for record in reader.records() {
-        let record = record.expect("a whole line");
-        let number = |column: usize| record[column].parse::<u64>().expect("a number");
-        assert!(number(0) >= time && number(2) < 2, "{record:?}");
-        time = number(0);
-        let (value, enabled) = (number(3), number(5));
-        match &record[1] {
-            "TotalIssues" => assert_eq!(value, enabled, "{record:?}"),
-            "BranchInstructions" => assert!(value.abs_diff(enabled / 4) <= 1, "{record:?}"),
-            other => panic!("{other}"),
-        }
-        assert_eq!((&record[7], &record[8], &record[10]), ("false", "", "true"));
-        lines += 1;
-    }
-    assert!(lines > 40, "{lines}");
-}
-
-/// The list has what the boot processor can count, also where others are measured.
-#[test]
-fn a_source_that_only_other_processors_count_is_refused_on_the_screen() {
-    let list = json(&["--machine", "hybrid", "list"]);
-    let names = list["sources"].as_array().expect("sources").iter();
-    let others = names.filter(|source| source["name"] != "TotalIssues");
-    let place = others
-        .into_iter()
-        .position(|one| one["name"] == "TopdownSlots");
-    // What is counted comes first.
-    let down = (1 + place.expect("a source of performance cores")).to_string();
-    let options = "-C 4-11 -e TotalIssues";
-    let Some(terminal) = Terminal::new(&top_of("hybrid", options)) else {
-        return;
-    };
-    let counts = |screen: &str| shows(screen, "TotalIssues", ["8.000", "G"]);
-    terminal.until("the rate of the workload", counts);
-    terminal.press(&["c"]);
-    terminal.until("the list", |screen| screen.contains("[x] TotalIssues"));
-    terminal.press(&["-N", &down, "Down"]);
-    terminal.press(&["Space"]);
-    terminal.until("selected", |screen| screen.contains("[x] TopdownSlots"));
-    terminal.press(&["Enter"]);
-    terminal.until("refused", |screen| {
-        screen.contains("TopdownSlots: processors 4-11 cannot count it; 0-3 can") && counts(screen)
-    });
 }
 
 #[test]
@@ -326,12 +238,30 @@ fn one_interval_is_printed_anywhere() {
     ];
     let ran = halprof(&[&["--machine", MACHINE], &options[..]].concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);
-    let row = row(&ran.stdout, "2.000").expect("a rate").1;
-    assert_eq!(
-        [&row[..1], &row[row.len() - 1..]].concat(),
-        ["G", "TotalIssues"]
-    );
+    assert!(shows(&ran.stdout, "TotalIssues", ["2.000", "G"]));
     assert!(ran.stderr.contains("modelled machine"));
+
+    // Each processor is counted: nothing is sampled for it.
+    let by = [
+        &["--machine", MACHINE],
+        &options[..],
+        &["--by", "processor"],
+    ]
+    .concat();
+    let text = halprof(&by).stdout;
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.ends_with("  TotalIssues"))
+        .map(|line| line.split_whitespace().take(3).collect())
+        .collect();
+    assert_eq!(rows, [["0", "1.000", "G"], ["1", "1.000", "G"]], "{text}");
+    let csv = halprof(&[&by[..], &["--csv"]].concat()).stdout;
+    let processors = csv.lines().skip(1).map(|line| line.split(',').nth(2));
+    assert_eq!(
+        processors.collect::<Vec<_>>(),
+        [Some("0"), Some("1")],
+        "{csv}"
+    );
 }
 
 /// A sum over two types of core is the rate of no core there is.
@@ -469,6 +399,8 @@ fn functions_are_watched_on_a_terminal() {
         screen.contains(" samples in ") && screen.contains(", 0 lost"),
         "{screen}"
     );
+    // One source is named too, with its period.
+    assert!(screen.contains("\nTotalCycles, period "), "{screen}");
     let moving = |screen: &str| screen.lines().nth(1).map(str::to_owned);
     let before = moving(&screen);
     terminal.until("the next interval", |screen| moving(screen) != before);
@@ -479,7 +411,7 @@ fn functions_are_watched_on_a_terminal() {
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(terminal.screen(&[]), paused, "the picture moves");
     terminal.press(&["?"]);
-    terminal.until("help", |screen| screen.contains("sampling goes on"));
+    terminal.until("help", |screen| screen.contains("measuring goes on"));
     terminal.press(&["x", "q"]);
     let after = terminal.until("ended", |screen| screen.contains("-iuclc"));
     assert!(after.contains("status 0"), "{after}");
@@ -489,7 +421,6 @@ fn functions_are_watched_on_a_terminal() {
 fn what_it_cannot_do_is_refused() {
     // There is no terminal here.
     refused(&["top", "--once"], 2, "usage");
-    refused(&["top", "--by", "symbol", "--log", "x"], 2, "usage");
     let ran = halprof(&["top"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (4, ""));
     assert!(
@@ -515,9 +446,6 @@ fn what_it_cannot_do_is_refused() {
             &["--machine", "pentium", "top", "--once", "--by", "symbol"],
             4,
         ),
-        (&["top", "--once", "--log", "/no/such/folder/log.csv"], 5),
-        #[cfg(target_os = "linux")]
-        (&["top", "--once", "--log", "/dev/full"], 5),
     ] {
         let ran = halprof(arguments);
         assert_eq!(ran.status, status, "{arguments:?}: {}", ran.stderr);

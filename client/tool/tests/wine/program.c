@@ -25,6 +25,25 @@ static void tell(const char *file, DWORD child)
     fclose(out);
 }
 
+/* The attributes of SeDebugPrivilege in the token that this process was started with. */
+static int privilege(void)
+{
+    static char room[4096];
+    TOKEN_PRIVILEGES *all = (TOKEN_PRIVILEGES *)room;
+    HANDLE token;
+    LUID debug;
+    DWORD length, i;
+
+    if (!OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &token) ||
+        !GetTokenInformation(token, TokenPrivileges, all, sizeof room, &length) ||
+        !LookupPrivilegeValueA(NULL, "SeDebugPrivilege", &debug))
+        return 97;
+    for (i = 0; i < all->PrivilegeCount; i++)
+        if (all->Privileges[i].Luid.LowPart == debug.LowPart)
+            return (int)all->Privileges[i].Attributes;
+    return 96;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -41,6 +60,8 @@ int main(int argc, char **argv)
         tell(with, start("sleep"));
         Sleep(600000);
     }
+    if (strcmp(what, "privilege") == 0)
+        return privilege();
     if (strcmp(what, "mask") == 0) {
         DWORD_PTR own, all;
         GetProcessAffinityMask(GetCurrentProcess(), &own, &all);

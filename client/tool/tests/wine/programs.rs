@@ -63,6 +63,7 @@ fn a_program_is_measured_from_its_first_instruction_to_its_end() {
         return;
     };
     its_status_is_told(&wine);
+    it_has_no_privilege_that_the_tool_uses(&wine);
     what_it_prints_is_not_in_the_result(&wine);
     what_outlives_it_is_named_and_left_alone(&wine);
     what_outlives_it_is_ended_where_that_is_asked_for(&wine);
@@ -89,6 +90,19 @@ fn its_status_is_told(wine: &Wine) {
         assert_eq!(scope["outlived"], json!([]));
         assert!(value["counts"][0]["value"].as_u64() > Some(0), "{value}");
     }
+}
+
+/// For the kernel's addresses the tool uses SeDebugPrivilege, which a program would inherit.
+fn it_has_no_privilege_that_the_tool_uses(wine: &Wine) {
+    // Held by administrators, and disabled until somebody enables it.
+    let (value, ..) = stat(wine, &[], &["privilege"]);
+    assert_eq!(value["scope"]["exit_status"], 0, "{value}");
+    let record = ["--json", "record", "-e", "TotalCycles", "-o", "a.rec"];
+    let program = ["--", "program.exe", "privilege"];
+    let output = wine.real_time(&[&record[..], &program].concat()).output();
+    let text = output.expect("Wine runs").stdout;
+    let value: Value = serde_json::from_slice(&text).expect("JSON");
+    assert_eq!(value["scope"]["exit_status"], 0, "{value}");
 }
 
 fn what_it_prints_is_not_in_the_result(wine: &Wine) {

@@ -20,7 +20,7 @@ prop_compose! {
         user in 0..=100_u64,
         seed in prop::option::of(any::<u64>()),
     ) -> Workload {
-        Workload::new(Parts { amounts: kinds(amounts), user, seed, processors: None, code: USER_CODE, instructions: None, skid: 0, programs: vec![100], short: None, codes: Vec::new() })
+        Workload::new(Parts { amounts: kinds(amounts), user, seed, processors: None, code: USER_CODE, instructions: None, way: None, skid: 0, programs: vec![100], short: None, codes: Vec::new() })
     }
 }
 
@@ -116,7 +116,7 @@ proptest! {
         wanted in 1..=400_u64,
     ) {
         let workload = Workload::new(Parts {
-            amounts: kinds(amounts), user, seed: None, processors: None, code: USER_CODE, instructions: None, skid: 0, programs: vec![100], short: None, codes: Vec::new(),
+            amounts: kinds(amounts), user, seed: None, processors: None, code: USER_CODE, instructions: None, way: None, skid: 0, programs: vec![100], short: None, codes: Vec::new(),
         });
         let first = (0..=workload.length()).find(|&at| amount_at(&workload, feed, at) >= wanted);
         prop_assert_eq!(workload.position_of(feed, wanted), first);
@@ -181,6 +181,7 @@ fn the_longest_workload_has_positions() {
             processors: None,
             code: USER_CODE,
             instructions: None,
+            way: None,
             seed: Some(seed),
             skid: 0,
             programs: vec![100],

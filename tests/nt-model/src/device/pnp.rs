@@ -141,6 +141,18 @@ impl Device {
         Ok(())
     }
 
+    /// Whether the framework agrees to stop or remove the device (QUERY_STOP, QUERY_REMOVE).
+    #[must_use]
+    pub fn agrees_to_stop(&self) -> bool {
+        self.machine.framework.stays == 0
+    }
+
+    /// The device is started although it is: it is stopped first, and nobody is asked.
+    pub fn start_again(&mut self) -> Result<u32, Violation> {
+        self.stop()?;
+        self.start_device()
+    }
+
     /// Stops the device, as the PnP manager does to rebalance resources: handles, interface and
     /// link remain.
     pub fn stop(&mut self) -> Result<(), Violation> {
@@ -170,18 +182,32 @@ impl Device {
         machine.run_until_done(thread)
     }
 
-    /// The system goes to sleep (S3): the device leaves D0, then every register is lost.
+    /// The system goes to sleep (S3): the device leaves D0, then every register is lost but CR4, which
+    /// Windows restores. A program that may execute RDPMC does so again before D0Entry, so nothing
+    /// may have changed there.
     pub fn sleep(&mut self) -> Result<(), Violation> {
+        let before = self.cr4s();
         self.leave_d0(D3)?;
+        let after = self.cr4s();
+        if before != after {
+            let what = format!("CR4 is {after:x?} while the machine sleeps, not {before:x?}");
+            return Err(Violation::new(Rule::BitsLeft, what));
+        }
         self.lose_registers()
+    }
+
+    fn cr4s(&mut self) -> Vec<u64> {
+        let cpus = &self.machine.engine.bus().cpus;
+        cpus.iter().map(|cpu| cpu.processor.cr4()).collect()
     }
 
     /// The system wakes, and the device with it. Clients run as soon as the system is awake, which
     /// is before this: a request between [`Self::sleep`] and this call comes from such a client. If
-    /// D0Entry fails, the hardware is released.
+    /// D0Entry fails, the hardware is released, and then the device is removed by surprise.
     pub fn wake(&mut self) -> Result<(), Violation> {
         if failed(self.enter_d0(D3)?) {
             self.release_hardware()?;
+            self.power(power::SURPRISE, &[])?;
         }
         Ok(())
     }
@@ -269,7 +295,6 @@ impl Device {
 
     fn check_registers(&mut self) -> Result<(), Violation> {
         let bus = self.machine.engine.bus();
-        bus.registers.check_cr4(&bus.cpus)?;
         bus.registers.check(&mut bus.cpus)
     }
 
@@ -287,15 +312,16 @@ impl Device {
         Ok(path)
     }
 
-    /// Resets every processor, and Windows starts it again; before that, the driver's bits must be
-    /// clear.
+    /// Resets every processor, and Windows starts it again with CR4 as it saved it; before that, the
+    /// driver's bits of the counters' registers must be clear.
     pub(crate) fn lose_registers(&mut self) -> Result<(), Violation> {
         self.check_registers()?;
         let bus = self.machine.engine.bus();
         for cpu in &mut bus.cpus {
-            let now = cpu.processor.timestamp();
+            let (now, cr4) = (cpu.processor.timestamp(), cpu.processor.cr4());
             cpu.processor.reset();
             cpu.processor.set_timestamp(now);
+            cpu.processor.set_cr4(cr4);
             cpu.processor.boot_windows();
         }
         bus.registers.renew(&mut bus.cpus);
@@ -364,7 +390,10 @@ impl Device {
         let Some(device) = self.machine.framework.device else {
             return Ok(());
         };
-        kmdf::stop_timers(&mut self.machine)?;
+        if self.machine.framework.stays != 0 {
+            let what = "a device is deleted that may not be stopped";
+            return Err(Violation::new(Rule::Left, what));
+        }
         let children = self.machine.framework.children(device);
         for object in children.iter().copied().chain([device]) {
             if let Some(cleanup) = self.machine.framework.cleanup_of(object) {

@@ -1,11 +1,14 @@
 //! Deferred procedure calls.
 
-use super::{INVALID_PARAMETER, broken, done, touch};
+use super::{INVALID_PARAMETER, broken, done, timer, touch};
 use crate::machine::{Machine, Outcome, QueuedDpc, Wait};
 use crate::rules::{Rule, Violation};
 
-/// HighImportance of KDPC_IMPORTANCE.
+/// MediumImportance, HighImportance and MediumHighImportance of KDPC_IMPORTANCE: with the latter two
+/// another processor is interrupted ("Organization of DPC Queues").
+const MEDIUM_IMPORTANCE: u64 = 1;
 const HIGH_IMPORTANCE: u64 = 2;
+const MEDIUM_HIGH_IMPORTANCE: u64 = 3;
 
 /// A KDPC that was initialized.
 #[derive(Clone, Copy)]
@@ -45,7 +48,7 @@ pub(super) fn initialize_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
         routine,
         context,
         target: None,
-        importance: 1,
+        importance: MEDIUM_IMPORTANCE,
         queued: false,
     };
     m.kernel.dpcs.insert(at, dpc);
@@ -88,15 +91,20 @@ pub(super) fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
         m.engine.argument(2),
     );
     let (current, request) = (m.current(), m.request_of_caller());
+    // A timer that lets processors sleep must not have them woken by a DPC.
+    let polls = timer::is_precise(m, m.object_of_caller()) == Some(false);
     let one = dpc(m, at)?;
     if one.queued {
         return Ok(Outcome::Return(0));
     }
-    if one.importance != HIGH_IMPORTANCE {
-        return broken(
-            Rule::Object,
-            "a DPC whose delay nobody bounds: not of high importance",
-        );
+    let interrupts = matches!(one.importance, HIGH_IMPORTANCE | MEDIUM_HIGH_IMPORTANCE);
+    if !polls && one.importance != HIGH_IMPORTANCE {
+        let what = "a DPC whose delay nobody bounds: not of high importance";
+        return broken(Rule::Object, what);
+    }
+    if polls && interrupts {
+        let what = "a DPC of a timer that wakes nobody wakes an idle processor";
+        return broken(Rule::Wakes, what);
     }
     one.queued = true;
     let queued = QueuedDpc {
@@ -104,6 +112,7 @@ pub(super) fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
         routine: one.routine,
         arguments: [one.context, first, second],
         request,
+        patient: !interrupts,
     };
     let target = one.target.unwrap_or(current);
     m.queue_dpc(target, queued);

@@ -3,7 +3,7 @@
 use super::{INSUFFICIENT_RESOURCES, INVALID_PARAMETER, broken, done, touch};
 use crate::machine::{Machine, Outcome};
 use crate::memory::{APIC, PAGE};
-use crate::registers::{FIXED, WHOLE_UNIT};
+use crate::registers::WHOLE_UNIT;
 use crate::rules::{Rule, Violation};
 
 const UNSUCCESSFUL: u64 = 0xC000_0001;
@@ -58,63 +58,33 @@ pub(super) fn unmap_io(m: &mut Machine) -> Result<Outcome, Violation> {
     done()
 }
 
-/// PHYSICAL_COUNTER_RESOURCE_DESCRIPTOR_TYPE (ntddk.h): one counter, a range of counters, a
-/// callback for overflows.
-const RESOURCE_SINGLE: u32 = 0;
-const RESOURCE_RANGE: u32 = 1;
-const RESOURCE_OVERFLOW: u32 = 3;
-
-/// What a PHYSICAL_COUNTER_RESOURCE_LIST requests: counters, as a mask, and a callback. A null list
-/// means the whole unit.
-fn asked_for(m: &mut Machine, list: u64) -> (u64, Option<u64>) {
-    if list == 0 {
-        return (WHOLE_UNIT, None);
-    }
-    let (mut counters, mut callback) = (0, None);
-    for index in 0..u64::from(m.engine.read_u32(list)) {
-        let descriptor = list + 8 + index * 0x18;
-        let (from, to) = (
-            m.engine.read_u32(descriptor + 8),
-            m.engine.read_u32(descriptor + 12),
-        );
-        let general = |counter: &u32| *counter < FIXED;
-        match m.engine.read_u32(descriptor) {
-            RESOURCE_SINGLE if general(&from) => counters |= 1 << from,
-            RESOURCE_RANGE => {
-                let range = (from..=to).take_while(general);
-                counters = range.fold(counters, |all, counter| all | 1 << counter);
-            }
-            RESOURCE_OVERFLOW => callback = Some(m.engine.read_u64(descriptor + 8)),
-            _ => {}
-        }
-    }
-    (counters, callback)
-}
-
+/// (GroupAffinity, GroupCount, ResourceList, CounterSetHandle). No list means the whole unit.
 pub(super) fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     let (groups, count) = (m.engine.argument(0), m.engine.argument(1));
     let (list, out) = (m.engine.argument(2), m.engine.argument(3));
     touch(m, out, 8)?;
-    if groups != 0 || count as u32 != 0 {
-        return broken(Rule::Unmodelled, "counters of some processors only");
+    if groups != 0 || count as u32 != 0 || list != 0 {
+        return broken(
+            Rule::Unmodelled,
+            "some counters, or those of some processors",
+        );
     }
     if m.kernel.counters_taken || m.kernel.counters.is_some() || m.kernel.fails() {
         m.engine.write_u64(out, 0);
         return Ok(Outcome::Return(INSUFFICIENT_RESOURCES));
     }
-    let (counters, callback) = asked_for(m, list);
     m.kernel.next_handle += 4;
     let handle = m.kernel.next_handle;
-    m.kernel.counters = Some((handle, callback));
+    m.kernel.counters = Some(handle);
     let bus = m.engine.bus();
-    bus.registers.reserve(&mut bus.cpus, counters);
+    bus.registers.reserve(&mut bus.cpus, WHOLE_UNIT);
     m.engine.write_u64(out, handle);
     done()
 }
 
 pub(super) fn free_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     let handle = m.engine.argument(0);
-    if m.kernel.counters.is_none_or(|(ours, _)| ours != handle) {
+    if m.kernel.counters != Some(handle) {
         return broken(
             Rule::Object,
             format!("counters {handle:#x} are freed, and not held"),
@@ -125,9 +95,8 @@ pub(super) fn free_counters(m: &mut Machine) -> Result<Outcome, Violation> {
         return broken(Rule::Alive, what);
     }
     m.kernel.counters = None;
-    let in_callback = m.in_callback();
     let bus = m.engine.bus();
-    if let Some(masked) = bus.registers.release(&mut bus.cpus, &in_callback)? {
+    if let Some(masked) = bus.registers.release(&mut bus.cpus)? {
         m.left_masked(&masked)?;
     }
     done()

@@ -1,7 +1,6 @@
 //! Timers of ExAllocateTimer.
 
 use super::{broken, done, touch};
-use crate::kmdf;
 use crate::machine::{APC, Machine, Outcome, QueuedDpc, Wait};
 use crate::rules::{Rule, Violation};
 
@@ -19,7 +18,6 @@ pub(super) struct Timer {
 /// The timers that are set expire once, each on a processor that the seed chooses; one that is
 /// still handling its last expiry is left alone.
 pub fn expire_timers(machine: &mut Machine) {
-    kmdf::expire_timers(machine);
     let timers = machine.kernel.timers.iter();
     let set = timers.filter(|(_, timer)| timer.period.is_some());
     let set: Vec<(u64, Timer)> = set.map(|(at, timer)| (*at, *timer)).collect();
@@ -35,9 +33,15 @@ pub fn expire_timers(machine: &mut Machine) {
                 routine: timer.callback,
                 arguments: [timer.context, 0, 0],
                 request: None,
+                patient: false,
             },
         );
     }
+}
+
+/// Whether a timer of ExAllocateTimer is of high resolution; `None` if it is none.
+pub(super) fn is_precise(m: &Machine, object: u64) -> Option<bool> {
+    m.kernel.timers.get(&object).map(|timer| timer.precise)
 }
 
 pub(super) fn timer_resolution(m: &mut Machine) -> Result<Outcome, Violation> {

@@ -108,7 +108,6 @@ impl Machine {
         activity.detached = irql != PASSIVE;
         activity.object = 0;
         activity.frame = 0;
-        activity.stopped = None;
         activity.began = None;
         Ok(id)
     }
@@ -136,7 +135,6 @@ impl Machine {
             detached: false,
             object: 0,
             frame: 0,
-            stopped: None,
             began: None,
         });
         Ok(self.activities.len() - 1)

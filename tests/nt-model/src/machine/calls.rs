@@ -5,7 +5,6 @@ use super::{APC, Function, Machine, Outcome, PASSIVE, PROFILE, STACK, State, Stu
 use crate::cost::Cost;
 use crate::engine::{MASKED_LIMIT, Stack, Stop};
 use crate::rules::{Rule, Violation};
-use sim::hal;
 
 /// The number of bytes of stack that breaks [`Rule::Stack`]: the other half is for interrupts on
 /// top, and for what is below the driver. The driver uses at most 7936.
@@ -120,9 +119,6 @@ impl Machine {
         let (stack, frame, object) = (activity.stack, activity.frame, activity.object);
         if activity.detached {
             self.idle.push(id);
-        }
-        if let Some(stopped) = activity.stopped.take() {
-            hal::go_on(&mut self.engine.bus().cpus[index], stopped);
         }
         if object != 0 {
             self.wake(|wait| *wait == Wait::Dpc);

@@ -9,7 +9,6 @@ use crate::rules::{Rule, Violation};
 use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 use sim::event::{Counts, Event};
-use sim::hal;
 use sim::unkind::Behaviour;
 use std::collections::VecDeque;
 
@@ -74,7 +73,7 @@ impl Machine {
     }
 
     /// The HAL takes an overflow interrupt: it calls the handler that is registered at this moment,
-    /// or the callback of the owner of the counters, or no one.
+    /// or no one.
     pub(super) fn deliver(
         &mut self,
         index: usize,
@@ -87,13 +86,6 @@ impl Machine {
             let frame = kernel::trap_frame(self, interrupted)?;
             let id = self.pile(index, "interrupt", handler, &[frame, 0], PROFILE, who)?;
             self.activities[id].frame = frame;
-            self.activities[id].began = Some(Cost::so_far(self));
-            self.interrupts += 1;
-        } else if let Some((owner, Some(callback))) = self.kernel.counters {
-            let stopped = hal::stop(&mut self.engine.bus().cpus[index]);
-            let arguments = [stopped.overflowed, owner];
-            let id = self.pile(index, "callback", callback, &arguments, PROFILE, who)?;
-            self.activities[id].stopped = Some(stopped);
             self.activities[id].began = Some(Cost::so_far(self));
             self.interrupts += 1;
         }
@@ -130,19 +122,6 @@ impl Machine {
                 let processor = &self.processors[*index];
                 processor.storm.was || processor.added || behind(index)
             })
-            .collect()
-    }
-
-    /// Processors on which the HAL has stopped the counters for a callback that has not returned.
-    #[must_use]
-    pub fn in_callback(&self) -> Vec<usize> {
-        let calls = |processor: &super::Processor| {
-            let mut pile = processor.pile.iter();
-            pile.any(|&id| self.activities[id].stopped.is_some())
-        };
-        let processors = self.processors.iter().enumerate();
-        processors
-            .filter_map(|(index, processor)| calls(processor).then_some(index))
             .collect()
     }
 

@@ -229,7 +229,11 @@ impl Machine {
             self.wake_processor(index);
             return self.deliver(index, &interrupted);
         }
-        let late = top.is_some() && self.rng.u8(0..4) == 0;
+        let first = self.processors[index].dpcs.front();
+        let late = match first.is_some_and(|dpc| dpc.patient) {
+            true => self.rng.u8(0..16) != 0,
+            false => top.is_some() && self.rng.u8(0..4) == 0,
+        };
         if irql < DISPATCH
             && !late
             && let Some(dpc) = self.processors[index].dpcs.pop_front()

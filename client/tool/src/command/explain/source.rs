@@ -6,6 +6,7 @@ use halprof_measure::selection::format_processors;
 use halprof_setup::describe;
 use shared_types::ProfileInterface;
 use shared_types::request::machine::{Machine, Processor};
+use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
 
 /// A register that a source is programmed into.
@@ -20,10 +21,26 @@ pub(crate) struct Programmed {
     pub(crate) fields: Vec<(Field, u64)>,
 }
 
-/// The registers for a select in the interface's format.
+/// The bits of a select that count in user mode and in kernel mode.
+const fn modes(interface: ProfileInterface) -> [u64; 2] {
+    match interface {
+        // T0_USR and T0_OS of the ESCR.
+        ProfileInterface::NetBurst => [1 << 2, 1 << 3],
+        // CC0 of CESR.
+        ProfileInterface::Pentium => [1 << 7, 1 << 6],
+        _ => [1 << 16, 1 << 17],
+    }
+}
+
+/// The registers for a select in the interface's format, with a filter of [`Spec::USER`] and
+/// [`Spec::KERNEL`].
 #[must_use]
-pub(crate) fn programmed(interface: ProfileInterface, select: u64) -> Vec<Programmed> {
+pub(crate) fn programmed(interface: ProfileInterface, select: u64, filter: u16) -> Vec<Programmed> {
     use ProfileInterface as I;
+    let [user, kernel] = modes(interface);
+    let set = |bit, mode| if filter & mode == 0 { 0 } else { bit };
+    let modes = set(user, Spec::USER) | set(kernel, Spec::KERNEL);
+    let select = select & !(user | kernel) | modes;
     let low = select & 0xFFFF_FFFF;
     let registers: &[(&'static str, u32, u64)] = match interface {
         I::Default => &[],

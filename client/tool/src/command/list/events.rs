@@ -3,7 +3,6 @@
 use super::{Differs, Interval, Row, hex};
 use halprof_measure::catalog::{Catalog, Counted, Found, list_of};
 use halprof_measure::selection::format_processors;
-use shared_types::ProfileSource;
 use shared_types::request::machine::Processor;
 use shared_types::request::source::Source;
 
@@ -63,7 +62,7 @@ fn row(found: &Found<'_>, catalog: &Catalog, processors: &[Processor]) -> Row {
     let limit = |of: fn(&Source) -> u32| limits.map_or(0, of);
     let select = fixed.is_none().then(|| event.select());
     Row {
-        id: source.map_or(ProfileSource::RAW.0, |source| source.id),
+        id: source.map(|source| source.id),
         name: event.name.clone(),
         symbol: String::new(),
         supported,

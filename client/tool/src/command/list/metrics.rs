@@ -1,12 +1,14 @@
 //! `halprof list --metrics`: the available metrics, and what each counts here.
 
 use crate::On;
-use crate::Result;
+use crate::args;
 use crate::choice::{countable, counts_on, of_slots, topdown};
 use crate::metrics::{Form, Metric, Metrics, Term};
 use crate::output::Output;
 use crate::table::{Column, Width, table};
+use crate::{Error, Result};
 use halprof_measure::catalog::{Catalog, Kind};
+use halprof_profile::report::filter::Pattern;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,8 +53,8 @@ struct Part {
 }
 
 pub(super) fn run(
+    options: &args::List,
     file: Option<&Path>,
-    approximate: bool,
     on: &mut On,
     output: &Output,
 ) -> Result<()> {
@@ -61,15 +63,25 @@ pub(super) fn run(
         metrics.add_file(path)?;
     }
     metrics.set_smt(on.shares_cores()?);
-    let catalog = Catalog::of(&mut on.connection, approximate)?;
+    let catalog = Catalog::of(&mut on.connection, options.approximate)?;
+    let glob = options.glob.as_deref().map(Pattern::new);
+    let named = |metric: &&Metric| {
+        let matches = |glob: &Pattern| glob.matches(&metric.id) || glob.matches(&metric.name);
+        glob.as_ref().is_none_or(matches)
+    };
+    let all = metrics.all().iter().filter(named);
     let body = Body {
         interface: describe::interface_name(on.connection.machine()?.interface),
-        metrics: metrics
-            .all()
-            .iter()
-            .map(|metric| row(metric, &metrics, &catalog))
-            .collect(),
+        metrics: all.map(|metric| row(metric, &metrics, &catalog)).collect(),
     };
+    if body.metrics.is_empty()
+        && let Some(glob) = &options.glob
+    {
+        return Err(Error::unavailable(
+            format!("no metric matches `{glob}`"),
+            "`halprof list --metrics` lists them all, `--metrics=FILE` also those of a file.",
+        ));
+    }
     let rows = body.metrics.as_slice();
     output.rows("metrics", on.told.modelled, (&body, rows), |body| {
         text(body, output.width())

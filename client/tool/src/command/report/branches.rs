@@ -5,7 +5,7 @@ use super::row::{Keys, ShareBody, described};
 use crate::number::thousands;
 use crate::output::Output;
 use crate::shown::Shown;
-use crate::table::{Column, Width, table};
+use crate::table::{Column, Width, cell, cell_text, table};
 use crate::{Error, Result, args, filters};
 use halprof_profile::branches::Kept;
 use halprof_profile::branches::table::{Branches, By, Edge, Order, Part, Query, Row, Table};
@@ -309,15 +309,11 @@ fn csv(branches: &Branches) -> Result<String> {
 fn fields(by: By, part: &Part, row: &Row) -> Vec<String> {
     let mut fields = vec![part.source.to_string()];
     if by.paths {
-        fields.push(path(row));
+        fields.push(cell_text(&path(row)).into_owned());
     } else {
         for side in row.edges.iter().flatten() {
             let described = described(std::slice::from_ref(side));
-            let field = |column: &&str| match described.get(*column) {
-                None | Some(Json::Null) => String::new(),
-                Some(Json::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
-            };
+            let field = |column: &&str| described.get(*column).map_or_else(String::new, cell);
             fields.extend(by.sides.columns().iter().map(field));
         }
     }

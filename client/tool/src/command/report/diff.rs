@@ -105,6 +105,12 @@ pub(super) fn run(
         }
     }
     let tables = before.tables.iter().zip(&after.tables).take(asked);
+    if tables.clone().any(|(a, b)| mixed(a) || mixed(b)) {
+        return Err(Error::usage(
+            "`--diff` compares shares, and there are none across several sources",
+            "Leave `source` out of `--by`: each source has a table of its own.",
+        ));
+    }
     let tables: Vec<_> = tables.map(|(a, b)| (a, compare(a, b, &common))).collect();
     let modelled = before.recording.metadata.modelled || after.recording.metadata.modelled;
     if output.is_csv() {
@@ -153,6 +159,10 @@ fn common(before: &Report, after: &Report) -> Result<Vec<Arc<str>>> {
         ));
     }
     Ok(common)
+}
+
+fn mixed(table: &Table) -> bool {
+    table.parts.iter().any(|part| part.mixed)
 }
 
 /// Pairs rows with the same text. Process identifiers differ from run to run, so a process is
@@ -220,7 +230,7 @@ fn names(values: &[Value]) -> Vec<String> {
 
 /// By how many percentage points its share has grown.
 fn points(change: Change, all: Change) -> f64 {
-    let share = |part: Sum, whole: Sum| Share::of(part.samples, whole.samples).value;
+    let share = |part: Sum, whole: Sum| Share::weighted(part, whole).value;
     share(change.after, all.after) - share(change.before, all.before)
 }
 
@@ -228,8 +238,8 @@ impl Change {
     /// How likely chance alone is to cause at least this difference.
     fn by_chance(self, all: Self) -> f64 {
         by_chance(
-            (self.before.samples, all.before.samples),
-            (self.after.samples, all.after.samples),
+            Share::weighted(self.before, all.before).alike(),
+            Share::weighted(self.after, all.after).alike(),
         )
     }
 }
@@ -246,7 +256,7 @@ fn text(of: &Table, part: &Compared<'_>, several: bool, (keep, width): (usize, W
     columns.extend(of.by.iter().map(|key| Column::name(key.name())));
     let rows = part.rows.iter().take(keep).map(|row| {
         let (names, change) = (&row.names, row.change);
-        let percent = |part: Sum, whole: Sum| Share::of(part.samples, whole.samples).value * 100.0;
+        let percent = |part: Sum, whole: Sum| Share::weighted(part, whole).value * 100.0;
         let mut cells = vec![
             format!("{:+.2}", points(change, part.all) * 100.0),
             format!("{:.2} %", percent(change.before, part.all.before)),
@@ -272,7 +282,7 @@ fn row_body(part: &Compared<'_>, row: &Row<'_>) -> RowBody {
     let side = |sum: Sum, all: Sum| Side {
         samples: sum.samples,
         events: sum.events,
-        share: Share::of(sum.samples, all.samples).into(),
+        share: Share::weighted(sum, all).into(),
     };
     RowBody {
         keys: described(row.values),

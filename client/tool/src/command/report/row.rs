@@ -49,7 +49,7 @@ pub(super) fn described(values: &[Value]) -> Map<String, Json> {
     row
 }
 
-/// A share of the samples of its source, and its 95 % interval (Wilson).
+/// A share of the events of its source, and its 95 % interval (Wilson).
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ShareBody {
     value: f64,
@@ -58,7 +58,10 @@ pub(crate) struct ShareBody {
 }
 
 impl From<Share> for ShareBody {
-    fn from(Share { value, low, high }: Share) -> Self {
+    fn from(share: Share) -> Self {
+        let Share {
+            value, low, high, ..
+        } = share;
         Self { value, low, high }
     }
 }

@@ -1,15 +1,17 @@
 //! The counts of each instruction, as a table, CSV and JSON.
 
-use super::mca::Model;
-use super::{Body, MISPREDICTED, NOT_SIMULATED};
+use super::{Body, NOT_SIMULATED};
 use crate::number::thousands;
 use crate::shown::Shown;
-use crate::table::{Column, Width, table};
+use crate::table::{Column, Width, cell as csv_cell, table};
 use crate::{Error, Result};
 use halprof_profile::simulation::cache::Geometry;
 use halprof_profile::simulation::{Counts, Row, Simulation};
 use halprof_profile::symbols::Executable;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// One instruction, as it is shown.
 pub(super) struct Line {
@@ -18,27 +20,54 @@ pub(super) struct Line {
     row: Row,
     source: Option<(String, u32)>,
     pub(super) counts: Counts,
-    /// The scheduling model's figures: micro-operations, latency, reciprocal throughput.
-    scheduled: Option<[f64; 3]>,
 }
 
-/// The names of llvm-mca's figures.
-const SCHEDULED: [&str; 3] = ["mca_uops", "mca_latency", "mca_throughput"];
+/// The counts of an instruction or a source line.
+#[derive(JsonSchema, Serialize)]
+struct Counted {
+    executions: u64,
+    /// Iterations of a REP, which is one execution.
+    iterations: u64,
+    /// How often it branched elsewhere than to the next instruction.
+    taken: u64,
+    reads: u64,
+    writes: u64,
+    bytes: u64,
+    misaligned: u64,
+    /// Accesses whose address is not known: gathers and scatters.
+    unknown: u64,
+    /// What is modelled, by the names in `modelled_columns`.
+    modelled: BTreeMap<String, u64>,
+}
 
-pub(super) fn lines(
-    simulation: &Simulation,
-    executable: &Executable,
-    base: u64,
-    model: Option<&Model>,
-) -> Vec<Line> {
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Executed {
+    /// The address in the program's file.
+    address: String,
+    instruction: String,
+    code: String,
+    file: Option<String>,
+    line: Option<u32>,
+    #[serde(flatten)]
+    counted: Counted,
+}
+
+#[derive(JsonSchema, Serialize)]
+pub(super) struct SourceLine {
+    file: String,
+    line: u32,
+    #[serde(flatten)]
+    counted: Counted,
+}
+
+pub(super) fn lines(simulation: &Simulation, executable: &Executable, base: u64) -> Vec<Line> {
     let rows = simulation.rows().into_iter();
     let lines = rows.map(|row| {
         let relative = row.address.wrapping_sub(base);
         Line {
-            address: executable.module().start.wrapping_add(relative),
+            address: executable.base().wrapping_add(relative),
             source: executable.line(relative),
             counts: row.counts.clone(),
-            scheduled: model.and_then(|model| model.of(row.address)),
             row,
         }
     });
@@ -46,55 +75,43 @@ pub(super) fn lines(
 }
 
 /// The columns that are modelled, not exact.
-pub(super) fn modelled(caches: &[Geometry], model: Option<&Model>) -> Vec<String> {
-    let misses = caches.iter().map(misses_of);
-    let scheduled = model.iter().flat_map(|_| SCHEDULED);
-    let others = [MISPREDICTED].into_iter().chain(scheduled);
-    misses.chain(others.map(str::to_owned)).collect()
+pub(super) fn modelled(caches: &[Geometry]) -> Vec<String> {
+    caches.iter().map(misses_of).collect()
 }
 
 fn misses_of(cache: &Geometry) -> String {
     format!("{}_misses", cache.name().to_lowercase())
 }
 
-/// Counts as fields of an object; modelled ones are in an object of their own.
-fn fields(counts: &Counts, caches: &[Geometry], scheduled: Option<[f64; 3]>) -> Map<String, Value> {
-    let mut fields = Map::new();
-    for (name, value) in [
-        ("executions", counts.executions),
-        ("iterations", counts.iterations),
-        ("taken", counts.taken),
-        ("reads", counts.reads),
-        ("writes", counts.writes),
-        ("bytes", counts.bytes),
-        ("misaligned", counts.misaligned),
-        ("unknown", counts.unknown),
-    ] {
-        fields.insert(name.to_owned(), value.into());
+impl Counted {
+    fn of(counts: &Counts, caches: &[Geometry]) -> Self {
+        let misses = caches.iter().map(misses_of).zip(counts.misses.clone());
+        Self {
+            executions: counts.executions,
+            iterations: counts.iterations,
+            taken: counts.taken,
+            reads: counts.reads,
+            writes: counts.writes,
+            bytes: counts.bytes,
+            misaligned: counts.misaligned,
+            unknown: counts.unknown,
+            modelled: misses.collect(),
+        }
     }
-    let misses = caches.iter().zip(&counts.misses);
-    let misses = misses.map(|(cache, &misses)| (misses_of(cache), misses.into()));
-    let mut modelled: Map<String, Value> = misses.collect();
-    modelled.insert(MISPREDICTED.to_owned(), counts.mispredicted.into());
-    let scheduled = SCHEDULED.into_iter().zip(scheduled.into_iter().flatten());
-    modelled.extend(scheduled.map(|(name, value)| (name.to_owned(), json!(value))));
-    fields.insert("modelled".to_owned(), modelled.into());
-    fields
 }
 
-pub(super) fn by_instruction(lines: &[Line], caches: &[Geometry]) -> Vec<Map<String, Value>> {
+pub(super) fn by_instruction(lines: &[Line], caches: &[Geometry]) -> Vec<Executed> {
     let rows = lines.iter().map(|line| {
-        let mut row = Map::new();
-        row.insert("address".to_owned(), json!(format!("{:#x}", line.address)));
-        row.insert("instruction".to_owned(), json!(line.row.text));
         let code = line.row.bytes.iter();
-        let code = code.fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-        row.insert("code".to_owned(), json!(code));
         let (file, number) = line.source.clone().unzip();
-        row.insert("file".to_owned(), json!(file));
-        row.insert("line".to_owned(), json!(number));
-        row.extend(fields(&line.counts, caches, line.scheduled));
-        row
+        Executed {
+            address: format!("{:#x}", line.address),
+            instruction: line.row.text.clone(),
+            code: code.fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
+            file,
+            line: number,
+            counted: Counted::of(&line.counts, caches),
+        }
     });
     rows.collect()
 }
@@ -114,19 +131,25 @@ fn sums(lines: &[Line]) -> Vec<(&(String, u32), Counts)> {
     sums
 }
 
-pub(super) fn by_line(lines: &[Line], caches: &[Geometry]) -> Vec<Map<String, Value>> {
-    let rows = sums(lines).into_iter().map(|((file, line), counts)| {
-        let mut row = Map::new();
-        row.insert("file".to_owned(), json!(file));
-        row.insert("line".to_owned(), json!(line));
-        row.extend(fields(&counts, caches, None));
-        row
+pub(super) fn by_line(lines: &[Line], caches: &[Geometry]) -> Vec<SourceLine> {
+    let rows = sums(lines).into_iter();
+    let rows = rows.map(|((file, line), counts)| SourceLine {
+        file: file.clone(),
+        line: *line,
+        counted: Counted::of(&counts, caches),
     });
     rows.collect()
 }
 
 pub(super) fn csv(body: &Body, by_line: bool) -> Result<String> {
-    let rows = if by_line { &body.lines } else { &body.rows };
+    let rows = if by_line {
+        serde_json::to_value(&body.lines)
+    } else {
+        serde_json::to_value(&body.rows)
+    };
+    let rows: Vec<Map<String, Value>> = rows
+        .and_then(serde_json::from_value)
+        .map_err(Error::internal)?;
     let mut writer = csv::Writer::from_writer(Vec::new());
     let modelled = body.modelled_columns.iter().map(String::as_str);
     let exact = rows.first().into_iter().flat_map(Map::keys);
@@ -134,12 +157,8 @@ pub(super) fn csv(body: &Body, by_line: bool) -> Result<String> {
     let heads: Vec<&str> = exact.chain(modelled).collect();
     let all = heads.iter().copied().chain(["modelled"]);
     writer.write_record(all).map_err(Error::internal)?;
-    for row in rows {
-        let cell = |name: &&str| match row.get(*name).unwrap_or(&row["modelled"][*name]) {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
+    for row in &rows {
+        let cell = |name: &&str| csv_cell(row.get(*name).unwrap_or(&row["modelled"][*name]));
         // The program ran here, whatever the columns of `modelled_columns` say.
         let cells = heads.iter().map(cell).chain(["false".to_owned()]);
         writer.write_record(cells).map_err(Error::internal)?;
@@ -191,7 +210,6 @@ fn cells(counts: &Counts, caches: &[Geometry]) -> Vec<String> {
         let misses = index.and_then(|index| counts.misses.get(index).copied());
         cell(misses.unwrap_or(0))
     }));
-    cells.push(cell(counts.mispredicted));
     cells
 }
 
@@ -204,7 +222,6 @@ pub(super) fn text(
 ) -> String {
     let mut columns = COUNTED.to_vec();
     columns.extend(CACHES.map(|(_, column)| column.extra()));
-    columns.push(Column::number("mispredicted*").extra());
     let mut text = head(body, width);
     text += "\n";
     if by_line {
@@ -217,9 +234,6 @@ pub(super) fn text(
         text += &table(width, &columns, rows);
     } else {
         columns.extend([
-            Column::number("uops*").extra(),
-            Column::number("latency*").extra(),
-            Column::number("throughput*").extra(),
             Column::word("address"),
             Column::name("instruction"),
             Column::name("line").extra(),
@@ -227,10 +241,6 @@ pub(super) fn text(
         let mut last = None;
         let rows = lines.iter().map(|line| {
             let mut row = cells(&line.counts, caches);
-            let scheduled = line
-                .scheduled
-                .map(|all| all.map(|value| format!("{value:.2}")));
-            row.extend(scheduled.unwrap_or_default());
             row.extend([
                 format!("{:x}", line.address),
                 Shown(&line.row.text).to_string(),
@@ -284,21 +294,17 @@ fn footer(body: &Body, width: Width) -> String {
     });
     let caches = caches.collect::<Vec<_>>().join("; ");
     let caches = if caches.is_empty() {
-        "no caches, as CPUID tells of none".to_owned()
+        "no caches: CPUID reports none".to_owned()
     } else {
         format!(
             "caches like {}, empty at the start ({caches})",
             Shown(&body.processor)
         )
     };
-    let mut told = vec![format!(
-        "* modelled: {caches}; branches {}.",
-        body.predictor
-    )];
-    if let Some(model) = &body.model {
-        told.push(model.to_string());
-    }
-    told.push(format!("Not simulated: {NOT_SIMULATED}."));
+    let told = [
+        format!("* modelled: {caches}."),
+        format!("Not simulated: {NOT_SIMULATED}."),
+    ];
     told.iter().fold("\n".to_owned(), |text, told| {
         text + &width.prose(0, told) + "\n"
     })

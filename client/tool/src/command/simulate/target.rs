@@ -2,10 +2,14 @@
 
 use crate::{Error, Result};
 use halprof_profile::report::filter::Pattern;
+use halprof_profile::simulation::cut;
 use halprof_profile::symbols::{Executable, Function};
+use std::io;
 
 /// The longest range that is accepted: 1 MiB.
 const LONGEST: u64 = 1 << 20;
+/// The longest instruction has 15 bytes.
+const INSTRUCTION: u64 = 15;
 
 /// A range of a program's code, relative to the start of its image.
 #[derive(Debug)]
@@ -14,6 +18,10 @@ pub(super) struct Target {
     pub(super) symbol: Option<String>,
     pub(super) start: u64,
     pub(super) length: u64,
+    /// Where the function starts that it is in.
+    function: Option<u64>,
+    /// Whether the length was given.
+    measured: bool,
 }
 
 impl Target {
@@ -27,6 +35,7 @@ impl Target {
         };
         if let Some(length) = length {
             target.length = length;
+            target.measured = true;
         }
         if target.length == 0 || target.length > LONGEST {
             return Err(Error::usage(
@@ -35,6 +44,47 @@ impl Target {
             ));
         }
         Ok(target)
+    }
+
+    /// Refuses a range that cuts an instruction: at its start the breakpoint would change what the
+    /// program does, and at its end an instruction would be counted that is not the program's. `base`
+    /// is that of the file, and `read` reads at an address relative to the image.
+    pub(super) fn whole(
+        &self,
+        is_32_bit: bool,
+        base: u64,
+        read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+    ) -> Result<()> {
+        let cuts = |from: u64, at: u64| {
+            // What follows may not be there.
+            let bytes = [INSTRUCTION, 0].into_iter().find_map(|more| {
+                let mut bytes = vec![0; (at - from + more) as usize];
+                read(from, &mut bytes).ok().map(|()| bytes)
+            });
+            cut(&bytes.unwrap_or_default(), from, at, is_32_bit)
+        };
+        let function = self.function.filter(|from| self.start - from <= LONGEST);
+        if let Some(cut) = function.and_then(|from| cuts(from, self.start)) {
+            let [start, end, at] =
+                [cut.start, cut.end, self.start].map(|one| base.wrapping_add(one));
+            return Err(Error::usage(
+                format!("`--range`: {at:#x} is inside the instruction at {start:#x}"),
+                format!("Instructions begin at {start:#x} and {end:#x}."),
+            ));
+        }
+        let end = self.start + self.length;
+        if let Some(cut) = cuts(self.start, end).filter(|_| self.measured) {
+            let at = base.wrapping_add(cut.start);
+            let [short, long] = [cut.start, cut.end].map(|one| one - self.start);
+            return Err(Error::usage(
+                format!(
+                    "`--range`: {} bytes end inside the instruction at {at:#x}",
+                    self.length
+                ),
+                format!("Give a length of {long} bytes, or of {short} without it."),
+            ));
+        }
+        Ok(())
     }
 
     /// Its name.
@@ -76,24 +126,26 @@ fn number(text: &str) -> Option<u64> {
 
 fn at(address: u64, executable: &Executable, functions: &[Function]) -> Result<Target> {
     let module = executable.module();
-    if !module.contains(address) {
+    let size = module.end - module.start;
+    let start = address.checked_sub(executable.base());
+    let Some(start) = start.filter(|&start| start < size) else {
+        let begin = executable.base();
+        let end = begin.wrapping_add(size);
         return Err(Error::usage(
             format!(
                 "`--range`: {address:#x} is not an address of {}",
                 module.name
             ),
-            format!(
-                "Its file has those from {:#x} to {:#x}.",
-                module.start, module.end
-            ),
+            format!("Its file has those from {begin:#x} to {end:#x}."),
         ));
-    }
-    let start = address - module.start;
+    };
     let function = functions.iter().find(|f| (f.start..f.end).contains(&start));
     Ok(Target {
         symbol: function.map(|function| function.name.clone()),
         start,
         length: function.map_or(0, |function| function.end - start),
+        function: function.map(|function| function.start),
+        measured: false,
     })
 }
 
@@ -106,6 +158,8 @@ fn named(name: &str, executable: &Executable, mut functions: Vec<Function>) -> R
             symbol: Some(function.name.clone()),
             start: function.start,
             length: function.end - function.start,
+            function: None,
+            measured: false,
         }),
         [] => Err(Error::usage(
             format!(

@@ -2,8 +2,9 @@
 
 use crate::periods::Period;
 use crate::runner::Scope;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct Body {
@@ -21,6 +22,9 @@ pub(crate) struct Body {
     /// Where the issue slots went, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) topdown: Vec<SlotsPart>,
+    /// What to look at next on each kind of processor.
+    #[serde(skip)]
+    pub(super) next: BTreeMap<String, String>,
     /// The counts by process, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) by_process: Vec<ProcessPart>,
@@ -54,7 +58,10 @@ pub(super) struct Row {
     /// The pass it was counted in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pass: Option<u32>,
-    pub(super) value: u128,
+    /// Null if it is not known: it had no turn on a counter, or had none on some processors and
+    /// counted nothing on the others.
+    #[schemars(schema_with = "integer_or_null")]
+    pub(super) value: Option<u128>,
     pub(super) counted: u128,
     pub(super) enabled_ns: u128,
     pub(super) running_ns: u128,
@@ -68,12 +75,25 @@ pub(super) struct Row {
     /// Processors that cannot count it, which are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) left_out: Option<String>,
+    /// Processors that can count it, but on which it had no turn on a counter: they are taken to be
+    /// like the others, and the bound is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) without_turn: Option<String>,
     /// What it counts on this machine, if that is not just what its name says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<String>,
     /// The processors whose counts it adds up.
     #[serde(skip)]
     pub(super) members: Vec<u32>,
+}
+
+/// Of any size: validators that read numbers beyond 64 bits as floats take them for integers only
+/// where that is the only type.
+fn integer_or_null(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [
+        {"type": "integer", "format": "uint128", "minimum": 0},
+        {"type": "null"}
+    ]})
 }
 
 /// Statistics over repeated measurements of a value, which is their mean.
@@ -107,6 +127,9 @@ pub(super) struct Figure {
     pub(super) value: Option<f64>,
     pub(super) unit: String,
     pub(super) filter: &'static str,
+    /// The processor that it is of, if each was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) processor: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) core_type: Option<&'static str>,
     pub(super) scaled: bool,
@@ -121,6 +144,9 @@ pub(super) struct SlotsPart {
     pub(super) kind: String,
     pub(super) metric: String,
     pub(super) level: u8,
+    /// The part that it is a part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parent: Option<&'static str>,
     /// In percent; null if there is a reason why not.
     pub(super) value: Option<f64>,
     /// Half of the range that follows from the bounds of its events; null if it is exact.
@@ -158,6 +184,9 @@ pub(crate) struct Interval {
     pub(super) time_ns: u64,
     pub(super) counts: Vec<Row>,
     pub(super) derived: Vec<Figure>,
+    /// Where the issue slots went in the interval, if requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) topdown: Vec<SlotsPart>,
     /// The last interval of a measurement, which ends with it.
     #[serde(skip)]
     pub(super) last: bool,

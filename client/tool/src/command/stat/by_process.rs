@@ -1,9 +1,10 @@
 //! `stat --by process`: the counts of each processor, divided among processes by the samples taken
 //! on it in the meantime.
 //!
-//! A processor's count is exact; a process's share of its samples is an estimate. So their product
-//! is an estimate, and so is the sum over processors. Its bound is the square root of the sum of
-//! the squared bounds of the parts, which are Wilson's.
+//! A process's share of a processor's samples is an estimate, and so is the processor's count where
+//! sources took turns. So their product is an estimate, and so is the sum over processors. Its bound
+//! is the square root of the sum of the squared bounds: Wilson's of the shares, and those of the
+//! turns, which are independent of them.
 
 use super::body::ProcessPart;
 use super::rows::View;
@@ -13,9 +14,11 @@ use crate::aim::Aim;
 use crate::float::float;
 use crate::number::thousands;
 use crate::table::{Column, Width, table};
+use halprof_measure::estimate::Estimate;
 use halprof_measure::{Session, Transport};
 use halprof_profile::inventory::{Changes, Inventory};
 use halprof_profile::recording::Process;
+use halprof_profile::report::Sum;
 use halprof_profile::report::share::Share;
 use shared_types::request::counts::Count;
 use shared_types::request::source::Source;
@@ -33,16 +36,8 @@ type Who = (u32, usize);
 /// The samples of one source on one processor.
 #[derive(Default)]
 struct Taken {
-    all: Weight,
-    of: BTreeMap<Who, Weight>,
-}
-
-/// A number of samples, each standing for a period of events.
-#[derive(Clone, Copy, Default)]
-struct Weight {
-    samples: u64,
-    events: u128,
-    squares: u128,
+    all: Sum,
+    of: BTreeMap<Who, Sum>,
 }
 
 /// Which processes were sampled, and where.
@@ -54,25 +49,9 @@ pub(super) struct Samples {
     lost: u64,
 }
 
-impl Weight {
-    fn add(&mut self, period: u64) {
-        self.samples += 1;
-        self.events += u128::from(period);
-        self.squares = self
-            .squares
-            .saturating_add(u128::from(period).saturating_mul(period.into()));
-    }
-}
-
 impl Taken {
-    /// A process's share, and its possible error.
-    fn share(&self, who: Who) -> (f64, f64) {
-        let own = self.of.get(&who).copied().unwrap_or_default();
-        let part = float(own.events) / float(self.all.events);
-        // The number of equally weighted samples that would be as accurate.
-        let alike = float(self.all.events) * float(self.all.events) / float(self.all.squares);
-        let bound = Share::of(rounded(part * alike), rounded(alike)).bound();
-        (part, bound)
+    fn share(&self, who: Who) -> Share {
+        Share::weighted(self.of.get(&who).copied().unwrap_or_default(), self.all)
     }
 }
 
@@ -105,22 +84,29 @@ impl Samples {
         session: &mut Session<'_, T>,
         elapsed_ns: u64,
     ) -> Result<()> {
+        let samples = self.gather(session)?;
+        let changes = self.inventory.look_if_due(elapsed_ns);
+        self.know(changes);
+        samples.iter().for_each(|sample| self.take(sample));
+        Ok(())
+    }
+
+    /// What is in the rings. It is attributed after a scan, which may see that an identifier has
+    /// become another process's.
+    fn gather<T: Transport>(&mut self, session: &mut Session<'_, T>) -> Result<Vec<Sample>> {
+        let mut all = Vec::new();
         loop {
             let (samples, left) = session.drain()?;
             if let Some(code) = session.ended() {
                 return Err(ended(code));
             }
             self.inventory.note(&samples);
-            for sample in &samples {
-                self.take(sample);
-            }
-            if samples.is_empty() || left == 0 {
-                break;
+            let done = samples.is_empty() || left == 0;
+            all.extend(samples);
+            if done {
+                return Ok(all);
             }
         }
-        let changes = self.inventory.look_if_due(elapsed_ns);
-        self.know(changes);
-        Ok(())
     }
 
     fn take(&mut self, sample: &Sample) {
@@ -129,9 +115,9 @@ impl Samples {
         let before = same_id.map_or(0, |all| all.iter().take_while(|one| ended(one)).count());
         let taken = self.taken.entry((sample.source, sample.processor));
         let taken = taken.or_default();
-        taken.all.add(sample.period);
+        taken.all.add(Sum::of(sample));
         let own = taken.of.entry((sample.process, before)).or_default();
-        own.add(sample.period);
+        own.add(Sum::of(sample));
     }
 
     /// Takes the last samples, and scans the running processes a last time.
@@ -140,10 +126,12 @@ impl Samples {
         session: &mut Session<'_, T>,
         elapsed_ns: u64,
     ) -> Result<()> {
-        self.drain(session, elapsed_ns)?;
+        let samples = self.gather(session)?;
         let changes = self.inventory.look(elapsed_ns);
         self.know(changes);
-        self.lost = session.statistics()?.lost.iter().sum();
+        samples.iter().for_each(|sample| self.take(sample));
+        let lost = session.statistics()?.lost;
+        self.lost = lost.iter().copied().fold(0, u64::saturating_add);
         Ok(())
     }
 
@@ -173,7 +161,9 @@ impl Samples {
         let Some((chosen, parts)) = view.parts(sources, place, counts) else {
             return Vec::new();
         };
-        let total: u128 = parts.values().map(|(_, estimate)| estimate.value).sum();
+        let Some(total) = Estimate::sum(parts.values().map(|&(_, estimate)| estimate)).value else {
+            return Vec::new();
+        };
         let part = |value: u128| match total {
             0 => 0.0,
             total => float(value) / float(total),
@@ -192,34 +182,33 @@ impl Samples {
             self.taken.get(&(place, processor))
         };
         let places = parts.iter().filter_map(|(&processor, &(place, estimate))| {
-            Some((taken(processor, place)?, estimate))
+            Some((taken(processor, place)?, estimate, estimate.value?))
         });
         let places: Vec<_> = places.collect();
         let mut all: Vec<Who> = places
             .iter()
-            .flat_map(|(taken, _)| taken.of.keys().copied())
+            .flat_map(|(taken, ..)| taken.of.keys().copied())
             .collect();
         all.sort_unstable();
         all.dedup();
         let mut rows: Vec<ProcessPart> = Vec::new();
         for who in all {
-            let (mut value, mut variance, mut of_total, mut samples) = (0.0, 0.0, Some(0.0), 0);
-            for (taken, estimate) in &places {
-                let count = float(estimate.value);
-                let (share, bound) = taken.share(who);
+            let (mut value, mut variance, mut samples) = (0.0, Some(0.0), 0);
+            for &(taken, estimate, count) in &places {
+                let count = float(count);
+                let share = taken.share(who);
+                let (share, bound) = (share.value, share.bound());
                 value += count * share;
-                variance += (count * bound).powi(2);
                 let error = estimate.error.or((!estimate.scaled).then_some(0.0));
-                of_total = of_total.zip(error).map(|(sum, error)| sum + share * error);
+                let own = error.map(|error| (count * bound).powi(2) + (share * error).powi(2));
+                variance = variance.zip(own).map(|(sum, own)| sum + own);
                 samples += taken.of.get(&who).map_or(0, |own| own.samples);
             }
-            let error = of_total.map(|of_total| (variance.sqrt() + of_total).ceil());
+            let error = variance.map(|variance: f64| variance.sqrt().ceil());
             rows.push(row(Some(who), u128::from(rounded(value)), error, samples));
         }
-        let unsampled = parts
-            .iter()
-            .filter(|&(&processor, &(place, _))| taken(processor, place).is_none());
-        let unsampled: u128 = unsampled.map(|(_, (_, estimate))| estimate.value).sum();
+        let sampled: u128 = places.iter().map(|&(.., count)| count).sum();
+        let unsampled = total.saturating_sub(sampled);
         rows.sort_by(|one, other| other.value.cmp(&one.value).then(one.id.cmp(&other.id)));
         // Rounding loses nothing: the largest part gets the remainder.
         let divided: u128 = rows.iter().map(|row| row.value).sum();

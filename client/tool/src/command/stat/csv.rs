@@ -1,7 +1,8 @@
 //! Counts as comma-separated values: one line for each, those of intervals with their time; if
 //! metrics were requested, also one line for each metric.
 
-use super::body::{Body, Figure, Interval, ProcessPart, Row};
+use super::body::{Body, Figure, Interval, ProcessPart, Row, SlotsPart};
+use crate::table::cell_text;
 use crate::{Error, Result};
 
 /// The first columns of every line of counts, in other files too.
@@ -17,7 +18,7 @@ pub(crate) const COUNT: [&str; 9] = [
     "error",
 ];
 /// The columns after those; new ones are added at the end.
-const MORE: [&str; 20] = [
+const MORE: [&str; 24] = [
     "start_ns",
     "run",
     "pass",
@@ -38,6 +39,10 @@ const MORE: [&str; 20] = [
     "requested",
     "left_out",
     "note",
+    "without_turn",
+    "cpu_type",
+    "level",
+    "reason",
 ];
 
 /// The values of a line by column name; the first one counts if a name occurs twice, and columns
@@ -72,18 +77,14 @@ pub(super) fn interval(interval: &Interval, has: Lines) -> Result<String> {
         run: interval.run,
         pass: interval.pass,
     };
-    lines(
-        place,
-        &interval.counts,
-        &interval.derived,
-        std::iter::empty(),
-        has,
-    )
+    let slots = interval.topdown.iter().map(slots);
+    lines(place, &interval.counts, &interval.derived, slots, has)
 }
 
 /// The lines of the whole measurement.
 pub(super) fn whole(body: &Body, has: Lines) -> Result<String> {
-    let parts = body.by_process.iter().map(part);
+    let parts = body.topdown.iter().map(slots);
+    let parts = parts.chain(body.by_process.iter().map(part));
     lines(Place::default(), &body.counts, &body.derived, parts, has)
 }
 
@@ -134,7 +135,7 @@ fn count(row: &Row) -> Line {
     let mut line = vec![
         ("source", row.source.clone()),
         ("processor", optional(row.processor)),
-        ("value", row.value.to_string()),
+        ("value", optional(row.value)),
         ("counted", row.counted.to_string()),
         ("enabled_ns", row.enabled_ns.to_string()),
         ("running_ns", row.running_ns.to_string()),
@@ -149,6 +150,7 @@ fn count(row: &Row) -> Line {
         ("requested", optional(row.requested.as_ref())),
         ("left_out", optional(row.left_out.as_ref())),
         ("note", optional(row.note.as_ref())),
+        ("without_turn", optional(row.without_turn.as_ref())),
     ];
     if let Some(repeats) = &row.repeats {
         let outliers = repeats.outliers.iter().map(|one| one.run.to_string());
@@ -173,12 +175,26 @@ fn part(row: &ProcessPart) -> Line {
             "error",
             optional(row.error.map(|error| format!("{error:.0}"))),
         ),
-        ("process", optional(row.process.clone())),
+        ("process", optional(row.process.as_deref().map(cell_text))),
         (
             "process_id",
             row.id
                 .map_or_else(|| "none".to_owned(), |id| id.to_string()),
         ),
+    ]
+}
+
+/// A part of the slots of a kind of processor.
+fn slots(row: &SlotsPart) -> Line {
+    vec![
+        ("scaled", row.error.is_some().to_string()),
+        ("error", optional(row.error)),
+        ("metric", row.metric.clone()),
+        ("figure", optional(row.value)),
+        ("unit", "%".to_owned()),
+        ("cpu_type", row.kind.clone()),
+        ("level", row.level.to_string()),
+        ("reason", optional(row.reason.as_ref())),
     ]
 }
 
@@ -190,9 +206,11 @@ fn metric(figure: &Figure) -> Line {
     vec![
         ("scaled", figure.scaled.to_string()),
         ("error", optional(figure.error)),
+        ("processor", optional(figure.processor)),
         ("core_type", optional(figure.core_type)),
         ("metric", format!("{}{filter}", figure.metric)),
         ("figure", optional(figure.value)),
         ("unit", figure.unit.clone()),
+        ("reason", optional(figure.reason.as_ref())),
     ]
 }

@@ -134,6 +134,9 @@ impl<'a> Exposition<'a> {
         let of_source = |(source, name): (usize, &String)| {
             let cell = |processor: &Processor| {
                 let index = processor.index as usize;
+                if !machine.sources.counts_on(index, source) {
+                    return None;
+                }
                 Some(Cell {
                     labels: [
                         ("source", name.clone()),

@@ -46,10 +46,15 @@ fn whole(runs: &[Run]) -> Vec<(usize, &Run)> {
 }
 
 fn mean(row: &Row, same: &[&Row], numbers: &[usize], trim: bool) -> Row {
-    let over = |of: fn(&Row) -> u128| same.iter().map(|row| of(row)).collect::<Vec<u128>>();
-    let values = over(|row| row.value);
+    let known = same.iter().zip(numbers);
+    let known = known.filter_map(|(&row, &number)| Some((row, number, row.value?)));
+    let known: Vec<(&Row, usize, u128)> = known.collect();
+    let same: Vec<&Row> = known.iter().map(|&(row, ..)| row).collect();
+    let numbers: Vec<usize> = known.iter().map(|&(_, number, _)| number).collect();
+    let values: Vec<u128> = known.iter().map(|&(.., value)| value).collect();
     let Some(summary) = Summary::of(&values, trim) else {
-        return row.clone();
+        let only = same.first().copied();
+        return only.unwrap_or(row).clone();
     };
     let kept = summary.kept.iter().filter_map(|&index| same.get(index));
     let kept: Vec<&Row> = kept.copied().collect();
@@ -59,14 +64,15 @@ fn mean(row: &Row, same: &[&Row], numbers: &[usize], trim: bool) -> Row {
         Summary::of(&values, false).map_or(first, |summary| summary.mean)
     };
     Row {
-        value: summary.mean,
+        value: Some(summary.mean),
         counted: mean_of(|row| row.counted),
         enabled_ns: mean_of(|row| row.enabled_ns),
         running_ns: mean_of(|row| row.running_ns),
         scaled: kept.iter().any(|row| row.scaled),
         error: bound(&kept),
         deviation: Some(summary.deviation),
-        repeats: Some(repeats(&summary, &values, numbers)),
+        repeats: Some(repeats(&summary, &values, &numbers)),
+        without_turn: kept.iter().find_map(|row| row.without_turn.clone()),
         ..row.clone()
     }
 }
@@ -114,7 +120,7 @@ mod tests {
             core_type: None,
             group: None,
             pass: None,
-            value,
+            value: Some(value),
             counted: value / 2,
             enabled_ns: value * 2,
             running_ns: value,
@@ -123,6 +129,7 @@ mod tests {
             deviation: None,
             repeats: None,
             left_out: None,
+            without_turn: None,
             note: None,
             members: Vec::new(),
         };
@@ -142,7 +149,7 @@ mod tests {
             let row = combined(&runs, trim).remove(0);
             assert_eq!(
                 (row.value, row.counted, row.running_ns, row.enabled_ns),
-                (mean, mean / 2, mean, 2 * mean),
+                (Some(mean), mean / 2, mean, 2 * mean),
                 "{trim}"
             );
         }

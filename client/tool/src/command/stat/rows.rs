@@ -1,8 +1,9 @@
 //! Turns counts into rows, and rows into figures.
 
-use super::body::{Figure, Row, Run};
+use super::body::{Figure, Row, Run, SlotsPart};
 use super::form::Form;
 use super::measured::{Measured, OnePass};
+use super::topdown::{PassCounts, TopDown};
 use crate::args;
 use crate::choice::{Choice, Wanted, nanoseconds};
 use crate::metrics::{self, Counted, Metrics};
@@ -21,6 +22,8 @@ pub(super) struct View<'a> {
     pub(super) wanted: Vec<Wanted<'a>>,
     pub(super) frequency: u64,
     pub(super) by: By,
+    /// Where the slots went, if requested.
+    pub(super) topdown: Option<TopDown>,
 }
 
 /// What has a row of its own for each source.
@@ -55,6 +58,13 @@ fn types_differ(choice: &Choice) -> bool {
 /// The count of a source on each processor, with the index of that source in its session.
 pub(super) type Parts = BTreeMap<u32, (usize, Estimate)>;
 
+/// What a figure is of: one processor, one core type, or all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    processor: Option<u32>,
+    core_type: Option<&'static str>,
+}
+
 /// Processors whose counts are added up.
 struct Party<'a> {
     processor: Option<u32>,
@@ -67,6 +77,12 @@ impl View<'_> {
     pub(super) fn labels(&self, sources: &[usize]) -> Vec<String> {
         let chosen = sources.iter().filter_map(|&at| self.choice.chosen.get(at));
         chosen.map(|chosen| chosen.label.clone()).collect()
+    }
+
+    /// Where the slots went, by the counts of these passes.
+    pub(super) fn slots(&self, passes: &[PassCounts<'_>]) -> Vec<SlotsPart> {
+        let topdown = self.topdown.as_ref();
+        topdown.map_or_else(Vec::new, |topdown| topdown.rows(self, passes))
     }
 
     /// The rows of all passes of one measurement, in the requested order.
@@ -121,12 +137,18 @@ impl View<'_> {
             let part = parts.get(&processor.index);
             part.map(|&(_, estimate)| estimate).unwrap_or_default()
         };
-        let row = |party: Party<'_>| Row {
-            processor: party.processor,
-            core_type: party.core_type,
-            pass,
-            members: party.members.iter().map(|member| member.index).collect(),
-            ..self.row(chosen, &Estimate::sum(party.members.iter().map(estimate)))
+        let row = |party: Party<'_>| {
+            let lacks = |member: &&&Processor| estimate(member).without_turn != 0;
+            let without = party.members.iter().filter(lacks);
+            let without = format_processors(without.map(|member| member.index));
+            Row {
+                processor: party.processor,
+                core_type: party.core_type,
+                pass,
+                without_turn: Some(without).filter(|processors| !processors.is_empty()),
+                members: party.members.iter().map(|member| member.index).collect(),
+                ..self.row(chosen, &Estimate::sum(party.members.iter().map(estimate)))
+            }
         };
         let mut rows: Vec<Row> = self.parties(able).into_iter().map(row).collect();
         let unable = format_processors(unable.into_iter().map(|processor| processor.index));
@@ -181,7 +203,7 @@ impl View<'_> {
             }),
             By::Processor => parties.extend(able.into_iter().map(|processor| Party {
                 processor: Some(processor.index),
-                core_type: None,
+                core_type: core_type(processor),
                 members: vec![processor],
             })),
             By::CoreType => {
@@ -218,28 +240,35 @@ impl View<'_> {
             deviation: None,
             repeats: None,
             left_out: None,
+            without_turn: None,
             note: self.choice.note(chosen),
             members: Vec::new(),
         }
     }
 
-    /// Figures from the sums over processors, or over those of each core type.
+    /// Figures from the sums over processors, or over those of each core type; metrics that were
+    /// requested, of each processor if each has rows of its own.
     pub(super) fn figures(&self, rows: &[Row]) -> Vec<Figure> {
-        let mut types: Vec<Option<&'static str>> = Vec::new();
+        let apart = self.by == By::Processor && !self.wanted.is_empty();
+        let place = |row: &Row| Place {
+            processor: row.processor.filter(|_| apart),
+            core_type: row.core_type,
+        };
+        let mut places: Vec<Place> = Vec::new();
         for row in rows {
-            if !types.contains(&row.core_type) {
-                types.push(row.core_type);
+            if !places.contains(&place(row)) {
+                places.push(place(row));
             }
         }
-        let of_type = |core_type| {
-            let rows = rows.iter().filter(|row| row.core_type == core_type);
+        let of_place = |there: Place| {
+            let rows = rows.iter().filter(|row| place(row) == there);
             let rows: Vec<&Row> = rows.collect();
             // A figure of counts from different processors would mean nothing.
             let groups = by_processors(&rows);
             if self.wanted.is_empty() {
                 let mut figures: Vec<Figure> = Vec::new();
                 for figure in groups.iter().flat_map(|counts| self.metrics.derive(counts)) {
-                    let figure = shown(&figure, core_type);
+                    let figure = shown(&figure, there);
                     let same = |earlier: &Figure| {
                         earlier.metric == figure.metric && earlier.filter == figure.filter
                     };
@@ -249,12 +278,12 @@ impl View<'_> {
                 }
                 return figures;
             }
-            let unseen = rows.iter().filter(|row| never(row));
-            let unseen: Vec<&str> = unseen.map(|row| row.source.as_str()).collect();
+            let partly = rows.iter().filter(|row| row.without_turn.is_some());
+            let partly: Vec<&str> = partly.map(|row| row.source.as_str()).collect();
             let figure = |one: &Wanted<'_>| {
                 let of = |counts: &Vec<Counted<'_>>| {
                     let figure = self.metrics.figure(one.metric, counts, one.filter);
-                    figure.map(|figure| shown(&figure, core_type))
+                    figure.map(|figure| shown(&figure, there))
                 };
                 if let Some(figure) = groups.iter().find_map(of) {
                     return figure;
@@ -264,21 +293,19 @@ impl View<'_> {
                     self.on_different_processors()
                 } else {
                     let (metric, filter) = (one.metric, one.filter);
-                    self.metrics.why_not(metric, &all, &unseen, filter)
+                    self.metrics.why_not(metric, &all, &partly, filter)
                 };
-                not_shown(one, core_type, why)
+                not_shown(one, there, why)
             };
             self.wanted.iter().map(figure).collect::<Vec<_>>()
         };
-        types.into_iter().flat_map(of_type).collect()
+        places.into_iter().flat_map(of_place).collect()
     }
 
     /// Why a metric has no value whose sources were all counted.
     fn on_different_processors(&self) -> String {
         let remedy = if self.by == By::CoreType || !types_differ(self.choice) {
             "choose processors of one kind with -C"
-        } else if self.by == By::Processor {
-            "--per-core-type instead of --per-cpu computes it for each type of core"
         } else {
             "--per-core-type computes it for each type of core"
         };
@@ -287,8 +314,8 @@ impl View<'_> {
 }
 
 /// The counts of these rows, one for each source, in groups that were counted on the same
-/// processors. A row that has had no turn on a counter has no count yet, but tells where the source
-/// is counted.
+/// processors. A row that had no turn on a counter on some of them has no count that another can be
+/// divided by, but tells where the source is counted.
 fn by_processors<'a>(rows: &[&'a Row]) -> Vec<Vec<Counted<'a>>> {
     let processors = |source: &str| {
         let rows = rows.iter().filter(|row| row.source == source);
@@ -298,7 +325,11 @@ fn by_processors<'a>(rows: &[&'a Row]) -> Vec<Vec<Counted<'a>>> {
         members
     };
     let mut groups: Vec<(Vec<u32>, Vec<Counted<'a>>)> = Vec::new();
-    for counted in sums(rows.iter().copied().filter(|row| !never(row))) {
+    for counted in sums(
+        rows.iter()
+            .copied()
+            .filter(|row| row.without_turn.is_none()),
+    ) {
         let on = processors(counted.label);
         match groups.iter_mut().find(|(those, _)| *those == on) {
             Some((_, group)) => group.push(counted),
@@ -308,18 +339,13 @@ fn by_processors<'a>(rows: &[&'a Row]) -> Vec<Vec<Counted<'a>>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Whether it never had a turn on a counter.
-pub(super) const fn never(row: &Row) -> bool {
-    row.scaled && row.running_ns == 0
-}
-
 /// One count for each source.
 fn sums<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<Counted<'a>> {
     let mut sums: Vec<Counted<'a>> = Vec::new();
     for row in rows {
         let one = Counted {
             label: &row.source,
-            value: row.value,
+            value: row.value.unwrap_or(0),
             scaled: row.scaled,
             error: row.error,
             enabled_ns: row.enabled_ns,
@@ -350,28 +376,30 @@ fn both<'a>(one: &Counted<'a>, other: &Counted<'a>) -> Counted<'a> {
     }
 }
 
-fn shown(figure: &metrics::Figure<'_>, core_type: Option<&'static str>) -> Figure {
+fn shown(figure: &metrics::Figure<'_>, place: Place) -> Figure {
     Figure {
         metric: figure.metric.id.clone(),
         name: figure.metric.name.clone(),
         value: Some(figure.value),
         unit: figure.metric.unit.clone(),
         filter: figure.filter,
-        core_type,
+        processor: place.processor,
+        core_type: place.core_type,
         scaled: figure.scaled,
         error: figure.error,
         reason: None,
     }
 }
 
-fn not_shown(wanted: &Wanted<'_>, core_type: Option<&'static str>, why: String) -> Figure {
+fn not_shown(wanted: &Wanted<'_>, place: Place, why: String) -> Figure {
     Figure {
         metric: wanted.metric.id.clone(),
         name: wanted.metric.name.clone(),
         value: None,
         unit: wanted.metric.unit.clone(),
         filter: wanted.filter,
-        core_type,
+        processor: place.processor,
+        core_type: place.core_type,
         scaled: false,
         error: None,
         reason: Some(why),

@@ -1,7 +1,6 @@
 //! Counts as text.
 
 use super::body::{Body, Figure, Interval, Jitter, Repeats, Row};
-use super::rows::never;
 use super::{by_process, topdown};
 use crate::number::{seconds, thousands};
 use crate::style::{WARNING, styled};
@@ -64,7 +63,7 @@ pub(super) fn whole(body: &Body, told: bool, width: Width) -> String {
         text += &figures(&body.derived, width);
     }
     text += &by_process::text(&body.by_process, width);
-    text += &topdown::text(&body.topdown, width);
+    text += &topdown::text(&body.topdown, &body.next, width);
     text += &width.fitted(&remarks(body));
     text + &width.fitted(&ending(body))
 }
@@ -81,7 +80,9 @@ fn remarks(body: &Body) -> String {
         text += &format!("\n{left}\n");
     }
     for row in &body.counts {
-        if let Some(processors) = &row.left_out {
+        // Top-down counts each kind of processor by events of its own.
+        let told_apart = !body.topdown.is_empty() && row.requested.is_none();
+        if let Some(processors) = row.left_out.as_ref().filter(|_| !told_apart) {
             text += &format!("\n{}\n", cannot_count(&row.source, processors));
         }
         if let Some(note) = row.note.as_ref().filter(|_| told.insert(&row.source)) {
@@ -94,7 +95,7 @@ fn remarks(body: &Body) -> String {
     if body
         .counts
         .iter()
-        .any(|row| row.scaled && row.error.is_none())
+        .any(|row| row.scaled && row.error.is_none() && row.value.is_some())
     {
         text += "\n± unknown: the measurement was too short for enough turns on the counters\n";
     }
@@ -168,10 +169,8 @@ fn optional(value: Option<impl ToString>) -> String {
 }
 
 fn count(row: &Row) -> String {
-    if never(row) {
-        return "not counted".to_owned();
-    }
-    thousands(row.value)
+    row.value
+        .map_or_else(|| "not counted".to_owned(), thousands)
 }
 
 /// For which part of the time it was counted.
@@ -184,10 +183,13 @@ fn share(row: &Row) -> String {
 
 /// How accurate it is.
 fn bound(row: &Row) -> String {
+    let Some(value) = row.value else {
+        return String::new();
+    };
     match (&row.repeats, row.error) {
         // Each run's estimate may be off in the same direction, whatever the spread of the runs.
-        (_, None) if row.scaled && !never(row) => UNKNOWN.to_owned(),
-        (Some(repeats), error) => relative(repeats.confidence + error.unwrap_or(0.0), row.value),
+        (_, None) if row.scaled => UNKNOWN.to_owned(),
+        (Some(repeats), error) => relative(repeats.confidence + error.unwrap_or(0.0), value),
         (None, Some(error)) => format!("±{}", whole_of(error)),
         (None, None) => String::new(),
     }
@@ -201,12 +203,14 @@ fn figures(figures: &[Figure], width: Width) -> String {
     let columns = [
         table::Column::number("value"),
         table::Column::number("95 %"),
+        table::Column::number("processor"),
         table::Column::word("cores"),
         table::Column::prose("metric"),
     ];
     let cells = figures.iter().map(|figure| {
         let [value, bound, name] = figure_cells(figure);
-        [value, bound, optional(figure.core_type), name]
+        let processor = optional(figure.processor);
+        [value, bound, processor, optional(figure.core_type), name]
     });
     table(width, &columns, cells)
 }
@@ -250,7 +254,10 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: W
         optional(interval.run),
         optional(interval.pass),
     ];
-    let counts = interval.counts.iter().map(|row| {
+    let slots = &interval.topdown;
+    // Of what top-down counts for itself its figures are enough.
+    let shown = |row: &&Row| slots.is_empty() || row.requested.is_some();
+    let counts = interval.counts.iter().filter(shown).map(|row| {
         let place = [optional(row.processor), optional(row.core_type)];
         (
             place,
@@ -259,11 +266,25 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: W
     });
     let figures = interval.derived.iter().filter(|_| metrics).map(|figure| {
         let [value, bound, name] = figure_cells(figure);
-        let place = [String::new(), optional(figure.core_type)];
+        let place = [optional(figure.processor), optional(figure.core_type)];
         (place, [value, bound, String::new(), name])
+    });
+    let several = slots
+        .iter()
+        .any(|row| Some(&row.kind) != slots.first().map(|row| &row.kind));
+    let slots = slots.iter().map(|row| {
+        let [value, bound] = topdown::figures(row);
+        let kind = several.then(|| row.kind.clone()).unwrap_or_default();
+        let place = [String::new(), String::new()];
+        let name = format!("{} {kind}", topdown::name(row));
+        (
+            place,
+            [value, bound, String::new(), name.trim_end().to_owned()],
+        )
     });
     let rows = counts
         .chain(figures)
+        .chain(slots)
         .map(|(place, what)| [&when[..], &place, &what].concat());
     let rows: Vec<Vec<String>> = rows.collect();
     let has =

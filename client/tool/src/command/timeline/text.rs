@@ -1,6 +1,6 @@
 //! The timeline as text.
 
-use super::{Apart, Between, Body, Bucket, Marked, Ticks};
+use super::{Apart, Between, Body, Marked, Ticks};
 use crate::number::{seconds, thousands};
 use crate::shown::Shown;
 use crate::table::{Column, Width, cut, table};
@@ -14,8 +14,6 @@ pub(super) const LEAST: usize = 20;
 
 /// The largest number of channels; a note says how many more there are.
 const CHANNELS: usize = 32;
-/// The length of the longest bar of a histogram.
-const BAR: u64 = 30;
 
 pub(super) fn text(body: &Body, width: Width) -> String {
     let mut text = head(body, width);
@@ -33,10 +31,6 @@ pub(super) fn text(body: &Body, width: Width) -> String {
         text += &from_mark_to_mark(between, width);
     }
     if body.ticks.is_none() && body.between.is_none() {
-        if let [channel] = body.channels.as_slice() {
-            let bars = channel.apart.as_ref().map(|apart| bars(&apart.histogram));
-            text += &bars.unwrap_or_default();
-        }
         text += "\n";
         text += &rows(&body.rows, width);
         if body.rows_left_out != 0 {
@@ -138,34 +132,19 @@ fn channels(body: &Body, width: Width) -> String {
     let columns = [
         &[Column::name("channel"), Column::number("marks")],
         STRETCHES.as_slice(),
-        &[Column::word("apart").extra()],
     ];
     let shown = body.channels.iter().take(CHANNELS);
-    let histograms = shown
-        .clone()
-        .filter_map(|channel| Some(&channel.apart.as_ref()?.histogram));
-    let buckets = || histograms.clone().flatten();
-    let first = buckets().map(|bucket| bucket.from_ns).min().unwrap_or(0);
-    let last = buckets().map(|bucket| bucket.to_ns).max().unwrap_or(0);
-    let rows = shown.map(|channel| {
-        let apart = channel.apart.as_ref();
+    let rows = shown.clone().map(|channel| {
         let name = [
             Shown(&channel.channel).to_string(),
             thousands(channel.marks),
         ];
-        let spark = apart.map(|apart| spark(&apart.histogram, first));
-        let cells = name.into_iter().chain(stretches(apart));
-        cells.chain([spark.unwrap_or_default()]).collect::<Vec<_>>()
+        let cells = name.into_iter().chain(stretches(channel.apart.as_ref()));
+        cells.collect::<Vec<_>>()
     });
     let mut text = table(width, &columns.concat(), rows);
-    if last != 0 {
-        let told = format!(
-            "Times are from a mark to the next on its channel. `apart` is their histogram from {} ns \
-             to {} ns; each column is twice as wide as the one before.",
-            thousands(first),
-            thousands(last)
-        );
-        text += &format!("{}\n", width.prose(0, &told));
+    if shown.clone().any(|channel| channel.apart.is_some()) {
+        text += &line(width, "Times are from a mark to the next on its channel.");
     }
     if let Some(more) = body
         .channels
@@ -176,58 +155,6 @@ fn channels(body: &Body, width: Width) -> String {
         text += &line(width, &more_channels(more));
     }
     text
-}
-
-/// A histogram on one line, whose columns start at `first` nanoseconds.
-fn spark(histogram: &[Bucket], first: u64) -> String {
-    const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let place = |ns: u64| u64::BITS - ns.leading_zeros();
-    let begin = histogram.first().map_or(0, |bucket| place(bucket.from_ns));
-    let most = histogram
-        .iter()
-        .map(|bucket| bucket.count)
-        .max()
-        .unwrap_or(0);
-    let level = |bucket: &Bucket| {
-        let level = scaled(bucket.count, most, LEVELS.len() as u64 - 1);
-        LEVELS.get(level as usize).copied().unwrap_or(' ')
-    };
-    let before = " ".repeat((begin - place(first)) as usize);
-    before + &histogram.iter().map(level).collect::<String>()
-}
-
-/// `part` on a scale from 0 to `top`, where `most` is `top`; anything but 0 is at least 1.
-fn scaled(part: u64, most: u64, top: u64) -> u64 {
-    let scaled = (u128::from(part) * u128::from(top)).div_ceil(u128::from(most.max(1)));
-    u64::try_from(scaled).unwrap_or(top)
-}
-
-/// A histogram with one bar per line.
-fn bars(histogram: &[Bucket]) -> String {
-    let most = histogram
-        .iter()
-        .map(|bucket| bucket.count)
-        .max()
-        .unwrap_or(0);
-    let numbers = histogram
-        .iter()
-        .map(|bucket| (thousands(bucket.from_ns), thousands(bucket.count)));
-    let numbers: Vec<(String, String)> = numbers.collect();
-    let widest = |of: fn(&(String, String)) -> &String| {
-        numbers.iter().map(|one| of(one).len()).max().unwrap_or(0)
-    };
-    let (from, count) = (widest(|one| &one.0), widest(|one| &one.1));
-    let lines = histogram
-        .iter()
-        .zip(&numbers)
-        .map(|(bucket, (at_least, many))| {
-            let bar = "#".repeat(scaled(bucket.count, most, BAR) as usize);
-            format!("from {at_least:>from$} ns  {many:>count$}  {bar}")
-                .trim_end()
-                .to_owned()
-                + "\n"
-        });
-    lines.collect()
 }
 
 fn rows(rows: &[Marked], width: Width) -> String {
@@ -309,29 +236,21 @@ fn sign(marks: u64) -> char {
 fn from_mark_to_mark(between: &Between, width: Width) -> String {
     let (from, to) = (Shown(&between.from), Shown(&between.to));
     let n = between.lengths.as_ref().map_or(0, |lengths| lengths.n);
-    let by = match between.pair {
-        "any" => "in the order of time".to_owned(),
-        same => format!("of the same {same}"),
-    };
     let mut text = line(
         width,
         &format!(
-            "{} intervals from {from} to the next {to}, {by}",
+            "{} intervals from {from} to the next {to} of the same thread",
             thousands(n)
         ),
     );
-    let alone = format!(
-        "{} marks on {from} without {to} behind them, {} on {to} without {from} before them",
-        thousands(between.without_end),
-        thousands(between.without_begin)
-    );
-    text += &line(width, &alone);
+    if between.without_end != 0 || between.without_begin != 0 {
+        text += &line(width, &alone(between));
+    }
     let Some(lengths) = &between.lengths else {
         return text;
     };
     text += "\n";
     text += &table(width, &STRETCHES, [stretches(Some(lengths))]);
-    text += &bars(&lengths.histogram);
     let columns = [
         Column::number("longest ns"),
         Column::number("begins at ns"),
@@ -350,4 +269,58 @@ fn from_mark_to_mark(between: &Between, width: Width) -> String {
     });
     text += "\n";
     text + &table(width, &columns, rows)
+}
+
+/// The marks that are at no end of an interval.
+fn alone(between: &Between) -> String {
+    let (from, to) = (Shown(&between.from), Shown(&between.to));
+    let [end, begin] = [between.without_end, between.without_begin].map(|n| {
+        let have = if n == 1 { "has" } else { "have" };
+        (thousands(n), have)
+    });
+    let marks = match between.without_end {
+        1 => "mark",
+        _ => "marks",
+    };
+    let (on, before) = if between.from == between.to {
+        (String::new(), "one".to_owned())
+    } else {
+        (format!(" on {to}"), from.to_string())
+    };
+    format!(
+        "{} {marks} on {from} {} no later {to}, {}{on} {} no earlier {before}",
+        end.0, end.1, begin.0, begin.1
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_without_an_end_or_a_begin_are_counted_in_words() {
+        for ((from, to), (without_end, without_begin), said) in [
+            (
+                ("begin", "begin"),
+                (1, 1),
+                "1 mark on begin has no later begin, 1 has no earlier one",
+            ),
+            (
+                ("begin", "end"),
+                (1200, 0),
+                "1,200 marks on begin have no later end, 0 on end have no earlier begin",
+            ),
+        ] {
+            let between = Between {
+                from: from.to_owned(),
+                to: to.to_owned(),
+                without_end,
+                without_begin,
+                lengths: None,
+                longest: Vec::new(),
+                all: Vec::new(),
+            };
+            assert_eq!(alone(&between), said);
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! Numbers for narrow columns.
 
-use super::state::{Party, Row};
 use crate::metrics::{Counted, Metrics};
 use crate::number::thousands;
 use halprof_measure::estimate::Estimate;
@@ -56,35 +55,27 @@ pub(super) fn bound(rate: Option<Rate>) -> String {
     }
 }
 
-/// For which part of the time a source was counted.
-pub(super) fn share(total: &Estimate) -> String {
-    format!("{:.1} %", 100.0 * total.coverage())
-}
-
 /// All events since the beginning.
 pub(super) fn total(total: &Estimate) -> String {
     let sign = if total.scaled { "~" } else { "" };
-    format!("{sign}{}", thousands(total.value))
+    total.value.map_or_else(
+        || "-".to_owned(),
+        |value| format!("{sign}{}", thousands(value)),
+    )
 }
 
-/// The metrics of an interval, each with its value, for a party or for each type of core.
+/// The metrics of an interval, each with its value, for each type of core.
 pub(super) fn metrics(
     sources: &[String],
     interval: &Interval,
-    rows: &[Row],
-    party: Party,
+    processors: &[(usize, &'static str)],
 ) -> Vec<(String, String)> {
     let of_core = |core: &str| {
-        let alike = rows.iter().filter(|row| row.core == core);
-        let party: Vec<usize> = alike.map(|row| row.index).collect();
-        of_party(sources, interval, &party)
+        let alike = processors.iter().filter(|one| one.1 == core);
+        let alike: Vec<usize> = alike.map(|one| one.0).collect();
+        of_party(sources, interval, &alike)
     };
-    match party {
-        Party::One(processor) => return of_party(sources, interval, &[processor]),
-        Party::Core(core) => return of_core(core),
-        Party::All => {}
-    }
-    let mut cores: Vec<&str> = rows.iter().map(|row| row.core).collect();
+    let mut cores: Vec<&str> = processors.iter().map(|one| one.1).collect();
     cores.sort_unstable();
     cores.dedup();
     match cores.as_slice() {
@@ -115,16 +106,18 @@ fn of_party(
     };
     let counted = |(source, label)| {
         let estimate = estimate(source);
-        Counted {
+        // A ratio of what some processors did and what others did would mean nothing.
+        let value = estimate.value.filter(|_| estimate.without_turn == 0)?;
+        Some(Counted {
             label,
-            value: estimate.value,
+            value,
             scaled: estimate.scaled,
             error: estimate.error,
             ..Counted::default()
-        }
+        })
     };
     let named = sources.iter().map(String::as_str).enumerate();
-    let counts: Vec<Counted<'_>> = named.map(counted).collect();
+    let counts: Vec<Counted<'_>> = named.filter_map(counted).collect();
     let Ok(known) = Metrics::built_in() else {
         return Vec::new();
     };

@@ -3,21 +3,28 @@
 
 use super::Screen;
 use super::look::Look;
-use super::samples::{self, State};
+use super::state::{Cell, Picture, Row, State, Table};
+use super::view;
 use crate::args::joined;
 use crate::choice::Choice;
 use crate::command::record::{InPass, UNTOLD, in_pass, metadata};
+use crate::command::report::head::head;
 use crate::command::report::{self, branches};
+use crate::number::thousands;
 use crate::output::Output;
 use crate::place::Place;
-use crate::recorder::{Recorder, STEP_NS, configured, ended, turns};
+use crate::recorder::{Recorder, STEP_NS, configured, turns};
 use crate::runner::interrupted;
+use crate::shown::Shown;
+use crate::table::{Column, Width};
 use crate::watch::{Clock, Watch};
 use crate::{Error, On, Result, args, filters, periods};
-use halprof_measure::Session;
 use halprof_measure::rates::Rates;
-use halprof_profile::recording::{Live, Part, Recording, Sink, Statistics, cannot_count};
-use halprof_profile::report::{Query, Report};
+use halprof_measure::{Refusal, Session};
+use halprof_profile::recording::{self, Live, Recording, Sink, Statistics, cannot_count};
+use halprof_profile::report::key::Key;
+use halprof_profile::report::share::Share;
+use halprof_profile::report::{self as reports, Part, Query, Report};
 use halprof_profile::symbols::{SymbolPath, Symbols};
 use shared_types::Sample;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -34,7 +41,10 @@ pub(super) fn run(
     on: &mut On,
     output: &Output,
 ) -> Result<u8> {
-    let query = query(options)?;
+    let query = Query {
+        tables: keys(options)?,
+        ..Query::default()
+    };
     let path = options.naming.path()?.loaded_here();
     let Watch {
         choice,
@@ -58,8 +68,8 @@ pub(super) fn run(
     sampling.show(state, &mut Sums::begin(query, path), limit)
 }
 
-/// One table of all rows.
-fn query(options: &args::Top) -> Result<Query> {
+/// The keys of `--by`.
+pub(super) fn keys(options: &args::Top) -> Result<Vec<Vec<Key>>> {
     let lists: Vec<String> = joined(&options.by).into_iter().collect();
     if branches::wanted(&lists)?.is_some() {
         return Err(Error::usage(
@@ -67,10 +77,7 @@ fn query(options: &args::Top) -> Result<Query> {
             "`halprof record --branches` records them, and `halprof report` has tables of them.",
         ));
     }
-    Ok(Query {
-        tables: filters::tables(&lists)?,
-        ..Query::default()
-    })
+    filters::tables(&lists)
 }
 
 fn print(report: &Report, output: &Output) -> Result<u8> {
@@ -147,7 +154,7 @@ impl<'a> Sampling<'a> {
         let mut screen = Screen::open()?;
         let look = Look::of_terminal();
         let mut next = Instant::now() + state.every;
-        screen.draw(|frame| samples::draw(frame, &state, &look))?;
+        screen.draw(|frame| view::draw(frame, &state, &look))?;
         while !interrupted() && limit.is_none_or(|limit| self.clock.elapsed() < limit) {
             let event = screen.event(STEP)?;
             let mut changed = event.is_some();
@@ -162,11 +169,11 @@ impl<'a> Sampling<'a> {
                 next = (next + state.every).max(Instant::now() + state.every / 2);
             }
             if let Some(report) = sums.answer()? {
-                state.take(self.clock.elapsed(), report);
+                state.take(picture(self.clock.elapsed(), &report));
                 changed = true;
             }
             if changed {
-                screen.draw(|frame| samples::draw(frame, &state, &look))?;
+                screen.draw(|frame| view::draw(frame, &state, &look))?;
             }
         }
         Ok(0)
@@ -180,7 +187,7 @@ impl<'a> Sampling<'a> {
         if self.session.ended().is_none() {
             return Ok(());
         }
-        let refusal = ended(&self.session.statistics()?);
+        let refusal = Refusal::of_end(&self.session.statistics()?);
         refusal.map_or(Ok(()), |refusal| Err(Error::refused(refusal)))
     }
 
@@ -194,7 +201,7 @@ impl<'a> Sampling<'a> {
         };
         self.recorder.inventory.forget();
         let live = &mut self.recorder.sink;
-        live.put(Part::Statistics(Box::new(statistics)))?;
+        live.put(recording::Part::Statistics(Box::new(statistics)))?;
         Ok(live.take())
     }
 }
@@ -251,6 +258,73 @@ impl Sums {
                 Err(Error::internal("the thread that sums up has ended"))
             }
         }
+    }
+}
+
+/// The report as a picture: a table of each source, named with its period.
+pub(super) fn picture(elapsed: Duration, report: &Report) -> Picture {
+    let head = head(&report.recording, report.total.samples, Width::WHOLE);
+    let parts = report
+        .tables
+        .iter()
+        .flat_map(|table| table.parts.iter().map(move |part| (&table.by, part)));
+    Picture {
+        elapsed,
+        notes: head.lines().map(str::to_owned).collect(),
+        warnings: filters::disturbances(report),
+        tables: parts.map(|(by, part)| table(by, part, report)).collect(),
+        below: Vec::new(),
+    }
+}
+
+fn table(by: &[Key], part: &Part, report: &Report) -> Table {
+    let mut columns = vec![
+        Column::number("share"),
+        Column::number("95 %"),
+        Column::number("samples"),
+        Column::number("events").extra(),
+    ];
+    columns.extend(by.iter().map(|key| Column::name(key.name())));
+    let name = part.source.as_deref().unwrap_or_default();
+    let mut sources = report.sources.iter();
+    let period = sources.find(|source| &*source.name == name);
+    let period = period.and_then(|source| source.period).map(thousands);
+    Table {
+        title: match period {
+            Some(period) => format!("{}, period {period}", Shown(name)),
+            None => Shown(name).to_string(),
+        },
+        columns,
+        trace_at: 3,
+        rows: part.rows.iter().map(|one| row(name, one, part)).collect(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rows are sorted by it")]
+fn row(source: &str, row: &reports::Row, part: &Part) -> Row {
+    // None where events of several sources are the rows.
+    let share = part.share(row.sum);
+    let shown = |of: fn(&Share) -> f64, text: fn(f64) -> String| {
+        share.map_or(Cell::Number("-".to_owned(), f64::NAN), |share| {
+            let value = of(&share);
+            Cell::Number(text(value * 100.0), value)
+        })
+    };
+    let names = row.values.iter().map(|value| Shown(value).to_string());
+    let names: Vec<String> = names.collect();
+    let mut cells = vec![
+        shown(|share| share.value, |value| format!("{value:.2} %")),
+        shown(Share::bound, |bound| format!("±{bound:.2}")),
+        Cell::Number(thousands(row.sum.samples), row.sum.samples as f64),
+        Cell::Number(thousands(row.sum.events), row.sum.events as f64),
+    ];
+    let key = format!("{source}\n{}", names.join("\n"));
+    cells.extend(names.into_iter().map(Cell::Name));
+    Row {
+        key,
+        value: share.map_or(0.0, |share| share.value) as f32,
+        cells,
+        trace: Vec::new(),
     }
 }
 

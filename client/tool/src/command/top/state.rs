@@ -1,45 +1,163 @@
-//! What is shown, and how each key changes it.
+//! What is shown, and how each key changes it: a table that is refreshed, with the last intervals of
+//! each row.
 
-use super::choosing::{Choosing, Then};
-use super::history::History;
+use super::look::Look;
 use crate::output::Told;
-use halprof_measure::estimate::Estimate;
-use halprof_measure::rates::{Interval, Rate, Rates};
+use crate::table::{self, Width};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
-/// How many intervals the charts go back, and the memory limit in bytes.
-const HISTORY: (usize, usize) = (600, 16 << 20);
+/// How many intervals a trace has.
+const INTERVALS: usize = 16;
+/// How many rows are remembered with their traces, beyond those of the last interval.
+const REMEMBERED: usize = 1 << 14;
+/// The rows that a page has, and that stay at the end.
+const PAGE: usize = 10;
 
-/// A processor that is counted on.
-#[derive(Clone, Debug)]
+/// One interval.
+#[derive(Clone, Default)]
+pub(super) struct Picture {
+    pub(super) elapsed: Duration,
+    /// What is said above the table.
+    pub(super) notes: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    /// One of counts, or one of each source that was sampled.
+    pub(super) tables: Vec<Table>,
+    /// What is said below it.
+    pub(super) below: Vec<String>,
+}
+
+#[derive(Clone)]
+pub(super) struct Table {
+    /// What stands above it; empty for nothing.
+    pub(super) title: String,
+    pub(super) columns: Vec<table::Column>,
+    /// The column before which the trace stands.
+    pub(super) trace_at: usize,
+    pub(super) rows: Vec<Row>,
+}
+
+#[derive(Clone)]
 pub(super) struct Row {
-    /// Its index on the machine.
-    pub(super) index: usize,
-    /// Its core type; empty if all cores are of one kind.
-    pub(super) core: &'static str,
+    /// What it is known by from one interval to the next.
+    pub(super) key: String,
+    /// What its trace shows; NaN where it is not known.
+    pub(super) value: f32,
+    pub(super) cells: Vec<Cell>,
+    /// The last values, filled in by [`State::take`].
+    pub(super) trace: Vec<f32>,
 }
 
-/// Processors whose events are shown together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Party {
-    All,
-    /// Those of one type of core. A sum over two types would be the rate of neither.
-    Core(&'static str),
-    /// One, by its index on the machine.
-    One(usize),
+#[derive(Clone)]
+pub(super) enum Cell {
+    /// How a number is written, and what it is sorted by.
+    Number(String, f64),
+    Name(String),
 }
 
-/// What has a line of its own among the sources: a source on the processors of one type of core.
-#[derive(Clone, Debug)]
-pub(super) struct Line {
-    /// Its index among the sources.
-    pub(super) source: usize,
-    /// The type of core, empty where there is one kind only.
-    pub(super) core: &'static str,
-    /// The indexes of those that count it.
-    pub(super) processors: Vec<usize>,
+impl Cell {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Number(text, _) | Self::Name(text) => text,
+        }
+    }
+
+    /// Large numbers first, and unknown ones last; names in their order.
+    fn compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Number(_, a), Self::Number(_, b)) => match (a.is_nan(), b.is_nan()) {
+                (false, false) => b.total_cmp(a),
+                (a, b) => a.cmp(&b),
+            },
+            _ => self.text().cmp(other.text()),
+        }
+    }
+}
+
+impl Table {
+    /// Its rows in plain text.
+    pub(super) fn text(&self, width: Width) -> String {
+        let cells = |row: &Row| {
+            row.cells
+                .iter()
+                .map(|cell| cell.text().to_owned())
+                .collect()
+        };
+        let rows = self.rows.iter().map(cells);
+        table::table(width, &self.columns, rows.collect::<Vec<Vec<String>>>())
+    }
+
+    /// The same of these rows, each with its trace.
+    fn traced(&self, rows: &[&Row], width: Width, look: &Look) -> String {
+        let at = self.trace_at.min(self.columns.len());
+        let mut columns = self.columns.clone();
+        columns.insert(at, table::Column::word("trend").extra());
+        let cells = rows.iter().map(|row| {
+            let cells = row.cells.iter().map(|cell| cell.text().to_owned());
+            let mut cells: Vec<String> = cells.collect();
+            cells.insert(at.min(cells.len()), spark(&row.trace, look.bars));
+            cells
+        });
+        table::table(width, &columns, cells.collect::<Vec<_>>())
+    }
+}
+
+/// A bar for each value, the latest at the right; the highest is that of the largest value.
+fn spark(trace: &[f32], bars: &[char]) -> String {
+    let most = trace.iter().copied().fold(0.0, f32::max);
+    let levels = f32::from(bars.len().saturating_sub(1) as u16);
+    let bar = |&value: &f32| {
+        let level = if value > 0.0 && most > 0.0 {
+            (value / most * levels).ceil()
+        } else {
+            0.0
+        };
+        // NaN is 0 too.
+        #[expect(clippy::cast_sign_loss, reason = "nothing happens less than 0 times")]
+        bars.get(level as usize).copied().unwrap_or(' ')
+    };
+    let bars: String = trace.iter().map(bar).collect();
+    format!("{bars:>INTERVALS$}")
+}
+
+/// The last values of each row.
+#[derive(Default)]
+struct Traces(HashMap<String, Vec<f32>>);
+
+impl Traces {
+    /// Adds an interval's values, and gives each row its own.
+    fn take(&mut self, picture: &mut Picture) {
+        for trace in self.0.values_mut() {
+            trace.push(0.0);
+            let old = trace.len().saturating_sub(INTERVALS);
+            trace.drain(..old);
+        }
+        for row in picture.tables.iter_mut().flat_map(|table| &mut table.rows) {
+            let trace = match self.0.entry(row.key.clone()) {
+                Entry::Occupied(known) => {
+                    let known = known.into_mut();
+                    if let Some(last) = known.last_mut() {
+                        *last = row.value;
+                    }
+                    known
+                }
+                Entry::Vacant(new) => new.insert(vec![row.value]),
+            };
+            row.trace.clone_from(trace);
+        }
+        let is_crowded = self.0.len() > REMEMBERED;
+        self.0.retain(|_, trace| {
+            let mut last = trace.iter().rev();
+            if is_crowded {
+                last.next() != Some(&0.0)
+            } else {
+                last.any(|&value| value != 0.0)
+            }
+        });
+    }
 }
 
 /// Everything that is on the screen.
@@ -47,214 +165,92 @@ pub(super) struct State {
     /// The machine, for the title.
     pub(super) machine: String,
     pub(super) modelled: bool,
-    /// Labels of the sources, in the order of their counts.
-    pub(super) sources: Vec<String>,
-    /// Their lines, in the same order.
-    pub(super) lines: Vec<Line>,
-    /// Labels of everything that can be counted.
-    choosable: Vec<String>,
-    pub(super) processors: Vec<Row>,
     pub(super) every: Duration,
-    pub(super) view: View,
-    /// How the rows of each view are sorted.
-    sorting: [Sorting; 2],
-    /// The line that the chart shows; of processors, its source.
-    pub(super) line: usize,
-    /// The processors that the chart shows.
-    pub(super) party: Party,
-    latest: Shown,
+    latest: Picture,
     /// What was shown when the picture was paused.
-    paused: Option<Box<Shown>>,
-    /// The list of sources to choose from, while it is open.
-    pub(super) choosing: Option<Choosing>,
+    paused: Option<Box<Picture>>,
+    traces: Traces,
+    /// Which of the tables is shown.
+    table: usize,
+    /// The first row that is shown.
+    first: usize,
+    /// The column by which the rows are sorted; `None` for the order in which they came.
+    by: Option<usize>,
+    reversed: bool,
     pub(super) help: bool,
-    /// An error message for the last line.
-    pub(super) message: Option<String>,
-}
-
-/// The evaluated readings.
-#[derive(Clone, Debug)]
-pub(super) struct Shown {
-    pub(super) elapsed: Duration,
-    pub(super) interval: Interval,
-    /// For each line, since the session began.
-    pub(super) totals: Vec<Estimate>,
-    pub(super) history: History,
-}
-
-/// What the rows of the table stand for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum View {
-    Sources,
-    Processors,
-}
-
-/// The key by which the rows are sorted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    /// In the order in which they were named; processors by number.
-    Given,
-    Name,
-    Rate,
-    Total,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sorting {
-    pub(super) by: By,
-    pub(super) reversed: bool,
-}
-
-/// What a key requests beyond changing the screen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    Quit,
-    /// Count these from now on.
-    Count(Vec<String>),
-}
-
-impl View {
-    /// The keys by which its rows can be sorted; the first is the default.
-    const fn orders(self) -> &'static [By] {
-        match self {
-            Self::Sources => &[By::Given, By::Rate, By::Total, By::Name],
-            Self::Processors => &[By::Given, By::Rate],
-        }
-    }
-}
-
-impl Shown {
-    pub(super) const fn nothing() -> Self {
-        Self {
-            elapsed: Duration::ZERO,
-            interval: Interval::NOTHING,
-            totals: Vec::new(),
-            history: History::new(HISTORY.0, HISTORY.1),
-        }
-    }
 }
 
 impl State {
-    /// The state before anything is counted, with what can be counted on these processors.
-    pub(super) fn new(
-        told: &Told,
-        every: Duration,
-        choosable: Vec<String>,
-        processors: Vec<Row>,
-    ) -> Self {
-        let sorting = Sorting {
-            by: By::Given,
-            reversed: false,
-        };
+    pub(super) fn new(told: &Told, every: Duration) -> Self {
         Self {
             machine: told.machine.clone(),
             modelled: told.modelled,
-            sources: Vec::new(),
-            lines: Vec::new(),
-            choosable,
-            processors,
             every,
-            view: View::Sources,
-            sorting: [sorting; 2],
-            line: 0,
-            party: Party::All,
-            latest: Shown::nothing(),
+            latest: Picture::default(),
             paused: None,
-            choosing: None,
+            traces: Traces::default(),
+            table: 0,
+            first: 0,
+            by: None,
+            reversed: false,
             help: false,
-            message: None,
         }
     }
 
-    /// Counts these from now on; earlier readings are discarded.
-    pub(super) fn count(&mut self, sources: Vec<String>, lines: Vec<Line>) {
-        self.sources = sources;
-        self.lines = lines;
-        self.line = self.line.min(self.lines.len().saturating_sub(1));
-        self.latest = Shown::nothing();
-        self.paused = None;
+    /// Takes the next interval, also while the picture is paused.
+    pub(super) fn take(&mut self, mut picture: Picture) {
+        self.traces.take(&mut picture);
+        self.latest = picture;
     }
 
-    /// Adds a reading, even while the picture is paused.
-    pub(super) fn take(&mut self, elapsed: Duration, interval: Interval, rates: &Rates) {
-        self.latest.history.push(&interval);
-        let total = |line: &Line| rates.estimate_on(&line.processors, line.source);
-        self.latest.totals = self.lines.iter().map(total).collect();
-        self.latest.interval = interval;
-        self.latest.elapsed = elapsed;
-    }
-
-    /// What is on the screen: the latest reading or, while paused, the one at that time.
-    pub(super) fn shown(&self) -> &Shown {
+    /// What is on the screen: the latest interval or, while paused, the one at that time.
+    pub(super) fn shown(&self) -> &Picture {
         self.paused.as_deref().unwrap_or(&self.latest)
-    }
-
-    /// The source that is marked.
-    pub(super) fn source(&self) -> usize {
-        self.lines.get(self.line).map_or(0, |line| line.source)
-    }
-
-    /// The rate of a line in an interval.
-    pub(super) fn rate(&self, line: usize) -> Option<Rate> {
-        let line = self.lines.get(line)?;
-        let interval = &self.shown().interval;
-        interval.sum_on(&line.processors, line.source)
     }
 
     pub(super) const fn is_paused(&self) -> bool {
         self.paused.is_some()
     }
 
-    pub(super) const fn sorting(&self) -> Sorting {
-        self.sorting[self.view as usize]
+    /// By which column the rows are sorted, and whether the other way round.
+    pub(super) fn sorting(&self) -> Option<(&'static str, bool)> {
+        let column = self.table()?.columns.get(self.by?)?;
+        Some((column.head(), self.reversed))
     }
 
-    /// Handles a key.
-    pub(super) fn key(&mut self, key: KeyEvent) -> Option<Asked> {
+    /// The table that is shown. An interval may have fewer tables than the one before.
+    fn table(&self) -> Option<&Table> {
+        self.shown().tables.iter().take(self.table + 1).next_back()
+    }
+
+    /// Handles a key; returns whether the user quits.
+    pub(super) fn key(&mut self, key: KeyEvent) -> bool {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
-            return (key.code == KeyCode::Char('c')).then_some(Asked::Quit);
+            return key.code == KeyCode::Char('c');
         }
-        if let Some(choosing) = &mut self.choosing {
-            let asked = match choosing.key(key.code) {
-                Then::Stay => return None,
-                Then::Close => None,
-                Then::Count(labels) => Some(Asked::Count(labels)),
-            };
-            self.choosing = None;
-            return asked;
+        if std::mem::take(&mut self.help) {
+            return false;
         }
-        if self.help {
-            self.help = false;
-            return None;
-        }
-        self.message = None;
         match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Some(Asked::Quit),
+            KeyCode::Char('q') | KeyCode::Esc => return true,
             KeyCode::Char(' ' | 'p') => self.pause(),
             KeyCode::Char('s') => self.sort(),
-            KeyCode::Char('r') => {
-                let reversed = &mut self.sorting[self.view as usize].reversed;
-                *reversed = !*reversed;
-            }
-            KeyCode::Char('v') | KeyCode::Tab => self.turn(),
+            KeyCode::Char('r') => self.reversed = !self.reversed,
             KeyCode::Char('?' | 'h') => self.help = true,
-            KeyCode::Char('c') => {
-                self.choosing = Some(Choosing::new(&self.choosable, &self.sources));
-            }
             KeyCode::Up | KeyCode::Char('k') => self.step(-1),
             KeyCode::Down | KeyCode::Char('j') => self.step(1),
-            KeyCode::PageUp => self.step(-10),
-            KeyCode::PageDown => self.step(10),
+            KeyCode::PageUp => self.step(-PAGE.cast_signed()),
+            KeyCode::PageDown => self.step(PAGE.cast_signed()),
             KeyCode::Home => self.step(isize::MIN),
             KeyCode::End => self.step(isize::MAX),
-            KeyCode::Left => self.other_source(false),
-            KeyCode::Right => self.other_source(true),
+            KeyCode::Left => self.table = self.table.min(self.last_table()).saturating_sub(1),
+            KeyCode::Right => self.table = (self.table + 1).min(self.last_table()),
             _ => {}
         }
-        None
+        false
     }
 
-    /// Pauses the picture, not the counting, or resumes it.
+    /// Pauses the picture, not the measurement, or resumes it.
     fn pause(&mut self) {
         self.paused = match self.paused.take() {
             Some(_) => None,
@@ -263,129 +259,71 @@ impl State {
     }
 
     fn sort(&mut self) {
-        let orders = self.view.orders();
-        let sorting = &mut self.sorting[self.view as usize];
-        let now = orders.iter().position(|&by| by == sorting.by).unwrap_or(0);
-        sorting.by = orders.get(now + 1).copied().unwrap_or(By::Given);
-        sorting.reversed = false;
-    }
-
-    fn turn(&mut self) {
-        (self.view, self.party) = match self.view {
-            View::Sources => (View::Processors, self.together()[0]),
-            View::Processors => (View::Sources, Party::All),
+        let rows = self.table().map_or(&[][..], |table| &table.rows);
+        let columns = self.table().map_or(0, |table| table.columns.len());
+        // A column without anything in it is not shown.
+        let is_shown = |&by: &usize| {
+            let mut cells = rows.iter().filter_map(|row| row.cells.get(by));
+            cells.any(|cell| !cell.text().is_empty())
         };
+        self.by = (self.by.map_or(0, |by| by + 1)..columns).find(is_shown);
+        self.reversed = false;
     }
 
-    /// Marks the source behind the marked one, or before it, if there is one.
-    fn other_source(&mut self, behind: bool) {
-        let marked = self.source();
-        let mut lines = self.lines.iter();
-        let found = if behind {
-            lines.position(|line| line.source > marked)
-        } else {
-            lines.rposition(|line| line.source < marked)
-        };
-        self.line = found.unwrap_or(self.line);
+    fn last_table(&self) -> usize {
+        self.shown().tables.len().saturating_sub(1)
     }
 
-    /// Moves the mark by `rows` rows, in the order shown.
+    /// Moves on from the first row that is shown.
     fn step(&mut self, rows: isize) {
-        match self.view {
-            View::Sources => {
-                let order = self.sorted_lines();
-                self.line = moved(&order, self.line, rows).unwrap_or(0);
-            }
-            View::Processors => {
-                let order = self.sorted_processors();
-                self.party = moved(&order, self.party, rows).unwrap_or(Party::All);
-            }
-        }
+        let there = self.table().map_or(0, |table| table.rows.len());
+        let shown = at_most(self.first, there);
+        self.first = at_most(shown.saturating_add_signed(rows), there);
     }
 
-    /// The lines of the sources in the order of their rows, as indexes.
-    pub(super) fn sorted_lines(&self) -> Vec<usize> {
-        let totals = &self.shown().totals;
-        let total = |line: usize| totals.get(line).map_or(0, |total| total.value);
-        let mut order: Vec<usize> = (0..self.lines.len()).collect();
-        match self.sorting().by {
-            By::Given => {}
-            By::Name => order.sort_by_key(|&line| self.name(line)),
-            By::Rate => order.sort_by(|&a, &b| largest_first(self.rate(a), self.rate(b))),
-            By::Total => order.sort_by_key(|&line| std::cmp::Reverse(total(line))),
+    /// The rows of the table in their order.
+    pub(super) fn sorted(&self) -> Vec<&Row> {
+        let rows = self.table().map_or(&[][..], |table| &table.rows);
+        let mut rows: Vec<&Row> = rows.iter().collect();
+        if let Some(by) = self.by {
+            rows.sort_by(|a, b| match (a.cells.get(by), b.cells.get(by)) {
+                (Some(a), Some(b)) => a.compare(b),
+                _ => Ordering::Equal,
+            });
         }
-        if self.sorting().reversed {
-            order.reverse();
+        if self.reversed {
+            rows.reverse();
         }
-        order
+        rows
     }
 
-    /// What the source of a line is called.
-    pub(super) fn name(&self, line: usize) -> &str {
-        let source = self.lines.get(line).map(|line| line.source);
-        let name = source.and_then(|source| self.sources.get(source));
-        name.map_or("", String::as_str)
-    }
-
-    /// The type of core of a line.
-    pub(super) fn core(&self, line: usize) -> &'static str {
-        self.lines.get(line).map_or("", |line| line.core)
-    }
-
-    /// What has a row before those of each processor: all together, or the types of core.
-    pub(super) fn together(&self) -> Vec<Party> {
-        let mut cores: Vec<&'static str> = Vec::new();
-        for row in &self.processors {
-            if !cores.contains(&row.core) {
-                cores.push(row.core);
-            }
-        }
-        match cores.as_slice() {
-            [] | [_] => vec![Party::All],
-            several => several.iter().copied().map(Party::Core).collect(),
-        }
-    }
-
-    /// The indexes of the processors of a party.
-    pub(super) fn members(&self, party: Party) -> Vec<usize> {
-        let is_member = |row: &&Row| match party {
-            Party::All => true,
-            Party::Core(core) => row.core == core,
-            Party::One(processor) => row.index == processor,
+    /// As many of the table's rows as fit into `room` lines, with a line on those that do not.
+    pub(super) fn rows(&self, room: usize, width: Width, look: &Look) -> String {
+        let Some(table) = self.table() else {
+            return String::new();
         };
-        let members = self.processors.iter().filter(is_member);
-        members.map(|row| row.index).collect()
-    }
-
-    /// The processors together, then each processor in the order of its row.
-    pub(super) fn sorted_processors(&self) -> Vec<Party> {
-        let shown = self.shown();
-        let rate = |processor: usize| shown.interval.rate(processor, self.source());
-        let mut order: Vec<usize> = self.processors.iter().map(|row| row.index).collect();
-        if self.sorting().by == By::Rate {
-            order.sort_by(|&a, &b| largest_first(rate(a), rate(b)));
+        let mut text = match table.title.as_str() {
+            "" => String::new(),
+            title => format!("{title}\n"),
+        };
+        // The columns' names, what has no room, and how many rows are left out.
+        let room = room.saturating_sub(3 + text.lines().count()).max(1);
+        let rows = self.sorted();
+        let first = at_most(self.first, rows.len());
+        let shown = rows.get(first..rows.len().min(first + room));
+        let shown = shown.unwrap_or_default();
+        text += &table.traced(shown, width, look);
+        let more = rows.len() - shown.len();
+        if more != 0 {
+            text += &format!("{more} more rows\n");
         }
-        if self.sorting().reversed {
-            order.reverse();
-        }
-        let each = order.into_iter().map(Party::One);
-        self.together().into_iter().chain(each).collect()
+        text
     }
 }
 
-/// The element `rows` rows away from `from`, or the nearest one that exists.
-fn moved<T: Copy + PartialEq>(order: &[T], from: T, rows: isize) -> Option<T> {
-    let now = order.iter().position(|&row| row == from).unwrap_or(0);
-    let last = order.len().saturating_sub(1);
-    order
-        .get(now.saturating_add_signed(rows).min(last))
-        .copied()
-}
-
-/// Rows without a rate come last.
-fn largest_first(a: Option<Rate>, b: Option<Rate>) -> Ordering {
-    let value = |rate: Option<Rate>| rate.map_or(-1.0, |rate| rate.per_second);
-    value(b).total_cmp(&value(a))
+/// A first row behind which a page is left.
+fn at_most(first: usize, rows: usize) -> usize {
+    first.min(rows.saturating_sub(PAGE))
 }
 
 #[cfg(test)]

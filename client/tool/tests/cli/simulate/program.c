@@ -115,10 +115,19 @@ int main(int argc, char **argv)
         calls(5);
     if (strcmp(what, "strays") == 0)
         strays();
-    if (strcmp(what, "forever") == 0)
+    if (strcmp(what, "forever") == 0) {
+        puts("it runs");
+        fflush(stdout);
         for (;;)
             turns(100);
+    }
 #ifndef _WIN32
+    if (strcmp(what, "waits") == 0) {
+        puts("it waits");
+        fflush(stdout);
+        for (;;)
+            pause();
+    }
     if (strcmp(what, "threads") == 0)
         return threads();
     if (strcmp(what, "exec") == 0)

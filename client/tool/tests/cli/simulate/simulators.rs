@@ -113,23 +113,3 @@ fn misses(program: &Stepped, what: &str, value: &Value) -> u64 {
     }
     misses
 }
-
-#[test]
-fn llvm_mca_is_asked_for_each_instruction_that_was_executed() {
-    if !is_there("llvm-mca") {
-        return;
-    }
-    let program = Stepped::new();
-    let asked = program.run("touch", &["--json", "--model", "mca:skylake"], "touch");
-    let value = asked.json();
-    // In LLVM's model of Skylake, the latency of a load that hits is 5 cycles, and that of an
-    // addition 1.
-    let latency = |row: usize| value["rows"][row]["modelled"]["mca_latency"].as_f64();
-    assert_eq!((latency(1), latency(2)), (Some(5.0), Some(1.0)), "{value}");
-    let version = value["model"]["version"].as_str();
-    assert!(version.is_some_and(|version| version.contains("LLVM")));
-    let columns = value["modelled_columns"].as_array().expect("a list");
-    assert!(columns.contains(&"mca_latency".into()));
-    let unknown = program.run("touch", &["--json", "--model", "mca:nonsense"], "touch");
-    assert_eq!(unknown.status, 4, "{}", unknown.stdout);
-}

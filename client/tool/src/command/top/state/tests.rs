@@ -1,284 +1,211 @@
 //! Do the keys do what the help says?
 
 use super::*;
-use shared_types::request::counts::Count;
+use crate::table::Column;
 
-const FREQUENCY: u64 = 1_000_000_000;
+/// A table of numbers and names.
+pub(in crate::command::top) fn table(title: &str, rows: &[(&str, f64)]) -> Table {
+    let row = |&(name, value): &(&str, f64)| Row {
+        key: format!("{title}\n{name}"),
+        value: value as f32,
+        cells: vec![
+            Cell::Number(format!("{value}"), value),
+            Cell::Name(name.to_owned()),
+        ],
+        trace: Vec::new(),
+    };
+    Table {
+        title: title.to_owned(),
+        columns: vec![Column::number("rate/s"), Column::name("source")],
+        trace_at: 1,
+        rows: rows.iter().map(row).collect(),
+    }
+}
 
-fn told(modelled: bool) -> Told {
-    Told {
+pub(in crate::command::top) fn picture(seconds: u64, tables: Vec<Table>) -> Picture {
+    Picture {
+        elapsed: Duration::from_secs(seconds),
+        tables,
+        ..Picture::default()
+    }
+}
+
+pub(in crate::command::top) fn state(modelled: bool) -> State {
+    let told = Told {
         modelled,
         machine: "a machine".to_owned(),
-    }
-}
-
-/// A line for each source, on two processors that are alike.
-pub(in crate::command::top) fn alike(sources: usize) -> Vec<Line> {
-    let line = |source| Line {
-        source,
-        core: "",
-        processors: vec![0, 1],
     };
-    (0..sources).map(line).collect()
+    State::new(&told, Duration::from_secs(1))
 }
 
-/// Three sources on two processors, after one reading of a second: processor 1 is busier, and
-/// source 1 has the highest rate of all.
-pub(in crate::command::top) fn example(modelled: bool) -> State {
-    let labels = ["TotalIssues", "CacheMisses", "BranchInstructions", "Other"];
-    let labels = labels.map(str::to_owned).to_vec();
-    let row = |index| Row { index, core: "" };
-    let rows = vec![row(0), row(1)];
-    let mut state = State::new(
-        &told(modelled),
-        Duration::from_secs(1),
-        labels.clone(),
-        rows,
-    );
-    state.count(labels[..3].to_vec(), alike(3));
-    read(&mut state, &mut Rates::new(FREQUENCY), 1);
-    state
+const ROWS: [(&str, f64); 4] = [
+    ("TotalIssues", 3000.0),
+    ("CacheMisses", 12_000.0),
+    ("Unknown", f64::NAN),
+    ("BranchInstructions", 30.0),
+];
+
+fn press(state: &mut State, keys: &str) -> bool {
+    let press = |key| state.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+    keys.chars().map(press).last().unwrap_or(false)
 }
 
-/// One more second, in which the first processor has `thousands` thousand events of the first
-/// source.
-fn read(state: &mut State, rates: &mut Rates, thousands: u64) {
-    let seconds = state.latest.elapsed.as_secs() + 1;
-    let count = |counted| Count {
-        counted,
-        enabled: seconds * FREQUENCY,
-        running: seconds * FREQUENCY,
-        ..Count::default()
-    };
-    let snapshot = vec![
-        vec![count(thousands * 1000), count(5000), count(10)],
-        vec![count(2000), count(7000), count(20)],
-    ];
-    let interval = rates.take(snapshot);
-    state.take(Duration::from_secs(seconds), interval, rates);
-}
-
-fn press(state: &mut State, keys: &[KeyCode]) -> Option<Asked> {
-    let press = |&key| state.key(KeyEvent::new(key, KeyModifiers::NONE));
-    keys.iter().map(press).last().flatten()
-}
-
-const fn key(letter: char) -> KeyCode {
-    KeyCode::Char(letter)
+fn names(state: &State) -> Vec<String> {
+    let rows = state.sorted().into_iter();
+    rows.map(|row| row.cells[1].text().to_owned()).collect()
 }
 
 #[test]
-fn s_sorts_by_the_next_column_and_r_turns_it_round() {
-    let mut state = example(false);
-    assert_eq!(state.sorted_lines(), [0, 1, 2]);
-    // Rates: 3000, 12000, 30; names: B, C, T.
-    for (letter, order) in [
-        ('s', [1, 0, 2]),
-        ('r', [2, 0, 1]),
-        ('s', [1, 0, 2]),
-        ('s', [2, 1, 0]),
-        ('s', [0, 1, 2]),
-        ('r', [2, 1, 0]),
+fn s_sorts_by_the_next_column_and_r_reverses() {
+    let mut state = state(false);
+    state.take(picture(1, vec![table("", &ROWS)]));
+    let [given, rate, name] = ["TCUB", "CTBU", "BCTU"];
+    let reversed = |order: &str| order.chars().rev().collect::<String>();
+    for (key, order, sorting) in [
+        ("", given.to_owned(), None),
+        ("s", rate.to_owned(), Some(("rate/s", false))),
+        ("r", reversed(rate), Some(("rate/s", true))),
+        ("s", name.to_owned(), Some(("source", false))),
+        ("s", given.to_owned(), None),
+        ("r", reversed(given), None),
     ] {
-        press(&mut state, &[key(letter)]);
+        press(&mut state, key);
+        let firsts = names(&state)
+            .iter()
+            .map(|name| &name[..1])
+            .collect::<String>();
+        assert_eq!((firsts, state.sorting()), (order, sorting), "{key}");
+    }
+}
+
+#[test]
+fn a_trace_has_the_last_intervals_of_its_row() {
+    let mut state = state(false);
+    let trace = |state: &State, name: &str| {
+        let rows = state.sorted();
+        let row = rows.iter().find(|row| row.cells[1].text() == name);
+        row.expect(name).trace.clone()
+    };
+    state.take(picture(1, vec![table("", &[("a", 1.0), ("b", 2.0)])]));
+    state.take(picture(2, vec![table("", &[("b", 4.0)])]));
+    state.take(picture(3, vec![table("", &[("b", 8.0), ("a", 3.0)])]));
+    assert_eq!(trace(&state, "a"), [1.0, 0.0, 3.0]);
+    assert_eq!(trace(&state, "b"), [2.0, 4.0, 8.0]);
+    for second in 4..40 {
+        state.take(picture(second, vec![table("", &[("b", 1.0)])]));
+    }
+    assert_eq!(trace(&state, "b"), [1.0; INTERVALS]);
+    assert_eq!(state.traces.0.len(), 1, "a row that is gone is forgotten");
+}
+
+#[test]
+fn what_is_remembered_of_rows_has_a_bound() {
+    let mut state = state(false);
+    for second in 0..4 {
+        let names: Vec<String> = (0..REMEMBERED / 2)
+            .map(|row| format!("{second} {row}"))
+            .collect();
+        let rows: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 1.0)).collect();
+        state.take(picture(second, vec![table("", &rows)]));
+        assert!(state.traces.0.len() <= REMEMBERED);
+    }
+}
+
+#[test]
+fn bars_are_as_high_as_their_values() {
+    let bars = [' ', '1', '2', '3', '4'];
+    for (trace, shown) in [
+        (&[][..], ""),
+        (&[0.0, 0.1, 25.0, 26.0, 100.0], " 1124"),
+        (&[f32::NAN, 5.0], " 4"),
+        (&[0.0, 0.0], "  "),
+    ] {
+        assert_eq!(spark(trace, &bars), format!("{shown:>INTERVALS$}"));
+    }
+}
+
+#[test]
+fn a_pause_keeps_the_picture_and_what_comes_is_kept() {
+    let mut state = state(false);
+    state.take(picture(1, vec![table("", &[("a", 1.0)])]));
+    assert!(!press(&mut state, "p"));
+    state.take(picture(2, vec![table("", &[("b", 1.0)])]));
+    assert!(state.is_paused());
+    assert_eq!(names(&state), ["a"]);
+    press(&mut state, " ");
+    assert_eq!(names(&state), ["b"]);
+    assert!(press(&mut state, "q"));
+}
+
+#[test]
+fn keys_choose_rows_and_sources() {
+    let name = |n: usize| format!("function{n}");
+    let functions = |count: usize| -> Vec<String> { (0..count).map(name).collect() };
+    let of = |count: usize| {
+        let functions = functions(count);
+        let rows: Vec<(&str, f64)> = functions.iter().map(|name| (name.as_str(), 1.0)).collect();
+        ["Cycles, period 7", "Misses, period 9"]
+            .map(|title| table(title, &rows))
+            .to_vec()
+    };
+    let mut state = state(false);
+    state.take(picture(1, of(100)));
+    let look = Look::new(true, true);
+    let shown = |state: &State| {
+        let text = crate::style::plain(&state.rows(12, Width::of(Some(80)), &look));
+        let mut lines = text.lines().map(str::to_owned);
+        let title = lines.next().expect("a title");
+        let first = lines.nth(1).expect("a row");
+        let first = first
+            .rsplit("function")
+            .next()
+            .expect("a number")
+            .to_owned();
+        (title, first)
+    };
+    for (key, row) in [
+        (KeyCode::Home, "0"),
+        (KeyCode::Down, "1"),
+        (KeyCode::PageDown, "11"),
+        (KeyCode::Up, "10"),
+        (KeyCode::End, "90"),
+        (KeyCode::Down, "90"),
+        (KeyCode::Up, "89"),
+        (KeyCode::Home, "0"),
+        (KeyCode::Up, "0"),
+    ] {
+        state.key(KeyEvent::new(key, KeyModifiers::NONE));
         assert_eq!(
-            state.sorted_lines(),
-            order,
-            "{letter}: {:?}",
-            state.sorting()
+            shown(&state),
+            ("Cycles, period 7".to_owned(), row.to_owned())
         );
     }
-}
-
-/// The first two of those, where processor 1 is an efficiency core.
-pub(in crate::command::top) fn hybrid() -> State {
-    let mut state = example(true);
-    let both = |source| {
-        ["performance", "efficiency"].map(|core| Line {
-            source,
-            core,
-            processors: vec![usize::from(core == "efficiency")],
-        })
-    };
-    let lines = (0..2).flat_map(both).collect();
-    state.processors = ["performance", "efficiency"]
-        .into_iter()
-        .enumerate()
-        .map(|(index, core)| Row { index, core })
-        .collect();
-    state.count(state.sources.clone(), lines);
-    read(&mut state, &mut Rates::new(FREQUENCY), 1);
-    state
-}
-
-/// What a performance core does says little of what an efficiency core does.
-#[test]
-fn each_type_of_core_has_lines_of_its_own() {
-    let mut state = hybrid();
-    let rates: Vec<f64> = (0..4)
-        .filter_map(|line| Some(state.rate(line)?.per_second))
-        .collect();
-    assert_eq!(rates, [1000.0, 2000.0, 5000.0, 7000.0]);
-    press(&mut state, &[KeyCode::Down]);
-    assert_eq!((state.line, state.source()), (1, 0));
-    press(&mut state, &[KeyCode::Right, KeyCode::Right]);
-    assert_eq!((state.line, state.source()), (2, 1));
-    press(&mut state, &[KeyCode::Left, KeyCode::Left]);
-    assert_eq!((state.line, state.source()), (1, 0));
-}
-
-/// A sum over both would be the rate of no core there is, and of two kinds of event where each type
-/// has its own.
-#[test]
-fn each_type_of_core_has_a_row_of_its_own_among_the_processors() {
-    let mut state = hybrid();
-    press(&mut state, &[key('v')]);
-    let (fast, slow) = (Party::Core("performance"), Party::Core("efficiency"));
-    let order = [fast, slow, Party::One(0), Party::One(1)];
-    assert_eq!(state.sorted_processors(), order);
-    assert_eq!(state.party, fast);
-    assert_eq!(
-        (state.members(fast), state.members(slow)),
-        (vec![0], vec![1])
-    );
-    press(&mut state, &[KeyCode::Down]);
-    assert_eq!(state.party, slow);
-    press(&mut state, &[key('v')]);
-    assert_eq!(state.party, Party::All);
-}
-
-#[test]
-fn processors_are_sorted_by_the_marked_source_and_all_stay_first() {
-    let mut state = example(false);
-    press(&mut state, &[key('v')]);
-    assert_eq!(
-        state.sorted_processors(),
-        [Party::All, Party::One(0), Party::One(1)]
-    );
-    press(&mut state, &[key('s')]);
-    assert_eq!(
-        state.sorted_processors(),
-        [Party::All, Party::One(1), Party::One(0)]
-    );
-    press(&mut state, &[key('r')]);
-    assert_eq!(
-        state.sorted_processors(),
-        [Party::All, Party::One(0), Party::One(1)]
-    );
-    // Each view has its own sort order.
-    press(&mut state, &[KeyCode::Tab]);
-    assert_eq!((state.view, state.sorting().by), (View::Sources, By::Given));
-}
-
-#[test]
-fn the_mark_moves_with_the_rows_and_stays_on_its_own() {
-    let mut state = example(false);
-    press(&mut state, &[KeyCode::Down]);
-    assert_eq!(state.line, 1);
-    // Source 1 comes first by its rate, and stays marked.
-    press(&mut state, &[key('s')]);
-    assert_eq!(state.line, 1);
-    press(&mut state, &[KeyCode::Down, KeyCode::Down, KeyCode::Down]);
-    assert_eq!(state.line, 2);
-    press(&mut state, &[KeyCode::Home]);
-    assert_eq!(state.line, 1);
-    press(&mut state, &[key('v'), KeyCode::End]);
-    assert_eq!(state.party, Party::One(1));
-    press(&mut state, &[KeyCode::PageUp, KeyCode::Up]);
-    assert_eq!(state.party, Party::All);
-    press(&mut state, &[KeyCode::Left, KeyCode::Left]);
-    assert_eq!(state.line, 0);
-    press(
-        &mut state,
-        &[KeyCode::Right, KeyCode::Right, KeyCode::Right],
-    );
-    assert_eq!(state.line, 2);
-}
-
-#[test]
-fn a_pause_stops_the_picture_and_nothing_else() {
-    let mut state = example(false);
-    let mut rates = Rates::new(FREQUENCY);
-    press(&mut state, &[key(' ')]);
-    assert!(state.is_paused());
-    for thousands in 2..5 {
-        read(&mut state, &mut rates, thousands);
+    for (key, title) in [
+        (KeyCode::Right, "Misses, period 9"),
+        (KeyCode::Right, "Misses, period 9"),
+        (KeyCode::Left, "Cycles, period 7"),
+        (KeyCode::Left, "Cycles, period 7"),
+        (KeyCode::Right, "Misses, period 9"),
+        (KeyCode::End, "Misses, period 9"),
+    ] {
+        state.key(KeyEvent::new(key, KeyModifiers::NONE));
+        assert_eq!(shown(&state).0, title);
     }
-    let before = state.shown();
-    assert_eq!((before.elapsed.as_secs(), before.history.len()), (1, 1));
-    assert_eq!(before.totals[0].value, 3000);
-    press(&mut state, &[key('p')]);
-    let after = state.shown();
-    assert_eq!((after.elapsed.as_secs(), after.history.len()), (4, 4));
-    assert_eq!(after.totals[0].value, 6000);
-}
-
-#[test]
-fn what_is_counted_is_chosen_from_a_list() {
-    let mut state = example(false);
-    let enter = KeyCode::Enter;
-    // Nothing was changed: the same sources again.
-    press(&mut state, &[key('c')]);
-    let labels = state.sources.clone();
-    assert_eq!(press(&mut state, &[enter]), Some(Asked::Count(labels)));
-    assert!(state.choosing.is_none());
-    // Without the first, with the last; `q` and Esc only close the list.
-    press(&mut state, &[key('c'), key(' '), KeyCode::End, key(' ')]);
-    let asked = press(&mut state, &[enter]);
-    let chosen = ["CacheMisses", "BranchInstructions", "Other"].map(str::to_owned);
-    assert_eq!(asked, Some(Asked::Count(chosen.to_vec())));
-    for close in [key('q'), KeyCode::Esc, key('c')] {
-        assert_eq!(press(&mut state, &[key('c'), key(' '), close]), None);
-        assert!(state.choosing.is_none());
-    }
-    // An empty selection is not accepted.
-    let none = [
-        key('c'),
-        key(' '),
-        KeyCode::Down,
-        key(' '),
-        key('j'),
-        key(' '),
-        enter,
-    ];
-    assert_eq!(press(&mut state, &none), None);
-    // Earlier readings are discarded, and the mark is on an existing row.
-    press(&mut state, &[KeyCode::End]);
-    state.count(vec!["Other".to_owned()], alike(1));
-    assert_eq!((state.line, state.shown().history.len()), (0, 0));
-    assert_eq!(state.sorted_lines(), [0]);
-}
-
-#[test]
-fn q_and_ctrl_c_end_it_and_help_is_closed_by_any_key() {
-    let mut state = example(false);
-    assert_eq!(press(&mut state, &[key('q')]), Some(Asked::Quit));
-    assert_eq!(press(&mut state, &[KeyCode::Esc]), Some(Asked::Quit));
-    let control = |letter| KeyEvent::new(key(letter), KeyModifiers::CONTROL);
-    assert_eq!(state.key(control('c')), Some(Asked::Quit));
-    assert_eq!(state.key(control('q')), None);
-    press(&mut state, &[key('?')]);
-    assert!(state.help);
-    assert_eq!(press(&mut state, &[key('q')]), None);
-    assert!(!state.help);
-    // Ctrl-C also works while the list is open.
-    press(&mut state, &[key('c')]);
-    assert_eq!(state.key(control('c')), Some(Asked::Quit));
-}
-
-#[test]
-fn keys_do_no_harm_where_nothing_is_counted() {
-    let told = told(false);
-    let mut state = State::new(&told, Duration::from_secs(1), Vec::new(), Vec::new());
-    let mut keys: Vec<KeyCode> = "vsrpc  jkh?cjk".chars().map(key).collect();
-    keys.extend([KeyCode::Enter, KeyCode::Up, KeyCode::Down, KeyCode::End]);
-    keys.extend([
-        KeyCode::Left,
-        KeyCode::Right,
-        KeyCode::PageDown,
-        KeyCode::Tab,
-    ]);
-    press(&mut state, &keys);
-    press(&mut state, &keys);
-    assert!(state.sorted_lines().is_empty());
+    // An interval with fewer rows and sources does not change what is looked at, but keys go on from
+    // what it shows.
+    state.take(picture(2, of(15)));
+    assert_eq!(shown(&state).1, "5");
+    state.take(picture(3, of(100)[..1].to_vec()));
+    assert_eq!(
+        shown(&state),
+        ("Cycles, period 7".to_owned(), "90".to_owned())
+    );
+    state.take(picture(4, of(100)));
+    assert_eq!(
+        shown(&state),
+        ("Misses, period 9".to_owned(), "90".to_owned())
+    );
+    state.take(picture(5, of(15)));
+    state.key(KeyEvent::new(KeyCode::Up, KeyModifiers::NONE));
+    assert_eq!(shown(&state).1, "4");
 }

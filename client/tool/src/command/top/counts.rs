@@ -1,0 +1,225 @@
+//! What is counted, as a table of rates: a row for each source and type of core, or each processor.
+
+use super::figures;
+use super::state::{Cell, Picture, Row, Table};
+use crate::by_name::ByName;
+use crate::choice::{Choice, nanoseconds};
+use crate::command::stat::csv::COUNT;
+use crate::table::Column;
+use crate::{Error, Result};
+use halprof_measure::estimate::Estimate;
+use halprof_measure::rates::{Interval, Rate, Rates};
+use shared_types::request::counts::Count;
+use shared_types::request::machine::Processor;
+use std::time::Duration;
+
+/// The columns of values for programs after those of every count.
+const MORE: [&str; 3] = ["per_second", "modelled", "core_type"];
+
+/// What has a row of its own: a source on the processors of one type of core, or on one processor. A
+/// sum over two types would be the rate of neither.
+struct Line {
+    /// Its index among the sources.
+    source: usize,
+    /// The type of core, empty where there is one kind only.
+    core: &'static str,
+    processor: Option<usize>,
+    /// The indexes of those that count it.
+    processors: Vec<usize>,
+}
+
+/// The readings, evaluated.
+pub(super) struct Counts {
+    by_name: ByName,
+    lines: Vec<Line>,
+    /// The processors that are counted on, with their types of core.
+    processors: Vec<(usize, &'static str)>,
+    rates: Rates,
+    frequency: u64,
+    interval: Interval,
+    elapsed: Duration,
+}
+
+impl Counts {
+    /// `each`: whether each processor has a row of its own.
+    pub(super) fn new(choice: &Choice, frequency: u64, each: bool) -> Self {
+        let selected = choice.selected();
+        let processors = selected.map(|one| (one.index as usize, core(one.core_type)));
+        Self {
+            by_name: ByName::of(choice),
+            lines: lines(choice, each),
+            processors: processors.collect(),
+            rates: Rates::new(frequency),
+            frequency,
+            interval: Interval::NOTHING,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    /// Takes a reading.
+    pub(super) fn take(&mut self, elapsed: Duration, snapshot: &[Vec<Count>]) {
+        self.interval = self.rates.take(self.by_name.counts(snapshot));
+        self.elapsed = elapsed;
+    }
+
+    pub(super) fn picture(&self) -> Picture {
+        Picture {
+            elapsed: self.elapsed,
+            tables: vec![self.table()],
+            below: self.metrics(),
+            ..Picture::default()
+        }
+    }
+
+    pub(super) fn table(&self) -> Table {
+        Table {
+            title: String::new(),
+            columns: vec![
+                Column::word("cores"),
+                Column::number("processor"),
+                Column::number("rate/s"),
+                Column::number("95 %"),
+                Column::number("total").extra(),
+                Column::name("source"),
+            ],
+            trace_at: 4,
+            rows: self.lines.iter().map(|line| self.row(line)).collect(),
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "rows are sorted by it")]
+    fn row(&self, line: &Line) -> Row {
+        let (rate, total) = (self.rate(line), self.total(line));
+        let name = self.name(line).to_owned();
+        let processor = line
+            .processor
+            .map_or_else(String::new, |one| one.to_string());
+        let per_second = rate.map_or(f64::NAN, |rate| rate.per_second);
+        Row {
+            key: format!("{name}\n{}\n{processor}", line.core),
+            value: per_second as f32,
+            cells: vec![
+                Cell::Name(line.core.to_owned()),
+                Cell::Number(
+                    processor,
+                    line.processor.map_or(f64::NAN, |one| -(one as f64)),
+                ),
+                Cell::Number(figures::rate(rate), per_second),
+                Cell::Number(
+                    figures::bound(rate),
+                    rate.and_then(|rate| rate.error).unwrap_or(f64::NAN),
+                ),
+                Cell::Number(
+                    figures::total(&total),
+                    total.value.map_or(f64::NAN, |value| value as f64),
+                ),
+                Cell::Name(name),
+            ],
+            trace: Vec::new(),
+        }
+    }
+
+    fn name(&self, line: &Line) -> &str {
+        let name = self.by_name.names().get(line.source);
+        name.map_or("", String::as_str)
+    }
+
+    fn rate(&self, line: &Line) -> Option<Rate> {
+        self.interval.sum_on(&line.processors, line.source)
+    }
+
+    fn total(&self, line: &Line) -> Estimate {
+        self.rates.estimate_on(&line.processors, line.source)
+    }
+
+    /// The metrics of the interval, for each type of core.
+    pub(super) fn metrics(&self) -> Vec<String> {
+        let metrics = figures::metrics(self.by_name.names(), &self.interval, &self.processors);
+        let metrics = metrics.into_iter();
+        metrics
+            .map(|(name, value)| format!("{value} {name}"))
+            .collect()
+    }
+
+    /// The table as comma-separated values, with what each source counted.
+    pub(super) fn csv(&self, modelled: bool) -> Result<String> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer
+            .write_record(COUNT.iter().chain(&MORE))
+            .map_err(Error::internal)?;
+        for line in &self.lines {
+            writer
+                .write_record(self.values(line, modelled))
+                .map_err(Error::internal)?;
+        }
+        let bytes = writer.into_inner().map_err(Error::internal)?;
+        String::from_utf8(bytes).map_err(Error::internal)
+    }
+
+    fn values(&self, line: &Line, modelled: bool) -> [String; COUNT.len() + MORE.len()] {
+        let (rate, total) = (self.rate(line), self.total(line));
+        let error = total.error.map(|error| format!("{error:.0}"));
+        let per_second = rate.map(|rate| format!("{:.3}", rate.per_second));
+        let processor = line.processor.map(|one| one.to_string());
+        [
+            self.elapsed.as_nanos().to_string(),
+            self.name(line).to_owned(),
+            processor.unwrap_or_default(),
+            total
+                .value
+                .map_or_else(String::new, |value| value.to_string()),
+            total.counted.to_string(),
+            nanoseconds(total.enabled, self.frequency).to_string(),
+            nanoseconds(total.running, self.frequency).to_string(),
+            total.scaled.to_string(),
+            error.unwrap_or_default(),
+            per_second.unwrap_or_default(),
+            modelled.to_string(),
+            line.core.to_owned(),
+        ]
+    }
+}
+
+/// A line for each source and type of core that counts it, or each processor.
+fn lines(choice: &Choice, each: bool) -> Vec<Line> {
+    let mut cores: Vec<u8> = choice.selected().map(|one| one.core_type).collect();
+    cores.sort_unstable_by_key(|&core| std::cmp::Reverse(core));
+    cores.dedup();
+    let is_one = cores.len() == 1;
+    let names = choice.names();
+    let counting = |name: &str, of: &dyn Fn(&Processor) -> bool| -> Vec<usize> {
+        let all = choice.selected().filter(|one| of(one));
+        let counting = all.filter(|one| choice.counts_name_on(name, one));
+        counting.map(|one| one.index as usize).collect()
+    };
+    let line = |source: usize, name: &str, core_type: u8, processor: Option<u32>| Line {
+        source,
+        core: if is_one { "" } else { core(core_type) },
+        processor: processor.map(|one| one as usize),
+        processors: counting(name, &|one| match processor {
+            Some(processor) => one.index == processor,
+            None => one.core_type == core_type,
+        }),
+    };
+    let parties: Vec<(u8, Option<u32>)> = if each {
+        let all = choice.selected();
+        all.map(|one| (one.core_type, Some(one.index))).collect()
+    } else {
+        cores.iter().map(|&core| (core, None)).collect()
+    };
+    let sources = names.iter().enumerate();
+    let lines = sources.flat_map(|(source, name)| {
+        let parties = parties.iter();
+        parties.map(move |&(core, processor)| line(source, name, core, processor))
+    });
+    lines.filter(|line| !line.processors.is_empty()).collect()
+}
+
+/// Leaf 0x1A's core type, for a column.
+const fn core(core_type: u8) -> &'static str {
+    match core_type {
+        0x20 => "efficiency",
+        0x40 => "performance",
+        _ => "",
+    }
+}
