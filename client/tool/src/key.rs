@@ -65,13 +65,14 @@ fn kept(folder: &Path) -> io::Result<Vec<u8>> {
 /// A key that others can read, or that somebody else has put there, is none.
 #[cfg(unix)]
 fn read(path: &Path) -> io::Result<Vec<u8>> {
+    const OTHERS: u32 = 0o077;
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     let own = fs::metadata("/proc/self").map_or(metadata.uid(), |own| own.uid());
-    let is_ours = metadata.is_file() && metadata.uid() == own && metadata.mode() & 0o077 == 0;
+    let only_ours = metadata.uid() == own && metadata.mode() & OTHERS == 0;
     let mut key = Vec::new();
     file.take(BYTES as u64 + 1).read_to_end(&mut key)?;
-    if is_ours && key.len() == BYTES {
+    if metadata.is_file() && only_ours && key.len() == BYTES {
         Ok(key)
     } else {
         Err(io::ErrorKind::InvalidData.into())

@@ -284,17 +284,13 @@ impl Output {
         put_error(&self.width.fitted(&format!("halprof: {text}")));
     }
 
-    /// A progress line on a terminal; hidden elsewhere, with `--quiet` and with `--json`.
-    pub(crate) fn progress(&self) -> ProgressBar {
-        self.progress_of(None, "{spinner} {wide_msg}")
-    }
-
-    /// The same for work with a known end, in any unit: with a bar and the remaining time.
-    pub(crate) fn progress_to(&self, end: u64) -> ProgressBar {
-        self.progress_of(Some(end), "{percent:>3} %, {eta} left {wide_bar:.green}")
-    }
-
-    fn progress_of(&self, end: Option<u64>, template: &str) -> ProgressBar {
+    /// Progress on a terminal; hidden elsewhere, with `--quiet` and with `--json`. For work with a
+    /// known end, in any unit: a bar and the remaining time.
+    pub(crate) fn progress(&self, end: Option<u64>) -> ProgressBar {
+        let template = match end {
+            Some(_) => "{percent:>3} %, {eta} left {wide_bar:.green}",
+            None => "{spinner} {wide_msg}",
+        };
         if self.quiet || self.is_json() || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
         }

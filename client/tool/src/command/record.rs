@@ -366,7 +366,7 @@ fn record(
     let sealed = key.is_some();
     let writer = Writer::create(path, &metadata)?.sealing(key);
     let writer = Background::new(writer);
-    let progress = output.progress();
+    let progress = output.progress(None);
     let marking = listen(runner, output);
     let mut recorder = Recorder::new(writer, choice, runner.planned(), &modules, marking)?;
     recorder.sample(session, first, runner, &progress)?;

@@ -95,7 +95,7 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
         program.read(base.wrapping_add(start), bytes)
     })?;
     let mut simulation = Simulation::new(start, code, is_32_bit, Caches::new(&geometries));
-    let progress = output.progress();
+    let progress = output.progress(None);
     let mut told = |steps| progress.set_message(format!("{} steps", thousands(steps)));
     let outcome = program.run(start, &mut simulation, options.max_steps, &mut told);
     progress.finish_and_clear();

@@ -81,9 +81,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     let mut warnings: Vec<String> = on.only_time(&options.selection).into_iter().collect();
     warnings.extend(on.one_list(&options.selection));
     warnings.extend(partly_counted(&choice, form, topdown.is_some()));
-    for warning in &warnings {
-        output.warn(warning);
-    }
+    warn(output, &warnings);
     let view = View {
         frequency: on.connection.machine()?.timestamp_frequency,
         by: By::of(options, &choice, form),
@@ -104,12 +102,12 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     let exposition = path.map(|path| Exposition::new(path, on, &choice, output));
     let teller = Teller::new(options, form, told.modelled, output);
     let measurements = sets.len() as u64 * u64::from(options.repeat);
-    let progress = match runner.length_ns() {
-        // No progress bar is drawn among lines that are printed meanwhile, or in a program's
-        // output.
-        _ if teller.is_live() || !options.work.program.is_empty() => ProgressBar::hidden(),
-        Some(length) => output.progress_to(length.saturating_mul(measurements)),
-        None => output.progress(),
+    let length = runner.length_ns();
+    // No progress bar is drawn among lines that are printed meanwhile, or in a program's output.
+    let progress = if teller.is_live() || !options.work.program.is_empty() {
+        ProgressBar::hidden()
+    } else {
+        output.progress(length.map(|length| length.saturating_mul(measurements)))
     };
     let samples = options.by.map(|Dividing::Process| {
         Samples::new(Inventory::new(systems::system(runner.planned(), &modules)))
@@ -156,35 +154,46 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         options.trim,
         sets.len(),
     );
-    body.next = view
-        .topdown
-        .as_ref()
-        .map_or_else(BTreeMap::new, |topdown| topdown.next(&slots));
+    let topdown = view.topdown.as_ref();
+    body.next = topdown.map_or_else(BTreeMap::new, |topdown| topdown.next(&slots));
     body.topdown = slots;
     body.by_process = by_process;
     let told = warnings.len();
     warnings.extend(of_samples);
     warnings.extend(without_turn(&body.counts));
-    warnings.extend(match options.by {
-        Some(Dividing::Process) => periods::notes(&body.periods),
-        None => {
-            let time = body.periods.iter().filter(|period| period.time);
-            let notes = periods::notes(time);
-            let unused = periods::unused(&body.periods);
-            notes.into_iter().chain(unused).collect()
-        }
-    });
-    for warning in warnings.iter().skip(told) {
-        output.warn(warning);
-    }
+    warnings.extend(of_periods(options.by, &body.periods));
+    warn(output, &warnings[told..]);
     body.warnings = warnings;
     let text = teller.whole(body)?;
-    match options.file() {
-        Some(path) => write_whole(path, plain(&text).as_bytes())?,
-        None if form == Form::Csv => output.print_data(&text)?,
-        None => output.print(&text)?,
-    }
+    print(options, form, output, &text)?;
     Ok(runner.program_status())
+}
+
+fn warn(output: &Output, warnings: &[String]) {
+    for warning in warnings {
+        output.warn(warning);
+    }
+}
+
+fn print(options: &args::Stat, form: Form, output: &Output, text: &str) -> Result<()> {
+    match options.file() {
+        Some(path) => Ok(write_whole(path, plain(text).as_bytes())?),
+        None if form == Form::Csv => output.print_data(text),
+        None => output.print(text),
+    }
+}
+
+/// Warnings about the periods of the sources that were sampled.
+fn of_periods(by: Option<Dividing>, periods: &[periods::Period]) -> Vec<String> {
+    match by {
+        Some(Dividing::Process) => periods::notes(periods),
+        None => {
+            let time = periods.iter().filter(|period| period.time);
+            let notes = periods::notes(time);
+            let unused = periods::unused(periods);
+            notes.into_iter().chain(unused).collect()
+        }
+    }
 }
 
 /// The choice of what to count.

@@ -224,7 +224,7 @@ fn record(
     let since = Instant::now();
     program.resume()?;
     writer.put(Part::Processes(process(&program, options)))?;
-    let progress = output.progress();
+    let progress = output.progress(None);
     let mut asked = None;
     while !program.wait(DRAIN)? {
         marking.drain(&mut writer)?;

@@ -79,20 +79,16 @@ fn bounds_hold_where_sources_take_turns() {
         let workload = format!(
             "instructions={issues},cycles={cycles},branches={branches},user=80,programs=70+20+10"
         );
-        let start = ["--machine", "yonah", "stat", "--by", "process"];
+        let words = ["--machine", "yonah", "stat", "--by", "process"];
         let list = "TotalIssues,TotalCycles,BranchInstructions";
-        let stat = json(&[&start[..], &["-e", list, "--workload", &workload]].concat());
-        for (count, (source, amount)) in stat["counts"]
-            .as_array()
-            .expect("a list")
-            .iter()
-            .zip(amounts)
-        {
+        let stat = json(&[&words[..], &["-e", list, "--workload", &workload]].concat());
+        let counts = stat["counts"].as_array().expect("a list");
+        for (row, (source, amount)) in counts.iter().zip(amounts) {
             assert_eq!(
-                (&count["source"], &count["scaled"]),
+                (&row["source"], &row["scaled"]),
                 (&source.into(), &true.into())
             );
-            let (value, error) = (count["value"].as_f64(), count["error"].as_f64());
+            let (value, error) = (row["value"].as_f64(), row["error"].as_f64());
             let (value, error) = (value.expect("a number"), error.expect("a bound"));
             let miss = (value - f64::from(amount)).abs();
             if miss > error {

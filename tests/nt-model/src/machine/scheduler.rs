@@ -230,9 +230,10 @@ impl Machine {
             return self.deliver(index, &interrupted);
         }
         let first = self.processors[index].dpcs.front();
-        let late = match first.is_some_and(|dpc| dpc.patient) {
-            true => self.rng.u8(0..16) != 0,
-            false => top.is_some() && self.rng.u8(0..4) == 0,
+        let late = if first.is_some_and(|dpc| dpc.patient) {
+            self.rng.u8(0..16) != 0
+        } else {
+            top.is_some() && self.rng.u8(0..4) == 0
         };
         if irql < DISPATCH
             && !late

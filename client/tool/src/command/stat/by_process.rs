@@ -87,7 +87,9 @@ impl Samples {
         let samples = self.gather(session)?;
         let changes = self.inventory.look_if_due(elapsed_ns);
         self.know(changes);
-        samples.iter().for_each(|sample| self.take(sample));
+        for sample in &samples {
+            self.take(sample);
+        }
         Ok(())
     }
 
@@ -129,7 +131,9 @@ impl Samples {
         let samples = self.gather(session)?;
         let changes = self.inventory.look(elapsed_ns);
         self.know(changes);
-        samples.iter().for_each(|sample| self.take(sample));
+        for sample in &samples {
+            self.take(sample);
+        }
         let lost = session.statistics()?.lost;
         self.lost = lost.iter().copied().fold(0, u64::saturating_add);
         Ok(())

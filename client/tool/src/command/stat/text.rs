@@ -274,7 +274,7 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: W
         .any(|row| Some(&row.kind) != slots.first().map(|row| &row.kind));
     let slots = slots.iter().map(|row| {
         let [value, bound] = topdown::figures(row);
-        let kind = several.then(|| row.kind.clone()).unwrap_or_default();
+        let kind = if several { row.kind.as_str() } else { "" };
         let place = [String::new(), String::new()];
         let name = format!("{} {kind}", topdown::name(row));
         (
