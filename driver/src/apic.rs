@@ -2,6 +2,7 @@
 //! LVTPC's mask bit.
 #![expect(unsafe_code, reason = "maps a page of registers, and accesses them")]
 
+use core::arch::asm;
 use core::ptr::NonNull;
 use hal_profile::machine::Machine;
 use hal_profile::registers::apic::{
@@ -20,9 +21,11 @@ pub(crate) struct ApicPage(NonNull<u32>);
 
 // SAFETY: the mapping is valid on every processor, and each sees its own local APIC through it.
 unsafe impl Send for ApicPage {}
-// SAFETY: as above; all accesses are volatile.
+// SAFETY: as above.
 unsafe impl Sync for ApicPage {}
 
+/// Each access is one MOV: SDM vol. 2, "BT", advises it for memory-mapped registers, and a compiler may
+/// merge a volatile read and write into BT, AND or OR.
 impl ApicPage {
     fn register(self, offset: u32) -> NonNull<u32> {
         let words = (offset & 0xFF0) as usize / size_of::<u32>();
@@ -33,15 +36,23 @@ impl ApicPage {
     /// Reads a register. Any IRQL.
     #[inline]
     pub(crate) fn read(self, offset: u32) -> u32 {
+        let register = self.register(offset).as_ptr();
+        let value;
         // SAFETY: a register of the mapped page.
-        unsafe { self.register(offset).read_volatile() }
+        unsafe {
+            asm!("mov {0:e}, [{1}]", out(reg) value, in(reg) register, options(nostack, preserves_flags));
+        }
+        value
     }
 
     /// Writes a register. Any IRQL.
     #[inline]
     pub(crate) fn write(self, offset: u32, value: u32) {
+        let register = self.register(offset).as_ptr();
         // SAFETY: a register of the mapped page; the driver writes only LVTPC.
-        unsafe { self.register(offset).write_volatile(value) }
+        unsafe {
+            asm!("mov [{0}], {1:e}", in(reg) register, in(reg) value, options(nostack, preserves_flags));
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 use super::code::{Code, Function};
 use super::image::Image;
 use super::{Refusals, accepted, overwrite, refused};
+use hal_profile::registers::apic::LVTPC_OFFSET;
 use iced_x86::{
     FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
@@ -225,6 +226,28 @@ fn numbers(image: &Image) -> Refusals {
     println!("{sites} accesses; by constant: {constants:#x?}");
     if sites == 0 || constants.is_empty() {
         refusals.push("no access was found".to_owned());
+    }
+    refusals
+}
+
+/// LVTPC's place in the local APIC's page: no compiler merges a read and a write of it into one
+/// instruction, as it may with volatile accesses (SDM vol. 2, "BT", advises MOV).
+fn accesses_of_the_apics_page(image: &Image) -> Refusals {
+    let code = Code::of(image);
+    let mut refusals = Refusals::new();
+    let mut places = 0;
+    for function in code.functions.values() {
+        for one in &function.instructions {
+            let in_memory = one.memory_displacement64() == u64::from(LVTPC_OFFSET);
+            let added = one.mnemonic() == Mnemonic::Add && one.immediate32() == LVTPC_OFFSET;
+            places += u32::from(in_memory || added);
+            if in_memory && !matches!(one.mnemonic(), Mnemonic::Mov | Mnemonic::Lea) {
+                refusals.push(format!("{one} at {:#x} in {}", one.ip(), function.name()));
+            }
+        }
+    }
+    if places == 0 {
+        refusals.push("no address of LVTPC was found".to_owned());
     }
     refusals
 }
@@ -466,5 +489,15 @@ fn no_other_register_known_by_its_number_is_in_the_image() {
     refused(constants, "0xc0010240", |image, file| {
         let at = constant_before(image, Mnemonic::Rdmsr);
         overwrite(image, file, at, &0xC001_0240u32.to_le_bytes());
+    });
+}
+
+#[test]
+fn the_apics_page_is_accessed_by_mov() {
+    accepted(accesses_of_the_apics_page);
+    refused(accesses_of_the_apics_page, "bt dword", |image, file| {
+        let at = constant_before(image, Mnemonic::Rdmsr) - 1;
+        // bt dword [rax + 340h], 16
+        overwrite(image, file, at, &[0x0F, 0xBA, 0xA0, 0x40, 0x03, 0, 0, 0x10]);
     });
 }
