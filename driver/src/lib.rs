@@ -9,8 +9,8 @@
 //! | `device` | the state of one device between PrepareHardware and ReleaseHardware | no |
 //! | `host` | all processors, as the core sees them | yes |
 //! | `lock` | a value protected by the framework's wait lock | yes |
-//! | `wdf` | framework objects, made from that table; requests | yes |
 //! | `overflow` | the reservation of the counters, and the overflow interrupt | yes |
+//! | `wdf` | framework objects, made from that table; requests | yes |
 //! | `trace` | recent events, for a debugger | no |
 //! | `print` | refused requests in the debug output | yes |
 //! | `block` | the data of each processor; ticks | yes |

@@ -386,7 +386,7 @@ impl Catalog {
                 kind.own.iter().any(|own| std::ptr::eq(own, *event))
             };
             let hint = if found.kinds.iter().any(is_own) {
-                format!("`halprof list --all --events=FILE {name}` has what the list says of it.")
+                format!("{name} is an event of your own list, which says what it needs.")
             } else {
                 format!("`halprof explain {name}` has all that is known of it.")
             };

@@ -300,7 +300,7 @@ fn the_cost_with_branches() {
                 depth => each * u64::from(depth) + besides,
             };
             let most = match depth {
-                0 => 300,
+                0 => 500,
                 depth => 600 + 280 * u64::from(depth),
             };
             for Cost {

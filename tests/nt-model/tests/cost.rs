@@ -99,13 +99,12 @@ const fn accesses(cost: &Cost) -> Accesses {
     [cost.msr, cost.rdpmc, cost.apic]
 }
 
-/// Instructions that one sample may take, and one in which the guard also decides.
-const SAMPLE_MOST: u64 = 300;
-const GUARDED_MOST: u64 = 400;
+/// Instructions that one sample may take, also one in which the guard decides.
+const SAMPLE_MOST: u64 = 500;
 
 /// Bytes of pool while a session samples: for the device, and for each processor, mostly its ring.
-const POOL_DEVICE: u64 = 1_769_256;
-const POOL_EACH: u64 = 1_342_136;
+const POOL_DEVICE: u64 = 1_769_328;
+const POOL_EACH: u64 = 1_342_248;
 
 /// One counter in use, which has overflowed.
 #[test]
@@ -192,7 +191,7 @@ fn the_guard_ends_a_storm() {
     let costs = &bench.device.machine.overflow_costs;
     let most = costs.iter().map(|cost| cost.instructions).max();
     let all: u64 = costs.iter().map(|cost| cost.instructions).sum();
-    assert!(most < Some(GUARDED_MOST), "{most:?}");
+    assert!(most < Some(SAMPLE_MOST), "{most:?}");
     println!(
         "{interrupts} in {elapsed} ns, {all} instructions, at most {most:?}, {} times lengthened to {}",
         statistics.throttled, statistics.longest_period

@@ -346,7 +346,7 @@ mod tests {
         };
         let text = remarks(&odd, Width::WHOLE).replace('\n', " ");
         for said in [
-            "until a restart",
+            "until Windows agrees or restarts",
             "A thread still profiles itself",
             "Interrupt storm on processors 0",
             "general counters enabled on processors 0",

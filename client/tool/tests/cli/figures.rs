@@ -243,7 +243,7 @@ fn comma_separated_values_have_metrics_where_asked() {
     let with = halprof(&[&arguments[..], &["-M", "ipc"]].concat()).stdout;
     let last = with.lines().last().expect("lines");
     assert!(
-        last.starts_with(",,,") && last.ends_with(",ipc,2,,true,,,,,,"),
+        last.starts_with(",,,") && last.ends_with(",ipc,2,,true,,,,,,,,,"),
         "{with}"
     );
 }

@@ -175,7 +175,6 @@ fn the_page_of_methods_has_the_numbers_that_were_measured() {
             "{} instructions of the driver and {} register",
             sample[1], sample[2]
         ),
-        format!("{} instructions, {} register", sample[4], sample[5]),
         format!("{} instructions of the driver on one", snapshot[0]),
         format!("{} on 64", snapshot[3]),
     ] {

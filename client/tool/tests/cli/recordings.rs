@@ -44,11 +44,11 @@ fn a_recording_has_one_sample_for_each_period() {
         assert_eq!((samples, events), (&100.into(), &10_000_000.into()));
         assert_eq!(
             report["by_processor"],
-            serde_json::json!([{"processor": 0, "samples": 100}])
+            serde_json::json!([{"processor": 0, "samples": 100, "events": 10_000_000}])
         );
         assert_eq!(
             report["by_module"],
-            serde_json::json!([{"module": "modelled.exe", "samples": 100}])
+            serde_json::json!([{"module": "modelled.exe", "samples": 100, "events": 10_000_000}])
         );
     }
     let text = halprof(&["report", file]);

@@ -230,7 +230,7 @@ const OPTIONAL: &[(&str, &[&str])] = &[
     ),
     (
         "stat-interval",
-        &["core_type", "group", "left_out", "run", "pass"],
+        &["core_type", "group", "left_out", "run", "pass", "topdown"],
     ),
 ];
 

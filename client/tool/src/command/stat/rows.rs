@@ -82,7 +82,7 @@ impl View<'_> {
     /// Where the slots went, by the counts of these passes.
     pub(super) fn slots(&self, passes: &[PassCounts<'_>]) -> Vec<SlotsPart> {
         let topdown = self.topdown.as_ref();
-        topdown.map_or_else(Vec::new, |topdown| topdown.rows(self, passes))
+        topdown.map_or_else(Vec::new, |topdown| topdown.rows(self.choice, passes))
     }
 
     /// The rows of all passes of one measurement, in the requested order.

@@ -1,7 +1,6 @@
 //! `stat --topdown`: which events it needs, and its results.
 
 use super::body::SlotsPart;
-use super::rows::View;
 use crate::On;
 use crate::choice::{Choice, countable};
 use crate::formula::Value;
@@ -140,10 +139,10 @@ impl TopDown {
     }
 
     /// The results, from everything that was measured.
-    pub(super) fn rows(&self, view: &View<'_>, passes: &[PassCounts<'_>]) -> Vec<SlotsPart> {
+    pub(super) fn rows(&self, choice: &Choice, passes: &[PassCounts<'_>]) -> Vec<SlotsPart> {
         let kinds = self.kinds.iter();
         kinds
-            .flat_map(|kind| kind.rows(view, passes, self.together))
+            .flat_map(|kind| kind.rows(choice, passes, self.together))
             .collect()
     }
 
@@ -206,7 +205,7 @@ impl Kind {
         parts.iter().any(|one| one.parent == Some(part))
     }
 
-    fn rows(&self, view: &View<'_>, passes: &[PassCounts<'_>], together: bool) -> Vec<SlotsPart> {
+    fn rows(&self, choice: &Choice, passes: &[PassCounts<'_>], together: bool) -> Vec<SlotsPart> {
         let none = |metric: &str, reason: &str| SlotsPart {
             kind: self.name.clone(),
             metric: metric.to_owned(),
@@ -221,7 +220,7 @@ impl Kind {
             return vec![none("top-down", reason)];
         }
         let row = |part: &Part| {
-            let row = match self.value(view, passes, part) {
+            let row = match self.value(choice, passes, part) {
                 Ok(value) => SlotsPart {
                     value: Some(value.value),
                     error: value.error().filter(|error| error.is_finite()),
@@ -245,7 +244,7 @@ impl Kind {
     /// The value of a part, or why it has none.
     fn value(
         &self,
-        view: &View<'_>,
+        choice: &Choice,
         passes: &[PassCounts<'_>],
         part: &Part,
     ) -> std::result::Result<Value, String> {
@@ -254,7 +253,7 @@ impl Kind {
             let Some(label) = self.labels.get(name) else {
                 continue;
             };
-            counts.insert(name, counted(view, passes, label.as_ref()?, self.number)?);
+            counts.insert(name, counted(choice, passes, label.as_ref()?, self.number)?);
         }
         let value = part.value(self.smt, &|name| counts.get(name).copied());
         let value = value.ok_or("the divisor is 0")?;
@@ -282,7 +281,7 @@ fn causes(choice: &Choice, kind: &Known) -> BTreeMap<&'static str, &'static str>
 
 /// The sum of an event's counts on one kind of processor, or why there is none.
 fn counted(
-    view: &View<'_>,
+    choice: &Choice,
     passes: &[PassCounts<'_>],
     label: &str,
     kind: u8,
@@ -290,15 +289,15 @@ fn counted(
     let mut parts: Vec<Estimate> = Vec::new();
     for (sources, counts) in passes {
         for (place, &source) in sources.iter().enumerate() {
-            let Some(chosen) = view.choice.chosen.get(source) else {
+            let Some(chosen) = choice.chosen.get(source) else {
                 continue;
             };
             if chosen.label != label {
                 continue;
             }
-            let counting = view.choice.selected().filter(|processor| {
-                processor.kind == kind && view.choice.counts_on(chosen, processor)
-            });
+            let counting = choice
+                .selected()
+                .filter(|processor| processor.kind == kind && choice.counts_on(chosen, processor));
             for processor in counting {
                 let counts = counts.get(processor.index as usize);
                 let count = counts.and_then(|counts| counts.get(place));
