@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::registers::cpuid::{
     LEAF7_EDX_ARCHITECTURAL_LBR, LEAF80000022_EAX_LBR_V2, LbrEax, LbrEbx, LbrEcx, leaf1_ecx,
 };
-use crate::registers::intel::{DebugCtl, GLOBAL_STATUS_LBR_FRZ, IA32_DEBUGCTL, LbrCtl};
+use crate::registers::intel::{DebugCtl, IA32_DEBUGCTL, LbrCtl};
 use crate::registers::{amd, intel};
 use crate::selection::{Hv1, Hypervisor, Identity};
 use shared_types::request::machine::Processor;
@@ -49,8 +49,6 @@ pub struct Branches {
     depths: u8,
     /// Significant bits of an address; its sign is extended into the bits above.
     address_bits: u8,
-    /// The status bit that freezes the records; 0 if a freeze clears the enable bit instead.
-    freeze: u64,
 }
 
 /// What a session records on one kind of processor. All zeros: nothing.
@@ -84,21 +82,19 @@ pub(crate) struct Recorded {
 }
 
 impl Branches {
-    /// Discovers how the processor on which this runs records branches. `freeze` is the status bit
-    /// of a freeze, 0 if there is none; `None` without global control.
+    /// Discovers how the processor on which this runs records branches. `freezes`: overflows freeze
+    /// them by a bit of the global status register.
     pub(crate) fn discover(
         machine: &mut impl Machine,
         identity: &Identity,
         interface: ProfileInterface,
         delivery: Delivery,
-        freeze: Option<u64>,
+        freezes: bool,
     ) -> Self {
         let Some(mut branches) = declared(machine, interface, identity) else {
             return Self::new_zeroed();
         };
         let info = branches.records == BranchRecords::Info;
-        // Only model-specific records can be frozen by clearing their enable bit.
-        let freezes = freeze.is_some_and(|freeze| info || freeze != 0);
         let reason = if delivery == Delivery::None {
             BranchReason::NoInterrupt
         } else if !offered(identity) {
@@ -109,9 +105,6 @@ impl Branches {
             BranchReason::Format
         } else {
             branches.reason = BranchReason::Available;
-            if freeze != Some(0) {
-                branches.freeze = GLOBAL_STATUS_LBR_FRZ;
-            }
             return branches;
         };
         Self {
@@ -150,10 +143,9 @@ impl Branches {
     pub(crate) fn recording(&self, depth: u8, filter: u16) -> Option<Recording> {
         let mut depths = (1..=8).map(|n| n * 8);
         let kept = depths.find(|&kept| kept >= depth && self.has(kept.into()))?;
-        let (each, besides) = match self.records {
-            BranchRecords::AmdV2 => (2, 2),
-            _ if self.freeze == 0 => (3, 4),
-            _ => (3, 2),
+        let each = match self.records {
+            BranchRecords::AmdV2 => 2,
+            _ => 3,
         };
         Some(Recording {
             control: match self.records {
@@ -162,7 +154,8 @@ impl Branches {
             },
             depth,
             kept,
-            accesses: depth * each + besides,
+            // The enable bit, and the index of the newest or the freeze.
+            accesses: depth * each + 2,
         })
     }
 

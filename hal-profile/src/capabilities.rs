@@ -230,9 +230,9 @@ impl Capabilities {
         // 49ff3b4aec51).
         found.masks_lvtpc |= found.virtualized;
         found.deliver(machine);
-        let freeze = (found.gate == Gate::Global).then_some(found.global.freeze);
+        let freezes = found.gate == Gate::Global && found.global.freeze != 0;
         let (interface, delivery) = (found.interface(), found.delivery);
-        found.branches = Branches::discover(machine, &found.identity, interface, delivery, freeze);
+        found.branches = Branches::discover(machine, &found.identity, interface, delivery, freezes);
         found
     }
 

@@ -120,8 +120,7 @@ impl<M: Machine> Local<'_, M> {
         self.collect_by(entry, None);
     }
 
-    /// Calls [`Self::collect`] as the present state requires, and restarts branch recording
-    /// afterwards.
+    /// Calls [`Self::collect`] as the present state requires.
     #[inline(never)]
     fn collect_by(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
         let means = Means {
@@ -130,11 +129,7 @@ impl<M: Machine> Local<'_, M> {
             branches: self.expect_branches() && interrupted.is_some(),
             thaws: self.branch_freeze(),
         };
-        let overflowed = self.collect(entry, interrupted, means);
-        if overflowed != 0 || interrupted.is_some() {
-            self.restart_branches();
-        }
-        overflowed
+        self.collect(entry, interrupted, means)
     }
 
     /// Records and reloads every counter that has overflowed, and starts it again unless counters

@@ -7,7 +7,7 @@
 mod capabilities;
 
 use crate::architectural_events::{FIXED, REFERENCE_CYCLES, ROWS, reference_ratio};
-use crate::branches::{FREEZE_LBRS_ON_PMI, LBR, LBR_FRZ, LastBranches, Taken};
+use crate::branches::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Taken};
 use crate::counter::Counter;
 use crate::cpuid::Leaves;
 use crate::event::{Code, Compare, Counts, Event, Feed};
@@ -302,20 +302,16 @@ impl Architectural {
     /// version 3 by clearing IA32_PERF_GLOBAL_CTRL, from version 4 on by setting CTR_FRZ (SDM vol.
     /// 3, "Freezing LBR and Performance Counters on PMI").
     ///
-    /// FREEZE_LBRS_ON_PMI stops the branch records: up to version 3 by clearing IA32_DEBUGCTL.LBR,
-    /// from version 4 on by setting LBR_FRZ.
+    /// FREEZE_LBRS_ON_PMI stops the branch records by setting LBR_FRZ, from version 4 on.
     fn freeze(&mut self, now: &Counts) {
-        if self.branches.is_some() && self.debugctl & FREEZE_LBRS_ON_PMI != 0 {
-            if self.capabilities.version >= 4 {
-                self.status |= LBR_FRZ;
-            } else {
-                self.debugctl &= !LBR;
-            }
+        let sets_bits = self.capabilities.version >= 4;
+        if sets_bits && self.branches.is_some() && self.debugctl & FREEZE_LBRS_ON_PMI != 0 {
+            self.status |= LBR_FRZ;
         }
         if self.debugctl & FREEZE_PERFMON_ON_PMI == 0 {
             return;
         }
-        if self.capabilities.version >= 4 {
+        if sets_bits {
             self.status |= CTR_FRZ;
         } else {
             self.control = 0;

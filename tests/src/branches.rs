@@ -40,7 +40,6 @@ pub fn recorders() -> Vec<Recorder> {
     let first = |name: &str| models::find(name).expect("a model").processors()[0].clone();
     let skylake = first("skylake");
     let goldmont_plus = with(&skylake, 1, |leaf| leaf.eax = 0x0007_06A1);
-    let version_3 = with(&skylake, 0xA, |leaf| leaf.eax = leaf.eax & !0xFF | 3);
     let guest = with(&first("hyperv-guest-intel"), 0x4000_0003, |leaf| {
         leaf.edx |= 1 << 26;
     });
@@ -54,7 +53,6 @@ pub fn recorders() -> Vec<Recorder> {
             (3, 2),
             (true, false),
         ),
-        row("version-3", version_3, Info, 32, (3, 4), (true, false)),
         row(
             "sapphire-rapids",
             first("sapphire-rapids"),

@@ -6,14 +6,12 @@
 //! program ends it until the next interrupt, whose sample has no branches.
 //!
 //! An overflow interrupt freezes the records, so that branches on the kernel's path to the handler
-//! do not push out those before the interrupt. Up to version 3 the freeze clears IA32_DEBUGCTL.LBR,
-//! which is set again when the interrupt has been handled; from version 4 on, and on AMD, it is a
-//! status bit that is acknowledged together with the overflow.
+//! do not push out those before the interrupt: a status bit (version 4, AMD PerfMonV2), which is
+//! acknowledged together with the overflow. No silicon has these records and an earlier version.
 //!
 //! | records | register accesses for a sample of n branches |
 //! |---|---|
-//! | LBR_INFO, from version 4 on | 3 n + 2: the enable bit, the index of the newest |
-//! | LBR_INFO, up to version 3 | 3 n + 4: as above, and the enable bit is set again |
+//! | LBR_INFO | 3 n + 2: the enable bit, the index of the newest |
 //! | architectural | 3 n + 2: the enable bit, the freeze |
 //! | AMD's LbrExtV2 | 2 n + 2: the enable bit, the freeze |
 
@@ -22,7 +20,7 @@ use crate::capabilities::Capabilities;
 use crate::host::Local;
 use crate::machine::Machine;
 use crate::pmu;
-use crate::registers::intel::{DebugCtl, IA32_DEBUGCTL, LbrInfo};
+use crate::registers::intel::{DebugCtl, GLOBAL_STATUS_LBR_FRZ, IA32_DEBUGCTL, LbrInfo};
 use crate::registers::{amd, intel};
 use shared_types::request::machine::Processor;
 use shared_types::{Branch, BranchKind, BranchRecords};
@@ -145,19 +143,9 @@ impl<M: Machine> Local<'_, M> {
     /// The additional status bits that an interrupt acknowledges in a session with branches.
     pub(crate) fn branch_freeze(&self) -> u64 {
         if self.state.branches.on {
-            self.state.capabilities.branches.freeze
+            GLOBAL_STATUS_LBR_FRZ
         } else {
             0
-        }
-    }
-
-    /// Resumes recording, if the freeze has cleared the enable bit.
-    pub(crate) fn restart_branches(&mut self) {
-        let recorded = &self.state.branches;
-        let by_status = self.state.capabilities.branches.freeze != 0;
-        if recorded.on && !recorded.changed && !by_status {
-            let debugctl = self.machine.read_msr(IA32_DEBUGCTL);
-            self.machine.write_msr(IA32_DEBUGCTL, debugctl | LBR);
         }
     }
 
@@ -379,8 +367,7 @@ enum Switch {
 }
 
 /// Checks that branches are still recorded as the session wants and are frozen by interrupts; the
-/// error is the value of the register that shows otherwise. On versions 2 and 3 the enable bit is
-/// not checked, as the freeze itself has cleared it.
+/// error is the value of the register that shows otherwise.
 fn ours(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -399,18 +386,16 @@ fn ours(
         }
     }
     let debugctl = machine.read_msr(IA32_DEBUGCTL);
-    let stays = records == BranchRecords::Info && capabilities.branches.freeze != 0;
     if debugctl & FREEZE == 0 {
         Err(debugctl)
-    } else if stays && debugctl & LBR == 0 {
+    } else if records == BranchRecords::Info && debugctl & LBR == 0 {
         Ok(Switch::Off(debugctl))
     } else {
         Ok(Switch::On)
     }
 }
 
-/// Whether recording is still on with the session's filter, whatever has happened to the freeze. Up to
-/// version 3 the freeze may have switched it off.
+/// Whether recording is still on with the session's filter, whatever has happened to the freeze.
 fn ours_but_for_the_freeze(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -419,10 +404,9 @@ fn ours_but_for_the_freeze(
     let records = capabilities.branches.records;
     let (msr, on) = capabilities.branches.switch();
     let switch = machine.read_msr(msr);
-    let on = capabilities.branches.freeze == 0 || switch & on != 0;
     match records {
         BranchRecords::Architectural => switch == recording.control,
-        _ => on && machine.read_msr(filter_msr(records)) == recording.control,
+        _ => switch & on != 0 && machine.read_msr(filter_msr(records)) == recording.control,
     }
 }
 
@@ -436,9 +420,7 @@ fn filter_msr(records: BranchRecords) -> u32 {
 
 /// Ends a freeze, if there is one.
 fn thaw(machine: &mut impl Machine, capabilities: &Capabilities) {
-    if capabilities.branches.freeze != 0 {
-        pmu::acknowledge_shown(machine, capabilities, capabilities.branches.freeze);
-    }
+    pmu::acknowledge_shown(machine, capabilities, GLOBAL_STATUS_LBR_FRZ);
 }
 
 /// Clears all records; `kept` also becomes the depth of architectural ones.
