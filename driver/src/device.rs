@@ -128,8 +128,9 @@ impl Device {
             let added = hardware.service.processors().add(index);
             let status = added.err().map_or(0, Failed::code);
             trace::add(What::ProcessorAdded, 0, index as u64, status.into());
-            if added.is_ok() {
-                hardware.service.processor_added(index);
+            match added {
+                Ok(()) => hardware.service.processor_added(index),
+                Err(_) => hardware.service.processor_missing(index),
             }
         });
     }

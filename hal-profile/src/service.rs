@@ -29,7 +29,8 @@ use crate::pmu;
 use crate::processor_set::ProcessorSet;
 use crate::program::{MAX_KINDS, Scratch};
 use crate::selection::Identity;
-use crate::session::{Client, Session};
+use crate::session::{Client, Ended, Session};
+use by_thread::STATE_BYTES;
 use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU32, Ordering};
 use exchange::{Answer, Exchange, refused};
@@ -87,6 +88,8 @@ pub struct Service<H: Host> {
     drains_from: usize,
     /// How many times the machine has gone to sleep.
     sleeps: u32,
+    /// A processor that was added, and for which there was no memory.
+    missing: Option<usize>,
 }
 
 /// The session that holds the counters.
@@ -139,6 +142,7 @@ impl<H: Host> Service<H> {
             suspended: false,
             drains_from: 0,
             sleeps: 0,
+            missing: None,
         };
         for index in 0..service.processors.count().min(MAX_PROCESSORS) {
             service.discover(index);
@@ -317,7 +321,11 @@ impl<H: Host> Service<H> {
             return;
         };
         if settings.kinds >> self.kinds.kind_of(index) & 1 == 0 {
-            self.end_by_thread(index);
+            self.end_by_thread(|source| Ended {
+                error: ErrorCode::NotByThread as u32,
+                subject: source,
+                detail: index as u64,
+            });
         } else {
             self.lend_ring_to_added(index);
             let suspended = self.suspended;
@@ -329,6 +337,18 @@ impl<H: Host> Service<H> {
                 }
             });
         }
+    }
+
+    /// A processor was added, and there is no memory for it: nothing is counted there. That ends a
+    /// session that counts by thread, because a thread may move there; no other begins, and RDPMC is
+    /// not allowed, which would end a program there.
+    pub fn processor_missing(&mut self, index: usize) {
+        self.missing = Some(index);
+        self.end_by_thread(|_| Ended {
+            error: ErrorCode::NoMemory as u32,
+            subject: index as u32,
+            detail: STATE_BYTES,
+        });
     }
 
     /// Ends every session, as if every handle had been closed, because the device is being removed.

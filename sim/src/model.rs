@@ -303,6 +303,12 @@ impl Model {
         }
     }
 
+    /// Adds a processor for which the driver has no memory.
+    pub fn add_processor_without_memory(&mut self) {
+        let index = self.service.processors().cpus.len();
+        self.service.processor_missing(index);
+    }
+
     /// Whether a session is running.
     #[must_use]
     pub fn is_counting(&self) -> bool {

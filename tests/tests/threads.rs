@@ -4,10 +4,11 @@ use halprof_tests::cases::by_thread;
 use halprof_tests::requests::{configure, spec};
 use halprof_tests::wire::{Wire, leaves};
 use shared_types::ErrorCode::{
-    self, BadValue, DoesNotFit, NotByThread, NotConfigured, ThreadsKept, ThreadsOwned,
+    self, BadValue, DoesNotFit, NoMemory, NotByThread, NotConfigured, ThreadsKept, ThreadsOwned,
     TooManySources, UnknownFlags,
 };
 use shared_types::request::machine::Machine;
+use shared_types::request::rdpmc::ALLOW;
 use shared_types::request::session::{self, SAMPLE, START, STOP, Spec, THREADS};
 use shared_types::request::threads::{self, ThreadCounter, Threads};
 use sim::cpuid::{CpuidResult, Leaves};
@@ -184,6 +185,24 @@ fn an_added_processor_of_another_kind_ends_it() {
         assert_eq!(stopped, (!joins).then_some(told), "{kind}");
         assert_eq!(wire.model.faults(), []);
     }
+}
+
+/// A thread that moves to it would be counted by nobody, and RDPMC would end a program there.
+#[test]
+fn an_added_processor_without_memory_ends_it_and_no_other_begins() {
+    let mut wire = Wire::on(Model::new(&leaves("skylake", 2)));
+    let number = by_thread(&mut wire);
+    assert_eq!(wire.about(START, number).refusal(), None);
+    wire.model.add_processor_without_memory();
+    assert!(!wire.model.is_counting());
+    assert!(wire.model.counted_by_thread().is_empty());
+    for request in [STOP, START, ALLOW] {
+        let refusal = wire.about(request, number).refusal();
+        let (error, processor, bytes) = refusal.expect("a refusal");
+        assert_eq!((error, processor), (NoMemory, 2), "{request:?}");
+        assert_ne!(bytes, 0);
+    }
+    assert_eq!(wire.model.faults(), []);
 }
 
 /// Leaf 0x23.1 EAX: four counters, and three of them without the second.

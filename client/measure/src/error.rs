@@ -291,6 +291,9 @@ fn refused(refusal: &Refusal) -> String {
         E::NotRunning => "the session is not running".to_owned(),
         E::NotConfigured => "the session has no sources yet".to_owned(),
         E::SourceNotInSession => format!("{source} is not in this session"),
+        E::NoMemory if subject != 0 => {
+            format!("could not allocate {detail} bytes for processor {subject} when it was added")
+        }
         E::NoMemory => format!("could not allocate {detail} bytes for samples or system events"),
         E::NotSampling => "the session does not sample".to_owned(),
         E::BadValue => {

@@ -8,6 +8,7 @@ use crate::host::Processors;
 use crate::program::Program;
 use crate::session::{Client, Ended, Session};
 use crate::slot::{Seat, Slot};
+use crate::state::ProcessorState;
 use core::mem::{offset_of, size_of};
 use shared_types::request::session::{Configure, SAMPLE, THREADS};
 use shared_types::request::threads::{MAX_SOURCES, ThreadCounter, Threads};
@@ -18,6 +19,9 @@ use shared_types::{ErrorCode, ReplyHeader};
 /// page). Only the code is used here because the whole status equals an MSR number, and MSR numbers
 /// appear in the driver only where the MSR is meant.
 const IN_USE: u16 = 0x0303;
+
+/// What a processor takes, for which there may be no memory.
+pub(super) const STATE_BYTES: u64 = size_of::<ProcessorState>() as u64;
 
 /// Refuses what a request that counts by thread may not ask for.
 pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
@@ -139,6 +143,7 @@ impl<H: Host> Service<H> {
         let Some(program) = program.filter(|program| program.settings.by_thread) else {
             return Ok(());
         };
+        self.none_missing()?;
         let added = self.kinds.known() & !program.settings.kinds;
         if added == 0 {
             return Ok(());
@@ -148,9 +153,17 @@ impl<H: Host> Service<H> {
         Err(refused(ErrorCode::NotByThread, first, processor as u64))
     }
 
+    /// Refuses what needs every processor if one was added for which there was no memory.
+    pub(super) fn none_missing(&self) -> Result<(), Refused> {
+        match self.missing {
+            Some(processor) => Err(refused(ErrorCode::NoMemory, processor as u32, STATE_BYTES)),
+            None => Ok(()),
+        }
+    }
+
     /// Ends a session that counts by thread, because a thread may move to a processor that does not
-    /// count the session's sources.
-    pub(super) fn end_by_thread(&mut self, processor: usize) {
+    /// count the session's sources. `why` is given the first of them.
+    pub(super) fn end_by_thread(&mut self, why: impl FnOnce(u32) -> Ended) {
         let Some(slot) = self.holder.map(|holder| holder.slot) else {
             return;
         };
@@ -159,11 +172,7 @@ impl<H: Host> Service<H> {
         let Some(first) = by_thread.and_then(|program| program.sources().first()) else {
             return;
         };
-        let ended = Ended {
-            error: ErrorCode::NotByThread as u32,
-            subject: first.id,
-            detail: processor as u64,
-        };
+        let ended = why(first.id);
         if let Some(session) = self.sessions.get_mut(slot) {
             session.ended = ended;
         }

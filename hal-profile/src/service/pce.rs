@@ -24,6 +24,7 @@ impl<H: Host> Service<H> {
         if self.suspended {
             return Err(refused(ErrorCode::Suspended, number, 0));
         }
+        self.none_missing()?;
         if self.rdpmc_holders() == 0 {
             self.set_rdpmc()?;
         }
