@@ -153,13 +153,21 @@ impl<H: Host> Service<H> {
     fn discover(&mut self, index: usize) {
         let kinds = &mut self.kinds;
         self.processors.run_on(index, |local| {
-            let mut found = Capabilities::discover(local.machine);
-            if !kinds.has_room_for(&found) {
+            let all = Capabilities::discover(local.machine);
+            let found = if kinds.has_room_for(&all) {
+                all
+            } else {
                 let identity = Identity::read(local.machine);
-                found = Capabilities::unused(identity, Reason::TooManyKinds);
-            }
+                Capabilities::unused(identity, Reason::TooManyKinds)
+            };
             local.state.kind = kinds.enter(index, &found);
-            local.state.capabilities = found;
+            // Where no counter is used, LVTPC must not stay masked either: another owner's may
+            // interrupt there.
+            local.state.capabilities = Capabilities {
+                apic: all.apic,
+                masks_lvtpc: all.masks_lvtpc,
+                ..found
+            };
             local.state.known = true;
         });
     }

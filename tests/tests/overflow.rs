@@ -7,7 +7,9 @@ use hal_profile::encode::Encoding;
 use hal_profile::pmu;
 use hal_profile::slot::{Active, Slot};
 use halprof_tests::bare::Bare;
+use halprof_tests::branches::with;
 use halprof_tests::requests::spec;
+use halprof_tests::wire::leaves;
 use shared_types::LossCause;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::{SAMPLE, STOP, Spec};
@@ -236,6 +238,26 @@ fn mask_lvtpc(bare: &mut Bare) {
 fn is_masked(bare: &mut Bare) -> bool {
     let entry = bare.cpu(0).processor.read_apic(LVTPC);
     entry.expect("xAPIC mode") & MASK != 0
+}
+
+/// On a processor that is not used, because there are too many kinds, another owner's counter may
+/// interrupt.
+#[test]
+fn lvtpc_does_not_stay_masked_on_a_processor_of_an_eighth_kind() {
+    let skylake = leaves("skylake", 1).remove(0);
+    let counters = |n: u32| with(&skylake, 0xA, |leaf| leaf.eax = leaf.eax & !0xFF00 | n << 8);
+    let machine: Vec<_> = (1..=8).map(counters).collect();
+    let mut bare = Bare::of(&machine);
+    bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
+    bare.start();
+    for index in [0, 7] {
+        let processor = &mut bare.cpu(index).processor;
+        let entry = processor.read_apic(LVTPC).expect("xAPIC mode");
+        processor.write_apic(LVTPC, entry | MASK).expect("LVTPC");
+        bare.spurious_interrupt(index);
+        let now = bare.cpu(index).processor.read_apic(LVTPC);
+        assert_eq!(now.expect("xAPIC mode"), entry, "{index}");
+    }
 }
 
 /// Only a session with a handler may unmask LVTPC: otherwise nothing would answer, or the HAL has
