@@ -81,11 +81,20 @@ impl<M: Machine> Local<'_, M> {
     /// Called after sleep, before [`Self::resume`]: sleep has cleared what masked LVTPC after a storm
     /// and what kept its line asserted. If it was called off, both may still be there.
     pub(crate) fn wake(&mut self) {
-        let state = &mut *self.state;
-        let capabilities = &state.capabilities;
-        state.storm = state.storm
-            && pmu::is_masked(self.machine, capabilities)
-            && (capabilities.global.status == 0 || pmu::status(self.machine, capabilities) != 0);
+        self.state.storm &= self.may_storm();
+    }
+
+    /// Called when the processor is discovered: what masked LVTPC and is still asserted may be a storm
+    /// of a session before the device was disabled.
+    pub(crate) fn find_storm(&mut self) {
+        self.state.storm |= self.state.capabilities.global.status != 0 && self.may_storm();
+    }
+
+    /// Whether LVTPC is masked, and a status bit is set where there are any.
+    fn may_storm(&mut self) -> bool {
+        let capabilities = &self.state.capabilities;
+        pmu::is_masked(self.machine, capabilities)
+            && (capabilities.global.status == 0 || pmu::status(self.machine, capabilities) != 0)
     }
 
     /// Called after sleep: continues with the rotation that was interrupted.

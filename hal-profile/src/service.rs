@@ -169,6 +169,7 @@ impl<H: Host> Service<H> {
                 ..found
             };
             local.state.known = true;
+            local.find_storm();
         });
     }
 

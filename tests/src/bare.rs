@@ -59,6 +59,8 @@ pub struct Bare {
     pub branch_filter: u16,
     /// Samples that each ring holds; 0 for the default.
     pub ring_samples: u32,
+    /// The processors, as the request has them: none stands for all.
+    pub processors: [u64; 32],
     session: u32,
     buffer: Vec<u8>,
 }
@@ -111,6 +113,7 @@ impl Bare {
             branches: 0,
             branch_filter: 0,
             ring_samples: 64,
+            processors: [0; 32],
             session: 0,
             buffer: vec![0; BUFFER],
         };
@@ -173,7 +176,7 @@ impl Bare {
             rotation_seed: self.rotation_seed,
             branches: self.branches,
             branch_filter: self.branch_filter,
-            processors: [0; 32],
+            processors: self.processors,
         };
         self.send(CONFIGURE, &bytes(&head, specs))
     }

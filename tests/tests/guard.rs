@@ -223,6 +223,25 @@ fn a_storm_ends_the_session() {
     }
 }
 
+/// The device was disabled and enabled: whoever finds LVTPC masked and a status bit set leaves it to the
+/// next start there, also when a session on other processors gives its handler back.
+#[test]
+fn a_storm_is_remembered_while_the_device_is_disabled() {
+    for (status, stays) in [(1 << 2, true), (0, false)] {
+        let mut bare = Bare::new("skylake", 2);
+        let processor = &mut bare.cpu(1).processor;
+        processor.write_apic(LVTPC, MASK | 0xFE).expect("xAPIC");
+        processor.show_status(status);
+        bare.service.processor_added(1);
+        bare.processors[0] = 1;
+        bare.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
+        bare.start();
+        bare.stop();
+        let entry = bare.cpu(1).processor.read_apic(LVTPC).expect("xAPIC");
+        assert_eq!(entry & MASK != 0, stays, "{status:#x}");
+    }
+}
+
 /// The same number over a longer time is not a storm.
 #[test]
 fn rare_spurious_interrupts_are_no_storm() {
