@@ -515,7 +515,7 @@ pub(crate) struct Record {
 #[derive(Debug, Args)]
 pub(crate) struct Report {
     /// Recordings made by `halprof record`; several are summed up, `--by machine` tells them apart
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(default_value = "halprof.rec", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) by: By,
@@ -643,6 +643,7 @@ fn width(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Args)]
 pub(crate) struct Script {
     /// A recording made by `halprof record`
+    #[arg(default_value = "halprof.rec")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) filters: Filters,
@@ -813,7 +814,7 @@ pub(crate) struct Top {
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     /// Recordings made by `halprof record`; formats without times take several
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(default_value = "halprof.rec", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// What to write
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]

@@ -52,7 +52,7 @@ mod watch;
 
 use args::{Arguments, Commands};
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use command::{
     annotate, check, completions, doctor, explain, export, info, install, list, machines, rdpmc,
     record, registers, report, script, simulate, stat, switch, timeline, top, uninstall,
@@ -107,7 +107,7 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
     }
     let parsed = match Arguments::try_parse_from(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return misused(&error, &arguments).into(),
+        Err(error) => return misused(&with_advice(error, &arguments), &arguments).into(),
     };
     let output = output(&parsed);
     if parsed.csv() && (parsed.json || parsed.json_lines()) {
@@ -201,6 +201,25 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
         "`halprof help` and `halprof help COMMAND` show what there is.",
     );
     output.fail(&usage)
+}
+
+/// A program without `--` before it is told how to write it, as perf's users leave it out.
+fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    const TAKE_A_PROGRAM: [&str; 4] = ["stat", "record", "timeline", "rdpmc"];
+    let mut commands = arguments.iter().filter_map(|argument| argument.to_str());
+    let command = commands.find(|argument| TAKE_A_PROGRAM.contains(argument));
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(name)) if !name.starts_with('-') => Some(name.clone()),
+        _ => None,
+    };
+    if let (ErrorKind::UnknownArgument, Some(command), Some(name)) =
+        (error.kind(), command, unknown)
+    {
+        let advice = format!("put `--` before the program: halprof {command} -- {name}");
+        let advice = ContextValue::StyledStrs(vec![advice.into()]);
+        error.insert(ContextKind::Suggested, advice);
+    }
+    error
 }
 
 /// What clap says is wrong, without the usage that it adds.

@@ -422,13 +422,23 @@ fn a_usage_error_is_told_whole_on_one_line() {
             "the following required arguments were not provided: <PROGRAM>...",
         ),
         (
-            &["report"],
+            &["annotate"],
             "the following required arguments were not provided: <FILE>",
+        ),
+        (
+            &["stat", "cc", "-c"],
+            "unexpected argument 'cc' found tip: put `--` before the program: halprof stat -- cc",
+        ),
+        (
+            &["report", "a.rec", "--no"],
+            "unexpected argument '--no' found",
         ),
         (&["stat", "--pim"], "unexpected argument '--pim' found"),
     ] {
         let all = ["halprof"].iter().chain(arguments);
-        let error = Arguments::try_parse_from(all).expect_err("no arguments");
+        let all: Vec<OsString> = all.map(OsString::from).collect();
+        let error = Arguments::try_parse_from(&all).expect_err("no arguments");
+        let error = with_advice(error, &all);
         let line = on_one_line(&error);
         assert!(line.starts_with(told), "{line}");
         assert!(
