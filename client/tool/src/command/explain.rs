@@ -365,7 +365,9 @@ fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Sectio
     let mut names = vec![source.name.as_str(), source.symbol.as_str()];
     names.dedup();
     let names = format!("{}, {:#x}", names.join(", "), source.id);
-    let mut sections = vec![section("Names", names)];
+    let mut sections = Vec::new();
+    sections.extend(meaning(source.name.as_str()).map(|text| section("Meaning", text)));
+    sections.push(section("Names", names));
     if !note.is_empty() {
         sections.push(section("Note", note));
     }
@@ -395,6 +397,15 @@ fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Sectio
         section("Evidence", evidence(machine, source)),
     ]);
     sections
+}
+
+/// What the count of a source says about the microarchitecture.
+fn meaning(source: &str) -> Option<String> {
+    let rows = include_str!("explain/meanings.csv");
+    let mut rows = csv::Reader::from_reader(rows.as_bytes());
+    let mut rows = rows.records().flatten();
+    let row = rows.find(|row| row.get(0) == Some(source))?;
+    row.get(1).map(str::to_owned)
 }
 
 fn registers(interface: ProfileInterface, select: u64, filter: u16) -> Vec<Register> {
@@ -486,4 +497,24 @@ fn kinds_text(kinds: &[Kind], width: Width) -> String {
         Column::number("fixed"),
     ];
     table(width, &columns, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_source_of_current_processors_has_a_meaning() {
+        let models = "yonah core2 haswell skylake sapphire-rapids hybrid zen2 zen4 zen5";
+        for model in models.split(' ') {
+            let place = Place::open(model).expect("a model");
+            let mut on = On::open(place).expect("a machine");
+            let catalog = Catalog::of(&mut on.connection, false).expect("a catalog");
+            let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
+            for source in catalog.sources.iter().filter(supported) {
+                let name = source.name.as_str();
+                assert!(meaning(name).is_some(), "{model}: {name}");
+            }
+        }
+    }
 }
