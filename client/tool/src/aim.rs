@@ -28,6 +28,12 @@ impl Aim {
     /// Fewer samples than this say little.
     pub(crate) const SAMPLES: u64 = 10_000;
 
+    /// Whether so many samples in total are [`SAMPLES`](Self::SAMPLES) within a tenth, the accuracy
+    /// of a calibration.
+    pub(crate) const fn is_reached(samples: u64) -> bool {
+        samples >= Self::SAMPLES - Self::SAMPLES / 10
+    }
+
     /// The period for one of `together` sources that run at once, out of `all` sources, in a
     /// measurement of `elapsed_ns` in which each processor counts the given events; `None` if there
     /// were no events. The busiest processor stays within the rate.

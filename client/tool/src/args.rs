@@ -482,7 +482,7 @@ pub(crate) struct Record {
     #[command(flatten)]
     pub(crate) work: Work,
     /// Count first to choose the periods, in at most TRIES tries (3 without a number, 0 for none), then
-    /// record
+    /// record; if there are too few samples, up to 10 times as long as `-d` says
     #[arg(long, help_heading = HOW, value_name = "TRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = |text: &str| number::<u32>(text, 0..=100))]
     pub(crate) calibrate: Option<u32>,
     /// Choose the periods for HZ samples a second on the busiest processor, all sources together

@@ -1,5 +1,6 @@
 //! `halprof record --calibrate`: first counts the sources that will be sampled, without interrupts,
-//! and chooses the periods from the counts; repeats this until two tries agree.
+//! and chooses the periods from the counts; repeats this until two tries agree. If even these periods
+//! give too few samples, it lengthens the run.
 
 use crate::On;
 use crate::Result;
@@ -8,7 +9,7 @@ use crate::choice::{Choice, positive};
 use crate::number::{seconds, thousands};
 use crate::output::Output;
 use crate::recorder::configured;
-use crate::runner::Runner;
+use crate::runner::{LONGER, Runner};
 use crate::{args, periods};
 use halprof_measure::Session;
 use schemars::JsonSchema;
@@ -28,6 +29,8 @@ pub(super) struct Calibration {
     tries: Vec<Try>,
     /// Whether each pass's last try agrees with its previous one.
     settled: bool,
+    /// The length of each pass, if it is longer than was asked, for enough samples.
+    lengthened_ns: Option<u64>,
 }
 
 /// One run without sampling.
@@ -86,7 +89,9 @@ pub(super) fn calibrate(
         samples: aim.samples,
         tries: Vec::new(),
         settled: true,
+        lengthened_ns: None,
     };
+    let mut planned: u128 = 0;
     for (number, indexes) in (0..).zip(passes) {
         let mut settled = false;
         for _ in 0..tries {
@@ -101,13 +106,51 @@ pub(super) fn calibrate(
             }
         }
         calibration.settled &= settled;
+        let last = calibration.tries.last();
+        planned = planned.saturating_add(last.map_or(0, |last| last.planned(runner)));
     }
     if !calibration.settled && tries > 1 {
         output.note(
             "calibration: the last two tries do not agree; what runs differs from run to run",
         );
     }
+    if let Some((longer_ns, note)) = lengthen(aim.samples, planned, runner) {
+        calibration.lengthened_ns = Some(longer_ns);
+        output.note(&note);
+    }
     Ok(Some(calibration))
+}
+
+/// Lengthens the run if `planned` samples are fewer than wanted; returns its new length, and what to
+/// say about it.
+fn lengthen(wanted: Option<u64>, planned: u128, runner: &mut Runner) -> Option<(u64, String)> {
+    let (wanted, asked_ns) = (u128::from(wanted?), u128::from(runner.limit_ns()?));
+    if Aim::is_reached(u64::try_from(planned).unwrap_or(u64::MAX)) {
+        return None;
+    }
+    let enough_ns = wanted.saturating_mul(asked_ns).div_ceil(planned.max(1));
+    let enough_ns = u64::try_from(enough_ns).unwrap_or(u64::MAX);
+    let longer_ns = runner.lengthen(enough_ns)?;
+    let samples = planned.saturating_mul(longer_ns.into()) / asked_ns.max(1);
+    let note = format!(
+        "calibration: sampling takes {} instead of {}, at most {LONGER} times as long, for about {} \
+         samples",
+        seconds(longer_ns),
+        seconds(asked_ns),
+        thousands(samples)
+    );
+    Some((longer_ns, note))
+}
+
+impl Try {
+    /// How many samples the periods would give in a run as long as planned.
+    fn planned(&self, runner: &Runner) -> u128 {
+        let planned_ns = runner.planned_ns(self.elapsed_ns).unwrap_or(0);
+        let sources = self.sources.iter().map(|source| source.samples);
+        let samples = sources.fold(0, u128::saturating_add);
+        let all = samples.saturating_mul(planned_ns.into());
+        all.checked_div(self.elapsed_ns.into()).unwrap_or(0)
+    }
 }
 
 fn intervals(choice: &Choice, indexes: &[usize]) -> Vec<u64> {

@@ -86,6 +86,8 @@ const AFTER: Duration = Duration::from_millis(250);
 /// The most events of one kind on a processor that a model samples, and the most nanoseconds: it
 /// takes each interrupt for itself.
 const SAMPLED_MAX: u64 = 1_000_000_000_000;
+/// How many times as long as asked a run may become.
+pub(crate) const LONGER: u64 = 10;
 /// The exit status after a second Ctrl-C.
 const ENDED_BY_INTERRUPT: i32 = 130;
 
@@ -246,6 +248,31 @@ impl Runner {
         } else {
             self.limit
         }
+    }
+
+    /// The `--duration`.
+    pub(crate) const fn limit_ns(&self) -> Option<u64> {
+        self.limit
+    }
+
+    /// Lengthens the `--duration` to `longer_ns`, but at most to [`LONGER`] times what was asked, and
+    /// to the end of a workload; returns the new one. `None` if it stays, or if a program runs.
+    pub(crate) fn lengthen(&mut self, longer_ns: u64) -> Option<u64> {
+        let asked = self.limit?;
+        let most = match &self.what {
+            What::Workload(Planned { workload, .. }) => {
+                workload.time_at(workload.length()).min(SAMPLED_MAX)
+            }
+            What::Real { launch, .. } if launch.command.is_empty() => u64::MAX,
+            What::Real { .. } => asked,
+        };
+        let most = asked.saturating_mul(LONGER).min(most);
+        let longer = longer_ns.min(most);
+        if longer <= asked {
+            return None;
+        }
+        self.limit = Some(longer);
+        self.limit
     }
 
     /// How long it will take, if known.

@@ -2,6 +2,7 @@
 
 use crate::On;
 use crate::advice::Advice;
+use crate::aim::Aim;
 use crate::args;
 use crate::calibration::{self, Calibration};
 use crate::choice::{Choice, nanoseconds, rotation};
@@ -469,7 +470,9 @@ fn advice(sum: &Recorded, options: &args::Record) -> Vec<Advised> {
     let advice = Advice::on(statistics.generated, sum.busiest, statistics.elapsed_ns);
     let defaulted =
         options.selection.is_default() && options.rate.is_none() && options.calibrate.is_none();
-    let wanted = |advice: &&Advice| !(defaulted && matches!(advice, Advice::TooFew { .. }));
+    let calibrated = options.calibrate.is_some_and(|tries| tries != 0);
+    let enough = defaulted || calibrated && Aim::is_reached(statistics.generated);
+    let wanted = |advice: &&Advice| !(enough && matches!(advice, Advice::TooFew { .. }));
     let advised = advice.iter().filter(wanted).map(|advice| Advised {
         code: advice.code(),
         message: advice.to_string(),

@@ -61,6 +61,46 @@ fn a_short_run_is_given_a_thousand_samples_a_second() {
     assert_eq!(codes(&manual), ["too-many-samples"]);
 }
 
+/// A processor that is always busy gives a thousand samples a second.
+#[test]
+fn a_run_of_too_few_samples_is_lengthened() {
+    let workload = "cycles=20000000000,instructions=1000000";
+    for (duration, lengthened_s, samples) in [
+        ("12", None, 10_000),
+        ("9.5", None, 9_500),
+        ("4", Some(10), 10_000),
+        ("0.5", Some(5), 5_000),
+    ] {
+        let options = ["--calibrate", "-e", "TotalCycles", "-d", duration];
+        let record = record(&options, workload);
+        let lengthened_ns = lengthened_s.map(|seconds: u64| seconds * 1_000_000_000);
+        let told = &record["calibration"]["lengthened_ns"];
+        assert_eq!(told.as_u64(), lengthened_ns, "{duration}: {record}");
+        // The interrupts take some of the time.
+        let taken = record["samples"].as_u64().expect("a number");
+        assert!(
+            taken <= samples && taken > samples - samples / 100,
+            "{record}"
+        );
+        let few = if samples < 9_000 {
+            &["too-few-samples"][..]
+        } else {
+            &[]
+        };
+        assert_eq!(codes(&record), few, "{duration}");
+    }
+    // The workload is over after 2 s, and a rate is no number of samples.
+    for (options, workload) in [
+        (["--calibrate", "-d", "10"], "cycles=2000000000"),
+        (["--rate=9", "-d", "1"], workload),
+    ] {
+        let options = [&options[..], &["-e", "TotalCycles"]].concat();
+        let record = record(&options, workload);
+        let told = &record["calibration"]["lengthened_ns"];
+        assert_eq!(told, &Value::Null, "{options:?}");
+    }
+}
+
 #[test]
 fn a_rate_is_kept() {
     let workload = "cycles=2000000000,instructions=1000000";
@@ -81,6 +121,11 @@ fn what_is_tried_is_told() {
     for part in ["try 1", "try 2", "a period of", "samples are fewer than"] {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
+    let work = ["-e", "TotalCycles", "--workload", "cycles=20000000000"];
+    let options = ["record", "--calibrate", "-d", "0.05", "-C", "0", "-o", file];
+    let ran = halprof(&[&options[..], &work].concat());
+    let told = "sampling takes 0.500000 s instead of 0.050000 s, at most 10 times as long";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
 }
 
 /// Six sources for four counters.

@@ -44,6 +44,10 @@ fn of_programs() -> Vec<Trial> {
         ),
         trial("what_dies_at_once_is_counted", what_dies_at_once_is_counted),
         trial("a_duration_ends_the_program", a_duration_ends_the_program),
+        trial(
+            "calibration_lengthens_time_and_no_program",
+            calibration_lengthens_time_and_no_program,
+        ),
         trial("ctrl_c_ends_both", ctrl_c_ends_both),
         trial(
             "ctrl_c_leaves_no_program_behind",
@@ -290,6 +294,25 @@ fn a_duration_ends_the_program() {
 }
 
 /// As from a terminal: the signal goes to both the tool and the program.
+fn calibration_lengthens_time_and_no_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    let record = ["--json", "record", "-e", "TotalCycles", "-C", "0", "-o"];
+    let calibrated = [file, "--calibrate=1", "-d", "0.05"];
+    for (program, lengthened_ns) in [
+        (&[][..], Some(500_000_000)),
+        (&["--", "sleep", "600"], None),
+    ] {
+        let ran = ran(&[&record[..], &calibrated, program].concat());
+        let told = json(&ran.stdout);
+        let lengthened = told["calibration"]["lengthened_ns"].as_u64();
+        assert_eq!(lengthened, lengthened_ns, "{program:?}: {told}");
+        let elapsed_ns = told["elapsed_ns"].as_u64();
+        assert!(elapsed_ns >= lengthened_ns, "{program:?}: {told}");
+    }
+}
+
 fn ctrl_c_ends_both() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ready");
