@@ -6,12 +6,15 @@ use crate::report::filter::{Filter, Pattern};
 use crate::report::share::Share;
 use crate::report::tally::Place;
 use crate::report::{Hits, OfSource, Sum, no_recording, sources};
-use crate::symbols::{Code, Frame, NO_ADDRESS, Opened, SymbolPath, Symbols, UNKNOWN};
+use crate::symbols::{Code, Frame, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN};
 use halprof_measure::{Error, Result};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, IntelFormatter, Mnemonic};
+use iced_x86::{
+    Decoder, DecoderError, DecoderOptions, FlowControl, Formatter, IntelFormatter, Mnemonic,
+};
 use rustc_hash::FxHashMap;
 use shared_types::Mode;
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,16 +30,47 @@ pub enum Target {
     Symbol(Pattern),
     /// The function that contains an address.
     Address(u64),
+    /// The code in a range of addresses, whatever functions are there.
+    Range(Range<u64>),
 }
 
 impl Target {
-    /// Parses what a user types: hexadecimal with `0x` is an address.
+    /// Parses what a user types: hexadecimal with `0x` is an address, and with `-ADDRESS` or
+    /// `+LENGTH` behind it a range.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-        let address = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        address.map_or_else(|| Self::Symbol(Pattern::new(text)), Self::Address)
+        let range = || range(text).map(Self::Range);
+        let address = hexadecimal(text).map(Self::Address);
+        address
+            .or_else(range)
+            .unwrap_or_else(|| Self::Symbol(Pattern::new(text)))
     }
+
+    /// Its address, or its first one.
+    const fn address(&self) -> Option<u64> {
+        match self {
+            Self::Hottest | Self::Symbol(_) => None,
+            Self::Address(address) => Some(*address),
+            Self::Range(range) => Some(range.start),
+        }
+    }
+}
+
+fn hexadecimal(text: &str) -> Option<u64> {
+    let digits = text
+        .strip_prefix("0x")
+        .or_else(|| text.strip_prefix("0X"))?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+fn range(text: &str) -> Option<Range<u64>> {
+    if let Some((start, end)) = text.split_once('-') {
+        return Some(hexadecimal(start)?..hexadecimal(end)?);
+    }
+    let (start, length) = text.split_once('+')?;
+    let length = hexadecimal(length).or_else(|| length.parse().ok())?;
+    let start = hexadecimal(start)?;
+    Some(start..start.saturating_add(length))
 }
 
 /// A function with its samples.
@@ -117,24 +151,34 @@ impl Annotated {
         for (recording, one) in hits.iter_mut().enumerate() {
             by_function(recording, one, &sources, &mut functions);
         }
-        if !matches!(target, Target::Address(_)) {
+        if target.address().is_none() {
             with_samples(paths, &hits)?;
         }
         let first = hits.first_mut().ok_or_else(no_recording)?;
         let (function, others) = chosen(target, &functions, first)?;
-        let found = functions.remove(&function).unwrap_or_default();
-        let (recording, process, ip, mode) = match (target, found.place) {
+        let mut found = functions.remove(&function).unwrap_or_default();
+        let (recording, process, ip, mode) = match (target.address(), found.place) {
             (_, Some((recording, place))) => (recording, place.process, place.ip, place.mode()),
-            (&Target::Address(address), None) => {
+            (Some(address), None) => {
                 let (process, ip, mode) = owner(&first.recording, address);
                 (0, process, ip, mode)
             }
-            _ => (0, 0, 0, Mode::Unknown),
+            (None, None) => (0, 0, 0, Mode::Unknown),
         };
         let own = hits.get_mut(recording).ok_or_else(no_recording)?;
-        let code = own.symbols.code(process, ip, mode);
+        let code = match target {
+            Target::Range(range) => own.symbols.code_in(process, range, mode),
+            _ => own.symbols.code(process, ip, mode),
+        };
         let code = code.map_err(|why| no_code(&function, &why, own))?;
         let mut instructions = disassembled(&code, sources.len());
+        if let Target::Range(_) = target {
+            check_end(&code, instructions.last())?;
+        }
+        if code.symbol.is_empty() {
+            found = in_code(&code, (recording, process, mode), &sources, &hits);
+        }
+        let own = hits.get_mut(recording).ok_or_else(no_recording)?;
         let between = distribute(&found, &code, &mut instructions);
         add_lines(&mut instructions, &mut own.symbols, process, mode);
         let stretches = stretches(
@@ -198,11 +242,7 @@ fn stretches<P: AsRef<Path>>(
     sources: &[OfSource],
     hits: &[Hits],
 ) -> Result<Option<Stretches>> {
-    let own = hits.get(recording);
-    let own = own.and_then(|own| {
-        let module = own.symbols.module(process, code.start, mode)?;
-        own.recording.modules.get(module)
-    });
+    let own = module_of(code, (recording, process, mode), hits);
     let tells =
         |hits: &Hits| hits.recording.branches != 0 && hits.recording.metadata.has_straight_code();
     let Some(own) = own.filter(|_| hits.iter().any(tells)) else {
@@ -211,7 +251,7 @@ fn stretches<P: AsRef<Path>>(
     let start = code.start.wrapping_sub(own.start);
     let end = start.saturating_add(code.bytes.len() as u64);
     let mut all = Stretches::new(start..end, sources.len());
-    let is_own = |module: &Module| module.name == own.name && module.identity == own.identity;
+    let is_own = |module: &Module| is_same_build(module, own);
     for (path, hits) in paths.iter().zip(hits).filter(|(_, hits)| tells(hits)) {
         let source = |index: u16| {
             let own = hits.recording.metadata.sources.get(usize::from(index))?;
@@ -223,6 +263,73 @@ fn stretches<P: AsRef<Path>>(
     Ok(Some(all))
 }
 
+/// The module of one recording that has this code.
+fn module_of<'a>(
+    code: &Code,
+    (recording, process, mode): (usize, u32, Mode),
+    hits: &'a [Hits],
+) -> Option<&'a Module> {
+    let own = hits.get(recording)?;
+    let module = own.symbols.module(process, code.start, mode)?;
+    own.recording.modules.get(module)
+}
+
+fn is_same_build(module: &Module, other: &Module) -> bool {
+    module.name == other.name && module.identity == other.identity
+}
+
+/// The samples in code without a name, in all recordings that have the same build of its module.
+fn in_code(code: &Code, place: (usize, u32, Mode), sources: &[OfSource], hits: &[Hits]) -> Found {
+    let mut found = Found::default();
+    let Some(own) = module_of(code, place, hits) else {
+        return found;
+    };
+    let first = code.start.wrapping_sub(own.start);
+    for one in hits {
+        let index = indexes(one, sources);
+        for &(place, source, sum) in &one.all {
+            let module = one.symbols.module(place.process, place.ip, place.mode());
+            let module = module.and_then(|module| one.recording.modules.get(module));
+            let Some(module) = module.filter(|module| is_same_build(module, own)) else {
+                continue;
+            };
+            let address = place.ip.wrapping_sub(module.start);
+            let offset = address.wrapping_sub(first);
+            if offset < code.bytes.len() as u64 {
+                let source = index.get(source).copied().unwrap_or(0);
+                found.hits.entry((offset, source)).or_default().add(sum);
+            }
+        }
+    }
+    found
+}
+
+/// For each source of a recording, its index among all sources.
+fn indexes(hits: &Hits, sources: &[OfSource]) -> Vec<usize> {
+    let index = |own: &OfSource| sources.iter().position(|source| source.name == own.name);
+    let indexes = hits.sources.iter().map(|own| index(own).unwrap_or(0));
+    indexes.collect()
+}
+
+/// Refuses a range whose end cuts its last instruction.
+fn check_end(code: &Code, last: Option<&Instruction>) -> Result<()> {
+    let Some(last) = last else {
+        return Err(Error::usage("the range is empty", RANGE));
+    };
+    let mut decoder = Decoder::new(code.bitness, &last.bytes, DecoderOptions::NONE);
+    decoder.iter().for_each(drop);
+    if decoder.last_error() != DecoderError::NoMoreBytes {
+        return Ok(());
+    }
+    Err(Error::usage(
+        format!(
+            "the range ends within the instruction at {:#x}",
+            last.address
+        ),
+        "End it there, or after that instruction.",
+    ))
+}
+
 /// Adds all functions that have samples in a recording. Code without a name is not a function.
 fn by_function(
     recording: usize,
@@ -230,11 +337,7 @@ fn by_function(
     sources: &[OfSource],
     functions: &mut FxHashMap<Function, Found>,
 ) {
-    let names = hits.sources.iter().map(|own| {
-        let mut all = sources.iter();
-        all.position(|source| source.name == own.name).unwrap_or(0)
-    });
-    let index: Vec<usize> = names.collect();
+    let index = indexes(hits, sources);
     for &(place, source, sum) in &hits.all {
         let module = hits.symbols.module(place.process, place.ip, place.mode());
         let module = module.and_then(|module| hits.recording.modules.get(module));
@@ -271,14 +374,15 @@ fn chosen(
     functions: &FxHashMap<Function, Found>,
     hits: &mut Hits,
 ) -> Result<(Function, Vec<String>)> {
-    if let &Target::Address(address) = target {
+    if let Some(address) = target.address() {
         let (process, ip, mode) = owner(&hits.recording, address);
         let frame = hits.symbols.frame(process, ip, mode);
         let module = hits.symbols.module(process, ip, mode);
         let module = module.and_then(|module| hits.recording.modules.get(module));
+        let symbol = frame.symbol.filter(|_| !matches!(target, Target::Range(_)));
         let function = Function {
             module: frame.module,
-            symbol: frame.symbol.unwrap_or_default(),
+            symbol: symbol.unwrap_or_default(),
             build: module.and_then(|module| module.identity.as_ref().map(ToString::to_string)),
         };
         return Ok((function, Vec::new()));
@@ -350,7 +454,11 @@ fn with_samples<P: AsRef<Path>>(paths: &[P], hits: &[Hits]) -> Result<()> {
 }
 
 /// The hint of errors where the file that ran was found, but no symbols.
-pub const SYMBOLS: &str = "Symbols of the same build are needed: put its PDB, or a copy that is not stripped, into a folder of the symbol path.";
+pub const SYMBOLS: &str = "Symbols of the same build are needed: put its PDB, or a copy that is not stripped, into a folder of the symbol path. An address or a range of addresses needs none.";
+
+/// The hint of errors where the bounds of code are not known, or wrong.
+const RANGE: &str =
+    "Give a range of addresses, which needs no symbols: 0x1000-0x1040 or 0x1000+64.";
 
 fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
     let mut most: Vec<_> = functions.iter().collect();
@@ -401,7 +509,7 @@ impl fmt::Display for Function {
     }
 }
 
-fn no_code(function: &Function, why: &str, hits: &Hits) -> Error {
+fn no_code(function: &Function, why: &NoCode, hits: &Hits) -> Error {
     let module = &function.module;
     if module.as_ref() == UNKNOWN || module.as_ref() == NO_ADDRESS {
         return Error::usage(
@@ -419,7 +527,10 @@ fn no_code(function: &Function, why: &str, hits: &Hits) -> Error {
     Error::BadFile {
         path: path.unwrap_or_else(|| module.to_string()).into(),
         why: format!("does not give the code of {name}: {why}"),
-        hint: OF_SAME_BUILD.to_owned(),
+        hint: match why {
+            NoCode::Unbounded => RANGE.to_owned(),
+            NoCode::Missing(_) => OF_SAME_BUILD.to_owned(),
+        },
     }
 }
 

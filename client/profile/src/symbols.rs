@@ -19,6 +19,7 @@ mod readable;
 mod search;
 mod store;
 mod trust;
+mod unwind;
 mod way;
 
 pub use crate::recording::origin::{origin, seal};
@@ -31,6 +32,8 @@ use rustc_hash::FxHashMap;
 pub use search::SymbolPath;
 use shared_types::Mode;
 use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 pub use store::{Fetch, Server};
@@ -127,7 +130,7 @@ pub struct Opened {
 pub struct Code {
     /// The name of the module it is in.
     pub module: Arc<str>,
-    /// Its name.
+    /// Its name; empty if no symbol covers it.
     pub symbol: Arc<str>,
     /// The address of its first byte, in the process that was sampled.
     pub start: u64,
@@ -139,7 +142,37 @@ pub struct Code {
     pub file: PathBuf,
 }
 
-/// The longest function whose code is read: 16 MiB.
+/// Why there is no code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoCode {
+    /// Neither symbols nor unwinding information tell the bounds of the function.
+    Unbounded,
+    /// The file was not found, or does not have the code.
+    Missing(String),
+}
+
+impl From<String> for NoCode {
+    fn from(why: String) -> Self {
+        Self::Missing(why)
+    }
+}
+
+impl From<&str> for NoCode {
+    fn from(why: &str) -> Self {
+        Self::Missing(why.to_owned())
+    }
+}
+
+impl fmt::Display for NoCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unbounded => f.write_str("no symbol and no unwinding information covers it"),
+            Self::Missing(why) => f.write_str(why),
+        }
+    }
+}
+
+/// The longest code that is read: 16 MiB.
 const LONGEST: u64 = 1 << 24;
 
 /// The symbols of all modules of a recording.
@@ -239,37 +272,64 @@ impl Symbols {
         }
     }
 
-    /// The code of the function that contains an address of a process.
+    /// The code of the function that contains an address of a process. Where no symbol covers the
+    /// address, the bounds are those of the unwinding information.
     ///
     /// # Errors
-    /// A message, if the module's file or the function's bounds are not known.
-    pub fn code(&mut self, process: u32, ip: u64, mode: Mode) -> Result<Code, String> {
-        let index = self.module(process, ip, mode).ok_or("it is in no module")?;
-        let frame = self.frame(process, ip, mode);
+    /// The module's file or the function's bounds are not known.
+    pub fn code(&mut self, process: u32, ip: u64, mode: Mode) -> Result<Code, NoCode> {
+        let index = self.module(process, ip, mode);
+        let index = index.ok_or("it is in no module")?;
         let address = ip - self.modules[index].start;
         let lookup = self.lookup(index);
-        let found = lookup.find(address);
-        let image = lookup
-            .image
-            .as_ref()
-            .ok_or_else(|| lookup.notes.join("; "))?;
-        let function = found.function.ok_or("no symbol covers its address")?;
-        let section = image
-            .code
-            .iter()
-            .find(|range| range.contains(&function.start));
+        let function = lookup.find(address).function;
+        let image = lookup.image()?;
+        let (name, range) = match function {
+            Some(function) => (function.name, function.start..function.end),
+            None => (
+                String::new(),
+                unwind::bounds(&image.path, image.base, address).ok_or(NoCode::Unbounded)?,
+            ),
+        };
+        let mut sections = image.code.iter();
+        let section = sections.find(|section| section.contains(&range.start));
         let section = section.ok_or("its function is in no section of code")?;
-        let range = function.start..function.end.min(section.end);
+        let range = range.start..range.end.min(section.end);
+        self.read(index, &name, &range)
+    }
+
+    /// The code in a range of addresses of a process, which needs no symbols.
+    ///
+    /// # Errors
+    /// The module's file is not known, or does not have this code.
+    pub fn code_in(
+        &mut self,
+        process: u32,
+        range: &Range<u64>,
+        mode: Mode,
+    ) -> Result<Code, NoCode> {
+        let index = self.module(process, range.start, mode);
+        let index = index.ok_or("it is in no module")?;
+        let start = self.modules[index].start;
+        let range = range.start - start..range.end.max(range.start) - start;
+        self.read(index, "", &range)
+    }
+
+    /// The code in a range relative to a module's start.
+    fn read(&mut self, index: usize, name: &str, range: &Range<u64>) -> Result<Code, NoCode> {
         if range.end.saturating_sub(range.start) > LONGEST {
-            return Err("its function is longer than any".to_owned());
+            return Err("it is longer than 16 MiB".into());
         }
+        let lookup = self.lookup(index);
+        let image = lookup.image()?;
         let bitness = image.bitness.ok_or("its code is not of x86 or x64")?;
-        let bytes = image.bytes(&range)?;
+        let bytes = image.bytes(range)?;
         let file = lookup.image_place().unwrap_or(&image.path).to_owned();
+        let module = &self.modules[index];
         Ok(Code {
-            module: frame.module,
-            symbol: intern(&mut self.texts, &function.name),
-            start: self.modules[index].start.wrapping_add(function.start),
+            module: intern(&mut self.texts, &module.name),
+            symbol: intern(&mut self.texts, name),
+            start: module.start.wrapping_add(range.start),
             bytes,
             bitness,
             file,

@@ -558,9 +558,10 @@ impl Report {
 pub(crate) struct Annotate {
     /// A recording made by `halprof record`
     pub(crate) file: PathBuf,
-    /// A function by its name, in which `*` matches any text, or by an address in it (0x...) [default:
-    /// the function with the most samples]
-    #[arg(value_name = "SYMBOL|ADDRESS")]
+    /// A function by its name, in which `*` matches any text, or by an address in it (0x...); or a range
+    /// of addresses (0x1000-0x1040, 0x1000+64), which needs no symbols [default: the function with the
+    /// most samples]
+    #[arg(value_name = "SYMBOL|ADDRESS|RANGE")]
     pub(crate) place: Option<String>,
     /// Another recording, whose samples are added; may be given several times
     #[arg(long, value_name = "FILE", help_heading = FILTERS)]

@@ -240,6 +240,11 @@ impl Lookup {
         self.notes.iter().cloned().chain(since).collect()
     }
 
+    /// The module itself, or why it was not found.
+    pub(super) fn image(&self) -> Result<&Image, String> {
+        self.image.as_ref().ok_or_else(|| self.notes.join("; "))
+    }
+
     /// Where the module itself was found.
     pub(super) fn image_place(&self) -> Option<&Path> {
         self.image_place.as_deref()

@@ -168,8 +168,13 @@ fn lines(body: &Body) -> Vec<Sampled<'_>> {
 fn warnings(annotated: &Annotated) -> Vec<String> {
     let mut warnings = Vec::new();
     if annotated.between != 0 {
+        let range = if annotated.code.symbol.is_empty() {
+            ", or the first address is within an instruction"
+        } else {
+            ""
+        };
         warnings.push(format!(
-            "{} samples are at addresses where no instruction of {} starts: other code ran there",
+            "{} samples are at addresses where no instruction of {} starts: other code ran there{range}",
             annotated.between,
             annotated.code.file.display()
         ));
@@ -348,7 +353,10 @@ fn remarks(annotated: &Annotated, instruction: &Instruction, shown: usize) -> St
 /// What is annotated, and how many of each source's samples are in it.
 fn head(annotated: &Annotated, width: Width) -> String {
     let code = &annotated.code;
-    let name = Shown(format!("{}!{}", code.module, code.symbol)).to_string();
+    let name = match &*code.symbol {
+        "" => Shown(&code.module).to_string(),
+        symbol => Shown(format!("{}!{symbol}", code.module)).to_string(),
+    };
     let mut text = format!("{} at {:#x}\n", width.left(24, &name), code.start);
     let interface = &annotated.recording.metadata.interface;
     let mut told = Vec::new();

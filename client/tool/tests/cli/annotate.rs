@@ -66,6 +66,71 @@ fn every_sample_is_at_an_instruction_of_its_line() {
     }
 }
 
+/// The addresses of instructions, and their samples.
+fn sampled(annotated: &Value) -> Vec<(u64, u64)> {
+    let rows = annotated["instructions"].as_array().expect("instructions");
+    let address = |row: &Value| {
+        let text = row["address"].as_str().expect("an address");
+        u64::from_str_radix(&text[2..], 16).expect("a number")
+    };
+    let rows = rows.iter().map(address);
+    rows.zip(numbers(annotated, "samples")).collect()
+}
+
+/// What an address and a range show without symbols is what the name showed.
+#[test]
+fn a_stripped_program_is_annotated_by_address_and_by_range() {
+    for (built, unwinds) in [
+        (binaries::elf(), true),
+        (binaries::pe_with_frames(), true),
+        (binaries::pe_of_32_bits(), false),
+    ] {
+        let Some(built) = built else { return };
+        let recorded = Recorded::of_function(&built, "spin", 1_000_000);
+        let all = sampled(&json(&["annotate", recorded.file(), "spin"]));
+        let (last, before) = all.split_last().expect("instructions");
+        strip(&built);
+        let within = format!("{:#x}", before[1].0);
+        if unwinds {
+            let by_address = json(&["annotate", recorded.file(), &within]);
+            assert_eq!(by_address["symbol"], "");
+            assert_eq!(sampled(&by_address), all);
+        } else {
+            let told = halprof(&["annotate", recorded.file(), &within]).stderr;
+            assert!(told.contains("Give a range of addresses"), "{told}");
+        }
+        let (first, end) = (before[0].0, last.0);
+        for range in [
+            format!("{first:#x}-{end:#x}"),
+            format!("{first:#x}+{}", end - first),
+        ] {
+            let of_range = json(&["annotate", recorded.file(), &range]);
+            assert_eq!(sampled(&of_range), before, "{range}");
+        }
+        let longest = before.windows(2).max_by_key(|two| two[1].0 - two[0].0);
+        let within = longest.expect("two instructions")[0].0 + 1;
+        for (range, why) in [
+            (format!("{first:#x}-{within:#x}"), "ends within"),
+            (format!("{first:#x}+0"), "empty"),
+            (format!("{end:#x}-{first:#x}"), "empty"),
+        ] {
+            refused(&["annotate", recorded.file(), &range], 2, "usage");
+            let told = halprof(&["annotate", recorded.file(), &range]).stderr;
+            assert!(told.contains(why), "{range}: {told}");
+        }
+    }
+}
+
+/// Leaves a program without symbols.
+fn strip(built: &binaries::Built) {
+    let pdb = built.folder.path().join("work.pdb");
+    if pdb.exists() {
+        std::fs::remove_file(pdb).expect("removed");
+    } else {
+        assert_eq!(binaries::run("strip", &[], &[&built.file]), Some(true));
+    }
+}
+
 /// There is no terminal here, so colours come only if they are forced.
 #[test]
 fn hot_instructions_have_colours_only_where_they_are_wanted() {

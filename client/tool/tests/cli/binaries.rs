@@ -36,6 +36,11 @@ pub(crate) fn pe_of_32_bits() -> Option<Built> {
     pe_with(&["-m32"])
 }
 
+/// The same with a frame, and so with unwinding information, for each function.
+pub(crate) fn pe_with_frames() -> Option<Built> {
+    pe_with(&["-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer"])
+}
+
 fn pe_with(more: &[&str]) -> Option<Built> {
     let folder = tempfile::tempdir().expect("a folder");
     let object = folder.path().join("work.obj");
