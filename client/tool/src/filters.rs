@@ -28,7 +28,7 @@ const TOLD_SOURCES: usize = 5;
 const ENOUGH: u64 = 10_000;
 
 /// The share of samples, in percent, above which losses are worth a warning.
-const LOST_PERCENT: u64 = 1;
+const LOST_PERCENT: u128 = 1;
 
 /// Which samples count.
 pub(super) fn filter(options: &args::Filters, files: &[PathBuf]) -> Result<Filter> {
@@ -230,7 +230,7 @@ pub(super) fn disturbances(report: &Report) -> Vec<String> {
     let lost = report.recording.lost().into_values();
     let lost = lost.fold(0, u64::saturating_add);
     let all = report.recording.samples.saturating_add(lost);
-    if lost.saturating_mul(100) > all.saturating_mul(LOST_PERCENT) {
+    if u128::from(lost) * 100 > u128::from(all) * LOST_PERCENT {
         warnings.push(format!(
             "{} of {} samples were lost: shares are of the samples that were kept, and event counts \
              are low by the same proportion",

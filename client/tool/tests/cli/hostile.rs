@@ -90,6 +90,36 @@ fn recording_at(path: &Path, module: Module, code: u64) {
     writer.finish(&statistics, false).expect("finished");
 }
 
+/// All samples that a number can count are lost, and one more.
+#[test]
+fn losses_that_exceed_every_number_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let metadata = Metadata {
+        sources: vec![Source::default()],
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, &metadata).expect("created");
+    writer.samples(&[Sample::default()]).expect("written");
+    let lost = [("a", u64::MAX), ("b", 1)];
+    let statistics = Statistics {
+        lost: lost.map(|(cause, n)| (cause.to_owned(), n)).into(),
+        ..Statistics::default()
+    };
+    writer.finish(&statistics, false).expect("finished");
+    let file = path.to_str().expect("UTF-8");
+    let report = halprof(&["report", file]);
+    assert_eq!(report.status, 0, "{}", report.stderr);
+    let all = "18,446,744,073,709,551,615";
+    let warning = format!("{all} of {all} samples were lost");
+    assert!(report.stderr.contains(&warning), "{}", report.stderr);
+    assert!(
+        report.stdout.contains(&format!("{all} lost")),
+        "{}",
+        report.stdout
+    );
+}
+
 /// The text contains nothing that a terminal would act on, and no line that a name has started.
 fn assert_harmless(what: &[&str], text: &str) {
     let acted = |c: char| c.is_control() && c != '\n';
