@@ -1,7 +1,8 @@
 //! Tables for people: they fit the terminal, and are complete if there is none.
 //!
 //! A table that is too wide gives up space where it matters least: prose wraps, names are shortened
-//! in the middle, and then extra columns are left out, which the table says. Numbers are never cut.
+//! in the middle, and then extra columns are left out, which the table says. Where even that is not
+//! enough, the last columns of a row follow on lines of their own. Numbers are never cut.
 
 use crate::schema::schema_of;
 use crate::style::{plain, styled};
@@ -11,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::ops::Range;
 use terminal_size::{Width as Columns, terminal_size_of};
 use textwrap::WordSplitter;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -20,6 +22,9 @@ pub(crate) const HEAD: Style = Style::new().bold();
 
 /// The gap between two columns.
 const GAP: &str = "  ";
+
+/// What the second and later lines of a row begin with, if one line does not hold its columns.
+const FOLDED: &str = "    ";
 
 /// The width of prose where there is room for more: longer lines are hard to read.
 const PROSE: usize = 80;
@@ -102,6 +107,8 @@ enum Fit {
     Wrapped(usize),
     /// It is shortened in the middle, down to this many columns.
     Cut(usize),
+    /// It has room for larger values than most, and gives it up down to this many columns.
+    Loose(usize),
     /// It is left out.
     Extra,
 }
@@ -110,7 +117,7 @@ impl Fit {
     /// The fewest columns at which it is easy to read.
     const fn least(self) -> usize {
         match self {
-            Self::Wrapped(least) | Self::Cut(least) => least,
+            Self::Wrapped(least) | Self::Cut(least) | Self::Loose(least) => least,
             Self::Whole | Self::Extra => usize::MAX,
         }
     }
@@ -119,6 +126,7 @@ impl Fit {
     const fn very_least(self) -> usize {
         match self {
             Self::Wrapped(_) | Self::Cut(_) => 6,
+            Self::Loose(least) => least,
             Self::Whole | Self::Extra => usize::MAX,
         }
     }
@@ -145,6 +153,11 @@ impl Column {
     /// Numbers, right-aligned.
     pub(crate) const fn number(head: &'static str) -> Self {
         Self::new(head, true, Fit::Whole)
+    }
+
+    /// Numbers in rows that come one by one, with room for larger ones down to this many columns.
+    pub(crate) const fn loose(head: &'static str, least: usize) -> Self {
+        Self::new(head, true, Fit::Loose(least))
     }
 
     /// Short words.
@@ -202,11 +215,12 @@ pub(crate) fn table<C: IntoIterator<Item = String>>(
     };
     let (widths, left_out) = fit(width, &mut shown, natural);
     let heads = shown.iter().map(|(_, column)| column.head.to_owned());
-    let head = line(&shown, &widths, &heads.collect::<Vec<_>>());
+    let head = line(width, &shown, &widths, &heads.collect::<Vec<_>>());
     let mut text = styled(HEAD, head.trim_end_matches('\n')) + "\n";
     for row in &rows {
         let cells = shown.iter().map(|&(index, _)| row.get(index).cloned());
         text += &line(
+            width,
             &shown,
             &widths,
             &cells.map(Option::unwrap_or_default).collect::<Vec<_>>(),
@@ -237,7 +251,16 @@ fn fit(
             continue;
         }
         // Names that are hard to read are better than lines that the terminal breaks.
-        shrink(&mut widths, shown, (room, Fit::very_least));
+        if !shrink(&mut widths, shown, (room, Fit::very_least)) {
+            let lines = lines_of(width, &widths);
+            widths = shown.iter().map(&natural).collect();
+            for line in lines {
+                let room = room.saturating_sub(indent(&line).len());
+                let (widths, shown) = (&mut widths[line.clone()], &shown[line]);
+                let fits = shrink(widths, shown, (room, Fit::least));
+                let _ = fits || shrink(widths, shown, (room, Fit::very_least));
+            }
+        }
         return (widths, left_out);
     }
 }
@@ -292,7 +315,8 @@ impl Rows {
     /// The header, and what there is no room for.
     pub(crate) fn head(&self) -> String {
         let heads = self.shown.iter().map(|(_, column)| column.head.to_owned());
-        let heads = line(&self.shown, &self.widths, &heads.collect::<Vec<_>>());
+        let heads = heads.collect::<Vec<_>>();
+        let heads = line(self.width, &self.shown, &self.widths, &heads);
         no_room(self.width, &self.left_out) + &heads
     }
 
@@ -303,8 +327,31 @@ impl Rows {
             .iter()
             .map(|&(index, _)| cells.get(index).cloned());
         let shown: Vec<String> = shown.map(Option::unwrap_or_default).collect();
-        line(&self.shown, &self.widths, &shown)
+        line(self.width, &self.shown, &self.widths, &shown)
     }
+}
+
+/// The columns that stand in each line of a row: all of them in one, if it holds them.
+fn lines_of(width: Width, widths: &[usize]) -> Vec<Range<usize>> {
+    let room = width.0.unwrap_or(usize::MAX);
+    let mut lines = Vec::new();
+    let (mut first, mut taken) = (0, 0_usize);
+    for (index, width) in widths.iter().enumerate() {
+        let wanted = taken.saturating_add(*width);
+        if index != first && wanted > room {
+            lines.push(first..index);
+            (first, taken) = (index, FOLDED.len() + width);
+        } else {
+            taken = wanted;
+        }
+        taken = taken.saturating_add(GAP.len());
+    }
+    lines.push(first..widths.len());
+    lines
+}
+
+const fn indent(line: &Range<usize>) -> &'static str {
+    if line.start == 0 { "" } else { FOLDED }
 }
 
 /// Narrows columns that can be narrower until the table fits: prose before names, the widest first.
@@ -329,34 +376,63 @@ fn shrink(
     true
 }
 
-/// A row, with as many lines as its tallest cell needs.
-fn line(shown: &[(usize, Column)], widths: &[usize], cells: &[String]) -> String {
+/// A row, with as many lines as its tallest cell needs, and more if its columns do not fit into one.
+fn line(width: Width, shown: &[(usize, Column)], widths: &[usize], cells: &[String]) -> String {
     let columns = shown.iter().zip(widths).zip(cells);
     let cells: Vec<Vec<String>> = columns
         .map(|((&(_, column), &width), cell)| match column.fit {
             Fit::Wrapped(_) => wrapped(width, cell).lines().map(str::to_owned).collect(),
             Fit::Cut(_) => vec![cut(width, cell).into_owned()],
-            Fit::Whole | Fit::Extra => vec![cell.clone()],
+            Fit::Whole | Fit::Loose(_) | Fit::Extra => vec![cell.clone()],
         })
         .collect();
-    let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    let widest = |lines: &Vec<String>| lines.iter().map(|line| columns_of(line)).max();
+    let taken = cells.iter().zip(widths);
+    let taken = taken.map(|(lines, &width)| widest(lines).unwrap_or(0).max(width));
+    let mut taken: Vec<usize> = taken.collect();
+    // A cell that is wider than its column takes from the rest of the line first.
+    if let (1, Some(last), Some((_, column))) = (
+        lines_of(width, widths).len(),
+        taken.last_mut(),
+        shown.last(),
+    ) && !column.right
+    {
+        *last = cells.last().and_then(widest).unwrap_or(0);
+    }
     let mut text = String::new();
-    for index in 0..height {
-        let mut line = String::new();
-        for ((&(_, column), &width), cell) in shown.iter().zip(widths).zip(&cells) {
-            let cell = cell.get(index).map_or("", String::as_str);
-            let pad = " ".repeat(width.saturating_sub(columns_of(cell)));
-            let (before, after) = if column.right {
-                (&*pad, "")
-            } else {
-                ("", &*pad)
-            };
-            line += &[before, cell, after, GAP].concat();
+    for line in lines_of(width, &taken) {
+        let before = indent(&line);
+        let (shown, widths, cells) = (&shown[line.clone()], &widths[line.clone()], &cells[line]);
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+        for index in 0..height {
+            let cells = cells
+                .iter()
+                .map(|cell| cell.get(index).map_or("", String::as_str));
+            text += beside(before, shown, widths, cells).trim_end();
+            text += "\n";
         }
-        text += line.trim_end();
-        text += "\n";
     }
     text
+}
+
+/// Cells beside each other, each as wide as its column.
+fn beside<'a>(
+    before: &str,
+    shown: &[(usize, Column)],
+    widths: &[usize],
+    cells: impl Iterator<Item = &'a str>,
+) -> String {
+    let mut line = before.to_owned();
+    for ((&(_, column), &width), cell) in shown.iter().zip(widths).zip(cells) {
+        let pad = " ".repeat(width.saturating_sub(columns_of(cell)));
+        let (before, after) = if column.right {
+            (&*pad, "")
+        } else {
+            ("", &*pad)
+        };
+        line += &[before, cell, after, GAP].concat();
+    }
+    line
 }
 
 /// How many columns a text takes; its colours take none.
@@ -589,6 +665,46 @@ mod tests {
         }
         assert!(example(60).contains("No room for: deviation."));
         assert!(example(80).contains("deviation  note"));
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_follow_on_the_next_line() {
+        let columns = ["one", "two", "three", "four", "five", "six"].map(Column::name);
+        let cells = [
+            "1,000",
+            "alpha",
+            "beta",
+            "gamma",
+            "a name of some length",
+            "e",
+        ];
+        let rows = [cells.map(str::to_owned)];
+        let text = plain(&table(Width::of(Some(30)), &columns, rows.clone()));
+        assert_eq!(
+            text,
+            "one    two    three  four\n    five                   six\n\
+             1,000  alpha  beta   gamma\n    a name of some length  e\n"
+        );
+        for width in 1..30 {
+            let text = plain(&table(Width::of(Some(width)), &columns, rows.clone()));
+            assert!(text.contains("1,000"), "{width}: {text}");
+        }
+        let columns = [
+            (Column::number("n"), 4),
+            (Column::number("m"), 4),
+            (Column::name("s"), 8),
+        ];
+        let rows = Rows::new(Width::of(Some(30)), &columns);
+        for (number, line) in [
+            ("2,000,000,000,000", "   1  2,000,000,000,000  alpha\n"),
+            (
+                "2,000,000,000,000,000",
+                "   1  2,000,000,000,000,000\n    alpha\n",
+            ),
+        ] {
+            let cells = ["1", number, "alpha"].map(str::to_owned);
+            assert_eq!(rows.line(&cells), line);
+        }
     }
 
     #[test]

@@ -25,11 +25,18 @@ use std::path::{Path, PathBuf};
 /// The width of one source's columns beside the code: its share and its samples.
 const SOURCE_COLUMNS: usize = 18;
 
-/// The width of the columns for its executions and for how often it branched.
-const EXECUTED_COLUMNS: usize = 20;
+/// The width of the column for its executions, and of that for how often it branched.
+const EXECUTED_COLUMNS: usize = 11;
+const TAKEN_COLUMNS: usize = 9;
+
+/// The width of the gaps before and after the address.
+const GAPS: usize = 4;
 
 /// The smallest width for addresses and instructions.
 const CODE_COLUMNS: usize = 40;
+
+/// The smallest width for instructions if one source has more columns.
+const LEAST_CODE_COLUMNS: usize = 11;
 
 const HOT: Style = AnsiColor::Red.on_default();
 const WARM: Style = AnsiColor::Green.on_default();
@@ -267,32 +274,85 @@ fn hexadecimal(bytes: &[u8]) -> String {
         .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
-    let mut text = head(annotated, width);
-    let executed = annotated.stretches.is_some();
-    let columns = SOURCE_COLUMNS + if executed { EXECUTED_COLUMNS } else { 0 };
-    let shown = width.room_for(columns, CODE_COLUMNS);
-    let shown = annotated.sources.len().min(shown);
-    if shown < annotated.sources.len() {
+/// What is shown beside the code, and how wide.
+struct Columns {
+    /// How many of the sources.
+    sources: usize,
+    /// Whether executions are shown, and shares of branches taken.
+    executed: bool,
+    taken: bool,
+    /// Of each source.
+    width: usize,
+    address: usize,
+}
+
+impl Columns {
+    fn of(annotated: &Annotated, width: Width) -> Self {
+        let executed = annotated.stretches.is_some();
+        let last = annotated.instructions.last();
+        let address = last.map_or(0, |last| format!("{:x}", last.address).len());
+        let address = address.max("address".len());
+        let all = SOURCE_COLUMNS + EXECUTED_COLUMNS + TAKEN_COLUMNS;
+        let others = all + GAPS + address + LEAST_CODE_COLUMNS;
+        let taken = executed && width.columns().is_none_or(|room| room >= others);
+        let width_of = match (executed, taken) {
+            (false, _) => SOURCE_COLUMNS,
+            (true, false) => all - TAKEN_COLUMNS,
+            (true, true) => all,
+        };
+        let sources = width.room_for(width_of, CODE_COLUMNS);
+        Self {
+            sources: annotated.sources.len().min(sources),
+            executed,
+            taken,
+            width: width_of,
+            address,
+        }
+    }
+
+    /// What there is no room for.
+    fn missing(&self, annotated: &Annotated, width: Width) -> String {
         let all = annotated.sources.len();
-        let told =
-            format!("The columns are those of {shown} of {all} sources: `--source` chooses.");
-        text += &format!("{}\n", width.prose(0, &told));
+        let mut text = String::new();
+        if self.sources < all {
+            let shown = self.sources;
+            let told =
+                format!("The columns are those of {shown} of {all} sources: `--source` chooses.");
+            text += &format!("{}\n", width.prose(0, &told));
+        }
+        if self.executed && !self.taken {
+            text += "No room for: taken.\n";
+        }
+        text
     }
+
+    /// The headers.
+    fn head(&self, annotated: &Annotated) -> String {
+        let names = annotated.sources.iter().take(self.sources);
+        let names = names.map(|source| {
+            let name = Shown(&source.name).to_string();
+            format!("{:>1$}", cut(self.width - 2, &name), self.width)
+        });
+        let mut heads = format!("{:>9} {:>8}", "share", "samples");
+        if self.executed {
+            heads += &format!("{:>EXECUTED_COLUMNS$}", "executed");
+        }
+        if self.taken {
+            heads += &format!("{:>TAKEN_COLUMNS$}", "taken");
+        }
+        let heads = heads.repeat(self.sources);
+        let titles = names.collect::<String>().trim_end().to_owned();
+        let code = format!("{heads}  {:<1$}  instruction", "address", self.address);
+        format!("{titles}\n{}\n", styled(HEAD, &code))
+    }
+}
+
+fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
+    let columns = Columns::of(annotated, width);
+    let mut text = head(annotated, width);
+    text += &columns.missing(annotated, width);
     text += "\n";
-    let names = annotated.sources.iter().take(shown);
-    let names = names.map(|source| {
-        let name = Shown(&source.name).to_string();
-        format!("{:>1$}", cut(columns - 2, &name), columns)
-    });
-    let mut heads = format!("{:>9} {:>8}", "share", "samples");
-    if executed {
-        heads += &format!("{:>11}{:>9}", "executed", "taken");
-    }
-    let heads = heads.repeat(shown);
-    let titles = names.collect::<String>().trim_end().to_owned();
-    let code = format!("{heads}  {:<16}  instruction", "address");
-    text += &format!("{titles}\n{}\n", styled(HEAD, &code));
+    text += &columns.head(annotated);
     let mut last = None;
     for instruction in &annotated.instructions {
         if instruction.line != last && instruction.line.is_some() {
@@ -301,34 +361,45 @@ fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
         }
         last.clone_from(&instruction.line);
         let sums = instruction.sums.iter().zip(&annotated.sums);
-        for (source, (sum, all)) in sums.enumerate().take(shown) {
+        for (source, (sum, all)) in sums.enumerate().take(columns.sources) {
             text += &heat(*sum, *all);
-            if executed {
-                text += &executions(annotated, instruction, source);
-            }
+            text += &executions(annotated, instruction, source, &columns);
         }
         let (address, code) = (instruction.address, &instruction.text);
-        let room = columns * shown + 20;
-        let told = code.clone() + &remarks(annotated, instruction, shown);
+        let room = columns.width * columns.sources + GAPS + columns.address;
+        let told = code.clone() + &remarks(annotated, instruction, columns.sources);
         // The code matters more than the remarks on it.
         let fits = width.left(room, &told) == told;
         let code = if fits { &told } else { code };
-        text += &format!("  {address:<16x}  {}\n", width.left(room, code));
+        let code = width.left(room, code);
+        text += &format!("  {address:<0$x}  {code}\n", columns.address);
     }
     text
 }
 
 /// How often an instruction was executed and, if it is a conditional jump, how often it was then
 /// taken.
-fn executions(annotated: &Annotated, instruction: &Instruction, source: usize) -> String {
-    let flow = instruction.flows.get(source).copied().unwrap_or_default();
-    let times = match flow.executed {
-        0 => String::new(),
-        n => thousands(n),
-    };
-    let taken = annotated.taken(instruction, source);
-    let taken = taken.map_or_else(String::new, |share| format!("{:.1} %", share.value * 100.0));
-    format!("{times:>11}{taken:>9}")
+fn executions(
+    annotated: &Annotated,
+    instruction: &Instruction,
+    source: usize,
+    columns: &Columns,
+) -> String {
+    let mut text = String::new();
+    if columns.executed {
+        let flow = instruction.flows.get(source).copied().unwrap_or_default();
+        let times = match flow.executed {
+            0 => String::new(),
+            n => thousands(n),
+        };
+        text += &format!("{times:>EXECUTED_COLUMNS$}");
+    }
+    if columns.taken {
+        let taken = annotated.taken(instruction, source);
+        let taken = taken.map_or_else(String::new, |share| format!("{:.1} %", share.value * 100.0));
+        text += &format!("{taken:>TAKEN_COLUMNS$}");
+    }
+    text
 }
 
 /// How accurate that is, and how much was mispredicted: for each source shown, if the records say.
@@ -363,12 +434,13 @@ fn head(annotated: &Annotated, width: Width) -> String {
     for (source, sum) in annotated.sources.iter().zip(&annotated.sums) {
         let share = Share::weighted(*sum, source.sum);
         let (_, skid) = Skid::of(interface, source.sum.samples, source.addressed);
-        text += &format!(
+        let all = format!(
             "{}: {} samples here, {:.2} % of all events\n",
             Shown(&source.name),
             thousands(sum.samples),
             share.value * 100.0,
         );
+        text += &width.fitted(&all);
         if !told.contains(&skid) {
             told.push(skid);
         }
@@ -565,6 +637,10 @@ mod tests {
             let lines = SourceLines::below(&SymbolPath::default(), &[]);
             let width = Width::of(Some(columns));
             let text = plain(&text(&branched(&["TotalCycles"]), lines, width));
+            assert!(
+                text.lines().all(|line| line.chars().count() <= columns),
+                "{text}"
+            );
             assert_screen(&format!("annotate-branches-{columns}"), &text);
         }
     }

@@ -1,6 +1,7 @@
 //! Do edges, paths and exports of branch records match what was recorded, in every form of output?
 
 use crate::cli::binaries;
+use crate::cli::screens::screen::WIDTHS;
 use crate::cli::support::{halprof, json, refused};
 use halprof_profile::recording::{Branches, Metadata, Module, Source, Statistics, Writer};
 use serde_json::{Value, json};
@@ -382,6 +383,11 @@ fn the_records_of_a_model_follow_the_code_of_its_image() {
             rows.iter().any(|row| number(row, "taken") > 1000),
             "{annotated}"
         );
+        for width in WIDTHS {
+            let text = halprof(&["annotate", file, "spin", "--width", &width.to_string()]).stdout;
+            let long = text.lines().find(|line| line.chars().count() > width);
+            assert_eq!(long, None, "{width}");
+        }
     }
 }
 

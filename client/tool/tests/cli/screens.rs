@@ -176,3 +176,43 @@ fn a_report_without_options_is_a_page() {
     let all = halprof(&["report", file, "--by", "processor", "--by", "module"]);
     assert!(all.stdout.contains("processor") && all.stdout.contains("module"));
 }
+
+/// Names are cut and columns follow on the next line, but no line is longer than what was asked for.
+#[test]
+fn no_line_is_longer_than_asked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec");
+    let file = file.to_str().expect("UTF-8");
+    let (_other, branches) = crate::cli::branches::recorded(&crate::cli::branches::app(), &[]);
+    let record = "TotalCycles:100000,CacheMisses:1000";
+    halprof(&["--machine", "skylake", "record", "-e", record, "-o", file]);
+    let all = "process,thread,processor,module,symbol,line,address,core,machine,source";
+    let by_five = "process,thread,processor,module,symbol";
+    let sources = "BranchInstructions,BranchMispredictions,CacheMisses,LLCReference,r003C,r00C0";
+    let stat = ["--machine", "skylake", "stat", "-e", sources];
+    let per_cpu = [&stat[..], &["-I", "50", "--per-cpu"]].concat();
+    for arguments in [
+        &per_cpu[..],
+        &[&per_cpu[..], &["-r", "3"]].concat(),
+        &[&per_cpu[..], &["--passes"]].concat(),
+        &[&stat[..], &["--per-cpu", "-r", "3"]].concat(),
+        &["report", file, "--by", by_five],
+        &["report", file, "--by", all],
+        &["report", file, "--diff", file, "--by", by_five],
+        &["report", &branches, "--by", "edge,line"],
+        &["script", file],
+    ] {
+        for columns in WIDTHS {
+            let width = columns.to_string();
+            let ran = halprof(&[arguments, &["--width", &width]].concat());
+            assert_eq!(ran.status, 0, "{arguments:?}: {}", ran.stderr);
+            for line in ran.stdout.lines() {
+                let long = line.chars().count();
+                assert!(
+                    long <= columns,
+                    "{arguments:?}: {long} of {columns}: {line}"
+                );
+            }
+        }
+    }
+}

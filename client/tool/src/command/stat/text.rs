@@ -309,14 +309,14 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: W
 
 /// The columns of intervals and their widths; that of names is as wide as they are.
 const INTERVAL: [(table::Column, Option<usize>); 10] = [
-    (table::Column::number("start, s"), Some(12)),
+    (table::Column::loose("start, s", 10), Some(12)),
     (table::Column::number("length, s").extra(), Some(10)),
-    (table::Column::number("run"), Some(4)),
+    (table::Column::loose("run", 3), Some(4)),
     (table::Column::number("pass"), Some(4)),
     (table::Column::number("processor"), Some(9)),
     (table::Column::word("cores"), Some(11)),
-    (table::Column::number("count"), Some(17)),
-    (table::Column::number("95 %"), Some(10)),
+    (table::Column::loose("count", 13), Some(17)),
+    (table::Column::loose("95 %", 9), Some(10)),
     (table::Column::number("counted").extra(), Some(7)),
     (table::Column::name("source"), None),
 ];
