@@ -427,6 +427,16 @@ impl Processor {
         seen
     }
 
+    /// Windows has handled an interrupt of its own sampling: it has unmasked LVTPC and ended the freeze
+    /// that came with it, where overflows freeze.
+    pub fn handled_by_windows(&mut self) {
+        const GLOBAL_STATUS_RESET: u32 = 0x390;
+        const CTR_FRZ: u64 = 1 << 59;
+        self.apic.preset_lvtpc(WINDOWS_LVTPC);
+        // Refused before version 4, which has no such bit.
+        let _ = self.unobserved(|processor| processor.wrmsr(GLOBAL_STATUS_RESET, CTR_FRZ));
+    }
+
     /// Resets the counts of accesses.
     pub fn reset_accesses(&mut self) {
         self.accesses = Accesses::default();

@@ -837,6 +837,12 @@ impl Level {
                     0x186 | 0xC001_0000 | 0xC001_0200 if unkind.has(Behaviour::CountersOn) => {
                         was & !is
                     }
+                    // Somebody else's freeze, on an added processor for which there was no memory.
+                    GLOBAL_STATUS
+                        if unkind.has(Behaviour::FixedInterrupts) && storms.contains(&index) =>
+                    {
+                        FROZEN
+                    }
                     GLOBAL_STATUS | AMD_GLOBAL_STATUS => was & !is,
                     // Somebody has taken the records over.
                     DEBUGCTL | 0x1C8 | 0x14CE..=0x14CF | 0xC000_010E..=0xC000_010F

@@ -73,7 +73,7 @@ impl Machine {
     }
 
     /// The HAL takes an overflow interrupt: it calls the handler that is registered at this moment,
-    /// or no one.
+    /// or no one. Windows' own sampling handles its counter's itself.
     pub(super) fn deliver(
         &mut self,
         index: usize,
@@ -88,6 +88,11 @@ impl Machine {
             self.activities[id].frame = frame;
             self.activities[id].began = Some(Cost::so_far(self));
             self.interrupts += 1;
+            return Ok(());
+        }
+        let processor = &mut self.engine.bus().cpus[index].processor;
+        if processor.unkind().has(Behaviour::FixedInterrupts) {
+            processor.handled_by_windows();
         }
         Ok(())
     }
