@@ -69,7 +69,8 @@ fn confidence(deviation: f64, values: usize) -> f64 {
 }
 
 /// A quantile of Student's t, for real degrees of freedom; fewer than 1 count as 1.
-pub(crate) fn student_t(probability: f64, freedom: f64) -> f64 {
+#[must_use]
+pub fn student_t(probability: f64, freedom: f64) -> f64 {
     match StudentsT::new(0.0, 1.0, freedom.max(1.0)) {
         Ok(t) => t.inverse_cdf(probability),
         Err(_) => f64::INFINITY,

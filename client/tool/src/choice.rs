@@ -30,7 +30,7 @@ pub(crate) struct Choice {
 }
 
 /// The period of ProfileTime is in units of 100 ns.
-const TIME_UNITS_A_SECOND: u64 = 10_000_000;
+pub(crate) const TIME_UNITS_A_SECOND: u64 = 10_000_000;
 
 impl Choice {
     /// The sources that the options name; without any, those that `default_is_counting` selects.

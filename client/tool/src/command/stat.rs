@@ -8,6 +8,7 @@ mod measured;
 mod openmetrics;
 mod repeats;
 mod rows;
+mod slices;
 mod teller;
 mod text;
 mod topdown;
@@ -15,7 +16,7 @@ mod topdown;
 use crate::On;
 use crate::Result;
 use crate::args::{self, Dividing};
-use crate::choice::{self, Choice, Wanted, rotation};
+use crate::choice::{self, Choice, TIME_UNITS_A_SECOND, Wanted, rotation};
 use crate::filters::some_of;
 use crate::metrics::Metrics;
 use crate::number::seconds;
@@ -306,6 +307,10 @@ impl Bench<'_> {
             setup.approximate,
         )?;
         let settled = session.configure(&setup, self.samples.is_some())?;
+        if let Some(samples) = &mut self.samples {
+            let ticks = u128::from(settled.head.rotation) * u128::from(self.view.frequency);
+            samples.in_turns_of((ticks / u128::from(TIME_UNITS_A_SECOND)) as u64);
+        }
         session.start()?;
         if let Some(exposition) = &mut self.exposition {
             exposition.publish(&session.snapshot()?, 0)?;

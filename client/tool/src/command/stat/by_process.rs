@@ -3,11 +3,12 @@
 //!
 //! A process's share of a processor's samples is an estimate, and so is the processor's count where
 //! sources took turns. So their product is an estimate, and so is the sum over processors. Its bound
-//! is the square root of the sum of the squared bounds: Wilson's of the shares, and those of the
-//! turns, which are independent of them.
+//! is the square root of the sum of the squared bounds: those of the shares ([`super::slices`]), and
+//! those of the counts.
 
 use super::body::ProcessPart;
 use super::rows::View;
+use super::slices::{Taken, Who};
 use crate::Error;
 use crate::Result;
 use crate::aim::Aim;
@@ -18,8 +19,6 @@ use halprof_measure::estimate::Estimate;
 use halprof_measure::{Session, Transport};
 use halprof_profile::inventory::{Changes, Inventory};
 use halprof_profile::recording::Process;
-use halprof_profile::report::Sum;
-use halprof_profile::report::share::Share;
 use shared_types::request::counts::Count;
 use shared_types::request::source::Source;
 use shared_types::{ErrorCode, Sample};
@@ -30,29 +29,15 @@ const FEW: u64 = 100;
 /// The number of rows for each source in text output.
 const ROWS: usize = 20;
 
-/// A process, and its position among those that had its identifier one after the other.
-type Who = (u32, usize);
-
-/// The samples of one source on one processor.
-#[derive(Default)]
-struct Taken {
-    all: Sum,
-    of: BTreeMap<Who, Sum>,
-}
-
 /// Which processes were sampled, and where.
 pub(super) struct Samples {
     inventory: Inventory,
     processes: BTreeMap<u32, Vec<Process>>,
     /// By the index of the source in the session, and by processor.
     taken: BTreeMap<(u16, u32), Taken>,
+    /// How long a source is on a counter at a time, in ticks.
+    turn: u64,
     lost: u64,
-}
-
-impl Taken {
-    fn share(&self, who: Who) -> Share {
-        Share::weighted(self.of.get(&who).copied().unwrap_or_default(), self.all)
-    }
 }
 
 impl Samples {
@@ -62,10 +47,16 @@ impl Samples {
             inventory,
             processes: BTreeMap::new(),
             taken: BTreeMap::new(),
+            turn: 0,
             lost: 0,
         };
         samples.know(there);
         samples
+    }
+
+    /// Tells how long a source is on a counter at a time, in ticks.
+    pub(super) fn in_turns_of(&mut self, ticks: u64) {
+        self.turn = ticks;
     }
 
     fn know(&mut self, changes: Changes) {
@@ -116,10 +107,8 @@ impl Samples {
         let ended = |process: &Process| process.ended.is_some_and(|end| end <= sample.timestamp);
         let before = same_id.map_or(0, |all| all.iter().take_while(|one| ended(one)).count());
         let taken = self.taken.entry((sample.source, sample.processor));
-        let taken = taken.or_default();
-        taken.all.add(Sum::of(sample));
-        let own = taken.of.entry((sample.process, before)).or_default();
-        own.add(Sum::of(sample));
+        let who = (sample.process, before);
+        taken.or_default().add(who, sample, self.turn);
     }
 
     /// Takes the last samples, and scans the running processes a last time.
@@ -134,6 +123,7 @@ impl Samples {
         for sample in &samples {
             self.take(sample);
         }
+        self.taken.values_mut().for_each(Taken::end_slice);
         let lost = session.statistics()?.lost;
         self.lost = lost.iter().copied().fold(0, u64::saturating_add);
         Ok(())
@@ -191,7 +181,7 @@ impl Samples {
         let places: Vec<_> = places.collect();
         let mut all: Vec<Who> = places
             .iter()
-            .flat_map(|(taken, ..)| taken.of.keys().copied())
+            .flat_map(|(taken, ..)| taken.processes())
             .collect();
         all.sort_unstable();
         all.dedup();
@@ -200,13 +190,12 @@ impl Samples {
             let (mut value, mut variance, mut samples) = (0.0, Some(0.0), 0);
             for &(taken, estimate, count) in &places {
                 let count = float(count);
-                let share = taken.share(who);
-                let (share, bound) = (share.value, share.bound());
+                let (share, bound) = taken.share(who, estimate.scaled);
                 value += count * share;
                 let error = estimate.error.or((!estimate.scaled).then_some(0.0));
                 let own = error.map(|error| (count * bound).powi(2) + (share * error).powi(2));
                 variance = variance.zip(own).map(|(sum, own)| sum + own);
-                samples += taken.of.get(&who).map_or(0, |own| own.samples);
+                samples += taken.samples(who);
             }
             let error = variance.map(|variance: f64| variance.sqrt().ceil());
             rows.push(row(Some(who), u128::from(rounded(value)), error, samples));
