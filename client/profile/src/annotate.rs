@@ -158,24 +158,25 @@ impl Annotated {
         let (function, others) = chosen(target, &functions, first)?;
         let mut found = functions.remove(&function).unwrap_or_default();
         let (recording, process, ip, mode) = match (target.address(), found.place) {
-            (_, Some((recording, place))) => (recording, place.process, place.ip, place.mode()),
-            (Some(address), None) => {
+            (Some(address), _) => {
                 let (process, ip, mode) = owner(&first.recording, address);
                 (0, process, ip, mode)
             }
+            (None, Some((recording, place))) => (recording, place.process, place.ip, place.mode()),
             (None, None) => (0, 0, 0, Mode::Unknown),
         };
         let own = hits.get_mut(recording).ok_or_else(no_recording)?;
         let code = match target {
             Target::Range(range) => own.symbols.code_in(process, range, mode),
-            _ => own.symbols.code(process, ip, mode),
+            Target::Address(_) => own.symbols.code_around(process, ip, mode),
+            Target::Hottest | Target::Symbol(_) => own.symbols.code(process, ip, mode),
         };
         let code = code.map_err(|why| no_code(&function, &why, own))?;
         let mut instructions = disassembled(&code, sources.len());
         if let Target::Range(_) = target {
             check_end(&code, instructions.last())?;
         }
-        if code.symbol.is_empty() {
+        if target.address().is_some() {
             found = in_code(&code, (recording, process, mode), &sources, &hits);
         }
         let own = hits.get_mut(recording).ok_or_else(no_recording)?;
@@ -278,7 +279,7 @@ fn is_same_build(module: &Module, other: &Module) -> bool {
     module.name == other.name && module.identity == other.identity
 }
 
-/// The samples in code without a name, in all recordings that have the same build of its module.
+/// The samples at the addresses of code, in all recordings that have the same build of its module.
 fn in_code(code: &Code, place: (usize, u32, Mode), sources: &[OfSource], hits: &[Hits]) -> Found {
     let mut found = Found::default();
     let Some(own) = module_of(code, place, hits) else {

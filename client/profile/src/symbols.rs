@@ -298,6 +298,33 @@ impl Symbols {
         self.read(index, &name, &range)
     }
 
+    /// The code around an address, as [`code`](Self::code) gives it. But where only exports have names,
+    /// all that follows one is counted to it, and the unwinding information has the real bounds.
+    ///
+    /// # Errors
+    /// As for `code`.
+    pub fn code_around(&mut self, process: u32, ip: u64, mode: Mode) -> Result<Code, NoCode> {
+        let code = self.code(process, ip, mode)?;
+        let Some(index) = self.module(process, ip, mode) else {
+            return Ok(code);
+        };
+        let start = self.modules[index].start;
+        let lookup = self.lookup(index);
+        let image = lookup.image()?;
+        let bounds = match lookup.kind {
+            Kind::Exports => unwind::bounds(&image.path, image.base, ip - start),
+            _ => None,
+        };
+        let first = code.start.wrapping_sub(start);
+        match bounds {
+            None => Ok(code),
+            Some(bounds) if bounds.contains(&first) => {
+                self.read(index, &code.symbol, &(first..bounds.end))
+            }
+            Some(bounds) => self.read(index, "", &bounds),
+        }
+    }
+
     /// The code in a range of addresses of a process, which needs no symbols.
     ///
     /// # Errors

@@ -80,21 +80,24 @@ fn sampled(annotated: &Value) -> Vec<(u64, u64)> {
 /// What an address and a range show without symbols is what the name showed.
 #[test]
 fn a_stripped_program_is_annotated_by_address_and_by_range() {
-    for (built, unwinds) in [
-        (binaries::elf(), true),
-        (binaries::pe_with_frames(), true),
-        (binaries::pe_of_32_bits(), false),
+    for (built, function, left) in [
+        (binaries::elf(), "spin", Some("")),
+        (binaries::pe_with_frames(), "spin", Some("")),
+        (binaries::pe_with_frames(), "wait", Some("wait")),
+        // It is behind the export.
+        (binaries::pe_with_frames(), "start", Some("")),
+        (binaries::pe_of_32_bits(), "spin", None),
     ] {
         let Some(built) = built else { return };
-        let recorded = Recorded::of_function(&built, "spin", 1_000_000);
-        let all = sampled(&json(&["annotate", recorded.file(), "spin"]));
+        let recorded = Recorded::of_function(&built, function, 1_000_000);
+        let all = sampled(&json(&["annotate", recorded.file(), function]));
         let (last, before) = all.split_last().expect("instructions");
         strip(&built);
         let within = format!("{:#x}", before[1].0);
-        if unwinds {
+        if let Some(name) = left {
             let by_address = json(&["annotate", recorded.file(), &within]);
-            assert_eq!(by_address["symbol"], "");
-            assert_eq!(sampled(&by_address), all);
+            assert_eq!(by_address["symbol"], name, "{function}");
+            assert_eq!(sampled(&by_address), all, "{function}");
         } else {
             let told = halprof(&["annotate", recorded.file(), &within]).stderr;
             assert!(told.contains("Give a range of addresses"), "{told}");
