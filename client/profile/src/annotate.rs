@@ -455,7 +455,7 @@ fn with_samples<P: AsRef<Path>>(paths: &[P], hits: &[Hits]) -> Result<()> {
 }
 
 /// The hint of errors where the file that ran was found, but no symbols.
-pub const SYMBOLS: &str = "Symbols of the same build are needed: put its PDB, or a copy that is not stripped, into a folder of the symbol path. An address or a range of addresses needs none.";
+pub const SYMBOLS: &str = "An address or a range of addresses needs no symbols. A name needs those of the same build: put its PDB, or a copy that is not stripped, into a folder of the symbol path.";
 
 /// The hint of errors where the bounds of code are not known, or wrong.
 const RANGE: &str =
