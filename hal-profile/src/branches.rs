@@ -154,8 +154,8 @@ impl Branches {
             },
             depth,
             kept,
-            // The enable bit, and the index of the newest or the freeze.
-            accesses: depth * each + 2,
+            // The enable bit, the index of the newest or the freeze, and the status.
+            accesses: depth * each + 3,
         })
     }
 

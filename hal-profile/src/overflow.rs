@@ -164,17 +164,21 @@ impl<M: Machine> Local<'_, M> {
         } else {
             self.several(entry, interrupted, means.running, means.unmasks)
         };
-        if overflowed != 0 && interrupted.is_some() {
-            let thaws = if self.state.branches.changed {
-                0
-            } else {
-                means.thaws
-            };
-            let acknowledged = overflowed | self.state.found.freeze | thaws;
-            pmu::acknowledge(self.machine, &self.state.capabilities, acknowledged);
+        // Whoever records branches now has their freeze too.
+        let thaws = if self.state.branches.changed {
+            0
+        } else {
+            means.thaws
+        };
+        let own = overflowed | self.state.found.freeze;
+        if overflowed != 0 && interrupted.is_some() && thaws == 0 {
+            pmu::acknowledge(self.machine, &self.state.capabilities, own);
+        } else if overflowed != 0 && interrupted.is_some() {
+            // A hypervisor need not accept LBR_FRZ where it has not shown it.
+            self.acknowledge_shown(own | thaws);
         } else if interrupted.is_some() || self.program.settings.samples {
             let conditions = self.state.capabilities.global.conditions;
-            self.acknowledge_shown(bits | conditions | means.thaws);
+            self.acknowledge_shown(bits | conditions | thaws);
         }
         let (machine, capabilities) = (&mut *self.machine, &self.state.capabilities);
         if means.unmasks && interrupted.is_some() && capabilities.masks_lvtpc {

@@ -44,13 +44,13 @@ pub fn recorders() -> Vec<Recorder> {
         leaf.edx |= 1 << 26;
     });
     vec![
-        row("skylake", skylake, Info, 32, (3, 2), (true, false)),
+        row("skylake", skylake, Info, 32, (3, 3), (true, false)),
         row(
             "goldmont-plus",
             goldmont_plus,
             Info,
             32,
-            (3, 2),
+            (3, 3),
             (true, false),
         ),
         row(
@@ -58,11 +58,11 @@ pub fn recorders() -> Vec<Recorder> {
             first("sapphire-rapids"),
             Architectural,
             32,
-            (3, 2),
+            (3, 3),
             (true, true),
         ),
-        row("hyper-v", guest, Architectural, 32, (3, 2), (true, true)),
-        row("zen4", first("zen4"), AmdV2, 16, (2, 2), (false, false)),
+        row("hyper-v", guest, Architectural, 32, (3, 3), (true, true)),
+        row("zen4", first("zen4"), AmdV2, 16, (2, 3), (false, false)),
     ]
 }
 

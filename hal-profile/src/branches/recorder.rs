@@ -11,9 +11,9 @@
 //!
 //! | records | register accesses for a sample of n branches |
 //! |---|---|
-//! | LBR_INFO | 3 n + 2: the enable bit, the index of the newest |
-//! | architectural | 3 n + 2: the enable bit, the freeze |
-//! | AMD's LbrExtV2 | 2 n + 2: the enable bit, the freeze |
+//! | LBR_INFO | 3 n + 3: the enable bit, the index of the newest, the status |
+//! | architectural | 3 n + 3: the enable bit, the freeze, the status |
+//! | AMD's LbrExtV2 | 2 n + 3: the enable bit, the freeze, the status |
 
 use super::{AMD_ENABLE, Branches, INFO_DEPTH, LBR, Recorded, Recording};
 use crate::capabilities::Capabilities;
@@ -395,7 +395,9 @@ fn ours(
     }
 }
 
-/// Whether recording is still on with the session's filter, whatever has happened to the freeze.
+/// Whether recording is still on with the session's filter, whatever has happened to the freeze. A
+/// recording of somebody else's with the same filter is taken for the session's: the registers do not
+/// tell them apart, and one left on would refuse every later session.
 fn ours_but_for_the_freeze(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
