@@ -149,7 +149,7 @@ pub struct Errata {
     pub interrupts_one_late: bool,
     /// A counter that was left armed keeps running and interrupts a thread that did not arm it
     /// (seen by Linux after a crash), so not only the program's counters but all are turned off
-    /// before the first one is used, if the whole PMU is reserved.
+    /// before the first one is used.
     pub turn_all_off_first: bool,
 }
 

@@ -15,8 +15,8 @@
 //! Registers shared with others are changed by read-modify-write. Bits that belong to others are
 //! never written from an older copy than the one that `hold` reads in the same interrupt. Counters
 //! are read with RDPMC, which costs less than RDMSR. An overflow found by its counter's value is
-//! acknowledged without the status register being read; everything else there is acknowledged only
-//! where it was seen.
+//! acknowledged without the status register being read; CTR_FRZ with it where overflows were seen to
+//! freeze; everything else there only where it was seen.
 
 use crate::capabilities::{Apic, Capabilities, Gate};
 use crate::counter::Counter;
@@ -29,7 +29,7 @@ use crate::registers::netburst::Cccr;
 #[cfg(feature = "legacy")]
 use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
 use crate::slot::{Active, ActiveCounters, Slot};
-use shared_types::Delivery;
+use shared_types::{Delivery, ProfileInterface};
 
 /// Registers as `take_over` found them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,9 +97,14 @@ pub(crate) fn give_back(
     }
     if capabilities.gate == Gate::Global && counters != 0 {
         let global = &capabilities.global;
-        let restored = match global.freeze {
-            0 => capabilities.all_counters(),
-            _ => counters,
+        // What a freeze of Intel's earlier versions looks like: not one of the others' bits is left.
+        let was_frozen = global.freeze == 0
+            && capabilities.interface() == ProfileInterface::Emon
+            && machine.read_msr(global.control) & found & !counters == 0;
+        let restored = if was_frozen {
+            capabilities.all_counters()
+        } else {
+            counters
         };
         modify(machine, global.control, counters, found & restored);
     }

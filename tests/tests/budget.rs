@@ -110,8 +110,9 @@ const ROWS: [Row; 10] = [
         sources: "BranchInstructions,TotalCycles",
         start_one: [6 + 2, 8 + 5, 1, 0],
         start_all: [7 + 2, 11 + 7, 2, 0],
-        stop_one: [2, 5, 1, 0],
-        stop_all: [2, 7, 2, 0],
+        // Whether a freeze has cleared the others' bits.
+        stop_one: [3, 5, 1, 0],
+        stop_all: [3, 7, 2, 0],
         overflow_one: [1, 4, 1, 2],
         overflow_all: [1, 4, 2, 2],
         spurious: [2, 2, 1, 2],
