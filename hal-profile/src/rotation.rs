@@ -84,8 +84,8 @@ impl<M: Machine> Local<'_, M> {
         self.state.storm &= self.may_storm();
     }
 
-    /// Called when the processor is discovered: what masked LVTPC and is still asserted may be a storm
-    /// of a session before the device was disabled.
+    /// Called when the device starts: what masked LVTPC and is still asserted may be a storm of a
+    /// session before the device was disabled.
     pub(crate) fn find_storm(&mut self) {
         self.state.storm |= self.state.capabilities.global.status != 0 && self.may_storm();
     }

@@ -30,7 +30,7 @@ use crate::processor_set::ProcessorSet;
 use crate::program::{MAX_KINDS, Scratch};
 use crate::selection::Identity;
 use crate::session::{Client, Ended, Session};
-use by_thread::STATE_BYTES;
+use crate::state::ProcessorState;
 use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU32, Ordering};
 use exchange::{Answer, Exchange, refused};
@@ -148,6 +148,9 @@ impl<H: Host> Service<H> {
             service.discover(index);
         }
         service
+            .processors
+            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| local.find_storm());
+        service
     }
 
     fn discover(&mut self, index: usize) {
@@ -169,7 +172,6 @@ impl<H: Host> Service<H> {
                 ..found
             };
             local.state.known = true;
-            local.find_storm();
         });
     }
 
@@ -356,7 +358,7 @@ impl<H: Host> Service<H> {
         self.end_by_thread(|_| Ended {
             error: ErrorCode::NoMemory as u32,
             subject: index as u32,
-            detail: STATE_BYTES,
+            detail: ProcessorState::BYTES,
         });
     }
 

@@ -121,8 +121,9 @@ pub(crate) struct Clock {
     pub(crate) halted: u64,
     /// How long the session had run before `started`.
     pub(crate) before: u64,
-    /// How long the interrupt handler has run, in which no counter does: sources whose rotations
-    /// have more interrupts would else seem to count less.
+    /// How long the interrupt handler has run, whose events are not the programs': sources whose
+    /// rotations have more interrupts would else seem to count less. Where each counter is stopped by its
+    /// own select, those of kernel mode that have not overflowed count the handler's too.
     pub(crate) handled: u64,
     /// `handled` when the current rotation began.
     pub(crate) handled_before: u64,
@@ -161,6 +162,9 @@ pub(crate) struct Pce {
 }
 
 impl ProcessorState {
+    /// The memory that a processor takes.
+    pub(crate) const BYTES: u64 = size_of::<Self>() as u64;
+
     /// Whether a program is running here, so that interrupts and ticks on this processor belong to
     /// it.
     #[must_use]

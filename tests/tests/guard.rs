@@ -228,17 +228,19 @@ fn a_storm_ends_the_session() {
 #[test]
 fn a_storm_is_remembered_while_the_device_is_disabled() {
     for (status, stays) in [(1 << 2, true), (0, false)] {
-        let mut bare = Bare::new("skylake", 2);
-        let processor = &mut bare.cpu(1).processor;
-        processor.write_apic(LVTPC, MASK | 0xFE).expect("xAPIC");
-        processor.show_status(status);
-        bare.service.processor_added(1);
+        let mut bare = Bare::booted("skylake", 2, |processor| {
+            processor.boot_windows();
+            processor.write_apic(LVTPC, MASK | 0xFE).expect("xAPIC");
+            processor.show_status(status);
+        });
         bare.processors[0] = 1;
         bare.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
         bare.start();
         bare.stop();
         let entry = bare.cpu(1).processor.read_apic(LVTPC).expect("xAPIC");
         assert_eq!(entry & MASK != 0, stays, "{status:#x}");
+        let is_masked = is_masked(&mut bare);
+        assert!(!is_masked, "{status:#x}: START has found the cause gone");
     }
 }
 

@@ -20,9 +20,6 @@ use shared_types::{ErrorCode, ReplyHeader};
 /// appear in the driver only where the MSR is meant.
 const IN_USE: u16 = 0x0303;
 
-/// What a processor takes, for which there may be no memory.
-pub(super) const STATE_BYTES: u64 = size_of::<ProcessorState>() as u64;
-
 /// Refuses what a request that counts by thread may not ask for.
 pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
     let flags = request.header.flags;
@@ -156,7 +153,11 @@ impl<H: Host> Service<H> {
     /// Refuses what needs every processor if one was added for which there was no memory.
     pub(super) fn none_missing(&self) -> Result<(), Refused> {
         match self.missing {
-            Some(processor) => Err(refused(ErrorCode::NoMemory, processor as u32, STATE_BYTES)),
+            Some(processor) => Err(refused(
+                ErrorCode::NoMemory,
+                processor as u32,
+                ProcessorState::BYTES,
+            )),
             None => Ok(()),
         }
     }
