@@ -114,7 +114,8 @@ impl<H: Host> Service<H> {
         exchange.reply(&Rdpmc {
             header: ReplyHeader::done(size_of::<Rdpmc>()),
             holders: self.rdpmc_holders(),
-            processors,
+            // One for which there was no memory counts too: RDPMC ends a program there.
+            processors: processors + u32::from(self.missing.is_some()),
             on,
             found,
         })
