@@ -168,8 +168,10 @@ impl Host {
     /// registered, the driver stays in memory even if the device goes.
     fn keep(&mut self, mut reservation: Reservation) {
         if let Some(status) = reservation.stuck() {
-            trace::add(What::HandlerStuck, 0, status.into(), 0);
-            reservation.pin(self.owner);
+            // Windows is asked again by each START and DESCRIBE.
+            if reservation.pin(self.owner) {
+                trace::add(What::HandlerStuck, 0, status.into(), 0);
+            }
         }
         self.stay.get_or_insert_with(|| Stay::new(self.owner));
         self.reservation = Some(reservation);

@@ -175,12 +175,14 @@ impl Reservation {
         check(self.unregistered).err().map(Failed::code)
     }
 
-    /// Keeps the driver in memory as long as Windows may call its handler.
-    pub(crate) fn pin(&mut self, owner: Owner) {
-        if !self.pinned {
+    /// Keeps the driver in memory as long as Windows may call its handler. Returns whether it was not
+    /// kept before.
+    pub(crate) fn pin(&mut self, owner: Owner) -> bool {
+        let first = !core::mem::replace(&mut self.pinned, true);
+        if first {
             owner.pin();
         }
-        self.pinned = true;
+        first
     }
 
     /// Undoes [`Self::pin`]; no processor is in the handler any more.
