@@ -117,7 +117,12 @@ impl Source {
         let turns = self.turns.as_ref()?;
         let part = turns.running as f64 / turns.enabled.max(1) as f64 * 100.0;
         let events = self.weight.events;
-        let bound = turns.error(events, self.weight.samples, self.period);
+        let bound = turns.error(
+            events,
+            self.weight.samples,
+            self.weight.squares,
+            self.period,
+        );
         let bound = match bound.filter(|_| events != 0) {
             // Rounded up, never down.
             Some(bound) => {

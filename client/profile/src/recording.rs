@@ -230,8 +230,9 @@ impl Turns {
         scaled.map_or(0, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
-    /// The 95 % bound of the scaled events of this many samples, if it is known. `period` is the
-    /// number of events between samples, for sources without samples.
+    /// The 95 % bound of the scaled events of this many samples, if it is known. `squares` is the sum
+    /// of the squares of the samples' scaled events; `period` is the number of events between samples,
+    /// for sources without samples.
     ///
     /// It adds the error of sampling to that of taking turns: each processor may have counted up to
     /// one period after its last sample, and which samples a filter selects is subject to chance.
@@ -242,14 +243,15 @@ impl Turns {
         clippy::cast_sign_loss,
         reason = "a bound needs few digits, and no float is too large for the conversion"
     )]
-    pub fn error(&self, scaled: u64, samples: u64, period: u64) -> Option<u64> {
+    pub fn error(&self, scaled: u64, samples: u64, squares: u128, period: u64) -> Option<u64> {
         let turns = scaled as f64 * self.error_ppm? as f64 / 1e6;
         let each = match samples {
             0 => self.scale(period) as f64,
             samples => scaled as f64 / samples as f64,
         };
-        let missing = f64::from(self.processors.max(1)).max(1.96 * (samples as f64).sqrt());
-        Some((turns + each * missing).ceil() as u64)
+        let missing = each * f64::from(self.processors.max(1));
+        let by_chance = 1.96 * (squares as f64).sqrt();
+        Some((turns + missing.max(by_chance)).ceil() as u64)
     }
 }
 

@@ -104,10 +104,12 @@ impl OfSource {
     #[must_use]
     pub fn error(&self) -> Option<u64> {
         let Sum {
-            samples, events, ..
+            samples,
+            events,
+            squares,
         } = self.sum;
         let turns = self.turns.as_ref()?;
-        turns.error(events, samples, self.period.unwrap_or(0))
+        turns.error(events, samples, squares, self.period.unwrap_or(0))
     }
 }
 

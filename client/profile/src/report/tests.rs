@@ -629,7 +629,7 @@ fn the_bound_of_a_source_is_that_of_its_turns() {
         addressed: 0,
         turns,
     };
-    let bound = turns.error(16_000, 4, 1_000);
+    let bound = turns.error(16_000, 4, 4 * 4_000 * 4_000, 1_000);
     assert_eq!(source(4, 4000, Some(turns)).error(), bound);
     assert_eq!(source(4, 4000, None).error(), None);
 }
