@@ -40,7 +40,7 @@ pub struct Writer {
     block: Vec<u8>,
     samples: u64,
     marks: u64,
-    /// What only this machine knows.
+    /// What only this user, or the administrators of this machine, know.
     key: Option<Vec<u8>>,
     origin: String,
 }

@@ -3,7 +3,7 @@
 
 use super::identity::file_name;
 use super::store::{Fetch, Key, Server};
-use super::trust::{is_below, local};
+use super::trust::{has_links, is_below, local};
 use crate::recording::origin::{origin, seal};
 use crate::recording::{Identity, Metadata, Module};
 use std::collections::HashSet;
@@ -166,7 +166,7 @@ impl SymbolPath {
     pub(super) fn loaded_from(&self, module: &Module) -> Option<PathBuf> {
         let named = module.path.as_deref()?;
         if self.was_loaded_here(module) {
-            local(named)
+            local(named).filter(|path| !has_links(path))
         } else {
             self.below(named)
         }
@@ -533,7 +533,7 @@ mod tests {
         metadata.origin = origin(key, &metadata);
         let module = Module {
             name: "a".to_owned(),
-            path: Some("/bin/a".to_owned()),
+            path: Some("/nowhere/a".to_owned()),
             identity: Some(Identity::pdb([0; 16], 2, b"a.pdb")),
             ..Module::default()
         };
@@ -553,11 +553,11 @@ mod tests {
             let (metadata, module) = recorded(key, 1);
             path.for_recording(&metadata).images(&module)
         };
-        assert_eq!(images(&path, b"ours"), [PathBuf::from("/bin/a")]);
+        assert_eq!(images(&path, b"ours"), [PathBuf::from("/nowhere/a")]);
         assert!(images(&path, b"theirs").is_empty());
         assert!(images(&SymbolPath::default(), b"ours").is_empty());
         let here = SymbolPath::default().loaded_here();
-        assert_eq!(images(&here, b"theirs"), [PathBuf::from("/bin/a")]);
+        assert_eq!(images(&here, b"theirs"), [PathBuf::from("/nowhere/a")]);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //!
 //! Their paths are untrusted: a path may lead to another machine, which would be given the user's
 //! credentials, or to a device. So a path is opened only if it lies below a folder that the user
-//! named, or is where a module was loaded from on this very machine; and never if it is a UNC or a
-//! device path.
+//! named, or is where the holder of this key recorded that a module was loaded, with no link on the
+//! way; and never if it is a UNC or a device path.
 
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 /// Names that Windows opens as devices, whatever their folder or extension.
@@ -53,6 +54,26 @@ pub(super) fn is_device(name: &str) -> bool {
     devices.any(|device| device.eq_ignore_ascii_case(stem)) || numbered("COM") || numbered("LPT")
 }
 
+/// Whether a part of the path is a link, which whoever can write its folder may have put there since
+/// the module was loaded: the paths of loaded modules have none. On Windows a link may lead to another
+/// machine.
+pub(super) fn has_links(path: &Path) -> bool {
+    let is_link = |part: &Path| fs::symlink_metadata(part).is_ok_and(|found| leads_away(&found));
+    path.ancestors().any(is_link)
+}
+
+#[cfg(windows)]
+fn leads_away(found: &fs::Metadata) -> bool {
+    use std::os::windows::fs::MetadataExt;
+    const FILE_ATTRIBUTE_REPARSE_POINT: u32 = 0x400;
+    found.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT != 0
+}
+
+#[cfg(not(windows))]
+fn leads_away(found: &fs::Metadata) -> bool {
+    found.is_symlink()
+}
+
 /// Whether a path lies below a folder, both by its name and after resolving links.
 pub(super) fn is_below(path: &Path, folder: &Path) -> bool {
     let Ok(folder) = std::path::absolute(folder) else {
@@ -77,6 +98,24 @@ pub(super) fn is_below(path: &Path, folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_anywhere_on_the_way_is_seen() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("a folder");
+        fs::create_dir(folder.join("real")).expect("a folder");
+        fs::write(folder.join("real/a"), "").expect("written");
+        std::os::unix::fs::symlink("real", folder.join("link")).expect("a link");
+        for (path, links) in [
+            ("real/a", false),
+            ("real/none", false),
+            ("link/a", true),
+            ("link", true),
+        ] {
+            assert_eq!(has_links(&folder.join(path)), links, "{path}");
+        }
+    }
 
     #[test]
     fn a_path_of_another_machine_or_of_a_device_is_never_local() {
@@ -130,8 +169,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let other = tempfile::tempdir().expect("a folder");
         let (inside, outside) = (folder.path().join("in"), other.path().join("out"));
-        std::fs::write(&inside, "").expect("written");
-        std::fs::write(&outside, "").expect("written");
+        fs::write(&inside, "").expect("written");
+        fs::write(&outside, "").expect("written");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&outside, &link).expect("a link");
         assert!(is_below(&inside, folder.path()));
