@@ -15,6 +15,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Advice for an event of the user's list that cannot be counted.
+pub const OF_YOUR_LIST: &str = "Your list of events says what it needs.";
+
 /// Bits 16 and 17 of a select: count in user mode, in kernel mode.
 const SELECT_FILTER: [u64; 2] = [1 << 16, 1 << 17];
 /// Bits 2 and 3 of an ESCR, which is the low half of NetBurst's raw select.
@@ -386,7 +389,7 @@ impl Catalog {
                 kind.own.iter().any(|own| std::ptr::eq(own, *event))
             };
             let hint = if found.kinds.iter().any(is_own) {
-                format!("{name} is an event of your own list, which says what it needs.")
+                OF_YOUR_LIST.to_owned()
             } else {
                 format!("`halprof explain {name}` has all that is known of it.")
             };

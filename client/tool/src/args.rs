@@ -560,7 +560,7 @@ pub(crate) struct Annotate {
     pub(crate) file: PathBuf,
     /// A function by its name, in which `*` matches any text, or by an address in it (0x...); or a range
     /// of addresses (0x1000-0x1040, 0x1000+64), which needs no symbols [default: the function with the
-    /// most samples]
+    /// most events]
     #[arg(value_name = "SYMBOL|ADDRESS|RANGE")]
     pub(crate) place: Option<String>,
     /// Another recording, whose samples are added; may be given several times

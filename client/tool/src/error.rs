@@ -3,6 +3,7 @@
 use crate::codes::Code;
 use halprof_measure::Error as Measure;
 use halprof_measure::Refusal;
+use halprof_measure::catalog::OF_YOUR_LIST;
 use halprof_profile::annotate::{OF_SAME_BUILD, SYMBOLS};
 use halprof_profile::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
 use halprof_setup::installation::Obstacle;
@@ -145,7 +146,11 @@ impl Error {
 }
 
 /// The options that do what a hint of the libraries advises.
-const OPTIONS: [(&str, &str); 4] = [
+const OPTIONS: [(&str, &str); 5] = [
+    (
+        OF_YOUR_LIST,
+        "`halprof list --all --events=FILE NAME` shows it.",
+    ),
     (SYMBOLS, "`--symbols` names folders."),
     (OF_SAME_BUILD, "`--symbols` names folders."),
     (WITH_BRANCHES, "`halprof record --branches` does."),

@@ -190,19 +190,35 @@ fn too_few(report: &Report) -> Vec<String> {
     }
     for source in &report.sources {
         let n = source.sum.samples;
-        if n != 0 && n < ENOUGH {
-            let bound = Share::of_a_tenth(source.sum).bound();
+        let tenth = Share::of_a_tenth(source.sum);
+        // As many samples of one period would be as accurate.
+        let worth = rounded(tenth.effective).min(n);
+        if n != 0 && worth < ENOUGH {
+            let samples = if worth == n {
+                format!("only {} samples", thousands(n))
+            } else {
+                let (n, worth) = (thousands(n), thousands(worth));
+                format!("{n} samples of unequal periods, worth {worth} equal ones")
+            };
             warnings.push(format!(
-                "{}: only {} samples, so a share of 10 % is accurate to ±{:.1} points; aim for {} with a \
+                "{}: {samples}, so a share of 10 % is accurate to ±{:.1} points; aim for {} with a \
                  shorter period or a longer recording",
                 source.name,
-                thousands(n),
-                bound * 100.0,
+                tenth.bound() * 100.0,
                 thousands(ENOUGH)
             ));
         }
     }
     warnings
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of samples, and casts saturate"
+)]
+fn rounded(samples: f64) -> u64 {
+    samples.round() as u64
 }
 
 /// Which sources took turns.

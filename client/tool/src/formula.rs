@@ -217,7 +217,11 @@ impl Operator {
             Self::Add => left.each(right, f64::add),
             Self::Subtract => left.each(right, f64::sub),
             Self::Multiply => left.each(right, f64::mul),
-            Self::Ratio if right.value == 0.0 => Value::exact(0.0),
+            Self::Ratio if right.value == 0.0 && right.range == (0.0, 0.0) => Value::exact(0.0),
+            Self::Ratio if right.value == 0.0 => Value {
+                value: 0.0,
+                range: (f64::NEG_INFINITY, f64::INFINITY),
+            },
             Self::Divide | Self::Ratio => {
                 if right.value == 0.0 {
                     return None;
@@ -497,5 +501,13 @@ mod tests {
         );
         assert!((value.error().expect("an estimate") - 0.3).abs() < 1e-12);
         assert_eq!(Value::exact(1.0).error(), None);
+        let of = |name: &str| match name {
+            "X" => Some(Value::exact(10.0)),
+            _ => Some(Value::estimated(0.0, 1.0)),
+        };
+        let formula = Formula::parse("d_ratio(X, ZERO)").expect("a formula");
+        let value = formula.value(false, &of).expect("a value");
+        // That the divisor is 0 is only an estimate.
+        assert_eq!(value.error(), Some(f64::INFINITY));
     }
 }

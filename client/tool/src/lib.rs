@@ -212,9 +212,12 @@ fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
         Some(ContextValue::String(name)) if !name.starts_with('-') => Some(name.clone()),
         _ => None,
     };
-    if let (ErrorKind::UnknownArgument, Some(command), Some(name)) =
-        (error.kind(), command, unknown)
-    {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    // clap would have an unknown option run as the program.
+    error.remove(ContextKind::Suggested);
+    if let (Some(command), Some(name)) = (command, unknown) {
         let advice = format!("put `--` before the program: halprof {command} -- {name}");
         let advice = ContextValue::StyledStrs(vec![advice.into()]);
         error.insert(ContextKind::Suggested, advice);

@@ -429,6 +429,7 @@ fn a_usage_error_is_told_whole_on_one_line() {
             &["stat", "cc", "-c"],
             "unexpected argument 'cc' found tip: put `--` before the program: halprof stat -- cc",
         ),
+        (&["stat", "-p", "123"], "unexpected argument '-p' found"),
         (
             &["report", "a.rec", "--no"],
             "unexpected argument '--no' found",
@@ -441,6 +442,7 @@ fn a_usage_error_is_told_whole_on_one_line() {
         let error = with_advice(error, &all);
         let line = on_one_line(&error);
         assert!(line.starts_with(told), "{line}");
+        assert!(!line.contains("as a value"), "{line}");
         assert!(
             !line.contains("Usage") && !line.contains("--help"),
             "{line}"

@@ -30,7 +30,7 @@ pub(crate) struct Row<'a> {
     symbol: Option<&'a str>,
     offset: u64,
     /// The events that it stands for: its period, scaled to the whole time if its source took turns
-    /// on the counters. Their sum is that of `report`.
+    /// on the counters, rounded. Their sum is that of `report` but for half an event a sample.
     events: u64,
 }
 

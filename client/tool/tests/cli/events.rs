@@ -581,7 +581,7 @@ fn a_list_as_intel_publishes_it_adds_events() {
     // The hint for an event that only the list knows names a command that reads the list.
     std::fs::write(&path, list.replace("0,1", "7")).expect("written");
     let error = halprof(&[&core2[..], &["stat", "-e", "NEW.EVENT", "--events", file]].concat());
-    let hint = "halprof list --all --events=FILE NEW.EVENT";
+    let hint = "halprof list --all --events=FILE NAME";
     assert!(error.stderr.contains(hint), "{}", error.stderr);
     std::fs::write(&path, "{}").expect("written");
     refused(

@@ -484,7 +484,7 @@ fn a_processor_without_a_turn_is_not_counted_as_zero() {
         let ran = halprof(&[&machine[..], &stat, form].concat());
         assert!(!ran.stdout.contains(" 0  ± unknown"), "{}", ran.stdout);
         let none = if form.is_empty() {
-            "not counted"
+            "unknown"
         } else {
             "r01C4,,,0,"
         };
@@ -524,7 +524,7 @@ fn nothing_counted_beside_a_processor_without_a_turn_is_no_zero() {
     );
     let shown = halprof(&[&stat[..], &["--workload", work]].concat()).stdout;
     assert!(
-        shown.contains("not counted") && !shown.contains("kernel mode"),
+        shown.contains("unknown") && !shown.contains("kernel mode"),
         "{shown}"
     );
 }

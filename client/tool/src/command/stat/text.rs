@@ -169,8 +169,11 @@ fn optional(value: Option<impl ToString>) -> String {
 }
 
 fn count(row: &Row) -> String {
-    row.value
-        .map_or_else(|| "not counted".to_owned(), thousands)
+    match row.value {
+        Some(value) => thousands(value),
+        None if row.running_ns != 0 => "unknown".to_owned(),
+        None => "not counted".to_owned(),
+    }
 }
 
 /// For which part of the time it was counted.

@@ -43,7 +43,7 @@ const CAUSES: [(&str, &[&str]); 4] = [
 ];
 
 /// Of these parts of parts it shows nothing.
-const OF_OTHER_CAUSE: [&str; 4] = ["core", "cpu", "clears", "restarts"];
+const OF_OTHER_CAUSE: [&str; 5] = ["core", "cpu", "clears", "restarts", "bandwidth"];
 
 /// The counts of a pass: the chosen sources, and for each processor one count for each of them.
 pub(super) type PassCounts<'a> = (&'a [usize], &'a [Vec<Count>]);
