@@ -31,7 +31,7 @@ pub struct Count {
     /// Number of events, summed from register reads.
     pub counted: u64,
     /// How long the session has been running on this processor, less the time in its interrupt
-    /// handler, in which no counter runs.
+    /// handler, whose events are not the programs'.
     pub enabled: u64,
     /// How long this source has been on a counter; the whole time for one that runs in every turn,
     /// because between turns only the driver runs.

@@ -69,7 +69,7 @@ const SOURCES: u64 = 100;
 const EACH_FURTHER_SOURCE: u64 = 950;
 /// The most instructions of a request on each processor, in all its DPCs there, for any number of
 /// sources.
-pub const PROCESSOR_MOST: u64 = 3_000;
+pub const PROCESSOR_MOST: u64 = 4_000;
 /// Additional instructions there for interrupts that a request lets in, and what they have lost.
 const LET_IN: u64 = 1_000;
 /// Additional instructions there if START's self-test is repeated because an interrupt was late.
