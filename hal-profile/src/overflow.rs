@@ -170,12 +170,12 @@ impl<M: Machine> Local<'_, M> {
         } else {
             means.thaws
         };
-        let own = overflowed | self.state.found.freeze;
-        if overflowed != 0 && interrupted.is_some() && thaws == 0 {
-            pmu::acknowledge(self.machine, &self.state.capabilities, own);
+        let freezes = self.state.found.freeze | thaws;
+        if overflowed != 0 && interrupted.is_some() && freezes == 0 {
+            pmu::acknowledge(self.machine, &self.state.capabilities, overflowed);
         } else if overflowed != 0 && interrupted.is_some() {
-            // A hypervisor need not accept LBR_FRZ where it has not shown it.
-            self.acknowledge_shown(own | thaws);
+            // A hypervisor need not accept CTR_FRZ and LBR_FRZ where it has not shown them.
+            self.acknowledge_shown(overflowed | freezes);
         } else if interrupted.is_some() || self.program.settings.samples {
             let conditions = self.state.capabilities.global.conditions;
             self.acknowledge_shown(bits | conditions | thaws);

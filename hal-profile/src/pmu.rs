@@ -15,8 +15,8 @@
 //! Registers shared with others are changed by read-modify-write. Bits that belong to others are
 //! never written from an older copy than the one that `hold` reads in the same interrupt. Counters
 //! are read with RDPMC, which costs less than RDMSR. An overflow found by its counter's value is
-//! acknowledged without the status register being read; CTR_FRZ with it where overflows were seen to
-//! freeze; everything else there only where it was seen.
+//! acknowledged without the status register being read; everything else there is acknowledged only
+//! where it was seen.
 
 use crate::capabilities::{Apic, Capabilities, Gate};
 use crate::counter::Counter;
