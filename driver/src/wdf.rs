@@ -75,12 +75,20 @@ impl Owner {
     /// Keeps the driver in memory, by a reference to the driver object: as long as there is one,
     /// Windows does not unload the image (IoCreateSystemThread keeps a driver in memory in the same
     /// way). At most DISPATCH_LEVEL.
+    #[expect(
+        clippy::unused_self,
+        reason = "that there is a device is what makes it sound"
+    )]
     pub(crate) fn pin(self) {
         // SAFETY: the driver object exists as long as its device.
         let _ = unsafe { ObfReferenceObject(DRIVER.load(Ordering::Relaxed).cast()) };
     }
 
     /// Undoes [`Self::pin`]. At most DISPATCH_LEVEL.
+    #[expect(
+        clippy::unused_self,
+        reason = "that there is a device is what makes it sound"
+    )]
     pub(crate) fn unpin(self) {
         // SAFETY: `pin` took the reference; the device, which exists, has another.
         let _ = unsafe { ObfDereferenceObject(DRIVER.load(Ordering::Relaxed).cast()) };
