@@ -63,11 +63,7 @@ fn records(name: &str) -> Vec<Record> {
 fn write(name: &str, rows: &[String]) {
     let folder = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let text = format!("[\n{},\n]\n", rows.join(",\n"));
-    let text = if rows.is_empty() {
-        "[]".to_owned()
-    } else {
-        text
-    };
+    let text = if rows.is_empty() { "[]".to_owned() } else { text };
     fs::write(Path::new(&folder).join(name).with_extension("rs"), text)
         .expect("OUT_DIR is writable");
 }
@@ -99,9 +95,7 @@ fn counters_of_two(text: &str) -> &'static str {
 }
 
 fn is_timer(row: &Record) -> bool {
-    row.get("symbol")
-        .or(row.get("name"))
-        .is_some_and(|symbol| symbol == "ProfileTime")
+    row.get("symbol").or(row.get("name")).is_some_and(|symbol| symbol == "ProfileTime")
 }
 
 /// The start of ProfileTime's row.
@@ -144,11 +138,7 @@ fn emon(modern: &[Record]) -> Vec<String> {
 }
 
 fn fixed_set(counter: &str) -> String {
-    if counter.is_empty() {
-        "NO_COUNTER".to_owned()
-    } else {
-        format!("1 << {counter}")
-    }
+    if counter.is_empty() { "NO_COUNTER".to_owned() } else { format!("1 << {counter}") }
 }
 
 fn emon_bits() -> Vec<String> {
@@ -226,13 +216,10 @@ fn text(text: &str) -> usize {
     if texts.is_empty() {
         texts.push(String::new());
     }
-    texts
-        .iter()
-        .position(|known| known == text)
-        .unwrap_or_else(|| {
-            texts.push(text.to_owned());
-            texts.len() - 1
-        })
+    texts.iter().position(|known| known == text).unwrap_or_else(|| {
+        texts.push(text.to_owned());
+        texts.len() - 1
+    })
 }
 
 /// All texts in one, and where each begins; the last entry is the end of all. 18 bytes less for each
@@ -244,10 +231,7 @@ fn texts() -> [Vec<String>; 2] {
         starts.push(starts[starts.len() - 1] + text.len());
     }
     let start = |start: &usize| u16::try_from(*start).expect("64 KiB of texts").to_string();
-    [
-        vec![format!("{:?}", texts.concat())],
-        starts.iter().map(start).collect(),
-    ]
+    [vec![format!("{:?}", texts.concat())], starts.iter().map(start).collect()]
 }
 
 /// `-` in the table is an event that is not documented.
@@ -257,10 +241,8 @@ fn documented(name: &str) -> &str {
 
 /// An entry for each event code up to the highest of the table.
 fn amd64_events(meanings: &[Record]) -> Vec<String> {
-    let by_code: BTreeMap<u64, &Record> = meanings
-        .iter()
-        .map(|row| (number(&row["event"]), row))
-        .collect();
+    let by_code: BTreeMap<u64, &Record> =
+        meanings.iter().map(|row| (number(&row["event"]), row)).collect();
     let last = by_code.keys().last().copied().unwrap_or_default();
     let of = |row: &Record, column: &str| -> u8 {
         let number = text(documented(&row[column]));
@@ -278,9 +260,7 @@ fn amd64_events(meanings: &[Record]) -> Vec<String> {
 
 /// The events that count something else on Zen than the HAL's name says, once each.
 fn amd64_else(meanings: &[Record]) -> Vec<String> {
-    let renamed = meanings
-        .iter()
-        .filter(|row| row["something_else_on_zen"] == "yes");
+    let renamed = meanings.iter().filter(|row| row["something_else_on_zen"] == "yes");
     let events: BTreeSet<u64> = renamed.map(|row| number(&row["event"])).collect();
     events.iter().map(ToString::to_string).collect()
 }
@@ -290,24 +270,14 @@ fn amd64_nothing(meanings: &[Record]) -> Vec<String> {
     let nothing: BTreeMap<_, _> = meanings
         .iter()
         .filter(|row| !row["counts_nothing_on"].is_empty())
-        .map(|row| {
-            (
-                (number(&row["event"]), number(&row["umask"])),
-                &row["counts_nothing_on"],
-            )
-        })
+        .map(|row| ((number(&row["event"]), number(&row["umask"])), &row["counts_nothing_on"]))
         .collect();
     nothing
         .iter()
         .map(|((event, mask), generations)| {
-            let generations: Vec<String> = generations
-                .split(';')
-                .map(|name| format!("AmdGeneration::{name}"))
-                .collect();
-            format!(
-                "nothing({event:#04x}, {mask:#x}, &[{}])",
-                generations.join(", ")
-            )
+            let generations: Vec<String> =
+                generations.split(';').map(|name| format!("AmdGeneration::{name}")).collect();
+            format!("nothing({event:#04x}, {mask:#x}, &[{}])", generations.join(", "))
         })
         .collect()
 }
@@ -377,24 +347,13 @@ fn mapped(mapping: &[Record], family: &str, select: impl Fn(&Record) -> String) 
             other => panic!("mapping.csv: offer {other:?}"),
         };
         let select = select(row);
-        format!(
-            "row({id}, {symbol}, Fit::{fit}, {}, {select}, {reason})",
-            text(&row["event"])
-        )
+        format!("row({id}, {symbol}, Fit::{fit}, {}, {select}, {reason})", text(&row["event"]))
     };
-    mapping
-        .iter()
-        .filter(|row| row["family"] == family)
-        .map(row)
-        .collect()
+    mapping.iter().filter(|row| row["family"] == family).map(row).collect()
 }
 
 fn p6_mapped(row: &Record) -> String {
-    format!(
-        "{}, {}",
-        row["select_with_usr_os"],
-        counters_of_two(&row["counters"])
-    )
+    format!("{}, {}", row["select_with_usr_os"], counters_of_two(&row["counters"]))
 }
 
 /// Names as the constants of the p6 module.
@@ -415,9 +374,7 @@ fn p6_own() -> Vec<String> {
 }
 
 fn p5_mapped(row: &Record) -> String {
-    let encoding = row["encoding"]
-        .strip_prefix("ES=")
-        .expect("mapping.csv: ES of a P5");
+    let encoding = row["encoding"].strip_prefix("ES=").expect("mapping.csv: ES of a P5");
     let (code, clocks) = match encoding.strip_suffix(" CC[2]=1") {
         Some(code) => (code, true),
         None => (encoding, false),
@@ -469,10 +426,7 @@ impl Escrs {
                 return (0, 0);
             }
             let escr = &self.0[&format!("MSR_{name}")];
-            (
-                number(&escr["msr"]),
-                counter_set(&escr["counters"]) & !UNRELIABLE,
-            )
+            (number(&escr["msr"]), counter_set(&escr["counters"]) & !UNRELIABLE)
         };
         let [(even, counters), (odd, counters_of_odd)] = names.map(side);
         format!("[{even:#x}, {odd:#x}], [{counters:#x}, {counters_of_odd:#x}]")
@@ -485,9 +439,7 @@ impl Escrs {
             panic!("mapping.csv: {:?}", row["encoding"]);
         };
         let register = |text: &str, name: &str| {
-            let value = text
-                .strip_prefix(name)
-                .and_then(|text| text.split('+').next());
+            let value = text.strip_prefix(name).and_then(|text| text.split('+').next());
             number(value.unwrap_or_else(|| panic!("mapping.csv: {text:?}")))
         };
         let (even, odd) = pair.split_once('/').expect("mapping.csv: a pair of ESCRs");
@@ -543,9 +495,5 @@ fn netburst_own(escrs: &Escrs) -> Vec<String> {
             text(&row["note"]),
         )
     };
-    records("p4-events")
-        .iter()
-        .filter(|row| !row["halprof_id"].is_empty())
-        .map(row)
-        .collect()
+    records("p4-events").iter().filter(|row| !row["halprof_id"].is_empty()).map(row).collect()
 }

@@ -32,9 +32,7 @@ fn events() -> String {
             *rows.entry(row.to_owned()).or_default() |= 1 << place;
         }
     }
-    let lines = rows
-        .iter()
-        .map(|(row, tables)| format!("{tables:x},{row}\n"));
+    let lines = rows.iter().map(|(row, tables)| format!("{tables:x},{row}\n"));
     lines.collect()
 }
 

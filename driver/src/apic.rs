@@ -70,17 +70,12 @@ impl Mapping {
     /// The address is the local APIC's; no copy of [`Self::page`] is used after this is dropped.
     pub(crate) unsafe fn new(physical: Option<u64>) -> Self {
         let page = physical.and_then(|physical| {
-            let address = LARGE_INTEGER {
-                QuadPart: physical.cast_signed(),
-            };
+            let address = LARGE_INTEGER { QuadPart: physical.cast_signed() };
             // SAFETY: PASSIVE_LEVEL; the page holds the local APIC's registers, not memory.
             let at = unsafe { MmMapIoSpaceEx(address, PAGE, UNCACHED) };
             NonNull::new(at).map(|at| ApicPage(at.cast()))
         });
-        Self {
-            page,
-            failed: physical.is_some() && page.is_none(),
-        }
+        Self { page, failed: physical.is_some() && page.is_none() }
     }
 
     /// The page; `None` in x2APIC mode, or if it could not be mapped.

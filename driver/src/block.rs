@@ -148,13 +148,7 @@ impl Block {
             let state = unsafe { &mut *self.state.place().as_ptr() };
             // SAFETY: as above.
             let machine = unsafe { &mut *self.cpu.get() };
-            let mut local = Local {
-                index: self.index(),
-                machine,
-                state,
-                ring,
-                program,
-            };
+            let mut local = Local { index: self.index(), machine, state, ring, program };
             let result = work(&mut local);
             let running = local.state.is_running();
             self.running.store(running, Ordering::Relaxed);
@@ -189,13 +183,7 @@ impl Table {
         let blocks = Pool::zeroed(most.min(MAX_PROCESSORS))?;
         let program = Pool::zeroed(1)?;
         let idle = Zeroed::new()?;
-        Pool::one(|| Self {
-            count: AtomicU32::new(0),
-            blocks,
-            program,
-            idle,
-            apic,
-        })
+        Pool::one(|| Self { count: AtomicU32::new(0), blocks, program, idle, apic })
     }
 
     /// The number of processors.
@@ -305,9 +293,7 @@ unsafe extern "C" fn tick(
             // Interrupts were enabled in between, so a pending one has been handled.
             let _ = block.happened(&mut here, table, |local| local.settle());
         }
-        notes
-            .events(block.index())
-            .for_each(|event| EVENTS.put(&event));
+        notes.events(block.index()).for_each(|event| EVENTS.put(&event));
     }
 }
 

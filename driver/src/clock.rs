@@ -66,9 +66,7 @@ fn performance_frequency() -> u64 {
 #[must_use]
 pub(crate) fn timestamp_frequency() -> u64 {
     let began = Moment::now();
-    let mut interval = LARGE_INTEGER {
-        QuadPart: -COMPARED,
-    };
+    let mut interval = LARGE_INTEGER { QuadPart: -COMPARED };
     // SAFETY: PASSIVE_LEVEL; the interval is read. The status does not matter: the clocks show how
     // long the wait really was.
     let _ = unsafe { KeDelayExecutionThread(_MODE::KernelMode as i8, 0, &raw mut interval) };

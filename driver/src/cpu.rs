@@ -33,12 +33,7 @@ impl Cpu {
 impl Machine for Cpu {
     fn cpuid(&self, leaf: u32, subleaf: u32) -> CpuidResult {
         let result = __cpuid_count(leaf, subleaf);
-        CpuidResult {
-            eax: result.eax,
-            ebx: result.ebx,
-            ecx: result.ecx,
-            edx: result.edx,
-        }
+        CpuidResult { eax: result.eax, ebx: result.ebx, ecx: result.ecx, edx: result.edx }
     }
 
     #[inline]

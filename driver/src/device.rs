@@ -65,14 +65,8 @@ impl service::Host for Hardware {
 impl Device {
     /// A device without hardware yet.
     pub(crate) fn new(owner: Owner) -> Result<Self, Failed> {
-        let none = State {
-            hardware: None,
-            left: None,
-        };
-        Ok(Self {
-            owner,
-            state: WaitLock::new(owner, none)?,
-        })
+        let none = State { hardware: None, left: None };
+        Ok(Self { owner, state: WaitLock::new(owner, none)? })
     }
 
     /// Discovers all processors and becomes ready for requests; on failure, everything is undone.
@@ -153,9 +147,7 @@ impl Device {
         let mut frequency = u64::MAX;
         let completion = self.with(|hardware| {
             frequency = hardware.service.processors().frequency();
-            hardware
-                .service
-                .handle(client, &GRANTED, RequestCode(code), buffer, input, output)
+            hardware.service.handle(client, &GRANTED, RequestCode(code), buffer, input, output)
         });
         let completion = completion.unwrap_or(NOT_READY);
         let error = refusal(&completion, buffer);
@@ -177,10 +169,7 @@ impl Device {
     }
 }
 
-const NOT_READY: Completion = Completion {
-    status: NtStatus::DEVICE_NOT_READY,
-    length: 0,
-};
+const NOT_READY: Completion = Completion { status: NtStatus::DEVICE_NOT_READY, length: 0 };
 
 /// The error code in a reply's header; 0 if there is none.
 fn refusal(completion: &Completion, buffer: &[u8]) -> u32 {
@@ -202,9 +191,7 @@ impl Hardware {
         let sessions = Pool::zeroed(SESSIONS).ok_or(none)?;
         let scratch = Zeroed::new().ok_or(none)?;
         let (frequency, count) = (host.frequency(), host.count() as u64);
-        let hardware = Pool::one(|| Self {
-            service: Service::new(host, sessions, scratch, ABOUT),
-        });
+        let hardware = Pool::one(|| Self { service: Service::new(host, sessions, scratch, ABOUT) });
         trace::add(What::Ready, 0, count, frequency);
         hardware.ok_or(none)
     }
@@ -212,9 +199,6 @@ impl Hardware {
     /// The setting that the timer needs.
     fn timer(&self) -> Option<Setting> {
         let timer = self.service.timer()?;
-        Some(Setting {
-            period: timer.period,
-            precise: timer.precise,
-        })
+        Some(Setting { period: timer.period, precise: timer.precise })
     }
 }

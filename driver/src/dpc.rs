@@ -1,9 +1,6 @@
 //! Work on a chosen processor, through targeted DPCs: the only cross-processor code, behind a safe
 //! interface.
-#![expect(
-    unsafe_code,
-    reason = "DPC objects, and closures that other processors call"
-)]
+#![expect(unsafe_code, reason = "DPC objects, and closures that other processors call")]
 
 use crate::pool::Pool;
 use crate::status::{Failed, check};
@@ -38,10 +35,7 @@ impl Here {
     pub(crate) unsafe fn now() -> Self {
         // SAFETY: any IRQL; with a null pointer nothing is written.
         let index = unsafe { KeGetCurrentProcessorNumberEx(null_mut()) };
-        Self {
-            index: index as usize,
-            not_send: PhantomData,
-        }
+        Self { index: index as usize, not_send: PhantomData }
     }
 
     /// Its index over all groups.

@@ -123,14 +123,13 @@ impl Host {
         let table = unsafe { self.table.place().as_ref() };
         let dpcs = table.all().filter(|block| wanted.contains(block.index()));
         let count = table.count();
-        self.rounds
-            .parts(dpcs.map(Block::work), slots, count, |mut here, part| {
-                if let Some(block) = table.block(here.index()) {
-                    block.enter(&mut here, table.program(), block.ring(), |local| {
-                        work(local, part);
-                    });
-                }
-            });
+        self.rounds.parts(dpcs.map(Block::work), slots, count, |mut here, part| {
+            if let Some(block) = table.block(here.index()) {
+                block.enter(&mut here, table.program(), block.ring(), |local| {
+                    work(local, part);
+                });
+            }
+        });
     }
 
     /// Gives each processor of `wanted` the ring that `ring` makes; returns whether there was
@@ -325,17 +324,11 @@ impl Processors for Host {
     }
 
     fn handler_stuck(&self) -> bool {
-        self.reservation
-            .as_ref()
-            .and_then(Reservation::stuck)
-            .is_some()
+        self.reservation.as_ref().and_then(Reservation::stuck).is_some()
     }
 
     fn threads_kept(&self) -> bool {
-        self.reservation
-            .as_ref()
-            .and_then(Reservation::kept)
-            .is_some()
+        self.reservation.as_ref().and_then(Reservation::kept).is_some()
     }
 
     fn release_counters(&mut self) {

@@ -33,10 +33,7 @@ impl<T> WaitLock<T> {
             call_unsafe_wdf_function_binding!(WdfWaitLockCreate, &raw mut attributes, &raw mut lock)
         };
         check(status)?;
-        Ok(Self {
-            lock,
-            value: UnsafeCell::new(value),
-        })
+        Ok(Self { lock, value: UnsafeCell::new(value) })
     }
 
     /// Acquires the lock, waiting until it is free. PASSIVE_LEVEL.

@@ -22,10 +22,7 @@ const SYSTEM_MODE_IMAGE: u32 = 1 << 8;
 
 /// The ring of events, while one is lent. Notify routines get no context, so there is one ring for
 /// the whole driver.
-pub(crate) static EVENTS: Events = Events {
-    lock: UnsafeCell::new(0),
-    ring: UnsafeCell::new(None),
-};
+pub(crate) static EVENTS: Events = Events { lock: UnsafeCell::new(0), ring: UnsafeCell::new(None) };
 
 /// A ring, and the lock for adding events to it or replacing it. `driver/windbg/halprof.js` relies
 /// on its layout.
@@ -140,11 +137,7 @@ unsafe extern "C" fn image_mapped(name: PUNICODE_STRING, process: HANDLE, info: 
     let name = unsafe { name.as_ref() };
     // SAFETY: as above.
     let name = name.map_or(&[][..], |name| unsafe { units(name) });
-    let process = if is_of_system(info) {
-        0
-    } else {
-        process.addr() as u32
-    };
+    let process = if is_of_system(info) { 0 } else { process.addr() as u32 };
     let start = info.ImageBase.addr() as u64;
     EVENTS.put(&image_loaded(now, process, start, info.ImageSize, name));
 }

@@ -253,12 +253,7 @@ unsafe extern "C" fn overflow_interrupt(frame: *mut TrapFrame) {
     unsafe { block::overflowed(|local| local.interrupt(&interrupted)) };
 }
 
-const UNKNOWN: Interrupted = Interrupted {
-    ip: 0,
-    mode: Mode::Unknown,
-    process: 0,
-    thread: 0,
-};
+const UNKNOWN: Interrupted = Interrupted { ip: 0, mode: Mode::Unknown, process: 0, thread: 0 };
 
 fn interrupted(frame: &TrapFrame) -> Interrupted {
     // SAFETY: any IRQL.

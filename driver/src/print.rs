@@ -1,8 +1,5 @@
 //! The debug output; `ed nt!Kd_IHVDRIVER_Mask 0xf` in WinDbg enables it.
-#![expect(
-    unsafe_code,
-    reason = "a function of C with a variable list of arguments"
-)]
+#![expect(unsafe_code, reason = "a function of C with a variable list of arguments")]
 
 use wdk_sys::ntddk::DbgPrintEx;
 

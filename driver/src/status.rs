@@ -16,9 +16,5 @@ impl Failed {
 
 /// A status as a result.
 pub(crate) fn check(status: NTSTATUS) -> Result<(), Failed> {
-    if wdk::nt_success(status) {
-        Ok(())
-    } else {
-        Err(Failed(status))
-    }
+    if wdk::nt_success(status) { Ok(()) } else { Err(Failed(status)) }
 }

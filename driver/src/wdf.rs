@@ -75,20 +75,14 @@ impl Owner {
     /// Keeps the driver in memory, by a reference to the driver object: as long as there is one,
     /// Windows does not unload the image (IoCreateSystemThread keeps a driver in memory in the same
     /// way). At most DISPATCH_LEVEL.
-    #[expect(
-        clippy::unused_self,
-        reason = "that there is a device is what makes it sound"
-    )]
+    #[expect(clippy::unused_self, reason = "that there is a device is what makes it sound")]
     pub(crate) fn pin(self) {
         // SAFETY: the driver object exists as long as its device.
         let _ = unsafe { ObfReferenceObject(DRIVER.load(Ordering::Relaxed).cast()) };
     }
 
     /// Undoes [`Self::pin`]. At most DISPATCH_LEVEL.
-    #[expect(
-        clippy::unused_self,
-        reason = "that there is a device is what makes it sound"
-    )]
+    #[expect(clippy::unused_self, reason = "that there is a device is what makes it sound")]
     pub(crate) fn unpin(self) {
         // SAFETY: `pin` took the reference; the device, which exists, has another.
         let _ = unsafe { ObfDereferenceObject(DRIVER.load(Ordering::Relaxed).cast()) };
@@ -173,11 +167,7 @@ pub(crate) fn attributes() -> WDF_OBJECT_ATTRIBUTES {
 /// Text that the framework copies during one call.
 fn unicode(text: &[u16]) -> UNICODE_STRING {
     let bytes = size_of_val(text) as u16;
-    UNICODE_STRING {
-        Length: bytes,
-        MaximumLength: bytes,
-        Buffer: text.as_ptr().cast_mut(),
-    }
+    UNICODE_STRING { Length: bytes, MaximumLength: bytes, Buffer: text.as_ptr().cast_mut() }
 }
 
 /// Creates the framework's driver object; nothing else is created until a device is added.
@@ -437,12 +427,8 @@ unsafe fn create_queue(device: WDFDEVICE, events: &Events) -> Result<(), Failed>
 /// # Safety
 /// `device` exists.
 unsafe fn publish(device: WDFDEVICE) -> Result<(), Failed> {
-    let interface = GUID {
-        Data1: INTERFACE.0,
-        Data2: INTERFACE.1,
-        Data3: INTERFACE.2,
-        Data4: INTERFACE.3,
-    };
+    let interface =
+        GUID { Data1: INTERFACE.0, Data2: INTERFACE.1, Data3: INTERFACE.2, Data4: INTERFACE.3 };
     // SAFETY: the caller's promise; the GUID is copied.
     check(unsafe {
         call_unsafe_wdf_function_binding!(
@@ -517,10 +503,7 @@ impl Request {
     /// is then `false`, and the library asks again.
     #[must_use]
     pub(crate) fn may_debug(&self) -> bool {
-        let privilege = LUID {
-            LowPart: SE_DEBUG_PRIVILEGE,
-            HighPart: 0,
-        };
+        let privilege = LUID { LowPart: SE_DEBUG_PRIVILEGE, HighPart: 0 };
         // SAFETY: any IRQL.
         let current = unsafe { PsGetCurrentProcessId() };
         current.addr() as u32 == self.process()

@@ -186,16 +186,9 @@ impl Assignment {
             if marks & (TAKES | FOLLOWS) != TAKES {
                 continue;
             }
-            let (unit, plain) = if marks == TAKES {
-                self.single(index)
-            } else {
-                self.unit(index)
-            };
-            let placed = if plain {
-                self.put_plain(index, unit)
-            } else {
-                self.put_special(index, &unit)
-            };
+            let (unit, plain) = if marks == TAKES { self.single(index) } else { self.unit(index) };
+            let placed =
+                if plain { self.put_plain(index, unit) } else { self.put_special(index, &unit) };
             if !placed {
                 return Err(index);
             }
@@ -238,10 +231,8 @@ impl Assignment {
         while let Some(index) = usize::from(next).checked_sub(1)
             && let Some(assigned) = self.assigned.get_mut(index)
         {
-            let stays = self
-                .marks
-                .get(index)
-                .is_none_or(|marks| marks & (LEADS | FOLLOWS | ALONE) != 0);
+            let stays =
+                self.marks.get(index).is_none_or(|marks| marks & (LEADS | FOLLOWS | ALONE) != 0);
             let every = !stays && own & assigned.counter.global_bit() != 0;
             let head = if every {
                 assigned.rotation = EVERY_ROTATION;
@@ -349,11 +340,8 @@ impl Assignment {
         if self.marks(index) & SHARES != 0 && self.put_where_it_was(index) {
             return true;
         }
-        let mut rotation = if self.marks(index) & ALONE != 0 {
-            self.rotations
-        } else {
-            self.first_to_try(unit)
-        };
+        let mut rotation =
+            if self.marks(index) & ALONE != 0 { self.rotations } else { self.first_to_try(unit) };
         while let Some(turn) = self.turns.get(usize::from(rotation))
             && rotation <= self.rotations
         {
@@ -409,10 +397,7 @@ impl Assignment {
     /// A source without the rest of its group.
     fn single(&self, index: usize) -> (Unit, bool) {
         let [even, odd] = self.candidates(index);
-        let unit = Unit {
-            sources: 1,
-            reach: even | odd,
-        };
+        let unit = Unit { sources: 1, reach: even | odd };
         (unit, self.marks(index) & (ALONE | SHARES) == 0)
     }
 
@@ -442,11 +427,7 @@ impl Assignment {
             *head = assigned.next;
             let alone = self.is_alone(member);
             if let Some(turn) = self.turns.get_mut(usize::from(rotation)) {
-                turn.used &= if alone {
-                    0
-                } else {
-                    !assigned.counter.global_bit()
-                };
+                turn.used &= if alone { 0 } else { !assigned.counter.global_bit() };
             }
             member = self.next_of_group(member).unwrap_or(end);
         }
@@ -473,32 +454,20 @@ impl Assignment {
             }
         }
         let [even, odd] = wanted.candidates;
-        let unit = Unit {
-            sources: 1,
-            reach: even | odd,
-        };
+        let unit = Unit { sources: 1, reach: even | odd };
         if !turn.may_take(&unit) {
             return false;
         }
-        if shared == [0; 2] {
-            self.augment(rotation, index)
-        } else {
-            self.search(rotation, index)
-        }
+        if shared == [0; 2] { self.augment(rotation, index) } else { self.search(rotation, index) }
     }
 
     fn add(&mut self, rotation: u16, index: usize, counter: Counter, side: u8) {
         let registers = self.shares(index, side);
-        if let (Some(wanted), Some(turn)) = (
-            self.wanted.get(index),
-            self.turns.get_mut(usize::from(rotation)),
-        ) {
+        if let (Some(wanted), Some(turn)) =
+            (self.wanted.get(index), self.turns.get_mut(usize::from(rotation)))
+        {
             // Leaves no counter for others.
-            turn.used |= if wanted.alone {
-                u64::MAX
-            } else {
-                counter.global_bit()
-            };
+            turn.used |= if wanted.alone { u64::MAX } else { counter.global_bit() };
             let [even, odd] = wanted.candidates;
             turn.reach |= even | odd;
             turn.shared |= registers;
@@ -508,16 +477,10 @@ impl Assignment {
 
     /// Makes a source the head of a rotation's list.
     fn seat(&mut self, rotation: u16, index: usize, counter: Counter, side: u8) {
-        if let (Some(assigned), Some(first)) = (
-            self.assigned.get_mut(index),
-            self.first.get_mut(usize::from(rotation)),
-        ) {
-            *assigned = Assigned {
-                counter,
-                side,
-                rotation,
-                next: *first,
-            };
+        if let (Some(assigned), Some(first)) =
+            (self.assigned.get_mut(index), self.first.get_mut(usize::from(rotation)))
+        {
+            *assigned = Assigned { counter, side, rotation, next: *first };
             *first = index as u16 + 1;
         }
     }
@@ -676,18 +639,12 @@ impl Assignment {
             (*first, turn.used, turn.shared) = (0, 0, 0);
         }
         // The last in the list becomes the rotation's head again, so that a group can be taken out.
-        for (&member, tried) in members
-            .iter()
-            .zip(tried)
-            .take(count.saturating_sub(1))
-            .rev()
-        {
+        for (&member, tried) in members.iter().zip(tried).take(count.saturating_sub(1)).rev() {
             self.add(rotation, member, tried.counter, tried.side);
         }
-        if let (Some(&member), Some(tried)) = (
-            members.get(count.saturating_sub(1)),
-            tried.get(count.saturating_sub(1)),
-        ) {
+        if let (Some(&member), Some(tried)) =
+            (members.get(count.saturating_sub(1)), tried.get(count.saturating_sub(1)))
+        {
             self.add(rotation, member, tried.counter, tried.side);
         }
     }
@@ -699,8 +656,7 @@ impl Assignment {
         };
         self.members(rotation).all(|member| {
             let side = self.assigned.get(member).map_or(0, |other| other.side);
-            self.encoding(member, side)
-                .is_none_or(|theirs| encoding.agrees_with(theirs))
+            self.encoding(member, side).is_none_or(|theirs| encoding.agrees_with(theirs))
         })
     }
 
@@ -708,10 +664,8 @@ impl Assignment {
     fn members(&self, rotation: u16) -> impl Iterator<Item = usize> {
         let index = |next: u16| usize::from(next).checked_sub(1);
         let first = self.first.get(usize::from(rotation)).copied().unwrap_or(0);
-        core::iter::successors(index(first), move |&member| {
-            index(self.assigned.get(member)?.next)
-        })
-        .take(MAX_COUNTERS)
+        core::iter::successors(index(first), move |&member| index(self.assigned.get(member)?.next))
+            .take(MAX_COUNTERS)
     }
 
     fn head(&self, rotation: u16) -> usize {
@@ -719,9 +673,7 @@ impl Assignment {
     }
 
     fn candidates(&self, index: usize) -> [u64; 2] {
-        self.wanted
-            .get(index)
-            .map_or([0; 2], |wanted| wanted.candidates)
+        self.wanted.get(index).map_or([0; 2], |wanted| wanted.candidates)
     }
 
     fn encoding(&self, index: usize, side: u8) -> Option<&Encoding> {

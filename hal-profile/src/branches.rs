@@ -107,10 +107,7 @@ impl Branches {
             branches.reason = BranchReason::Available;
             return branches;
         };
-        Self {
-            reason,
-            ..Self::new_zeroed()
-        }
+        Self { reason, ..Self::new_zeroed() }
     }
 
     /// Reads the format of model-specific records; returns whether it has LBR_INFO.
@@ -220,9 +217,7 @@ fn declared(
             Some(Branches {
                 records: BranchRecords::AmdV2,
                 tells: Processor::TELLS_MISPREDICTED,
-                depths: 1u8
-                    .checked_shl((depth / 8).wrapping_sub(1).into())
-                    .unwrap_or(0),
+                depths: 1u8.checked_shl((depth / 8).wrapping_sub(1).into()).unwrap_or(0),
                 address_bits: match (sizes >> 8) as u8 {
                     bits @ ADDRESS_BITS..=57 => bits,
                     _ => ADDRESS_BITS,
@@ -247,10 +242,7 @@ fn architectural(machine: &impl Machine) -> Branches {
     ];
     Branches {
         records: BranchRecords::Architectural,
-        tells: rows
-            .iter()
-            .filter(|(set, _)| *set)
-            .fold(0, |all, (_, bit)| all | bit),
+        tells: rows.iter().filter(|(set, _)| *set).fold(0, |all, (_, bit)| all | bit),
         depths: if filters.cpl_filter() && filters.branch_filter() {
             LbrEax::from_bits(leaf.eax).depths()
         } else {
@@ -266,10 +258,7 @@ fn offered(identity: &Identity) -> bool {
     if identity.leaf1_ecx & leaf1_ecx::HYPERVISOR == 0 {
         return true;
     }
-    let offers = matches!(
-        identity.hypervisor,
-        Hypervisor::Hv1(Hv1 { branches: true, .. })
-    );
+    let offers = matches!(identity.hypervisor, Hypervisor::Hv1(Hv1 { branches: true, .. }));
     offers && identity.hypervisor_behind == [0; 12]
 }
 

@@ -183,19 +183,12 @@ impl Capabilities {
     #[must_use]
     pub fn unused(identity: Identity, reason: Reason) -> Self {
         let mut unused = Self::bare(identity);
-        unused.judgement.used = Choice {
-            interface: ProfileInterface::Default,
-            reason,
-        };
+        unused.judgement.used = Choice { interface: ProfileInterface::Default, reason };
         unused
     }
 
     fn bare(identity: Identity) -> Self {
-        Self {
-            identity,
-            judgement: judge(&identity),
-            ..Self::new_zeroed()
-        }
+        Self { identity, judgement: judge(&identity), ..Self::new_zeroed() }
     }
 
     /// Discovers the processor on which this runs. Reads CPUID and only those MSRs that CPUID
@@ -208,10 +201,8 @@ impl Capabilities {
         found.pmu_version = pmu_version(&identity);
         found.virtualized = identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0;
         if monitoring_disabled(machine, &found) {
-            found.judgement.used = Choice {
-                interface: ProfileInterface::Default,
-                reason: Reason::MonitoringDisabled,
-            };
+            found.judgement.used =
+                Choice { interface: ProfileInterface::Default, reason: Reason::MonitoringDisabled };
         }
         found.enable = intel::PerfEvtSel::new().with_en(true).into_bits();
         match found.interface() {
@@ -255,11 +246,7 @@ impl Capabilities {
     /// Width of a general or a fixed counter.
     #[must_use]
     pub fn width_of(&self, counter: Counter) -> CounterWidth {
-        if counter.is_fixed() {
-            self.fixed_width
-        } else {
-            self.width
-        }
+        if counter.is_fixed() { self.fixed_width } else { self.width }
     }
 
     /// The MSR of a general counter's select.
@@ -288,10 +275,7 @@ impl Capabilities {
     pub fn narrowest(&self) -> Option<CounterWidth> {
         let general = (self.counters != 0).then_some(self.width);
         let fixed = (self.fixed != 0).then_some(self.fixed_width);
-        general
-            .into_iter()
-            .chain(fixed)
-            .min_by_key(|width| width.bits())
+        general.into_iter().chain(fixed).min_by_key(|width| width.bits())
     }
 
     fn architectural(&mut self, machine: &mut impl Machine) {
@@ -323,16 +307,8 @@ impl Capabilities {
                 acknowledge: intel::IA32_PERF_GLOBAL_OVF_CTRL,
                 status: intel::IA32_PERF_GLOBAL_STATUS,
                 conditions: intel::GLOBAL_STATUS_CONDITIONS,
-                freeze: if freezes {
-                    intel::GLOBAL_STATUS_CTR_FRZ
-                } else {
-                    0
-                },
-                freeze_control: if freezes && pdcm {
-                    intel::IA32_DEBUGCTL
-                } else {
-                    0
-                },
+                freeze: if freezes { intel::GLOBAL_STATUS_CTR_FRZ } else { 0 },
+                freeze_control: if freezes && pdcm { intel::IA32_DEBUGCTL } else { 0 },
             };
             (self.gate, self.handler_gate) = (Gate::Global, Gate::Global);
         }
@@ -360,9 +336,7 @@ impl Capabilities {
         if !there {
             return;
         }
-        let CpuidResult {
-            eax: valid, ebx, ..
-        } = machine.cpuid(0x23, 0);
+        let CpuidResult { eax: valid, ebx, .. } = machine.cpuid(0x23, 0);
         self.select_bits |= u64::from(ebx & 1) * raw::UNIT_MASK_2;
         self.select_bits |= u64::from(ebx >> 1 & 1) * raw::EQUAL;
         if valid & 1 << 1 != 0 {
@@ -405,11 +379,7 @@ impl Capabilities {
         };
         if v2 {
             let freezes = self.identity.leaf_80000022.eax & LEAF80000022_EAX_FREEZE != 0;
-            let freeze = if freezes {
-                amd::GLOBAL_STATUS_COUNTERS_FROZEN
-            } else {
-                0
-            };
+            let freeze = if freezes { amd::GLOBAL_STATUS_COUNTERS_FROZEN } else { 0 };
             self.global = Global {
                 control: amd::GLOBAL_CTL,
                 acknowledge: amd::GLOBAL_STATUS_CLR,
@@ -455,23 +425,12 @@ impl Capabilities {
 
     fn netburst(&mut self, machine: &impl Machine) {
         let logical = machine.cpuid(1, 0).ebx;
-        let cores = 1 + if self.identity.max_leaf >= 4 {
-            machine.cpuid(4, 0).eax >> 26
-        } else {
-            0
-        };
+        let cores = 1 + if self.identity.max_leaf >= 4 { machine.cpuid(4, 0).eax >> 26 } else { 0 };
         // Two cores in one package (Smithfield) each have their own counters.
         let hyper_threading =
             self.identity.leaf1_edx & leaf1_edx::HTT != 0 && (logical >> 16 & 0xFF) / cores > 1;
-        let thread = if hyper_threading {
-            (logical >> 24 & 1) as u8
-        } else {
-            0
-        };
-        self.netburst = NetBurst {
-            hyper_threading,
-            thread,
-        };
+        let thread = if hyper_threading { (logical >> 24 & 1) as u8 } else { 0 };
+        self.netburst = NetBurst { hyper_threading, thread };
         self.declared_counters = netburst::COUNTERS;
         self.counters = netburst::USABLE
             & match (hyper_threading, thread) {
@@ -576,6 +535,5 @@ fn mask_if(width: CounterWidth, mask: u32) -> u32 {
 
 /// A mask of the low `count` bits.
 fn low_bits(count: u8) -> u32 {
-    1u32.checked_shl(count.into())
-        .map_or(u32::MAX, |limit| limit - 1)
+    1u32.checked_shl(count.into()).map_or(u32::MAX, |limit| limit - 1)
 }

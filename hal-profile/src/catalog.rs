@@ -94,19 +94,14 @@ fn own_tables(capabilities: &Capabilities) -> (&'static [Row], &'static [Row]) {
 fn own_netburst(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
     let used = capabilities.interface() == ProfileInterface::NetBurst;
     let model = capabilities.identity.model.into();
-    used.then(|| netburst::own_rows(model))
-        .into_iter()
-        .flatten()
+    used.then(|| netburst::own_rows(model)).into_iter().flatten()
 }
 
 #[cfg(feature = "legacy")]
 fn own_legacy(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
     let pentium = capabilities.interface() == ProfileInterface::Pentium;
     let pentium = pentium.then(|| pentium::own_rows(has_mmx(capabilities)));
-    pentium
-        .into_iter()
-        .flatten()
-        .chain(p6::own_rows(p6_processors(capabilities)))
+    pentium.into_iter().flatten().chain(p6::own_rows(p6_processors(capabilities)))
 }
 
 #[cfg(feature = "legacy")]
@@ -142,17 +137,15 @@ fn has_mmx(capabilities: &Capabilities) -> bool {
 #[must_use]
 pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
     match capabilities.interface() {
-        ProfileInterface::Emon => Some(Family::Emon {
-            more: capabilities.select_bits,
-        }),
+        ProfileInterface::Emon => Some(Family::Emon { more: capabilities.select_bits }),
         ProfileInterface::Amd64 => Some(Family::Amd64(capabilities.generation)),
         #[cfg(feature = "legacy")]
         ProfileInterface::Pentium => Some(Family::Pentium),
         #[cfg(feature = "legacy")]
         ProfileInterface::P6 => Some(Family::P6),
-        ProfileInterface::NetBurst => Some(Family::NetBurst {
-            model: capabilities.identity.model.into(),
-        }),
+        ProfileInterface::NetBurst => {
+            Some(Family::NetBurst { model: capabilities.identity.model.into() })
+        }
         _ => None,
     }
 }
@@ -167,10 +160,7 @@ pub struct Refusal {
 }
 
 const fn unsupported(why: &'static str) -> Result<(), Refusal> {
-    Err(Refusal {
-        error: ErrorCode::SourceNotSupported,
-        why,
-    })
+    Err(Refusal { error: ErrorCode::SourceNotSupported, why })
 }
 
 /// Whether one processor supports a row. `approximate`: rows that only approximate their names are
@@ -189,10 +179,7 @@ pub fn support(capabilities: &Capabilities, row: &Row, approximate: bool) -> Res
         Fit::Unsupported => return unsupported(row.note()),
         // halprof's own rows are named for what they count.
         Fit::Approximate if !approximate && !row.id.is_own() => {
-            return Err(Refusal {
-                error: ErrorCode::SourceApproximate,
-                why: row.note(),
-            });
+            return Err(Refusal { error: ErrorCode::SourceApproximate, why: row.note() });
         }
         Fit::Exact | Fit::Approximate => {}
     }
@@ -217,10 +204,7 @@ fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
         return Ok(());
     };
     if generation == AmdGeneration::Unknown {
-        return Err(Refusal {
-            error: ErrorCode::SourceApproximate,
-            why: UNKNOWN_MODEL,
-        });
+        return Err(Refusal { error: ErrorCode::SourceApproximate, why: UNKNOWN_MODEL });
     }
     if !is_documented(generation, event) {
         return unsupported(NOT_DOCUMENTED);
@@ -251,11 +235,7 @@ fn hal_amd_event(capabilities: &Capabilities, row: &Row) -> Option<(AmdGeneratio
         && !row.id.is_own()
         && row.fit != Fit::Timer;
     let select = row.event_select().filter(|_| of_hal)?;
-    Some((
-        capabilities.generation,
-        amd_event(select),
-        (select >> 8) as u8,
-    ))
+    Some((capabilities.generation, amd_event(select), (select >> 8) as u8))
 }
 
 fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {

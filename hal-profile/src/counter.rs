@@ -20,31 +20,19 @@ impl Counter {
     /// The general counter of this index; `None` from 32 on.
     #[must_use]
     pub const fn general(index: u8) -> Option<Self> {
-        if index < Self::FIXED {
-            Some(Self(index))
-        } else {
-            None
-        }
+        if index < Self::FIXED { Some(Self(index)) } else { None }
     }
 
     /// The fixed-function counter of this index; `None` from 32 on.
     #[must_use]
     pub const fn fixed(index: u8) -> Option<Self> {
-        if index < Self::FIXED {
-            Some(Self(Self::FIXED + index))
-        } else {
-            None
-        }
+        if index < Self::FIXED { Some(Self(Self::FIXED + index)) } else { None }
     }
 
     /// The counter for the lowest set bit of a mask in the layout of the global registers.
     #[must_use]
     pub const fn lowest(mask: u64) -> Option<Self> {
-        if mask == 0 {
-            None
-        } else {
-            Some(Self(mask.trailing_zeros() as u8))
-        }
+        if mask == 0 { None } else { Some(Self(mask.trailing_zeros() as u8)) }
     }
 
     /// Whether it is a fixed-function counter.
@@ -77,11 +65,7 @@ impl CounterWidth {
     /// A width given by CPUID or a manual; `None` for a width that no counter has.
     #[must_use]
     pub const fn new(bits: u8) -> Option<Self> {
-        if bits >= 32 && bits < 64 {
-            Some(Self(bits))
-        } else {
-            None
-        }
+        if bits >= 32 && bits < 64 { Some(Self(bits)) } else { None }
     }
 
     /// The width in bits.

@@ -20,10 +20,7 @@ pub struct Filter {
 
 impl Filter {
     /// Every mode.
-    pub const BOTH: Self = Self {
-        user: true,
-        kernel: true,
-    };
+    pub const BOTH: Self = Self { user: true, kernel: true };
 
     /// The filter for the bits of a request; `None` if no mode is set or an unknown bit is.
     #[must_use]
@@ -31,10 +28,7 @@ impl Filter {
         if bits == 0 || bits & !(Spec::USER | Spec::KERNEL) != 0 {
             return None;
         }
-        Some(Self {
-            user: bits & Spec::USER != 0,
-            kernel: bits & Spec::KERNEL != 0,
-        })
+        Some(Self { user: bits & Spec::USER != 0, kernel: bits & Spec::KERNEL != 0 })
     }
 }
 
@@ -61,10 +55,7 @@ pub struct Encoding {
 impl Encoding {
     /// An encoding that writes nothing but a select.
     pub(crate) const fn plain(select: u64) -> Self {
-        Self {
-            select,
-            upstream: [Register { msr: 0, value: 0 }; 3],
-        }
+        Self { select, upstream: [Register { msr: 0, value: 0 }; 3] }
     }
 
     /// Whether it writes registers that other sources may write too.
@@ -168,17 +159,12 @@ fn netburst(
     let escr_msr = u32::from(if side == 0 { even } else { odd });
     let [first, then] = match event.upstream {
         Upstream::None => [Register::default(); 2],
-        Upstream::UopType { escr } => [
-            Register::default(),
-            register(RAT_ESCR0 + u32::from(side), modes(escr)),
-        ],
-        Upstream::Replay {
-            pebs_enable,
-            matrix_vert,
-        } => [
-            register(PEBS_ENABLE, pebs_enable),
-            register(PEBS_MATRIX_VERT, matrix_vert),
-        ],
+        Upstream::UopType { escr } => {
+            [Register::default(), register(RAT_ESCR0 + u32::from(side), modes(escr))]
+        }
+        Upstream::Replay { pebs_enable, matrix_vert } => {
+            [register(PEBS_ENABLE, pebs_enable), register(PEBS_MATRIX_VERT, matrix_vert)]
+        }
     };
     let cccr = Cccr::from_bits(event.cccr)
         .with_active_thread(3)

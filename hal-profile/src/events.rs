@@ -67,8 +67,7 @@ impl<'a> EventRing<'a> {
         for (place, word) in slot.iter().zip(&words) {
             place.store(*word, Ordering::Relaxed);
         }
-        self.produced
-            .store(produced.wrapping_add(1), Ordering::Release);
+        self.produced.store(produced.wrapping_add(1), Ordering::Release);
     }
 
     /// Moves as many events as fit into `out`, oldest first, and returns the bytes written.
@@ -89,8 +88,7 @@ impl<'a> EventRing<'a> {
             }
             taken += 1;
         }
-        self.consumed
-            .store(consumed.wrapping_add(taken), Ordering::Release);
+        self.consumed.store(consumed.wrapping_add(taken), Ordering::Release);
         taken as usize * size_of::<SystemEvent>()
     }
 
@@ -118,30 +116,19 @@ const fn is_kernel_image(event: &SystemEvent) -> bool {
 
 /// An event with no further data.
 pub(crate) fn event(kind: EventKind, timestamp: u64) -> SystemEvent {
-    SystemEvent {
-        timestamp,
-        kind: kind as u32,
-        ..SystemEvent::new_zeroed()
-    }
+    SystemEvent { timestamp, kind: kind as u32, ..SystemEvent::new_zeroed() }
 }
 
 /// A process was created.
 #[must_use]
 pub fn process_started(timestamp: u64, process: u32, parent: u32) -> SystemEvent {
-    SystemEvent {
-        process,
-        subject: parent,
-        ..event(EventKind::ProcessStarted, timestamp)
-    }
+    SystemEvent { process, subject: parent, ..event(EventKind::ProcessStarted, timestamp) }
 }
 
 /// A process has ended.
 #[must_use]
 pub fn process_ended(timestamp: u64, process: u32) -> SystemEvent {
-    SystemEvent {
-        process,
-        ..event(EventKind::ProcessEnded, timestamp)
-    }
+    SystemEvent { process, ..event(EventKind::ProcessEnded, timestamp) }
 }
 
 /// An image of `bytes` bytes was mapped at `start`; `process` is 0 for the kernel's images. If the
@@ -154,12 +141,8 @@ pub fn image_loaded(
     bytes: u64,
     name: &[u16],
 ) -> SystemEvent {
-    let mut event = SystemEvent {
-        process,
-        start,
-        amount: bytes,
-        ..event(EventKind::ImageLoaded, timestamp)
-    };
+    let mut event =
+        SystemEvent { process, start, amount: bytes, ..event(EventKind::ImageLoaded, timestamp) };
     let cut = name.len().saturating_sub(EVENT_NAME_UNITS);
     let kept = name.get(cut..).unwrap_or_default();
     for (place, unit) in event.name.iter_mut().zip(kept) {
@@ -227,11 +210,7 @@ impl Notes {
         let left = rows.into_iter().filter(|(_, note)| note.times != 0);
         left.map(move |(kind, note)| SystemEvent {
             subject: processor as u32,
-            amount: if kind as u32 == EventKind::Storm as u32 {
-                0
-            } else {
-                note.times
-            },
+            amount: if kind as u32 == EventKind::Storm as u32 { 0 } else { note.times },
             ..event(kind, note.since)
         })
     }

@@ -106,10 +106,7 @@ impl Guard {
         } else {
             (limits.unseen, limits.access)
         };
-        Self {
-            unseen: interrupt + accesses * access,
-            ..Self::new_zeroed()
-        }
+        Self { unseen: interrupt + accesses * access, ..Self::new_zeroed() }
     }
 
     /// Accounts for an interrupt without an overflow of the session's counters; `generated`:
@@ -173,11 +170,7 @@ impl Guard {
     fn end_window(&mut self, elapsed: u64, limits: &Limits) {
         let windows = elapsed / limits.window.max(1);
         let calm = self.spent / windows.max(1) < limits.allowed / CALM_PART;
-        self.calm_windows = if calm {
-            self.calm_windows.saturating_add(windows)
-        } else {
-            0
-        };
+        self.calm_windows = if calm { self.calm_windows.saturating_add(windows) } else { 0 };
     }
 
     fn begin(&mut self, now: u64) {

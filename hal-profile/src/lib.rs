@@ -19,12 +19,7 @@
 // No panics: nothing here indexes, unwraps or formats.
 #![cfg_attr(
     not(test),
-    deny(
-        clippy::indexing_slicing,
-        clippy::panic,
-        clippy::unwrap_used,
-        clippy::expect_used
-    )
+    deny(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, clippy::expect_used)
 )]
 
 #[cfg(loom)]

@@ -43,12 +43,7 @@ struct Means {
 
 impl Means {
     /// For a session without branches. After a storm nothing runs, so LVTPC may be unmasked.
-    const USUAL: Self = Self {
-        running: true,
-        unmasks: true,
-        branches: false,
-        thaws: 0,
-    };
+    const USUAL: Self = Self { running: true, unmasks: true, branches: false, thaws: 0 };
 }
 
 /// What was interrupted, from the trap frame.
@@ -152,24 +147,12 @@ impl<M: Machine> Local<'_, M> {
         {
             let (capabilities, totals) = (state.capabilities, state.totals);
             let none = &mut NoBranches;
-            recorder.one(
-                machine,
-                capabilities,
-                totals,
-                only,
-                true,
-                means.running,
-                none,
-            )
+            recorder.one(machine, capabilities, totals, only, true, means.running, none)
         } else {
             self.several(entry, interrupted, means.running, means.unmasks)
         };
         // Whoever records branches now has their freeze too.
-        let thaws = if self.state.branches.changed {
-            0
-        } else {
-            means.thaws
-        };
+        let thaws = if self.state.branches.changed { 0 } else { means.thaws };
         let freezes = self.state.found.freeze | thaws;
         if overflowed != 0 && interrupted.is_some() && freezes == 0 {
             pmu::acknowledge(self.machine, &self.state.capabilities, overflowed);
@@ -245,15 +228,7 @@ impl<M: Machine> Local<'_, M> {
         active.iter_mut().fold(0, |overflowed, counter| {
             let reader = &mut reader;
             overflowed
-                | recorder.one(
-                    machine,
-                    capabilities,
-                    totals,
-                    counter,
-                    alone,
-                    running,
-                    reader,
-                )
+                | recorder.one(machine, capabilities, totals, counter, alone, running, reader)
         })
     }
 
@@ -381,12 +356,7 @@ fn recorder<'a, M: Machine>(
         capabilities,
         active,
         totals,
-        branches: PartsOfBranches {
-            program,
-            kind: *kind,
-            recorded: branches,
-            evidence,
-        },
+        branches: PartsOfBranches { program, kind: *kind, recorded: branches, evidence },
     };
     (recorder, parts, local.machine)
 }
@@ -432,10 +402,7 @@ impl Recorder<'_> {
     /// Records and reloads a counter if it has overflowed. If so, returns its bit in the layout of
     /// the global registers, otherwise 0. `alone`: no other counter can have interrupted.
     #[expect(clippy::inline_always, reason = "most of what a sample costs")]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "parts of one processor, borrowed apart"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "parts of one processor, borrowed apart")]
     #[inline(always)]
     fn one(
         &mut self,

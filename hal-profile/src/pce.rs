@@ -20,10 +20,7 @@ impl<M: Machine> Local<'_, M> {
         }
         let set = self.machine.read_cr4() & CR4_PCE != 0;
         if !self.state.pce.held {
-            self.state.pce = Pce {
-                held: true,
-                found: set,
-            };
+            self.state.pce = Pce { held: true, found: set };
         }
         if set {
             return Ok(());

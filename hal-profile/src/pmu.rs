@@ -101,11 +101,7 @@ pub(crate) fn give_back(
         let was_frozen = global.freeze == 0
             && capabilities.interface() == ProfileInterface::Emon
             && machine.read_msr(global.control) & found & !counters == 0;
-        let restored = if was_frozen {
-            capabilities.all_counters()
-        } else {
-            counters
-        };
+        let restored = if was_frozen { capabilities.all_counters() } else { counters };
         modify(machine, global.control, counters, found & restored);
     }
 }
@@ -398,11 +394,7 @@ pub(crate) fn freeze_seen(
     let global = &capabilities.global;
     let requested = global.freeze_control != 0
         && DebugCtl::from_bits(machine.read_msr(global.freeze_control)).freeze_perfmon_on_pmi();
-    if requested {
-        global.freeze
-    } else {
-        status & global.freeze
-    }
+    if requested { global.freeze } else { status & global.freeze }
 }
 
 /// Restarts all counters that [`hold`] stopped or, where counters are stopped one by one, those

@@ -16,11 +16,7 @@ impl ProcessorSet {
     /// The set that a request names: if no bit is set, every processor.
     #[must_use]
     pub fn from_bits(bits: ProcessorBits) -> Self {
-        if bits.iter().all(|&word| word == 0) {
-            Self::ALL
-        } else {
-            Self(bits)
-        }
+        if bits.iter().all(|&word| word == 0) { Self::ALL } else { Self(bits) }
     }
 
     /// The set of one processor.
@@ -36,9 +32,7 @@ impl ProcessorSet {
     /// Whether the set contains `index`.
     #[must_use]
     pub fn contains(&self, index: usize) -> bool {
-        self.0
-            .get(index / 64)
-            .is_some_and(|word| word >> (index % 64) & 1 != 0)
+        self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 != 0)
     }
 
     /// The first processor of the set with an index of `count` or above; `None` if there is none,

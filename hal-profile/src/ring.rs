@@ -66,10 +66,7 @@ impl<'a> Ring<'a> {
     }
 
     /// The same for samples with `branches` branches each.
-    #[expect(
-        clippy::inline_always,
-        reason = "without branches all of them folds away"
-    )]
+    #[expect(clippy::inline_always, reason = "without branches all of them folds away")]
     #[inline(always)]
     #[must_use]
     pub fn with_branches(words: &'a [Word], branches: u8) -> Option<Self> {
@@ -128,10 +125,7 @@ impl<'a> Ring<'a> {
 
     /// The same with the sample's branches, newest first; branches beyond the number that the ring
     /// stores per sample are dropped.
-    #[expect(
-        clippy::inline_always,
-        reason = "without branches all of them folds away"
-    )]
+    #[expect(clippy::inline_always, reason = "without branches all of them folds away")]
     #[inline(always)]
     #[must_use]
     pub fn push_with(&self, sample: &Sample, branches: &[Branch]) -> bool {
@@ -157,8 +151,7 @@ impl<'a> Ring<'a> {
                 }
             }
         }
-        self.produced
-            .store(produced.wrapping_add(1), Ordering::Release);
+        self.produced.store(produced.wrapping_add(1), Ordering::Release);
         true
     }
 
@@ -194,8 +187,7 @@ impl<'a> Ring<'a> {
                 taken += 1;
             }
         }
-        self.consumed
-            .store(consumed.wrapping_add(taken), Ordering::Release);
+        self.consumed.store(consumed.wrapping_add(taken), Ordering::Release);
         taken as usize * words_of(self.depth) * size_of::<u64>()
     }
 
@@ -204,11 +196,8 @@ impl<'a> Ring<'a> {
         let (places, _) = out.as_chunks_mut::<{ size_of::<Branch>() }>();
         let (valid, others) = places.split_at_mut(branches.min(places.len()));
         for (place, [a, b, c]) in valid.iter_mut().zip(self.branches(count)) {
-            let words = [
-                a.load(Ordering::Relaxed),
-                b.load(Ordering::Relaxed),
-                c.load(Ordering::Relaxed),
-            ];
+            let words =
+                [a.load(Ordering::Relaxed), b.load(Ordering::Relaxed), c.load(Ordering::Relaxed)];
             *place = zerocopy::transmute!(words);
         }
         others.as_flattened_mut().fill(0);
@@ -251,12 +240,7 @@ mod loom_tests {
     use zerocopy::FromBytes;
 
     fn sample(n: u64) -> Sample {
-        Sample {
-            timestamp: n,
-            ip: !n,
-            period: n * 3,
-            ..Sample::default()
-        }
+        Sample { timestamp: n, ip: !n, period: n * 3, ..Sample::default() }
     }
 
     /// Every interleaving of a producer of three samples and a consumer, on a two-slot ring.
@@ -269,9 +253,7 @@ mod loom_tests {
                 let words = Arc::clone(&words);
                 loom::thread::spawn(move || {
                     let ring = Ring::new(&words).unwrap();
-                    (1..=3)
-                        .filter(|&n| ring.push(&sample(n)))
-                        .collect::<Vec<_>>()
+                    (1..=3).filter(|&n| ring.push(&sample(n))).collect::<Vec<_>>()
                 })
             };
             let ring = Ring::new(&words).unwrap();

@@ -184,11 +184,7 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         out.copy_from_slice(counts.as_bytes());
-        let rotation = if runs {
-            state.order.now()
-        } else {
-            EVERY_ROTATION
-        };
+        let rotation = if runs { state.order.now() } else { EVERY_ROTATION };
         // Sources on a counter now have running time from the current rotation to add.
         let ticks = state.clock.in_rotation(now);
         for slot in kind.rotation(rotation) {
@@ -200,15 +196,7 @@ impl<M: Machine> Local<'_, M> {
                     _ => count.running.wrapping_add(ticks),
                 };
                 let counted = total.counted;
-                put(
-                    out,
-                    index,
-                    Count {
-                        counted,
-                        running,
-                        ..*count
-                    },
-                );
+                put(out, index, Count { counted, running, ..*count });
             }
         }
     }
@@ -268,18 +256,12 @@ impl<M: Machine> Local<'_, M> {
         let samples = self.program.settings.samples;
         let capabilities = &state.capabilities;
         // While only counting, all other status bits belong to whoever has the handler.
-        let ours = if samples {
-            state.own_status()
-        } else {
-            kind.counters | capabilities.global.freeze
-        };
+        let ours =
+            if samples { state.own_status() } else { kind.counters | capabilities.global.freeze };
         let before = pmu::take_over(self.machine, capabilities, kind, ours);
         (state.found.control, state.found.counters) = (before.control, before.counters);
-        state.found.freeze = if samples {
-            pmu::freeze_seen(self.machine, capabilities, before.status)
-        } else {
-            0
-        };
+        state.found.freeze =
+            if samples { pmu::freeze_seen(self.machine, capabilities, before.status) } else { 0 };
         true
     }
 
@@ -418,10 +400,7 @@ impl<'a, M> Local<'a, M> {
     /// The longest period with which a source is now sampled, in events.
     pub(crate) fn longest_period(&self) -> u64 {
         let slots = self.kind().map(|kind| &kind.slots);
-        let slots = slots
-            .into_iter()
-            .flatten()
-            .take(self.program.settings.count);
+        let slots = slots.into_iter().flatten().take(self.program.settings.count);
         let longest = slots.map(|slot| slot.period).max();
         doubled(longest.unwrap_or(0).into(), self.state.doublings)
     }

@@ -90,11 +90,7 @@ impl Identity {
             _ => 0,
         };
         let leaf = |number, highest| {
-            if highest >= number {
-                machine.cpuid(number, 0)
-            } else {
-                CpuidResult::default()
-            }
+            if highest >= number { machine.cpuid(number, 0) } else { CpuidResult::default() }
         };
         let extended = leaf(0x8000_0001, max_extended);
         let hypervisor_there = leaf1.ecx & leaf1_ecx::HYPERVISOR != 0;
@@ -116,16 +112,8 @@ impl Identity {
             } else {
                 [0; 12]
             },
-            hypervisor_behind: if hypervisor_there {
-                behind(machine)
-            } else {
-                [0; 12]
-            },
-            hypervisor: if hypervisor_there {
-                Hypervisor::read(machine)
-            } else {
-                Hypervisor::None
-            },
+            hypervisor_behind: if hypervisor_there { behind(machine) } else { [0; 12] },
+            hypervisor: if hypervisor_there { Hypervisor::read(machine) } else { Hypervisor::None },
         }
     }
 
@@ -158,13 +146,7 @@ impl Hypervisor {
     /// Whether it is an Hv#1 hypervisor that does not offer the counters.
     #[must_use]
     pub fn masks_counters(self) -> bool {
-        matches!(
-            self,
-            Self::Hv1(Hv1 {
-                counters: false,
-                ..
-            })
-        )
+        matches!(self, Self::Hv1(Hv1 { counters: false, .. }))
     }
 }
 
@@ -217,10 +199,7 @@ fn hal_choice(id: &Identity) -> Choice {
     let tentative = if !passes_gate(id) {
         default(Reason::Gate32)
     } else if id.is_amd() {
-        Choice {
-            interface: ProfileInterface::Amd64,
-            reason: Reason::AmdVendor,
-        }
+        Choice { interface: ProfileInterface::Amd64, reason: Reason::AmdVendor }
     } else if id.is_intel() {
         emon(id)
     } else {
@@ -252,10 +231,7 @@ fn emon(id: &Identity) -> Choice {
     } else if id.leaf_0a.ebx & 1 != 0 {
         Reason::NoCoreCycles
     } else {
-        return Choice {
-            interface: ProfileInterface::Emon,
-            reason: Reason::Architectural,
-        };
+        return Choice { interface: ProfileInterface::Emon, reason: Reason::Architectural };
     };
     default(reason)
 }
@@ -272,10 +248,9 @@ fn old_interface(id: &Identity) -> Option<Choice> {
             legacy(ProfileInterface::Pentium, Reason::PentiumModel)
         }
         (6, 1 | 3 | 5..=0x0B | 0x0D | 0x15) => legacy(ProfileInterface::P6, Reason::P6Model),
-        (15, 0..=4 | 6) => Choice {
-            interface: ProfileInterface::NetBurst,
-            reason: Reason::NetBurstModel,
-        },
+        (15, 0..=4 | 6) => {
+            Choice { interface: ProfileInterface::NetBurst, reason: Reason::NetBurstModel }
+        }
         _ => return None,
     })
 }
@@ -296,8 +271,5 @@ fn proved_by_cpuid(id: &Identity) -> bool {
 }
 
 const fn default(reason: Reason) -> Choice {
-    Choice {
-        interface: ProfileInterface::Default,
-        reason,
-    }
+    Choice { interface: ProfileInterface::Default, reason }
 }

@@ -166,11 +166,8 @@ impl<H: Host> Service<H> {
             local.state.kind = kinds.enter(index, &found);
             // Where no counter is used, LVTPC must not stay masked either: another owner's may
             // interrupt there.
-            local.state.capabilities = Capabilities {
-                apic: all.apic,
-                masks_lvtpc: all.masks_lvtpc,
-                ..found
-            };
+            local.state.capabilities =
+                Capabilities { apic: all.apic, masks_lvtpc: all.masks_lvtpc, ..found };
             local.state.known = true;
         });
     }
@@ -181,14 +178,13 @@ impl<H: Host> Service<H> {
             return;
         }
         let taken = [const { AtomicU32::new(0) }; MAX_KINDS];
-        self.processors
-            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
-                let fixed = pmu::enabled_fixed(local.machine, &local.state.capabilities);
-                local.state.found.fixed = fixed;
-                if let Some(taken) = taken.get(usize::from(local.state.kind)) {
-                    taken.fetch_or(fixed, Ordering::Relaxed);
-                }
-            });
+        self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
+            let fixed = pmu::enabled_fixed(local.machine, &local.state.capabilities);
+            local.state.found.fixed = fixed;
+            if let Some(taken) = taken.get(usize::from(local.state.kind)) {
+                taken.fetch_or(fixed, Ordering::Relaxed);
+            }
+        });
         for (kind, taken) in taken.into_iter().enumerate() {
             self.kinds.set_taken(kind, taken.into_inner());
         }
@@ -210,29 +206,18 @@ impl<H: Host> Service<H> {
         if !RequestCode::ALL.iter().any(|(known, _)| *known == code) {
             return failed(NtStatus::INVALID_DEVICE_REQUEST);
         }
-        if code
-            .access()
-            .is_none_or(|needed| !granted.contains(&needed))
-        {
+        if code.access().is_none_or(|needed| !granted.contains(&needed)) {
             return failed(NtStatus::ACCESS_DENIED);
         }
         let mut exchange = match Exchange::new(buffer, input, output) {
             Ok(exchange) => exchange,
             Err(status) => return failed(status),
         };
-        let length = self
-            .answer(client, code, &mut exchange)
-            .unwrap_or_else(|refused| {
-                exchange.put(
-                    0,
-                    &ReplyHeader::refused(refused.error, refused.subject, refused.detail),
-                );
-                size_of::<ReplyHeader>()
-            });
-        Completion {
-            status: NtStatus::SUCCESS,
-            length,
-        }
+        let length = self.answer(client, code, &mut exchange).unwrap_or_else(|refused| {
+            exchange.put(0, &ReplyHeader::refused(refused.error, refused.subject, refused.detail));
+            size_of::<ReplyHeader>()
+        });
+        Completion { status: NtStatus::SUCCESS, length }
     }
 
     fn answer(&mut self, client: Client, code: RequestCode, exchange: &mut Exchange<'_>) -> Answer {
@@ -299,8 +284,7 @@ impl<H: Host> Service<H> {
             let _ = self.set_rdpmc();
         }
         // Also where no session runs.
-        self.processors
-            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| local.wake());
+        self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| local.wake());
         self.on_running(|local| {
             local.resume();
         });
@@ -310,8 +294,7 @@ impl<H: Host> Service<H> {
     fn on_running(&mut self, work: impl Fn(&mut LocalOf<'_, H>) + Sync) {
         if let Some(session) = running(self.holder, &self.sessions) {
             let wanted = &session.program.settings.processors;
-            self.processors
-                .run_on_each::<()>(wanted, &mut [], |local, _| work(local));
+            self.processors.run_on_each::<()>(wanted, &mut [], |local, _| work(local));
         }
     }
 
@@ -384,10 +367,7 @@ impl<H: Host> Service<H> {
         let program = &running(self.holder, &self.sessions)?.program;
         match program.rotations() {
             0 => None,
-            1 => Some(Timer {
-                period: self.read_period(program.settings.samples),
-                precise: false,
-            }),
+            1 => Some(Timer { period: self.read_period(program.settings.samples), precise: false }),
             _ => {
                 let rotation = program.settings.rotation;
                 let period = rotation / program.settings.rotation_looks.max(1);
@@ -405,11 +385,7 @@ impl<H: Host> Service<H> {
         let widths = self.kinds.iter().filter_map(|(_, kind)| kind.narrowest());
         let wraps = widths.map(|width| width.mask() / (MOST_EVENTS_A_SECOND / 10_000_000));
         let quarter = wraps.min().unwrap_or(u64::MAX) / 4;
-        let most = if samples {
-            LOOK_PERIOD.into()
-        } else {
-            READ_PERIOD
-        };
+        let most = if samples { LOOK_PERIOD.into() } else { READ_PERIOD };
         quarter.min(most) as u32
     }
 

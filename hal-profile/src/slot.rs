@@ -124,19 +124,12 @@ impl Slot {
 
     /// The slot of a source that this kind of processor does not count, and why.
     pub(crate) fn refused(error: ErrorCode) -> Self {
-        Self {
-            seat: Seat::Refused,
-            error: error as u16,
-            ..Self::new_zeroed()
-        }
+        Self { seat: Seat::Refused, error: error as u16, ..Self::new_zeroed() }
     }
 
     /// The slot of a source that a timer counts.
     pub(crate) fn timer() -> Self {
-        Self {
-            seat: Seat::Timer,
-            ..Self::new_zeroed()
-        }
+        Self { seat: Seat::Timer, ..Self::new_zeroed() }
     }
 
     /// The counter's bit in the global registers.
@@ -148,11 +141,7 @@ impl Slot {
     /// The mask of its nibble in IA32_FIXED_CTR_CTRL; 0 for a general counter.
     #[must_use]
     pub fn fixed_control(&self) -> u64 {
-        if self.counter.is_fixed() {
-            0xF << fixed_shift(self.counter)
-        } else {
-            0
-        }
+        if self.counter.is_fixed() { 0xF << fixed_shift(self.counter) } else { 0 }
     }
 }
 
@@ -175,12 +164,7 @@ impl Active {
     /// A counter that starts from `preset`.
     #[must_use]
     pub fn new(slot: &Slot, preset: u64) -> Self {
-        Self {
-            slot: *slot,
-            mask: slot.width.mask(),
-            preset,
-            last: preset,
-        }
+        Self { slot: *slot, mask: slot.width.mask(), preset, last: preset }
     }
 
     /// Makes `preset` the value from which it starts.

@@ -180,8 +180,7 @@ fn numbered<T>(table: &'static [T], id: u32, number: impl Fn(&T) -> u32) -> Opti
     let last = table.len().checked_sub(1)?;
     let after = number(table.get(last)?).checked_sub(id)?;
     let mut rest = table.get(last.saturating_sub(after as usize)..)?.iter();
-    rest.find(|entry| number(entry) >= id)
-        .filter(|entry| number(entry) == id)
+    rest.find(|entry| number(entry) >= id).filter(|entry| number(entry) == id)
 }
 
 /// The intervals that a source accepts: events between two overflows or, for ProfileTime, units of
@@ -203,16 +202,8 @@ pub struct IntervalLimits {
 #[must_use]
 pub const fn limits(id: ProfileSource) -> IntervalLimits {
     match id {
-        ProfileSource::TIME => IntervalLimits {
-            default: 10_000,
-            min: 1_221,
-            max: 1_000_000,
-        },
-        _ => IntervalLimits {
-            default: 65_536,
-            min: 4_096,
-            max: 2_147_483_647,
-        },
+        ProfileSource::TIME => IntervalLimits { default: 10_000, min: 1_221, max: 1_000_000 },
+        _ => IntervalLimits { default: 65_536, min: 4_096, max: 2_147_483_647 },
     }
 }
 

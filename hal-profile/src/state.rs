@@ -133,8 +133,7 @@ impl Clock {
     /// How long counters have run in the current rotation.
     pub(crate) const fn in_rotation(&self, now: u64) -> u64 {
         let handled = self.handled.wrapping_sub(self.handled_before);
-        now.wrapping_sub(self.rotation_began)
-            .saturating_sub(handled)
+        now.wrapping_sub(self.rotation_began).saturating_sub(handled)
     }
 }
 
@@ -169,10 +168,7 @@ impl ProcessorState {
     /// it.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        matches!(
-            self.phase,
-            Phase::Running | Phase::Halted | Phase::Proving | Phase::Proved
-        )
+        matches!(self.phase, Phase::Running | Phase::Halted | Phase::Proving | Phase::Proved)
     }
 
     /// The status bits that belong to a session that samples: those of counters that nobody else has
@@ -195,15 +191,9 @@ pub(crate) fn doubled(period: u64, doublings: u32) -> u64 {
     #[cold]
     #[inline(never)]
     fn lengthened(period: u64, doublings: u32) -> u64 {
-        period
-            .saturating_mul(1 << doublings.min(MOST_DOUBLINGS))
-            .min(LONGEST_PERIOD)
+        period.saturating_mul(1 << doublings.min(MOST_DOUBLINGS)).min(LONGEST_PERIOD)
     }
-    if doublings == 0 {
-        period
-    } else {
-        lengthened(period, doublings)
-    }
+    if doublings == 0 { period } else { lengthened(period, doublings) }
 }
 
 impl Order {
@@ -226,11 +216,7 @@ impl Order {
 
     /// Moves on to the next rotation.
     pub(crate) fn advance(&mut self) {
-        self.at = if self.at + 1 < self.count {
-            self.at + 1
-        } else {
-            0
-        };
+        self.at = if self.at + 1 < self.count { self.at + 1 } else { 0 };
         self.draw();
     }
 

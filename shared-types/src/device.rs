@@ -8,12 +8,8 @@ pub struct Guid(pub u32, pub u16, pub u16, pub [u8; 8]);
 
 /// The device interface: GUID_DEVINTERFACE_HALPROF, {9c110037-78fb-4895-b39c-c035038058bf}.
 /// The tool opens the device by it.
-pub const INTERFACE: Guid = Guid(
-    0x9c110037,
-    0x78fb,
-    0x4895,
-    [0xb3, 0x9c, 0xc0, 0x35, 0x03, 0x80, 0x58, 0xbf],
-);
+pub const INTERFACE: Guid =
+    Guid(0x9c110037, 0x78fb, 0x4895, [0xb3, 0x9c, 0xc0, 0x35, 0x03, 0x80, 0x58, 0xbf]);
 
 /// The device's name in the NT namespace.
 pub const NT_NAME: &str = r"\Device\halprof";

@@ -25,12 +25,7 @@ impl RequestHeader {
     /// The header of a request of `size` bytes in this version.
     #[must_use]
     pub const fn new(size: usize, flags: u32) -> Self {
-        Self {
-            size: size as u32,
-            version: WIRE_VERSION,
-            flags,
-            reserved: 0,
-        }
+        Self { size: size as u32, version: WIRE_VERSION, flags, reserved: 0 }
     }
 }
 
@@ -56,13 +51,7 @@ impl ReplyHeader {
     /// The header of a reply of `size` bytes to a request that succeeded.
     #[must_use]
     pub const fn done(size: usize) -> Self {
-        Self {
-            size: size as u32,
-            version: WIRE_VERSION,
-            error: 0,
-            subject: 0,
-            detail: 0,
-        }
+        Self { size: size as u32, version: WIRE_VERSION, error: 0, subject: 0, detail: 0 }
     }
 
     /// The header that refuses a request; nothing follows it.

@@ -85,11 +85,7 @@ impl Amd {
         let counters = counters(leaves, extended, perf_mon_v2);
         let mut unit = Self {
             generation: Generation::of(family, model),
-            select_bits: if family < 0x10 {
-                SELECT_BITS
-            } else {
-                SELECT_BITS_10H
-            },
+            select_bits: if family < 0x10 { SELECT_BITS } else { SELECT_BITS_10H },
             extended,
             perf_mon_v2,
             freezes: perf_mon_v2 && leaves.get(0x8000_0022, 0).eax >> 2 & 1 == 1,
@@ -198,10 +194,7 @@ impl Amd {
             return None;
         }
         if let Some(event) = Code::of_select(&self.named, select.into_bits()) {
-            return Some(Feed {
-                compare: Compare::Off,
-                ..select.feed(event)
-            });
+            return Some(Feed { compare: Compare::Off, ..select.feed(event) });
         }
         let event = u16::from(select.event()) | (select.high() as u16 & 0xF) << 8;
         let row = amd_events::find(self.generation?, event, select.unit_mask())?;
@@ -280,15 +273,11 @@ impl Unit for Amd {
     }
 
     fn count_from(&mut self, _thread: usize, now: &Counts) {
-        self.counters
-            .iter_mut()
-            .for_each(|counter| counter.count_from(now));
+        self.counters.iter_mut().for_each(|counter| counter.count_from(now));
     }
 
     fn break_counter_bit(&mut self, bit: u32) {
-        self.counters
-            .iter_mut()
-            .for_each(|counter| counter.break_bit(bit));
+        self.counters.iter_mut().for_each(|counter| counter.break_bit(bit));
     }
 
     fn set_status(&mut self, bits: u64) {
@@ -298,11 +287,7 @@ impl Unit for Amd {
     }
 
     fn counter_status(&self) -> u64 {
-        if self.perf_mon_v2 {
-            self.all_counters()
-        } else {
-            0
-        }
+        if self.perf_mon_v2 { self.all_counters() } else { 0 }
     }
 
     fn records_branches(&self) -> bool {
@@ -343,11 +328,7 @@ impl Unit for Amd {
     fn reset(&mut self) {
         self.counters.iter_mut().for_each(Counter::reset);
         self.selects.fill(EventSelect::new());
-        self.control = if self.perf_mon_v2 {
-            self.all_counters()
-        } else {
-            0
-        };
+        self.control = if self.perf_mon_v2 { self.all_counters() } else { 0 };
         self.status = 0;
         self.debug_ctl = 0;
         if let Some(branches) = &mut self.branches {

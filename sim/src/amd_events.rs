@@ -109,13 +109,7 @@ const fn row(
     counts: Event,
     evidence: &'static str,
 ) -> Row {
-    Row {
-        generation,
-        event,
-        unit_mask,
-        counts,
-        evidence,
-    }
+    Row { generation, event, unit_mask, counts, evidence }
 }
 
 /// Every event that a workload has an amount for. BKDG: BIOS and Kernel Developer's Guide of the

@@ -139,9 +139,7 @@ impl Apic {
 
     /// Power-on: xAPIC mode, LVTPC masked, nothing pending.
     pub(crate) fn reset(&mut self) {
-        self.base = ApicBase::from_bits(DEFAULT_BASE)
-            .with_bsp(self.id == 0)
-            .with_en(true);
+        self.base = ApicBase::from_bits(DEFAULT_BASE).with_bsp(self.id == 0).with_en(true);
         self.initialise();
     }
 
@@ -253,9 +251,7 @@ impl Apic {
     }
 
     fn x2apic_register(&self, offset: u32) -> Option<u32> {
-        self.in_mode(Mode::X2Apic)
-            .then(|| self.register(offset))
-            .flatten()
+        self.in_mode(Mode::X2Apic).then(|| self.register(offset)).flatten()
     }
 
     /// Reserved bits are refused in x2APIC mode (SDM vol. 3, "Reserved Bit Checking").
@@ -301,16 +297,10 @@ fn base_writable(leaves: &Leaves) -> u64 {
     };
     let page = (1 << physical_bits) - 0x1000;
     let x2apic = leaves.get(1, 0).ecx >> 21 & 1 == 1;
-    ApicBase::from_bits(page)
-        .with_bsp(true)
-        .with_en(true)
-        .with_extd(x2apic)
-        .into_bits()
+    ApicBase::from_bits(page).with_bsp(true).with_en(true).with_extd(x2apic).into_bits()
 }
 
 /// The page offset of an x2APIC register.
 fn x2apic_offset(msr: u32) -> Option<u32> {
-    (X2APIC..X2APIC + 0x100)
-        .contains(&msr)
-        .then(|| (msr - X2APIC) << 4)
+    (X2APIC..X2APIC + 0x100).contains(&msr).then(|| (msr - X2APIC) << 4)
 }

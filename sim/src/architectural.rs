@@ -131,10 +131,9 @@ impl Architectural {
         match msr {
             IA32_MISC_ENABLE => Some(Register::MiscEnable),
             IA32_DEBUGCTL if self.capabilities.freezes() => Some(Register::DebugCtl),
-            IA32_PERF_CAPABILITIES => self
-                .capabilities
-                .perf_caps
-                .map(|_| Register::PerfCapabilities),
+            IA32_PERF_CAPABILITIES => {
+                self.capabilities.perf_caps.map(|_| Register::PerfCapabilities)
+            }
             IA32_FIXED_CTR_CTRL if version >= 2 => Some(Register::FixedControl),
             IA32_PERF_GLOBAL_STATUS if version >= 2 => Some(Register::Status),
             IA32_PERF_GLOBAL_CTRL if version >= 2 => Some(Register::Control),
@@ -147,11 +146,7 @@ impl Architectural {
 
     fn counter_register(&self, msr: u32) -> Option<Register> {
         let Capabilities { general, fixed, .. } = self.capabilities;
-        let full_width = if self.capabilities.has_full_width() {
-            general
-        } else {
-            0
-        };
+        let full_width = if self.capabilities.has_full_width() { general } else { 0 };
         index(general, IA32_PERFEVTSEL0, msr)
             .map(Register::Select)
             .or_else(|| index(general, IA32_PMC0, msr).map(Register::Counter))
@@ -250,16 +245,10 @@ impl Architectural {
         let select = self.selects[i];
         let on = select.en() && self.globally_on(i);
         if let Some(event) = Code::of_select(&self.named, select.into_bits()) {
-            return on.then(|| Feed {
-                compare: Compare::Off,
-                ..select.feed(event)
-            });
+            return on.then(|| Feed { compare: Compare::Off, ..select.feed(event) });
         }
         let event = event_of(select, self.capabilities.absent_events)?;
-        on.then(|| Feed {
-            compare: self.compare(select, event),
-            ..select.feed(event)
-        })
+        on.then(|| Feed { compare: self.compare(select, event), ..select.feed(event) })
     }
 
     /// On many processors, the reference-cycles event ticks more slowly than fixed counter 2.
@@ -406,13 +395,11 @@ impl Unit for Architectural {
     }
 
     fn count_from(&mut self, _thread: usize, now: &Counts) {
-        self.counters_mut()
-            .for_each(|counter| counter.count_from(now));
+        self.counters_mut().for_each(|counter| counter.count_from(now));
     }
 
     fn break_counter_bit(&mut self, bit: u32) {
-        self.counters_mut()
-            .for_each(|counter| counter.break_bit(bit));
+        self.counters_mut().for_each(|counter| counter.break_bit(bit));
     }
 
     fn set_status(&mut self, bits: u64) {
@@ -426,11 +413,7 @@ impl Unit for Architectural {
     }
 
     fn counter_status(&self) -> u64 {
-        if self.capabilities.has_global() {
-            self.capabilities.global_bits()
-        } else {
-            0
-        }
+        if self.capabilities.has_global() { self.capabilities.global_bits() } else { 0 }
     }
 
     fn records_branches(&self) -> bool {
@@ -508,7 +491,5 @@ fn slots(there: u32) -> usize {
 
 /// One bit for each of `n` indices for which `yes` holds.
 fn bits(n: usize, yes: impl Fn(usize) -> bool) -> u64 {
-    (0..n)
-        .filter(|&i| yes(i))
-        .fold(0, |bits, i| bits | 1_u64 << i)
+    (0..n).filter(|&i| yes(i)).fold(0, |bits, i| bits | 1_u64 << i)
 }

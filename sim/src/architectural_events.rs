@@ -16,12 +16,7 @@ pub struct Row {
 }
 
 const fn row(bit: u32, event: u8, unit_mask: u8, counts: Event) -> Row {
-    Row {
-        bit,
-        event,
-        unit_mask,
-        counts,
-    }
+    Row { bit, event, unit_mask, counts }
 }
 
 /// The events that a workload has an amount for; top-down slots and LBR inserts are not among

@@ -123,9 +123,7 @@ impl LastBranches {
             let deepest = 8 * (u8::BITS - depths.leading_zeros()) as usize;
             (Form::Architectural(depths), deepest.min(MOST))
         } else {
-            let row = INFO_MODELS
-                .iter()
-                .find(|row| family == 6 && row.0 == model)?;
+            let row = INFO_MODELS.iter().find(|row| family == 6 && row.0 == model)?;
             (Form::Info(row.1), MOST)
         };
         Some(Self::new(form, depth))
@@ -140,15 +138,7 @@ impl LastBranches {
     }
 
     fn new(form: Form, depth: usize) -> Self {
-        Self {
-            form,
-            depth,
-            records: [[0; 3]; MOST],
-            top: 0,
-            control: 0,
-            switch: 0,
-            taken: 0,
-        }
+        Self { form, depth, records: [[0; 3]; MOST], top: 0, control: 0, switch: 0, taken: 0 }
     }
 
     /// Power-on reset.
@@ -276,13 +266,7 @@ impl LastBranches {
             return;
         }
         self.taken += 1;
-        let Taken {
-            from,
-            to,
-            mispredicted,
-            cycles,
-            ..
-        } = *branch;
+        let Taken { from, to, mispredicted, cycles, .. } = *branch;
         let flag = if mispredicted { MISPREDICTED } else { 0 };
         match self.form {
             Form::Info(_) => {
@@ -294,11 +278,7 @@ impl LastBranches {
                 self.push([from, to, flag | kind | CYCLES_VALID | u64::from(cycles)]);
             }
             Form::Amd => {
-                let speculative = if self.taken.is_multiple_of(3) {
-                    AMD_SPECULATIVE
-                } else {
-                    0
-                };
+                let speculative = if self.taken.is_multiple_of(3) { AMD_SPECULATIVE } else { 0 };
                 let target = to & AMD_ADDRESS | AMD_VALID | speculative;
                 self.push([from & AMD_ADDRESS | flag, target, 0]);
                 if mispredicted {

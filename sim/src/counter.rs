@@ -16,12 +16,7 @@ pub(crate) struct Value {
 
 impl Value {
     pub(crate) fn new(width: u32) -> Self {
-        Self {
-            bits: 0,
-            width,
-            sound: u64::MAX,
-            span: 0,
-        }
+        Self { bits: 0, width, sound: u64::MAX, span: 0 }
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -104,11 +99,8 @@ impl Input {
         let feed = feed.filter(|feed| feed.user || feed.kernel);
         if self.feed != feed {
             let stopped = self.feed.filter(|_| self.stops_late && feed.is_none());
-            self.ending = stopped.map(|feed| Ending {
-                feed,
-                seen: feed.amount(now),
-                left: LATE_STOP,
-            });
+            self.ending =
+                stopped.map(|feed| Ending { feed, seen: feed.amount(now), left: LATE_STOP });
             self.seen = feed.map_or(0, |feed| feed.amount(now));
             self.feed = feed;
         }
@@ -121,10 +113,7 @@ impl Input {
 
     /// Back to nothing connected.
     pub(crate) fn reset(&mut self) {
-        *self = Self {
-            stops_late: self.stops_late,
-            ..Self::default()
-        };
+        *self = Self { stops_late: self.stops_late, ..Self::default() };
     }
 
     /// The events since the last call, up to `now`; nothing while an amount that has fallen has not
@@ -164,10 +153,7 @@ pub(crate) struct Counter {
 
 impl Counter {
     pub(crate) fn new(width: u32) -> Self {
-        Self {
-            value: Value::new(width),
-            input: Input::default(),
-        }
+        Self { value: Value::new(width), input: Input::default() }
     }
 
     /// The value, in the counter's width.

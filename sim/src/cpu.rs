@@ -31,12 +31,7 @@ impl Cpu {
     /// A processor on which nothing has been refused yet.
     #[must_use]
     pub fn new(processor: Processor) -> Self {
-        Self {
-            processor,
-            faults: Vec::new(),
-            interrupt_cost: 0,
-            before_lvtpc: None,
-        }
+        Self { processor, faults: Vec::new(), interrupt_cost: 0, before_lvtpc: None }
     }
 
     fn writes_lvtpc(&mut self) {
@@ -57,8 +52,7 @@ impl Cpu {
     /// Ends the interrupt being handled: its cost has passed.
     pub(crate) fn end_interrupt(&mut self) {
         let now = self.processor.timestamp();
-        self.processor
-            .set_timestamp(now.wrapping_add(self.interrupt_cost));
+        self.processor.set_timestamp(now.wrapping_add(self.interrupt_cost));
         self.interrupt_cost = 0;
     }
 }
@@ -103,8 +97,7 @@ impl Machine for Cpu {
 
     fn set_pce(&mut self, on: bool) {
         let other = self.processor.cr4() & !CR4_PCE;
-        self.processor
-            .set_cr4(if on { other | CR4_PCE } else { other });
+        self.processor.set_cr4(if on { other | CR4_PCE } else { other });
     }
 
     fn timestamp(&mut self) -> u64 {

@@ -30,11 +30,7 @@ impl Leaves {
 
     /// Adds one sub-leaf; a plain leaf with that number becomes an indexed one.
     pub fn insert_subleaf(&mut self, leaf: u32, subleaf: u32, value: CpuidResult) {
-        match self
-            .leaves
-            .entry(leaf)
-            .or_insert_with(|| Leaf::Indexed(BTreeMap::new()))
-        {
+        match self.leaves.entry(leaf).or_insert_with(|| Leaf::Indexed(BTreeMap::new())) {
             Leaf::Indexed(subleaves) => {
                 subleaves.insert(subleaf, value);
             }

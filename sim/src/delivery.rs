@@ -19,13 +19,7 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     pub(crate) fn new(unkind: Unkind, seed: u32) -> Self {
-        Self {
-            unkind,
-            seed: seed.into(),
-            asked: 0,
-            under_way: None,
-            storming: false,
-        }
+        Self { unkind, seed: seed.into(), asked: 0, under_way: None, storming: false }
     }
 
     /// Back to power-on.
@@ -83,9 +77,7 @@ impl Delivery {
     /// Whether the interrupt under way arrives, where `amount` returns the current amount of a
     /// watch's feed.
     pub(crate) fn arrives(&mut self, amount: impl Fn(&Watch) -> u64) -> bool {
-        let arrives = self
-            .under_way
-            .is_some_and(|watch| amount(&watch) >= watch.at);
+        let arrives = self.under_way.is_some_and(|watch| amount(&watch) >= watch.at);
         if arrives {
             self.under_way = None;
             self.begin_storm();

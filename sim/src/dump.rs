@@ -120,19 +120,12 @@ impl DumpError {
 /// look like CPUID answers are skipped.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Leaves>, DumpError> {
     let text = decode(bytes);
-    if text
-        .trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
-        .is_empty()
-    {
+    if text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}').is_empty() {
         return Err(DumpError::Empty);
     }
     let blocks = blocks(&text)?;
     let Some(first) = blocks.first() else {
-        return Err(if text.contains('\0') {
-            DumpError::Binary
-        } else {
-            DumpError::NoCpuidLine
-        });
+        return Err(if text.contains('\0') { DumpError::Binary } else { DumpError::NoCpuidLine });
     };
     if blocks.iter().all(|block| block.answers.is_empty()) {
         return Err(DumpError::NoProcessor { line: first.line });
@@ -177,20 +170,13 @@ struct Block {
 }
 
 fn blocks(text: &str) -> Result<Vec<Block>, DumpError> {
-    let last = text
-        .trim_end_matches(|c: char| c.is_whitespace() || c == '\0')
-        .lines()
-        .count();
+    let last = text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0').lines().count();
     let mut blocks: Vec<Block> = Vec::new();
     let mut raw = false;
     for (line, content) in (1..).zip(text.lines()) {
         match line::read(content, raw) {
             Line::Processor(number) => blocks.push(Block::new(number, line)),
-            Line::Answer {
-                leaf,
-                subleaf,
-                value,
-            } => {
+            Line::Answer { leaf, subleaf, value } => {
                 raw |= content.trim_start().starts_with("0x");
                 let number = blocks.last().and_then(|block| block.number);
                 if blocks.last().is_none_or(|block| leaf == 0 && block.has(0)) {
@@ -214,14 +200,9 @@ fn processors(blocks: Vec<Block>) -> Result<Vec<Block>, DumpError> {
     let mut processors: Vec<Block> = Vec::new();
     let mut by_number: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for block in blocks.into_iter().filter(|block| !block.answers.is_empty()) {
-        let known = block
-            .number
-            .map(|number| by_number.entry(number).or_default());
+        let known = block.number.map(|number| by_number.entry(number).or_default());
         let same = known.as_deref().and_then(|known| {
-            known
-                .iter()
-                .copied()
-                .find(|&index| processors[index].may_be(&block))
+            known.iter().copied().find(|&index| processors[index].may_be(&block))
         });
         if let Some(index) = same {
             processors[index].join(&block)?;
@@ -241,11 +222,7 @@ fn processors(blocks: Vec<Block>) -> Result<Vec<Block>, DumpError> {
 fn check(processors: &[Block]) -> Result<(), DumpError> {
     for (processor, block) in processors.iter().enumerate() {
         let line = block.line;
-        let missing = |leaf| DumpError::MissingLeaf {
-            line,
-            processor,
-            leaf,
-        };
+        let missing = |leaf| DumpError::MissingLeaf { line, processor, leaf };
         let highest = block.get(0, 0).ok_or(missing(0))?.eax;
         if highest >= 1 && !block.has(1) {
             return Err(missing(1));
@@ -259,17 +236,11 @@ fn check(processors: &[Block]) -> Result<(), DumpError> {
 
 impl Block {
     fn new(number: Option<u32>, line: usize) -> Self {
-        Self {
-            number,
-            line,
-            answers: BTreeMap::new(),
-        }
+        Self { number, line, answers: BTreeMap::new() }
     }
 
     fn get(&self, leaf: u32, subleaf: u32) -> Option<CpuidResult> {
-        self.answers
-            .get(&(leaf, subleaf))
-            .map(|answer| answer.value)
+        self.answers.get(&(leaf, subleaf)).map(|answer| answer.value)
     }
 
     fn has(&self, leaf: u32) -> bool {
@@ -287,9 +258,7 @@ impl Block {
     /// The x2APIC id of leaf 0x0B, or the initial APIC id of leaf 1 (EBX[31:24]).
     fn apic_id(&self) -> Option<u32> {
         let extended = self.get(0xB, 0).filter(|topology| topology.ebx != 0);
-        extended
-            .map(|topology| topology.edx)
-            .or_else(|| self.get(1, 0).map(|leaf| leaf.ebx >> 24))
+        extended.map(|topology| topology.edx).or_else(|| self.get(1, 0).map(|leaf| leaf.ebx >> 24))
     }
 
     /// Whether `later`, under the same number, can be the same processor.
@@ -312,10 +281,7 @@ impl Block {
     }
 
     fn join(&mut self, again: &Self) -> Result<(), DumpError> {
-        again
-            .answers
-            .iter()
-            .try_for_each(|(&key, &answer)| self.put(key, answer))
+        again.answers.iter().try_for_each(|(&key, &answer)| self.put(key, answer))
     }
 
     /// Keeps the first answer; a later one must not contradict it.
@@ -325,12 +291,7 @@ impl Block {
         if lasting(leaf, first.value) == lasting(leaf, answer.value) {
             return Ok(());
         }
-        Err(DumpError::Contradiction {
-            line: answer.line,
-            first: first.line,
-            leaf,
-            subleaf,
-        })
+        Err(DumpError::Contradiction { line: answer.line, first: first.line, leaf, subleaf })
     }
 
     fn into_leaves(self) -> Leaves {
@@ -359,10 +320,7 @@ fn lasting(leaf: u32, value: CpuidResult) -> CpuidResult {
             edx: value.edx & !(1 << 9),
             ..value
         },
-        7 => CpuidResult {
-            ecx: value.ecx & !(1 << 4),
-            ..value
-        },
+        7 => CpuidResult { ecx: value.ecx & !(1 << 4), ..value },
         2 | 6 | 0xB | 0xD | 0x1F | 0x8000001E | 0x80000026 => CpuidResult::default(),
         _ => value,
     }

@@ -122,9 +122,7 @@ impl Code {
     pub(crate) fn of_select(codes: &[Self], select: u64) -> Option<Event> {
         let event = Some(select & !Self::NOT_THE_EVENT);
         let mut codes = codes.iter();
-        codes
-            .find(|code| code.select == event)
-            .map(|code| code.event)
+        codes.find(|code| code.select == event).map(|code| code.event)
     }
 
     /// What the fixed counter of this index counts.
@@ -247,11 +245,7 @@ impl Feed {
 
     /// The event that counts the cycles in which this one happens: a clock's cycles are its own.
     pub(crate) fn clock(&self) -> Event {
-        if self.event.is_clock() {
-            self.event
-        } else {
-            Event::Cycles
-        }
+        if self.event.is_clock() { self.event } else { Event::Cycles }
     }
 
     fn burst(&self) -> u64 {
@@ -299,12 +293,7 @@ mod tests {
     }
 
     fn user(event: Event, compare: Compare) -> Feed {
-        Feed {
-            event,
-            user: true,
-            kernel: false,
-            compare,
-        }
+        Feed { event, user: true, kernel: false, compare }
     }
 
     #[test]

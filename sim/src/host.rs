@@ -41,20 +41,13 @@ impl service::Host for Modelled {
 }
 
 /// Where a processor is while it does the core's work: in the kernel, in a DPC.
-const IN_A_DPC: Interrupted = Interrupted {
-    ip: 0xFFFF_F800_0000_1000,
-    mode: Mode::Kernel,
-    process: 0,
-    thread: 0,
-};
+const IN_A_DPC: Interrupted =
+    Interrupted { ip: 0xFFFF_F800_0000_1000, mode: Mode::Kernel, process: 0, thread: 0 };
 /// The most interrupts taken one after the other before the work goes on.
 const INTERRUPTS_IN_A_ROW: usize = 1000;
 
 /// All processors, with the memory that they lend the core.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, which a test sets"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, which a test sets")]
 pub struct Host {
     /// The processors, in order of their index.
     pub cpus: Vec<Cpu>,
@@ -142,10 +135,8 @@ impl Host {
     /// Interrupts are no longer masked: those pending are taken.
     fn let_in(&mut self, index: usize) {
         for _ in 0..INTERRUPTS_IN_A_ROW {
-            let taken = self
-                .cpus
-                .get_mut(index)
-                .and_then(|cpu| cpu.processor.acknowledge_interrupt());
+            let taken =
+                self.cpus.get_mut(index).and_then(|cpu| cpu.processor.acknowledge_interrupt());
             if taken.is_none() {
                 break;
             }
@@ -167,10 +158,7 @@ impl Host {
     /// Reports an event on a processor, if anyone has asked for events.
     pub(crate) fn tell(&mut self, index: usize, event: impl Fn(u64) -> SystemEvent) {
         if self.watched {
-            let now = self
-                .cpus
-                .get(index)
-                .map_or(0, |cpu| cpu.processor.timestamp());
+            let now = self.cpus.get(index).map_or(0, |cpu| cpu.processor.timestamp());
             self.put_event(&event(now));
         }
     }
@@ -229,9 +217,7 @@ impl Processors for Host {
     ) {
         let part = slots.len() / self.count().max(1);
         for index in (0..self.count()).filter(|&index| wanted.contains(index)) {
-            let own = slots
-                .get_mut(index * part..(index + 1) * part)
-                .unwrap_or_default();
+            let own = slots.get_mut(index * part..(index + 1) * part).unwrap_or_default();
             if let Some(mut local) = self.local(index) {
                 work(&mut local, own);
             }
@@ -268,9 +254,7 @@ impl Processors for Host {
     }
 
     fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool {
-        let count = (0..self.rings.len())
-            .filter(|&index| wanted.contains(index))
-            .count();
+        let count = (0..self.rings.len()).filter(|&index| wanted.contains(index)).count();
         if words.saturating_mul(count) > self.ring_words_max {
             return false;
         }
@@ -293,11 +277,7 @@ impl Processors for Host {
 
     fn lend_event_ring(&mut self, words: usize) -> bool {
         let lent = words <= self.ring_words_max;
-        self.events = if lent {
-            (0..words).map(|_| Word::new(0)).collect()
-        } else {
-            Vec::new()
-        };
+        self.events = if lent { (0..words).map(|_| Word::new(0)).collect() } else { Vec::new() };
         lent
     }
 

@@ -16,10 +16,8 @@ type Awaiting = BTreeMap<u32, Arc<Mutex<Package>>>;
 #[must_use]
 pub fn processors(leaves: &[Leaves]) -> Vec<Processor> {
     let mut awaiting = Awaiting::new();
-    let mut processors: Vec<Processor> = leaves
-        .iter()
-        .map(|leaves| processor(leaves, &mut awaiting))
-        .collect();
+    let mut processors: Vec<Processor> =
+        leaves.iter().map(|leaves| processor(leaves, &mut awaiting)).collect();
     if processors.iter().any(Processor::needs_x2apic) {
         processors.iter_mut().for_each(Processor::require_x2apic);
     }

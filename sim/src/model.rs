@@ -53,9 +53,7 @@ struct Opened {
 
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Model")
-            .field("handles", &self.handles)
-            .finish_non_exhaustive()
+        f.debug_struct("Model").field("handles", &self.handles).finish_non_exhaustive()
     }
 }
 
@@ -96,14 +94,8 @@ impl Model {
     pub fn open(&mut self, process: u32, granted: &[Access]) -> Handle {
         let handle = Handle(self.next_handle);
         self.next_handle += 1;
-        self.handles.insert(
-            handle,
-            Opened {
-                process,
-                granted: granted.to_vec(),
-                kernel_addresses: true,
-            },
-        );
+        self.handles
+            .insert(handle, Opened { process, granted: granted.to_vec(), kernel_addresses: true });
         handle
     }
 
@@ -177,31 +169,17 @@ impl Model {
     /// The accesses that silicon refused to the core: on a real machine each would have been a bug
     /// check.
     pub fn faults(&mut self) -> Vec<Fault> {
-        self.service
-            .processors()
-            .cpus
-            .iter()
-            .flat_map(|cpu| cpu.faults.iter().copied())
-            .collect()
+        self.service.processors().cpus.iter().flat_map(|cpu| cpu.faults.iter().copied()).collect()
     }
 
     /// A processor, to look at its registers or to disturb them.
     pub fn processor(&mut self, index: usize) -> Option<&mut Processor> {
-        self.service
-            .processors()
-            .cpus
-            .get_mut(index)
-            .map(|cpu| &mut cpu.processor)
+        self.service.processors().cpus.get_mut(index).map(|cpu| &mut cpu.processor)
     }
 
     /// An interrupt that no overflow has raised arrives on a processor, which does nothing else.
     pub fn spurious_interrupt(&mut self, index: usize) {
-        let idle = Interrupted {
-            ip: 0,
-            mode: Mode::Kernel,
-            process: 0,
-            thread: 0,
-        };
+        let idle = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
         self.service.processors().interrupt(index, &idle);
     }
 
@@ -258,9 +236,7 @@ impl Model {
     pub fn image_loaded(&mut self, process: u32, start: u64, bytes: u64, path: &str) {
         let path: Vec<u16> = path.encode_utf16().collect();
         let host = self.service.processors();
-        host.tell(0, |now| {
-            events::image_loaded(now, process, start, bytes, &path)
-        });
+        host.tell(0, |now| events::image_loaded(now, process, start, bytes, &path));
     }
 
     /// Leaves this many bytes of memory for sample rings.

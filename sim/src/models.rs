@@ -64,13 +64,9 @@ pub const ALIASES: [(&str, &str); 1] = [("hyperv-masked", "hyperv-root-2012")];
 /// The model with that name or alias, in either case.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Model> {
-    let alias = ALIASES
-        .iter()
-        .find(|(alias, _)| alias.eq_ignore_ascii_case(name));
+    let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name));
     let name = alias.map_or(name, |(_, name)| name);
-    MODELS
-        .iter()
-        .find(|model| model.name.eq_ignore_ascii_case(name))
+    MODELS.iter().find(|model| model.name.eq_ignore_ascii_case(name))
 }
 
 /// The same processors repeated up to `n`; none if there are none to repeat.
@@ -130,179 +126,113 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "sapphire-rapids",
         description: "Intel Xeon of 2023 (Golden Cove): architectural version 5, 8 + 4 counters",
-        kinds: &[Kind {
-            count: 16,
-            rows: &[SAPPHIRE_RAPIDS],
-        }],
+        kinds: &[Kind { count: 16, rows: &[SAPPHIRE_RAPIDS] }],
     },
     Model {
         name: "hybrid",
         description: "Intel Core Ultra of 2024 (Arrow Lake): performance and efficiency cores with \
                       different counters, version 6 and leaf 0x23 with holes",
         kinds: &[
-            Kind {
-                count: 4,
-                rows: &[ARROW_LAKE, LION_COVE],
-            },
-            Kind {
-                count: 8,
-                rows: &[ARROW_LAKE, SKYMONT],
-            },
+            Kind { count: 4, rows: &[ARROW_LAKE, LION_COVE] },
+            Kind { count: 8, rows: &[ARROW_LAKE, SKYMONT] },
         ],
     },
     Model {
         name: "skylake",
         description: "Intel Core of 2015: architectural version 4, 4 + 3 counters",
-        kinds: &[Kind {
-            count: 8,
-            rows: &[SKYLAKE],
-        }],
+        kinds: &[Kind { count: 8, rows: &[SKYLAKE] }],
     },
     Model {
         name: "haswell",
         description: "Intel Core of 2014 (Haswell-E): architectural version 3, 4 + 3 counters",
-        kinds: &[Kind {
-            count: 12,
-            rows: &[HASWELL],
-        }],
+        kinds: &[Kind { count: 12, rows: &[HASWELL] }],
     },
     Model {
         name: "core2",
         description: "Intel Core 2 Quad of 2007: architectural version 2, 2 counters of 40 bits",
-        kinds: &[Kind {
-            count: 4,
-            rows: &[CORE2],
-        }],
+        kinds: &[Kind { count: 4, rows: &[CORE2] }],
     },
     Model {
         name: "yonah",
         description: "Intel Core Duo of 2006: architectural version 1, 2 counters of 40 bits",
-        kinds: &[Kind {
-            count: 2,
-            rows: &[YONAH],
-        }],
+        kinds: &[Kind { count: 2, rows: &[YONAH] }],
     },
     Model {
         name: "pentium",
         description: "Intel Pentium (P54C): 2 counters, no overflow interrupt",
-        kinds: &[Kind {
-            count: 1,
-            rows: &[PENTIUM],
-        }],
+        kinds: &[Kind { count: 1, rows: &[PENTIUM] }],
     },
     Model {
         name: "pentium-mmx",
         description: "Intel Pentium MMX (P55C): 2 counters, no overflow interrupt",
-        kinds: &[Kind {
-            count: 1,
-            rows: &[PENTIUM_MMX],
-        }],
+        kinds: &[Kind { count: 1, rows: &[PENTIUM_MMX] }],
     },
     Model {
         name: "pentium3",
         description: "Intel Pentium III (Coppermine): P6 counters",
-        kinds: &[Kind {
-            count: 1,
-            rows: &[PENTIUM3],
-        }],
+        kinds: &[Kind { count: 1, rows: &[PENTIUM3] }],
     },
     Model {
         name: "pentium-m",
         description: "Intel Pentium M (Banias): P6 counters",
-        kinds: &[Kind {
-            count: 1,
-            rows: &[PENTIUM_M],
-        }],
+        kinds: &[Kind { count: 1, rows: &[PENTIUM_M] }],
     },
     Model {
         name: "pentium4",
         description: "Intel Pentium 4 (Willamette): NetBurst, 18 counters",
-        kinds: &[Kind {
-            count: 1,
-            rows: &[PENTIUM4],
-        }],
+        kinds: &[Kind { count: 1, rows: &[PENTIUM4] }],
     },
     Model {
         name: "pentium4-ht",
         description: "Intel Pentium 4 with Hyper-Threading (Northwood): two threads share 18 counters",
-        kinds: &[Kind {
-            count: 2,
-            rows: &[PENTIUM4_HT],
-        }],
+        kinds: &[Kind { count: 2, rows: &[PENTIUM4_HT] }],
     },
     Model {
         name: "k8",
         description: "AMD Athlon 64: 4 counters of 48 bits",
-        kinds: &[Kind {
-            count: 1,
-            rows: &[K8],
-        }],
+        kinds: &[Kind { count: 1, rows: &[K8] }],
     },
     Model {
         name: "fam10h",
         description: "AMD Phenom (family 10h): 4 counters of 48 bits",
-        kinds: &[Kind {
-            count: 4,
-            rows: &[FAM10H],
-        }],
+        kinds: &[Kind { count: 4, rows: &[FAM10H] }],
     },
     Model {
         name: "bulldozer",
         description: "AMD FX (family 15h): 6 counters in the extended layout, with constraints",
-        kinds: &[Kind {
-            count: 8,
-            rows: &[BULLDOZER],
-        }],
+        kinds: &[Kind { count: 8, rows: &[BULLDOZER] }],
     },
     Model {
         name: "zen2",
         description: "AMD Ryzen 3000 (family 17h): 6 counters in the extended layout",
-        kinds: &[Kind {
-            count: 16,
-            rows: &[ZEN2],
-        }],
+        kinds: &[Kind { count: 16, rows: &[ZEN2] }],
     },
     Model {
         name: "zen4",
         description: "AMD Ryzen 7000 (family 19h): PerfMonV2, 6 counters",
-        kinds: &[Kind {
-            count: 16,
-            rows: &[ZEN4],
-        }],
+        kinds: &[Kind { count: 16, rows: &[ZEN4] }],
     },
     Model {
         name: "zen5",
         description: "AMD Ryzen AI 300 (family 1Ah): PerfMonV2, 6 counters",
-        kinds: &[Kind {
-            count: 16,
-            rows: &[ZEN5],
-        }],
+        kinds: &[Kind { count: 16, rows: &[ZEN5] }],
     },
     Model {
         name: "hyperv-root-intel",
         description: "Windows on Hyper-V (VBS, or its root partition) on Intel: the counters are \
                       lent to it",
-        kinds: &[Kind {
-            count: 8,
-            rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, ROOT_INTEL],
-        }],
+        kinds: &[Kind { count: 8, rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, ROOT_INTEL] }],
     },
     Model {
         name: "hyperv-root-amd",
         description: "Windows on Hyper-V (VBS, or its root partition) on AMD: the counters are \
                       masked",
-        kinds: &[Kind {
-            count: 8,
-            rows: &[ZEN2, ZEN_UNDER_HYPERV, HYPERV, ROOT_AMD],
-        }],
+        kinds: &[Kind { count: 8, rows: &[ZEN2, ZEN_UNDER_HYPERV, HYPERV, ROOT_AMD] }],
     },
     Model {
         name: "hyperv-guest-intel",
         description: "An Intel guest of Hyper-V with `Set-VMProcessor -Perfmon @(\"pmu\")`",
-        kinds: &[Kind {
-            count: 4,
-            rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, GUEST_OFFERED],
-        }],
+        kinds: &[Kind { count: 4, rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, GUEST_OFFERED] }],
     },
     Model {
         name: "hyperv-guest-masked",
@@ -318,13 +248,7 @@ pub const MODELS: &[Model] = &[
                       counters, and hides them in CPUID",
         kinds: &[Kind {
             count: 4,
-            rows: &[
-                SAPPHIRE_RAPIDS,
-                VIRTUAL_INTEL,
-                HYPERV,
-                ROOT_2012,
-                NO_COUNTERS,
-            ],
+            rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, ROOT_2012, NO_COUNTERS],
         }],
     },
     Model {
@@ -339,10 +263,7 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "kvm-amd",
         description: "An AMD guest of KVM that shows no proof of counters",
-        kinds: &[Kind {
-            count: 4,
-            rows: &[KVM_AMD],
-        }],
+        kinds: &[Kind { count: 4, rows: &[KVM_AMD] }],
     },
 ];
 
@@ -497,58 +418,26 @@ const PENTIUM4_HT: &[Row] = &[
 const K8: &[Row] = &[
     (0x0, None, [0x1, 0x68747541, 0x444D4163, 0x69746E65]),
     (0x1, None, [0x00000F4A, 0x00000800, 0, 0x078BFBFF]),
-    (
-        0x80000000,
-        None,
-        [0x80000018, 0x68747541, 0x444D4163, 0x69746E65],
-    ),
+    (0x80000000, None, [0x80000018, 0x68747541, 0x444D4163, 0x69746E65]),
     (0x80000001, None, [0x00000F4A, 0x106, 0, 0xE1D3FBFF]),
-    (
-        0x80000005,
-        None,
-        [0xFF08FF08, 0xFF20FF20, 0x40020140, 0x40020140],
-    ),
+    (0x80000005, None, [0xFF08FF08, 0xFF20FF20, 0x40020140, 0x40020140]),
     (0x80000006, None, [0, 0x42004200, 0x02008140, 0]),
 ];
 
 const FAM10H: &[Row] = &[
     (0x0, None, [0x5, 0x68747541, 0x444D4163, 0x69746E65]),
     (0x1, None, [0x00100F22, 0x00040800, 0x00802009, 0x178BFBFF]),
-    (
-        0x80000000,
-        None,
-        [0x8000001A, 0x68747541, 0x444D4163, 0x69746E65],
-    ),
-    (
-        0x80000001,
-        None,
-        [0x00100F22, 0x10000000, 0x7FF, 0xEFD3FBFF],
-    ),
-    (
-        0x80000005,
-        None,
-        [0xFF30FF10, 0xFF30FF20, 0x40020140, 0x40020140],
-    ),
-    (
-        0x80000006,
-        None,
-        [0x20800000, 0x42004200, 0x02008140, 0x0010A140],
-    ),
+    (0x80000000, None, [0x8000001A, 0x68747541, 0x444D4163, 0x69746E65]),
+    (0x80000001, None, [0x00100F22, 0x10000000, 0x7FF, 0xEFD3FBFF]),
+    (0x80000005, None, [0xFF30FF10, 0xFF30FF20, 0x40020140, 0x40020140]),
+    (0x80000006, None, [0x20800000, 0x42004200, 0x02008140, 0x0010A140]),
 ];
 
 const BULLDOZER: &[Row] = &[
     (0x0, None, [0xD, 0x68747541, 0x444D4163, 0x69746E65]),
     (0x1, None, [0x00600F12, 0x00080800, 0x1E98220B, 0x178BFBFF]),
-    (
-        0x80000000,
-        None,
-        [0x8000001E, 0x68747541, 0x444D4163, 0x69746E65],
-    ),
-    (
-        0x80000001,
-        None,
-        [0x00600F12, 0x10000000, 0x01C9BFFF, 0x2FD3FBFF],
-    ),
+    (0x80000000, None, [0x8000001E, 0x68747541, 0x444D4163, 0x69746E65]),
+    (0x80000001, None, [0x00600F12, 0x10000000, 0x01C9BFFF, 0x2FD3FBFF]),
     // BKDG of family 15h models 00h to 0Fh, "CPUID Fn8000_001D"; 2 MiB and 8 MiB, as the FX-8150.
     (0x8000001D, Some(0), [0x00000121, 0x00C0003F, 0x3F, 0]),
     (0x8000001D, Some(1), [0x00004122, 0x0040003F, 0x1FF, 0]),
@@ -560,16 +449,8 @@ const ZEN2: &[Row] = &[
     (0x0, None, [0x10, 0x68747541, 0x444D4163, 0x69746E65]),
     (0x1, None, [0x00870F10, 0x00100800, 0x7ED8320B, 0x178BFBFF]),
     (0x7, Some(0), [0, 0x219C91A9, 0x00400004, 0]),
-    (
-        0x80000000,
-        None,
-        [0x80000020, 0x68747541, 0x444D4163, 0x69746E65],
-    ),
-    (
-        0x80000001,
-        None,
-        [0x00870F10, 0x20000000, 0x75C237FF, 0x2FD3FBFF],
-    ),
+    (0x80000000, None, [0x80000020, 0x68747541, 0x444D4163, 0x69746E65]),
+    (0x80000001, None, [0x00870F10, 0x20000000, 0x75C237FF, 0x2FD3FBFF]),
     // PPR of family 17h model 71h, "CPUID_Fn8000001D"; 16 MiB for each four cores.
     (0x8000001D, Some(0), [0x00004121, 0x01C0003F, 0x3F, 0]),
     (0x8000001D, Some(1), [0x00004122, 0x01C0003F, 0x3F, 0]),
@@ -584,11 +465,7 @@ const ZEN4: &[Row] = &[
     (0x7, Some(1), [0x20, 0, 0, 0]),
     (0xB, Some(0), [1, 2, 0x100, 0]),
     (0xB, Some(1), [4, 16, 0x201, 0]),
-    (
-        0x80000000,
-        None,
-        [0x80000028, 0x68747541, 0x444D4163, 0x69746E65],
-    ),
+    (0x80000000, None, [0x80000028, 0x68747541, 0x444D4163, 0x69746E65]),
     (0x80000001, None, [0x00A60F12, 0, 0x75C237FF, 0x2FD3FBFF]),
     (0x80000022, None, [0x7, 0x4106, 0x3, 0]),
     // PPR of family 19h model 61h, "CPUID_Fn8000001D"; 32 MiB for eight cores.
@@ -605,16 +482,8 @@ const ZEN5: &[Row] = &[
     (0x7, Some(1), [0x30, 0, 0, 0]),
     (0xB, Some(0), [1, 2, 0x100, 0]),
     (0xB, Some(1), [4, 16, 0x201, 0]),
-    (
-        0x80000000,
-        None,
-        [0x80000028, 0x68747541, 0x444D4163, 0x69746E65],
-    ),
-    (
-        0x80000001,
-        None,
-        [0x00B60F00, 0x10000000, 0x75C237FF, 0x2FD3FBFF],
-    ),
+    (0x80000000, None, [0x80000028, 0x68747541, 0x444D4163, 0x69746E65]),
+    (0x80000001, None, [0x00B60F00, 0x10000000, 0x75C237FF, 0x2FD3FBFF]),
     (0x80000022, None, [0x7, 0x00104106, 0xF, 0]),
     (0x8000001D, Some(0), [0x00004121, 0x02C0003F, 0x3F, 0]),
     (0x8000001D, Some(1), [0x00004122, 0x01C0003F, 0x3F, 0]),
@@ -627,11 +496,7 @@ const VIRTUAL_INTEL: &[Row] = &[(0x1, None, [0x000806F8, 0x00100800, 0xFFFEFBFF,
 
 /// `Microsoft Hv` and Hv#1.
 const HYPERV: &[Row] = &[
-    (
-        0x40000000,
-        None,
-        [0x4000000A, 0x7263694D, 0x666F736F, 0x76482074],
-    ),
+    (0x40000000, None, [0x4000000A, 0x7263694D, 0x666F736F, 0x76482074]),
     (0x40000001, None, [0x31237648, 0, 0, 0]),
 ];
 
@@ -647,11 +512,7 @@ const ROOT_AMD: &[Row] = &[(0x40000003, None, [0x3FFF, 0x002BB9FF, 0, 0x000FFBF2
 /// hidden, as in every AMD root.
 const ZEN_UNDER_HYPERV: &[Row] = &[
     (0x1, None, [0x00870F10, 0x00100800, 0xFED8320B, 0x178BFBFF]),
-    (
-        0x80000001,
-        None,
-        [0x00870F10, 0x20000000, 0x754233FF, 0x2FD3FBFF],
-    ),
+    (0x80000001, None, [0x00870F10, 0x20000000, 0x754233FF, 0x2FD3FBFF]),
 ];
 
 /// 0x40000003 of an ordinary guest: neither CreatePartitions nor CpuManagement, EDX\[2\] clear.
@@ -664,10 +525,8 @@ const GUEST_OFFERED: &[Row] = &[(0x40000003, None, [0x2E7F, 0x003B8030, 0, 0xE0B
 const ROOT_2012: &[Row] = &[(0x40000003, None, [0x1FFF, 0x39FF, 0x12, 0x3BB3])];
 
 /// If an Intel partition has no counters, leaf 0x0A is 0 and PDCM (CPUID.1:ECX\[15\]) is hidden.
-const NO_COUNTERS: &[Row] = &[
-    (0x1, None, [0x000806F8, 0x00100800, 0xFFFE7BFF, 0xBFEBFBFF]),
-    (0xA, None, [0, 0, 0, 0]),
-];
+const NO_COUNTERS: &[Row] =
+    &[(0x1, None, [0x000806F8, 0x00100800, 0xFFFE7BFF, 0xBFEBFBFF]), (0xA, None, [0, 0, 0, 0])];
 
 /// QEMU with hv_* flags: KVM's own leaves move to 0x40000100, and EDX of 0x40000003 never has the
 /// bit for counters, whatever leaf 0x0A offers (its EDX\[3\] is CPU_DYNAMIC_PARTITIONING).
@@ -683,16 +542,8 @@ const KVM_AMD: &[Row] = &[
     (0x1, None, [0x00800F12, 0x00040800, 0xFED83203, 0x178BFBFF]),
     (0x40000000, None, [0x40000001, 0x4B4D564B, 0x564B4D56, 0x4D]),
     (0x40000001, None, [0x01007EFB, 0, 0, 0]),
-    (
-        0x80000000,
-        None,
-        [0x8000001E, 0x68747541, 0x444D4163, 0x69746E65],
-    ),
-    (
-        0x80000001,
-        None,
-        [0x00800F12, 0x20000000, 0x004003F7, 0x2FD3FBFF],
-    ),
+    (0x80000000, None, [0x8000001E, 0x68747541, 0x444D4163, 0x69746E65]),
+    (0x80000001, None, [0x00800F12, 0x20000000, 0x004003F7, 0x2FD3FBFF]),
     (0x8000001D, Some(0), [0x00004121, 0x01C0003F, 0x3F, 0]),
     (0x8000001D, Some(1), [0x00004122, 0x00C0003F, 0xFF, 0]),
     (0x8000001D, Some(2), [0x00004143, 0x01C0003F, 0x3FF, 0x2]),
@@ -712,10 +563,7 @@ mod tests {
         let names: BTreeSet<_> = MODELS.iter().map(|model| model.name).collect();
         assert_eq!(names.len(), MODELS.len());
         for model in MODELS {
-            assert_eq!(
-                find(&model.name.to_uppercase()).map(|found| found.name),
-                Some(model.name)
-            );
+            assert_eq!(find(&model.name.to_uppercase()).map(|found| found.name), Some(model.name));
             assert!(!model.processors().is_empty(), "{}", model.name);
         }
         assert!(find("skylark").is_none());
@@ -756,9 +604,7 @@ mod tests {
         let amd = model("hyperv-root-amd")[0].get(0x80000001, 0).ecx;
         assert_eq!(amd & (1 << 23 | 1 << 10), 0);
         let face = model("kvm-hyperv-face")[0].get(0x40000100, 0);
-        let signature = [face.ebx, face.ecx, face.edx]
-            .map(u32::to_le_bytes)
-            .concat();
+        let signature = [face.ebx, face.ecx, face.edx].map(u32::to_le_bytes).concat();
         assert_eq!(signature, b"KVMKVMKVM\0\0\0");
     }
 
@@ -810,12 +656,7 @@ mod tests {
     fn every_processor_has_an_apic_id_of_its_own() {
         for model in MODELS {
             for (index, leaves) in (0..).zip(repeat(&model.processors(), 256)) {
-                assert_eq!(
-                    leaves.get(1, 0).ebx >> 24,
-                    leaves.apic_id() & 0xFF,
-                    "{}",
-                    model.name
-                );
+                assert_eq!(leaves.get(1, 0).ebx >> 24, leaves.apic_id() & 0xFF, "{}", model.name);
                 if model.processors().len().is_power_of_two() {
                     assert_eq!(leaves.apic_id(), index, "{}", model.name);
                 }
@@ -829,13 +670,7 @@ mod tests {
         let ids: Vec<u32> = repeat(&pair, 5).iter().map(Leaves::apic_id).collect();
         assert_eq!(ids, [3, 7, 11, 15, 19]);
         let many = repeat(&model("skylake"), 2048);
-        assert_eq!(
-            many.iter()
-                .map(Leaves::apic_id)
-                .collect::<BTreeSet<_>>()
-                .len(),
-            2048
-        );
+        assert_eq!(many.iter().map(Leaves::apic_id).collect::<BTreeSet<_>>().len(), 2048);
         assert_eq!(many[2047].get(0xB, 1).edx, 2047);
         assert_eq!(many[2047].get(1, 0).ebx >> 24, 0xFF);
         let alike = [model("pentium3")[0].clone(), model("pentium3")[0].clone()];

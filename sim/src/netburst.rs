@@ -127,11 +127,8 @@ impl NetBurst {
     }
 
     fn register(&self, msr: u32) -> Option<Register> {
-        let escr = |msr| {
-            ESCRS
-                .iter()
-                .position(|escr| escr.msr == msr && escr.exists_on(self.model))
-        };
+        let escr =
+            |msr| ESCRS.iter().position(|escr| escr.msr == msr && escr.exists_on(self.model));
         match msr {
             0x300..=0x311 => Some(Register::Counter(msr as usize - 0x300)),
             0x360..=0x371 => Some(Register::Cccr(msr as usize - 0x360)),
@@ -188,11 +185,7 @@ impl NetBurst {
         match register {
             Register::Counter(_) | Register::DsArea => 0,
             Register::Cccr(n) => {
-                let cascade = if self.has_extended_cascade(n) {
-                    0
-                } else {
-                    CCCR_EXTENDED_CASCADE
-                };
+                let cascade = if self.has_extended_cascade(n) { 0 } else { CCCR_EXTENDED_CASCADE };
                 CCCR_RESERVED | cascade | without_threads(CCCR_OVF_PMI_T1)
             }
             Register::Escr(_) => ESCR_RESERVED | without_threads(ESCR_T1),
@@ -253,12 +246,7 @@ impl NetBurst {
             return (!edges && thread == escr.clock_thread()).then_some(EVERY_CLOCK);
         }
         let (user, kernel) = modes(escr, row, thread);
-        Some(Feed {
-            event: self.event(escr, row)?,
-            user,
-            kernel,
-            compare: cccr.comparison(),
-        })
+        Some(Feed { event: self.event(escr, row)?, user, kernel, compare: cccr.comparison() })
     }
 
     fn event(&self, escr: Escr, row: &Row) -> Option<Event> {
@@ -273,29 +261,17 @@ fn threads(leaves: &Leaves) -> usize {
     let version = leaves.get(1, 0);
     let logical = version.ebx >> 16 & 0xFF;
     let cores = (leaves.get(4, 0).eax >> 26) + 1;
-    if version.edx & HTT != 0 && logical / cores > 1 {
-        2
-    } else {
-        1
-    }
+    if version.edx & HTT != 0 && logical / cores > 1 { 2 } else { 1 }
 }
 
 /// Every clock, in any mode.
-const EVERY_CLOCK: Feed = Feed {
-    event: Event::Cycles,
-    user: true,
-    kernel: true,
-    compare: Compare::Off,
-};
+const EVERY_CLOCK: Feed =
+    Feed { event: Event::Cycles, user: true, kernel: true, compare: Compare::Off };
 
 /// Whether user and kernel mode of `thread` count. An event of the package counts in the merged
 /// modes, each thread's share of it in that thread's own mode.
 fn modes(escr: Escr, row: &Row, thread: usize) -> (bool, bool) {
-    if row.thread_specific {
-        escr.modes(thread)
-    } else {
-        escr.merged_modes()
-    }
+    if row.thread_specific { escr.modes(thread) } else { escr.merged_modes() }
 }
 
 /// Whether bits 63:47 are all the same, as in any linear address.
@@ -350,10 +326,7 @@ impl Unit for NetBurst {
     fn watches(&self, thread: usize, visit: &mut dyn FnMut(Watch)) {
         for (counter, cccr) in self.counters.iter().zip(&self.registers.cccrs) {
             if cccr.ovf_pmi() != 0 {
-                counter
-                    .watch(thread, cccr.force_ovf())
-                    .into_iter()
-                    .for_each(&mut *visit);
+                counter.watch(thread, cccr.force_ovf()).into_iter().for_each(&mut *visit);
             }
         }
     }

@@ -37,10 +37,7 @@ pub struct Replay {
 }
 
 /// The replay metric 1stL_cache_load_miss_retired.
-pub const L1_LOAD_MISS: Replay = Replay {
-    pebs_enable: 0x0100_0001,
-    matrix_vert: 0x1,
-};
+pub const L1_LOAD_MISS: Replay = Replay { pebs_enable: 0x0100_0001, matrix_vert: 0x1 };
 
 impl Row {
     /// What `mask` counts; `None` for nothing.
@@ -51,10 +48,7 @@ impl Row {
     }
 
     const fn since_model(self, first_model: u8) -> Self {
-        Self {
-            first_model,
-            ..self
-        }
+        Self { first_model, ..self }
     }
 
     const fn counting(self, counts: &'static [(u16, Event)]) -> Self {
@@ -62,10 +56,7 @@ impl Row {
     }
 
     const fn tagged_by(self, replay: Replay) -> Self {
-        Self {
-            tagging: Some(replay),
-            ..self
-        }
+        Self { tagging: Some(replay), ..self }
     }
 }
 
@@ -152,10 +143,7 @@ const fn specific(name: &'static str, select: u8, escrs: &'static [u32], mask: u
 }
 
 const fn independent(name: &'static str, select: u8, escrs: &'static [u32], mask: u16) -> Row {
-    Row {
-        thread_specific: false,
-        ..specific(name, select, escrs, mask)
-    }
+    Row { thread_specific: false, ..specific(name, select, escrs, mask) }
 }
 
 /// The event that `select` means in the ESCR at `msr`, on this processor model.

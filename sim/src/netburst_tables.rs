@@ -67,10 +67,7 @@ impl Escr {
     }
 
     const fn early(self) -> Self {
-        Self {
-            early: true,
-            ..self
-        }
+        Self { early: true, ..self }
     }
 }
 
@@ -84,34 +81,10 @@ pub const COUNTERS: [Counter; 18] = [
     counter(5, "MSR_MS_COUNTER1", "MSR_MS_CCCR1", Group::Ms, false),
     counter(6, "MSR_MS_COUNTER2", "MSR_MS_CCCR2", Group::Ms, false),
     counter(7, "MSR_MS_COUNTER3", "MSR_MS_CCCR3", Group::Ms, false),
-    counter(
-        8,
-        "MSR_FLAME_COUNTER0",
-        "MSR_FLAME_CCCR0",
-        Group::Flame,
-        false,
-    ),
-    counter(
-        9,
-        "MSR_FLAME_COUNTER1",
-        "MSR_FLAME_CCCR1",
-        Group::Flame,
-        false,
-    ),
-    counter(
-        10,
-        "MSR_FLAME_COUNTER2",
-        "MSR_FLAME_CCCR2",
-        Group::Flame,
-        false,
-    ),
-    counter(
-        11,
-        "MSR_FLAME_COUNTER3",
-        "MSR_FLAME_CCCR3",
-        Group::Flame,
-        false,
-    ),
+    counter(8, "MSR_FLAME_COUNTER0", "MSR_FLAME_CCCR0", Group::Flame, false),
+    counter(9, "MSR_FLAME_COUNTER1", "MSR_FLAME_CCCR1", Group::Flame, false),
+    counter(10, "MSR_FLAME_COUNTER2", "MSR_FLAME_CCCR2", Group::Flame, false),
+    counter(11, "MSR_FLAME_COUNTER3", "MSR_FLAME_CCCR3", Group::Flame, false),
     counter(12, "MSR_IQ_COUNTER0", "MSR_IQ_CCCR0", Group::Iq, true),
     counter(13, "MSR_IQ_COUNTER1", "MSR_IQ_CCCR1", Group::Iq, false),
     counter(14, "MSR_IQ_COUNTER2", "MSR_IQ_CCCR2", Group::Iq, false),
@@ -176,23 +149,11 @@ const fn counter(
     group: Group,
     extended_cascade: bool,
 ) -> Counter {
-    Counter {
-        number,
-        name,
-        cccr_name,
-        group,
-        extended_cascade,
-    }
+    Counter { number, name, cccr_name, group, extended_cascade }
 }
 
 const fn escr(name: &'static str, msr: u32, select: u8, counters: &'static [u8]) -> Escr {
-    Escr {
-        name,
-        msr,
-        select,
-        counters,
-        early: false,
-    }
+    Escr { name, msr, select, counters, early: false }
 }
 
 /// The index in [`ESCRS`] of the one that `select` in the CCCR of `counter` chooses, on this

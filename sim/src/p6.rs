@@ -164,15 +164,11 @@ impl Unit for P6 {
     }
 
     fn count_from(&mut self, _thread: usize, now: &Counts) {
-        self.counters
-            .iter_mut()
-            .for_each(|counter| counter.count_from(now));
+        self.counters.iter_mut().for_each(|counter| counter.count_from(now));
     }
 
     fn break_counter_bit(&mut self, bit: u32) {
-        self.counters
-            .iter_mut()
-            .for_each(|counter| counter.break_bit(bit));
+        self.counters.iter_mut().for_each(|counter| counter.break_bit(bit));
     }
 
     fn stop_late(&mut self) {

@@ -38,12 +38,7 @@ struct Found {
 }
 
 const fn found(behaviour: Behaviour, msr: u32, cleared: u64, set: u64) -> Found {
-    Found {
-        behaviour,
-        msr,
-        cleared,
-        set,
-    }
+    Found { behaviour, msr, cleared, set }
 }
 
 /// A select that counts instructions retired in all modes without interrupts: EN, OS, USR, 0xC0.
@@ -150,10 +145,7 @@ impl Processor {
 
     /// The same processor on its sibling's unit.
     pub(crate) fn on(self, package: Arc<Mutex<Package>>) -> Self {
-        Self {
-            package: Some(package),
-            ..self
-        }
+        Self { package: Some(package), ..self }
     }
 
     /// The unit, if several threads share it.
@@ -180,11 +172,7 @@ impl Processor {
 
     /// MOV to CR4.
     pub fn set_cr4(&mut self, value: u64) {
-        self.cr4 = if self.guards_pce {
-            value & !CR4_PCE
-        } else {
-            value
-        };
+        self.cr4 = if self.guards_pce { value & !CR4_PCE } else { value };
     }
 
     /// Someone keeps CR4.PCE clear from now on, whatever is written.
@@ -293,8 +281,7 @@ impl Processor {
     /// Whether taken branches are being recorded.
     #[must_use]
     pub fn records_branches(&self) -> bool {
-        self.package()
-            .is_some_and(|package| package.unit.records_branches())
+        self.package().is_some_and(|package| package.unit.records_branches())
     }
 
     /// A branch is taken: called before the events that it causes are counted.
@@ -306,11 +293,7 @@ impl Processor {
 
     /// The counts that its counters see of all that has happened.
     fn counted(&self) -> Counts {
-        if self.unkind().has(Behaviour::DeadCounters) {
-            Counts::default()
-        } else {
-            self.counts
-        }
+        if self.unkind().has(Behaviour::DeadCounters) { Counts::default() } else { self.counts }
     }
 
     /// Its unkind behaviours.
@@ -357,10 +340,8 @@ impl Processor {
 
     fn count_from(&mut self, now: &Counts) {
         let before = self.counts;
-        self.delivery.count_from(
-            |watch| watch.feed.amount(&before),
-            |watch| watch.feed.amount(now),
-        );
+        self.delivery
+            .count_from(|watch| watch.feed.amount(&before), |watch| watch.feed.amount(now));
         self.counts = *now;
         let thread = self.thread;
         let counted = self.counted();
@@ -409,8 +390,7 @@ impl Processor {
     /// The width of the general counters in bits; 0 if there are none.
     #[must_use]
     pub fn counter_width(&self) -> u32 {
-        self.package()
-            .map_or(0, |package| package.unit.counter_width())
+        self.package().map_or(0, |package| package.unit.counter_width())
     }
 
     /// How often software touched registers since the last [`Self::reset_accesses`].
@@ -541,10 +521,7 @@ impl Processor {
         let Some(mut package) = self.package() else {
             return refused;
         };
-        package
-            .unit
-            .write_msr(self.thread, msr, value, &self.counted())
-            .unwrap_or(refused)
+        package.unit.write_msr(self.thread, msr, value, &self.counted()).unwrap_or(refused)
     }
 
     /// Sends what the unit has requested for this thread through LVTPC.
@@ -613,9 +590,7 @@ impl Processor {
     fn raise_again(&mut self, accepted: bool) {
         let raises = self.unkind().has(Behaviour::RaisedAgain);
         if raises && !accepted && self.apic.accepts() {
-            let holds = self
-                .package()
-                .is_some_and(|package| package.unit.holds_interrupt());
+            let holds = self.package().is_some_and(|package| package.unit.holds_interrupt());
             if holds {
                 self.deliver();
             }
@@ -639,9 +614,9 @@ impl Processor {
 fn select_unit(leaves: &Leaves) -> Option<Box<dyn Unit>> {
     match &Signature::of(leaves).vendor {
         b"AuthenticAMD" | b"HygonGenuine" => Amd::new(leaves).map(boxed),
-        b"GenuineIntel" => Architectural::new(leaves)
-            .map(boxed)
-            .or_else(|| before_architectural(leaves)),
+        b"GenuineIntel" => {
+            Architectural::new(leaves).map(boxed).or_else(|| before_architectural(leaves))
+        }
         _ => None,
     }
 }

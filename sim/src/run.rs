@@ -26,10 +26,8 @@ pub const THREAD: u32 = 4100;
 /// The distance from one program's process and thread ids to the next program's.
 const NEXT: u32 = 8;
 /// The process of a workload's short program, and its thread.
-pub const SHORT: (u32, u32) = (
-    PROCESS + NEXT * PROGRAMS_MAX as u32,
-    THREAD + NEXT * PROGRAMS_MAX as u32,
-);
+pub const SHORT: (u32, u32) =
+    (PROCESS + NEXT * PROGRAMS_MAX as u32, THREAD + NEXT * PROGRAMS_MAX as u32);
 /// The path of its image, as the kernel has it.
 pub const SHORT_PATH: &str = r"\Device\HarddiskVolume3\Programs\short.exe";
 
@@ -114,10 +112,7 @@ impl Run {
     /// whether any of it is left.
     pub fn advance(&mut self, answering: &mut impl Answering, nanoseconds: u64) -> bool {
         self.time = self.time.saturating_add(nanoseconds);
-        let limit = self
-            .workload
-            .position_at(self.time)
-            .unwrap_or(self.workload.length());
+        let limit = self.workload.position_at(self.time).unwrap_or(self.workload.length());
         for index in 0..self.runners.len() {
             self.run_to(answering, index, limit);
         }
@@ -202,11 +197,7 @@ impl Run {
         let runner = &mut self.runners[index];
         let before = core::mem::replace(&mut runner.position, next);
         let now = runner.began + self.workload.time_at(next) + runner.overhead;
-        let counts = if runner.works {
-            self.workload.counts_at(next)
-        } else {
-            Counts::default()
-        };
+        let counts = if runner.works { self.workload.counts_at(next) } else { Counts::default() };
         if let Some(processor) = processor(answering, index) {
             processor.set_timestamp(now);
             if self.runners[index].works && processor.records_branches() {
@@ -215,10 +206,7 @@ impl Run {
             }
             processor.retire(counts);
         }
-        let due = self.runners[index]
-            .interrupt
-            .is_none_or(|(at, _)| at <= next)
-            || next == end;
+        let due = self.runners[index].interrupt.is_none_or(|(at, _)| at <= next) || next == end;
         if due {
             let event = self.runners[index].interrupt.take().map(|(_, event)| event);
             self.interrupt(answering, index, event);
@@ -244,10 +232,7 @@ impl Run {
             return;
         };
         for (number, time) in [start, end].into_iter().enumerate() {
-            let due = self
-                .workload
-                .position_at(time)
-                .is_some_and(|at| at <= position);
+            let due = self.workload.position_at(time).is_some_and(|at| at <= position);
             if due && self.told == number {
                 self.told += 1;
                 answering.short(index, (number == 0).then_some(self.workload.code()));
@@ -268,12 +253,7 @@ impl Run {
             };
             let mode = if user { Mode::User } else { Mode::Kernel };
             let (process, thread) = self.who(position);
-            let interrupted = Interrupted {
-                ip,
-                mode,
-                process,
-                thread,
-            };
+            let interrupted = Interrupted { ip, mode, process, thread };
             if let Some(cpu) = answering.cpus().get_mut(index) {
                 cpu.interrupt_cost = INTERRUPT_COST;
             }

@@ -37,10 +37,7 @@ impl Signature {
 fn vendor(leaves: &Leaves) -> [u8; 12] {
     let leaf = leaves.get(0, 0);
     let mut vendor = [0; 12];
-    for (chunk, register) in vendor
-        .chunks_exact_mut(4)
-        .zip([leaf.ebx, leaf.edx, leaf.ecx])
-    {
+    for (chunk, register) in vendor.chunks_exact_mut(4).zip([leaf.ebx, leaf.edx, leaf.ecx]) {
         chunk.copy_from_slice(&register.to_le_bytes());
     }
     vendor

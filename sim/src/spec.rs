@@ -128,15 +128,11 @@ impl Options {
             "processors" => self.processors.replace(processors(value)?).is_some(),
             "unkind" => self.unkind.replace(Unkind::parse(value)?).is_some(),
             _ => {
-                return Err(SpecError::UnknownOption {
-                    option: option.to_owned(),
-                });
+                return Err(SpecError::UnknownOption { option: option.to_owned() });
             }
         };
         if again {
-            return Err(SpecError::DuplicateOption {
-                option: key.to_owned(),
-            });
+            return Err(SpecError::DuplicateOption { option: key.to_owned() });
         }
         Ok(())
     }
@@ -153,18 +149,14 @@ impl Options {
         }
         let count = machine.leaves.len();
         let plural = if count == 1 { "" } else { "s" };
-        machine.description = format!(
-            "{} ({count} processor{plural}{qualities})",
-            machine.description
-        );
+        machine.description =
+            format!("{} ({count} processor{plural}{qualities})", machine.description);
         machine
     }
 }
 
 fn unknown(name: &str) -> SpecError {
-    SpecError::Unknown {
-        name: name.to_owned(),
-    }
+    SpecError::Unknown { name: name.to_owned() }
 }
 
 fn processors(value: &str) -> Result<usize, SpecError> {
@@ -172,9 +164,7 @@ fn processors(value: &str) -> Result<usize, SpecError> {
     let count = value.parse().ok().filter(|_| digits);
     count
         .filter(|count| (1..=MAX_PROCESSORS).contains(count))
-        .ok_or_else(|| SpecError::Processors {
-            value: value.to_owned(),
-        })
+        .ok_or_else(|| SpecError::Processors { value: value.to_owned() })
 }
 
 /// A model or a dump; `None` if there is neither.
@@ -195,20 +185,12 @@ fn base(
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(SpecError::Read {
-                path: name.to_owned(),
-                error,
-            });
+            return Err(SpecError::Read { path: name.to_owned(), error });
         }
     };
-    let leaves = dump::parse(&bytes).map_err(|error| SpecError::Dump {
-        path: name.to_owned(),
-        error,
-    })?;
-    Ok(Some(MachineSpec {
-        leaves,
-        description: format!("dump {name}"),
-    }))
+    let leaves =
+        dump::parse(&bytes).map_err(|error| SpecError::Dump { path: name.to_owned(), error })?;
+    Ok(Some(MachineSpec { leaves, description: format!("dump {name}") }))
 }
 
 #[cfg(test)]
@@ -246,10 +228,7 @@ mod tests {
         ] {
             let machine = machine(spec, read).expect(spec);
             assert_eq!(machine.leaves.len(), count, "{spec}");
-            assert!(
-                machine.description.contains(&format!("({count} processor")),
-                "{spec}"
-            );
+            assert!(machine.description.contains(&format!("({count} processor")), "{spec}");
         }
     }
 
@@ -258,16 +237,8 @@ mod tests {
         let machine = machine("skylake,unkind=late+no-fixed,processors=9", read).expect("one");
         let unkind = Unkind::parse("no-fixed+late").expect("behaviours");
         assert!(machine.leaves.iter().all(|one| one.unkind() == unkind));
-        assert!(
-            machine
-                .leaves
-                .iter()
-                .all(|one| one.get(0xA, 0).edx.trailing_zeros() >= 5)
-        );
-        assert_eq!(
-            machine.description,
-            "skylake (9 processors, unkind: late+no-fixed)"
-        );
+        assert!(machine.leaves.iter().all(|one| one.get(0xA, 0).edx.trailing_zeros() >= 5));
+        assert_eq!(machine.description, "skylake (9 processors, unkind: late+no-fixed)");
     }
 
     #[test]
@@ -276,56 +247,20 @@ mod tests {
         for (spec, expected) in [
             ("", "no machine is named"),
             (",processors=2", "no machine is named"),
-            (
-                "skylark",
-                "`skylark` is neither a built-in model nor a file",
-            ),
-            (
-                "skylark,processors=2",
-                "`skylark` is neither a built-in model nor a file",
-            ),
-            (
-                "x,y.txt",
-                "`x,y.txt` is neither a built-in model nor a file",
-            ),
+            ("skylark", "`skylark` is neither a built-in model nor a file"),
+            ("skylark,processors=2", "`skylark` is neither a built-in model nor a file"),
+            ("x,y.txt", "`x,y.txt` is neither a built-in model nor a file"),
             ("skylake,cores=2", "a machine has no option `cores=2`"),
-            (
-                "skylake,processors=2,processors=2",
-                "`processors` is given twice",
-            ),
-            (
-                "skylake,unkind=late,processors=2,unkind=lost",
-                "`unkind` is given twice",
-            ),
-            (
-                "skylake,unkind=rude",
-                "`rude` is not a hardware fault that a model can have",
-            ),
-            (
-                "skylake,unkind=",
-                "`` is not a hardware fault that a model can have",
-            ),
+            ("skylake,processors=2,processors=2", "`processors` is given twice"),
+            ("skylake,unkind=late,processors=2,unkind=lost", "`unkind` is given twice"),
+            ("skylake,unkind=rude", "`rude` is not a hardware fault that a model can have"),
+            ("skylake,unkind=", "`` is not a hardware fault that a model can have"),
             ("skylake,unkind=late+late", "`late` is given twice"),
-            (
-                "skylake,processors=0",
-                "`processors=0`: not a number from 1 to 2048",
-            ),
-            (
-                "skylake,processors=2049",
-                "`processors=2049`: not a number from 1 to 2048",
-            ),
-            (
-                "skylake,processors=+2",
-                "`processors=+2`: not a number from 1 to 2048",
-            ),
-            (
-                "skylake,processors=",
-                "`processors=`: not a number from 1 to 2048",
-            ),
-            (
-                "empty.txt",
-                "`empty.txt` is not a CPUID dump: the dump is empty",
-            ),
+            ("skylake,processors=0", "`processors=0`: not a number from 1 to 2048"),
+            ("skylake,processors=2049", "`processors=2049`: not a number from 1 to 2048"),
+            ("skylake,processors=+2", "`processors=+2`: not a number from 1 to 2048"),
+            ("skylake,processors=", "`processors=`: not a number from 1 to 2048"),
+            ("empty.txt", "`empty.txt` is not a CPUID dump: the dump is empty"),
             ("secret.txt", "cannot read `secret.txt`: permission denied"),
         ] {
             assert_eq!(message(spec), Err(expected.to_owned()));

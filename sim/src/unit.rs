@@ -20,11 +20,7 @@ impl Watch {
     /// The overflow that `counter` is counting towards; `None` if nothing is connected.
     pub(crate) fn of(counter: &Counter) -> Option<Self> {
         let feed = counter.feed()?;
-        Some(Self {
-            feed,
-            at: counter.amount_at_wrap(),
-            span: counter.span(),
-        })
+        Some(Self { feed, at: counter.amount_at_wrap(), span: counter.span() })
     }
 }
 

@@ -78,12 +78,7 @@ const fn row(
     description: &'static str,
     source: &'static str,
 ) -> Row {
-    Row {
-        behaviour,
-        name,
-        description,
-        source,
-    }
+    Row { behaviour, name, description, source }
 }
 
 const INTEL_SDM: &str = "Intel SDM volume 3 (325384), \"Architectural Performance Monitoring\"";
@@ -143,24 +138,14 @@ pub const ROWS: [Row; 23] = [
         "each overflow interrupt comes late, by 0 to 3 times what the counter was preset for",
         "interrupts masked, SMI, VM exits: no manual bounds them",
     ),
-    row(
-        Behaviour::Lost,
-        "lost",
-        "each seventh overflow interrupt never comes",
-        INTEL_APIC,
-    ),
+    row(Behaviour::Lost, "lost", "each seventh overflow interrupt never comes", INTEL_APIC),
     row(
         Behaviour::DeadInterrupts,
         "dead-interrupts",
         "counters count, and no overflow interrupt ever comes",
         "issues of profilers on Windows and in virtual machines",
     ),
-    row(
-        Behaviour::Masked,
-        "masked",
-        "LVTPC is found masked at start and after sleep",
-        INTEL_APIC,
-    ),
+    row(Behaviour::Masked, "masked", "LVTPC is found masked at start and after sleep", INTEL_APIC),
     row(
         Behaviour::HypervisorMasks,
         "hypervisor-masks",

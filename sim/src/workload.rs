@@ -144,11 +144,7 @@ impl Workload {
     pub(crate) fn new(parts: Parts) -> Self {
         let user = parts.amounts.map(|amount| scale(amount, parts.user, 100));
         let segments = segments(&parts.amounts, parts.seed);
-        Self {
-            parts,
-            user,
-            segments,
-        }
+        Self { parts, user, segments }
     }
 
     /// How often `event` happens in total.
@@ -166,10 +162,7 @@ impl Workload {
     /// Whether the processor with this index runs it.
     #[must_use]
     pub fn runs_on(&self, processor: u32) -> bool {
-        self.parts
-            .processors
-            .as_ref()
-            .is_none_or(|processors| processors.contains(&processor))
+        self.parts.processors.as_ref().is_none_or(|processors| processors.contains(&processor))
     }
 
     /// The highest processor index that was requested; `None` if all processors run it.
@@ -247,12 +240,7 @@ fn segments(amounts: &[u64; AMOUNTS], seed: Option<u64>) -> Vec<Segment> {
             *within -= before;
         }
         let length = within.iter().copied().max().unwrap_or(0);
-        segments.push(Segment {
-            start,
-            length,
-            before,
-            amounts: within,
-        });
+        segments.push(Segment { start, length, before, amounts: within });
         start += length;
         before = after;
     }

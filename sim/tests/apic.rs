@@ -77,10 +77,7 @@ fn xapic_ignores_reserved_and_read_only_bits() -> TestResult {
     let mut processor = skylake();
     processor.write_apic(0x340, u32::MAX)?;
     assert_eq!(processor.read_apic(0x340)?, 0x0001_07FF);
-    assert_eq!(
-        processor.rdmsr(X2APIC_LVTPC),
-        Err(Fault::ReadMsr { msr: X2APIC_LVTPC })
-    );
+    assert_eq!(processor.rdmsr(X2APIC_LVTPC), Err(Fault::ReadMsr { msr: X2APIC_LVTPC }));
     Ok(())
 }
 
@@ -95,10 +92,7 @@ fn x2apic_refuses_reserved_bits_and_ignores_the_status() -> TestResult {
     assert_eq!(processor.rdmsr(X2APIC_LVTPC)?, 0x1_00FE);
     assert_eq!(processor.rdmsr(0x802)?, 0);
     assert!(processor.rdmsr(0x80B).is_err());
-    assert_eq!(
-        processor.read_apic(0x340),
-        Err(Fault::Apic { offset: 0x340 })
-    );
+    assert_eq!(processor.read_apic(0x340), Err(Fault::Apic { offset: 0x340 }));
     Ok(())
 }
 
@@ -106,18 +100,11 @@ fn x2apic_refuses_reserved_bits_and_ignores_the_status() -> TestResult {
 fn mode_transitions() -> TestResult {
     // Disabled, xAPIC, x2APIC, and EXTD without EN, which is not a mode.
     let modes = [0, ENABLE, ENABLE | EXTD, EXTD];
-    let allowed = [
-        [true, true, false, false],
-        [true, true, true, false],
-        [true, false, true, false],
-    ];
+    let allowed =
+        [[true, true, false, false], [true, true, true, false], [true, false, true, false]];
     for (from, row) in modes.into_iter().zip(allowed) {
         for (to, may) in modes.into_iter().zip(row) {
-            let mut processor = if from & EXTD == 0 {
-                skylake()
-            } else {
-                x2apic()?
-            };
+            let mut processor = if from & EXTD == 0 { skylake() } else { x2apic()? };
             processor.wrmsr(BASE, 0xFEE0_0000 | from)?;
             let taken = processor.wrmsr(BASE, 0xFEE0_0000 | to).is_ok();
             assert_eq!(taken, may, "{from:#x} to {to:#x}");
@@ -241,12 +228,9 @@ fn with_id(id: u32) -> Processor {
 
 #[test]
 fn windows_boots_in_x2apic_mode_only_where_the_id_needs_it() -> TestResult {
-    for (id, base) in [
-        (0, 0xFEE0_0900),
-        (254, 0xFEE0_0800),
-        (255, 0xFEE0_0C00),
-        (0x300, 0xFEE0_0C00),
-    ] {
+    for (id, base) in
+        [(0, 0xFEE0_0900), (254, 0xFEE0_0800), (255, 0xFEE0_0C00), (0x300, 0xFEE0_0C00)]
+    {
         let mut processor = with_id(id);
         processor.boot_windows();
         assert_eq!(processor.rdmsr(BASE)?, base, "id {id}");

@@ -15,10 +15,7 @@ const PLACES: u64 = 200_000;
 const RUNS: usize = 5;
 
 fn record(path: &Path) {
-    let source = |name: &str| Source {
-        name: name.to_owned(),
-        ..Source::default()
-    };
+    let source = |name: &str| Source { name: name.to_owned(), ..Source::default() };
     let metadata = Metadata {
         interface: "Emon".to_owned(),
         timestamp_frequency: 1_000_000_000,
@@ -56,9 +53,7 @@ fn record(path: &Path) {
         }
     }
     writer.samples(&part).expect("written");
-    writer
-        .finish(&Statistics::default(), false)
-        .expect("finished");
+    writer.finish(&Statistics::default(), false).expect("finished");
 }
 
 fn best(mut run: impl FnMut()) -> Duration {
@@ -73,9 +68,7 @@ fn best(mut run: impl FnMut()) -> Duration {
 /// The most memory that this process has used, in MB; `None` if the system does not say.
 fn most_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes / 1024)
 }
@@ -90,18 +83,9 @@ fn main() {
         assert_eq!(recording.samples, SAMPLES);
     });
     assert_eq!(read as u64, SAMPLES * RUNS as u64);
-    let keys = [
-        Key::Module,
-        Key::Symbol,
-        Key::Process,
-        Key::Processor,
-        Key::Address,
-    ];
-    let query = Query {
-        tables: keys.map(|key| vec![key]).into(),
-        rows: Some(20),
-        ..Query::default()
-    };
+    let keys = [Key::Module, Key::Symbol, Key::Process, Key::Processor, Key::Address];
+    let query =
+        Query { tables: keys.map(|key| vec![key]).into(), rows: Some(20), ..Query::default() };
     let report = best(|| {
         let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
         assert_eq!(report.total.samples, SAMPLES);

@@ -13,11 +13,7 @@ fn push_and_drain(criterion: &mut Criterion) {
     let words: Vec<Word> = (0..words_for(BATCH, 0)).map(|_| Word::new(0)).collect();
     let ring = Ring::new(&words).expect("room for a sample");
     let mut out = vec![0; BATCH as usize * size_of::<Sample>()];
-    let sample = Sample {
-        ip: 0x1_4000_1000,
-        period: 65_536,
-        ..Sample::default()
-    };
+    let sample = Sample { ip: 0x1_4000_1000, period: 65_536, ..Sample::default() };
     let mut group = criterion.benchmark_group("ring");
     group.throughput(Throughput::Elements(BATCH.into()));
     group.bench_function("push_and_drain", |bencher| {

@@ -17,11 +17,7 @@ fn tool() -> PathBuf {
 fn start(criterion: &mut Criterion) {
     let tool = tool();
     assert!(tool.is_file(), "cargo build --release -p halprof");
-    for arguments in [
-        &["--version"][..],
-        &["list"],
-        &["--machine", "zen4", "list", "--all"],
-    ] {
+    for arguments in [&["--version"][..], &["list"], &["--machine", "zen4", "list", "--all"]] {
         criterion.bench_function(&format!("halprof {}", arguments.join(" ")), |bencher| {
             bencher.iter(|| {
                 let output = Command::new(&tool).args(arguments).output();

@@ -32,18 +32,10 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// The size of the reply buffer: enough for any reply of these tests.
 const BUFFER: usize = 1 << 20;
-const CLIENT: Client = Client {
-    handle: 1,
-    process: 1,
-    kernel_addresses: true,
-};
+const CLIENT: Client = Client { handle: 1, process: 1, kernel_addresses: true };
 /// What an interrupt interrupts.
-const INTERRUPTED: Interrupted = Interrupted {
-    ip: 0x1_4000_1000,
-    mode: Mode::User,
-    process: 4,
-    thread: 8,
-};
+const INTERRUPTED: Interrupted =
+    Interrupted { ip: 0x1_4000_1000, mode: Mode::User, process: 4, thread: 8 };
 
 /// A service with one session.
 pub struct Bare {
@@ -99,11 +91,7 @@ impl Bare {
     fn on(leaves: &[Leaves], ring_bytes_max: u64, boot: impl Fn(&mut Processor)) -> Self {
         let mut processors = sim::machine::processors(leaves);
         processors.iter_mut().for_each(boot);
-        let about = About {
-            answerer: "test",
-            modelled: true,
-            ring_bytes_max,
-        };
+        let about = About { answerer: "test", modelled: true, ring_bytes_max };
         let sessions = Session::new_vec_zeroed(1).expect("memory");
         let scratch = Scratch::new_box_zeroed().expect("memory");
         let mut bare = Self {
@@ -122,9 +110,7 @@ impl Bare {
     }
 
     fn open(&mut self) -> u32 {
-        let request = Plain {
-            header: header(KERNEL),
-        };
+        let request = Plain { header: header(KERNEL) };
         self.request(OPEN, &bytes(&request, &[]));
         let (opened, _) = Opened::read_from_prefix(&self.buffer).expect("a reply");
         opened.session
@@ -149,8 +135,7 @@ impl Bare {
         self.buffer[..input.len()].copy_from_slice(input);
         let buffer = &mut self.buffer;
         let completion =
-            self.service
-                .handle(self.client, ALL_RIGHTS, code, buffer, input.len(), BUFFER);
+            self.service.handle(self.client, ALL_RIGHTS, code, buffer, input.len(), BUFFER);
         assert_eq!(completion.status, NtStatus::SUCCESS);
         let (reply, _) = ReplyHeader::read_from_prefix(&self.buffer).expect("a reply");
         assert_eq!(reply.size as usize, completion.length);
@@ -247,11 +232,7 @@ impl Bare {
 
     /// The descriptions of all processors.
     pub fn described(&mut self) -> Vec<Described> {
-        let request = From {
-            header: header(0),
-            first: 0,
-            reserved: 0,
-        };
+        let request = From { header: header(0), first: 0, reserved: 0 };
         let length = self.request(PROCESSORS, &bytes(&request, &[]));
         self.elements(size_of::<Page>(), length)
     }
@@ -271,9 +252,7 @@ impl Bare {
 
     fn elements<E: FromBytes>(&self, from: usize, to: usize) -> Vec<E> {
         let bytes = self.buffer[from..to].chunks_exact(size_of::<E>());
-        bytes
-            .map(|bytes| E::read_from_bytes(bytes).expect("an element"))
-            .collect()
+        bytes.map(|bytes| E::read_from_bytes(bytes).expect("an element")).collect()
     }
 
     /// A processor, with the accesses that silicon refused on it.

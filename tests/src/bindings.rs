@@ -2,10 +2,7 @@
 //!
 //! Sizes and offsets are those that bindgen makes the compiler assert: if one were wrong, the
 //! driver would not have compiled.
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "what bindgen does not write fails the test"
-)]
+#![expect(clippy::missing_panics_doc, reason = "what bindgen does not write fails the test")]
 
 use std::collections::BTreeMap;
 use syn::{BareFnArg, BinOp, Expr, File, FnArg, ForeignItem, Item, Lit, ReturnType, Type};
@@ -61,8 +58,7 @@ impl Bindings {
                     Item::Const(item) => Some((item.ident.to_string(), number(&item.expr)?)),
                     _ => None,
                 });
-                self.enumerations
-                    .insert(item.ident.to_string(), values.collect());
+                self.enumerations.insert(item.ident.to_string(), values.collect());
             }
             Item::Type(item) => self.alias(item.ident.to_string(), &item.ty),
             Item::ForeignMod(item) => {
@@ -89,9 +85,7 @@ impl Bindings {
             };
             assert!(matches!(difference.op, BinOp::Sub(_)), "a difference");
             let text = string(text.elems.first().expect("what is asserted"));
-            let value = number(&difference.right)
-                .expect("the value")
-                .cast_unsigned();
+            let value = number(&difference.right).expect("the value").cast_unsigned();
             if let Some(name) = text.strip_prefix("Size of ") {
                 self.sizes.insert(name.to_owned(), value);
             } else if let Some(member) = text.strip_prefix("Offset of field: ") {
@@ -119,10 +113,8 @@ impl Bindings {
             FnArg::Typed(input) => (text(&input.pat), text(&input.ty)),
             FnArg::Receiver(_) => panic!("no method"),
         });
-        let found = Signature {
-            parameters: parameters.collect(),
-            returns: returned(&signature.output),
-        };
+        let found =
+            Signature { parameters: parameters.collect(), returns: returned(&signature.output) };
         self.functions.insert(signature.ident.to_string(), found);
     }
 
@@ -133,9 +125,7 @@ impl Bindings {
         if let Some(pointer) = pointer("*mut ").or_else(|| pointer("*const ")) {
             return pointer;
         }
-        self.aliases
-            .get(ty)
-            .map_or_else(|| ty.to_owned(), |other| self.resolve(other))
+        self.aliases.get(ty).map_or_else(|| ty.to_owned(), |other| self.resolve(other))
     }
 }
 

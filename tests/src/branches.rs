@@ -45,22 +45,8 @@ pub fn recorders() -> Vec<Recorder> {
     });
     vec![
         row("skylake", skylake, Info, 32, (3, 3), (true, false)),
-        row(
-            "goldmont-plus",
-            goldmont_plus,
-            Info,
-            32,
-            (3, 3),
-            (true, false),
-        ),
-        row(
-            "sapphire-rapids",
-            first("sapphire-rapids"),
-            Architectural,
-            32,
-            (3, 3),
-            (true, true),
-        ),
+        row("goldmont-plus", goldmont_plus, Info, 32, (3, 3), (true, false)),
+        row("sapphire-rapids", first("sapphire-rapids"), Architectural, 32, (3, 3), (true, true)),
         row("hyper-v", guest, Architectural, 32, (3, 3), (true, true)),
         row("zen4", first("zen4"), AmdV2, 16, (2, 3), (false, false)),
     ]

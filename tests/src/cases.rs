@@ -1,8 +1,5 @@
 //! One valid request for each code, for tests that then invalidate it.
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "a machine that refuses it fails the test"
-)]
+#![expect(clippy::missing_panics_doc, reason = "a machine that refuses it fails the test")]
 
 use crate::requests::{self, configure, header, spec};
 use crate::wire::{Wire, about};
@@ -44,30 +41,16 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
         machine::HELLO | machine::DESCRIBE | rdpmc::STATUS => {
             (requests::bytes(&Plain { header }, &[]), 0, &[12])
         }
-        session::OPEN => (
-            requests::bytes(&Plain { header }, &[]),
-            session::KERNEL | source::APPROXIMATE,
-            &[12],
-        ),
+        session::OPEN => {
+            (requests::bytes(&Plain { header }, &[]), session::KERNEL | source::APPROXIMATE, &[12])
+        }
         machine::PROCESSORS | machine::REGISTERS | source::ENUMERATE => {
-            let request = machine::From {
-                header,
-                first: 0,
-                reserved: 0,
-            };
-            let flags = if code == source::ENUMERATE {
-                source::APPROXIMATE
-            } else {
-                0
-            };
+            let request = machine::From { header, first: 0, reserved: 0 };
+            let flags = if code == source::ENUMERATE { source::APPROXIMATE } else { 0 };
             (requests::bytes(&request, &[]), flags, &[12, 20])
         }
         source::QUERY => {
-            let request = Query {
-                header,
-                source: TOTAL_ISSUES,
-                session: 0,
-            };
+            let request = Query { header, source: TOTAL_ISSUES, session: 0 };
             (requests::bytes(&request, &[]), source::APPROXIMATE, &[12])
         }
         source::PLAN => (
@@ -83,11 +66,7 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
         session::SET_INTERVAL => (set_interval(number, TOTAL_ISSUES, 5000), 0, &[12, 20, 28]),
         _ => (about(number), 0, &[12, 20]),
     };
-    Case {
-        request,
-        flags,
-        reserved,
-    }
+    Case { request, flags, reserved }
 }
 
 /// A session that may sample instructions, not started.
@@ -125,17 +104,9 @@ pub fn told_of_events(wire: &mut Wire) -> u32 {
 /// A request to set an interval.
 #[must_use]
 pub fn set_interval(session: u32, source: u32, interval: u64) -> Vec<u8> {
-    let interval = HalProfileSourceInterval64 {
-        source: source.cast_signed(),
-        padding: 0,
-        interval,
-    };
-    let request = SetInterval {
-        header: header(0),
-        session,
-        reserved: 0,
-        interval,
-    };
+    let interval =
+        HalProfileSourceInterval64 { source: source.cast_signed(), padding: 0, interval };
+    let request = SetInterval { header: header(0), session, reserved: 0, interval };
     requests::bytes(&request, &[])
 }
 

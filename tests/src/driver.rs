@@ -14,10 +14,7 @@ pub fn folder() -> Option<PathBuf> {
         return Some(folder);
     }
     assert!(!required, "no driver in {}", folder.display());
-    println!(
-        "skipped: no driver in {}: run `cargo xtask sys`",
-        folder.display()
-    );
+    println!("skipped: no driver in {}: run `cargo xtask sys`", folder.display());
     None
 }
 

@@ -29,10 +29,7 @@ pub fn folder() -> Option<PathBuf> {
 /// The table's lines for a machine read from `file`.
 #[must_use]
 pub fn table_lines(file: &str, machine: &[Leaves]) -> Vec<String> {
-    rows::table(machine)
-        .iter()
-        .map(|row| format!("{file},{row}"))
-        .collect()
+    rows::table(machine).iter().map(|row| format!("{file},{row}")).collect()
 }
 
 /// The table's first line.

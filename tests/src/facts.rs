@@ -79,11 +79,7 @@ pub const GENERATIONS: [AmdGeneration; 12] = [
 #[macro_export]
 macro_rules! source_data {
     ($name:literal) => {
-        $crate::facts::records(include_str!(concat!(
-            "../../hal-profile/data/",
-            $name,
-            ".csv"
-        )))
+        $crate::facts::records(include_str!(concat!("../../hal-profile/data/", $name, ".csv")))
     };
 }
 

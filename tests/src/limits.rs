@@ -54,11 +54,7 @@ pub fn limits() -> Vec<Limit> {
 }
 
 fn row(model: &'static str, specs: Vec<Spec>, answer: Answer) -> Limit {
-    Limit {
-        model,
-        specs,
-        answer,
-    }
+    Limit { model, specs, answer }
 }
 
 fn placed(counters: On, turns: &[u16]) -> Answer {
@@ -71,10 +67,7 @@ const fn in_group(spec: Spec) -> Spec {
 
 /// An event on some of the machine's 8 counters.
 const fn on(counters: u32, unit_mask: u64) -> Spec {
-    Spec {
-        counters,
-        ..Spec::of_raw(0xD1 | unit_mask << 8)
-    }
+    Spec { counters, ..Spec::of_raw(0xD1 | unit_mask << 8) }
 }
 
 fn masks() -> Vec<Limit> {
@@ -83,9 +76,7 @@ fn masks() -> Vec<Limit> {
     let no_such_counter = Answer::Refused(ErrorCode::SourceNotSupported, RAW, 0);
     // Those that can go anywhere come first and must make room.
     let eight = (1..=4).map(Spec::of_raw).chain((1..=4).map(low));
-    let places = [On::General(ALL); 4]
-        .into_iter()
-        .chain([On::General(0xF); 4]);
+    let places = [On::General(ALL); 4].into_iter().chain([On::General(0xF); 4]);
     vec![
         one(on(u32::MAX, 0), placed(On::General(ALL), &[0])),
         one(on(ALL, 0), placed(On::General(ALL), &[0])),
@@ -94,28 +85,10 @@ fn masks() -> Vec<Limit> {
         one(on(0x100, 0), no_such_counter.clone()),
         one(on(0x1FF, 0), no_such_counter.clone()),
         // A HAL source may be on the counters of its row.
-        one(
-            Spec {
-                counters: 1,
-                ..spec(2)
-            },
-            Answer::Refused(ErrorCode::BadValue, 24, 1),
-        ),
+        one(Spec { counters: 1, ..spec(2) }, Answer::Refused(ErrorCode::BadValue, 24, 1)),
         // The machine has one kind of processor, number 0.
-        one(
-            Spec {
-                kinds: 1,
-                ..on(1, 0)
-            },
-            placed(On::General(1), &[0]),
-        ),
-        one(
-            Spec {
-                kinds: 2,
-                ..on(1, 0)
-            },
-            no_such_counter,
-        ),
+        one(Spec { kinds: 1, ..on(1, 0) }, placed(On::General(1), &[0])),
+        one(Spec { kinds: 2, ..on(1, 0) }, no_such_counter),
         row(
             MODEL,
             eight.map(in_group).collect(),
@@ -126,51 +99,33 @@ fn masks() -> Vec<Limit> {
             (1..=5).map(low).map(in_group).collect(),
             Answer::Refused(ErrorCode::DoesNotFit, RAW, 0),
         ),
-        row(
-            MODEL,
-            (1..=5).map(low).collect(),
-            placed(On::General(0xF), &[0, 0, 0, 0, 1]),
-        ),
+        row(MODEL, (1..=5).map(low).collect(), placed(On::General(0xF), &[0, 0, 0, 0, 1])),
     ]
 }
 
 /// An event of one fixed counter can go on no other.
 fn fixed() -> Vec<Limit> {
     let [instructions, cycles] = FIXED.map(spec);
-    let user = Spec {
-        filter: Spec::USER,
-        ..instructions
-    };
+    let user = Spec { filter: Spec::USER, ..instructions };
     vec![
         row(
             MODEL,
             vec![cycles, instructions],
             Answer::Placed(vec![(On::Fixed(1), 0), (On::Fixed(0), 0)]),
         ),
-        row(
-            MODEL,
-            vec![instructions, user],
-            placed(On::Fixed(0), &[0, 1]),
-        ),
+        row(MODEL, vec![instructions, user], placed(On::Fixed(0), &[0, 1])),
         row(
             MODEL,
             [instructions, user].map(in_group).to_vec(),
             Answer::Refused(ErrorCode::DoesNotFit, FIXED[0], 0),
         ),
         // AMD's processors have no fixed counters.
-        row(
-            "zen4",
-            vec![instructions],
-            Answer::Refused(ErrorCode::SourceUnknown, FIXED[0], 0),
-        ),
+        row("zen4", vec![instructions], Answer::Refused(ErrorCode::SourceUnknown, FIXED[0], 0)),
     ]
 }
 
 fn alone() -> Vec<Limit> {
-    let alone = Spec {
-        flags: Spec::ALONE,
-        ..Spec::of_raw(0x2CD)
-    };
+    let alone = Spec { flags: Spec::ALONE, ..Spec::of_raw(0x2CD) };
     let other = |mask: u64| Spec::of_raw(0xC6 | mask << 8);
     let turns =
         |specs: Vec<Spec>, turns: &[u16]| row(MODEL, specs, placed(On::General(ALL), turns));
@@ -185,11 +140,7 @@ fn alone() -> Vec<Limit> {
         turns(vec![other(1), alone, other(2)], &[0, 1, 0]),
         does_not_fit([alone, other(1)]),
         does_not_fit([other(1), alone]),
-        row(
-            MODEL,
-            vec![unknown_flag],
-            Answer::Refused(ErrorCode::BadValue, 30, 2),
-        ),
+        row(MODEL, vec![unknown_flag], Answer::Refused(ErrorCode::BadValue, 30, 2)),
     ]
 }
 
@@ -219,10 +170,7 @@ fn select_bits() -> Vec<Limit> {
 /// # Panics
 /// See above.
 pub fn hold<T: Transport>(limit: &Limit, connection: &mut Connection<T>) {
-    let setup = Setup {
-        specs: limit.specs.clone(),
-        ..Setup::default()
-    };
+    let setup = Setup { specs: limit.specs.clone(), ..Setup::default() };
     let fit = match connection.plan(&setup) {
         Ok(fit) => fit,
         Err(Error::Refused(refusal)) => {
@@ -239,19 +187,12 @@ pub fn hold<T: Transport>(limit: &Limit, connection: &mut Connection<T>) {
     assert_eq!(placements.len(), wanted.len(), "{limit:#x?}");
     let mut taken = Vec::new();
     for (placement, (on, turn)) in placements.iter().zip(wanted) {
-        let Placement {
-            counter,
-            turn: found,
-            error,
-        } = *placement;
+        let Placement { counter, turn: found, error } = *placement;
         let right = match *on {
             On::General(mask) => counter < 32 && mask >> counter & 1 == 1,
             On::Fixed(index) => counter == Placement::FIXED + index,
         };
-        assert!(
-            right && error == 0 && found == *turn,
-            "{limit:#x?}: {fit:?}"
-        );
+        assert!(right && error == 0 && found == *turn, "{limit:#x?}: {fit:?}");
         assert!(!taken.contains(&(counter, found)), "{limit:#x?}: {fit:?}");
         taken.push((counter, found));
     }

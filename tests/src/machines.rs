@@ -1,8 +1,5 @@
 //! Modelled machines to measure, sources as a user names them, workloads as text.
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "what a test asks for is there, or the test fails"
-)]
+#![expect(clippy::missing_panics_doc, reason = "what a test asks for is there, or the test fails")]
 
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::parse_list;
@@ -48,22 +45,14 @@ pub fn specs(connection: &mut Connection<Modelled>, list: &str) -> Vec<Spec> {
 /// A source that counts in these modes, a combination of [`Spec::USER`] and [`Spec::KERNEL`].
 #[must_use]
 pub fn spec(source: &Source, filter: u16) -> Spec {
-    Spec {
-        source: source.id,
-        filter,
-        ..Spec::default()
-    }
+    Spec { source: source.id, filter, ..Spec::default() }
 }
 
 /// A session that may see kernel mode, configured to count on all processors.
 #[must_use]
 pub fn counting(connection: &mut Connection<Modelled>, specs: Vec<Spec>) -> Session<'_, Modelled> {
     let mut session = Session::open(connection, true, true).expect("a session");
-    let setup = Setup {
-        specs,
-        approximate: true,
-        ..Setup::default()
-    };
+    let setup = Setup { specs, approximate: true, ..Setup::default() };
     session.configure(&setup, false).expect("a configuration");
     session
 }
@@ -139,11 +128,7 @@ pub fn sample_in(
     workload: &Workload,
     step: u64,
 ) -> Sampled {
-    let setup = Setup {
-        specs,
-        approximate: true,
-        ..Setup::default()
-    };
+    let setup = Setup { specs, approximate: true, ..Setup::default() };
     session.configure(&setup, true).expect("a configuration");
     session.start().expect("a start");
     session.transport().begin(workload);

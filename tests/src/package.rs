@@ -30,9 +30,7 @@ pub fn tool(program: &str, debian_package: &str) -> Option<PathBuf> {
         .map(|place| place.join(program))
         .find(|path| path.is_file());
     if found.is_none() {
-        skip(&format!(
-            "{program} is absent; on Debian: apt-get install {debian_package}"
-        ));
+        skip(&format!("{program} is absent; on Debian: apt-get install {debian_package}"));
     }
     found
 }
@@ -81,14 +79,8 @@ impl Drop for Scratch {
 /// If it cannot be run, or fails.
 #[must_use]
 pub fn output(command: &mut Command) -> String {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(
-        output.status.success(),
-        "{command:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 

@@ -27,22 +27,13 @@ pub fn bytes<T: IntoBytes + Immutable>(head: &T, specs: &[Spec]) -> Vec<u8> {
 /// A header with flags.
 #[must_use]
 pub fn header(flags: u32) -> RequestHeader {
-    RequestHeader {
-        size: 0,
-        version: WIRE_VERSION,
-        flags,
-        reserved: 0,
-    }
+    RequestHeader { size: 0, version: WIRE_VERSION, flags, reserved: 0 }
 }
 
 /// A configuration of `session` for all processors.
 #[must_use]
 pub fn configure(session: u32, flags: u32, specs: &[Spec]) -> Vec<u8> {
-    let head = Configure {
-        session,
-        sources: specs.len() as u32,
-        ..configuration(flags)
-    };
+    let head = Configure { session, sources: specs.len() as u32, ..configuration(flags) };
     bytes(&head, specs)
 }
 
@@ -64,11 +55,7 @@ pub fn configuration(flags: u32) -> Configure {
 
 /// The counter mask of a source without a constraint.
 const fn any_counter(source: u32) -> u32 {
-    if source == ProfileSource::RAW.0 {
-        Spec::ANY_COUNTER
-    } else {
-        0
-    }
+    if source == ProfileSource::RAW.0 { Spec::ANY_COUNTER } else { 0 }
 }
 
 /// A source counted in both modes at its default interval.
@@ -110,26 +97,15 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
         machine::HELLO | machine::DESCRIBE | session::OPEN | rdpmc::STATUS => {
             bytes(&Plain { header }, &[])
         }
-        machine::PROCESSORS | machine::REGISTERS | source::ENUMERATE => bytes(
-            &machine::From {
-                header,
-                first: rng.u32(..8),
-                reserved: 0,
-            },
-            &[],
-        ),
+        machine::PROCESSORS | machine::REGISTERS | source::ENUMERATE => {
+            bytes(&machine::From { header, first: rng.u32(..8), reserved: 0 }, &[])
+        }
         source::QUERY => bytes(
-            &Query {
-                header,
-                source: random_source(rng),
-                session: number * rng.u32(..2),
-            },
+            &Query { header, source: random_source(rng), session: number * rng.u32(..2) },
             &[],
         ),
         source::PLAN | session::CONFIGURE => {
-            let specs: Vec<Spec> = (0..rng.usize(1..=8) / 2)
-                .map(|_| random_spec(rng))
-                .collect();
+            let specs: Vec<Spec> = (0..rng.usize(1..=8) / 2).map(|_| random_spec(rng)).collect();
             let head = Configure {
                 header,
                 session: if code == source::PLAN { 0 } else { number },
@@ -153,15 +129,7 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
                 padding: 0,
                 interval: rng.u64(..) >> rng.u32(..64),
             };
-            bytes(
-                &SetInterval {
-                    header,
-                    session: number,
-                    reserved: 0,
-                    interval,
-                },
-                &[],
-            )
+            bytes(&SetInterval { header, session: number, reserved: 0, interval }, &[])
         }
         session::START
         | session::STOP
@@ -172,14 +140,9 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
         | rdpmc::ALLOW
         | rdpmc::RELEASE
         | events::DRAIN_EVENTS
-        | threads::THREADS => bytes(
-            &session::Session {
-                header,
-                session: number,
-                reserved: 0,
-            },
-            &[],
-        ),
+        | threads::THREADS => {
+            bytes(&session::Session { header, session: number, reserved: 0 }, &[])
+        }
         _ => Vec::new(),
     };
     (code, request)
@@ -199,17 +162,9 @@ fn random_spec(rng: &mut Rng) -> Spec {
     Spec {
         source,
         group: u16::from(rng.u8(..4) == 0),
-        filter: if rng.u8(..20) == 0 {
-            rng.u16(..)
-        } else {
-            rng.u16(1..4)
-        },
+        filter: if rng.u8(..20) == 0 { rng.u16(..) } else { rng.u16(1..4) },
         interval: rng.u64(..) >> rng.u32(..64),
-        raw: if source == 0x8000_0000 {
-            rng.u64(..) >> rng.u32(..64)
-        } else {
-            0
-        },
+        raw: if source == 0x8000_0000 { rng.u64(..) >> rng.u32(..64) } else { 0 },
         counters: match rng.u8(..8) {
             0 => rng.u32(..),
             _ => any_counter(source),
@@ -261,9 +216,5 @@ pub fn dump_text(rng: &mut Rng) -> Vec<u8> {
             line(leaf, [(); 4].map(|()| rng.u32(..) >> rng.u32(..32)));
         }
     }
-    if raw {
-        format!("CPU 0:\n{text}").into_bytes()
-    } else {
-        text.into_bytes()
-    }
+    if raw { format!("CPU 0:\n{text}").into_bytes() } else { text.into_bytes() }
 }

@@ -29,10 +29,7 @@ impl Silicon {
     #[must_use]
     pub fn new(vendor: &[u8; 12], max_leaf: u32, signature: u32) -> Self {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| vendor[at + byte]));
-        let processor = Self {
-            leaves: Leaves::default(),
-            msrs: BTreeMap::new(),
-        };
+        let processor = Self { leaves: Leaves::default(), msrs: BTreeMap::new() };
         processor
             .leaf(0, [max_leaf, word(0), word(8), word(4)])
             .leaf(1, [signature, 0, 0, 1 << 9 | 1 << 5])
@@ -69,8 +66,7 @@ impl Silicon {
     /// Adds a sub-leaf.
     #[must_use]
     pub fn subleaf(mut self, leaf: u32, subleaf: u32, [eax, ebx, ecx, edx]: [u32; 4]) -> Self {
-        self.leaves
-            .insert_subleaf(leaf, subleaf, CpuidResult { eax, ebx, ecx, edx });
+        self.leaves.insert_subleaf(leaf, subleaf, CpuidResult { eax, ebx, ecx, edx });
         self
     }
 
@@ -79,20 +75,14 @@ impl Silicon {
     pub fn flip(self, leaf: u32, bits: [u32; 4]) -> Self {
         let old = self.leaves.get(leaf, 0);
         let [eax, ebx, ecx, edx] = bits;
-        self.leaf(
-            leaf,
-            [old.eax ^ eax, old.ebx ^ ebx, old.ecx ^ ecx, old.edx ^ edx],
-        )
+        self.leaf(leaf, [old.eax ^ eax, old.ebx ^ ebx, old.ecx ^ ecx, old.edx ^ edx])
     }
 
     /// Adds a hypervisor with these values of 0x40000001 EAX and 0x40000003 EDX.
     #[must_use]
     pub fn under(self, interface: u32, features_edx: u32) -> Self {
         self.flip(1, [0, 0, 1 << 31, 0])
-            .leaf(
-                0x4000_0000,
-                [0x4000_0005, 0x6463_6261, 0x6867_6665, 0x6C6B_6A69],
-            )
+            .leaf(0x4000_0000, [0x4000_0005, 0x6463_6261, 0x6867_6665, 0x6C6B_6A69])
             .leaf(0x4000_0001, [interface, 0, 0, 0])
             .leaf(0x4000_0003, [0, 0, 0, features_edx])
     }

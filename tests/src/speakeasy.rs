@@ -15,9 +15,6 @@ pub fn python() -> Option<PathBuf> {
         return Some(python);
     }
     assert!(!required, "no Speakeasy in {}", folder.display());
-    println!(
-        "skipped: no Speakeasy in {}: run `cargo xtask setup`",
-        folder.display()
-    );
+    println!("skipped: no Speakeasy in {}: run `cargo xtask setup`", folder.display());
     None
 }

@@ -56,9 +56,7 @@ impl Reply {
         let _ = self.done::<H>();
         let elements = self.bytes[size_of::<H>()..].chunks_exact(size_of::<T>());
         assert!(elements.remainder().is_empty(), "half an element");
-        elements
-            .map(|bytes| T::read_from_bytes(bytes).unwrap_or_else(|_| panic!()))
-            .collect()
+        elements.map(|bytes| T::read_from_bytes(bytes).unwrap_or_else(|_| panic!())).collect()
     }
 
     /// The refusal; `None` if the request was not refused.
@@ -66,18 +64,10 @@ impl Reply {
     pub fn refusal(&self) -> Option<Refusal> {
         assert_eq!(self.status, NtStatus::SUCCESS);
         let (header, _) = ReplyHeader::read_from_prefix(&self.bytes).expect("a header");
-        assert_eq!(
-            header.size as usize,
-            self.bytes.len(),
-            "it tells its length"
-        );
+        assert_eq!(header.size as usize, self.bytes.len(), "it tells its length");
         (header.error != 0).then(|| {
             let error = ErrorCode::from_wire(header.error).expect("a known error");
-            assert_eq!(
-                self.bytes.len(),
-                size_of::<ReplyHeader>(),
-                "{error:?} has a bare header"
-            );
+            assert_eq!(self.bytes.len(), size_of::<ReplyHeader>(), "{error:?} has a bare header");
             (error, header.subject, header.detail)
         })
     }
@@ -121,15 +111,9 @@ impl Wire {
         let mut output = vec![CANARY; room];
         let (status, length) = self.model.device_control(handle, code, input, &mut output);
         assert!(length <= room, "a reply longer than its room");
-        assert!(
-            output[length..].iter().all(|&byte| byte == CANARY),
-            "written beyond the reply"
-        );
+        assert!(output[length..].iter().all(|&byte| byte == CANARY), "written beyond the reply");
         output.truncate(length);
-        Reply {
-            status,
-            bytes: output,
-        }
+        Reply { status, bytes: output }
     }
 
     /// Another client with all rights.
@@ -145,12 +129,7 @@ impl Wire {
     /// The same for any client.
     pub fn open_by(&mut self, handle: Handle) -> u32 {
         let flags = session::KERNEL | shared_types::request::source::APPROXIMATE;
-        let request = requests::bytes(
-            &Plain {
-                header: header(flags),
-            },
-            &[],
-        );
+        let request = requests::bytes(&Plain { header: header(flags) }, &[]);
         let reply = self.send_by(handle, session::OPEN, &request, AMPLE);
         reply.done::<Opened>().session
     }
@@ -168,8 +147,7 @@ impl Wire {
     /// Configures for all processors, with intervals in events.
     pub fn configure(&mut self, session: u32, specs: &[Spec]) -> Vec<UsedInterval> {
         let request = requests::configure(session, 0, specs);
-        self.send(session::CONFIGURE, &request)
-            .elements::<Configured, _>()
+        self.send(session::CONFIGURE, &request).elements::<Configured, _>()
     }
 
     /// A running session that counts this source, or samples it.
@@ -190,8 +168,7 @@ impl Wire {
 
     /// Runs a workload from beginning to end.
     pub fn work(&mut self, text: &str) {
-        self.model
-            .begin(&workload::parse(text).expect("a workload"));
+        self.model.begin(&workload::parse(text).expect("a workload"));
         while self.model.advance(u64::MAX / 4) {}
     }
 
@@ -218,11 +195,7 @@ pub fn rows(reply: &Reply) -> Vec<Vec<Count>> {
 /// A request whose only argument is a session.
 #[must_use]
 pub fn about(session: u32) -> Vec<u8> {
-    let request = session::Session {
-        header: header(0),
-        session,
-        reserved: 0,
-    };
+    let request = session::Session { header: header(0), session, reserved: 0 };
     requests::bytes(&request, &[])
 }
 

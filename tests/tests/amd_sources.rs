@@ -15,11 +15,7 @@ fn the_small_amd_families_keep_eight_events_of_k8() {
     let kept = [0x40, 0x41, 0x76, 0x80, 0x81, 0xC0, 0xC2, 0xC3];
     for event in 0..0x1000 {
         for generation in [Family11h, Family12h, Family14h, Family16h] {
-            let expected = if kept.contains(&event) {
-                meaning(K8, event)
-            } else {
-                None
-            };
+            let expected = if kept.contains(&event) { meaning(K8, event) } else { None };
             assert_eq!(meaning(generation, event), expected, "{event:#x}");
         }
         assert_eq!(meaning(Unknown, event), None);
@@ -44,11 +40,7 @@ fn amd_codes_change_their_meaning() {
         (Zen5, 0x7E, None),
         (Zen5, 0x18E, None),
     ] {
-        assert_eq!(
-            meaning(generation, event),
-            name,
-            "{generation:?} {event:#x}"
-        );
+        assert_eq!(meaning(generation, event), name, "{generation:?} {event:#x}");
     }
     assert_eq!(
         verdict(0xC0),
@@ -70,11 +62,7 @@ fn amd_own_rows_are_those_of_the_familys_lists() {
     ] {
         let rows = amd::own_rows(generation).iter();
         let row = rows.clone().find(|row| row.name() == name).expect(name);
-        assert_eq!(
-            (event_select(row), row.fit),
-            (select, Fit::Exact),
-            "{generation:?}"
-        );
+        assert_eq!((event_select(row), row.fit), (select, Fit::Exact), "{generation:?}");
     }
     for generation in GENERATIONS {
         for row in amd::own_rows(generation) {
@@ -91,10 +79,7 @@ fn amd_own_rows_are_those_of_the_familys_lists() {
             }
         }
         let cycles = amd::own_rows(generation).first().expect("a row");
-        assert_eq!(
-            (cycles.name(), event_select(cycles)),
-            ("Cycles", 0x0003_0076)
-        );
+        assert_eq!((cycles.name(), event_select(cycles)), ("Cycles", 0x0003_0076));
     }
     assert!(amd::own_rows(AmdGeneration::Unknown).is_empty());
 }
@@ -104,16 +89,8 @@ fn amd_own_rows_are_those_of_the_familys_lists() {
 fn an_l2_miss_is_not_called_a_last_level_miss() {
     for generation in GENERATIONS {
         for row in amd::own_rows(generation) {
-            let of_l2 = matches!(
-                event_select(row) & 0xFFFF,
-                0x077E | 0x0F7E | 0x177E | 0x0964
-            );
-            assert_eq!(
-                row.name() == "L2Misses",
-                of_l2,
-                "{generation:?} {}",
-                row.name()
-            );
+            let of_l2 = matches!(event_select(row) & 0xFFFF, 0x077E | 0x0F7E | 0x177E | 0x0964);
+            assert_eq!(row.name() == "L2Misses", of_l2, "{generation:?} {}", row.name());
         }
     }
 }
@@ -183,11 +160,7 @@ fn amd_generations_follow_family_and_model() {
         (0x1B, 0x00, AmdGeneration::Unknown),
     ];
     for (family, model, generation) in table {
-        assert_eq!(
-            AmdGeneration::from(family, model),
-            generation,
-            "{family:#x} {model:#x}"
-        );
+        assert_eq!(AmdGeneration::from(family, model), generation, "{family:#x} {model:#x}");
     }
 }
 

@@ -48,12 +48,7 @@ const fn on(counters: CounterSet) -> Source {
 }
 
 const fn fixed(index: u8) -> Source {
-    Source {
-        select: Select::Fixed(index),
-        counters: NO_COUNTER,
-        fixed: 1 << index,
-        ..SOURCE
-    }
+    Source { select: Select::Fixed(index), counters: NO_COUNTER, fixed: 1 << index, ..SOURCE }
 }
 
 const fn grouped(group: u16, source: Source) -> Source {
@@ -97,13 +92,8 @@ fn upstream(source: &Source, side: u8) -> Vec<(u32, (u32, Filter))> {
     match event.upstream {
         Upstream::None => {}
         Upstream::UopType { escr } => registers.push((0x3BC + u32::from(side), modes(escr))),
-        Upstream::Replay {
-            pebs_enable,
-            matrix_vert,
-        } => registers.extend([
-            (0x3F1, (pebs_enable, Filter::BOTH)),
-            (0x3F2, (matrix_vert, Filter::BOTH)),
-        ]),
+        Upstream::Replay { pebs_enable, matrix_vert } => registers
+            .extend([(0x3F1, (pebs_enable, Filter::BOTH)), (0x3F2, (matrix_vert, Filter::BOTH))]),
     }
     registers
 }
@@ -274,11 +264,7 @@ fn check(capabilities: &Capabilities, sources: &[Source]) {
     let mut assignment = assignment();
     let solved = solve(&mut assignment, capabilities, sources);
     let expected = expected(capabilities, sources);
-    assert_eq!(
-        solved.err(),
-        expected.as_ref().err().copied(),
-        "{sources:x?}"
-    );
+    assert_eq!(solved.err(), expected.as_ref().err().copied(), "{sources:x?}");
     if let Ok(expected) = expected {
         let mut rotations = valid(&assignment, capabilities, sources);
         for (rotation, expected) in rotations.iter_mut().zip(&expected) {
@@ -303,21 +289,14 @@ fn lists(sources: &[Source], longest: usize) -> Vec<Vec<Source>> {
     for _ in 0..longest {
         last = last
             .iter()
-            .flat_map(|list| {
-                sources
-                    .iter()
-                    .map(|&source| [list.as_slice(), &[source]].concat())
-            })
+            .flat_map(|list| sources.iter().map(|&source| [list.as_slice(), &[source]].concat()))
             .collect();
         all.extend(last.iter().cloned());
     }
     all
 }
 
-const LEFT_OUT: Source = Source {
-    left_out: true,
-    ..SOURCE
-};
+const LEFT_OUT: Source = Source { left_out: true, ..SOURCE };
 
 #[test]
 fn p6_flops_on_counter_0_only() {
@@ -339,19 +318,9 @@ fn p6_flops_on_counter_0_only() {
 #[test]
 fn pentium_pairs() {
     let pentium = Silicon::old_intel(5, 4).discover();
-    let on = |event, counters| Source {
-        select: Select::Cesr {
-            event,
-            clocks: false,
-        },
-        ..on(counters)
-    };
-    let sources = [
-        on(0x16, ANY),
-        on(0x2A, 0b01),
-        on(0x2A, 0b10),
-        grouped(7, on(0x2B, 0b10)),
-    ];
+    let on =
+        |event, counters| Source { select: Select::Cesr { event, clocks: false }, ..on(counters) };
+    let sources = [on(0x16, ANY), on(0x2A, 0b01), on(0x2A, 0b10), grouped(7, on(0x2B, 0b10))];
     for list in lists(&sources, 4) {
         check(&pentium, &list);
     }
@@ -379,10 +348,7 @@ fn fixed_counters_beside_general_ones_with_holes() {
     for list in lists(&sources, 3) {
         check(&intel, &list);
     }
-    assert!(together(
-        &intel,
-        &[on(ANY), on(ANY), on(ANY), fixed(1), fixed(5)]
-    ));
+    assert!(together(&intel, &[on(ANY), on(ANY), on(ANY), fixed(1), fixed(5)]));
     assert!(!together(&intel, &[on(ANY), on(ANY), on(ANY), on(ANY)]));
     assert!(!together(&intel, &[fixed(1), fixed(1)]));
 }
@@ -401,13 +367,9 @@ fn more_fixed_counters_than_general_ones() {
 
 #[test]
 fn family_15h_masks() {
-    let bulldozer = Silicon::amd(0x15, 1)
-        .flip(0x8000_0001, [0, 0, 1 << 23, 0])
-        .discover();
+    let bulldozer = Silicon::amd(0x15, 1).flip(0x8000_0001, [0, 0, 1 << 23, 0]).discover();
     let events = [0x00, 0x03, 0x23, 0x2E, 0x76, 0x8F, 0xC0, 0xD0, 0x1C0];
-    let sources: Vec<_> = events
-        .map(|event| on(amd::family15h_counters(event)))
-        .into();
+    let sources: Vec<_> = events.map(|event| on(amd::family15h_counters(event))).into();
     for list in lists(&sources, 3) {
         check(&bulldozer, &list);
     }
@@ -424,15 +386,7 @@ fn family_15h_masks() {
 fn pentium_4(thread: Option<u32>) -> Capabilities {
     let ebx = thread.map_or(0, |thread| thread << 24 | 2 << 16);
     Silicon::new(b"GenuineIntel", 2, signature(15, 2))
-        .leaf(
-            1,
-            [
-                signature(15, 2),
-                ebx,
-                0,
-                u32::from(thread.is_some()) << 28 | 1 << 9 | 1 << 5,
-            ],
-        )
+        .leaf(1, [signature(15, 2), ebx, 0, u32::from(thread.is_some()) << 28 | 1 << 9 | 1 << 5])
         .msr(0x1A0, 1 << 7)
         .discover()
 }
@@ -442,10 +396,7 @@ fn netburst_rows() -> Vec<(&'static str, Source)> {
         .iter()
         .filter(|row| matches!(row.select(), Select::NetBurst(_)))
         .map(|row| {
-            let source = Source {
-                select: row.select(),
-                ..on(row.counters)
-            };
+            let source = Source { select: row.select(), ..on(row.counters) };
             (row.name(), source)
         })
         .collect()
@@ -487,17 +438,9 @@ fn netburst_upstream_tags() {
         upstream: Upstream::None,
     };
     const fn source(event: NetBurstSelect) -> Source {
-        Source {
-            select: Select::NetBurst(event),
-            ..SOURCE
-        }
+        Source { select: Select::NetBurst(event), ..SOURCE }
     }
-    let tagged = |escr| {
-        source(NetBurstSelect {
-            upstream: Upstream::UopType { escr },
-            ..EVENT
-        })
-    };
+    let tagged = |escr| source(NetBurstSelect { upstream: Upstream::UopType { escr }, ..EVENT });
     let elsewhere = |escr| {
         source(NetBurstSelect {
             upstream: Upstream::UopType { escr },
@@ -507,28 +450,16 @@ fn netburst_upstream_tags() {
     };
     let replay = |metric, escr_msr| {
         source(NetBurstSelect {
-            upstream: Upstream::Replay {
-                pebs_enable: metric,
-                matrix_vert: 1,
-            },
+            upstream: Upstream::Replay { pebs_enable: metric, matrix_vert: 1 },
             escr_msr,
             ..EVENT
         })
     };
     let sources = [
         source(EVENT),
-        source(NetBurstSelect {
-            escr: 0x0400_0200,
-            ..EVENT
-        }),
-        source(NetBurstSelect {
-            escr_msr: [0x3B8, 0],
-            ..EVENT
-        }),
-        source(NetBurstSelect {
-            escr_msr: [0, 0x3B9],
-            ..EVENT
-        }),
+        source(NetBurstSelect { escr: 0x0400_0200, ..EVENT }),
+        source(NetBurstSelect { escr_msr: [0x3B8, 0], ..EVENT }),
+        source(NetBurstSelect { escr_msr: [0, 0x3B9], ..EVENT }),
         tagged(0x400),
         tagged(0x800),
         elsewhere(0x400),
@@ -571,13 +502,9 @@ fn as_many_sources_as_a_session_can_have() {
 #[test]
 fn a_group_of_more_than_there_are_counters() {
     let intel = Silicon::intel(6, 0x5E, [0x0730_0A03, 0, 0, 0x603]).discover();
-    for (count, fixed_ones, fits) in [
-        (10, 3, true),
-        (11, 0, false),
-        (10, 0, true),
-        (33, 0, false),
-        (MAX_SOURCES, 0, false),
-    ] {
+    for (count, fixed_ones, fits) in
+        [(10, 3, true), (11, 0, false), (10, 0, true), (33, 0, false), (MAX_SOURCES, 0, false)]
+    {
         let list: Vec<_> = (0..count)
             .map(|_| SOURCE)
             .chain((0..fixed_ones).map(fixed))
@@ -602,39 +529,18 @@ fn a_fixed_counter_that_counts_the_same_is_taken_first() {
     });
     assert_eq!(Some(counters[0]), Counter::general(0));
     assert_eq!(Some(counters[1]), Counter::fixed(0));
-    let sources = [
-        on(ANY),
-        on(0b11),
-        ALSO_FIXED,
-        fixed(0),
-        grouped(1, ALSO_FIXED),
-    ];
+    let sources = [on(ANY), on(0b11), ALSO_FIXED, fixed(0), grouped(1, ALSO_FIXED)];
     for list in lists(&sources, 5) {
         check(&skylake, &list);
     }
     // Four on general counters and one on the fixed counter, in any order.
-    assert!(together(
-        &skylake,
-        &[ALSO_FIXED, SOURCE, SOURCE, SOURCE, SOURCE]
-    ));
-    assert!(together(
-        &skylake,
-        &[ALSO_FIXED, fixed(0), SOURCE, SOURCE, SOURCE]
-    ));
-    assert!(!together(
-        &skylake,
-        &[ALSO_FIXED, fixed(0), SOURCE, SOURCE, SOURCE, SOURCE]
-    ));
+    assert!(together(&skylake, &[ALSO_FIXED, SOURCE, SOURCE, SOURCE, SOURCE]));
+    assert!(together(&skylake, &[ALSO_FIXED, fixed(0), SOURCE, SOURCE, SOURCE]));
+    assert!(!together(&skylake, &[ALSO_FIXED, fixed(0), SOURCE, SOURCE, SOURCE, SOURCE]));
 }
 
-const USER: Filter = Filter {
-    user: true,
-    kernel: false,
-};
-const KERNEL: Filter = Filter {
-    user: false,
-    kernel: true,
-};
+const USER: Filter = Filter { user: true, kernel: false };
+const KERNEL: Filter = Filter { user: false, kernel: true };
 
 /// An ESCR has one pair of mode bits per thread (SDM, NetBurst: "ESCR MSRs").
 #[test]
@@ -671,10 +577,7 @@ fn two_filters_of_one_event_are_two_escrs_or_do_not_fit() {
 #[test]
 fn instructions_of_both_modes_fit_on_a_pentium_4() {
     let rows = netburst_rows();
-    let (_, issues) = rows
-        .iter()
-        .find(|(name, _)| *name == "TotalIssues")
-        .expect("a row");
+    let (_, issues) = rows.iter().find(|(name, _)| *name == "TotalIssues").expect("a row");
     let pair = [USER, KERNEL].map(|filter| Source { filter, ..*issues });
     assert!(together(&pentium_4(None), &pair));
 }
@@ -694,10 +597,7 @@ fn the_search_is_bounded() {
         }),
         ..SOURCE
     };
-    let other = Source {
-        filter: USER,
-        ..on_one_escr
-    };
+    let other = Source { filter: USER, ..on_one_escr };
     let pentium_4 = pentium_4(None);
     let mut assignment = assignment();
     let mut list = vec![on_one_escr; 12];
@@ -708,9 +608,8 @@ fn the_search_is_bounded() {
     let rotations = valid(&assignment, &pentium_4, &list);
     assert_eq!(rotations.last(), Some(&Some(1)));
     // As many as a session can have: sources for which no search steps remain run in a later turn.
-    let alternating: Vec<_> = (0..MAX_SOURCES)
-        .map(|index| [on_one_escr, other][index % 2])
-        .collect();
+    let alternating: Vec<_> =
+        (0..MAX_SOURCES).map(|index| [on_one_escr, other][index % 2]).collect();
     solve(&mut assignment, &pentium_4, &alternating).expect("rotations");
     valid(&assignment, &pentium_4, &alternating);
 }

@@ -56,20 +56,13 @@ impl Bench {
         bare.configure(SAMPLE, &[sampled()], 0);
         bare.start();
         let mut bench = Self { bare, retired: 0 };
-        bench.retired = bench
-            .bare
-            .cpu(0)
-            .processor
-            .counts()
-            .total(Event::Instructions);
+        bench.retired = bench.bare.cpu(0).processor.counts().total(Event::Instructions);
         bench
     }
 
     fn take(&mut self, branches: impl IntoIterator<Item = Taken>) {
         let processor = &mut self.bare.cpu(0).processor;
-        branches
-            .into_iter()
-            .for_each(|taken| processor.branch(&taken));
+        branches.into_iter().for_each(|taken| processor.branch(&taken));
     }
 
     /// A counter overflows, and its interrupt is handled; the branches in between belong to the way
@@ -100,11 +93,7 @@ impl Bench {
 }
 
 fn sampled() -> Spec {
-    Spec {
-        filter: Spec::USER,
-        interval: PERIOD,
-        ..spec(TOTAL_ISSUES)
-    }
+    Spec { filter: Spec::USER, interval: PERIOD, ..spec(TOTAL_ISSUES) }
 }
 
 fn depths(recorder: &Recorder) -> impl Iterator<Item = u16> {
@@ -115,11 +104,7 @@ fn depths(recorder: &Recorder) -> impl Iterator<Item = u16> {
 /// The expected record of a taken branch.
 fn expected(recorder: &Recorder, taken: &Taken) -> Branch {
     let (cycles, kinds) = recorder.tells;
-    let predicted = if taken.mispredicted {
-        Branch::MISPREDICTED
-    } else {
-        Branch::PREDICTED
-    };
+    let predicted = if taken.mispredicted { Branch::MISPREDICTED } else { Branch::PREDICTED };
     Branch {
         from: taken.from,
         to: taken.to,
@@ -186,32 +171,17 @@ fn fewer_branches_are_fewer_records() {
 /// Several counters that overflow at once share the records, which are read only once.
 #[test]
 fn samples_of_one_interrupt_share_the_records() {
-    let cycles = Spec {
-        source: 0,
-        ..sampled()
-    };
+    let cycles = Spec { source: 0, ..sampled() };
     for recorder in recorders() {
         let mut bare = Bare::of(from_ref(&recorder.leaves));
         bare.branches = 8;
-        bare.configure(
-            SAMPLE,
-            &[
-                sampled(),
-                Spec {
-                    source: 6,
-                    ..cycles
-                },
-            ],
-            0,
-        );
+        bare.configure(SAMPLE, &[sampled(), Spec { source: 6, ..cycles }], 0);
         bare.start();
         let mut bench = Bench { bare, retired: 0 };
         bench.take((1..=20).map(taken));
         let events = [(Event::Instructions, PERIOD), (Event::Branches, PERIOD)];
         bench.bare.retire(0, &events);
-        let accesses = bench
-            .bare
-            .accesses(0, |bare| assert!(bare.take_interrupt(0)));
+        let accesses = bench.bare.accesses(0, |bare| assert!(bare.take_interrupt(0)));
         let samples = bench.samples();
         assert_eq!(samples.len(), 2, "{}", recorder.name);
         for (_, got) in samples {
@@ -234,9 +204,7 @@ fn the_cost_is_exact() {
             bench.retired += PERIOD;
             let all = [(Event::Instructions, bench.retired)];
             bench.bare.retire(0, &all);
-            let cost = bench
-                .bare
-                .accesses(0, |bare| assert!(bare.take_interrupt(0)));
+            let cost = bench.bare.accesses(0, |bare| assert!(bare.take_interrupt(0)));
             let msrs = cost.rdmsr + cost.wrmsr;
             let (each, besides) = recorder.accesses;
             let branches = match depth {
@@ -253,11 +221,7 @@ fn the_cost_is_exact() {
 /// Kinds and modes; the mode is that of the target.
 #[test]
 fn filters_let_through_what_was_asked_for() {
-    let kernel = |taken: Taken| Taken {
-        from: taken.from | KERNEL,
-        to: taken.to | KERNEL,
-        ..taken
-    };
+    let kernel = |taken: Taken| Taken { from: taken.from | KERNEL, to: taken.to | KERNEL, ..taken };
     let bits = [
         (BranchKind::Conditional, Configure::CONDITIONAL),
         (BranchKind::Jump, Configure::JUMPS),
@@ -299,11 +263,7 @@ fn filters_let_through_what_was_asked_for() {
 /// Whatever the filter, the addresses of a branch to or from the kernel are hidden.
 #[test]
 fn a_client_without_the_right_sees_no_kernel_address() {
-    let from_kernel = Taken {
-        from: KERNEL | 0x4321_0000,
-        kind: BranchKind::Other,
-        ..taken(3)
-    };
+    let from_kernel = Taken { from: KERNEL | 0x4321_0000, kind: BranchKind::Other, ..taken(3) };
     let to_kernel = Taken {
         from: taken(1).from,
         to: KERNEL | 0x1234_0000,
@@ -315,16 +275,9 @@ fn a_client_without_the_right_sees_no_kernel_address() {
         let mut bench = Bench::filtered(hidden(bare), 8, 0);
         bench.take([taken(1), to_kernel, from_kernel, taken(2)]);
         let got = bench.branches();
-        let nothing = Branch {
-            flags: Branch::HIDDEN,
-            ..Branch::default()
-        };
+        let nothing = Branch { flags: Branch::HIDDEN, ..Branch::default() };
         // For this client nothing is recorded that leads to the kernel.
-        let wanted = [
-            expected(&recorder, &taken(2)),
-            nothing,
-            expected(&recorder, &taken(1)),
-        ];
+        let wanted = [expected(&recorder, &taken(2)), nothing, expected(&recorder, &taken(1))];
         assert_eq!(got, wanted, "{}", recorder.name);
         // And for one that may see the kernel.
         let bare = Bare::of(from_ref(&recorder.leaves));
@@ -400,61 +353,21 @@ fn gates() {
             }),
             R::Hypervisor,
         ),
-        (
-            "KVM",
-            rapids.with_unkind(Unkind::parse("hypervisor-masks").expect("one")),
-            R::Hypervisor,
-        ),
+        ("KVM", rapids.with_unkind(Unkind::parse("hypervisor-masks").expect("one")), R::Hypervisor),
         (
             "KVM on AMD",
             zen4.with_unkind(Unkind::parse("hypervisor-masks").expect("one")),
             R::Hypervisor,
         ),
-        (
-            "no PDCM",
-            with(&skylake, 1, |leaf| leaf.ecx &= !(1 << 15)),
-            R::Format,
-        ),
-        (
-            "no version 2",
-            with(&skylake, 0xA, |leaf| leaf.eax &= !0x6),
-            R::NoRecords,
-        ),
-        (
-            "no LAPIC",
-            with(&rapids, 1, |leaf| leaf.edx &= !(1 << 9)),
-            R::NoInterrupt,
-        ),
-        (
-            "no architectural records",
-            with(&rapids, 7, |leaf| leaf.edx &= !(1 << 19)),
-            R::NoRecords,
-        ),
-        (
-            "no filter of kinds",
-            with(&rapids, 0x1C, |leaf| leaf.ebx = 1),
-            R::Format,
-        ),
-        (
-            "no filter of modes",
-            with(&rapids, 0x1C, |leaf| leaf.ebx = 2),
-            R::Format,
-        ),
-        (
-            "no leaf 0x1C",
-            with(&rapids, 0, |leaf| leaf.eax = 0x1B),
-            R::NoRecords,
-        ),
-        (
-            "no depth",
-            with(&rapids, 0x1C, |leaf| leaf.eax = 0),
-            R::Format,
-        ),
-        (
-            "no filters",
-            with(&rapids, 0x1C, |leaf| leaf.ebx = 4),
-            R::Format,
-        ),
+        ("no PDCM", with(&skylake, 1, |leaf| leaf.ecx &= !(1 << 15)), R::Format),
+        ("no version 2", with(&skylake, 0xA, |leaf| leaf.eax &= !0x6), R::NoRecords),
+        ("no LAPIC", with(&rapids, 1, |leaf| leaf.edx &= !(1 << 9)), R::NoInterrupt),
+        ("no architectural records", with(&rapids, 7, |leaf| leaf.edx &= !(1 << 19)), R::NoRecords),
+        ("no filter of kinds", with(&rapids, 0x1C, |leaf| leaf.ebx = 1), R::Format),
+        ("no filter of modes", with(&rapids, 0x1C, |leaf| leaf.ebx = 2), R::Format),
+        ("no leaf 0x1C", with(&rapids, 0, |leaf| leaf.eax = 0x1B), R::NoRecords),
+        ("no depth", with(&rapids, 0x1C, |leaf| leaf.eax = 0), R::Format),
+        ("no filters", with(&rapids, 0x1C, |leaf| leaf.ebx = 4), R::Format),
         (
             "version 3, and no freeze",
             with(&skylake, 0xA, |leaf| leaf.eax = leaf.eax & !0xFF | 3),
@@ -465,21 +378,9 @@ fn gates() {
             with(&rapids, 0xA, |leaf| leaf.eax = leaf.eax & !0xFF | 3),
             R::NoFreeze,
         ),
-        (
-            "no LbrExtV2",
-            with(&zen4, 0x8000_0022, |leaf| leaf.eax = 5),
-            R::NoRecords,
-        ),
-        (
-            "AMD, and no freeze",
-            with(&zen4, 0x8000_0022, |leaf| leaf.eax = 3),
-            R::NoFreeze,
-        ),
-        (
-            "AMD's depth 0",
-            with(&zen4, 0x8000_0022, |leaf| leaf.ebx &= 0xF),
-            R::Format,
-        ),
+        ("no LbrExtV2", with(&zen4, 0x8000_0022, |leaf| leaf.eax = 5), R::NoRecords),
+        ("AMD, and no freeze", with(&zen4, 0x8000_0022, |leaf| leaf.eax = 3), R::NoFreeze),
+        ("AMD's depth 0", with(&zen4, 0x8000_0022, |leaf| leaf.ebx &= 0xF), R::Format),
     ];
     for (name, leaves, reason) in rows {
         let told = Bare::of(from_ref(&leaves)).described().remove(0);
@@ -540,22 +441,15 @@ fn a_configuration_asks_for_what_there_is() {
 
 /// The values of all registers of branch recording.
 fn registers(bench: &mut Bare) -> Vec<(u32, u64)> {
-    let msrs = [
-        IA32_DEBUGCTL,
-        0x1C8,
-        0x14CE,
-        0x14CF,
-        0xC000_010E,
-        0xC000_010F,
-    ]
-    .into_iter()
-    .chain(0x680..0x6A0)
-    .chain(0x6C0..0x6E0)
-    .chain(0xDC0..0xDE0)
-    .chain(0x1500..0x1520)
-    .chain(0x1600..0x1620)
-    .chain(0x1200..0x1220)
-    .chain(0xC001_0300..0xC001_0320);
+    let msrs = [IA32_DEBUGCTL, 0x1C8, 0x14CE, 0x14CF, 0xC000_010E, 0xC000_010F]
+        .into_iter()
+        .chain(0x680..0x6A0)
+        .chain(0x6C0..0x6E0)
+        .chain(0xDC0..0xDE0)
+        .chain(0x1500..0x1520)
+        .chain(0x1600..0x1620)
+        .chain(0x1200..0x1220)
+        .chain(0xC001_0300..0xC001_0320);
     let processor = &mut bench.cpu(0).processor;
     let read = |msr| Some((msr, processor.unobserved(|one| one.rdmsr(msr)).ok()?));
     msrs.filter_map(read).collect()
@@ -600,11 +494,7 @@ fn records_go_on_after_sleep() {
         bench.overflow();
         bench.bare.service.suspend();
         let asleep = registers(&mut bench.bare);
-        assert!(
-            asleep
-                .iter()
-                .all(|(msr, value)| *value == 0 || *msr == 0x14CF)
-        );
+        assert!(asleep.iter().all(|(msr, value)| *value == 0 || *msr == 0x14CF));
         let cpu = bench.bare.cpu(0);
         cpu.processor.reset();
         cpu.processor.boot_windows();
@@ -655,10 +545,7 @@ fn somebody_elses_recording_is_left_alone() {
 fn a_recording_that_somebody_changes_ends_the_session() {
     for recorder in recorders() {
         let unkind = Unkind::parse("branches-changed").expect("one");
-        let changed = Recorder {
-            leaves: recorder.leaves.with_unkind(unkind),
-            ..recorder.clone()
-        };
+        let changed = Recorder { leaves: recorder.leaves.with_unkind(unkind), ..recorder.clone() };
         // A filter that differs from theirs: theirs of all branches would be taken for ours.
         let bare = Bare::of(from_ref(&changed.leaves));
         let mut bench = Bench::filtered(bare, 8, Configure::TO_USER);
@@ -673,9 +560,7 @@ fn a_recording_that_somebody_changes_ends_the_session() {
                 theirs.get_or_insert(before);
             }
         }
-        let reply = bench
-            .bare
-            .try_about_session(shared_types::request::session::STOP);
+        let reply = bench.bare.try_about_session(shared_types::request::session::STOP);
         let error = ErrorCode::from_wire(reply.error);
         assert_eq!(error, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
         // START's self-test has taken the first interrupt: two samples came with branches.
@@ -743,14 +628,7 @@ fn records_go_on_after_an_interrupt_that_was_lost() {
         bench.retired += PERIOD;
         let all = [(Event::Instructions, bench.retired)];
         bench.bare.retire(0, &all);
-        assert!(
-            bench
-                .bare
-                .cpu(0)
-                .processor
-                .acknowledge_interrupt()
-                .is_some()
-        );
+        assert!(bench.bare.cpu(0).processor.acknowledge_interrupt().is_some());
         bench.bare.service.processors().tick(0);
         records_the_last(&recorder, bench);
     }
@@ -817,10 +695,7 @@ fn a_record_between_two_kernel_addresses_is_hidden_too() {
         let processor = &mut bench.bare.cpu(0).processor;
         processor.wrmsr(from, address).expect("a record");
         processor.wrmsr(to, address | valid).expect("a record");
-        let nothing = Branch {
-            flags: Branch::HIDDEN,
-            ..Branch::default()
-        };
+        let nothing = Branch { flags: Branch::HIDDEN, ..Branch::default() };
         assert_eq!(bench.branches(), [nothing], "{}", recorder.name);
     }
 }
@@ -900,9 +775,7 @@ fn another_filter_or_switch_ends_the_session() {
         let processor = &mut bench.bare.cpu(0).processor;
         processor.wrmsr(msr, theirs).expect("a register");
         assert_eq!(bench.branches(), [], "{}", recorder.name);
-        let reply = bench
-            .bare
-            .try_about_session(shared_types::request::session::STOP);
+        let reply = bench.bare.try_about_session(shared_types::request::session::STOP);
         let error = ErrorCode::from_wire(reply.error);
         assert_eq!(error, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
         assert_eq!(bench.read(msr), theirs, "{}", recorder.name);

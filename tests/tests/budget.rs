@@ -174,12 +174,7 @@ const ROWS: [Row; 10] = [
 const PERIOD: u64 = 65_536;
 
 fn cost(accesses: Accesses) -> Cost {
-    let Accesses {
-        rdmsr,
-        wrmsr,
-        rdpmc,
-        apic,
-    } = accesses;
+    let Accesses { rdmsr, wrmsr, rdpmc, apic } = accesses;
     [rdmsr, wrmsr, rdpmc, apic]
 }
 
@@ -218,11 +213,7 @@ fn measured(row: &Row) -> Row {
     };
     let interrupts = row.overflow_one != NOTHING;
     let overflows = |specs: &[Spec]| {
-        if interrupts {
-            run(specs, SAMPLE, &overflow)
-        } else {
-            NOTHING
-        }
+        if interrupts { run(specs, SAMPLE, &overflow) } else { NOTHING }
     };
     Row {
         model: row.model,
@@ -262,11 +253,7 @@ fn rotation(model: &str, sources: &str) -> Cost {
 #[test]
 fn a_rotation_costs_a_stop_and_a_start() {
     for (model, sources, expected) in [
-        (
-            "pentium3",
-            "TotalIssues,TotalCycles,BranchInstructions",
-            [0, 4 + 3, 2, 0],
-        ),
+        ("pentium3", "TotalIssues,TotalCycles,BranchInstructions", [0, 4 + 3, 2, 0]),
         (
             "skylake",
             "BranchInstructions,BranchMispredictions,LLCMisses,LLCReference,r00C0",
@@ -294,10 +281,9 @@ fn lvtpc_costs_a_read_and_a_write_where_the_processor_masks_it() {
     let x2apic = |processor: &mut Processor| {
         assert!(processor.boot_x2apic(), "the processor has the mode");
     };
-    for (boot, expected) in [
-        (Processor::boot_windows as fn(&mut Processor), [1, 4, 1, 2]),
-        (x2apic, [2, 5, 1, 0]),
-    ] {
+    for (boot, expected) in
+        [(Processor::boot_windows as fn(&mut Processor), [1, 4, 1, 2]), (x2apic, [2, 5, 1, 0])]
+    {
         let mut bare = Bare::booted("skylake", 1, boot);
         bare.configure(SAMPLE, &first("skylake", "BranchInstructions", 1), 0);
         bare.start();
@@ -309,13 +295,9 @@ fn lvtpc_costs_a_read_and_a_write_where_the_processor_masks_it() {
 /// 1.
 #[test]
 fn one_overflow_is_within_the_budget() {
-    for (model, msrs) in [
-        ("core2", 5),
-        ("skylake", 5),
-        ("sapphire-rapids", 5),
-        ("zen4", 4),
-        ("zen5", 4),
-    ] {
+    for (model, msrs) in
+        [("core2", 5), ("skylake", 5), ("sapphire-rapids", 5), ("zen4", 4), ("zen5", 4)]
+    {
         let specs = first(model, "BranchInstructions", 1);
         let mut bare = bare(model, &specs, SAMPLE);
         bare.start();
@@ -344,11 +326,8 @@ fn a_snapshot_reads_each_counter_once() {
     }
 }
 
-const FIRST: From = From {
-    header: RequestHeader::new(size_of::<From>(), 0),
-    first: 0,
-    reserved: 0,
-};
+const FIRST: From =
+    From { header: RequestHeader::new(size_of::<From>(), 0), first: 0, reserved: 0 };
 
 /// No allocation in a request, an interrupt or a tick. Only START and what frees the rings may
 /// allocate: rings are the host's memory, and sim's host uses a Vec.
@@ -368,10 +347,7 @@ fn nothing_is_allocated() {
             "TotalIssues,BranchInstructions,BranchMispredictions,L1dMisses,L1dAccesses,Cycles,FpOperations",
         ),
         ("pentium3", "TotalIssues,TotalCycles,BranchInstructions"),
-        (
-            "pentium4",
-            "TotalIssues,BranchInstructions,BranchMispredictions",
-        ),
+        ("pentium4", "TotalIssues,BranchInstructions,BranchMispredictions"),
     ] {
         let specs = first(model, list, usize::MAX);
         let questions = [
@@ -399,9 +375,7 @@ fn nothing_is_allocated() {
                     bare.about_session(DRAIN);
                 }
                 for round in 1..20 {
-                    bare.service.processors().cpus[0]
-                        .processor
-                        .set_timestamp(round * 10_000_000);
+                    bare.service.processors().cpus[0].processor.set_timestamp(round * 10_000_000);
                     bare.service.processors().tick(0);
                     bare.retire(0, &[(Event::Branches, PERIOD * round)]);
                     bare.take_interrupt(0);
@@ -425,10 +399,7 @@ fn an_allocation_is_seen() {
 #[test]
 fn memory_is_bounded() {
     const KIB: usize = 1024;
-    assert!(
-        size_of::<ProcessorState>() <= 32 * KIB,
-        "for each processor"
-    );
+    assert!(size_of::<ProcessorState>() <= 32 * KIB, "for each processor");
     assert!(size_of::<Session>() <= 172 * KIB, "for each session");
     // A ring is two counts, each in its own cache line, and 40 bytes per sample.
     for samples in [1, 2, 1024, 32_768] {

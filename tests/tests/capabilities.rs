@@ -22,14 +22,8 @@ fn intel(version: u32, counters: u32, width: u32) -> Silicon {
 
 /// From version 4 on the status register has CTR_FRZ, bit 59 (SDM, "Freezing Counters on PMI").
 const CTR_FRZ: u64 = 1 << 59;
-const NO_GLOBAL: Global = Global {
-    control: 0,
-    acknowledge: 0,
-    status: 0,
-    conditions: 0,
-    freeze: 0,
-    freeze_control: 0,
-};
+const NO_GLOBAL: Global =
+    Global { control: 0, acknowledge: 0, status: 0, conditions: 0, freeze: 0, freeze_control: 0 };
 const INTEL_GLOBAL: Global = Global {
     control: 0x38F,
     acknowledge: 0x390,
@@ -55,27 +49,13 @@ fn fixed(index: u8) -> Counter {
 #[test]
 fn version_1_has_neither_fixed_counters_nor_global_registers() {
     let found = intel(1, 2, 40).discover();
-    assert_eq!(
-        (found.interface(), found.pmu_version),
-        (ProfileInterface::Emon, 1)
-    );
+    assert_eq!((found.interface(), found.pmu_version), (ProfileInterface::Emon, 1));
     assert_eq!((found.declared_counters, found.counters), (2, 0b11));
     assert_eq!(found.width, width(40));
-    assert_eq!(
-        (found.declared_fixed, found.fixed, found.fixed_width),
-        (0, 0, CounterWidth::NONE)
-    );
-    assert_eq!(
-        (found.global, found.delivery),
-        (NO_GLOBAL, Delivery::ByValue)
-    );
+    assert_eq!((found.declared_fixed, found.fixed, found.fixed_width), (0, 0, CounterWidth::NONE));
+    assert_eq!((found.global, found.delivery), (NO_GLOBAL, Delivery::ByValue));
     assert!(found.masks_lvtpc);
-    let layout = Layout {
-        select: 0x186,
-        counter: 0xC1,
-        counter_write: 0xC1,
-        stride: 1,
-    };
+    let layout = Layout { select: 0x186, counter: 0xC1, counter_write: 0xC1, stride: 1 };
     assert_eq!(found.layout, layout);
     assert_eq!(found.events, 0x7F);
 }
@@ -87,10 +67,7 @@ fn versions_2_and_later_have_both() {
         assert_eq!(u32::from(found.pmu_version), version);
         assert_eq!((found.declared_fixed, found.fixed), (3, 0b111), "{version}");
         assert_eq!(found.fixed_width, width(48));
-        let global = Global {
-            freeze: if version >= 4 { CTR_FRZ } else { 0 },
-            ..INTEL_GLOBAL
-        };
+        let global = Global { freeze: if version >= 4 { CTR_FRZ } else { 0 }, ..INTEL_GLOBAL };
         assert_eq!(found.global, global, "{version}");
         assert_eq!(found.delivery, Delivery::Acknowledged);
     }
@@ -100,15 +77,9 @@ fn versions_2_and_later_have_both() {
 fn version_0_has_nothing() {
     let found = intel(0, 4, 48).discover();
     assert_eq!(found.interface(), ProfileInterface::Default);
-    assert_eq!(
-        (found.counters, found.fixed, found.global),
-        (0, 0, NO_GLOBAL)
-    );
+    assert_eq!((found.counters, found.fixed, found.global), (0, 0, NO_GLOBAL));
     assert_eq!((found.delivery, found.apic), (Delivery::None, Apic::None));
-    assert_eq!(
-        (found.declared_counters, found.width),
-        (0, CounterWidth::NONE)
-    );
+    assert_eq!((found.declared_counters, found.width), (0, CounterWidth::NONE));
 }
 
 /// SDM vol. 2A, leaf 0x0A: a fixed counter exists if ECX has its bit or EDX\[4:0\] is above its
@@ -125,11 +96,7 @@ fn from_version_5_on_ecx_lists_fixed_counters_too() {
     ] {
         let [eax, ebx, _, edx] = leaf_0a(version, 4, 48);
         let found = Silicon::intel(6, 0x5E, [eax, ebx, ecx, edx]).discover();
-        assert_eq!(
-            (found.fixed, found.declared_fixed),
-            (fixed, 3),
-            "{version} {ecx:#x}"
-        );
+        assert_eq!((found.fixed, found.declared_fixed), (fixed, 3), "{version} {ecx:#x}");
     }
 }
 
@@ -170,10 +137,7 @@ fn no_counter_of_a_width_that_none_has() {
         let [eax, ..] = leaf_0a(3, 4, 48);
         let found = Silicon::intel(6, 0x5E, [eax, 0, 0, width << 5 | 3]).discover();
         assert_eq!(found.fixed, if known { 0b111 } else { 0 }, "{width}");
-        assert_eq!(
-            found.fixed_width.bits(),
-            if known { width as u8 } else { 0 }
-        );
+        assert_eq!(found.fixed_width.bits(), if known { width as u8 } else { 0 });
         assert_eq!(found.counters, 0b1111);
     }
 }
@@ -230,21 +194,12 @@ fn leaf_0x23_tells_this_processors_own_counters_holes_included() {
 #[test]
 fn only_valid_sub_leaves_of_0x23_are_read() {
     let found = with_leaf_23(0b0010).discover();
-    assert_eq!(
-        (found.counters, found.fixed, found.events),
-        (0b11_1010_0101, 0b101_0010, 0x7F)
-    );
+    assert_eq!((found.counters, found.fixed, found.events), (0b11_1010_0101, 0b101_0010, 0x7F));
     let found = with_leaf_23(0b1000).discover();
-    assert_eq!(
-        (found.counters, found.fixed, found.events),
-        (0xFF, 0b111, 0b1010)
-    );
+    assert_eq!((found.counters, found.fixed, found.events), (0xFF, 0b111, 0b1010));
     for valid in [0, 0b0001, 0b0101] {
         let found = with_leaf_23(valid).discover();
-        assert_eq!(
-            (found.counters, found.fixed, found.events),
-            (0xFF, 0b111, 0x7F)
-        );
+        assert_eq!((found.counters, found.fixed, found.events), (0xFF, 0b111, 0x7F));
     }
 }
 
@@ -252,10 +207,7 @@ fn only_valid_sub_leaves_of_0x23_are_read() {
 fn leaf_0x23_counts_only_where_leaf_7_announces_it() {
     let unannounced = with_leaf_23(0b1011).subleaf(7, 1, [!(1 << 8), 0, 0, 0]);
     let found = unannounced.discover();
-    assert_eq!(
-        (found.counters, found.fixed, found.events),
-        (0xFF, 0b111, 0x7F)
-    );
+    assert_eq!((found.counters, found.fixed, found.events), (0xFF, 0b111, 0x7F));
     let beyond_the_last = Silicon::new(b"GenuineIntel", 0x22, signature(6, 0xC5))
         .leaf(0x0A, leaf_0a(5, 8, 48))
         .subleaf(7, 1, [1 << 8, 0, 0, 0])
@@ -285,45 +237,18 @@ fn core_type_is_intels_leaf_0x1a() {
 #[test]
 fn amd_has_four_legacy_counters_or_six_of_the_core_extension() {
     let legacy = Silicon::amd(0x10, 2).discover();
-    assert_eq!(
-        (
-            legacy.declared_counters,
-            legacy.counters,
-            legacy.pmu_version
-        ),
-        (4, 0xF, 1)
-    );
-    let layout = Layout {
-        select: 0xC001_0000,
-        counter: 0xC001_0004,
-        counter_write: 0xC001_0004,
-        stride: 1,
-    };
+    assert_eq!((legacy.declared_counters, legacy.counters, legacy.pmu_version), (4, 0xF, 1));
+    let layout =
+        Layout { select: 0xC001_0000, counter: 0xC001_0004, counter_write: 0xC001_0004, stride: 1 };
     assert_eq!(legacy.layout, layout);
-    let extended = Silicon::amd(0x17, 1)
-        .flip(0x8000_0001, [0, 0, 1 << 23, 0])
-        .discover();
-    assert_eq!(
-        (
-            extended.declared_counters,
-            extended.counters,
-            extended.pmu_version
-        ),
-        (6, 0x3F, 1)
-    );
-    let layout = Layout {
-        select: 0xC001_0200,
-        counter: 0xC001_0201,
-        counter_write: 0xC001_0201,
-        stride: 2,
-    };
+    let extended = Silicon::amd(0x17, 1).flip(0x8000_0001, [0, 0, 1 << 23, 0]).discover();
+    assert_eq!((extended.declared_counters, extended.counters, extended.pmu_version), (6, 0x3F, 1));
+    let layout =
+        Layout { select: 0xC001_0200, counter: 0xC001_0201, counter_write: 0xC001_0201, stride: 2 };
     assert_eq!(extended.layout, layout);
     for found in [legacy, extended] {
         assert_eq!(found.width, width(48));
-        assert_eq!(
-            (found.global, found.delivery),
-            (NO_GLOBAL, Delivery::ByValue)
-        );
+        assert_eq!((found.global, found.delivery), (NO_GLOBAL, Delivery::ByValue));
         assert_eq!(
             (found.fixed, found.fixed_width, found.declared_fixed),
             (0, CounterWidth::NONE, 0)
@@ -361,11 +286,7 @@ fn perfmon_v2_tells_its_number_of_counters() {
         assert_eq!(found.pmu_version, 2);
         assert_eq!(u32::from(found.declared_counters), ebx & 0xF);
         assert_eq!(found.counters, counters);
-        let layout = (
-            found.layout.select,
-            found.layout.counter,
-            found.layout.stride,
-        );
+        let layout = (found.layout.select, found.layout.counter, found.layout.stride);
         assert_eq!(layout, (0xC001_0200, 0xC001_0201, 2));
         let global = Global {
             control: 0xC000_0301,
@@ -375,10 +296,7 @@ fn perfmon_v2_tells_its_number_of_counters() {
             freeze: 0,
             freeze_control: 0,
         };
-        assert_eq!(
-            (found.global, found.delivery),
-            (global, Delivery::Acknowledged)
-        );
+        assert_eq!((found.global, found.delivery), (global, Delivery::Acknowledged));
     }
 }
 
@@ -387,15 +305,9 @@ fn perfmon_v2_tells_its_number_of_counters() {
 #[test]
 fn perfmon_v2_is_nothing_without_the_core_extension() {
     let found = perfmon_v2(0, 6);
-    assert_eq!(
-        (found.pmu_version, found.declared_counters, found.counters),
-        (2, 4, 0xF)
-    );
+    assert_eq!((found.pmu_version, found.declared_counters, found.counters), (2, 4, 0xF));
     assert_eq!((found.layout.select, found.layout.stride), (0xC001_0000, 1));
-    assert_eq!(
-        (found.global, found.delivery),
-        (NO_GLOBAL, Delivery::ByValue)
-    );
+    assert_eq!((found.global, found.delivery), (NO_GLOBAL, Delivery::ByValue));
 }
 
 #[test]
@@ -411,17 +323,10 @@ fn version_of_the_unit_is_told_by_vendor() {
 #[test]
 fn full_width_writes_where_the_capabilities_register_says_so() {
     let pdcm = intel(3, 4, 48).flip(1, [0, 0, 1 << 15, 0]);
-    for (capabilities, base) in [
-        (0, 0xC1),
-        (1 << 13, 0x4C1),
-        (!(1 << 13), 0xC1),
-        (u64::MAX, 0x4C1),
-    ] {
+    for (capabilities, base) in [(0, 0xC1), (1 << 13, 0x4C1), (!(1 << 13), 0xC1), (u64::MAX, 0x4C1)]
+    {
         let found = pdcm.clone().msr(0x345, capabilities).discover();
-        assert_eq!(
-            (found.layout.counter_write, found.layout.counter),
-            (base, 0xC1)
-        );
+        assert_eq!((found.layout.counter_write, found.layout.counter), (base, 0xC1));
     }
     // Without PDCM the register is not read: reading it would be a #GP.
     assert_eq!(intel(3, 4, 48).discover().layout.counter_write, 0xC1);
@@ -438,29 +343,16 @@ fn pentium_and_p6_have_two_counters_of_40_bits() {
     for found in [&pentium, &p6] {
         assert_eq!((found.declared_counters, found.counters), (2, 0b11));
         assert_eq!(found.width, width(40));
-        assert_eq!(
-            (found.global, found.fixed, found.masks_lvtpc),
-            (NO_GLOBAL, 0, false)
-        );
+        assert_eq!((found.global, found.fixed, found.masks_lvtpc), (NO_GLOBAL, 0, false));
     }
     assert_eq!(
-        (
-            pentium.layout.select,
-            pentium.layout.counter,
-            pentium.layout.counter_write
-        ),
+        (pentium.layout.select, pentium.layout.counter, pentium.layout.counter_write),
         (0x11, 0x12, 0x12)
     );
-    assert_eq!(
-        (p6.layout.select, p6.layout.counter, p6.layout.counter_write),
-        (0x186, 0xC1, 0xC1)
-    );
+    assert_eq!((p6.layout.select, p6.layout.counter, p6.layout.counter_write), (0x186, 0xC1, 0xC1));
     assert_eq!((pentium.layout.stride, p6.layout.stride), (1, 1));
     // The Pentium's APIC has no entry for the counters, and no IA32_APIC_BASE.
-    assert_eq!(
-        (pentium.delivery, pentium.apic),
-        (Delivery::None, Apic::None)
-    );
+    assert_eq!((pentium.delivery, pentium.apic), (Delivery::None, Apic::None));
     assert_eq!((p6.delivery, p6.apic), (Delivery::ByValue, Apic::XApic));
 }
 
@@ -469,10 +361,7 @@ fn pentium_m_masks_lvtpc_and_tells_whether_it_monitors() {
     for model in [9, 0x0D, 0x15] {
         let pentium_m = Silicon::old_intel(6, model);
         let found = pentium_m.clone().msr(0x1A0, 1 << 7).discover();
-        assert_eq!(
-            (found.interface(), found.masks_lvtpc),
-            (ProfileInterface::P6, true)
-        );
+        assert_eq!((found.interface(), found.masks_lvtpc), (ProfileInterface::P6, true));
         assert_disabled(&pentium_m.msr(0x1A0, !(1 << 7)).discover());
     }
 }
@@ -486,32 +375,19 @@ fn assert_disabled(found: &Capabilities) {
 /// Leaf 1 EDX\[5\]: without RDMSR nothing can be monitored.
 #[test]
 fn no_msrs_no_monitoring() {
-    for silicon in [
-        intel(3, 4, 48),
-        Silicon::amd(0x10, 2),
-        Silicon::old_intel(6, 8),
-    ] {
+    for silicon in [intel(3, 4, 48), Silicon::amd(0x10, 2), Silicon::old_intel(6, 8)] {
         let edx = silicon.leaves().get(1, 0).edx;
         assert_ne!(edx & 1 << 5, 0);
         assert_disabled(&silicon.flip(1, [0, 0, 0, 1 << 5]).discover());
     }
     let masked = intel(3, 4, 48).under(HV1, 0).flip(1, [0, 0, 0, 1 << 5]);
     let reason = masked.discover().judgement.used.reason;
-    assert_eq!(
-        reason,
-        Reason::HypervisorMasks,
-        "what is not used keeps its reason"
-    );
+    assert_eq!(reason, Reason::HypervisorMasks, "what is not used keeps its reason");
 }
 
 /// A Pentium 4 with leaf 1's EBX, with or without HTT, and with leaf 4's EAX if there is one.
 fn netburst(ebx: u32, htt: bool, leaf_4: Option<u32>) -> Silicon {
-    let leaf1 = [
-        signature(15, 4),
-        ebx,
-        0,
-        u32::from(htt) << 28 | 1 << 9 | 1 << 5,
-    ];
+    let leaf1 = [signature(15, 4), ebx, 0, u32::from(htt) << 28 | 1 << 9 | 1 << 5];
     let max_leaf = if leaf_4.is_some() { 5 } else { 2 };
     Silicon::new(b"GenuineIntel", max_leaf, signature(15, 4))
         .leaf(1, leaf1)
@@ -547,16 +423,8 @@ fn netburst_halves_its_counters_between_two_threads() {
         );
         assert_eq!(found.counters, counters, "{ebx:#x}");
         assert_eq!((found.declared_counters, found.width), (18, width(40)));
-        assert_eq!(
-            (found.delivery, found.masks_lvtpc),
-            (Delivery::CccrFlag, true)
-        );
-        let layout = Layout {
-            select: 0x360,
-            counter: 0x300,
-            counter_write: 0x300,
-            stride: 1,
-        };
+        assert_eq!((found.delivery, found.masks_lvtpc), (Delivery::CccrFlag, true));
+        let layout = Layout { select: 0x360, counter: 0x300, counter_write: 0x300, stride: 1 };
         assert_eq!(found.layout, layout);
     }
 }
@@ -571,16 +439,11 @@ fn netburst_tells_whether_it_monitors() {
 #[test]
 fn two_cores_of_smithfield_are_no_threads() {
     let machines = machines_from_table();
-    let (_, leaves) = machines
-        .iter()
-        .find(|(file, _)| file.contains("Smithfield"))
-        .expect("the dump");
+    let (_, leaves) =
+        machines.iter().find(|(file, _)| file.contains("Smithfield")).expect("the dump");
     let mut connection = Connection::new(Modelled::new(leaves)).expect("a model");
     let processors = connection.processors().expect("processors");
-    let masks: Vec<_> = processors
-        .iter()
-        .map(|processor| processor.counter_mask)
-        .collect();
+    let masks: Vec<_> = processors.iter().map(|processor| processor.counter_mask).collect();
     assert_eq!(masks, [0x3_FFFD, 0x3_FFFD]);
 }
 
@@ -631,10 +494,7 @@ fn the_eighth_kind_of_processor_is_not_used() {
             (ProfileInterface::Default, Reason::TooManyKinds)
         };
         assert_eq!(
-            (
-                ProfileInterface::from_wire(processor.interface),
-                Reason::from_wire(processor.reason)
-            ),
+            (ProfileInterface::from_wire(processor.interface), Reason::from_wire(processor.reason)),
             (Some(interface), Some(reason))
         );
         assert_eq!(processor.counter_mask == 0, !used);
@@ -665,28 +525,15 @@ fn threads_of_a_core_are_told_by_leaf_0x0b() {
 #[test]
 fn select_bits_beyond_the_first_versions_are_announced() {
     const ANY: u64 = 1 << 21;
-    for (version, deprecated, bits) in [
-        (1, 0, 0),
-        (2, 0, 0),
-        (2, 1 << 15, 0),
-        (3, 0, ANY),
-        (4, 0, ANY),
-        (4, 1 << 15, 0),
-    ] {
+    for (version, deprecated, bits) in
+        [(1, 0, 0), (2, 0, 0), (2, 1 << 15, 0), (3, 0, ANY), (4, 0, ANY), (4, 1 << 15, 0)]
+    {
         let [eax, ebx, ecx, edx] = leaf_0a(version, 4, 48);
         let found = Silicon::intel(6, 0x5E, [eax, ebx, ecx, edx | deprecated]).discover();
         assert_eq!(found.select_bits, bits, "{version} {deprecated:#x}");
     }
-    for (ebx, bits) in [
-        (0, 0),
-        (1, 0xFF << 40),
-        (2, 1 << 36),
-        (3, 0xFF << 40 | 1 << 36),
-        (!3, 0),
-    ] {
-        let found = with_leaf_23(0b1011)
-            .subleaf(0x23, 0, [0b1011, ebx, 0, 0])
-            .discover();
+    for (ebx, bits) in [(0, 0), (1, 0xFF << 40), (2, 1 << 36), (3, 0xFF << 40 | 1 << 36), (!3, 0)] {
+        let found = with_leaf_23(0b1011).subleaf(0x23, 0, [0b1011, ebx, 0, 0]).discover();
         assert_eq!(found.select_bits, ANY | bits, "{ebx:#x}");
     }
 }
@@ -717,19 +564,11 @@ fn the_local_apics_page_is_where_its_register_says() {
 fn each_counter_has_its_registers() {
     let extended = Silicon::amd(0x17, 1).flip(0x8000_0001, [0, 0, 1 << 23, 0]);
     for (found, last, select, counter) in [
-        (
-            Silicon::amd(0x10, 2).discover(),
-            3,
-            0xC001_0003,
-            0xC001_0007,
-        ),
+        (Silicon::amd(0x10, 2).discover(), 3, 0xC001_0003, 0xC001_0007),
         (extended.discover(), 5, 0xC001_020A, 0xC001_020B),
         (intel(4, 4, 48).discover(), 3, 0x189, 0xC4),
     ] {
         let last = general(last);
-        assert_eq!(
-            (found.select_msr(last), found.write_msr(last)),
-            (select, counter)
-        );
+        assert_eq!((found.select_msr(last), found.write_msr(last)), (select, counter));
     }
 }

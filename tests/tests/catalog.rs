@@ -37,9 +37,7 @@ fn modern_intel() -> Capabilities {
 }
 
 fn pentium(mmx: bool) -> Capabilities {
-    Silicon::old_intel(5, 4)
-        .flip(1, [0, 0, 0, u32::from(mmx) << 23])
-        .discover()
+    Silicon::old_intel(5, 4).flip(1, [0, 0, 0, u32::from(mmx) << 23]).discover()
 }
 
 fn pentium_pro() -> Capabilities {
@@ -116,45 +114,19 @@ fn the_hals_table_comes_first_then_the_interfaces_then_halprofs() {
     let without_timer = |rows: &[Row]| ids(&rows[1..]);
     let timer = || vec![0];
     for (capabilities, expected) in [
-        (
-            modern_intel(),
-            joined(&[
-                own(emon::ROWS),
-                own(intel::FIXED),
-                own(intel::ARCHITECTURAL),
-            ]),
-        ),
+        (modern_intel(), joined(&[own(emon::ROWS), own(intel::FIXED), own(intel::ARCHITECTURAL)])),
         (
             pentium(false),
-            joined(&[
-                timer(),
-                without_timer(pentium::rows(false)),
-                ids(pentium::own_rows(false)),
-            ]),
+            joined(&[timer(), without_timer(pentium::rows(false)), ids(pentium::own_rows(false))]),
         ),
         (
             pentium(true),
-            joined(&[
-                timer(),
-                without_timer(pentium::rows(true)),
-                ids(pentium::own_rows(true)),
-            ]),
+            joined(&[timer(), without_timer(pentium::rows(true)), ids(pentium::own_rows(true))]),
         ),
-        (
-            pentium_iii(),
-            joined(&[
-                timer(),
-                without_timer(p6::ROWS),
-                ids(p6::own_rows(p6::PIII)),
-            ]),
-        ),
+        (pentium_iii(), joined(&[timer(), without_timer(p6::ROWS), ids(p6::own_rows(p6::PIII))])),
         (
             pentium_4(None),
-            joined(&[
-                timer(),
-                without_timer(netburst::ROWS),
-                ids(netburst::own_rows(2)),
-            ]),
+            joined(&[timer(), without_timer(netburst::ROWS), ids(netburst::own_rows(2))]),
         ),
         (hv1_masked(), timer()),
         (unproved(), own(amd64::ROWS)),
@@ -176,10 +148,7 @@ fn a_number_means_one_source_on_one_machine() {
         let distinct: BTreeSet<u32> = all.iter().map(|row| row.id.0).collect();
         assert_eq!(distinct.len(), all.len());
         for row in all {
-            assert_eq!(
-                find(&capabilities, row.id).map(Row::symbol),
-                Some(row.symbol())
-            );
+            assert_eq!(find(&capabilities, row.id).map(Row::symbol), Some(row.symbol()));
         }
         let elsewhere = known.difference(&distinct).copied();
         for absent in elsewhere.chain([0x7FFF_FFFF, 0x8000_0000, u32::MAX]) {
@@ -228,18 +197,9 @@ fn raw_selects_are_given_in_the_familys_layout() {
 fn default_counts_nothing() {
     for capabilities in [hv1_masked(), unproved()] {
         for row in rows(&capabilities) {
-            let expected = if row.id == ProfileSource::TIME {
-                Ok(())
-            } else {
-                NOT_SUPPORTED
-            };
+            let expected = if row.id == ProfileSource::TIME { Ok(()) } else { NOT_SUPPORTED };
             for approximate in [false, true] {
-                assert_eq!(
-                    judged(&capabilities, row, approximate),
-                    expected,
-                    "{}",
-                    row.name()
-                );
+                assert_eq!(judged(&capabilities, row, approximate), expected, "{}", row.name());
             }
         }
         assert!(
@@ -259,10 +219,8 @@ fn emon_sources_need_a_clear_bit_within_the_length() {
             let capabilities = Silicon::intel(6, 0x5E, leaf_0a).discover();
             let emon_chosen = length > 0 && ebx & 1 == 0;
             for fact in &facts {
-                let row = emon::ROWS
-                    .iter()
-                    .find(|row| row.id == id(&fact["value"]))
-                    .expect("a row");
+                let row =
+                    emon::ROWS.iter().find(|row| row.id == id(&fact["value"])).expect("a row");
                 let bit = fact["cpuid_0a_ebx_bit"].parse::<u32>().ok();
                 let there =
                     bit.is_none_or(|bit| emon_chosen && bit < length && ebx >> bit & 1 == 0);
@@ -294,12 +252,7 @@ fn leaf_0x23_tells_of_halprofs_own_rows_alone() {
         let plain = of(0x1FFE & !(1 << bit), 0);
         for (row, own_bit) in intel::ARCHITECTURAL.iter().zip(7..) {
             let expected = |there| if there { Ok(()) } else { NOT_SUPPORTED };
-            assert_eq!(
-                judged(&extended, row, false),
-                expected(own_bit == bit),
-                "{}",
-                row.name()
-            );
+            assert_eq!(judged(&extended, row, false), expected(own_bit == bit), "{}", row.name());
             assert_eq!(judged(&plain, row, false), NOT_SUPPORTED);
         }
         for row in &emon::ROWS[1..] {
@@ -333,10 +286,7 @@ fn amd_sources_on_each_family() {
         for fact in &facts {
             let row = find(&capabilities, id(&fact["value"])).expect("the row");
             let (event, mask) = (number(&fact["event"]), number(&fact["umask"]));
-            assert_eq!(
-                select_word(&row.select()),
-                Some(0x3_0000 | mask << 8 | event)
-            );
+            assert_eq!(select_word(&row.select()), Some(0x3_0000 | mask << 8 | event));
             let timer = row.id == ProfileSource::TIME;
             let northbridge = event >= 0xE0;
             let nothing =
@@ -344,11 +294,7 @@ fn amd_sources_on_each_family() {
             let no_counter = !timer && counters(&capabilities, row) == 0;
             let other = column.starts_with("Zen") && fact["something_else_on_zen"] == "yes";
             let expected = [!timer && nothing, false].map(|nothing| {
-                if northbridge || nothing || no_counter {
-                    NOT_SUPPORTED
-                } else {
-                    Ok(())
-                }
+                if northbridge || nothing || no_counter { NOT_SUPPORTED } else { Ok(()) }
             });
             let expected = match expected {
                 [Ok(()), with] if other => [Err(ErrorCode::SourceApproximate), with],
@@ -362,23 +308,13 @@ fn amd_sources_on_each_family() {
             } else {
                 ANY
             };
-            assert_eq!(
-                counters(&capabilities, row),
-                everywhere & tied,
-                "{column} {}",
-                row.name()
-            );
+            assert_eq!(counters(&capabilities, row), everywhere & tied, "{column} {}", row.name());
             if timer {
                 continue;
             }
             let name = fact[column].as_str();
             let (counts, note) = describe(&capabilities, row);
-            assert_eq!(
-                counts,
-                if name == "-" { "" } else { name },
-                "{column} {}",
-                row.name()
-            );
+            assert_eq!(counts, if name == "-" { "" } else { name }, "{column} {}", row.name());
             let nothing = mask_selects_nothing(generation, event as u16, mask as u8);
             if name == "-" {
                 assert!(note.contains("not documented"), "{column} {note}");
@@ -426,11 +362,7 @@ fn an_event_that_is_not_what_the_name_says_approximates_it() {
         let capabilities = amd(family, model);
         let row = rows(&capabilities).find(|row| row.name() == name);
         let row = row.unwrap_or_else(|| panic!("{name}"));
-        assert_eq!(
-            hal_profile::catalog::approximates(&capabilities, row),
-            approximates,
-            "{name}"
-        );
+        assert_eq!(hal_profile::catalog::approximates(&capabilities, row), approximates, "{name}");
     }
 }
 
@@ -483,12 +415,7 @@ fn own_rows_are_named_for_what_they_count() {
         let capabilities = amd(family, model);
         for row in amd::own_rows(generation) {
             assert_eq!(row.fit, Fit::Exact, "{generation:?} {}", row.name());
-            assert_eq!(
-                judged(&capabilities, row, false),
-                Ok(()),
-                "{generation:?} {}",
-                row.name()
-            );
+            assert_eq!(judged(&capabilities, row, false), Ok(()), "{generation:?} {}", row.name());
             assert_eq!(describe(&capabilities, row), (row.counts(), row.note()));
         }
     }
@@ -512,10 +439,7 @@ fn approximate_sources_only_on_request() {
         ("P4", pentium_4(None)),
     ] {
         let mut offers = BTreeMap::new();
-        for fact in source_data!("mapping")
-            .iter()
-            .filter(|fact| fact["family"] == family)
-        {
+        for fact in source_data!("mapping").iter().filter(|fact| fact["family"] == family) {
             let row = find(&capabilities, id(&fact["source"])).expect("the row");
             let expected = match fact["offer"].as_str() {
                 "optional" => [Err(ErrorCode::SourceApproximate), Ok(())],
@@ -534,12 +458,7 @@ fn approximate_sources_only_on_request() {
         assert_eq!(offers.values().sum::<i32>(), 24, "{family}");
         assert_eq!(offers.len(), 4, "{family}");
         for row in rows(&capabilities).filter(|row| row.id.is_own()) {
-            assert_eq!(
-                judged(&capabilities, row, false),
-                Ok(()),
-                "{family} {}",
-                row.name()
-            );
+            assert_eq!(judged(&capabilities, row, false), Ok(()), "{family} {}", row.name());
         }
     }
 }
@@ -556,12 +475,7 @@ fn a_netburst_thread_counts_on_its_own_side() {
             let replay = matches!(event.upstream, Upstream::Replay { .. });
             let there = event.escr_msr[thread] != 0 && !(replay && thread == 1);
             let expected = if there { Ok(()) } else { NOT_SUPPORTED };
-            assert_eq!(
-                judged(&capabilities, row, true),
-                expected,
-                "{thread} {}",
-                row.name()
-            );
+            assert_eq!(judged(&capabilities, row, true), expected, "{thread} {}", row.name());
             missing[thread] += usize::from(!there);
         }
     }
@@ -577,10 +491,8 @@ fn selects_as_one_number() {
     for (event, clocks, word) in [(0x16, false, 0x16), (0x3F, true, 0x13F)] {
         assert_eq!(select_word(&Select::Cesr { event, clocks }), Some(word));
     }
-    let row = netburst::ROWS
-        .iter()
-        .find(|row| row.symbol() == "ProfileTotalIssues")
-        .expect("a row");
+    let row =
+        netburst::ROWS.iter().find(|row| row.symbol() == "ProfileTotalIssues").expect("a row");
     assert_eq!(select_word(&row.select()), Some(0x0000_8000_0400_0600));
 }
 

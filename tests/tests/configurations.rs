@@ -16,10 +16,7 @@ type Refused = (&'static str, u32, Vec<Spec>, (ErrorCode, u32));
 fn refused_configurations() -> Vec<Refused> {
     use ErrorCode as E;
     let all = session::KERNEL | source::APPROXIMATE;
-    let filtered = |source, filter| Spec {
-        filter,
-        ..spec(source)
-    };
+    let filtered = |source, filter| Spec { filter, ..spec(source) };
     let many = |count: u64| {
         let raw = |raw| Spec { raw, ..spec(RAW) };
         (0..count).map(raw).collect::<Vec<_>>()
@@ -28,59 +25,24 @@ fn refused_configurations() -> Vec<Refused> {
         ("skylake", all, vec![], (E::NoSources, 0)),
         ("skylake", all, many(257), (E::TooManySources, 257)),
         ("skylake", all, vec![spec(0xFFF)], (E::SourceUnknown, 0xFFF)),
-        (
-            "skylake",
-            all,
-            vec![spec(u32::MAX)],
-            (E::SourceUnknown, u32::MAX),
-        ),
-        (
-            "pentium",
-            all,
-            vec![spec(0x13)],
-            (E::SourceNotSupported, 0x13),
-        ),
+        ("skylake", all, vec![spec(u32::MAX)], (E::SourceUnknown, u32::MAX)),
+        ("pentium", all, vec![spec(0x13)], (E::SourceNotSupported, 0x13)),
         (
             "pentium3",
             session::KERNEL,
             vec![spec(approximate())],
             (E::SourceApproximate, approximate()),
         ),
-        (
-            "skylake",
-            all,
-            vec![spec(2), spec(2)],
-            (E::SourceDuplicate, 2),
-        ),
-        (
-            "k8",
-            all,
-            vec![spec(northbridge())],
-            (E::SourceNotSupported, northbridge()),
-        ),
+        ("skylake", all, vec![spec(2), spec(2)], (E::SourceDuplicate, 2)),
+        ("k8", all, vec![spec(northbridge())], (E::SourceNotSupported, northbridge())),
         ("skylake", all, vec![filtered(2, 0)], (E::BadFilter, 2)),
         ("skylake", all, vec![filtered(2, 4)], (E::BadFilter, 2)),
         ("skylake", all, vec![filtered(2, 7)], (E::BadFilter, 2)),
         ("skylake", 0, vec![spec(2)], (E::KernelNotGranted, 2)),
-        (
-            "skylake",
-            0,
-            vec![filtered(2, Spec::KERNEL)],
-            (E::KernelNotGranted, 2),
-        ),
-        (
-            "skylake",
-            all,
-            vec![Spec { raw: 1, ..spec(2) }],
-            (E::BadValue, 16),
-        ),
+        ("skylake", 0, vec![filtered(2, Spec::KERNEL)], (E::KernelNotGranted, 2)),
+        ("skylake", all, vec![Spec { raw: 1, ..spec(2) }], (E::BadValue, 16)),
         ("hyperv-masked", all, vec![spec(2)], (E::SourceUnknown, 2)),
-        (
-            "hyperv-masked",
-            all,
-            vec![spec(RAW)],
-            (E::SourceNotSupported, RAW),
-        ),
+        ("hyperv-masked", all, vec![spec(RAW)], (E::SourceNotSupported, RAW)),
     ]
 }
 
@@ -100,22 +62,13 @@ fn northbridge() -> u32 {
 
 fn row(family: &str, which: impl Fn(&halprof_tests::facts::Record) -> bool) -> u32 {
     let rows = halprof_tests::source_data!("mapping");
-    let row = rows
-        .iter()
-        .find(|row| row["family"] == family && which(row));
+    let row = rows.iter().find(|row| row["family"] == family && which(row));
     halprof_tests::facts::id(&row.expect("a row")["source"]).0
 }
 
 fn open_with(wire: &mut Wire, flags: u32) -> u32 {
-    let request = requests::bytes(
-        &Plain {
-            header: header(flags),
-        },
-        &[],
-    );
-    wire.send(session::OPEN, &request)
-        .done::<session::Opened>()
-        .session
+    let request = requests::bytes(&Plain { header: header(flags) }, &[]);
+    wire.send(session::OPEN, &request).done::<session::Opened>().session
 }
 
 #[test]
@@ -127,11 +80,7 @@ fn a_configuration_is_refused_for_each_cause_by_its_own_code() {
         let refusal = reply.refusal().map(|(error, subject, _)| (error, subject));
         assert_eq!(refusal, Some((error, subject)), "{model} {specs:?}");
         let start = wire.about(session::START, number);
-        assert_eq!(
-            start.error(),
-            Some(ErrorCode::NotConfigured),
-            "{model} {specs:?}"
-        );
+        assert_eq!(start.error(), Some(ErrorCode::NotConfigured), "{model} {specs:?}");
         assert_eq!(wire.model.faults(), []);
     }
 }
@@ -155,11 +104,7 @@ fn a_refused_configuration_leaves_the_earlier_one() {
         assert_eq!(wire.about(session::START, number).refusal(), None);
         wire.work("instructions=54321,cycles=70000");
         let counts = rows(&wire.about(session::STOP, number));
-        assert_eq!(
-            (counts[0].len(), counts[0][0].counted),
-            (1, 54321),
-            "{model} {specs:?}"
-        );
+        assert_eq!((counts[0].len(), counts[0][0].counted), (1, 54321), "{model} {specs:?}");
     }
 }
 
@@ -181,20 +126,10 @@ fn each_bit_of_a_raw_select_that_a_user_may_not_set_is_refused() {
     for &(model, allowed) in RAW_LAYOUTS {
         let mut wire = Wire::new(model, 1);
         let number = wire.open();
-        for bit in (0..64)
-            .map(|bit| 1u64 << bit)
-            .filter(|bit| bit & allowed == 0)
-        {
-            let spec = Spec {
-                raw: bit | 0x01,
-                ..spec(RAW)
-            };
+        for bit in (0..64).map(|bit| 1u64 << bit).filter(|bit| bit & allowed == 0) {
+            let spec = Spec { raw: bit | 0x01, ..spec(RAW) };
             let reply = wire.send(session::CONFIGURE, &configure(number, 0, &[spec]));
-            assert_eq!(
-                reply.refusal(),
-                Some((ErrorCode::RawRefused, RAW, bit)),
-                "{model}"
-            );
+            assert_eq!(reply.refusal(), Some((ErrorCode::RawRefused, RAW, bit)), "{model}");
         }
     }
 }
@@ -213,10 +148,7 @@ fn each_bit_of_a_netburst_raw_select_that_a_user_may_not_set_is_refused() {
         wire.send(session::CONFIGURE, &configure(number, 0, &[spec]))
     };
     assert_eq!(send(INSTR_RETIRED).refusal(), None);
-    for bit in (0..64)
-        .map(|bit| 1u64 << bit)
-        .filter(|bit| bit & REFUSED != 0)
-    {
+    for bit in (0..64).map(|bit| 1u64 << bit).filter(|bit| bit & REFUSED != 0) {
         let refusal = send(INSTR_RETIRED | bit).refusal();
         assert_eq!(refusal, Some((ErrorCode::RawRefused, RAW, bit)), "{bit:#x}");
     }
@@ -229,19 +161,11 @@ fn a_raw_selects_own_modes_are_its_filter_or_it_is_refused() {
     let mut wire = Wire::new("skylake", 1);
     let number = wire.open();
     for bits in 0..4 {
-        let own = [USER, KERNEL]
-            .iter()
-            .enumerate()
-            .filter(|(place, _)| bits >> place & 1 != 0);
-        let (raw, own) = own.fold((0xC0, 0), |(raw, own), (_, (bit, mode))| {
-            (raw | bit, own | mode)
-        });
+        let own = [USER, KERNEL].iter().enumerate().filter(|(place, _)| bits >> place & 1 != 0);
+        let (raw, own) =
+            own.fold((0xC0, 0), |(raw, own), (_, (bit, mode))| (raw | bit, own | mode));
         for filter in 1..4 {
-            let spec = Spec {
-                raw,
-                filter,
-                ..spec(RAW)
-            };
+            let spec = Spec { raw, filter, ..spec(RAW) };
             let reply = wire.send(session::CONFIGURE, &configure(number, 0, &[spec]));
             let agrees = own == 0 || own == filter;
             let refusal = (!agrees).then_some((ErrorCode::BadFilter, RAW));
@@ -272,15 +196,9 @@ fn an_interval_outside_its_limits_is_clamped_and_told() {
     ] {
         let mut wire = Wire::new("skylake", 1);
         let number = wire.open();
-        let spec = Spec {
-            interval: requested,
-            ..spec(source)
-        };
+        let spec = Spec { interval: requested, ..spec(source) };
         let by_configure = wire.configure(number, &[spec])[0];
-        let reply = wire.send(
-            session::SET_INTERVAL,
-            &set_interval(number, source, requested),
-        );
+        let reply = wire.send(session::SET_INTERVAL, &set_interval(number, source, requested));
         let by_request = reply.done::<session::IntervalSet>().interval;
         let clamped = requested != 0 && requested != used;
         let expected = UsedInterval {
@@ -307,14 +225,9 @@ fn a_raw_select_is_judged_by_the_kind_that_is_to_count_it() {
     plain.insert_subleaf(0x23, 0, leaf);
     let mut wire = Wire::on(sim::model::Model::new(&[hybrid[0].clone(), plain]));
     let number = wire.open();
-    for (kinds, refusal) in [
-        (0b01, None),
-        (0b10, Some((ErrorCode::RawRefused, RAW, UNIT_MASK_2))),
-    ] {
-        let raw = Spec {
-            kinds,
-            ..Spec::of_raw(0xC4 | UNIT_MASK_2)
-        };
+    for (kinds, refusal) in [(0b01, None), (0b10, Some((ErrorCode::RawRefused, RAW, UNIT_MASK_2)))]
+    {
+        let raw = Spec { kinds, ..Spec::of_raw(0xC4 | UNIT_MASK_2) };
         let request = configure(number, 0, &[raw]);
         let reply = wire.send(session::CONFIGURE, &request);
         assert_eq!(reply.refusal(), refusal, "{kinds:#b}");

@@ -6,10 +6,7 @@ use hal_profile::counter::{Counter, CounterWidth};
 fn widths_are_32_to_63() {
     for bits in 0..=255 {
         let width = CounterWidth::new(bits);
-        assert_eq!(
-            width.map(CounterWidth::bits),
-            (32..=63).contains(&bits).then_some(bits)
-        );
+        assert_eq!(width.map(CounterWidth::bits), (32..=63).contains(&bits).then_some(bits));
     }
     assert_eq!(CounterWidth::NONE.bits(), 0);
 }
@@ -21,21 +18,9 @@ fn presets_bring_the_counter_to_0() {
         let width = CounterWidth::new(bits).expect("a width");
         let modulus = 1_u128 << bits;
         assert_eq!(u128::from(width.mask()), modulus - 1);
-        for events in [
-            1,
-            2,
-            100,
-            65_536,
-            0x7FFF_FFFF,
-            (modulus / 2) as u64,
-            (modulus - 1) as u64,
-        ] {
+        for events in [1, 2, 100, 65_536, 0x7FFF_FFFF, (modulus / 2) as u64, (modulus - 1) as u64] {
             let preset = width.preset(events);
-            assert_eq!(
-                u128::from(preset) + u128::from(events),
-                modulus,
-                "{bits} {events}"
-            );
+            assert_eq!(u128::from(preset) + u128::from(events), modulus, "{bits} {events}");
             assert_eq!(width.distance(preset, 0), events);
             assert_eq!(width.distance(0, events), events);
         }
@@ -47,13 +32,9 @@ fn presets_bring_the_counter_to_0() {
 fn distance_crosses_one_wrap() {
     for bits in 32..=63 {
         let width = CounterWidth::new(bits).expect("a width");
-        for (from, came) in [
-            (0, 0),
-            (5, 3),
-            (width.mask(), 1),
-            (width.mask() - 2, 10),
-            (3, width.mask()),
-        ] {
+        for (from, came) in
+            [(0, 0), (5, 3), (width.mask(), 1), (width.mask() - 2, 10), (3, width.mask())]
+        {
             let to = ((u128::from(from) + u128::from(came)) % (1 << bits)) as u64;
             assert_eq!(width.distance(from, to), came, "{bits}");
         }

@@ -226,12 +226,7 @@ fn reference_cycles_tick_at_the_rate_of_their_name_in_intels_lists() {
         let tsc = events
             .any(|event| event.select() == 0x013C && event.name == "CPU_CLK_UNHALTED.REF_TSC_P");
         let ratio = reference_ratio(family.into(), model.into());
-        assert_eq!(
-            ratio,
-            if tsc { 1 } else { 10 },
-            "{model:#x} {}",
-            table.table
-        );
+        assert_eq!(ratio, if tsc { 1 } else { 10 }, "{model:#x} {}", table.table);
         rates[usize::from(tsc)] += 1;
     }
     assert!(rates.iter().all(|&models| models > 20), "{rates:?}");
@@ -261,10 +256,7 @@ fn every_source_counts_exactly_what_its_select_means() {
                 assert_eq!(counted, (happened, 0), "{model} {name} filter {filter}");
             }
         }
-        assert!(
-            counting >= 4,
-            "{model}: only {counting} sources count anything"
-        );
+        assert!(counting >= 4, "{model}: only {counting} sources count anything");
     }
 }
 
@@ -314,56 +306,27 @@ fn each_processor_counts_its_own_whole_amount() {
         let counts = count(&mut connection, specs, &workload);
         for (index, counts) in counts.iter().enumerate() {
             let works = u64::from(index >= 2);
-            assert_eq!(
-                counts[0].counted,
-                works * amount(Event::Instructions),
-                "{model} {index}"
-            );
-            assert_eq!(
-                counts[1].counted,
-                works * amount(Event::Branches),
-                "{model} {index}"
-            );
+            assert_eq!(counts[0].counted, works * amount(Event::Instructions), "{model} {index}");
+            assert_eq!(counts[1].counted, works * amount(Event::Branches), "{model} {index}");
         }
     }
 }
 
 /// One machine for each way to count, with sources that run at once and what they count.
 const WAYS: [(&str, &str, &[Event]); 9] = [
-    (
-        "pentium-mmx",
-        "TotalIssues,BranchInstructions:u",
-        &[Event::Instructions, Event::Branches],
-    ),
-    (
-        "pentium3",
-        "FpInstructions,TotalIssues:k",
-        &[Event::FpOperations, Event::Instructions],
-    ),
+    ("pentium-mmx", "TotalIssues,BranchInstructions:u", &[Event::Instructions, Event::Branches]),
+    ("pentium3", "FpInstructions,TotalIssues:k", &[Event::FpOperations, Event::Instructions]),
     (
         "pentium4",
         "TotalIssues,TotalCycles:u,BranchInstructions:k",
         &[Event::Instructions, Event::Cycles, Event::Branches],
     ),
-    (
-        "yonah",
-        "TotalIssues:k,CacheMisses",
-        &[Event::Instructions, Event::LlcMisses],
-    ),
-    (
-        "core2",
-        "TotalIssues:u,BranchMispredictions",
-        &[Event::Instructions, Event::BranchMisses],
-    ),
+    ("yonah", "TotalIssues:k,CacheMisses", &[Event::Instructions, Event::LlcMisses]),
+    ("core2", "TotalIssues:u,BranchMispredictions", &[Event::Instructions, Event::BranchMisses]),
     (
         "skylake",
         "LLCMisses,FixedInstructions:u,TotalCycles:k,FixedReferenceCycles",
-        &[
-            Event::LlcMisses,
-            Event::Instructions,
-            Event::Cycles,
-            Event::RefCycles,
-        ],
+        &[Event::LlcMisses, Event::Instructions, Event::Cycles, Event::RefCycles],
     ),
     (
         "k8",
@@ -378,12 +341,7 @@ const WAYS: [(&str, &str, &[Event]); 9] = [
     (
         "zen4",
         "TotalIssues,BranchMispredictions:u,FpOperations:k,L1dMisses",
-        &[
-            Event::Instructions,
-            Event::BranchMisses,
-            Event::FpOperations,
-            Event::L1dMisses,
-        ],
+        &[Event::Instructions, Event::BranchMisses, Event::FpOperations, Event::L1dMisses],
     ),
 ];
 
@@ -401,9 +359,7 @@ fn through(filter: u16, amount: u64, user: u64) -> u64 {
 /// nanosecond, so there are as many instructions as the largest amount needs.
 fn counts_exactly(way: usize, amounts: &[u64], user: u64, steps: &[u64]) {
     let (model, list, events) = WAYS[way];
-    let instructions = events
-        .iter()
-        .position(|&event| event == Event::Instructions);
+    let instructions = events.iter().position(|&event| event == Event::Instructions);
     let instructions = instructions.expect("each way counts instructions");
     let mut amounts = amounts[..events.len()].to_vec();
     let most = (0..amounts.len()).max_by_key(|&index| amounts[index]);
@@ -415,10 +371,7 @@ fn counts_exactly(way: usize, amounts: &[u64], user: u64, steps: &[u64]) {
         write!(text, ",{}={amount}", event.name()).expect("memory");
     }
     let longest = amounts.iter().copied().max().unwrap_or(0);
-    let steps = steps
-        .iter()
-        .map(|part| longest / part + 1)
-        .chain([u64::MAX]);
+    let steps = steps.iter().map(|part| longest / part + 1).chain([u64::MAX]);
     let counts = count_in_steps(&mut connection, specs.clone(), &workload(&text), steps);
     for ((spec, amount), count) in specs.iter().zip(&amounts).zip(&counts[0]) {
         let happened = through(spec.filter, *amount, user);
@@ -454,12 +407,7 @@ proptest! {
 #[test]
 fn the_largest_amounts_are_counted_exactly() {
     for way in 0..WAYS.len() {
-        counts_exactly(
-            way,
-            &[1 << 56, (1 << 56) - 1, 1, (1 << 55) + 3],
-            63,
-            &[3, 7],
-        );
+        counts_exactly(way, &[1 << 56, (1 << 56) - 1, 1, (1 << 55) + 3], 63, &[3, 7]);
     }
 }
 
@@ -472,11 +420,7 @@ fn p6_counter_1_counts_while_counter_0_is_free() {
     let specs = specs(&mut connection, "DIV");
     let mut session = halprof_tests::machines::counting(&mut connection, specs);
     session.start().expect("a start");
-    let processor = session
-        .transport()
-        .model()
-        .processor(0)
-        .expect("it is there");
+    let processor = session.transport().model().processor(0).expect("it is there");
     assert_eq!(processor.rdmsr(PERF_EVT_SEL0), Ok(EN));
     let select = processor.rdmsr(PERF_EVT_SEL0 + 1).expect("the select");
     assert_eq!(select & 0xFFFF, 0x13, "p6-events.csv: DIV, counter 1 only");
@@ -484,11 +428,7 @@ fn p6_counter_1_counts_while_counter_0_is_free() {
 
 #[test]
 fn p6_flops_is_on_counter_0_whatever_is_asked_first() {
-    for list in [
-        "FpInstructions,TotalIssues",
-        "TotalIssues,FpInstructions",
-        "FpInstructions",
-    ] {
+    for list in ["FpInstructions,TotalIssues", "TotalIssues,FpInstructions", "FpInstructions"] {
         let mut connection = machine("pentium-m", 1);
         let specs = specs(&mut connection, list);
         let counts = count(&mut connection, specs, &workload(&distinct()));
@@ -519,18 +459,11 @@ fn a_broken_counter_changes_its_own_figures_and_no_others() {
                 &format!("{list},Timer").replace(":u", "").replace(":k", ""),
             );
             let right = count(&mut connection, specs.clone(), &workload);
-            let processor = connection
-                .transport()
-                .model()
-                .processor(1)
-                .expect("it is there");
+            let processor = connection.transport().model().processor(1).expect("it is there");
             processor.break_counter_bit(bit);
             let broken = count(&mut connection, specs, &workload);
             for index in [0, 2, 3] {
-                assert_eq!(
-                    broken[index], right[index],
-                    "{model} bit {bit}: processor {index}"
-                );
+                assert_eq!(broken[index], right[index], "{model} bit {bit}: processor {index}");
             }
             let (timer, counters) = broken[1].split_last().expect("the timer");
             assert_eq!(Some(timer), right[1].last(), "{model} bit {bit}: the timer");

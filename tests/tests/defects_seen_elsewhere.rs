@@ -13,15 +13,8 @@ use shared_types::{ErrorCode, NtStatus, ReplyHeader};
 fn a_no_request_indexes_a_table_by_an_unchecked_number() {
     let mut wire = Wire::new("skylake", 2);
     let mine = running(&mut wire);
-    for number in (0..32)
-        .flat_map(|bit| [1 << bit, !(1u32 << bit)])
-        .chain([0, u32::MAX])
-    {
-        let first = machine::From {
-            header: header(0),
-            first: number,
-            reserved: 0,
-        };
+    for number in (0..32).flat_map(|bit| [1 << bit, !(1u32 << bit)]).chain([0, u32::MAX]) {
+        let first = machine::From { header: header(0), first: number, reserved: 0 };
         let first = requests::bytes(&first, &[]);
         for code in [machine::REGISTERS, machine::PROCESSORS] {
             let reply = wire.send(code, &first);
@@ -40,11 +33,7 @@ fn a_no_request_indexes_a_table_by_an_unchecked_number() {
                 && number != mine
             {
                 let refusal = Some((ErrorCode::UnknownSession, number, 0));
-                assert_eq!(
-                    wire.about(code, number).refusal(),
-                    refusal,
-                    "{name} {number}"
-                );
+                assert_eq!(wire.about(code, number).refusal(), refusal, "{name} {number}");
             }
         }
     }
@@ -68,11 +57,7 @@ fn c_no_field_is_read_before_the_length_allows_it() {
     for &(code, name) in RequestCode::ALL {
         for length in 0..16 {
             let reply = wire.send(code, &vec![0xFF; length]);
-            assert_eq!(
-                reply.status,
-                NtStatus::INFO_LENGTH_MISMATCH,
-                "{name} {length}"
-            );
+            assert_eq!(reply.status, NtStatus::INFO_LENGTH_MISMATCH, "{name} {length}");
         }
     }
 }
@@ -99,11 +84,7 @@ fn e_counts_of_elements_do_not_wrap_a_length() {
     // Multiplied by 32, each of them wraps 32 bits, some to a length that would be correct.
     for sources in [0x0800_0001, 0x1000_0001, 0x2000_0001, 0x8000_0001, u32::MAX] {
         let reply = wire.send(session::CONFIGURE, &with_word(&request, 20, sources));
-        assert_eq!(
-            reply.error(),
-            Some(ErrorCode::TooManySources),
-            "{sources:#x}"
-        );
+        assert_eq!(reply.error(), Some(ErrorCode::TooManySources), "{sources:#x}");
     }
     let reply = wire.send(session::CONFIGURE, &with_word(&request, 20, 2));
     assert_eq!(reply.refusal(), Some((ErrorCode::WrongSize, 328, 360)));
@@ -112,11 +93,7 @@ fn e_counts_of_elements_do_not_wrap_a_length() {
 #[test]
 fn f_no_request_makes_a_register_number_or_an_address_of_its_bytes() {
     let mut wire = Wire::new("skylake", 1);
-    let index = machine::From {
-        header: header(0),
-        first: 0,
-        reserved: 0,
-    };
+    let index = machine::From { header: header(0), first: 0, reserved: 0 };
     let shown = wire.send(machine::REGISTERS, &requests::bytes(&index, &[]));
     let shown: Vec<machine::Register> = shown.elements::<machine::Page, _>();
     assert!(shown.len() > 10);
@@ -138,16 +115,9 @@ fn f_no_request_makes_a_register_number_or_an_address_of_its_bytes() {
     }
     // IA32_LSTAR, IA32_SYSENTER_EIP and a physical address, in every place that takes a number.
     for number in [0xC000_0082, 0x176, 0xFEE0_0000] {
-        let request = machine::From {
-            header: header(0),
-            first: number,
-            reserved: 0,
-        };
+        let request = machine::From { header: header(0), first: number, reserved: 0 };
         let reply = wire.send(machine::REGISTERS, &requests::bytes(&request, &[]));
-        assert_eq!(
-            reply.refusal(),
-            Some((ErrorCode::ProcessorUnknown, number, 1))
-        );
+        assert_eq!(reply.refusal(), Some((ErrorCode::ProcessorUnknown, number, 1)));
     }
 }
 
@@ -167,10 +137,7 @@ fn g_a_closed_handle_leaves_neither_lock_nor_counters() {
 fn h_what_one_client_sets_is_no_other_clients() {
     let mut wire = Wire::new("skylake", 1);
     let (mine, other) = (configured(&mut wire), wire.other(5));
-    let set = wire.send(
-        session::SET_INTERVAL,
-        &set_interval(mine, TOTAL_ISSUES, 9999),
-    );
+    let set = wire.send(session::SET_INTERVAL, &set_interval(mine, TOTAL_ISSUES, 9999));
     assert_eq!(set.refusal(), None);
     let theirs = wire.open_by(other);
     let request = configure(theirs, 0, &[spec(TOTAL_ISSUES)]);

@@ -97,10 +97,7 @@ fn is_table_entry(name: &str) -> bool {
 }
 
 fn members_of(members: &BTreeMap<String, u64>) -> Value {
-    members
-        .iter()
-        .map(|(name, &at)| (name.clone(), at))
-        .collect()
+    members.iter().map(|(name, &at)| (name.clone(), at)).collect()
 }
 
 fn signed(signature: &Signature) -> Value {
@@ -133,9 +130,7 @@ fn every_function_of_the_table_can_be_called() {
     types.retain(|name| is_table_entry(name));
     let indices = bindings.enumerations["_WDFFUNCENUM"].keys();
     let indices = indices.filter_map(|name| name.strip_suffix("TableIndex"));
-    let mut called: Vec<_> = indices
-        .map(|name| format!("PFN_{}", name.to_uppercase()))
-        .collect();
+    let mut called: Vec<_> = indices.map(|name| format!("PFN_{}", name.to_uppercase())).collect();
     called.sort();
     assert_eq!(types, called);
     assert!(called.len() >= 40, "{}", called.len());
@@ -208,37 +203,20 @@ type Structure = (&'static str, u64, &'static [(&'static str, u64)]);
 ///
 /// Sources: the structures' pages; `dt nt!_KTRAP_FRAME` of the public symbols.
 const STRUCTURES: &[Structure] = &[
-    (
-        "_DRIVER_OBJECT",
-        0x150,
-        &[("DriverUnload", 0x68), ("MajorFunction", 0x70)],
-    ),
+    ("_DRIVER_OBJECT", 0x150, &[("DriverUnload", 0x68), ("MajorFunction", 0x70)]),
     ("_EXT_SET_PARAMETERS_V0", 0x10, &[("NoWakeTolerance", 0x08)]),
-    (
-        "_EXT_DELETE_PARAMETERS",
-        0x18,
-        &[("DeleteCallback", 0x08), ("DeleteContext", 0x10)],
-    ),
+    ("_EXT_DELETE_PARAMETERS", 0x18, &[("DeleteCallback", 0x08), ("DeleteContext", 0x10)]),
     ("_GROUP_AFFINITY", 0x10, &[("Mask", 0), ("Group", 8)]),
     (
         "_KDPC",
         0x40,
-        &[
-            ("DeferredRoutine", 0x18),
-            ("DeferredContext", 0x20),
-            ("SystemArgument1", 0x28),
-        ],
+        &[("DeferredRoutine", 0x18), ("DeferredContext", 0x20), ("SystemArgument1", 0x28)],
     ),
     ("_KEVENT", 0x18, &[("Header", 0)]),
     (
         "_KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT",
         0x10,
-        &[
-            ("State", 0),
-            ("NtNumber", 4),
-            ("Status", 8),
-            ("ProcNumber", 0x0C),
-        ],
+        &[("State", 0), ("NtNumber", 4), ("Status", 8), ("ProcNumber", 0x0C)],
     ),
     (
         "_KTRAP_FRAME",
@@ -258,20 +236,12 @@ const STRUCTURES: &[Structure] = &[
         ],
     ),
     ("_PROCESSOR_NUMBER", 4, &[("Group", 0), ("Number", 2)]),
-    (
-        "_UNICODE_STRING",
-        0x10,
-        &[("Length", 0), ("MaximumLength", 2), ("Buffer", 8)],
-    ),
+    ("_UNICODE_STRING", 0x10, &[("Length", 0), ("MaximumLength", 2), ("Buffer", 8)]),
 ];
 
 /// The structures of the profile classes: in the public DDK, but in no header of Microsoft's.
 const PROFILE_STRUCTURES: &[Structure] = &[
-    (
-        "_HAL_PROFILE_SOURCE_INFORMATION",
-        0x0C,
-        &[("Source", 0), ("Supported", 4), ("Interval", 8)],
-    ),
+    ("_HAL_PROFILE_SOURCE_INFORMATION", 0x0C, &[("Source", 0), ("Supported", 4), ("Interval", 8)]),
     // The maximum comes before the minimum.
     (
         "_HAL_PROFILE_SOURCE_INFORMATION_EX",
@@ -285,24 +255,13 @@ const PROFILE_STRUCTURES: &[Structure] = &[
             ("MinInterval", 0x20),
         ],
     ),
-    (
-        "_HAL_PROFILE_SOURCE_INTERVAL",
-        0x10,
-        &[("Source", 0), ("Interval", 8)],
-    ),
-    (
-        "_HAL_PROFILE_SOURCE_LIST",
-        0x10,
-        &[("Source", 0), ("Description", 8)],
-    ),
+    ("_HAL_PROFILE_SOURCE_INTERVAL", 0x10, &[("Source", 0), ("Interval", 8)]),
+    ("_HAL_PROFILE_SOURCE_LIST", 0x10, &[("Source", 0), ("Description", 8)]),
 ];
 
 /// Only the first members: later ones have moved.
-const HAL_DISPATCH: &[(&str, u64)] = &[
-    ("Version", 0),
-    ("HalQuerySystemInformation", 0x08),
-    ("HalSetSystemInformation", 0x10),
-];
+const HAL_DISPATCH: &[(&str, u64)] =
+    &[("Version", 0), ("HalQuerySystemInformation", 0x08), ("HalSetSystemInformation", 0x10)];
 
 #[test]
 fn the_kernels_structures_are_as_microsoft_publishes_them() {
@@ -338,17 +297,11 @@ fn the_table_of_structures_agrees_with_microsofts_metadata() {
     assert_eq!(at("_KDPC", "DeferredRoutine"), routine);
     assert_eq!(size("_KEVENT"), bytes(size_of::<KEVENT>()));
     assert_eq!(size("_GROUP_AFFINITY"), bytes(size_of::<GROUP_AFFINITY>()));
-    assert_eq!(
-        size("_PROCESSOR_NUMBER"),
-        bytes(size_of::<PROCESSOR_NUMBER>())
-    );
+    assert_eq!(size("_PROCESSOR_NUMBER"), bytes(size_of::<PROCESSOR_NUMBER>()));
     assert_eq!(size("_UNICODE_STRING"), bytes(size_of::<UNICODE_STRING>()));
     let change = "_KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT";
     assert_eq!(size(change), bytes(size_of::<Change>()));
-    assert_eq!(
-        at(change, "ProcNumber"),
-        bytes(offset_of!(Change, ProcNumber))
-    );
+    assert_eq!(at(change, "ProcNumber"), bytes(offset_of!(Change, ProcNumber)));
     let delete = "_EXT_DELETE_PARAMETERS";
     assert_eq!(size(delete), bytes(size_of::<DeleteParameters>()));
     let set = "_EXT_SET_PARAMETERS_V0";
@@ -359,17 +312,11 @@ fn the_table_of_structures_agrees_with_microsofts_metadata() {
 const VALUES: &[(&str, &[(&str, i64)])] = &[
     (
         "_HAL_QUERY_INFORMATION_CLASS",
-        &[
-            ("HalProfileSourceInformation", 1),
-            ("HalQueryProfileSourceList", 20),
-        ],
+        &[("HalProfileSourceInformation", 1), ("HalQueryProfileSourceList", 20)],
     ),
     (
         "_HAL_SET_INFORMATION_CLASS",
-        &[
-            ("HalProfileSourceInterval", 0),
-            ("HalProfileSourceInterruptHandler", 1),
-        ],
+        &[("HalProfileSourceInterval", 0), ("HalProfileSourceInterruptHandler", 1)],
     ),
     (
         "_KDPC_IMPORTANCE",
@@ -380,10 +327,7 @@ const VALUES: &[(&str, &[(&str, i64)])] = &[
             ("MediumHighImportance", 3),
         ],
     ),
-    (
-        "_EVENT_TYPE",
-        &[("NotificationEvent", 0), ("SynchronizationEvent", 1)],
-    ),
+    ("_EVENT_TYPE", &[("NotificationEvent", 0), ("SynchronizationEvent", 1)]),
     ("_KWAIT_REASON", &[("Executive", 0)]),
     ("_MODE", &[("KernelMode", 0), ("UserMode", 1)]),
     (
@@ -439,29 +383,15 @@ fn the_kernels_functions_are_as_microsoft_publishes_them() {
         let ours = bindings.functions.get(name).expect(name);
         let parameters: Vec<_> = ours.parameters.iter().map(|(_, ty)| resolve(ty)).collect();
         let theirs = record["parameters"].split("; ").filter(|ty| !ty.is_empty());
-        assert_eq!(
-            parameters,
-            theirs.map(resolve).collect::<Vec<_>>(),
-            "{name}"
-        );
-        assert_eq!(
-            resolve(&ours.returns),
-            resolve(&record["returns"]),
-            "{name}"
-        );
+        assert_eq!(parameters, theirs.map(resolve).collect::<Vec<_>>(), "{name}");
+        assert_eq!(resolve(&ours.returns), resolve(&record["returns"]), "{name}");
     }
     assert_eq!(resolve("POOL_FLAGS"), "::core::ffi::c_ulonglong");
 }
 
 /// What the compiler itself needs, and the data that no page describes as a function.
-const NO_FUNCTIONS: [&str; 6] = [
-    "HalDispatchTable",
-    "__chkstk",
-    "memcmp",
-    "memcpy",
-    "memmove",
-    "memset",
-];
+const NO_FUNCTIONS: [&str; 6] =
+    ["HalDispatchTable", "__chkstk", "memcmp", "memcpy", "memmove", "memset"];
 
 #[test]
 fn the_import_lists_name_each_functions_dll() {
@@ -469,10 +399,7 @@ fn the_import_lists_name_each_functions_dll() {
     for (list, dll) in [("ntoskrnl.def", "ntoskrnl.exe"), ("hal.def", "hal.dll")] {
         let text = std::fs::read_to_string(lists.join(list)).expect(list);
         let (head, exports) = text.split_once("EXPORTS").expect("a list");
-        assert!(
-            head.to_lowercase().contains(&format!("library {dll}")),
-            "{list}"
-        );
+        assert!(head.to_lowercase().contains(&format!("library {dll}")), "{list}");
         let mut ours: Vec<_> = exports.split_whitespace().collect();
         ours.retain(|name| *name != "DATA" && !NO_FUNCTIONS.contains(name));
         let records = facts::records(NT_FUNCTIONS);

@@ -33,10 +33,7 @@ type Refusals = Vec<String>;
 /// The driver's image, if it has been built.
 fn image() -> Option<Image> {
     let folder = driver::folder()?;
-    Some(Image::read(
-        &folder.join("halprof.sys"),
-        &folder.join("halprof.pdb"),
-    ))
+    Some(Image::read(&folder.join("halprof.sys"), &folder.join("halprof.pdb")))
 }
 
 fn accepted(check: impl Fn(&Image) -> Refusals) {

@@ -28,15 +28,9 @@ impl Setup {
         }
         let mut gcc = Command::new(gcc);
         gcc.args(["-Wall", "-Werror", SOURCE, "-o"]);
-        gcc.arg(scratch.join("setup.exe"))
-            .args(["-lsetupapi", "-lnewdev"]);
+        gcc.arg(scratch.join("setup.exe")).args(["-lsetupapi", "-lnewdev"]);
         let _ = package::output(&mut gcc);
-        Some(Self {
-            wine,
-            wineserver,
-            inf: scratch.join("halprof.inf"),
-            scratch,
-        })
+        Some(Self { wine, wineserver, inf: scratch.join("halprof.inf"), scratch })
     }
 
     fn wine(&self, program: &Path) -> Command {
@@ -51,10 +45,7 @@ impl Setup {
     /// What setup.exe prints, and whether it succeeds.
     fn run(&self, verb: &str) -> (String, bool) {
         let mut setup = self.wine(&self.wine);
-        let output = setup
-            .args(["setup.exe", verb, "halprof.inf"])
-            .output()
-            .expect("Wine runs");
+        let output = setup.args(["setup.exe", verb, "halprof.inf"]).output().expect("Wine runs");
         let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
         (text, output.status.success())
     }
@@ -72,15 +63,9 @@ impl Setup {
         let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut current = "";
         for line in text.lines() {
-            match line
-                .strip_prefix('[')
-                .and_then(|line| line.strip_suffix(']'))
-            {
+            match line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
                 Some(name) => current = name,
-                None => sections
-                    .entry(current.to_owned())
-                    .or_default()
-                    .push(line.to_owned()),
+                None => sections.entry(current.to_owned()).or_default().push(line.to_owned()),
             }
         }
         sections
@@ -102,49 +87,31 @@ fn every_line_reads_as_meant() {
     };
     let mut sections = setup.sections();
     let (date, version) = driver_ver(&sections["Version"]);
-    let numbers: Vec<usize> = date
-        .split('/')
-        .map(|part| part.parse().expect("a number"))
-        .collect();
-    assert!(
-        matches!(numbers[..], [1..=12, 1..=31, 2020..=2099]),
-        "{date}"
-    );
+    let numbers: Vec<usize> = date.split('/').map(|part| part.parse().expect("a number")).collect();
+    assert!(matches!(numbers[..], [1..=12, 1..=31, 2020..=2099]), "{date}");
     assert_eq!(version, format!("{}.0", env!("CARGO_PKG_VERSION")));
 
     let version = sections.get_mut("Version").expect("a version");
     version.retain(|line| !line.starts_with("DriverVer|"));
     let service_binary = sections["halprof_Service"][4].clone();
-    assert!(
-        service_binary.ends_with(r"\halprof.sys"),
-        "{service_binary}"
-    );
+    assert!(service_binary.ends_with(r"\halprof.sys"), "{service_binary}");
     assert_eq!(sections, meant(&service_binary));
 
     setup.change("(A;;GA;;;BA)", "(A;;GA;;;BA)(A;;GA;;;WD)");
     let wrong = setup.sections();
-    assert_ne!(
-        wrong["halprof_Device_Security"],
-        sections["halprof_Device_Security"]
-    );
+    assert_ne!(wrong["halprof_Device_Security"], sections["halprof_Device_Security"]);
 }
 
 fn driver_ver(version: &[String]) -> (String, String) {
-    let line = version
-        .iter()
-        .find_map(|line| line.strip_prefix("DriverVer|"));
-    let (date, version) = line
-        .and_then(|line| line.split_once('|'))
-        .expect("a date and a version");
+    let line = version.iter().find_map(|line| line.strip_prefix("DriverVer|"));
+    let (date, version) = line.and_then(|line| line.split_once('|')).expect("a date and a version");
     (date.to_owned(), version.to_owned())
 }
 
 /// The whole file as it is meant; `service_binary` is the location of directory 13 on this Windows.
 fn meant(service_binary: &str) -> BTreeMap<String, Vec<String>> {
-    let models = format!(
-        "halprof hardware performance counters|halprof_Device|{}",
-        device::HARDWARE_ID
-    );
+    let models =
+        format!("halprof hardware performance counters|halprof_Device|{}", device::HARDWARE_ID);
     let security = format!("|HKR||Security||{}", device::SECURITY);
     let kmdf = format!("KmdfLibraryVersion|{}", minimum_kmdf());
     let sections: [(&str, &[&str]); 15] = [
@@ -168,10 +135,7 @@ fn meant(service_binary: &str) -> BTreeMap<String, Vec<String>> {
         ("halprof_Files", &["halprof.sys|halprof.sys"]),
         ("halprof_Device.NT.HW", &["AddReg|halprof_Device_Security"]),
         ("halprof_Device_Security", &[&security]),
-        (
-            "halprof_Device.NT.Services",
-            &["AddService|halprof|0x00000002|halprof_Service"],
-        ),
+        ("halprof_Device.NT.Services", &["AddService|halprof|0x00000002|halprof_Service"]),
         (
             "halprof_Service",
             &[
@@ -182,10 +146,7 @@ fn meant(service_binary: &str) -> BTreeMap<String, Vec<String>> {
                 service_binary,
             ],
         ),
-        (
-            "halprof_Device.NT.Wdf",
-            &["KmdfService|halprof|halprof_Wdf"],
-        ),
+        ("halprof_Device.NT.Wdf", &["KmdfService|halprof|halprof_Wdf"]),
         ("halprof_Wdf", &[&kmdf]),
         (
             "Strings",
@@ -211,10 +172,7 @@ fn minimum_kmdf() -> String {
     let number = |key: &str| {
         let lines = include_str!("../../driver/Cargo.toml").lines();
         let mut values = lines.filter_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
-        values
-            .next()
-            .expect("a number in driver/Cargo.toml")
-            .to_owned()
+        values.next().expect("a number in driver/Cargo.toml").to_owned()
     };
     let major = number("kmdf-version-major");
     let minor = number("minimum-kmdf-version-minor");
@@ -236,10 +194,8 @@ fn it_installs_a_driver_that_starts_on_demand_for_administrators_only() {
     setup.change("[halprof_Other.NT.", "[halprof_Device.NT.");
     let (registered, success) = setup.run("install");
     assert!(success, "{registered}");
-    let parameters = format!(
-        r"Enum\ROOT\HALPROF\0000\Device Parameters|Security|{}",
-        device::SECURITY
-    );
+    let parameters =
+        format!(r"Enum\ROOT\HALPROF\0000\Device Parameters|Security|{}", device::SECURITY);
     let meant = [
         r"Enum\ROOT\HALPROF\0000|Class|System",
         r"Enum\ROOT\HALPROF\0000|DeviceDesc|halprof hardware performance counters",

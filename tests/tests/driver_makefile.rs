@@ -12,10 +12,7 @@ fn upstream() -> Option<Table> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let makefile = root.join("../target/driver/work/wdk-build/rust-driver-makefile.toml");
     if !makefile.is_file() {
-        package::skip(&format!(
-            "{} is absent: run `cargo xtask sys`",
-            makefile.display()
-        ));
+        package::skip(&format!("{} is absent: run `cargo xtask sys`", makefile.display()));
         return None;
     }
     let text = package::read(&makefile);
@@ -38,11 +35,7 @@ fn both<'a>(ours: &'a Table, upstream: &'a Table, task: &str, key: &str) -> [&'a
 /// The tasks that our file modifies and upstream does not have.
 fn unknown(ours: &Table, upstream: &Table) -> Vec<String> {
     let tasks = ours["tasks"].as_table().expect("tasks");
-    tasks
-        .keys()
-        .filter(|task| upstream["tasks"].get(task.as_str()).is_none())
-        .cloned()
-        .collect()
+    tasks.keys().filter(|task| upstream["tasks"].get(task.as_str()).is_none()).cloned().collect()
 }
 
 #[test]
@@ -51,10 +44,8 @@ fn every_task_that_changes_exists() {
         return;
     };
     assert_eq!(unknown(&ours(), &upstream), Vec::<String>::new());
-    let renamed: Table = OURS
-        .replace("[tasks.copy-pdb-", "[tasks.copy-symbols-")
-        .parse()
-        .expect("TOML");
+    let renamed: Table =
+        OURS.replace("[tasks.copy-pdb-", "[tasks.copy-symbols-").parse().expect("TOML");
     assert_eq!(unknown(&renamed, &upstream), ["copy-symbols-to-package"]);
 }
 
@@ -64,20 +55,13 @@ fn what_is_written_again_is_upstreams() {
         return;
     };
     let ours = ours();
-    let [here, there] = both(
-        &ours,
-        &upstream,
-        "generate-driver-binary-file",
-        "dependencies",
-    );
+    let [here, there] = both(&ours, &upstream, "generate-driver-binary-file", "dependencies");
     assert_eq!(here, there);
 
     let [here, there] = both(&ours, &upstream, "stampinf", "args").map(|value| {
         let mut arguments = value.as_array().expect("arguments").clone();
-        let version = 1 + arguments
-            .iter()
-            .position(|argument| argument.as_str() == Some("-v"))
-            .expect("-v");
+        let version =
+            1 + arguments.iter().position(|argument| argument.as_str() == Some("-v")).expect("-v");
         arguments.remove(version);
         arguments
     });
@@ -109,18 +93,8 @@ fn the_tasks_still_take_the_packages_name_from_the_variable_that_is_set() {
 
 #[test]
 fn the_tasks_are_loaded_from_the_wdk_build_that_builds_the_driver() {
-    let driver: Table = include_str!("../../driver/Cargo.toml")
-        .parse()
-        .expect("TOML");
-    let version = driver["build-dependencies"]["wdk-build"]
-        .as_str()
-        .expect("a version");
-    let script = ours()["config"]["load_script"]
-        .as_str()
-        .expect("a script")
-        .to_owned();
-    assert!(
-        script.contains(&format!("wdk-build = \"{version}\"")),
-        "{script}"
-    );
+    let driver: Table = include_str!("../../driver/Cargo.toml").parse().expect("TOML");
+    let version = driver["build-dependencies"]["wdk-build"].as_str().expect("a version");
+    let script = ours()["config"]["load_script"].as_str().expect("a script").to_owned();
+    assert!(script.contains(&format!("wdk-build = \"{version}\"")), "{script}");
 }

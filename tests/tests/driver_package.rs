@@ -49,12 +49,7 @@ impl Judge {
         let mut openssl = Command::new(package::tool("openssl", "openssl")?);
         openssl.args(["x509", "-inform", "DER", "-in"]);
         let _ = package::output(openssl.arg(certificate).arg("-out").arg(&root));
-        Some(Self {
-            package,
-            osslsigncode,
-            root,
-            scratch,
-        })
+        Some(Self { package, osslsigncode, root, scratch })
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -172,12 +167,7 @@ fn the_catalog_lists_the_inf_by_the_hash_of_every_byte() {
 /// hash again.
 fn lists(strings: &[&str], name: &str, contents: &[u8]) -> bool {
     let hash = format!("{:X}", Sha256::digest(contents));
-    let member = [
-        hash.clone(),
-        hex(&utf16("2:10.0\0")),
-        hex(&utf16(&format!("{name}\0"))),
-        hash,
-    ];
+    let member = [hash.clone(), hex(&utf16("2:10.0\0")), hex(&utf16(&format!("{name}\0"))), hash];
     strings.windows(member.len()).any(|window| window == member)
 }
 
@@ -190,18 +180,11 @@ fn the_symbols_are_the_drivers_own() {
     let mut pdb =
         PDB::open(File::open(folder.join("halprof.pdb")).expect("the PDB")).expect("a PDB");
     let guid = pdb.pdb_information().expect("a GUID").guid.to_bytes_le();
-    let age = pdb
-        .debug_information()
-        .expect("a DBI stream")
-        .age()
-        .expect("an age");
+    let age = pdb.debug_information().expect("a DBI stream").age().expect("an age");
     assert_eq!(symbols_of(&sys), (guid, age, "halprof.pdb".to_owned()));
 
     let mut other = sys;
-    let record = other
-        .windows(4)
-        .position(|window| window == b"RSDS")
-        .expect("a CodeView record");
+    let record = other.windows(4).position(|window| window == b"RSDS").expect("a CodeView record");
     other[record + 4] ^= 1;
     assert_ne!(symbols_of(&other).0, guid);
 }
@@ -210,10 +193,7 @@ fn the_symbols_are_the_drivers_own() {
 fn symbols_of(image: &[u8]) -> ([u8; 16], u32, String) {
     use object::Object as _;
     let image = PeFile64::parse(image).expect("an image");
-    let view = image
-        .pdb_info()
-        .expect("a debug directory")
-        .expect("a CodeView record");
+    let view = image.pdb_info().expect("a debug directory").expect("a CodeView record");
     let name = String::from_utf8_lossy(view.path()).into_owned();
     (view.guid(), view.age(), name)
 }
@@ -236,10 +216,8 @@ fn the_zip_holds_the_package_as_listed_and_nothing_else() {
     assert_eq!(*zip, folder.join(name));
 
     let mut files = unpacked(package::read(zip));
-    let (documents, top): (Vec<&str>, Vec<&str>) = files
-        .keys()
-        .map(String::as_str)
-        .partition(|name| name.starts_with("docs/"));
+    let (documents, top): (Vec<&str>, Vec<&str>) =
+        files.keys().map(String::as_str).partition(|name| name.starts_with("docs/"));
     assert_eq!(top, FILES);
     for document in [
         "docs/cli.md",

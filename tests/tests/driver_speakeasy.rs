@@ -13,11 +13,7 @@ use std::process::Command;
 
 /// What the entry must call, in this order, each returning success; between them it may only copy.
 const CALLS: [&str; 2] = ["WDFLDR.WdfVersionBind", "wdfldr.WdfDriverCreate"];
-const COPIES: [&str; 3] = [
-    "ntoskrnl.RtlCopyUnicodeString",
-    "ntoskrnl.memcpy",
-    "ntoskrnl.memset",
-];
+const COPIES: [&str; 3] = ["ntoskrnl.RtlCopyUnicodeString", "ntoskrnl.memcpy", "ntoskrnl.memset"];
 const SUCCESS: &str = "0x0";
 
 /// What Speakeasy reports about the image's entry, or why it could not report anything.
@@ -27,10 +23,7 @@ fn report(python: &Path, sys: &Path) -> Result<Value, String> {
     let output = output.expect("python runs");
     let report: Value = serde_json::from_slice(&output.stdout)
         .map_err(|_| format!("no report: {}", String::from_utf8_lossy(&output.stderr)))?;
-    let entries = report["entry_points"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
+    let entries = report["entry_points"].as_array().cloned().unwrap_or_default();
     let mut entries = entries.into_iter();
     entries
         .find(|entry| entry["ep_type"] == "entry_point")
@@ -73,10 +66,8 @@ struct Driver {
 impl Driver {
     fn offset(&self, address: u32) -> usize {
         let file = PeFile64::parse(&*self.bytes).expect("a PE image");
-        let (offset, _) = file
-            .section_table()
-            .pe_file_range_at(address)
-            .expect("an address in the file");
+        let (offset, _) =
+            file.section_table().pe_file_range_at(address).expect("an address in the file");
         offset as usize
     }
 
@@ -100,9 +91,7 @@ impl Driver {
 
     fn text(&self, text: &[u8]) -> usize {
         let all = self.bytes.windows(text.len());
-        all.clone()
-            .position(|bytes| bytes == text)
-            .expect("the text")
+        all.clone().position(|bytes| bytes == text).expect("the text")
     }
 }
 
@@ -126,25 +115,13 @@ fn speakeasy_notices_what_is_broken() {
     let (Some(folder), Some(python)) = (driver::folder(), speakeasy::python()) else {
         return;
     };
-    let driver = Driver {
-        bytes: std::fs::read(folder.join("halprof.sys")).expect("the driver"),
-    };
+    let driver = Driver { bytes: std::fs::read(folder.join("halprof.sys")).expect("the driver") };
     let broken: [(&str, usize, &[u8], &str); 6] = [
-        (
-            "import",
-            driver.text(b"WdfVersionBind\0"),
-            b"WdfVersionBand",
-            "the entry failed",
-        ),
+        ("import", driver.text(b"WdfVersionBind\0"), b"WdfVersionBand", "the entry failed"),
         ("crash", driver.entry(), CRASH, "the entry"),
         ("entry", driver.entry(), FAIL, "the entry called []"),
         ("nothing", driver.entry(), SUCCEED, "the entry called []"),
-        (
-            "driver_entry",
-            driver.driver_entry(),
-            FAIL,
-            "the entry failed",
-        ),
+        ("driver_entry", driver.driver_entry(), FAIL, "the entry failed"),
         ("image", driver.text(b"PE\0\0"), b"NE", "no report"),
     ];
     let folder = std::env::temp_dir().join(format!("halprof-speakeasy-{}", std::process::id()));

@@ -27,10 +27,7 @@ fn required() -> bool {
 /// If it is not although `HALPROF_REQUIRE_DRIVER=1` is set.
 fn installed(program: &str, package: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
-    assert!(
-        found || !required(),
-        "{program} is absent; on Debian: apt-get install {package}"
-    );
+    assert!(found || !required(), "{program} is absent; on Debian: apt-get install {package}");
     if !found {
         println!("skipped: {program} is absent; on Debian: apt-get install {package}");
     }
@@ -39,9 +36,7 @@ fn installed(program: &str, package: &str) -> bool {
 
 /// Runs a file of tests in Node, if the driver and the programs that it needs are there.
 fn node(tests: &str) {
-    let all_installed = PROGRAMS
-        .iter()
-        .all(|(name, package)| installed(name, package));
+    let all_installed = PROGRAMS.iter().all(|(name, package)| installed(name, package));
     if driver::folder().is_none() || !all_installed {
         return;
     }
@@ -82,17 +77,12 @@ fn the_visualizers_are_natvis() {
     let root = document.root_element();
     let namespace = "http://schemas.microsoft.com/vstudio/debugger/natvis/2010";
     assert!(root.has_tag_name((namespace, "AutoVisualizer")));
-    let types: Vec<_> = root
-        .children()
-        .filter(roxmltree::Node::is_element)
-        .collect();
+    let types: Vec<_> = root.children().filter(roxmltree::Node::is_element).collect();
     assert!(!types.is_empty());
     for one in types {
         assert!(one.has_tag_name((namespace, "Type")), "{one:?}");
         assert!(one.attribute("Name").is_some(), "{one:?}");
-        let shown = one
-            .children()
-            .filter(|part| part.has_tag_name((namespace, "DisplayString")));
+        let shown = one.children().filter(|part| part.has_tag_name((namespace, "DisplayString")));
         assert_ne!(shown.count(), 0, "{one:?}");
     }
 }

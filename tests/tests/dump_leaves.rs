@@ -24,11 +24,7 @@ fn the_table_has_every_processor() {
         ("Vortex86_SoC0000611_Vortex86DX3_CPUID.txt", 2),
     ] {
         let machine = machines.iter().find(|(name, _)| name == file);
-        assert_eq!(
-            machine.map(|(_, machine)| machine.len()),
-            Some(processors),
-            "{file}"
-        );
+        assert_eq!(machine.map(|(_, machine)| machine.len()), Some(processors), "{file}");
     }
 }
 
@@ -51,11 +47,7 @@ fn values_as_printed_in_the_dumps() {
         ("ICX_01v", 7, 0x40000001, 0, 0x31237648),
         ("P55C", 1, 0x1, 0, 0x2544),
     ] {
-        assert_eq!(
-            eax(part, processor, leaf, subleaf),
-            Some(expected),
-            "{part} {leaf:#x}"
-        );
+        assert_eq!(eax(part, processor, leaf, subleaf), Some(expected), "{part} {leaf:#x}");
     }
 }
 
@@ -65,9 +57,7 @@ fn the_table_is_what_the_dumps_say() {
         return;
     };
     let entries = std::fs::read_dir(folder).expect("the folder of the dumps");
-    let mut paths: Vec<_> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     let mut lines = vec![dumps::table_header().to_owned()];
     for path in paths {
@@ -83,9 +73,7 @@ fn the_table_is_what_the_dumps_say() {
 #[test]
 fn machines_of_the_table_give_the_table() {
     let machines = machines_from_table();
-    let lines = machines
-        .iter()
-        .flat_map(|(file, machine)| dumps::table_lines(file, machine));
+    let lines = machines.iter().flat_map(|(file, machine)| dumps::table_lines(file, machine));
     let committed = dumps::TABLE.lines().skip(1);
     assert!(committed.eq(lines));
 }
@@ -95,22 +83,10 @@ fn machines_of_the_table_give_the_table() {
 #[test]
 fn every_model_has_the_caches_of_its_part() {
     let table: &[(&str, &[(&str, u64)])] = &[
-        (
-            "sapphire-rapids",
-            &[("L1D", 48), ("L1I", 32), ("L2", 2048), ("L3", 23040)],
-        ),
-        (
-            "hybrid",
-            &[("L1D", 48), ("L1I", 64), ("L2", 3072), ("L3", 24576)],
-        ),
-        (
-            "skylake",
-            &[("L1D", 32), ("L1I", 32), ("L2", 256), ("L3", 6144)],
-        ),
-        (
-            "haswell",
-            &[("L1D", 32), ("L1I", 32), ("L2", 256), ("L3", 15360)],
-        ),
+        ("sapphire-rapids", &[("L1D", 48), ("L1I", 32), ("L2", 2048), ("L3", 23040)]),
+        ("hybrid", &[("L1D", 48), ("L1I", 64), ("L2", 3072), ("L3", 24576)]),
+        ("skylake", &[("L1D", 32), ("L1I", 32), ("L2", 256), ("L3", 6144)]),
+        ("haswell", &[("L1D", 32), ("L1I", 32), ("L2", 256), ("L3", 15360)]),
         ("core2", &[("L1D", 32), ("L1I", 32), ("L2", 4096)]),
         ("yonah", &[("L1D", 32), ("L1I", 32), ("L2", 2048)]),
         ("pentium", &[]),
@@ -120,30 +96,12 @@ fn every_model_has_the_caches_of_its_part() {
         ("pentium4", &[("L1D", 8), ("L2", 256)]),
         ("pentium4-ht", &[("L1D", 8), ("L2", 512)]),
         ("k8", &[("L1D", 64), ("L1I", 64), ("L2", 512)]),
-        (
-            "fam10h",
-            &[("L1D", 64), ("L1I", 64), ("L2", 512), ("L3", 2048)],
-        ),
-        (
-            "bulldozer",
-            &[("L1D", 16), ("L1I", 64), ("L2", 2048), ("L3", 8192)],
-        ),
-        (
-            "zen2",
-            &[("L1D", 32), ("L1I", 32), ("L2", 512), ("L3", 16384)],
-        ),
-        (
-            "zen4",
-            &[("L1D", 32), ("L1I", 32), ("L2", 1024), ("L3", 32768)],
-        ),
-        (
-            "zen5",
-            &[("L1D", 48), ("L1I", 32), ("L2", 1024), ("L3", 16384)],
-        ),
-        (
-            "kvm-amd",
-            &[("L1D", 32), ("L1I", 64), ("L2", 512), ("L3", 8192)],
-        ),
+        ("fam10h", &[("L1D", 64), ("L1I", 64), ("L2", 512), ("L3", 2048)]),
+        ("bulldozer", &[("L1D", 16), ("L1I", 64), ("L2", 2048), ("L3", 8192)]),
+        ("zen2", &[("L1D", 32), ("L1I", 32), ("L2", 512), ("L3", 16384)]),
+        ("zen4", &[("L1D", 32), ("L1I", 32), ("L2", 1024), ("L3", 32768)]),
+        ("zen5", &[("L1D", 48), ("L1I", 32), ("L2", 1024), ("L3", 16384)]),
+        ("kvm-amd", &[("L1D", 32), ("L1I", 64), ("L2", 512), ("L3", 8192)]),
     ];
     for model in sim::models::MODELS {
         let processors = model.processors();
@@ -151,29 +109,23 @@ fn every_model_has_the_caches_of_its_part() {
             let value = processors[0].get(leaf, subleaf);
             [value.eax, value.ebx, value.ecx, value.edx]
         });
-        let mut found: Vec<(String, u64)> = found
-            .iter()
-            .map(|cache| (cache.name(), cache.bytes() >> 10))
-            .collect();
+        let mut found: Vec<(String, u64)> =
+            found.iter().map(|cache| (cache.name(), cache.bytes() >> 10)).collect();
         found.sort();
         let row = table.iter().find(|(name, _)| *name == model.name);
         // Machines of a hypervisor are on the parts of others.
         let like = match model.name {
             "hyperv-root-amd" => "zen2",
             name if row.is_none() => {
-                assert!(
-                    name.starts_with("hyperv") || name.starts_with("kvm"),
-                    "{name}"
-                );
+                assert!(name.starts_with("hyperv") || name.starts_with("kvm"), "{name}");
                 "sapphire-rapids"
             }
             name => name,
         };
         let row = table.iter().find(|(name, _)| *name == like);
         let wanted = row.expect("a row").1.iter();
-        let wanted: Vec<(String, u64)> = wanted
-            .map(|(name, kib)| ((*name).to_owned(), *kib))
-            .collect();
+        let wanted: Vec<(String, u64)> =
+            wanted.map(|(name, kib)| ((*name).to_owned(), *kib)).collect();
         assert_eq!(found, wanted, "{}", model.name);
     }
 }

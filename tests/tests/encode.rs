@@ -5,11 +5,8 @@ use hal_profile::encode::{self, Encoding, Filter, Register, encode};
 use hal_profile::source::{NetBurstSelect, Select, Upstream, netburst};
 use halprof_tests::silicon::Silicon;
 
-const MODES: [(Filter, u64); 3] = [
-    (filter(true, false), 0b01),
-    (filter(false, true), 0b10),
-    (filter(true, true), 0b11),
-];
+const MODES: [(Filter, u64); 3] =
+    [(filter(true, false), 0b01), (filter(false, true), 0b10), (filter(true, true), 0b11)];
 
 const NO_REGISTER: Register = register(0, 0);
 
@@ -34,12 +31,8 @@ fn select(select: Select, filter: Filter, interrupt: bool) -> u64 {
 
 #[test]
 fn filters_of_a_request() {
-    let expected = [
-        None,
-        Some(filter(true, false)),
-        Some(filter(false, true)),
-        Some(filter(true, true)),
-    ];
+    let expected =
+        [None, Some(filter(true, false)), Some(filter(false, true)), Some(filter(true, true))];
     for bits in 0..=u16::MAX {
         let expected = expected.get(usize::from(bits)).copied().flatten();
         assert_eq!(Filter::from_wire(bits), expected, "{bits}");
@@ -109,9 +102,7 @@ fn nothing_to_program() {
 /// instr_retired, NBOGUSNTAG and NBOGUSTAG: ESCR 0x04000603 for thread 1 and 0x0400060C for thread
 /// 0, CCCR 0x00039000 with ENABLE (SDM vol. 3B, the example of cascading).
 fn instr_retired() -> NetBurstSelect {
-    let row = netburst::ROWS
-        .iter()
-        .find(|row| row.symbol() == "ProfileTotalIssues");
+    let row = netburst::ROWS.iter().find(|row| row.symbol() == "ProfileTotalIssues");
     match row.expect("a row").select() {
         Select::NetBurst(event) => event,
         other => panic!("{other:?}"),
@@ -120,10 +111,7 @@ fn instr_retired() -> NetBurstSelect {
 
 fn on_thread(thread: u8) -> Capabilities {
     let mut capabilities = any_processor();
-    capabilities.netburst = NetBurst {
-        hyper_threading: true,
-        thread,
-    };
+    capabilities.netburst = NetBurst { hyper_threading: true, thread };
     capabilities
 }
 
@@ -134,13 +122,7 @@ fn net_burst(
     filter: Filter,
     interrupt: bool,
 ) -> Encoding {
-    encode(
-        &on_thread(thread),
-        &Select::NetBurst(event),
-        side,
-        filter,
-        interrupt,
-    )
+    encode(&on_thread(thread), &Select::NetBurst(event), side, filter, interrupt)
 }
 
 #[test]
@@ -156,10 +138,7 @@ fn the_manuals_example_of_netburst() {
         let encoding = net_burst(instr_retired(), thread, side, both, false);
         assert_eq!(encoding.select | ENABLE, 0x0003_9000);
         assert_eq!(encoding.select & ENABLE, 0);
-        assert_eq!(
-            encoding.upstream,
-            [NO_REGISTER, NO_REGISTER, register(escr_msr, escr)]
-        );
+        assert_eq!(encoding.upstream, [NO_REGISTER, NO_REGISTER, register(escr_msr, escr)]);
     }
 }
 
@@ -187,10 +166,7 @@ fn netburst_interrupts_its_own_thread() {
 
 #[test]
 fn netburst_cccr_keeps_threshold_and_edge() {
-    let event = NetBurstSelect {
-        cccr: 0x01FC_E000,
-        ..instr_retired()
-    };
+    let event = NetBurstSelect { cccr: 0x01FC_E000, ..instr_retired() };
     let encoding = net_burst(event, 0, 0, filter(true, true), false);
     assert_eq!(encoding.select, 0x01FF_E000);
 }
@@ -198,10 +174,7 @@ fn netburst_cccr_keeps_threshold_and_edge() {
 /// MSR_RAT_ESCR0 is 0x3BC, MSR_RAT_ESCR1 0x3BD.
 #[test]
 fn upstream_tags_come_first() {
-    let tagged = |upstream| NetBurstSelect {
-        upstream,
-        ..instr_retired()
-    };
+    let tagged = |upstream| NetBurstSelect { upstream, ..instr_retired() };
     let both = filter(true, true);
     let by_type = tagged(Upstream::UopType { escr: 0x0400_0400 });
     for (thread, side, rat, rat_escr, escr) in [
@@ -209,33 +182,20 @@ fn upstream_tags_come_first() {
         (1, 1, 0x3BD, 0x0400_0403, register(0x3B9, 0x0400_0603)),
     ] {
         let encoding = net_burst(by_type, thread, side, both, false);
-        assert_eq!(
-            encoding.upstream,
-            [NO_REGISTER, register(rat, rat_escr), escr]
-        );
+        assert_eq!(encoding.upstream, [NO_REGISTER, register(rat, rat_escr), escr]);
     }
-    let replay = tagged(Upstream::Replay {
-        pebs_enable: 0x0100_0001,
-        matrix_vert: 1,
-    });
+    let replay = tagged(Upstream::Replay { pebs_enable: 0x0100_0001, matrix_vert: 1 });
     let encoding = net_burst(replay, 0, 0, both, false);
     assert_eq!(
         encoding.upstream,
-        [
-            register(0x3F1, 0x0100_0001),
-            register(0x3F2, 1),
-            register(0x3B8, 0x0400_060C)
-        ]
+        [register(0x3F1, 0x0100_0001), register(0x3F2, 1), register(0x3B8, 0x0400_060C)]
     );
 }
 
 /// Both can count at once unless they need different values in one register.
 #[test]
 fn encodings_agree_unless_a_register_is_wanted_with_two_values() {
-    let with = |upstream| Encoding {
-        select: 0,
-        upstream,
-    };
+    let with = |upstream| Encoding { select: 0, upstream };
     let escr = register(0x3B8, 0x0400_060C);
     let other_modes = register(0x3B8, 0x0400_0604);
     let elsewhere = register(0x3B9, 0x0400_0604);
@@ -244,31 +204,15 @@ fn encodings_agree_unless_a_register_is_wanted_with_two_values() {
     for (one, other, agree) in [
         (plain, plain, true),
         (plain, with([NO_REGISTER, NO_REGISTER, escr]), true),
-        (
-            with([NO_REGISTER, NO_REGISTER, escr]),
-            with([NO_REGISTER, NO_REGISTER, escr]),
-            true,
-        ),
+        (with([NO_REGISTER, NO_REGISTER, escr]), with([NO_REGISTER, NO_REGISTER, escr]), true),
         (
             with([NO_REGISTER, NO_REGISTER, escr]),
             with([NO_REGISTER, NO_REGISTER, other_modes]),
             false,
         ),
-        (
-            with([NO_REGISTER, NO_REGISTER, escr]),
-            with([NO_REGISTER, NO_REGISTER, elsewhere]),
-            true,
-        ),
-        (
-            with([NO_REGISTER, tag, escr]),
-            with([NO_REGISTER, NO_REGISTER, tag]),
-            true,
-        ),
-        (
-            with([NO_REGISTER, escr, elsewhere]),
-            with([NO_REGISTER, tag, other_modes]),
-            false,
-        ),
+        (with([NO_REGISTER, NO_REGISTER, escr]), with([NO_REGISTER, NO_REGISTER, elsewhere]), true),
+        (with([NO_REGISTER, tag, escr]), with([NO_REGISTER, NO_REGISTER, tag]), true),
+        (with([NO_REGISTER, escr, elsewhere]), with([NO_REGISTER, tag, other_modes]), false),
         // One tags with the ESCR that the other counts with.
         (
             with([NO_REGISTER, escr, elsewhere]),

@@ -27,10 +27,7 @@ fn of_dump(leaves: &[sim::cpuid::Leaves]) -> Connection<Modelled> {
 
 /// The rows of a table as they are in its file, by name.
 fn rows_of(table: &str) -> BTreeMap<String, Vec<String>> {
-    let file = format!(
-        "{}/../client/measure/data/events/{table}.csv",
-        env!("CARGO_MANIFEST_DIR")
-    );
+    let file = format!("{}/../client/measure/data/events/{table}.csv", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).expect(&file);
     let cells = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
     let rows = text.lines().skip(1).map(cells);
@@ -60,14 +57,11 @@ fn every_dump_has_the_events_of_its_microarchitecture() {
     for (file, leaves) in machines_from_table() {
         let catalog = Catalog::of(&mut of_dump(&leaves), false).expect("what it counts");
         let kinds = catalog.kinds().iter();
-        let found: BTreeSet<&str> = kinds
-            .filter_map(|kind| Some(kind.microarchitecture?.table))
-            .collect();
+        let found: BTreeSet<&str> =
+            kinds.filter_map(|kind| Some(kind.microarchitecture?.table)).collect();
         assert_eq!(wanted.next(), Some((file.as_str(), found.clone())));
-        let names: BTreeSet<String> = found
-            .iter()
-            .flat_map(|table| rows_of(table).into_keys())
-            .collect();
+        let names: BTreeSet<String> =
+            found.iter().flat_map(|table| rows_of(table).into_keys()).collect();
         assert_eq!(catalog.events().len(), names.len(), "{file}");
     }
     assert_eq!(wanted.next(), None);
@@ -80,10 +74,7 @@ fn registers(
     spec: Spec,
     processor: u32,
 ) -> (Vec<(u32, u64)>, Vec<u32>) {
-    let setup = Setup {
-        specs: vec![spec],
-        ..Setup::default()
-    };
+    let setup = Setup { specs: vec![spec], ..Setup::default() };
     let mut session = Session::open(connection, true, false).expect("a session");
     session.configure(&setup, false).expect("configured");
     session.start().expect("started");
@@ -91,11 +82,7 @@ fn registers(
     let processor = model.processor(processor as usize).expect("a processor");
     let mut read = |msr: u32| processor.rdmsr(msr).ok();
     let general = (0..16).flat_map(|index| {
-        [
-            (index, 0x186 + index),
-            (index, 0xC001_0200 + 2 * index),
-            (index, 0xC001_0000 + index),
-        ]
+        [(index, 0x186 + index), (index, 0xC001_0200 + 2 * index), (index, 0xC001_0000 + index)]
     });
     let mut on: Vec<(u32, u64)> = Vec::new();
     for (index, msr) in general {
@@ -107,9 +94,7 @@ fn registers(
         }
     }
     let control = read(FIXED_CTR_CTRL).unwrap_or(0);
-    let fixed = (0..16)
-        .filter(|index| control >> (4 * index) & 0b11 != 0)
-        .collect();
+    let fixed = (0..16).filter(|index| control >> (4 * index) & 0b11 != 0).collect();
     session.stop().expect("stopped");
     (on, fixed)
 }
@@ -148,21 +133,13 @@ fn names_drawn_at_random_reach_the_registers_as_their_rows_say() {
                 let told = format!("{file} {name}");
                 if let Counted::Fixed(index) = how {
                     assert_eq!(row[4], index.to_string(), "{told}");
-                    assert_eq!(
-                        (general.len(), fixed),
-                        (0, vec![u32::from(*index)]),
-                        "{told}"
-                    );
+                    assert_eq!((general.len(), fixed), (0, vec![u32::from(*index)]), "{told}");
                 } else if row[4].is_empty() {
                     let [(index, select)] = general[..] else {
                         panic!("{told}: {general:x?}");
                     };
                     assert_eq!(select & !MODES_AND_ENABLE, select_of(row), "{told}");
-                    let counters = if row[3].is_empty() {
-                        u64::MAX
-                    } else {
-                        number(&row[3])
-                    };
+                    let counters = if row[3].is_empty() { u64::MAX } else { number(&row[3]) };
                     assert_ne!(counters >> index & 1, 0, "{told}: counter {index}");
                 }
                 counted += 1;
@@ -197,9 +174,7 @@ fn the_names_of_linux_perf_are_the_selects_of_linux() {
             }
         };
         let (general, fixed) = registers(&mut connection, chosen[0].spec, processor);
-        let general = general
-            .iter()
-            .map(|(_, value)| format!("{:X}", value & !MODES_AND_ENABLE));
+        let general = general.iter().map(|(_, value)| format!("{:X}", value & !MODES_AND_ENABLE));
         let fixed = fixed.iter().map(|index| format!("fixed {index}"));
         let found: Vec<String> = general.chain(fixed).collect();
         // A select that a fixed counter also counts may be on either.
@@ -232,9 +207,7 @@ fn a_name_is_counted_by_the_kinds_that_have_it() {
     let mut connection = machine("hybrid", 0);
     let processors = connection.processors().expect("processors");
     let kind_of = |core: u8| {
-        let mut of_core = processors
-            .iter()
-            .filter(|processor| processor.core_type == core);
+        let mut of_core = processors.iter().filter(|processor| processor.core_type == core);
         1 << of_core.next().expect("a core").kind
     };
     let (performance, efficiency) = (kind_of(0x40), kind_of(0x20));
@@ -245,10 +218,7 @@ fn a_name_is_counted_by_the_kinds_that_have_it() {
         ("cpu_atom/event=0xd1,umask=0x20/", vec![efficiency]),
         ("cpu/event=0xd1,umask=0x20/", vec![0]),
     ] {
-        let found: Vec<u16> = specs(&mut connection, name)
-            .iter()
-            .map(|spec| spec.kinds)
-            .collect();
+        let found: Vec<u16> = specs(&mut connection, name).iter().map(|spec| spec.kinds).collect();
         assert_eq!(found, kinds, "{name}");
     }
 }
@@ -260,10 +230,8 @@ fn a_processor_without_its_efficiency_cores_has_the_events_of_the_others() {
     let mut machines = machines_from_table().into_iter();
     let hybrid = machines.find(|(file, _)| file.contains("RaptorLake_12"));
     let (_, leaves) = hybrid.expect("a dump");
-    let mut performance: Vec<_> = leaves
-        .into_iter()
-        .filter(|leaves| leaves.get(0x1A, 0).eax >> 24 == 0x40)
-        .collect();
+    let mut performance: Vec<_> =
+        leaves.into_iter().filter(|leaves| leaves.get(0x1A, 0).eax >> 24 == 0x40).collect();
     for leaves in &mut performance {
         let mut features = leaves.get(7, 0);
         features.edx &= !(1 << 15);

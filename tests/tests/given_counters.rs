@@ -18,17 +18,11 @@ const FIXED_CTR_CTRL: u32 = 0x38D;
 const PERIOD: u64 = 5_000;
 
 fn sampled(source: u32) -> Spec {
-    Spec {
-        interval: PERIOD,
-        ..spec(source)
-    }
+    Spec { interval: PERIOD, ..spec(source) }
 }
 
 fn user(spec: Spec) -> Spec {
-    Spec {
-        filter: Spec::USER,
-        ..spec
-    }
+    Spec { filter: Spec::USER, ..spec }
 }
 
 fn fixed_control(bare: &mut Bare) -> u64 {
@@ -84,10 +78,7 @@ fn a_fixed_counter_that_was_taken_meanwhile_starts_nothing() {
     let mut bare = Bare::new("skylake", 1);
     bare.configure(0, &[spec(FIXED_INSTRUCTIONS)], 0);
     let on = 0x003;
-    bare.cpu(0)
-        .processor
-        .wrmsr(FIXED_CTR_CTRL, on)
-        .expect("version 2");
+    bare.cpu(0).processor.wrmsr(FIXED_CTR_CTRL, on).expect("version 2");
     let reply = bare.try_start();
     assert_eq!(reply.error, ErrorCode::FixedCounterTaken as u32);
     assert_eq!((reply.subject, reply.detail), (FIXED_INSTRUCTIONS, 0));
@@ -132,10 +123,7 @@ fn kernel_addresses_need_more_than_the_right_to_count_kernel_mode() {
     let refused = bare.try_configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
     let code = ErrorCode::KernelAddressesNotGranted as u32;
     assert_eq!((refused.error, refused.subject), (code, TOTAL_ISSUES));
-    let kernel = Spec {
-        filter: Spec::KERNEL,
-        ..sampled(TOTAL_ISSUES)
-    };
+    let kernel = Spec { filter: Spec::KERNEL, ..sampled(TOTAL_ISSUES) };
     assert_eq!(bare.try_configure(SAMPLE, &[kernel], 0).error, code);
     bare.configure(0, &[kernel], 0);
     bare.configure(SAMPLE, &[user(sampled(TOTAL_ISSUES))], 0);
@@ -146,12 +134,8 @@ fn kernel_addresses_need_more_than_the_right_to_count_kernel_mode() {
 /// A late interrupt of user code can interrupt kernel code.
 #[test]
 fn a_late_interrupt_shows_no_kernel_address() {
-    const IN_KERNEL: Interrupted = Interrupted {
-        ip: 0xFFFF_F800_1234_5678,
-        mode: Mode::Kernel,
-        process: 4,
-        thread: 8,
-    };
+    const IN_KERNEL: Interrupted =
+        Interrupted { ip: 0xFFFF_F800_1234_5678, mode: Mode::Kernel, process: 4, thread: 8 };
     for (may, stored) in [(false, 0), (true, 1)] {
         let mut bare = Bare::new("skylake", 1);
         bare.client.kernel_addresses = may;

@@ -30,13 +30,8 @@ fn sample_on(unkind: Unkind, period: u64, works: &[&str]) -> (Statistics, Vec<Sa
     let leaves = [processors[0].with_unkind(unkind)];
     let mut connection = Connection::new(Modelled::new(&leaves)).expect("a machine");
     let mut session = Session::open(&mut connection, true, false).expect("a session");
-    let setup = Setup {
-        specs: vec![Spec {
-            interval: period,
-            ..spec(TOTAL_ISSUES)
-        }],
-        ..Setup::default()
-    };
+    let setup =
+        Setup { specs: vec![Spec { interval: period, ..spec(TOTAL_ISSUES) }], ..Setup::default() };
     let settled = session.configure(&setup, true).expect("a configuration");
     assert_eq!(settled.intervals[0].events, period);
     session.start().expect("a start");
@@ -60,10 +55,7 @@ const LENGTH: u64 = 40_000_000;
 fn within_the_budget_nothing_is_lengthened() {
     for period in [14_037, 20_000, 65_536] {
         let (statistics, samples) = sample(LENGTH, period);
-        assert_eq!(
-            (statistics.throttled, statistics.longest_period),
-            (0, period)
-        );
+        assert_eq!((statistics.throttled, statistics.longest_period), (0, period));
         assert_eq!(statistics.generated, LENGTH / period);
         assert_eq!(statistics.handler_ticks, statistics.generated * 1_000);
         assert_eq!(samples.len() as u64, statistics.stored);
@@ -77,20 +69,11 @@ fn within_the_budget_nothing_is_lengthened() {
 fn above_the_budget_the_period_doubles() {
     for period in [7_500, 13_000, 14_036] {
         let (statistics, samples) = sample(LENGTH, period);
-        assert_eq!(
-            (statistics.throttled, statistics.longest_period),
-            (1, 2 * period)
-        );
+        assert_eq!((statistics.throttled, statistics.longest_period), (1, 2 * period));
         assert_eq!(statistics.lost, [0; LossCause::ALL.len()]);
         let (before, after) = samples.split_at(668);
-        assert!(
-            before.iter().all(|sample| sample.period == period),
-            "{period}"
-        );
-        assert!(
-            after.iter().all(|sample| sample.period == 2 * period),
-            "{period}"
-        );
+        assert!(before.iter().all(|sample| sample.period == period), "{period}");
+        assert!(after.iter().all(|sample| sample.period == 2 * period), "{period}");
         let stood_for: u64 = samples.iter().map(|sample| sample.period).sum();
         assert_eq!(stood_for, LENGTH - (LENGTH - 668 * period) % (2 * period));
     }
@@ -118,10 +101,7 @@ fn an_interrupt_costs_more_under_a_hypervisor() {
 #[test]
 fn it_doubles_until_the_budget_is_kept() {
     let (statistics, samples) = sample(LENGTH, 4_096);
-    assert_eq!(
-        (statistics.throttled, statistics.longest_period),
-        (2, 16_384)
-    );
+    assert_eq!((statistics.throttled, statistics.longest_period), (2, 16_384));
     let of = |period| {
         let of_period = samples.iter().filter(|sample| sample.period == period);
         of_period.count() as u64
@@ -172,10 +152,7 @@ const FIXED_CONTROL: u32 = 0x38D;
 
 fn sampling(model: &str, flags: u32) -> Bare {
     let mut bare = Bare::new(model, 1);
-    let spec = Spec {
-        interval: 5_000,
-        ..spec(TOTAL_ISSUES)
-    };
+    let spec = Spec { interval: 5_000, ..spec(TOTAL_ISSUES) };
     bare.configure(SAMPLE | flags, &[spec], 0);
     bare.start();
     bare
@@ -205,11 +182,7 @@ fn a_storm_ends_the_session() {
         bare.retire(0, &[(Event::Instructions, 50_001)]);
         let storm = ErrorCode::InterruptStorm as u32;
         let statistics = bare.statistics();
-        assert_eq!(
-            (statistics.ended, statistics.spurious),
-            (storm, 100),
-            "{model}"
-        );
+        assert_eq!((statistics.ended, statistics.spurious), (storm, 100), "{model}");
         assert_eq!((statistics.ended_processor, statistics.stored), (0, 1));
         assert_eq!(bare.drain().len(), 1, "what was sampled is still there");
         assert_eq!(bare.snapshot()[0].counted, 5_001, "{model}");
@@ -395,20 +368,14 @@ fn costly(bare: &mut Bare, now: u64, cost: u64) {
 #[test]
 fn a_hundred_calm_windows_halve_the_period() {
     const WINDOW: u64 = 10_000_000;
-    for (windows, cost, longest) in [
-        (1, 249_999, 5_000),
-        (1, 250_000, 10_000),
-        (4, 999_999, 5_000),
-        (4, 1_000_000, 10_000),
-    ] {
+    for (windows, cost, longest) in
+        [(1, 249_999, 5_000), (1, 250_000, 10_000), (4, 999_999, 5_000), (4, 1_000_000, 10_000)]
+    {
         let mut bare = sampling("zen4", 0);
         let mut now = 2 * WINDOW;
         costly(&mut bare, now, 1_000_001);
         let statistics = bare.statistics();
-        assert_eq!(
-            (statistics.throttled, statistics.longest_period),
-            (1, 10_000)
-        );
+        assert_eq!((statistics.throttled, statistics.longest_period), (1, 10_000));
         for _ in 0..100 / windows {
             assert_eq!(bare.statistics().longest_period, 10_000);
             now += windows * WINDOW;

@@ -53,18 +53,10 @@ fn names_an_option(line: &str) -> bool {
 
 #[test]
 fn an_option_is_recognized() {
-    for line in [
-        "\"Leave out `--time`.\"",
-        "\"use --calibrate\"",
-        "\"Name one with `-C`.\"",
-    ] {
+    for line in ["\"Leave out `--time`.\"", "\"use --calibrate\"", "\"Name one with `-C`.\""] {
         assert!(names_an_option(line), "{line}");
     }
-    for line in [
-        "\"0-3\" -> \"---\"",
-        "\"as in `0.5-1.25`, `2-` or `-0.1`\"",
-        "a - b",
-    ] {
+    for line in ["\"0-3\" -> \"---\"", "\"as in `0.5-1.25`, `2-` or `-0.1`\"", "a - b"] {
         assert!(!names_an_option(line), "{line}");
     }
 }
@@ -78,9 +70,7 @@ fn no_text_of_a_library_names_an_option_of_the_tool() {
         assert!(files.len() > 20, "{library} has sources");
         for file in files {
             let text = fs::read_to_string(&file).expect("a source");
-            let code = text
-                .lines()
-                .filter(|line| !line.trim_start().starts_with("//"));
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
             let naming: Vec<&str> = code.filter(|line| names_an_option(line)).collect();
             assert_eq!(naming, [""; 0], "{}", file.display());
         }
@@ -159,11 +149,7 @@ impl<'a> Visit<'a> for Named<'_> {
     fn visit_visibility(&mut self, _: &'a syn::Visibility) {}
 
     fn visit_path(&mut self, path: &'a syn::Path) {
-        let segments: Module = path
-            .segments
-            .iter()
-            .map(|one| one.ident.to_string())
-            .collect();
+        let segments: Module = path.segments.iter().map(|one| one.ident.to_string()).collect();
         if matches!(segments[0].as_str(), "crate" | "self" | "super") {
             self.keep(&segments);
         }
@@ -196,10 +182,7 @@ fn modules(folder: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
         })
         .collect();
     let named_by = |module: &Module, file: &syn::File| {
-        let mut named = Named {
-            module,
-            paths: Vec::new(),
-        };
+        let mut named = Named { module, paths: Vec::new() };
         named.visit_file(file);
         let longest = |path: &Module| {
             let ends = (1..=path.len()).rev();
@@ -210,10 +193,7 @@ fn modules(folder: &Path) -> BTreeMap<Module, BTreeSet<Module>> {
         found.remove(module);
         found
     };
-    parsed
-        .iter()
-        .map(|(module, file)| (module.clone(), named_by(module, file)))
-        .collect()
+    parsed.iter().map(|(module, file)| (module.clone(), named_by(module, file))).collect()
 }
 
 /// The modules that depend on themselves by way of others.
@@ -243,14 +223,8 @@ fn a_circle_is_recognized() {
     };
     write("lib.rs", "mod a; mod b; mod c;");
     write("a.rs", "use crate::{c::Deep, Other}; fn f() {}");
-    write(
-        "b.rs",
-        "#[cfg(test)] mod tests { use crate::c::Deep; } fn g() { super::a::f() }",
-    );
-    write(
-        "c.rs",
-        "#[cfg(test)] use crate::b; use std::fmt; struct Deep;",
-    );
+    write("b.rs", "#[cfg(test)] mod tests { use crate::c::Deep; } fn g() { super::a::f() }");
+    write("c.rs", "#[cfg(test)] use crate::b; use std::fmt; struct Deep;");
     assert!(circles(modules(folder.path())).is_empty());
     write("c.rs", "use super::b::{self as other, *}; struct Deep;");
     let found = circles(modules(folder.path()));

@@ -77,10 +77,7 @@ fn each_event_that_both_name_has_one_select_or_a_reason() {
         }
     }
     assert!(without_reason.is_empty(), "{without_reason:#?}");
-    let stale: Vec<_> = explained
-        .keys()
-        .filter(|key| !used.contains(*key))
-        .collect();
+    let stale: Vec<_> = explained.keys().filter(|key| !used.contains(*key)).collect();
     assert!(stale.is_empty(), "no longer different: {stale:?}");
     assert_eq!(same, 5987);
 }
@@ -102,16 +99,12 @@ fn explained() -> BTreeMap<(String, String), (u64, u64)> {
 fn encoded() -> Vec<(String, String, u64, u64)> {
     let mut events = Vec::new();
     for (table, pmu) in PMUS {
-        let one = Microarchitecture::all()
-            .iter()
-            .find(|one| one.table == table);
+        let one = Microarchitecture::all().iter().find(|one| one.table == table);
         for event in one.expect(table).events() {
             events.push((table.to_owned(), event.name.clone(), event.select(), pmu));
         }
     }
-    let names = events
-        .iter()
-        .map(|(_, name, _, pmu)| format!("{pmu}::{name}\n"));
+    let names = events.iter().map(|(_, name, _, pmu)| format!("{pmu}::{name}\n"));
     let answers = libpfm4(&names.collect::<String>());
     let answers: Vec<&str> = answers.lines().collect();
     assert_eq!(answers.len(), events.len());

@@ -42,14 +42,7 @@ const CCCR_OFF: u64 = 3 << 16;
 const ESCRS: &[u32] = &[0x3B8, 0x3B9];
 
 const fn layout(model: &'static str, select: u32, stride: u32, selects: u32) -> Layout {
-    Layout {
-        model,
-        select,
-        stride,
-        selects,
-        off: 0,
-        others: &[],
-    }
+    Layout { model, select, stride, selects, off: 0, others: &[] }
 }
 
 const LAYOUTS: &[Layout] = &[
@@ -57,37 +50,17 @@ const LAYOUTS: &[Layout] = &[
     layout("pentium-mmx", CESR, 1, 1),
     layout("pentium3", 0x186, 1, 2),
     layout("pentium-m", 0x186, 1, 2),
-    Layout {
-        off: CCCR_OFF,
-        others: ESCRS,
-        ..layout("pentium4", 0x360, 1, 18)
-    },
-    Layout {
-        off: CCCR_OFF,
-        others: ESCRS,
-        ..layout("pentium4-ht", 0x360, 1, 18)
-    },
+    Layout { off: CCCR_OFF, others: ESCRS, ..layout("pentium4", 0x360, 1, 18) },
+    Layout { off: CCCR_OFF, others: ESCRS, ..layout("pentium4-ht", 0x360, 1, 18) },
     layout("yonah", 0x186, 1, 2),
-    Layout {
-        others: INTEL_GLOBAL,
-        ..layout("core2", 0x186, 1, 2)
-    },
-    Layout {
-        others: INTEL_GLOBAL,
-        ..layout("skylake", 0x186, 1, 4)
-    },
-    Layout {
-        others: INTEL_GLOBAL,
-        ..layout("sapphire-rapids", 0x186, 1, 8)
-    },
+    Layout { others: INTEL_GLOBAL, ..layout("core2", 0x186, 1, 2) },
+    Layout { others: INTEL_GLOBAL, ..layout("skylake", 0x186, 1, 4) },
+    Layout { others: INTEL_GLOBAL, ..layout("sapphire-rapids", 0x186, 1, 8) },
     layout("k8", 0xC001_0000, 1, 4),
     layout("fam10h", 0xC001_0000, 1, 4),
     layout("bulldozer", 0xC001_0200, 2, 6),
     layout("zen2", 0xC001_0200, 2, 6),
-    Layout {
-        others: &[AMD_GLOBAL_CTL],
-        ..layout("zen4", 0xC001_0200, 2, 6)
-    },
+    Layout { others: &[AMD_GLOBAL_CTL], ..layout("zen4", 0xC001_0200, 2, 6) },
 ];
 
 impl Layout {
@@ -97,11 +70,7 @@ impl Layout {
     }
 
     fn flags(&self) -> &'static [u32] {
-        if self.samples() {
-            &[0, session::SAMPLE]
-        } else {
-            &[0]
-        }
+        if self.samples() { &[0, session::SAMPLE] } else { &[0] }
     }
 
     fn off_values(&self) -> impl Iterator<Item = (u32, u64)> {
@@ -120,15 +89,11 @@ fn processor(wire: &mut Wire, index: usize) -> &mut Processor {
 }
 
 fn read(wire: &mut Wire, index: usize, msr: u32) -> u64 {
-    processor(wire, index)
-        .rdmsr(msr)
-        .expect("a register that is there")
+    processor(wire, index).rdmsr(msr).expect("a register that is there")
 }
 
 fn write(wire: &mut Wire, index: usize, msr: u32, value: u64) {
-    processor(wire, index)
-        .wrmsr(msr, value)
-        .expect("a register that takes it");
+    processor(wire, index).wrmsr(msr, value).expect("a register that takes it");
 }
 
 fn assert_all_off(wire: &mut Wire, layout: &Layout, when: &str) {
@@ -180,12 +145,7 @@ fn a_client_that_vanishes_leaves_nothing_on() {
             assert_eq!((described.ring_bytes, described.holder_session), (0, 0));
             let counted: Vec<u64> = general_counters(&mut wire, layout);
             while wire.model.advance(u64::MAX / 4) {}
-            assert_eq!(
-                general_counters(&mut wire, layout),
-                counted,
-                "{} goes on",
-                layout.model
-            );
+            assert_eq!(general_counters(&mut wire, layout), counted, "{} goes on", layout.model);
             let number = wire.run(spec(TOTAL_ISSUES), flags);
             assert_eq!(wire.about(session::STOP, number).refusal(), None);
             assert_all_off(&mut wire, layout, "stopped");
@@ -205,11 +165,7 @@ fn first_counter(layout: &Layout) -> u32 {
 
 fn general_counters(wire: &mut Wire, layout: &Layout) -> Vec<u64> {
     let first = first_counter(layout);
-    let counters = if layout.select == CESR {
-        2
-    } else {
-        layout.selects
-    };
+    let counters = if layout.select == CESR { 2 } else { layout.selects };
     (0..2)
         .flat_map(|index| (0..counters).map(move |counter| (index, counter)))
         .map(|(index, counter)| read(wire, index, first + counter * layout.stride))
@@ -242,11 +198,7 @@ const FOREIGN: &[Foreign] = &[
 #[test]
 fn what_others_have_set_stays_as_it_is() {
     for &(model, msr, value, mask) in FOREIGN {
-        let sampled = if model == "pentium" {
-            0
-        } else {
-            session::SAMPLE
-        };
+        let sampled = if model == "pentium" { 0 } else { session::SAMPLE };
         for flags in [0, sampled] {
             let mut wire = Wire::new(model, 1);
             write(&mut wire, 0, msr, value);
@@ -275,27 +227,17 @@ fn the_local_apics_entry_stays_the_hals() {
     const MASK: u32 = 1 << 16;
     for layout in LAYOUTS.iter().filter(|layout| layout.samples()) {
         let mut wire = machine(layout);
-        let before = processor(&mut wire, 0)
-            .read_apic(LVTPC)
-            .expect("xAPIC mode");
+        let before = processor(&mut wire, 0).read_apic(LVTPC).expect("xAPIC mode");
         assert_eq!(before, 0xFE, "as Windows leaves it");
         let number = wire.run(spec(TOTAL_ISSUES), session::SAMPLE);
         wire.work("instructions=500000,cycles=600000,processors=all");
         let statistics = wire.about(samples::STATISTICS, number);
         let statistics: samples::Statistics = statistics.done();
-        assert!(
-            statistics.generated >= 10,
-            "{}: it was interrupted",
-            layout.model
-        );
-        let during = processor(&mut wire, 0)
-            .read_apic(LVTPC)
-            .expect("xAPIC mode");
+        assert!(statistics.generated >= 10, "{}: it was interrupted", layout.model);
+        let during = processor(&mut wire, 0).read_apic(LVTPC).expect("xAPIC mode");
         assert_eq!(during & !MASK, before, "{}", layout.model);
         assert_eq!(wire.about(session::STOP, number).refusal(), None);
-        let after = processor(&mut wire, 0)
-            .read_apic(LVTPC)
-            .expect("xAPIC mode");
+        let after = processor(&mut wire, 0).read_apic(LVTPC).expect("xAPIC mode");
         assert_eq!(after, before, "{}", layout.model);
     }
 }
@@ -310,10 +252,7 @@ fn the_local_apics_entry_stays_the_hals_in_x2apic_mode_too() {
     let number = wire.run(spec(TOTAL_ISSUES), session::SAMPLE);
     wire.work("instructions=500000,cycles=600000");
     let statistics: samples::Statistics = wire.about(samples::STATISTICS, number).done();
-    assert_eq!(
-        statistics.generated, 7,
-        "every interrupt came: 500,000 / 65,536"
-    );
+    assert_eq!(statistics.generated, 7, "every interrupt came: 500,000 / 65,536");
     assert_eq!(wire.about(session::STOP, number).refusal(), None);
     assert_eq!(read(&mut wire, 0, LVTPC), 0xFE);
     assert_eq!(wire.model.faults(), []);
@@ -336,11 +275,7 @@ fn totals_are_exact_across_sleep() {
         }
         let counts = rows(&wire.about(session::STOP, number));
         for (index, row) in counts.iter().enumerate() {
-            assert_eq!(
-                row[0].counted, 900_001,
-                "{} processor {index}",
-                layout.model
-            );
+            assert_eq!(row[0].counted, 900_001, "{} processor {index}", layout.model);
         }
         assert_all_off(&mut wire, layout, "after sleep");
     }
@@ -350,10 +285,7 @@ fn totals_are_exact_across_sleep() {
 fn no_sample_is_missing_across_sleep() {
     for layout in LAYOUTS.iter().filter(|layout| layout.samples()) {
         let mut wire = machine(layout);
-        let interval = Spec {
-            interval: 10_000,
-            ..spec(TOTAL_ISSUES)
-        };
+        let interval = Spec { interval: 10_000, ..spec(TOTAL_ISSUES) };
         let number = wire.run(interval, session::SAMPLE);
         let work = workload::parse("instructions=905000,cycles=1000000,processors=all");
         wire.model.begin(&work.expect("a workload"));
@@ -364,12 +296,7 @@ fn no_sample_is_missing_across_sleep() {
         let statistics: samples::Statistics = wire.about(samples::STATISTICS, number).done();
         let lost: u64 = statistics.lost.iter().sum();
         assert_eq!(statistics.generated, 2 * 90, "{}", layout.model);
-        assert_eq!(
-            statistics.stored + lost,
-            statistics.generated,
-            "{}",
-            layout.model
-        );
+        assert_eq!(statistics.stored + lost, statistics.generated, "{}", layout.model);
         assert_all_off(&mut wire, layout, "after sleep");
     }
 }
@@ -388,16 +315,9 @@ fn asleep_nothing_starts_and_a_stop_is_a_stop() {
         assert_eq!(stopped, before, "{}", layout.model);
         let start = wire.about(session::START, number).refusal();
         assert_eq!(start, Some((ErrorCode::Suspended, number, 0)));
-        assert_eq!(
-            wire.snapshot(number),
-            before,
-            "a refused start takes nothing"
-        );
+        assert_eq!(wire.snapshot(number), before, "a refused start takes nothing");
         wire.model.wake();
-        assert!(
-            !wire.model.is_counting(),
-            "what was stopped asleep stays stopped"
-        );
+        assert!(!wire.model.is_counting(), "what was stopped asleep stays stopped");
         assert_eq!(wire.about(session::START, number).refusal(), None);
         assert_some_on(&mut wire, layout);
     }
@@ -431,10 +351,7 @@ fn a_client_may_vanish_asleep() {
 
 #[test]
 fn a_processor_that_is_added_joins() {
-    for layout in LAYOUTS
-        .iter()
-        .filter(|layout| layout.model != "pentium4-ht")
-    {
+    for layout in LAYOUTS.iter().filter(|layout| layout.model != "pentium4-ht") {
         let all = leaves(layout.model, 2);
         let mut wire = Wire::on(Model::new(&all[..1]));
         let number = wire.run(spec(TOTAL_ISSUES), 0);
@@ -520,10 +437,7 @@ fn a_processor_that_is_added_and_does_not_join_takes_no_ring() {
 fn a_processor_that_is_added_asleep_samples_too() {
     let all = leaves("skylake", 2);
     let mut wire = Wire::on(Model::new(&all[..1]));
-    let interval = Spec {
-        interval: 10_000,
-        ..spec(TOTAL_ISSUES)
-    };
+    let interval = Spec { interval: 10_000, ..spec(TOTAL_ISSUES) };
     let number = wire.run(interval, session::SAMPLE);
     wire.model.sleep();
     wire.model.add_processor(&all[1]);
@@ -545,11 +459,7 @@ fn a_session_on_named_processors_keeps_to_them() {
     wire.model.add_processor(&all[1]);
     wire.work("instructions=400000,cycles=500000,processors=all");
     assert_eq!(read(&mut wire, 1, 0x186), 0);
-    let counted: Vec<u64> = wire
-        .snapshot(number)
-        .iter()
-        .map(|row| row[0].counted)
-        .collect();
+    let counted: Vec<u64> = wire.snapshot(number).iter().map(|row| row[0].counted).collect();
     assert_eq!(counted, [400_000, 0]);
 }
 
@@ -580,18 +490,8 @@ fn counters_that_somebody_else_owns_are_not_touched() {
         wire.model.take_counters(true);
         processor(&mut wire, 0).reset_accesses();
         let start = wire.about(session::START, number);
-        assert_eq!(
-            start.error(),
-            Some(ErrorCode::CountersReserved),
-            "{}",
-            layout.model
-        );
-        assert_eq!(
-            processor(&mut wire, 0).accesses().wrmsr,
-            0,
-            "{}",
-            layout.model
-        );
+        assert_eq!(start.error(), Some(ErrorCode::CountersReserved), "{}", layout.model);
+        assert_eq!(processor(&mut wire, 0).accesses().wrmsr, 0, "{}", layout.model);
         assert!(!wire.model.is_counting());
         wire.model.take_counters(false);
         assert_eq!(wire.about(session::START, number).refusal(), None);
@@ -600,9 +500,8 @@ fn counters_that_somebody_else_owns_are_not_touched() {
 
 #[test]
 fn counters_that_are_given_and_do_not_count_start_nothing() {
-    let ways = LAYOUTS
-        .iter()
-        .flat_map(|layout| layout.flags().iter().map(move |&flags| (layout, flags)));
+    let ways =
+        LAYOUTS.iter().flat_map(|layout| layout.flags().iter().map(move |&flags| (layout, flags)));
     for (layout, flags) in ways {
         let mut wire = machine(layout);
         let number = wire.open();
@@ -612,12 +511,7 @@ fn counters_that_are_given_and_do_not_count_start_nothing() {
             processor(&mut wire, 0).break_counter_bit(bit);
         }
         let (error, subject, _) = wire.about(session::START, number).refusal().expect("dead");
-        assert_eq!(
-            (error, subject),
-            (ErrorCode::CountersDead, 0),
-            "{}",
-            layout.model
-        );
+        assert_eq!((error, subject), (ErrorCode::CountersDead, 0), "{}", layout.model);
         assert!(!wire.model.is_counting());
         assert_eq!(wire.machine().ring_bytes, 0);
         let again = wire.about(session::START, number);
@@ -682,12 +576,7 @@ fn without_memory_for_rings_nothing_starts() {
         assert_eq!(start.error(), Some(ErrorCode::NoMemory), "{}", layout.model);
         assert!(!wire.model.is_counting());
         assert_eq!(wire.machine().ring_bytes, 0);
-        assert_eq!(
-            processor(&mut wire, 0).accesses().wrmsr,
-            0,
-            "{}",
-            layout.model
-        );
+        assert_eq!(processor(&mut wire, 0).accesses().wrmsr, 0, "{}", layout.model);
         wire.configure(number, &[spec(TOTAL_ISSUES)]);
         let start = wire.about(session::START, number);
         assert_eq!(start.refusal(), None, "counting needs no ring");
@@ -711,21 +600,14 @@ fn without_memory_for_sessions_no_source_is_supported() {
         assert!(sources.len() > 10, "{}", layout.model);
         for source in sources {
             assert_eq!(source.flags & source::Source::SUPPORTED, 0, "{}", source.id);
-            assert!(
-                source.note.as_str().contains("memory"),
-                "{}",
-                source.note.as_str()
-            );
+            assert!(source.note.as_str().contains("memory"), "{}", source.note.as_str());
         }
         let open = halprof_tests::requests::header(0);
         let open = halprof_tests::requests::bytes(&open, &[]);
         let refusal = wire.send(session::OPEN, &open).refusal();
         assert_eq!(refusal, Some((ErrorCode::TooManySessions, 0, 0)));
         let plan = configure(0, 0, &[spec(TOTAL_ISSUES)]);
-        assert_eq!(
-            wire.send(source::PLAN, &plan).error(),
-            Some(ErrorCode::NoMemory)
-        );
+        assert_eq!(wire.send(source::PLAN, &plan).error(), Some(ErrorCode::NoMemory));
         assert_eq!(wire.model.faults(), []);
     }
 }
@@ -734,10 +616,7 @@ fn without_memory_for_sessions_no_source_is_supported() {
 fn raw_counters_are_off_after_their_client_too() {
     let layout = &LAYOUTS[8];
     let mut wire = machine(layout);
-    let raw = Spec {
-        raw: 0xC0,
-        ..spec(ProfileSource::RAW.0)
-    };
+    let raw = Spec { raw: 0xC0, ..spec(ProfileSource::RAW.0) };
     wire.run(raw, session::SAMPLE);
     assert_some_on(&mut wire, layout);
     wire.model.close(wire.handle);
@@ -854,10 +733,7 @@ fn all_registers(wire: &mut Wire, layout: &Layout) -> Vec<u64> {
         "zen4" => &[AMD_GLOBAL_CTL],
         _ => layout.others,
     };
-    let all = msrs
-        .into_iter()
-        .chain(counters)
-        .chain(globals.iter().copied());
+    let all = msrs.into_iter().chain(counters).chain(globals.iter().copied());
     all.map(|msr| read(wire, 0, msr)).collect()
 }
 

@@ -24,27 +24,20 @@ const LVTPC: u32 = LOCAL_APIC + 0x340;
 const APIC_BASE: u32 = 0x1B;
 
 fn from(first: u32, flags: u32) -> Vec<u8> {
-    let request = From {
-        header: header(flags),
-        first,
-        reserved: 0,
-    };
+    let request = From { header: header(flags), first, reserved: 0 };
     bytes(&request, &[])
 }
 
 fn sources(wire: &mut Wire, flags: u32) -> Vec<Source> {
-    wire.send(source::ENUMERATE, &from(0, flags))
-        .elements::<Page, _>()
+    wire.send(source::ENUMERATE, &from(0, flags)).elements::<Page, _>()
 }
 
 fn processors(wire: &mut Wire) -> Vec<Processor> {
-    wire.send(machine::PROCESSORS, &from(0, 0))
-        .elements::<Page, _>()
+    wire.send(machine::PROCESSORS, &from(0, 0)).elements::<Page, _>()
 }
 
 fn registers(wire: &mut Wire, processor: u32) -> Vec<Register> {
-    wire.send(machine::REGISTERS, &from(processor, 0))
-        .elements::<Page, _>()
+    wire.send(machine::REGISTERS, &from(processor, 0)).elements::<Page, _>()
 }
 
 /// Requests a list in parts of this many elements; returns the elements' bytes, concatenated.
@@ -200,16 +193,9 @@ fn registers_of(model: &str) -> BTreeSet<u32> {
 
 #[test]
 fn the_registers_shown_are_the_processors_own() {
-    for model in [
-        "hyperv-masked",
-        "pentium",
-        "pentium3",
-        "pentium4",
-        "skylake",
-        "k8",
-        "zen2",
-        "zen4",
-    ] {
+    for model in
+        ["hyperv-masked", "pentium", "pentium3", "pentium4", "skylake", "k8", "zen2", "zen4"]
+    {
         let mut wire = Wire::new(model, 2);
         if model != "hyperv-masked" {
             wire.run(spec(TOTAL_ISSUES), 0);
@@ -222,10 +208,7 @@ fn the_registers_shown_are_the_processors_own() {
             // IQ_ESCR0 and 1 are not on every NetBurst model.
             let iq = ranges(&[0x3BA..=0x3BB]);
             let differ: Vec<u32> = numbers.symmetric_difference(&expected).copied().collect();
-            assert!(
-                differ.iter().all(|msr| iq.contains(msr)),
-                "{model} {differ:x?}"
-            );
+            assert!(differ.iter().all(|msr| iq.contains(msr)), "{model} {differ:x?}");
             assert_eq!(numbers.len(), shown.len(), "each once");
             let processor = wire.model.processor(index as usize).expect("a processor");
             for Register { number, value, .. } in shown {
@@ -242,10 +225,7 @@ fn the_registers_shown_are_the_processors_own() {
 }
 
 fn one(sources: &[Source], id: u32) -> Source {
-    *sources
-        .iter()
-        .find(|source| source.id == id)
-        .expect("a source")
+    *sources.iter().find(|source| source.id == id).expect("a source")
 }
 
 /// Selects as the HAL's own tables have them, ProfileTime's included (data/emon-sources.csv,
@@ -297,15 +277,9 @@ fn an_approximate_source_is_supported_on_request() {
             list.iter().filter(is).map(supported).collect()
         };
         assert!(!approximate(&without).is_empty(), "{model}");
-        assert!(
-            approximate(&without).iter().all(|&flags| flags == 0),
-            "{model}"
-        );
+        assert!(approximate(&without).iter().all(|&flags| flags == 0), "{model}");
         let both = Source::SUPPORTED | Source::SAMPLING;
-        assert!(
-            approximate(&with).iter().all(|&flags| flags == both),
-            "{model}"
-        );
+        assert!(approximate(&with).iter().all(|&flags| flags == both), "{model}");
     }
 }
 
@@ -321,10 +295,7 @@ fn a_source_tells_on_which_kinds_it_can_be_counted() {
 #[test]
 fn a_drain_is_never_longer_than_its_limit_and_every_processor_is_told() {
     let mut wire = Wire::new("skylake", 2);
-    let every = Spec {
-        interval: 20_000,
-        ..spec(TOTAL_ISSUES)
-    };
+    let every = Spec { interval: 20_000, ..spec(TOTAL_ISSUES) };
     let number = wire.run(every, SAMPLE);
     wire.work("instructions=280000000,cycles=280000000,processors=all");
     let counts = rows(&wire.about(session::STOP, number));
@@ -357,10 +328,7 @@ fn a_drain_is_never_longer_than_its_limit_and_every_processor_is_told() {
 #[test]
 fn a_drain_goes_on_after_the_processor_where_it_was_cut_off() {
     let mut wire = Wire::new("skylake", 4);
-    let every = Spec {
-        interval: 20_000,
-        ..spec(TOTAL_ISSUES)
-    };
+    let every = Spec { interval: 20_000, ..spec(TOTAL_ISSUES) };
     let number = wire.run(every, SAMPLE);
     let request = halprof_tests::wire::about(number);
     let mut seen = [0_u64; 4];
@@ -437,10 +405,7 @@ fn an_approximate_source_has_a_note() {
         let all = sources(&mut Wire::new(model, 1), APPROXIMATE);
         // The note of one that cannot be sampled may be about that.
         let flags = Source::APPROXIMATES | Source::SAMPLING;
-        let own: Vec<&Source> = all
-            .iter()
-            .filter(|one| one.flags & flags == flags)
-            .collect();
+        let own: Vec<&Source> = all.iter().filter(|one| one.flags & flags == flags).collect();
         assert!(own.len() > 5, "{model}");
         for source in own {
             let (name, note) = (source.name.as_str(), source.note.as_str());

@@ -33,10 +33,7 @@ fn run(specs: &[Spec], sample: bool, kernel: bool, workload: &str) -> Outcome {
     let processors = models::find("skylake").expect("a model").processors();
     let mut connection = Connection::new(Modelled::new(&processors[..1])).expect("a machine");
     let mut session = Session::open(&mut connection, kernel, false).expect("a session");
-    let setup = Setup {
-        specs: specs.to_vec(),
-        ..Setup::default()
-    };
+    let setup = Setup { specs: specs.to_vec(), ..Setup::default() };
     let settled = session.configure(&setup, sample).expect("a configuration");
     session.start().expect("a start");
     let workload = parse(workload).expect("a workload");
@@ -60,17 +57,11 @@ fn run(specs: &[Spec], sample: bool, kernel: bool, workload: &str) -> Outcome {
 }
 
 fn every(interval: u64, source: u32) -> Spec {
-    Spec {
-        interval,
-        ..spec(source)
-    }
+    Spec { interval, ..spec(source) }
 }
 
 fn user(spec: Spec) -> Spec {
-    Spec {
-        filter: Spec::USER,
-        ..spec
-    }
+    Spec { filter: Spec::USER, ..spec }
 }
 
 #[test]
@@ -90,17 +81,9 @@ fn ticks_of_a_clock() {
 
 #[test]
 fn filters_part_user_from_kernel() {
-    let kernel = Spec {
-        filter: Spec::KERNEL,
-        ..spec(TOTAL_ISSUES)
-    };
+    let kernel = Spec { filter: Spec::KERNEL, ..spec(TOTAL_ISSUES) };
     let specs = [spec(TOTAL_ISSUES), user(spec(TOTAL_ISSUES)), kernel];
-    let outcome = run(
-        &specs,
-        false,
-        true,
-        "instructions=1000001,cycles=1000001,user=70",
-    );
+    let outcome = run(&specs, false, true, "instructions=1000001,cycles=1000001,user=70");
     let counted: Vec<_> = outcome.counts.iter().map(|count| count.counted).collect();
     assert_eq!(counted, [1_000_001, 700_000, 300_001]);
 }
@@ -108,12 +91,7 @@ fn filters_part_user_from_kernel() {
 /// An interrupt would take modelled time.
 #[test]
 fn a_session_that_only_counts_takes_no_interrupt() {
-    let outcome = run(
-        &[spec(TOTAL_ISSUES)],
-        false,
-        true,
-        "instructions=10000000,cycles=10000000",
-    );
+    let outcome = run(&[spec(TOTAL_ISSUES)], false, true, "instructions=10000000,cycles=10000000");
     assert_eq!(outcome.counts[0].counted, 10_000_000);
     assert_eq!(outcome.elapsed_ns, 10_000_000);
 }
@@ -144,10 +122,7 @@ fn what_waits_for_its_turn_does_not_run() {
     bare.cpu(0).processor.set_timestamp(2_000_000);
     for when in ["running", "stopped", "later"] {
         let counts = bare.snapshot();
-        assert!(
-            counts.iter().all(|count| count.enabled == 1_000_000),
-            "{when}"
-        );
+        assert!(counts.iter().all(|count| count.enabled == 1_000_000), "{when}");
         let running: Vec<_> = counts.iter().map(|count| count.running).collect();
         let waited = running.iter().filter(|&&running| running == 0).count();
         let ran = running.iter().filter(|&&running| running == 1_000_000);
@@ -231,14 +206,8 @@ fn kernel_mode_is_shown_to_who_may_see_it() {
     let workload = "instructions=10000000,cycles=10000000,user=40";
     let outcome = run(&[every(19_999, TOTAL_ISSUES)], true, true, workload);
     assert_eq!(outcome.statistics.lost, [0; LossCause::ALL.len()]);
-    assert_eq!(
-        (outcome.statistics.generated, outcome.samples.len()),
-        (500, 500)
-    );
-    let in_kernel = outcome
-        .samples
-        .iter()
-        .filter(|sample| sample.mode == Mode::Kernel as u8);
+    assert_eq!((outcome.statistics.generated, outcome.samples.len()), (500, 500));
+    let in_kernel = outcome.samples.iter().filter(|sample| sample.mode == Mode::Kernel as u8);
     let in_kernel = in_kernel.count();
     assert!((290..=310).contains(&in_kernel), "{in_kernel} of 300");
 }
@@ -250,16 +219,8 @@ fn kernel_mode_is_hidden_from_who_may_not() {
     let outcome = run(&[user(every(10_000, TOTAL_ISSUES))], true, false, workload);
     let hidden = outcome.statistics.lost[LossCause::KernelHidden as usize];
     assert!(hidden > 0);
-    assert_eq!(
-        outcome.statistics.generated,
-        hidden + outcome.statistics.stored
-    );
-    assert!(
-        outcome
-            .samples
-            .iter()
-            .all(|sample| sample.mode == Mode::User as u8)
-    );
+    assert_eq!(outcome.statistics.generated, hidden + outcome.statistics.stored);
+    assert!(outcome.samples.iter().all(|sample| sample.mode == Mode::User as u8));
 }
 
 /// Six sources on four counters take two turns of 4 ms each, so 10 of each in 80 ms.
@@ -270,11 +231,7 @@ fn turns_run_as_long_as_configured() {
     assert_eq!((outcome.head.turns, outcome.head.rotation), (2, 40_000));
     for count in &outcome.counts {
         assert!((9..=11).contains(&count.turns), "{}", count.turns);
-        assert!(
-            count.running.abs_diff(40_000_000) <= 4_000_000,
-            "{}",
-            count.running
-        );
+        assert!(count.running.abs_diff(40_000_000) <= 4_000_000, "{}", count.running);
         assert!(count.enabled.abs_diff(80_000_000) <= 1_000_000);
     }
 }
@@ -338,11 +295,7 @@ fn a_long_turn_is_looked_at_as_often_as_any_session() {
         bare.cpu(0).processor.set_timestamp(1_000_000);
         bare.start();
         let timer = bare.service.timer().expect("a timer");
-        assert_eq!(
-            (timer.period, timer.precise),
-            (SECOND / looks, true),
-            "{looks}"
-        );
+        assert_eq!((timer.period, timer.precise), (SECOND / looks, true), "{looks}");
         let frequency = bare.service.processors().timestamp_frequency();
         let look = frequency / u64::from(looks);
         for number in 1..=u64::from(looks) {
@@ -351,11 +304,7 @@ fn a_long_turn_is_looked_at_as_often_as_any_session() {
             bare.cpu(0).processor.set_timestamp(now);
             bare.service.processors().tick(0);
             let turns = bare.snapshot().iter().map(|count| count.turns).max();
-            assert_eq!(
-                turns,
-                Some(number / u64::from(looks)),
-                "{number} of {looks}"
-            );
+            assert_eq!(turns, Some(number / u64::from(looks)), "{number} of {looks}");
         }
         bare.stop();
     }
@@ -363,10 +312,7 @@ fn a_long_turn_is_looked_at_as_often_as_any_session() {
 
 /// Two sources that sample, each in a turn of its own.
 fn alone() -> [Spec; 2] {
-    [TOTAL_ISSUES, 0x06].map(|source| Spec {
-        flags: Spec::ALONE,
-        ..every(5_000, source)
-    })
+    [TOTAL_ISSUES, 0x06].map(|source| Spec { flags: Spec::ALONE, ..every(5_000, source) })
 }
 
 fn both(total: u64) -> [(Event, u64); 2] {
@@ -394,11 +340,7 @@ fn an_overflow_at_the_end_of_a_turn_is_told_and_the_next_turn_begins() {
         assert_eq!(statistics.lost[missed], u64::from(lost));
         bare.retire(0, &both(5_700));
         bare.stop();
-        let mut counted = bare
-            .snapshot()
-            .into_iter()
-            .map(|one| one.counted)
-            .collect::<Vec<_>>();
+        let mut counted = bare.snapshot().into_iter().map(|one| one.counted).collect::<Vec<_>>();
         counted.sort_unstable();
         assert_eq!(counted, [700, 5_000]);
     }

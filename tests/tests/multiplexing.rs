@@ -25,12 +25,7 @@ const ROTATIONS: [(&str, &str, &[Event], u32); 5] = [
     (
         "yonah",
         "InstructionRetired,LLCMisses,LLCReference,BranchInstructionRetired",
-        &[
-            Event::Instructions,
-            Event::LlcMisses,
-            Event::LlcReferences,
-            Event::Branches,
-        ],
+        &[Event::Instructions, Event::LlcMisses, Event::LlcReferences, Event::Branches],
         2,
     ),
     (
@@ -96,11 +91,7 @@ const TURN: u32 = 10_000;
 /// number of turns.
 fn rotate(model: &str, list: &str, text: &str) -> (Vec<Vec<Count>>, u32) {
     let mut connection = machine(model, 2);
-    let setup = Setup {
-        specs: specs(&mut connection, list),
-        rotation: TURN,
-        ..Setup::default()
-    };
+    let setup = Setup { specs: specs(&mut connection, list), rotation: TURN, ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let settled = session.configure(&setup, false).expect("a configuration");
     assert_eq!(settled.head.rotation, TURN);
@@ -173,16 +164,10 @@ fn turns_add_up_to_the_time_enabled() {
             running.sort_unstable();
             running.dedup();
             let shortest = enabled / u64::from(turns) - 1_000_000;
-            assert!(
-                running[0] >= shortest,
-                "{model}: a source starves, {running:?}"
-            );
+            assert!(running[0] >= shortest, "{model}: a source starves, {running:?}");
             assert_eq!(counts.len(), events.len());
             let whole = counts.iter().map(|count| count.running).sum::<u64>();
-            assert!(
-                whole >= enabled,
-                "{model}: at least one source runs all the time"
-            );
+            assert!(whole >= enabled, "{model}: at least one source runs all the time");
         }
     }
 }
@@ -217,11 +202,7 @@ fn an_idle_processor_counts_nothing_in_all_its_turns() {
 #[test]
 fn a_group_is_always_in_one_turn() {
     for (model, list, pair) in [
-        (
-            "pentium3",
-            "TotalCycles,{TotalIssues,BranchInstructions},DcacheMisses",
-            [1, 2],
-        ),
+        ("pentium3", "TotalCycles,{TotalIssues,BranchInstructions},DcacheMisses", [1, 2]),
         (
             "k8",
             "IcacheIssues,IcacheMisses,DcacheMisses,{TotalIssues,BranchInstructions},DcacheAccesses",
@@ -244,10 +225,7 @@ fn a_group_is_always_in_one_turn() {
             assert_eq!(first.time_squared, second.time_squared, "{model}");
         }
         let mut connection = machine(model, 1);
-        let setup = Setup {
-            specs: specs(&mut connection, list),
-            ..Setup::default()
-        };
+        let setup = Setup { specs: specs(&mut connection, list), ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
         assert!(!fit.fits);
         let [first, second] = pair.map(|index| fit.kinds[0][index].turn);
@@ -259,10 +237,7 @@ fn a_group_is_always_in_one_turn() {
 fn configure_tells_the_turns_of_the_plan() {
     for (model, list, _, turns) in ROTATIONS {
         let mut connection = machine(model, 1);
-        let setup = Setup {
-            specs: specs(&mut connection, list),
-            ..Setup::default()
-        };
+        let setup = Setup { specs: specs(&mut connection, list), ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
         let last = fit.kinds[0].iter().map(|placement| placement.turn).max();
         assert_eq!(u32::from(last.expect("sources")) + 1, turns, "{model}");
@@ -281,12 +256,7 @@ fn who_has_a_fixed_counter_alone_is_counted_exactly_beside_turns() {
         let values: Vec<_> = exact.iter().map(|exact| exact.value).collect();
         assert_eq!(values, [100_000_000, 80_000_000].map(Some));
         assert!(exact.iter().all(|exact| !exact.scaled));
-        assert!(
-            counts[0]
-                .iter()
-                .skip(2)
-                .any(|count| Estimate::new(count).scaled)
-        );
+        assert!(counts[0].iter().skip(2).any(|count| Estimate::new(count).scaled));
     }
 }
 
@@ -305,11 +275,7 @@ fn a_group_takes_its_fixed_counter_with_it() {
 fn who_samples_in_every_turn_loses_no_period() {
     let list = "FixedInstructions:10000,r00C4,r00C5,r412E,r4F2E,r01C4";
     let mut connection = machine("skylake", 1);
-    let setup = Setup {
-        specs: specs(&mut connection, list),
-        rotation: TURN,
-        ..Setup::default()
-    };
+    let setup = Setup { specs: specs(&mut connection, list), rotation: TURN, ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let settled = session.configure(&setup, true).expect("a configuration");
     assert_eq!(settled.head.turns, 2);
@@ -333,10 +299,7 @@ fn an_alone_source_on_a_fixed_counter_has_a_turn_to_itself() {
         let mut connection = machine(model, 1);
         let mut specs = specs(&mut connection, "TotalIssues,BranchInstructions");
         specs[0].flags = Spec::ALONE;
-        let setup = Setup {
-            specs,
-            ..Setup::default()
-        };
+        let setup = Setup { specs, ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
         let turns: Vec<u16> = fit.kinds[0].iter().map(|place| place.turn).collect();
         assert_eq!(turns, [0, 1], "{model}");

@@ -6,9 +6,7 @@ use std::error::Error;
 
 fn records(file: &str) -> Result<Vec<csv::StringRecord>, csv::Error> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    csv::Reader::from_path(format!("{root}/{file}"))?
-        .records()
-        .collect()
+    csv::Reader::from_path(format!("{root}/{file}"))?.records().collect()
 }
 
 fn hex(text: &str) -> Result<u32, std::num::ParseIntError> {
@@ -109,10 +107,7 @@ fn what_counts_is_a_documented_mask() {
 fn compare_escrs(record: &csv::StringRecord, row: &Row) {
     let contradicted = ["b2b_cycles", "bnr", "snoop", "response"].contains(&row.name);
     let columns = [(&record[3], &record[4]), (&record[5], &record[6])];
-    let named: Vec<_> = columns
-        .iter()
-        .filter(|(name, _)| !name.is_empty())
-        .collect();
+    let named: Vec<_> = columns.iter().filter(|(name, _)| !name.is_empty()).collect();
     assert_eq!(named.len(), row.escrs.len(), "{}", row.name);
     for ((name, counters), &msr) in named.into_iter().zip(row.escrs) {
         let escr = ESCRS.iter().find(|escr| escr.msr == msr);

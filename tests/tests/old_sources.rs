@@ -7,8 +7,7 @@ use halprof_tests::facts::{Record, event_select, number};
 use halprof_tests::source_data;
 
 fn named<'a>(mut rows: impl Iterator<Item = &'a Row>, name: &str) -> &'a Row {
-    rows.find(|row| row.name() == name)
-        .unwrap_or_else(|| panic!("no {name}"))
+    rows.find(|row| row.name() == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
 /// Intel SDM, "Pentium Processor Performance Monitoring Events".
@@ -47,20 +46,10 @@ fn rows_in_doubt_are_approximate() {
             continue;
         };
         if event == 0x33 {
-            assert_eq!(
-                (clocks, row.fit),
-                (false, Fit::Approximate),
-                "{}",
-                row.name()
-            );
+            assert_eq!((clocks, row.fit), (false, Fit::Approximate), "{}", row.name());
         }
         if matches!(event, 0x1B | 0x1F) {
-            assert_eq!(
-                (clocks, row.fit),
-                (true, Fit::Approximate),
-                "{}",
-                row.name()
-            );
+            assert_eq!((clocks, row.fit), (true, Fit::Approximate), "{}", row.name());
         }
     }
 }
@@ -163,13 +152,8 @@ fn netburst_selects_an_escr_pair_and_its_counters() {
     let row = named(netburst::ROWS.iter(), "IcacheMisses");
     assert_eq!(row.counters, 0b1101);
     let row = named(netburst::own_rows(2), "bsq_active_entries");
-    let Select::NetBurst(select) = row.select() else {
-        panic!("not NetBurst's")
-    };
-    assert_eq!(
-        (select.escr_msr, select.counters),
-        ([0, 0x3A1], [0, 0b1100])
-    );
+    let Select::NetBurst(select) = row.select() else { panic!("not NetBurst's") };
+    assert_eq!((select.escr_msr, select.counters), ([0, 0x3A1], [0, 0b1100]));
 }
 
 #[test]
@@ -177,13 +161,7 @@ fn netburst_tags_upstream_where_the_event_needs_it() {
     for (name, upstream) in [
         ("LoadInstructions", Upstream::UopType { escr: 0x0400_0400 }),
         ("StoreInstructions", Upstream::UopType { escr: 0x0400_0800 }),
-        (
-            "DcacheMisses",
-            Upstream::Replay {
-                pebs_enable: 0x0100_0001,
-                matrix_vert: 1,
-            },
-        ),
+        ("DcacheMisses", Upstream::Replay { pebs_enable: 0x0100_0001, matrix_vert: 1 }),
         ("BranchInstructions", Upstream::None),
     ] {
         let Select::NetBurst(select) = named(netburst::ROWS.iter(), name).select() else {
@@ -201,9 +179,7 @@ fn netburst_offers_every_event_that_counts_alone() {
             .iter()
             .filter(|fact| {
                 fact["not_offered_because"].is_empty()
-                    && fact["models"]
-                        .split(',')
-                        .any(|known| number(known) == u64::from(model))
+                    && fact["models"].split(',').any(|known| number(known) == u64::from(model))
             })
             .map(|fact| fact["event"].as_str())
             .collect();
@@ -216,9 +192,7 @@ fn netburst_offers_every_event_that_counts_alone() {
 #[test]
 fn fsb_data_activity_leaves_out_what_excludes_its_own() {
     let row = named(netburst::own_rows(2), "FSB_data_activity");
-    let Select::NetBurst(select) = row.select() else {
-        panic!("not NetBurst's")
-    };
+    let Select::NetBurst(select) = row.select() else { panic!("not NetBurst's") };
     assert_eq!(select.escr, 0x17 << 25 | 0b01_1011 << 9);
     assert_eq!(select.cccr, 6 << 13 | 1 << 18 | 1 << 24);
 }

@@ -33,10 +33,7 @@ const EVERY_DESIGN: [&str; 9] = [
 ];
 
 fn sampled(source: u32) -> Spec {
-    Spec {
-        interval: PERIOD,
-        ..spec(source)
-    }
+    Spec { interval: PERIOD, ..spec(source) }
 }
 
 /// Three interrupts of ours and two that no counter has requested.
@@ -75,10 +72,7 @@ fn an_interrupt_without_an_overflow_is_held_to_the_budget_too() {
     slow_interrupt(&mut bare, 600_000);
     slow_interrupt(&mut bare, 600_000);
     let statistics = bare.statistics();
-    assert_eq!(
-        (statistics.throttled, statistics.handler_ticks),
-        (1, 1_200_000)
-    );
+    assert_eq!((statistics.throttled, statistics.handler_ticks), (1, 1_200_000));
     assert_eq!(statistics.longest_period, 2 * PERIOD);
 }
 
@@ -90,10 +84,7 @@ fn a_session_does_not_pay_for_the_one_before() {
         bare.start();
         slow_interrupt(&mut bare, 600_000);
         let statistics = bare.statistics();
-        assert_eq!(
-            (statistics.throttled, statistics.handler_ticks),
-            (0, 600_000)
-        );
+        assert_eq!((statistics.throttled, statistics.handler_ticks), (0, 600_000));
         bare.stop();
     }
 }
@@ -158,11 +149,7 @@ fn an_interrupt_where_nothing_of_ours_runs_changes_no_select() {
         let another_s = 0x0041_0079;
         processor.wrmsr(select, another_s).expect("a select");
         bare.spurious_interrupt(0);
-        assert_eq!(
-            bare.cpu(0).processor.rdmsr(select),
-            Ok(another_s),
-            "{model}"
-        );
+        assert_eq!(bare.cpu(0).processor.rdmsr(select), Ok(another_s), "{model}");
     }
 }
 
@@ -170,10 +157,9 @@ fn an_interrupt_where_nothing_of_ours_runs_changes_no_select() {
 #[test]
 fn an_interrupt_without_an_overflow_clears_the_bits_of_our_counters() {
     // Fixed counter 0 and general counter 0.
-    for (model, set, status, bit) in [
-        ("skylake", 0x391, 0x38E, 1 << 32),
-        ("zen4", 0xC000_0303, 0xC000_0300, 1),
-    ] {
+    for (model, set, status, bit) in
+        [("skylake", 0x391, 0x38E, 1 << 32), ("zen4", 0xC000_0303, 0xC000_0300, 1)]
+    {
         let mut bare = Bare::new(model, 1);
         bare.configure(SAMPLE, &[sampled(TOTAL_ISSUES)], 0);
         bare.start();

@@ -16,10 +16,7 @@ const fn netburst(escr: u64, cccr: u64, group: u64) -> u64 {
 const INSTR_RETIRED: u64 = netburst(0x04001E00, 0x8000, 3);
 
 fn bits(ranges: &[(u32, u32)]) -> u64 {
-    ranges
-        .iter()
-        .flat_map(|&(low, high)| low..=high)
-        .fold(0, |set, bit| set | 1 << bit)
+    ranges.iter().flat_map(|&(low, high)| low..=high).fold(0, |set, bit| set | 1 << bit)
 }
 
 #[test]
@@ -28,37 +25,20 @@ fn every_bit_outside_the_familys_mask_is_refused_and_named() {
     let table = [
         (EMON, p6_style, 0),
         (
-            Family::Emon {
-                more: ANY_THREAD | EQUAL | UNIT_MASK_2,
-            },
+            Family::Emon { more: ANY_THREAD | EQUAL | UNIT_MASK_2 },
             p6_style | bits(&[(21, 21), (36, 36), (40, 47)]),
             0,
         ),
         (Family::P6, p6_style, 0),
         (Family::Amd64(AmdGeneration::K8), p6_style, 0),
-        (
-            Family::Amd64(AmdGeneration::Family10h),
-            p6_style | bits(&[(32, 35)]),
-            0,
-        ),
-        (
-            Family::Amd64(AmdGeneration::Zen5),
-            p6_style | bits(&[(32, 35)]),
-            0,
-        ),
+        (Family::Amd64(AmdGeneration::Family10h), p6_style | bits(&[(32, 35)]), 0),
+        (Family::Amd64(AmdGeneration::Zen5), p6_style | bits(&[(32, 35)]), 0),
         (Family::Pentium, bits(&[(0, 5), (8, 8), (16, 17)]), 0),
-        (
-            NETBURST,
-            bits(&[(2, 3), (9, 30), (32, 33), (45, 47), (50, 56)]),
-            INSTR_RETIRED,
-        ),
+        (NETBURST, bits(&[(2, 3), (9, 30), (32, 33), (45, 47), (50, 56)]), INSTR_RETIRED),
     ];
     for (family, allowed, good) in table {
         assert!(parse(family, good).is_ok(), "{family:?}");
-        for bit in (0..64)
-            .map(|bit| 1_u64 << bit)
-            .filter(|bit| allowed & bit == 0)
-        {
+        for bit in (0..64).map(|bit| 1_u64 << bit).filter(|bit| allowed & bit == 0) {
             assert_eq!(parse(family, good | bit), Err(bit), "{family:?} {bit:#x}");
         }
         assert_eq!(parse(family, u64::MAX), Err(!allowed), "{family:?}");
@@ -67,20 +47,14 @@ fn every_bit_outside_the_familys_mask_is_refused_and_named() {
 
 #[test]
 fn allowed_bits_are_what_is_programmed() {
-    for family in [
-        EMON,
-        Family::P6,
-        Family::Amd64(AmdGeneration::K8),
-        Family::Amd64(AmdGeneration::Zen3),
-    ] {
+    for family in
+        [EMON, Family::P6, Family::Amd64(AmdGeneration::K8), Family::Amd64(AmdGeneration::Zen3)]
+    {
         let mut allowed = bits(&[(0, 15), (18, 18), (23, 31)]);
         if family == Family::Amd64(AmdGeneration::Zen3) {
             allowed |= bits(&[(32, 35)]);
         }
-        for bit in (0..64)
-            .map(|bit| 1_u64 << bit)
-            .filter(|bit| allowed & bit != 0)
-        {
+        for bit in (0..64).map(|bit| 1_u64 << bit).filter(|bit| allowed & bit != 0) {
             let raw = parse(family, bit).expect("an allowed bit");
             assert_eq!(raw.select, Select::EventSelect(bit | 0x30000), "{family:?}");
         }
@@ -100,15 +74,7 @@ fn user_and_kernel_bits_are_the_filter() {
         let plain = parse(family, event).expect("an event");
         for (user, kernel) in [(false, false), (true, false), (false, true), (true, true)] {
             let raw = event | u64::from(user) << user_bit | u64::from(kernel) << kernel_bit;
-            assert_eq!(
-                parse(family, raw),
-                Ok(RawEvent {
-                    user,
-                    kernel,
-                    ..plain
-                }),
-                "{family:?}"
-            );
+            assert_eq!(parse(family, raw), Ok(RawEvent { user, kernel, ..plain }), "{family:?}");
         }
     }
 }
@@ -119,11 +85,7 @@ fn northbridge_events_are_refused_by_their_event_field() {
         let raw = event & 0xFF | (event & 0xF00) << 24 | 0x0100;
         let northbridge = event & 0xFF >= 0xE0;
         let later = parse(Family::Amd64(AmdGeneration::Family10h), raw);
-        assert_eq!(
-            later.err(),
-            northbridge.then_some(0xF_0000_00FF),
-            "{event:#x}"
-        );
+        assert_eq!(later.err(), northbridge.then_some(0xF_0000_00FF), "{event:#x}");
         if event < 0x100 {
             let k8 = parse(Family::Amd64(AmdGeneration::K8), raw);
             assert_eq!(k8.err(), northbridge.then_some(0xFF), "{event:#x}");
@@ -140,35 +102,21 @@ fn counters_follow_the_event() {
         (Family::P6, 0xC0, ANY),
         (Family::Amd64(AmdGeneration::Family10h), 0x03, ANY),
         (Family::Amd64(AmdGeneration::Family15h), 0x03, 0b00_1000),
-        (
-            Family::Amd64(AmdGeneration::Family15h),
-            0x1_0000_00C0,
-            0b11_1000,
-        ),
+        (Family::Amd64(AmdGeneration::Family15h), 0x1_0000_00C0, 0b11_1000),
         (Family::Pentium, 0x29, ANY),
         (Family::Pentium, 0x2A, 0b01),
         (Family::Pentium, 0x3B, 0b01),
         (NETBURST, INSTR_RETIRED, 0x3F000),
     ];
     for (family, raw, counters) in table {
-        assert_eq!(
-            parse(family, raw).map(|raw| raw.counters),
-            Ok(counters),
-            "{family:?} {raw:#x}"
-        );
+        assert_eq!(parse(family, raw).map(|raw| raw.counters), Ok(counters), "{family:?} {raw:#x}");
     }
 }
 
 #[test]
 fn pentium_is_one_half_of_cesr() {
     let raw = parse(Family::Pentium, 0x11A).expect("an event");
-    assert_eq!(
-        raw.select,
-        Select::Cesr {
-            event: 0x1A,
-            clocks: true
-        }
-    );
+    assert_eq!(raw.select, Select::Cesr { event: 0x1A, clocks: true });
 }
 
 #[test]
@@ -184,23 +132,12 @@ fn netburst_finds_the_escrs_of_the_documented_event() {
         upstream: Upstream::None,
     };
     let table = [
-        (
-            1,
-            0x0200_0200,
-            expected(0x0200_0200, [0x3C4, 0x3C5], [0x30, 0xC0]),
-        ),
-        (
-            3,
-            0x0200_4000,
-            expected(0x0200_4000, [0x3CA, 0x3CB], [0x13000, 0x2C000]),
-        ),
+        (1, 0x0200_0200, expected(0x0200_0200, [0x3C4, 0x3C5], [0x30, 0xC0])),
+        (3, 0x0200_4000, expected(0x0200_4000, [0x3CA, 0x3CB], [0x13000, 0x2C000])),
     ];
     for (group, escr, select) in table {
         let raw = netburst(escr, 0x2000 | u64::from(filter), group);
-        assert_eq!(
-            parse(NETBURST, raw).map(|raw| raw.select),
-            Ok(Select::NetBurst(select))
-        );
+        assert_eq!(parse(NETBURST, raw).map(|raw| raw.select), Ok(Select::NetBurst(select)));
     }
 }
 
@@ -208,9 +145,7 @@ fn netburst_finds_the_escrs_of_the_documented_event() {
 fn netburst_takes_its_filter_bits_from_the_user_alone() {
     // IOQ_allocation's own row counts edges; a raw select counts as it says.
     let raw = parse(NETBURST, netburst(0x0600_0200, 0xC000, 0)).expect("IOQ_allocation");
-    let Select::NetBurst(select) = raw.select else {
-        panic!("not NetBurst's")
-    };
+    let Select::NetBurst(select) = raw.select else { panic!("not NetBurst's") };
     assert_eq!(select.cccr, 0xC000);
 }
 
@@ -218,36 +153,11 @@ fn netburst_takes_its_filter_bits_from_the_user_alone() {
 fn netburst_refuses_what_is_not_documented() {
     let event_fields = netburst(0x7E00_0000, 0xE000, 3);
     let table = [
-        (
-            "no such event",
-            NETBURST,
-            netburst(0x7E00_0200, 0xE000, 0),
-            Err(event_fields),
-        ),
-        (
-            "uop_type",
-            NETBURST,
-            netburst(0x0400_0400, 0x4000, 3),
-            Err(event_fields),
-        ),
-        (
-            "b2b_cycles",
-            NETBURST,
-            netburst(0x2C00_0400, 0x6000, 0),
-            Err(event_fields),
-        ),
-        (
-            "the wrong group",
-            NETBURST,
-            netburst(0x0400_0200, 0x8000, 0),
-            Err(event_fields),
-        ),
-        (
-            "undocumented mask bits",
-            NETBURST,
-            netburst(0x0400_6200, 0x8000, 3),
-            Err(0x6000),
-        ),
+        ("no such event", NETBURST, netburst(0x7E00_0200, 0xE000, 0), Err(event_fields)),
+        ("uop_type", NETBURST, netburst(0x0400_0400, 0x4000, 3), Err(event_fields)),
+        ("b2b_cycles", NETBURST, netburst(0x2C00_0400, 0x6000, 0), Err(event_fields)),
+        ("the wrong group", NETBURST, netburst(0x0400_0200, 0x8000, 0), Err(event_fields)),
+        ("undocumented mask bits", NETBURST, netburst(0x0400_6200, 0x8000, 3), Err(0x6000)),
         (
             "instr_completed before model 3",
             NETBURST,
@@ -260,12 +170,7 @@ fn netburst_refuses_what_is_not_documented() {
             netburst(0x0E00_0200, 0x8000, 3),
             Ok(()),
         ),
-        (
-            "FSB_data_activity, DRDY_OTHER",
-            NETBURST,
-            netburst(0x2E00_0800, 0xC000, 0),
-            Ok(()),
-        ),
+        ("FSB_data_activity, DRDY_OTHER", NETBURST, netburst(0x2E00_0800, 0xC000, 0), Ok(())),
     ];
     for (what, family, raw, expected) in table {
         assert_eq!(parse(family, raw).map(|_| ()), expected, "{what}");

@@ -40,22 +40,15 @@ fn global_status_of_amd() {
 #[test]
 fn fixed_control() {
     let new = FixedControl::new;
-    let registers = [
-        new().with_os(true),
-        new().with_usr(true),
-        new().with_any(true),
-        new().with_pmi(true),
-    ];
+    let registers =
+        [new().with_os(true), new().with_usr(true), new().with_any(true), new().with_pmi(true)];
     assert_eq!(registers.map(FixedControl::into_bits), [1, 2, 4, 8]);
 }
 
 #[test]
 fn perf_capabilities() {
     for bit in 0..64 {
-        assert_eq!(
-            PerfCapabilities::from_bits(1 << bit).full_width_write(),
-            bit == 13
-        );
+        assert_eq!(PerfCapabilities::from_bits(1 << bit).full_width_write(), bit == 13);
     }
 }
 
@@ -116,15 +109,8 @@ fn half_of_cesr() {
 fn local_apic() {
     for bit in 0..64 {
         let base = ApicBase::from_bits(1 << bit);
-        assert_eq!(
-            (base.bsp(), base.extd(), base.en()),
-            (bit == 8, bit == 10, bit == 11)
-        );
-        let page = if (12..52).contains(&bit) {
-            1 << (bit - 12)
-        } else {
-            0
-        };
+        assert_eq!((base.bsp(), base.extd(), base.en()), (bit == 8, bit == 10, bit == 11));
+        let page = if (12..52).contains(&bit) { 1 << (bit - 12) } else { 0 };
         assert_eq!(base.base(), page, "{bit}");
     }
     for bit in 0..32 {
@@ -139,10 +125,7 @@ fn local_apic() {
 #[test]
 fn leaves() {
     let eax = PerfMonEax::from_bits(0x0730_0805);
-    assert_eq!(
-        (eax.version(), eax.counters(), eax.width(), eax.event_bits()),
-        (5, 8, 48, 7)
-    );
+    assert_eq!((eax.version(), eax.counters(), eax.width(), eax.event_bits()), (5, 8, 48, 7));
     for bit in 0..32 {
         let value = 1_u32 << bit;
         let edx = PerfMonEdx::from_bits(value);
@@ -163,11 +146,7 @@ fn leaves() {
 fn an_event_is_there_below_the_length_and_with_a_clear_bit() {
     for ebx in 0..0x80 {
         for length in 0..=40 {
-            let leaf = CpuidResult {
-                eax: length << 24,
-                ebx,
-                ..CpuidResult::default()
-            };
+            let leaf = CpuidResult { eax: length << 24, ebx, ..CpuidResult::default() };
             for bit in 0..32 {
                 let there = bit < length && ebx >> bit & 1 == 0;
                 assert_eq!(
@@ -191,10 +170,8 @@ fn escrs_of_each_model() {
         assert!(msrs.is_sorted() && msrs.contains(&0x3A0) && msrs.contains(&0x3E1));
     }
     let facts = halprof_tests::source_data!("p4-escr");
-    let mut known: Vec<u64> = facts
-        .iter()
-        .map(|fact| halprof_tests::facts::number(&fact["msr"]))
-        .collect();
+    let mut known: Vec<u64> =
+        facts.iter().map(|fact| halprof_tests::facts::number(&fact["msr"])).collect();
     known.sort_unstable();
     let msrs: Vec<u64> = escr_msrs(0).map(u64::from).collect();
     assert_eq!(msrs, known);

@@ -11,10 +11,7 @@ use std::path::Path;
 
 /// A recording of `samples` at this many places.
 fn record(path: &Path, samples: u64, places: u64) {
-    let metadata = Metadata {
-        sources: vec![Source::default()],
-        ..Metadata::default()
-    };
+    let metadata = Metadata { sources: vec![Source::default()], ..Metadata::default() };
     let mut writer = Writer::create(path, &metadata).expect("created");
     let sample = |n: u64| Sample {
         timestamp: n,
@@ -27,9 +24,7 @@ fn record(path: &Path, samples: u64, places: u64) {
     for part in all.chunks(10_000) {
         writer.samples(part).expect("written");
     }
-    writer
-        .finish(&Statistics::default(), false)
-        .expect("finished");
+    writer.finish(&Statistics::default(), false).expect("finished");
 }
 
 /// The most bytes that a report of that file holds at once.
@@ -53,10 +48,7 @@ fn most_bytes(samples: u64, places: u64) -> u64 {
 fn memory_is_for_places_not_for_samples() {
     let few = most_bytes(50_000, 10_000);
     let many = most_bytes(400_000, 10_000);
-    assert!(
-        many <= few + 100_000,
-        "{few} bytes for 50,000 samples, {many} for 400,000"
-    );
+    assert!(many <= few + 100_000, "{few} bytes for 50,000 samples, {many} for 400,000");
     let wide = most_bytes(400_000, 80_000);
     let each = wide.saturating_sub(many) / 70_000;
     // Half a million places, in three tables each, fit into 500 MB, with room for the symbols.

@@ -95,10 +95,7 @@ impl Wire {
     }
 
     fn named(&self, text: &str) -> usize {
-        let known = text
-            .parse()
-            .ok()
-            .or_else(|| self.numbers.get(text).copied());
+        let known = text.parse().ok().or_else(|| self.numbers.get(text).copied());
         known.unwrap_or_else(|| panic!("{text} is no number that is known"))
     }
 
@@ -243,11 +240,7 @@ fn page() -> String {
     let codes: BTreeMap<u32, &str> = wire
         .parts
         .iter()
-        .flat_map(|part| {
-            part.codes
-                .iter()
-                .map(|(number, doc)| (*number, doc.as_str()))
-        })
+        .flat_map(|part| part.codes.iter().map(|(number, doc)| (*number, doc.as_str())))
         .collect();
     let mut page = HEAD.replace("WIRE_VERSION", &WIRE_VERSION.to_string());
     page += "\n## Requests\n| code | request | right | input and output |\n|---|---|---|---|\n";
@@ -258,11 +251,7 @@ fn page() -> String {
             None => "none",
         };
         let meaning = codes[&of(code)];
-        let _ = writeln!(
-            page,
-            "| `{:#010X}` | {name} | {right} | {meaning} |",
-            code.0
-        );
+        let _ = writeln!(page, "| `{:#010X}` | {name} | {right} | {meaning} |", code.0);
     }
     for part in &wire.parts {
         let _ = writeln!(page, "\n## {}", part.title);

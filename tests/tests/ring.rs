@@ -44,22 +44,11 @@ fn drain(ring: &Ring, bytes: usize) -> Vec<Sample> {
 
 #[test]
 fn memory_for_at_least_so_many() {
-    for (samples, slots) in [
-        (1, 1),
-        (2, 2),
-        (3, 4),
-        (4, 4),
-        (5, 8),
-        (1000, 1024),
-        (1024, 1024),
-        (1025, 2048),
-    ] {
+    for (samples, slots) in
+        [(1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (1000, 1024), (1024, 1024), (1025, 2048)]
+    {
         let words = memory(words_for(samples, 0));
-        assert_eq!(
-            words.len(),
-            16 + slots * 5,
-            "two cache lines of counts, five words a sample"
-        );
+        assert_eq!(words.len(), 16 + slots * 5, "two cache lines of counts, five words a sample");
         let ring = Ring::new(&words).expect("a ring");
         assert_eq!(ring.capacity(), slots as u64);
     }
@@ -74,10 +63,7 @@ fn capacity_is_the_power_of_two_that_fits() {
         let fit = (words - 16) / 5;
         let memory = memory(words);
         let capacity = Ring::new(&memory).expect("a ring").capacity() as usize;
-        assert!(
-            capacity.is_power_of_two() && capacity <= fit && capacity * 2 > fit,
-            "{words}"
-        );
+        assert!(capacity.is_power_of_two() && capacity <= fit && capacity * 2 > fit, "{words}");
     }
 }
 

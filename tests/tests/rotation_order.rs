@@ -32,9 +32,8 @@ fn order_of<const COUNT: usize>(seed: u32) -> Vec<usize> {
         bare.cpu(0).processor.set_timestamp(now + ROTATION);
         bare.service.processors().tick(0);
         let counts = bare.snapshot();
-        let ran: Vec<usize> = (0..COUNT)
-            .filter(|&index| counts[index].turns > before[index])
-            .collect();
+        let ran: Vec<usize> =
+            (0..COUNT).filter(|&index| counts[index].turns > before[index]).collect();
         assert_eq!(ran.len(), 2, "two counters");
         order.push(ran[0]);
         before = std::array::from_fn(|index| counts[index].turns);

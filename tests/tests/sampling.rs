@@ -16,13 +16,7 @@ const AMOUNTS: &str = "instructions=10000019,cycles=30000001,branches=2000003,\
 /// samples that they must produce: floor(amount / period).
 const WAYS: [(&str, usize, u32, &str, &[usize]); 15] = [
     ("yonah", 2, 1, "TotalIssues:50021", &[199]),
-    (
-        "core2",
-        2,
-        1,
-        "TotalIssues:50021,TotalCycles:1000003",
-        &[199, 29],
-    ),
+    ("core2", 2, 1, "TotalIssues:50021,TotalCycles:1000003", &[199, 29]),
     (
         "skylake",
         2,
@@ -30,21 +24,9 @@ const WAYS: [(&str, usize, u32, &str, &[usize]); 15] = [
         "TotalIssues:50021,BranchInstructions:10007,LLCMisses:8009,BranchMispredictions:9001",
         &[199, 199, 49, 55],
     ),
-    (
-        "sapphire-rapids",
-        2,
-        1,
-        "TotalIssues:50021,BranchInstructions:10007",
-        &[199, 199],
-    ),
+    ("sapphire-rapids", 2, 1, "TotalIssues:50021,BranchInstructions:10007", &[199, 199]),
     // APIC ids above 255: x2APIC mode.
-    (
-        "skylake",
-        302,
-        301,
-        "TotalIssues:50021,LLCMisses:8009",
-        &[199, 49],
-    ),
+    ("skylake", 302, 301, "TotalIssues:50021,LLCMisses:8009", &[199, 49]),
     ("sapphire-rapids", 302, 301, "TotalIssues:50021", &[199]),
     (
         "skylake",
@@ -53,42 +35,12 @@ const WAYS: [(&str, usize, u32, &str, &[usize]); 15] = [
         "FixedInstructions:50021,FixedCycles:100003,FixedReferenceCycles:100003",
         &[199, 299, 239],
     ),
-    (
-        "k8",
-        2,
-        1,
-        "TotalIssues:50021,DcacheMisses:7001",
-        &[199, 99],
-    ),
-    (
-        "bulldozer",
-        2,
-        1,
-        "TotalIssues:50021,BranchMispredictions:5003",
-        &[199, 99],
-    ),
-    (
-        "zen2",
-        2,
-        1,
-        "TotalIssues:50021,BranchInstructions:10007",
-        &[199, 199],
-    ),
+    ("k8", 2, 1, "TotalIssues:50021,DcacheMisses:7001", &[199, 99]),
+    ("bulldozer", 2, 1, "TotalIssues:50021,BranchMispredictions:5003", &[199, 99]),
+    ("zen2", 2, 1, "TotalIssues:50021,BranchInstructions:10007", &[199, 199]),
     ("zen4", 2, 1, "TotalIssues:50021,L1dMisses:7001", &[199, 99]),
-    (
-        "pentium3",
-        2,
-        1,
-        "TotalIssues:50021,TotalCycles:100003",
-        &[199, 299],
-    ),
-    (
-        "pentium-m",
-        2,
-        1,
-        "TotalIssues:50021,TotalCycles:100003",
-        &[199, 299],
-    ),
+    ("pentium3", 2, 1, "TotalIssues:50021,TotalCycles:100003", &[199, 299]),
+    ("pentium-m", 2, 1, "TotalIssues:50021,TotalCycles:100003", &[199, 299]),
     (
         "pentium4",
         2,
@@ -96,13 +48,7 @@ const WAYS: [(&str, usize, u32, &str, &[usize]); 15] = [
         "TotalIssues:50021,TotalCycles:100003,BranchInstructions:10007",
         &[199, 299, 199],
     ),
-    (
-        "pentium4-ht",
-        4,
-        1,
-        "TotalIssues:50021,TotalCycles:100003",
-        &[199, 299],
-    ),
+    ("pentium4-ht", 4, 1, "TotalIssues:50021,TotalCycles:100003", &[199, 299]),
 ];
 
 /// Generated samples are stored or lost, by cause; what was stored was drained.
@@ -125,11 +71,7 @@ fn accounts_for_all(sampled: &Sampled) {
 
 fn samples_are(name: &str, sampled: &Sampled, processor: u32, expected: &[usize]) {
     for (source, &expected) in (0u16..).zip(expected) {
-        assert_eq!(
-            sampled.of(processor, source),
-            expected,
-            "{name}: source {source}"
-        );
+        assert_eq!(sampled.of(processor, source), expected, "{name}: source {source}");
     }
     let all: usize = expected.iter().sum();
     assert_eq!(sampled.samples.len(), all, "{name}: elsewhere");
@@ -219,12 +161,7 @@ fn periods_that_pass_before_an_interrupt_are_told() {
 
 #[test]
 fn addresses_and_modes_are_the_workload_s() {
-    for (user, model) in [
-        (0, "skylake"),
-        (100, "zen4"),
-        (80, "skylake"),
-        (80, "pentium4"),
-    ] {
+    for (user, model) in [(0, "skylake"), (100, "zen4"), (80, "skylake"), (80, "pentium4")] {
         let mut connection = machine(model, 1);
         let specs = specs(&mut connection, "TotalIssues:10007");
         let workload = workload(&format!("{AMOUNTS},user={user}"));
@@ -242,10 +179,7 @@ fn addresses_and_modes_are_the_workload_s() {
         // floor(10000019 / 10007) samples; user events are spread evenly.
         assert_eq!(sampled.samples.len(), 999, "{model}");
         let expected = 999 * user / 100;
-        assert!(
-            in_user.abs_diff(expected) <= 10,
-            "{model}: {in_user} of {expected}"
-        );
+        assert!(in_user.abs_diff(expected) <= 10, "{model}: {in_user} of {expected}");
     }
 }
 
@@ -256,12 +190,7 @@ fn code_moves_the_user_addresses() {
     let workload = workload(&format!("{AMOUNTS},code=0x7ff612340000-0x7ff612348000"));
     let sampled = sample(&mut connection, specs, &workload);
     let range = 0x7FF6_1234_0000..0x7FF6_1234_8000u64;
-    assert!(
-        sampled
-            .samples
-            .iter()
-            .all(|sample| range.contains(&sample.ip))
-    );
+    assert!(sampled.samples.iter().all(|sample| range.contains(&sample.ip)));
 }
 
 #[test]
@@ -369,16 +298,7 @@ fn the_interrupt_comes_at_the_last_event_of_the_period() {
 fn lvtpc_is_let_through_again_and_keeps_its_vector() {
     const LVTPC: u32 = 0x340;
     const AS_WINDOWS_LEAVES_IT: u32 = 0xFE;
-    for model in [
-        "yonah",
-        "core2",
-        "skylake",
-        "k8",
-        "zen4",
-        "pentium3",
-        "pentium-m",
-        "pentium4",
-    ] {
+    for model in ["yonah", "core2", "skylake", "k8", "zen4", "pentium3", "pentium-m", "pentium4"] {
         let mut bare = Bare::new(model, 1);
         bare.configure(SAMPLE, &sampled_instructions(5000), 0);
         bare.start();

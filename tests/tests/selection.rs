@@ -38,20 +38,9 @@ fn every_dump_gets_what_the_rules_say() {
             Reason::from_wire(boot.reason).map(Reason::name),
             Delivery::from_wire(boot.delivery).map(Delivery::name),
         ];
-        let columns = [
-            "hal_interface",
-            "interface",
-            "reason",
-            "delivery",
-            "interface",
-            "reason",
-            "delivery",
-        ];
-        assert_eq!(
-            names,
-            columns.map(|column| Some(row[column].as_str())),
-            "{file}"
-        );
+        let columns =
+            ["hal_interface", "interface", "reason", "delivery", "interface", "reason", "delivery"];
+        assert_eq!(names, columns.map(|column| Some(row[column].as_str())), "{file}");
         let kinds = processors.iter().map(|processor| processor.kind).max();
         for (column, value) in [
             ("pmu_version", u64::from(boot.pmu_version)),
@@ -107,17 +96,10 @@ fn gate_32_bit_intel_is_family_6_or_15() {
     let without_long_mode =
         |family| Silicon::intel(family, 0x0E, LEAF_0A).flip(0x8000_0001, [0, 0, 0, 1 << 29]);
     for family in [6, 15] {
-        assert_eq!(
-            judged(&without_long_mode(family)),
-            same(EMON, ARCHITECTURAL)
-        );
+        assert_eq!(judged(&without_long_mode(family)), same(EMON, ARCHITECTURAL));
     }
     for family in [4, 5, 7, 14, 16, 21] {
-        assert_eq!(
-            judged(&without_long_mode(family)),
-            same(DEFAULT, "gate-32-bit"),
-            "{family}"
-        );
+        assert_eq!(judged(&without_long_mode(family)), same(DEFAULT, "gate-32-bit"), "{family}");
     }
 }
 
@@ -144,20 +126,9 @@ fn gate_32_bit_refuses_other_vendors() {
 #[test]
 fn extended_leaves_that_are_not_there_say_nothing() {
     // Old processors answer leaf 0x80000000 with the data of the highest basic leaf.
-    for highest in [
-        0,
-        0x0730_0403,
-        0x4000_0000,
-        0x7FFF_FFFF,
-        0x8001_0000,
-        u32::MAX,
-    ] {
+    for highest in [0, 0x0730_0403, 0x4000_0000, 0x7FFF_FFFF, 0x8001_0000, u32::MAX] {
         let silicon = Silicon::amd(15, 5).leaf(0x8000_0000, [highest, 0, 0, 0]);
-        assert_eq!(
-            judged(&silicon),
-            same(DEFAULT, "gate-32-bit"),
-            "{highest:#x}"
-        );
+        assert_eq!(judged(&silicon), same(DEFAULT, "gate-32-bit"), "{highest:#x}");
     }
     let silicon = Silicon::amd(15, 5).leaf(0x8000_0000, [0x8000_FFFF, 0, 0, 0]);
     assert_eq!(judged(&silicon), same(AMD64, "amd-vendor"));
@@ -165,12 +136,7 @@ fn extended_leaves_that_are_not_there_say_nothing() {
 
 #[test]
 fn amd64_is_authentic_amd_exactly() {
-    for vendor in [
-        b"HygonGenuine",
-        b"AuthenticAMd",
-        b"AMDisbetter!",
-        b"GenuineTMx86",
-    ] {
+    for vendor in [b"HygonGenuine", b"AuthenticAMd", b"AMDisbetter!", b"GenuineTMx86"] {
         let silicon = Silicon::new(vendor, 0x0A, signature(0x18, 1)).leaf(0x0A, LEAF_0A);
         assert_eq!(judged(&silicon), same(DEFAULT, "other-vendor"));
     }
@@ -227,9 +193,7 @@ fn decision_table() {
         (Some((HV1, !4)), [DEFAULT, DEFAULT, DEFAULT]),
     ];
     for (hypervisor, expected) in rows {
-        for (silicon, interface) in [&amd_proved, &modern_intel(), &other]
-            .into_iter()
-            .zip(expected)
+        for (silicon, interface) in [&amd_proved, &modern_intel(), &other].into_iter().zip(expected)
         {
             let silicon = match hypervisor {
                 Some((id, features)) => silicon.clone().under(id, features),
@@ -253,14 +217,8 @@ fn hypervisor_leaves_count_only_with_bit_31() {
 
 #[test]
 fn hv1_without_monitors_masks_what_would_have_been() {
-    assert_eq!(
-        judged(&modern_intel().under(HV1, 0)),
-        same(DEFAULT, "hypervisor-masks")
-    );
-    assert_eq!(
-        judged(&Silicon::amd(0x17, 1).under(HV1, 0)),
-        same(DEFAULT, "hypervisor-masks")
-    );
+    assert_eq!(judged(&modern_intel().under(HV1, 0)), same(DEFAULT, "hypervisor-masks"));
+    assert_eq!(judged(&Silicon::amd(0x17, 1).under(HV1, 0)), same(DEFAULT, "hypervisor-masks"));
     // A processor that is Default anyway keeps its own reason.
     let without = Silicon::intel(6, 0x5E, [0; 4]).under(HV1, 0);
     assert_eq!(judged(&without), same(DEFAULT, "version-zero"));
@@ -270,40 +228,13 @@ fn hv1_without_monitors_masks_what_would_have_been() {
 /// CpuManagement together are the root partition.
 #[test]
 fn hv1_tells_what_it_has() {
-    let monitors = Hv1 {
-        counters: true,
-        ..Hv1::default()
-    };
+    let monitors = Hv1 { counters: true, ..Hv1::default() };
     for (ebx, ecx, edx, hv1) in [
         (0, 0, 0, Hv1::default()),
         (0, 0, 1 << 2, monitors),
-        (
-            0,
-            1 << 7,
-            1 << 2,
-            Hv1 {
-                architectural: true,
-                ..monitors
-            },
-        ),
-        (
-            0,
-            0,
-            1 << 26 | 1 << 2,
-            Hv1 {
-                branches: true,
-                ..monitors
-            },
-        ),
-        (
-            1 << 12 | 1,
-            0,
-            1 << 2,
-            Hv1 {
-                root: true,
-                ..monitors
-            },
-        ),
+        (0, 1 << 7, 1 << 2, Hv1 { architectural: true, ..monitors }),
+        (0, 0, 1 << 26 | 1 << 2, Hv1 { branches: true, ..monitors }),
+        (1 << 12 | 1, 0, 1 << 2, Hv1 { root: true, ..monitors }),
         (1, 0, 1 << 2, monitors),
         (1 << 12, 0, 1 << 2, monitors),
     ] {
@@ -318,14 +249,8 @@ fn hv1_tells_what_it_has() {
 fn the_xbox_nanovisor_is_no_hypervisor() {
     let amd = Silicon::amd(0x16, 0x26).under(NANOVISOR, 0);
     assert_eq!(judged(&amd), same(AMD64, "amd-vendor"));
-    assert_eq!(
-        judged(&modern_intel().under(NANOVISOR, 0)),
-        same(EMON, ARCHITECTURAL)
-    );
-    assert_eq!(
-        judged(&Silicon::old_intel(6, 8).under(NANOVISOR, 0))[2],
-        "P6"
-    );
+    assert_eq!(judged(&modern_intel().under(NANOVISOR, 0)), same(EMON, ARCHITECTURAL));
+    assert_eq!(judged(&Silicon::old_intel(6, 8).under(NANOVISOR, 0))[2], "P6");
 }
 
 #[test]
@@ -339,9 +264,7 @@ fn another_hypervisor_must_prove_amds_counters() {
         let northbridge = amd.clone().flip(0x8000_0001, [0, 0, 1 << 24, 0]);
         assert_eq!(judged(&northbridge), unproved);
         let v2 = |highest, eax| {
-            amd.clone()
-                .leaf(0x8000_0000, [highest, 0, 0, 0])
-                .leaf(0x8000_0022, [eax, 6, 0, 0])
+            amd.clone().leaf(0x8000_0000, [highest, 0, 0, 0]).leaf(0x8000_0022, [eax, 6, 0, 0])
         };
         assert_eq!(judged(&v2(0x8000_0022, 1)), same(AMD64, "amd-vendor"));
         assert_eq!(judged(&v2(0x8000_0022, 2)), unproved);
@@ -350,10 +273,7 @@ fn another_hypervisor_must_prove_amds_counters() {
     // On bare metal they exist.
     assert_eq!(judged(&Silicon::amd(0x0F, 5)), same(AMD64, "amd-vendor"));
     // Intel's leaf 0x0A is proof enough.
-    assert_eq!(
-        judged(&modern_intel().under(0, 0)),
-        same(EMON, ARCHITECTURAL)
-    );
+    assert_eq!(judged(&modern_intel().under(0, 0)), same(EMON, ARCHITECTURAL));
 }
 
 #[test]
@@ -367,11 +287,7 @@ fn pentium_is_family_5_models_1_to_8() {
         };
         assert_eq!(judged(&silicon), expected, "{model}");
         let without_msrs = silicon.flip(1, [0, 0, 0, 1 << 5]);
-        assert_eq!(
-            judged(&without_msrs),
-            same(DEFAULT, "gate-32-bit"),
-            "{model}"
-        );
+        assert_eq!(judged(&without_msrs), same(DEFAULT, "gate-32-bit"), "{model}");
     }
 }
 
@@ -384,11 +300,7 @@ fn p6_is_family_6_of_listed_models() {
         } else {
             same(DEFAULT, "no-leaf-0a")
         };
-        assert_eq!(
-            judged(&Silicon::old_intel(6, model)),
-            expected,
-            "{model:#x}"
-        );
+        assert_eq!(judged(&Silicon::old_intel(6, model)), expected, "{model:#x}");
         // If leaf 0x0A is sufficient, it is used.
         let modern = Silicon::intel(6, model, LEAF_0A);
         assert_eq!(judged(&modern), same(EMON, ARCHITECTURAL), "{model:#x}");
@@ -400,14 +312,8 @@ fn p6_is_family_6_of_listed_models() {
 fn an_old_model_with_a_version_in_leaf_0a_is_not_old() {
     for (family, model, interface) in [(6, 8, "P6"), (15, 2, "NetBurst")] {
         let version = |eax| Silicon::intel(family, model, [eax, 1, 0, 0]);
-        assert_eq!(
-            judged(&version(0x0730_0401)),
-            same(DEFAULT, "no-core-cycles")
-        );
-        assert_eq!(
-            judged(&version(0x0000_0001)),
-            same(DEFAULT, "no-event-bits")
-        );
+        assert_eq!(judged(&version(0x0730_0401)), same(DEFAULT, "no-core-cycles"));
+        assert_eq!(judged(&version(0x0000_0001)), same(DEFAULT, "no-event-bits"));
         let [hal, reason, used, _] = judged(&version(0x0730_0400));
         assert_eq!([hal, reason, used], [DEFAULT, "version-zero", interface]);
     }
@@ -475,10 +381,6 @@ fn family_model_and_stepping_as_the_manuals_join_them() {
     ];
     for (eax, family, model, stepping) in table {
         let id = Silicon::new(b"GenuineIntel", 1, eax).identity();
-        assert_eq!(
-            (id.family, id.model, id.stepping),
-            (family, model, stepping),
-            "{eax:#x}"
-        );
+        assert_eq!((id.family, id.model, id.stepping), (family, model, stepping), "{eax:#x}");
     }
 }

@@ -26,26 +26,14 @@ fn counted(rows: &[Vec<Count>]) -> Vec<u64> {
 }
 
 fn set_interval(session: u32, source: u32, interval: u64) -> Vec<u8> {
-    let interval = HalProfileSourceInterval64 {
-        source: source.cast_signed(),
-        padding: 0,
-        interval,
-    };
-    let request = SetInterval {
-        header: header(0),
-        session,
-        reserved: 0,
-        interval,
-    };
+    let interval =
+        HalProfileSourceInterval64 { source: source.cast_signed(), padding: 0, interval };
+    let request = SetInterval { header: header(0), session, reserved: 0, interval };
     bytes(&request, &[])
 }
 
 fn query(wire: &mut Wire, source: u32, session: u32) -> halprof_tests::wire::Reply {
-    let request = Query {
-        header: header(0),
-        source,
-        session,
-    };
+    let request = Query { header: header(0), source, session };
     wire.send(source::QUERY, &bytes(&request, &[]))
 }
 
@@ -69,64 +57,24 @@ fn each_step_out_of_order_has_its_own_error() {
         assert_eq!(wire.send(code, request).error(), error, "{what}");
     };
     let one = about(number);
-    expect(
-        "start before configure",
-        session::START,
-        &one,
-        Some(NotConfigured),
-    );
+    expect("start before configure", session::START, &one, Some(NotConfigured));
     expect("stop before start", session::STOP, &one, Some(NotRunning));
-    expect(
-        "snapshot before start",
-        counts::SNAPSHOT,
-        &one,
-        Some(NotRunning),
-    );
+    expect("snapshot before start", counts::SNAPSHOT, &one, Some(NotRunning));
     let no_source = Some(ErrorCode::SourceNotInSession);
-    expect(
-        "interval before configure",
-        session::SET_INTERVAL,
-        &interval,
-        no_source,
-    );
+    expect("interval before configure", session::SET_INTERVAL, &interval, no_source);
     expect("configure", session::CONFIGURE, &right, None);
     expect("stop before start", session::STOP, &one, Some(NotRunning));
     expect("interval", session::SET_INTERVAL, &interval, None);
     expect("start", session::START, &one, None);
     expect("start twice", session::START, &one, Some(Running));
-    expect(
-        "configure while running",
-        session::CONFIGURE,
-        &right,
-        Some(Running),
-    );
-    expect(
-        "interval while running",
-        session::SET_INTERVAL,
-        &interval,
-        Some(Running),
-    );
-    expect(
-        "drain while counting",
-        samples::DRAIN,
-        &one,
-        Some(NotSampling),
-    );
-    expect(
-        "statistics while counting",
-        samples::STATISTICS,
-        &one,
-        Some(NotSampling),
-    );
+    expect("configure while running", session::CONFIGURE, &right, Some(Running));
+    expect("interval while running", session::SET_INTERVAL, &interval, Some(Running));
+    expect("drain while counting", samples::DRAIN, &one, Some(NotSampling));
+    expect("statistics while counting", samples::STATISTICS, &one, Some(NotSampling));
     expect("stop", session::STOP, &one, None);
     expect("stop twice", session::STOP, &one, Some(NotRunning));
     expect("configure again", session::CONFIGURE, &right, None);
-    expect(
-        "no counts of what is to come",
-        counts::SNAPSHOT,
-        &one,
-        Some(NotRunning),
-    );
+    expect("no counts of what is to come", counts::SNAPSHOT, &one, Some(NotRunning));
     expect("start again", session::START, &one, None);
     expect("close while running", session::CLOSE, &one, None);
     expect("close twice", session::CLOSE, &one, Some(UnknownSession));
@@ -143,27 +91,14 @@ fn a_session_answers_to_its_own_handle_only() {
         let refusal = wire.about_by(stranger, code, number).refusal();
         assert_eq!(refusal, Some((ErrorCode::UnknownSession, number, 0)));
     }
-    let query = Query {
-        header: header(0),
-        source: TOTAL_ISSUES,
-        session: number,
-    };
+    let query = Query { header: header(0), source: TOTAL_ISSUES, session: number };
     for (code, request) in [
-        (
-            session::CONFIGURE,
-            configure(number, 0, &[spec(TOTAL_ISSUES)]),
-        ),
-        (
-            session::SET_INTERVAL,
-            set_interval(number, TOTAL_ISSUES, 5000),
-        ),
+        (session::CONFIGURE, configure(number, 0, &[spec(TOTAL_ISSUES)])),
+        (session::SET_INTERVAL, set_interval(number, TOTAL_ISSUES, 5000)),
         (source::QUERY, bytes(&query, &[])),
     ] {
         let reply = wire.send_by(stranger, code, &request, AMPLE);
-        assert_eq!(
-            reply.refusal(),
-            Some((ErrorCode::UnknownSession, number, 0))
-        );
+        assert_eq!(reply.refusal(), Some((ErrorCode::UnknownSession, number, 0)));
     }
     assert!(wire.model.is_counting(), "the stranger stopped nothing");
 }
@@ -211,21 +146,14 @@ fn who_holds_the_counters_is_told_and_for_how_long() {
     let second = wire.open_by(other);
     let request = configure(second, 0, &[spec(TOTAL_ISSUES)]);
     let configured = wire.send_by(other, session::CONFIGURE, &request, AMPLE);
-    assert_eq!(
-        configured.refusal(),
-        None,
-        "configuring takes nothing from anybody"
-    );
+    assert_eq!(configured.refusal(), None, "configuring takes nothing from anybody");
     let start = wire.about_by(other, session::START, second);
     // The workload takes at least 500,000 ns, and the time-stamp counter runs at 1 GHz.
     let (error, process, held) = start.refusal().expect("a refusal");
     assert_eq!((error, process), (ErrorCode::Busy, PROCESS));
     assert!((500_000..1_000_000).contains(&held), "{held}");
     let machine = wire.machine();
-    assert_eq!(
-        (machine.holder_process, machine.holder_session),
-        (PROCESS, number)
-    );
+    assert_eq!((machine.holder_process, machine.holder_session), (PROCESS, number));
     assert!(machine.holder_ticks >= held);
     assert_eq!(wire.about(session::STOP, number).refusal(), None);
     assert_eq!(wire.about_by(other, session::START, second).refusal(), None);
@@ -234,26 +162,16 @@ fn who_holds_the_counters_is_told_and_for_how_long() {
 #[test]
 fn samples_outlive_the_stop_and_nobody_can_take_their_place() {
     let mut wire = Wire::new("skylake", 1);
-    let interval = Spec {
-        interval: 10_000,
-        ..spec(TOTAL_ISSUES)
-    };
+    let interval = Spec { interval: 10_000, ..spec(TOTAL_ISSUES) };
     let number = wire.run(interval, session::SAMPLE);
     wire.work("instructions=400000,cycles=500000");
     assert_eq!(wire.about(session::STOP, number).refusal(), None);
     let other = wire.other(5);
     let second = wire.open_by(other);
     let request = configure(second, 0, &[spec(TOTAL_ISSUES)]);
-    assert_eq!(
-        wire.send_by(other, session::CONFIGURE, &request, AMPLE)
-            .refusal(),
-        None
-    );
+    assert_eq!(wire.send_by(other, session::CONFIGURE, &request, AMPLE).refusal(), None);
     let start = wire.about_by(other, session::START, second).refusal();
-    assert_eq!(
-        start.map(|(error, process, _)| (error, process)),
-        Some((ErrorCode::Busy, PROCESS))
-    );
+    assert_eq!(start.map(|(error, process, _)| (error, process)), Some((ErrorCode::Busy, PROCESS)));
     // Replies with room for three samples at a time.
     let room = size_of::<Drained>() + 3 * size_of::<Sample>();
     let mut drained = 0;
@@ -299,25 +217,15 @@ fn counts_stay_as_the_last_read_left_them() {
     wire.model.take_counters(true);
     let start = wire.about(session::START, number);
     assert_eq!(start.error(), Some(ErrorCode::CountersReserved));
-    assert_eq!(
-        wire.snapshot(number),
-        last,
-        "a start that was refused takes nothing"
-    );
+    assert_eq!(wire.snapshot(number), last, "a start that was refused takes nothing");
     wire.model.take_counters(false);
     assert_eq!(wire.about(session::START, number).refusal(), None);
-    assert_eq!(
-        counted(&wire.snapshot(number)),
-        [0, 0],
-        "a new run begins at 0"
-    );
+    assert_eq!(counted(&wire.snapshot(number)), [0, 0], "a new run begins at 0");
 }
 
 #[test]
 fn one_session_does_not_see_the_others_counts() {
-    for model in [
-        "skylake", "yonah", "zen4", "k8", "pentium", "pentium3", "pentium4",
-    ] {
+    for model in ["skylake", "yonah", "zen4", "k8", "pentium", "pentium3", "pentium4"] {
         let mut wire = Wire::new(model, 1);
         let first = wire.run(spec(TOTAL_ISSUES), 0);
         wire.work(WORK);
@@ -392,10 +300,7 @@ fn a_query_of_what_is_not_supported_answers_interval_0() {
     // No event of the plain Pentium is unhalted cycles (data/mapping.csv).
     let mut wire = Wire::new("pentium", 1);
     let answer: Information = query(&mut wire, 0x13, 0).done();
-    assert_eq!(
-        (answer.information.supported, answer.information.interval),
-        (0, 0)
-    );
+    assert_eq!((answer.information.supported, answer.information.interval), (0, 0));
 }
 
 #[test]
@@ -404,10 +309,7 @@ fn an_interval_that_was_set_is_the_one_that_samples() {
     let number = wire.open();
     let request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
     assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
-    let set = wire.send(
-        session::SET_INTERVAL,
-        &set_interval(number, TOTAL_ISSUES, 8000),
-    );
+    let set = wire.send(session::SET_INTERVAL, &set_interval(number, TOTAL_ISSUES, 8000));
     assert_eq!(set.refusal(), None);
     assert_eq!(wire.about(session::START, number).refusal(), None);
     wire.work("instructions=400000,cycles=500000");
@@ -420,38 +322,19 @@ fn profile_time_writes_no_register() {
     for model in MODELS {
         let mut wire = Wire::new(model.name, 2);
         let number = wire.open();
-        wire.configure(
-            number,
-            &[Spec {
-                interval: 10_000,
-                ..spec(TIME)
-            }],
-        );
+        wire.configure(number, &[Spec { interval: 10_000, ..spec(TIME) }]);
         wire.model.take_counters(true);
         for index in 0..2 {
-            wire.model
-                .processor(index)
-                .expect("a processor")
-                .reset_accesses();
+            wire.model.processor(index).expect("a processor").reset_accesses();
         }
-        assert_eq!(
-            wire.about(session::START, number).refusal(),
-            None,
-            "{}",
-            model.name
-        );
+        assert_eq!(wire.about(session::START, number).refusal(), None, "{}", model.name);
         let work = workload::parse("instructions=30000000,cycles=30000000,processors=all");
         wire.model.begin(&work.expect("a workload"));
         while wire.model.advance(7_000_000) {
             assert_eq!(wire.about(counts::SNAPSHOT, number).refusal(), None);
         }
         // 30 ms and an interval of 1 ms.
-        assert_eq!(
-            counted(&stop(&mut wire, number)),
-            [30, 30],
-            "{}",
-            model.name
-        );
+        assert_eq!(counted(&stop(&mut wire, number)), [30, 30], "{}", model.name);
         for index in 0..2 {
             let accesses = wire.model.processor(index).expect("a processor").accesses();
             assert_eq!((accesses.wrmsr, accesses.rdpmc), (0, 0), "{}", model.name);
@@ -477,10 +360,9 @@ fn no_more_sessions_than_numbers_have_room_for() {
 /// What time is sampled by does not depend on the interval.
 #[test]
 fn an_interval_that_was_set_says_by_which_cycles() {
-    for (model, by) in [
-        ("skylake", UsedInterval::BY_REFERENCE_CYCLES),
-        ("zen2", UsedInterval::BY_CORE_CYCLES),
-    ] {
+    for (model, by) in
+        [("skylake", UsedInterval::BY_REFERENCE_CYCLES), ("zen2", UsedInterval::BY_CORE_CYCLES)]
+    {
         let mut wire = Wire::new(model, 1);
         let number = wire.open();
         let request = configure(number, session::SAMPLE, &[spec(TIME)]);

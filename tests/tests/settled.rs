@@ -72,10 +72,7 @@ fn a_turn_is_as_long_as_asked_within_its_limits() {
         (10_000_001, 10_000_000),
         (u32::MAX, 10_000_000),
     ] {
-        let head = Configure {
-            rotation,
-            ..head(number, 0)
-        };
+        let head = Configure { rotation, ..head(number, 0) };
         assert_eq!(settle(&mut wire, &head).rotation, used, "{rotation}");
     }
 }
@@ -86,10 +83,7 @@ fn a_ring_holds_what_was_asked_for() {
     let mut wire = Wire::new("skylake", 1);
     let number = wire.open();
     for (ring_samples, least) in [(0, 20_000), (1, 1), (2, 2), (3, 3), (64, 64), (65, 65)] {
-        let head = Configure {
-            ring_samples,
-            ..head(number, SAMPLE)
-        };
+        let head = Configure { ring_samples, ..head(number, SAMPLE) };
         let settled = settle(&mut wire, &head).ring_samples;
         assert!((least..2 * least).contains(&settled), "{ring_samples}");
     }
@@ -166,13 +160,8 @@ fn time_is_sampled_by_cycles_or_refused() {
         };
         let request = configure(number, SAMPLE, &[spec(TIME)]);
         let reply = wire.send(session::CONFIGURE, &request);
-        let expected = UsedInterval {
-            source: TIME,
-            flags: by,
-            requested: 0,
-            used: 10_000,
-            events: 1_000_000,
-        };
+        let expected =
+            UsedInterval { source: TIME, flags: by, requested: 0, used: 10_000, events: 1_000_000 };
         assert_eq!(reply.elements::<Configured, UsedInterval>(), [expected]);
         let (plan, places) = planned(&mut wire, &head(0, SAMPLE), &[spec(TIME)]).expect("a plan");
         assert_eq!(plan.fits, 1);
@@ -189,10 +178,7 @@ fn planned(
     head: &Configure,
     specs: &[Spec],
 ) -> Result<(Plan, Vec<Placement>), Refusal> {
-    let head = Configure {
-        sources: specs.len() as u32,
-        ..*head
-    };
+    let head = Configure { sources: specs.len() as u32, ..*head };
     let reply = wire.send(source::PLAN, &bytes(&head, specs));
     match reply.refusal() {
         Some(refusal) => Err(refusal),
@@ -207,19 +193,12 @@ fn a_plan_tells_each_sources_counter_and_turn() {
     specs.extend([spec(TIME), spec(FIXED), spec(FIXED + 1)]);
     let (plan, places) = planned(&mut wire, &head(0, 0), &specs).expect("a plan");
     assert_eq!((plan.fits, plan.kinds, plan.sources), (1, 1, 7));
-    assert!(
-        places
-            .iter()
-            .all(|place| (place.turn, place.error) == (0, 0))
-    );
+    assert!(places.iter().all(|place| (place.turn, place.error) == (0, 0)));
     let mut general: Vec<u16> = places[..4].iter().map(|place| place.counter).collect();
     general.sort_unstable();
     assert_eq!(general, [0, 1, 2, 3]);
     let others: Vec<u16> = places[4..].iter().map(|place| place.counter).collect();
-    assert_eq!(
-        others,
-        [Placement::TIMER, Placement::FIXED, Placement::FIXED + 1]
-    );
+    assert_eq!(others, [Placement::TIMER, Placement::FIXED, Placement::FIXED + 1]);
     let (plan, places) = planned(&mut wire, &head(0, 0), &raw_specs(5)).expect("a plan");
     assert_eq!(plan.fits, 0, "five do not run at once on four");
     let (_, same) = planned(&mut wire, &head(0, 0), &[spec(TOTAL_ISSUES)]).expect("a plan");
@@ -232,11 +211,7 @@ fn a_plan_tells_each_sources_counter_and_turn() {
 /// there the third waits for the second turn, elsewhere it runs in the first.
 #[test]
 fn a_source_waits_only_on_the_kind_that_lacks_a_counter_for_it() {
-    let on = |counter: u32, raw, kinds| Spec {
-        counters: 1 << counter,
-        kinds,
-        ..Spec::of_raw(raw)
-    };
+    let on = |counter: u32, raw, kinds| Spec { counters: 1 << counter, kinds, ..Spec::of_raw(raw) };
     let specs = [on(0, 0xC4, 0b01), on(1, 0xC5, 0), on(0, 0x2E, 0)];
     let mut wire = Wire::new("hybrid", 12);
     let (plan, places) = planned(&mut wire, &head(0, 0), &specs).expect("a plan");
@@ -253,10 +228,7 @@ fn a_raw_select_of_netburst_is_on_the_counters_that_it_names() {
     const INSTR_RETIRED: u64 = 0x0400_1E00 | (0x8000 | 3) << 32;
     let mut wire = Wire::new("pentium4", 1);
     let mut on = |counter: u16| {
-        let spec = Spec {
-            counters: 1 << counter,
-            ..Spec::of_raw(INSTR_RETIRED)
-        };
+        let spec = Spec { counters: 1 << counter, ..Spec::of_raw(INSTR_RETIRED) };
         planned(&mut wire, &head(0, 0), &[spec]).map(|(_, places)| places[0].counter)
     };
     for counter in 12..18 {
@@ -264,10 +236,7 @@ fn a_raw_select_of_netburst_is_on_the_counters_that_it_names() {
     }
     assert_eq!(on(0), Err((ErrorCode::SourceNotSupported, RAW, 0)));
     // Each of its two ESCRs has one filter.
-    let filtered = |filter| Spec {
-        filter,
-        ..Spec::of_raw(INSTR_RETIRED)
-    };
+    let filtered = |filter| Spec { filter, ..Spec::of_raw(INSTR_RETIRED) };
     for (filters, fits) in [
         (&[Spec::USER, Spec::KERNEL][..], 1),
         (&[Spec::USER, Spec::KERNEL, Spec::USER | Spec::KERNEL], 0),
@@ -331,11 +300,7 @@ fn a_group_that_does_not_fit_names_its_source_and_a_processor() {
 fn one_session_is_enough_memory() {
     let leaves = halprof_tests::wire::leaves("skylake", 1);
     let mut wire = Wire::on(sim::model::Model::with_sessions(&leaves, 1));
-    let query = Query {
-        header: header(0),
-        source: TOTAL_ISSUES,
-        session: 0,
-    };
+    let query = Query { header: header(0), source: TOTAL_ISSUES, session: 0 };
     let reply: Information = wire.send(source::QUERY, &bytes(&query, &[])).done();
     assert_eq!(reply.information.supported, 1);
     let number = wire.run(spec(TOTAL_ISSUES), 0);
@@ -368,11 +333,7 @@ fn plan_and_query_take_approximate_sources_where_asked_to() {
         let refusal = planned(&mut wire, &head(0, flags), &specs).err();
         let refused = (ErrorCode::SourceApproximate, ALIGNMENT_FIXUP, 0);
         assert_eq!(refusal, (supported == 0).then_some(refused));
-        let query = Query {
-            header: header(flags),
-            source: ALIGNMENT_FIXUP,
-            session: 0,
-        };
+        let query = Query { header: header(flags), source: ALIGNMENT_FIXUP, session: 0 };
         let reply: Information = wire.send(source::QUERY, &bytes(&query, &[])).done();
         assert_eq!(reply.information.supported, supported);
     }
@@ -439,10 +400,7 @@ fn a_configuration_that_waited_is_asked_for_again() {
         let machine = Modelled::new(&machine.processors());
         let waiting = Waiting { machine, requests };
         let mut connection = Connection::new(waiting).expect("a greeting");
-        let setup = Setup {
-            specs: vec![spec(2)],
-            ..Setup::default()
-        };
+        let setup = Setup { specs: vec![spec(2)], ..Setup::default() };
         let mut session = Session::open(&mut connection, true, false).expect("a session");
         let answer = session.configure(&setup, true);
         assert_eq!(answer.is_ok(), settled, "{requests}: {answer:?}");
@@ -461,10 +419,7 @@ impl Transport for LittleMemory {
     ) -> Result<usize, Error> {
         if code == session::STOP && output.len() > 64 << 10 {
             let why = "STATUS_INSUFFICIENT_RESOURCES".to_owned();
-            return Err(Error::Protocol {
-                request: "stop",
-                why,
-            });
+            return Err(Error::Protocol { request: "stop", why });
         }
         self.0.request(code, input, output)
     }
@@ -475,10 +430,7 @@ impl Transport for LittleMemory {
 fn a_session_is_stopped_however_many_counts_it_has() {
     let machine = LittleMemory(Modelled::new(&halprof_tests::wire::leaves("skylake", 300)));
     let mut connection = Connection::new(machine).expect("a greeting");
-    let setup = Setup {
-        specs: raw_specs(4),
-        ..Setup::default()
-    };
+    let setup = Setup { specs: raw_specs(4), ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     session.configure(&setup, false).expect("a configuration");
     session.start().expect("a start");

@@ -128,14 +128,7 @@ fn architectural_rows_are_the_facts_and_the_facts_are_rows() {
         .collect();
     let rows: BTreeSet<_> = architectural_events::ROWS
         .iter()
-        .map(|row| {
-            (
-                row.bit,
-                row.event.into(),
-                row.unit_mask.into(),
-                row.counts.name(),
-            )
-        })
+        .map(|row| (row.bit, row.event.into(), row.unit_mask.into(), row.counts.name()))
         .collect();
     assert_eq!(rows, facts);
     assert_eq!(rows.len(), 7);
@@ -161,11 +154,7 @@ fn generations_by_family_and_model() {
         (0x1A, 0x44, Some(Generation::Zen5)),
         (0x1B, 0x00, None),
     ] {
-        assert_eq!(
-            Generation::of(family, model),
-            expected,
-            "{family:#x} {model:#x}"
-        );
+        assert_eq!(Generation::of(family, model), expected, "{family:#x} {model:#x}");
     }
 }
 
@@ -175,10 +164,7 @@ fn family_15h_constraints() {
         .iter()
         .filter(|row| row.counters() != u32::MAX)
         .map(|row| {
-            assert_eq!(
-                (row.generation, row.counters()),
-                (Generation::Family15h, 0b111)
-            );
+            assert_eq!((row.generation, row.counters()), (Generation::Family15h, 0b111));
             row.event
         })
         .collect();

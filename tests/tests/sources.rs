@@ -20,16 +20,8 @@ const ARCHITECTURAL: [(u8, u64, &[&str]); 13] = [
     (2, 0x013C, &["UnhaltedReferenceCycles"]),
     (3, 0x4F2E, &["LLCReference"]),
     (4, 0x412E, &["CacheMisses", "LLCMisses"]),
-    (
-        5,
-        0x00C4,
-        &["BranchInstructions", "BranchInstructionRetired"],
-    ),
-    (
-        6,
-        0x00C5,
-        &["BranchMispredictions", "BranchMispredictsRetired"],
-    ),
+    (5, 0x00C4, &["BranchInstructions", "BranchInstructionRetired"]),
+    (6, 0x00C5, &["BranchMispredictions", "BranchMispredictsRetired"]),
     (7, 0x01A4, &["TopdownSlots"]),
     (8, 0x02A4, &["TopdownBackendBound"]),
     (9, 0x0073, &["TopdownBadSpeculation"]),
@@ -46,11 +38,7 @@ fn architectural_events_are_the_manuals() {
             let rows = emon::ROWS.iter().chain(intel::ARCHITECTURAL);
             let row = rows.clone().find(|row| row.name() == *name).expect(name);
             assert_eq!(event_select(row), 0x3_0000 | event, "{name}");
-            assert_eq!(
-                emon::ebx_bit(row.id).or(intel::ebx_bit(row.id)),
-                Some(bit),
-                "{name}"
-            );
+            assert_eq!(emon::ebx_bit(row.id).or(intel::ebx_bit(row.id)), Some(bit), "{name}");
             assert_eq!((row.fit, row.counters), (Fit::Exact, ANY), "{name}");
             sources += 1;
         }
@@ -102,10 +90,7 @@ fn fixed_counters_are_numbered_by_index() {
         "FixedTopdownFrontendBound",
         "FixedTopdownRetiring",
     ];
-    assert_eq!(
-        intel::FIXED.iter().map(Row::name).collect::<Vec<_>>(),
-        names
-    );
+    assert_eq!(intel::FIXED.iter().map(Row::name).collect::<Vec<_>>(), names);
     for (row, index) in intel::FIXED.iter().zip(0..) {
         assert_eq!(row.select(), Select::Fixed(index));
         assert_eq!(row.id, ProfileSource(0x8000_0100 + u32::from(index)));
@@ -119,47 +104,31 @@ fn interfaces() -> Vec<(String, Vec<&'static Row>)> {
         ("Default".to_owned(), default::ROWS.iter().collect()),
         (
             "Emon".to_owned(),
-            emon::ROWS
-                .iter()
-                .chain(intel::FIXED)
-                .chain(intel::ARCHITECTURAL)
-                .collect(),
+            emon::ROWS.iter().chain(intel::FIXED).chain(intel::ARCHITECTURAL).collect(),
         ),
     ];
     for generation in GENERATIONS {
         all.push((
             format!("Amd64 {generation:?}"),
-            amd64::ROWS
-                .iter()
-                .chain(amd::own_rows(generation))
-                .collect(),
+            amd64::ROWS.iter().chain(amd::own_rows(generation)).collect(),
         ));
     }
     for mmx in [false, true] {
         all.push((
             format!("Pentium, MMX {mmx}"),
-            pentium::rows(mmx)
-                .iter()
-                .chain(pentium::own_rows(mmx))
-                .collect(),
+            pentium::rows(mmx).iter().chain(pentium::own_rows(mmx)).collect(),
         ));
     }
     for model in [1, 3, 5, 6, 7, 8, 9, 0xA, 0xB, 0xD, 0x15] {
         all.push((
             format!("P6 {model}"),
-            p6::ROWS
-                .iter()
-                .chain(p6::own_rows(p6::processors(model)))
-                .collect(),
+            p6::ROWS.iter().chain(p6::own_rows(p6::processors(model))).collect(),
         ));
     }
     for model in [0, 1, 2, 3, 4, 6] {
         all.push((
             format!("NetBurst {model}"),
-            netburst::ROWS
-                .iter()
-                .chain(netburst::own_rows(model))
-                .collect(),
+            netburst::ROWS.iter().chain(netburst::own_rows(model)).collect(),
         ));
     }
     all
@@ -191,12 +160,7 @@ fn selects_hold_what_the_interface_does_not_add_later() {
                 row.name()
             ),
             Select::EventSelect(select) => {
-                assert_eq!(
-                    select & ENABLE_INT_PC_AND_RESERVED,
-                    0,
-                    "{interface} {}",
-                    row.name()
-                );
+                assert_eq!(select & ENABLE_INT_PC_AND_RESERVED, 0, "{interface} {}", row.name());
                 assert_eq!(select & USR_OS, USR_OS, "{interface} {}", row.name());
                 assert_eq!(select >> 36, 0, "{interface} {}", row.name());
             }
@@ -209,21 +173,14 @@ fn selects_hold_what_the_interface_does_not_add_later() {
         }
         let countable = matches!(row.fit, Fit::Exact | Fit::Approximate)
             && !matches!(row.select(), Select::Fixed(_));
-        assert_eq!(
-            row.counters != NO_COUNTER,
-            countable,
-            "{interface} {}",
-            row.name()
-        );
+        assert_eq!(row.counters != NO_COUNTER, countable, "{interface} {}", row.name());
         assert!(!row.name().is_empty() && !row.symbol().is_empty());
     }
 }
 
 /// The two sources whose interval had been changed before the listing was printed.
-const CHANGED_DEFAULTS: [(&str, &str); 2] = [
-    ("intel-B", "TotalIssues"),
-    ("intel-D", "InstructionRetired"),
-];
+const CHANGED_DEFAULTS: [(&str, &str); 2] =
+    [("intel-B", "TotalIssues"), ("intel-D", "InstructionRetired")];
 
 /// Not compared: ids 0x20 to 0x24 of intel-B, C and D, which later versions of Windows added; and
 /// amd-win11, which gives neither numbers nor intervals, and is from a new Amd64 table in Windows
@@ -237,19 +194,14 @@ fn windows_own_listings_agree() {
             "virtualised" => (default::ROWS, false),
             "amd-win11" => continue,
             "amd-zen2-A" | "amd-zen2-B" => (amd64::ROWS, false),
-            _ => (
-                emon::ROWS,
-                listing != "intel-A" && number(&fact["id"]) >= 0x20,
-            ),
+            _ => (emon::ROWS, listing != "intel-A" && number(&fact["id"]) >= 0x20),
         };
         if of_later_windows {
             continue;
         }
         let id = id(&fact["id"]);
-        let row = rows
-            .iter()
-            .find(|row| row.id == id)
-            .unwrap_or_else(|| panic!("{listing} {id:?}"));
+        let row =
+            rows.iter().find(|row| row.id == id).unwrap_or_else(|| panic!("{listing} {id:?}"));
         assert_eq!(row.name(), fact["name"], "{listing}");
         let IntervalLimits { default, min, max } = limits(id);
         assert_eq!(
@@ -259,12 +211,7 @@ fn windows_own_listings_agree() {
             row.name()
         );
         if !CHANGED_DEFAULTS.contains(&(listing, row.name())) {
-            assert_eq!(
-                u64::from(default),
-                number(&fact["interval"]),
-                "{listing} {}",
-                row.name()
-            );
+            assert_eq!(u64::from(default), number(&fact["interval"]), "{listing} {}", row.name());
         }
         *seen.entry(listing.to_owned()).or_default() += 1;
     }
@@ -277,10 +224,5 @@ fn windows_own_listings_agree() {
         ("intel-D", 13),
         ("virtualised", 1),
     ];
-    assert_eq!(
-        seen,
-        expected
-            .map(|(listing, sources)| (listing.to_owned(), sources))
-            .into()
-    );
+    assert_eq!(seen, expected.map(|(listing, sources)| (listing.to_owned(), sources)).into());
 }

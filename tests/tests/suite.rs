@@ -8,10 +8,8 @@ const PACKAGES: [&str; 4] = ["client/tool", "sim", "tests", "tests/nt-model"];
 
 /// The Rust files in a folder that `main` does not name as modules.
 fn unnamed(folder: &Path, main: &str) -> Vec<String> {
-    let named: BTreeSet<&str> = main
-        .lines()
-        .filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'))
-        .collect();
+    let named: BTreeSet<&str> =
+        main.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect();
     let entries = std::fs::read_dir(folder).expect("a folder");
     entries
         .map(|entry| entry.expect("an entry").path())

@@ -36,10 +36,7 @@ fn kinds(events: &[(EventKind, SystemEvent)]) -> Vec<EventKind> {
 
 /// One sample for every `interval` instructions.
 fn sampled(interval: u64) -> Spec {
-    Spec {
-        interval,
-        ..spec(TOTAL_ISSUES)
-    }
+    Spec { interval, ..spec(TOTAL_ISSUES) }
 }
 
 #[test]
@@ -69,13 +66,7 @@ fn the_session_power_and_processors_are_told_of() {
     assert_eq!(wire.about(session::STOP, number).refusal(), None);
     assert!(!wire.model.is_watching());
     let events = drained(&mut wire, number);
-    let expected = [
-        SessionStarted,
-        Asleep,
-        Awake,
-        ProcessorAdded,
-        SessionStopped,
-    ];
+    let expected = [SessionStarted, Asleep, Awake, ProcessorAdded, SessionStopped];
     assert_eq!(kinds(&events), expected);
     assert!(events.is_sorted_by_key(|(_, event)| event.timestamp));
     let clients = events.iter().map(|(_, event)| event.process);
@@ -92,32 +83,18 @@ fn processes_and_images_are_told_of_in_order() {
     let mut wire = Wire::new("zen4", 1);
     let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
     wire.model.process_started(500, 4);
-    wire.model
-        .image_loaded(500, 0x1000, 0x2000, "\\Device\\a.exe");
+    wire.model.image_loaded(500, 0x1000, 0x2000, "\\Device\\a.exe");
     wire.model.process_ended(500);
     let events = drained(&mut wire, number);
-    assert_eq!(
-        kinds(&events)[1..],
-        [ProcessStarted, ImageLoaded, ProcessEnded]
-    );
+    assert_eq!(kinds(&events)[1..], [ProcessStarted, ImageLoaded, ProcessEnded]);
     let (_, image) = events[2];
-    assert_eq!(
-        (image.process, image.start, image.amount),
-        (500, 0x1000, 0x2000)
-    );
+    assert_eq!((image.process, image.start, image.amount), (500, 0x1000, 0x2000));
     let name = String::from_utf16_lossy(&image.name[..image.name_units.into()]);
     assert_eq!(name, "\\Device\\a.exe");
-    assert!(
-        image.name[image.name_units.into()..]
-            .iter()
-            .all(|&unit| unit == 0)
-    );
+    assert!(image.name[image.name_units.into()..].iter().all(|&unit| unit == 0));
     wire.about(session::STOP, number);
     wire.model.process_started(504, 4);
-    assert_eq!(
-        kinds(&drained(&mut wire, number)),
-        [EventKind::SessionStopped]
-    );
+    assert_eq!(kinds(&drained(&mut wire, number)), [EventKind::SessionStopped]);
 }
 
 /// What the handler only notes is written by the tick, and what no tick has written by the end of
@@ -161,15 +138,9 @@ fn a_storm_is_told_of() {
     let storm = ErrorCode::InterruptStorm as u32;
     assert_eq!(bare.statistics().ended, storm);
     let events = bare.system_events();
-    let told: Vec<_> = events
-        .iter()
-        .map(|event| (event.kind, event.subject))
-        .collect();
-    let expected = [
-        (EventKind::SessionStarted, 0),
-        (EventKind::Storm, 0),
-        (EventKind::SessionStopped, storm),
-    ];
+    let told: Vec<_> = events.iter().map(|event| (event.kind, event.subject)).collect();
+    let expected =
+        [(EventKind::SessionStarted, 0), (EventKind::Storm, 0), (EventKind::SessionStopped, storm)];
     assert_eq!(told, expected.map(|(kind, subject)| (kind as u32, subject)));
 }
 
@@ -217,12 +188,7 @@ fn events_that_do_not_fit_are_counted_as_lost() {
     assert_eq!((told.len(), lost), (2048, 3), "START is the first");
     assert_eq!(told[0].kind, EventKind::SessionStarted as u32);
     assert_eq!(told[2047].process, 4 * 2046);
-    assert_eq!(
-        wire.about(DRAIN_EVENTS, number)
-            .done::<DrainedEvents>()
-            .lost,
-        0
-    );
+    assert_eq!(wire.about(DRAIN_EVENTS, number).done::<DrainedEvents>().lost, 0);
 }
 
 /// A path that is too long keeps its end, and says so.
@@ -353,12 +319,7 @@ fn an_image_of_the_kernel_needs_the_right_to_see_it() {
         if hidden {
             wire.model.hide_kernel_addresses(handle);
         }
-        let open = bytes(
-            &Plain {
-                header: header(session::KERNEL),
-            },
-            &[],
-        );
+        let open = bytes(&Plain { header: header(session::KERNEL) }, &[]);
         let opened = wire.send_by(handle, session::OPEN, &open, AMPLE);
         let number = opened.done::<session::Opened>().session;
         let request = configure(number, EVENTS, &[spec(TOTAL_ISSUES)]);
@@ -366,10 +327,8 @@ fn an_image_of_the_kernel_needs_the_right_to_see_it() {
         assert_eq!(configured.refusal(), None);
         let started = wire.about_by(handle, session::START, number);
         assert_eq!(started.refusal(), None);
-        wire.model
-            .image_loaded(0, 0xFFFF_F800_0000_0000, 0x1000, "driver.sys");
-        wire.model
-            .image_loaded(500, 0xFFFF_F800_0000_0000, 0x1000, "session.sys");
+        wire.model.image_loaded(0, 0xFFFF_F800_0000_0000, 0x1000, "driver.sys");
+        wire.model.image_loaded(500, 0xFFFF_F800_0000_0000, 0x1000, "session.sys");
         wire.model.image_loaded(500, 0x1000, 0x1000, "program.exe");
         let reply = wire.about_by(handle, DRAIN_EVENTS, number);
         let starts: Vec<u64> = events(&reply)[1..].iter().map(|one| one.start).collect();

@@ -39,17 +39,9 @@ fn each_source_takes_a_general_counter_all_the_time() {
         ("skylake", &[INSTRUCTIONS, BRANCHES][..], None),
         ("zen4", &[INSTRUCTIONS, BRANCHES], None),
         ("skylake", &[TIME], Some((NotByThread, TIME))),
-        (
-            "skylake",
-            &[INSTRUCTIONS, REFERENCE_CYCLES],
-            Some((NotByThread, REFERENCE_CYCLES)),
-        ),
+        ("skylake", &[INSTRUCTIONS, REFERENCE_CYCLES], Some((NotByThread, REFERENCE_CYCLES))),
     ] {
-        assert_eq!(
-            refused(model, THREADS, &by_source(sources)),
-            expected,
-            "{model}"
-        );
+        assert_eq!(refused(model, THREADS, &by_source(sources)), expected, "{model}");
     }
     let raw = |event: u64| Spec::of_raw(event);
     let five: Vec<Spec> = (0..5).map(|unit| raw(0xC4 | unit << 8)).collect();
@@ -57,10 +49,7 @@ fn each_source_takes_a_general_counter_all_the_time() {
     assert_eq!(unfit, Some(DoesNotFit), "there are four counters");
     assert_eq!(refused("skylake", THREADS, &five[..4]), None);
     let many: Vec<Spec> = (0..17).map(|unit| raw(0xC4 | unit << 8)).collect();
-    assert_eq!(
-        refused("skylake", THREADS, &many),
-        Some((TooManySources, 17))
-    );
+    assert_eq!(refused("skylake", THREADS, &many), Some((TooManySources, 17)));
     let unfit = refused("skylake", THREADS, &many[..16]).map(|(error, _)| error);
     assert_eq!(unfit, Some(DoesNotFit), "Windows takes sixteen");
 }
@@ -87,19 +76,11 @@ fn the_counters_are_told_in_the_order_of_the_sources() {
         assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
         let reply = wire.about(threads::THREADS, number);
         let head: Threads = reply.done();
-        assert_eq!(
-            (head.count, head.mask, head.sleeps),
-            (3, 0b111, 0),
-            "{model}"
-        );
+        assert_eq!((head.count, head.mask, head.sleeps), (3, 0b111, 0), "{model}");
         let counters: Vec<ThreadCounter> = reply.elements::<Threads, _>();
         let told: Vec<u32> = counters.iter().map(|counter| counter.source).collect();
         assert_eq!(told, sources, "{model}");
-        assert!(
-            counters
-                .iter()
-                .all(|one| one.counter == one.rdpmc && one.width == 48)
-        );
+        assert!(counters.iter().all(|one| one.counter == one.rdpmc && one.width == 48));
         assert_eq!(wire.about(START, number).refusal(), None, "{model}");
         let list: Vec<u32> = counters.iter().map(|one| one.counter).collect();
         assert_eq!(wire.model.counted_by_thread(), list);
@@ -130,11 +111,7 @@ fn while_another_profiles_it_does_not_start() {
     wire.model.profile_a_thread(true);
     assert_eq!(wire.about(START, number).error(), Some(ThreadsOwned));
     wire.model.profile_a_thread(false);
-    assert_eq!(
-        wire.about(START, number).refusal(),
-        None,
-        "nothing was kept"
-    );
+    assert_eq!(wire.about(START, number).refusal(), None, "nothing was kept");
 }
 
 #[test]
@@ -212,10 +189,7 @@ fn only_counters_that_every_kind_has_are_taken() {
     let with = |leaves: &Leaves, counters| {
         let mut leaves = leaves.clone();
         let masks = leaves.get(0x23, 1);
-        let masks = CpuidResult {
-            eax: counters,
-            ..masks
-        };
+        let masks = CpuidResult { eax: counters, ..masks };
         leaves.insert_subleaf(0x23, 1, masks);
         leaves
     };
@@ -224,9 +198,8 @@ fn only_counters_that_every_kind_has_are_taken() {
     let number = wire.open();
     let request = configure(number, THREADS, &by_source(&[INSTRUCTIONS, BRANCHES]));
     assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
-    let counters: Vec<ThreadCounter> = wire
-        .about(threads::THREADS, number)
-        .elements::<Threads, _>();
+    let counters: Vec<ThreadCounter> =
+        wire.about(threads::THREADS, number).elements::<Threads, _>();
     let taken: Vec<u32> = counters.iter().map(|one| one.counter).collect();
     assert!(taken.iter().all(|&one| one != 1), "{taken:?}");
 }

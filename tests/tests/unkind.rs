@@ -27,15 +27,8 @@ const LONG: &str = "instructions=12000000000,cycles=12000000000";
 const LONG_SAMPLED: &str = "TotalIssues:12000017";
 const LONG_PERIOD: u64 = 12_000_017;
 
-const MACHINES: [&str; 7] = [
-    "skylake",
-    "haswell",
-    "sapphire-rapids",
-    "core2",
-    "pentium-m",
-    "zen2",
-    "zen4",
-];
+const MACHINES: [&str; 7] =
+    ["skylake", "haswell", "sapphire-rapids", "core2", "pentium-m", "zen2", "zen4"];
 /// With these options the processor counts and interrupts, however badly.
 const SAMPLING: [&str; 28] = [
     "cleared-global",
@@ -119,11 +112,7 @@ fn stands_still(options: &str) -> bool {
 /// one at each of its looks, every 250 ms, if interrupts are late. Others are there at once.
 fn overtaken(sampled: &Sampled, options: &str) -> u64 {
     let late = options.split('+').any(|option| option == "late");
-    if late {
-        sampled.elapsed / 250_000_000
-    } else {
-        0
-    }
+    if late { sampled.elapsed / 250_000_000 } else { 0 }
 }
 
 /// What is wrong with the report of the events that were counted. Interrupts are lost only by a
@@ -139,10 +128,7 @@ fn untold(sampled: &Sampled, options: &str, period: u64) -> Option<String> {
             (told + lost).abs_diff(counted) > statistics.longest_period.max(period),
             "events are in no sample and no loss",
         ),
-        (
-            generated != statistics.generated,
-            "generated is not stored and lost",
-        ),
+        (generated != statistics.generated, "generated is not stored and lost"),
         (
             statistics.throttled == 0 && generated.abs_diff(counted / period) > 1,
             "periods are missing",
@@ -154,11 +140,7 @@ fn untold(sampled: &Sampled, options: &str, period: u64) -> Option<String> {
         ),
         (statistics.ended != 0, "the session was ended"),
     ];
-    let wrong: Vec<&str> = wrong
-        .iter()
-        .filter(|(is, _)| *is)
-        .map(|(_, what)| *what)
-        .collect();
+    let wrong: Vec<&str> = wrong.iter().filter(|(is, _)| *is).map(|(_, what)| *what).collect();
     let what = wrong.join(", ");
     (!wrong.is_empty()).then(|| {
         format!(
@@ -174,12 +156,7 @@ fn untold(sampled: &Sampled, options: &str, period: u64) -> Option<String> {
 
 /// Checks all, and reports all that fail.
 fn none_fails(failures: &[String]) {
-    assert!(
-        failures.is_empty(),
-        "{} fail:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
@@ -229,15 +206,9 @@ fn sampling_does_not_die() {
             let sampled = sampled(&mut open(&machine), LONG_SAMPLED, LONG);
             let late = sampled.elapsed / 8 * 7;
             let first = sampled.samples.first().map_or(0, |sample| sample.timestamp);
-            let alive = sampled
-                .samples
-                .iter()
-                .any(|one| one.timestamp - first > late);
+            let alive = sampled.samples.iter().any(|one| one.timestamp - first > late);
             if !alive {
-                failures.push(format!(
-                    "{machine}: {} samples in all",
-                    sampled.samples.len()
-                ));
+                failures.push(format!("{machine}: {} samples in all", sampled.samples.len()));
             }
             let wrong = if stands_still(options) {
                 untold(&sampled, options, LONG_PERIOD)
@@ -257,9 +228,7 @@ fn registers_are_left_as_they_were_found() {
     let mut failures = Vec::new();
     for model in MACHINES {
         // With `branches-changed` someone else writes them meanwhile.
-        let others = SAMPLING
-            .into_iter()
-            .filter(|&options| options != "branches-changed");
+        let others = SAMPLING.into_iter().filter(|&options| options != "branches-changed");
         for options in ["cleared-global"].into_iter().chain(others) {
             let machine = unkind(model, options);
             let mut connection = open(&machine);
@@ -291,11 +260,7 @@ fn registers_are_left_as_they_were_found() {
 fn somebody_elses_fixed_counters_go_on() {
     for model in ["skylake", "haswell", "sapphire-rapids"] {
         let mut connection = open(&unkind(model, "fixed-taken"));
-        let sampled = sampled(
-            &mut connection,
-            "TotalIssues:50021,TotalCycles:150011",
-            SHORT,
-        );
+        let sampled = sampled(&mut connection, "TotalIssues:50021,TotalCycles:150011", SHORT);
         assert_eq!(sampled.counts[0][0].counted, EVENTS, "{model}");
         let values = [0x309, 0x30A].map(|msr| read(&mut connection, msr));
         assert!(
@@ -336,11 +301,7 @@ fn somebody_elses_overflow_is_left_for_its_owner() {
                 let storm =
                     (sources == SAMPLED && before).then_some(Some(ErrorCode::InterruptStorm));
                 assert_eq!(counted, storm, "{what}");
-                assert_eq!(
-                    status & THEIRS == 0,
-                    !before && sources == SAMPLED,
-                    "{what}"
-                );
+                assert_eq!(status & THEIRS == 0, !before && sources == SAMPLED, "{what}");
             }
         }
         let mut connection = open(&unkind(model, "fixed-interrupts"));
@@ -356,29 +317,14 @@ fn somebody_elses_overflow_is_left_for_its_owner() {
 /// there, or what a freeze that was seen brings, is acknowledged.
 #[test]
 fn nothing_is_acknowledged_that_a_hypervisor_does_not_show() {
-    for model in [
-        "hyperv-root-intel",
-        "hyperv-guest-intel",
-        "sapphire-rapids",
-        "skylake",
-        "haswell",
-        "zen4",
-    ] {
-        for options in [
-            "",
-            "+frozen",
-            "+frozen+lost",
-            "+late",
-            "+foreign-status",
-            "+stale-status",
-        ] {
+    for model in
+        ["hyperv-root-intel", "hyperv-guest-intel", "sapphire-rapids", "skylake", "haswell", "zen4"]
+    {
+        for options in ["", "+frozen", "+frozen+lost", "+late", "+foreign-status", "+stale-status"]
+        {
             let mut connection = open(&unkind(model, &format!("hypervisor-masks{options}")));
             let runs = |list| specs(&mut open(model), list);
-            drop(count(
-                &mut connection,
-                runs("TotalIssues"),
-                &workload(SHORT),
-            ));
+            drop(count(&mut connection, runs("TotalIssues"), &workload(SHORT)));
             drop(sampled(&mut connection, SAMPLED, SHORT));
             let faults = connection.transport().model().faults();
             assert_eq!(faults, [], "{model}{options}");
@@ -412,10 +358,7 @@ fn start(machine: &str, sample: bool) -> Result<(), Option<ErrorCode>> {
 fn start_on(connection: &mut Connection<Modelled>, sample: bool) -> Result<(), Option<ErrorCode>> {
     let specs = specs(connection, SAMPLED);
     let mut session = Session::open(connection, true, true).expect("a session");
-    let setup = Setup {
-        specs,
-        ..Setup::default()
-    };
+    let setup = Setup { specs, ..Setup::default() };
     session.configure(&setup, sample).expect("a configuration");
     session.start().map_err(|error| code(&error))
 }
@@ -475,9 +418,7 @@ fn supported(connection: &mut Connection<Modelled>) -> Vec<String> {
         |source: &&Source| source.flags & (Source::SUPPORTED | Source::TIMER) == Source::SUPPORTED;
     let sources = connection.sources(true).expect("the sources");
     let names = sources.iter().filter(counts);
-    names
-        .map(|source| source.name.as_str().to_owned())
-        .collect()
+    names.map(|source| source.name.as_str().to_owned()).collect()
 }
 
 #[test]
@@ -485,14 +426,8 @@ fn fixed_counters_are_enough() {
     for model in ["skylake", "haswell", "sapphire-rapids"] {
         let mut connection = open(&unkind(model, "no-general"));
         let names = supported(&mut connection);
-        assert!(
-            names.iter().any(|name| name == "FixedInstructions"),
-            "{model}: {names:?}"
-        );
-        assert!(
-            !names.iter().any(|name| name == "BranchInstructions"),
-            "{model}: {names:?}"
-        );
+        assert!(names.iter().any(|name| name == "FixedInstructions"), "{model}: {names:?}");
+        assert!(!names.iter().any(|name| name == "BranchInstructions"), "{model}: {names:?}");
         let specs = specs(&mut connection, "FixedInstructions");
         let counts = count(&mut connection, specs, &workload(SHORT));
         assert_eq!(counts[0][0].counted, EVENTS, "{model}");
@@ -515,10 +450,7 @@ fn narrow_counters_lose_no_wrap() {
     let runs = "instructions=17179869184,cycles=17179869184,branches=17179869184";
     for model in ["skylake", "core2"] {
         let mut connection = open(&unkind(model, "narrow-counters"));
-        let specs = specs(
-            &mut connection,
-            "TotalIssues,TotalCycles,BranchInstructions",
-        );
+        let specs = specs(&mut connection, "TotalIssues,TotalCycles,BranchInstructions");
         let specs = specs.into_iter().take(2).collect();
         let counts = count(&mut connection, specs, &workload(runs));
         for count in &counts[0] {

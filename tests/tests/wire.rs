@@ -21,11 +21,7 @@ fn the_codes_are_what_winioctl_makes_of_their_parts() {
         let function = 0x800 + place as u32;
         let ctl_code = (0x22 << 16) | (access << 14) | (function << 2) | METHOD_BUFFERED;
         assert_eq!(code.0, ctl_code, "{name}");
-        assert_eq!(
-            code.access().map(|access| access as u32),
-            Some(access),
-            "{name}"
-        );
+        assert_eq!(code.access().map(|access| access as u32), Some(access), "{name}");
     }
 }
 
@@ -42,10 +38,7 @@ fn every_wrong_length_is_refused() {
     for &(code, name) in RequestCode::ALL {
         let (mut wire, case) = machine_for(code);
         let right = case.request.len();
-        for length in (0..right + 9)
-            .chain([4096, 1 << 16])
-            .filter(|&length| length != right)
-        {
+        for length in (0..right + 9).chain([4096, 1 << 16]).filter(|&length| length != right) {
             let mut request = case.request.clone();
             request.resize(length, 0);
             if length >= 4 {
@@ -53,11 +46,7 @@ fn every_wrong_length_is_refused() {
             }
             let reply = wire.send(code, &request);
             if length < 16 {
-                assert_eq!(
-                    reply.status,
-                    NtStatus::INFO_LENGTH_MISMATCH,
-                    "{name} {length}"
-                );
+                assert_eq!(reply.status, NtStatus::INFO_LENGTH_MISMATCH, "{name} {length}");
                 assert!(reply.bytes.is_empty());
             } else {
                 // For a request with a list after its head, the head's length is checked first.
@@ -74,11 +63,7 @@ fn every_wrong_length_is_refused() {
                 );
             }
         }
-        assert_eq!(
-            wire.send(code, &case.request).refusal(),
-            None,
-            "{name}: nothing was done"
-        );
+        assert_eq!(wire.send(code, &case.request).refusal(), None, "{name}: nothing was done");
     }
 }
 
@@ -87,20 +72,9 @@ fn a_header_that_lies_about_its_length_is_refused() {
     for &(code, name) in RequestCode::ALL {
         let (mut wire, case) = machine_for(code);
         let right = case.request.len() as u32;
-        for size in [
-            0,
-            1,
-            15,
-            16,
-            23,
-            right - 1,
-            right + 1,
-            right * 2,
-            0x8000_0000,
-            u32::MAX,
-        ]
-        .into_iter()
-        .filter(|&size| size != right)
+        for size in [0, 1, 15, 16, 23, right - 1, right + 1, right * 2, 0x8000_0000, u32::MAX]
+            .into_iter()
+            .filter(|&size| size != right)
         {
             let reply = wire.send(code, &with_word(&case.request, 0, size));
             let refusal = Some((ErrorCode::WrongSize, size, right.into()));
@@ -132,10 +106,7 @@ fn another_version_is_refused_with_both_named_whatever_its_length() {
 fn every_unknown_flag_is_refused() {
     for &(code, name) in RequestCode::ALL {
         let (mut wire, case) = machine_for(code);
-        for flag in (0..32)
-            .map(|bit| 1 << bit)
-            .filter(|flag| flag & case.flags == 0)
-        {
+        for flag in (0..32).map(|bit| 1 << bit).filter(|flag| flag & case.flags == 0) {
             let reply = wire.send(code, &with_word(&case.request, 8, flag | case.flags));
             let refusal = Some((ErrorCode::UnknownFlags, flag, case.flags.into()));
             assert_eq!(reply.refusal(), refusal, "{name} {flag:#x}");
@@ -213,13 +184,9 @@ fn needed(code: RequestCode) -> usize {
 fn unknown_codes_are_no_requests() {
     let mut wire = Wire::new("skylake", 1);
     let known = |code: u32| RequestCode::ALL.iter().any(|(known, _)| known.0 == code);
-    let neighbours = RequestCode::ALL
-        .iter()
-        .flat_map(|(code, _)| (0..32).map(move |bit| code.0 ^ 1 << bit));
-    for code in neighbours
-        .chain([0, 1, 0x22_0000, u32::MAX])
-        .filter(|&code| !known(code))
-    {
+    let neighbours =
+        RequestCode::ALL.iter().flat_map(|(code, _)| (0..32).map(move |bit| code.0 ^ 1 << bit));
+    for code in neighbours.chain([0, 1, 0x22_0000, u32::MAX]).filter(|&code| !known(code)) {
         let reply = wire.send(RequestCode(code), &about(0));
         assert_eq!(reply.status, NtStatus::INVALID_DEVICE_REQUEST, "{code:#x}");
         assert!(reply.bytes.is_empty());
@@ -235,11 +202,7 @@ fn a_handle_does_only_what_it_was_opened_for() {
             let case = case(&mut wire, code);
             let status = wire.send_by(handle, code, &case.request, AMPLE).status;
             let granted = code.0 >> 14 & 3 == right as u32;
-            let expected = if granted {
-                NtStatus::SUCCESS
-            } else {
-                NtStatus::ACCESS_DENIED
-            };
+            let expected = if granted { NtStatus::SUCCESS } else { NtStatus::ACCESS_DENIED };
             assert_eq!(status, expected, "{name} with {right:?}");
         }
         let mut wire = Wire::new("skylake", 1);

@@ -25,15 +25,7 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     let (toolchain, standard_library) = toolchain(shell)?;
     toolchain
         .cargo(shell)
-        .args([
-            "build",
-            "--profile",
-            "dist",
-            "--package",
-            "halprof",
-            "--package",
-            "halprof-c",
-        ])
+        .args(["build", "--profile", "dist", "--package", "halprof", "--package", "halprof-c"])
         .args(["--features", "real-time-model"])
         .args(["--target", TARGET, "--target-dir", "target/exe/work"])
         .args(standard_library)
@@ -41,11 +33,9 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
         .arg(without_paths()?)
         .run()
         .context("build the tool and the library for Windows")?;
-    for (name, to) in [
-        ("halprof.exe", EXE),
-        ("halprof-real-time.exe", REAL_TIME),
-        ("halprof_c.dll", DLL),
-    ] {
+    for (name, to) in
+        [("halprof.exe", EXE), ("halprof-real-time.exe", REAL_TIME), ("halprof_c.dll", DLL)]
+    {
         let built = format!("target/exe/work/{TARGET}/dist/{name}");
         cmd!(shell, "x86_64-w64-mingw32-strip -o {to} {built}").run()?;
     }
@@ -84,11 +74,7 @@ pub(crate) fn library_tests(shell: &Shell) -> Result<()> {
     // Wine 8 lacks this library, and Rust's standard library imports it.
     let stand_in = folder.join("bcryptprimitives.dll");
     let source = "client/tool/tests/wine/bcryptprimitives.c";
-    cmd!(
-        shell,
-        "x86_64-w64-mingw32-gcc -shared -o {stand_in} {source}"
-    )
-    .run()?;
+    cmd!(shell, "x86_64-w64-mingw32-gcc -shared -o {stand_in} {source}").run()?;
     let runner = "CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER";
     let _runner = shell.push_env(runner, "/usr/lib/wine/wine64");
     let _library = shell.push_env("WINEPATH", format!("Z:{}", folder.display()));

@@ -15,11 +15,7 @@ struct Set {
 
 const FROM: &str = "client/tool/tests/foreign";
 const SETS: &[Set] = &[
-    Set {
-        named_by: &["requirements.txt"],
-        folder: "target/foreign/python",
-        install: python,
-    },
+    Set { named_by: &["requirements.txt"], folder: "target/foreign/python", install: python },
     Set {
         named_by: &["package.json", "package-lock.json"],
         folder: "target/foreign/node",
@@ -53,12 +49,9 @@ fn is_installed(shell: &Shell, set: &Set) -> bool {
 
 fn python(shell: &Shell, folder: &str) -> Result<()> {
     setup::python_venv(shell, folder)?;
-    cmd!(
-        shell,
-        "{folder}/bin/pip install --quiet --requirement {FROM}/requirements.txt"
-    )
-    .run()
-    .context("install Python packages from PyPI: check the network")
+    cmd!(shell, "{folder}/bin/pip install --quiet --requirement {FROM}/requirements.txt")
+        .run()
+        .context("install Python packages from PyPI: check the network")
 }
 
 fn node(shell: &Shell, folder: &str) -> Result<()> {
@@ -67,10 +60,7 @@ fn node(shell: &Shell, folder: &str) -> Result<()> {
     for name in ["package.json", "package-lock.json"] {
         shell.copy_file(format!("{FROM}/{name}"), folder)?;
     }
-    cmd!(
-        shell,
-        "npm ci --prefix {folder} --ignore-scripts --no-audit --no-fund --loglevel error"
-    )
-    .run()
-    .context("install JavaScript packages from npm: check the network")
+    cmd!(shell, "npm ci --prefix {folder} --ignore-scripts --no-audit --no-fund --loglevel error")
+        .run()
+        .context("install JavaScript packages from npm: check the network")
 }

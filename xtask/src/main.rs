@@ -78,9 +78,6 @@ fn main() -> Result<()> {
 
 /// Whether cargo has this subcommand.
 fn has_subcommand(shell: &Shell, subcommand: &str) -> bool {
-    let asked = cmd!(shell, "cargo {subcommand} --version")
-        .quiet()
-        .ignore_stdout()
-        .ignore_stderr();
+    let asked = cmd!(shell, "cargo {subcommand} --version").quiet().ignore_stdout().ignore_stderr();
     asked.run().is_ok()
 }

@@ -16,21 +16,9 @@ struct Watched {
 }
 
 const WATCHED: [Watched; 4] = [
-    Watched {
-        package: "hal-profile",
-        files: &[],
-        tests: &["halprof-tests"],
-    },
-    Watched {
-        package: "halprof-measure",
-        files: &[],
-        tests: &["halprof-measure", "halprof"],
-    },
-    Watched {
-        package: "halprof-profile",
-        files: &[],
-        tests: &["halprof-profile", "halprof"],
-    },
+    Watched { package: "hal-profile", files: &[], tests: &["halprof-tests"] },
+    Watched { package: "halprof-measure", files: &[], tests: &["halprof-measure", "halprof"] },
+    Watched { package: "halprof-profile", files: &[], tests: &["halprof-profile", "halprof"] },
     Watched {
         package: "halprof",
         files: &[
@@ -54,10 +42,7 @@ pub(crate) fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     let mut unnoticed = Vec::new();
     for watched in WATCHED {
         let package = watched.package;
-        let tests = watched
-            .tests
-            .iter()
-            .flat_map(|tests| ["--test-package", tests]);
+        let tests = watched.tests.iter().flat_map(|tests| ["--test-package", tests]);
         let files = watched.files.iter().filter(|_| arguments.is_empty());
         let files = files.flat_map(|file| ["--file", file]);
         let folder = format!("target/mutants/{package}");

@@ -54,14 +54,8 @@ const DOCUMENTS: [(&str, &str, &str); 3] = [
 const MANUAL: &str = "target/package-work/man";
 
 /// The files for Windows and its debuggers, and the tool, in the order in which they are listed.
-const FILES: [&str; 6] = [
-    "halprof.exe",
-    "halprof.inf",
-    "halprof.sys",
-    "halprof.cat",
-    "halprof.pdb",
-    "halprof-test.cer",
-];
+const FILES: [&str; 6] =
+    ["halprof.exe", "halprof.inf", "halprof.sys", "halprof.cat", "halprof.pdb", "halprof-test.cer"];
 
 /// Builds the package in `target/package`, and its zip, from the sources.
 pub(crate) fn make(shell: &Shell) -> Result<()> {
@@ -86,24 +80,15 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
     shell.write_file(&unsigned, unsigned_catalog(shell, date)?)?;
     certificate.sign(shell, &unsigned, &package("halprof.cat"))?;
 
-    cmd!(
-        shell,
-        "cargo run --quiet --profile suite -p halprof --example manual -- {MANUAL}"
-    )
-    .run()
-    .context("write the manual's pages")?;
+    cmd!(shell, "cargo run --quiet --profile suite -p halprof --example manual -- {MANUAL}")
+        .run()
+        .context("write the manual's pages")?;
     let files = with_list(files(shell)?);
     let zip = format!("halprof-driver-{VERSION}-x64.zip");
     let contents = archive::zip(&files).with_context(|| zip.clone())?;
     shell.write_file(package("SHA256SUMS"), &files[files.len() - 1].contents)?;
     shell.write_file(package(&zip), &contents)?;
-    report(
-        &files,
-        &File {
-            name: zip,
-            contents,
-        },
-    );
+    report(&files, &File { name: zip, contents });
     Ok(())
 }
 
@@ -126,20 +111,14 @@ fn date(shell: &Shell) -> Result<DateTime> {
 }
 
 fn stamped_inf(shell: &Shell, date: DateTime) -> Result<String> {
-    Stamp {
-        date,
-        version: VERSION,
-        kmdf: &minimum_kmdf(shell)?,
-    }
-    .apply(&shell.read_file("driver.inx")?)
+    Stamp { date, version: VERSION, kmdf: &minimum_kmdf(shell)? }
+        .apply(&shell.read_file("driver.inx")?)
 }
 
 /// The minimum KMDF version that the driver requires. This is not its target version: Windows 10
 /// 2004 does not come with 1.33.
 fn minimum_kmdf(shell: &Shell) -> Result<String> {
-    let metadata = cmd!(shell, "cargo metadata --no-deps --format-version 1")
-        .quiet()
-        .read()?;
+    let metadata = cmd!(shell, "cargo metadata --no-deps --format-version 1").quiet().read()?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
     let model = metadata["packages"]
         .as_array()
@@ -152,10 +131,7 @@ fn minimum_kmdf(shell: &Shell) -> Result<String> {
         let value = model[key].as_u64();
         value.with_context(|| format!("driver/Cargo.toml has no {key} in package.metadata.wdk"))
     };
-    let (major, minor) = (
-        number("kmdf-version-major")?,
-        number("minimum-kmdf-version-minor")?,
-    );
+    let (major, minor) = (number("kmdf-version-major")?, number("minimum-kmdf-version-minor")?);
     Ok(format!("{major}.{minor}"))
 }
 
@@ -163,16 +139,8 @@ fn unsigned_catalog(shell: &Shell, date: DateTime) -> Result<Vec<u8>> {
     let inf = read(shell, "halprof.inf")?;
     let sys = read(shell, "halprof.sys")?;
     let members = [
-        Member {
-            name: &inf.name,
-            contents: &inf.contents,
-            kind: Kind::Flat,
-        },
-        Member {
-            name: &sys.name,
-            contents: &sys.contents,
-            kind: Kind::Image,
-        },
+        Member { name: &inf.name, contents: &inf.contents, kind: Kind::Flat },
+        Member { name: &sys.name, contents: &sys.contents, kind: Kind::Image },
     ];
     catalog::unsigned(&members, HARDWARE_ID, date).context("the catalog cannot be made")
 }
@@ -192,10 +160,7 @@ fn files(shell: &Shell) -> Result<Vec<File>> {
         files.push(read(shell, name)?);
     }
     for name in PAPERS {
-        files.push(File {
-            name: name.to_owned(),
-            contents: shell.read_binary_file(name)?,
-        });
+        files.push(File { name: name.to_owned(), contents: shell.read_binary_file(name)? });
     }
     for (folder, extension, place) in DOCUMENTS {
         let mut paths = shell.read_dir(folder)?;
@@ -214,21 +179,13 @@ fn files(shell: &Shell) -> Result<Vec<File>> {
 
 fn with_list(mut files: Vec<File>) -> Vec<File> {
     let list = archive::list(&files).into_bytes();
-    files.push(File {
-        name: "SHA256SUMS".to_owned(),
-        contents: list,
-    });
+    files.push(File { name: "SHA256SUMS".to_owned(), contents: list });
     files
 }
 
 fn report(files: &[File], zip: &File) {
     for file in files.iter().chain([zip]) {
-        println!(
-            "{:>9}  {}  {}",
-            file.contents.len(),
-            file.sha256(),
-            file.name
-        );
+        println!("{:>9}  {}  {}", file.contents.len(), file.sha256(), file.name);
     }
     println!(
         "

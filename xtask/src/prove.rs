@@ -42,10 +42,6 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
 /// Tests every interleaving of a ring's producer and consumer.
 fn interleavings(shell: &Shell) -> Result<()> {
     let _flags = shell.push_env("RUSTFLAGS", "--cfg loom");
-    cmd!(
-        shell,
-        "cargo test --release -p hal-profile --lib --target-dir target/loom"
-    )
-    .run()?;
+    cmd!(shell, "cargo test --release -p hal-profile --lib --target-dir target/loom").run()?;
     Ok(())
 }

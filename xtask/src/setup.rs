@@ -30,11 +30,7 @@ pub(crate) const DRIVER: &[Package] = &[
         what_for: "reads the WDK's headers for bindgen",
         proof: "/usr/lib/llvm-19/lib/libclang-19.so.1",
     },
-    Package {
-        name: "lld-19",
-        what_for: "links the driver",
-        proof: "/usr/bin/lld-link-19",
-    },
+    Package { name: "lld-19", what_for: "links the driver", proof: "/usr/bin/lld-link-19" },
     Package {
         name: "llvm-19",
         what_for: "makes import libraries",
@@ -74,11 +70,7 @@ pub(crate) const RUST: &[Package] = &[
 
 /// Signs the driver's package.
 pub(crate) const SIGNING: &[Package] = &[
-    Package {
-        name: "openssl",
-        what_for: "makes the test certificate",
-        proof: "/usr/bin/openssl",
-    },
+    Package { name: "openssl", what_for: "makes the test certificate", proof: "/usr/bin/openssl" },
     Package {
         name: "osslsigncode",
         what_for: "signs the driver and its catalog",
@@ -151,26 +143,10 @@ const BROWSER: &[Package] = &[
 
 /// Read the tool's manual pages and completions.
 const READERS: &[Package] = &[
-    Package {
-        name: "fish",
-        what_for: "reads the completions for fish",
-        proof: "/usr/bin/fish",
-    },
-    Package {
-        name: "zsh",
-        what_for: "reads those for zsh",
-        proof: "/usr/bin/zsh",
-    },
-    Package {
-        name: "man-db",
-        what_for: "shows the manual pages",
-        proof: "/usr/bin/man",
-    },
-    Package {
-        name: "mandoc",
-        what_for: "checks them",
-        proof: "/usr/bin/mandoc",
-    },
+    Package { name: "fish", what_for: "reads the completions for fish", proof: "/usr/bin/fish" },
+    Package { name: "zsh", what_for: "reads those for zsh", proof: "/usr/bin/zsh" },
+    Package { name: "man-db", what_for: "shows the manual pages", proof: "/usr/bin/man" },
+    Package { name: "mandoc", what_for: "checks them", proof: "/usr/bin/mandoc" },
 ];
 
 /// An independent source of the vendors' events.
@@ -187,16 +163,8 @@ const ENGINE: &[Package] = &[
         what_for: "configures the engine of nt-model",
         proof: "/usr/bin/cmake",
     },
-    Package {
-        name: "make",
-        what_for: "builds it",
-        proof: "/usr/bin/make",
-    },
-    Package {
-        name: "g++",
-        what_for: "compiles it",
-        proof: "/usr/bin/g++",
-    },
+    Package { name: "make", what_for: "builds it", proof: "/usr/bin/make" },
+    Package { name: "g++", what_for: "compiles it", proof: "/usr/bin/g++" },
 ];
 
 impl Package {
@@ -208,20 +176,13 @@ impl Package {
 /// The packages that `cargo xtask test` needs.
 pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
     let rust = if rustup::has_target(shell) { &[] } else { RUST };
-    [DRIVER, TERMINAL, NODE, READERS, ENGINE, rust]
-        .into_iter()
-        .flatten()
-        .collect()
+    [DRIVER, TERMINAL, NODE, READERS, ENGINE, rust].into_iter().flatten().collect()
 }
 
 /// The packages that all tasks together need.
 pub(crate) fn all(shell: &Shell) -> Vec<&'static Package> {
     let mut all = for_tests(shell);
-    all.extend(
-        [SIGNING, MINGW, WINE, BROWSER, EVENTS, SIMULATORS]
-            .into_iter()
-            .flatten(),
-    );
+    all.extend([SIGNING, MINGW, WINE, BROWSER, EVENTS, SIMULATORS].into_iter().flatten());
     all
 }
 
@@ -244,18 +205,11 @@ pub(crate) fn install(shell: &Shell, wanted: &[&Package]) -> Result<()> {
 pub(crate) fn apt_get(shell: &Shell, names: &[&str]) -> Result<()> {
     let root = cmd!(shell, "id -u").quiet().read()? == "0";
     let apt = || {
-        let command = if root {
-            cmd!(shell, "env")
-        } else {
-            cmd!(shell, "sudo env")
-        };
+        let command = if root { cmd!(shell, "env") } else { cmd!(shell, "sudo env") };
         command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
     };
     apt().arg("update").run()?;
-    apt()
-        .args(["install", "--yes", "--no-install-recommends"])
-        .args(names)
-        .run()?;
+    apt().args(["install", "--yes", "--no-install-recommends"]).args(names).run()?;
     Ok(())
 }
 
@@ -275,11 +229,7 @@ pub(crate) fn require(packages: &[Package]) -> Result<()> {
         return Ok(());
     }
     let lines = missing.iter().map(|package| {
-        let Package {
-            name,
-            what_for,
-            proof,
-        } = package;
+        let Package { name, what_for, proof } = package;
         format!("there is no {proof}: the Debian package {name} {what_for}\n")
     });
     let lines: String = lines.collect();
@@ -292,16 +242,9 @@ mod tests {
 
     #[test]
     fn a_missing_package_is_named_with_what_to_do() {
-        let here = Package {
-            name: "coreutils",
-            what_for: "is there",
-            proof: "/",
-        };
-        let missing = Package {
-            name: "clang-99",
-            what_for: "compiles",
-            proof: "/usr/bin/clang-99",
-        };
+        let here = Package { name: "coreutils", what_for: "is there", proof: "/" };
+        let missing =
+            Package { name: "clang-99", what_for: "compiles", proof: "/usr/bin/clang-99" };
         let error = require(&[here, missing]).unwrap_err().to_string();
         assert_eq!(
             error,

@@ -67,34 +67,19 @@ impl Part {
 
 /// Runs clippy and rustdoc.
 pub(crate) fn lint(shell: &Shell) -> Result<()> {
-    cmd!(
-        shell,
-        "cargo clippy --profile {PROFILE} {PACKAGES...} --all-targets -- -D warnings"
-    )
-    .run()?;
+    cmd!(shell, "cargo clippy --profile {PROFILE} {PACKAGES...} --all-targets -- -D warnings")
+        .run()?;
     let _flags = shell.push_env("RUSTDOCFLAGS", "-D warnings");
-    cmd!(
-        shell,
-        "cargo doc --profile {PROFILE} {PACKAGES...} --no-deps"
-    )
-    .run()?;
+    cmd!(shell, "cargo doc --profile {PROFILE} {PACKAGES...} --no-deps").run()?;
     Ok(())
 }
 
 /// Compiles all tests and the programs that go with them.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     if has_subcommand(shell, "nextest") {
-        cmd!(
-            shell,
-            "cargo nextest run --cargo-profile {PROFILE} {PACKAGES...} --no-run"
-        )
-        .run()?;
+        cmd!(shell, "cargo nextest run --cargo-profile {PROFILE} {PACKAGES...} --no-run").run()?;
     } else {
-        cmd!(
-            shell,
-            "cargo test --profile {PROFILE} {PACKAGES...} --no-run"
-        )
-        .run()?;
+        cmd!(shell, "cargo test --profile {PROFILE} {PACKAGES...} --no-run").run()?;
     }
     Ok(())
 }

@@ -131,9 +131,7 @@ fn forget(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> 
 fn build_in(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
     assemble(shell, folders, toolchain)?;
     let _folder = shell.push_dir(folders.workspace());
-    let image = Path::new("target")
-        .join(TARGET)
-        .join("release/halprof_driver.dll");
+    let image = Path::new("target").join(TARGET).join("release/halprof_driver.dll");
     compile(shell, toolchain, &["--features", "legacy"])?;
     shell.copy_file(&image, folders.legacy_image())?;
     let messages = compile(shell, toolchain, &[])?;

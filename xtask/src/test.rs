@@ -32,9 +32,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
 pub(crate) fn checks(shell: &Shell) -> Result<()> {
     component(shell, "rustfmt")?;
     component(shell, "clippy")?;
-    cmd!(shell, "cargo fmt --all --check")
-        .run()
-        .context("run `cargo fmt`")?;
+    cmd!(shell, "cargo fmt --all --check").run().context("run `cargo fmt`")?;
     suite::lint(shell)?;
     sys::lint(shell)
 }

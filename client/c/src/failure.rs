@@ -14,10 +14,7 @@ impl From<Error> for Failure {
             Some(hint) => format!("{error}. {hint}"),
             None => error.to_string(),
         };
-        Self {
-            code: error.code(),
-            message,
-        }
+        Self { code: error.code(), message }
     }
 }
 

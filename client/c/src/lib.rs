@@ -188,10 +188,7 @@ impl Inner {
     fn sampling(&mut self) -> Result<(&mut Session<'static, Machine>, &mut Vec<Sample>), Failure> {
         match &mut self.state {
             State::Sampling(session, waiting) => Ok((session, waiting)),
-            _ => Err(usage(
-                "it is not sampling",
-                "Call halprof_sample_start first.",
-            )),
+            _ => Err(usage("it is not sampling", "Call halprof_sample_start first.")),
         }
     }
 }
@@ -354,10 +351,7 @@ pub unsafe extern "C" fn halprof_start(halprof: *mut Halprof, method: u32) -> i3
             HALPROF_RDPMC => Some(Method::Rdpmc),
             HALPROF_PROCESSORS => Some(Method::Processors),
             other => {
-                return Err(usage(
-                    format!("{other} is no way to count"),
-                    "See halprof.h.",
-                ));
+                return Err(usage(format!("{other} is no way to count"), "See halprof.h."));
             }
         };
         let connection = inner.connection()?;
@@ -379,13 +373,11 @@ pub unsafe extern "C" fn halprof_method(halprof: *const Halprof) -> u32 {
         return HALPROF_BEST;
     };
     let inner = lent.lock();
-    inner
-        .regions()
-        .map_or(HALPROF_BEST, |regions| match regions.method() {
-            Method::ThreadProfiling => HALPROF_THREAD_PROFILING,
-            Method::Rdpmc => HALPROF_RDPMC,
-            Method::Processors => HALPROF_PROCESSORS,
-        })
+    inner.regions().map_or(HALPROF_BEST, |regions| match regions.method() {
+        Method::ThreadProfiling => HALPROF_THREAD_PROFILING,
+        Method::Rdpmc => HALPROF_RDPMC,
+        Method::Processors => HALPROF_PROCESSORS,
+    })
 }
 
 /// What the chosen processors have counted since the start: one number for each source.
@@ -676,10 +668,7 @@ pub unsafe extern "C" fn halprof_row_of(
         let Some(found) = report.regions.iter().find(asked) else {
             let [region, thread, source] = names;
             let message = format!("{source} was not counted in {region} of {thread}");
-            return Err(usage(
-                message,
-                "A thread is in the report when it has ended.",
-            ));
+            return Err(usage(message, "A thread is in the report when it has ended."));
         };
         // SAFETY: the caller promises it.
         unsafe { text::put(&HalprofRow::of(found, size), row, size as usize) }

@@ -60,10 +60,7 @@ impl Machine {
 
 #[cfg(windows)]
 fn not_modelled() -> Failure {
-    usage(
-        "a real machine takes no workload",
-        "Run code of your own, or open a model.",
-    )
+    usage("a real machine takes no workload", "Run code of your own, or open a model.")
 }
 
 impl Transport for Machine {

@@ -30,8 +30,7 @@ pub(crate) unsafe fn borrowed<'a>(pointer: *const c_char) -> Result<&'a str, Fai
     }
     // SAFETY: the caller promises it.
     let text = unsafe { CStr::from_ptr(pointer) };
-    text.to_str()
-        .map_err(|_| usage("a text is not UTF-8", "Texts are UTF-8."))
+    text.to_str().map_err(|_| usage("a text is not UTF-8", "Texts are UTF-8."))
 }
 
 /// # Safety

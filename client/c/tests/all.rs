@@ -46,10 +46,7 @@ fn the_header_is_current() {
         std::fs::write(&path, &made).expect("written");
     }
     let kept = std::fs::read(&path).expect("the header");
-    assert!(
-        kept == made,
-        "halprof.h is old: HALPROF_HEADER=write writes it"
-    );
+    assert!(kept == made, "halprof.h is old: HALPROF_HEADER=write writes it");
 }
 
 #[test]
@@ -64,10 +61,7 @@ fn the_c_program_counts_regions_as_the_readme_says() {
         ),
         "{text}"
     );
-    assert!(
-        text.contains("\nrule: ") && text.contains("\ninner "),
-        "{text}"
-    );
+    assert!(text.contains("\nrule: ") && text.contains("\ninner "), "{text}");
 }
 
 #[test]
@@ -77,10 +71,7 @@ fn the_python_script_counts_a_region_as_the_readme_says() {
     };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("modelled machine, not silicon\n"), "{text}");
-    assert!(
-        text.contains("\nsum: 20 passages, median 5000 TotalIssues:u\n"),
-        "{text}"
-    );
+    assert!(text.contains("\nsum: 20 passages, median 5000 TotalIssues:u\n"), "{text}");
 }
 
 /// A program, linked with the library.
@@ -95,12 +86,7 @@ fn built(source: &str) -> Option<(TempDir, PathBuf)> {
     gcc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread"])
         .arg(format!("-I{PACKAGE}/include"))
         .arg(format!("{PACKAGE}/{source}"))
-        .args([
-            &format!("-L{folder}"),
-            "-lhalprof_c",
-            &format!("-Wl,-rpath,{folder}"),
-            "-o",
-        ])
+        .args([&format!("-L{folder}"), "-lhalprof_c", &format!("-Wl,-rpath,{folder}"), "-o"])
         .arg(&program);
     assert!(gcc.status().expect("gcc").success());
     Some((scratch, program))
@@ -160,10 +146,7 @@ fn threads_forks_and_programs_that_are_started_lose_no_mark() {
     // The program that was started attached for itself; a fork uses its parent's attachment.
     assert_eq!(buffer.attached(), 2);
     let cost = buffer.cost().expect("a cost");
-    assert!(
-        cost.min_ticks > 0 && cost.median_ticks < 1_000_000,
-        "{cost:?}"
-    );
+    assert!(cost.min_ticks > 0 && cost.median_ticks < 1_000_000, "{cost:?}");
 }
 
 #[test]
@@ -173,10 +156,7 @@ fn what_a_killed_program_marked_is_there() {
     };
     let (marks, buffer, status) = marked(Command::new(&program).arg("killed"));
     assert_eq!(status, -1);
-    assert_eq!(
-        values(&marks, &buffer, "killed"),
-        [(0..1000).collect::<Vec<u64>>()]
-    );
+    assert_eq!(values(&marks, &buffer, "killed"), [(0..1000).collect::<Vec<u64>>()]);
 }
 
 #[test]
@@ -186,13 +166,10 @@ fn without_a_recorder_a_program_marks_nothing_and_works() {
     };
     for buffer in [None, Some("3:0"), Some("no:buffer"), Some("0:1")] {
         let mut command = Command::new(&program);
-        let command = buffer.into_iter().fold(&mut command, |command, value| {
-            command.env("HALPROF_MARKS", value)
-        });
-        assert!(
-            command.arg("alone").status().expect("it runs").success(),
-            "{buffer:?}"
-        );
+        let command = buffer
+            .into_iter()
+            .fold(&mut command, |command, value| command.env("HALPROF_MARKS", value));
+        assert!(command.arg("alone").status().expect("it runs").success(), "{buffer:?}");
     }
 }
 
@@ -202,18 +179,14 @@ fn the_examples_mark() {
         return;
     };
     let mut python = Command::new("python3");
-    python
-        .arg(format!("{PACKAGE}/examples/marks.py"))
-        .arg(libraries());
+    python.arg(format!("{PACKAGE}/examples/marks.py")).arg(libraries());
     let mut programs = vec![Command::new(&program)];
     programs.extend(present("python3").then_some(python));
     for program in &mut programs {
         let (marks, buffer, status) = marked(program);
         assert_eq!((marks.len(), status), (2000, 0), "{program:?}");
         assert_eq!(buffer.names(), ["begin", "end"]);
-        let turns = marks
-            .chunks(2)
-            .map(|pair| (pair[0].channel, pair[1].channel));
+        let turns = marks.chunks(2).map(|pair| (pair[0].channel, pair[1].channel));
         assert!(turns.into_iter().all(|turn| turn == (0, 1)));
     }
 }
@@ -234,10 +207,7 @@ fn as_the_readme_says(program: &str) -> Option<Output> {
     }
     let readme = std::fs::read_to_string(Path::new(PACKAGE).join("README.md")).expect("README");
     let lines: Vec<&str> = readme.lines().map(str::trim).collect();
-    let place = lines
-        .iter()
-        .position(|line| line.starts_with(program))
-        .expect("its line");
+    let place = lines.iter().position(|line| line.starts_with(program)).expect("its line");
     assert_eq!(lines[place - 1], "cargo build --release -p halprof-c");
     let folder = libraries();
     let scratch = tempfile::tempdir().expect("a folder");
@@ -271,10 +241,7 @@ mod wine {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    const DLL: &str = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../target/exe/halprof_c.dll"
-    );
+    const DLL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/halprof_c.dll");
 
     #[test]
     fn the_c_program_counts_regions_under_wine() {

@@ -19,9 +19,7 @@ use std::time::Instant;
 const PROCESSORS: u16 = 16;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let megabytes: u64 = std::env::args()
-        .nth(1)
-        .map_or(Ok(1024), |text| text.parse())?;
+    let megabytes: u64 = std::env::args().nth(1).map_or(Ok(1024), |text| text.parse())?;
     let path = std::env::temp_dir().join(format!("halprof-etw-{}.etl", std::process::id()));
     write(&path, megabytes << 20)?;
     for is_joined in [false, true] {
@@ -52,12 +50,7 @@ fn write(path: &std::path::Path, length: u64) -> Result<(), Box<dyn Error>> {
         let kernel = (0..depth / 3).map(|_| 0xFFFF_F800_0000_0000 + rng.u64(..1 << 24));
         let mut frames: Vec<u64> = kernel.collect();
         frames.extend((0..depth).map(|_| 0x7FF6_0000_0000 + rng.u64(..1 << 20)));
-        stacks.push(
-            frames
-                .iter()
-                .flat_map(|frame| frame.to_le_bytes())
-                .collect::<Vec<u8>>(),
-        );
+        stacks.push(frames.iter().flat_map(|frame| frame.to_le_bytes()).collect::<Vec<u8>>());
     }
     let mut running = [0; PROCESSORS as usize];
     let (mut time, mut written) = (0, 0);
@@ -65,19 +58,10 @@ fn write(path: &std::path::Path, length: u64) -> Result<(), Box<dyn Error>> {
         time += rng.i64(1..100);
         let processor = rng.u16(..PROCESSORS);
         let thread = running[usize::from(processor)];
-        let origin = Origin {
-            time,
-            processor,
-            thread,
-            process: 4,
-        };
+        let origin = Origin { time, processor, thread, process: 4 };
         if rng.u8(..3) == 0 {
             let new_thread = 4 * rng.u32(..2000);
-            let switch = Switch {
-                new_thread,
-                old_thread: thread,
-                ..Switch::default()
-            };
+            let switch = Switch { new_thread, old_thread: thread, ..Switch::default() };
             running[usize::from(processor)] = new_thread;
             writer.event(
                 origin,
@@ -86,21 +70,11 @@ fn write(path: &std::path::Path, length: u64) -> Result<(), Box<dyn Error>> {
             )?;
             written += 56;
         } else {
-            let sample = Sample {
-                ip: 0x7FF6_0000_1000,
-                thread,
-                count: 1,
-                reserved: 0,
-            };
+            let sample = Sample { ip: 0x7FF6_0000_1000, thread, count: 1, reserved: 0 };
             writer.event(origin, &EventKind::Sample(sample), &[])?;
             let bytes = &stacks[rng.usize(..stacks.len())];
             let frames = Frames::from_bytes(bytes, PointerSize::Eight);
-            let stack = Stack {
-                event_time: time.cast_unsigned(),
-                process: 4,
-                thread,
-                frames,
-            };
+            let stack = Stack { event_time: time.cast_unsigned(), process: 4, thread, frames };
             writer.event(origin, &EventKind::Stack(stack), &[])?;
             written += 32 + 32 + bytes.len() as u64;
         }

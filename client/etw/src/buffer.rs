@@ -86,11 +86,7 @@ impl BufferHeader {
     /// Whether the used bytes can be what the buffer has.
     #[must_use]
     pub const fn has_valid_use(&self) -> bool {
-        let most = if self.is_compressed() {
-            MOST
-        } else {
-            self.buffer_size
-        };
+        let most = if self.is_compressed() { MOST } else { self.buffer_size };
         self.used as usize >= HEADER_LENGTH && self.used <= most
     }
 }

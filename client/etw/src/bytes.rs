@@ -157,17 +157,13 @@ impl<'a> Fields<'a> {
     pub(crate) fn u16s(&mut self) -> Option<[u16; 8]> {
         let bytes: [u8; 16] = self.array()?;
         let (pairs, _) = bytes.as_chunks();
-        Some(std::array::from_fn(|index| {
-            u16::from_le_bytes(pairs[index])
-        }))
+        Some(std::array::from_fn(|index| u16::from_le_bytes(pairs[index])))
     }
 
     pub(crate) fn u32s(&mut self) -> Option<[u32; 8]> {
         let bytes: [u8; 32] = self.array()?;
         let (words, _) = bytes.as_chunks();
-        Some(std::array::from_fn(|index| {
-            u32::from_le_bytes(words[index])
-        }))
+        Some(std::array::from_fn(|index| u32::from_le_bytes(words[index])))
     }
 
     pub(crate) fn guid(&mut self) -> Option<Guid> {
@@ -185,10 +181,7 @@ impl<'a> Fields<'a> {
     /// surrogates, which file names may have, are replaced.
     #[expect(clippy::unnecessary_wraps, reason = "layouts treat all fields alike")]
     pub(crate) fn utf16(&mut self) -> Option<String> {
-        Some(
-            self.terminated_utf16()
-                .unwrap_or_else(|| utf16(std::mem::take(&mut self.rest))),
-        )
+        Some(self.terminated_utf16().unwrap_or_else(|| utf16(std::mem::take(&mut self.rest))))
     }
 
     /// UTF-16 that must have its terminating zero.
@@ -217,9 +210,7 @@ impl<'a> Fields<'a> {
 fn utf16(bytes: &[u8]) -> String {
     let (units, _) = bytes.as_chunks();
     let chars = char::decode_utf16(units.iter().map(|unit| u16::from_le_bytes(*unit)));
-    chars
-        .map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER))
-        .collect()
+    chars.map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
 /// Bytes in the making; the methods are those of [`Fields`].
@@ -238,13 +229,11 @@ impl Output {
     }
 
     pub(crate) fn u16s(&mut self, values: &[u16; 8]) {
-        self.bytes
-            .extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     }
 
     pub(crate) fn u32s(&mut self, values: &[u32; 8]) {
-        self.bytes
-            .extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        self.bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     }
 
     pub(crate) fn guid(&mut self, guid: &Guid) {
@@ -259,15 +248,13 @@ impl Output {
     }
 
     pub(crate) fn utf16(&mut self, text: &str) {
-        self.bytes
-            .extend(text.encode_utf16().flat_map(u16::to_le_bytes));
+        self.bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
         self.zeros(2);
     }
 
     pub(crate) fn utf16_field(&mut self, text: &str, units: usize) {
         let end = self.bytes.len() + 2 * units;
-        self.bytes
-            .extend(text.encode_utf16().flat_map(u16::to_le_bytes));
+        self.bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
         self.bytes.resize(end, 0);
     }
 

@@ -60,12 +60,7 @@ impl Clock {
         };
         // Beyond 18 GHz a second's ticks in nanoseconds do not fit 64 bits.
         let valid = (1..u64::MAX / NANOSECONDS).contains(&frequency);
-        valid.then_some(Self {
-            ticks: clock_type,
-            frequency,
-            origin,
-            start,
-        })
+        valid.then_some(Self { ticks: clock_type, frequency, origin, start })
     }
 
     /// What the ticks are.
@@ -121,29 +116,16 @@ mod tests {
         let start = 133_000_000_000_000_000;
         for (clock_type, frequency, ticks, ns) in [
             (ClockType::PerformanceCounter, 10_000_000, 3, 300),
-            (
-                ClockType::PerformanceCounter,
-                2_337_949,
-                2_337_949,
-                1_000_000_000,
-            ),
+            (ClockType::PerformanceCounter, 2_337_949, 2_337_949, 1_000_000_000),
             (ClockType::PerformanceCounter, 3, 1, 333_333_333),
             (ClockType::SystemTime, 1, 10_000_000, 1_000_000_000),
             (ClockType::ProcessorCycles, 3_000_000_000, 3, 1),
-            (
-                ClockType::ProcessorCycles,
-                2_808_000_000,
-                2_808_000_000 * 86_400,
-                86_400_000_000_000,
-            ),
+            (ClockType::ProcessorCycles, 2_808_000_000, 2_808_000_000 * 86_400, 86_400_000_000_000),
         ] {
             let clock = Clock::new(clock_type, frequency, 1000, start).expect("a clock");
             assert_eq!(clock.ns(1000 + ticks), ns, "{clock_type:?} {frequency}");
             assert_eq!(clock.ns(1000 - ticks), -ns);
-            assert_eq!(
-                clock.filetime(1000 + ticks),
-                start + ns.unsigned_abs() / 100
-            );
+            assert_eq!(clock.filetime(1000 + ticks), start + ns.unsigned_abs() / 100);
         }
     }
 
@@ -160,10 +142,7 @@ mod tests {
     #[test]
     fn a_clock_needs_a_frequency() {
         for frequency in [0, u64::MAX] {
-            assert_eq!(
-                Clock::new(ClockType::PerformanceCounter, frequency, 0, 0),
-                None
-            );
+            assert_eq!(Clock::new(ClockType::PerformanceCounter, frequency, 0, 0), None);
         }
         assert_eq!(ClockType::from_number(4), None);
     }

@@ -108,11 +108,7 @@ impl Input<'_> {
 pub fn xpress(input: &[u8], length: usize, output: &mut Vec<u8>) -> bool {
     let begin = output.len();
     let end = begin + length;
-    let mut input = Input {
-        bytes: input,
-        at: 0,
-        half: None,
-    };
+    let mut input = Input { bytes: input, at: 0, half: None };
     while output.len() < end {
         let Some(flags) = input.u32() else {
             return false;
@@ -137,10 +133,7 @@ pub fn xpress(input: &[u8], length: usize, output: &mut Vec<u8>) -> bool {
 
 fn copy(input: &mut Input<'_>, output: &mut Vec<u8>, begin: usize, end: usize) -> Option<()> {
     let (distance, length) = input.reference()?;
-    let from = output
-        .len()
-        .checked_sub(distance)
-        .filter(|&from| from >= begin)?;
+    let from = output.len().checked_sub(distance).filter(|&from| from >= begin)?;
     let length = length.min(end - output.len());
     if distance >= length {
         output.extend_from_within(from..from + length);
@@ -166,9 +159,8 @@ mod tests {
         assert!(xpress(&alphabet, 26, &mut output));
         assert_eq!(output, b"abcdefghijklmnopqrstuvwxyz");
 
-        let repeated = [
-            0xFF, 0xFF, 0xFF, 0x1F, 0x61, 0x62, 0x63, 0x17, 0x00, 0x0F, 0xFF, 0x26, 0x01,
-        ];
+        let repeated =
+            [0xFF, 0xFF, 0xFF, 0x1F, 0x61, 0x62, 0x63, 0x17, 0x00, 0x0F, 0xFF, 0x26, 0x01];
         let mut output = b"before".to_vec();
         assert!(xpress(&repeated, 300, &mut output));
         assert_eq!(output[6..], b"abc".repeat(100));
@@ -190,9 +182,7 @@ mod tests {
     #[test]
     fn a_match_is_no_longer_than_what_was_announced() {
         // A literal, then a match of 0xFFFFFFFF bytes at distance 1.
-        let input = [
-            0xFF, 0xFF, 0xFF, 0x7F, b'a', 7, 0, 15, 255, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF,
-        ];
+        let input = [0xFF, 0xFF, 0xFF, 0x7F, b'a', 7, 0, 15, 255, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF];
         let mut output = Vec::new();
         assert!(xpress(&input, 100, &mut output));
         assert_eq!(output, [b'a'; 100]);

@@ -84,11 +84,7 @@ impl Damage {
         first: u64,
         event: Option<EventId>,
     ) {
-        let finding = self.findings.entry(cause).or_insert(Finding {
-            count: 0,
-            first,
-            event,
-        });
+        let finding = self.findings.entry(cause).or_insert(Finding { count: 0, first, event });
         finding.count += count;
     }
 
@@ -106,9 +102,7 @@ impl Damage {
 
     /// What was found.
     pub fn findings(&self) -> impl Iterator<Item = (Cause, Finding)> {
-        self.findings
-            .iter()
-            .map(|(cause, finding)| (*cause, *finding))
+        self.findings.iter().map(|(cause, finding)| (*cause, *finding))
     }
 }
 

@@ -154,11 +154,7 @@ impl Form {
                 group: bytes[7],
                 opcode: bytes[6],
                 version: at(bytes, 0).u16()?
-                    & if self == Self::PerfInfo {
-                        VERSION
-                    } else {
-                        u16::MAX
-                    },
+                    & if self == Self::PerfInfo { VERSION } else { u16::MAX },
             },
             Self::Full => EventId::Classic {
                 guid: at(bytes, 24).guid()?,
@@ -251,11 +247,7 @@ impl Header {
             time: time.and_then(|offset| at(bytes, offset).i64()),
             writer: writer
                 .and_then(|offset| Some((at(bytes, offset).u32()?, at(bytes, offset + 4).u32()?))),
-            counters: if form == Form::PerfInfo {
-                word >> COUNTERS_SHIFT & COUNTERS
-            } else {
-                0
-            },
+            counters: if form == Form::PerfInfo { word >> COUNTERS_SHIFT & COUNTERS } else { 0 },
         })
     }
 
@@ -283,9 +275,7 @@ impl Header {
     #[must_use]
     pub fn counters<'a>(&self, bytes: &'a [u8]) -> Counters<'a> {
         if self.form == Form::Manifest {
-            let item = self
-                .items(bytes)
-                .find(|item| item.item_type == ITEM_COUNTERS);
+            let item = self.items(bytes).find(|item| item.item_type == ITEM_COUNTERS);
             return Counters(item.map(|item| item.data).unwrap_or_default());
         }
         let end = usize::from(self.length);

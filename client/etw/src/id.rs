@@ -12,9 +12,7 @@ impl Guid {
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         let [a0, a1, a2, a3, b0, b1, c0, c1, d @ ..] = bytes;
         let [d0, d1, d2, d3, d4, d5, d6, d7] = d;
-        Self(u128::from_be_bytes([
-            a3, a2, a1, a0, b1, b0, c1, c0, d0, d1, d2, d3, d4, d5, d6, d7,
-        ]))
+        Self(u128::from_be_bytes([a3, a2, a1, a0, b1, b0, c1, c0, d0, d1, d2, d3, d4, d5, d6, d7]))
     }
 
     /// As in memory.
@@ -57,15 +55,9 @@ const CLASSES: [(u8, Guid); 7] = [
     (group::PROCESS, Guid(0x3d6fa8d0_fe05_11d0_9dda_00c04fd7ba7c)),
     (group::THREAD, Guid(0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c)),
     (group::CONFIG, Guid(0x01853a65_418f_4f36_aefc_dc0f1d2fd235)),
-    (
-        group::PERFINFO,
-        Guid(0xce1dbfb4_137e_4da6_87b0_3f59aa102cbc),
-    ),
+    (group::PERFINFO, Guid(0xce1dbfb4_137e_4da6_87b0_3f59aa102cbc)),
     (group::IMAGE, Guid(0x2cb15d1d_5fc1_11d2_abe1_00a0c911f518)),
-    (
-        group::STACKWALK,
-        Guid(0xdef2fe46_7bd6_4b80_bd94_f57fe20d0ce3),
-    ),
+    (group::STACKWALK, Guid(0xdef2fe46_7bd6_4b80_bd94_f57fe20d0ce3)),
 ];
 
 /// What images are, beyond their names; added when traces are merged.
@@ -146,39 +138,26 @@ impl EventId {
     /// The same event as the kernel's hook names it, where its class is one of the kernel's.
     #[must_use]
     pub fn normalized(self) -> Self {
-        let Self::Classic {
-            guid,
-            opcode,
-            version,
-        } = self
-        else {
+        let Self::Classic { guid, opcode, version } = self else {
             return self;
         };
         let class = CLASSES.iter().find(|(_, class)| *class == guid);
-        class.map_or(self, |&(group, _)| Self::Kernel {
-            group,
-            opcode,
-            version,
-        })
+        class.map_or(self, |&(group, _)| Self::Kernel { group, opcode, version })
     }
 }
 
 impl fmt::Display for EventId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Kernel {
-                group,
-                opcode,
-                version,
-            } => match GROUP_NAMES.iter().find(|(number, _)| *number == group) {
-                Some((_, name)) => write!(formatter, "{name} op {opcode} v{version}"),
-                None => write!(formatter, "group {group} op {opcode} v{version}"),
-            },
-            Self::Classic {
-                guid,
-                opcode,
-                version,
-            } => write!(formatter, "{guid} op {opcode} v{version}"),
+            Self::Kernel { group, opcode, version } => {
+                match GROUP_NAMES.iter().find(|(number, _)| *number == group) {
+                    Some((_, name)) => write!(formatter, "{name} op {opcode} v{version}"),
+                    None => write!(formatter, "group {group} op {opcode} v{version}"),
+                }
+            }
+            Self::Classic { guid, opcode, version } => {
+                write!(formatter, "{guid} op {opcode} v{version}")
+            }
             Self::Manifest { guid, id, version } => write!(formatter, "{guid} id {id} v{version}"),
             Self::Other { header } => write!(formatter, "header type {header}"),
         }

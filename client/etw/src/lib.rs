@@ -17,18 +17,12 @@ mod bytes;
 pub mod clock;
 pub mod compress;
 pub mod damage;
-#[expect(
-    missing_docs,
-    reason = "fields have the names of the documented structures"
-)]
+#[expect(missing_docs, reason = "fields have the names of the documented structures")]
 pub mod header;
 pub mod id;
 pub mod join;
 mod merge;
-#[expect(
-    missing_docs,
-    reason = "fields have the names of the documented classes"
-)]
+#[expect(missing_docs, reason = "fields have the names of the documented classes")]
 pub mod payload;
 mod trace;
 #[expect(missing_docs, reason = "fields have the names of what is written")]

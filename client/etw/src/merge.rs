@@ -87,9 +87,7 @@ impl Index {
             damage.add(Cause::CutBuffer, input.length, None);
         }
         losses.missing_buffers = index.missing();
-        index
-            .entries
-            .sort_by_key(|entry| (entry.processor, entry.first_time));
+        index.entries.sort_by_key(|entry| (entry.processor, entry.first_time));
         Ok(index)
     }
 
@@ -127,9 +125,8 @@ impl Index {
         self.sequence.sort_unstable();
         let numbers = self.sequence.windows(2);
         let gaps = numbers.map(|pair| pair[1].abs_diff(pair[0]));
-        let sum = gaps
-            .map(|gap| gap.checked_sub(1))
-            .try_fold(0_u64, |sum, gap| sum.checked_add(gap?));
+        let sum =
+            gaps.map(|gap| gap.checked_sub(1)).try_fold(0_u64, |sum, gap| sum.checked_add(gap?));
         // More than were ever written is a damaged number.
         sum.filter(|&missing| missing < 1 << 32).unwrap_or(0)
     }
@@ -208,9 +205,7 @@ const OPEN: u64 = 16;
 const DECOMPRESSED: u64 = 256;
 
 fn beyond(length: u64, times: u64) -> u64 {
-    length
-        .saturating_mul(times)
-        .saturating_add(buffer::MOST.into())
+    length.saturating_mul(times).saturating_add(buffer::MOST.into())
 }
 
 impl Merge {
@@ -240,9 +235,7 @@ impl Merge {
         };
         for chain in 0..merge.chains.len() {
             let key = merge.chains[chain].advance(input, &mut merge.shared)?;
-            merge
-                .heap
-                .extend(key.map(|(time, offset)| Reverse((time, offset, chain))));
+            merge.heap.extend(key.map(|(time, offset)| Reverse((time, offset, chain))));
         }
         Ok(merge)
     }

@@ -69,16 +69,8 @@ pub enum EventKind<'a> {
 pub fn decode(id: EventId, pointer: PointerSize, payload: &[u8]) -> Option<EventKind<'_>> {
     let fields = Fields::new(payload, pointer);
     match id.normalized() {
-        EventId::Kernel {
-            group,
-            opcode,
-            version,
-        } => kernel(group, opcode, version, fields),
-        EventId::Classic {
-            guid,
-            opcode,
-            version,
-        } => classic(guid, opcode, version, fields),
+        EventId::Kernel { group, opcode, version } => kernel(group, opcode, version, fields),
+        EventId::Classic { guid, opcode, version } => classic(guid, opcode, version, fields),
         EventId::Manifest { .. } | EventId::Other { .. } => Some(EventKind::Unknown),
     }
 }

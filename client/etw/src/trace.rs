@@ -105,9 +105,7 @@ impl<R: Read + Seek> Trace<R> {
             damage.add_many(Cause::MissingBuffers, missing, input.length, None);
         }
         let mut merge = Merge::new(&mut input, index, damage)?;
-        let beyond = merge
-            .processors()
-            .filter(|&number| u32::from(number) >= header.processors);
+        let beyond = merge.processors().filter(|&number| u32::from(number) >= header.processors);
         for _ in 0..beyond.count() {
             merge.damage_mut().add(Cause::Processor, 0, None);
         }
@@ -129,9 +127,7 @@ impl<R: Read + Seek> Trace<R> {
             return Ok(None);
         };
         self.events += 1;
-        let &Header {
-            id, length, writer, ..
-        } = record.header;
+        let &Header { id, length, writer, .. } = record.header;
         let payload = &record.bytes[usize::from(length)..];
         let kind = payload::decode(id, self.header.pointer(), payload).unwrap_or_else(|| {
             damage.add(Cause::Payload, record.offset, Some(id));

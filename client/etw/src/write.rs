@@ -67,9 +67,7 @@ impl<W: Write + Seek> Writer<W> {
     /// Begins a trace. Its header is written at the end.
     pub fn new(mut output: W, session: Session) -> io::Result<Self> {
         if session.buffer_size < 1024 || !session.buffer_size.is_multiple_of(8) {
-            return Err(invalid(
-                "a buffer's size must be a multiple of 8, of at least 1024",
-            ));
+            return Err(invalid("a buffer's size must be a multiple of 8, of at least 1024"));
         }
         output.write_all(&vec![0; session.buffer_size as usize])?;
         Ok(Self {
@@ -102,10 +100,7 @@ impl<W: Write + Seek> Writer<W> {
         counters: &[u64],
     ) -> io::Result<()> {
         let bytes = std::mem::take(&mut self.record);
-        let mut record = Output {
-            bytes,
-            pointer_size: self.header.pointer(),
-        };
+        let mut record = Output { bytes, pointer_size: self.header.pointer() };
         record.bytes.clear();
         encode(&mut record, origin, id, kind, counters)?;
         let room = self.header.buffer_size as usize - HEADER_LENGTH;
@@ -173,22 +168,10 @@ impl<W: Write + Seek> Writer<W> {
             self.flush(processor as u16)?;
         }
         self.header.end_time = end_time;
-        let origin = Origin {
-            time: self.origin,
-            processor: 0,
-            thread: 0,
-            process: 0,
-        };
-        let mut record = Output {
-            bytes: Vec::new(),
-            pointer_size: self.header.pointer(),
-        };
+        let origin = Origin { time: self.origin, processor: 0, thread: 0, process: 0 };
+        let mut record = Output { bytes: Vec::new(), pointer_size: self.header.pointer() };
         let kind = EventKind::TraceHeader(Box::new(self.header.clone()));
-        let id = EventId::Kernel {
-            group: group::HEADER,
-            opcode: 0,
-            version: 2,
-        };
+        let id = EventId::Kernel { group: group::HEADER, opcode: 0, version: 2 };
         encode(&mut record, origin, id, &kind, &[])?;
         let used = HEADER_LENGTH + record.bytes.len();
         if used > self.header.buffer_size as usize {
@@ -254,10 +237,7 @@ fn buffer_header(header: &TraceHeader, used: usize) -> BufferHeader {
 
 /// A layout without pointers.
 fn bytes_of(layout: &impl Layout) -> Vec<u8> {
-    let mut output = Output {
-        bytes: Vec::new(),
-        pointer_size: PointerSize::Eight,
-    };
+    let mut output = Output { bytes: Vec::new(), pointer_size: PointerSize::Eight };
     layout.write(&mut output);
     output.bytes
 }
@@ -295,11 +275,7 @@ fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
         EventKind::Image(image) => (group::IMAGE, image.change.opcode(), 3),
         _ => return merged_id(kind),
     };
-    Some(EventId::Kernel {
-        group,
-        opcode,
-        version,
-    })
+    Some(EventId::Kernel { group, opcode, version })
 }
 
 /// What merging adds.
@@ -310,11 +286,7 @@ fn merged_id(kind: &EventKind<'_>) -> Option<EventId> {
         EventKind::Volume(_) => (id::SYSTEM_CONFIG_EX, 35, 0),
         _ => return None,
     };
-    Some(EventId::Classic {
-        guid,
-        opcode,
-        version,
-    })
+    Some(EventId::Classic { guid, opcode, version })
 }
 
 /// The flags of every header that the kernel writes.
@@ -336,9 +308,7 @@ fn encode(
     let size = u16::try_from(output.bytes.len());
     let size = size.map_err(|_| invalid("an event is at most 64 KB long"))?;
     output.bytes[size_at..size_at + 2].copy_from_slice(&size.to_le_bytes());
-    output
-        .bytes
-        .resize(output.bytes.len().next_multiple_of(8), 0);
+    output.bytes.resize(output.bytes.len().next_multiple_of(8), 0);
     Ok(())
 }
 
@@ -364,80 +334,30 @@ fn header(
     has_writer: bool,
     counters: &[u64],
 ) -> usize {
-    let Origin {
-        time,
-        thread,
-        process,
-        ..
-    } = origin;
+    let Origin { time, thread, process, .. } = origin;
     let is_64 = output.pointer_size == PointerSize::Eight;
     match id {
-        EventId::Kernel {
-            group,
-            opcode,
-            version,
-        } if has_writer => {
+        EventId::Kernel { group, opcode, version } if has_writer => {
             let header_type = if is_64 { 2 } else { 1 };
-            let ids = System {
-                version,
-                header_type,
-                flags: FLAGS,
-                opcode,
-                group,
-                ..System::default()
-            };
-            System {
-                thread,
-                process,
-                time,
-                ..ids
-            }
-            .write(output);
+            let ids =
+                System { version, header_type, flags: FLAGS, opcode, group, ..System::default() };
+            System { thread, process, time, ..ids }.write(output);
             4
         }
-        EventId::Kernel {
-            group,
-            opcode,
-            version,
-        } => {
+        EventId::Kernel { group, opcode, version } => {
             let header_type = if is_64 { 17 } else { 16 };
             let word = version | (counters.len() as u16) << COUNTERS_SHIFT;
-            PerfInfo {
-                word,
-                header_type,
-                flags: FLAGS,
-                size: 0,
-                opcode,
-                group,
-                time,
-            }
-            .write(output);
+            PerfInfo { word, header_type, flags: FLAGS, size: 0, opcode, group, time }
+                .write(output);
             for value in counters {
                 output.u64(value);
             }
             4
         }
-        EventId::Classic {
-            guid,
-            opcode,
-            version,
-        } => {
+        EventId::Classic { guid, opcode, version } => {
             let header_type = if is_64 { 20 } else { 10 };
-            let ids = Full {
-                header_type,
-                flags: FLAGS,
-                opcode,
-                version,
-                guid,
-                ..Full::default()
-            };
-            Full {
-                thread,
-                process,
-                time,
-                ..ids
-            }
-            .write(output);
+            let ids = Full { header_type, flags: FLAGS, opcode, version, guid, ..Full::default() };
+            Full { thread, process, time, ..ids }.write(output);
             0
         }
         EventId::Manifest { .. } | EventId::Other { .. } => 0,

@@ -23,9 +23,7 @@ fn main() -> Result<()> {
 #[cfg(windows)]
 fn on_driver() -> Result<String> {
     let mut connection = Connection::new(halprof_measure::Driver::open()?.ok_or_else(absent)?)?;
-    count(&mut connection, |_| {
-        (1..=1_000_000u64).map(u64::count_ones).sum()
-    })
+    count(&mut connection, |_| (1..=1_000_000u64).map(u64::count_ones).sum())
 }
 
 /// A modelled machine does what its workload says.

@@ -28,11 +28,7 @@ pub(crate) fn measured() -> Option<String> {
     };
     let ticks: Vec<u64> = (0..TRIALS).map(trial).collect();
     let found = Distribution::of(&ticks, Cull::default())?;
-    let recorder = if turn.is_recorded() {
-        "with"
-    } else {
-        "without"
-    };
+    let recorder = if turn.is_recorded() { "with" } else { "without" };
     Some(format!(
         "{recorder} a recorder {MARKS} marks take {} ticks at least, median {}, trimmed mean {:.1}, \
          {} of {TRIALS} culled\n",

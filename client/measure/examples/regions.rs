@@ -38,9 +38,7 @@ fn count<T: Transport + Send>(
             let regions = &regions;
             scope.spawn(move || one_thread(regions, processor, work))
         });
-        workers
-            .into_iter()
-            .try_for_each(|worker| worker.join().unwrap_or(Ok(())))
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or(Ok(())))
     })?;
     let report = regions.report();
     drop(regions);

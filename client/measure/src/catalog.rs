@@ -49,11 +49,8 @@ const SLOTS: u64 = 0x01A4;
 /// The name that selects every supported source.
 const ALL: &str = "all";
 /// Extra MSRs that events take a value from, and what they hold.
-const MSRS: [(u32, &str); 3] = [
-    (OFFCORE_RSP_0, "off-core response"),
-    (0x3F6, "load latency"),
-    (0x3F7, "front-end retired"),
-];
+const MSRS: [(u32, &str); 3] =
+    [(OFFCORE_RSP_0, "off-core response"), (0x3F6, "load latency"), (0x3F7, "front-end retired")];
 /// Names less alike than this are not suggested.
 const ALIKE: f64 = 0.8;
 
@@ -191,9 +188,7 @@ impl Catalog {
             }
         }
         let places = counted_on(&chosen, self.measured).into_iter();
-        Ok(places
-            .filter_map(|place| chosen.get(place).cloned())
-            .collect())
+        Ok(places.filter_map(|place| chosen.get(place).cloned()).collect())
     }
 
     /// The source that has this name, if one does.
@@ -223,9 +218,7 @@ impl Catalog {
     /// The names of Linux perf and of Windows that are valid here.
     pub fn aliases(&self) -> impl Iterator<Item = Alias> {
         let boot = self.kinds.first();
-        let all = boot
-            .into_iter()
-            .flat_map(|kind| events::aliases(&kind.processor));
+        let all = boot.into_iter().flat_map(|kind| events::aliases(&kind.processor));
         all.filter(|alias| alias.target.starts_with('r') || self.source(alias.target).is_some())
     }
 
@@ -257,12 +250,7 @@ impl Catalog {
 
     fn modelled_where(&self, name: &str, is: impl Fn(&Kind) -> bool) -> Option<Known> {
         let kinds = [Kinds::Instructions, Kinds::Cycles, Kinds::RefCycles];
-        let code = |select, fixed, core| Code {
-            event: Kinds::Named(0),
-            select,
-            fixed,
-            core,
-        };
+        let code = |select, fixed, core| Code { event: Kinds::Named(0), select, fixed, core };
         if name.eq_ignore_ascii_case("slots") {
             let slots = [code(None, Some(3), None), code(Some(SLOTS), None, None)];
             return Some(Known::Codes(slots.to_vec()));
@@ -302,16 +290,10 @@ impl Catalog {
                 chosen.push(self.of_raw(item, select, &item.text, filter));
                 Ok(())
             }
-            What::Changed {
-                name,
-                changed,
-                select,
-            } => {
+            What::Changed { name, changed, select } => {
                 let mut found = self.event(name).ok_or_else(|| self.unknown(name))?;
                 for (_, _, counted) in &mut found.kinds {
-                    *counted = counted
-                        .clone()
-                        .and_then(|counted| counted.with(*changed, *select));
+                    *counted = counted.clone().and_then(|counted| counted.with(*changed, *select));
                 }
                 chosen.extend(self.of_event(item, &found, &item.text)?);
                 Ok(())
@@ -351,16 +333,9 @@ impl Catalog {
     }
 
     fn of_raw(&self, item: &Item, select: u64, name: &str, filter: Option<u16>) -> Chosen {
-        let spec = Spec {
-            kinds: self.kinds_of_core(item.core),
-            ..spec_of(item, filter)
-        };
-        let spec = Spec {
-            source: ProfileSource::RAW.0,
-            raw: select,
-            counters: Spec::ANY_COUNTER,
-            ..spec
-        };
+        let spec = Spec { kinds: self.kinds_of_core(item.core), ..spec_of(item, filter) };
+        let spec =
+            Spec { source: ProfileSource::RAW.0, raw: select, counters: Spec::ANY_COUNTER, ..spec };
         chosen(item, spec, name)
     }
 
@@ -401,22 +376,13 @@ impl Catalog {
         let flags = if found.event.alone { Spec::ALONE } else { 0 };
         let of_way = |(counted, kinds): (Counted, u16)| {
             let all = kinds.count_ones() as usize == self.all_kinds;
-            let spec = Spec {
-                flags,
-                kinds: if all { 0 } else { kinds },
-                ..spec_of(item, item.filter)
-            };
+            let spec =
+                Spec { flags, kinds: if all { 0 } else { kinds }, ..spec_of(item, item.filter) };
             let spec = match counted {
-                Counted::Select { select, counters } => Spec {
-                    source: ProfileSource::RAW.0,
-                    raw: select,
-                    counters,
-                    ..spec
-                },
-                Counted::Fixed(index) => Spec {
-                    source: FIRST_FIXED + u32::from(index),
-                    ..spec
-                },
+                Counted::Select { select, counters } => {
+                    Spec { source: ProfileSource::RAW.0, raw: select, counters, ..spec }
+                }
+                Counted::Fixed(index) => Spec { source: FIRST_FIXED + u32::from(index), ..spec },
             };
             chosen(item, spec, label)
         };
@@ -428,10 +394,7 @@ impl Catalog {
         let Some(core) = core else {
             return 0;
         };
-        let of_core = self
-            .kinds
-            .iter()
-            .filter(|kind| kind.processor.core_type == core);
+        let of_core = self.kinds.iter().filter(|kind| kind.processor.core_type == core);
         of_core.fold(0, |mask, kind| mask | 1 << (kind.processor.kind % 16))
     }
 
@@ -450,10 +413,7 @@ impl Catalog {
             (bits, filter) if filter.is_none_or(|filter| filter == bits) => {
                 Ok((select, Some(bits)))
             }
-            _ => Err(bad_list(
-                &item.text,
-                "its user and kernel bits contradict its filter",
-            )),
+            _ => Err(bad_list(&item.text, "its user and kernel bits contradict its filter")),
         }
     }
 
@@ -478,11 +438,7 @@ impl Catalog {
             |all, more| all | more,
         );
         Err(Error::usage(
-            format!(
-                "`{}` has {}, which halprof sets itself",
-                item.text,
-                names.join(" and ")
-            ),
+            format!("`{}` has {}, which halprof sets itself", item.text, names.join(" and ")),
             if right & !allowed == 0 {
                 format!("Write `r{right:X}`.")
             } else {
@@ -528,10 +484,7 @@ impl Catalog {
     }
 
     fn did_you_mean(&self, name: &str) -> Option<String> {
-        let sources = self
-            .sources
-            .iter()
-            .map(|source| source.name.as_str().to_owned());
+        let sources = self.sources.iter().map(|source| source.name.as_str().to_owned());
         let events = self.events().into_iter().map(str::to_owned);
         let aliases = self.aliases().map(|alias| alias.name.to_owned());
         crate::did_you_mean(name, sources.chain(aliases).chain(events))
@@ -542,13 +495,12 @@ impl Counted {
     /// The same with the bits `changed` of the select replaced by `fields`.
     fn with(self, changed: u64, fields: u64) -> std::result::Result<Self, String> {
         match self {
-            Self::Select { select, counters } => Ok(Self::Select {
-                select: select & !changed | fields,
-                counters,
-            }),
-            Self::Fixed(index) => Err(format!(
-                "fixed counter {index} counts it, which has no fields"
-            )),
+            Self::Select { select, counters } => {
+                Ok(Self::Select { select: select & !changed | fields, counters })
+            }
+            Self::Fixed(index) => {
+                Err(format!("fixed counter {index} counts it, which has no fields"))
+            }
         }
     }
 }
@@ -556,26 +508,19 @@ impl Counted {
 impl Kind {
     /// EAX of leaf 0x1A; `None` where a machine has one type of core.
     fn core(&self) -> Option<u32> {
-        let Processor {
-            core_type,
-            native_model,
-            ..
-        } = self.processor;
+        let Processor { core_type, native_model, .. } = self.processor;
         (core_type != 0).then(|| u32::from(core_type) << 24 | native_model & 0xFF_FFFF)
     }
 
     /// Its events: those of the user's list, then its microarchitecture's.
     fn events(&self) -> impl Iterator<Item = &Event> {
         let known = self.microarchitecture.into_iter();
-        self.own
-            .iter()
-            .chain(known.flat_map(Microarchitecture::events))
+        self.own.iter().chain(known.flat_map(Microarchitecture::events))
     }
 
     /// Its event of this name, in any case.
     fn event(&self, name: &str) -> Option<&Event> {
-        self.events()
-            .find(|event| event.name.eq_ignore_ascii_case(name))
+        self.events().find(|event| event.name.eq_ignore_ascii_case(name))
     }
 
     /// How it counts an event, or why it does not.
@@ -583,9 +528,7 @@ impl Kind {
         if let Some(msr) = event.msr {
             let what = MSRS.iter().find(|(number, _)| *number == msr);
             let what = what.map_or_else(String::new, |(_, what)| format!(" ({what})"));
-            return Err(format!(
-                "it needs MSR {msr:#X}{what}, which halprof does not program"
-            ));
+            return Err(format!("it needs MSR {msr:#X}{what}, which halprof does not program"));
         }
         if let Some(index) = event.fixed {
             return match (event.any_thread, index) {
@@ -593,12 +536,10 @@ impl Kind {
                     "only fixed counter {index} counts it, which this processor does not have"
                 )),
                 (false, _) => Ok(Counted::Fixed(index)),
-                (true, 1) => self
-                    .has_bits(CYCLES_OF_BOTH_THREADS)
-                    .map(|()| Counted::Select {
-                        select: CYCLES_OF_BOTH_THREADS,
-                        counters: Spec::ANY_COUNTER,
-                    }),
+                (true, 1) => self.has_bits(CYCLES_OF_BOTH_THREADS).map(|()| Counted::Select {
+                    select: CYCLES_OF_BOTH_THREADS,
+                    counters: Spec::ANY_COUNTER,
+                }),
                 (true, _) => Err("it counts for both threads on a fixed counter".to_owned()),
             };
         }
@@ -657,18 +598,10 @@ pub(crate) fn kinds_of<'a>(processors: impl IntoIterator<Item = &'a Processor>) 
 /// it can be counted.
 pub(crate) fn counted_on(chosen: &[Chosen], kinds: u16) -> Vec<usize> {
     let here = |one: &Chosen| one.spec.kinds == 0 || one.spec.kinds & kinds != 0;
-    let counted: BTreeSet<&str> = chosen
-        .iter()
-        .filter(|one| here(one))
-        .map(|one| one.label.as_str())
-        .collect();
+    let counted: BTreeSet<&str> =
+        chosen.iter().filter(|one| here(one)).map(|one| one.label.as_str()).collect();
     let kept = |one: &Chosen| here(one) || !counted.contains(one.label.as_str());
-    chosen
-        .iter()
-        .enumerate()
-        .filter(|(_, one)| kept(one))
-        .map(|(place, _)| place)
-        .collect()
+    chosen.iter().enumerate().filter(|(_, one)| kept(one)).map(|(place, _)| place).collect()
 }
 
 fn chosen(item: &Item, spec: Spec, name: &str) -> Chosen {
@@ -687,9 +620,7 @@ fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
     let by_symbol = || sources.iter().find(|source| named(source.symbol.as_str()));
     let prefixed = || {
         let symbol = format!("Profile{text}");
-        sources
-            .iter()
-            .find(|source| source.symbol.as_str().eq_ignore_ascii_case(&symbol))
+        sources.iter().find(|source| source.symbol.as_str().eq_ignore_ascii_case(&symbol))
     };
     let unprefixed = || {
         let (prefix, name) = text.split_at_checked("Profile".len())?;
@@ -701,11 +632,7 @@ fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
         let id = parse_number(text)?;
         sources.iter().find(|source| u64::from(source.id) == id)
     };
-    by_name
-        .or_else(by_symbol)
-        .or_else(prefixed)
-        .or_else(unprefixed)
-        .or_else(by_id)
+    by_name.or_else(by_symbol).or_else(prefixed).or_else(unprefixed).or_else(by_id)
 }
 
 #[cfg(test)]

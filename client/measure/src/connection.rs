@@ -201,10 +201,7 @@ impl<T: Transport> Connection<T> {
             elements("plan", body, sources.saturating_mul(plan.kinds as usize))?;
         Ok(Fit {
             fits: plan.fits != 0,
-            kinds: placements
-                .chunks(sources.max(1))
-                .map(<[Placement]>::to_vec)
-                .collect(),
+            kinds: placements.chunks(sources.max(1)).map(<[Placement]>::to_vec).collect(),
         })
     }
 
@@ -289,9 +286,7 @@ pub(crate) trait Reply: FromBytes + KnownLayout + Immutable + Copy {}
 impl<R: FromBytes + KnownLayout + Immutable + Copy> Reply for R {}
 
 const fn plain(flags: u32) -> Plain {
-    Plain {
-        header: RequestHeader::new(size_of::<Plain>(), flags),
-    }
+    Plain { header: RequestHeader::new(size_of::<Plain>(), flags) }
 }
 
 const fn from(first: u32, flags: u32) -> machine::From {
@@ -313,10 +308,7 @@ fn needs_more(reply: &[u8]) -> Option<usize> {
 
 /// The head of a reply and the bytes after it, or the refusal that the reply carries.
 fn parse<'a, R: Reply>(request: &'static str, reply: &'a [u8]) -> Result<(R, &'a [u8])> {
-    let short = || Error::Protocol {
-        request,
-        why: format!("it has only {} bytes", reply.len()),
-    };
+    let short = || Error::Protocol { request, why: format!("it has only {} bytes", reply.len()) };
     let (header, _) = ReplyHeader::read_from_prefix(reply).map_err(|_| short())?;
     if header.error != 0 {
         return Err(refusal(request, &header));

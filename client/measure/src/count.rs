@@ -80,16 +80,9 @@ impl Sources {
             able.map(|processor| processor.index as usize).collect()
         };
         let able = chosen.iter().map(able).collect();
-        let setup = Setup {
-            specs: chosen.iter().map(|chosen| chosen.spec).collect(),
-            ..Setup::default()
-        };
-        Ok(Self {
-            chosen,
-            setup,
-            able,
-            machine: processors,
-        })
+        let setup =
+            Setup { specs: chosen.iter().map(|chosen| chosen.spec).collect(), ..Setup::default() };
+        Ok(Self { chosen, setup, able, machine: processors })
     }
 
     /// The same sources on these processors only.
@@ -137,11 +130,7 @@ impl Sources {
 
     /// The same setup, counted by thread, on all processors because a thread runs anywhere.
     pub(crate) fn by_thread(&self) -> Setup {
-        Setup {
-            threads: true,
-            processors: Vec::new(),
-            ..self.setup.clone()
-        }
+        Setup { threads: true, processors: Vec::new(), ..self.setup.clone() }
     }
 
     /// The sources of `first`, followed by these.
@@ -159,10 +148,7 @@ impl Sources {
         Self {
             chosen: chosen.cloned().collect(),
             setup: self.setup.only(places),
-            able: places
-                .iter()
-                .filter_map(|&place| self.able.get(place).cloned())
-                .collect(),
+            able: places.iter().filter_map(|&place| self.able.get(place).cloned()).collect(),
             machine: self.machine.clone(),
         }
     }
@@ -210,8 +196,5 @@ pub fn measure<T: Transport, R>(
         overhead,
     };
     let named = sources.names().enumerate().zip(least);
-    Ok(Measured {
-        result,
-        counts: named.map(of_source).collect(),
-    })
+    Ok(Measured { result, counts: named.map(of_source).collect() })
 }

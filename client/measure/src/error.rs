@@ -27,11 +27,8 @@ impl Refusal {
         ErrorCode::from_wire(statistics.ended).map(|code| {
             let of_a_source =
                 [ErrorCode::FixedCounterTaken, ErrorCode::NotByThread].contains(&code);
-            let (subject, detail) = if of_a_source {
-                (0, processor.into())
-            } else {
-                (processor, 0)
-            };
+            let (subject, detail) =
+                if of_a_source { (0, processor.into()) } else { (processor, 0) };
             Self {
                 code,
                 subject,
@@ -126,28 +123,17 @@ pub enum Error {
 impl Error {
     /// A usage error.
     pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Usage {
-            message: message.into(),
-            hint: hint.into(),
-        }
+        Self::Usage { message: message.into(), hint: hint.into() }
     }
 
     /// A file that could not be read.
     pub fn reading(path: impl Into<PathBuf>, error: io::Error) -> Self {
-        Self::File {
-            path: path.into(),
-            doing: "read",
-            error,
-        }
+        Self::File { path: path.into(), doing: "read", error }
     }
 
     /// A file that could not be written.
     pub fn writing(path: impl Into<PathBuf>, error: io::Error) -> Self {
-        Self::File {
-            path: path.into(),
-            doing: "written",
-            error,
-        }
+        Self::File { path: path.into(), doing: "written", error }
     }
 
     /// The stable name that programs may compare.
@@ -172,10 +158,7 @@ impl Error {
 
     /// Something that is not available here, and what to do instead.
     pub fn unavailable(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Unavailable {
-            message: message.into(),
-            hint: hint.into(),
-        }
+        Self::Unavailable { message: message.into(), hint: hint.into() }
     }
 
     /// The same error, with the name of the source it concerns.
@@ -221,12 +204,7 @@ fn status(status: NtStatus) -> String {
 #[expect(clippy::too_many_lines, reason = "a table: one row for each code")]
 fn refused(refusal: &Refusal) -> String {
     use ErrorCode as E;
-    let Refusal {
-        code,
-        subject,
-        detail,
-        ..
-    } = *refusal;
+    let Refusal { code, subject, detail, .. } = *refusal;
     let source = source_in_words(refusal);
     match code {
         E::VersionMismatch => {
@@ -268,10 +246,7 @@ fn refused(refusal: &Refusal) -> String {
         }
         E::BadFilter => format!("{source} has a filter that is neither user, kernel nor both"),
         E::ProcessorUnknown => {
-            format!(
-                "no processor {subject}: this machine has 0-{}",
-                detail.saturating_sub(1)
-            )
+            format!("no processor {subject}: this machine has 0-{}", detail.saturating_sub(1))
         }
         E::SamplingUnavailable => {
             format!(

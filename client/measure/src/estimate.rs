@@ -71,20 +71,11 @@ impl Estimate {
             return exact;
         }
         if count.running == 0 {
-            return Self {
-                value: None,
-                scaled: true,
-                without_turn: 1,
-                ..exact
-            };
+            return Self { value: None, scaled: true, without_turn: 1, ..exact };
         }
         let spread = spread(count);
         Self {
-            value: scale(
-                count.counted.into(),
-                count.enabled.into(),
-                count.running.into(),
-            ),
+            value: scale(count.counted.into(), count.enabled.into(), count.running.into()),
             scaled: true,
             error: spread.map(Spread::bound),
             spread,
@@ -177,10 +168,9 @@ fn spread(count: &Count) -> Option<Spread> {
     let rounding = float(count.turns) / 6.0 * (1.0 + rate * rate);
     let squares = residuals.max(rounding) / (1.0 - 1.0 / turns);
     let variance = squares * enabled * (enabled - running) / (running * running);
-    variance.is_finite().then(|| Spread {
-        variance,
-        by_freedom: variance * variance / (turns - 1.0),
-    })
+    variance
+        .is_finite()
+        .then(|| Spread { variance, by_freedom: variance * variance / (turns - 1.0) })
 }
 
 /// What was counted between two snapshots of one session.

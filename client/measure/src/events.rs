@@ -35,10 +35,7 @@ pub struct Microarchitecture {
 }
 
 /// One event of a vendor's list.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "as many flags as the lists have"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "as many flags as the lists have")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// The vendor's name for it.
@@ -200,11 +197,7 @@ impl Display for Event {
         if self.counter_mask != 0 {
             write!(f, ",cmask={}", self.counter_mask)?;
         }
-        let flags = [
-            (self.invert, ",inv"),
-            (self.edge, ",edge"),
-            (self.any_thread, ",any"),
-        ];
+        let flags = [(self.invert, ",inv"), (self.edge, ",edge"), (self.any_thread, ",any")];
         let mut set = flags.into_iter().filter(|(set, _)| *set);
         set.try_for_each(|(_, name)| f.write_str(name))
     }
@@ -239,11 +232,7 @@ pub(crate) fn aliases(processor: &Processor) -> impl Iterator<Item = Alias> + us
         let source = source.trim_matches('"');
         fits.then(|| {
             let names = names.split(' ');
-            names.map(move |name| Alias {
-                name,
-                target,
-                source,
-            })
+            names.map(move |name| Alias { name, target, source })
         })
     })
     .flatten()

@@ -16,9 +16,7 @@ pub fn did_you_mean(
     let mut scored: Vec<_> = scored.filter(|(score, _)| *score >= ALIKE).collect();
     scored.sort_by(|one, other| other.0.total_cmp(&one.0));
     let names = scored.iter().take(MOST);
-    let names: Vec<String> = names
-        .map(|(_, name)| format!("`{}`", name.as_ref()))
-        .collect();
+    let names: Vec<String> = names.map(|(_, name)| format!("`{}`", name.as_ref())).collect();
     (!names.is_empty()).then(|| format!("Did you mean {}?", names.join(", ")))
 }
 
@@ -35,10 +33,7 @@ mod tests {
             meant("branch-mpi"),
             Some("Did you mean `branch-mpki`, `branch-miss-rate`?".to_owned())
         );
-        assert_eq!(
-            meant("kernelshare"),
-            Some("Did you mean `kernel-share`?".to_owned())
-        );
+        assert_eq!(meant("kernelshare"), Some("Did you mean `kernel-share`?".to_owned()));
         assert_eq!(meant("xyzzy"), None);
     }
 }

@@ -125,10 +125,7 @@ fn put(channel: u32, value: u64) {
         return shared.drop_mark(Cause::Channels);
     }
     // A thread that is ending has already returned its chunk.
-    if LANE
-        .try_with(|lane| lane.mark(shared, channel, value))
-        .is_err()
-    {
+    if LANE.try_with(|lane| lane.mark(shared, channel, value)).is_err() {
         shared.drop_mark(Cause::ThreadEnded);
     }
 }

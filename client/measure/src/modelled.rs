@@ -126,9 +126,7 @@ pub fn spec(machine: &str) -> Result<MachineSpec> {
 
 fn read_dump(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?
-        .take(DUMP_BYTES_MAX)
-        .read_to_end(&mut bytes)?;
+    File::open(path)?.take(DUMP_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -137,16 +135,10 @@ fn refused(error: SpecError) -> Error {
     let hint = error.hint().to_owned();
     match error {
         SpecError::Unknown { .. } => Error::NoMachine(error.to_string()),
-        SpecError::Read { path, error } => Error::File {
-            path: path.into(),
-            doing: "read",
-            error,
-        },
-        SpecError::Dump { path, error } => Error::BadFile {
-            path: path.into(),
-            why: format!("is not a CPUID dump: {error}"),
-            hint,
-        },
+        SpecError::Read { path, error } => Error::File { path: path.into(), doing: "read", error },
+        SpecError::Dump { path, error } => {
+            Error::BadFile { path: path.into(), why: format!("is not a CPUID dump: {error}"), hint }
+        }
         SpecError::Empty
         | SpecError::UnknownOption { .. }
         | SpecError::DuplicateOption { .. }

@@ -74,10 +74,7 @@ impl Setup {
     #[must_use]
     pub fn only(&self, indexes: &[usize]) -> Self {
         let specs = indexes.iter().filter_map(|&index| self.specs.get(index));
-        Self {
-            specs: specs.copied().collect(),
-            ..self.clone()
-        }
+        Self { specs: specs.copied().collect(), ..self.clone() }
     }
 }
 
@@ -131,10 +128,7 @@ fn first_turn(asked: &[usize], fit: &Fit, kinds: &BTreeSet<usize>) -> Vec<usize>
     };
     let first = |place: usize| kinds.iter().all(|kind| first_on(kind, place));
     let places = asked.iter().enumerate();
-    places
-        .filter(|&(place, _)| first(place))
-        .map(|(_, &index)| index)
-        .collect()
+    places.filter(|&(place, _)| first(place)).map(|(_, &index)| index).collect()
 }
 
 #[cfg(test)]
@@ -151,27 +145,15 @@ mod tests {
     fn every_source(connection: &mut Connection<Modelled>) -> Setup {
         let sources = connection.sources(false).expect("sources");
         let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
-        let spec = |source: &Source| Spec {
-            source: source.id,
-            filter: Spec::USER,
-            ..Spec::default()
-        };
-        Setup {
-            specs: sources.iter().filter(supported).map(spec).collect(),
-            ..Setup::default()
-        }
+        let spec =
+            |source: &Source| Spec { source: source.id, filter: Spec::USER, ..Spec::default() };
+        Setup { specs: sources.iter().filter(supported).map(spec).collect(), ..Setup::default() }
     }
 
     fn raw(count: u64, group_of: impl Fn(u64) -> u16) -> Setup {
-        let spec = |select| Spec {
-            filter: Spec::USER,
-            group: group_of(select),
-            ..Spec::of_raw(select)
-        };
-        Setup {
-            specs: (1..=count).map(spec).collect(),
-            ..Setup::default()
-        }
+        let spec =
+            |select| Spec { filter: Spec::USER, group: group_of(select), ..Spec::of_raw(select) };
+        Setup { specs: (1..=count).map(spec).collect(), ..Setup::default() }
     }
 
     fn sorted(sets: &[Vec<usize>]) -> Vec<usize> {
@@ -186,16 +168,9 @@ mod tests {
             let mut connection = on(model.name);
             let setup = every_source(&mut connection);
             let sets = connection.passes(&setup, false).expect("passes");
-            assert_eq!(
-                sorted(&sets),
-                (0..setup.specs.len()).collect::<Vec<_>>(),
-                "{}",
-                model.name
-            );
+            assert_eq!(sorted(&sets), (0..setup.specs.len()).collect::<Vec<_>>(), "{}", model.name);
             for set in &sets {
-                let fit = connection
-                    .plan_for(&setup.only(set), false)
-                    .expect("a plan");
+                let fit = connection.plan_for(&setup.only(set), false).expect("a plan");
                 let mut placements = fit.kinds.iter().flatten();
                 let at_once = placements.all(|placement| placement.turn == 0);
                 assert!(at_once, "{}: {set:?}", model.name);
@@ -208,9 +183,7 @@ mod tests {
         let mut connection = on("skylake");
         // Four general counters.
         for (sources, expected) in [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2), (9, 3), (1000, 250)] {
-            let sets = connection
-                .passes(&raw(sources, |_| 0), false)
-                .expect("passes");
+            let sets = connection.passes(&raw(sources, |_| 0), false).expect("passes");
             assert_eq!(sets.len(), expected, "{sources} sources");
             assert_eq!(sorted(&sets).len(), sources as usize);
         }

@@ -49,10 +49,7 @@ impl Rates {
     /// `frequency` is the machine's: ticks of the time-stamp counter per second.
     #[must_use]
     pub const fn new(frequency: u64) -> Self {
-        Self {
-            frequency,
-            before: Vec::new(),
-        }
+        Self { frequency, before: Vec::new() }
     }
 
     /// What happened since the previous snapshot. The first one counts from the session's start, as
@@ -73,9 +70,8 @@ impl Rates {
     /// that can count it.
     #[must_use]
     pub fn estimate_on(&self, processors: &[usize], source: usize) -> Estimate {
-        let counts = processors
-            .iter()
-            .filter_map(|&processor| self.before.get(processor)?.get(source));
+        let counts =
+            processors.iter().filter_map(|&processor| self.before.get(processor)?.get(source));
         Estimate::sum(counts.map(Estimate::new))
     }
 }
@@ -90,10 +86,7 @@ pub struct Interval {
 
 impl Interval {
     /// The interval before any reading.
-    pub const NOTHING: Self = Self {
-        frequency: 0,
-        counts: Vec::new(),
-    };
+    pub const NOTHING: Self = Self { frequency: 0, counts: Vec::new() };
 
     /// What happened between two snapshots of a session on a machine with this `frequency`. What the
     /// earlier one does not have counts from the session's start.
@@ -107,10 +100,7 @@ impl Interval {
             };
             counts.iter().enumerate().map(one).collect()
         });
-        Self {
-            frequency,
-            counts: counts.collect(),
-        }
+        Self { frequency, counts: counts.collect() }
     }
 
     /// The differences themselves, exact.
@@ -155,15 +145,11 @@ impl Interval {
         let parts: Vec<Estimate> = parts.collect();
         let sum = Estimate::sum(parts.iter().copied());
         sum.value?;
-        let known = parts
-            .iter()
-            .filter_map(|part| Some((part.value?, part.enabled)));
+        let known = parts.iter().filter_map(|part| Some((part.value?, part.enabled)));
         let known: Vec<(u128, u128)> = known.collect();
         let shortest = known.iter().map(|&(_, enabled)| enabled).min()?;
         let time: u128 = known.iter().map(|&(_, enabled)| enabled).sum();
-        let each = known
-            .iter()
-            .map(|&(value, enabled)| float(value) / float(enabled));
+        let each = known.iter().map(|&(value, enabled)| float(value) / float(enabled));
         let (frequency, others) = (float(self.frequency), float(sum.enabled) / float(time));
         Some(Rate {
             per_second: each.sum::<f64>() * others * frequency,

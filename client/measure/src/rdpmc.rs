@@ -138,10 +138,7 @@ pub(crate) fn rdpmc(ecx: u32) -> u64 {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[expect(
-    unsafe_code,
-    reason = "instructions that the language has no words for"
-)]
+#[expect(unsafe_code, reason = "instructions that the language has no words for")]
 mod instructions {
     use super::Facts;
     use std::arch::x86_64::{__cpuid, __rdtscp, _mm_lfence, _mm_mfence, _rdtsc};
@@ -154,11 +151,7 @@ mod instructions {
         };
         let signature = leaf(1).eax;
         let base = signature >> 8 & 0xF;
-        let extended = if base == 0xF {
-            signature >> 20 & 0xFF
-        } else {
-            0
-        };
+        let extended = if base == 0xF { signature >> 20 & 0xFF } else { 0 };
         let highest = leaf(0x8000_0000).eax;
         let bit = |number: u32, register: fn(std::arch::x86_64::CpuidResult) -> u32, bit: u32| {
             highest >= number && register(leaf(number)) >> bit & 1 != 0
@@ -216,10 +209,7 @@ mod instructions {
     use std::time::Instant;
 
     pub(super) fn facts() -> Facts {
-        Facts {
-            invariant: true,
-            ..Facts::default()
-        }
+        Facts { invariant: true, ..Facts::default() }
     }
 
     pub(super) fn rdtsc() -> u64 {
@@ -274,10 +264,7 @@ mod tests {
         // A Core 2 has no RDTSCP.
         let core2 = words(*b"Genu", 6, false, false);
         assert!(core2.ends_with("LFENCE RDTSC LFENCE behind"), "{core2}");
-        let varying = Facts {
-            vendor: 1,
-            ..Facts::default()
-        };
+        let varying = Facts { vendor: 1, ..Facts::default() };
         let varying = Clock::of(varying).to_string();
         assert!(varying.contains("frequency"), "{varying}");
     }

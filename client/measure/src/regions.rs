@@ -205,9 +205,7 @@ fn lock<L>(mutex: &Mutex<L>) -> MutexGuard<'_, L> {
 /// Fails unless the sources fit at once: regions have no turns to scale by.
 fn fits<T: Transport>(connection: &mut Connection<T>, sources: &Sources) -> Result<()> {
     let count = sources.names().count();
-    let fit = connection
-        .plan(sources.setup())
-        .map_err(|error| sources.named_in(error))?;
+    let fit = connection.plan(sources.setup()).map_err(|error| sources.named_in(error))?;
     if count <= EVENTS_MAX && fit.at_once() {
         return Ok(());
     }
@@ -246,10 +244,7 @@ pub struct Region<'t, 'r> {
 impl<'r> Thread<'r> {
     /// Enters a region; it lasts until the guard is dropped. Regions may nest, and overlap.
     pub fn enter(&self, region: &str) -> Result<Region<'_, 'r>> {
-        Ok(Region {
-            thread: self,
-            passage: Some(self.begin(region)?),
-        })
+        Ok(Region { thread: self, passage: Some(self.begin(region)?) })
     }
 
     /// Begins a passage without a guard.
@@ -257,11 +252,7 @@ impl<'r> Thread<'r> {
         let region = self.log.borrow_mut().region(region);
         let passages = self.passages.get();
         let begin = self.counters.borrow_mut().begin()?;
-        Ok(Passage {
-            region,
-            passages,
-            begin,
-        })
+        Ok(Passage { region, passages, begin })
     }
 
     /// Ends it. A passage that cannot be counted is discarded, and the report says how many were.
@@ -328,11 +319,7 @@ struct Raw {
 
 impl Log {
     fn new(thread: &str, sources: usize) -> Self {
-        Self {
-            thread: thread.to_owned(),
-            sources,
-            ..Self::default()
-        }
+        Self { thread: thread.to_owned(), sources, ..Self::default() }
     }
 
     fn region(&mut self, name: &str) -> usize {
@@ -340,10 +327,7 @@ impl Log {
             return place;
         }
         self.places.insert(name.to_owned(), self.regions.len());
-        self.regions.push(Raw {
-            name: name.to_owned(),
-            ..Raw::default()
-        });
+        self.regions.push(Raw { name: name.to_owned(), ..Raw::default() });
         self.regions.len() - 1
     }
 

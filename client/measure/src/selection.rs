@@ -175,12 +175,7 @@ fn parse_modifier(list: &str, part: &str, item: &mut Item) -> Result<()> {
         "uk" | "ku" => Some(Spec::USER | Spec::KERNEL),
         _ => None,
     };
-    let twice = || {
-        bad_list(
-            list,
-            &format!("`{}` has two filters or two periods", item.text),
-        )
-    };
+    let twice = || bad_list(list, &format!("`{}` has two filters or two periods", item.text));
     if let Some(filter) = filter {
         return match item.filter.replace(filter) {
             Some(_) => Err(twice()),
@@ -188,10 +183,7 @@ fn parse_modifier(list: &str, part: &str, item: &mut Item) -> Result<()> {
         };
     }
     let period = parse_number(part).ok_or_else(|| {
-        bad_list(
-            list,
-            &format!("`:{part}` is neither a filter (u, k, uk) nor a period"),
-        )
+        bad_list(list, &format!("`:{part}` is neither a filter (u, k, uk) nor a period"))
     })?;
     match item.period.replace(period) {
         Some(_) => Err(twice()),
@@ -222,10 +214,7 @@ pub(crate) fn parse_number(text: &str) -> Option<u64> {
 }
 
 pub(crate) fn bad_list(list: &str, why: &str) -> Error {
-    Error::usage(
-        format!("`{list}` is not a valid list of sources: {why}"),
-        LIST_HINT,
-    )
+    Error::usage(format!("`{list}` is not a valid list of sources: {why}"), LIST_HINT)
 }
 
 pub(crate) const fn filter_suffix(filter: u16) -> &'static str {
@@ -254,9 +243,7 @@ fn parse_range(part: &str) -> Option<RangeInclusive<u32>> {
 
 fn parse_index(text: &str) -> Option<u32> {
     let text = text.trim();
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| text.parse().ok())?
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 fn bad_processors(list: &str) -> Error {
@@ -277,11 +264,7 @@ pub fn format_processors(indexes: impl IntoIterator<Item = u32>) -> String {
         }
     }
     let text = |(first, last)| {
-        if first == last {
-            format!("{first}")
-        } else {
-            format!("{first}-{last}")
-        }
+        if first == last { format!("{first}") } else { format!("{first}-{last}") }
     };
     ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
 }

@@ -39,10 +39,7 @@ const AWAKE: Duration = Duration::from_secs(1);
 const TRIES: u32 = 3;
 
 const fn lacks_the_privilege(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::KernelAddressesNotGranted | ErrorCode::BranchesKernelNotGranted
-    )
+    matches!(code, ErrorCode::KernelAddressesNotGranted | ErrorCode::BranchesKernelNotGranted)
 }
 
 /// Why the other side ends sampling by itself: its answer to a stop, too, from then on.
@@ -76,12 +73,7 @@ impl<'a, T: Transport> Session<'a, T> {
         let kernel = if kernel { session::KERNEL } else { 0 };
         let approximate = if approximate { source::APPROXIMATE } else { 0 };
         let number = connection.open(kernel | approximate)?;
-        Ok(Self {
-            connection,
-            number,
-            counts_bytes: size_of::<Snapshot>(),
-            ended: None,
-        })
+        Ok(Self { connection, number, counts_bytes: size_of::<Snapshot>(), ended: None })
     }
 
     /// Sets what to count, or with `sample` what to sample.
@@ -110,8 +102,7 @@ impl<'a, T: Transport> Session<'a, T> {
 
     fn settle(&mut self, request: &[u8]) -> Result<Settled> {
         let (head, body) =
-            self.connection
-                .call::<Configured>(session::CONFIGURE, "configure", request)?;
+            self.connection.call::<Configured>(session::CONFIGURE, "configure", request)?;
         let intervals = elements("configure", body, head.sources as usize)?;
         Ok(Settled { head, intervals })
     }
@@ -184,10 +175,8 @@ impl<'a, T: Transport> Session<'a, T> {
         if header.size as usize == size_of::<ReplyHeader>() {
             return Ok(None);
         }
-        let malformed = || Error::Protocol {
-            request: name,
-            why: "it ends within its head".to_owned(),
-        };
+        let malformed =
+            || Error::Protocol { request: name, why: "it ends within its head".to_owned() };
         // What follows the header of `Snapshot`.
         let (sizes, body) = <[u32; 2]>::read_from_prefix(body).map_err(|_| malformed())?;
         let [processors, sources] = sizes.map(|size| size as usize);
@@ -257,8 +246,7 @@ impl<'a, T: Transport> Session<'a, T> {
     /// What became of all samples.
     pub fn statistics(&mut self) -> Result<Statistics> {
         let request = self.request();
-        self.connection
-            .head(STATISTICS, "statistics", request.as_bytes())
+        self.connection.head(STATISTICS, "statistics", request.as_bytes())
     }
 
     /// Sets the interval of one source, in events (ProfileTime: 100 ns); returns the one in use.
@@ -274,8 +262,7 @@ impl<'a, T: Transport> Session<'a, T> {
             },
         };
         let reply: IntervalSet =
-            self.connection
-                .head(session::SET_INTERVAL, "set-interval", request.as_bytes())?;
+            self.connection.head(session::SET_INTERVAL, "set-interval", request.as_bytes())?;
         Ok(reply.interval)
     }
 
@@ -284,8 +271,7 @@ impl<'a, T: Transport> Session<'a, T> {
     pub(crate) fn thread_counters(&mut self) -> Result<(u64, Vec<ThreadCounter>)> {
         let request = self.request();
         let (head, body) =
-            self.connection
-                .call::<Threads>(threads::THREADS, "threads", request.as_bytes())?;
+            self.connection.call::<Threads>(threads::THREADS, "threads", request.as_bytes())?;
         let mask = head.mask;
         Ok((mask, elements("threads", body, head.count as usize)?))
     }
@@ -293,8 +279,7 @@ impl<'a, T: Transport> Session<'a, T> {
     /// Lets every program on the machine read the counters by RDPMC, until this session is dropped.
     pub fn allow_rdpmc(&mut self) -> Result<Rdpmc> {
         let request = self.request();
-        self.connection
-            .head(rdpmc::ALLOW, "allow-rdpmc", request.as_bytes())
+        self.connection.head(rdpmc::ALLOW, "allow-rdpmc", request.as_bytes())
     }
 
     /// The transport that carries the requests.
@@ -304,9 +289,7 @@ impl<'a, T: Transport> Session<'a, T> {
 
     fn bare(&mut self, code: RequestCode, name: &'static str) -> Result<()> {
         let request = self.request();
-        self.connection
-            .head::<ReplyHeader>(code, name, request.as_bytes())
-            .map(drop)
+        self.connection.head::<ReplyHeader>(code, name, request.as_bytes()).map(drop)
     }
 
     const fn request(&self) -> session::Session {

@@ -40,9 +40,7 @@ impl Summary {
         sorted.sort_unstable();
         let outliers = outliers(values, &sorted);
         let all = 0..values.len();
-        let kept: Vec<usize> = all
-            .filter(|index| !trim || !outliers.contains(index))
-            .collect();
+        let kept: Vec<usize> = all.filter(|index| !trim || !outliers.contains(index)).collect();
         let of = kept.iter().filter_map(|&index| values.get(index).copied());
         let (mean, deviation) = mean_and_deviation(&of.collect::<Vec<_>>());
         let deviation = deviation.unwrap_or(0.0);
@@ -88,10 +86,7 @@ fn outliers(values: &[u128], sorted: &[u128]) -> Vec<usize> {
         above < low - reach || above > high + reach
     };
     let values = values.iter().enumerate();
-    values
-        .filter(|&(_, &value)| outside(value))
-        .map(|(index, _)| index)
-        .collect()
+    values.filter(|&(_, &value)| outside(value)).map(|(index, _)| index).collect()
 }
 
 /// A quantile, linearly interpolated between its neighbours, as the distance from the smallest
@@ -123,9 +118,7 @@ pub(crate) fn median(sorted: &[u128]) -> u128 {
 /// value.
 pub(crate) fn mean_and_deviation(values: &[u128]) -> (u128, Option<f64>) {
     let n = values.len().max(1) as u128;
-    let sum = values
-        .iter()
-        .fold(0u128, |sum, &value| sum.saturating_add(value));
+    let sum = values.iter().fold(0u128, |sum, &value| sum.saturating_add(value));
     let mean = sum.saturating_add(n / 2) / n;
     // Differences from one of the values are exact even if the values themselves have too many
     // bits.
@@ -154,11 +147,7 @@ mod tests {
         // NumAcc1, and NumAcc4 times ten.
         for (values, mean, deviation) in [
             (vec![10_000_001, 10_000_003, 10_000_002], 10_000_002, 1.0),
-            (
-                alternating.iter().map(|value| value * 10 - 9).collect(),
-                100_000_011,
-                10.0,
-            ),
+            (alternating.iter().map(|value| value * 10 - 9).collect(), 100_000_011, 10.0),
         ] {
             let summary = Summary::of(&values, false).expect("values");
             assert_eq!(summary.mean, mean);
@@ -183,10 +172,7 @@ mod tests {
             (120.0, 1.980, 2.358),
             (1e6, 1.960, 2.326),
         ] {
-            assert!(
-                (student_t(0.975, freedom) - at_95).abs() < 6e-4,
-                "{freedom}"
-            );
+            assert!((student_t(0.975, freedom) - at_95).abs() < 6e-4, "{freedom}");
             assert!((student_t(0.99, freedom) - at_98).abs() < 6e-4, "{freedom}");
         }
         let inside = student_t(0.975, 3.5);
@@ -213,10 +199,7 @@ mod tests {
         assert_eq!((all.outliers.as_slice(), all.kept.len()), (&[4][..], 7));
         assert_eq!(all.mean, 800);
         let trimmed = Summary::of(&values, true).expect("values");
-        assert_eq!(
-            (trimmed.kept.len(), trimmed.mean, trimmed.max),
-            (6, 100, 5000)
-        );
+        assert_eq!((trimmed.kept.len(), trimmed.mean, trimmed.max), (6, 100, 5000));
         assert!(trimmed.deviation < 2.0 && trimmed.confidence < all.confidence);
     }
 

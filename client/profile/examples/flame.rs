@@ -61,11 +61,7 @@ pub(crate) fn on_model(machine: &str) -> Result<String> {
     };
     recording.modules = vec![
         module(None, "modelled kernel", sim::workload::KERNEL_CODE),
-        module(
-            Some(sim::run::PROCESS),
-            "modelled.exe",
-            sim::workload::USER_CODE,
-        ),
+        module(Some(sim::run::PROCESS), "modelled.exe", sim::workload::USER_CODE),
     ];
     let workload = sim::workload::parse("instructions=30000000,cycles=40000000,user=80");
     let workload = workload.map_err(|error| Error::usage(error.to_string(), error.hint()))?;
@@ -87,10 +83,7 @@ fn described<T: Transport>(
         processors: machine.processors,
         ..Metadata::default()
     };
-    Ok(Recording {
-        metadata,
-        ..Recording::default()
-    })
+    Ok(Recording { metadata, ..Recording::default() })
 }
 
 /// Samples while `work` reports that there is more to do, and draws.
@@ -100,18 +93,13 @@ fn sample<T: Transport>(
     mut work: impl FnMut(&mut T) -> Result<bool>,
 ) -> Result<String> {
     let chosen = chosen(connection)?;
-    let setup = Setup {
-        specs: chosen.iter().map(|chosen| chosen.spec).collect(),
-        ..Setup::default()
-    };
+    let setup =
+        Setup { specs: chosen.iter().map(|chosen| chosen.spec).collect(), ..Setup::default() };
     let mut session = Session::open(connection, true, false)?;
     let settled = session.configure(&setup, true)?;
     let source = |(chosen, used): (&Chosen, &UsedInterval)| Source {
         name: chosen.label.clone(),
-        period: Period {
-            used: used.used,
-            ..Period::default()
-        },
+        period: Period { used: used.used, ..Period::default() },
         ..Source::default()
     };
     recording.metadata.sources = chosen.iter().zip(&settled.intervals).map(source).collect();
@@ -124,10 +112,8 @@ fn sample<T: Transport>(
     drain(&mut session, &mut gatherer)?;
     let statistics = session.statistics()?;
     let causes = LossCause::ALL.iter().map(|cause| cause.name().to_owned());
-    recording.statistics = Some(Statistics {
-        lost: causes.zip(statistics.lost).collect(),
-        ..Statistics::default()
-    });
+    recording.statistics =
+        Some(Statistics { lost: causes.zip(statistics.lost).collect(), ..Statistics::default() });
     recording.ending = Some(halprof_profile::recording::Ending::default());
     draw(gatherer, recording)
 }

@@ -41,9 +41,7 @@ impl Target {
     pub fn parse(text: &str) -> Self {
         let range = || range(text).map(Self::Range);
         let address = hexadecimal(text).map(Self::Address);
-        address
-            .or_else(range)
-            .unwrap_or_else(|| Self::Symbol(Pattern::new(text)))
+        address.or_else(range).unwrap_or_else(|| Self::Symbol(Pattern::new(text)))
     }
 
     /// Its address, or its first one.
@@ -57,9 +55,7 @@ impl Target {
 }
 
 fn hexadecimal(text: &str) -> Option<u64> {
-    let digits = text
-        .strip_prefix("0x")
-        .or_else(|| text.strip_prefix("0X"))?;
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
     u64::from_str_radix(digits, 16).ok()
 }
 
@@ -142,9 +138,7 @@ impl Annotated {
         filter: &Filter,
         symbol_path: &SymbolPath,
     ) -> Result<Self> {
-        let hits = paths
-            .iter()
-            .map(|path| Hits::read(path.as_ref(), filter.clone(), symbol_path));
+        let hits = paths.iter().map(|path| Hits::read(path.as_ref(), filter.clone(), symbol_path));
         let mut hits = hits.collect::<Result<Vec<Hits>>>()?;
         let sources = sources(hits.iter().flat_map(|one| &one.sources));
         let mut functions = FxHashMap::default();
@@ -182,14 +176,8 @@ impl Annotated {
         let own = hits.get_mut(recording).ok_or_else(no_recording)?;
         let between = distribute(&found, &code, &mut instructions);
         add_lines(&mut instructions, &mut own.symbols, process, mode);
-        let stretches = stretches(
-            paths,
-            filter,
-            (recording, process, mode),
-            &code,
-            &sources,
-            &hits,
-        )?;
+        let stretches =
+            stretches(paths, filter, (recording, process, mode), &code, &sources, &hits)?;
         let stretches = stretches.map(|all| Told {
             impossible: all.tell(code.start, &mut instructions),
             kept: all.kept,
@@ -323,10 +311,7 @@ fn check_end(code: &Code, last: Option<&Instruction>) -> Result<()> {
         return Ok(());
     }
     Err(Error::usage(
-        format!(
-            "the range ends within the instruction at {:#x}",
-            last.address
-        ),
+        format!("the range ends within the instruction at {:#x}", last.address),
         "End it there, or after that instruction.",
     ))
 }
@@ -345,20 +330,10 @@ fn by_function(
         let build = module.and_then(|module| module.identity.as_ref().map(ToString::to_string));
         let source = index.get(source).copied().unwrap_or(0);
         let frame = hits.symbols.frame(place.process, place.ip, place.mode());
-        let Frame {
-            module,
-            symbol: Some(symbol),
-            offset,
-            ..
-        } = frame
-        else {
+        let Frame { module, symbol: Some(symbol), offset, .. } = frame else {
             continue;
         };
-        let function = Function {
-            module,
-            symbol,
-            build,
-        };
+        let function = Function { module, symbol, build };
         let found = functions.entry(function).or_default();
         found.place.get_or_insert((recording, place));
         found.events.resize(sources.len(), 0);
@@ -392,10 +367,8 @@ fn chosen(
         Target::Symbol(pattern) => pattern.matches_symbol(name),
         _ => true,
     };
-    let mut meant: Vec<_> = functions
-        .iter()
-        .filter(|(function, _)| meant(&function.symbol))
-        .collect();
+    let mut meant: Vec<_> =
+        functions.iter().filter(|(function, _)| meant(&function.symbol)).collect();
     meant.sort_by(|a, b| b.1.events.cmp(&a.1.events).then_with(|| a.0.cmp(b.0)));
     let Some((&(function, _), rest)) = meant.split_first() else {
         return Err(no_function(functions, hits));
@@ -464,11 +437,7 @@ const RANGE: &str =
 fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
     let mut most: Vec<_> = functions.iter().collect();
     most.sort_by(|a, b| b.1.events.cmp(&a.1.events).then_with(|| a.0.cmp(b.0)));
-    let most: Vec<String> = most
-        .iter()
-        .take(3)
-        .map(|(function, _)| function.to_string())
-        .collect();
+    let most: Vec<String> = most.iter().take(3).map(|(function, _)| function.to_string()).collect();
     let flaw = hits.recording.flaw();
     let flaw = flaw.map_or_else(String::new, |flaw| format!("; {flaw}"));
     if !most.is_empty() {
@@ -606,9 +575,7 @@ fn distribute(found: &Found, code: &Code, instructions: &mut [Instruction]) -> u
     for (&(offset, source), &sum) in &found.hits {
         let address = code.start.wrapping_add(offset);
         let at = instructions.binary_search_by_key(&address, |instruction| instruction.address);
-        let sums = at
-            .ok()
-            .and_then(|at| instructions.get_mut(at)?.sums.get_mut(source));
+        let sums = at.ok().and_then(|at| instructions.get_mut(at)?.sums.get_mut(source));
         match sums {
             Some(sums) => sums.add(sum),
             None => between += sum.samples,
@@ -621,10 +588,7 @@ fn add_lines(instructions: &mut [Instruction], symbols: &mut Symbols, process: u
     for instruction in instructions {
         let frame = symbols.frame(process, instruction.address, mode);
         instruction.line = frame.file.zip(frame.line);
-        let inlined = frame
-            .inlined
-            .iter()
-            .map(|inlined| Arc::clone(&inlined.function));
+        let inlined = frame.inlined.iter().map(|inlined| Arc::clone(&inlined.function));
         instruction.inlined = inlined.collect();
     }
 }

@@ -63,11 +63,7 @@ impl Step {
 
 /// The mode of an address: the upper half of the address space is the kernel's.
 pub(crate) const fn mode(address: u64) -> Mode {
-    if address >> 63 == 1 {
-        Mode::Kernel
-    } else {
-        Mode::User
-    }
+    if address >> 63 == 1 { Mode::Kernel } else { Mode::User }
 }
 
 /// Passes each counted sample to `visit` with its accepted records, newest first. `recording` is
@@ -101,11 +97,7 @@ fn steps_of(
     straight: bool,
     steps: &mut Vec<Step>,
 ) -> Kept {
-    let mut kept = Kept {
-        samples: 1,
-        records: branches.len() as u64,
-        ..Kept::default()
-    };
+    let mut kept = Kept { samples: 1, records: branches.len() as u64, ..Kept::default() };
     let module = |address| symbols.module(sample.process, address, mode(address));
     steps.clear();
     // The branch of the next newer record, if nothing is missing in between.
@@ -114,11 +106,7 @@ fn steps_of(
         if branch.flags & Branch::HIDDEN != 0 {
             kept.hidden += 1;
             newer = None;
-            steps.push(Step {
-                branch,
-                modules: None,
-                joined: false,
-            });
+            steps.push(Step { branch, modules: None, joined: false });
             continue;
         }
         let Some((from, to)) = module(branch.from).zip(module(branch.to)) else {
@@ -131,11 +119,7 @@ fn steps_of(
             kept.foreign += (branches.len() - index) as u64;
             break;
         }
-        steps.push(Step {
-            branch,
-            modules: Some([from, to]),
-            joined: newer.is_some(),
-        });
+        steps.push(Step { branch, modules: Some([from, to]), joined: newer.is_some() });
         newer = Some((branch.from, from));
     }
     kept

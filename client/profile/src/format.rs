@@ -30,13 +30,8 @@ pub struct Traits {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 5] = [
-        Self::Flamegraph,
-        Self::Html,
-        Self::Firefox,
-        Self::Pprof,
-        Self::Folded,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Flamegraph, Self::Html, Self::Firefox, Self::Pprof, Self::Folded];
 
     /// A one-line description.
     #[must_use]
@@ -78,11 +73,6 @@ impl Format {
             Self::Pprof => (".pb.gz", true, false),
             Self::Folded => (".folded", true, false),
         };
-        Traits {
-            ending,
-            single_source,
-            moments,
-            clock: moments || matches!(self, Self::Html),
-        }
+        Traits { ending, single_source, moments, clock: moments || matches!(self, Self::Html) }
     }
 }

@@ -39,12 +39,7 @@ impl Lanes {
 }
 
 /// What pictures and exports distinguish.
-const APART: Apart = Apart {
-    place: true,
-    process: true,
-    thread: true,
-    processor: false,
-};
+const APART: Apart = Apart { place: true, process: true, thread: true, processor: false };
 
 /// Where samples were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,12 +112,7 @@ impl Source {
         let turns = self.turns.as_ref()?;
         let part = turns.running as f64 / turns.enabled.max(1) as f64 * 100.0;
         let events = self.weight.events;
-        let bound = turns.error(
-            events,
-            self.weight.samples,
-            self.weight.squares,
-            self.period,
-        );
+        let bound = turns.error(events, self.weight.samples, self.weight.squares, self.period);
         let bound = match bound.filter(|_| events != 0) {
             // Rounded up, never down.
             Some(bound) => {
@@ -254,8 +244,7 @@ impl Gatherer {
     ) -> Gathered {
         let turns = recording.turns();
         let scaled = |source: u16, sum: Sum| whole_time(&turns, source, sum);
-        self.timeline
-            .scale(|lane, weight| scaled(lane.source, weight));
+        self.timeline.scale(|lane, weight| scaled(lane.source, weight));
         let mut entries: Vec<(Entry, Sum)> = self.sums.into_iter().collect();
         entries.sort_unstable_by_key(|&(entry, _)| entry);
         let mut places: Vec<Place> = Vec::new();
@@ -283,11 +272,7 @@ impl Gatherer {
             last = Some(at);
             let place = places.len() - 1;
             place_of.insert(entry, place);
-            spots.push(Spot {
-                source: entry.source,
-                place,
-                weight: scaled(entry.source, sum),
-            });
+            spots.push(Spot { source: entry.source, place, weight: scaled(entry.source, sum) });
         }
         spots.sort_unstable_by_key(|spot| (spot.source, spot.place));
         let moment_ticks = self.moments.as_ref().map_or(1, Binned::width);
@@ -385,10 +370,7 @@ fn index_of(sums: &mut Vec<Source>, own: &[Source]) -> HashMap<u16, u16> {
             sum.index
         } else {
             let index = u16::try_from(sums.len()).unwrap_or(u16::MAX);
-            sums.push(Source {
-                index,
-                ..source.clone()
-            });
+            sums.push(Source { index, ..source.clone() });
             index
         };
         index_of.insert(source.index, index);
@@ -454,10 +436,7 @@ impl Gathered {
             rest = Some(one);
         }
         spots.sort_by_key(|spot| (spot.source, spot.place));
-        let recording = Recording {
-            modules,
-            ..Recording::combined(recordings)?
-        };
+        let recording = Recording { modules, ..Recording::combined(recordings)? };
         Some(Self {
             recording,
             sources,
@@ -527,9 +506,7 @@ impl Gathered {
 
     /// The spots of one source.
     pub fn spots_of(&self, source: &Source) -> impl Iterator<Item = (&Place, Sum)> {
-        let first = self
-            .spots
-            .partition_point(|spot| spot.source < source.index);
+        let first = self.spots.partition_point(|spot| spot.source < source.index);
         let spots = self.spots.iter().skip(first);
         let index = source.index;
         spots

@@ -133,19 +133,14 @@ impl Known {
             stamp: None,
             seal: None,
         };
-        Self {
-            module,
-            sampled: false,
-        }
+        Self { module, sampled: false }
     }
 }
 
 impl std::fmt::Debug for Inventory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let processes = &self.running;
-        f.debug_struct("Inventory")
-            .field("running", processes)
-            .finish_non_exhaustive()
+        f.debug_struct("Inventory").field("running", processes).finish_non_exhaustive()
     }
 }
 
@@ -208,9 +203,7 @@ impl Inventory {
 
     /// Scans if it is time to; `elapsed_ns` is the time since the beginning.
     pub fn look_if_due(&mut self, elapsed_ns: u64) -> Changes {
-        let since = self
-            .looked_ns
-            .map(|looked| elapsed_ns.saturating_sub(looked));
+        let since = self.looked_ns.map(|looked| elapsed_ns.saturating_sub(looked));
         let wait = match (self.asked || self.catch_up, self.told) {
             (true, _) => LOOK_SOON_NS,
             (false, false) => LOOK_NS,
@@ -262,12 +255,7 @@ impl Inventory {
         for (id, name) in now {
             match self.running.entry(id) {
                 Entry::Vacant(place) => {
-                    let process = Process {
-                        id,
-                        name,
-                        started: since,
-                        ended: None,
-                    };
+                    let process = Process { id, name, started: since, ended: None };
                     changes.processes.push(process.clone());
                     place.insert(process);
                     self.seen.insert(id);
@@ -333,10 +321,7 @@ impl Inventory {
     /// What will have no names in the recording.
     #[must_use]
     pub fn missed(&self) -> Missed {
-        let strangers = self
-            .samples
-            .iter()
-            .filter(|(id, _)| !self.seen.contains(id));
+        let strangers = self.samples.iter().filter(|(id, _)| !self.seen.contains(id));
         strangers.fold(Missed::default(), |missed, (_, samples)| Missed {
             processes: missed.processes + 1,
             samples: missed.samples + samples,
@@ -366,10 +351,8 @@ impl Space {
         changes: &mut Vec<Module>,
     ) -> Vec<Module> {
         let mut sampled = Vec::new();
-        let now: BTreeMap<u64, Image> = images
-            .into_iter()
-            .map(|image| (image.start, image))
-            .collect();
+        let now: BTreeMap<u64, Image> =
+            images.into_iter().map(|image| (image.start, image)).collect();
         let gone = |known: &Module| {
             now.get(&known.start)
                 .is_none_or(|image| image.end != known.end || image.name != known.name)
@@ -435,10 +418,7 @@ impl Space {
 
     /// Notes that a sample came from a page; returns whether a module is there.
     fn mark(&mut self, page: u64) -> bool {
-        let (first, last) = (
-            page << PAGE_BITS,
-            page << PAGE_BITS | ((1 << PAGE_BITS) - 1),
-        );
+        let (first, last) = (page << PAGE_BITS, page << PAGE_BITS | ((1 << PAGE_BITS) - 1));
         match self.modules.range_mut(..=last).next_back() {
             Some((_, known)) if known.module.end > first => {
                 known.sampled = true;
@@ -462,11 +442,7 @@ fn is_called(process: &Process, name: &str) -> bool {
 
 /// The owner of a sample's address: the upper half of the address space is the kernel's.
 const fn owner(sample: &Sample) -> Owner {
-    if sample.ip >> 63 == 1 {
-        None
-    } else {
-        Some(sample.process)
-    }
+    if sample.ip >> 63 == 1 { None } else { Some(sample.process) }
 }
 
 #[cfg(test)]

@@ -10,10 +10,7 @@
 
 pub mod annotate;
 pub mod branches;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "rates, and places in a picture, are never exact"
-)]
+#[expect(clippy::cast_precision_loss, reason = "rates, and places in a picture, are never exact")]
 pub mod export;
 mod format;
 mod gathered;
@@ -21,10 +18,7 @@ mod instruction;
 pub mod inventory;
 pub mod marks;
 mod number;
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "rates, and places in a picture, are never exact"
-)]
+#[expect(clippy::cast_precision_loss, reason = "rates, and places in a picture, are never exact")]
 pub mod pictures;
 pub mod recording;
 pub mod report;

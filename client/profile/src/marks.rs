@@ -121,12 +121,7 @@ impl Marks {
         // Equal times keep the order of the file, where each thread's marks are in order.
         marks.sort_by_key(|mark| mark.time);
         let origin = marks.first().map_or(0, |mark| mark.time);
-        let mut chosen = Self {
-            channels,
-            all: Vec::new(),
-            names,
-            origin,
-        };
+        let mut chosen = Self { channels, all: Vec::new(), names, origin };
         for mark in &mut marks {
             let index = (mark.channel as usize).min(nameless);
             mark.channel = u32::try_from(index).unwrap_or(u32::MAX);
@@ -135,9 +130,7 @@ impl Marks {
         marks.retain(|mark| {
             let ns = chosen.nanoseconds(mark.time);
             is_chosen.get(mark.channel as usize) == Some(&true)
-                && choice
-                    .time
-                    .is_none_or(|(from, to)| (from..to).contains(&ns))
+                && choice.time.is_none_or(|(from, to)| (from..to).contains(&ns))
         });
         chosen.all = marks;
         chosen
@@ -159,9 +152,7 @@ impl Marks {
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         let ends = self.all.first().zip(self.all.last());
-        ends.map_or(0, |(first, last)| {
-            self.nanoseconds(last.time) - self.nanoseconds(first.time)
-        })
+        ends.map_or(0, |(first, last)| self.nanoseconds(last.time) - self.nanoseconds(first.time))
     }
 
     /// A time stamp, in nanoseconds since the recording's first mark.
@@ -258,12 +249,7 @@ impl Marks {
                 *cell += 1;
             }
         }
-        Strip {
-            tick_ns,
-            from_ns: first * tick_ns,
-            rows,
-            left_out: columns - shown,
-        }
+        Strip { tick_ns, from_ns: first * tick_ns, rows, left_out: columns - shown }
     }
 
     /// The intervals from each mark on one channel to the next on another by the same thread. If

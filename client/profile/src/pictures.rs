@@ -68,10 +68,7 @@ impl Caption {
         let name = view.source().name;
         let mut lines = view.captions();
         lines.extend(more);
-        Self {
-            title: format!("{name}: {what} of {}", view.title),
-            lines,
-        }
+        Self { title: format!("{name}: {what} of {}", view.title), lines }
     }
 }
 
@@ -96,11 +93,7 @@ fn standalone(caption: &Caption, drawing: &Drawing, script: &str) -> String {
             escaped(&fitting(line, CAPTION))
         );
     }
-    let _ = writeln!(
-        svg,
-        "<g transform=\"translate(0 {head})\">\n{}</g>",
-        drawing.marks
-    );
+    let _ = writeln!(svg, "<g transform=\"translate(0 {head})\">\n{}</g>", drawing.marks);
     if !script.is_empty() {
         let _ = writeln!(svg, "<script><![CDATA[\n{script}]]></script>");
     }

@@ -141,9 +141,7 @@ impl Metadata {
     pub fn left_out(&self) -> BTreeSet<(&str, &str)> {
         let sources = self.sources.iter();
         let partly = sources.filter(|source| !source.left_out.is_empty());
-        partly
-            .map(|source| (source.name.as_str(), source.left_out.as_str()))
-            .collect()
+        partly.map(|source| (source.name.as_str(), source.left_out.as_str())).collect()
     }
 }
 
@@ -471,8 +469,7 @@ impl Recording {
     #[must_use]
     pub fn turns(&self) -> BTreeMap<u16, Turns> {
         let told = self.statistics.iter().flat_map(|told| &told.turns);
-        told.filter_map(|turns| Some((u16::try_from(turns.source).ok()?, turns.clone())))
-            .collect()
+        told.filter_map(|turns| Some((u16::try_from(turns.source).ok()?, turns.clone()))).collect()
     }
 
     /// Whether it is known how many samples were lost, which it is not if the file is truncated or
@@ -492,10 +489,8 @@ impl Recording {
     /// The same in words, as the end of a sentence.
     #[must_use]
     pub fn losses(&self) -> String {
-        self.all_lost().map_or_else(
-            || "losses unknown".to_owned(),
-            |lost| format!("{} lost", thousands(lost)),
-        )
+        self.all_lost()
+            .map_or_else(|| "losses unknown".to_owned(), |lost| format!("{} lost", thousands(lost)))
     }
 
     /// The length of the recording in nanoseconds, as last reported; if the file does not say, the

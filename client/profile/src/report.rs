@@ -103,11 +103,7 @@ impl OfSource {
     /// The 95 % bound of its events, if it took turns and the bound is known.
     #[must_use]
     pub fn error(&self) -> Option<u64> {
-        let Sum {
-            samples,
-            events,
-            squares,
-        } = self.sum;
+        let Sum { samples, events, squares } = self.sum;
         let turns = self.turns.as_ref()?;
         turns.error(events, samples, squares, self.period.unwrap_or(0))
     }
@@ -232,10 +228,7 @@ pub(crate) struct Hits {
 
 impl Hits {
     pub(crate) fn read(path: &Path, filter: Filter, symbol_path: &SymbolPath) -> Result<Self> {
-        let query = Query {
-            filter,
-            ..Query::default()
-        };
+        let query = Query { filter, ..Query::default() };
         let apart = query.filter.apart().with(&[Key::Address]);
         let (recording, tallies) = tallied(path, &query.filter, &[apart])?;
         let mut symbols = Symbols::open(&recording, symbol_path);
@@ -257,12 +250,7 @@ impl Hits {
             let source = sources.iter().position(|source| source.name == name);
             all.extend(source.map(|source| (entry.place(), source, sum)));
         });
-        Ok(Self {
-            recording,
-            symbols,
-            sources,
-            all,
-        })
+        Ok(Self { recording, symbols, sources, all })
     }
 }
 
@@ -335,10 +323,7 @@ impl Window {
             let first = samples.iter().map(|sample| sample.timestamp).min();
             began = began.min(first.unwrap_or(u64::MAX));
         })?;
-        Ok(Self {
-            clock: (began, frequency),
-            range: Some(from..to),
-        })
+        Ok(Self { clock: (began, frequency), range: Some(from..to) })
     }
 
     /// Whether a sample lies in it.
@@ -362,11 +347,7 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn of(recording: &Recording, filter: &Filter) -> Result<Self> {
-        let names = recording
-            .metadata
-            .sources
-            .iter()
-            .map(|source| source.name.as_str());
+        let names = recording.metadata.sources.iter().map(|source| source.name.as_str());
         for pattern in &filter.sources {
             if !names.clone().any(|name| meant(pattern, name)) {
                 let all: Vec<&str> = names.collect();
@@ -429,10 +410,7 @@ impl Names {
     /// A source that the recording does not name passes if all others do.
     fn source_passes(&self, index: u16) -> bool {
         let named = self.sources.get(usize::from(index));
-        named.map_or_else(
-            || self.sources.iter().all(|&(_, passes)| passes),
-            |&(_, passes)| passes,
-        )
+        named.map_or_else(|| self.sources.iter().all(|&(_, passes)| passes), |&(_, passes)| passes)
     }
 }
 
@@ -446,11 +424,7 @@ fn meant(pattern: &Pattern, source: &str) -> bool {
 #[must_use]
 pub fn machine(path: &Path, recording: &Recording) -> Arc<str> {
     match recording.metadata.host.as_str() {
-        "" => path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into(),
+        "" => path.file_stem().unwrap_or_default().to_string_lossy().into(),
         host => host.into(),
     }
 }
@@ -502,9 +476,7 @@ impl Summing<'_> {
         let metadata = &recording.metadata.sources;
         let of_source = |(index, sum): (u16, Sum)| OfSource {
             name: self.names.source(index),
-            period: metadata
-                .get(usize::from(index))
-                .map(|source| source.period.used),
+            period: metadata.get(usize::from(index)).map(|source| source.period.used),
             sum,
             turns: self.turns.get(&index).cloned(),
             addressed: self.tallies.addressed.get(&index).copied().unwrap_or(0),
@@ -545,10 +517,7 @@ impl Summing<'_> {
             let source = (!mixed).then(|| self.names.source(source));
             self.part(by, source, rows)
         });
-        Table {
-            by: by.to_vec(),
-            parts: parts.collect(),
-        }
+        Table { by: by.to_vec(), parts: parts.collect() }
     }
 
     fn numbers(&self, by: &[Key], entry: Entry) -> Numbers {
@@ -589,10 +558,8 @@ impl Summing<'_> {
         };
         let mixed = several(sums.iter().map(source_of));
         let keep = self.query.rows.unwrap_or(usize::MAX).min(sums.len());
-        let named = |(numbers, sum): &(Numbers, Sum)| Row {
-            values: self.values(by, *numbers),
-            sum: *sum,
-        };
+        let named =
+            |(numbers, sum): &(Numbers, Sum)| Row { values: self.values(by, *numbers), sum: *sum };
         let mut rows: Vec<Row>;
         if self.query.sort == Sort::Name {
             rows = sums.iter().map(named).collect();
@@ -610,13 +577,7 @@ impl Summing<'_> {
         for row in &rows {
             more.subtract(row.sum);
         }
-        Part {
-            source,
-            mixed,
-            all,
-            more: (sums.len() - rows.len(), more),
-            rows,
-        }
+        Part { source, mixed, all, more: (sums.len() - rows.len(), more), rows }
     }
 
     /// The rows to keep and those that tie with the last of them; equal ones are sorted by name.
@@ -639,24 +600,20 @@ impl Summing<'_> {
     }
 
     fn values(&self, by: &[Key], numbers: Numbers) -> Vec<Value> {
-        let values = by
-            .iter()
-            .zip(numbers)
-            .filter_map(|(&key, number)| match key {
-                Key::Machine => Some(Value::Machine(Arc::clone(&self.machine))),
-                Key::Source => Some(Value::Source(self.names.source(number as u16))),
-                Key::Process => Some(Value::Process {
-                    id: self.names.id(number),
-                    name: self.names.process(number),
-                }),
-                Key::Thread => Some(Value::Thread(number)),
-                Key::Processor => Some(Value::Processor(number)),
-                Key::Core => {
-                    let run = self.cores.get(number as usize);
-                    Some(Value::Core(run.map(|run| run.name.as_str().into())))
-                }
-                _ => self.places.value(key, number),
-            });
+        let values = by.iter().zip(numbers).filter_map(|(&key, number)| match key {
+            Key::Machine => Some(Value::Machine(Arc::clone(&self.machine))),
+            Key::Source => Some(Value::Source(self.names.source(number as u16))),
+            Key::Process => {
+                Some(Value::Process { id: self.names.id(number), name: self.names.process(number) })
+            }
+            Key::Thread => Some(Value::Thread(number)),
+            Key::Processor => Some(Value::Processor(number)),
+            Key::Core => {
+                let run = self.cores.get(number as usize);
+                Some(Value::Core(run.map(|run| run.name.as_str().into())))
+            }
+            _ => self.places.value(key, number),
+        });
         values.collect()
     }
 }

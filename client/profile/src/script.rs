@@ -58,9 +58,7 @@ pub fn lines(
             let ticks = u128::from(sample.timestamp.saturating_sub(first));
             let time = (ticks * 1_000_000_000).checked_div(frequency.into());
             let time_ns = u64::try_from(time.unwrap_or(0)).unwrap_or(u64::MAX);
-            let within = filter
-                .time
-                .is_none_or(|(from, to)| (from..to).contains(&time_ns));
+            let within = filter.time.is_none_or(|(from, to)| (from..to).contains(&time_ns));
             if !within || !names.passes(sample, filter) {
                 continue;
             }
@@ -71,10 +69,7 @@ pub fn lines(
             }
             let line = Line {
                 time_ns,
-                sample: Sample {
-                    process: names.id(sample.process),
-                    ..*sample
-                },
+                sample: Sample { process: names.id(sample.process), ..*sample },
                 events: turns
                     .get(&sample.source)
                     .map_or(sample.period, |turns| turns.scale(sample.period)),

@@ -52,8 +52,7 @@ impl Counts {
         self.bytes += other.bytes;
         self.misaligned += other.misaligned;
         self.unknown += other.unknown;
-        self.misses
-            .resize(self.misses.len().max(other.misses.len()), 0);
+        self.misses.resize(self.misses.len().max(other.misses.len()), 0);
         for (sum, misses) in self.misses.iter_mut().zip(&other.misses) {
             *sum += misses;
         }
@@ -169,15 +168,14 @@ impl Simulation {
     pub fn executed(&mut self, before: &Registers, after: u64, again: bool) {
         let instruction = self.instruction(before.ip);
         let caches = self.caches.geometries().count();
-        let row = self.rows.entry(before.ip).or_insert_with(|| Counts {
-            misses: vec![0; caches],
-            ..Counts::default()
-        });
+        let row = self
+            .rows
+            .entry(before.ip)
+            .or_insert_with(|| Counts { misses: vec![0; caches], ..Counts::default() });
         if !again {
             row.executions += 1;
             let length = instruction.len() as u64;
-            self.caches
-                .access(Kind::Instruction, before.ip, length, &mut row.misses);
+            self.caches.access(Kind::Instruction, before.ip, length, &mut row.misses);
         }
         if repeats(&instruction) {
             if counter(&instruction, before) == 0 {
@@ -188,9 +186,8 @@ impl Simulation {
             let taken = after != instruction.next_ip();
             row.taken += u64::from(taken && instruction.flow_control() != FlowControl::Next);
         }
-        let information = self
-            .information
-            .info_options(&instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
+        let information =
+            self.information.info_options(&instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
         for operand in information.used_memory() {
             let (read, written) = kinds(operand.access());
             if !read && !written {
@@ -211,8 +208,7 @@ impl Simulation {
                 Some(address) => {
                     let aligned = bytes == 0 || address % bytes.next_power_of_two() == 0;
                     row.misaligned += u64::from(!aligned);
-                    self.caches
-                        .access(Kind::Data, address, bytes, &mut row.misses);
+                    self.caches.access(Kind::Data, address, bytes, &mut row.misses);
                 }
                 None => row.unknown += 1,
             }
@@ -283,11 +279,7 @@ fn counter(instruction: &Instruction, registers: &Registers) -> u64 {
     use OpKind::{MemoryESEDI, MemorySegEDI, MemorySegESI};
     let short = |kind| matches!(kind, MemoryESEDI | MemorySegEDI | MemorySegESI);
     let wide = !instruction.op_kinds().any(short);
-    if wide && !registers.is_32_bit {
-        registers.count()
-    } else {
-        registers.count() & 0xFFFF_FFFF
-    }
+    if wide && !registers.is_32_bit { registers.count() } else { registers.count() & 0xFFFF_FFFF }
 }
 
 /// Whether an operand is read, and whether it is written.

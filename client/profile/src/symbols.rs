@@ -485,9 +485,7 @@ impl Places {
         modules: &'a [Module],
         address: u64,
     ) -> impl Iterator<Item = (usize, &'a Module)> {
-        let next = self
-            .indices
-            .partition_point(|&index| modules[index].start <= address);
+        let next = self.indices.partition_point(|&index| modules[index].start <= address);
         let before = self.indices.iter().zip(&self.reach).take(next).rev();
         before
             .take_while(move |&(_, &reach)| address < reach)

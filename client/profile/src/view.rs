@@ -31,24 +31,12 @@ impl<'a> View<'a> {
         let sources = if let Some(name) = source {
             vec![named(all, name)?]
         } else {
-            let most = if format.traits().single_source {
-                1
-            } else {
-                all.len()
-            };
+            let most = if format.traits().single_source { 1 } else { all.len() };
             let sampled = all.iter().filter(|source| source.weight.samples != 0);
             let sampled: Vec<_> = sampled.take(most).collect();
-            if sampled.is_empty() {
-                all.first().into_iter().collect()
-            } else {
-                sampled
-            }
+            if sampled.is_empty() { all.first().into_iter().collect() } else { sampled }
         };
-        Ok(Self {
-            gathered,
-            sources,
-            title: title.into(),
-        })
+        Ok(Self { gathered, sources, title: title.into() })
     }
 
     /// The sources that have samples but are not shown.
@@ -84,11 +72,7 @@ impl<'a> View<'a> {
         } else {
             metadata.machine.clone()
         };
-        let samples: u64 = self
-            .sources
-            .iter()
-            .map(|source| source.weight.samples)
-            .sum();
+        let samples: u64 = self.sources.iter().map(|source| source.weight.samples).sum();
         let counts = format!(
             "{} samples shown, {}; samples have no call stacks",
             thousands(samples),
@@ -108,9 +92,7 @@ impl<'a> View<'a> {
 }
 
 fn named<'a>(all: &'a [Source], name: &str) -> Result<&'a Source> {
-    let mut matching = all
-        .iter()
-        .filter(|source| source.name.eq_ignore_ascii_case(name));
+    let mut matching = all.iter().filter(|source| source.name.eq_ignore_ascii_case(name));
     matching.next().ok_or_else(|| {
         Error::usage(
             format!("`{name}` was not recorded"),
@@ -123,10 +105,7 @@ fn named<'a>(all: &'a [Source], name: &str) -> Result<&'a Source> {
 #[must_use]
 pub fn listed<'a>(sources: impl IntoIterator<Item = &'a Source>) -> String {
     const MOST: usize = 12;
-    let names: Vec<&str> = sources
-        .into_iter()
-        .map(|source| source.name.as_str())
-        .collect();
+    let names: Vec<&str> = sources.into_iter().map(|source| source.name.as_str()).collect();
     match names.len() {
         0 => "no sources".to_owned(),
         many if many > MOST => format!("{many} sources"),

@@ -12,10 +12,8 @@ pub fn interface(machine: &Machine, boot: &Processor) -> String {
         return why;
     }
     let hal = interface_name(machine.hal_interface);
-    let hal_why = Reason::from_wire(machine.hal_reason).map_or_else(
-        || unknown(machine.hal_reason),
-        |reason| self::why(reason, boot),
-    );
+    let hal_why = Reason::from_wire(machine.hal_reason)
+        .map_or_else(|| unknown(machine.hal_reason), |reason| self::why(reason, boot));
     format!("{why} Windows' HAL would choose {hal}: {hal_why}")
 }
 
@@ -26,11 +24,7 @@ pub const fn partition(processor: &Processor) -> Option<&'static str> {
     if processor.flags & Processor::HV1 == 0 {
         return None;
     }
-    Some(if processor.flags & Processor::HV1_ROOT == 0 {
-        "guest"
-    } else {
-        "root"
-    })
+    Some(if processor.flags & Processor::HV1_ROOT == 0 { "guest" } else { "root" })
 }
 
 /// The name of an interface's number.
@@ -195,10 +189,7 @@ mod tests {
         machine.reason = Reason::P6Model as u32;
         machine.hal_reason = Reason::NoLeaf0A as u32;
         let text = interface(&machine, &Processor::default());
-        assert!(
-            text.contains("P6 family") && text.contains("would choose Default"),
-            "{text}"
-        );
+        assert!(text.contains("P6 family") && text.contains("would choose Default"), "{text}");
     }
 
     #[test]

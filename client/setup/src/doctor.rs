@@ -85,10 +85,7 @@ impl Check {
     }
 
     fn code(self, code: &'static str) -> Self {
-        Self {
-            code: Some(code),
-            ..self
-        }
+        Self { code: Some(code), ..self }
     }
 }
 
@@ -118,10 +115,7 @@ pub struct Described {
 impl Described {
     /// Asks the connection for them.
     pub fn ask<T: Transport>(connection: &mut Connection<T>) -> Result<Self> {
-        Ok(Self {
-            machine: connection.machine()?,
-            processors: connection.processors()?,
-        })
+        Ok(Self { machine: connection.machine()?, processors: connection.processors()? })
     }
 }
 
@@ -166,10 +160,7 @@ impl Facts {
         Self {
             answer: Err(failure),
             described: foreseen,
-            trials: Trials {
-                counting: None,
-                sampling: None,
-            },
+            trials: Trials { counting: None, sampling: None },
             system,
         }
     }

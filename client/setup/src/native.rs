@@ -21,8 +21,7 @@ pub(crate) fn on_disk(native: &str, windows: &str, volumes: &[Volume]) -> String
     }
     let of_volume = |volume: &Volume| {
         let rest = behind(native, &volume.device)?;
-        rest.starts_with('\\')
-            .then(|| format!("{}{rest}", volume.drive))
+        rest.starts_with('\\').then(|| format!("{}{rest}", volume.drive))
     };
     if let Some(path) = volumes.iter().find_map(of_volume) {
         return path;
@@ -55,15 +54,10 @@ mod tests {
             drive: drive.to_owned(),
             device: device.to_owned(),
         };
-        let volumes = [
-            volume("C:", r"\Device\HarddiskVolume1"),
-            volume("D:", r"\Device\HarddiskVolume12"),
-        ];
+        let volumes =
+            [volume("C:", r"\Device\HarddiskVolume1"), volume("D:", r"\Device\HarddiskVolume12")];
         for (native, path) in [
-            (
-                r"\SystemRoot\System32\ntoskrnl.exe",
-                r"E:\Win\System32\ntoskrnl.exe",
-            ),
+            (r"\SystemRoot\System32\ntoskrnl.exe", r"E:\Win\System32\ntoskrnl.exe"),
             (r"\systemroot\a.sys", r"E:\Win\a.sys"),
             (r"%SystemRoot%\a.sys", r"E:\Win\a.sys"),
             (r"System32\drivers\a.sys", r"E:\Win\System32\drivers\a.sys"),
@@ -72,14 +66,8 @@ mod tests {
             (r"\DEVICE\harddiskvolume12\a.sys", r"D:\a.sys"),
             (r"C:\a.sys", r"C:\a.sys"),
             // A path that is on no drive is unchanged: nothing will open it.
-            (
-                r"\Device\HarddiskVolume3\a.sys",
-                r"\Device\HarddiskVolume3\a.sys",
-            ),
-            (
-                r"\Device\Mup\host\share\a.sys",
-                r"\Device\Mup\host\share\a.sys",
-            ),
+            (r"\Device\HarddiskVolume3\a.sys", r"\Device\HarddiskVolume3\a.sys"),
+            (r"\Device\Mup\host\share\a.sys", r"\Device\Mup\host\share\a.sys"),
             (r"\??\UNC\host\share\a.sys", r"\??\UNC\host\share\a.sys"),
             (r"\??\Volume{1}\a.sys", r"\??\Volume{1}\a.sys"),
             ("", ""),

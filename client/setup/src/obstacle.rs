@@ -42,12 +42,7 @@ struct Row {
 }
 
 const fn row(number: u32, code: &'static str, why: &'static str, hint: &'static str) -> Row {
-    Row {
-        number,
-        code,
-        why,
-        hint,
-    }
+    Row { number, code, why, hint }
 }
 
 const ELEVATE: &str = "Run it from an elevated prompt (Run as administrator).";
@@ -63,12 +58,7 @@ const AGAIN: &str = "`halprof uninstall` removes what is there; install again. %
 
 /// GetLastError's numbers.
 const ERRORS: &[Row] = &[
-    row(
-        2,
-        "install-failed",
-        "a file of the package is missing (ERROR_FILE_NOT_FOUND)",
-        REPACK,
-    ),
+    row(2, "install-failed", "a file of the package is missing (ERROR_FILE_NOT_FOUND)", REPACK),
     row(5, "access-denied", "access is denied", ELEVATE),
     row(
         577,
@@ -76,12 +66,7 @@ const ERRORS: &[Row] = &[
         "the signature of a file is not one that Windows accepts now (ERROR_INVALID_IMAGE_HASH)",
         TEST_SIGNING,
     ),
-    row(
-        1275,
-        "driver-blocked",
-        "Windows blocks this driver (ERROR_DRIVER_BLOCKED)",
-        INTEGRITY,
-    ),
+    row(1275, "driver-blocked", "Windows blocks this driver (ERROR_DRIVER_BLOCKED)", INTEGRITY),
     row(
         1459,
         "install-failed",
@@ -106,12 +91,7 @@ const ERRORS: &[Row] = &[
         "the catalog's signer is not trusted (TRUST_E_SUBJECT_NOT_TRUSTED)",
         TRUST,
     ),
-    row(
-        0x800B_0100,
-        "not-signed",
-        "the package is not signed (TRUST_E_NOSIGNATURE)",
-        REPACK,
-    ),
+    row(0x800B_0100, "not-signed", "the package is not signed (TRUST_E_NOSIGNATURE)", REPACK),
     row(
         0x800B_0101,
         "not-signed",
@@ -224,30 +204,15 @@ const ERRORS: &[Row] = &[
 
 /// CONFIGRET numbers of the configuration manager.
 const ANSWERS: &[Row] = &[
-    row(
-        5,
-        "install-failed",
-        "the device is not there any more",
-        AGAIN,
-    ),
-    row(
-        13,
-        "install-failed",
-        "the device is not there any more",
-        AGAIN,
-    ),
+    row(5, "install-failed", "the device is not there any more", AGAIN),
+    row(13, "install-failed", "the device is not there any more", AGAIN),
     row(
         23,
         "busy",
         "a program has the device open",
         "End the running measurement; `halprof info` shows which process it is.",
     ),
-    row(
-        40,
-        "driver-failed",
-        "Windows does not let this device be disabled",
-        RESTART,
-    ),
+    row(40, "driver-failed", "Windows does not let this device be disabled", RESTART),
     row(51, "access-denied", "access is denied", ELEVATE),
 ];
 
@@ -305,30 +270,10 @@ const PROBLEMS: &[Row] = &[
         "the device could not start",
         "`halprof uninstall`, install again; if it stays, please report it with the output of `halprof --json doctor`.",
     ),
-    row(
-        14,
-        "restart-needed",
-        "the device waits for a restart",
-        "Restart Windows.",
-    ),
-    row(
-        18,
-        "driver-failed",
-        "the driver has to be installed again",
-        AGAIN,
-    ),
-    row(
-        19,
-        "driver-failed",
-        "the device's registry entries are damaged",
-        AGAIN,
-    ),
-    row(
-        21,
-        "restart-needed",
-        "Windows is removing the device",
-        "Restart Windows.",
-    ),
+    row(14, "restart-needed", "the device waits for a restart", "Restart Windows."),
+    row(18, "driver-failed", "the driver has to be installed again", AGAIN),
+    row(19, "driver-failed", "the device's registry entries are damaged", AGAIN),
+    row(21, "restart-needed", "Windows is removing the device", "Restart Windows."),
     row(
         22,
         "driver-disabled",
@@ -360,25 +305,10 @@ const PROBLEMS: &[Row] = &[
         "an earlier copy of the driver is still in memory",
         "Restart Windows.",
     ),
-    row(
-        39,
-        "driver-failed",
-        "Windows could not load the driver",
-        INTEGRITY,
-    ),
+    row(39, "driver-failed", "Windows could not load the driver", INTEGRITY),
     row(45, "driver-failed", "the device node is a leftover", AGAIN),
-    row(
-        48,
-        "driver-blocked",
-        "Windows blocks this driver",
-        INTEGRITY,
-    ),
-    row(
-        52,
-        "not-signed",
-        "Windows cannot verify the driver's signature",
-        TEST_SIGNING,
-    ),
+    row(48, "driver-blocked", "Windows blocks this driver", INTEGRITY),
+    row(52, "not-signed", "Windows cannot verify the driver's signature", TEST_SIGNING),
     row(
         54,
         "restart-needed",
@@ -387,18 +317,10 @@ const PROBLEMS: &[Row] = &[
     ),
 ];
 
-const UNKNOWN_ERROR: Row = row(
-    0,
-    "install-failed",
-    "Windows gives no reason that halprof knows",
-    AGAIN,
-);
-const UNKNOWN_PROBLEM: Row = row(
-    0,
-    "driver-failed",
-    "Windows gives no reason that halprof knows",
-    AGAIN,
-);
+const UNKNOWN_ERROR: Row =
+    row(0, "install-failed", "Windows gives no reason that halprof knows", AGAIN);
+const UNKNOWN_PROBLEM: Row =
+    row(0, "driver-failed", "Windows gives no reason that halprof knows", AGAIN);
 
 fn find(rows: &'static [Row], number: u32) -> Option<&'static Row> {
     rows.iter().find(|row| row.number == number)
@@ -408,8 +330,7 @@ fn find(rows: &'static [Row], number: u32) -> Option<&'static Row> {
 pub fn codes() -> impl Iterator<Item = &'static str> {
     let tables = [ERRORS, ANSWERS, STATUSES, PROBLEMS];
     let rows = tables.into_iter().flatten();
-    rows.chain([&UNKNOWN_ERROR, &UNKNOWN_PROBLEM])
-        .map(|row| row.code)
+    rows.chain([&UNKNOWN_ERROR, &UNKNOWN_PROBLEM]).map(|row| row.code)
 }
 
 impl Obstacle {
@@ -461,11 +382,7 @@ impl fmt::Display for Obstacle {
 
 /// Errors without a facility are known by their decimal number, others by their hexadecimal one.
 fn number(error: u32) -> String {
-    if error < 0x1_0000 {
-        error.to_string()
-    } else {
-        format!("{error:#010X}")
-    }
+    if error < 0x1_0000 { error.to_string() } else { format!("{error:#010X}") }
 }
 
 #[cfg(test)]

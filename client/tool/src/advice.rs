@@ -111,10 +111,7 @@ mod tests {
         };
         // As `report` says it: Wilson's interval for 250 of 2,500.
         let few = text(2_500, 25);
-        assert!(
-            few.contains("±1.2 points") && few.contains("100 s"),
-            "{few}"
-        );
+        assert!(few.contains("±1.2 points") && few.contains("100 s"), "{few}");
         let both = text(5_000, 1);
         assert!(both.contains("longer periods and about 10 s"), "{both}");
     }

@@ -15,10 +15,7 @@ pub(crate) struct Aim {
 
 impl Default for Aim {
     fn default() -> Self {
-        Self {
-            rate: Self::RATE,
-            samples: Some(Self::SAMPLES),
-        }
+        Self { rate: Self::RATE, samples: Some(Self::SAMPLES) }
     }
 }
 
@@ -89,14 +86,8 @@ mod tests {
             let expected = u64::try_from(EVENTS / expected).ok();
             assert_eq!(period, expected, "{seconds} s, {together} of {all}");
         }
-        let rate = Aim {
-            rate: 100,
-            samples: None,
-        };
-        assert_eq!(
-            rate.period(&[EVENTS], 1000 * second, 1, 1),
-            Some(10_000_000)
-        );
+        let rate = Aim { rate: 100, samples: None };
+        assert_eq!(rate.period(&[EVENTS], 1000 * second, 1, 1), Some(10_000_000));
         assert_eq!(aim.period(&[0, 0], second, 1, 1), None);
     }
 
@@ -104,10 +95,7 @@ mod tests {
     /// one.
     #[test]
     fn a_rate_is_each_processors() {
-        let rate = Aim {
-            rate: 1000,
-            samples: None,
-        };
+        let rate = Aim { rate: 1000, samples: None };
         let second = 1_000_000_000;
         let one = rate.period(&[3_000_000_000], second, 1, 1);
         assert_eq!(one, Some(3_000_000));

@@ -17,11 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The default of `--machine`.
-const DEFAULT_MACHINE: &str = if cfg!(windows) {
-    "driver"
-} else {
-    "sapphire-rapids"
-};
+const DEFAULT_MACHINE: &str = if cfg!(windows) { "driver" } else { "sapphire-rapids" };
 
 /// The headings of help.
 const WHAT: &str = "What";
@@ -64,9 +60,7 @@ pub(crate) struct Arguments {
 impl Stat {
     /// The file for the results; `None` is standard output, as are `-` and no option.
     pub(crate) fn file(&self) -> Option<&Path> {
-        self.output
-            .as_deref()
-            .filter(|path| path.as_os_str() != "-")
+        self.output.as_deref().filter(|path| path.as_os_str() != "-")
     }
 }
 
@@ -222,20 +216,14 @@ pub(crate) struct List {
     /// Add the vendor's events for this machine's processors; with `=FILE` also those of a list in
     /// Intel's perfmon JSON
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
-    #[expect(
-        clippy::option_option,
-        reason = "not given, given alone, given with a file"
-    )]
+    #[expect(clippy::option_option, reason = "not given, given alone, given with a file")]
     pub(crate) events: Option<Option<PathBuf>>,
     /// Only sources and events, or metrics, whose names match, `*` for any text
     #[arg(value_name = "GLOB")]
     pub(crate) glob: Option<String>,
     /// List metrics instead; with `=FILE` also those of a file
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
-    #[expect(
-        clippy::option_option,
-        reason = "not given, given alone, given with a file"
-    )]
+    #[expect(clippy::option_option, reason = "not given, given alone, given with a file")]
     pub(crate) metrics: Option<Option<PathBuf>>,
     #[command(flatten)]
     pub(crate) table: Tabular,
@@ -405,10 +393,7 @@ pub(crate) struct Work {
 }
 
 #[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a switch of the command line"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Stat {
     #[command(flatten)]
     pub(crate) selection: Selection,
@@ -491,10 +476,7 @@ pub(crate) struct Record {
     /// Record the branches before each sample: 8, 16 or 32 of them, without a number as many as all
     /// processors can
     #[arg(long, help_heading = WHAT, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = |text: &str| number::<u16>(text, ANY))]
-    #[expect(
-        clippy::option_option,
-        reason = "not given, given alone, given with a number"
-    )]
+    #[expect(clippy::option_option, reason = "not given, given alone, given with a number")]
     pub(crate) branches: Option<Option<u16>>,
     /// Record only branches of these kinds: `cond`, `call`, `ind-call`, `return`, `jump`, `ind-jump`,
     /// `far` (interrupts and system calls); with `user` or `kernel` only those to that mode
@@ -756,9 +738,7 @@ fn downloading(path: &SymbolPath) -> crate::Result<SymbolPath> {
         ));
     }
     #[cfg(windows)]
-    return Ok(path
-        .clone()
-        .downloading(halprof_setup::windows::download::fetch));
+    return Ok(path.clone().downloading(halprof_setup::windows::download::fetch));
     #[cfg(not(windows))]
     Err(Error::unavailable(
         "`--download` needs Windows, whose WinHTTP asks the servers",
@@ -922,8 +902,7 @@ fn formats() -> impl TypedValueParser<Value = Exported> {
     let branches = branches.help("Branch records for llvm-profgen, text");
     PossibleValuesParser::new(values.into_iter().chain([branches])).map(|name| {
         let mut all = Format::ALL.into_iter();
-        all.find(|format| format.name() == name)
-            .map_or(Exported::Branches, Exported::Samples)
+        all.find(|format| format.name() == name).map_or(Exported::Branches, Exported::Samples)
     })
 }
 
@@ -938,28 +917,19 @@ fn number<N: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -> Result<N, 
         let least = thousands(*range.start());
         match *range.end() {
             u64::MAX => format!("it must be a whole number, at least {least}"),
-            most => format!(
-                "it must be a whole number from {least} to {}",
-                thousands(most)
-            ),
+            most => format!("it must be a whole number from {least} to {}", thousands(most)),
         }
     })
 }
 
 /// A number that may have a fraction. Which ones make sense is for the command to say.
 fn fraction(text: &str) -> Result<f64, String> {
-    text.parse()
-        .map_err(|_| "it must be a number, e.g. 0.5".to_owned())
+    text.parse().map_err(|_| "it must be a number, e.g. 0.5".to_owned())
 }
 
 fn lanes() -> impl TypedValueParser<Value = Lanes> {
     let values = [Lanes::Processor, Lanes::Process]
         .map(|lanes| PossibleValue::new(lanes.name()).help(format!("Each {}", lanes.name())));
-    PossibleValuesParser::new(values).map(|name| {
-        if name == Lanes::Process.name() {
-            Lanes::Process
-        } else {
-            Lanes::Processor
-        }
-    })
+    PossibleValuesParser::new(values)
+        .map(|name| if name == Lanes::Process.name() { Lanes::Process } else { Lanes::Processor })
 }

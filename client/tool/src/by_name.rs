@@ -25,10 +25,7 @@ impl ByName {
             let place = |name| place_on(name, processor);
             names.iter().map(place).collect()
         });
-        Self {
-            places: places.collect(),
-            names,
-        }
+        Self { places: places.collect(), names }
     }
 
     /// Each name once, in the order of the choice.

@@ -78,10 +78,7 @@ pub(super) fn calibrate(
         configured(&mut on.connection, choice, indexes, false)?;
     }
     let aim = match rate {
-        Some(rate) => Aim {
-            rate,
-            samples: None,
-        },
+        Some(rate) => Aim { rate, samples: None },
         None => Aim::default(),
     };
     let mut calibration = Calibration {
@@ -188,9 +185,7 @@ fn try_once(
     let (_, settled) = configured(&mut on.connection, choice, indexes, false)?;
     let used = periods::of_pass(choice, indexes, &settled).into_iter();
     let sources = used.enumerate().map(|(place, period)| {
-        let events = counts
-            .iter()
-            .filter_map(|counts| counts.get(place).copied());
+        let events = counts.iter().filter_map(|counts| counts.get(place).copied());
         Tried {
             source: period.source,
             events: events.clone().sum(),
@@ -198,11 +193,7 @@ fn try_once(
             samples: samples_of(events, period.used),
         }
     });
-    Ok(Try {
-        pass,
-        elapsed_ns,
-        sources: sources.collect(),
-    })
+    Ok(Try { pass, elapsed_ns, sources: sources.collect() })
 }
 
 /// The counts of each processor, and the time taken. ProfileTime is counted in the unit of its
@@ -215,11 +206,8 @@ fn count(
 ) -> Result<(Vec<Vec<u128>>, u64)> {
     let setup = choice.setup.only(indexes);
     runner.prepare()?;
-    let mut session = Session::open(
-        &mut on.connection,
-        choice.sees_kernel(),
-        choice.setup.approximate,
-    )?;
+    let mut session =
+        Session::open(&mut on.connection, choice.sees_kernel(), choice.setup.approximate)?;
     session.configure(&setup, false)?;
     session.start()?;
     runner.begin(session.transport())?;
@@ -236,11 +224,8 @@ fn count(
     let counts = counts.into_iter().map(|counts| {
         let counts = counts.into_iter().enumerate();
         let counts = counts.map(|(place, count)| {
-            let counted = if is_time(place) && count.enabled != 0 {
-                elapsed_ns / 100
-            } else {
-                count.counted
-            };
+            let counted =
+                if is_time(place) && count.enabled != 0 { elapsed_ns / 100 } else { count.counted };
             u128::from(counted)
         });
         counts.collect()
@@ -251,8 +236,7 @@ fn count(
 /// How many samples a period gives if each processor counts the given number of events.
 fn samples_of(events: impl IntoIterator<Item = u128>, period: u64) -> u128 {
     let each = events.into_iter();
-    each.map(|events| events.checked_div(period.into()).unwrap_or(0))
-        .fold(0, u128::saturating_add)
+    each.map(|events| events.checked_div(period.into()).unwrap_or(0)).fold(0, u128::saturating_add)
 }
 
 /// Whether two periods give nearly the same number of samples: within a tenth.
@@ -271,11 +255,7 @@ fn text(tried: &Try, number: usize) -> String {
         )
     });
     let sources: Vec<String> = sources.collect();
-    format!(
-        "calibration, try {number}, {}: {}",
-        seconds(tried.elapsed_ns),
-        sources.join("; ")
-    )
+    format!("calibration, try {number}, {}: {}", seconds(tried.elapsed_ns), sources.join("; "))
 }
 
 #[cfg(test)]

@@ -31,10 +31,7 @@ fn fisher((part, whole): (u64, u64), (other_part, other_whole): (u64, u64)) -> f
     // Being inside a part and being outside it are the same question; the smaller one has fewer
     // outcomes.
     if parts > all / 2 {
-        let (outside, other) = (
-            whole.saturating_sub(part),
-            other_whole.saturating_sub(other_part),
-        );
+        let (outside, other) = (whole.saturating_sub(part), other_whole.saturating_sub(other_part));
         if outside.saturating_add(other) < parts {
             return fisher((outside, whole), (other, other_whole));
         }

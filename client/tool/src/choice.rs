@@ -109,9 +109,7 @@ impl Choice {
         }
         choice.settle();
         let planned = turns.then(|| on.connection.plan(&choice.setup));
-        let planned = planned
-            .transpose()
-            .map_err(|error| choice.name_source(error))?;
+        let planned = planned.transpose().map_err(|error| choice.name_source(error))?;
         if planned.is_some_and(|fit| !fit.at_once()) {
             for wanted in wanted {
                 choice.group(metrics, wanted, &mut on.connection);
@@ -133,9 +131,7 @@ impl Choice {
             .map(|list| selection::parse_processors(&list))
             .transpose()?;
         let processors = on.connection.processors()?;
-        let wanted = wanted
-            .map(|wanted| processors_of(&wanted, &processors))
-            .transpose()?;
+        let wanted = wanted.map(|wanted| processors_of(&wanted, &processors)).transpose()?;
         let sources = on.connection.sources(options.approximate)?;
         let interface = on.connection.machine()?.interface;
         let measured = |one: &&Processor| match &wanted {
@@ -232,9 +228,7 @@ impl Choice {
         if labels.is_empty() || labels.iter().any(|label| self.has(label)) {
             return Ok(());
         }
-        let able = labels
-            .iter()
-            .filter_map(|label| countable(label, &self.catalog));
+        let able = labels.iter().filter_map(|label| countable(label, &self.catalog));
         let on_any = |ways: &Vec<Chosen>| {
             let counts = |way| self.selected().any(|one| self.counts_on(way, one));
             ways.iter().any(counts)
@@ -278,11 +272,7 @@ impl Choice {
             "`halprof list --metrics` shows which metrics this machine has."
         };
         Error::unavailable(
-            format!(
-                "the metric `{}` needs {}: {why}",
-                metric.id,
-                names.join(" or ")
-            ),
+            format!("the metric `{}` needs {}: {why}", metric.id, names.join(" or ")),
             hint,
         )
     }
@@ -453,10 +443,7 @@ impl Choice {
 
     /// Whether any source counts in kernel mode.
     pub(crate) fn sees_kernel(&self) -> bool {
-        self.setup
-            .specs
-            .iter()
-            .any(|spec| spec.filter & Spec::KERNEL != 0)
+        self.setup.specs.iter().any(|spec| spec.filter & Spec::KERNEL != 0)
     }
 
     /// How many processors the machine has.
@@ -484,10 +471,7 @@ impl Choice {
             {
                 let mut processors = self.processors.iter();
                 let processor = processors.find(|one| u64::from(one.index) == refusal.detail);
-                let blamed = self
-                    .chosen
-                    .iter()
-                    .find(|one| one.spec.source == refusal.subject);
+                let blamed = self.chosen.iter().find(|one| one.spec.source == refusal.subject);
                 let group = blamed.map(|blamed| blamed.spec.group);
                 let lacks = |chosen: &&Chosen| {
                     Some(chosen.spec.group) == group
@@ -531,11 +515,7 @@ impl Choice {
         let names = self.chosen.iter().filter(raw);
         let names: BTreeSet<&str> = names.map(|chosen| chosen.label.as_str()).collect();
         let counted = |name: &&&str| self.selected().any(|one| self.counts_name_on(name, one));
-        let elsewhere: Vec<&str> = names
-            .iter()
-            .filter(|name| !counted(name))
-            .copied()
-            .collect();
+        let elsewhere: Vec<&str> = names.iter().filter(|name| !counted(name)).copied().collect();
         if elsewhere.is_empty() {
             return names.into_iter().collect();
         }
@@ -593,11 +573,7 @@ pub(crate) struct Wanted<'a> {
 impl Wanted<'_> {
     /// A source, with the filter that it needs for this part.
     fn label(&self, name: &str, term: &Term) -> String {
-        let filter = if term.filter.is_empty() {
-            self.filter
-        } else {
-            &term.filter
-        };
+        let filter = if term.filter.is_empty() { self.filter } else { &term.filter };
         if filter.is_empty() {
             return name.to_owned();
         }
@@ -615,21 +591,13 @@ fn no_metric(metrics: &Metrics, id: &str) -> Error {
 
 /// Whether a metric is one of the parts that `--topdown` has too.
 pub(crate) fn of_slots(metric: &Metric) -> bool {
-    const PARTS: [&str; 4] = [
-        "retiring",
-        "bad-speculation",
-        "frontend-bound",
-        "backend-bound",
-    ];
+    const PARTS: [&str; 4] = ["retiring", "bad-speculation", "frontend-bound", "backend-bound"];
     PARTS.contains(&metric.id.as_str())
 }
 
 /// Whether there are formulas for `--topdown` on this machine.
 pub(crate) fn topdown(catalog: &Catalog) -> bool {
-    let mut known = catalog
-        .kinds()
-        .iter()
-        .filter_map(|kind| kind.microarchitecture);
+    let mut known = catalog.kinds().iter().filter_map(|kind| kind.microarchitecture);
     known.any(|one| !Part::of(one, 1).is_empty())
 }
 
@@ -738,11 +706,7 @@ pub(crate) fn interval(milliseconds: f64) -> Result<u64> {
 }
 
 /// Converts a positive number of seconds or milliseconds to units of `1 / per`, rounded.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the range is checked"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 pub(crate) fn positive(option: &str, value: f64, per: f64, most: f64) -> Result<u64> {
     // The smallest number itself, times `per`, may be a little less than 1.
     let least = 1.0 - f64::EPSILON;

@@ -28,14 +28,7 @@ const fn code(
     causes: &'static [&'static str],
     remedy: &'static str,
 ) -> Code {
-    Code {
-        name: code,
-        status,
-        hint,
-        meaning,
-        causes,
-        remedy,
-    }
+    Code { name: code, status, hint, meaning, causes, remedy }
 }
 
 /// A code that no command of the tool ends with, unless the two sides do not match: only the status
@@ -286,24 +279,17 @@ mod tests {
         let (_, body) = source.split_once(function).expect("the function");
         let (body, _) = body.split_once("\n    }\n").expect("its end");
         let arms = body.lines().filter_map(|line| line.split_once("=> "));
-        arms.filter_map(|(_, value)| value.trim().strip_prefix('"')?.split('"').next())
-            .collect()
+        arms.filter_map(|(_, value)| value.trim().strip_prefix('"')?.split('"').next()).collect()
     }
 
     #[test]
     fn every_code_of_the_driver_the_tool_and_the_installation_is_explained() {
-        let mut own = quoted(
-            include_str!("../../measure/src/error.rs"),
-            "pub fn code(&self)",
-        );
+        let mut own = quoted(include_str!("../../measure/src/error.rs"), "pub fn code(&self)");
         own.extend(quoted(include_str!("error.rs"), "pub fn code(&self)"));
         assert!(own.len() >= 10, "{own:?}");
         let wire = ErrorCode::ALL.iter().map(|code| code.code());
-        let wanted: BTreeSet<&str> = own
-            .into_iter()
-            .chain(wire)
-            .chain(halprof_setup::installation::codes())
-            .collect();
+        let wanted: BTreeSet<&str> =
+            own.into_iter().chain(wire).chain(halprof_setup::installation::codes()).collect();
         let explained: BTreeSet<&str> = CODES.iter().map(|row| row.name).collect();
         assert_eq!(explained, wanted);
         assert_eq!(explained.len(), CODES.len(), "a code stands twice");
@@ -312,19 +298,9 @@ mod tests {
     #[test]
     fn statuses_are_those_that_the_tool_ends_with() {
         for code in ErrorCode::ALL {
-            let refusal = Refusal {
-                code: *code,
-                subject: 0,
-                detail: 0,
-                source: None,
-            };
+            let refusal = Refusal { code: *code, subject: 0, detail: 0, source: None };
             let row = Code::find(code.code()).expect("it");
-            assert_eq!(
-                row.status,
-                Error::refused(refusal).exit_status(),
-                "{}",
-                row.name
-            );
+            assert_eq!(row.status, Error::refused(refusal).exit_status(), "{}", row.name);
         }
         let statuses: Vec<u8> = CODES.iter().map(|row| row.status).collect();
         assert!(statuses.is_sorted() && statuses.last() == Some(&6));
@@ -332,10 +308,7 @@ mod tests {
             (Measure::NoMachine(String::new()), "no-machine"),
             (Measure::Internal(String::new()), "internal"),
             (Measure::usage("", ""), "usage"),
-            (
-                Measure::Status(shared_types::NtStatus::ACCESS_DENIED),
-                "access-denied",
-            ),
+            (Measure::Status(shared_types::NtStatus::ACCESS_DENIED), "access-denied"),
             (Measure::Status(shared_types::NtStatus(1)), "request-failed"),
         ] {
             let error = Error::from(error);
@@ -347,18 +320,10 @@ mod tests {
     #[test]
     fn each_has_causes_and_something_to_do() {
         for row in Code::explained() {
-            assert!(
-                row.meaning.ends_with('.') && row.meaning.len() > 20,
-                "{}",
-                row.name
-            );
+            assert!(row.meaning.ends_with('.') && row.meaning.len() > 20, "{}", row.name);
             assert!(!row.causes.is_empty(), "{}", row.name);
             let what = row.what_to_do();
-            assert!(
-                what.ends_with('.') || what.ends_with(")."),
-                "{}: {what}",
-                row.name
-            );
+            assert!(what.ends_with('.') || what.ends_with(")."), "{}: {what}", row.name);
         }
     }
 
@@ -371,17 +336,8 @@ mod tests {
                 continue;
             };
             let examples = cells.nth(1).unwrap_or_default();
-            for code in examples
-                .split('`')
-                .skip(1)
-                .step_by(2)
-                .filter(|text| text.contains('-'))
-            {
-                assert_eq!(
-                    Code::find(code).map(|row| row.status),
-                    Some(status),
-                    "{code}"
-                );
+            for code in examples.split('`').skip(1).step_by(2).filter(|text| text.contains('-')) {
+                assert_eq!(Code::find(code).map(|row| row.status), Some(status), "{code}");
             }
         }
     }

@@ -85,10 +85,7 @@ fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
     }
     let mut required = COMMON.map(|name| json!(name)).to_vec();
     if let Value::Array(own) = own("required", &schema) {
-        required.extend(
-            own.into_iter()
-                .filter(|name| !COMMON.contains(&name.as_str())),
-        );
+        required.extend(own.into_iter().filter(|name| !COMMON.contains(&name.as_str())));
     }
     schema["title"] = json!(format!("halprof/{name}/1"));
     schema["properties"] = properties;

@@ -77,18 +77,12 @@ impl Error {
 
     /// Something that is not available here to anyone.
     pub(crate) fn unavailable(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Measure(Measure::Unavailable {
-            message: message.into(),
-            hint: hint.into(),
-        })
+        Self::Measure(Measure::Unavailable { message: message.into(), hint: hint.into() })
     }
 
     /// The driver could not be opened.
     pub(crate) fn no_driver(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Measure(Measure::NoDriver {
-            message: message.into(),
-            hint: hint.into(),
-        })
+        Self::Measure(Measure::NoDriver { message: message.into(), hint: hint.into() })
     }
 
     /// A refusal that the tool predicts.
@@ -147,26 +141,17 @@ impl Error {
 
 /// The options that do what a hint of the libraries advises.
 const OPTIONS: [(&str, &str); 5] = [
-    (
-        OF_YOUR_LIST,
-        "`halprof list --all --events=FILE NAME` shows it.",
-    ),
+    (OF_YOUR_LIST, "`halprof list --all --events=FILE NAME` shows it."),
     (SYMBOLS, "`--symbols` names folders."),
     (OF_SAME_BUILD, "`--symbols` names folders."),
     (WITH_BRANCHES, "`halprof record --branches` does."),
-    (
-        WITH_ALL_BRANCHES,
-        "`halprof record --branches` does, without `--branch-filter`.",
-    ),
+    (WITH_ALL_BRANCHES, "`halprof record --branches` does, without `--branch-filter`."),
 ];
 
 /// A hint of the libraries, with the options that do what it advises.
 fn with_options(hint: &str) -> String {
     let mut options = OPTIONS.iter().filter(|(of, _)| *of == hint);
-    options.next().map_or_else(
-        || hint.to_owned(),
-        |(_, options)| format!("{hint} {options}"),
-    )
+    options.next().map_or_else(|| hint.to_owned(), |(_, options)| format!("{hint} {options}"))
 }
 
 /// Advice on an error of measuring: from the error itself, or from its code.
@@ -176,9 +161,7 @@ pub(crate) fn hint_of(error: &Measure) -> String {
         | Measure::NoDriver { hint, .. }
         | Measure::Unavailable { hint, .. }
         | Measure::BadFile { hint, .. }
-        | Measure::UnknownName {
-            hint: Some(hint), ..
-        } => with_options(hint),
+        | Measure::UnknownName { hint: Some(hint), .. } => with_options(hint),
         Measure::File { error, .. } => hint_of_file(error).to_owned(),
         _ => Code::of(error.code()).hint.to_owned(),
     }

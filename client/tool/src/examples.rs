@@ -181,17 +181,14 @@ mod tests {
             TOP, TIMELINE, EXPLAIN,
         ];
         let lines = all.iter().flat_map(|text| text.lines());
-        let commands: Vec<&str> = lines
-            .filter_map(|line| line.strip_prefix("  halprof "))
-            .collect();
+        let commands: Vec<&str> =
+            lines.filter_map(|line| line.strip_prefix("  halprof ")).collect();
         assert!(commands.len() > 30, "{commands:?}");
         for command in commands {
             // A description may follow the command.
             let command = command.split("  ").next().unwrap_or_default();
             let command = command.split(" > ").next().unwrap_or_default();
-            let words = command
-                .split_whitespace()
-                .map(|word| word.trim_matches('"'));
+            let words = command.split_whitespace().map(|word| word.trim_matches('"'));
             let words: Vec<&str> = words.collect();
             let mut fields = words.iter().flat_map(|word| word.split([',', ':']).skip(1));
             let too_short = fields.find(|field| field.parse().is_ok_and(|n: u64| n < SHORTEST));

@@ -66,10 +66,7 @@ fn exists(processor: u32, files: &[PathBuf]) -> Result<()> {
 
 /// The recordings, as the user named them.
 pub(super) fn names(files: &[PathBuf]) -> String {
-    let names: Vec<String> = files
-        .iter()
-        .map(|file| file.display().to_string())
-        .collect();
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     names.join(", ")
 }
 
@@ -78,10 +75,7 @@ pub(super) fn given_twice(files: &[PathBuf]) -> Option<String> {
     let canonical = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
     let mut known = HashSet::new();
     let twice = files.iter().find(|file| !known.insert(canonical(file)))?;
-    Some(format!(
-        "{} is given more than once: its samples count each time",
-        twice.display()
-    ))
+    Some(format!("{} is given more than once: its samples count each time", twice.display()))
 }
 
 /// The keys of each table.
@@ -117,11 +111,7 @@ pub(super) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
 /// The values of `--by` for branches, for a message.
 fn keys_of_branches() -> String {
     let sides: Vec<&str> = By::SIDES.iter().map(|key: &Key| key.name()).collect();
-    format!(
-        "{}, alone or with one of {}",
-        By::NAMES.join(" and "),
-        sides.join(", ")
-    )
+    format!("{}, alone or with one of {}", By::NAMES.join(" and "), sides.join(", "))
 }
 
 /// The error that there is more than one table of comma-separated values.
@@ -269,9 +259,8 @@ pub(super) fn disturbances(report: &Report) -> Vec<String> {
 /// The message that sources were sampled for only part of the time.
 pub(super) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<String> {
     let parts = sources.iter().map(|(_, part)| part * 100.0);
-    let (least, most) = parts.fold((f64::MAX, f64::MIN), |(least, most), part| {
-        (part.min(least), part.max(most))
-    });
+    let (least, most) =
+        parts.fold((f64::MAX, f64::MIN), |(least, most), part| (part.min(least), part.max(most)));
     let names: Vec<&str> = sources.iter().map(|(name, _)| name.as_str()).collect();
     let part = if format!("{least:.1}") == format!("{most:.1}") {
         format!("{least:.1} %")

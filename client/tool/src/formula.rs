@@ -51,17 +51,11 @@ pub(crate) struct Value {
 impl Value {
     /// A value that is known.
     pub(crate) const fn exact(value: f64) -> Self {
-        Self {
-            value,
-            range: (value, value),
-        }
+        Self { value, range: (value, value) }
     }
 
     /// A count: exact unless it was scaled, and unbounded if it was scaled without a known bound.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "figures are shown with a few digits"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "figures are shown with a few digits")]
     pub(crate) fn of_count(value: u128, scaled: bool, error: Option<f64>) -> Self {
         let value = value as f64;
         if scaled {
@@ -73,10 +67,7 @@ impl Value {
 
     /// A value with an error of up to `error`, and never below 0.
     pub(crate) const fn estimated(value: f64, error: f64) -> Self {
-        Self {
-            value,
-            range: ((value - error).max(0.0), value + error),
-        }
+        Self { value, range: ((value - error).max(0.0), value + error) }
     }
 
     /// The possible error; `None` if the value is exact.
@@ -108,11 +99,7 @@ impl Formula {
     /// The same, where a `-` inside one of these names is part of the name.
     pub(crate) fn parse_with(text: &str, dashed: &[&str]) -> Result<Self, String> {
         let tokens = tokens(text, dashed)?;
-        let mut reader = Reader {
-            tokens: &tokens,
-            at: 0,
-            depth: 0,
-        };
+        let mut reader = Reader { tokens: &tokens, at: 0, depth: 0 };
         let node = reader.expression()?;
         match reader.peek() {
             None => Ok(Self(node)),
@@ -128,10 +115,7 @@ impl Formula {
             names.reduce(add).unwrap_or(Node::Number(0.0))
         };
         let ratio = Node::Two(Operator::Divide, Box::new([sum(above), sum(below)]));
-        Self(Node::Two(
-            Operator::Multiply,
-            Box::new([Node::Number(scale), ratio]),
-        ))
+        Self(Node::Two(Operator::Multiply, Box::new([Node::Number(scale), ratio])))
     }
 
     /// The names in it that this machine would evaluate, each once; `smt`: both threads of a core
@@ -218,10 +202,9 @@ impl Operator {
             Self::Subtract => left.each(right, f64::sub),
             Self::Multiply => left.each(right, f64::mul),
             Self::Ratio if right.value == 0.0 && right.range == (0.0, 0.0) => Value::exact(0.0),
-            Self::Ratio if right.value == 0.0 => Value {
-                value: 0.0,
-                range: (f64::NEG_INFINITY, f64::INFINITY),
-            },
+            Self::Ratio if right.value == 0.0 => {
+                Value { value: 0.0, range: (f64::NEG_INFINITY, f64::INFINITY) }
+            }
             Self::Divide | Self::Ratio => {
                 if right.value == 0.0 {
                     return None;
@@ -362,10 +345,7 @@ impl<'a> Reader<'a> {
         }
         if self.take("-") {
             let node = self.atom()?;
-            return Ok(Node::Two(
-                Operator::Subtract,
-                Box::new([Node::Number(0.0), node]),
-            ));
+            return Ok(Node::Two(Operator::Subtract, Box::new([Node::Number(0.0), node])));
         }
         let token = self.peek().ok_or("it ends too early")?;
         self.at += 1;
@@ -384,10 +364,7 @@ impl<'a> Reader<'a> {
             return Ok(Node::Two(operator, Box::new([left, right])));
         }
         if token.starts_with(|first: char| first.is_ascii_digit()) {
-            let number = token
-                .parse::<f64>()
-                .ok()
-                .filter(|number| number.is_finite());
+            let number = token.parse::<f64>().ok().filter(|number| number.is_finite());
             let number = number.ok_or_else(|| format!("`{token}` is not a number"))?;
             return Ok(Node::Number(number));
         }
@@ -452,10 +429,7 @@ mod tests {
         };
         for (text, wanted) in [
             ("l1-misses / cycles", &["cycles", "l1-misses"][..]),
-            (
-                "l1-misses:u-l1-misses-all",
-                &["l1-misses-all", "l1-misses:u"],
-            ),
+            ("l1-misses:u-l1-misses-all", &["l1-misses-all", "l1-misses:u"]),
             ("l1-missesx - 2", &["l1", "missesx"]),
             ("cycles-instructions", &["cycles", "instructions"]),
             ("cpu@a.b,cmask=1@:k * 2", &["cpu@a.b,cmask=1@:k"]),
@@ -479,10 +453,7 @@ mod tests {
     fn only_what_is_looked_at_is_wanted() {
         let formula = Formula::parse("( A / 2 if smt_on else B ) + C").expect("a formula");
         let names = |smt| formula.names(smt).into_iter().collect::<Vec<_>>();
-        assert_eq!(
-            (names(true), names(false)),
-            (vec!["A", "C"], vec!["B", "C"])
-        );
+        assert_eq!((names(true), names(false)), (vec!["A", "C"], vec!["B", "C"]));
     }
 
     /// The bound contains every value that the parts may have.
@@ -495,10 +466,7 @@ mod tests {
         };
         let formula = Formula::parse("1 - X / (Y * 5)").expect("a formula");
         let value = formula.value(false, &of).expect("a value");
-        assert_eq!(
-            (value.value, value.range),
-            (0.5, (1.0 - 12.0 / 15.0, 1.0 - 8.0 / 25.0))
-        );
+        assert_eq!((value.value, value.range), (0.5, (1.0 - 12.0 / 15.0, 1.0 - 8.0 / 25.0)));
         assert!((value.error().expect("an estimate") - 0.3).abs() < 1e-12);
         assert_eq!(Value::exact(1.0).error(), None);
         let of = |name: &str| match name {

@@ -94,27 +94,14 @@ impl<'a> Keys<'a> {
 }
 
 const fn passed(branch: symbols::Passed) -> Passed {
-    let symbols::Passed {
-        from,
-        to,
-        kind,
-        taken,
-    } = branch;
-    Passed {
-        from,
-        to,
-        kind,
-        taken,
-    }
+    let symbols::Passed { from, to, kind, taken } = branch;
+    Passed { from, to, kind, taken }
 }
 
 fn twice(item: &str) -> Error {
     let key = item.trim().split('=').next().unwrap_or_default().to_owned();
     let error = WorkloadError::DuplicateKey { key };
-    Error::usage(
-        format!("`--workload`: {error}"),
-        format!("{}.", error.hint()),
-    )
+    Error::usage(format!("`--workload`: {error}"), format!("{}.", error.hint()))
 }
 
 #[cfg(test)]
@@ -126,21 +113,16 @@ mod tests {
         let text = "instructions=1, image=/a/b.exe,user=80,function=ma*n";
         let (keys, rest) = Keys::take(text).expect("a workload");
         assert_eq!(rest, "instructions=1,user=80");
-        assert_eq!(
-            (keys.image, keys.function),
-            (Some("/a/b.exe"), Some("ma*n"))
-        );
+        assert_eq!((keys.image, keys.function), (Some("/a/b.exe"), Some("ma*n")));
         let (keys, rest) = Keys::take("cycles=1").expect("a workload");
         assert_eq!((keys, rest.as_str()), (Keys::default(), "cycles=1"));
     }
 
     #[test]
     fn keys_that_contradict_are_refused() {
-        for text in [
-            "cycles=1,image=a,image=b",
-            "cycles=1,image=a,code=0x1-0x2",
-            "cycles=1,function=main",
-        ] {
+        for text in
+            ["cycles=1,image=a,image=b", "cycles=1,image=a,code=0x1-0x2", "cycles=1,function=main"]
+        {
             let error = Keys::take(text).expect_err(text);
             assert_eq!(error.code(), "usage", "{text}");
         }

@@ -45,10 +45,7 @@ fn kept(folder: &Path) -> io::Result<Vec<u8>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         found => return found,
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     // Its mode is 0600 from the start.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     let mut new = [0; BYTES];
@@ -109,12 +106,7 @@ mod tests {
     fn a_key_that_others_know_is_none() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("key");
-        for (bytes, mode) in [
-            (BYTES, 0o644),
-            (BYTES, 0o640),
-            (BYTES - 1, 0o600),
-            (0, 0o600),
-        ] {
+        for (bytes, mode) in [(BYTES, 0o644), (BYTES, 0o640), (BYTES - 1, 0o600), (0, 0o600)] {
             fs::write(&path, vec![7; bytes]).expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("set");
             assert!(kept(folder.path()).is_err(), "{bytes} bytes, {mode:o}");

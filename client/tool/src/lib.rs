@@ -123,10 +123,7 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
 /// The arguments, with each `@FILE` replaced by the arguments in that file, one per line; `@@NAME` is
 /// the argument `@NAME`.
 fn expanded(given: &[OsString]) -> Result<Vec<OsString>> {
-    let own = given
-        .iter()
-        .take_while(|&argument| argument != "--")
-        .count();
+    let own = given.iter().take_while(|&argument| argument != "--").count();
     let mut all = Vec::new();
     for (index, argument) in given.iter().enumerate() {
         let file = argument.to_str().and_then(|text| text.strip_prefix('@'));
@@ -180,10 +177,7 @@ fn before_parsing(arguments: &[OsString]) -> Output {
 
 /// Prints clap's messages: help and version unchanged, anything else as a usage error.
 fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    ) {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match error.print() {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Output::text().fail(&Error::Output(error))
@@ -241,19 +235,13 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
     let place = || open(arguments.machine());
     let status = match &arguments.command {
         Commands::Stat(options) => {
-            return measuring(place()?, output, |on, output| {
-                stat::run(options, on, output)
-            });
+            return measuring(place()?, output, |on, output| stat::run(options, on, output));
         }
         Commands::Record(options) => {
-            return measuring(place()?, output, |on, output| {
-                record::run(options, on, output)
-            });
+            return measuring(place()?, output, |on, output| record::run(options, on, output));
         }
         Commands::Rdpmc(options) => {
-            return measuring(place()?, output, |on, output| {
-                rdpmc::run(options, on, output)
-            });
+            return measuring(place()?, output, |on, output| rdpmc::run(options, on, output));
         }
         Commands::Simulate(options) => {
             return simulate::run(options, arguments.given_machine(), output);
@@ -274,15 +262,15 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Uninstall => uninstall::run(output),
         Commands::Doctor(_) => doctor::run(place(), arguments.machine() == DRIVER, output),
         Commands::Info(_) => measuring(place()?, output, info::run),
-        Commands::List(options) => measuring(place()?, output, |on, output| {
-            list::run(options, on, output)
-        }),
-        Commands::Check(options) => measuring(place()?, output, |on, output| {
-            check::run(options, on, output)
-        }),
-        Commands::Registers(options) => measuring(place()?, output, |on, output| {
-            registers::run(options, on, output)
-        }),
+        Commands::List(options) => {
+            measuring(place()?, output, |on, output| list::run(options, on, output))
+        }
+        Commands::Check(options) => {
+            measuring(place()?, output, |on, output| check::run(options, on, output))
+        }
+        Commands::Registers(options) => {
+            measuring(place()?, output, |on, output| registers::run(options, on, output))
+        }
         Commands::Top(options) => {
             measuring(place()?, output, |on, output| top::run(options, on, output))
         }

@@ -21,11 +21,7 @@ pub(crate) struct Marking {
 
 impl Marking {
     pub(crate) fn begin() -> Result<Self> {
-        Ok(Self {
-            buffer: Buffer::create()?,
-            marks: 0,
-            told: None,
-        })
+        Ok(Self { buffer: Buffer::create()?, marks: 0, told: None })
     }
 
     /// The environment variable by which a program finds it.

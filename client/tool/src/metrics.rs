@@ -172,10 +172,8 @@ impl Metrics {
     }
 
     fn add(&mut self, text: &str) -> std::result::Result<(), Wrong> {
-        let document: Document = toml::from_str(text).map_err(|error| Wrong {
-            at: error.span(),
-            why: error.message().to_owned(),
-        })?;
+        let document: Document = toml::from_str(text)
+            .map_err(|error| Wrong { at: error.span(), why: error.message().to_owned() })?;
         for (name, sources) in &document.quantity {
             self.quantities.insert(
                 id_of(name, "a quantity's name")?,
@@ -255,11 +253,7 @@ impl Metrics {
         };
         let names = |terms: &[Term]| terms.iter().map(Term::to_string).collect();
         let formula = Formula::ratio(scale, names(&above), names(&below));
-        let form = Form::Ratio {
-            scale,
-            above,
-            below,
-        };
+        let form = Form::Ratio { scale, above, below };
         Ok((form, formula))
     }
 
@@ -295,10 +289,7 @@ impl Metrics {
         if !is_name(name) {
             return Err(wrong(text, "neither a quantity nor a source"));
         }
-        Ok(Term {
-            name: name.to_owned(),
-            filter: filter.to_owned(),
-        })
+        Ok(Term { name: name.to_owned(), filter: filter.to_owned() })
     }
 
     /// Sets whether threads share cores on the machine, which is what `smt_on` means in a formula.
@@ -342,9 +333,7 @@ impl Metrics {
         let shown = self.all.iter().filter(|metric| !metric.asked);
         let shown: Vec<&Metric> = shown.collect();
         let of = |filter| {
-            let figures = shown
-                .iter()
-                .map(move |metric| self.figure(metric, counts, filter));
+            let figures = shown.iter().map(move |metric| self.figure(metric, counts, filter));
             figures.flatten().collect::<Vec<_>>()
         };
         FILTERS.into_iter().flat_map(of).collect()
@@ -387,13 +376,8 @@ impl Metrics {
         filter: &'static str,
     ) -> String {
         let all: Vec<&Counted<'_>> = counts.iter().collect();
-        let own: Vec<Counted<'_>> = partly
-            .iter()
-            .map(|&label| Counted {
-                label,
-                ..Counted::default()
-            })
-            .collect();
+        let own: Vec<Counted<'_>> =
+            partly.iter().map(|&label| Counted { label, ..Counted::default() }).collect();
         let own: Vec<&Counted<'_>> = own.iter().collect();
         let terms = self.terms(metric);
         for term in terms.iter().filter(|term| term.name != SECONDS) {
@@ -403,16 +387,8 @@ impl Metrics {
             if let Some(counted) = self.find(term, &own, filter) {
                 return no_turn(counted.label);
             }
-            let filter = if term.filter.is_empty() {
-                filter
-            } else {
-                &term.filter
-            };
-            let suffix = if filter.is_empty() {
-                String::new()
-            } else {
-                format!(":{filter}")
-            };
+            let filter = if term.filter.is_empty() { filter } else { &term.filter };
+            let suffix = if filter.is_empty() { String::new() } else { format!(":{filter}") };
             let names = self.names(&term.name).into_iter();
             let names: Vec<String> = names.map(|name| format!("{name}{suffix}")).collect();
             return format!("nothing counted {}", names.join(" or "));
@@ -420,9 +396,7 @@ impl Metrics {
         let Form::Ratio { below, .. } = &metric.form else {
             return "the formula divides by zero".to_owned();
         };
-        let found = below
-            .iter()
-            .filter_map(|term| self.find(term, &all, filter));
+        let found = below.iter().filter_map(|term| self.find(term, &all, filter));
         let below: Vec<&str> = found.map(|counted| counted.label).collect();
         format!("division by zero: {} counted 0", below.join(" + "))
     }
@@ -445,11 +419,7 @@ impl Metrics {
                 return Some(Value::exact(seconds));
             }
             let counted = self.find(&term, counts, filter)?;
-            Some(Value::of_count(
-                counted.value,
-                counted.scaled,
-                counted.error,
-            ))
+            Some(Value::of_count(counted.value, counted.scaled, counted.error))
         };
         let value = metric.formula.value(self.smt, &of)?;
         let scaled = found().any(|counted| counted.scaled);
@@ -469,11 +439,7 @@ impl Metrics {
         counts: &[&'a Counted<'b>],
         filter: &str,
     ) -> Option<&'a Counted<'b>> {
-        let filter = if term.filter.is_empty() {
-            filter
-        } else {
-            &term.filter
-        };
+        let filter = if term.filter.is_empty() { filter } else { &term.filter };
         let is = |label: &str, name: &str| {
             let (base, suffix) = split_filter(label);
             let suffix = if suffix == "uk" { "" } else { suffix };
@@ -503,10 +469,7 @@ impl Term {
     /// A name in a formula; its filter follows a colon.
     fn of(name: &str) -> Self {
         let (name, filter) = split_filter(name);
-        Self {
-            name: topdown::listed(name),
-            filter: filter.to_owned(),
-        }
+        Self { name: topdown::listed(name), filter: filter.to_owned() }
     }
 }
 
@@ -537,10 +500,7 @@ impl Wrong {
 }
 
 fn wrong<T: fmt::Debug>(what: &Spanned<T>, why: &str) -> Wrong {
-    Wrong {
-        at: Some(what.span()),
-        why: format!("{:?}: {why}", what.get_ref()),
-    }
+    Wrong { at: Some(what.span()), why: format!("{:?}: {why}", what.get_ref()) }
 }
 
 /// Checks a name that `-M` or a metric may use.
@@ -576,9 +536,7 @@ fn split_filter(label: &str) -> (&str, &str) {
 
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?
-        .take(FILE_BYTES_MAX)
-        .read_to_string(&mut text)?;
+    File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -23,12 +23,9 @@ mod tests {
 
     #[test]
     fn thousands_are_parted() {
-        for (value, text) in [
-            (0u128, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1 << 64, "18,446,744,073,709,551,616"),
-        ] {
+        for (value, text) in
+            [(0u128, "0"), (999, "999"), (1000, "1,000"), (1 << 64, "18,446,744,073,709,551,616")]
+        {
             assert_eq!(thousands(value), text);
         }
         assert_eq!(seconds(1_234_567_899u64), "1.234567 s");

@@ -48,9 +48,7 @@ impl On {
             return None;
         }
         let (why, helps) = self.no_counters()?;
-        Some(format!(
-            "no counter can be used here, only time can be counted. {why} {helps}"
-        ))
+        Some(format!("no counter can be used here, only time can be counted. {why} {helps}"))
     }
 
     /// What is to be said where a user's list of events is used for several types of core.

@@ -52,18 +52,12 @@ struct Object<T> {
 
 impl<T> Object<T> {
     fn new(command: &str, modelled: Option<bool>, body: T) -> Self {
-        Self {
-            schema: format!("halprof/{command}/1"),
-            modelled,
-            body,
-        }
+        Self { schema: format!("halprof/{command}/1"), modelled, body }
     }
 }
 
 fn written<T>(object: &T, write: fn(&T) -> serde_json::Result<String>) -> Result<String> {
-    write(object)
-        .map(|text| text + "\n")
-        .map_err(Error::internal)
+    write(object).map(|text| text + "\n").map_err(Error::internal)
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -80,13 +74,7 @@ struct FailureBody<'a> {
 
 impl Output {
     pub(crate) const fn new(form: Form, quiet: bool, csv: bool, width: Width) -> Self {
-        Self {
-            form,
-            quiet,
-            csv,
-            width,
-            modelled: Cell::new(None),
-        }
+        Self { form, quiet, csv, width, modelled: Cell::new(None) }
     }
 
     /// Text output, for errors before the arguments are parsed.
@@ -128,10 +116,7 @@ impl Output {
 
     /// The JSON object of a result.
     pub(crate) fn object(command: &str, modelled: bool, body: impl Serialize) -> Result<String> {
-        written(
-            &Object::new(command, Some(modelled), body),
-            serde_json::to_string_pretty,
-        )
+        written(&Object::new(command, Some(modelled), body), serde_json::to_string_pretty)
     }
 
     /// The same, on one line if JSON lines are requested.
@@ -202,19 +187,12 @@ impl Output {
 
     /// The same for text; returns whether the reader is still there.
     pub(crate) fn print_to_listener(&self, text: &str) -> Result<bool> {
-        Self::put(&if self.is_json() {
-            visible_json(text)
-        } else {
-            visible(text)
-        })
+        Self::put(&if self.is_json() { visible_json(text) } else { visible(text) })
     }
 
     fn put(text: &str) -> Result<bool> {
         let mut stdout = anstream::stdout().lock();
-        match stdout
-            .write_all(text.as_bytes())
-            .and_then(|()| stdout.flush())
-        {
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
             Err(error) => Err(Error::Output(error)),
@@ -246,10 +224,7 @@ impl Output {
     }
 
     /// Prints an error in the command line, in the parser's words.
-    #[expect(
-        clippy::unused_self,
-        reason = "all that is printed is printed by an Output"
-    )]
+    #[expect(clippy::unused_self, reason = "all that is printed is printed by an Output")]
     pub(crate) fn misused(&self, error: &clap::Error) {
         let text = error.render().ansi().to_string();
         if plain(&text).starts_with("error:") {

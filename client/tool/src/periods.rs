@@ -11,10 +11,7 @@ use shared_types::request::session::UsedInterval;
 
 /// The period of one source. ProfileTime's is in units of 100 ns, all others' in events.
 #[derive(Clone, PartialEq, Eq, JsonSchema, Serialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a field of the JSON object"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the JSON object")]
 pub(super) struct Period {
     pub(super) source: String,
     /// The period that was requested, or the source's default.
@@ -53,11 +50,7 @@ pub(super) fn of_counting(choice: &Choice, indexes: &[usize], settled: &Settled)
 fn period(chosen: &Chosen, interval: &UsedInterval) -> Period {
     Period {
         source: chosen.label.clone(),
-        requested: if interval.requested == 0 {
-            interval.used
-        } else {
-            interval.requested
-        },
+        requested: if interval.requested == 0 { interval.used } else { interval.requested },
         used: interval.used,
         events: interval.events,
         clamped: interval.flags & UsedInterval::CLAMPED != 0,
@@ -75,9 +68,7 @@ pub(super) fn unused(periods: &[Period]) -> Vec<String> {
         return Vec::new();
     }
     let names = names.join(", ");
-    vec![format!(
-        "nothing is sampled, so that a period has no effect: {names}"
-    )]
+    vec![format!("nothing is sampled, so that a period has no effect: {names}")]
 }
 
 /// Notes on periods outside the limits of their sources.

@@ -36,19 +36,13 @@ impl Place {
     /// Something that measures in real time, on the machine where programs run.
     #[must_use]
     pub fn real_time(transport: Box<dyn Transport>) -> Self {
-        Self {
-            answers: Answers::RealTime(transport),
-            description: None,
-        }
+        Self { answers: Answers::RealTime(transport), description: None }
     }
 
     /// A modelled machine, and the description of its model.
     #[must_use]
     pub fn modelled(machine: Box<dyn ModelledMachine>, description: String) -> Self {
-        Self {
-            answers: Answers::Modelled(machine),
-            description: Some(description),
-        }
+        Self { answers: Answers::Modelled(machine), description: Some(description) }
     }
 
     /// The description of the model, if this is a modelled machine.

@@ -62,10 +62,7 @@ impl Pin {
                     "Choose processors of one group; `halprof info` shows the groups.",
                 ));
             }
-            pin = Some(Self {
-                group,
-                mask: before | bit,
-            });
+            pin = Some(Self { group, mask: before | bit });
         }
         pin.ok_or_else(|| Error::usage("no processor to pin to", "Name at least one."))
     }
@@ -131,10 +128,7 @@ impl Program {
             program.job.add(child).map_err(failed)?;
             program.thread = Some(job::thread_of(child.id()).map_err(failed)?);
             if let Some(Pin { group, mask }) = launch.pin {
-                program
-                    .job
-                    .pin(child, group, mask as usize)
-                    .map_err(failed)?;
+                program.job.pin(child, group, mask as usize).map_err(failed)?;
             }
         }
         Ok(program)
@@ -148,12 +142,7 @@ impl Program {
                 "Let it run on all processors.",
             ));
         }
-        Ok(Self {
-            command: Some(command),
-            name: name.clone(),
-            child: None,
-            status: None,
-        })
+        Ok(Self { command: Some(command), name: name.clone(), child: None, status: None })
     }
 
     /// Its process identifier, once the process exists.
@@ -195,10 +184,7 @@ impl Program {
     /// The processes that it started and that still run, without the program itself.
     #[cfg_attr(
         not(windows),
-        expect(
-            clippy::unused_self,
-            reason = "only Windows knows what a program started"
-        )
+        expect(clippy::unused_self, reason = "only Windows knows what a program started")
     )]
     pub(crate) fn outlived(&self) -> Vec<Outlived> {
         #[cfg(windows)]
@@ -215,10 +201,7 @@ impl Program {
     /// Lets the processes that it started go on after it.
     #[cfg_attr(
         not(windows),
-        expect(
-            clippy::unused_self,
-            reason = "only Windows knows what a program started"
-        )
+        expect(clippy::unused_self, reason = "only Windows knows what a program started")
     )]
     pub(crate) fn leave_others(&self) {
         #[cfg(windows)]
@@ -248,11 +231,7 @@ impl Drop for Program {
 }
 
 fn failed(name: &OsString, error: io::Error) -> Error {
-    Error::File {
-        path: name.into(),
-        doing: "started",
-        error,
-    }
+    Error::File { path: name.into(), doing: "started", error }
 }
 
 /// The exit status of the program: on Windows 32 bits, for instance an exception's code.
@@ -276,11 +255,7 @@ mod tests {
     use super::*;
 
     fn processor(group: u16, number: u16) -> Processor {
-        Processor {
-            group,
-            number,
-            ..Processor::default()
-        }
+        Processor { group, number, ..Processor::default() }
     }
 
     #[test]

@@ -343,13 +343,8 @@ fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMa
 pub(super) fn turns(counts: &[Vec<Count>], indexes: &[usize], choice: &Choice) -> Vec<Turns> {
     let of_source = |(place, &index): (usize, &usize)| {
         let chosen = choice.chosen.get(index)?;
-        let able: Vec<_> = choice
-            .selected()
-            .filter(|one| choice.counts_on(chosen, one))
-            .collect();
-        let counts = able
-            .iter()
-            .filter_map(|one| counts.get(one.index as usize)?.get(place));
+        let able: Vec<_> = choice.selected().filter(|one| choice.counts_on(chosen, one)).collect();
+        let counts = able.iter().filter_map(|one| counts.get(one.index as usize)?.get(place));
         let estimate = Estimate::sum(counts.map(Estimate::new));
         let narrow = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);
         estimate.scaled.then(|| Turns {

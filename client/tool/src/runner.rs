@@ -66,10 +66,7 @@ enum What {
     /// A workload on a modelled machine.
     Workload(Planned),
     /// A program, or just time.
-    Real {
-        launch: Launch,
-        running: Option<Running>,
-    },
+    Real { launch: Launch, running: Option<Running> },
 }
 
 struct Running {
@@ -167,10 +164,7 @@ impl Runner {
     pub(crate) fn prepare(&mut self) -> Result<()> {
         if let What::Real { launch, running } = &mut self.what {
             let program = (!launch.command.is_empty()).then(|| Program::suspended(launch));
-            *running = Some(Running {
-                since: Instant::now(),
-                program: program.transpose()?,
-            });
+            *running = Some(Running { since: Instant::now(), program: program.transpose()? });
         }
         Ok(())
     }
@@ -179,13 +173,7 @@ impl Runner {
     pub(crate) fn begin(&mut self, place: &mut Place) -> Result<()> {
         match (&mut self.what, place.model()) {
             (What::Workload(planned), Some(model)) => model.begin(&planned.workload),
-            (
-                What::Real {
-                    running: Some(running),
-                    ..
-                },
-                _,
-            ) => running.begin()?,
+            (What::Real { running: Some(running), .. }, _) => running.begin()?,
             _ => {}
         }
         Ok(())
@@ -200,13 +188,7 @@ impl Runner {
         let nanoseconds = nanoseconds.min(left);
         let more = match (&mut self.what, place.model()) {
             (What::Workload(_), Some(model)) => model.advance(nanoseconds)?,
-            (
-                What::Real {
-                    running: Some(running),
-                    ..
-                },
-                _,
-            ) => running.wait(nanoseconds)?,
+            (What::Real { running: Some(running), .. }, _) => running.wait(nanoseconds)?,
             _ => false,
         };
         Ok(more && nanoseconds < left && !interrupted())
@@ -216,13 +198,9 @@ impl Runner {
     pub(crate) fn elapsed_ns(&self, place: &mut Place) -> u64 {
         match (&self.what, place.model()) {
             (What::Workload(_), Some(model)) => model.elapsed_ns(),
-            (
-                What::Real {
-                    running: Some(running),
-                    ..
-                },
-                _,
-            ) => u64::try_from(running.since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            (What::Real { running: Some(running), .. }, _) => {
+                u64::try_from(running.since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+            }
             _ => 0,
         }
     }
@@ -243,11 +221,7 @@ impl Runner {
     /// How long the next run will take, judging from one that took `elapsed_ns`; `None` if the user
     /// will end it.
     pub(crate) const fn planned_ns(&self, elapsed_ns: u64) -> Option<u64> {
-        if self.ends() {
-            Some(elapsed_ns)
-        } else {
-            self.limit
-        }
+        if self.ends() { Some(elapsed_ns) } else { self.limit }
     }
 
     /// The `--duration`.
@@ -292,11 +266,7 @@ impl Runner {
     /// only if it does not end by itself. Processes that outlive a program are left alone, except
     /// after Ctrl-C and with `--kill-children`.
     pub(crate) fn end(&mut self) -> Result<()> {
-        let What::Real {
-            running: Some(running),
-            ..
-        } = &mut self.what
-        else {
+        let What::Real { running: Some(running), .. } = &mut self.what else {
             return Ok(());
         };
         let Some(program) = &mut running.program else {

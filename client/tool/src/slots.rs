@@ -121,11 +121,7 @@ const CORES: [Cores; 9] = [
         events: PERFORMANCE,
     },
     Cores {
-        tables: &[
-            "lunarlake_lioncove",
-            "arrowlake_lioncove",
-            "pantherlake_cougarcove",
-        ],
+        tables: &["lunarlake_lioncove", "arrowlake_lioncove", "pantherlake_cougarcove"],
         width: 8,
         events: PERFORMANCE,
     },
@@ -140,30 +136,13 @@ const CORES: [Cores; 9] = [
         ],
     },
     Cores {
-        tables: &[
-            "meteorlake_crestmont",
-            "arrowlake_crestmont",
-            "grandridge",
-            "sierraforest",
-        ],
+        tables: &["meteorlake_crestmont", "arrowlake_crestmont", "grandridge", "sierraforest"],
         width: 6,
         events: EFFICIENCY,
     },
-    Cores {
-        tables: &["lunarlake_skymont", "arrowlake_skymont"],
-        width: 8,
-        events: EFFICIENCY,
-    },
-    Cores {
-        tables: &["amdzen4"],
-        width: 6,
-        events: ZEN,
-    },
-    Cores {
-        tables: &["amdzen5"],
-        width: 8,
-        events: ZEN,
-    },
+    Cores { tables: &["lunarlake_skymont", "arrowlake_skymont"], width: 8, events: EFFICIENCY },
+    Cores { tables: &["amdzen4"], width: 6, events: ZEN },
+    Cores { tables: &["amdzen5"], width: 8, events: ZEN },
 ];
 
 /// From Golden Cove on.
@@ -201,19 +180,14 @@ const EFFICIENCY: &[(&str, Slots)] = &[
 const ZEN: &[(&str, Slots)] = &[
     ("ex_ret_ops", Slots::Retired),
     ("de_src_op_disp.all", Slots::Issued),
-    (
-        "de_no_dispatch_per_slot.no_ops_from_frontend",
-        Slots::Frontend,
-    ),
+    ("de_no_dispatch_per_slot.no_ops_from_frontend", Slots::Frontend),
     ("de_no_dispatch_per_slot.backend_stalls", Slots::Backend),
 ];
 
 /// The events of slots on the cores of a table, and how often each happens in a workload of so many
 /// cycles.
 fn events(table: &str, cycles: u64) -> impl Iterator<Item = (&'static str, u64)> {
-    let cores = CORES
-        .iter()
-        .filter(move |cores| cores.tables.contains(&table));
+    let cores = CORES.iter().filter(move |cores| cores.tables.contains(&table));
     cores.flat_map(move |cores| {
         let events = cores.events.iter();
         events.map(move |&(event, slots)| (event, slots.amount(cores.width, cycles)))
@@ -226,9 +200,8 @@ pub(crate) fn default_workload(choice: &Choice) -> Result<Workload> {
     let catalog = choice.catalog();
     let cycles = Workload::default().amount(Event::Cycles);
     let kinds = catalog.kinds().iter();
-    let mut tables: Vec<&str> = kinds
-        .filter_map(|kind| kind.microarchitecture.map(|one| one.table))
-        .collect();
+    let mut tables: Vec<&str> =
+        kinds.filter_map(|kind| kind.microarchitecture.map(|one| one.table)).collect();
     tables.sort_unstable();
     tables.dedup();
     let counted: Vec<(u32, u64)> = inputs(&choice.chosen, catalog).collect();
@@ -300,12 +273,7 @@ mod tests {
             for smt in [false, true] {
                 let values = parts.iter().filter_map(|part| {
                     let share = part.value(smt, &count).expect(part.metric).value;
-                    assert!(
-                        (0.0..90.0).contains(&share),
-                        "{} {}",
-                        one.table,
-                        part.metric
-                    );
+                    assert!((0.0..90.0).contains(&share), "{} {}", one.table, part.metric);
                     (!part.metric.ends_with("_Counted")).then_some(share)
                 });
                 let sum: f64 = values.sum();

@@ -24,20 +24,15 @@ pub(super) fn system(planned: Option<&Planned>, modules: &[Code]) -> Box<dyn Sys
     let mut kernel: Vec<Image> = kernel.map(of_model).collect();
     kernel.push(made_up("modelled kernel", KERNEL_CODE));
     let program = program.unwrap_or_else(|| made_up(PROGRAM, workload.code()));
-    let named = (1..)
-        .zip(sim::run::processes(workload))
-        .map(|(number, process)| {
-            let name = match number {
-                1 => program.name.clone(),
-                _ => format!("modelled-{number}.exe"),
-            };
-            let program = program.clone();
-            (process, Image { name, ..program })
-        });
-    Box::new(Modelled {
-        programs: named.collect(),
-        kernel,
-    })
+    let named = (1..).zip(sim::run::processes(workload)).map(|(number, process)| {
+        let name = match number {
+            1 => program.name.clone(),
+            _ => format!("modelled-{number}.exe"),
+        };
+        let program = program.clone();
+        (process, Image { name, ..program })
+    });
+    Box::new(Modelled { programs: named.collect(), kernel })
 }
 
 #[cfg(windows)]
@@ -87,10 +82,7 @@ fn loaded(loaded: halprof_setup::windows::Loaded) -> Image {
 /// Other systems have models only.
 #[cfg(not(windows))]
 fn windows() -> Box<dyn System> {
-    Box::new(Modelled {
-        programs: BTreeMap::new(),
-        kernel: Vec::new(),
-    })
+    Box::new(Modelled { programs: BTreeMap::new(), kernel: Vec::new() })
 }
 
 /// A model runs programs with one module each, and a kernel.
@@ -121,13 +113,7 @@ impl System for Modelled {
 
 /// A module without a file.
 fn made_up(name: &str, (start, end): (u64, u64)) -> Image {
-    Image {
-        name: name.to_owned(),
-        path: None,
-        start,
-        end,
-        identity: None,
-    }
+    Image { name: name.to_owned(), path: None, start, end, identity: None }
 }
 
 fn of_model(code: &Code) -> Image {

@@ -72,9 +72,7 @@ impl Width {
 
     /// How many blocks of `block` columns fit beside `others` columns: at least one.
     pub(crate) fn room_for(self, block: usize, others: usize) -> usize {
-        self.0.map_or(usize::MAX, |columns| {
-            (columns.saturating_sub(others) / block).max(1)
-        })
+        self.0.map_or(usize::MAX, |columns| (columns.saturating_sub(others) / block).max(1))
     }
 
     /// Text broken between words if there is a limit, its second and later lines indented by so many
@@ -191,8 +189,7 @@ impl Column {
 
     /// Whether all rows are empty in this column.
     fn is_empty(index: usize, rows: &[Vec<String>]) -> bool {
-        rows.iter()
-            .all(|row| row.get(index).is_none_or(String::is_empty))
+        rows.iter().all(|row| row.get(index).is_none_or(String::is_empty))
     }
 }
 
@@ -202,10 +199,7 @@ pub(crate) fn table<C: IntoIterator<Item = String>>(
     columns: &[Column],
     rows: impl IntoIterator<Item = C>,
 ) -> String {
-    let rows: Vec<Vec<String>> = rows
-        .into_iter()
-        .map(|row| row.into_iter().collect())
-        .collect();
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.into_iter().collect()).collect();
     let mut shown: Vec<(usize, Column)> = columns.iter().copied().enumerate().collect();
     shown.retain(|&(index, _)| rows.is_empty() || !Column::is_empty(index, &rows));
     let natural = |&(index, column): &(usize, Column)| {
@@ -243,9 +237,7 @@ fn fit(
             return (widths, left_out);
         };
         let fits = shrink(&mut widths, shown, (room, Fit::least));
-        let extra = shown
-            .iter()
-            .rposition(|(_, column)| column.fit == Fit::Extra);
+        let extra = shown.iter().rposition(|(_, column)| column.fit == Fit::Extra);
         if let Some(extra) = extra.filter(|_| !fits) {
             left_out.insert(0, shown.remove(extra).1.head);
             continue;
@@ -284,11 +276,8 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn new(width: Width, columns: &[(Column, usize)]) -> Self {
-        let mut shown: Vec<(usize, Column)> = columns
-            .iter()
-            .map(|&(column, _)| column)
-            .enumerate()
-            .collect();
+        let mut shown: Vec<(usize, Column)> =
+            columns.iter().map(|&(column, _)| column).enumerate().collect();
         let natural = |&(index, column): &(usize, Column)| {
             let width = columns.get(index).map_or(0, |&(_, width)| width);
             width.max(column.head.width())
@@ -304,12 +293,7 @@ impl Rows {
                 column.fit = Fit::Whole;
             }
         }
-        Self {
-            width,
-            shown,
-            widths,
-            left_out,
-        }
+        Self { width, shown, widths, left_out }
     }
 
     /// The header, and what there is no room for.
@@ -322,10 +306,7 @@ impl Rows {
 
     /// A row, with a cell for each of the columns that were given.
     pub(crate) fn line(&self, cells: &[String]) -> String {
-        let shown = self
-            .shown
-            .iter()
-            .map(|&(index, _)| cells.get(index).cloned());
+        let shown = self.shown.iter().map(|&(index, _)| cells.get(index).cloned());
         let shown: Vec<String> = shown.map(Option::unwrap_or_default).collect();
         line(self.width, &self.shown, &self.widths, &shown)
     }
@@ -391,11 +372,9 @@ fn line(width: Width, shown: &[(usize, Column)], widths: &[usize], cells: &[Stri
     let taken = taken.map(|(lines, &width)| widest(lines).unwrap_or(0).max(width));
     let mut taken: Vec<usize> = taken.collect();
     // A cell that is wider than its column takes from the rest of the line first.
-    if let (1, Some(last), Some((_, column))) = (
-        lines_of(width, widths).len(),
-        taken.last_mut(),
-        shown.last(),
-    ) && !column.right
+    if let (1, Some(last), Some((_, column))) =
+        (lines_of(width, widths).len(), taken.last_mut(), shown.last())
+        && !column.right
     {
         *last = cells.last().and_then(widest).unwrap_or(0);
     }
@@ -405,9 +384,7 @@ fn line(width: Width, shown: &[(usize, Column)], widths: &[usize], cells: &[Stri
         let (shown, widths, cells) = (&shown[line.clone()], &widths[line.clone()], &cells[line]);
         let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
         for index in 0..height {
-            let cells = cells
-                .iter()
-                .map(|cell| cell.get(index).map_or("", String::as_str));
+            let cells = cells.iter().map(|cell| cell.get(index).map_or("", String::as_str));
             text += beside(before, shown, widths, cells).trim_end();
             text += "\n";
         }
@@ -425,11 +402,7 @@ fn beside<'a>(
     let mut line = before.to_owned();
     for ((&(_, column), &width), cell) in shown.iter().zip(widths).zip(cells) {
         let pad = " ".repeat(width.saturating_sub(columns_of(cell)));
-        let (before, after) = if column.right {
-            (&*pad, "")
-        } else {
-            ("", &*pad)
-        };
+        let (before, after) = if column.right { (&*pad, "") } else { ("", &*pad) };
         line += &[before, cell, after, GAP].concat();
     }
     line
@@ -481,11 +454,7 @@ pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Resu
     let mut lines = Vec::new();
     for row in rows {
         let mut line = Map::new();
-        flatten(
-            "",
-            serde_json::to_value(row).map_err(Error::internal)?,
-            &mut line,
-        );
+        flatten("", serde_json::to_value(row).map_err(Error::internal)?, &mut line);
         lines.push(line);
     }
     let mut known = Vec::new();
@@ -513,16 +482,10 @@ pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Resu
     }
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let failed = |error: ::csv::Error| Error::internal(error);
-    writer
-        .write_record(heads.iter().map(String::as_str).chain(["modelled"]))
-        .map_err(failed)?;
+    writer.write_record(heads.iter().map(String::as_str).chain(["modelled"])).map_err(failed)?;
     for line in &lines {
-        let cells = heads
-            .iter()
-            .map(|head| line.get(head).map_or_else(String::new, cell));
-        writer
-            .write_record(cells.chain([modelled.to_string()]))
-            .map_err(failed)?;
+        let cells = heads.iter().map(|head| line.get(head).map_or_else(String::new, cell));
+        writer.write_record(cells.chain([modelled.to_string()])).map_err(failed)?;
     }
     let bytes = writer.into_inner().map_err(Error::internal)?;
     String::from_utf8(bytes).map_err(Error::internal)
@@ -546,9 +509,7 @@ fn flatten(name: &str, value: Value, line: &mut Map<String, Value>) {
                 })
                 .flatten()
             {
-                let list = fields
-                    .entry(field)
-                    .or_insert_with(|| Value::Array(Vec::new()));
+                let list = fields.entry(field).or_insert_with(|| Value::Array(Vec::new()));
                 if let Value::Array(list) = list {
                     list.push(value);
                 }
@@ -564,11 +525,7 @@ fn flatten(name: &str, value: Value, line: &mut Map<String, Value>) {
 /// The names of the columns that rows of a schema have.
 fn names(name: &str, schema: &Value, heads: &mut Vec<String>) {
     let Some(fields) = fields(schema) else {
-        return heads.extend(
-            Some(name)
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned),
-        );
+        return heads.extend(Some(name).filter(|name| !name.is_empty()).map(str::to_owned));
     };
     for (field, schema) in fields {
         names(&within(name, field), schema, heads);
@@ -637,11 +594,7 @@ mod tests {
             "12",
             "the event happened at or before this address",
         ];
-        plain(&table(
-            Width::of(Some(width)),
-            &COLUMNS,
-            [row.map(str::to_owned)],
-        ))
+        plain(&table(Width::of(Some(width)), &COLUMNS, [row.map(str::to_owned)]))
     }
 
     #[test]
@@ -658,10 +611,7 @@ mod tests {
         for width in 54..200 {
             let text = example(width);
             assert!(text.lines().all(|line| line.width() <= width), "{text}");
-            assert!(
-                text.contains("1,000,000") && text.contains("float)"),
-                "{text}"
-            );
+            assert!(text.contains("1,000,000") && text.contains("float)"), "{text}");
         }
         assert!(example(60).contains("No room for: deviation."));
         assert!(example(80).contains("deviation  note"));
@@ -670,14 +620,7 @@ mod tests {
     #[test]
     fn columns_that_do_not_fit_follow_on_the_next_line() {
         let columns = ["one", "two", "three", "four", "five", "six"].map(Column::name);
-        let cells = [
-            "1,000",
-            "alpha",
-            "beta",
-            "gamma",
-            "a name of some length",
-            "e",
-        ];
+        let cells = ["1,000", "alpha", "beta", "gamma", "a name of some length", "e"];
         let rows = [cells.map(str::to_owned)];
         let text = plain(&table(Width::of(Some(30)), &columns, rows.clone()));
         assert_eq!(
@@ -689,18 +632,11 @@ mod tests {
             let text = plain(&table(Width::of(Some(width)), &columns, rows.clone()));
             assert!(text.contains("1,000"), "{width}: {text}");
         }
-        let columns = [
-            (Column::number("n"), 4),
-            (Column::number("m"), 4),
-            (Column::name("s"), 8),
-        ];
+        let columns = [(Column::number("n"), 4), (Column::number("m"), 4), (Column::name("s"), 8)];
         let rows = Rows::new(Width::of(Some(30)), &columns);
         for (number, line) in [
             ("2,000,000,000,000", "   1  2,000,000,000,000  alpha\n"),
-            (
-                "2,000,000,000,000,000",
-                "   1  2,000,000,000,000,000\n    alpha\n",
-            ),
+            ("2,000,000,000,000,000", "   1  2,000,000,000,000,000\n    alpha\n"),
         ] {
             let cells = ["1", number, "alpha"].map(str::to_owned);
             assert_eq!(rows.line(&cells), line);
@@ -776,11 +712,8 @@ mod tests {
             left: None,
             more: limits.clone(),
         };
-        let full = Row {
-            tries: vec![limits.clone(), limits.clone()],
-            left: Some(limits),
-            ..row.clone()
-        };
+        let full =
+            Row { tries: vec![limits.clone(), limits.clone()], left: Some(limits), ..row.clone() };
         let head = "source,interval.min,interval.max,processors,tries.min,tries.max,\
             left.min,left.max,min,max,modelled\n";
         let empty = "a,1,,2 3,,,,,1,,true\n";
@@ -802,29 +735,18 @@ mod tests {
             (Column::number("length").extra(), 10),
             (Column::name("symbol"), 24),
         ];
-        let cells = [
-            "1",
-            "2",
-            "game.exe!world::physics::Solver<double, 3>::step(float)",
-        ];
+        let cells = ["1", "2", "game.exe!world::physics::Solver<double, 3>::step(float)"];
         let cells = cells.map(str::to_owned);
         for width in 30..100 {
             let rows = Rows::new(Width::of(Some(width)), &columns);
             let text = rows.head() + &rows.line(&cells);
             assert!(text.lines().all(|line| line.width() <= width), "{text}");
-            assert_eq!(
-                text.starts_with("No room for: length."),
-                width < 48,
-                "{text}"
-            );
+            assert_eq!(text.starts_with("No room for: length."), width < 48, "{text}");
             assert!(text.ends_with("float)\n") || width < 40, "{text}");
         }
         let rows = Rows::new(Width::WHOLE, &columns);
         assert_eq!(rows.head(), "      time      length  symbol\n");
-        assert_eq!(
-            rows.line(&cells),
-            format!("         1           2  {}\n", cells[2])
-        );
+        assert_eq!(rows.line(&cells), format!("         1           2  {}\n", cells[2]));
     }
 
     #[test]

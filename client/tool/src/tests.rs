@@ -100,10 +100,7 @@ fn a_recording_configures_each_pass_once_and_what_it_only_learns_beside_it() {
         };
         let noted = Rc::new(RefCell::new(Vec::new()));
         let leaves = halprof_measure::spec("skylake").expect("a model").leaves;
-        let noting = Noting {
-            model: Modelled::new(&leaves),
-            noted: Rc::clone(&noted),
-        };
+        let noting = Noting { model: Modelled::new(&leaves), noted: Rc::clone(&noted) };
         let place = Place::modelled(Box::new(noting), "skylake".to_owned());
         let mut on = On::open(place).expect("a machine");
         let output = output(&parsed);
@@ -115,14 +112,8 @@ fn a_recording_configures_each_pass_once_and_what_it_only_learns_beside_it() {
 }
 
 fn counting(sources: u64) -> Setup {
-    let raw = |select| Spec {
-        filter: Spec::USER,
-        ..Spec::of_raw(select)
-    };
-    Setup {
-        specs: (1..=sources).map(raw).collect(),
-        ..Setup::default()
-    }
+    let raw = |select| Spec { filter: Spec::USER, ..Spec::of_raw(select) };
+    Setup { specs: (1..=sources).map(raw).collect(), ..Setup::default() }
 }
 
 /// Runs 1000 instructions on all processors; returns the final counts, and how many requests the
@@ -169,15 +160,8 @@ fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static
     let mut on = on(machine);
     let interface = on.connection.machine().expect("described").interface;
     let interface = ProfileInterface::from_wire(interface).expect("an interface");
-    let spec = Spec {
-        source,
-        filter: Spec::USER | Spec::KERNEL,
-        ..Spec::default()
-    };
-    let setup = Setup {
-        specs: vec![spec],
-        ..Setup::default()
-    };
+    let spec = Spec { source, filter: Spec::USER | Spec::KERNEL, ..Spec::default() };
+    let setup = Setup { specs: vec![spec], ..Setup::default() };
     let mut session = Session::open(&mut on.connection, true, false).expect("a session");
     session.configure(&setup, false).expect("configured");
     session.start().expect("started");
@@ -188,9 +172,7 @@ fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static
         let decoded = decode(interface, register.number, register.value);
         let name = decoded.name;
         let fields = decoded.fields.into_iter();
-        fields
-            .map(|(field, value)| (name.clone(), field.name, value))
-            .collect::<Vec<_>>()
+        fields.map(|(field, value)| (name.clone(), field.name, value)).collect::<Vec<_>>()
     };
     registers.iter().flat_map(fields).collect()
 }
@@ -203,20 +185,8 @@ fn registers_show_what_is_counted() {
     let instructions = ProfileSource::TOTAL_ISSUES.0;
     let table: [(&str, Rows); 5] = [
         ("skylake", &[("IA32_FIXED_CTR_CTRL", "EN0", 3)]),
-        (
-            "zen4",
-            &[
-                ("PERF_CTL0", "EventSelect[7:0]", 0xC0),
-                ("PERF_CTL0", "En", 1),
-            ],
-        ),
-        (
-            "pentium3",
-            &[
-                ("PerfEvtSel0", "EVENT_SELECT", 0xC0),
-                ("PerfEvtSel0", "EN", 1),
-            ],
-        ),
+        ("zen4", &[("PERF_CTL0", "EventSelect[7:0]", 0xC0), ("PERF_CTL0", "En", 1)]),
+        ("pentium3", &[("PerfEvtSel0", "EVENT_SELECT", 0xC0), ("PerfEvtSel0", "EN", 1)]),
         ("pentium", &[("CESR", "ES0", 0x16), ("CESR", "CC0[1]", 1)]),
         (
             "pentium4",
@@ -246,10 +216,7 @@ fn top_leaves_no_session_behind() {
     let Commands::Top(options) = &parsed.command else {
         panic!("this is top");
     };
-    assert_eq!(
-        top::run(options, &mut on, &output(&parsed)).expect("rates"),
-        0
-    );
+    assert_eq!(top::run(options, &mut on, &output(&parsed)).expect("rates"), 0);
     let machine = on.connection.machine().expect("described");
     assert_eq!((machine.holder_process, machine.holder_session), (0, 0));
 }
@@ -323,11 +290,7 @@ fn recorded_until(before: fn(&mut Modelled, RequestCode, usize)) -> usize {
     let Commands::Record(options) = &parsed.command else {
         panic!("this is record");
     };
-    let status = record::run(
-        options,
-        &mut changed(before, |_, _, _| {}),
-        &output(&parsed),
-    );
+    let status = record::run(options, &mut changed(before, |_, _, _| {}), &output(&parsed));
     assert_eq!(status.expect("a result"), 4);
     let reader = halprof_profile::recording::Reader::open(&path).expect("a recording");
     let mut count = 0;
@@ -387,9 +350,7 @@ fn examples_of(command: &clap::Command) -> Vec<Vec<String>> {
     let lines = help.lines().filter(|line| line.starts_with("  halprof "));
     let words = |line: &str| {
         let own = line.trim_start().split("  ").next().unwrap_or_default();
-        let words = own
-            .split_whitespace()
-            .take_while(|&word| word != ">" && word != "|");
+        let words = own.split_whitespace().take_while(|&word| word != ">" && word != "|");
         words.map(|word| word.replace(['\'', '"'], "")).collect()
     };
     lines.map(words).collect()
@@ -421,19 +382,13 @@ fn a_usage_error_is_told_whole_on_one_line() {
             &["stat", "--pin"][..],
             "the following required arguments were not provided: <PROGRAM>...",
         ),
-        (
-            &["annotate"],
-            "the following required arguments were not provided: <FILE>",
-        ),
+        (&["annotate"], "the following required arguments were not provided: <FILE>"),
         (
             &["stat", "cc", "-c"],
             "unexpected argument 'cc' found tip: put `--` before the program: halprof stat -- cc",
         ),
         (&["stat", "-p", "123"], "unexpected argument '-p' found"),
-        (
-            &["report", "a.rec", "--no"],
-            "unexpected argument '--no' found",
-        ),
+        (&["report", "a.rec", "--no"], "unexpected argument '--no' found"),
         (&["stat", "--pim"], "unexpected argument '--pim' found"),
     ] {
         let all = ["halprof"].iter().chain(arguments);
@@ -443,9 +398,6 @@ fn a_usage_error_is_told_whole_on_one_line() {
         let line = on_one_line(&error);
         assert!(line.starts_with(told), "{line}");
         assert!(!line.contains("as a value"), "{line}");
-        assert!(
-            !line.contains("Usage") && !line.contains("--help"),
-            "{line}"
-        );
+        assert!(!line.contains("Usage") && !line.contains("--help"), "{line}");
     }
 }

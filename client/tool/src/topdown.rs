@@ -30,14 +30,7 @@ impl Part {
             let own = tables.split(' ').any(|table| table == of.table);
             let parent = Some(next()?).filter(|parent| !parent.is_empty());
             let formula = Formula::parse(next()?.trim_matches('"')).ok()?;
-            own.then(|| {
-                Some(Self {
-                    metric,
-                    level: level.parse().ok()?,
-                    parent,
-                    formula,
-                })
-            })?
+            own.then(|| Some(Self { metric, level: level.parse().ok()?, parent, formula }))?
         };
         let rows: Vec<Self> = ROWS.lines().skip(1).filter_map(row).collect();
         let named = |name: &str| {
@@ -46,10 +39,7 @@ impl Part {
         };
         // Level 0 is the whole that the others are parts of.
         let wanted = rows.iter().filter(|row| (1..=level).contains(&row.level));
-        let part = |row: &Self| Self {
-            formula: row.formula.replaced(&named),
-            ..row.clone()
-        };
+        let part = |row: &Self| Self { formula: row.formula.replaced(&named), ..row.clone() };
         wanted.map(part).collect()
     }
 
@@ -105,22 +95,16 @@ mod tests {
             }
         }
         let rows = ROWS.lines().skip(1);
-        let named: std::collections::BTreeSet<&str> = rows
-            .flat_map(|row| row.split(',').next().unwrap_or_default().split(' '))
-            .collect();
+        let named: std::collections::BTreeSet<&str> =
+            rows.flat_map(|row| row.split(',').next().unwrap_or_default().split(' ')).collect();
         assert_eq!((tables, named.len()), (33, 33));
     }
 
     /// Yasin's tree, in the order of the pipeline.
     #[test]
     fn the_order_is_the_same_on_every_processor() {
-        const ORDER: [&str; 5] = [
-            "frontend_bound",
-            "bad_speculation",
-            "backend_bound",
-            "smt_contention",
-            "retiring",
-        ];
+        const ORDER: [&str; 5] =
+            ["frontend_bound", "bad_speculation", "backend_bound", "smt_contention", "retiring"];
         for one in Microarchitecture::all() {
             let parts = Part::of(one, 2);
             let place = |name: &str| {
@@ -171,9 +155,7 @@ mod tests {
                     checked += 1;
                 }
                 for parent in level_1() {
-                    let own = parts
-                        .iter()
-                        .filter(|part| part.parent == Some(parent.metric));
+                    let own = parts.iter().filter(|part| part.parent == Some(parent.metric));
                     let own: Vec<f64> = own.map(value).collect();
                     let sum: f64 = own.iter().sum();
                     let whole =

@@ -68,15 +68,7 @@ impl Watch {
             None => None,
         };
         watch_for_interrupt();
-        Ok(Self {
-            choice,
-            interval,
-            clock: Clock {
-                began: Instant::now(),
-                model,
-            },
-            frequency,
-        })
+        Ok(Self { choice, interval, clock: Clock { began: Instant::now(), model }, frequency })
     }
 }
 
@@ -143,11 +135,7 @@ impl Clock {
 impl Pace {
     fn begin(planned: Planned, model: &mut dyn ModelledMachine) -> Self {
         model.begin(&planned.workload);
-        Self {
-            planned,
-            passed: Duration::ZERO,
-            ran: Duration::ZERO,
-        }
+        Self { planned, passed: Duration::ZERO, ran: Duration::ZERO }
     }
 
     fn follow(&mut self, model: &mut dyn ModelledMachine, real: Duration) -> Result<()> {

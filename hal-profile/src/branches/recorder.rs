@@ -118,22 +118,14 @@ impl<M: Machine> Local<'_, M> {
         let debugctl = machine.read_msr(IA32_DEBUGCTL);
         // Whoever has cleared the freeze has cleared it for good.
         let debugctl = debugctl & !FREEZE | debugctl & recorded.found_freeze;
-        let off = if records == BranchRecords::Info {
-            LBR
-        } else {
-            0
-        };
+        let off = if records == BranchRecords::Info { LBR } else { 0 };
         machine.write_msr(IA32_DEBUGCTL, debugctl & !off);
         thaw(machine, capabilities);
         if records == BranchRecords::Architectural {
             // Writing any other value raises #GP.
             let is_one = capabilities.branches.has(recorded.found_depth);
             let kept = recording.kept.into();
-            clear(
-                machine,
-                records,
-                if is_one { recorded.found_depth } else { kept },
-            );
+            clear(machine, records, if is_one { recorded.found_depth } else { kept });
         } else {
             machine.write_msr(filter_msr(records), recorded.found_control);
             clear(machine, records, recording.kept.into());
@@ -142,11 +134,7 @@ impl<M: Machine> Local<'_, M> {
 
     /// The additional status bits that an interrupt acknowledges in a session with branches.
     pub(crate) fn branch_freeze(&self) -> u64 {
-        if self.state.branches.on {
-            GLOBAL_STATUS_LBR_FRZ
-        } else {
-            0
-        }
+        if self.state.branches.on { GLOBAL_STATUS_LBR_FRZ } else { 0 }
     }
 
     /// Prepares for the records of a new interrupt, which have not been read yet. Returns whether
@@ -228,11 +216,7 @@ impl Records for Reader<'_> {
                 Record::NotTaken => {}
                 Record::Taken(branch) => {
                     if let Some(place) = places.next() {
-                        *place = if self.sees_kernel {
-                            branch
-                        } else {
-                            without_kernel(branch)
-                        };
+                        *place = if self.sees_kernel { branch } else { without_kernel(branch) };
                         self.recorded.count += 1;
                     }
                 }
@@ -258,11 +242,8 @@ enum Record {
 
 /// The first FROM, TO and INFO registers.
 const INFO_BASES: [u32; 3] = [intel::LBR_FROM0, intel::LBR_TO0, intel::LBR_INFO0];
-const ARCHITECTURAL_BASES: [u32; 3] = [
-    intel::IA32_LBR_FROM0,
-    intel::IA32_LBR_TO0,
-    intel::IA32_LBR_INFO0,
-];
+const ARCHITECTURAL_BASES: [u32; 3] =
+    [intel::IA32_LBR_FROM0, intel::IA32_LBR_TO0, intel::IA32_LBR_INFO0];
 
 /// Reads an Intel record.
 fn info_record(
@@ -282,14 +263,8 @@ fn info_record(
     let timed = tells(Processor::TELLS_CYCLES) && (info.cycles_valid() || !architectural);
     let transactions = tells(Processor::TELLS_TRANSACTIONS);
     let flags = [
-        (
-            tells(Processor::TELLS_MISPREDICTED) && !info.mispredicted(),
-            Branch::PREDICTED,
-        ),
-        (
-            tells(Processor::TELLS_MISPREDICTED) && info.mispredicted(),
-            Branch::MISPREDICTED,
-        ),
+        (tells(Processor::TELLS_MISPREDICTED) && !info.mispredicted(), Branch::PREDICTED),
+        (tells(Processor::TELLS_MISPREDICTED) && info.mispredicted(), Branch::MISPREDICTED),
         (timed, Branch::CYCLES),
         (transactions && info.in_transaction(), Branch::TRANSACTION),
         (transactions && info.abort(), Branch::ABORT),
@@ -303,10 +278,7 @@ fn info_record(
         } else {
             BranchKind::Unknown as u8
         },
-        flags: flags
-            .iter()
-            .filter(|(set, _)| *set)
-            .fold(0, |all, (_, flag)| all | flag),
+        flags: flags.iter().filter(|(set, _)| *set).fold(0, |all, (_, flag)| all | flag),
         reserved: 0,
     })
 }
@@ -337,11 +309,7 @@ fn amd_record(machine: &mut impl Machine, branches: &Branches, at: u32) -> Recor
     Record::Taken(Branch {
         from: extended(from.address()),
         to: extended(to.address()),
-        flags: if from.mispredicted() {
-            Branch::MISPREDICTED
-        } else {
-            Branch::PREDICTED
-        },
+        flags: if from.mispredicted() { Branch::MISPREDICTED } else { Branch::PREDICTED },
         ..Branch::default()
     })
 }
@@ -352,10 +320,7 @@ fn without_kernel(branch: Branch) -> Branch {
     if (branch.from | branch.to) & KERNEL_HALF == 0 {
         return branch;
     }
-    Branch {
-        flags: Branch::HIDDEN,
-        ..Branch::default()
-    }
+    Branch { flags: Branch::HIDDEN, ..Branch::default() }
 }
 
 /// Whether branches are being recorded.
@@ -432,9 +397,9 @@ fn clear(machine: &mut impl Machine, records: BranchRecords, kept: u64) {
     };
     match records {
         BranchRecords::None => {}
-        BranchRecords::Info => INFO_BASES
-            .into_iter()
-            .for_each(|first| zero(first, INFO_DEPTH.into())),
+        BranchRecords::Info => {
+            INFO_BASES.into_iter().for_each(|first| zero(first, INFO_DEPTH.into()))
+        }
         BranchRecords::Architectural => machine.write_msr(intel::IA32_LBR_DEPTH, kept),
         BranchRecords::AmdV2 => zero(amd::LBR_FROM0, 2 * kept as u32),
     }

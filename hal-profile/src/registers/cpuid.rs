@@ -104,9 +104,7 @@ pub struct PerfMonEdx {
 #[must_use]
 pub fn available_events(leaf: CpuidResult) -> u32 {
     let bits = PerfMonEax::from_bits(leaf.eax).event_bits();
-    let meaningful = 1u32
-        .checked_shl(bits.into())
-        .map_or(u32::MAX, |limit| limit - 1);
+    let meaningful = 1u32.checked_shl(bits.into()).map_or(u32::MAX, |limit| limit - 1);
     !leaf.ebx & meaningful
 }
 

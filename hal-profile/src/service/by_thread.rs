@@ -35,11 +35,9 @@ pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
     }
     // A thread may run on any processor.
     match request.processors.iter().find(|&&bits| bits != 0) {
-        Some(&bits) => Err(refused(
-            ErrorCode::BadValue,
-            offset_of!(Configure, processors) as u32,
-            bits,
-        )),
+        Some(&bits) => {
+            Err(refused(ErrorCode::BadValue, offset_of!(Configure, processors) as u32, bits))
+        }
         None => Ok(()),
     }
 }
@@ -117,15 +115,12 @@ impl<H: Host> Service<H> {
             *entry = slot.counter.index().into();
             count += 1;
         }
-        let registered = self
-            .processors
-            .register_threads(list.get(..count).unwrap_or_default());
+        let registered = self.processors.register_threads(list.get(..count).unwrap_or_default());
         let Err(status) = registered else {
             return Ok(());
         };
         let wanted = session.program.settings.processors;
-        self.processors
-            .run_on_each::<()>(&wanted, &mut [], |local, _| local.abandon_proof());
+        self.processors.run_on_each::<()>(&wanted, &mut [], |local, _| local.abandon_proof());
         let error = match status as u16 {
             IN_USE => ErrorCode::ThreadsOwned,
             _ => ErrorCode::ThreadsUnavailable,
@@ -153,11 +148,9 @@ impl<H: Host> Service<H> {
     /// Refuses what needs every processor if one was added for which there was no memory.
     pub(super) fn none_missing(&self) -> Result<(), Refused> {
         match self.missing {
-            Some(processor) => Err(refused(
-                ErrorCode::NoMemory,
-                processor as u32,
-                ProcessorState::BYTES,
-            )),
+            Some(processor) => {
+                Err(refused(ErrorCode::NoMemory, processor as u32, ProcessorState::BYTES))
+            }
             None => Ok(()),
         }
     }

@@ -54,18 +54,11 @@ impl<H: Host> Service<H> {
         let processors = ProcessorSet::from_bits(request.processors);
         let count = self.kinds.processors();
         if let Some(index) = processors.first_beyond(count) {
-            return Err(refused(
-                ErrorCode::ProcessorUnknown,
-                index as u32,
-                count as u64,
-            ));
+            return Err(refused(ErrorCode::ProcessorUnknown, index as u32, count as u64));
         }
         self.survey();
         let frequency = self.processors.timestamp_frequency();
-        let clock = Clock {
-            frequency,
-            resolution: self.processors.timer_resolution(),
-        };
+        let clock = Clock { frequency, resolution: self.processors.timer_resolution() };
         let rotation = rotation(request.rotation);
         let samples = request.header.flags & SAMPLE != 0;
         let looks = rotation.div_ceil(self.read_period(samples).max(1));
@@ -116,19 +109,11 @@ fn check_size(exchange: &Exchange<'_>, request: &Configure) -> Result<(), Refuse
         return Err(refused(ErrorCode::NoSources, 0, 0));
     }
     if sources > MAX_SOURCES {
-        return Err(refused(
-            ErrorCode::TooManySources,
-            request.sources,
-            MAX_SOURCES as u64,
-        ));
+        return Err(refused(ErrorCode::TooManySources, request.sources, MAX_SOURCES as u64));
     }
     let right = size_of::<Configure>() + sources * size_of::<Spec>();
     if exchange.input() != right {
-        return Err(refused(
-            ErrorCode::WrongSize,
-            exchange.input() as u32,
-            right as u64,
-        ));
+        return Err(refused(ErrorCode::WrongSize, exchange.input() as u32, right as u64));
     }
     Ok(())
 }
@@ -151,10 +136,7 @@ fn last_look(rotation: u32, looks: u32, frequency: u64) -> u64 {
 
 /// The capacity of each ring, in samples, such that all rings together stay within the cap.
 fn ring_samples(request: &Configure, wanted: &ProcessorSet, processors: usize, cap: u64) -> u32 {
-    let rings = (0..processors)
-        .filter(|&index| wanted.contains(index))
-        .count()
-        .max(1) as u64;
+    let rings = (0..processors).filter(|&index| wanted.contains(index)).count().max(1) as u64;
     let mut samples = match request.ring_samples {
         0 if request.branches == 0 => DEFAULT_RING,
         0 => DEFAULT_BRANCH_RING,

@@ -145,10 +145,7 @@ fn counted_raw(terms: &Terms<'_>, source: &Source) -> Option<Counted> {
         ));
     }
     let event = raw_event(terms.raw, source).ok()?;
-    Some(Counted::Other(
-        event.select,
-        event.counters & source.counters,
-    ))
+    Some(Counted::Other(event.select, event.counters & source.counters))
 }
 
 /// Why a raw select gives no event.
@@ -221,11 +218,7 @@ pub(super) fn candidates(terms: &Terms<'_>, select: &Select, counters: CounterSe
         Select::Fixed(index) => [u64::from(terms.fixed & 1 << (index % 32)) << 32, 0],
         Select::NetBurst(event) => {
             let side = |escr_msr: u16, counters: CounterSet| {
-                if escr_msr == 0 {
-                    0
-                } else {
-                    u64::from(general & counters)
-                }
+                if escr_msr == 0 { 0 } else { u64::from(general & counters) }
             };
             let ([even_escr, odd_escr], [even, odd]) = (event.escr_msr, event.counters);
             [side(even_escr, even), side(odd_escr, odd)]

@@ -83,20 +83,14 @@ impl<H: Host> Service<H> {
 
     /// Reads the boot processor's time-stamp counter.
     pub(super) fn now(&mut self) -> u64 {
-        self.processors
-            .run_on(0, |local| local.machine.timestamp())
-            .unwrap_or_default()
+        self.processors.run_on(0, |local| local.machine.timestamp()).unwrap_or_default()
     }
 
     pub(super) fn list_processors(&mut self, exchange: &mut Exchange<'_>) -> Answer {
         let first = exchange.from(0)?.first as usize;
         let total = self.kinds.processors();
         if first > total {
-            return Err(refused(
-                ErrorCode::ProcessorUnknown,
-                first as u32,
-                total as u64,
-            ));
+            return Err(refused(ErrorCode::ProcessorUnknown, first as u32, total as u64));
         }
         page(exchange, first, total, |index| self.processor(index))
     }
@@ -104,9 +98,7 @@ impl<H: Host> Service<H> {
     fn processor(&mut self, index: usize) -> Processor {
         let kind = self.kinds.kind_of(index);
         let (group, number) = self.processors.number(index);
-        let state = self
-            .processors
-            .run_on(index, |local| (local.state.found, local.state.storm));
+        let state = self.processors.run_on(index, |local| (local.state.found, local.state.storm));
         let (Some(found), Some((before, storm))) = (self.kinds.get(kind), state) else {
             return Processor::default();
         };
@@ -138,11 +130,7 @@ impl<H: Host> Service<H> {
             found_fixed: before.fixed,
             flags: hypervisor_flags(found)
                 | if storm { Processor::STORM } else { 0 }
-                | if found.shares_core {
-                    Processor::SHARES_CORE
-                } else {
-                    0
-                },
+                | if found.shares_core { Processor::SHARES_CORE } else { 0 },
             hypervisor_behind: identity.hypervisor_behind,
             branch_records: found.branches.records as u16,
             branch_reason: found.branches.reason as u16,
@@ -155,12 +143,7 @@ impl<H: Host> Service<H> {
         let index = exchange.from(0)?.first as usize;
         let mut list = [Register::default(); MAX_REGISTERS];
         let count = self.processors.run_on(index, |local| {
-            let ProcessorState {
-                capabilities,
-                known: true,
-                ..
-            } = &*local.state
-            else {
+            let ProcessorState { capabilities, known: true, .. } = &*local.state else {
                 return 0;
             };
             read_registers(local.machine, capabilities, &mut list)
@@ -171,20 +154,13 @@ impl<H: Host> Service<H> {
         };
         // A client cannot ask for the rest of a processor's registers, so all must fit.
         exchange.need(size_of::<Page>() + count * size_of::<Register>())?;
-        page(exchange, 0, count, |index| {
-            list.get(index).copied().unwrap_or_default()
-        })
+        page(exchange, 0, count, |index| list.get(index).copied().unwrap_or_default())
     }
 }
 
 /// What an Hv#1 hypervisor reports about itself.
 fn hypervisor_flags(found: &Capabilities) -> u32 {
-    let Hypervisor::Hv1(Hv1 {
-        counters,
-        architectural,
-        root,
-        ..
-    }) = found.identity.hypervisor
+    let Hypervisor::Hv1(Hv1 { counters, architectural, root, .. }) = found.identity.hypervisor
     else {
         return 0;
     };
@@ -214,11 +190,7 @@ fn read_registers(
                 APIC_PAGE.. => machine.read_apic(number - APIC_PAGE).into(),
                 msr => machine.read_msr(msr),
             };
-            *register = Register {
-                value,
-                number,
-                reserved: 0,
-            };
+            *register = Register { value, number, reserved: 0 };
             count += 1;
         }
     });
@@ -230,9 +202,9 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
     let at = |base: u32, index: u32| base + index * layout.stride;
     match capabilities.interface() {
         ProfileInterface::Default => return,
-        ProfileInterface::Pentium => [layout.select, layout.counter, layout.counter + 1]
-            .into_iter()
-            .for_each(&mut *visit),
+        ProfileInterface::Pentium => {
+            [layout.select, layout.counter, layout.counter + 1].into_iter().for_each(&mut *visit)
+        }
         ProfileInterface::NetBurst => {
             visit(intel::IA32_MISC_ENABLE);
             for index in 0..netburst::COUNTERS.into() {
@@ -259,20 +231,12 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
         visit(capabilities.global.status);
     }
     // The records themselves contain kernel addresses and are not shown.
-    capabilities
-        .branches
-        .controls()
-        .iter()
-        .for_each(|&msr| visit(msr));
+    capabilities.branches.controls().iter().for_each(|&msr| visit(msr));
     visit(Register::CR4);
     match capabilities.apic {
         Apic::None => {}
-        Apic::XApic => [IA32_APIC_BASE, APIC_PAGE + LVTPC_OFFSET]
-            .into_iter()
-            .for_each(visit),
-        Apic::X2Apic => [IA32_APIC_BASE, IA32_X2APIC_LVT_PMI]
-            .into_iter()
-            .for_each(visit),
+        Apic::XApic => [IA32_APIC_BASE, APIC_PAGE + LVTPC_OFFSET].into_iter().for_each(visit),
+        Apic::X2Apic => [IA32_APIC_BASE, IA32_X2APIC_LVT_PMI].into_iter().for_each(visit),
     }
 }
 
@@ -292,13 +256,6 @@ pub(super) fn page<T: zerocopy::IntoBytes + zerocopy::Immutable>(
     }
     let length = head + count * size_of::<T>();
     let header = ReplyHeader::done(length);
-    exchange.put(
-        0,
-        &Page {
-            header,
-            count: count as u32,
-            total: total as u32,
-        },
-    );
+    exchange.put(0, &Page { header, count: count as u32, total: total as u32 });
     Ok(length)
 }

@@ -35,10 +35,7 @@ impl<H: Host> Service<H> {
         self.processors
             .watch()
             .map_err(|status| refused(ErrorCode::EventsUnavailable, 0, status.into()))?;
-        let started = SystemEvent {
-            process,
-            ..event(EventKind::SessionStarted, self.now())
-        };
+        let started = SystemEvent { process, ..event(EventKind::SessionStarted, self.now()) };
         self.processors.put_event(&started);
         Ok(())
     }
@@ -52,11 +49,8 @@ impl<H: Host> Service<H> {
         let session = self.sessions.get(slot);
         let process = session.map_or(0, Session::process);
         let subject = session.map_or(0, |session| session.ended.error);
-        let stopped = SystemEvent {
-            process,
-            subject,
-            ..event(EventKind::SessionStopped, self.now())
-        };
+        let stopped =
+            SystemEvent { process, subject, ..event(EventKind::SessionStopped, self.now()) };
         self.processors.put_event(&stopped);
     }
 
@@ -69,10 +63,7 @@ impl<H: Host> Service<H> {
     pub(super) fn happened(&mut self, kind: EventKind, subject: usize) {
         let holder = self.holder.map(|holder| holder.slot);
         if holder.is_some_and(|slot| self.records_events(slot)) {
-            let happened = SystemEvent {
-                subject: subject as u32,
-                ..event(kind, self.now())
-            };
+            let happened = SystemEvent { subject: subject as u32, ..event(kind, self.now()) };
             self.processors.put_event(&happened);
         }
     }
@@ -91,9 +82,9 @@ impl<H: Host> Service<H> {
             return;
         }
         for index in 0..self.processors.count() {
-            let notes = self.processors.run_on(index, |local| {
-                core::mem::take(&mut local.state.statistics.notes)
-            });
+            let notes = self
+                .processors
+                .run_on(index, |local| core::mem::take(&mut local.state.statistics.notes));
             for event in notes.iter().flat_map(|notes| notes.events(index)) {
                 self.processors.put_event(&event);
             }

@@ -23,11 +23,7 @@ pub struct Refused {
 
 /// A refusal.
 pub(super) const fn refused(error: ErrorCode, subject: u32, detail: u64) -> Refused {
-    Refused {
-        error,
-        subject,
-        detail,
-    }
+    Refused { error, subject, detail }
 }
 
 /// Refuses a request whose reserved field at this offset is not 0.
@@ -59,11 +55,7 @@ impl<'a> Exchange<'a> {
         if output < size_of::<ReplyHeader>() {
             return Err(NtStatus::BUFFER_TOO_SMALL);
         }
-        Ok(Self {
-            buffer,
-            input,
-            output,
-        })
+        Ok(Self { buffer, input, output })
     }
 
     /// The header, after every check that does not depend on the kind of request.
@@ -71,18 +63,10 @@ impl<'a> Exchange<'a> {
         let too_short = refused(ErrorCode::WrongSize, self.input as u32, 16);
         let (header, _) = RequestHeader::read_from_prefix(self.buffer).map_err(|_| too_short)?;
         if header.version != WIRE_VERSION {
-            return Err(refused(
-                ErrorCode::VersionMismatch,
-                header.version,
-                WIRE_VERSION.into(),
-            ));
+            return Err(refused(ErrorCode::VersionMismatch, header.version, WIRE_VERSION.into()));
         }
         if header.size as usize != self.input {
-            return Err(refused(
-                ErrorCode::WrongSize,
-                header.size,
-                self.input as u64,
-            ));
+            return Err(refused(ErrorCode::WrongSize, header.size, self.input as u64));
         }
         must_be_zero(offset_of!(RequestHeader, reserved) as u32, header.reserved)?;
         Ok(header)
@@ -95,11 +79,7 @@ impl<'a> Exchange<'a> {
     pub(super) fn request<T: FromBytes>(&self, flags: u32) -> Result<T, Refused> {
         self.header()?;
         if self.input != size_of::<T>() {
-            return Err(refused(
-                ErrorCode::WrongSize,
-                self.input as u32,
-                size_of::<T>() as u64,
-            ));
+            return Err(refused(ErrorCode::WrongSize, self.input as u32, size_of::<T>() as u64));
         }
         self.head(flags)
     }
@@ -122,29 +102,18 @@ impl<'a> Exchange<'a> {
     pub(super) fn head<T: FromBytes>(&self, flags: u32) -> Result<T, Refused> {
         let header = self.header()?;
         if header.flags & !flags != 0 {
-            return Err(refused(
-                ErrorCode::UnknownFlags,
-                header.flags & !flags,
-                flags.into(),
-            ));
+            return Err(refused(ErrorCode::UnknownFlags, header.flags & !flags, flags.into()));
         }
         let request = self.buffer.get(..self.input).unwrap_or_default();
         T::read_from_prefix(request)
             .map(|(value, _)| value)
-            .map_err(|_| {
-                refused(
-                    ErrorCode::WrongSize,
-                    self.input as u32,
-                    size_of::<T>() as u64,
-                )
-            })
+            .map_err(|_| refused(ErrorCode::WrongSize, self.input as u32, size_of::<T>() as u64))
     }
 
     /// The list of `T` that follows the first `head` bytes of the request.
     pub(super) fn elements<T: FromBytes>(&self, head: usize) -> impl Iterator<Item = T> {
         let list = self.buffer.get(head..self.input).unwrap_or_default();
-        list.chunks_exact(size_of::<T>())
-            .filter_map(|bytes| T::read_from_bytes(bytes).ok())
+        list.chunks_exact(size_of::<T>()).filter_map(|bytes| T::read_from_bytes(bytes).ok())
     }
 
     /// Length of the request, in bytes.
@@ -160,11 +129,7 @@ impl<'a> Exchange<'a> {
     /// Refuses the request if the reply needs more bytes than are available.
     pub(super) fn need(&self, bytes: usize) -> Result<(), Refused> {
         if bytes > self.output {
-            Err(refused(
-                ErrorCode::ReplyTooSmall,
-                self.output as u32,
-                bytes as u64,
-            ))
+            Err(refused(ErrorCode::ReplyTooSmall, self.output as u32, bytes as u64))
         } else {
             Ok(())
         }
@@ -187,9 +152,6 @@ impl<'a> Exchange<'a> {
 
     /// The reply's bytes from an offset on.
     pub(super) fn tail(&mut self, at: usize) -> &mut [u8] {
-        self.buffer
-            .get_mut(..self.output)
-            .and_then(|reply| reply.get_mut(at..))
-            .unwrap_or_default()
+        self.buffer.get_mut(..self.output).and_then(|reply| reply.get_mut(at..)).unwrap_or_default()
     }
 }

@@ -46,10 +46,7 @@ impl Kinds {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Capabilities)> {
-        self.list
-            .iter()
-            .enumerate()
-            .filter_map(|(kind, found)| Some((kind, found.as_ref()?)))
+        self.list.iter().enumerate().filter_map(|(kind, found)| Some((kind, found.as_ref()?)))
     }
 
     /// The kinds there are, as a mask.
@@ -94,9 +91,7 @@ impl Kinds {
     /// The first processor of a kind.
     pub(super) fn first_of(&self, kind: usize) -> usize {
         let mut processors = 0..self.processors;
-        processors
-            .find(|&processor| self.kind_of(processor) == kind)
-            .unwrap_or(0)
+        processors.find(|&processor| self.kind_of(processor) == kind).unwrap_or(0)
     }
 
     /// Fixed counters of a kind that another owner has enabled.

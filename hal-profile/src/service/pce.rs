@@ -61,10 +61,9 @@ impl<H: Host> Service<H> {
 
     /// Restores CR4.PCE on every processor, when no session holds it any more.
     fn clear_rdpmc(&mut self) {
-        self.processors
-            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
-                local.release_rdpmc();
-            });
+        self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
+            local.release_rdpmc();
+        });
     }
 
     /// Sets CR4.PCE on every processor or, if one refuses, on none.
@@ -78,19 +77,16 @@ impl<H: Host> Service<H> {
             return Err(refused(ErrorCode::Hypervisor, index, 0));
         }
         let failed = AtomicU32::new(NONE);
-        self.processors
-            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
-                if local.hold_rdpmc().is_err() {
-                    failed.fetch_min(local.index as u32, Ordering::Relaxed);
-                }
-            });
+        self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
+            if local.hold_rdpmc().is_err() {
+                failed.fetch_min(local.index as u32, Ordering::Relaxed);
+            }
+        });
         let index = failed.into_inner();
         if index == NONE {
             return Ok(());
         }
-        let cr4 = self
-            .processors
-            .run_on(index as usize, |local| local.hold_rdpmc().err());
+        let cr4 = self.processors.run_on(index as usize, |local| local.hold_rdpmc().err());
         self.clear_rdpmc();
         let cr4 = cr4.flatten().unwrap_or_default();
         Err(refused(ErrorCode::RdpmcRefused, index, cr4))
@@ -103,13 +99,12 @@ impl<H: Host> Service<H> {
 
     fn rdpmc(&mut self, exchange: &mut Exchange<'_>) -> Answer {
         let counts = [const { AtomicU32::new(0) }; 3];
-        self.processors
-            .run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
-                let (on, found) = local.look_at_rdpmc();
-                for (count, of) in counts.iter().zip([true, on, found]) {
-                    count.fetch_add(of.into(), Ordering::Relaxed);
-                }
-            });
+        self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
+            let (on, found) = local.look_at_rdpmc();
+            for (count, of) in counts.iter().zip([true, on, found]) {
+                count.fetch_add(of.into(), Ordering::Relaxed);
+            }
+        });
         let [processors, on, found] = counts.map(AtomicU32::into_inner);
         exchange.reply(&Rdpmc {
             header: ReplyHeader::done(size_of::<Rdpmc>()),

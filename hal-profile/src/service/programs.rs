@@ -137,16 +137,8 @@ fn allowed(kinds: &Kinds, kind: usize, settings: &Settings) -> (CounterSet, Coun
 }
 
 fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result<(), usize> {
-    let Scratch {
-        program,
-        assignment,
-        seen,
-    } = scratch;
-    let Program {
-        settings,
-        sources,
-        kinds,
-    } = program;
+    let Scratch { program, assignment, seen } = scratch;
+    let Program { settings, sources, kinds } = program;
     let Some(made) = kinds.get_mut(kind) else {
         return Ok(());
     };
@@ -170,11 +162,8 @@ fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result
             Err(error) => *slot = Slot::refused(error),
         }
         if source.group != 0 && !source.timer {
-            let of_group = |other: usize| {
-                sources
-                    .get(other)
-                    .is_some_and(|other| other.group == source.group)
-            };
+            let of_group =
+                |other: usize| sources.get(other).is_some_and(|other| other.group == source.group);
             let earlier = seen.put(source.group.into(), index, of_group);
             if let Some(earlier) = earlier {
                 assignment.same_group(earlier, index);
@@ -220,11 +209,7 @@ fn fill(
         };
         *slot = Slot {
             interrupts: settings.samples,
-            period: if settings.samples {
-                period(&source.interval)
-            } else {
-                0
-            },
+            period: if settings.samples { period(&source.interval) } else { 0 },
             source: index as u16,
             rotation: assigned.rotation,
             next: assigned.next,
@@ -261,10 +246,7 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
         Some(encode(found, &select, side as u8, Filter::BOTH, interrupts))
     };
     let slots = pmu::each(made.counters).filter_map(|counter| {
-        let slot = Slot {
-            interrupts,
-            ..Slot::new(found, counter, &encoding(counter)?)
-        };
+        let slot = Slot { interrupts, ..Slot::new(found, counter, &encoding(counter)?) };
         Some((slot, if interrupts { PERIOD } else { 0 }))
     });
     made.proof.set(slots);

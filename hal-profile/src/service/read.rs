@@ -43,11 +43,10 @@ impl<H: Host> Service<H> {
         let part = exchange.tail(head).get_mut(..rows).unwrap_or_default();
         part.fill(0);
         let ended = AtomicBool::new(false);
-        self.processors
-            .run_on_each(&settings.processors, part, |local, out| {
-                local.snapshot(out);
-                ended.fetch_or(local.state.ended != 0, Ordering::Relaxed);
-            });
+        self.processors.run_on_each(&settings.processors, part, |local, out| {
+            local.snapshot(out);
+            ended.fetch_or(local.state.ended != 0, Ordering::Relaxed);
+        });
         if ended.into_inner() && self.runs(slot) {
             self.stop_counters();
             self.refuse_ended(slot)?;
@@ -109,15 +108,9 @@ impl<H: Host> Service<H> {
     }
 
     fn must_sample(&self, slot: usize, number: u32) -> Result<(), Refused> {
-        let samples = self
-            .sessions
-            .get(slot)
-            .is_some_and(|session| session.program.settings.samples);
-        if samples {
-            Ok(())
-        } else {
-            Err(refused(ErrorCode::NotSampling, number, 0))
-        }
+        let samples =
+            self.sessions.get(slot).is_some_and(|session| session.program.settings.samples);
+        if samples { Ok(()) } else { Err(refused(ErrorCode::NotSampling, number, 0)) }
     }
 
     pub(super) fn statistics(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
@@ -138,9 +131,9 @@ impl<H: Host> Service<H> {
         let settings = &session.program.settings;
         for index in 0..self.processors.count() {
             if settings.processors.contains(index) {
-                let one = self.processors.run_on(index, |local| {
-                    (*local.state.statistics(), local.longest_period())
-                });
+                let one = self
+                    .processors
+                    .run_on(index, |local| (*local.state.statistics(), local.longest_period()));
                 if let Some((statistics, period)) = one {
                     add(&mut all, &statistics);
                     all.longest_period = all.longest_period.max(period);

@@ -36,12 +36,8 @@ impl<H: Host> Service<H> {
             return Err(refused);
         }
         let since = self.now();
-        self.holder = Some(Holder {
-            slot,
-            since,
-            reserved,
-            by_thread: self.counts_by_thread(slot),
-        });
+        self.holder =
+            Some(Holder { slot, since, reserved, by_thread: self.counts_by_thread(slot) });
         self.results_of = Some(slot);
         self.on_running(|local| {
             local.start();
@@ -67,18 +63,12 @@ impl<H: Host> Service<H> {
         } else {
             Overflows::Ignored
         };
-        self.processors
-            .reserve_counters(overflows)
-            .map_err(|unreserved| match unreserved {
-                Unreserved::Counters(status) => {
-                    refused(ErrorCode::CountersReserved, 0, status.into())
-                }
-                Unreserved::Interrupt(status) => {
-                    refused(ErrorCode::InterruptTaken, 0, status.into())
-                }
-                Unreserved::Handler(status) => refused(ErrorCode::HandlerStuck, 0, status.into()),
-                Unreserved::Threads(status) => refused(ErrorCode::ThreadsKept, 0, status.into()),
-            })?;
+        self.processors.reserve_counters(overflows).map_err(|unreserved| match unreserved {
+            Unreserved::Counters(status) => refused(ErrorCode::CountersReserved, 0, status.into()),
+            Unreserved::Interrupt(status) => refused(ErrorCode::InterruptTaken, 0, status.into()),
+            Unreserved::Handler(status) => refused(ErrorCode::HandlerStuck, 0, status.into()),
+            Unreserved::Threads(status) => refused(ErrorCode::ThreadsKept, 0, status.into()),
+        })?;
         Ok(true)
     }
 
@@ -92,11 +82,7 @@ impl<H: Host> Service<H> {
         self.results_of = None;
         self.processors.load(&session.program);
         let wanted = session.program.settings.processors;
-        if reserved {
-            self.prove(&wanted)
-        } else {
-            Ok(())
-        }
+        if reserved { self.prove(&wanted) } else { Ok(()) }
     }
 
     fn prove(&mut self, wanted: &ProcessorSet) -> Result<(), Refused> {
@@ -117,15 +103,10 @@ impl<H: Host> Service<H> {
                 return Ok(());
             }
         }
-        self.processors
-            .run_on_each::<()>(wanted, &mut [], |local, _| local.abandon_proof());
+        self.processors.run_on_each::<()>(wanted, &mut [], |local, _| local.abandon_proof());
         let index = failed.into_inner();
         let found = self.processors.run_on(index as usize, |local| {
-            (
-                local.state.proof,
-                local.state.evidence,
-                local.taken_source(),
-            )
+            (local.state.proof, local.state.evidence, local.taken_source())
         });
         let (proof, evidence, source) = found.unwrap_or((Proof::CountersDead, 0, 0));
         Err(match proof {
@@ -148,20 +129,14 @@ impl<H: Host> Service<H> {
         if session.is_none_or(|session| session.program.settings.count == 0) {
             return Err(refused(ErrorCode::NotConfigured, number, 0));
         }
-        let undrained = self
-            .results_of
-            .filter(|&other| other != slot && self.ring_bytes != 0);
+        let undrained = self.results_of.filter(|&other| other != slot && self.ring_bytes != 0);
         let Some(holder) = self.holder.map(|holder| holder.slot).or(undrained) else {
             return Ok(());
         };
         let owner = self.sessions.get(holder).and_then(Session::owner);
         let since = self.holder.map(|holder| holder.since);
         let held = since.map_or(0, |since| self.now().wrapping_sub(since));
-        Err(refused(
-            ErrorCode::Busy,
-            owner.map_or(0, |owner| owner.process),
-            held,
-        ))
+        Err(refused(ErrorCode::Busy, owner.map_or(0, |owner| owner.process), held))
     }
 
     fn lend_rings(&mut self, slot: usize) -> Result<(), Refused> {
@@ -214,10 +189,9 @@ impl<H: Host> Service<H> {
             return Err(refused(ErrorCode::NotRunning, number, 0));
         }
         match self.counts(slot, exchange) {
-            Err(Refused {
-                error: ErrorCode::ReplyTooSmall,
-                ..
-            }) => exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>())),
+            Err(Refused { error: ErrorCode::ReplyTooSmall, .. }) => {
+                exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
+            }
             answer => answer,
         }
     }
@@ -264,23 +238,16 @@ impl<H: Host> Service<H> {
         self.write_notes(holder.slot);
         self.holder = None;
         let index = ended.into_inner();
-        let found = self.processors.run_on(index as usize, |local| {
-            (local.state.ended, local.state.evidence)
-        });
+        let found = self
+            .processors
+            .run_on(index as usize, |local| (local.state.ended, local.state.evidence));
         if let (Some((error, evidence)), Some(session)) =
             (found, self.sessions.get_mut(holder.slot))
         {
             let taken = error == ErrorCode::FixedCounterTaken as u32;
-            let (subject, detail) = if taken {
-                (evidence as u32, index.into())
-            } else {
-                (index, evidence)
-            };
-            session.ended = Ended {
-                error,
-                subject,
-                detail,
-            };
+            let (subject, detail) =
+                if taken { (evidence as u32, index.into()) } else { (index, evidence) };
+            session.ended = Ended { error, subject, detail };
         }
         self.end_events(holder.slot);
         if holder.reserved {

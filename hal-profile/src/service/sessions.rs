@@ -25,10 +25,7 @@ const SLOT_BITS: u32 = 8;
 
 impl<H: Host> Service<H> {
     pub(super) fn open(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let flags = exchange
-            .request::<Plain>(KERNEL | APPROXIMATE)?
-            .header
-            .flags;
+        let flags = exchange.request::<Plain>(KERNEL | APPROXIMATE)?.header.flags;
         exchange.need(size_of::<Opened>())?;
         let most = self.sessions.len().min((1 << SLOT_BITS) - 1);
         let mut sessions = self.sessions.iter_mut().take(most);
@@ -57,11 +54,7 @@ impl<H: Host> Service<H> {
         let slot = slot.checked_sub(1).ok_or(unknown)? as usize;
         let owner = self.sessions.get(slot).and_then(Session::owner);
         let is_its = owner.is_some_and(|owner| owner.handle == client.handle);
-        if is_its && self.number(slot) == number {
-            Ok(slot)
-        } else {
-            Err(unknown)
-        }
+        if is_its && self.number(slot) == number { Ok(slot) } else { Err(unknown) }
     }
 
     pub(super) fn runs(&self, slot: usize) -> bool {
@@ -104,9 +97,8 @@ impl<H: Host> Service<H> {
                 ring_samples: program.settings.ring_samples,
             },
         );
-        let (intervals, _) = exchange
-            .tail(size_of::<Configured>())
-            .as_chunks_mut::<{ size_of::<UsedInterval>() }>();
+        let (intervals, _) =
+            exchange.tail(size_of::<Configured>()).as_chunks_mut::<{ size_of::<UsedInterval>() }>();
         for (interval, source) in intervals.iter_mut().zip(program.sources()) {
             interval.copy_from_slice(source.interval.as_bytes());
         }

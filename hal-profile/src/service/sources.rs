@@ -40,14 +40,7 @@ impl<H: Host> Service<H> {
         }
         let length = head + count * size_of::<Source>();
         let header = ReplyHeader::done(length);
-        exchange.put(
-            0,
-            &Page {
-                header,
-                count: count as u32,
-                total: total as u32,
-            },
-        );
+        exchange.put(0, &Page { header, count: count as u32, total: total as u32 });
         Ok(length)
     }
 
@@ -70,10 +63,7 @@ impl<H: Host> Service<H> {
         ];
         Source {
             id: row.id.0,
-            flags: flags
-                .iter()
-                .filter(|(set, _)| *set)
-                .fold(0, |bits, (_, bit)| bits | bit),
+            flags: flags.iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit),
             select: select.unwrap_or(0),
             default_interval: limits.default,
             min_interval: limits.min,
@@ -160,9 +150,7 @@ impl<H: Host> Service<H> {
         exchange.need(length)?;
         let mut fits = true;
         let program = &self.scratch.program;
-        let (rows, _) = exchange
-            .tail(head)
-            .as_chunks_mut::<{ size_of::<Placement>() }>();
+        let (rows, _) = exchange.tail(head).as_chunks_mut::<{ size_of::<Placement>() }>();
         let mut rows = rows.iter_mut();
         for (kind, made) in program.kinds.iter().enumerate().take(kinds) {
             let used = self.kinds.uses(&program.settings.processors, kind);
@@ -210,22 +198,10 @@ fn placement(slot: &Slot) -> Placement {
         Seat::Counter => Placement {
             turn: slot.rotation,
             counter: u16::from(slot.counter.index())
-                + if slot.counter.is_fixed() {
-                    Placement::FIXED
-                } else {
-                    0
-                },
+                + if slot.counter.is_fixed() { Placement::FIXED } else { 0 },
             error: 0,
         },
-        Seat::Timer => Placement {
-            turn: 0,
-            counter: Placement::TIMER,
-            error: 0,
-        },
-        Seat::None | Seat::Refused => Placement {
-            turn: 0,
-            counter: 0,
-            error: slot.error.into(),
-        },
+        Seat::Timer => Placement { turn: 0, counter: Placement::TIMER, error: 0 },
+        Seat::None | Seat::Refused => Placement { turn: 0, counter: 0, error: slot.error.into() },
     }
 }

@@ -37,9 +37,7 @@ pub static ROWS: &[Row] = generated!("amd64");
 
 /// The name that Windows prints for a row, if its spelling differs from the enumeration's.
 pub(super) fn spelling(row: &Row) -> Option<&'static str> {
-    let at = SPELLINGS
-        .binary_search_by_key(&row.id.0, |(id, ..)| *id)
-        .ok()?;
+    let at = SPELLINGS.binary_search_by_key(&row.id.0, |(id, ..)| *id).ok()?;
     let (_, symbol, name) = SPELLINGS.get(at)?;
     (*symbol == row.symbol()).then_some(*name)
 }

@@ -125,13 +125,8 @@ fn name(generation: AmdGeneration, event: u16) -> u8 {
 /// The number of an event's name on K8, or on family 10h if K8 has none; 0 if neither has.
 pub(super) const fn first_name(event: u16) -> u16 {
     match find(event) {
-        Some(Event {
-            names: [0, family10h, ..],
-            ..
-        }) => *family10h as u16,
-        Some(Event {
-            names: [k8, ..], ..
-        }) => *k8 as u16,
+        Some(Event { names: [0, family10h, ..], .. }) => *family10h as u16,
+        Some(Event { names: [k8, ..], .. }) => *k8 as u16,
         None => 0,
     }
 }

@@ -30,27 +30,11 @@ const fn own(
 }
 
 const fn fixed(id: u32, index: u8, name: u16, counts: u16) -> Row {
-    own(
-        id,
-        name,
-        RowSelect::Fixed(index),
-        NO_COUNTER,
-        1 << index,
-        counts,
-        0,
-    )
+    own(id, name, RowSelect::Fixed(index), NO_COUNTER, 1 << index, counts, 0)
 }
 
 const fn architectural(id: u32, name: u16, select: u64, counts: u16, note: u16) -> Row {
-    own(
-        id,
-        name,
-        RowSelect::EventSelect(select),
-        ANY,
-        NO_COUNTER,
-        counts,
-        note,
-    )
+    own(id, name, RowSelect::EventSelect(select), ANY, NO_COUNTER, counts, note)
 }
 
 /// The fixed-function counters, by index.

@@ -40,13 +40,7 @@ const fn count(
     counters: Group,
     upstream: Upstream,
 ) -> NetBurstSelect {
-    NetBurstSelect {
-        escr,
-        cccr,
-        escr_msr,
-        counters,
-        upstream,
-    }
+    NetBurstSelect { escr, cccr, escr_msr, counters, upstream }
 }
 
 const fn row(
@@ -97,16 +91,11 @@ const fn own(
         counts,
         note,
     };
-    Event {
-        row,
-        first_model,
-        documented: mask << 9,
-    }
+    Event { row, first_model, documented: mask << 9 }
 }
 
 fn events(model: u32) -> impl Iterator<Item = &'static Event> {
-    OWN.iter()
-        .filter(move |event| u32::from(event.first_model) <= model)
+    OWN.iter().filter(move |event| u32::from(event.first_model) <= model)
 }
 
 /// halprof's own sources on a model of family 0Fh: the documented events that can be counted on

@@ -36,10 +36,7 @@ pub const fn processors(model: u32) -> Processors {
 pub fn counters(event: u8) -> CounterSet {
     let id = FIRST_OWN + u32::from(event);
     let at = EVENTS.partition_point(|known| known.row.id.0 < id);
-    EVENTS
-        .get(at)
-        .filter(|known| known.row.id.0 == id)
-        .map_or(ANY, |known| known.row.counters)
+    EVENTS.get(at).filter(|known| known.row.id.0 == id).map_or(ANY, |known| known.row.counters)
 }
 
 /// The first number of halprof's own P6 sources; the event code is added.
@@ -98,10 +95,7 @@ const fn event(
 /// mask. Three codes (0xCE, 0xD8, 0xD9) have another name on the Pentium M, but keep the same
 /// number.
 pub fn own_rows(processors: Processors) -> impl Iterator<Item = &'static Row> {
-    EVENTS
-        .iter()
-        .filter(move |event| event.processors & processors != 0)
-        .map(|event| &event.row)
+    EVENTS.iter().filter(move |event| event.processors & processors != 0).map(|event| &event.row)
 }
 
 /// Finds a row of [`own_rows`] by number. The events are in order of their codes.

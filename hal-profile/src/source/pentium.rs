@@ -16,10 +16,7 @@ pub const FIRST_OWN: u32 = 0x8000_0500;
 /// counter 0.
 pub const COUNTER1_MEANING: u32 = 0x100;
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a row of a table, in the order of its columns"
-)]
+#[expect(clippy::too_many_arguments, reason = "a row of a table, in the order of its columns")]
 const fn row(
     id: u32,
     symbol: u16,
@@ -49,10 +46,7 @@ struct Event {
     mmx_only: bool,
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a row of a table, in the order of its columns"
-)]
+#[expect(clippy::too_many_arguments, reason = "a row of a table, in the order of its columns")]
 const fn own(
     event: u8,
     name: u16,
@@ -63,11 +57,7 @@ const fn own(
     counts: u16,
     note: u16,
 ) -> Event {
-    let meaning = if counters == COUNTER1 {
-        COUNTER1_MEANING
-    } else {
-        0
-    };
+    let meaning = if counters == COUNTER1 { COUNTER1_MEANING } else { 0 };
     let row = Row {
         id: ProfileSource(FIRST_OWN + meaning + event as u32),
         symbol: name,
@@ -89,9 +79,7 @@ pub const fn rows(mmx: bool) -> &'static [Row] {
 
 /// halprof's own sources: every documented event.
 pub fn own_rows(mmx: bool) -> impl Iterator<Item = &'static Row> {
-    OWN.iter()
-        .filter(move |event| mmx || !event.mmx_only)
-        .map(|event| &event.row)
+    OWN.iter().filter(move |event| mmx || !event.mmx_only).map(|event| &event.row)
 }
 
 /// No HAL is known to have had sources on this family: halprof chose the event for each name,

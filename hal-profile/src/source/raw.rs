@@ -173,10 +173,7 @@ const fn amd64(generation: AmdGeneration, raw: u64) -> Result<CounterSet, u64> {
 const fn pentium(raw: u64) -> RawEvent {
     let event = (raw & ES) as u8;
     RawEvent {
-        select: Select::Cesr {
-            event,
-            clocks: raw & CESR_CLOCKS != 0,
-        },
+        select: Select::Cesr { event, clocks: raw & CESR_CLOCKS != 0 },
         counters: if event < FIRST_SPLIT_CODE { ANY } else { 0b01 },
         user: raw & USR != 0,
         kernel: raw & OS != 0,
@@ -184,21 +181,14 @@ const fn pentium(raw: u64) -> RawEvent {
 }
 
 fn net_burst(model: u32, raw: u64) -> Result<RawEvent, u64> {
-    let (escr, cccr) = (
-        raw as u32 & !(ESCR_USR | ESCR_OS) as u32,
-        (raw >> 32) as u32,
-    );
+    let (escr, cccr) = (raw as u32 & !(ESCR_USR | ESCR_OS) as u32, (raw >> 32) as u32);
     let group = (cccr & 3) as usize;
     let event = netburst::documented(model, escr & EVENT_SELECT, cccr & ESCR_SELECT, group)
         .ok_or(NETBURST_EVENT)?;
     if escr & !event.escr != 0 {
         return Err(u64::from(escr & !event.escr));
     }
-    let select = NetBurstSelect {
-        escr,
-        cccr: event.cccr | cccr & CCCR_FILTER,
-        ..event
-    };
+    let select = NetBurstSelect { escr, cccr: event.cccr | cccr & CCCR_FILTER, ..event };
     Ok(RawEvent {
         select: Select::NetBurst(select),
         counters: select.counters[0] | select.counters[1],

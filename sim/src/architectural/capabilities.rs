@@ -15,9 +15,8 @@ const FW_WRITE: u64 = 1 << 13;
 /// Family 6 models of version 3 without it: Nehalem, Westmere, Bonnell, Saltwell (SDM vol. 4,
 /// "Model-Specific Registers (MSRs)": IA32_A_PMCx first appear in the tables of Silvermont and
 /// Sandy Bridge).
-const NO_FW_WRITE: [u32; 12] = [
-    0x1A, 0x1C, 0x1E, 0x1F, 0x25, 0x26, 0x27, 0x2C, 0x2E, 0x2F, 0x35, 0x36,
-];
+const NO_FW_WRITE: [u32; 12] =
+    [0x1A, 0x1C, 0x1E, 0x1F, 0x25, 0x26, 0x27, 0x2C, 0x2E, 0x2F, 0x35, 0x36];
 
 /// The properties of an architectural unit.
 #[derive(Clone, Debug)]
@@ -116,22 +115,11 @@ fn counters(leaves: &Leaves, version: u32) -> (u32, u32) {
     let leaf = leaves.get(0xA, 0);
     let (general, fixed) = match extended_counters(leaves) {
         Some(masks) => masks,
-        None => (
-            low_bits(leaf.eax >> 8 & 0xFF),
-            fixed_counters(leaves, version),
-        ),
+        None => (low_bits(leaf.eax >> 8 & 0xFF), fixed_counters(leaves, version)),
     };
     (
-        if width(leaf.eax >> 16) == 0 {
-            0
-        } else {
-            general & GENERAL_ROOM
-        },
-        if version < 2 || width(leaf.edx >> 5) == 0 {
-            0
-        } else {
-            fixed & FIXED_ROOM
-        },
+        if width(leaf.eax >> 16) == 0 { 0 } else { general & GENERAL_ROOM },
+        if version < 2 || width(leaf.edx >> 5) == 0 { 0 } else { fixed & FIXED_ROOM },
     )
 }
 
@@ -161,11 +149,7 @@ fn has_leaf_0x23(leaves: &Leaves) -> bool {
 /// 7, EBX[11] RTM) grants bits 32 and 33, leaf 0x23 the EQ bit 36 and UMASK2 bits 47:40.
 fn select_bits(leaves: &Leaves, any_thread: bool) -> u64 {
     let granted = |has: bool, bits: u64| if has { bits } else { 0 };
-    let extended = if has_leaf_0x23(leaves) {
-        leaves.get(0x23, 0).ebx
-    } else {
-        0
-    };
+    let extended = if has_leaf_0x23(leaves) { leaves.get(0x23, 0).ebx } else { 0 };
     0xFFDF_FFFF
         | granted(any_thread, 1 << 21)
         | granted(leaves.get(7, 0).ebx >> 11 & 1 == 1, 0b11 << 32)

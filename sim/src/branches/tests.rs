@@ -82,19 +82,10 @@ fn architectural_records_have_a_depth() {
 fn amds_records_have_wrong_paths() {
     let mut processor = model("zen4");
     write(&mut processor, DBG_EXTN_CFG, AMD_ENABLE);
-    processor.branch(&Taken {
-        from: 0xFFFF_F800_0000_1000,
-        mispredicted: true,
-        ..taken(1)
-    });
-    let records: Vec<u64> = (0..6)
-        .map(|i| read(&mut processor, AMD_FROM0 + i))
-        .collect();
+    processor.branch(&Taken { from: 0xFFFF_F800_0000_1000, mispredicted: true, ..taken(1) });
+    let records: Vec<u64> = (0..6).map(|i| read(&mut processor, AMD_FROM0 + i)).collect();
     assert_eq!(records[1] & (AMD_VALID | AMD_SPECULATIVE), AMD_SPECULATIVE);
-    assert_eq!(
-        records[2],
-        0xFFFF_F800_0000_1000 & AMD_ADDRESS | MISPREDICTED
-    );
+    assert_eq!(records[2], 0xFFFF_F800_0000_1000 & AMD_ADDRESS | MISPREDICTED);
     assert_eq!(records[3], 0x2001 | AMD_VALID);
     assert_eq!(records[5], 0);
     assert!(processor.rdmsr(AMD_FROM0 + 32).is_err());
@@ -124,14 +115,7 @@ fn hypervisors_hide_them() {
     for name in ["skylake", "sapphire-rapids", "zen4"] {
         let leaves = &models::find(name).expect("a model").processors()[0];
         let mut processor = booted(&leaves.with_unkind(kvm));
-        for msr in [
-            LBR_SELECT,
-            IA32_LBR_CTL,
-            DBG_EXTN_CFG,
-            0x680,
-            0x1500,
-            AMD_FROM0,
-        ] {
+        for msr in [LBR_SELECT, IA32_LBR_CTL, DBG_EXTN_CFG, 0x680, 0x1500, AMD_FROM0] {
             assert!(processor.rdmsr(msr).is_err(), "{name} {msr:#x}");
         }
     }

@@ -52,12 +52,7 @@ fn under_kvm(leaves: &mut Leaves) {
         return;
     }
     change(leaves, 1, None, |leaf| leaf.ecx |= 1 << 31);
-    let signature = CpuidResult {
-        eax: 0x4000_0001,
-        ebx: 0x4B4D_564B,
-        ecx: 0x564B_4D56,
-        edx: 0x4D,
-    };
+    let signature = CpuidResult { eax: 0x4000_0001, ebx: 0x4B4D_564B, ecx: 0x564B_4D56, edx: 0x4D };
     leaves.insert(0x4000_0000, signature);
     leaves.insert(0x4000_0001, CpuidResult::default());
 }

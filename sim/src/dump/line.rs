@@ -40,10 +40,7 @@ pub(super) fn read(line: &str, raw: bool) -> Line {
 /// Whether the text after `CPUID` starts with a leaf number, even a damaged one: `0000000G` does,
 /// the `Revision` and `CPU Name` of AIDA64's summary do not.
 fn claims_leaf(rest: &str) -> bool {
-    let word = rest
-        .split(|c: char| c.is_whitespace() || c == ':')
-        .next()
-        .unwrap_or_default();
+    let word = rest.split(|c: char| c.is_whitespace() || c == ':').next().unwrap_or_default();
     word.starts_with(|c: char| c.is_ascii_hexdigit()) && word.contains(|c: char| c.is_ascii_digit())
 }
 
@@ -66,18 +63,11 @@ fn labelled(rest: &str) -> Option<Line> {
     if rest.starts_with('-') {
         return None;
     }
-    Some(Line::Answer {
-        leaf,
-        subleaf: marked_subleaf(rest)?,
-        value: result(words),
-    })
+    Some(Line::Answer { leaf, subleaf: marked_subleaf(rest)?, value: result(words) })
 }
 
 /// The hexadecimal number of `[SL nn]`; the outer `None` means that the mark is damaged.
-#[expect(
-    clippy::option_option,
-    reason = "damaged, absent and present are three things"
-)]
+#[expect(clippy::option_option, reason = "damaged, absent and present are three things")]
 fn marked_subleaf(comments: &str) -> Option<Option<u32>> {
     let Some((_, mark)) = comments.split_once("[SL").or(comments.split_once("[sl")) else {
         return Some(None);
@@ -107,21 +97,14 @@ fn plain(line: &str) -> Option<Line> {
         ecx: register("ecx")?,
         edx: register("edx")?,
     };
-    Some(Line::Answer {
-        leaf,
-        subleaf,
-        value,
-    })
+    Some(Line::Answer { leaf, subleaf, value })
 }
 
 /// The number in a header line: `CPU#000 AffMask: …`,
 /// `------[ Logical CPU #0 ]------`,
 /// `------[ CPUID Registers / Logical CPU #0 ]------`,
 /// `CPUID Registers (CPU #1)`, `CPU 0:`, `CPU:`.
-#[expect(
-    clippy::option_option,
-    reason = "no header, unnumbered and numbered are three things"
-)]
+#[expect(clippy::option_option, reason = "no header, unnumbered and numbered are three things")]
 fn header(line: &str) -> Option<Option<u32>> {
     if let Some(rest) = strip_word(line, "CPU#") {
         return leading_number(rest).map(|(number, _)| Some(number));
@@ -141,9 +124,7 @@ fn header(line: &str) -> Option<Option<u32>> {
 }
 
 fn leading_number(text: &str) -> Option<(u32, &str)> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
@@ -170,10 +151,7 @@ fn hex0x(text: &str) -> Option<u32> {
 
 /// Hexadecimal digits only: no sign.
 fn hex(digits: &str) -> Option<u32> {
-    digits
-        .bytes()
-        .all(|digit| digit.is_ascii_hexdigit())
-        .then_some(())?;
+    digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(())?;
     u32::from_str_radix(digits, 16).ok()
 }
 
@@ -185,49 +163,25 @@ fn result([eax, ebx, ecx, edx]: [u32; 4]) -> CpuidResult {
 mod tests {
     use super::*;
 
-    const VALUE: CpuidResult = CpuidResult {
-        eax: 0x07300804,
-        ebx: 0,
-        ecx: 0xA,
-        edx: 0x603,
-    };
+    const VALUE: CpuidResult = CpuidResult { eax: 0x07300804, ebx: 0, ecx: 0xA, edx: 0x603 };
 
     fn answer(subleaf: Option<u32>) -> Line {
-        Line::Answer {
-            leaf: 0xA,
-            subleaf,
-            value: VALUE,
-        }
+        Line::Answer { leaf: 0xA, subleaf, value: VALUE }
     }
 
     #[test]
     fn answers_in_every_dress() {
         for (line, subleaf) in [
             ("CPUID 0000000A: 07300804-00000000-0000000A-00000603", None),
-            (
-                "  cpuid 0000000a   07300804 00000000\t0000000a 00000603  ",
-                None,
-            ),
-            (
-                "CPUID 0000000A\t07300804-00000000-0000000A-00000603 [PMU v4]",
-                None,
-            ),
-            (
-                "CPUID 0000000A: 07300804-00000000-0000000A-00000603 [SL 1F] [x]",
-                Some(0x1F),
-            ),
-            (
-                "CPUID 0000000A:07300804 - 00000000 - 0000000A - 00000603",
-                None,
-            ),
+            ("  cpuid 0000000a   07300804 00000000\t0000000a 00000603  ", None),
+            ("CPUID 0000000A\t07300804-00000000-0000000A-00000603 [PMU v4]", None),
+            ("CPUID 0000000A: 07300804-00000000-0000000A-00000603 [SL 1F] [x]", Some(0x1F)),
+            ("CPUID 0000000A:07300804 - 00000000 - 0000000A - 00000603", None),
             (
                 "   0x0000000a 0x03: eax=0x07300804 ebx=0x00000000 ecx=0x0000000a edx=0x00000603",
                 Some(3),
             ),
-            (
-                "0x0000000a: eax=0x07300804 ebx=0x00000000 ecx=0x0000000a edx=0x00000603",
-                None,
-            ),
+            ("0x0000000a: eax=0x07300804 ebx=0x00000000 ecx=0x0000000a edx=0x00000603", None),
         ] {
             assert_eq!(read(line, false), answer(subleaf), "{line}");
         }
@@ -262,10 +216,7 @@ mod tests {
             ("CPU#000 AffMask: 0x0000000000000001 ", Some(0)),
             ("CPU#019 AffMask: 0x0000000000080000", Some(19)),
             ("------[ Logical CPU #3 ]------", Some(3)),
-            (
-                "------[ CPUID Registers / Logical CPU #12 ]------",
-                Some(12),
-            ),
+            ("------[ CPUID Registers / Logical CPU #12 ]------", Some(12)),
             ("CPUID Registers (CPU #1):", Some(1)),
             ("CPU 7:", Some(7)),
             ("CPU:", None),

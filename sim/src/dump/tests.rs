@@ -21,10 +21,7 @@ fn blocks_make_processors() {
     for (text, expected) in [
         (one.clone(), 1),
         (format!("{one}\n{one}"), 2),
-        (
-            format!("CPU#000 AffMask: 1\n{one}\nCPU#001 AffMask: 2\n{one}"),
-            2,
-        ),
+        (format!("CPU#000 AffMask: 1\n{one}\nCPU#001 AffMask: 2\n{one}"), 2),
         (format!("CPU#000\n{one}CPU#000\n{one}"), 1),
         (format!("CPU#000\n{one}CPU#000\n{INTEL}{two}"), 2),
         (format!("CPU#000\n{one}{INTEL}{two}"), 2),
@@ -34,10 +31,7 @@ fn blocks_make_processors() {
             ),
             2,
         ),
-        (
-            format!("CPU 0:\n{one}CPU 0:\nCPUID 40000000: 40000006-7263694D-666F736F-76482074\n"),
-            1,
-        ),
+        (format!("CPU 0:\n{one}CPU 0:\nCPUID 40000000: 40000006-7263694D-666F736F-76482074\n"), 1),
     ] {
         assert_eq!(processors(&text), Ok(expected), "{text}");
     }
@@ -64,11 +58,7 @@ fn unmarked_subleaves_are_counted() {
     let machine = parse(text.as_bytes()).expect("a dump");
     assert_eq!(machine[0].get(4, 0).eax, 0x1C004121);
     assert_eq!(machine[0].get(4, 1).eax, 0x1C004122);
-    assert_eq!(
-        machine[0].get(7, 1).ebx,
-        0,
-        "sub-leaf 0 does not answer for sub-leaf 1"
-    );
+    assert_eq!(machine[0].get(7, 1).ebx, 0, "sub-leaf 0 does not answer for sub-leaf 1");
 }
 
 #[test]
@@ -91,28 +81,13 @@ fn encodings_and_line_ends_do_not_matter() {
         format!("{INTEL}{}CPU#001 \u{b5}\n{INTEL}{}", leaf1(0), leaf1(2)).replace('\n', "\r\n");
     let latin1: Vec<u8> = text.chars().map(|c| c as u8).collect();
     let le = |mark: &[u8]| {
-        [
-            mark.to_vec(),
-            text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
-        ]
-        .concat()
+        [mark.to_vec(), text.encode_utf16().flat_map(u16::to_le_bytes).collect()].concat()
     };
     let be = |mark: &[u8]| {
-        [
-            mark.to_vec(),
-            text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
-        ]
-        .concat()
+        [mark.to_vec(), text.encode_utf16().flat_map(u16::to_be_bytes).collect()].concat()
     };
     let utf8 = [b"\xEF\xBB\xBF".to_vec(), text.clone().into_bytes()].concat();
-    for bytes in [
-        latin1.clone(),
-        utf8,
-        le(b"\xFF\xFE"),
-        le(b""),
-        be(b"\xFE\xFF"),
-        be(b""),
-    ] {
+    for bytes in [latin1.clone(), utf8, le(b"\xFF\xFE"), le(b""), be(b"\xFE\xFF"), be(b"")] {
         assert_eq!(parse(&bytes), parse(&latin1));
         assert_eq!(parse(&bytes).map(|machine| machine.len()), Ok(2));
     }
@@ -127,61 +102,26 @@ fn broken_dumps_say_where() {
         (" \r\n\t".into(), DumpError::Empty),
         ("\u{7f}ELF\0\0\u{1}".into(), DumpError::Binary),
         ("hello\n".into(), DumpError::NoCpuidLine),
-        (
-            "\nCPU#000 AffMask\n".into(),
-            DumpError::NoProcessor { line: 2 },
-        ),
+        ("\nCPU#000 AffMask\n".into(), DumpError::NoProcessor { line: 2 }),
         (
             format!("{INTEL}CPUID 00000001: 000506E3-00100800-7FFAFBFF\n{one}"),
             DumpError::Malformed { line: 2 },
         ),
-        (
-            format!("{INTEL}CPUID 00000001: 000506E3-0010"),
-            DumpError::Truncated { line: 2 },
-        ),
-        (
-            one.clone(),
-            DumpError::MissingLeaf {
-                line: 1,
-                processor: 0,
-                leaf: 0,
-            },
-        ),
+        (format!("{INTEL}CPUID 00000001: 000506E3-0010"), DumpError::Truncated { line: 2 }),
+        (one.clone(), DumpError::MissingLeaf { line: 1, processor: 0, leaf: 0 }),
         (
             format!("CPU#000\n{INTEL}{one}CPU#001\n{one}"),
-            DumpError::MissingLeaf {
-                line: 4,
-                processor: 1,
-                leaf: 0,
-            },
+            DumpError::MissingLeaf { line: 4, processor: 1, leaf: 0 },
         ),
-        (
-            format!("{INTEL}{one}{INTEL}"),
-            DumpError::MissingLeaf {
-                line: 3,
-                processor: 1,
-                leaf: 1,
-            },
-        ),
+        (format!("{INTEL}{one}{INTEL}"), DumpError::MissingLeaf { line: 3, processor: 1, leaf: 1 }),
         (
             format!("{INTEL}{one}CPUID 0000000A: 07300804-0-0-0\n")
                 .replace("-0-0-0", "-00000000-00000000-00000603")
                 + "CPUID 0000000A: 07300404-00000000-00000000-00000603\n",
-            DumpError::Contradiction {
-                line: 4,
-                first: 3,
-                leaf: 0xA,
-                subleaf: 0,
-            },
+            DumpError::Contradiction { line: 4, first: 3, leaf: 0xA, subleaf: 0 },
         ),
         (many, DumpError::TooManyProcessors { line: 4097 }),
-        (
-            format!("{INTEL}{one}{AMD}{one}"),
-            DumpError::Vendors {
-                line: 3,
-                processor: 1,
-            },
-        ),
+        (format!("{INTEL}{one}{AMD}{one}"), DumpError::Vendors { line: 3, processor: 1 }),
     ] {
         assert_eq!(processors(&text), Err(expected));
         assert!(!expected.hint().is_empty());
@@ -206,9 +146,7 @@ fn real_dumps() {
     for entry in entries {
         let path = entry.expect("an entry").path();
         let bytes = std::fs::read(&path).expect("a file");
-        let leaf0 = String::from_utf8_lossy(&bytes)
-            .matches("CPUID 00000000")
-            .count();
+        let leaf0 = String::from_utf8_lossy(&bytes).matches("CPUID 00000000").count();
         let machine = parse(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert_eq!(machine.len(), leaf0, "{}", path.display());
     }

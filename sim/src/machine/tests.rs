@@ -25,23 +25,10 @@ const OVF: u64 = 1 << 31;
 fn intel(signature: u32, apic_id: u32, logical: u32) -> Leaves {
     let [ebx, edx, ecx] = INTEL;
     let mut leaves = Leaves::default();
-    leaves.insert(
-        0,
-        CpuidResult {
-            eax: 0xA,
-            ebx,
-            ecx,
-            edx,
-        },
-    );
+    leaves.insert(0, CpuidResult { eax: 0xA, ebx, ecx, edx });
     leaves.insert(
         1,
-        CpuidResult {
-            eax: signature,
-            ebx: apic_id << 24 | logical << 16,
-            ecx: 0,
-            edx: FEATURES,
-        },
+        CpuidResult { eax: signature, ebx: apic_id << 24 | logical << 16, ecx: 0, edx: FEATURES },
     );
     leaves
 }
@@ -92,10 +79,7 @@ fn old_intel_processors_have_the_unit_of_their_family() {
 #[test]
 fn what_leaf_0ah_declares_goes_before_the_family() {
     let mut core = intel(0x0F41, 0, 1);
-    let declared = CpuidResult {
-        eax: 0x0728_0201,
-        ..CpuidResult::default()
-    };
+    let declared = CpuidResult { eax: 0x0728_0201, ..CpuidResult::default() };
     core.insert(0xA, declared);
     let mut machine = processors(&[core]);
     assert!(machine[0].rdmsr(0x186).is_ok());
@@ -115,10 +99,7 @@ fn threads_of_one_core_share_its_unit() {
 fn cores_without_hyper_threading_share_nothing() {
     let cores = [0, 1].map(|id| {
         let mut leaves = intel(0xF47, id, 2);
-        let caches = CpuidResult {
-            eax: 1 << 26 | 0x121,
-            ..CpuidResult::default()
-        };
+        let caches = CpuidResult { eax: 1 << 26 | 0x121, ..CpuidResult::default() };
         leaves.insert_subleaf(4, 0, caches);
         leaves
     });
@@ -142,9 +123,7 @@ fn a_register_written_takes_nothing_from_the_sibling() {
     let [first, second] = machine.as_mut_slice() else {
         panic!("two processors");
     };
-    first
-        .wrmsr(CRU_ESCR0, INSTRUCTIONS | T0_USR | T1_USR)
-        .expect("no reserved bit");
+    first.wrmsr(CRU_ESCR0, INSTRUCTIONS | T0_USR | T1_USR).expect("no reserved bit");
     first.wrmsr(IQ_CCCR, ENABLED).expect("no reserved bit");
     retire(second, 40);
     first.wrmsr(IQ_CCCR, 0).expect("no reserved bit");
@@ -161,9 +140,7 @@ fn what_happens_is_counted_from_0_again_and_added_up_on() {
     let [first, second] = machine.as_mut_slice() else {
         panic!("two processors");
     };
-    first
-        .wrmsr(CRU_ESCR0, INSTRUCTIONS | T0_USR | T1_USR)
-        .expect("no reserved bit");
+    first.wrmsr(CRU_ESCR0, INSTRUCTIONS | T0_USR | T1_USR).expect("no reserved bit");
     first.wrmsr(IQ_CCCR, ENABLED).expect("no reserved bit");
     for processor in [&mut *first, &mut *second] {
         retire(processor, 100);
@@ -180,11 +157,9 @@ fn an_unflagged_overflow_interrupts_without_ovf() {
     let processor = &mut machine[0];
     processor.boot_windows();
     processor.unflag_overflows();
-    for (msr, value) in [
-        (CRU_ESCR0, INSTRUCTIONS | T0_USR),
-        (IQ, (1 << 40) - 9),
-        (IQ_CCCR, ENABLED | OVF_PMI_T0),
-    ] {
+    for (msr, value) in
+        [(CRU_ESCR0, INSTRUCTIONS | T0_USR), (IQ, (1 << 40) - 9), (IQ_CCCR, ENABLED | OVF_PMI_T0)]
+    {
         processor.wrmsr(msr, value).expect("no reserved bit");
     }
     retire(processor, 10);

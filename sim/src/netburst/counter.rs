@@ -27,12 +27,7 @@ pub(super) struct Advance {
 
 impl Counter {
     pub(super) fn new() -> Self {
-        Self {
-            value: Value::new(WIDTH),
-            inputs: [Input::default(); 2],
-            due: false,
-            raised: false,
-        }
+        Self { value: Value::new(WIDTH), inputs: [Input::default(); 2], due: false, raised: false }
     }
 
     /// Back to the power-on state; broken bits stay broken.
@@ -74,10 +69,7 @@ impl Counter {
         let interrupts = forced || self.due || added > wrap;
         self.due = !forced && overflowed && self.value.get() == 0;
         self.raised |= interrupts;
-        Advance {
-            overflowed,
-            interrupts,
-        }
+        Advance { overflowed, interrupts }
     }
 
     /// Whether an overflow now requests its interrupt.
@@ -93,11 +85,7 @@ impl Counter {
 
     /// When `thread` alone would cause the next interrupt.
     pub(super) fn watch(&self, thread: usize, forced: bool) -> Option<Watch> {
-        let more = if forced || self.due {
-            1
-        } else {
-            self.value.until_wrap() + 1
-        };
+        let more = if forced || self.due { 1 } else { self.value.until_wrap() + 1 };
         let input = &self.inputs[thread];
         input.feed().map(|feed| Watch {
             feed,

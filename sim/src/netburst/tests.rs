@@ -58,8 +58,7 @@ fn netburst(model: u8, threads: u32) -> NetBurst {
 }
 
 fn try_write(unit: &mut NetBurst, msr: u32, value: u64) -> Result<(), Fault> {
-    unit.write_msr(0, msr, value, &after(0))
-        .expect("a register of the unit")
+    unit.write_msr(0, msr, value, &after(0)).expect("a register of the unit")
 }
 
 fn write(unit: &mut NetBurst, writes: &[(u32, u64)]) {
@@ -75,9 +74,7 @@ fn write_at(unit: &mut NetBurst, msr: u32, value: u64, now: &Counts) {
 }
 
 fn read(unit: &mut NetBurst, msr: u32) -> u64 {
-    unit.read_msr(0, msr)
-        .expect("a register of the unit")
-        .expect("readable")
+    unit.read_msr(0, msr).expect("a register of the unit").expect("readable")
 }
 
 /// The value of counter `n` after one round of a single thread.
@@ -108,11 +105,7 @@ fn sampling(preset: u64, bits: u64) -> NetBurst {
     let value = (1 << 40) - preset;
     write(
         &mut unit,
-        &[
-            (CRU_ESCR0, INSTRUCTIONS | USR),
-            (counter(IQ), value),
-            (cccr(IQ), IQ_ENABLED | bits),
-        ],
+        &[(CRU_ESCR0, INSTRUCTIONS | USR), (counter(IQ), value), (cccr(IQ), IQ_ENABLED | bits)],
     );
     unit
 }
@@ -144,10 +137,7 @@ fn escr_reserved_bits_fault() {
 fn escr_thread_1_bits_need_hyper_threading() {
     for bit in [T1_USR, T1_OS] {
         assert!(try_write(&mut netburst(NORTHWOOD, 1), CRU_ESCR0, bit).is_err());
-        assert_eq!(
-            try_write(&mut netburst(NORTHWOOD, 2), CRU_ESCR0, bit),
-            Ok(())
-        );
+        assert_eq!(try_write(&mut netburst(NORTHWOOD, 2), CRU_ESCR0, bit), Ok(()));
     }
 }
 
@@ -165,10 +155,7 @@ fn cccr_reserved_bits_fault() {
     for bit in (0..=10).chain([28, 29]).chain(32..=63) {
         for n in 0..18 {
             let mut unit = netburst(PRESCOTT, 2);
-            assert!(
-                try_write(&mut unit, cccr(n), 1 << bit).is_err(),
-                "bit {bit}"
-            );
+            assert!(try_write(&mut unit, cccr(n), 1 << bit).is_err(), "bit {bit}");
         }
     }
 }
@@ -188,10 +175,7 @@ fn extended_cascade_is_in_four_cccrs_of_later_models() {
 #[test]
 fn interrupting_thread_1_needs_hyper_threading() {
     assert!(try_write(&mut netburst(NORTHWOOD, 1), cccr(0), OVF_PMI_T1).is_err());
-    assert_eq!(
-        try_write(&mut netburst(NORTHWOOD, 2), cccr(0), OVF_PMI_T1),
-        Ok(())
-    );
+    assert_eq!(try_write(&mut netburst(NORTHWOOD, 2), cccr(0), OVF_PMI_T1), Ok(()));
 }
 
 #[test]
@@ -241,9 +225,7 @@ fn iq_escrs_are_on_early_models_only() {
 fn there_are_45_escrs_and_no_ssu_escr1() {
     let there = |model| {
         let mut unit = netburst(model, 1);
-        (0x3A0..=0x3E1)
-            .filter(|&msr| unit.read_msr(0, msr).is_some())
-            .count()
+        (0x3A0..=0x3E1).filter(|&msr| unit.read_msr(0, msr).is_some()).count()
     };
     assert_eq!((there(NORTHWOOD), there(PRESCOTT)), (45, 43));
     assert_eq!(netburst(NORTHWOOD, 1).read_msr(0, 0x3BF), None);
@@ -315,12 +297,7 @@ fn rdpmc_reads_18_counters_in_full_or_fast() {
 #[test]
 fn privilege_bits_select_modes_and_none_counts_nothing() {
     let event = Event::Instructions;
-    let rows = [
-        (0, 0),
-        (USR, user(event)),
-        (OS, kernel(event)),
-        (USR | OS, both_modes(event)),
-    ];
+    let rows = [(0, 0), (USR, user(event)), (OS, kernel(event)), (USR | OS, both_modes(event))];
     for (modes, amount) in rows {
         let writes = [(CRU_ESCR0, INSTRUCTIONS | modes), (cccr(IQ), IQ_ENABLED)];
         assert_eq!(counted(IQ, &writes), amount);
@@ -338,11 +315,7 @@ fn active_thread_must_be_any_without_hyper_threading() {
     for active in 0..=3_u64 {
         let select = ENABLE | 4 << 13 | active << 16;
         let writes = [(CRU_ESCR0, INSTRUCTIONS | USR), (cccr(IQ), select)];
-        let amount = if active == 3 {
-            user(Event::Instructions)
-        } else {
-            0
-        };
+        let amount = if active == 3 { user(Event::Instructions) } else { 0 };
         assert_eq!(counted(IQ, &writes), amount, "ACTIVE_THREAD {active:02b}");
     }
 }
@@ -352,11 +325,7 @@ fn with_hyper_threading_both_threads_are_always_active() {
     for active in 0..=3_u64 {
         let select = ENABLE | 4 << 13 | active << 16;
         let writes = [(CRU_ESCR0, INSTRUCTIONS | USR), (cccr(IQ), select)];
-        let amount = if active >= 2 {
-            user(Event::Instructions)
-        } else {
-            0
-        };
+        let amount = if active >= 2 { user(Event::Instructions) } else { 0 };
         let counted = counted_by_both(IQ, &writes);
         assert_eq!(counted, amount, "ACTIVE_THREAD {active:02b}");
     }
@@ -390,10 +359,7 @@ fn thread_bits_merge_for_events_of_the_package() {
         (T1_USR, 3 * user(event)),
     ];
     for (modes, amount) in rows {
-        let writes = [
-            (FIRM_ESCR0, 0x0900_0000 | modes),
-            (cccr(8), 0x0003_2000 | ENABLE),
-        ];
+        let writes = [(FIRM_ESCR0, 0x0900_0000 | modes), (cccr(8), 0x0003_2000 | ENABLE)];
         assert_eq!(counted_by_both(8, &writes), amount, "{modes:04b}");
     }
 }
@@ -420,21 +386,15 @@ fn two_counters_may_look_at_one_escr() {
 #[test]
 fn a_select_that_leads_elsewhere_counts_nothing() {
     let everywhere = |select: u64, n: u32| {
-        let writes = [
-            (CRU_ESCR0, INSTRUCTIONS | USR),
-            (cccr(n), ENABLE | 0x0003_0000 | select << 13),
-        ];
+        let writes =
+            [(CRU_ESCR0, INSTRUCTIONS | USR), (cccr(n), ENABLE | 0x0003_0000 | select << 13)];
         counted(n, &writes)
     };
     for select in 0..8 {
         for n in 0..18 {
             let leads = select == 4 && [12, 13, 16].contains(&n);
             let amount = if leads { user(Event::Instructions) } else { 0 };
-            assert_eq!(
-                everywhere(select, n),
-                amount,
-                "select {select}, counter {n}"
-            );
+            assert_eq!(everywhere(select, n), amount, "select {select}, counter {n}");
         }
     }
 }
@@ -453,16 +413,11 @@ fn events_count_what_the_mapping_says() {
     ];
     let mut mapping =
         csv::Reader::from_reader(include_str!("../../../hal-profile/data/mapping.csv").as_bytes());
-    let records: Vec<csv::StringRecord> = mapping
-        .records()
-        .collect::<Result<_, _>>()
-        .expect("well-formed");
+    let records: Vec<csv::StringRecord> =
+        mapping.records().collect::<Result<_, _>>().expect("well-formed");
     let mut counting = 0;
     for record in records.iter().filter(|record| &record[0] == "P4") {
-        let event = sources
-            .iter()
-            .find(|(name, _)| *name == &record[2])
-            .map(|(_, event)| *event);
+        let event = sources.iter().find(|(name, _)| *name == &record[2]).map(|(_, event)| *event);
         for parity in [0, 1] {
             let Some(amount) = counted_as_mapped(&record[6], parity) else {
                 continue;
@@ -491,10 +446,7 @@ fn counted_as_mapped(encoding: &str, parity: usize) -> Option<u64> {
     let name = if parity == 0 {
         format!("MSR_{even}")
     } else {
-        format!(
-            "MSR_{}{odd}",
-            even.trim_end_matches(|c: char| c.is_ascii_digit())
-        )
+        format!("MSR_{}{odd}", even.trim_end_matches(|c: char| c.is_ascii_digit()))
     };
     let row = ESCRS.iter().find(|row| row.name == name).expect("an ESCR");
     let n = u32::from(row.counters[0]);
@@ -691,11 +643,8 @@ fn an_overflow_met_by_a_register_access_is_not_lost() {
 
 #[test]
 fn interrupts_go_to_the_threads_that_ask() {
-    for (bits, threads) in [
-        (OVF_PMI_T0, 0b01),
-        (OVF_PMI_T1, 0b10),
-        (OVF_PMI_T0 | OVF_PMI_T1, 0b11),
-    ] {
+    for (bits, threads) in [(OVF_PMI_T0, 0b01), (OVF_PMI_T1, 0b10), (OVF_PMI_T0 | OVF_PMI_T1, 0b11)]
+    {
         let mut unit = netburst(PRESCOTT, 2);
         write(
             &mut unit,
@@ -739,23 +688,12 @@ fn an_unflagged_overflow_interrupts_without_ovf() {
 #[test]
 fn hyper_threading_is_more_logical_processors_than_cores() {
     // The package's logical processors, its cores, threads of a core.
-    for (htt, logical, cores, expected) in [
-        (HTT, 1, 1, 1),
-        (HTT, 2, 1, 2),
-        (0, 2, 1, 1),
-        (HTT, 2, 2, 1),
-        (HTT, 4, 2, 2),
-    ] {
+    for (htt, logical, cores, expected) in
+        [(HTT, 1, 1, 1), (HTT, 2, 1, 2), (0, 2, 1, 1), (HTT, 2, 2, 1), (HTT, 4, 2, 2)]
+    {
         let mut leaves = Leaves::default();
-        let version = CpuidResult {
-            ebx: logical << 16,
-            edx: htt,
-            ..CpuidResult::default()
-        };
-        let caches = CpuidResult {
-            eax: (cores - 1) << 26 | 0x121,
-            ..CpuidResult::default()
-        };
+        let version = CpuidResult { ebx: logical << 16, edx: htt, ..CpuidResult::default() };
+        let caches = CpuidResult { eax: (cores - 1) << 26 | 0x121, ..CpuidResult::default() };
         leaves.insert(1, version);
         if cores > 1 {
             leaves.insert_subleaf(4, 0, caches);

@@ -8,10 +8,7 @@ pub(super) struct Row {
     pub(super) event_select: u8,
     pub(super) unit_mask: u8,
     /// The manual's name.
-    #[cfg_attr(
-        not(test),
-        allow(dead_code, reason = "for the reader, and compared in tests")
-    )]
+    #[cfg_attr(not(test), allow(dead_code, reason = "for the reader, and compared in tests"))]
     pub(super) name: &'static str,
     /// The counters that can count it.
     pub(super) counters: &'static [usize],
@@ -33,22 +30,13 @@ pub(super) const ROWS: [Row; 11] = [
     row(0x80, 0x00, "IFU_IFETCH", Event::L1iFetches),
     row(0x81, 0x00, "IFU_IFETCH_MISS", Event::L1iMisses),
     row(0xC0, 0x00, "INST_RETIRED", Event::Instructions),
-    Row {
-        counters: &[0],
-        ..row(0xC1, 0x00, "FLOPS", Event::FpOperations)
-    },
+    Row { counters: &[0], ..row(0xC1, 0x00, "FLOPS", Event::FpOperations) },
     row(0xC4, 0x00, "BR_INST_RETIRED", Event::Branches),
     row(0xC5, 0x00, "BR_MISS_PRED_RETIRED", Event::BranchMisses),
 ];
 
 const fn row(event_select: u8, unit_mask: u8, name: &'static str, event: Event) -> Row {
-    Row {
-        event_select,
-        unit_mask,
-        name,
-        counters: &[0, 1],
-        event,
-    }
+    Row { event_select, unit_mask, name, counters: &[0, 1], event }
 }
 
 /// What a select counts on `counter`.

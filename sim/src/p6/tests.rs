@@ -20,23 +20,17 @@ const CMASK_SHIFT: u32 = 24;
 
 fn p6(signature: u32) -> P6 {
     let mut leaves = Leaves::default();
-    let version = CpuidResult {
-        eax: signature,
-        ..CpuidResult::default()
-    };
+    let version = CpuidResult { eax: signature, ..CpuidResult::default() };
     leaves.insert(1, version);
     P6::new(&leaves)
 }
 
 fn write(unit: &mut P6, msr: u32, value: u64) -> Result<(), Fault> {
-    unit.write_msr(0, msr, value, &after(0))
-        .expect("a register of the unit")
+    unit.write_msr(0, msr, value, &after(0)).expect("a register of the unit")
 }
 
 fn read(unit: &mut P6, msr: u32) -> u64 {
-    unit.read_msr(0, msr)
-        .expect("a register of the unit")
-        .expect("readable")
+    unit.read_msr(0, msr).expect("a register of the unit").expect("readable")
 }
 
 /// The values of both counters after `now` with these selects.
@@ -106,12 +100,7 @@ fn clearing_enable_stops_both() {
 #[test]
 fn modes_are_selected_by_usr_and_os() {
     let event = Event::Branches;
-    let rows = [
-        (0, 0),
-        (USR, user(event)),
-        (OS, kernel(event)),
-        (USR | OS, both_modes(event)),
-    ];
+    let rows = [(0, 0), (USR, user(event)), (OS, kernel(event)), (USR | OS, both_modes(event))];
     for (modes, amount) in rows {
         let select = 0xC4 | modes;
         assert_eq!(counted([select | EN, select], &after(1)), [amount; 2]);
@@ -163,11 +152,7 @@ fn selects_count_what_the_mapping_says() {
     for (code, event) in rows {
         let select = code | USR | OS;
         let amount = both_modes(event);
-        assert_eq!(
-            counted([select | EN, select], &after(1)),
-            [amount; 2],
-            "{code:#x}"
-        );
+        assert_eq!(counted([select | EN, select], &after(1)), [amount; 2], "{code:#x}");
     }
 }
 
@@ -190,11 +175,7 @@ fn l2_events_without_a_mesi_state_count_nothing() {
 fn undocumented_selects_count_nothing() {
     for code in [0x0000, 0x003C, 0x01C0, 0x80C4, 0x412E, 0x0179] {
         let select = code | USR | OS;
-        assert_eq!(
-            counted([select | EN, select], &after(1)),
-            [0, 0],
-            "{code:#x}"
-        );
+        assert_eq!(counted([select | EN, select], &after(1)), [0, 0], "{code:#x}");
     }
 }
 
@@ -307,16 +288,11 @@ fn rows_agree_with_the_published_events_on_every_processor() {
     let mut published = csv::Reader::from_reader(
         include_str!("../../../hal-profile/data/p6-events.csv").as_bytes(),
     );
-    let records: Vec<csv::StringRecord> = published
-        .records()
-        .collect::<Result<_, _>>()
-        .expect("well-formed");
+    let records: Vec<csv::StringRecord> =
+        published.records().collect::<Result<_, _>>().expect("well-formed");
     for row in &events::ROWS {
         let code = format!("0x{:02X}", row.event_select);
-        let record = records
-            .iter()
-            .find(|record| record[0] == code)
-            .expect(row.name);
+        let record = records.iter().find(|record| record[0] == code).expect(row.name);
         let counters = if row.counters == [0] { "0" } else { "0|1" };
         let facts = [&record[1], &record[4], &record[5]];
         let everywhere = "PPro;PII;Celeron;PIII;PM";

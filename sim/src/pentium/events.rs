@@ -8,10 +8,7 @@ pub(super) struct Row {
     /// ES, the event code.
     pub(super) code: u8,
     /// The manual's name.
-    #[cfg_attr(
-        not(test),
-        allow(dead_code, reason = "for the reader, and compared in tests")
-    )]
+    #[cfg_attr(not(test), allow(dead_code, reason = "for the reader, and compared in tests"))]
     pub(super) name: &'static str,
     /// The counters on which the code has this meaning.
     pub(super) counters: &'static [usize],
@@ -55,14 +52,7 @@ pub(super) const ROWS: [Row; 10] = [
 ];
 
 const fn on_both(code: u8, name: &'static str, event: Event) -> Row {
-    Row {
-        code,
-        name,
-        counters: &[0, 1],
-        mmx_only: false,
-        clocks: false,
-        event,
-    }
+    Row { code, name, counters: &[0, 1], mmx_only: false, clocks: false, event }
 }
 
 /// What `code` means on `counter`, with or without MMX.

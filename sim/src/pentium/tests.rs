@@ -15,24 +15,17 @@ const CLOCKS: u64 = 1 << 8;
 
 fn pentium(features: u32) -> Pentium {
     let mut leaves = Leaves::default();
-    let version = CpuidResult {
-        eax: 0x0000_0543,
-        edx: features,
-        ..CpuidResult::default()
-    };
+    let version = CpuidResult { eax: 0x0000_0543, edx: features, ..CpuidResult::default() };
     leaves.insert(1, version);
     Pentium::new(&leaves)
 }
 
 fn write(unit: &mut Pentium, msr: u32, value: u64) -> Result<(), Fault> {
-    unit.write_msr(0, msr, value, &after(0))
-        .expect("a register of the unit")
+    unit.write_msr(0, msr, value, &after(0)).expect("a register of the unit")
 }
 
 fn read(unit: &mut Pentium, msr: u32) -> u64 {
-    unit.read_msr(0, msr)
-        .expect("a register of the unit")
-        .expect("readable")
+    unit.read_msr(0, msr).expect("a register of the unit").expect("readable")
 }
 
 /// The values of both counters after one round with `cesr`.
@@ -74,10 +67,7 @@ fn cesr_of_the_1997_paper_decodes() {
     write(&mut unit, CESR, 0x03FF_03FF & 0xFFFF_FC00 | 0x83).expect("no reserved bit");
     let half = unit.half(0);
     assert_eq!(half.code(), 0x03);
-    assert_eq!(
-        (half.kernel(), half.user(), half.clocks()),
-        (false, true, false)
-    );
+    assert_eq!((half.kernel(), half.user(), half.clocks()), (false, true, false));
     assert!(!half.pin_on_overflow());
     assert_eq!(unit.half(1).code(), 0x3F);
 }
@@ -105,10 +95,7 @@ fn clocks_want_the_clock_bit() {
     let cycles = both_modes(Event::Cycles);
     assert_eq!(counted(P55C, 0x30 | KERNEL | USER | CLOCKS), [cycles, 0]);
     assert_eq!(counted(P55C, 0x30 | KERNEL | USER), [0, 0]);
-    assert_eq!(
-        counted(P55C, 0x30 | USER | CLOCKS),
-        [user(Event::Cycles), 0]
-    );
+    assert_eq!(counted(P55C, 0x30 | USER | CLOCKS), [user(Event::Cycles), 0]);
 }
 
 #[test]
@@ -127,11 +114,7 @@ fn codes_count_what_the_mapping_says() {
         let half = code | USER | KERNEL;
         let amount = both_modes(event);
         for features in [P5, P55C] {
-            assert_eq!(
-                counted(features, half << 16 | half),
-                [amount; 2],
-                "{code:#x}"
-            );
+            assert_eq!(counted(features, half << 16 | half), [amount; 2], "{code:#x}");
         }
     }
 }
@@ -231,10 +214,8 @@ fn rows_agree_with_the_published_events() {
     let mut published = csv::Reader::from_reader(
         include_str!("../../../hal-profile/data/p5-events.csv").as_bytes(),
     );
-    let records: Vec<csv::StringRecord> = published
-        .records()
-        .collect::<Result<_, _>>()
-        .expect("well-formed");
+    let records: Vec<csv::StringRecord> =
+        published.records().collect::<Result<_, _>>().expect("well-formed");
     for row in &events::ROWS {
         let code = format!("0x{:02X}", row.code);
         let record = records

@@ -73,12 +73,7 @@ fn processor(apic_id: u32) -> Processor {
     let mut leaves = Leaves::default();
     leaves.insert(
         1,
-        CpuidResult {
-            eax: 0xF43,
-            ebx: apic_id << 24,
-            edx: 0xBFEB_FBFF,
-            ..CpuidResult::default()
-        },
+        CpuidResult { eax: 0xF43, ebx: apic_id << 24, edx: 0xBFEB_FBFF, ..CpuidResult::default() },
     );
     let mut processor = Processor::with_unit(leaves, Some(Box::new(Crossed { asserted: 0 })));
     processor.boot_windows();

@@ -48,24 +48,14 @@ fn is_masked(processor: &mut Processor) -> bool {
 
 fn unmask(processor: &mut Processor) {
     let entry = processor.read_apic(LVTPC).expect("LVTPC");
-    processor
-        .write_apic(LVTPC, entry & !LVTPC_MASK)
-        .expect("LVTPC");
+    processor.write_apic(LVTPC, entry & !LVTPC_MASK).expect("LVTPC");
 }
 
 /// General counter 0 is to interrupt after this many instructions from now.
 fn arm(processor: &mut Processor, intel: bool, period: u32) {
-    let (select, counter) = if intel {
-        (0x186, 0xC1)
-    } else {
-        (0xC001_0200, 0xC001_0201)
-    };
+    let (select, counter) = if intel { (0x186, 0xC1) } else { (0xC001_0200, 0xC001_0201) };
     write(processor, select, 0);
-    write(
-        processor,
-        counter,
-        i64::from(period).wrapping_neg().cast_unsigned() & low(48),
-    );
+    write(processor, counter, i64::from(period).wrapping_neg().cast_unsigned() & low(48));
     if intel {
         write(processor, counter, u64::from(period.wrapping_neg()));
     }
@@ -85,14 +75,8 @@ fn rows_are_in_order_and_names_are_found_once() {
     }
     let all = ROWS.map(|row| row.name).join("+");
     assert_eq!(Unkind::parse(&all).map(|set| set.to_string()), Ok(all));
-    assert_eq!(
-        Unkind::parse("late+rude"),
-        Err(UnkindError::Unknown("rude".into()))
-    );
-    assert_eq!(
-        Unkind::parse("late+LATE"),
-        Err(UnkindError::Duplicate("late".into()))
-    );
+    assert_eq!(Unkind::parse("late+rude"), Err(UnkindError::Unknown("rude".into())));
+    assert_eq!(Unkind::parse("late+LATE"), Err(UnkindError::Duplicate("late".into())));
 }
 
 /// SDM vol. 3, "Processor State After Reset": a 1 for every general counter; the same on AMD.
@@ -105,11 +89,7 @@ fn reset_leaves_general_counters_on_and_cleared_global_does_not() {
         ("zen4", 0xC000_0301, 0x3F),
     ] {
         assert_eq!(read(&mut booted(model, ""), msr), expected, "{model}");
-        assert_eq!(
-            read(&mut booted(model, "cleared-global"), msr),
-            0,
-            "{model}"
-        );
+        assert_eq!(read(&mut booted(model, "cleared-global"), msr), 0, "{model}");
     }
 }
 
@@ -205,10 +185,7 @@ fn counters_are_found_on() {
     processor.retire(happened(100));
     assert_eq!(read(&mut processor, 0x38D), 0x33);
     assert_eq!(read(&mut processor, GLOBAL_CTRL), 0x3_0000_000F);
-    assert_eq!(
-        [0x309, 0x30A, 0x30B].map(|msr| read(&mut processor, msr)),
-        [100, 100, 0]
-    );
+    assert_eq!([0x309, 0x30A, 0x30B].map(|msr| read(&mut processor, msr)), [100, 100, 0]);
 }
 
 /// Where the interrupt of a counter preset for 1000 arrives, when it is armed again and again.
@@ -235,11 +212,7 @@ fn delays(unkind: &str, rounds: u64) -> Vec<Option<u64>> {
 fn late_interrupts_come_up_to_three_periods_late_and_again_alike() {
     assert_eq!(delays("", 3), [Some(0); 3]);
     let late = delays("late", 40);
-    assert!(
-        late.iter()
-            .all(|delay| delay.is_some_and(|delay| delay <= 3000)),
-        "{late:?}"
-    );
+    assert!(late.iter().all(|delay| delay.is_some_and(|delay| delay <= 3000)), "{late:?}");
     for period in 0..3 {
         let within = |delay: &&Option<u64>| delay.is_some_and(|delay| delay / 1000 == period);
         assert!(late.iter().filter(within).count() > 3, "{late:?}");
@@ -305,9 +278,7 @@ fn a_storm_begins_with_the_first_interrupt_and_ends_with_reset_only() {
         }
         let entry = processor.read_apic(LVTPC).expect("LVTPC");
         processor.acknowledge_interrupt();
-        processor
-            .write_apic(LVTPC, entry | LVTPC_MASK)
-            .expect("LVTPC");
+        processor.write_apic(LVTPC, entry | LVTPC_MASK).expect("LVTPC");
         assert_eq!(processor.interrupt_pending(), None, "{model}: masked");
         processor.reset();
         processor.boot_windows();
@@ -393,11 +364,7 @@ fn what_is_not_declared_is_refused() {
         assert_eq!(processor.wrmsr(0x309, 0).is_ok(), fixed, "{what}");
         assert_eq!(processor.wrmsr(0x38D, 3).is_ok(), fixed, "{what}");
         assert_eq!(processor.wrmsr(GLOBAL_CTRL, 1).is_ok(), general, "{what}");
-        assert_eq!(
-            processor.wrmsr(GLOBAL_CTRL, 1 << 32).is_ok(),
-            fixed,
-            "{what}"
-        );
+        assert_eq!(processor.wrmsr(GLOBAL_CTRL, 1 << 32).is_ok(), fixed, "{what}");
         assert_eq!(processor.rdpmc(0).is_ok(), general, "{what}");
         assert_eq!(processor.rdpmc(1 << 30).is_ok(), fixed, "{what}");
     }

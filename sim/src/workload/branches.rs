@@ -74,19 +74,10 @@ impl Workload {
         let amount = |event| self.amount(event);
         let cycles = amount(Event::Cycles) / amount(Event::Branches).max(1);
         let leads = |from, to, kind, mispredicted| {
-            Some(Taken {
-                from,
-                to,
-                kind,
-                mispredicted,
-                cycles: cycles.min(u16::MAX.into()) as u16,
-            })
+            Some(Taken { from, to, kind, mispredicted, cycles: cycles.min(u16::MAX.into()) as u16 })
         };
         if branch.user != next.user && branch.to.is_none() {
-            return [
-                leads(branch.from, next.start, BranchKind::Other, false),
-                None,
-            ];
+            return [leads(branch.from, next.start, BranchKind::Other, false), None];
         }
         let to = branch.to.unwrap_or(next.start);
         let own = leads(branch.from, to, branch.kind, self.mispredicted(number));
@@ -100,10 +91,7 @@ impl Workload {
 
     /// As many as the workload has mispredictions, scattered.
     fn mispredicted(&self, number: u64) -> bool {
-        let (branches, misses) = (
-            self.amount(Event::Branches),
-            self.amount(Event::BranchMisses),
-        );
+        let (branches, misses) = (self.amount(Event::Branches), self.amount(Event::BranchMisses));
         let mut random = number;
         let random = u128::from(split_mix(&mut random));
         (random * u128::from(branches)) >> u64::BITS < u128::from(misses)
@@ -116,20 +104,8 @@ impl Workload {
         let users = self.user(Event::Branches, number);
         let user = users > self.user(Event::Branches, number - 1);
         if user && self.parts.instructions.is_some() {
-            let Passed {
-                from,
-                to,
-                kind,
-                taken,
-            } = self.way_at(users)?;
-            return Some(Numbered {
-                user,
-                start: from,
-                from,
-                to: Some(to),
-                kind,
-                taken,
-            });
+            let Passed { from, to, kind, taken } = self.way_at(users)?;
+            return Some(Numbered { user, start: from, from, to: Some(to), kind, taken });
         }
         let (start, end) = if user { self.parts.code } else { KERNEL_CODE };
         let instructions = (end - start).div_ceil(INSTRUCTION);

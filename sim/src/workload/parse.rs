@@ -76,15 +76,7 @@ impl WorkloadError {
 
 /// The keys that every workload has.
 pub fn keys() -> impl Iterator<Item = &'static str> {
-    let others = [
-        "user",
-        "processors",
-        "programs",
-        "short",
-        "code",
-        "seed",
-        "skid",
-    ];
+    let others = ["user", "processors", "programs", "short", "code", "seed", "skid"];
     Event::ALL.into_iter().map(Event::name).chain(others)
 }
 
@@ -127,15 +119,11 @@ pub fn parse_with(
     for item in text.split(',').map(str::trim) {
         let (key, value) = item
             .split_once('=')
-            .ok_or_else(|| WorkloadError::NotKeyValue {
-                item: item.to_owned(),
-            })?;
+            .ok_or_else(|| WorkloadError::NotKeyValue { item: item.to_owned() })?;
         let amount = set(&mut parts, key, value, known)?;
         has_amount |= amount;
         if !keys.insert(key) {
-            return Err(WorkloadError::DuplicateKey {
-                key: key.to_owned(),
-            });
+            return Err(WorkloadError::DuplicateKey { key: key.to_owned() });
         }
     }
     if !has_amount {
@@ -168,9 +156,8 @@ fn set(
     match key {
         "user" => parts.user = number(value, 100).ok_or(bad("a percentage from 0 to 100"))?,
         "processors" => {
-            parts.processors = processors(value).ok_or(bad(
-                "a list such as `0-3+8` of processors below 2048, or `all`",
-            ))?;
+            parts.processors = processors(value)
+                .ok_or(bad("a list such as `0-3+8` of processors below 2048, or `all`"))?;
         }
         "programs" => {
             parts.programs = programs(value).ok_or(bad(
@@ -182,17 +169,14 @@ fn set(
             parts.short = Some(stretch.ok_or(bad("START+LENGTH in nanoseconds, each above 0"))?);
         }
         "code" => {
-            parts.code = code(value).ok_or(bad(
-                "a range START-END of hexadecimal addresses, END above START",
-            ))?;
+            parts.code = code(value)
+                .ok_or(bad("a range START-END of hexadecimal addresses, END above START"))?;
         }
         "seed" => parts.seed = Some(number(value, u64::MAX).ok_or(bad("a number below 2^64"))?),
         "skid" => parts.skid = number(value, MAX_AMOUNT).ok_or(bad("a number up to 2^62"))?,
         _ => {
             let kind = Event::ALL.into_iter().find(|event| event.name() == key);
-            let unknown = || WorkloadError::UnknownKey {
-                key: key.to_owned(),
-            };
+            let unknown = || WorkloadError::UnknownKey { key: key.to_owned() };
             let event = match kind {
                 Some(event) => event,
                 None => match known(key).ok_or_else(unknown)? {
@@ -299,30 +283,22 @@ mod tests {
 
     #[test]
     fn processors_and_ranges() {
-        for (value, indices) in [
-            ("0", vec![0]),
-            ("0-3", vec![0, 1, 2, 3]),
-            ("0-1+8+2047", vec![0, 1, 8, 2047]),
-        ] {
+        for (value, indices) in
+            [("0", vec![0]), ("0-3", vec![0, 1, 2, 3]), ("0-1+8+2047", vec![0, 1, 8, 2047])]
+        {
             let workload = parse(&format!("cycles=1,processors={value}")).expect("a workload");
             let runs: Vec<u32> = (0..2048).filter(|&index| workload.runs_on(index)).collect();
             assert_eq!(runs, indices);
             assert_eq!(workload.highest_processor(), indices.last().copied());
         }
-        assert_eq!(
-            parse("cycles=1").map(|workload| workload.highest_processor()),
-            Ok(Some(0))
-        );
+        assert_eq!(parse("cycles=1").map(|workload| workload.highest_processor()), Ok(Some(0)));
     }
 
     /// Every turn of a round is complete, and takes as many positions as its percentage says.
     #[test]
     fn programs_take_turns() {
         let workload = parse("cycles=1000000,programs=70+20+10").expect("a workload");
-        assert_eq!(
-            (workload.programs(), Workload::default().programs()),
-            (3, 1)
-        );
+        assert_eq!((workload.programs(), Workload::default().programs()), (3, 1));
         let mut positions = [0u64; 3];
         for position in 1..=ROUND * 2 {
             positions[workload.program_at(position)] += 1;
@@ -337,28 +313,14 @@ mod tests {
             assert_eq!(parse(text), Err(WorkloadError::Empty));
         }
         assert_eq!(parse("user=80"), Err(WorkloadError::NoAmount));
-        for text in [
-            "cycles",
-            "cycles=1,",
-            "cycles=1,,user=1",
-            "cycles=1,processors=0-3,8",
-        ] {
-            assert!(
-                matches!(parse(text), Err(WorkloadError::NotKeyValue { .. })),
-                "{text}"
-            );
+        for text in ["cycles", "cycles=1,", "cycles=1,,user=1", "cycles=1,processors=0-3,8"] {
+            assert!(matches!(parse(text), Err(WorkloadError::NotKeyValue { .. })), "{text}");
         }
         for text in ["cycle=1", "Cycles=1", "=1"] {
-            assert!(
-                matches!(parse(text), Err(WorkloadError::UnknownKey { .. })),
-                "{text}"
-            );
+            assert!(matches!(parse(text), Err(WorkloadError::UnknownKey { .. })), "{text}");
         }
         for text in ["cycles=1,cycles=1", "user=1,cycles=1,user=2"] {
-            assert!(
-                matches!(parse(text), Err(WorkloadError::DuplicateKey { .. })),
-                "{text}"
-            );
+            assert!(matches!(parse(text), Err(WorkloadError::DuplicateKey { .. })), "{text}");
         }
     }
 
@@ -392,10 +354,7 @@ mod tests {
             "skid=-1",
         ] {
             let refused = parse(&format!("instructions=1,{text}"));
-            assert!(
-                matches!(refused, Err(WorkloadError::BadValue { .. })),
-                "{text}"
-            );
+            assert!(matches!(refused, Err(WorkloadError::BadValue { .. })), "{text}");
         }
     }
 }

@@ -10,9 +10,7 @@ impl Workload {
     /// The number of its positions: 0 is the start, this one the end.
     #[must_use]
     pub fn length(&self) -> u64 {
-        self.segments
-            .last()
-            .map_or(0, |last| last.start + last.length)
+        self.segments.last().map_or(0, |last| last.start + last.length)
     }
 
     /// All that has happened at `position`; from the end on, the total.
@@ -88,8 +86,7 @@ impl Workload {
     }
 
     fn duration(&self) -> u64 {
-        self.amount(Event::Cycles)
-            .max(self.amount(Event::Instructions))
+        self.amount(Event::Cycles).max(self.amount(Event::Instructions))
     }
 
     fn count(&self, counts: &mut Counts, event: Event, position: u64) {
@@ -99,9 +96,7 @@ impl Workload {
 
     /// How often `event` has happened at `position`.
     fn total(&self, event: Event, position: u64) -> u64 {
-        let next = self
-            .segments
-            .partition_point(|segment| segment.start <= position);
+        let next = self.segments.partition_point(|segment| segment.start <= position);
         let segment = &self.segments[next - 1];
         let steps = (position - segment.start).min(segment.length);
         let within = scale(segment.amounts[event.index()], steps, segment.length);
@@ -160,9 +155,7 @@ impl Workload {
         let index = event.index();
         let ends_before =
             |segment: &Segment| segment.before[index] + segment.amounts[index] < total;
-        let segment = self
-            .segments
-            .get(self.segments.partition_point(ends_before))?;
+        let segment = self.segments.get(self.segments.partition_point(ends_before))?;
         let within = total - segment.before[index];
         Some(segment.start + scale_up(segment.length, within, segment.amounts[index]))
     }

@@ -84,10 +84,7 @@ fn fixed_counters_are_below_the_number_or_in_the_mask() {
         let found = (0..8)
             .filter(|i| processor.rdmsr(0x309 + i).is_ok())
             .fold(0, |found, i| found | 1 << i);
-        assert_eq!(
-            found, there,
-            "version {version}, mask {mask:#b}, count {count}"
-        );
+        assert_eq!(found, there, "version {version}, mask {mask:#b}, count {count}");
     }
 }
 
@@ -152,8 +149,5 @@ fn a_contradictory_leaf_makes_no_counter_and_does_no_harm() {
         }
         processor.retire(layout::everything());
     }
-    assert!(
-        forced(0x0700_0404, 0, 0, 0x0003).rdmsr(0xC1).is_err(),
-        "no width"
-    );
+    assert!(forced(0x0700_0404, 0, 0, 0x0003).rdmsr(0xC1).is_err(), "no width");
 }

@@ -85,11 +85,7 @@ const AMD_EVENTS: &[(u64, Event)] = &[
     (0x00C3, Event::BranchMisses),
 ];
 
-const INTEL_GLOBAL: Option<Global> = Some(Global {
-    status: 0x38E,
-    control: 0x38F,
-    clear: 0x390,
-});
+const INTEL_GLOBAL: Option<Global> = Some(Global { status: 0x38E, control: 0x38F, clear: 0x390 });
 
 const fn intel(
     name: &'static str,
@@ -144,11 +140,8 @@ pub(crate) const V2: Layout = intel("Intel v2 (Core 2)", core2, 2, 40, INTEL_GLO
 pub(crate) const V4: Layout = intel("Intel v4 (Skylake)", skylake, 4, 48, INTEL_GLOBAL);
 pub(crate) const V5: Layout = intel("Intel v5 (Raptor Lake)", raptor_lake, 8, 48, INTEL_GLOBAL);
 pub(crate) const V6: Layout = intel("Intel v6 (leaf 0x23)", version_6, 10, 48, INTEL_GLOBAL);
-pub(crate) const FULL_WIDTH: Layout = Layout {
-    name: "Intel v5 through the full-width alias",
-    counter: 0x4C1,
-    ..V5
-};
+pub(crate) const FULL_WIDTH: Layout =
+    Layout { name: "Intel v5 through the full-width alias", counter: 0x4C1, ..V5 };
 pub(crate) const K8: Layout = amd("AMD legacy (K8)", k8, LEGACY, 4, None);
 pub(crate) const ZEN1: Layout = amd("AMD extended (Zen)", zen1, EXTENDED, 6, None);
 pub(crate) const ZEN1_LEGACY: Layout = amd("AMD extended, legacy window", zen1, LEGACY, 4, None);
@@ -157,11 +150,7 @@ pub(crate) const ZEN5: Layout = amd(
     zen5,
     EXTENDED,
     6,
-    Some(Global {
-        status: 0xC000_0300,
-        control: 0xC000_0301,
-        clear: 0xC000_0302,
-    }),
+    Some(Global { status: 0xC000_0300, control: 0xC000_0301, clear: 0xC000_0302 }),
 );
 
 pub(crate) const INTEL: [Layout; 6] = [V1, V2, V4, V5, V6, FULL_WIDTH];
@@ -188,21 +177,11 @@ pub(crate) fn yonah() -> Leaves {
 }
 
 pub(crate) fn core2() -> Leaves {
-    intel_leaves(
-        0xA,
-        0x1067A,
-        0x0408_E3BD,
-        leaf(0x0728_0202, 0, 0, 0x0000_0503),
-    )
+    intel_leaves(0xA, 0x1067A, 0x0408_E3BD, leaf(0x0728_0202, 0, 0, 0x0000_0503))
 }
 
 pub(crate) fn nehalem() -> Leaves {
-    intel_leaves(
-        0xB,
-        0x106A5,
-        0x0098_E3BD,
-        leaf(0x0730_0403, 0, 0, 0x0000_0603),
-    )
+    intel_leaves(0xB, 0x106A5, 0x0098_E3BD, leaf(0x0730_0403, 0, 0, 0x0000_0603))
 }
 
 pub(crate) fn skylake() -> Leaves {

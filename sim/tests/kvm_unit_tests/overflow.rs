@@ -75,9 +75,7 @@ fn status_bits_stay_until_they_are_cleared() -> TestResult {
 
 #[test]
 fn fixed_counters_set_the_status_bits_from_32_on() -> TestResult {
-    for (i, event) in [Event::Instructions, Event::Cycles, Event::RefCycles]
-        .into_iter()
-        .enumerate()
+    for (i, event) in [Event::Instructions, Event::Cycles, Event::RefCycles].into_iter().enumerate()
     {
         let mut processor = layout::V5.processor();
         processor.wrmsr(0x309 + i as u32, layout::V5.negative(10))?;
@@ -156,12 +154,7 @@ fn intel_masks_lvtpc_on_delivery_and_amd_does_not() -> TestResult {
         processor.acknowledge_interrupt();
         processor.wrmsr(layout.counter(0), preset(layout, 5))?;
         processor.retire(counts(Event::Instructions, 15));
-        assert_eq!(
-            processor.interrupt_pending(),
-            Some(VECTOR),
-            "{}",
-            layout.name
-        );
+        assert_eq!(processor.interrupt_pending(), Some(VECTOR), "{}", layout.name);
     }
     Ok(())
 }
@@ -212,12 +205,7 @@ fn writing_all_ones_to_a_running_counter_overflows_at_the_next_event() -> TestRe
         assert_eq!(processor.interrupt_pending(), None, "{}", layout.name);
         processor.retire(counts(Event::Instructions, 1001));
         assert_eq!(processor.rdmsr(layout.counter(0))?, 0, "{}", layout.name);
-        assert_eq!(
-            processor.interrupt_pending(),
-            Some(VECTOR),
-            "{}",
-            layout.name
-        );
+        assert_eq!(processor.interrupt_pending(), Some(VECTOR), "{}", layout.name);
         if let Some(global) = layout.global {
             assert_eq!(processor.rdmsr(global.status)?, 1, "{}", layout.name);
         }

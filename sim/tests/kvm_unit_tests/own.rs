@@ -62,12 +62,9 @@ fn edge_counts_as_a_counter_mask_of_at_least_1() -> TestResult {
     for layout in layout::all() {
         let edge = 1 << 18;
         // 42 events come as 10 cycles of 4 events and one of 2.
-        for (extra, expected) in [
-            (edge, 11),
-            (1 << 24, 11),
-            (edge | 1 << 24, 11),
-            (edge | 3 << 24, 10),
-        ] {
+        for (extra, expected) in
+            [(edge, 11), (1 << 24, 11), (edge | 1 << 24, 11), (edge | 3 << 24, 10)]
+        {
             let value = instructions(layout, extra, 42)?;
             assert_eq!(value, expected, "{}: {extra:#x}", layout.name);
         }
@@ -174,10 +171,7 @@ fn reserved_bits_of_the_status_reset_fault() {
 fn read_only_registers() -> TestResult {
     let mut processor = layout::V5.processor();
     for (msr, value) in [(0x38E, 0), (0x392, 0), (0x345, 0)] {
-        assert_eq!(
-            processor.wrmsr(msr, value),
-            Err(Fault::WriteMsr { msr, value })
-        );
+        assert_eq!(processor.wrmsr(msr, value), Err(Fault::WriteMsr { msr, value }));
     }
     let misc = processor.rdmsr(0x1A0)?;
     assert_eq!(misc >> 7 & 1, 1);
@@ -253,11 +247,7 @@ fn family_15h_ties_cycles_to_the_first_three_counters() -> TestResult {
     processor.retire(counts(Event::Cycles, 50));
     for i in 0..6 {
         let expected = if i < 3 { 50 } else { 0 };
-        assert_eq!(
-            processor.rdmsr(0xC001_0201 + 2 * i)?,
-            expected,
-            "counter {i}"
-        );
+        assert_eq!(processor.rdmsr(0xC001_0201 + 2 * i)?, expected, "counter {i}");
     }
     Ok(())
 }

@@ -52,16 +52,7 @@ fn rdpmc_of_a_counter_that_is_not_there_faults() {
         }
     }
     // Fixed counters: none on version 1 and on AMD, 4 on this version 5, a hole at 3 in leaf 0x23.
-    for (layout, i) in [
-        (layout::V1, 0),
-        (layout::K8, 0),
-        (layout::V5, 4),
-        (layout::V6, 3),
-    ] {
-        assert!(
-            layout.processor().rdpmc(1 << 30 | i).is_err(),
-            "{}",
-            layout.name
-        );
+    for (layout, i) in [(layout::V1, 0), (layout::K8, 0), (layout::V5, 4), (layout::V6, 3)] {
+        assert!(layout.processor().rdpmc(1 << 30 | i).is_err(), "{}", layout.name);
     }
 }

@@ -17,12 +17,7 @@ fn writes_through_pmc_are_32_bits_sign_extended() -> TestResult {
             (u64::MAX, layout.mask()),
         ] {
             processor.wrmsr(0xC1, value)?;
-            assert_eq!(
-                processor.rdmsr(0xC1)?,
-                expected,
-                "{}: {value:#x}",
-                layout.name
-            );
+            assert_eq!(processor.rdmsr(0xC1)?, expected, "{}: {value:#x}", layout.name);
         }
     }
     Ok(())

@@ -26,11 +26,8 @@ impl Cost {
     #[must_use]
     pub fn so_far(machine: &Machine) -> Self {
         let bus = machine.engine.bus_ref();
-        let mut cost = Self {
-            instructions: bus.executed - bus.calls,
-            calls: bus.calls,
-            ..Self::default()
-        };
+        let mut cost =
+            Self { instructions: bus.executed - bus.calls, calls: bus.calls, ..Self::default() };
         for cpu in &bus.cpus {
             let accesses = cpu.processor.accesses();
             cost.msr += accesses.rdmsr + accesses.wrmsr;
@@ -112,11 +109,7 @@ impl Budget {
     /// A request begins; it moves at most this many samples.
     pub fn begin(&mut self, code: u32, samples: u64) -> u64 {
         self.next += 1;
-        let account = Account {
-            code,
-            samples,
-            ..Account::default()
-        };
+        let account = Account { code, samples, ..Account::default() };
         self.open.insert(self.next, account);
         self.next
     }
@@ -147,17 +140,12 @@ impl Budget {
             (*took, account.processor_limit())
         } else {
             account.thread += instructions;
-            (
-                account.thread,
-                account.thread_limit(processors, self.sources),
-            )
+            (account.thread, account.thread_limit(processors, self.sources))
         };
         if took <= limit || self.only_measures {
             return Ok(());
         }
-        let whose = on.map_or("its thread".to_owned(), |index| {
-            format!("processor {index}")
-        });
+        let whose = on.map_or("its thread".to_owned(), |index| format!("processor {index}"));
         let what = format!(
             "request {:#x} runs {took} instructions on {whose}, at most {limit}",
             account.code
@@ -182,11 +170,7 @@ impl Budget {
 
 impl Account {
     fn processor_limit(&self) -> u64 {
-        if self.code == START.0 {
-            PROCESSOR_MOST + TRIED_AGAIN
-        } else {
-            PROCESSOR_MOST + LET_IN
-        }
+        if self.code == START.0 { PROCESSOR_MOST + TRIED_AGAIN } else { PROCESSOR_MOST + LET_IN }
     }
 
     fn thread_limit(&self, processors: usize, sources: u64) -> u64 {

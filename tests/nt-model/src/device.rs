@@ -127,8 +127,7 @@ impl Device {
     pub fn clean_up(&mut self, file: &File) -> Result<(), Violation> {
         let cleanup = self.machine.framework.file_cleanup;
         if cleanup != 0 {
-            self.machine
-                .call("EvtFileCleanup", cleanup, &[file.object])?;
+            self.machine.call("EvtFileCleanup", cleanup, &[file.object])?;
         }
         self.machine.framework.cancel(file.object);
         Ok(())
@@ -352,8 +351,7 @@ impl Answering for Device {
                     bytes: end - start,
                     path: Some(SHORT_PATH.to_owned()),
                 };
-                self.machine
-                    .tell([News::Started(process, SYSTEM.0), News::Image(image)]);
+                self.machine.tell([News::Started(process, SYSTEM.0), News::Image(image)]);
             }
             None => self.machine.tell([News::Ended(process)]),
         }

@@ -239,11 +239,7 @@ impl Bus {
         }
         self.previous = address;
         let stretch = self.stretch();
-        stretch.turns = if stretch.last.contains(&address) {
-            stretch.turns + 1
-        } else {
-            0
-        };
+        stretch.turns = if stretch.last.contains(&address) { stretch.turns + 1 } else { 0 };
         stretch.last.rotate_right(1);
         stretch.last[0] = address;
         let spins = stretch.turns == SPIN;
@@ -320,10 +316,7 @@ impl Engine {
         let u = &mut unicorn;
         u.ctl_set_tlb_type(TlbType::VIRTUAL).map_err(broken)?;
         u.add_tlb_hook(1, 0, |_, address, _| {
-            Some(TlbEntry {
-                paddr: physical(address),
-                perms: Prot::ALL,
-            })
+            Some(TlbEntry { paddr: physical(address), perms: Prot::ALL })
         })
         .map_err(broken)?;
         let mut map = |at: u64, size: u64, perms| u.mem_map(physical(at), size, perms);
@@ -370,10 +363,8 @@ impl Engine {
         let stubs = vec![HLT; STUBS_SIZE as usize];
         u.mem_write(physical(STUBS), &stubs).map_err(broken)?;
         u.mem_write(physical(TO_RING_3), &IRETQ).map_err(broken)?;
-        u.mem_write(physical(GDT), &DESCRIPTORS.map(u64::to_le_bytes).concat())
-            .map_err(broken)?;
-        u.reg_write_long(Register::GDTR, &descriptor_table())
-            .map_err(broken)?;
+        u.mem_write(physical(GDT), &DESCRIPTORS.map(u64::to_le_bytes).concat()).map_err(broken)?;
+        u.reg_write_long(Register::GDTR, &descriptor_table()).map_err(broken)?;
         u.add_code_hook(1, 0, execute).map_err(broken)?;
         let (begin, end) = (physical(ARENA), physical(ARENA) + ARENA_SIZE - 1);
         let kinds = HookType::MEM_READ | HookType::MEM_WRITE;
@@ -526,9 +517,7 @@ impl Engine {
         let mut page = vec![HLT; (end - start) as usize];
         page[..code.len()].copy_from_slice(code);
         self.write(start, &page);
-        let _ = self
-            .unicorn
-            .ctl_remove_cache(physical(start), physical(end));
+        let _ = self.unicorn.ctl_remove_cache(physical(start), physical(end));
         if let Some(guest) = &mut self.bus().guest {
             guest.forget();
         }
@@ -800,17 +789,11 @@ fn retire(unicorn: &mut Unicorn<'_, Bus>, next: u64) {
 /// Gives the guest feed the instruction that is now executed.
 fn feed(unicorn: &mut Unicorn<'_, Bus>, address: u64, size: u32) {
     let known = unicorn.get_data().guest.as_ref();
-    let facts = known
-        .and_then(|guest| guest.facts(address))
-        .unwrap_or_else(|| {
-            let bytes = unicorn.mem_read_as_vec(physical(address), size as usize);
-            Facts::of(&bytes.unwrap_or_default())
-        });
-    let left = if facts.repeats {
-        unicorn.reg_read(Register::RCX).unwrap_or_default()
-    } else {
-        0
-    };
+    let facts = known.and_then(|guest| guest.facts(address)).unwrap_or_else(|| {
+        let bytes = unicorn.mem_read_as_vec(physical(address), size as usize);
+        Facts::of(&bytes.unwrap_or_default())
+    });
+    let left = if facts.repeats { unicorn.reg_read(Register::RCX).unwrap_or_default() } else { 0 };
     let bus = unicorn.get_data_mut();
     if let Some(guest) = &mut bus.guest {
         guest.learn(address, facts);
@@ -836,11 +819,8 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
     let read = |unicorn: &Unicorn<'_, Bus>, register| {
         unicorn.reg_read(register).unwrap_or_default() & 0xFFFF_FFFF
     };
-    let (eax, ecx, edx) = (
-        read(unicorn, Register::RAX),
-        read(unicorn, Register::RCX),
-        read(unicorn, Register::RDX),
-    );
+    let (eax, ecx, edx) =
+        (read(unicorn, Register::RAX), read(unicorn, Register::RCX), read(unicorn, Register::RDX));
     let bus = unicorn.get_data_mut();
     bus.touch_registers();
     let cpu = &mut bus.cpus[bus.current];

@@ -114,11 +114,7 @@ impl Tally {
     }
 
     fn add(&mut self, address: u64, facts: Facts) {
-        let ring = if is_user(address) {
-            &mut self.user
-        } else {
-            &mut self.kernel
-        };
+        let ring = if is_user(address) { &mut self.user } else { &mut self.kernel };
         ring.instructions += 1;
         ring.branches += u64::from(facts.branch.is_some());
         if !facts.repeats {
@@ -231,11 +227,7 @@ impl Guest {
     /// A feed whose interrupts come this many instructions late.
     #[must_use]
     pub fn new(skid: u64) -> Self {
-        Self {
-            skid,
-            facts: HashMap::new(),
-            tallies: Vec::new(),
-        }
+        Self { skid, facts: HashMap::new(), tallies: Vec::new() }
     }
 
     /// From now on interrupts come this many instructions late.
@@ -292,11 +284,7 @@ impl Guest {
         let tally = self.tally(index);
         tally.current = Some((address, facts));
         if facts.repeats && repeats_left > 0 {
-            let ring = if is_user(address) {
-                &mut tally.user
-            } else {
-                &mut tally.kernel
-            };
+            let ring = if is_user(address) { &mut tally.user } else { &mut tally.kernel };
             ring.accesses += facts.accesses;
         }
     }

@@ -90,9 +90,7 @@ impl Image {
             let data = section.pe_data(file)?;
             let data = &data[..data.len().min(section.virtual_size.get(LE) as usize)];
             let place = bytes.get_mut(offset..offset + data.len());
-            place
-                .context("a section beyond the image")?
-                .copy_from_slice(data);
+            place.context("a section beyond the image")?.copy_from_slice(data);
             let flags = section.characteristics.get(LE);
             sections.push(Section {
                 offset: offset as u64,
@@ -134,10 +132,7 @@ impl Image {
 fn relocate(pe: &PeFile64<'_>, bytes: &mut [u8], base: u64) -> Result<()> {
     let moved = IMAGE.wrapping_sub(base);
     let sections = pe.section_table();
-    let Some(mut blocks) = pe
-        .data_directories()
-        .relocation_blocks(pe.data(), &sections)?
-    else {
+    let Some(mut blocks) = pe.data_directories().relocation_blocks(pe.data(), &sections)? else {
         return Ok(());
     };
     while let Some(block) = blocks.next()? {

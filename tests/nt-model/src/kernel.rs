@@ -4,10 +4,7 @@
 //! allows (learn.microsoft.com/windows-hardware/drivers/ddi). What no page specifies, the seed
 //! chooses, or a note at that place says.
 
-#![expect(
-    clippy::unnecessary_wraps,
-    reason = "every row of a table has the same signature"
-)]
+#![expect(clippy::unnecessary_wraps, reason = "every row of a table has the same signature")]
 
 mod dpc;
 mod hal;
@@ -138,14 +135,8 @@ impl Kernel {
         };
         note(self.dpcs.values().any(|dpc| dpc.queued), "a queued DPC");
         note(!self.timers.is_empty(), "a timer");
-        note(
-            self.processor_change.is_some(),
-            "the registration for added processors",
-        );
-        note(
-            self.interrupt_handler.is_some() && !stays,
-            "the overflow interrupt's handler",
-        );
+        note(self.processor_change.is_some(), "the registration for added processors");
+        note(self.interrupt_handler.is_some() && !stays, "the overflow interrupt's handler");
         let kept = stays || self.kept_by_thread;
         note(self.counters.is_some() && !kept, "the counters");
         let listed = !self.by_thread.is_empty() && !self.kept_by_thread;
@@ -158,9 +149,7 @@ impl Kernel {
     /// Whether an activity holds a spin lock.
     #[must_use]
     pub fn holds_a_spin_lock(&self, activity: usize) -> bool {
-        self.spin_locks
-            .values()
-            .any(|&(_, holder)| holder == activity)
+        self.spin_locks.values().any(|&(_, holder)| holder == activity)
     }
 
     /// One more call that may fail; returns whether this one does.
@@ -267,11 +256,8 @@ functions! {
     "__chkstk" PROFILE runtime::check_stack;
 }
 
-static SET_SYSTEM_INFORMATION: Function = Function {
-    name: "HalSetSystemInformation",
-    irql: PASSIVE,
-    run: hal::set_system_information,
-};
+static SET_SYSTEM_INFORMATION: Function =
+    Function { name: "HalSetSystemInformation", irql: PASSIVE, run: hal::set_system_information };
 
 /// Room for processors that are added later.
 const SPARE_PROCESSORS: u64 = 4;
@@ -304,11 +290,7 @@ fn touch(machine: &mut Machine, at: u64, size: u64) -> Result<(), Violation> {
 }
 
 fn allocate_pool(m: &mut Machine) -> Result<Outcome, Violation> {
-    let (flags, size, tag) = (
-        m.engine.argument(0),
-        m.engine.argument(1),
-        m.engine.argument(2),
-    );
+    let (flags, size, tag) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
     if flags & POOL_NON_PAGED == 0 || flags & !(POOL_NON_PAGED | POOL_UNINITIALIZED) != 0 {
         return broken(Rule::Memory, format!("pool with flags {flags:#x}"));
     }
@@ -358,10 +340,7 @@ fn free(m: &mut Machine, at: u64, tag: u32) -> Result<Outcome, Violation> {
     let within = |dpc: &u64| (at..at + size).contains(dpc);
     let mut dpcs = m.kernel.dpcs.iter();
     if let Some((dpc, _)) = dpcs.find(|(dpc, state)| state.queued && within(dpc)) {
-        return broken(
-            Rule::Alive,
-            format!("the DPC {dpc:#x} is queued, and its memory is freed"),
-        );
+        return broken(Rule::Alive, format!("the DPC {dpc:#x} is queued, and its memory is freed"));
     }
     m.kernel.dpcs.retain(|dpc, _| !within(dpc));
     m.engine.bus().arena.free(at, tag)?;

@@ -4,10 +4,7 @@
 //! src/publicinc/wdf/kmdf/1.33); behaviour is that of the functions' pages in the Windows driver
 //! documentation.
 
-#![expect(
-    clippy::unnecessary_wraps,
-    reason = "every row of a table has the same signature"
-)]
+#![expect(clippy::unnecessary_wraps, reason = "every row of a table has the same signature")]
 
 use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, Wait};
 use crate::rules::{Rule, Violation};
@@ -223,11 +220,8 @@ framework! {
     139 "WdfFileObjectGetDevice" DISPATCH |m| { let file = m.engine.argument(1); m.framework.object(file)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
 }
 
-static VERSION_BIND: Function = Function {
-    name: "WdfVersionBind",
-    irql: PASSIVE,
-    run: version_bind,
-};
+static VERSION_BIND: Function =
+    Function { name: "WdfVersionBind", irql: PASSIVE, run: version_bind };
 static VERSION_UNBIND: Function = Function {
     name: "WdfVersionUnbind",
     irql: PASSIVE,
@@ -240,18 +234,13 @@ static VERSION_UNBIND: Function = Function {
 /// A function of WDFLDR.SYS.
 #[must_use]
 pub fn loader_function(name: &str) -> Option<&'static Function> {
-    [&VERSION_BIND, &VERSION_UNBIND]
-        .into_iter()
-        .find(|function| function.name == name)
+    [&VERSION_BIND, &VERSION_UNBIND].into_iter().find(|function| function.name == name)
 }
 
 /// Writes the framework's table to memory.
 pub fn boot(machine: &mut Machine) -> Result<()> {
     crate::kernel::boot(machine);
-    let table = machine
-        .engine
-        .allocate(8 * ENTRIES as u64, 0)
-        .context("no memory")?;
+    let table = machine.engine.allocate(8 * ENTRIES as u64, 0).context("no memory")?;
     for index in 0..ENTRIES {
         let function = FUNCTIONS.iter().find(|(at, _)| *at == index);
         let name = format!("KMDF function {index}");
@@ -303,10 +292,7 @@ impl Framework {
         const CANCELLED: u32 = 0xC000_0120;
         let objects = &mut self.objects;
         self.waiting.retain(|handle| match objects.get_mut(handle) {
-            Some(Object {
-                kind: Kind::Request(request),
-                ..
-            }) if request.file == file => {
+            Some(Object { kind: Kind::Request(request), .. }) if request.file == file => {
                 request.completed = Some((CANCELLED, 0));
                 false
             }
@@ -356,9 +342,7 @@ impl Framework {
     #[must_use]
     pub fn children(&self, parent: u64) -> Vec<u64> {
         let all = self.objects.iter();
-        all.filter(|(_, object)| object.parent == parent)
-            .map(|(handle, _)| *handle)
-            .collect()
+        all.filter(|(_, object)| object.parent == parent).map(|(handle, _)| *handle).collect()
     }
 
     /// EvtCleanupCallback of an object.
@@ -390,10 +374,7 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     let who = presenter.unwrap_or((process, process + 4));
     machine.framework.presented_elsewhere += u64::from(who.0 != process);
     let room = output / size_of::<Sample>() as u64;
-    if [session::CONFIGURE, source::PLAN]
-        .map(|code| code.0)
-        .contains(&code)
-    {
+    if [session::CONFIGURE, source::PLAN].map(|code| code.0).contains(&code) {
         let specs = input.saturating_sub(size_of::<Configure>() as u64);
         let sources = specs / size_of::<Spec>() as u64;
         let budget = &mut machine.budget;
@@ -424,11 +405,7 @@ pub fn forget_driver(machine: &mut Machine) -> Result<(), Violation> {
     let framework = &mut machine.framework;
     framework.power.clear();
     framework.begin_init();
-    (
-        framework.device_add,
-        framework.file_cleanup,
-        framework.file_close,
-    ) = (0, 0, 0);
+    (framework.device_add, framework.file_cleanup, framework.file_close) = (0, 0, 0);
     (framework.linked, framework.interface_enabled) = (false, false);
     let objects = framework.objects.iter();
     let drivers = objects.filter(|(_, object)| object.kind == Kind::Driver);
@@ -454,11 +431,7 @@ pub fn delete(machine: &mut Machine, handle: u64) -> Result<(), Violation> {
 pub fn create(machine: &mut Machine, kind: Kind, parent: u64) -> Result<u64, Violation> {
     let none = || Violation::new(Rule::Unmodelled, "the arena is full");
     let handle = machine.engine.allocate(0, 0).ok_or_else(none)?;
-    let object = Object {
-        kind,
-        parent,
-        ..Object::default()
-    };
+    let object = Object { kind, parent, ..Object::default() };
     machine.framework.objects.insert(handle, object);
     Ok(handle)
 }
@@ -618,11 +591,7 @@ fn wait_lock_create(m: &mut Machine) -> Result<Outcome, Violation> {
 fn set_static_stop_remove(m: &mut Machine) -> Result<Outcome, Violation> {
     let stoppable = m.engine.argument(2) & 0xFF != 0;
     let stays = &mut m.framework.stays;
-    let changed = if stoppable {
-        stays.checked_sub(1)
-    } else {
-        stays.checked_add(1)
-    };
+    let changed = if stoppable { stays.checked_sub(1) } else { stays.checked_add(1) };
     let what = "the device is allowed to stop more often than it was forbidden to";
     *stays = changed.ok_or(Violation::new(Rule::Object, what))?;
     done()
@@ -630,17 +599,9 @@ fn set_static_stop_remove(m: &mut Machine) -> Result<Outcome, Violation> {
 
 fn holder(m: &mut Machine, lock: u64) -> Result<&mut Option<usize>, Violation> {
     m.framework.object(lock)?;
-    match m
-        .framework
-        .objects
-        .get_mut(&lock)
-        .map(|object| &mut object.kind)
-    {
+    match m.framework.objects.get_mut(&lock).map(|object| &mut object.kind) {
         Some(Kind::WaitLock(holder)) => Ok(holder),
-        _ => Err(Violation::new(
-            Rule::Object,
-            format!("{lock:#x} is no lock"),
-        )),
+        _ => Err(Violation::new(Rule::Object, format!("{lock:#x} is no lock"))),
     }
 }
 
@@ -668,10 +629,7 @@ fn wait_lock_acquire(m: &mut Machine) -> Result<Outcome, Violation> {
 fn wait_lock_release(m: &mut Machine) -> Result<Outcome, Violation> {
     let (lock, caller) = (m.engine.argument(1), m.caller_number());
     if *holder(m, lock)? != Some(caller) {
-        return Err(Violation::new(
-            Rule::Lock,
-            "a lock is released by who has it not",
-        ));
+        return Err(Violation::new(Rule::Lock, "a lock is released by who has it not"));
     }
     let next = m.wake_one(|wait| *wait == Wait::Lock(lock));
     *holder(m, lock)? = next;
@@ -749,19 +707,15 @@ fn complete(m: &mut Machine) -> Result<Outcome, Violation> {
         // A reply that refuses consists of its header only.
         let drained = drained.filter(|drained| drained.header.error == 0);
         // A branch costs a quarter of what a sample does.
-        let moved = drained.map_or(0, |drained| {
-            u64::from(drained.count) * (1 + u64::from(drained.branches) / 4)
-        });
+        let moved = drained
+            .map_or(0, |drained| u64::from(drained.count) * (1 + u64::from(drained.branches) / 4));
         if let Some(number) = m.request_of_caller() {
             m.budget.moved(number, moved);
         }
     }
     let who = m.who();
-    if let Some(Kind::Request(request)) = m
-        .framework
-        .objects
-        .get_mut(&handle)
-        .map(|object| &mut object.kind)
+    if let Some(Kind::Request(request)) =
+        m.framework.objects.get_mut(&handle).map(|object| &mut object.kind)
     {
         request.completed = Some((status, information));
         if m.framework.presented == Some(handle) {

@@ -226,10 +226,8 @@ pub struct Machine {
 impl Machine {
     /// A machine of these processors with the driver's image in memory, ordered by `seed`.
     pub fn new(image: &Image, leaves: &[Leaves], seed: u64) -> Result<Self> {
-        let mut cpus: Vec<Cpu> = sim::machine::processors(leaves)
-            .into_iter()
-            .map(Cpu::new)
-            .collect();
+        let mut cpus: Vec<Cpu> =
+            sim::machine::processors(leaves).into_iter().map(Cpu::new).collect();
         for cpu in &mut cpus {
             cpu.processor.boot_windows();
         }
@@ -353,10 +351,7 @@ impl Machine {
         };
         let activity = &mut self.activities[id];
         let Some(left) = activity.critical.0.checked_sub(1) else {
-            let what = format!(
-                "{} leaves a critical region that it is not in",
-                activity.name
-            );
+            let what = format!("{} leaves a critical region that it is not in", activity.name);
             return Err(Violation::new(Rule::CriticalRegion, what));
         };
         activity.critical.0 = left;
@@ -391,9 +386,6 @@ impl Machine {
         if let Some(cpu) = bus.cpus.last_mut() {
             bus.registers.add(cpu);
         }
-        self.processors.push(Processor {
-            added: true,
-            ..Processor::default()
-        });
+        self.processors.push(Processor { added: true, ..Processor::default() });
     }
 }

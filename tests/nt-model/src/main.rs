@@ -55,11 +55,7 @@ fn program(text: &str) -> Result<&'static Program, String> {
 
 impl Arguments {
     fn guest(&self) -> Option<Guest> {
-        Some(Guest {
-            program: self.guest?,
-            rounds: ROUNDS,
-            skid: self.skid,
-        })
+        Some(Guest { program: self.guest?, rounds: ROUNDS, skid: self.skid })
     }
 
     /// The file that runs: the one that is named; otherwise the shipped driver, or if that does not
@@ -136,9 +132,5 @@ fn read(sys: &Path) -> halprof_measure::Result<Vec<u8>> {
 /// The machine with the driver on it, in words.
 fn described(spec: &MachineSpec, sys: &Path) -> String {
     let name = sys.file_name().unwrap_or(sys.as_os_str());
-    format!(
-        "{} on a modelled kernel and processor, {}",
-        name.to_string_lossy(),
-        spec.description
-    )
+    format!("{} on a modelled kernel and processor, {}", name.to_string_lossy(), spec.description)
 }

@@ -149,9 +149,7 @@ impl Arena {
 
     /// All allocations: address, and size in bytes.
     pub fn allocated(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.live
-            .iter()
-            .map(|(at, allocation)| (*at, allocation.size))
+        self.live.iter().map(|(at, allocation)| (*at, allocation.size))
     }
 
     /// The driver's allocations that have not been freed.

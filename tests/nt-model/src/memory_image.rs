@@ -20,10 +20,8 @@ const HEADERS: usize = 0x1000;
 pub fn write(machine: &Machine, folder: &Path) -> Result<()> {
     let mut ranges = vec![(IMAGE, size_of_image(machine)?)];
     ranges.extend(machine.engine.bus_ref().arena.allocated());
-    let bytes: Vec<u8> = ranges
-        .iter()
-        .flat_map(|&(at, size)| machine.engine.bytes(at, size as usize))
-        .collect();
+    let bytes: Vec<u8> =
+        ranges.iter().flat_map(|&(at, size)| machine.engine.bytes(at, size as usize)).collect();
     let ranges: Vec<Value> = ranges
         .iter()
         .map(|(at, size)| json!({ "address": format!("{at:#x}"), "size": size }))

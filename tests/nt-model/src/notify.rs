@@ -137,17 +137,9 @@ impl Machine {
 
     /// A short-lived process: it starts, has an image mapped, and ends.
     pub fn tell_of_a_process(&mut self, process: u32, path: &str) {
-        let image = Mapped {
-            process,
-            start: 0x7FF7_0000_0000,
-            bytes: 0x8000,
-            path: Some(path.to_owned()),
-        };
-        self.tell([
-            News::Started(process, SYSTEM.0),
-            News::Image(image),
-            News::Ended(process),
-        ]);
+        let image =
+            Mapped { process, start: 0x7FF7_0000_0000, bytes: 0x8000, path: Some(path.to_owned()) };
+        self.tell([News::Started(process, SYSTEM.0), News::Image(image), News::Ended(process)]);
     }
 
     /// A short-lived process starts after this many further instructions.

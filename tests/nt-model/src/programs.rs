@@ -119,40 +119,20 @@ impl Program {
         let size = u64::from(head.size_of_image.get(LittleEndian));
         let base = file.relative_address_base();
         let entry = base + u64::from(head.address_of_entry_point.get(LittleEndian));
-        ensure!(
-            entry == CODE.0,
-            "its entry is at {entry:#x}, not at {:#x}",
-            CODE.0
-        );
-        ensure!(
-            file.imports()?.is_empty(),
-            "it imports functions, and there are none"
-        );
+        ensure!(entry == CODE.0, "its entry is at {entry:#x}, not at {:#x}", CODE.0);
+        ensure!(file.imports()?.is_empty(), "it imports functions, and there are none");
         let code = file.sections().find(|section| section.address() == CODE.0);
         let code = code.context("no section begins at its entry")?.data()?;
         // What follows the code in its last page is padding.
-        let end = code
-            .iter()
-            .rposition(|&byte| byte != 0)
-            .map_or(0, |last| last + 1);
+        let end = code.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         let code = code.get(..end).unwrap_or_default();
         let room = EXIT - CODE.0;
-        ensure!(
-            code.len() as u64 <= room,
-            "its code is longer than {room} bytes"
-        );
-        let name = path
-            .file_stem()
-            .context("it has no name")?
-            .to_string_lossy();
+        ensure!(code.len() as u64 <= room, "its code is longer than {room} bytes");
+        let name = path.file_stem().context("it has no name")?.to_string_lossy();
         Ok(Box::leak(Box::new(Self {
             name: name.into_owned().leak(),
             what: "a PE file",
-            amounts: |_| Amounts {
-                instructions: 0,
-                branches: 0,
-                accesses: 0,
-            },
+            amounts: |_| Amounts { instructions: 0, branches: 0, accesses: 0 },
             module: (base, base + size),
             code: Code::Read(code.to_vec().leak()),
         })))
@@ -185,12 +165,8 @@ fn write_loop(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {
 }
 
 fn write_branches(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {
-    let (mut round, mut even, mut next, mut function) = (
-        code.create_label(),
-        code.create_label(),
-        code.create_label(),
-        code.create_label(),
-    );
+    let (mut round, mut even, mut next, mut function) =
+        (code.create_label(), code.create_label(), code.create_label(), code.create_label());
     code.mov(ecx, rounds)?;
     code.set_label(&mut round)?;
     code.call(function)?;

@@ -86,13 +86,7 @@ const WRITABLE: &[Row] = &[
     Row(Unit::Architectural, 0x38F, 1, 1, Role::Global),
     Row(Unit::Architectural, 0x390, 1, 1, Role::Acknowledge(0x38E)),
     // IA32_DEBUGCTL's LBR and FREEZE_LBRS_ON_PMI, MSR_LBR_SELECT, IA32_LBR_CTL, IA32_LBR_DEPTH.
-    Row(
-        Unit::Architectural,
-        0x1D9,
-        1,
-        1,
-        Role::Branches(1 << 0 | 1 << 11),
-    ),
+    Row(Unit::Architectural, 0x1D9, 1, 1, Role::Branches(1 << 0 | 1 << 11)),
     Row(Unit::Architectural, 0x1C8, 1, 1, Role::Branches(u64::MAX)),
     Row(Unit::Architectural, 0x14CE, 2, 1, Role::Branches(u64::MAX)),
     // MSR_LASTBRANCH_x_FROM_IP and TO_IP, MSR_LBR_INFO_x; IA32_LBR_x_FROM_IP, TO_IP and INFO, which
@@ -378,15 +372,10 @@ impl Registers {
 impl Watched {
     fn new(cpu: &mut Cpu) -> Self {
         let shared = rows(cpu).filter(|row| !matches!(row.4, Role::Other));
-        let msrs: Vec<u32> = shared
-            .flat_map(|row| (0..row.2).map(move |i| row.1 + i * row.3))
-            .collect();
+        let msrs: Vec<u32> =
+            shared.flat_map(|row| (0..row.2).map(move |i| row.1 + i * row.3)).collect();
         let read = |msr| Some((msr, read(cpu, msr)?));
-        Self {
-            ours: 0,
-            branches: false,
-            before: msrs.into_iter().filter_map(read).collect(),
-        }
+        Self { ours: 0, branches: false, before: msrs.into_iter().filter_map(read).collect() }
     }
 
     fn check(&self, cpu: &mut Cpu) -> Result<(), (Rule, String)> {
@@ -450,11 +439,7 @@ impl Watched {
             all.fold(0, |ours, part| ours | ((1 << bits) - 1) << (part * bits))
         };
         let whole = |bit: u32| {
-            if self.ours >> bit & 1 == 0 {
-                0
-            } else {
-                u64::MAX
-            }
+            if self.ours >> bit & 1 == 0 { 0 } else { u64::MAX }
         };
         match role {
             // ACTIVE_THREAD must be written as ones, whatever its value after reset.
@@ -493,9 +478,7 @@ fn touched(cpu: &mut Cpu, role: Role, number: u32, msr: u32, value: u64) -> u64 
 
 /// The value of a register, if it exists.
 fn read(cpu: &mut Cpu, msr: u32) -> Option<u64> {
-    cpu.processor
-        .unobserved(|processor| processor.rdmsr(msr))
-        .ok()
+    cpu.processor.unobserved(|processor| processor.rdmsr(msr)).ok()
 }
 
 /// LVTPC; 0 if there is no local APIC.

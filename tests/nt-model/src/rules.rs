@@ -121,11 +121,7 @@ impl Violation {
     /// A violation without a stack yet.
     #[must_use]
     pub fn new(rule: Rule, what: impl Into<String>) -> Self {
-        Self {
-            rule,
-            what: what.into(),
-            stack: Vec::new(),
-        }
+        Self { rule, what: what.into(), stack: Vec::new() }
     }
 }
 

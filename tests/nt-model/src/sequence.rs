@@ -184,26 +184,17 @@ impl<'a> Sequence<'a> {
     fn as_a_good_client(&mut self) -> Vec<Action> {
         let any = self.handles[self.rng.usize(..self.handles.len())];
         let Some(&(handle, number)) = self.sessions.last() else {
-            let head = Plain {
-                header: requests::header(session::KERNEL),
-            };
+            let head = Plain { header: requests::header(session::KERNEL) };
             let bytes = requests::bytes(&head, &[]);
             return vec![Action::Request(any, session::OPEN, bytes, 4096)];
         };
-        let sources: Vec<_> = [2, 6, 0x0B]
-            .into_iter()
-            .filter(|_| self.rng.bool())
-            .map(requests::spec)
-            .collect();
+        let sources: Vec<_> =
+            [2, 6, 0x0B].into_iter().filter(|_| self.rng.bool()).map(requests::spec).collect();
         let flags = [0, session::SAMPLE][self.rng.usize(..2)];
         let flags = flags | (session::EVENTS * self.rng.u32(..2));
         let configure = requests::configure(number, flags, &sources);
         let about = requests::bytes(
-            &session::Session {
-                header: requests::header(0),
-                session: number,
-                reserved: 0,
-            },
+            &session::Session { header: requests::header(0), session: number, reserved: 0 },
             &[],
         );
         vec![
@@ -222,11 +213,7 @@ impl<'a> Sequence<'a> {
         let numbers: Vec<u32> = numbers.map(|(_, number)| *number).take(2).collect();
         let (code, input) = if rng.u8(..5) == 0 {
             let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
-            let code = if rng.u8(..10) == 0 {
-                RequestCode(rng.u32(..))
-            } else {
-                code
-            };
+            let code = if rng.u8(..10) == 0 { RequestCode(rng.u32(..)) } else { code };
             (code, (0..rng.usize(..400)).map(|_| rng.u8(..)).collect())
         } else {
             requests::random_well_formed(rng, &numbers)

@@ -82,11 +82,8 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
     }
     let features = Rng::with_seed(seed ^ 0xFEA7).bool();
     let work = workload::parse(WORK).unwrap_or_default();
-    let mut story = vec![format!(
-        "on {} with {} processors, unkind: {unkind:?}",
-        model.name,
-        leaves.len()
-    )];
+    let mut story =
+        vec![format!("on {} with {} processors, unkind: {unkind:?}", model.name, leaves.len())];
     let mut life = Life::default();
     let mut play = || -> Result<(), Violation> {
         let mut device = Device::new(file, &leaves, seed).map_err(|error| broken(&error))?;
@@ -113,11 +110,7 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
     };
     match play() {
         Ok(()) => Ok(life),
-        Err(violation) => Err(Box::new(Failure {
-            seed,
-            story: story.join("\n  "),
-            violation,
-        })),
+        Err(violation) => Err(Box::new(Failure { seed, story: story.join("\n  "), violation })),
     }
 }
 
@@ -206,9 +199,7 @@ pub fn soak(file: &[u8], first: u64, limit: Limit, threads: usize) -> Result<Lif
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Life {

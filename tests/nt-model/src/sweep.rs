@@ -17,15 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The machines whose interrupts and global registers differ.
-pub const MACHINES: [&str; 7] = [
-    "skylake",
-    "haswell",
-    "sapphire-rapids",
-    "core2",
-    "pentium-m",
-    "zen2",
-    "zen4",
-];
+pub const MACHINES: [&str; 7] =
+    ["skylake", "haswell", "sapphire-rapids", "core2", "pentium-m", "zen2", "zen4"];
 /// Events from one sample to the next.
 pub const PERIOD: u64 = 4096;
 /// The largest skid: three periods.
@@ -43,9 +36,7 @@ const SOURCE: u32 = 0x02;
 #[must_use]
 pub fn full() -> Vec<u64> {
     let near = |skid: &u64| (skid + NEAR) % PERIOD <= 2 * NEAR;
-    (0..=LATEST + NEAR)
-        .filter(|skid| skid % STEP == 0 || near(skid))
-        .collect()
+    (0..=LATEST + NEAR).filter(|skid| skid % STEP == 0 || near(skid)).collect()
 }
 
 /// This many of them, spread over the whole range.
@@ -79,9 +70,7 @@ pub fn sweep(file: &[u8], parts: &[Part]) -> Vec<String> {
             });
         }
     });
-    failures
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
+    failures.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tries skids one after the other on one machine; creates a new one after each failure.
@@ -108,11 +97,8 @@ fn try_machine(file: &[u8], machine: &str, skids: &[u64]) -> Vec<String> {
 
 fn connect(file: &[u8], machine: &str, broken: &Broken) -> Result<Connection<DriverTransport>> {
     let spec = halprof_measure::spec(&format!("{machine},processors=1"))?;
-    let guest = Guest {
-        program: Program::find("loop").context("no program")?,
-        rounds: ROUNDS,
-        skid: 0,
-    };
+    let guest =
+        Guest { program: Program::find("loop").context("no program")?, rounds: ROUNDS, skid: 0 };
     let transport = DriverTransport::open(file, &spec.leaves, 0, Some(guest), broken)?;
     Ok(Connection::new(transport)?)
 }
@@ -126,10 +112,7 @@ fn sample(connection: &mut Connection<DriverTransport>, skid: u64, without: u64)
         interval: PERIOD,
         ..Spec::default()
     };
-    let setup = Setup {
-        specs: vec![spec],
-        ..Setup::default()
-    };
+    let setup = Setup { specs: vec![spec], ..Setup::default() };
     let mut session = Session::open(connection, true, true)?;
     session.configure(&setup, true)?;
     session.start()?;

@@ -79,8 +79,6 @@ impl Device {
     fn listed(&mut self, processor: usize) -> Vec<u64> {
         let list = self.machine.kernel.by_thread.clone();
         let cpu = &mut self.machine.engine.bus().cpus[processor];
-        list.iter()
-            .map(|&index| cpu.read_pmc(index as u32))
-            .collect()
+        list.iter().map(|&index| cpu.read_pmc(index as u32)).collect()
     }
 }

@@ -77,12 +77,8 @@ const LIFE: &[RequestCode] = &[
 ];
 
 /// What its session may also do at any time, if [`Traffic::features`] says so.
-const BESIDES: [RequestCode; 4] = [
-    rdpmc::ALLOW,
-    rdpmc::RELEASE,
-    threads::THREADS,
-    threads::THREADS,
-];
+const BESIDES: [RequestCode; 4] =
+    [rdpmc::ALLOW, rdpmc::RELEASE, threads::THREADS, threads::THREADS];
 
 /// A client with a handle.
 struct Client {
@@ -270,9 +266,8 @@ impl<'a> Traffic<'a> {
     }
 
     fn next_action(&mut self) -> Action {
-        let open: Vec<usize> = (0..self.clients.len())
-            .filter(|&client| !self.clients[client].closing)
-            .collect();
+        let open: Vec<usize> =
+            (0..self.clients.len()).filter(|&client| !self.clients[client].closing).collect();
         if open.is_empty() {
             return Action::Open;
         }
@@ -297,9 +292,7 @@ impl<'a> Traffic<'a> {
     /// The next request of a client that wants to count.
     fn sensible(&mut self, client: usize) -> Action {
         let Some(&number) = self.clients[client].sessions.last() else {
-            let head = Plain {
-                header: requests::header(session::KERNEL),
-            };
+            let head = Plain { header: requests::header(session::KERNEL) };
             let input = requests::bytes(&head, &[]);
             return Action::Request(client, session::OPEN, input, 4096);
         };
@@ -325,10 +318,7 @@ impl<'a> Traffic<'a> {
         let sample = session::SAMPLE * u32::from(self.rng.u8(..3) != 0);
         let told = session::EVENTS * u32::from(self.rng.bool());
         let flags = sample | told;
-        let mut head = Configure {
-            session: number,
-            ..requests::configuration(flags)
-        };
+        let mut head = Configure { session: number, ..requests::configuration(flags) };
         if self.features && self.rng.bool() {
             if sample == 0 {
                 head.header.flags |= session::THREADS;
@@ -360,10 +350,7 @@ impl<'a> Traffic<'a> {
     fn spec(&mut self, all: &[u32]) -> session::Spec {
         let source = all[self.rng.usize(..all.len())];
         let interval = 1 << self.rng.u32(10..20);
-        session::Spec {
-            interval,
-            ..requests::spec(source)
-        }
+        session::Spec { interval, ..requests::spec(source) }
     }
 
     fn any_request(&mut self, client: usize) -> Action {
@@ -443,10 +430,7 @@ impl<'a> Traffic<'a> {
             steps.extend([cleanup, cancel]);
         }
         steps.extend([Step::Completed(file), close, Step::Delete(file)]);
-        self.lanes.push(Lane {
-            steps,
-            ..Lane::default()
-        });
+        self.lanes.push(Lane { steps, ..Lane::default() });
     }
 
     fn sleep(&mut self) {
@@ -491,10 +475,7 @@ impl<'a> Traffic<'a> {
         self.device.machine.kernel.profiling = 0;
         let told = Step::Power(power::SURPRISE, Vec::new());
         if self.rng.bool() {
-            self.lanes.push(Lane {
-                steps: VecDeque::from([told]),
-                ..Lane::default()
-            });
+            self.lanes.push(Lane { steps: VecDeque::from([told]), ..Lane::default() });
         } else {
             let steps = &mut self.lanes[POWER].steps;
             let wakes = |step: &Step| matches!(step, Step::Power(power::D0_ENTRY, _));
@@ -657,9 +638,8 @@ impl<'a> Traffic<'a> {
         for client in &mut self.clients {
             let framework = &self.device.machine.framework;
             let pending = std::mem::take(&mut client.pending);
-            let (done, left) = pending
-                .into_iter()
-                .partition(|(request, _)| framework.is_completed(*request));
+            let (done, left) =
+                pending.into_iter().partition(|(request, _)| framework.is_completed(*request));
             client.pending = left;
             let done: Vec<(u64, RequestCode)> = done;
             for (request, code) in done {
@@ -720,11 +700,7 @@ fn granted(status: NtStatus, reply: &[u8]) -> bool {
 
 /// A request about one session.
 fn about(session: u32) -> Vec<u8> {
-    let about = session::Session {
-        header: requests::header(0),
-        session,
-        reserved: 0,
-    };
+    let about = session::Session { header: requests::header(0), session, reserved: 0 };
     requests::bytes(&about, &[])
 }
 
@@ -765,10 +741,7 @@ const LVTPC_MASK: u64 = 1 << 16;
 #[must_use]
 pub fn level(device: &mut Device) -> Level {
     let bus = device.machine.engine.bus();
-    Level {
-        pool: bus.arena.pool.0,
-        processors: bus.cpus.iter_mut().map(controls).collect(),
-    }
+    Level { pool: bus.arena.pool.0, processors: bus.cpus.iter_mut().map(controls).collect() }
 }
 
 fn controls(cpu: &mut Cpu) -> Controls {
@@ -789,20 +762,14 @@ fn controls(cpu: &mut Cpu) -> Controls {
     let lvtpc = processor.rdmsr(X2APIC_LVTPC);
     let lvtpc = lvtpc.or_else(|_| processor.read_apic(LVTPC).map(u64::from));
     found.extend(lvtpc.map(|value| (LVTPC, value)));
-    Controls {
-        registers: found,
-        unkind,
-    }
+    Controls { registers: found, unkind }
 }
 
 impl Level {
     /// CR4 survives sleep, with the PCE of a session that holds RDPMC: without one it is clear, as
     /// it was before the sequence.
     fn release_rdpmc(&mut self) {
-        let registers = self
-            .processors
-            .iter_mut()
-            .flat_map(|one| &mut one.registers);
+        let registers = self.processors.iter_mut().flat_map(|one| &mut one.registers);
         for (_, value) in registers.filter(|(register, _)| *register == Register::CR4) {
             *value &= !CR4_PCE;
         }
@@ -817,10 +784,7 @@ impl Level {
         storms: &[usize],
     ) -> Result<(), Violation> {
         if self.pool != after.pool && !pool_differs {
-            let what = format!(
-                "{} bytes before a sequence, {} after",
-                self.pool, after.pool
-            );
+            let what = format!("{} bytes before a sequence, {} after", self.pool, after.pool);
             return Err(Violation::new(Rule::PoolLeak, what));
         }
         for (index, (before, after)) in self.processors.iter().zip(&after.processors).enumerate() {
@@ -877,9 +841,7 @@ pub fn nothing_is_held(device: &Device) -> Result<(), Violation> {
 /// DESCRIBE asks Windows again for what it had not let go of.
 fn ask_what_is_left(device: &mut Device) -> Result<(), Violation> {
     let file = device.open(4, ALL_RIGHTS)?;
-    let head = Plain {
-        header: requests::header(0),
-    };
+    let head = Plain { header: requests::header(0) };
     let input = requests::bytes(&head, &[]);
     let mut output = [0; size_of::<machine::Machine>()];
     device.device_control(&file, machine::DESCRIBE, &input, &mut output)?;
@@ -890,9 +852,7 @@ fn ask_what_is_left(device: &mut Device) -> Result<(), Violation> {
 pub fn every_session_is_free(device: &mut Device) -> Result<(), Violation> {
     const SESSIONS: usize = 7;
     let file = device.open(4, ALL_RIGHTS)?;
-    let head = Plain {
-        header: requests::header(session::KERNEL),
-    };
+    let head = Plain { header: requests::header(session::KERNEL) };
     let input = requests::bytes(&head, &[]);
     for number in 0..SESSIONS {
         let mut output = [0; size_of::<Opened>()];

@@ -56,12 +56,7 @@ impl DriverTransport {
         let file = device
             .open(std::process::id(), &[Access::Read, Access::Write])
             .context("the device does not open")?;
-        Ok(Self {
-            device,
-            file,
-            guest,
-            broken: Rc::clone(broken),
-        })
+        Ok(Self { device, file, guest, broken: Rc::clone(broken) })
     }
 
     /// The device, for observation from outside.
@@ -125,12 +120,8 @@ impl ModelledMachine for DriverTransport {
         let Some(guest) = self.guest else {
             return Vec::new();
         };
-        let module = |process, name: &str, start, end| Code {
-            process,
-            name: name.to_owned(),
-            start,
-            end,
-        };
+        let module =
+            |process, name: &str, start, end| Code { process, name: name.to_owned(), start, end };
         let (start, end) = guest.program.module;
         let program = format!("{}.exe", guest.program.name);
         vec![

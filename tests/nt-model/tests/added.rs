@@ -34,22 +34,13 @@ fn counted(order: [usize; ADDED]) -> Option<(u32, usize)> {
     let mut device = Device::new(&file, &leaves[..1], 1).expect("a machine");
     assert_eq!(device.start().expect("no rule"), 0);
     let file = device.open(4096, ALL_RIGHTS).expect("a handle");
-    let kernel = bytes(
-        &Plain {
-            header: header(session::KERNEL),
-        },
-        &[],
-    );
+    let kernel = bytes(&Plain { header: header(session::KERNEL) }, &[]);
     let opened = ask(&mut device, &file, session::OPEN, &kernel);
     let number = Opened::read_from_prefix(&opened).expect("opened").0.session;
     let specs = [spec(TOTAL_ISSUES)];
     let input = configure(number, 0, &specs);
     ask(&mut device, &file, session::CONFIGURE, &input);
-    let about = Session {
-        header: header(0),
-        session: number,
-        reserved: 0,
-    };
+    let about = Session { header: header(0), session: number, reserved: 0 };
     let about = bytes(&about, &[]);
     ask(&mut device, &file, session::START, &about);
     let added = device.add_processors(&leaves[..ADDED], &order);

@@ -42,21 +42,11 @@ impl Bench {
         let mut device = Device::new(&image, leaves, seed).expect("a machine");
         assert_eq!(device.start().expect("it starts"), 0);
         let file = device.open(4096, ALL_RIGHTS).expect("it opens");
-        let mut bench = Self {
-            device,
-            file,
-            session: 0,
-        };
-        let open = Plain {
-            header: requests::header(session::KERNEL),
-        };
+        let mut bench = Self { device, file, session: 0 };
+        let open = Plain { header: requests::header(session::KERNEL) };
         let reply = bench.request(session::OPEN, &requests::bytes(&open, &[]));
         bench.session = Opened::read_from_prefix(&reply).expect("opened").0.session;
-        let spec = Spec {
-            filter: Spec::USER,
-            interval: period,
-            ..requests::spec(TOTAL_ISSUES)
-        };
+        let spec = Spec { filter: Spec::USER, interval: period, ..requests::spec(TOTAL_ISSUES) };
         let head = Configure {
             header: requests::header(SAMPLE),
             session: bench.session,
@@ -86,11 +76,7 @@ impl Bench {
     }
 
     fn about(&mut self, code: RequestCode) -> Vec<u8> {
-        let about = Session {
-            header: requests::header(0),
-            session: self.session,
-            reserved: 0,
-        };
+        let about = Session { header: requests::header(0), session: self.session, reserved: 0 };
         self.request(code, &requests::bytes(&about, &[]))
     }
 
@@ -132,9 +118,7 @@ fn edges(program: &str, rounds: u32) -> BTreeSet<(u64, u64)> {
     let code = program.code(rounds).expect("code");
     let mut decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
     let all: Vec<Instruction> = decoder.iter().collect();
-    let calls = all
-        .iter()
-        .filter(|one| one.flow_control() == FlowControl::Call);
+    let calls = all.iter().filter(|one| one.flow_control() == FlowControl::Call);
     let returns: Vec<u64> = calls.map(Instruction::next_ip).chain([EXIT]).collect();
     let mut edges = BTreeSet::new();
     for one in &all {
@@ -156,11 +140,8 @@ fn edges(program: &str, rounds: u32) -> BTreeSet<(u64, u64)> {
 fn follow(recorder: &Recorder, bench: &Bench, sample: &Sample, got: &[Branch]) {
     let bus = bench.device.machine.engine.bus_ref();
     let taken = bus.guest.as_ref().expect("the feed").taken(0);
-    let in_user: Vec<(u64, u64)> = taken
-        .iter()
-        .filter(|one| one.to < CODE.1)
-        .map(|one| (one.from, one.to))
-        .collect();
+    let in_user: Vec<(u64, u64)> =
+        taken.iter().filter(|one| one.to < CODE.1).map(|one| (one.from, one.to)).collect();
     let wanted: Vec<(u64, u64)> = got.iter().rev().map(|one| (one.from, one.to)).collect();
     let found = in_user.windows(wanted.len()).any(|window| window == wanted);
     assert!(found, "{}: {sample:x?} {got:x?}", recorder.name);
@@ -212,15 +193,9 @@ fn the_kernel_is_recorded_for_who_may_see_it() {
         bench.about(session::START);
         bench.run_program("loop", ROUNDS);
         let all = bench.samples();
-        let kernel = all
-            .iter()
-            .flat_map(|(_, got)| got)
-            .filter(|one| one.to >> 63 == 1);
+        let kernel = all.iter().flat_map(|(_, got)| got).filter(|one| one.to >> 63 == 1);
         assert!(kernel.count() > 0, "{}", recorder.name);
-        let user = all
-            .iter()
-            .flat_map(|(_, got)| got)
-            .any(|one| one.to >> 63 == 0);
+        let user = all.iter().flat_map(|(_, got)| got).any(|one| one.to >> 63 == 0);
         assert!(!user, "{}", recorder.name);
         bench.end();
     }
@@ -234,11 +209,8 @@ fn no_kernel_address_is_told_without_the_right() {
         for privileged in [true, false] {
             let mut bench = Bench::new(&recorder.leaves, 3, 0, 0, PERIOD);
             bench.device.machine.kernel.unprivileged = !privileged;
-            let spec = Spec {
-                filter: Spec::USER,
-                interval: PERIOD,
-                ..requests::spec(TOTAL_ISSUES)
-            };
+            let spec =
+                Spec { filter: Spec::USER, interval: PERIOD, ..requests::spec(TOTAL_ISSUES) };
             let head = Configure {
                 header: requests::header(SAMPLE),
                 session: bench.session,
@@ -258,17 +230,12 @@ fn no_kernel_address_is_told_without_the_right() {
             let all = bench.samples();
             assert!(all.len() > 40, "{}", all.len());
             let records = || all.iter().flat_map(|(_, got)| got);
-            let seen = records()
-                .filter(|one| (one.from | one.to) >> 63 == 1)
-                .count();
+            let seen = records().filter(|one| (one.from | one.to) >> 63 == 1).count();
             let hidden = records().filter(|one| one.flags & Branch::HIDDEN != 0);
             assert_eq!(seen > 0, privileged, "{}", recorder.name);
             let hidden: Vec<&Branch> = hidden.collect();
             assert_eq!(hidden.is_empty(), privileged, "{}", recorder.name);
-            let nothing = Branch {
-                flags: Branch::HIDDEN,
-                ..Branch::default()
-            };
+            let nothing = Branch { flags: Branch::HIDDEN, ..Branch::default() };
             assert!(hidden.iter().all(|one| **one == nothing));
             bench.end();
         }
@@ -288,9 +255,7 @@ fn the_cost_with_branches() {
             bench.about(session::START);
             bench.device.machine.overflow_costs.clear();
             let work = "instructions=1000000,cycles=2000000,branches=200000,processors=all";
-            bench
-                .device
-                .begin(&workload::parse(work).expect("a workload"));
+            bench.device.begin(&workload::parse(work).expect("a workload"));
             while bench.device.advance(LONG).expect("no rule is broken") {}
             let costs = bench.device.machine.overflow_costs.clone();
             assert_eq!(costs.len(), 50);
@@ -303,17 +268,10 @@ fn the_cost_with_branches() {
                 0 => 500,
                 depth => 600 + 280 * u64::from(depth),
             };
-            for Cost {
-                msr, instructions, ..
-            } in costs
-            {
+            for Cost { msr, instructions, .. } in costs {
                 let without = *plain.get_or_insert(msr);
                 assert_eq!(msr, without + branches, "{}, {depth}", recorder.name);
-                assert!(
-                    instructions < most,
-                    "{}, {depth}: {instructions}",
-                    recorder.name
-                );
+                assert!(instructions < most, "{}, {depth}: {instructions}", recorder.name);
             }
             let first = bench.device.machine.overflow_costs[0];
             println!("{}, {depth}: {first:?}", recorder.name);

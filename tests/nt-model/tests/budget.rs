@@ -13,10 +13,7 @@ use sim::workload;
 use std::process::Command;
 use zerocopy::FromBytes;
 
-const SYS: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../target/driver/halprof-legacy.sys"
-);
+const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-legacy.sys");
 const PLAIN: u64 = 120;
 const GROUPS: u64 = 50;
 /// As many as a request can carry.
@@ -33,10 +30,7 @@ const MOST_FULL_TWICE: u64 = 235_000;
 
 /// Instructions retired, with one unit mask after the other.
 fn raw(number: u64) -> Spec {
-    Spec {
-        raw: 0xC0 | number << 8,
-        ..spec(ProfileSource::RAW.0)
-    }
+    Spec { raw: 0xC0 | number << 8, ..spec(ProfileSource::RAW.0) }
 }
 
 fn plain_sources(count: u64) -> Vec<Spec> {
@@ -44,27 +38,18 @@ fn plain_sources(count: u64) -> Vec<Spec> {
 }
 
 fn groups_of_one(count: u64) -> Vec<Spec> {
-    let grouped = |number| Spec {
-        group: number as u16 + 1,
-        ..raw(number)
-    };
+    let grouped = |number| Spec { group: number as u16 + 1, ..raw(number) };
     (0..count).map(grouped).collect()
 }
 
 fn groups_of_two(count: u64) -> Vec<Spec> {
-    let grouped = |number| Spec {
-        group: number as u16 / 2 + 1,
-        ..raw(number)
-    };
+    let grouped = |number| Spec { group: number as u16 / 2 + 1, ..raw(number) };
     (0..count).map(grouped).collect()
 }
 
 /// Neighbours need different counters.
 fn alternating(count: u64) -> Vec<Spec> {
-    let on_one = |number| Spec {
-        counters: 1u32 << (number % 2),
-        ..raw(number)
-    };
+    let on_one = |number| Spec { counters: 1u32 << (number % 2), ..raw(number) };
     (0..count).map(on_one).collect()
 }
 
@@ -108,24 +93,15 @@ impl Asking {
         let number = Opened::read_from_prefix(&opened).map_or(0, |(opened, _)| opened.session);
         let (_, error) = self.ask(session::CONFIGURE, &configure(number, flags, specs))?;
         self.ask(source::PLAN, &configure(0, flags, specs))?;
-        let about = Session {
-            header: header(0),
-            session: number,
-            reserved: 0,
-        };
+        let about = Session { header: header(0), session: number, reserved: 0 };
         let about = bytes(&about, &[]);
         self.ask(session::START, &about)?;
         let work = "instructions=3000000,cycles=4000000,branches=70000,processors=all";
-        self.device
-            .begin(&workload::parse(work).expect("a workload"));
+        self.device.begin(&workload::parse(work).expect("a workload"));
         self.device.advance(1 << 40)?;
-        for code in [
-            counts::SNAPSHOT,
-            samples::DRAIN,
-            samples::STATISTICS,
-            session::STOP,
-            session::CLOSE,
-        ] {
+        for code in
+            [counts::SNAPSHOT, samples::DRAIN, samples::STATISTICS, session::STOP, session::CLOSE]
+        {
             self.ask(code, &about)?;
         }
         Ok(error == 0)
@@ -134,11 +110,7 @@ impl Asking {
     /// Every source that the machine can count.
     fn all_sources(&mut self) -> Result<Vec<Spec>, Violation> {
         let mut specs = Vec::new();
-        let mut from = machine::From {
-            header: header(0),
-            first: 0,
-            reserved: 0,
-        };
+        let mut from = machine::From { header: header(0), first: 0, reserved: 0 };
         loop {
             let (reply, _) = self.ask(source::ENUMERATE, &bytes(&from, &[]))?;
             let (page, rows) = machine::Page::read_from_prefix(&reply).expect("a page");
@@ -156,11 +128,7 @@ impl Asking {
     fn look(&mut self) -> Result<(), Violation> {
         self.plain(machine::HELLO, 0)?;
         self.plain(machine::DESCRIBE, 0)?;
-        let from = machine::From {
-            header: header(0),
-            first: 0,
-            reserved: 0,
-        };
+        let from = machine::From { header: header(0), first: 0, reserved: 0 };
         for code in [machine::PROCESSORS, machine::REGISTERS, source::ENUMERATE] {
             self.ask(code, &bytes(&from, &[]))?;
         }
@@ -240,9 +208,7 @@ fn all_sources_take_no_more_than_few() {
     let Some(file) = driver::file() else { return };
     for model in MODELS {
         let mut asking = Asking::new(&file, model.name);
-        let lived = asking
-            .all_sources()
-            .and_then(|specs| asking.live(0, &specs));
+        let lived = asking.all_sources().and_then(|specs| asking.live(0, &specs));
         lived.unwrap_or_else(|violation| panic!("{}: {violation}", model.name));
         let took = asking.device.machine.budget.most[&session::CONFIGURE.0].thread;
         println!("{:12} {took}", model.name);

@@ -39,18 +39,10 @@ fn actions() -> Vec<Action> {
     let open = requests::bytes(&Plain { header }, &[]);
     let header = requests::header(0);
     let plain = requests::bytes(&Plain { header }, &[]);
-    let from = machine::From {
-        header,
-        first: 0,
-        reserved: 0,
-    };
+    let from = machine::From { header, first: 0, reserved: 0 };
     let from = requests::bytes(&from, &[]);
     let specs = [2, 6].map(requests::spec);
-    let about = Session {
-        header: requests::header(0),
-        session: NUMBER,
-        reserved: 0,
-    };
+    let about = Session { header: requests::header(0), session: NUMBER, reserved: 0 };
     let about = requests::bytes(&about, &[]);
     let ask = |code: RequestCode, input: &[u8]| Action::Request(1, code, input.to_vec(), 1 << 16);
     vec![
@@ -105,10 +97,7 @@ fn outcome(file: &[u8]) -> Option<Outcome> {
             path = machine.engine.bus_ref().path;
         });
         let result = result.map(|(status, replies)| (status, replies, told));
-        Outcome {
-            result: result.map_err(|violation| violation.what),
-            path,
-        }
+        Outcome { result: result.map_err(|violation| violation.what), path }
     };
     catch_unwind(AssertUnwindSafe(run)).ok()
 }
@@ -180,9 +169,7 @@ fn neutral(text: &Text, change: &Change, changed: &[u8], trace: &Trace, same: bo
     let before = text.instruction(&text.bytes, change.address);
     let after = text.instruction(changed, change.address);
     let target = before.near_branch_target();
-    let taken = trace
-        .get(&change.address)
-        .is_some_and(|next| next.contains(&target));
+    let taken = trace.get(&change.address).is_some_and(|next| next.contains(&target));
     if before == after && before.len() == after.len() {
         Neutral::Encoding
     } else if target != 0 && before.code() == after.code() && !taken {
@@ -222,11 +209,7 @@ fn changes(text: &Text, executed: &Trace) -> Vec<Change> {
     let mut rng = fastrand::Rng::with_seed(SEED);
     rng.choose_multiple(all, POSITIONS)
         .into_iter()
-        .map(|(address, at)| Change {
-            address,
-            at,
-            bits: rng.u8(1..),
-        })
+        .map(|(address, at)| Change { address, at, bits: rng.u8(1..) })
         .collect()
 }
 
@@ -242,9 +225,7 @@ fn a_changed_byte_changes_what_comes_of_it() {
     assert!(matches!(right, Ok((0, _))), "{right:?}");
     let right = outcome(&file).expect("it runs");
     assert_eq!(right.result.as_ref().map(|result| result.2.len()), Ok(4));
-    let longer: Vec<Replies> = LONGER
-        .map(|seed| sequence(&file, seed).expect("it runs"))
-        .collect();
+    let longer: Vec<Replies> = LONGER.map(|seed| sequence(&file, seed).expect("it runs")).collect();
     let changes = changes(&text, &trace);
     assert_eq!(changes.len(), POSITIONS);
     std::panic::set_hook(Box::new(|_| {}));
@@ -298,9 +279,7 @@ fn silent<'a>(
     let mut all: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
         let found = threads.into_iter();
-        found
-            .flat_map(|thread| thread.join().expect("a thread"))
-            .collect()
+        found.flat_map(|thread| thread.join().expect("a thread")).collect()
     });
     all.sort_by_key(|(change, why)| (*why, change.at));
     all

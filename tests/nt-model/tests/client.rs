@@ -26,26 +26,14 @@ impl Client {
         flags: u32,
         specs: &[Spec],
     ) -> Result<Self, Violation> {
-        let opening = Plain {
-            header: header(if kernel { session::KERNEL } else { 0 }),
-        };
-        let mut client = Self {
-            file: device.open(PROCESS, ALL_RIGHTS)?,
-            about: bytes(&opening, &[]),
-        };
+        let opening = Plain { header: header(if kernel { session::KERNEL } else { 0 }) };
+        let mut client =
+            Self { file: device.open(PROCESS, ALL_RIGHTS)?, about: bytes(&opening, &[]) };
         let opened = client.send(device, session::OPEN)?;
         let session = Opened::read_from_bytes(&opened).expect("opened").session;
-        let reply = client.ask(
-            device,
-            session::CONFIGURE,
-            &configure(session, flags, specs),
-        )?;
+        let reply = client.ask(device, session::CONFIGURE, &configure(session, flags, specs))?;
         assert_eq!(refusal(&reply), None);
-        let about = Session {
-            header: header(0),
-            session,
-            reserved: 0,
-        };
+        let about = Session { header: header(0), session, reserved: 0 };
         client.about = bytes(&about, &[]);
         Ok(client)
     }

@@ -18,9 +18,7 @@ fn it_ends_with_the_file_object() {
     assert_eq!(device.start().expect("no rule"), 0);
     let file = device.open(4096, ALL_RIGHTS).expect("a handle");
     device.clean_up(&file).expect("no rule");
-    let head = Plain {
-        header: header(session::KERNEL),
-    };
+    let head = Plain { header: header(session::KERNEL) };
     let mut output = [0; size_of::<Opened>()];
     let input = bytes(&head, &[]);
     let answer = device.device_control(&file, session::OPEN, &input, &mut output);

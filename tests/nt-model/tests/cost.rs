@@ -33,20 +33,11 @@ impl Bench {
         let mut device = Device::new(&file, &leaves, 1).expect("a machine");
         assert_eq!(device.start().expect("it starts"), 0);
         let file = device.open(4096, ALL_RIGHTS).expect("it opens");
-        let mut bench = Self {
-            device,
-            file,
-            session: 0,
-        };
-        let open = Plain {
-            header: requests::header(session::KERNEL),
-        };
+        let mut bench = Self { device, file, session: 0 };
+        let open = Plain { header: requests::header(session::KERNEL) };
         let (reply, _) = bench.request(session::OPEN, &requests::bytes(&open, &[]));
         bench.session = Opened::read_from_prefix(&reply).expect("opened").0.session;
-        let spec = Spec {
-            interval,
-            ..requests::spec(TOTAL_ISSUES)
-        };
+        let spec = Spec { interval, ..requests::spec(TOTAL_ISSUES) };
         let configure = requests::configure(bench.session, flags, &[spec]);
         bench.request(session::CONFIGURE, &configure);
         bench
@@ -68,11 +59,8 @@ impl Bench {
     }
 
     fn session_request(&self) -> Vec<u8> {
-        let about = session::Session {
-            header: requests::header(0),
-            session: self.session,
-            reserved: 0,
-        };
+        let about =
+            session::Session { header: requests::header(0), session: self.session, reserved: 0 };
         requests::bytes(&about, &[])
     }
 
@@ -83,8 +71,7 @@ impl Bench {
     }
 
     fn run(&mut self, work: &str) {
-        self.device
-            .begin(&workload::parse(work).expect("a workload"));
+        self.device.begin(&workload::parse(work).expect("a workload"));
         while self.device.advance(1 << 40).expect("no rule is broken") {}
     }
 }
@@ -109,12 +96,8 @@ const POOL_EACH: u64 = 1_342_240;
 /// One counter in use, which has overflowed.
 #[test]
 fn one_sample() {
-    let table: [(&str, Accesses); 4] = [
-        ("skylake", [5, 1, 2]),
-        ("k8", [3, 1, 0]),
-        ("zen2", [3, 1, 0]),
-        ("zen4", [4, 1, 0]),
-    ];
+    let table: [(&str, Accesses); 4] =
+        [("skylake", [5, 1, 2]), ("k8", [3, 1, 0]), ("zen2", [3, 1, 0]), ("zen4", [4, 1, 0])];
     for (model, exact) in table {
         let mut bench = Bench::new(model, 1, SAMPLE, PERIOD);
         bench.about(session::START);
@@ -153,10 +136,7 @@ fn requests_on_many_processors() {
                 ("stop", stop, [9, 1, 1], 2200),
             ] {
                 let each = accessed.map(|each: u64| each * processors);
-                let within = accesses(&cost)
-                    .iter()
-                    .zip(each)
-                    .all(|(took, most)| *took <= most);
+                let within = accesses(&cost).iter().zip(each).all(|(took, most)| *took <= most);
                 assert!(within, "{model}, {processors}: {name} {cost:?}");
                 let each = cost.instructions / processors;
                 assert!(each < most, "{model}, {processors}: {name} {each}");
@@ -180,10 +160,7 @@ fn the_guard_ends_a_storm() {
     bench.run("instructions=100000000,cycles=100000000");
     let interrupts = bench.device.machine.overflow_costs.len() as u64;
     let (elapsed, window) = (bench.device.elapsed_ns(), 10_000_000);
-    assert!(
-        interrupts * INTERRUPT_COST < elapsed / 10 + window,
-        "{interrupts} in {elapsed} ns"
-    );
+    assert!(interrupts * INTERRUPT_COST < elapsed / 10 + window, "{interrupts} in {elapsed} ns");
     let about = bench.session_request();
     let (reply, _) = bench.request(samples::STATISTICS, &about);
     let (statistics, _) = Statistics::read_from_prefix(&reply).expect("statistics");

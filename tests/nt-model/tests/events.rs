@@ -29,10 +29,7 @@ fn device(seed: u64) -> Option<Device> {
 
 /// A configured session that records system events; with `kernel`, one that may see the kernel.
 fn configured(device: &mut Device, kernel: bool) -> Result<Client, Violation> {
-    let user = |source| Spec {
-        filter: Spec::USER,
-        ..spec(source)
-    };
+    let user = |source| Spec { filter: Spec::USER, ..spec(source) };
     Client::configured(device, kernel, SAMPLE | EVENTS, &SOURCES.map(user))
 }
 
@@ -51,9 +48,8 @@ fn drain(client: &Client, device: &mut Device) -> Result<(Vec<SystemEvent>, u64)
         assert_eq!(refusal(&reply), None);
         let (head, rows) = DrainedEvents::read_from_prefix(&reply).expect("a head");
         let rows = rows.chunks_exact(size_of::<SystemEvent>());
-        let rows: Vec<_> = rows
-            .map(|row| SystemEvent::read_from_bytes(row).expect("an event"))
-            .collect();
+        let rows: Vec<_> =
+            rows.map(|row| SystemEvent::read_from_bytes(row).expect("an event")).collect();
         assert_eq!(rows.len(), head.count as usize);
         all.extend(rows);
         lost += head.lost;
@@ -77,12 +73,7 @@ fn settle(device: &mut Device) {
 }
 
 fn image(process: u32, start: u64, path: Option<&str>) -> News {
-    News::Image(Mapped {
-        process,
-        start,
-        bytes: 0x8000,
-        path: path.map(str::to_owned),
-    })
+    News::Image(Mapped { process, start, bytes: 0x8000, path: path.map(str::to_owned) })
 }
 
 fn end(mut device: Device, client: &Client) {
@@ -100,13 +91,7 @@ fn a_short_process_is_told_of_with_its_image() {
     client.send(&mut device, session::STOP).expect("no rule");
     assert!(device.machine.kernel.notify.registered().is_empty());
     let (events, lost) = drain(&client, &mut device).expect("no rule");
-    let expected = [
-        SessionStarted,
-        ProcessStarted,
-        ImageLoaded,
-        ProcessEnded,
-        SessionStopped,
-    ];
+    let expected = [SessionStarted, ProcessStarted, ImageLoaded, ProcessEnded, SessionStopped];
     assert_eq!((kinds(&events).as_slice(), lost), (&expected[..], 0));
     let processes: Vec<u32> = events.iter().map(|event| event.process).collect();
     assert_eq!(processes, [PROCESS, SHORT, SHORT, SHORT, PROCESS]);
@@ -147,10 +132,7 @@ fn names_are_bounded_and_may_be_missing() {
     device.machine.tell(news);
     settle(&mut device);
     let (events, _) = drain(&client, &mut device).expect("no rule");
-    let images: Vec<_> = events[1..]
-        .iter()
-        .map(|one| (name(one), one.flags))
-        .collect();
+    let images: Vec<_> = events[1..].iter().map(|one| (name(one), one.flags)).collect();
     let cut = long[long.len() - shared_types::EVENT_NAME_UNITS..].to_owned();
     let none = (String::new(), 0);
     assert_eq!(images, [(cut, SystemEvent::CUT), none.clone(), none]);
@@ -207,10 +189,7 @@ fn what_a_full_ring_loses_is_counted() {
 /// refused.
 #[test]
 fn routines_that_windows_refuses_refuse_the_start() {
-    let refused = [
-        ((64, 0), INVALID_PARAMETER),
-        ((0, 64), INSUFFICIENT_RESOURCES),
-    ];
+    let refused = [((64, 0), INVALID_PARAMETER), ((0, 64), INSUFFICIENT_RESOURCES)];
     for ((processes, images), status) in refused {
         let Some(mut device) = device(1) else { return };
         let client = configured(&mut device, true).expect("no rule");
@@ -240,11 +219,7 @@ const ENDINGS: [(&str, Ending, bool); 6] = [
     ("handle closed", |d, c| d.close(&c.file), false),
     ("device stopped", |d, _| d.stop(), true),
     ("surprise removal", |d, _| d.surprise_remove(), true),
-    (
-        "removal",
-        |d, c| d.close(&c.file).and_then(|()| d.remove()),
-        false,
-    ),
+    ("removal", |d, c| d.close(&c.file).and_then(|()| d.remove()), false),
 ];
 
 /// Processes start while the session ends; afterwards none is reported.

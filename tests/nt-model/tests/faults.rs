@@ -37,25 +37,17 @@ fn start_fails_at_every_call_and_leaves_nothing() {
         let mut failed = Vec::new();
         for nth in 0.. {
             device.machine.kernel.fail_after = Some(nth);
-            let status = device
-                .start()
-                .unwrap_or_else(|v| panic!("{name} {nth}: {v}"));
+            let status = device.start().unwrap_or_else(|v| panic!("{name} {nth}: {v}"));
             let reached = device.machine.kernel.fail_after.take().is_none();
             let which = device.machine.kernel.failed.pop();
-            device
-                .remove()
-                .unwrap_or_else(|v| panic!("{name} {nth} {which:?}: {v}"));
+            device.remove().unwrap_or_else(|v| panic!("{name} {nth} {which:?}: {v}"));
             if !reached {
                 assert_eq!(status, 0, "{name}: the last start without a fault");
                 break;
             }
             let which = which.expect("a call failed");
             let error = status.cast_signed() < 0;
-            assert_eq!(
-                error,
-                which != TOLERATED,
-                "{name} {nth}: {which} failed, and {status:#x}"
-            );
+            assert_eq!(error, which != TOLERATED, "{name} {nth}: {which} failed, and {status:#x}");
             failed.push(which);
         }
         for must in [
@@ -67,10 +59,7 @@ fn start_fails_at_every_call_and_leaves_nothing() {
             "KeRegisterProcessorChangeCallback",
             "WdfIoQueueCreate",
         ] {
-            assert!(
-                failed.contains(&must),
-                "{name}: {must} never failed: {failed:?}"
-            );
+            assert!(failed.contains(&must), "{name}: {must} never failed: {failed:?}");
         }
     }
 }
@@ -87,9 +76,7 @@ struct Script<'a> {
 impl Script<'_> {
     fn ask(&mut self, name: &'static str, code: RequestCode, input: &[u8]) -> Vec<u8> {
         let mut output = vec![0; 1 << 16];
-        let answer = self
-            .device
-            .device_control(&self.file, code, input, &mut output);
+        let answer = self.device.device_control(&self.file, code, input, &mut output);
         let (status, length) = answer.unwrap_or_else(|v| panic!("{name}: {v}"));
         output.truncate(length);
         let error = match ReplyHeader::read_from_prefix(&output) {
@@ -101,11 +88,7 @@ impl Script<'_> {
     }
 
     fn about(&mut self, name: &'static str, code: RequestCode, session: u32) {
-        let request = session::Session {
-            header: header(0),
-            session,
-            reserved: 0,
-        };
+        let request = session::Session { header: header(0), session, reserved: 0 };
         self.ask(name, code, &bytes(&request, &[]));
     }
 }
@@ -113,24 +96,9 @@ impl Script<'_> {
 /// All requests of a client in one life, with a processor that joins in the middle.
 fn live(device: &mut Device, sources: &[u32], sample: bool, add: Option<&Leaves>) -> Told {
     let file = device.open(4096, ALL_RIGHTS).expect("a handle");
-    let mut script = Script {
-        device,
-        file,
-        told: Vec::new(),
-    };
-    let plain = |flags| {
-        bytes(
-            &Plain {
-                header: header(flags),
-            },
-            &[],
-        )
-    };
-    let first = machine::From {
-        header: header(0),
-        first: 0,
-        reserved: 0,
-    };
+    let mut script = Script { device, file, told: Vec::new() };
+    let plain = |flags| bytes(&Plain { header: header(flags) }, &[]);
+    let first = machine::From { header: header(0), first: 0, reserved: 0 };
     script.ask("hello", machine::HELLO, &plain(0));
     script.ask("describe", machine::DESCRIBE, &plain(0));
     script.ask("registers", machine::REGISTERS, &bytes(&first, &[]));
@@ -139,11 +107,7 @@ fn live(device: &mut Device, sources: &[u32], sample: bool, add: Option<&Leaves>
     let opened = script.ask("open", session::OPEN, &plain(session::KERNEL));
     let number = Opened::read_from_prefix(&opened).map_or(0, |(opened, _)| opened.session);
     let flags = if sample { session::SAMPLE } else { 0 };
-    script.ask(
-        "configure",
-        session::CONFIGURE,
-        &configure(number, flags, &specs),
-    );
+    script.ask("configure", session::CONFIGURE, &configure(number, flags, &specs));
     script.about("start", session::START, number);
     let work = workload::parse("instructions=400000,cycles=500000,processors=all");
     script.device.begin(&work.expect("a workload"));
@@ -185,9 +149,7 @@ fn every_fault_in_a_life(
     let mut failed = Vec::new();
     for nth in 0.. {
         if add {
-            device
-                .remove()
-                .unwrap_or_else(|v| panic!("{name} {nth}: {v}"));
+            device.remove().unwrap_or_else(|v| panic!("{name} {nth}: {v}"));
             device = made(&file, name, nth);
             assert_eq!(device.start().expect("no rule"), 0);
         }
@@ -197,20 +159,10 @@ fn every_fault_in_a_life(
         let reached = device.machine.kernel.fail_after.take().is_none();
         let which = device.machine.kernel.failed.pop();
         let kernel = &device.machine.kernel;
-        assert!(
-            kernel.counters.is_none(),
-            "{name} {nth} {which:?}: counters are held"
-        );
-        assert!(
-            kernel.interrupt_handler.is_none(),
-            "{name} {nth}: the handler stands"
-        );
+        assert!(kernel.counters.is_none(), "{name} {nth} {which:?}: counters are held");
+        assert!(kernel.interrupt_handler.is_none(), "{name} {nth}: the handler stands");
         if !add {
-            assert_eq!(
-                pool(&mut device),
-                level,
-                "{name} {nth} {which:?}: pool is left"
-            );
+            assert_eq!(pool(&mut device), level, "{name} {nth} {which:?}: pool is left");
         }
         let again = live(&mut device, sources, sample, None);
         assert_eq!(again, sound, "{name} {nth} {which:?}: the life after");
@@ -220,10 +172,7 @@ fn every_fault_in_a_life(
         }
         let which = which.expect("a call failed");
         if !add {
-            assert_ne!(
-                told, sound,
-                "{name} {nth}: {which} failed, and nobody was told"
-            );
+            assert_ne!(told, sound, "{name} {nth}: {which} failed, and nobody was told");
         }
         failed.push(which);
     }
@@ -237,11 +186,7 @@ fn a_life_with_samples_survives_every_fault() {
         return;
     }
     let failed = every_fault_in_a_life("skylake", &[2, 6], true, false);
-    for must in [
-        "ExAllocatePool2",
-        "HalAllocateHardwareCounters",
-        "HalSetSystemInformation",
-    ] {
+    for must in ["ExAllocatePool2", "HalAllocateHardwareCounters", "HalSetSystemInformation"] {
         assert!(failed.contains(&must), "{must} never failed: {failed:?}");
     }
     every_fault_in_a_life("zen4", &[0x0B, 2], true, false);
@@ -253,10 +198,7 @@ fn a_life_that_counts_survives_every_fault() {
         return;
     }
     let failed = every_fault_in_a_life("skylake", &[2, 6, 0x0B], false, false);
-    assert!(
-        failed.contains(&"HalAllocateHardwareCounters"),
-        "{failed:?}"
-    );
+    assert!(failed.contains(&"HalAllocateHardwareCounters"), "{failed:?}");
 }
 
 #[test]
@@ -265,11 +207,7 @@ fn a_processor_that_joins_survives_every_fault() {
         return;
     }
     let failed = every_fault_in_a_life("skylake", &[2, 6], true, true);
-    for must in [
-        "KeGetProcessorNumberFromIndex",
-        "KeSetTargetProcessorDpcEx",
-        "ExAllocatePool2",
-    ] {
+    for must in ["KeGetProcessorNumberFromIndex", "KeSetTargetProcessorDpcEx", "ExAllocatePool2"] {
         assert!(failed.contains(&must), "{must} never failed: {failed:?}");
     }
 }
@@ -304,11 +242,7 @@ fn an_interrupt_on_a_processor_that_is_unknown_to_the_driver() {
         device.machine.engine.bus().cpus.iter_mut().for_each(boot);
         assert_eq!(device.start().expect("no rule"), 0);
         let file = device.open(4096, ALL_RIGHTS).expect("a handle");
-        let mut script = Script {
-            device: &mut device,
-            file,
-            told: Vec::new(),
-        };
+        let mut script = Script { device: &mut device, file, told: Vec::new() };
         let header = header(session::KERNEL);
         let opened = script.ask("open", session::OPEN, &bytes(&Plain { header }, &[]));
         let (opened, _) = Opened::read_from_prefix(&opened).expect("a session");
@@ -325,25 +259,15 @@ fn an_interrupt_on_a_processor_that_is_unknown_to_the_driver() {
         boot(&mut machine.engine.bus().cpus[last]);
         let entry = lvtpc(&mut machine.engine.bus().cpus[last]);
         set_lvtpc(&mut machine.engine.bus().cpus[last], entry | LVTPC_MASK);
-        let interrupted = Interrupted {
-            ip: 0,
-            mode: Mode::Kernel,
-            process: 0,
-            thread: 0,
-        };
+        let interrupted = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
         let handled = machine.interrupt(last, interrupted);
         handled.unwrap_or_else(|v| panic!("{name}: {v}"));
         let left = lvtpc(&mut machine.engine.bus().cpus[last]);
         assert_eq!(left, entry & !LVTPC_MASK, "{name}");
         script.about("stop", session::STOP, number);
         let Script { file, told, .. } = script;
-        assert!(
-            told.iter().all(|&(_, error)| error == 0),
-            "{name}: {told:?}"
-        );
-        device
-            .close(&file)
-            .unwrap_or_else(|v| panic!("{name}: {v}"));
+        assert!(told.iter().all(|&(_, error)| error == 0), "{name}: {told:?}");
+        device.close(&file).unwrap_or_else(|v| panic!("{name}: {v}"));
         device.remove().unwrap_or_else(|v| panic!("{name}: {v}"));
     }
 }

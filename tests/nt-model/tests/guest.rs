@@ -15,10 +15,7 @@ use sim::workload::Workload;
 use std::collections::{BTreeSet, HashMap};
 use std::process::{Command, Output};
 
-const SYS: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../target/driver/halprof-legacy.sys"
-);
+const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-legacy.sys");
 const TOTAL_ISSUES: u32 = 0x02;
 const BRANCH_INSTRUCTIONS: u32 = 0x06;
 const DCACHE_ACCESSES: u32 = 0x15;
@@ -49,22 +46,10 @@ enum Switch {
 /// has, besides the first.
 const MACHINES: [(&str, Switch, &[u32]); 5] = [
     ("hybrid", Switch::Global, &[BRANCH_INSTRUCTIONS]),
-    (
-        "zen4,processors=2",
-        Switch::PerfMonV2,
-        &[BRANCH_INSTRUCTIONS],
-    ),
-    (
-        "k8,processors=2",
-        Switch::Legacy,
-        &[BRANCH_INSTRUCTIONS, DCACHE_ACCESSES],
-    ),
+    ("zen4,processors=2", Switch::PerfMonV2, &[BRANCH_INSTRUCTIONS]),
+    ("k8,processors=2", Switch::Legacy, &[BRANCH_INSTRUCTIONS, DCACHE_ACCESSES]),
     ("pentium3,processors=2", Switch::P6, &[BRANCH_INSTRUCTIONS]),
-    (
-        "pentium4,processors=2",
-        Switch::NetBurst,
-        &[BRANCH_INSTRUCTIONS],
-    ),
+    ("pentium4,processors=2", Switch::NetBurst, &[BRANCH_INSTRUCTIONS]),
 ];
 const DUMPS: [(&str, usize); 4] = [
     ("GenuineIntel00B06A2_RaptorLakeP_02", 0),
@@ -88,11 +73,7 @@ fn machines() -> Vec<(String, Switch, &'static [u32])> {
 }
 
 fn program(name: &str, rounds: u32, skid: u64) -> Guest {
-    Guest {
-        program: Program::find(name).expect("a program"),
-        rounds,
-        skid,
-    }
+    Guest { program: Program::find(name).expect("a program"), rounds, skid }
 }
 
 fn open(machine: &str, seed: u64, guest: Guest) -> Connection<DriverTransport> {
@@ -103,15 +84,8 @@ fn open(machine: &str, seed: u64, guest: Guest) -> Connection<DriverTransport> {
 }
 
 fn setup(sources: &[u32], filter: u16, interval: u64) -> Setup {
-    let spec = |&source| Spec {
-        filter,
-        interval,
-        ..requests::spec(source)
-    };
-    Setup {
-        specs: sources.iter().map(spec).collect(),
-        ..Setup::default()
-    }
+    let spec = |&source| Spec { filter, interval, ..requests::spec(source) };
+    Setup { specs: sources.iter().map(spec).collect(), ..Setup::default() }
 }
 
 /// Runs the program to its end in steps of this many nanoseconds, calling `meanwhile` after each.
@@ -121,11 +95,7 @@ fn run(
     mut meanwhile: impl FnMut(&mut Session<'_, DriverTransport>),
 ) {
     session.transport().begin(&Workload::default());
-    while session
-        .transport()
-        .advance(step)
-        .expect("no rule is broken")
-    {
+    while session.transport().advance(step).expect("no rule is broken") {
         meanwhile(session);
     }
 }
@@ -187,11 +157,7 @@ fn user_counts_are_what_the_code_says() {
         let sources = [&[TOTAL_ISSUES], more].concat();
         for program in PROGRAMS {
             let rounds = 501;
-            let guest = Guest {
-                program,
-                rounds,
-                skid: 0,
-            };
+            let guest = Guest { program, rounds, skid: 0 };
             let mut connection = open(&machine, 3, guest);
             let setup = setup(&sources, Spec::USER, 0);
             for counts in count(&mut connection, &setup, 1000) {
@@ -292,10 +258,7 @@ fn kernel_counts_are_what_a_second_count_says() {
                 own.for_each(|step| second.add(switch, step));
                 let second = second.counted[place];
                 assert!(second > 30, "{machine}: {second} of {source:#x}");
-                assert_eq!(
-                    count[0].counted, second,
-                    "{machine}: {source:#x} on {processor}"
-                );
+                assert_eq!(count[0].counted, second, "{machine}: {source:#x} on {processor}");
             }
         }
     }
@@ -317,11 +280,7 @@ fn written(steps: &[Step]) -> Vec<Vec<(u32, u64)>> {
 #[test]
 fn an_overflow_is_acknowledged_before_the_counter_starts() {
     for (machine, enable, order) in [
-        (
-            "zen4",
-            1 << 22,
-            &[0xC001_0200, 0xC001_0201, 0xC000_0302, 0xC001_0200][..],
-        ),
+        ("zen4", 1 << 22, &[0xC001_0200, 0xC001_0201, 0xC000_0302, 0xC001_0200][..]),
         ("skylake", 1 << 32, &[0x38F, 0x309, 0x390, 0x38F]),
     ] {
         let guest = program("loop", 10_001, 0);
@@ -340,10 +299,7 @@ fn an_overflow_is_acknowledged_before_the_counter_starts() {
             let registers: Vec<u32> = handler.iter().map(|&(register, _)| register).collect();
             assert_eq!(registers, order, "{machine}: {registers:x?}");
             let is_on = |at: usize| handler[at].1 & enable != 0;
-            assert!(
-                !is_on(0) && is_on(order.len() - 1),
-                "{machine}: {handler:x?}"
-            );
+            assert!(!is_on(0) && is_on(order.len() - 1), "{machine}: {handler:x?}");
         }
     }
 }
@@ -366,10 +322,7 @@ fn one_instruction_at_a_time_is_the_same_path() {
 /// The addresses of `loop`'s instructions: those before its rounds, and those of one round.
 fn loop_addresses(rounds: u32) -> (Vec<u64>, Vec<u64>) {
     const BEFORE: usize = 2;
-    let code = Program::find("loop")
-        .expect("it")
-        .code(rounds)
-        .expect("code");
+    let code = Program::find("loop").expect("it").code(rounds).expect("code");
     let decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
     let mut addresses: Vec<u64> = decoder.into_iter().map(|one| one.ip()).collect();
     addresses.pop();
@@ -403,9 +356,8 @@ fn samples_stand_where_the_counter_overflowed() {
                 let own = samples.iter().filter(|one| one.processor == processor);
                 let found: Vec<u64> = own.clone().map(|one| one.ip).collect();
                 let overflows = 1..=retired / PERIOD;
-                let expected: Vec<u64> = overflows
-                    .map(|number| after(number * PERIOD + skid, ROUNDS))
-                    .collect();
+                let expected: Vec<u64> =
+                    overflows.map(|number| after(number * PERIOD + skid, ROUNDS)).collect();
                 assert_eq!(found, expected, "{machine}: skid {skid}");
                 assert!(own.clone().all(|one| one.mode == Mode::User as u8));
             }
@@ -417,10 +369,7 @@ fn samples_stand_where_the_counter_overflowed() {
 /// where a branch can go.
 #[test]
 fn branches_are_sampled_behind_branches() {
-    let code = Program::find("branches")
-        .expect("it")
-        .code(3000)
-        .expect("code");
+    let code = Program::find("branches").expect("it").code(3000).expect("code");
     let decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
     let instructions: Vec<Instruction> = decoder.into_iter().collect();
     let mut targets = BTreeSet::from([EXIT]);
@@ -432,9 +381,7 @@ fn branches_are_sampled_behind_branches() {
             targets.insert(one.next_ip());
         }
     }
-    let elsewhere = instructions
-        .iter()
-        .filter(|one| !targets.contains(&one.ip()));
+    let elsewhere = instructions.iter().filter(|one| !targets.contains(&one.ip()));
     assert!(elsewhere.count() > 0);
     for (machine, ..) in machines() {
         let mut connection = open(&machine, 17, program("branches", 30_000, 0));
@@ -455,34 +402,20 @@ fn the_driver_is_sampled_where_it_ran() {
     let setup = setup(&[TOTAL_ISSUES], Spec::KERNEL, 4_099);
     connection.transport().device.machine.engine.bus().trace = Some(HashMap::new());
     let samples = sample_and_drain(&mut connection, &setup, LONG, 200);
-    let trace = connection
-        .transport()
-        .device
-        .machine
-        .engine
-        .bus()
-        .trace
-        .take();
+    let trace = connection.transport().device.machine.engine.bus().trace.take();
     let trace = trace.expect("a trace");
     assert!(samples.len() >= 10, "{}", samples.len());
     let in_image = samples.iter().filter(|one| one.ip >= IMAGE).count();
     assert!(in_image >= 10, "{in_image}");
     for one in samples {
         assert!(trace.contains_key(&one.ip), "{:#x}", one.ip);
-        assert_eq!(
-            one.mode == Mode::Kernel as u8,
-            one.ip >= STUBS,
-            "{:#x}",
-            one.ip
-        );
+        assert_eq!(one.mode == Mode::Kernel as u8, one.ip >= STUBS, "{:#x}", one.ip);
     }
 }
 
 fn command(arguments: &[&str]) -> Output {
-    let program = Command::new(env!("CARGO_BIN_EXE_nt-model"))
-        .args(["--sys", SYS])
-        .args(arguments)
-        .output();
+    let program =
+        Command::new(env!("CARGO_BIN_EXE_nt-model")).args(["--sys", SYS]).args(arguments).output();
     program.expect("it runs")
 }
 
@@ -496,38 +429,20 @@ fn the_tool_counts_what_the_documentation_says() {
         let row = row.unwrap_or_else(|| panic!("no row of {}", program.name));
         let amounts = (program.amounts)(ROUNDS.into());
         let amounts = [amounts.instructions, amounts.branches, amounts.accesses];
-        let told = row
-            .split('|')
-            .skip(2)
-            .map(|cell| cell.trim().replace(',', ""));
+        let told = row.split('|').skip(2).map(|cell| cell.trim().replace(',', ""));
         let told: Vec<u64> = told.filter_map(|cell| cell.parse().ok()).collect();
         assert_eq!(told, amounts, "{}", program.name);
     }
     let sources = "TotalIssues:u,TotalIssues:k,BranchInstructions:u";
-    let stat = [
-        "--guest",
-        "branches",
-        "--machine",
-        "k8",
-        "--json",
-        "stat",
-        "-e",
-        sources,
-    ];
+    let stat = ["--guest", "branches", "--machine", "k8", "--json", "stat", "-e", sources];
     let ran = command(&stat);
     let told = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{told}");
     let result: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
     let counts = result["counts"].as_array().expect("counts");
-    let counted: Vec<u64> = counts
-        .iter()
-        .filter_map(|one| one["value"].as_u64())
-        .collect();
+    let counted: Vec<u64> = counts.iter().filter_map(|one| one["value"].as_u64()).collect();
     let amounts = (Program::find("branches").expect("it").amounts)(ROUNDS.into());
-    assert_eq!(
-        (counted[0], counted[2]),
-        (amounts.instructions, amounts.branches)
-    );
+    assert_eq!((counted[0], counted[2]), (amounts.instructions, amounts.branches));
     assert!(counted[1] > 100, "{counted:?}");
 }
 
@@ -537,23 +452,10 @@ fn the_tool_names_what_it_sampled() {
     let file = folder.path().join("guest.halprof");
     let file = file.to_str().expect("UTF-8");
     let sources = "TotalIssues:10007";
-    let record = [
-        "--guest",
-        "loads",
-        "--skid",
-        "3",
-        "--machine",
-        "hybrid",
-        "record",
-        "-e",
-        sources,
-    ];
+    let record =
+        ["--guest", "loads", "--skid", "3", "--machine", "hybrid", "record", "-e", sources];
     let ran = command(&[&record[..], &["--output", file]].concat());
-    assert!(
-        ran.status.success(),
-        "{}",
-        String::from_utf8_lossy(&ran.stderr)
-    );
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let ran = command(&["report", file]);
     let told = String::from_utf8_lossy(&ran.stdout);
     assert!(told.contains("loads.exe"), "{told}");

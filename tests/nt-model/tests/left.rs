@@ -44,11 +44,7 @@ fn a_bit_in_a_register() {
         let processor = &mut device.machine.engine.bus().cpus[0].processor;
         processor.wrmsr(msr, value).expect("it is there");
         let left = before.compare(&level(&mut device), false, &[]);
-        assert_eq!(
-            left.expect_err("a bit is left").rule,
-            Rule::Left,
-            "{msr:#x}"
-        );
+        assert_eq!(left.expect_err("a bit is left").rule, Rule::Left, "{msr:#x}");
         let processor = &mut device.machine.engine.bus().cpus[0].processor;
         processor.wrmsr(msr, 0).expect("it is there");
     }
@@ -93,14 +89,8 @@ impl Sampling {
         let mut device = Device::new(&file, &leaves, 1).expect("a machine");
         assert_eq!(device.start().expect("no rule"), 0);
         let file = device.open(4096, ALL_RIGHTS).expect("a handle");
-        let mut sampling = Self {
-            device,
-            file,
-            session: 0,
-        };
-        let open = Plain {
-            header: header(session::KERNEL),
-        };
+        let mut sampling = Self { device, file, session: 0 };
+        let open = Plain { header: header(session::KERNEL) };
         let opened = sampling.ask(session::OPEN, &bytes(&open, &[]));
         let (opened, _) = Opened::read_from_prefix(&opened).expect("a session");
         sampling.session = opened.session;
@@ -120,11 +110,7 @@ impl Sampling {
     }
 
     fn about(&mut self, code: RequestCode) {
-        let about = Session {
-            header: header(0),
-            session: self.session,
-            reserved: 0,
-        };
+        let about = Session { header: header(0), session: self.session, reserved: 0 };
         self.ask(code, &bytes(&about, &[]));
     }
 
@@ -155,27 +141,17 @@ fn a_storm_where_nothing_runs() {
     let Some(mut sampling) = Sampling::new("zen2") else {
         return;
     };
-    for (flags, processors, interrupts, storms) in [
-        (session::SAMPLE, 0b01, 100, true),
-        (session::SAMPLE, 0b11, 99, false),
-    ] {
+    for (flags, processors, interrupts, storms) in
+        [(session::SAMPLE, 0b01, 100, true), (session::SAMPLE, 0b11, 99, false)]
+    {
         sampling.start(flags, processors);
         for _ in 0..interrupts {
-            let interrupted = Interrupted {
-                ip: 0,
-                mode: Mode::Kernel,
-                process: 0,
-                thread: 0,
-            };
+            let interrupted = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
             let handled = sampling.device.machine.interrupt(1, interrupted);
             handled.unwrap_or_else(|violation| panic!("{violation}"));
         }
         sampling.about(session::STOP);
-        let from = From {
-            header: header(0),
-            first: 1,
-            reserved: 0,
-        };
+        let from = From { header: header(0), first: 1, reserved: 0 };
         let told = sampling.ask(PROCESSORS, &bytes(&from, &[]));
         let told = &told[size_of::<Page>()..][..size_of::<Processor>()];
         let told = Processor::read_from_bytes(told).expect("a processor");

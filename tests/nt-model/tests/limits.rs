@@ -14,10 +14,7 @@ fn what_an_event_is_limited_to_is_obeyed_or_refused() {
     let limits = limits();
     for (index, limit) in limits.iter().enumerate() {
         // One machine is used for all rows of its model.
-        if limits[..index]
-            .iter()
-            .any(|other| other.model == limit.model)
-        {
+        if limits[..index].iter().any(|other| other.model == limit.model) {
             continue;
         }
         let model = models::find(limit.model).expect("a built-in model");

@@ -16,21 +16,15 @@ use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-const SYS: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../target/driver/halprof-legacy.sys"
-);
+const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-legacy.sys");
 const SOURCE: &str = include_str!("pgo/paths.c");
 const DOCUMENT: &str = include_str!("../../../docs/pgo.md");
 /// The probabilities of the source's random decisions: 15 of 16, and 3 of 4.
 const COMMON: f64 = 15.0 / 16.0;
 const PLAIN: f64 = 3.0 / 4.0;
 /// One machine for each kind of branch records.
-const MACHINES: [&str; 3] = [
-    "skylake,processors=1",
-    "sapphire-rapids,processors=1",
-    "zen4,processors=1",
-];
+const MACHINES: [&str; 3] =
+    ["skylake,processors=1", "sapphire-rapids,processors=1", "zen4,processors=1"];
 
 /// A folder in which the document's commands run, with the program's source.
 fn folder() -> TempDir {
@@ -41,9 +35,7 @@ fn folder() -> TempDir {
 
 /// The document's commands that begin with `start`.
 fn commands(start: &str) -> Vec<&'static str> {
-    let lines = DOCUMENT
-        .lines()
-        .filter_map(|line| line.strip_prefix("    "));
+    let lines = DOCUMENT.lines().filter_map(|line| line.strip_prefix("    "));
     let found: Vec<&str> = lines.filter(|line| line.starts_with(start)).collect();
     assert!(!found.is_empty(), "no command begins with {start}");
     found
@@ -55,14 +47,8 @@ fn run(command: &str, folder: &Path) -> Output {
     let mut ran = match words.next().expect("a program") {
         "clang" => {
             let mut clang = Command::new("clang-19");
-            let target = [
-                "--target=x86_64-pc-windows-msvc",
-                "-nostdlib",
-                "-fno-unroll-loops",
-            ];
-            clang
-                .args(target)
-                .args(["-Wl,/entry:start", "-Wl,/subsystem:console", "-Wl,/fixed"]);
+            let target = ["--target=x86_64-pc-windows-msvc", "-nostdlib", "-fno-unroll-loops"];
+            clang.args(target).args(["-Wl,/entry:start", "-Wl,/subsystem:console", "-Wl,/fixed"]);
             clang
         }
         "llvm-profgen" => Command::new("llvm-profgen-19"),
@@ -94,32 +80,16 @@ impl Exact {
     /// Executes a program.
     fn of(file: &Path) -> Self {
         let program = Program::read(file).expect("a program");
-        let guest = Guest {
-            program,
-            rounds: 1,
-            skid: 0,
-        };
+        let guest = Guest { program, rounds: 1, skid: 0 };
         let sys = std::fs::read(SYS).expect("cargo xtask sys");
-        let leaves = halprof_measure::spec("skylake,processors=1")
-            .expect("a machine")
-            .leaves;
+        let leaves = halprof_measure::spec("skylake,processors=1").expect("a machine").leaves;
         let transport = DriverTransport::open(&sys, &leaves, 1, Some(guest), &Broken::default());
         let mut transport = transport.expect("a device");
         transport.device.machine.engine.bus().steps = Some(Vec::new());
         transport.begin(&Workload::default());
         while transport.advance(1 << 40).expect("no rule is broken") {}
-        let steps = transport
-            .device
-            .machine
-            .engine
-            .bus()
-            .steps
-            .take()
-            .expect("steps");
-        let executed = steps
-            .iter()
-            .filter(|step| step.ring == 3)
-            .map(|step| step.address);
+        let steps = transport.device.machine.engine.bus().steps.take().expect("steps");
+        let executed = steps.iter().filter(|step| step.ring == 3).map(|step| step.address);
         let code = program.code(1).expect("code");
         let decoder = Decoder::with_ip(64, &code, CODE.0, DecoderOptions::NONE);
         Self {
@@ -157,14 +127,9 @@ fn built() -> (TempDir, Exact) {
 /// and so is the period.
 fn record(machine: &str, folder: &Path) {
     let command = commands("halprof record")[0].replace("100003", "1009");
-    let own = command
-        .strip_prefix("halprof ")
-        .and_then(|rest| rest.strip_suffix(" -- app.exe"));
+    let own = command.strip_prefix("halprof ").and_then(|rest| rest.strip_suffix(" -- app.exe"));
     let own = own.expect("a command");
-    run(
-        &format!("nt-model --sys {SYS} --guest app.exe --machine {machine} {own}"),
-        folder,
-    );
+    run(&format!("nt-model --sys {SYS} --guest app.exe --machine {machine} {own}"), folder);
 }
 
 /// Five standard deviations of a share that was estimated from this many draws.
@@ -183,10 +148,7 @@ fn executions_of_each_instruction_are_the_exact_ones() {
 
 fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
     let counts = exact.counts();
-    let shown = run(
-        "halprof --quiet --json annotate app.rec start --symbols .",
-        folder,
-    );
+    let shown = run("halprof --quiet --json annotate app.rec start --symbols .", folder);
     let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
     let rows = shown["instructions"].as_array().expect("instructions");
     let number = |row: &Value, field: &str| row[field][0].as_u64().expect("a number");
@@ -195,11 +157,7 @@ fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
         u64::from_str_radix(&text[2..], 16).expect("hexadecimal")
     };
     // The loop's head: all counts are relative to it.
-    let head = |row: &&Value| {
-        row["text"]
-            .as_str()
-            .is_some_and(|text| text.starts_with("imul"))
-    };
+    let head = |row: &&Value| row["text"].as_str().is_some_and(|text| text.starts_with("imul"));
     let head = rows.iter().find(head).expect("the draw");
     let (rounds, seen) = (counts[&address(head)], number(head, "executed"));
     assert!(seen > 300, "{machine}: {seen} rounds were seen");
@@ -213,18 +171,12 @@ fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
         // Samples come after branches, taken or not, so windows end more often after some of them.
         let ends = samples as f64 / seen as f64 / 4.0;
         let bound = error(part, seen) + ends;
-        assert!(
-            (executed - part).abs() <= bound,
-            "{row}: {executed}, exactly {part}"
-        );
+        assert!((executed - part).abs() <= bound, "{row}: {executed}, exactly {part}");
         let share = &row["taken_share"][0];
         if !share.is_null() && once > 1000 {
             conditional += 1;
             let taken = exact.taken();
-            let taken = taken
-                .iter()
-                .filter(|(from, _)| *from == address(row))
-                .count();
+            let taken = taken.iter().filter(|(from, _)| *from == address(row)).count();
             let exactly = taken as f64 / once as f64;
             let [value, low, high] =
                 ["value", "low", "high"].map(|name| share[name].as_f64().expect("a number"));
@@ -238,9 +190,7 @@ fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
 
 /// The counts of `start` by line, relative to its first, from a profile in text form.
 fn lines_of(profile: &str) -> BTreeMap<u64, u64> {
-    let mut lines = profile
-        .lines()
-        .skip_while(|line| !line.starts_with("start:"));
+    let mut lines = profile.lines().skip_while(|line| !line.starts_with("start:"));
     lines.next().expect("the function is in the profile");
     let own = lines.take_while(|line| line.starts_with(' '));
     let mut counts = BTreeMap::new();
@@ -256,12 +206,7 @@ fn lines_of(profile: &str) -> BTreeMap<u64, u64> {
 
 /// The line of the source that contains this, relative to the first of `start`.
 fn line(part: &str) -> u64 {
-    let at = |part: &str| {
-        SOURCE
-            .lines()
-            .position(|line| line.contains(part))
-            .expect("a line")
-    };
+    let at = |part: &str| SOURCE.lines().position(|line| line.contains(part)).expect("a line");
     (at(part) - at("int start(void)")) as u64
 }
 
@@ -275,35 +220,22 @@ fn a_profile_is_that_of_the_execution_and_lays_the_hot_path_out_first() {
     let profile = std::fs::read_to_string(path.join("app.prof")).expect("a profile");
     let counts = lines_of(&profile);
     let of = |part: &str| counts.get(&line(part)).copied().unwrap_or(0);
-    for (likely, other, exactly) in [
-        ("sum = common(", "sum += rare(draw)", COMMON),
-        ("sum += draw;", "(sum >> 5);", PLAIN),
-    ] {
+    for (likely, other, exactly) in
+        [("sum = common(", "sum += rare(draw)", COMMON), ("sum += draw;", "(sum >> 5);", PLAIN)]
+    {
         let (likely, other) = (of(likely), of(other));
         let share = likely as f64 / (likely + other) as f64;
         let bound = error(exactly, likely + other);
-        assert!(
-            (share - exactly).abs() <= bound,
-            "{share}, exactly {exactly}: {profile}"
-        );
+        assert!((share - exactly).abs() <= bound, "{share}, exactly {exactly}: {profile}");
     }
     let hottest = counts.values().copied().max();
-    assert!(
-        of("sum = common(") * 10 > hottest.expect("lines") * 9,
-        "{profile}"
-    );
-    assert!(
-        profile.contains("common:") && profile.contains("rare:"),
-        "{profile}"
-    );
+    assert!(of("sum = common(") * 10 > hottest.expect("lines") * 9, "{profile}");
+    assert!(profile.contains("common:") && profile.contains("rare:"), "{profile}");
 
     run(commands("clang")[1], path);
     let after = Exact::of(&path.join("app.exe"));
     let calls = |exact: &Exact| -> Vec<u64> {
-        let calls = exact
-            .code
-            .values()
-            .filter(|one| one.flow_control() == FlowControl::Call);
+        let calls = exact.code.values().filter(|one| one.flow_control() == FlowControl::Call);
         calls.map(Instruction::near_branch_target).collect()
     };
     let rounds = |exact: &Exact, function: u64| exact.counts().get(&function).copied().unwrap_or(0);
@@ -311,26 +243,17 @@ fn a_profile_is_that_of_the_execution_and_lays_the_hot_path_out_first() {
     let [was, is] = [&before, &after].map(|exact| rounds(exact, calls(exact)[0]));
     assert!(was * 4 < is, "{was} before, {is} after");
     let [was, is] = [&before, &after].map(|exact| exact.taken().len());
-    assert!(
-        is * 10 < was * 9,
-        "{was} branches were taken before, {is} after"
-    );
+    assert!(is * 10 < was * 9, "{was} branches were taken before, {is} after");
 }
 
 #[test]
 fn rustc_takes_a_profile() {
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(
-        folder.path().join("app.rs"),
-        "pub fn twice(x: u32) -> u32 { x * 2 }",
-    )
-    .expect("written");
+    std::fs::write(folder.path().join("app.rs"), "pub fn twice(x: u32) -> u32 { x * 2 }")
+        .expect("written");
     std::fs::write(folder.path().join("app.prof"), "twice:100:10\n 0: 100\n").expect("written");
     for command in commands("rustc +nightly") {
-        let words = command
-            .strip_prefix("rustc +nightly ")
-            .expect("a command")
-            .split(' ');
+        let words = command.strip_prefix("rustc +nightly ").expect("a command").split(' ');
         let output = Command::new("rustc")
             .env("RUSTC_BOOTSTRAP", "1")
             .args(["--crate-type=lib", "--emit=obj"])
@@ -338,10 +261,6 @@ fn rustc_takes_a_profile() {
             .current_dir(folder.path())
             .output()
             .expect("rustc");
-        assert!(
-            output.status.success(),
-            "{command}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -75,11 +75,7 @@ fn plain(flags: u32) -> Vec<u8> {
 
 fn about(session: u32) -> Vec<u8> {
     let (header, reserved) = (header(0), 0);
-    let request = Session {
-        header,
-        session,
-        reserved,
-    };
+    let request = Session { header, session, reserved };
     bytes(&request, &[])
 }
 
@@ -87,10 +83,7 @@ fn about(session: u32) -> Vec<u8> {
 fn error(device: &mut Device, file: &File, code: RequestCode, session: u32) -> u32 {
     let (status, reply) = ask(device, file, code, &about(session));
     assert_eq!(status, NtStatus::SUCCESS);
-    ReplyHeader::read_from_prefix(&reply)
-        .expect("a header")
-        .0
-        .error
+    ReplyHeader::read_from_prefix(&reply).expect("a header").0.error
 }
 
 fn greets(device: &mut Device, file: &File) -> NtStatus {
@@ -302,12 +295,7 @@ fn stopped_with_a_handler_that_stays() {
 
 fn interrupt_everywhere(device: &mut Device) {
     for processor in 0..device.machine.processors() {
-        let interrupted = Interrupted {
-            ip: 0,
-            mode: Mode::Kernel,
-            process: 0,
-            thread: 0,
-        };
+        let interrupted = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
         let handled = device.machine.interrupt(processor, interrupted);
         handled.unwrap_or_else(|v| panic!("an interrupt: {v}"));
     }
@@ -324,13 +312,8 @@ fn surprise_removal_while_asleep() {
         running(&mut device, &file);
         device.sleep().unwrap_or_else(|v| panic!("sleep: {v}"));
         device.surprise_remove().unwrap_or_else(|v| panic!("{v}"));
-        let orders = [
-            (D0_EXIT, vec![D3]),
-            (SURPRISE, vec![]),
-            (D0_ENTRY, vec![D3]),
-            stopped(),
-            released(),
-        ];
+        let orders =
+            [(D0_EXIT, vec![D3]), (SURPRISE, vec![]), (D0_ENTRY, vec![D3]), stopped(), released()];
         assert_eq!(device.machine.framework.called, orders);
         assert!(device.machine.kernel.counters.is_none());
         end(device, &file);
@@ -381,12 +364,7 @@ fn d0_entry_fails_after_sleep() {
     device.sleep().unwrap_or_else(|v| panic!("sleep: {v}"));
     device.d0_entry_answers = Some(UNSUCCESSFUL);
     device.wake().unwrap_or_else(|v| panic!("wake: {v}"));
-    let orders = [
-        (D0_EXIT, vec![D3]),
-        (D0_ENTRY, vec![D3]),
-        released(),
-        (SURPRISE, vec![]),
-    ];
+    let orders = [(D0_EXIT, vec![D3]), (D0_ENTRY, vec![D3]), released(), (SURPRISE, vec![])];
     assert_eq!(device.machine.framework.called, orders);
     assert!(device.machine.kernel.counters.is_none());
     end(device, &file);

@@ -172,10 +172,7 @@ fn while_the_machine_sleeps_it_can_be_released_and_is_not_given() {
     ask(&mut device, &one, rdpmc::ALLOW, &about_one);
     device.sleep().expect("no rule");
     let reply = ask(&mut device, &other, rdpmc::ALLOW, &about_other);
-    assert_eq!(
-        refusal(&reply).map(|(code, _)| code),
-        Some(ErrorCode::Suspended)
-    );
+    assert_eq!(refusal(&reply).map(|(code, _)| code), Some(ErrorCode::Suspended));
     let reply = ask(&mut device, &one, rdpmc::RELEASE, &about_one);
     assert_eq!(told(&reply), [0, 4, 0, 0]);
     device.wake().expect("no rule");

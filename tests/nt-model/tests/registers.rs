@@ -45,12 +45,9 @@ fn written(msr: u32, value: u64) -> Option<Rule> {
 
 #[test]
 fn only_reserved_counters_are_written() {
-    for (msr, value) in [
-        (PMC0 + 1, 5),
-        (SELECT0, 0x43_00C0),
-        (GLOBAL, GENERAL & !1),
-        (GLOBAL_RESET, 0b11),
-    ] {
+    for (msr, value) in
+        [(PMC0 + 1, 5), (SELECT0, 0x43_00C0), (GLOBAL, GENERAL & !1), (GLOBAL_RESET, 0b11)]
+    {
         assert_eq!(written(msr, value), None, "{msr:#x}");
     }
     for (msr, value) in [
@@ -148,19 +145,12 @@ impl Counting {
         }
         assert_eq!(device.start().expect("no rule"), 0);
         let file = device.open(4096, ALL_RIGHTS).expect("a handle");
-        let mut counting = Self {
-            device,
-            file,
-            session: 0,
-        };
+        let mut counting = Self { device, file, session: 0 };
         let header = header(session::KERNEL);
         let reply = counting.ask(session::OPEN, &bytes(&Plain { header }, &[]));
         counting.session = Opened::read_from_prefix(&reply).expect("opened").0.session;
         let specs = [2, 6].map(spec);
-        counting.ask(
-            session::CONFIGURE,
-            &configure(counting.session, flags, &specs),
-        );
+        counting.ask(session::CONFIGURE, &configure(counting.session, flags, &specs));
         Some(counting)
     }
 
@@ -177,18 +167,13 @@ impl Counting {
     }
 
     fn about(&mut self, code: RequestCode) {
-        let request = Session {
-            header: header(0),
-            session: self.session,
-            reserved: 0,
-        };
+        let request = Session { header: header(0), session: self.session, reserved: 0 };
         self.ask(code, &bytes(&request, &[]));
     }
 
     fn run(&mut self) {
         let work = "instructions=400000,cycles=500000,branches=70000,processors=all";
-        self.device
-            .begin(&workload::parse(work).expect("a workload"));
+        self.device.begin(&workload::parse(work).expect("a workload"));
         let ran = self.device.advance(1 << 40);
         ran.unwrap_or_else(|violation| panic!("{violation}"));
     }

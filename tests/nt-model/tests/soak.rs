@@ -17,10 +17,7 @@ fn machines_live() {
     let Some(file) = driver::with_every_interface() else {
         return;
     };
-    let limit = Limit {
-        lives: LIVES,
-        time: Duration::MAX,
-    };
+    let limit = Limit { lives: LIVES, time: Duration::MAX };
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let life = soak(&file, 1000, limit, threads).unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(life.sequences, LIVES * SEQUENCES);

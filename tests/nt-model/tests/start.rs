@@ -28,21 +28,14 @@ fn it_starts_and_goes() {
         let mut device = Device::new(&file, &leaves, seed).expect("a machine");
         let started = device.start();
         let told = &device.machine.framework.told;
-        assert_eq!(
-            *told,
-            [wide(NT_NAME), wide(SECURITY), interface(), wide(LINK_NAME)]
-        );
+        assert_eq!(*told, [wide(NT_NAME), wide(SECURITY), interface(), wide(LINK_NAME)]);
         match started {
             Ok(status) => assert_eq!(status, 0, "{status:#x}"),
             Err(violation) => panic!("seed {seed}: {violation}"),
         }
         let handle = device.open(4096, &[Access::Read, Access::Write]).unwrap();
-        device
-            .close(&handle)
-            .unwrap_or_else(|violation| panic!("{violation}"));
-        device
-            .remove()
-            .unwrap_or_else(|violation| panic!("{violation}"));
+        device.close(&handle).unwrap_or_else(|violation| panic!("{violation}"));
+        device.remove().unwrap_or_else(|violation| panic!("{violation}"));
     }
 }
 
@@ -82,10 +75,7 @@ fn it_knows_the_frequency_even_if_a_clock_is_read_slowly() {
         answer.expect("no rule");
         let (machine, _) = Machine::read_from_prefix(&output).expect("a machine");
         let frequency = machine.timestamp_frequency;
-        assert!(
-            frequency.abs_diff(1_000_000_000) <= 10_000,
-            "reading {nth}: {frequency}"
-        );
+        assert!(frequency.abs_diff(1_000_000_000) <= 10_000, "reading {nth}: {frequency}");
         device.close(&handle).expect("no rule");
         device.remove().expect("no rule");
         if device.machine.kernel.slow_after.is_some() {

@@ -103,10 +103,7 @@ pub(crate) fn migrate(device: &mut Device, seed: u64) -> Result<Option<String>, 
     for (index, thread) in threads.iter_mut().enumerate().take(PROFILED) {
         let counted = device.disable_profiling(thread);
         if counted != truth[index] {
-            wrong = Some(format!(
-                "thread {index}: {counted:?}, not {:?}",
-                truth[index]
-            ));
+            wrong = Some(format!("thread {index}: {counted:?}, not {:?}", truth[index]));
         }
     }
     let reply = client.send(device, session::STOP)?;
@@ -116,9 +113,7 @@ pub(crate) fn migrate(device: &mut Device, seed: u64) -> Result<Option<String>, 
     for (index, count) in counts.enumerate() {
         sums[index % 2] += count;
     }
-    let all = truth
-        .iter()
-        .fold([0; 2], |all, one| [all[0] + one[0], all[1] + one[1]]);
+    let all = truth.iter().fold([0; 2], |all, one| [all[0] + one[0], all[1] + one[1]]);
     if sums != all {
         wrong = Some(format!("all processors: {sums:?}, not {all:?}"));
     }

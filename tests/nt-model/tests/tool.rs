@@ -11,10 +11,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const SYS: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../target/driver/halprof-legacy.sys"
-);
+const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-legacy.sys");
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,branch-misses=3000,user=80,processors=all,seed=7";
 /// One machine for each interface, and one with two kinds of processors.
 const MACHINES: [&str; 6] = [
@@ -61,10 +58,7 @@ fn both<T>(arguments: &[&str], read: impl Fn(&Path) -> T) -> (T, T) {
     let ran = on_driver(SYS.as_ref(), &given);
     let told = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{arguments:?}: {told}");
-    assert!(
-        told.contains("on a modelled kernel and processor"),
-        "{told}"
-    );
+    assert!(told.contains("on a modelled kernel and processor"), "{told}");
     let program = std::iter::once("halprof".to_owned());
     halprof::run(program.chain(to(&in_process)).map(OsString::from));
     (read(&by_driver), read(&in_process))
@@ -121,10 +115,7 @@ fn record_samples_the_same() {
         let (recording, samples) = &by_driver;
         assert!(samples.len() > 100, "{machine}: {recording:?}");
         let code = USER_CODE.0..USER_CODE.1;
-        assert!(
-            samples.iter().all(|sample| code.contains(&sample.ip)),
-            "{machine}"
-        );
+        assert!(samples.iter().all(|sample| code.contains(&sample.ip)), "{machine}");
         assert_eq!(by_driver, in_process, "{machine}");
     }
 }
@@ -136,13 +127,7 @@ fn a_process_of_2_ms_is_named() {
     let file = folder.path().join("a.rec");
     let file = file.to_str().expect("UTF-8");
     let work = "instructions=20000000,cycles=20000000,code=0x5000-0x6000,short=5000000+2000000";
-    let arguments = [
-        "--machine",
-        "skylake,processors=1",
-        "record",
-        "-e",
-        "TotalIssues:10000:u",
-    ];
+    let arguments = ["--machine", "skylake,processors=1", "record", "-e", "TotalIssues:10000:u"];
     let ran = on_driver(
         SYS.as_ref(),
         &[&arguments[..], &["--workload", work, "--output", file]].concat(),
@@ -154,17 +139,12 @@ fn a_process_of_2_ms_is_named() {
     let row = row.unwrap_or_else(|| panic!("{shown}"));
     assert!(row.matches("short.exe").count() == 2, "{shown}");
     let (recording, samples) = recorded(file.as_ref());
-    let process = recording
-        .processes
-        .iter()
-        .find(|one| one.name == "short.exe");
+    let process = recording.processes.iter().find(|one| one.name == "short.exe");
     let process = process.expect("it is told of");
     let own = samples.iter().filter(|sample| sample.process == process.id);
     assert!((150..250).contains(&own.count()), "{process:?}");
     let lived = process.ended.zip(process.started);
-    let lived = lived
-        .map(|(end, start)| end - start)
-        .expect("both are known");
+    let lived = lived.map(|(end, start)| end - start).expect("both are known");
     assert!((2_000_000..2_600_000).contains(&lived), "{lived} ns");
 }
 
@@ -217,9 +197,7 @@ fn a_critical_region_is_left_as_it_was() {
 #[test]
 fn the_tool_says_which_driver_runs() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let legacy = Path::new(root)
-        .join("target/driver/halprof-legacy.sys")
-        .is_file();
+    let legacy = Path::new(root).join("target/driver/halprof-legacy.sys").is_file();
     for (machine, old) in [("skylake", false), ("pentium3", true), ("pentium", true)] {
         let ran = Command::new(env!("CARGO_BIN_EXE_nt-model"))
             .current_dir(root)
@@ -227,11 +205,7 @@ fn the_tool_says_which_driver_runs() {
             .output()
             .expect("it runs");
         let told = String::from_utf8_lossy(&ran.stderr);
-        let name = if old && legacy {
-            "halprof-legacy.sys"
-        } else {
-            "halprof.sys"
-        };
+        let name = if old && legacy { "halprof-legacy.sys" } else { "halprof.sys" };
         assert!(told.contains(&format!("{name} on a modelled")), "{told}");
         let missing = told.contains("there is no target/driver/halprof-legacy.sys");
         assert_eq!(missing, old && !legacy, "{told}");

@@ -148,11 +148,7 @@ fn ask(handle: u32, code: RequestCode, input: Vec<u8>) -> Step {
 /// A request whose only argument is a session's number.
 fn about(handle: u32, code: RequestCode, session: u32) -> Step {
     let header = requests::header(0);
-    let request = Session {
-        header,
-        session,
-        reserved: 0,
-    };
+    let request = Session { header, session, reserved: 0 };
     ask(handle, code, requests::bytes(&request, &[]))
 }
 
@@ -173,10 +169,7 @@ fn configured(handle: u32, session: u32, flags: u32, sources: [u32; 2]) -> Vec<S
 fn recording(branches: u16, filter: u16, privileged: bool) -> Vec<Step> {
     let session = session_number(1);
     let mut steps = configured(1, session, SAMPLE, SOURCES);
-    let specs = SOURCES.map(|source| Spec {
-        filter: Spec::USER,
-        ..requests::spec(source)
-    });
+    let specs = SOURCES.map(|source| Spec { filter: Spec::USER, ..requests::spec(source) });
     let mut configure = requests::configure(session, SAMPLE, &specs);
     let at = std::mem::offset_of!(Configure, branches);
     configure[at..at + 2].copy_from_slice(&branches.to_le_bytes());
@@ -235,9 +228,7 @@ fn steps(scenario: &str) -> Vec<Step> {
             steps
         }
         "refusals" => {
-            let hello = Plain {
-                header: requests::header(0),
-            };
+            let hello = Plain { header: requests::header(0) };
             let hello = requests::bytes(&hello, &[]);
             vec![
                 Step::Do(Action::Open(1, 1001, ALL_RIGHTS.to_vec())),
@@ -329,9 +320,7 @@ fn play(rig: &mut impl Rig, scenario: &str, work: &Workload) -> Result<Replies, 
                 continue;
             }
             Step::Unprivileged(handle) => {
-                open.get(&handle)
-                    .into_iter()
-                    .for_each(|handle| rig.hide_kernel(handle));
+                open.get(&handle).into_iter().for_each(|handle| rig.hide_kernel(handle));
                 continue;
             }
             Step::Tick => {
@@ -471,10 +460,7 @@ fn each_mistake_is_caught_by_its_rule() {
     for variant in table() {
         let path = Path::new(VARIANTS).join(&variant.name).join("halprof.sys");
         let Ok(file) = std::fs::read(&path) else {
-            wrong.push(format!(
-                "{} is not built: cargo xtask variants",
-                variant.name
-            ));
+            wrong.push(format!("{} is not built: cargo xtask variants", variant.name));
             continue;
         };
         wrong.extend(variant.judge(&file));
@@ -488,9 +474,7 @@ fn the_shipped_driver_makes_none() {
     for variant in table() {
         for seed in variant.all_seeds() {
             let outcome = run(&file, &variant.scenario, &variant.model, seed);
-            let Variant {
-                scenario, model, ..
-            } = &variant;
+            let Variant { scenario, model, .. } = &variant;
             assert!(
                 matches!(outcome, Outcome::Clean),
                 "{scenario} on {model}, seed {seed}: {outcome:?}"
@@ -503,16 +487,12 @@ fn the_shipped_driver_makes_none() {
 fn rows_are_of_rules_and_of_texts_that_there_are() {
     let mut names = std::collections::BTreeSet::new();
     for variant in table() {
-        let known = nt_model::rules::Rule::ALL
-            .iter()
-            .any(|rule| rule.name() == variant.caught);
+        let known = nt_model::rules::Rule::ALL.iter().any(|rule| rule.name() == variant.caught);
         assert!(known || variant.caught == DIFFERENTIAL, "{}", variant.name);
         assert!(variant.all_seeds().next().is_some(), "{}", variant.name);
         assert!(names.insert(variant.name.clone()), "{}", variant.name);
         for Edit { file, text } in &variant.edit {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("../..")
-                .join(file);
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
             let source = std::fs::read_to_string(path).expect("a source");
             let stands = source.matches(text.as_str()).count();
             assert_eq!(stands, 1, "{}: {text:?} in {file}", variant.name);

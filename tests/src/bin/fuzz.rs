@@ -110,42 +110,22 @@ fn service_case(rng: &mut Rng) {
 }
 
 fn rights(rng: &mut Rng) -> Vec<Access> {
-    ALL_RIGHTS
-        .iter()
-        .copied()
-        .filter(|_| rng.u8(..8) != 0)
-        .collect()
+    ALL_RIGHTS.iter().copied().filter(|_| rng.u8(..8) != 0).collect()
 }
 
 /// Opens, configures and starts a session as a correct client would, unless the machine refuses.
 fn start(rng: &mut Rng, machine: &mut Model, handle: Handle) -> Option<u32> {
     let mut output = [0; 4096];
-    let open = requests::bytes(
-        &Plain {
-            header: requests::header(session::KERNEL),
-        },
-        &[],
-    );
+    let open = requests::bytes(&Plain { header: requests::header(session::KERNEL) }, &[]);
     machine.device_control(handle, session::OPEN, &open, &mut output);
     let (opened, _) = Opened::read_from_prefix(&output).ok()?;
-    let sources: Vec<Spec> = [2, 6, 0x0B]
-        .into_iter()
-        .filter(|_| rng.bool())
-        .map(requests::spec)
-        .collect();
+    let sources: Vec<Spec> =
+        [2, 6, 0x0B].into_iter().filter(|_| rng.bool()).map(requests::spec).collect();
     let configure = requests::configure(opened.session, session::SAMPLE * rng.u32(..2), &sources);
     machine.device_control(handle, session::CONFIGURE, &configure, &mut output);
-    let start = session::Session {
-        header: requests::header(0),
-        session: opened.session,
-        reserved: 0,
-    };
-    machine.device_control(
-        handle,
-        session::START,
-        &requests::bytes(&start, &[]),
-        &mut output,
-    );
+    let start =
+        session::Session { header: requests::header(0), session: opened.session, reserved: 0 };
+    machine.device_control(handle, session::START, &requests::bytes(&start, &[]), &mut output);
     (opened.header.error == 0).then_some(opened.session)
 }
 
@@ -161,20 +141,13 @@ fn request(
     let Some(&handle) = latest.map(|(handle, _)| handle).or(any) else {
         return;
     };
-    let numbers = sessions
-        .iter()
-        .rev()
-        .filter(|(owner, _)| *owner == handle || rng.u8(..8) == 0);
+    let numbers = sessions.iter().rev().filter(|(owner, _)| *owner == handle || rng.u8(..8) == 0);
     let numbers: Vec<u32> = numbers.map(|(_, number)| *number).take(2).collect();
     let (code, input) = if rng.u8(..5) != 0 {
         requests::random_well_formed(rng, &numbers)
     } else {
         let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
-        let code = if rng.u8(..10) == 0 {
-            RequestCode(rng.u32(..))
-        } else {
-            code
-        };
+        let code = if rng.u8(..10) == 0 { RequestCode(rng.u32(..)) } else { code };
         (code, (0..rng.usize(..400)).map(|_| rng.u8(..)).collect())
     };
     let canary = 0xA5;
@@ -182,16 +155,10 @@ fn request(
     let mut output = vec![canary; length];
     let (status, written) = machine.device_control(handle, code, &input, &mut output);
     assert!(written <= length);
-    assert!(
-        output[written..].iter().all(|&byte| byte == canary),
-        "written beyond the reply"
-    );
+    assert!(output[written..].iter().all(|&byte| byte == canary), "written beyond the reply");
     if status == NtStatus::SUCCESS {
         let (header, _) = ReplyHeader::read_from_prefix(&output).expect("a reply has a header");
-        assert_eq!(
-            header.size as usize, written,
-            "the reply does not tell its own length"
-        );
+        assert_eq!(header.size as usize, written, "the reply does not tell its own length");
         if let (session::OPEN, Ok((opened, _))) = (code, Opened::read_from_prefix(&output))
             && header.error == 0
         {
@@ -249,9 +216,7 @@ fn recording_case(rng: &mut Rng) {
     bytes.extend(block(rng, *b"META", b"{}"));
     for _ in 0..rng.usize(..8) {
         let payload = payload(rng);
-        let tag = [
-            *b"SAMP", *b"PROC", *b"MODU", *b"STAT", *b"END ", *b"META", *b"NEW ",
-        ];
+        let tag = [*b"SAMP", *b"PROC", *b"MODU", *b"STAT", *b"END ", *b"META", *b"NEW "];
         let tag = tag[rng.usize(..tag.len())];
         bytes.extend(block(rng, tag, &payload));
     }
@@ -319,11 +284,7 @@ fn etw_case(rng: &mut Rng) {
         // Mostly where structure is: the header of a buffer, or of its first events.
         let anywhere = rng.usize(..bytes.len());
         let near = anywhere / 1024 * 1024 + rng.usize(..160);
-        let at = if rng.bool() {
-            anywhere
-        } else {
-            near.min(bytes.len() - 1)
-        };
+        let at = if rng.bool() { anywhere } else { near.min(bytes.len() - 1) };
         match rng.u8(..6) {
             0 => bytes.truncate(at.max(1)),
             1 => bytes.insert(at, rng.u8(..)),
@@ -365,20 +326,13 @@ fn etw_case(rng: &mut Rng) {
     }
     returned += std::iter::from_fn(|| joiner.pop()).count();
     assert_eq!(returned, samples, "each sample comes out once");
-    assert!(
-        is_compressed || trace.events() * 8 <= length,
-        "events from nowhere"
-    );
+    assert!(is_compressed || trace.events() * 8 <= length, "events from nowhere");
 }
 
 /// A trace of two processors.
 fn written_trace(rng: &mut Rng) -> Vec<u8> {
     let pointer_size = [PointerSize::Four, PointerSize::Eight][rng.usize(..2)];
-    let clocks = [
-        ClockType::PerformanceCounter,
-        ClockType::SystemTime,
-        ClockType::ProcessorCycles,
-    ];
+    let clocks = [ClockType::PerformanceCounter, ClockType::SystemTime, ClockType::ProcessorCycles];
     let session = Session {
         pointer_size,
         buffer_size: 1024,
@@ -395,43 +349,20 @@ fn written_trace(rng: &mut Rng) -> Vec<u8> {
     let frames: Vec<u8> = (0..rng.usize(..100)).map(|_| rng.u8(..)).collect();
     for time in 0..rng.i64(1..200) {
         let (thread, process) = (4 * rng.u32(..3), 4);
-        let origin = Origin {
-            time,
-            processor: rng.u16(..2),
-            thread,
-            process,
-        };
+        let origin = Origin { time, processor: rng.u16(..2), thread, process };
         let event_time = u64::from(rng.u8(..)).min(time.cast_unsigned());
         let kind = match rng.u8(..7) {
-            0 | 1 => EventKind::Sample(Sample {
-                thread,
-                ip: rng.u64(..),
-                ..Sample::default()
-            }),
+            0 | 1 => EventKind::Sample(Sample { thread, ip: rng.u64(..), ..Sample::default() }),
             2 => {
                 let frames = Frames::from_bytes(&frames, pointer_size);
-                EventKind::Stack(Stack {
-                    event_time,
-                    process,
-                    thread,
-                    frames,
-                })
+                EventKind::Stack(Stack { event_time, process, thread, frames })
             }
             3 => {
                 let key = rng.u64(..4);
                 let half = if rng.bool() { Half::User } else { Half::Kernel };
-                EventKind::StackKey(StackKey {
-                    event_time,
-                    process,
-                    thread,
-                    half,
-                    key,
-                })
+                EventKind::StackKey(StackKey { event_time, process, thread, half, key })
             }
-            4 => EventKind::Switch(Switch {
-                new_thread: thread,
-                ..Switch::default()
-            }),
+            4 => EventKind::Switch(Switch { new_thread: thread, ..Switch::default() }),
             5 => EventKind::Thread(Box::new(Thread {
                 change: Change::End,
                 process,
@@ -439,9 +370,7 @@ fn written_trace(rng: &mut Rng) -> Vec<u8> {
                 details: Details::None,
                 name: rng.bool().then(|| "name".to_owned()),
             })),
-            _ => EventKind::CounterNames(CounterNames {
-                names: vec!["A".into(); rng.usize(..9)],
-            }),
+            _ => EventKind::CounterNames(CounterNames { names: vec!["A".into(); rng.usize(..9)] }),
         };
         let counters: Vec<u64> = (0..rng.usize(..8)).map(|_| rng.u64(..)).collect();
         writer.event(origin, &kind, &counters).expect("it fits");

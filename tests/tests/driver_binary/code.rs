@@ -59,14 +59,8 @@ impl<'a> Code<'a> {
     pub(crate) fn of(image: &'a Image) -> Self {
         let mut symbols = image.symbols.clone();
         for (pointer, name) in [
-            (
-                image.guard.check,
-                "the guard's check where Windows does not watch",
-            ),
-            (
-                image.guard.dispatch,
-                "the guard's dispatch where Windows does not watch",
-            ),
+            (image.guard.check, "the guard's check where Windows does not watch"),
+            (image.guard.dispatch, "the guard's dispatch where Windows does not watch"),
         ] {
             if pointer != 0 {
                 let base = image.headers.optional_header.image_base;
@@ -98,10 +92,10 @@ impl<'a> Code<'a> {
     /// The name of a place.
     pub(crate) fn name(&self, place: &Place) -> String {
         match place {
-            Place::Function(at) => self.functions.get(at).map_or_else(
-                || format!("code without a name at {at:#x}"),
-                |f| f.name().to_owned(),
-            ),
+            Place::Function(at) => self
+                .functions
+                .get(at)
+                .map_or_else(|| format!("code without a name at {at:#x}"), |f| f.name().to_owned()),
             Place::Import(name) => name.clone(),
             Place::Guarded => "a guarded target".to_owned(),
             Place::Anywhere => "an unguarded target".to_owned(),
@@ -126,10 +120,7 @@ impl<'a> Code<'a> {
                 }
                 _ => None,
             };
-            to.map(|to| Way {
-                at: instruction.ip() as u32,
-                to,
-            })
+            to.map(|to| Way { at: instruction.ip() as u32, to })
         };
         let instructions = function.instructions.iter().enumerate();
         instructions.filter_map(way).collect()
@@ -147,11 +138,7 @@ impl<'a> Code<'a> {
                     && load.op1_kind() == OpKind::Memory
                     && self.slot(load) == Place::Guarded
             });
-            return if guarded {
-                Place::Guarded
-            } else {
-                Place::Anywhere
-            };
+            return if guarded { Place::Guarded } else { Place::Anywhere };
         }
         self.slot(instruction)
     }
@@ -205,11 +192,7 @@ impl<'a> Code<'a> {
     ) -> BTreeSet<Place> {
         let mut callees = BTreeSet::new();
         for way in self.ways(function) {
-            let targets = if way.to == Place::Guarded {
-                guarded(function)
-            } else {
-                Vec::new()
-            };
+            let targets = if way.to == Place::Guarded { guarded(function) } else { Vec::new() };
             if targets.is_empty() {
                 callees.insert(way.to);
             }
@@ -220,11 +203,7 @@ impl<'a> Code<'a> {
 }
 
 fn disassemble(image: &Image, start: u32, next: u32, symbol: Symbol) -> Function {
-    let end = if symbol.length == 0 {
-        next
-    } else {
-        start + symbol.length
-    };
+    let end = if symbol.length == 0 { next } else { start + symbol.length };
     let at = image.offset(start);
     let bytes = &image.bytes[at..at + (end - start) as usize];
     let instructions = Decoder::with_ip(64, bytes, start.into(), DecoderOptions::NONE);
@@ -271,9 +250,7 @@ fn is_table_jump(function: &Function, index: usize) -> bool {
     let Some(add) = definition(function, index, jump.op0_register()) else {
         return false;
     };
-    let add_at = function.instructions[..index]
-        .iter()
-        .rposition(|one| one.ip() == add.ip());
+    let add_at = function.instructions[..index].iter().rposition(|one| one.ip() == add.ip());
     let reads_table = |register| {
         let from = add_at.and_then(|at| definition(function, at, register));
         from.is_some_and(|one| one.mnemonic() == Mnemonic::Movsxd && one.memory_index_scale() == 4)

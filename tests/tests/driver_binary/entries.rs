@@ -41,10 +41,7 @@ pub(crate) const ENTRIES: [Entry; 20] = [
     at(Irql::Dispatch, "halprof_driver::block::tick"),
     at(Irql::Dispatch, "halprof_driver::block::slice_ended"),
     at(Irql::Dispatch, "halprof_driver::block::poll_due"),
-    at(
-        Irql::Profile,
-        "halprof_driver::overflow::overflow_interrupt",
-    ),
+    at(Irql::Profile, "halprof_driver::overflow::overflow_interrupt"),
 ];
 
 /// Functions whose guarded calls stay in the image, by a part of their name, and the part that the
@@ -81,11 +78,5 @@ pub(crate) fn guarded(code: &Code<'_>, function: &Function) -> Vec<u32> {
             is_closure(target) && has(target, common) && target.range != function.range
         })
     };
-    code.image
-        .guard
-        .functions
-        .iter()
-        .filter(target)
-        .copied()
-        .collect()
+    code.image.guard.functions.iter().filter(target).copied().collect()
 }

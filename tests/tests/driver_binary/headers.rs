@@ -9,26 +9,11 @@ use object::pe;
 
 /// Each flag of DllCharacteristics, with what it provides.
 const PROTECTIONS: [(u16, &str); 5] = [
-    (
-        pe::IMAGE_DLLCHARACTERISTICS_DYNAMIC_BASE,
-        "DYNAMIC_BASE: loaded anywhere",
-    ),
-    (
-        pe::IMAGE_DLLCHARACTERISTICS_HIGH_ENTROPY_VA,
-        "HIGH_ENTROPY_VA: anywhere in 64 bits",
-    ),
-    (
-        pe::IMAGE_DLLCHARACTERISTICS_NX_COMPAT,
-        "NX_COMPAT: data is not executed",
-    ),
-    (
-        pe::IMAGE_DLLCHARACTERISTICS_FORCE_INTEGRITY,
-        "FORCE_INTEGRITY: the signature is checked",
-    ),
-    (
-        pe::IMAGE_DLLCHARACTERISTICS_GUARD_CF,
-        "GUARD_CF: indirect calls are checked",
-    ),
+    (pe::IMAGE_DLLCHARACTERISTICS_DYNAMIC_BASE, "DYNAMIC_BASE: loaded anywhere"),
+    (pe::IMAGE_DLLCHARACTERISTICS_HIGH_ENTROPY_VA, "HIGH_ENTROPY_VA: anywhere in 64 bits"),
+    (pe::IMAGE_DLLCHARACTERISTICS_NX_COMPAT, "NX_COMPAT: data is not executed"),
+    (pe::IMAGE_DLLCHARACTERISTICS_FORCE_INTEGRITY, "FORCE_INTEGRITY: the signature is checked"),
+    (pe::IMAGE_DLLCHARACTERISTICS_GUARD_CF, "GUARD_CF: indirect calls are checked"),
 ];
 /// IMAGE_GUARD_CF_INSTRUMENTED and IMAGE_GUARD_CF_FUNCTION_TABLE_PRESENT (winnt.h).
 const GUARDED: u32 = 0x100 | 0x400;
@@ -41,17 +26,8 @@ const LARGEST: usize = (130 + 4 + 8 + 5) << 10;
 const DEBUG_EXTENDED: u32 = 20;
 const CET_COMPATIBLE: u32 = 1;
 /// How a path or a user's name on a build machine begins.
-const PATHS: [&str; 9] = [
-    "/root",
-    "/home",
-    "/usr",
-    "/work",
-    "/tmp",
-    ".cargo",
-    ".rustup",
-    "C:\\",
-    "\\Users\\",
-];
+const PATHS: [&str; 9] =
+    ["/root", "/home", "/usr", "/work", "/tmp", ".cargo", ".rustup", "C:\\", "\\Users\\"];
 
 fn kind(image: &Image) -> Refusals {
     let mut refusals = Refusals::new();
@@ -85,9 +61,7 @@ fn extended_characteristics(image: &Image) -> u32 {
     let (table, size) = image.directory(pe::IMAGE_DIRECTORY_ENTRY_DEBUG);
     let entries = (table..table + size).step_by(size_of::<pe::ImageDebugDirectory>());
     let mut extended = entries.filter(|entry| image.u32_at(entry + 12) == DEBUG_EXTENDED);
-    extended
-        .next()
-        .map_or(0, |entry| image.u32_at(image.u32_at(entry + 20)))
+    extended.next().map_or(0, |entry| image.u32_at(image.u32_at(entry + 20)))
 }
 
 fn sections(image: &Image) -> Refusals {
@@ -128,9 +102,7 @@ fn guarded_functions(image: &Image) -> Refusals {
             entry || is_closure(function) || LINKED.iter().any(|name| function.begins(name))
         });
         if !known {
-            refusals.push(format!(
-                "indirect calls may go to {at:#x}, and nobody knows why"
-            ));
+            refusals.push(format!("indirect calls may go to {at:#x}, and nobody knows why"));
         }
     }
     refusals
@@ -151,33 +123,19 @@ fn paths(image: &Image) -> Refusals {
     // Text in 16-bit characters, at either alignment.
     let wide = [0, 1].map(|skip| {
         let pairs = image.bytes[skip..].chunks_exact(2);
-        pairs
-            .map(|pair| {
-                if pair[1] == 0 {
-                    char::from(pair[0])
-                } else {
-                    '\0'
-                }
-            })
-            .collect::<String>()
+        pairs.map(|pair| if pair[1] == 0 { char::from(pair[0]) } else { '\0' }).collect::<String>()
     });
     let has =
         |path: &&&str| narrow.contains(**path) || wide.iter().any(|text| text.contains(**path));
     let found = PATHS.iter().filter(has);
-    found
-        .map(|path| format!("`{path}` is in the image"))
-        .collect()
+    found.map(|path| format!("`{path}` is in the image")).collect()
 }
 
 #[test]
 fn the_image_is_a_native_driver_of_x64() {
     accepted(kind);
     if let Some(image) = image() {
-        println!(
-            "{} bytes, {} imports",
-            image.bytes.len(),
-            image.imports.len()
-        );
+        println!("{} bytes, {} imports", image.bytes.len(), image.imports.len());
     }
     refused(kind, "not a native image", |image, file| {
         file[image.headers_at() + 24 + 68] = 3;
@@ -203,9 +161,7 @@ fn every_protection_is_on() {
     }
     refused(protections, "CETCOMPAT", |image, file| {
         let (table, _) = image.directory(pe::IMAGE_DIRECTORY_ENTRY_DEBUG);
-        let entry = (0..8)
-            .map(|n| table + n * 28)
-            .find(|e| image.u32_at(e + 12) == DEBUG_EXTENDED);
+        let entry = (0..8).map(|n| table + n * 28).find(|e| image.u32_at(e + 12) == DEBUG_EXTENDED);
         let at = image.u32_at(entry.expect("an entry") + 20);
         super::overwrite(image, file, at, &[0]);
     });
@@ -214,20 +170,12 @@ fn every_protection_is_on() {
 #[test]
 fn no_section_is_writable_and_executable() {
     accepted(sections);
-    refused(
-        sections,
-        ".data is writable and executable",
-        |image, file| {
-            file[image.section(".data").header + SECTION_CHARACTERISTICS + 3] |= 0x20;
-        },
-    );
-    refused(
-        sections,
-        ".text is writable and executable",
-        |image, file| {
-            file[image.section(".text").header + SECTION_CHARACTERISTICS + 3] |= 0x80;
-        },
-    );
+    refused(sections, ".data is writable and executable", |image, file| {
+        file[image.section(".data").header + SECTION_CHARACTERISTICS + 3] |= 0x20;
+    });
+    refused(sections, ".text is writable and executable", |image, file| {
+        file[image.section(".text").header + SECTION_CHARACTERISTICS + 3] |= 0x80;
+    });
     refused(sections, "do not begin with pages", |image, file| {
         file[image.headers_at() + 24 + 33] = 8;
     });
@@ -256,12 +204,7 @@ fn indirect_calls_may_go_to_callbacks_and_closures_alone() {
 fn no_path_of_the_build_machine_is_in_the_image() {
     accepted(paths);
     refused(paths, "/home", |image, file| {
-        super::overwrite(
-            image,
-            file,
-            image.section(".rdata").address,
-            b"/home/somebody",
-        );
+        super::overwrite(image, file, image.section(".rdata").address, b"/home/somebody");
     });
     refused(paths, ".cargo", |image, file| {
         let wide: Vec<u8> = ".cargo".bytes().flat_map(|byte| [byte, 0]).collect();

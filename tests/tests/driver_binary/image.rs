@@ -134,9 +134,7 @@ impl Image {
             flags,
             check: pointer(GUARD_CHECK),
             dispatch: pointer(GUARD_DISPATCH),
-            functions: (0..count)
-                .map(|index| self.u32_at(table + index * stride))
-                .collect(),
+            functions: (0..count).map(|index| self.u32_at(table + index * stride)).collect(),
         }
     }
 
@@ -192,12 +190,7 @@ impl Image {
 fn sections(file: &PeFile64<'_>) -> Vec<Section> {
     let table = file.section_table();
     let nt = file.dos_header().nt_headers_offset() as usize;
-    let optional = usize::from(
-        file.nt_headers()
-            .file_header
-            .size_of_optional_header
-            .get(LE),
-    );
+    let optional = usize::from(file.nt_headers().file_header.size_of_optional_header.get(LE));
     let headers = nt + 24 + optional;
     let section = |(index, header): (usize, &pe::ImageSectionHeader)| Section {
         name: text(header.raw_name()).expect("a name"),

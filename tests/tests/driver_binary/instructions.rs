@@ -47,11 +47,7 @@ fn instructions(image: &Image) -> Refusals {
                 || matches!(one.flow_control(), FlowControl::Interrupt)
                     && one.code() != Opcode::Int3;
             if refused {
-                refusals.push(format!(
-                    "{mnemonic:?} at {:#x} in {}",
-                    one.ip(),
-                    function.name()
-                ));
+                refusals.push(format!("{mnemonic:?} at {:#x} in {}", one.ip(), function.name()));
             }
         }
     }
@@ -65,18 +61,12 @@ fn coverage(image: &Image) -> Refusals {
     let mut at = text.address;
     let end = text.address + text.size;
     let mut refusals = Refusals::new();
-    let all = code
-        .functions
-        .values()
-        .map(|function| function.range.clone());
+    let all = code.functions.values().map(|function| function.range.clone());
     for range in all.chain(std::iter::once(end..end)) {
         let gap = (at..range.start).map(|address| image.bytes[image.offset(address)]);
         // INT3 and the one-byte NOP: what linkers fill gaps with.
         if gap.clone().any(|byte| byte != 0xCC && byte != 0x90) {
-            refusals.push(format!(
-                "code without a name between {at:#x} and {:#x}",
-                range.start
-            ));
+            refusals.push(format!("code without a name between {at:#x} and {:#x}", range.start));
         }
         at = range.end;
     }
@@ -166,13 +156,8 @@ fn interrupts_are_masked_and_unmasked_in_pairs() {
     accepted(masking_is_paired);
     refused(masking_is_paired, "no pairs", |image, file| {
         let code = Code::of(image);
-        let mut all = code
-            .functions
-            .values()
-            .flat_map(|function| &function.instructions);
-        let sti = all
-            .find(|one| one.mnemonic() == Mnemonic::Sti)
-            .expect("an STI");
+        let mut all = code.functions.values().flat_map(|function| &function.instructions);
+        let sti = all.find(|one| one.mnemonic() == Mnemonic::Sti).expect("an STI");
         overwrite(image, file, sti.ip() as u32, &[0x90]);
     });
 }
@@ -183,25 +168,14 @@ fn every_indirect_branch_is_guarded() {
     let change = |place: Place, bytes: &'static [u8]| {
         move |image: &Image, file: &mut Vec<u8>| {
             let code = Code::of(image);
-            let mut ways = code
-                .functions
-                .values()
-                .flat_map(|function| code.ways(function));
+            let mut ways = code.functions.values().flat_map(|function| code.ways(function));
             let way = ways.find(|way| way.to == place).expect("such a call");
             overwrite(image, file, way.at, bytes);
         }
     };
     // CALL RAX and CALL [RAX] in place of CALL [guard].
-    refused(
-        branches,
-        "an unguarded target",
-        change(Place::Guarded, &[0xFF, 0xD0]),
-    );
-    refused(
-        branches,
-        "an unguarded target",
-        change(Place::Guarded, &[0xFF, 0x10]),
-    );
+    refused(branches, "an unguarded target", change(Place::Guarded, &[0xFF, 0xD0]));
+    refused(branches, "an unguarded target", change(Place::Guarded, &[0xFF, 0x10]));
     // JMP RAX without reading a table.
     refused(branches, "an unguarded target", |image, file| {
         overwrite(image, file, image.function("Unload"), &[0xFF, 0xE0]);

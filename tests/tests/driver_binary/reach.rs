@@ -41,9 +41,7 @@ fn reached(image: &Image) -> Refusals {
     let code = Code::of(image);
     let mut refusals = Refusals::new();
     for entry in ENTRIES.iter().filter(|entry| entry.irql != Irql::Passive) {
-        let all = code.reach(image.function(entry.name), &|function| {
-            guarded(&code, function)
-        });
+        let all = code.reach(image.function(entry.name), &|function| guarded(&code, function));
         for (place, chain) in all {
             let allowed = match &place {
                 Place::Function(at) => code

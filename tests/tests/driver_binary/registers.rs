@@ -28,147 +28,51 @@ use std::ops::RangeInclusive;
 /// The Pentium's 11h to 13h are not among them: it boots no 64-bit Windows, and later processors
 /// use the numbers for other registers.
 const REGISTERS: [(RangeInclusive<u32>, &str, &str); 27] = [
-    (
-        0x1B..=0x1B,
-        "IA32_APIC_BASE",
-        "read: how the local APIC is reached",
-    ),
+    (0x1B..=0x1B, "IA32_APIC_BASE", "read: how the local APIC is reached"),
     (0xC1..=0xC8, "IA32_PMC0 to 7", "general counters"),
     (0x186..=0x18D, "IA32_PERFEVTSEL0 to 7", "their selects"),
-    (
-        0x1A0..=0x1A0,
-        "IA32_MISC_ENABLE",
-        "read: is performance monitoring there?",
-    ),
+    (0x1A0..=0x1A0, "IA32_MISC_ENABLE", "read: is performance monitoring there?"),
     (
         0x1C8..=0x1C9,
         "MSR_LBR_SELECT, MSR_LASTBRANCH_TOS",
         "branch records: filter, and which is the newest",
     ),
-    (
-        0x1D9..=0x1D9,
-        "IA32_DEBUGCTL",
-        "branch records: LBR and FREEZE_LBRS_ON_PMI alone",
-    ),
-    (
-        0x300..=0x311,
-        "MSR_BPU_COUNTER0 to MSR_IQ_COUNTER5",
-        "NetBurst: counters",
-    ),
+    (0x1D9..=0x1D9, "IA32_DEBUGCTL", "branch records: LBR and FREEZE_LBRS_ON_PMI alone"),
+    (0x300..=0x311, "MSR_BPU_COUNTER0 to MSR_IQ_COUNTER5", "NetBurst: counters"),
     (0x309..=0x318, "IA32_FIXED_CTR0 to 15", "fixed counters"),
-    (
-        0x345..=0x345,
-        "IA32_PERF_CAPABILITIES",
-        "read: full-width writes",
-    ),
-    (
-        0x360..=0x371,
-        "MSR_BPU_CCCR0 to MSR_IQ_CCCR5",
-        "NetBurst: counters' configuration",
-    ),
-    (
-        0x38D..=0x390,
-        "IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_*",
-        "global control and status",
-    ),
-    (
-        0x3A0..=0x3E1,
-        "MSR_BSU_ESCR0 to MSR_CRU_ESCR5",
-        "NetBurst: selects",
-    ),
-    (
-        0x3F1..=0x3F2,
-        "MSR_PEBS_ENABLE, MSR_PEBS_MATRIX_VERT",
-        "NetBurst: replay tags",
-    ),
-    (
-        0x4C1..=0x4C8,
-        "IA32_A_PMC0 to 7",
-        "general counters at full width",
-    ),
-    (
-        0x680..=0x69F,
-        "MSR_LASTBRANCH_0 to 31_FROM_IP",
-        "branch records",
-    ),
-    (
-        0x6C0..=0x6DF,
-        "MSR_LASTBRANCH_0 to 31_TO_IP",
-        "branch records",
-    ),
-    (
-        0x834..=0x834,
-        "x2APIC LVT performance monitoring",
-        "its mask bit alone",
-    ),
+    (0x345..=0x345, "IA32_PERF_CAPABILITIES", "read: full-width writes"),
+    (0x360..=0x371, "MSR_BPU_CCCR0 to MSR_IQ_CCCR5", "NetBurst: counters' configuration"),
+    (0x38D..=0x390, "IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_*", "global control and status"),
+    (0x3A0..=0x3E1, "MSR_BSU_ESCR0 to MSR_CRU_ESCR5", "NetBurst: selects"),
+    (0x3F1..=0x3F2, "MSR_PEBS_ENABLE, MSR_PEBS_MATRIX_VERT", "NetBurst: replay tags"),
+    (0x4C1..=0x4C8, "IA32_A_PMC0 to 7", "general counters at full width"),
+    (0x680..=0x69F, "MSR_LASTBRANCH_0 to 31_FROM_IP", "branch records"),
+    (0x6C0..=0x6DF, "MSR_LASTBRANCH_0 to 31_TO_IP", "branch records"),
+    (0x834..=0x834, "x2APIC LVT performance monitoring", "its mask bit alone"),
     (0xDC0..=0xDDF, "MSR_LBR_INFO_0 to 31", "branch records"),
-    (
-        0x1200..=0x121F,
-        "IA32_LBR_0 to 31_INFO",
-        "architectural branch records",
-    ),
+    (0x1200..=0x121F, "IA32_LBR_0 to 31_INFO", "architectural branch records"),
     (
         0x14CE..=0x14CF,
         "IA32_LBR_CTL, IA32_LBR_DEPTH",
         "architectural branch records: filter, and how many",
     ),
-    (
-        0x1500..=0x151F,
-        "IA32_LBR_0 to 31_FROM_IP",
-        "architectural branch records",
-    ),
-    (
-        0x1600..=0x161F,
-        "IA32_LBR_0 to 31_TO_IP",
-        "architectural branch records",
-    ),
-    (
-        0xC000_010E..=0xC000_010F,
-        "LBR_SELECT, DBG_EXTN_CFG",
-        "LbrExtV2: filter and switch",
-    ),
-    (
-        0xC000_0300..=0xC000_0302,
-        "PerfCntrGlobalStatus, Ctl, StatusClr",
-        "PerfMonV2",
-    ),
-    (
-        0xC001_0000..=0xC001_0007,
-        "PERF_LEGACY_CTL0 to CTR3",
-        "core counters",
-    ),
-    (
-        0xC001_0200..=0xC001_020B,
-        "PERF_CTL0 to PERF_CTR5",
-        "core counters, extended",
-    ),
-    (
-        0xC001_0300..=0xC001_031F,
-        "LastBranchFromIp and ToIp 0 to 15",
-        "LbrExtV2: branch records",
-    ),
+    (0x1500..=0x151F, "IA32_LBR_0 to 31_FROM_IP", "architectural branch records"),
+    (0x1600..=0x161F, "IA32_LBR_0 to 31_TO_IP", "architectural branch records"),
+    (0xC000_010E..=0xC000_010F, "LBR_SELECT, DBG_EXTN_CFG", "LbrExtV2: filter and switch"),
+    (0xC000_0300..=0xC000_0302, "PerfCntrGlobalStatus, Ctl, StatusClr", "PerfMonV2"),
+    (0xC001_0000..=0xC001_0007, "PERF_LEGACY_CTL0 to CTR3", "core counters"),
+    (0xC001_0200..=0xC001_020B, "PERF_CTL0 to PERF_CTR5", "core counters, extended"),
+    (0xC001_0300..=0xC001_031F, "LastBranchFromIp and ToIp 0 to 15", "LbrExtV2: branch records"),
 ];
 
 /// Numbers that rarely mean anything but a register, so that they are refused wherever they occur.
 /// NTSTATUS values begin with 0xC0000000 too, but none that Windows documents for what this driver
 /// calls is among these.
 const KNOWN_BY_VALUE: [(RangeInclusive<u32>, &str); 4] = [
-    (
-        0xC000_0080..=0xC000_0084,
-        "EFER, STAR, LSTAR, CSTAR, SFMASK",
-    ),
-    (
-        0xC000_0100..=0xC000_0104,
-        "FS.base, GS.base, KernelGSbase, TSC_AUX, TSC_RATIO",
-    ),
-    (
-        0xC000_0300..=0xC000_030F,
-        "AMD: global performance monitoring",
-    ),
-    (
-        0xC001_0000..=0xC001_FFFF,
-        "AMD: implementation-specific registers",
-    ),
+    (0xC000_0080..=0xC000_0084, "EFER, STAR, LSTAR, CSTAR, SFMASK"),
+    (0xC000_0100..=0xC000_0104, "FS.base, GS.base, KernelGSbase, TSC_AUX, TSC_RATIO"),
+    (0xC000_0300..=0xC000_030F, "AMD: global performance monitoring"),
+    (0xC001_0000..=0xC001_FFFF, "AMD: implementation-specific registers"),
 ];
 
 /// Whose functions may pass RDMSR or WRMSR a number that comes entirely from memory or arguments:
@@ -183,9 +87,7 @@ const CALLS: &str = "core::ops::function::";
 const SMALLEST: u32 = 0x10;
 
 fn listed(number: u32) -> bool {
-    REGISTERS
-        .iter()
-        .any(|(numbers, _, _)| numbers.contains(&number))
+    REGISTERS.iter().any(|(numbers, _, _)| numbers.contains(&number))
 }
 
 /// Whether a function may pass RDMSR or WRMSR a number that it was given itself.
@@ -256,9 +158,7 @@ fn accesses_of_the_apics_page(image: &Image) -> Refusals {
 fn constants(image: &Image) -> Refusals {
     let mut refusals = Refusals::new();
     let mut refuse = |number: u32, place: &dyn Fn() -> String| {
-        let known = KNOWN_BY_VALUE
-            .iter()
-            .find(|(numbers, _)| numbers.contains(&number));
+        let known = KNOWN_BY_VALUE.iter().find(|(numbers, _)| numbers.contains(&number));
         if let (Some((_, what)), false) = (known, listed(number)) {
             refusals.push(format!("{number:#x} ({what}) {}", place()));
         }
@@ -285,11 +185,7 @@ fn constants(image: &Image) -> Refusals {
         for (index, word) in words.enumerate() {
             let number = u32::from_le_bytes(word.try_into().expect("four bytes"));
             refuse(number, &|| {
-                format!(
-                    "in {} at {:#x}",
-                    section.name,
-                    section.address as usize + index * 4
-                )
+                format!("in {} at {:#x}", section.name, section.address as usize + index * 4)
             });
         }
     }
@@ -312,20 +208,15 @@ struct Flow<'a> {
 impl<'a> Flow<'a> {
     fn of(function: &'a Function) -> Self {
         let all = &function.instructions;
-        let index_of: BTreeMap<u64, usize> = all
-            .iter()
-            .enumerate()
-            .map(|(index, one)| (one.ip(), index))
-            .collect();
+        let index_of: BTreeMap<u64, usize> =
+            all.iter().enumerate().map(|(index, one)| (one.ip(), index)).collect();
         let mut before: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut add = |to: usize, from: usize| before.entry(to).or_default().push(from);
         let mut table_jump = None;
         for (index, one) in all.iter().enumerate() {
             let flow = one.flow_control();
-            let branches = matches!(
-                flow,
-                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
-            );
+            let branches =
+                matches!(flow, FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch);
             if let (true, Some(&to)) = (branches, index_of.get(&one.near_branch_target())) {
                 add(to, index);
             }
@@ -363,10 +254,8 @@ impl<'a> Flow<'a> {
             }
             for &before in self.before.get(&index).map_or(&[][..], Vec::as_slice) {
                 let one = &self.function.instructions[before];
-                let call = matches!(
-                    one.flow_control(),
-                    FlowControl::Call | FlowControl::IndirectCall
-                );
+                let call =
+                    matches!(one.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
                 if call && VOLATILE.contains(&register) {
                     continue;
                 }
@@ -434,10 +323,7 @@ fn sources(one: &Instruction, register: Register) -> (Vec<Register>, Vec<u32>) {
 /// The address of the four bytes of a constant that is moved into ECX right before an instruction.
 fn constant_before(image: &Image, mnemonic: Mnemonic) -> u32 {
     let code = Code::of(image);
-    let all = code
-        .functions
-        .values()
-        .flat_map(|function| function.instructions.windows(2));
+    let all = code.functions.values().flat_map(|function| function.instructions.windows(2));
     let pair = all.into_iter().find(|pair| {
         pair[1].mnemonic() == mnemonic
             && pair[0].mnemonic() == Mnemonic::Mov
@@ -462,20 +348,13 @@ fn every_register_number_in_the_code_is_on_the_list() {
     // A base that an index is added to.
     refused(numbers, "register 0x400", |_, file| {
         let fixed = [0x81, 0xC1, 0x09, 0x03, 0, 0];
-        let at = file
-            .windows(6)
-            .position(|bytes| bytes == fixed)
-            .expect("ADD ECX, 309h");
+        let at = file.windows(6).position(|bytes| bytes == fixed).expect("ADD ECX, 309h");
         file[at + 2..at + 4].copy_from_slice(&[0, 4]);
     });
     // WRMSR in a function that must not use it.
-    refused(
-        numbers,
-        "Unload gives a number out of memory",
-        |image, file| {
-            overwrite(image, file, image.function("Unload"), &[0x0F, 0x30]);
-        },
-    );
+    refused(numbers, "Unload gives a number out of memory", |image, file| {
+        overwrite(image, file, image.function("Unload"), &[0x0F, 0x30]);
+    });
 }
 
 #[test]

@@ -14,11 +14,8 @@ use object::pe::IMAGE_DIRECTORY_ENTRY_EXCEPTION;
 use std::collections::BTreeMap;
 
 /// Bytes that each entry may take.
-const LIMITS: [(Irql, u32); 3] = [
-    (Irql::Passive, 12 << 10),
-    (Irql::Dispatch, 12 << 10),
-    (Irql::Profile, 4 << 10),
-];
+const LIMITS: [(Irql, u32); 3] =
+    [(Irql::Passive, 12 << 10), (Irql::Dispatch, 12 << 10), (Irql::Profile, 4 << 10)];
 
 /// RUNTIME_FUNCTION: begin, end, unwind information.
 const RUNTIME_FUNCTION: u32 = 12;
@@ -63,8 +60,7 @@ impl<'a> Stacks<'a> {
             return known.clone();
         }
         let Some(function) = self.code.functions.get(&at) else {
-            self.refusals
-                .push(format!("code without a name at {at:#x}"));
+            self.refusals.push(format!("code without a name at {at:#x}"));
             return Depth::default();
         };
         let name = function.name().to_owned();
@@ -73,9 +69,7 @@ impl<'a> Stacks<'a> {
             return Depth::default();
         }
         let own = self.frames.get(&at).copied().unwrap_or(0) + transient(function);
-        let callees = self
-            .code
-            .callees(function, &|function| guarded(&self.code, function));
+        let callees = self.code.callees(function, &|function| guarded(&self.code, function));
         above.push(at);
         let deepest = callees.into_iter().filter_map(|place| match place {
             Place::Function(callee) => Some(self.depth(callee, above)),
@@ -94,10 +88,7 @@ impl<'a> Stacks<'a> {
 
 /// The return address, and flags that are pushed and popped immediately.
 fn transient(function: &Function) -> u32 {
-    let pushes_flags = function
-        .instructions
-        .iter()
-        .any(|one| one.mnemonic() == Mnemonic::Pushfq);
+    let pushes_flags = function.instructions.iter().any(|one| one.mnemonic() == Mnemonic::Pushfq);
     if pushes_flags { 16 } else { 8 }
 }
 
@@ -105,9 +96,7 @@ fn transient(function: &Function) -> u32 {
 fn frames(image: &Image) -> BTreeMap<u32, u32> {
     let (table, size) = image.directory(IMAGE_DIRECTORY_ENTRY_EXCEPTION);
     let entries = (table..table + size).step_by(RUNTIME_FUNCTION as usize);
-    entries
-        .map(|entry| (image.u32_at(entry), frame(image, image.u32_at(entry + 8))))
-        .collect()
+    entries.map(|entry| (image.u32_at(entry), frame(image, image.u32_at(entry + 8)))).collect()
 }
 
 fn frame(image: &Image, unwind: u32) -> u32 {
@@ -168,19 +157,13 @@ fn unwound(image: &Image) -> Refusals {
     };
     let leaf = |function: &&Function| !frames.contains_key(&function.range.start);
     let unknown = code.functions.values().filter(leaf).filter(moves);
-    unknown
-        .map(|function| format!("{} has a frame that nobody knows", function.name()))
-        .collect()
+    unknown.map(|function| format!("{} has a frame that nobody knows", function.name())).collect()
 }
 
 fn depths(image: &Image) -> Refusals {
     let mut stacks = Stacks::of(image);
     for entry in ENTRIES {
-        let limit = LIMITS
-            .iter()
-            .find(|(irql, _)| *irql == entry.irql)
-            .expect("a limit")
-            .1;
+        let limit = LIMITS.iter().find(|(irql, _)| *irql == entry.irql).expect("a limit").1;
         let depth = stacks.depth(image.function(entry.name), &mut Vec::new());
         if depth.bytes > limit {
             stacks.refusals.push(format!(
@@ -209,12 +192,7 @@ fn no_entry_goes_deeper_than_its_limit() {
     });
     refused(depths, "calls itself", |image, file| {
         // CALL of itself.
-        overwrite(
-            image,
-            file,
-            image.function(overflow),
-            &[0xE8, 0xFB, 0xFF, 0xFF, 0xFF],
-        );
+        overwrite(image, file, image.function(overflow), &[0xE8, 0xFB, 0xFF, 0xFF, 0xFF]);
     });
 }
 

@@ -36,8 +36,7 @@ pub(super) fn zip(files: &[File]) -> Result<Vec<u8>> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for file in files {
         ensure!(!file.contents.is_empty(), "{} is empty", file.name);
-        zip.start_file(file.name.as_str(), options)
-            .with_context(|| file.name.clone())?;
+        zip.start_file(file.name.as_str(), options).with_context(|| file.name.clone())?;
         zip.write_all(&file.contents)?;
     }
     Ok(zip.finish()?.into_inner())

@@ -39,9 +39,8 @@ const SPC_PE_IMAGE_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.
 const SPC_CAB_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.25");
 
 /// `SpcPeImageData`: the flags that makecat writes, and an empty file link.
-const PE_IMAGE_DATA: &[u8] = &[
-    0x30, 0x0a, 0x03, 0x02, 0x05, 0xa0, 0xa0, 0x04, 0xa2, 0x02, 0x80, 0x00,
-];
+const PE_IMAGE_DATA: &[u8] =
+    &[0x30, 0x0a, 0x03, 0x02, 0x05, 0xa0, 0xa0, 0x04, 0xa2, 0x02, 0x80, 0x00];
 /// `SpcLink`: an empty file link.
 const NO_LINK: &[u8] = &[0xa2, 0x02, 0x80, 0x00];
 
@@ -127,10 +126,7 @@ pub(super) fn unsigned(
         this_update: UtcTime::from_date_time(date)?,
         subject_algorithm: algorithm(CATALOG_LIST_MEMBER2),
         trusted_subjects: subjects,
-        extensions: vec![
-            extension("HWID1", &hardware_id.to_lowercase())?,
-            extension(OS.0, OS.1)?,
-        ],
+        extensions: vec![extension("HWID1", &hardware_id.to_lowercase())?, extension(OS.0, OS.1)?],
     };
     let signed_data = SignedData {
         version: CmsVersion::V1,
@@ -143,10 +139,8 @@ pub(super) fn unsigned(
         crls: None,
         signer_infos: SignerInfos(SetOfVec::new()),
     };
-    let catalog = ContentInfo {
-        content_type: SIGNED_DATA,
-        content: Any::encode_from(&signed_data)?,
-    };
+    let catalog =
+        ContentInfo { content_type: SIGNED_DATA, content: Any::encode_from(&signed_data)? };
     Ok(catalog.to_der()?)
 }
 
@@ -193,10 +187,7 @@ fn member_info(kind: Kind) -> Result<Any> {
         Kind::Image => TagNumber::N0,
         Kind::Flat => TagNumber::N2,
     };
-    let tag = Tag::ContextSpecific {
-        constructed: false,
-        number,
-    };
+    let tag = Tag::ContextSpecific { constructed: false, number };
     Ok(Any::new(tag, [])?)
 }
 
@@ -206,23 +197,13 @@ fn indirect_data(kind: Kind, sha256: &[u8]) -> Result<Any> {
         Kind::Flat => (SPC_CAB_DATA, NO_LINK),
     };
     Ok(Any::encode_from(&IndirectData {
-        data: AttributeTypeAndValue {
-            oid,
-            value: Any::from_der(value)?,
-        },
-        digest: DigestInfo {
-            algorithm: algorithm(SHA256),
-            digest: OctetString::new(sha256)?,
-        },
+        data: AttributeTypeAndValue { oid, value: Any::from_der(value)? },
+        digest: DigestInfo { algorithm: algorithm(SHA256), digest: OctetString::new(sha256)? },
     })?)
 }
 
 fn name_value(name: &str, value: &str) -> Result<Any> {
-    let value: Vec<u8> = value
-        .encode_utf16()
-        .chain([0])
-        .flat_map(u16::to_le_bytes)
-        .collect();
+    let value: Vec<u8> = value.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
     Ok(Any::encode_from(&NameValue {
         name: BmpString::from_utf8(name)?,
         flags: NAME_AND_VALUE_ARE_TEXT,
@@ -244,10 +225,7 @@ fn attribute(oid: ObjectIdentifier, value: Any) -> Result<Attribute> {
 }
 
 fn algorithm(oid: ObjectIdentifier) -> AlgorithmIdentifierOwned {
-    AlgorithmIdentifierOwned {
-        oid,
-        parameters: Some(Null.into()),
-    }
+    AlgorithmIdentifierOwned { oid, parameters: Some(Null.into()) }
 }
 
 /// 16 bytes that identify this list: the same for the same files, so that a package can be
@@ -264,11 +242,7 @@ fn list_identifier(subjects: &[TrustedSubject]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const INF: Member<'_> = Member {
-        name: "a.inf",
-        contents: b"a",
-        kind: Kind::Flat,
-    };
+    const INF: Member<'_> = Member { name: "a.inf", contents: b"a", kind: Kind::Flat };
 
     #[test]
     fn the_same_files_give_the_same_catalog_and_others_another() {
@@ -282,10 +256,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_image_is_refused_by_its_name() {
-        let member = Member {
-            kind: Kind::Image,
-            ..INF
-        };
+        let member = Member { kind: Kind::Image, ..INF };
         let refused = unsigned(&[member], "root\\a", date()).unwrap_err();
         assert_eq!(
             format!("{refused:#}"),
@@ -296,23 +267,14 @@ mod tests {
     /// A member that makecat wrote, taken from the catalog that osslsigncode's own tests sign.
     #[test]
     fn a_flat_member_is_the_bytes_that_makecat_writes() {
-        let data = indirect_data(Kind::Flat, &[0x21; 32])
-            .unwrap()
-            .to_der()
-            .unwrap();
+        let data = indirect_data(Kind::Flat, &[0x21; 32]).unwrap().to_der().unwrap();
         let start = [
             0x30, 0x45, 0x30, 0x10, 0x06, 0x0a, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02,
             0x01, 0x19, 0xa2, 0x02, 0x80, 0x00, 0x30, 0x31, 0x30, 0x0d,
         ];
         assert_eq!(data[..start.len()], start);
-        assert_eq!(
-            member_info(Kind::Flat).unwrap().to_der().unwrap(),
-            [0x82, 0]
-        );
-        assert_eq!(
-            member_info(Kind::Image).unwrap().to_der().unwrap(),
-            [0x80, 0]
-        );
+        assert_eq!(member_info(Kind::Flat).unwrap().to_der().unwrap(), [0x82, 0]);
+        assert_eq!(member_info(Kind::Image).unwrap().to_der().unwrap(), [0x80, 0]);
     }
 
     fn date() -> DateTime {

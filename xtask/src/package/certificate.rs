@@ -34,10 +34,8 @@ impl Certificate {
     /// The certificate in `folder`; created there if it is missing or about to expire.
     pub(super) fn in_folder(shell: &Shell, folder: &Path) -> Result<Self> {
         shell.create_dir(folder)?;
-        let certificate = Self {
-            key: folder.join("halprof-test.key"),
-            pem: folder.join("halprof-test.pem"),
-        };
+        let certificate =
+            Self { key: folder.join("halprof-test.key"), pem: folder.join("halprof-test.pem") };
         if !certificate.is_good(shell) {
             certificate.make(shell)?;
         }

@@ -48,20 +48,14 @@ fn has_token(line: &str) -> bool {
     let [_, between @ .., _] = &parts[..] else {
         return false;
     };
-    between
-        .iter()
-        .any(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase()))
+    between.iter().any(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_uppercase()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const STAMP: Stamp<'_> = Stamp {
-        date: DateTime::INFINITY,
-        version: "1.2.3",
-        kmdf: "1.31",
-    };
+    const STAMP: Stamp<'_> = Stamp { date: DateTime::INFINITY, version: "1.2.3", kmdf: "1.31" };
 
     #[test]
     fn every_token_is_filled_in() {

@@ -48,12 +48,7 @@ fn libraries(shell: &Shell, folders: &Folders) -> Result<bool> {
     copy_all(shell, &folders.sources().join("lib"), &built)?;
     let _folder = shell.push_dir(&built);
     for name in IMPORTS {
-        cmd!(
-            shell,
-            "llvm-dlltool-19 -m i386:x86-64 -d {name}.def -l {name}.lib"
-        )
-        .quiet()
-        .run()?;
+        cmd!(shell, "llvm-dlltool-19 -m i386:x86-64 -d {name}.def -l {name}.lib").quiet().run()?;
     }
     compile(shell, "WdfDriverEntry", "c")?;
     compile(shell, "BufferOverflowFastFailK", "s")?;
@@ -62,16 +57,10 @@ fn libraries(shell: &Shell, folders: &Folders) -> Result<bool> {
     let mut changed = false;
     for name in IMPORTS.iter().chain(&["BufferOverflowFastFailK"]) {
         let name = format!("{name}.lib");
-        changed |= files::copy(
-            &built.join(&name),
-            &lib.join(VERSION).join("km/x64").join(&name),
-        )?;
+        changed |= files::copy(&built.join(&name), &lib.join(VERSION).join("km/x64").join(&name))?;
     }
     let entry = "WdfDriverEntry.lib";
-    changed |= files::copy(
-        &built.join(entry),
-        &lib.join("wdf/kmdf/x64/1.33").join(entry),
-    )?;
+    changed |= files::copy(&built.join(entry), &lib.join("wdf/kmdf/x64/1.33").join(entry))?;
     Ok(changed)
 }
 
@@ -104,13 +93,8 @@ fn compile(shell: &Shell, name: &str, language: &str) -> Result<()> {
         "-gno-codeview-command-line",
         "-fdebug-compilation-dir=halprof",
     ];
-    cmd!(
-        shell,
-        "clang-cl-19 -w {options...} {defines...} {include...} {name}.{language}"
-    )
-    .quiet()
-    .run()?;
-    Ok(cmd!(shell, "llvm-lib-19 /out:{name}.lib {name}.obj")
+    cmd!(shell, "clang-cl-19 -w {options...} {defines...} {include...} {name}.{language}")
         .quiet()
-        .run()?)
+        .run()?;
+    Ok(cmd!(shell, "llvm-lib-19 /out:{name}.lib {name}.obj").quiet().run()?)
 }

@@ -14,10 +14,7 @@ pub(super) fn check(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> R
     let other = Folders::new(elsewhere.path().canonicalize()?);
     let _folder = shell.push_dir(&other.repository);
     build_in(shell, &other, toolchain)?;
-    for (ours, theirs) in [
-        (folders.image(), other.image()),
-        (folders.symbols(), other.symbols()),
-    ] {
+    for (ours, theirs) in [(folders.image(), other.image()), (folders.symbols(), other.symbols())] {
         ensure!(
             shell.read_binary_file(&ours)? == shell.read_binary_file(&theirs)?,
             "{} has other bytes when it is built elsewhere: compare it with {}",

@@ -111,10 +111,7 @@ impl Builder {
         let repository = &self.folders.repository;
         compile(shell, self.toolchain, repository, work, &sources)?;
         let built = work.join("target").join(TARGET).join("release");
-        files::copy(
-            &built.join("halprof_driver.dll"),
-            &folder.join("halprof.sys"),
-        )?;
+        files::copy(&built.join("halprof_driver.dll"), &folder.join("halprof.sys"))?;
         files::write(&folder.join("key"), &key)?;
         println!("{}", folder.join("halprof.sys").display());
         Ok(())
@@ -135,12 +132,10 @@ fn assemble(shell: &Shell, folders: &Folders, work: &Path) -> Result<()> {
     // Paths in the driver's configuration that are in its own folder keep pointing there.
     let configuration = shell.read_file(original.join(".cargo/config.toml"))?;
     let configuration =
-        ["./link.sh", "windows", "wdk-build"]
-            .iter()
-            .fold(configuration, |text, name| {
-                let path = original.join(name);
-                text.replace(&format!("\"{name}\""), &format!("\"{}\"", path.display()))
-            });
+        ["./link.sh", "windows", "wdk-build"].iter().fold(configuration, |text, name| {
+            let path = original.join(name);
+            text.replace(&format!("\"{name}\""), &format!("\"{}\"", path.display()))
+        });
     files::write(&work.join(".cargo/config.toml"), configuration.as_bytes())?;
     if !work.join("target").exists() {
         let (from, to) = (original.join("target"), work.join("target"));
@@ -153,12 +148,7 @@ impl Variant {
     /// The files that the variant changes, with their changed contents.
     fn sources(&self, repository: &Path) -> Result<Vec<(PathBuf, String)>> {
         let mut sources: Vec<(PathBuf, String)> = Vec::new();
-        for Edit {
-            file,
-            text,
-            instead,
-        } in &self.edit
-        {
+        for Edit { file, text, instead } in &self.edit {
             ensure!(
                 CHANGEABLE.iter().any(|package| file.starts_with(package)),
                 "{} is in none of {CHANGEABLE:?}",
@@ -249,15 +239,8 @@ mod tests {
     use super::*;
 
     fn variant(file: &str, text: &str) -> Variant {
-        let edit = Edit {
-            file: file.into(),
-            text: text.to_owned(),
-            instead: "let".to_owned(),
-        };
-        Variant {
-            name: "a variant".to_owned(),
-            edit: vec![edit],
-        }
+        let edit = Edit { file: file.into(), text: text.to_owned(), instead: "let".to_owned() };
+        Variant { name: "a variant".to_owned(), edit: vec![edit] }
     }
 
     #[test]

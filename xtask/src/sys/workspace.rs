@@ -20,12 +20,7 @@ struct Edit {
 /// The lines of wdk-build that compile only on Windows.
 const EDITS: [Edit; 2] = [
     // These refuse any other host, in functions that no build script calls.
-    Edit {
-        file: "src/utils.rs",
-        text: "compile_error!(",
-        count: 2,
-        instead: "unimplemented!(",
-    },
+    Edit { file: "src/utils.rs", text: "compile_error!(", count: 2, instead: "unimplemented!(" },
     // Used only by cargo-make.
     Edit {
         file: "src/cargo_make.rs",
@@ -178,12 +173,7 @@ mod tests {
 
     #[test]
     fn an_edit_that_fits_no_more_is_refused() {
-        let edit = Edit {
-            file: "",
-            text: "old",
-            count: 2,
-            instead: "new",
-        };
+        let edit = Edit { file: "", text: "old", count: 2, instead: "new" };
         assert_eq!(edit.apply("old, old").unwrap(), "new, new");
         edit.apply("old").unwrap_err();
         edit.apply("old, old, old").unwrap_err();

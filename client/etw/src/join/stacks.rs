@@ -202,12 +202,7 @@ impl<T> Joiner<T> {
         let queue = self.threads.entry(thread).or_default();
         queue.all.push_back((time, number));
         self.waiting.push_back(Waiting {
-            joined: Joined {
-                event,
-                kernel: None,
-                user: None,
-                is_shared: false,
-            },
+            joined: Joined { event, kernel: None, user: None, is_shared: false },
             time,
             thread,
             processor,
@@ -293,10 +288,7 @@ impl<T> Joiner<T> {
     /// What was not joined.
     #[must_use]
     pub fn unmatched(&self) -> Unmatched {
-        Unmatched {
-            undefined: self.open_keys.len() as u64,
-            ..self.unmatched
-        }
+        Unmatched { undefined: self.open_keys.len() as u64, ..self.unmatched }
     }
 
     /// Gives half of a stack to its events: those of its processor, else of one other. The timer and
@@ -317,18 +309,14 @@ impl<T> Joiner<T> {
         let begin = all.partition_point(|&(at, _)| at < time);
         let same_time = all.range(begin..).take_while(|&&(at, _)| at == time);
         let numbers = same_time.map(|&(_, number)| number);
-        let processors = numbers
-            .clone()
-            .filter_map(|number| Some(waiting.get(index(first, number))?.processor));
+        let processors =
+            numbers.clone().filter_map(|number| Some(waiting.get(index(first, number))?.processor));
         let Some(other) = processors.clone().next() else {
             self.share(half, thread, stack);
             return false;
         };
-        let processor = if processors.clone().any(|one| one == processor) {
-            processor
-        } else {
-            other
-        };
+        let processor =
+            if processors.clone().any(|one| one == processor) { processor } else { other };
         for number in numbers {
             let event = waiting.get_mut(index(first, number));
             if let Some(event) = event.filter(|event| event.processor == processor)
@@ -378,9 +366,7 @@ impl<T> Waiting<T> {
 
 /// Where the event with a number is in the queue of those that wait; beyond it if it is not there.
 fn index(first: u64, number: u64) -> usize {
-    number
-        .checked_sub(first)
-        .map_or(usize::MAX, |index| index as usize)
+    number.checked_sub(first).map_or(usize::MAX, |index| index as usize)
 }
 
 impl Queue {

@@ -34,10 +34,7 @@ impl<'a> Branches<'a> {
         let entries = self.bytes.chunks_exact(3 * pointer.bytes());
         entries.filter_map(move |entry| {
             let mut fields = Fields::new(entry, pointer);
-            Some(Branch {
-                source: fields.pointer()?,
-                target: fields.pointer()?,
-            })
+            Some(Branch { source: fields.pointer()?, target: fields.pointer()? })
         })
     }
 }
@@ -49,12 +46,5 @@ pub(super) fn branches(mut fields: Fields<'_>) -> Option<Branches<'_>> {
     if pointer == PointerSize::Eight {
         fields.take(4)?;
     }
-    Some(Branches {
-        event_time,
-        process,
-        thread,
-        filters,
-        bytes: fields.rest,
-        pointer,
-    })
+    Some(Branches { event_time, process, thread, filters, bytes: fields.rest, pointer })
 }

@@ -46,9 +46,7 @@ pub(super) fn names(mut fields: Fields<'_>) -> Option<CounterNames> {
         return None;
     }
     let names = (0..count).map(|_| fields.terminated_utf16());
-    Some(CounterNames {
-        names: names.collect::<Option<_>>()?,
-    })
+    Some(CounterNames { names: names.collect::<Option<_>>()? })
 }
 
 /// The bytes of one source of a corruption event, which are not aligned.
@@ -60,10 +58,7 @@ pub(super) fn corruption(mut fields: Fields<'_>) -> Option<Corruption> {
         return None;
     }
     let sources = (0..count).map(|_| CorruptSource::read(&mut fields));
-    Some(Corruption {
-        processor,
-        sources: sources.collect::<Option<_>>()?,
-    })
+    Some(Corruption { processor, sources: sources.collect::<Option<_>>()? })
 }
 
 pub(crate) fn write_names(names: &CounterNames, output: &mut Output) {

@@ -74,14 +74,7 @@ pub(super) fn image(opcode: u8, version: u16, mut fields: Fields<'_>) -> Option<
         file = Some(File::read(fields)?);
         fields.take(RESERVED)?;
     }
-    Some(Image {
-        change,
-        base,
-        size,
-        process,
-        name: fields.utf16()?,
-        file,
-    })
+    Some(Image { change, base, size, process, name: fields.utf16()?, file })
 }
 
 /// Appends version 3.

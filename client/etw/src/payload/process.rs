@@ -85,10 +85,7 @@ fn since(first: u16, version: u16, fields: &mut Fields<'_>) -> Option<String> {
 }
 
 /// The user: `TOKEN_USER` (a pointer and flags) and a SID, or four bytes of 0 for none.
-#[expect(
-    clippy::option_option,
-    reason = "the outer one says whether the bytes are there"
-)]
+#[expect(clippy::option_option, reason = "the outer one says whether the bytes are there")]
 fn user(fields: &mut Fields<'_>) -> Option<Option<String>> {
     let token = 2 * fields.pointer_size.bytes();
     let is_marked = fields.rest.first_chunk() != Some(&[0; 4]);
@@ -119,9 +116,7 @@ fn sid(fields: &mut Fields<'_>) -> Option<String> {
         return None;
     }
     let authority = fields.take(6)?;
-    let authority = authority
-        .iter()
-        .fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+    let authority = authority.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
     let mut text = format!("S-{revision}-{authority}");
     for _ in 0..count {
         write!(text, "-{}", fields.u32()?).ok()?;

@@ -18,10 +18,7 @@ impl<'a> Frames<'a> {
 
     /// The whole frames that `fields` has left.
     fn new(fields: &Fields<'a>) -> Self {
-        Self {
-            bytes: fields.rest,
-            pointer: fields.pointer_size,
-        }
+        Self { bytes: fields.rest, pointer: fields.pointer_size }
     }
 
     /// The addresses.
@@ -116,11 +113,7 @@ pub(super) fn key(opcode: u8, mut fields: Fields<'_>) -> Option<StackKey> {
         event_time: fields.u64()?,
         process: fields.u32()?,
         thread: fields.u32()?,
-        half: if opcode == 37 {
-            Half::Kernel
-        } else {
-            Half::User
-        },
+        half: if opcode == 37 { Half::Kernel } else { Half::User },
         key: fields.pointer()?,
     })
 }
@@ -131,11 +124,7 @@ pub(super) fn definition(opcode: u8, mut fields: Fields<'_>) -> Option<StackDefi
         35 => DefinitionReason::Delete,
         _ => DefinitionReason::Rundown,
     };
-    Some(StackDefinition {
-        reason,
-        key: fields.pointer()?,
-        frames: Frames::new(&fields),
-    })
+    Some(StackDefinition { reason, key: fields.pointer()?, frames: Frames::new(&fields) })
 }
 
 impl Stack<'_> {

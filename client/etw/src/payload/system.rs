@@ -132,10 +132,6 @@ pub(super) fn cpu(version: u16, mut fields: Fields<'_>) -> Option<Cpu> {
         cpu: Processors::read(fields)?,
         domain: fields.utf16_field(if version >= 2 { 134 } else { 132 })?,
         hyper_threading: fields.pointer()?,
-        architecture: if version >= 3 {
-            Some(Architecture::read(fields)?)
-        } else {
-            None
-        },
+        architecture: if version >= 3 { Some(Architecture::read(fields)?) } else { None },
     })
 }

@@ -93,13 +93,7 @@ pub(super) fn thread(opcode: u8, version: u16, mut fields: Fields<'_>) -> Option
     };
     let has_name = version >= 3 && fields.rest.len() >= 2;
     let name = if has_name { fields.utf16() } else { None };
-    Some(Thread {
-        change,
-        process,
-        thread,
-        details,
-        name,
-    })
+    Some(Thread { change, process, thread, details, name })
 }
 
 /// Appends version 4.

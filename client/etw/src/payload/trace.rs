@@ -114,8 +114,5 @@ layout! {
 
 pub(super) fn header(fields: Fields<'_>) -> Option<TraceHeader> {
     let size = Fields::new(fields.rest.get(POINTER_SIZE..)?, fields.pointer_size).u32()?;
-    TraceHeader::read(&mut Fields::new(
-        fields.rest,
-        PointerSize::from_bytes(size)?,
-    ))
+    TraceHeader::read(&mut Fields::new(fields.rest, PointerSize::from_bytes(size)?))
 }

@@ -46,9 +46,7 @@ fn count(trace: &mut Trace<Cursor<Vec<u8>>>) -> Counted {
 }
 
 fn object<K: ToString, V: Into<Value> + Clone>(map: &BTreeMap<K, V>) -> Value {
-    let pairs = map
-        .iter()
-        .map(|(key, value)| (key.to_string(), value.clone().into()));
+    let pairs = map.iter().map(|(key, value)| (key.to_string(), value.clone().into()));
     Value::Object(pairs.collect::<Map<String, Value>>())
 }
 
@@ -65,11 +63,7 @@ fn each_file_has_what_independent_readers_find() {
         assert_eq!(trace.events(), number(&expected["events"]), "{name}");
         assert_eq!(trace.buffers(), number(&expected["buffers"]), "{name}");
         assert!(counted.times.is_sorted(), "{name}");
-        assert_eq!(
-            json!(counted.times.first()),
-            expected["first_time"],
-            "{name}"
-        );
+        assert_eq!(json!(counted.times.first()), expected["first_time"], "{name}");
         assert_eq!(json!(counted.times.last()), expected["last_time"], "{name}");
         let mut processors = counted.processors;
         processors.sort_unstable();
@@ -83,11 +77,7 @@ fn each_file_has_what_independent_readers_find() {
             expected["processes"].clone()
         };
         assert_eq!(object(&counted.processes), names, "{name}");
-        assert_eq!(
-            object(&counted.images),
-            expected["image_events_by_process"],
-            "{name}"
-        );
+        assert_eq!(object(&counted.images), expected["image_events_by_process"], "{name}");
         if let Some(samples) = expected.get("samples") {
             assert_eq!(object(&counted.samples), samples["by_source"], "{name}");
         }
@@ -117,16 +107,8 @@ fn check_header(name: &str, trace: &Trace<Cursor<Vec<u8>>>, expected: &Value) {
         assert_eq!(*value, expected[field], "{name}: {field}");
     }
     assert_eq!(header.log_file_mode, mode, "{name}");
-    assert_eq!(
-        header.is_compressed(),
-        !expected["compression"].is_null(),
-        "{name}"
-    );
-    assert_eq!(
-        trace.losses().events,
-        number(&expected["events_lost"]),
-        "{name}"
-    );
+    assert_eq!(header.is_compressed(), !expected["compression"].is_null(), "{name}");
+    assert_eq!(trace.losses().events, number(&expected["events_lost"]), "{name}");
     assert_eq!(trace.losses().missing_buffers, 0, "{name}");
 }
 
@@ -135,24 +117,14 @@ fn reordered(order: impl Fn(usize) -> usize) -> Option<Vec<u8>> {
     let bytes = trace("artificial_pmc.etl")?;
     let buffers: Vec<&[u8]> = bytes.chunks(4096).collect();
     let rest = (1..buffers.len()).map(|index| buffers[1 + order(index - 1)]);
-    Some(
-        [buffers[0]]
-            .into_iter()
-            .chain(rest)
-            .flatten()
-            .copied()
-            .collect(),
-    )
+    Some([buffers[0]].into_iter().chain(rest).flatten().copied().collect())
 }
 
 fn events_of(bytes: Vec<u8>) -> Vec<String> {
     let mut trace = Trace::open(Cursor::new(bytes)).expect("a trace");
     let mut events = Vec::new();
     while let Some(event) = trace.next_event().expect("bytes") {
-        events.push(format!(
-            "{} {} {:?}",
-            event.time, event.processor, event.kind
-        ));
+        events.push(format!("{} {} {:?}", event.time, event.processor, event.kind));
     }
     assert!(trace.damage().is_empty());
     events

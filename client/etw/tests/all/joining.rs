@@ -17,15 +17,9 @@ fn id32(value: &Value) -> u32 {
 
 /// The frames of an event of a scenario, as in a trace.
 fn with_frames(frames: &Value, then: impl FnOnce(&Frames<'_>)) {
-    let frames = list(frames)
-        .iter()
-        .flat_map(|frame| number(frame).to_le_bytes());
+    let frames = list(frames).iter().flat_map(|frame| number(frame).to_le_bytes());
     let payload: Vec<u8> = [0; 16].into_iter().chain(frames).collect();
-    let id = EventId::Kernel {
-        group: 24,
-        opcode: 32,
-        version: 2,
-    };
+    let id = EventId::Kernel { group: 24, opcode: 32, version: 2 };
     match payload::decode(id, PointerSize::Eight, &payload) {
         Some(EventKind::Stack(stack)) => then(&stack.frames),
         other => panic!("{other:?}"),
@@ -51,10 +45,7 @@ fn check_threads(name: &str, expected: &Value, found: &[Value]) {
     for row in list(expected) {
         let same =
             |other: &&Value| other["tid"] == row["tid"] && other["instance"] == row["instance"];
-        let other = found
-            .iter()
-            .find(same)
-            .unwrap_or_else(|| panic!("{name}: no {row}"));
+        let other = found.iter().find(same).unwrap_or_else(|| panic!("{name}: no {row}"));
         for (field, value) in row.as_object().expect("fields") {
             assert_eq!(other[field], *value, "{name}: {field} of {row}");
         }
@@ -75,19 +66,10 @@ fn counts_of_threads_are_as_in_each_scenario() {
             let ids = || (id32(&event["pid"]), id32(&event["tid"]));
             match event["kind"].as_str() {
                 Some("cswitch") => {
-                    let values = event["pmc"]
-                        .as_array()
-                        .map(Vec::as_slice)
-                        .unwrap_or_default();
+                    let values = event["pmc"].as_array().map(Vec::as_slice).unwrap_or_default();
                     let pair = (id32(&event["old"]), id32(&event["new"]));
                     let processor = id32(&event["cpu"]) as u16;
-                    slices.switch(
-                        &mut threads,
-                        processor,
-                        time,
-                        pair,
-                        values.iter().map(number),
-                    );
+                    slices.switch(&mut threads, processor, time, pair, values.iter().map(number));
                 }
                 Some("thread_start") => _ = threads.start(time, ids().0, ids().1),
                 Some("thread_end") => _ = threads.end(time, ids().0, ids().1),
@@ -152,11 +134,7 @@ fn stacks_are_joined_as_in_each_scenario() {
                     joiner.stack(processor, event_time(), thread(), frames);
                 }),
                 Some("key") => {
-                    let half = if event["half"] == "user" {
-                        Half::User
-                    } else {
-                        Half::Kernel
-                    };
+                    let half = if event["half"] == "user" { Half::User } else { Half::Kernel };
                     let key = number(&event["key"]);
                     joiner.key(processor, event_time(), thread(), half, key);
                 }
@@ -167,18 +145,11 @@ fn stacks_are_joined_as_in_each_scenario() {
             }
         }
         let samples: Vec<_> = std::iter::from_fn(|| joiner.pop()).collect();
-        let found: Vec<Value> = samples
-            .into_iter()
-            .map(|joined| describe(joiner.table(), joined))
-            .collect();
+        let found: Vec<Value> =
+            samples.into_iter().map(|joined| describe(joiner.table(), joined)).collect();
         assert_eq!(json!(found), *expected, "{}", scenario["name"]);
         if let Some(expected) = scenario.get("expect_unmatched") {
-            assert_eq!(
-                unmatched(joiner.unmatched()),
-                *expected,
-                "{}",
-                scenario["name"]
-            );
+            assert_eq!(unmatched(joiner.unmatched()), *expected, "{}", scenario["name"]);
         }
         checked += 1;
     }
@@ -201,11 +172,7 @@ fn analyze(bytes: Vec<u8>) -> Analysis {
     let mut joiner = Joiner::new(trace.clock().ticks(2_000_000_000));
     let (mut halves, mut by_thread, mut names) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut count = |joined: Joined<()>| {
-        let name = match (
-            joined.kernel.is_some(),
-            joined.user.is_some(),
-            joined.is_shared,
-        ) {
+        let name = match (joined.kernel.is_some(), joined.user.is_some(), joined.is_shared) {
             (true, true, false) => "ku",
             (true, true, true) => "ku-shared",
             (true, false, _) => "k",
@@ -260,14 +227,7 @@ fn analyze(bytes: Vec<u8>) -> Analysis {
     }
     slices.finish();
     let unmatched = joiner.unmatched();
-    Analysis {
-        threads,
-        slices,
-        halves,
-        by_thread,
-        unmatched,
-        names,
-    }
+    Analysis { threads, slices, halves, by_thread, unmatched, names }
 }
 
 #[test]
@@ -280,11 +240,7 @@ fn stacks_of_whole_files_are_joined_as_independent_readers_do() {
         assert_eq!(unmatched(found.unmatched), expected["unmatched"], "{name}");
         for (thread, samples) in expected["top_threads"].as_object().expect("threads") {
             let thread: u32 = thread.parse().expect("a thread");
-            assert_eq!(
-                json!(found.by_thread[&thread]),
-                *samples,
-                "{name}: {thread}"
-            );
+            assert_eq!(json!(found.by_thread[&thread]), *samples, "{name}: {thread}");
         }
     }
 }

@@ -11,12 +11,7 @@ fn read(bytes: &[u8]) -> Option<u64> {
     let mut events = None;
     let allocated = allocation_counter::measure(|| events = read_all(bytes));
     let most = 24 * bytes.len() as u64 + (20 << 20);
-    assert!(
-        allocated.bytes_max < most,
-        "{} bytes for {}",
-        allocated.bytes_max,
-        bytes.len()
-    );
+    assert!(allocated.bytes_max < most, "{} bytes for {}", allocated.bytes_max, bytes.len());
     events
 }
 
@@ -29,21 +24,10 @@ fn read_all(bytes: &[u8]) -> Option<u64> {
                 joiner.event(event.time, sample.thread, event.processor, ());
             }
             EventKind::Stack(stack) => {
-                joiner.stack(
-                    event.processor,
-                    stack.event_time,
-                    stack.thread,
-                    &stack.frames,
-                );
+                joiner.stack(event.processor, stack.event_time, stack.thread, &stack.frames);
             }
             EventKind::StackKey(key) => {
-                joiner.key(
-                    event.processor,
-                    key.event_time,
-                    key.thread,
-                    key.half,
-                    key.key,
-                );
+                joiner.key(event.processor, key.event_time, key.thread, key.half, key.key);
             }
             EventKind::StackDefinition(definition) => {
                 joiner.definition(definition.key, &definition.frames);
@@ -99,10 +83,7 @@ fn damaged_files_are_read_without_a_panic() {
             }
             read_some += u64::from(read(&bytes).is_some());
         }
-        assert!(
-            read_some > cases / 4,
-            "{name}: {read_some} of {cases} were read at all"
-        );
+        assert!(read_some > cases / 4, "{name}: {read_some} of {cases} were read at all");
     }
 }
 
@@ -113,10 +94,7 @@ fn every_prefix_of_a_file_is_refused_or_read_in_part() {
     };
     let whole = read(&bytes).expect("a trace");
     for length in 0..bytes.len() {
-        assert!(
-            read(&bytes[..length]).is_none_or(|events| events <= whole),
-            "{length}"
-        );
+        assert!(read(&bytes[..length]).is_none_or(|events| events <= whole), "{length}");
     }
     let Some(bytes) = trace("artificial_pmc.etl") else {
         return;
@@ -124,10 +102,7 @@ fn every_prefix_of_a_file_is_refused_or_read_in_part() {
     let mut before = 0;
     for length in (4096..=bytes.len()).step_by(24) {
         let events = read(&bytes[..length]).expect("its first buffer is whole");
-        assert!(
-            events >= before,
-            "{length} bytes give fewer events than less"
-        );
+        assert!(events >= before, "{length} bytes give fewer events than less");
         before = events;
     }
     assert_eq!(before, 1475);
@@ -139,9 +114,7 @@ fn bomb(processors: u16, buffers: u16) -> Option<Vec<u8>> {
     let mut header = bytes[512..512 + 72].to_vec();
     bytes.truncate(512);
     // One byte, and the same again and again.
-    let body = [
-        0xFF, 0xFF, 0xFF, 0x7F, 1, 7, 0, 15, 255, 0, 0, 0xFF, 0xFF, 0xFF, 0,
-    ];
+    let body = [0xFF, 0xFF, 0xFF, 0x7F, 1, 7, 0, 15, 255, 0, 0, 0xFF, 0xFF, 0xFF, 0];
     header[0..4].copy_from_slice(&(72 + body.len() as u32).to_le_bytes());
     header[48..52].copy_from_slice(&(16_u32 << 20).to_le_bytes());
     for buffer in 0..buffers {

@@ -6,16 +6,10 @@ use std::path::PathBuf;
 
 /// The file of vectors, or nothing with a message.
 pub(crate) fn vectors_path() -> Option<PathBuf> {
-    let usual = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/etw/vectors.json"
-    );
+    let usual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/vectors.json");
     let path = std::env::var_os("HALPROF_ETW_VECTORS").map_or_else(|| usual.into(), PathBuf::from);
     if !path.exists() {
-        eprintln!(
-            "skipped: no {}; HALPROF_ETW_VECTORS names another",
-            path.display()
-        );
+        eprintln!("skipped: no {}; HALPROF_ETW_VECTORS names another", path.display());
         return None;
     }
     Some(path)

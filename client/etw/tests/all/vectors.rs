@@ -12,9 +12,7 @@ use std::io::Cursor;
 fn bytes(hex: &str) -> Vec<u8> {
     let digits = hex.as_bytes().chunks(2);
     let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).expect("ASCII"), 16);
-    digits
-        .map(|pair| byte(pair).expect("hexadecimal"))
-        .collect()
+    digits.map(|pair| byte(pair).expect("hexadecimal")).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -30,21 +28,10 @@ fn guid(text: &str) -> Guid {
 }
 
 fn id(vector: &Value) -> EventId {
-    let (opcode, version) = (
-        number(&vector["opcode"]) as u8,
-        number(&vector["version"]) as u16,
-    );
+    let (opcode, version) = (number(&vector["opcode"]) as u8, number(&vector["version"]) as u16);
     match vector["guid"].as_str() {
-        Some(text) => EventId::Classic {
-            guid: guid(text),
-            opcode,
-            version,
-        },
-        None => EventId::Kernel {
-            group: number(&vector["group"]) as u8,
-            opcode,
-            version,
-        },
+        Some(text) => EventId::Classic { guid: guid(text), opcode, version },
+        None => EventId::Kernel { group: number(&vector["group"]) as u8, opcode, version },
     }
 }
 
@@ -105,18 +92,10 @@ fn header(header: &Header, bytes: &[u8]) -> Value {
         "pmc": header.counters(bytes).iter().collect::<Vec<u64>>(), "pebs": header.pebs(bytes),
     });
     let more = match header.id {
-        EventId::Kernel {
-            group,
-            opcode,
-            version,
-        } => {
+        EventId::Kernel { group, opcode, version } => {
             json!({"group": group, "opcode": opcode, "version": version})
         }
-        EventId::Classic {
-            guid,
-            opcode,
-            version,
-        } => {
+        EventId::Classic { guid, opcode, version } => {
             json!({"guid": guid.to_string(), "opcode": opcode, "version": version})
         }
         EventId::Manifest { guid, id, version } => {
@@ -133,11 +112,7 @@ fn header(header: &Header, bytes: &[u8]) -> Value {
             let full = Full::from_bytes(bytes).expect("a header");
             json!({"level": full.level, "processor_time": full.processor_time})
         }
-        Form::Manifest => manifest(
-            header,
-            bytes,
-            &Manifest::from_bytes(bytes).expect("a header"),
-        ),
+        Form::Manifest => manifest(header, bytes, &Manifest::from_bytes(bytes).expect("a header")),
         _ => json!({}),
     };
     add(&mut fields, more);
@@ -426,9 +401,7 @@ fn with_record(record: &[u8]) -> Option<Vec<u8>> {
     buffer[HEADER_LENGTH..HEADER_LENGTH + record.len()].copy_from_slice(record);
     // A good one follows, so that it shows whether the buffer was given up.
     let next = HEADER_LENGTH + ((record.len() + 7) & !7);
-    let good = [
-        2, 0, 0x11, 0xC0, 16, 0, 8, 0, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0,
-    ];
+    let good = [2, 0, 0x11, 0xC0, 16, 0, 8, 0, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0];
     buffer[next..next + 16].copy_from_slice(&good);
     buffer[48..52].copy_from_slice(&(next as u32 + 16).to_le_bytes());
     Some(trace)
@@ -444,11 +417,7 @@ fn in_a_trace(record: &[u8]) -> Option<(Vec<Cause>, bool, String)> {
     }
     let found = trace.damage().findings().map(|(cause, _)| cause);
     let expected = [Cause::MissingBuffers, Cause::TimeBackwards];
-    Some((
-        found.filter(|cause| !expected.contains(cause)).collect(),
-        is_next_read,
-        text,
-    ))
+    Some((found.filter(|cause| !expected.contains(cause)).collect(), is_next_read, text))
 }
 
 #[test]
@@ -492,9 +461,7 @@ fn what_must_be_survived_is_survived_and_told() {
 fn buffers_that_must_be_survived_are_survived_and_told() {
     let Some(vectors) = vectors() else { return };
     let refused = list(&vectors["refuse"]);
-    let buffers = refused
-        .iter()
-        .filter(|vector| vector["scope"] == "buffer_header");
+    let buffers = refused.iter().filter(|vector| vector["scope"] == "buffer_header");
     for vector in buffers {
         let mut trace = crate::shared::trace("artificial_pmc.etl").expect("a trace");
         trace.truncate(3 * 4096);

@@ -32,19 +32,14 @@ fn addresses(pointer: PointerSize) -> Vec<u8> {
         PointerSize::Eight => [0xFFFF_F800_0000_1000, 0xFFFF_F800_0000_2000],
     };
     let all = kernel.into_iter().chain([0x40_1000, 0x40_2000]);
-    all.flat_map(|address| address.to_le_bytes().into_iter().take(pointer.bytes()))
-        .collect()
+    all.flat_map(|address| address.to_le_bytes().into_iter().take(pointer.bytes())).collect()
 }
 
 /// An event of each kind that can be written.
 #[expect(clippy::too_many_lines, reason = "a list")]
 fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
     let (process, thread) = (1000, 1004);
-    let file = image::File {
-        time_date_stamp: 7,
-        signature_level: 12,
-        ..image::File::default()
-    };
+    let file = image::File { time_date_stamp: 7, signature_level: 12, ..image::File::default() };
     let image = |change| image::Image {
         change,
         base: 0x40_0000,
@@ -81,22 +76,9 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
         }),
         name: name.map(str::to_owned),
     };
-    let definition = |reason| StackDefinition {
-        reason,
-        key: 9,
-        frames,
-    };
-    let key = |half| StackKey {
-        event_time: 1000,
-        process,
-        thread,
-        half,
-        key: 9,
-    };
-    let source = counters::CorruptSource {
-        source: 10,
-        last_good: 999,
-    };
+    let definition = |reason| StackDefinition { reason, key: 9, frames };
+    let key = |half| StackKey { event_time: 1000, process, thread, half, key: 9 };
+    let source = counters::CorruptSource { source: 10, last_good: 999 };
     let interval = counters::Interval {
         source: 10,
         interval: 65536,
@@ -111,25 +93,13 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
         }),
         EventKind::CounterNames(counters::CounterNames { names }),
         EventKind::Interval(Box::new(interval)),
-        EventKind::Process(Box::new(a_process(
-            Change::RundownStart,
-            Some("S-1-5-18"),
-            0,
-        ))),
+        EventKind::Process(Box::new(a_process(Change::RundownStart, Some("S-1-5-18"), 0))),
         EventKind::Process(Box::new(a_process(Change::Start, None, 0))),
-        EventKind::Process(Box::new(a_process(
-            Change::Defunct,
-            Some("S-1-5-21-1-2-3-1001"),
-            5,
-        ))),
+        EventKind::Process(Box::new(a_process(Change::Defunct, Some("S-1-5-21-1-2-3-1001"), 5))),
         EventKind::ProcessTerminated(process),
         EventKind::Thread(Box::new(a_thread(Change::RundownStart, None))),
         EventKind::Thread(Box::new(a_thread(Change::End, Some("worker")))),
-        EventKind::ThreadName(Box::new(thread::ThreadName {
-            process,
-            thread,
-            name: "n".into(),
-        })),
+        EventKind::ThreadName(Box::new(thread::ThreadName { process, thread, name: "n".into() })),
         EventKind::Image(Box::new(image(Change::Start))),
         EventKind::Image(Box::new(image(Change::RundownEnd))),
         EventKind::ImageId(Box::new(image::ImageId {
@@ -151,24 +121,9 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
             dos_path: "C:".into(),
         })),
         EventKind::RundownComplete,
-        EventKind::Sample(Sample {
-            ip: 0x8100_0000,
-            thread,
-            count: 1,
-            reserved: 0x48,
-        }),
-        EventKind::CounterSample(CounterSample {
-            ip: 0x40_1000,
-            thread,
-            source: 10,
-            reserved: 0,
-        }),
-        EventKind::Stack(Stack {
-            event_time: 1000,
-            process,
-            thread,
-            frames,
-        }),
+        EventKind::Sample(Sample { ip: 0x8100_0000, thread, count: 1, reserved: 0x48 }),
+        EventKind::CounterSample(CounterSample { ip: 0x40_1000, thread, source: 10, reserved: 0 }),
+        EventKind::Stack(Stack { event_time: 1000, process, thread, frames }),
         EventKind::StackKey(key(Half::Kernel)),
         EventKind::StackKey(key(Half::User)),
         EventKind::StackDefinition(definition(DefinitionReason::Create)),
@@ -181,27 +136,15 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
             new_wait_time: 3,
             ..Switch::default()
         }),
-        EventKind::Ready(Ready {
-            thread,
-            reason: 1,
-            increment: -2,
-            flags: 3,
-            reserved: 0,
-        }),
-        EventKind::Dpc(Dpc {
-            initial_time: 900,
-            routine: 0x8100_0000,
-        }),
+        EventKind::Ready(Ready { thread, reason: 1, increment: -2, flags: 3, reserved: 0 }),
+        EventKind::Dpc(Dpc { initial_time: 900, routine: 0x8100_0000 }),
         EventKind::Isr(Isr {
             initial_time: 900,
             routine: 0x8100_0000,
             return_value: 1,
             vector: 0xB1,
         }),
-        EventKind::Corruption(counters::Corruption {
-            processor: 1,
-            sources: vec![source; 3],
-        }),
+        EventKind::Corruption(counters::Corruption { processor: 1, sources: vec![source; 3] }),
     ]
 }
 
@@ -217,21 +160,13 @@ fn each_event_is_read_as_it_was_written() {
         for (index, kind) in (0_u16..).zip(&written) {
             let time = 1000 + i64::from(index / 3);
             let processor = index / 3 % 2;
-            let origin = Origin {
-                time,
-                processor,
-                thread: 8,
-                process: 4,
-            };
+            let origin = Origin { time, processor, thread: 8, process: 4 };
             let is_switch = matches!(kind, EventKind::Switch(_));
             let counters = if is_switch { &values[..] } else { &[] };
             writer.event(origin, kind, counters).expect("an event");
             expected.push((time, processor, counters.to_vec(), format!("{kind:?}")));
         }
-        let file = writer
-            .finish(133_000_000_000_000_001)
-            .expect("a file")
-            .into_inner();
+        let file = writer.finish(133_000_000_000_000_001).expect("a file").into_inner();
         let mut trace = Trace::open(Cursor::new(file)).expect("a trace");
         assert_eq!(trace.header().file_name, "C:\\é𝄞.etl");
         assert_eq!(trace.header().end_time, 133_000_000_000_000_001);
@@ -242,60 +177,34 @@ fn each_event_is_read_as_it_was_written() {
         let mut found = Vec::new();
         while let Some(event) = trace.next_event().expect("bytes") {
             let counters = event.counters.iter().collect();
-            found.push((
-                event.time,
-                event.processor,
-                counters,
-                format!("{:?}", event.kind),
-            ));
+            found.push((event.time, event.processor, counters, format!("{:?}", event.kind)));
         }
         assert_eq!(found, expected);
         assert!(trace.damage().is_empty());
-        let expected = Losses {
-            corruptions: 1,
-            ..Losses::default()
-        };
+        let expected = Losses { corruptions: 1, ..Losses::default() };
         assert_eq!(trace.losses(), expected);
     }
 }
 
 fn sample(thread: u32) -> EventKind<'static> {
-    EventKind::Sample(Sample {
-        ip: 0x40_1000,
-        thread,
-        count: 1,
-        reserved: 0,
-    })
+    EventKind::Sample(Sample { ip: 0x40_1000, thread, count: 1, reserved: 0 })
 }
 
 fn at(time: i64, processor: u16) -> Origin {
-    Origin {
-        time,
-        processor,
-        thread: 0,
-        process: 0,
-    }
+    Origin { time, processor, thread: 0, process: 0 }
 }
 
 #[test]
 fn what_is_lost_is_told() {
     let session = session(PointerSize::Eight, ClockType::PerformanceCounter);
     let mut writer = Writer::new(Cursor::new(Vec::new()), session).expect("a session");
-    writer
-        .event(at(1000, 0), &sample(1), &[])
-        .expect("an event");
+    writer.event(at(1000, 0), &sample(1), &[]).expect("an event");
     writer.flush(0).expect("a buffer");
-    writer
-        .event(at(1001, 0), &sample(2), &[])
-        .expect("an event");
+    writer.event(at(1001, 0), &sample(2), &[]).expect("an event");
     writer.lose_buffer(0);
-    writer
-        .event(at(1002, 0), &sample(3), &[])
-        .expect("an event");
+    writer.event(at(1002, 0), &sample(3), &[]).expect("an event");
     writer.lose_event(1);
-    writer
-        .event(at(1003, 1), &sample(4), &[])
-        .expect("an event");
+    writer.event(at(1003, 1), &sample(4), &[]).expect("an event");
     let file = writer.finish(0).expect("a file").into_inner();
     let mut trace = Trace::open(Cursor::new(file)).expect("a trace");
     let mut threads = Vec::new();
@@ -306,41 +215,20 @@ fn what_is_lost_is_told() {
     }
     assert_eq!(threads, [1, 3, 4]);
     let losses = trace.losses();
-    assert_eq!(
-        (losses.events, losses.buffers, losses.missing_buffers),
-        (1, 1, 1)
-    );
-    assert_eq!(
-        (
-            losses.buffers_after_lost_events,
-            losses.buffers_after_lost_buffers
-        ),
-        (1, 1)
-    );
+    assert_eq!((losses.events, losses.buffers, losses.missing_buffers), (1, 1, 1));
+    assert_eq!((losses.buffers_after_lost_events, losses.buffers_after_lost_buffers), (1, 1));
     assert!(trace.damage().is_empty());
 }
 
 #[test]
 fn what_cannot_be_written_is_refused() {
     let session = session(PointerSize::Eight, ClockType::PerformanceCounter);
-    let small = Session {
-        buffer_size: 1020,
-        ..session.clone()
-    };
+    let small = Session { buffer_size: 1020, ..session.clone() };
     assert!(Writer::new(Cursor::new(Vec::new()), small).is_err());
     let mut writer = Writer::new(Cursor::new(Vec::new()), session).expect("a session");
-    assert!(
-        writer.event(at(0, 2), &sample(1), &[]).is_err(),
-        "no such processor"
-    );
+    assert!(writer.event(at(0, 2), &sample(1), &[]).is_err(), "no such processor");
     assert!(writer.event(at(0, 0), &EventKind::Unknown, &[]).is_err());
     assert!(writer.event(at(0, 0), &sample(1), &[0; 8]).is_err());
-    let names = counters::CounterNames {
-        names: vec!["x".repeat(3000)],
-    };
-    assert!(
-        writer
-            .event(at(0, 0), &EventKind::CounterNames(names), &[])
-            .is_err()
-    );
+    let names = counters::CounterNames { names: vec!["x".repeat(3000)] };
+    assert!(writer.event(at(0, 0), &EventKind::CounterNames(names), &[]).is_err());
 }

@@ -16,12 +16,8 @@ fn resolved(list: &str, interface: ProfileInterface) -> Result<Spec> {
 #[test]
 fn the_modes_of_an_escr_are_the_filter() {
     let both = Spec::USER | Spec::KERNEL;
-    for (select, filter) in [
-        ("r4", Spec::USER),
-        ("r8", Spec::KERNEL),
-        ("rC", both),
-        ("r200", both),
-    ] {
+    for (select, filter) in [("r4", Spec::USER), ("r8", Spec::KERNEL), ("rC", both), ("r200", both)]
+    {
         let spec = resolved(select, ProfileInterface::NetBurst).expect(select);
         assert_eq!(spec.filter, filter, "{select}");
     }
@@ -57,27 +53,17 @@ fn kind(model: &str) -> Kind {
 fn bits_that_a_processor_lacks_are_told() {
     let (skylake, sapphire_rapids) = (kind("skylake"), kind("sapphire-rapids"));
     let event = |name: &str| {
-        let event = Microarchitecture::all()
-            .iter()
-            .find_map(|one| one.event(name));
+        let event = Microarchitecture::all().iter().find_map(|one| one.event(name));
         event.expect("an event").clone()
     };
     // Fixed counter 1 counts one thread only, event 3Ch with the any-thread bit (21) both.
     let both = event("CPU_CLK_UNHALTED.THREAD_ANY");
     assert_eq!((both.fixed, both.any_thread), (Some(1), true));
-    let counted = Counted::Select {
-        select: 0x20_003C,
-        counters: Spec::ANY_COUNTER,
-    };
+    let counted = Counted::Select { select: 0x20_003C, counters: Spec::ANY_COUNTER };
     assert_eq!(skylake.counted(&both), Ok(counted));
-    let why = sapphire_rapids
-        .counted(&both)
-        .expect_err("version 5 has no such bit");
+    let why = sapphire_rapids.counted(&both).expect_err("version 5 has no such bit");
     assert!(why.contains("any-thread bit"), "{why}");
-    let second = Event {
-        unit_mask: 0x0101,
-        ..event("INST_RETIRED.ANY_P")
-    };
+    let second = Event { unit_mask: 0x0101, ..event("INST_RETIRED.ANY_P") };
     for kind in [skylake, sapphire_rapids] {
         let why = kind.counted(&second).expect_err("neither has one");
         assert!(why.contains("second unit mask"), "{why}");

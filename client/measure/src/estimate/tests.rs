@@ -14,10 +14,7 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> f64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 }
@@ -56,18 +53,9 @@ fn miss(estimate: &Estimate, truth: u64) -> f64 {
 
 #[test]
 fn what_ran_all_the_time_is_exact() {
-    let count = Count {
-        counted: 1 << 62,
-        enabled: 7,
-        running: 7,
-        turns: 1,
-        ..Count::default()
-    };
+    let count = Count { counted: 1 << 62, enabled: 7, running: 7, turns: 1, ..Count::default() };
     let estimate = Estimate::new(&count);
-    assert_eq!(
-        (estimate.value, estimate.scaled, estimate.error),
-        (Some(1 << 62), false, None)
-    );
+    assert_eq!((estimate.value, estimate.scaled, estimate.error), (Some(1 << 62), false, None));
 }
 
 #[test]
@@ -81,37 +69,19 @@ fn scaling_survives_the_largest_amounts() {
     };
     let estimate = Estimate::new(&count);
     assert_eq!((estimate.value, estimate.scaled), (Some(1 << 62), true));
-    let count = Count {
-        counted: u64::MAX,
-        enabled: u64::MAX,
-        running: 1,
-        ..Count::default()
-    };
-    assert_eq!(
-        Estimate::new(&count).value,
-        Some(u128::from(u64::MAX).pow(2))
-    );
+    let count = Count { counted: u64::MAX, enabled: u64::MAX, running: 1, ..Count::default() };
+    assert_eq!(Estimate::new(&count).value, Some(u128::from(u64::MAX).pow(2)));
 }
 
 #[test]
 fn one_turn_and_none_have_no_bound() {
     for (running, turns) in [(5, 1), (5, 0), (0, 0), (0, 2)] {
-        let count = Count {
-            counted: running,
-            enabled: 10,
-            running,
-            turns,
-            ..Count::default()
-        };
+        let count = Count { counted: running, enabled: 10, running, turns, ..Count::default() };
         let estimate = Estimate::new(&count);
         assert!(estimate.scaled);
         assert_eq!(estimate.error, None);
-        let exact = Estimate::new(&Count {
-            counted: 3,
-            enabled: 1,
-            running: 1,
-            ..Count::default()
-        });
+        let exact =
+            Estimate::new(&Count { counted: 3, enabled: 1, running: 1, ..Count::default() });
         assert_eq!(Estimate::sum([estimate, exact]).error, None);
     }
 }
@@ -150,21 +120,14 @@ fn the_bound_holds_against_periods_that_are_not_in_step() {
     for (share, period) in [(2, 3), (3, 7), (4, 5), (8, 3)] {
         for phase in 0..period {
             let of_one = |stretch: usize| {
-                if (stretch + phase).is_multiple_of(period) {
-                    1.0
-                } else {
-                    0.25
-                }
+                if (stretch + phase).is_multiple_of(period) { 1.0 } else { 0.25 }
             };
             let rates: Vec<f64> = (0..share * 40).map(of_one).collect();
             let (count, truth) = simulate(&rates, share, 100_000);
             let estimate = Estimate::new(&count);
             let miss = miss(&estimate, truth);
             let error = estimate.error.expect("a bound");
-            assert!(
-                miss <= error,
-                "1/{share}, period {period}: {miss} > {error}"
-            );
+            assert!(miss <= error, "1/{share}, period {period}: {miss} > {error}");
         }
     }
 }
@@ -176,9 +139,7 @@ fn a_sum_over_processors_holds_as_well() {
         let mut random = Random(seed * 104_729 + 3);
         let (mut parts, mut truth) = (Vec::new(), 0);
         for processor in 1..=4 {
-            let rates: Vec<f64> = (0..24)
-                .map(|_| random.next() * f64::from(processor))
-                .collect();
+            let rates: Vec<f64> = (0..24).map(|_| random.next() * f64::from(processor)).collect();
             let (count, true_count) = simulate(&rates, 3, 50_000);
             parts.push(Estimate::new(&count));
             truth += true_count;
@@ -201,19 +162,10 @@ fn a_steady_workload_of_ten_rotations_is_bounded_within_five_percent() {
 
 #[test]
 fn differences_of_snapshots_borrow_across_halves() {
-    let before = Count {
-        count_squared: [5, 0],
-        ..Count::default()
-    };
-    let now = Count {
-        count_squared: [3, 1],
-        ..Count::default()
-    };
+    let before = Count { count_squared: [5, 0], ..Count::default() };
+    let now = Count { count_squared: [3, 1], ..Count::default() };
     assert_eq!(since(&now, &before).count_squared, [u64::MAX - 1, 0]);
-    let now = Count {
-        count_squared: [3, 7],
-        ..Count::default()
-    };
+    let now = Count { count_squared: [3, 7], ..Count::default() };
     assert_eq!(since(&now, &before).count_squared, [u64::MAX - 1, 6]);
 }
 
@@ -252,10 +204,7 @@ fn the_bound_is_that_of_the_textbook() {
         let estimate = Estimate::new(&of_turns(turns, enabled));
         let error = estimate.error.expect("a bound");
         let expected = t * f64::sqrt(deviation);
-        assert!(
-            (error / expected - 1.0).abs() < 1e-3,
-            "{turns:?}: {error}, not {expected}"
-        );
+        assert!((error / expected - 1.0).abs() < 1e-3, "{turns:?}: {error}, not {expected}");
     }
 }
 
@@ -271,11 +220,7 @@ fn the_bound_of_a_sum_has_the_freedom_of_all_parts() {
 #[test]
 fn the_coverage_is_the_share_of_the_time_on_a_counter() {
     for (enabled, running, expected) in [(10, 4, 0.4), (10, 10, 1.0), (10, 11, 1.0), (0, 0, 1.0)] {
-        let estimate = Estimate::new(&Count {
-            enabled,
-            running,
-            ..Count::default()
-        });
+        let estimate = Estimate::new(&Count { enabled, running, ..Count::default() });
         let coverage = estimate.coverage();
         assert!((coverage - expected).abs() < 1e-12, "{coverage}");
     }
@@ -326,10 +271,7 @@ fn sums_are_exact_beyond_64_bits() {
 fn a_processor_without_a_turn_is_not_a_zero() {
     let ran = |counted| Estimate::new(&of_turns(&[(counted, 100), (counted, 100)], 1000));
     let waited = Estimate::new(&of_turns(&[], 1000));
-    assert_eq!(
-        (waited.value, waited.error, waited.scaled),
-        (None, None, true)
-    );
+    assert_eq!((waited.value, waited.error, waited.scaled), (None, None, true));
     for (with_turn, counted, expected) in [
         (64, 10, Some(6400)),
         (16, 10, Some(6400)),
@@ -339,13 +281,7 @@ fn a_processor_without_a_turn_is_not_a_zero() {
         (0, 0, None),
         (64, 0, Some(0)),
     ] {
-        let parts = (0..64).map(|index| {
-            if index < with_turn {
-                ran(counted)
-            } else {
-                waited
-            }
-        });
+        let parts = (0..64).map(|index| if index < with_turn { ran(counted) } else { waited });
         let sum = Estimate::sum(parts);
         assert_eq!(sum.value, expected, "{with_turn} with a turn");
         assert_eq!(sum.without_turn, 64 - with_turn);

@@ -67,9 +67,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Event>> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| Error::reading(path, error))?;
     let mut limited = file.take(FILE_BYTES_MAX);
-    limited
-        .read_to_end(&mut bytes)
-        .map_err(|error| Error::reading(path, error))?;
+    limited.read_to_end(&mut bytes).map_err(|error| Error::reading(path, error))?;
     let bad = |why: String| Error::BadFile {
         path: path.to_owned(),
         why: format!("is not a list of events: {why}"),
@@ -80,16 +78,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Event>> {
     let document: Document =
         serde_json::from_slice(text).map_err(|error| bad(error.to_string()))?;
     let (Document::Headed { events } | Document::Bare(events)) = document;
-    let core = events
-        .iter()
-        .filter(|row| row.unit.is_empty() && matches!(row.offcore.as_str(), "" | "0"));
+    let core =
+        events.iter().filter(|row| row.unit.is_empty() && matches!(row.offcore.as_str(), "" | "0"));
     let event = |row: &Row| {
-        event(row).ok_or_else(|| {
-            bad(format!(
-                "`{}` has a field that is not a number",
-                row.event_name
-            ))
-        })
+        event(row)
+            .ok_or_else(|| bad(format!("`{}` has a field that is not a number", row.event_name)))
     };
     let mut events = core.map(event).collect::<Result<Vec<Event>>>()?;
     events.sort_by(|one, other| one.name.cmp(&other.name));
@@ -167,24 +160,14 @@ mod tests {
     #[test]
     fn intels_form_is_read_with_and_without_its_head() {
         let headed = format!(r#"{{"Header":{{"Copyright":"x"}},"Events":[{EVENT}]}}"#);
-        for text in [
-            headed.clone(),
-            format!("[{EVENT}]"),
-            format!("\u{feff}{headed}"),
-        ] {
+        for text in [headed.clone(), format!("[{EVENT}]"), format!("\u{feff}{headed}")] {
             let events = read_text(&text).expect("a list");
             let [event] = events.as_slice() else {
                 panic!("{events:?}");
             };
             assert_eq!(event.select(), 0x0284_20D1);
-            assert_eq!(
-                (event.counters, event.fixed, event.alone),
-                (Some(0xF), None, true)
-            );
-            assert_eq!(
-                (event.msr, event.errata.as_str(), event.period),
-                (None, "", 50021)
-            );
+            assert_eq!((event.counters, event.fixed, event.alone), (Some(0xF), None, true));
+            assert_eq!((event.msr, event.errata.as_str(), event.period), (None, "", 50021));
             assert_eq!(event.description, "Loads that missed.");
         }
     }
@@ -199,17 +182,12 @@ mod tests {
         let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
         assert_eq!(names, ["A", "D"]);
         assert_eq!((events[0].fixed, events[0].counters), (Some(0), None));
-        assert_eq!(
-            (events[1].select(), events[1].msr),
-            (0x0300_0000_02A5, Some(0x3F7))
-        );
+        assert_eq!((events[1].select(), events[1].msr), (0x0300_0000_02A5, Some(0x3F7)));
     }
 
     #[test]
     fn an_event_of_the_off_core_response_needs_its_register() {
-        let text = EVENT
-            .replace("0xd1", "0xB7, 0xBB")
-            .replace("MEM.MISS", "OFFCORE_RESPONSE");
+        let text = EVENT.replace("0xd1", "0xB7, 0xBB").replace("MEM.MISS", "OFFCORE_RESPONSE");
         let events = read_text(&format!("[{text}]")).expect("a list");
         assert_eq!((events[0].code, events[0].msr), (0xB7, Some(0x1A6)));
     }

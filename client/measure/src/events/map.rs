@@ -46,9 +46,7 @@ impl Row {
             && self.family == u32::from(processor.family)
             && within(self.models, processor.model.into())
             && within(self.steppings, processor.stepping.into())
-            && self
-                .core_type
-                .is_none_or(|core_type| core_type == u32::from(processor.core_type))
+            && self.core_type.is_none_or(|core_type| core_type == u32::from(processor.core_type))
     }
 }
 

@@ -18,11 +18,7 @@ fn processor(vendor: &[u8; 12], family: u16, model: u16, core: (u8, u32)) -> Pro
 fn every_row_of_every_table_is_read() {
     let mut rows = 0;
     for one in Microarchitecture::all() {
-        let path = format!(
-            "{}/data/events/{}.csv",
-            env!("CARGO_MANIFEST_DIR"),
-            one.table
-        );
+        let path = format!("{}/data/events/{}.csv", env!("CARGO_MANIFEST_DIR"), one.table);
         let file = std::fs::read_to_string(&path).expect("a table");
         assert_eq!(one.events().len(), file.lines().count() - 1, "{path}");
         rows += one.events().len();
@@ -70,52 +66,24 @@ fn a_processor_has_the_table_of_its_family_model_and_core() {
         assert_eq!(found.map(|one| one.table), table, "{family:#x} {model:#x}");
     }
     let stepping = |stepping| {
-        let processor = Processor {
-            stepping,
-            ..processor(INTEL, 6, 0x55, none)
-        };
+        let processor = Processor { stepping, ..processor(INTEL, 6, 0x55, none) };
         Microarchitecture::of(&processor).map(|one| one.table)
     };
-    assert_eq!(
-        (stepping(4), stepping(5)),
-        (Some("skylakex"), Some("cascadelakex"))
-    );
+    assert_eq!((stepping(4), stepping(5)), (Some("skylakex"), Some("cascadelakex")));
 }
 
 #[test]
 fn a_select_has_the_rows_fields_at_their_places() {
     let select = |table: &str, name: &str| {
-        let one = Microarchitecture::all()
-            .iter()
-            .find(|one| one.table == table);
+        let one = Microarchitecture::all().iter().find(|one| one.table == table);
         let event = one.and_then(|one| one.event(name));
         event.map(|event| (event.select(), event.to_string()))
     };
     for (table, name, bits, fields) in [
-        (
-            "skylake",
-            "mem_load_retired.L3_MISS",
-            0x20D1,
-            "event=0xd1,umask=0x20",
-        ),
-        (
-            "skylake",
-            "UOPS_ISSUED.STALL_CYCLES",
-            0x0180_010E,
-            "event=0xe,umask=0x1,cmask=1,inv",
-        ),
-        (
-            "skylake",
-            "MACHINE_CLEARS.COUNT",
-            0x0104_01C3,
-            "event=0xc3,umask=0x1,cmask=1,edge",
-        ),
-        (
-            "skylake",
-            "INT_MISC.RECOVERY_CYCLES_ANY",
-            0x0020_010D,
-            "event=0xd,umask=0x1,any",
-        ),
+        ("skylake", "mem_load_retired.L3_MISS", 0x20D1, "event=0xd1,umask=0x20"),
+        ("skylake", "UOPS_ISSUED.STALL_CYCLES", 0x0180_010E, "event=0xe,umask=0x1,cmask=1,inv"),
+        ("skylake", "MACHINE_CLEARS.COUNT", 0x0104_01C3, "event=0xc3,umask=0x1,cmask=1,edge"),
+        ("skylake", "INT_MISC.RECOVERY_CYCLES_ANY", 0x0020_010D, "event=0xd,umask=0x1,any"),
         (
             "amdzen4",
             "de_no_dispatch_per_slot.no_ops_from_frontend",
@@ -123,11 +91,7 @@ fn a_select_has_the_rows_fields_at_their_places() {
             "event=0x1a0,umask=0x1",
         ),
     ] {
-        assert_eq!(
-            select(table, name),
-            Some((bits, fields.to_owned())),
-            "{name}"
-        );
+        assert_eq!(select(table, name), Some((bits, fields.to_owned())), "{name}");
     }
 }
 
@@ -137,29 +101,20 @@ fn instructions_are_fixed_counter_0_on_every_table_that_has_them_there() {
     for one in Microarchitecture::all() {
         let fixed = one.event("INST_RETIRED.ANY").and_then(|event| event.fixed);
         assert!(matches!(fixed, None | Some(0)), "{}", one.table);
-        let cycles = one
-            .event("CPU_CLK_UNHALTED.THREAD")
-            .and_then(|event| event.fixed);
+        let cycles = one.event("CPU_CLK_UNHALTED.THREAD").and_then(|event| event.fixed);
         assert!(matches!(cycles, None | Some(1)), "{}", one.table);
         // Intel's list of Sandy Bridge-EP says 2, that of all others 1; its unit mask there is 0x02,
         // that of fixed counter 1.
-        let of_both = one
-            .event("CPU_CLK_UNHALTED.THREAD_ANY")
-            .and_then(|event| event.fixed);
+        let of_both = one.event("CPU_CLK_UNHALTED.THREAD_ANY").and_then(|event| event.fixed);
         assert!(matches!(of_both, None | Some(1)), "{}", one.table);
     }
 }
 
 #[test]
 fn errata_are_told_all() {
-    let one = Microarchitecture::all()
-        .iter()
-        .find(|one| one.table == "haswellx");
+    let one = Microarchitecture::all().iter().find(|one| one.table == "haswellx");
     let event = one.and_then(|one| one.event("MEM_LOAD_UOPS_RETIRED.L3_MISS"));
-    assert_eq!(
-        event.expect("an event").errata,
-        "HSD74, HSD29, HSD25, HSM26, HSM30"
-    );
+    assert_eq!(event.expect("an event").errata, "HSD74, HSD29, HSD25, HSM26, HSM30");
 }
 
 /// SDM vol. 3, "Off-core Response Performance Monitoring", "PEBS Load Latency Analysis" and

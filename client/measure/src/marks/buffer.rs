@@ -189,11 +189,9 @@ impl Buffer {
 impl Reader {
     /// Takes the marks of a chunk; returns whether it has become free.
     fn chunk(&mut self, shared: &Shared, index: usize, marks: &mut Vec<Mark>) -> bool {
-        let (Some(state), Some(chunk), Some(read)) = (
-            shared.states.get(index),
-            shared.chunks.get(index),
-            self.read.get_mut(index),
-        ) else {
+        let (Some(state), Some(chunk), Some(read)) =
+            (shared.states.get(index), shared.chunks.get(index), self.read.get_mut(index))
+        else {
             return false;
         };
         let now = state.load(Acquire);

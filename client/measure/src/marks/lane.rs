@@ -26,11 +26,7 @@ struct Held<'a> {
 
 impl<'a> Lane<'a> {
     pub(super) const fn new() -> Self {
-        Self {
-            held: Cell::new(None),
-            count: Cell::new(MARKS),
-            refused: Cell::new(None),
-        }
+        Self { held: Cell::new(None), count: Cell::new(MARKS), refused: Cell::new(None) }
     }
 
     #[inline]

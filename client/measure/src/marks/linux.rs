@@ -1,9 +1,6 @@
 //! Unnamed memory behind an inherited file descriptor, sealed so that nobody can shrink it while
 //! the recorder uses it.
-#![expect(
-    unsafe_code,
-    reason = "shared memory, and what belongs to a thread, are the system's"
-)]
+#![expect(unsafe_code, reason = "shared memory, and what belongs to a thread, are the system's")]
 
 use super::shared::Shared;
 use std::io;
@@ -64,9 +61,7 @@ fn map(file: RawFd) -> Option<NonNull<Shared>> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the system chooses the address.
     let at = unsafe { libc::mmap(ptr::null_mut(), SIZE, access, libc::MAP_SHARED, file, 0) };
-    (at != libc::MAP_FAILED)
-        .then(|| NonNull::new(at.cast()))
-        .flatten()
+    (at != libc::MAP_FAILED).then(|| NonNull::new(at.cast())).flatten()
 }
 
 /// The buffer behind an inherited descriptor, mapped for as long as the process lives; `None` if

@@ -88,14 +88,8 @@ pub(super) fn step(distances: impl IntoIterator<Item = u64>) -> u64 {
     often.remove(&0);
     let all: usize = often.values().sum();
     let smallest = often.iter().find(|&(_, &times)| times * 10 >= all);
-    let commonest = || {
-        often
-            .iter()
-            .max_by_key(|&(&distance, &times)| (times, Reverse(distance)))
-    };
-    smallest
-        .or_else(commonest)
-        .map_or(0, |(&distance, _)| distance)
+    let commonest = || often.iter().max_by_key(|&(&distance, &times)| (times, Reverse(distance)));
+    smallest.or_else(commonest).map_or(0, |(&distance, _)| distance)
 }
 
 /// The smallest difference between two different readings of the system's clock.

@@ -159,9 +159,7 @@ impl Shared {
             [&chunk.owner, &chunk.count].into_iter().chain(marks)
         });
         let words = head.into_iter().chain(&self.dropped).chain(names);
-        words
-            .chain(chunks)
-            .for_each(|word| word.store(value(), Relaxed));
+        words.chain(chunks).for_each(|word| word.store(value(), Relaxed));
     }
 
     /// The number of the channel of this name. Two threads that ask at once may both write it; the
@@ -189,17 +187,13 @@ impl Chunk {
 /// As much of a name as fits.
 fn fitting(name: &str) -> &str {
     let mut ends = (0..=NAME_MAX).rev();
-    ends.find_map(|end| name.get(..end.min(name.len())))
-        .unwrap_or_default()
+    ends.find_map(|end| name.get(..end.min(name.len()))).unwrap_or_default()
 }
 
 /// The bytes of a name, padded with zeros.
 fn words(name: &str) -> [u64; NAME_WORDS] {
     let mut words = [0; NAME_WORDS];
-    for (word, bytes) in words
-        .iter_mut()
-        .zip(name.as_bytes().chunks(size_of::<u64>()))
-    {
+    for (word, bytes) in words.iter_mut().zip(name.as_bytes().chunks(size_of::<u64>())) {
         let bytes = bytes.iter().rev();
         *word = bytes.fold(0, |word, byte| word << 8 | u64::from(*byte));
     }
@@ -217,9 +211,7 @@ impl Name {
     }
 
     fn take(&self, length: u64, words: &[u64; NAME_WORDS]) -> bool {
-        let taken = self
-            .state
-            .compare_exchange(0, Self::WRITING, Relaxed, Relaxed);
+        let taken = self.state.compare_exchange(0, Self::WRITING, Relaxed, Relaxed);
         if taken.is_err() {
             return false;
         }

@@ -115,10 +115,7 @@ fn channels_have_names_and_a_bound() {
     for name in ["a", "", "a", &long] {
         lane.mark(shared, shared.channel(name), 0);
     }
-    let channels: Vec<u32> = drained(&mut buffer)
-        .iter()
-        .map(|mark| mark.channel)
-        .collect();
+    let channels: Vec<u32> = drained(&mut buffer).iter().map(|mark| mark.channel).collect();
     assert_eq!(channels, [0, 1, 0, 2]);
     assert_eq!(buffer.names(), ["a", "", &"é".repeat(28)], "56 bytes");
     for number in 3..CHANNELS_MAX {
@@ -137,14 +134,8 @@ fn channels_of_one_name_are_one() {
     lane.mark(shared, shared.channel("b"), 0);
     lane.mark(shared, shared.channel("a"), 1);
     shared.rename(1, "b");
-    let channels: Vec<u32> = drained(&mut buffer)
-        .iter()
-        .map(|mark| mark.channel)
-        .collect();
-    assert_eq!(
-        (channels, buffer.names()),
-        (vec![0, 0], &["b".to_owned()][..])
-    );
+    let channels: Vec<u32> = drained(&mut buffer).iter().map(|mark| mark.channel).collect();
+    assert_eq!((channels, buffer.names()), (vec![0, 0], &["b".to_owned()][..]));
 }
 
 /// Threads that name channels at the same time never write into one place.
@@ -197,11 +188,7 @@ fn a_mark_costs_what_calibrating_ones_are_apart() {
     let lane = Lane::new();
     (0..CALIBRATIONS).for_each(|_| lane.mark(shared, CALIBRATION, 0));
     lane.mark(shared, shared.channel("own"), 0);
-    assert_eq!(
-        drained(&mut buffer).len(),
-        1,
-        "the others are no marks of the program"
-    );
+    assert_eq!(drained(&mut buffer).len(), 1, "the others are no marks of the program");
     let cost = buffer.cost().expect("a cost");
     assert_eq!(cost.distances, CALIBRATIONS as u64 - 1);
     assert!(cost.min_ticks <= cost.median_ticks);
@@ -223,17 +210,7 @@ fn whatever_is_written_over_the_buffer_is_left_out_and_told() {
     let mut buffer = Buffer::create().expect("a buffer");
     let shared = buffer.attach();
     let lane = Lane::new();
-    let worst = [
-        0,
-        1,
-        2,
-        3,
-        MARKS as u64,
-        MARKS as u64 + 1,
-        u64::MAX,
-        (1 << 33) + 57,
-        since + 1,
-    ];
+    let worst = [0, 1, 2, 3, MARKS as u64, MARKS as u64 + 1, u64::MAX, (1 << 33) + 57, since + 1];
     let mut random = fastrand::Rng::with_seed(14);
     for round in 0..worst.len() + 8 {
         match worst.get(round) {
@@ -287,10 +264,7 @@ fn what_is_no_buffer_is_not_attached_to() {
     for handle in [-1, 0, isize::MAX, file.as_raw_fd() as isize] {
         assert!(memory::attach(handle).is_none(), "{handle}");
     }
-    let (one, other) = (
-        Buffer::create().expect("one"),
-        Buffer::create().expect("other"),
-    );
+    let (one, other) = (Buffer::create().expect("one"), Buffer::create().expect("other"));
     let (_, value) = one.environment();
     let (handle, _) = value.split_once(':').expect("a handle");
     let shared = memory::attach(handle.parse().expect("a number")).expect("a buffer");
@@ -321,10 +295,7 @@ fn a_rate_knows_how_well_it_is_known() {
     let short = rate(std::time::Duration::from_millis(5));
     let long = rate(std::time::Duration::from_millis(50));
     assert!(long.over > short.over);
-    assert!(
-        (1_000_000..100_000_000_000).contains(&long.ticks_a_second),
-        "{long:?}"
-    );
+    assert!((1_000_000..100_000_000_000).contains(&long.ticks_a_second), "{long:?}");
     assert!(long.error_ppb < 1_000_000, "{long:?}");
     let apart = long.ticks_a_second.abs_diff(short.ticks_a_second);
     // The system's clock may be adjusted by up to 500 parts in a million.

@@ -66,9 +66,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        let view = MEMORY_MAPPED_VIEW_ADDRESS {
-            Value: self.at.as_ptr().cast(),
-        };
+        let view = MEMORY_MAPPED_VIEW_ADDRESS { Value: self.at.as_ptr().cast() };
         // SAFETY: the view is ours, and nobody borrows it any more.
         unsafe { UnmapViewOfFile(view) };
     }

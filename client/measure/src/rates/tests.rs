@@ -8,20 +8,11 @@ use sim::workload;
 const FREQUENCY: u64 = 2_000_000_000;
 
 fn count(counted: u64, enabled: u64, running: u64) -> Count {
-    Count {
-        counted,
-        enabled,
-        running,
-        ..Count::default()
-    }
+    Count { counted, enabled, running, ..Count::default() }
 }
 
 fn exact(per_second: f64) -> Rate {
-    Rate {
-        per_second,
-        scaled: false,
-        error: None,
-    }
+    Rate { per_second, scaled: false, error: None }
 }
 
 #[test]
@@ -78,10 +69,7 @@ fn some_processors_are_added_up_without_the_others() {
         (&[2], None, false, 0),
         (&[], None, false, 0),
     ] {
-        let rate = rate.map(|rate| Rate {
-            scaled,
-            ..exact(rate)
-        });
+        let rate = rate.map(|rate| Rate { scaled, ..exact(rate) });
         assert_eq!(interval.sum_on(processors, 0), rate);
         assert_eq!(rates.estimate_on(processors, 0).counted, counted);
     }
@@ -126,15 +114,10 @@ fn estimated_rates_hold_the_truth_in_their_bounds() {
     let frequency = connection.machine().expect("described").timestamp_frequency;
     let mut session = sources.start(&mut connection).expect("started");
     let work = "instructions=2000000000,cycles=4000000000,branches=500000000,processors=all";
-    session
-        .transport()
-        .begin(&workload::parse(work).expect("a workload"));
+    session.transport().begin(&workload::parse(work).expect("a workload"));
     let mut rates = Rates::new(frequency);
     for _ in 0..3 {
-        session
-            .transport()
-            .advance(1_000_000_000)
-            .expect("no fault");
+        session.transport().advance(1_000_000_000).expect("no fault");
         let interval = rates.take(session.snapshot().expect("counts"));
         // Branches, instructions, cycles: per second on each of four processors.
         for (source, truth) in [(0, 125e6), (4, 500e6), (5, 1000e6)] {

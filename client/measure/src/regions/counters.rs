@@ -76,10 +76,7 @@ pub(super) trait Counters {
         if end.switches != begin.switches {
             return Err(Discard::Switched);
         }
-        let mut between = Reading {
-            ticks: end.ticks.wrapping_sub(begin.ticks),
-            ..*end
-        };
+        let mut between = Reading { ticks: end.ticks.wrapping_sub(begin.ticks), ..*end };
         for (source, (value, before)) in between.values.iter_mut().zip(begin.values).enumerate() {
             *value = value.wrapping_sub(before) & self.mask(source);
         }
@@ -96,15 +93,8 @@ pub(super) struct Profiled<'r> {
 impl Profiled<'_> {
     fn read(&mut self) -> Result<Reading> {
         let data = self.profile.read(true).map_err(refused)?;
-        let mut reading = Reading {
-            slept_ms: self.platform.slept_ms(),
-            ..Reading::default()
-        };
-        reading
-            .values
-            .iter_mut()
-            .zip(data.counters)
-            .for_each(|(value, counter)| *value = counter);
+        let mut reading = Reading { slept_ms: self.platform.slept_ms(), ..Reading::default() };
+        reading.values.iter_mut().zip(data.counters).for_each(|(value, counter)| *value = counter);
         Ok(reading)
     }
 }
@@ -118,10 +108,7 @@ impl Counters for Profiled<'_> {
 
     fn end(&mut self) -> Result<Reading> {
         let ticks = self.platform.ticks_behind();
-        Ok(Reading {
-            ticks,
-            ..self.read()?
-        })
+        Ok(Reading { ticks, ..self.read()? })
     }
 }
 
@@ -172,9 +159,7 @@ impl Counters for Direct<'_> {
     fn mask(&self, source: usize) -> u64 {
         let counter = self.counters.get(source);
         let width = counter.map_or(64, |counter| counter.width);
-        u64::MAX
-            .checked_shr(64u32.saturating_sub(width))
-            .unwrap_or(u64::MAX)
+        u64::MAX.checked_shr(64u32.saturating_sub(width)).unwrap_or(u64::MAX)
     }
 }
 
@@ -236,9 +221,6 @@ impl<T: Transport> Counters for Processors<'_, '_, T> {
     fn end(&mut self) -> Result<Reading> {
         let ticks = self.platform.map(Platform::ticks_behind);
         let reading = self.read()?;
-        Ok(Reading {
-            ticks: ticks.unwrap_or(reading.ticks),
-            ..reading
-        })
+        Ok(Reading { ticks: ticks.unwrap_or(reading.ticks), ..reading })
     }
 }

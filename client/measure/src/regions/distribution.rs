@@ -28,9 +28,7 @@ impl Default for Cull {
 
 impl Cull {
     /// No value is anomalous.
-    pub const NONE: Self = Self {
-        spreads: f64::INFINITY,
-    };
+    pub const NONE: Self = Self { spreads: f64::INFINITY };
 
     /// The largest value that is kept, given sorted values.
     fn limit(self, sorted: &[u128]) -> f64 {
@@ -40,9 +38,7 @@ impl Cull {
         let middle = median(sorted);
         let mut away: Vec<u128> = sorted.iter().map(|value| value.abs_diff(middle)).collect();
         away.sort_unstable();
-        let spread = (NORMAL * float(median(&away)))
-            .max(float(middle) / 100.0)
-            .max(1.0);
+        let spread = (NORMAL * float(median(&away))).max(float(middle) / 100.0).max(1.0);
         float(middle) + self.spreads * spread
     }
 }
@@ -158,10 +154,7 @@ mod tests {
         near(found.mean, (90_000.0 + 7007.0 + 1030.0) / 98.0);
         let all = Distribution::of(&values, Cull::NONE).expect("values");
         assert_eq!(all.culled, 0);
-        near(
-            all.mean,
-            (90_000.0 + 7007.0 + 1030.0 + 1031.0 + 25_000.0) / 100.0,
-        );
+        near(all.mean, (90_000.0 + 7007.0 + 1030.0 + 1031.0 + 25_000.0) / 100.0);
     }
 
     #[test]

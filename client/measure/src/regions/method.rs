@@ -94,25 +94,13 @@ impl Offer<'_> {
         processors: &[u32],
     ) -> Result<Box<dyn Counters + 'r>> {
         match self {
-            Self::Thread {
-                platform,
-                rdpmc,
-                mask,
-                counters,
-            } => {
+            Self::Thread { platform, rdpmc, mask, counters } => {
                 let elements = if *rdpmc { 0 } else { *mask };
                 let profile = platform.profile(elements).map_err(refused)?;
                 Ok(if *rdpmc {
-                    Box::new(Direct {
-                        platform: *platform,
-                        profile,
-                        counters,
-                    })
+                    Box::new(Direct { platform: *platform, profile, counters })
                 } else {
-                    Box::new(Profiled {
-                        platform: *platform,
-                        profile,
-                    })
+                    Box::new(Profiled { platform: *platform, profile })
                 })
             }
             Self::Processors(platform) => Ok(Box::new(Processors {
@@ -151,9 +139,7 @@ pub(super) fn choose<'a, T: Transport>(
         }
     }
     let setup = sources.setup();
-    session
-        .configure(setup, false)
-        .map_err(|error| sources.named_in(error))?;
+    session.configure(setup, false).map_err(|error| sources.named_in(error))?;
     session.start()?;
     Ok((session, Offer::Processors(platform), rejected))
 }
@@ -171,9 +157,7 @@ fn by_thread<'a, T: Transport>(
     method: Method,
     platform: &'a dyn Platform,
 ) -> Result<Offer<'a>> {
-    session
-        .configure(&sources.by_thread(), false)
-        .map_err(|error| sources.named_in(error))?;
+    session.configure(&sources.by_thread(), false).map_err(|error| sources.named_in(error))?;
     session.start()?;
     let offered = offer(session, method, platform);
     if offered.is_err() {
@@ -195,10 +179,5 @@ fn offer<'a, T: Transport>(
     if rdpmc {
         session.allow_rdpmc()?;
     }
-    Ok(Offer::Thread {
-        platform,
-        rdpmc,
-        mask,
-        counters,
-    })
+    Ok(Offer::Thread { platform, rdpmc, mask, counters })
 }

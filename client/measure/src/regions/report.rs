@@ -104,10 +104,7 @@ impl Report {
             modelled: about.modelled,
             method: about.method,
             rejected: about.rejected.clone(),
-            reading_ns: logs
-                .iter()
-                .map(|log| log.reading_ns)
-                .fold(f64::INFINITY, f64::min),
+            reading_ns: logs.iter().map(|log| log.reading_ns).fold(f64::INFINITY, f64::min),
             clock: about.clock.clone(),
             ticks_a_second: about.ticks_a_second,
             rule: cull.to_string(),
@@ -126,9 +123,8 @@ impl Report {
     fn add(&mut self, about: &About, log: &Log, cull: Cull) {
         let sources =
             || std::iter::once(Row::TICKS).chain(about.sources.iter().map(String::as_str));
-        let overheads: Vec<Overhead> = (0..sources().count())
-            .map(|source| Overhead::of(log, source))
-            .collect();
+        let overheads: Vec<Overhead> =
+            (0..sources().count()).map(|source| Overhead::of(log, source)).collect();
         for raw in &log.regions {
             for (source, (name, overhead)) in sources().zip(&overheads).enumerate() {
                 let overhead = overhead.for_region(&raw.name);
@@ -153,15 +149,14 @@ impl Report {
                 });
             }
             let discarded = Discard::ALL.into_iter().zip(raw.discarded);
-            self.discarded
-                .extend(discarded.filter(|&(_, passages)| passages != 0).map(
-                    |(cause, passages)| Discarded {
-                        name: raw.name.clone(),
-                        thread: log.thread.clone(),
-                        cause,
-                        passages,
-                    },
-                ));
+            self.discarded.extend(discarded.filter(|&(_, passages)| passages != 0).map(
+                |(cause, passages)| Discarded {
+                    name: raw.name.clone(),
+                    thread: log.thread.clone(),
+                    cause,
+                    passages,
+                },
+            ));
         }
     }
 
@@ -195,10 +190,7 @@ impl Overhead {
             values.and_then(Iterator::min).unwrap_or(0)
         };
         let inside = least(Row::EMPTY);
-        Self {
-            inside,
-            nested: least(Row::EMPTY_NESTED).saturating_sub(inside),
-        }
+        Self { inside, nested: least(Row::EMPTY_NESTED).saturating_sub(inside) }
     }
 
     /// Nothing is subtracted from the rows that show the cost.
@@ -235,16 +227,8 @@ impl Display for Report {
             writeln!(f, "{rejected}")?;
         }
         let method = self.method.in_words();
-        writeln!(
-            f,
-            "counts: {method}; one reading takes {:.0} ns here",
-            self.reading_ns
-        )?;
-        writeln!(
-            f,
-            "time: {}, {} ticks a second",
-            self.clock, self.ticks_a_second
-        )?;
+        writeln!(f, "counts: {method}; one reading takes {:.0} ns here", self.reading_ns)?;
+        writeln!(f, "time: {}, {} ticks a second", self.clock, self.ticks_a_second)?;
         writeln!(f, "rule: {}", self.rule)?;
         let width = |of: fn(&Row) -> &str, head: &str| {
             let widths = self.regions.iter().map(|row| of(row).chars().count());
@@ -270,12 +254,8 @@ impl Display for Report {
             "overhead"
         )?;
         for row in &self.regions {
-            let mode = row
-                .mode
-                .map_or_else(|| "-".to_owned(), |mode| mode.to_string());
-            let deviation = row
-                .deviation
-                .map_or_else(|| "-".to_owned(), |one| format!("{one:.1}"));
+            let mode = row.mode.map_or_else(|| "-".to_owned(), |mode| mode.to_string());
+            let deviation = row.deviation.map_or_else(|| "-".to_owned(), |one| format!("{one:.1}"));
             writeln!(
                 f,
                 "{:name$}  {:thread$}  {:source$} {:>7} {:>6} {:>12} {:>12} {:>14.1} {:>12} {:>11} {:>14.1} {:>9}",
@@ -293,18 +273,9 @@ impl Display for Report {
                 row.overhead
             )?;
         }
-        for Discarded {
-            name,
-            thread,
-            cause,
-            passages,
-        } in &self.discarded
-        {
+        for Discarded { name, thread, cause, passages } in &self.discarded {
             let why = cause.why();
-            writeln!(
-                f,
-                "not counted: {passages} passages of {name} ({thread}) {why}"
-            )?;
+            writeln!(f, "not counted: {passages} passages of {name} ({thread}) {why}")?;
         }
         Ok(())
     }

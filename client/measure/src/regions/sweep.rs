@@ -108,17 +108,12 @@ fn parts<T: Transport>(
         if can { &mut by_thread } else { &mut others }.push(place);
     }
     let mut parts = Vec::new();
-    for (places, method, anchors) in [
-        (by_thread, method, &ANCHORS[1..]),
-        (others, Method::Processors, &ANCHORS[..]),
-    ] {
+    for (places, method, anchors) in
+        [(by_thread, method, &ANCHORS[1..]), (others, Method::Processors, &ANCHORS[..])]
+    {
         if !places.is_empty() {
             let (sources, anchor) = anchored(connection, named.only(&places), anchors);
-            parts.push(Part {
-                sources,
-                anchor,
-                method,
-            });
+            parts.push(Part { sources, anchor, method });
         }
     }
     Ok(parts)
@@ -189,11 +184,7 @@ impl Sweep {
         Self {
             anchor: None,
             passes: Vec::new(),
-            report: Report {
-                regions: Vec::new(),
-                discarded: Vec::new(),
-                ..report.clone()
-            },
+            report: Report { regions: Vec::new(), discarded: Vec::new(), ..report.clone() },
         }
     }
 
@@ -206,9 +197,7 @@ impl Sweep {
         let method = report.method;
         let mut alike = self.passes.iter().filter(|pass| pass.method == method);
         let before = alike.find_map(|pass| pass.instructions);
-        let differs = instructions
-            .zip(before)
-            .and_then(|(now, before)| differs(now, before));
+        let differs = instructions.zip(before).and_then(|(now, before)| differs(now, before));
         // What every pass counts is reported once.
         let told = |source: &str| {
             let every = source == Row::TICKS || Some(source) == anchor;
@@ -238,10 +227,7 @@ impl Sweep {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a difference of percents needs few digits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a difference of percents needs few digits")]
 fn differs(now: u64, before: u64) -> Option<f64> {
     let part = now.abs_diff(before) as f64 / before.max(1) as f64;
     (part > SAME).then_some(part * 100.0)
@@ -251,10 +237,7 @@ impl Display for Sweep {
     fn fmt(&self, f: &mut Formatter<'_>) -> Formatted {
         write!(f, "{}", self.report)?;
         let passes = self.passes.len();
-        let anchored = self
-            .passes
-            .iter()
-            .filter(|pass| pass.instructions.is_some());
+        let anchored = self.passes.iter().filter(|pass| pass.instructions.is_some());
         let beside = match (&self.anchor, anchored.count()) {
             (Some(anchor), all) if all == passes => format!(", each with {anchor}"),
             (Some(anchor), some) => format!(", {some} of them with {anchor}"),

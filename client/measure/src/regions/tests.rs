@@ -51,10 +51,7 @@ fn nested_regions_on_a_model_are_exact() {
     assert_eq!((outer.n, outer.min, outer.culled), (10, 800 + 300, 0));
     assert!((outer.mean - (800.0 + 3.0 * 550.0)).abs() < 1e-9);
     let kernel = row(&report, "outer", "main", "TotalIssues:k");
-    assert_eq!(
-        (kernel.min, kernel.mode, kernel.deviation),
-        (200, Some(200), Some(0.0))
-    );
+    assert_eq!((kernel.min, kernel.mode, kernel.deviation), (200, Some(200), Some(0.0)));
     let branches = row(&report, "outer", "main", "BranchInstructions:u");
     assert_eq!((branches.min, branches.mode), (8 + 21, Some(29)));
     let empty = row(&report, Row::EMPTY, "main", "FixedInstructions:u");
@@ -89,10 +86,7 @@ fn threads_on_processors_of_their_own_are_exact() {
     for processor in 0..4u64 {
         let name = format!("worker {processor}");
         let work = row(&report, "work", &name, "FixedInstructions:u");
-        assert_eq!(
-            (work.n, work.min, work.culled),
-            (50, 1000 * (processor + 1), 0)
-        );
+        assert_eq!((work.n, work.min, work.culled), (50, 1000 * (processor + 1), 0));
         assert_eq!(work.mode, Some(work.min));
         let all = row(&report, "all", &name, "FixedInstructions:u");
         assert_eq!((all.n, all.min), (1, 50_000 * (processor + 1)));
@@ -106,20 +100,13 @@ fn sources_that_need_turns_are_refused_and_swept() {
     let refused = Regions::open(&mut connection, &all).expect_err("turns");
     assert_eq!(refused.code(), "unavailable");
     let swept = sweep(&mut connection, "all:u", 5, |model| {
-        run(
-            model,
-            "instructions=9000,cycles=6000,branches=300,branch-misses=20",
-        );
+        run(model, "instructions=9000,cycles=6000,branches=300,branch-misses=20");
     });
     let swept = swept.expect("a sweep");
     assert_eq!(swept.anchor.as_deref(), Some("FixedInstructions:u"));
     let counters = 4;
     let others: usize = swept.passes.iter().map(|pass| pass.sources.len()).sum();
-    assert!(
-        swept.passes.len() <= others.div_ceil(counters),
-        "{:?}",
-        swept.passes
-    );
+    assert!(swept.passes.len() <= others.div_ceil(counters), "{:?}", swept.passes);
     for pass in &swept.passes {
         assert_eq!((pass.instructions, pass.differs), (Some(9000), None));
     }
@@ -142,10 +129,7 @@ fn every_model_can_be_swept() {
             let rows = swept.rows().filter(|row| row.source == name).count();
             assert_eq!(rows, 1, "{}: {name}", model.name);
         }
-        let without = swept
-            .passes
-            .iter()
-            .filter(|pass| pass.instructions.is_none());
+        let without = swept.passes.iter().filter(|pass| pass.instructions.is_none());
         assert!(
             swept.anchor.is_none() || without.count() * 2 < swept.passes.len(),
             "{}",
@@ -164,9 +148,8 @@ fn passes_that_differ_are_told() {
         run(model, &format!("instructions={instructions},cycles=6000"));
     });
     let swept = swept.expect("a sweep");
-    let differing: Vec<usize> = (0..swept.passes.len())
-        .filter(|&pass| swept.passes[pass].differs.is_some())
-        .collect();
+    let differing: Vec<usize> =
+        (0..swept.passes.len()).filter(|&pass| swept.passes[pass].differs.is_some()).collect();
     assert_eq!(differing, [1]);
     assert!(swept.to_string().contains("warning: pass 2 "), "{swept}");
 }

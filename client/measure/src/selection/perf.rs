@@ -6,11 +6,8 @@ use super::{What, bad_list, parse_number};
 use crate::Result;
 
 /// perf's names for a core's counters, each with the type of core as in leaf 0x1A.
-const UNITS: [(&str, Option<u8>); 3] = [
-    ("cpu", None),
-    ("cpu_core", Some(0x40)),
-    ("cpu_atom", Some(0x20)),
-];
+const UNITS: [(&str, Option<u8>); 3] =
+    [("cpu", None), ("cpu_core", Some(0x40)), ("cpu_atom", Some(0x20))];
 
 /// A field of a select: its low eight bits and the bits above them, each part by width and
 /// position.
@@ -46,9 +43,7 @@ pub(super) struct Event {
 /// The event, and what follows its second slash; `None` if this is not perf's form.
 pub(super) fn parse(text: &str) -> Option<Result<(Event, &str)>> {
     let (unit, rest) = text.split_once('/')?;
-    let unit = UNITS
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let unit = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
     let Some((_, core)) = unit else {
         return Some(Err(bad_list(
             text,
@@ -95,11 +90,7 @@ fn event(text: &str, terms: &str, core: Option<u8>) -> Result<Event> {
     }
     let what = match name {
         Some(name) if changed == 0 => What::Named(name),
-        Some(name) => What::Changed {
-            name,
-            changed,
-            select,
-        },
+        Some(name) => What::Changed { name, changed, select },
         None => What::Raw(select),
     };
     Ok(Event { what, core, period })

@@ -29,11 +29,7 @@ fn sources() -> Vec<Source> {
         source(0, "Timer", "ProfileTime"),
         source(2, "TotalIssues", "ProfileTotalIssues"),
         source(0x0F, "2Issue", "Profile2Issue"),
-        source(
-            0x1B,
-            "UnhaltedReferenceCycles",
-            "ProfileUnhaltedReferenceCycles",
-        ),
+        source(0x1B, "UnhaltedReferenceCycles", "ProfileUnhaltedReferenceCycles"),
     ]
 }
 
@@ -63,15 +59,7 @@ fn every_form_of_naming_finds_its_source() {
 
 #[test]
 fn names_that_are_not_there_are_told() {
-    for text in [
-        "Nonsense",
-        "0x999",
-        "3",
-        "Profile",
-        "rXYZ",
-        "Total Issues",
-        "Pröfile",
-    ] {
+    for text in ["Nonsense", "0x999", "3", "Profile", "rXYZ", "Total Issues", "Pröfile"] {
         let error =
             resolve(&list(text).expect(text), &sources(), ProfileInterface::Emon).expect_err(text);
         assert_eq!(error.code(), "source-unknown", "{text}");
@@ -88,10 +76,7 @@ fn filters_are_kept_and_shown_as_given() {
     ] {
         let chosen =
             resolve(&list(text).expect(text), &sources(), ProfileInterface::Emon).expect(text);
-        assert_eq!(
-            (chosen[0].spec.filter, chosen[0].label.as_str()),
-            (filter, label)
-        );
+        assert_eq!((chosen[0].spec.filter, chosen[0].label.as_str()), (filter, label));
     }
 }
 
@@ -109,11 +94,7 @@ fn user_and_kernel_bits_of_a_raw_select_are_its_filter() {
         ("r5000010604", NetBurst, 0x50_0001_0604, 1),
     ] {
         let chosen = resolve(&list(text).expect(text), &[], interface).expect(text);
-        assert_eq!(
-            (chosen[0].spec.raw, chosen[0].spec.filter),
-            (raw, filter),
-            "{text}"
-        );
+        assert_eq!((chosen[0].spec.raw, chosen[0].spec.filter), (raw, filter), "{text}");
         assert_eq!(chosen[0].label, text);
     }
     let contradiction = list("r100C0:k").expect("a list");
@@ -125,11 +106,7 @@ fn user_and_kernel_bits_of_a_raw_select_are_its_filter() {
 #[test]
 fn groups_are_numbered() {
     let groups = |text: &str| -> Vec<u16> {
-        list(text)
-            .expect(text)
-            .iter()
-            .map(|item| item.group)
-            .collect()
+        list(text).expect(text).iter().map(|item| item.group).collect()
     };
     assert_eq!(groups("A,{B,C},D,{E}"), [0, 1, 1, 0, 2]);
     assert_eq!(groups(" { A , B } , C:u "), [1, 1, 0]);
@@ -141,10 +118,8 @@ fn groups_are_numbered() {
 #[test]
 fn a_filter_behind_a_group_is_of_each_source_in_it() {
     let items = list("C,{A,B:1000}:u,D").expect("a group");
-    let items: Vec<_> = items
-        .iter()
-        .map(|item| (&*item.requested, item.filter, item.period, item.group))
-        .collect();
+    let items: Vec<_> =
+        items.iter().map(|item| (&*item.requested, item.filter, item.period, item.group)).collect();
     let wanted = [
         ("C", None, None, 0),
         ("A:u", Some(1), None, 1),
@@ -157,14 +132,8 @@ fn a_filter_behind_a_group_is_of_each_source_in_it() {
 #[test]
 fn periods_stand_beside_filters() {
     let items = list("A:1000:u,B:k:0x10,C").expect("periods");
-    let periods: Vec<_> = items
-        .iter()
-        .map(|item| (item.period, item.filter))
-        .collect();
-    assert_eq!(
-        periods,
-        [(Some(1000), Some(1)), (Some(16), Some(2)), (None, None)]
-    );
+    let periods: Vec<_> = items.iter().map(|item| (item.period, item.filter)).collect();
+    assert_eq!(periods, [(Some(1000), Some(1)), (Some(16), Some(2)), (None, None)]);
 }
 
 #[test]
@@ -205,23 +174,8 @@ fn processors_are_ranges() {
     ] {
         assert_eq!(parse_processors(text).expect(text), all);
     }
-    for text in [
-        "",
-        "-",
-        "1-",
-        "-1",
-        "3-1",
-        "a",
-        "0x1",
-        "1,,2",
-        "4294967296",
-        "+1",
-    ] {
-        assert_eq!(
-            parse_processors(text).expect_err(text).code(),
-            "usage",
-            "{text}"
-        );
+    for text in ["", "-", "1-", "-1", "3-1", "a", "0x1", "1,,2", "4294967296", "+1"] {
+        assert_eq!(parse_processors(text).expect_err(text).code(), "usage", "{text}");
     }
     assert!(parse_processors("0-4294967295").expect("bounded").len() < 3000);
 }

@@ -53,10 +53,7 @@ impl Driver {
             .custom_flags(FILE_FLAG_OVERLAPPED)
             .open(path)
             .map_err(|error| no_driver(&error))?;
-        Ok(Some(Self {
-            device,
-            answered: event()?,
-        }))
+        Ok(Some(Self { device, answered: event()? }))
     }
 
     /// Waits for the reply. On return the request is over, whatever its result.
@@ -75,12 +72,7 @@ impl Driver {
         // SAFETY: the handle is open, `overlapped` is as the caller says, and `returned` is valid
         // for a write.
         let done = unsafe {
-            GetOverlappedResult(
-                self.device.as_raw_handle(),
-                overlapped,
-                &raw mut returned,
-                TRUE,
-            )
+            GetOverlappedResult(self.device.as_raw_handle(), overlapped, &raw mut returned, TRUE)
         };
         if done == FALSE {
             return Err(io::Error::last_os_error());
@@ -103,12 +95,7 @@ fn event() -> Result<OwnedHandle> {
 /// The path of the first device that has enabled our interface.
 fn interface() -> Option<OsString> {
     let Guid(data1, data2, data3, data4) = INTERFACE;
-    let class = GUID {
-        data1,
-        data2,
-        data3,
-        data4,
-    };
+    let class = GUID { data1, data2, data3, data4 };
     let mut length = 0;
     // SAFETY: `length` is valid for a write, `class` for reads; no device is requested by name.
     let answer = unsafe {
@@ -160,10 +147,8 @@ impl Transport for Driver {
     fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
         let input_length = length(input.len())?;
         let output_length = length(output.len())?;
-        let mut overlapped = OVERLAPPED {
-            hEvent: self.answered.as_raw_handle(),
-            ..OVERLAPPED::default()
-        };
+        let mut overlapped =
+            OVERLAPPED { hEvent: self.answered.as_raw_handle(), ..OVERLAPPED::default() };
         // SAFETY: the handles are open as long as `self` lives. `input` is valid for reads of
         // `input_length` bytes, `output` for writes of `output_length`, and neither overlaps the
         // other or `overlapped`: they are distinct borrows. All three outlive the request, because

@@ -33,10 +33,7 @@ impl DebugPrivilege {
         if impersonates && let Some(token) = token() {
             adjust(&token);
         }
-        Self {
-            impersonates,
-            _thread: PhantomData,
-        }
+        Self { impersonates, _thread: PhantomData }
     }
 }
 
@@ -80,10 +77,7 @@ fn adjust(token: &OwnedHandle) {
     }
     let privileges = TOKEN_PRIVILEGES {
         PrivilegeCount: 1,
-        Privileges: [LUID_AND_ATTRIBUTES {
-            Luid: luid,
-            Attributes: SE_PRIVILEGE_ENABLED,
-        }],
+        Privileges: [LUID_AND_ATTRIBUTES { Luid: luid, Attributes: SE_PRIVILEGE_ENABLED }],
     };
     // SAFETY: the handle is open, `privileges` is valid for reads, and the previous state is not
     // requested.

@@ -45,10 +45,7 @@ impl Windows {
             disable: DisableThreadProfiling,
             query: QueryThreadProfiling,
         };
-        Self {
-            functions: &KERNEL32,
-            clock: Clock::here(),
-        }
+        Self { functions: &KERNEL32, clock: Clock::here() }
     }
 }
 
@@ -71,10 +68,7 @@ impl Platform for Windows {
         let mut data = ptr::null_mut();
         // SAFETY: the thread is the calling one, as it must be, and `data` is valid for a write.
         status(unsafe { (self.functions.enable)(thread, DISPATCH, counters, &raw mut data) })?;
-        Ok(Box::new(Profiling {
-            functions: self.functions,
-            data,
-        }))
+        Ok(Box::new(Profiling { functions: self.functions, data }))
     }
 
     fn rdpmc(&self, ecx: u32) -> u64 {
@@ -179,11 +173,7 @@ mod tests {
         out.ContextSwitchCount = 3;
         for (element, counter) in (0..).zip(&mut out.HwCounters) {
             let configured = flags & READ_COUNTERS != 0 && counters >> element & 1 != 0;
-            counter.Value = if configured {
-                element * 1000 + u64::from(reads)
-            } else {
-                0
-            };
+            counter.Value = if configured { element * 1000 + u64::from(reads) } else { 0 };
         }
         0
     }
@@ -199,19 +189,11 @@ mod tests {
         0
     }
 
-    static STAND_IN: Functions = Functions {
-        enable,
-        read,
-        disable,
-        query,
-    };
+    static STAND_IN: Functions = Functions { enable, read, disable, query };
 
     #[test]
     fn a_thread_is_profiled_as_documented_and_no_longer_than_wanted() {
-        let windows = Windows {
-            functions: &STAND_IN,
-            clock: Clock::here(),
-        };
+        let windows = Windows { functions: &STAND_IN, clock: Clock::here() };
         let mut profile = windows.profile(0b101).expect("it starts");
         let first = profile.read(true).expect("it reads");
         let second = profile.read(true).expect("it reads");

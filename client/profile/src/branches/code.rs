@@ -54,9 +54,8 @@ impl Stretches {
         is_own: impl Fn(&Module) -> bool,
     ) -> Result<()> {
         let modules = recording.modules.iter();
-        let starts: Vec<Option<u64>> = modules
-            .map(|module| is_own(module).then_some(module.start))
-            .collect();
+        let starts: Vec<Option<u64>> =
+            modules.map(|module| is_own(module).then_some(module.start)).collect();
         let kept = walk(path, filter, recording, symbols, |sample, steps| {
             let Some(source) = source(sample.source) else {
                 return;
@@ -121,14 +120,10 @@ impl Stretches {
                 impossible += flow.executed;
                 continue;
             }
-            for (at, times) in [
-                (range.start, flow.executed),
-                (range.end, flow.executed.wrapping_neg()),
-            ] {
-                if let Some(sum) = begun
-                    .get_mut(at)
-                    .and_then(|all| all.get_mut(stretch.source))
-                {
+            for (at, times) in
+                [(range.start, flow.executed), (range.end, flow.executed.wrapping_neg())]
+            {
+                if let Some(sum) = begun.get_mut(at).and_then(|all| all.get_mut(stretch.source)) {
                     *sum = sum.wrapping_add(times);
                 }
             }
@@ -163,11 +158,7 @@ impl Stretches {
             let found = instructions.binary_search_by_key(&address, |one| one.address);
             found.ok()
         };
-        let first = if stretch.start < self.function.start {
-            0
-        } else {
-            index(stretch.start)?
-        };
+        let first = if stretch.start < self.function.start { 0 } else { index(stretch.start)? };
         if stretch.end >= self.function.end {
             return Some((first..instructions.len(), None));
         }

@@ -50,9 +50,7 @@ impl By {
             _ => return None,
         };
         let paths = Self::NAMES.iter().position(|&known| known == name)? == 1;
-        Self::SIDES
-            .contains(&side)
-            .then_some(Self { paths, sides: side })
+        Self::SIDES.contains(&side).then_some(Self { paths, sides: side })
     }
 
     /// Its keys.
@@ -303,9 +301,7 @@ impl Gathered {
         let mut lengths: Vec<usize> = query.tables.iter().map(|by| by.length(query)).collect();
         lengths.sort_unstable();
         lengths.dedup();
-        let paths = lengths
-            .into_iter()
-            .map(|length| (length, FxHashMap::default()));
+        let paths = lengths.into_iter().map(|length| (length, FxHashMap::default()));
         Self {
             edges: Vec::new(),
             numbers: FxHashMap::default(),
@@ -327,9 +323,8 @@ impl Gathered {
             }
             let run = first..end;
             first = end;
-            let known: Option<Vec<u32>> = numbers
-                .get(run.clone())
-                .and_then(|run| run.iter().copied().collect());
+            let known: Option<Vec<u32>> =
+                numbers.get(run.clone()).and_then(|run| run.iter().copied().collect());
             match (known, steps.get(run.clone())) {
                 (Some(known), Some(steps)) => self.add_run(&known, steps),
                 _ => self.left_out += run.len() as u64,
@@ -350,10 +345,7 @@ impl Gathered {
                 let Some(met) = paths.get_mut(path) else {
                     continue;
                 };
-                met.sum.add(Sum {
-                    samples: (met.last != self.samples).into(),
-                    ..Sum::of(steps)
-                });
+                met.sum.add(Sum { samples: (met.last != self.samples).into(), ..Sum::of(steps) });
                 met.last = self.samples;
             }
         }
@@ -395,9 +387,7 @@ impl Gathered {
         let mut own: FxHashMap<(u16, Vec<Edge>), Sum> = FxHashMap::default();
         for (numbers, met) in paths.into_iter().flat_map(|(_, paths)| paths) {
             let raw = numbers.iter().rev();
-            let raw: Vec<Raw> = raw
-                .filter_map(|&n| self.edges.get(n as usize).copied())
-                .collect();
+            let raw: Vec<Raw> = raw.filter_map(|&n| self.edges.get(n as usize).copied()).collect();
             let mut passes = false;
             let edges = raw.iter().map(|raw| {
                 let (edge, own) = raw.named(by.sides, &query.filter, symbols);
@@ -440,44 +430,23 @@ impl Raw {
             (address, frame)
         });
         let passes = frames.iter().any(|(_, frame)| filter.passes_frame(frame));
-        (
-            frames.map(|(address, frame)| side(sides, address, frame)),
-            passes,
-        )
+        (frames.map(|(address, frame)| side(sides, address, frame)), passes)
     }
 }
 
 fn side(key: Key, address: u64, frame: Frame) -> Value {
-    let Frame {
-        module,
-        symbol,
-        offset,
-        file,
-        line,
-        ..
-    } = frame;
+    let Frame { module, symbol, offset, file, line, .. } = frame;
     match key {
         Key::Module => Value::Module(module),
         Key::Symbol => Value::Symbol { module, symbol },
-        Key::Line => Value::Line {
-            module,
-            line: file.zip(line),
-        },
-        _ => Value::Address {
-            address,
-            module,
-            symbol,
-            offset,
-        },
+        Key::Line => Value::Line { module, line: file.zip(line) },
+        _ => Value::Address { address, module, symbol, offset },
     }
 }
 
 fn table(by: By, parts: Parts, query: &Query) -> Table {
     let part = |(source, sums): (Arc<str>, FxHashMap<Vec<Edge>, Sum>)| {
-        let mut rows: Vec<Row> = sums
-            .into_iter()
-            .map(|(edges, sum)| Row { edges, sum })
-            .collect();
+        let mut rows: Vec<Row> = sums.into_iter().map(|(edges, sum)| Row { edges, sum }).collect();
         rows.sort_by(|a, b| a.edges.cmp(&b.edges));
         match query.order {
             Order::Taken => rows.sort_by_key(|row| Reverse(row.sum.taken)),
@@ -490,15 +459,7 @@ fn table(by: By, parts: Parts, query: &Query) -> Table {
         let keep = query.rows.unwrap_or(usize::MAX).min(rows.len());
         let all = taken(&rows);
         let others = rows.split_off(keep);
-        Part {
-            source,
-            all,
-            rows,
-            more: (others.len(), taken(&others)),
-        }
+        Part { source, all, rows, more: (others.len(), taken(&others)) }
     };
-    Table {
-        by,
-        parts: parts.into_iter().map(part).collect(),
-    }
+    Table { by, parts: parts.into_iter().map(part).collect() }
 }

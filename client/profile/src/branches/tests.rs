@@ -18,12 +18,7 @@ const OTHER: u64 = 0x1_8000_0000;
 const KERNEL: u64 = 0xFFFF_F800_0000_0000;
 
 fn branch(from: u64, to: u64) -> Branch {
-    Branch {
-        from,
-        to,
-        flags: Branch::PREDICTED,
-        ..Branch::default()
-    }
+    Branch { from, to, flags: Branch::PREDICTED, ..Branch::default() }
 }
 
 /// A sample of a source, with its records in the order in which they were taken.
@@ -34,10 +29,7 @@ type Taken<'a> = (u16, u32, &'a [Branch]);
 fn recorded(kinds: &[&str], all: &[Taken<'_>]) -> (TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
-    let source = |name: &str| Source {
-        name: name.to_owned(),
-        ..Source::default()
-    };
+    let source = |name: &str| Source { name: name.to_owned(), ..Source::default() };
     let metadata = Metadata {
         sources: vec![source("Branches"), source("Cycles")],
         branches: Some(How {
@@ -76,9 +68,7 @@ fn recorded(kinds: &[&str], all: &[Taken<'_>]) -> (TempDir, std::path::PathBuf) 
     let mut writer = Writer::create(&path, &metadata).expect("created");
     writer.modules(&modules).expect("written");
     writer.branched(&samples, &branches).expect("written");
-    writer
-        .finish(&Statistics::default(), false)
-        .expect("finished");
+    writer.finish(&Statistics::default(), false).expect("finished");
     (folder, path)
 }
 
@@ -96,10 +86,7 @@ fn read(path: &Path, query: &Query) -> Branches {
     Branches::read(&[path], query, &SymbolPath::default()).expect("read")
 }
 
-const EDGES: By = By {
-    paths: false,
-    sides: Key::Address,
-};
+const EDGES: By = By { paths: false, sides: Key::Address };
 
 /// The rows of the only table: source, sides, and how often taken.
 fn rows(branches: &Branches) -> Vec<(String, u64)> {
@@ -108,10 +95,7 @@ fn rows(branches: &Branches) -> Vec<(String, u64)> {
         part.rows.iter().map(|row| {
             let edges = row.edges.iter().map(|[from, to]| format!("{from} > {to}"));
             let edges: Vec<String> = edges.collect();
-            (
-                format!("{}: {}", part.source, edges.join(", ")),
-                row.sum.taken,
-            )
+            (format!("{}: {}", part.source, edges.join(", ")), row.sum.taken)
         })
     });
     rows.collect()
@@ -144,10 +128,7 @@ const ROUND: [Branch; 2] = [
 #[test]
 fn edges_are_summed_up_by_their_sides() {
     let rounds = ROUND.repeat(3);
-    let (_folder, path) = recorded(
-        &[],
-        &[(0, 7, &rounds), (0, 7, &rounds[..3]), (1, 7, &ROUND)],
-    );
+    let (_folder, path) = recorded(&[], &[(0, 7, &rounds), (0, 7, &rounds[..3]), (1, 7, &ROUND)]);
     let branches = read(&path, &query(EDGES));
     let there = "0x140000020 own.exe > 0x140000040 own.exe";
     let back = "0x140000050 own.exe > 0x140000010 own.exe";
@@ -165,44 +146,17 @@ fn edges_are_summed_up_by_their_sides() {
         (2, BranchKind::from_wire(2), Some(3.0))
     );
     let share = there.share_mispredicted().expect("told");
-    assert!(
-        share.value == 0.0 && share.high > 0.5,
-        "two samples tell little: {share:?}"
-    );
+    assert!(share.value == 0.0 && share.high > 0.5, "two samples tell little: {share:?}");
     assert!(back.share_mispredicted().expect("told").value > 0.99);
-    assert_eq!(
-        branches.kept,
-        Kept {
-            samples: 3,
-            records: 11,
-            ..Kept::default()
-        }
-    );
+    assert_eq!(branches.kept, Kept { samples: 3, records: 11, ..Kept::default() });
     // By module there is a single row.
-    let modules = read(
-        &path,
-        &query(By {
-            sides: Key::Module,
-            ..EDGES
-        }),
-    );
-    let expected = [
-        ("Branches: own.exe > own.exe", 9),
-        ("Cycles: own.exe > own.exe", 2),
-    ];
+    let modules = read(&path, &query(By { sides: Key::Module, ..EDGES }));
+    let expected = [("Branches: own.exe > own.exe", 9), ("Cycles: own.exe > own.exe", 2)];
     assert_eq!(rows(&modules), named(&expected));
     let sum = modules.tables[0].parts[0].rows[0].sum;
-    assert_eq!(
-        (sum.samples, sum.kind()),
-        (2, None),
-        "of two kinds, in two samples"
-    );
+    assert_eq!((sum.samples, sum.kind()), (2, None), "of two kinds, in two samples");
     // Most often mispredicted first.
-    let query = Query {
-        order: Order::Mispredicted,
-        rows: Some(1),
-        ..query(EDGES)
-    };
+    let query = Query { order: Order::Mispredicted, rows: Some(1), ..query(EDGES) };
     let part = &read(&path, &query).tables[0].parts[0];
     assert_eq!((part.rows[0].sum, part.more, part.all), (back, (1, 5), 9));
 }
@@ -211,47 +165,21 @@ fn edges_are_summed_up_by_their_sides() {
 fn paths_are_runs_of_records() {
     let rounds = ROUND.repeat(2);
     let (_folder, path) = recorded(&[], &[(0, 7, &rounds), (0, 7, &rounds)]);
-    let paths = By {
-        paths: true,
-        ..EDGES
-    };
-    let branches = read(
-        &path,
-        &Query {
-            length: 3,
-            ..query(paths)
-        },
-    );
-    let [there, back] = [
-        "0x140000020 own.exe > 0x140000040 own.exe",
-        "0x140000050 own.exe > 0x140000010 own.exe",
-    ];
+    let paths = By { paths: true, ..EDGES };
+    let branches = read(&path, &Query { length: 3, ..query(paths) });
+    let [there, back] =
+        ["0x140000020 own.exe > 0x140000040 own.exe", "0x140000050 own.exe > 0x140000010 own.exe"];
     let expected = [
         (format!("Branches: {there}, {back}, {there}"), 2),
         (format!("Branches: {back}, {there}, {back}"), 2),
     ];
     assert_eq!(rows(&branches), expected);
     let sum = branches.tables[0].parts[0].rows[0].sum;
-    assert_eq!(
-        (sum.mispredicted, sum.predicted, sum.mean_cycles()),
-        (2, 0, Some(11.0))
-    );
-    let longer = read(
-        &path,
-        &Query {
-            length: 5,
-            ..query(paths)
-        },
-    );
+    assert_eq!((sum.mispredicted, sum.predicted, sum.mean_cycles()), (2, 0, Some(11.0)));
+    let longer = read(&path, &Query { length: 5, ..query(paths) });
     assert_eq!(rows(&longer), []);
-    let error = Branches::read(
-        &[&path],
-        &Query {
-            length: 33,
-            ..query(paths)
-        },
-        &SymbolPath::default(),
-    );
+    let error =
+        Branches::read(&[&path], &Query { length: 33, ..query(paths) }, &SymbolPath::default());
     assert_eq!(error.expect_err("too long").code(), "usage");
 }
 
@@ -265,56 +193,21 @@ fn what_may_be_anothers_is_left_out_and_counted() {
     let library = branch(OTHER, OTHER + 8);
     let nowhere = branch(0x6666_0000, CODE + 8);
     let cases: [(&[Branch], Kept, u64); 5] = [
-        (
-            &[own, own, foreign, own, newest],
-            Kept {
-                foreign: 3,
-                ..Kept::default()
-            },
-            2,
-        ),
-        (
-            &[library, own, newest],
-            Kept {
-                foreign: 1,
-                ..Kept::default()
-            },
-            2,
-        ),
-        (
-            &[own, nowhere, own, newest],
-            Kept {
-                unresolved: 1,
-                ..Kept::default()
-            },
-            3,
-        ),
+        (&[own, own, foreign, own, newest], Kept { foreign: 3, ..Kept::default() }, 2),
+        (&[library, own, newest], Kept { foreign: 1, ..Kept::default() }, 2),
+        (&[own, nowhere, own, newest], Kept { unresolved: 1, ..Kept::default() }, 3),
         (&[branch(CODE, OTHER), library], Kept::default(), 2),
         (&[foreign], Kept::default(), 1),
     ];
     for (taken, kept, left) in cases {
         let (_folder, path) = recorded(&[], &[(0, 7, taken)]);
         let branches = read(&path, &query(EDGES));
-        let expected = Kept {
-            samples: 1,
-            records: taken.len() as u64,
-            ..kept
-        };
+        let expected = Kept { samples: 1, records: taken.len() as u64, ..kept };
         assert_eq!(branches.kept, expected, "{taken:x?}");
         assert_eq!(branches.tables[0].parts[0].all, left, "{taken:x?}");
         // A record that is left out splits a path.
-        let paths = Query {
-            length: 2,
-            ..query(By {
-                paths: true,
-                ..EDGES
-            })
-        };
-        let runs: u64 = read(&path, &paths).tables[0]
-            .parts
-            .iter()
-            .map(|part| part.all)
-            .sum();
+        let paths = Query { length: 2, ..query(By { paths: true, ..EDGES }) };
+        let runs: u64 = read(&path, &paths).tables[0].parts.iter().map(|part| part.all).sum();
         let whole = left - 1 - kept.unresolved;
         assert_eq!(runs, whole, "{taken:x?}");
     }
@@ -326,16 +219,10 @@ fn what_may_be_anothers_is_left_out_and_counted() {
 /// With calls alone, nothing is known about the code between records.
 #[test]
 fn kinds_that_were_left_out_make_gaps() {
-    let backwards = [
-        branch(CODE + 0x20, CODE + 0x100),
-        branch(CODE + 0x50, CODE + 0x10),
-    ];
+    let backwards = [branch(CODE + 0x20, CODE + 0x100), branch(CODE + 0x50, CODE + 0x10)];
     let (_folder, path) = recorded(&["call"], &[(0, 7, &backwards)]);
     let branches = read(&path, &query(EDGES));
-    assert_eq!(
-        (branches.kept.foreign, branches.tables[0].parts[0].all),
-        (0, 2)
-    );
+    assert_eq!((branches.kept.foreign, branches.tables[0].parts[0].all), (0, 2));
     let mut out = Vec::new();
     let error = crate::export::perf_script::write(&path, None, &SymbolPath::default(), &mut out);
     let error = error.expect_err("no code between");
@@ -345,51 +232,18 @@ fn kinds_that_were_left_out_make_gaps() {
 
 #[test]
 fn a_hidden_side_is_shown_as_such() {
-    let hidden = Branch {
-        flags: Branch::HIDDEN,
-        ..Branch::default()
-    };
-    let taken = [
-        branch(CODE + 0x20, CODE + 0x40),
-        hidden,
-        branch(CODE + 0x10, CODE + 0x30),
-    ];
+    let hidden = Branch { flags: Branch::HIDDEN, ..Branch::default() };
+    let taken = [branch(CODE + 0x20, CODE + 0x40), hidden, branch(CODE + 0x10, CODE + 0x30)];
     let (_folder, path) = recorded(&[], &[(0, 7, &taken)]);
     let branches = read(&path, &query(EDGES));
-    assert_eq!(
-        branches.kept,
-        Kept {
-            samples: 1,
-            records: 3,
-            hidden: 1,
-            ..Kept::default()
-        }
-    );
+    assert_eq!(branches.kept, Kept { samples: 1, records: 3, hidden: 1, ..Kept::default() });
     let rows = rows(&branches);
-    assert!(
-        rows.contains(&("Branches: hidden > hidden".to_owned(), 1)),
-        "{rows:?}"
-    );
-    let paths = Query {
-        length: 2,
-        ..query(By {
-            paths: true,
-            ..EDGES
-        })
-    };
-    assert!(
-        read(&path, &paths).tables[0].parts.is_empty(),
-        "there is a gap"
-    );
+    assert!(rows.contains(&("Branches: hidden > hidden".to_owned(), 1)), "{rows:?}");
+    let paths = Query { length: 2, ..query(By { paths: true, ..EDGES }) };
+    assert!(read(&path, &paths).tables[0].parts.is_empty(), "there is a gap");
     // It is in no module that a filter can name.
-    let filter = Filter {
-        modules: vec![Pattern::new("*")],
-        ..Filter::default()
-    };
-    let named = Query {
-        filter,
-        ..query(EDGES)
-    };
+    let filter = Filter { modules: vec![Pattern::new("*")], ..Filter::default() };
+    let named = Query { filter, ..query(EDGES) };
     assert_eq!(read(&path, &named).tables[0].parts[0].all, 2);
 }
 
@@ -419,20 +273,8 @@ fn an_edge_is_in_a_module_if_one_side_is() {
     let (_folder, path) = recorded(&[], &all);
     let only = |module: &str| {
         let modules = vec![Pattern::new(module)];
-        let filter = Filter {
-            modules,
-            ..Filter::default()
-        };
-        read(
-            &path,
-            &Query {
-                filter,
-                ..query(EDGES)
-            },
-        )
-        .tables[0]
-            .parts[0]
-            .all
+        let filter = Filter { modules, ..Filter::default() };
+        read(&path, &Query { filter, ..query(EDGES) }).tables[0].parts[0].all
     };
     assert_eq!((only("library.dll"), only("own.exe"), only("*")), (2, 4, 4));
 }
@@ -470,29 +312,12 @@ fn records_of_samples_that_a_filter_refuses_do_not_count() {
     let (_folder, path) = recorded(&[], &[(0, 7, &ROUND), (0, 8, one), (1, 7, one)]);
     let pattern = |text| vec![Pattern::new(text)];
     let none = Filter::default;
-    let by_process = Filter {
-        processes: pattern("8"),
-        ..none()
-    };
-    let by_source = Filter {
-        sources: pattern("branches"),
-        ..none()
-    };
-    let on = |processor| Filter {
-        processors: Some(BTreeSet::from([processor])),
-        ..none()
-    };
-    for (filter, records) in [
-        (none(), 4),
-        (by_process, 1),
-        (by_source, 3),
-        (on(0), 4),
-        (on(1), 0),
-    ] {
-        let filtered = Query {
-            filter,
-            ..query(EDGES)
-        };
+    let by_process = Filter { processes: pattern("8"), ..none() };
+    let by_source = Filter { sources: pattern("branches"), ..none() };
+    let on = |processor| Filter { processors: Some(BTreeSet::from([processor])), ..none() };
+    for (filter, records) in [(none(), 4), (by_process, 1), (by_source, 3), (on(0), 4), (on(1), 0)]
+    {
+        let filtered = Query { filter, ..query(EDGES) };
         assert_eq!(read(&path, &filtered).kept.records, records, "{filtered:?}");
     }
 }
@@ -500,14 +325,8 @@ fn records_of_samples_that_a_filter_refuses_do_not_count() {
 #[test]
 fn sides_are_told_apart_by_what_is_asked_for() {
     let (_folder, path) = recorded(&[], &[(0, 7, &ROUND)]);
-    let symbol = Value::Symbol {
-        module: "own.exe".into(),
-        symbol: None,
-    };
-    let line = Value::Line {
-        module: "own.exe".into(),
-        line: None,
-    };
+    let symbol = Value::Symbol { module: "own.exe".into(), symbol: None };
+    let line = Value::Line { module: "own.exe".into(), line: None };
     for (sides, value) in [(Key::Symbol, symbol), (Key::Line, line)] {
         let by = query(By { sides, ..EDGES });
         let branches = Branches::read(&[&path, &path], &by, &SymbolPath::default());
@@ -531,13 +350,7 @@ fn paths_beyond_the_limit_are_left_out() {
     let all: Vec<Vec<Branch>> = (0..SAMPLES).map(of_sample).collect();
     let taken: Vec<Taken<'_>> = all.iter().map(|own| (0, 7, &own[..])).collect();
     let (_folder, path) = recorded(&[], &taken);
-    let pairs = Query {
-        length: 2,
-        ..query(By {
-            paths: true,
-            sides: Key::Module,
-        })
-    };
+    let pairs = Query { length: 2, ..query(By { paths: true, sides: Key::Module }) };
     let branches = read(&path, &pairs);
     let most = 1 << 18;
     let expected = ("Branches: own.exe > own.exe, own.exe > own.exe", most);
@@ -588,10 +401,7 @@ fn told(all: &[Taken<'_>]) -> ([(u64, u64); 2], u64, Vec<Vec<Flow>>) {
 
 /// A branch to the start of a stretch, and the one at its end.
 fn stretch(start: u64, end: u64, flags: u8) -> [Branch; 2] {
-    let last = Branch {
-        flags,
-        ..branch(CODE + end, CODE + 0x200)
-    };
+    let last = Branch { flags, ..branch(CODE + end, CODE + 0x200) };
     [branch(CODE + 0x100, CODE + start), last]
 }
 
@@ -639,10 +449,7 @@ fn between_two_records_each_instruction_was_executed_once() {
 
 #[test]
 fn stretches_elsewhere_do_not_count() {
-    let hidden = Branch {
-        flags: Branch::HIDDEN,
-        ..Branch::default()
-    };
+    let hidden = Branch { flags: Branch::HIDDEN, ..Branch::default() };
     let [first, last] = stretch(0x10, 0x18, 0);
     let cases: [&[Branch]; 6] = [
         &stretch(0, 8, 0),

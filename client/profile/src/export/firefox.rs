@@ -102,8 +102,7 @@ impl<'a> Writer<'a> {
         self.processes.insert(process, handle);
         let main = known.is_none();
         let added = self.profile.add_thread(handle, thread, begin, main);
-        self.profile
-            .set_thread_name(added, &format!("thread {thread}"));
+        self.profile.set_thread_name(added, &format!("thread {thread}"));
         self.threads.insert((process, thread), added);
     }
 
@@ -119,8 +118,7 @@ impl<'a> Writer<'a> {
                 value: self.profile.intern_string(&mark.value.to_string()),
                 category: self.marked,
             };
-            self.profile
-                .add_marker(thread, MarkerTiming::Instant(time), made);
+            self.profile.add_marker(thread, MarkerTiming::Instant(time), made);
         }
     }
 
@@ -138,34 +136,23 @@ impl<'a> Writer<'a> {
                 known
             } else {
                 let frame = self.frame(place);
-                let stack = self
-                    .profile
-                    .intern_stack_frames(thread, [frame].into_iter());
+                let stack = self.profile.intern_stack_frames(thread, [frame].into_iter());
                 self.stacks.insert(moment.place, stack);
                 stack
             };
             let time = Timestamp::from_nanos_since_reference(gathered.since_first(moment.time));
             let weight = i32::try_from(moment.weight.events / self.unit).unwrap_or(i32::MAX);
-            self.profile
-                .add_sample(thread, time, stack, CpuDelta::ZERO, weight);
+            self.profile.add_sample(thread, time, stack, CpuDelta::ZERO, weight);
         }
     }
 
     fn frame(&mut self, place: &Place) -> FrameInfo {
-        let category = if place.mode == Mode::Kernel {
-            self.kernel
-        } else {
-            self.user
-        };
+        let category = if place.mode == Mode::Kernel { self.kernel } else { self.user };
         let frame = self.library_frame(place).unwrap_or_else(|| {
             let name = place.frame.symbol.as_ref().unwrap_or(&place.frame.module);
             Frame::Label(self.profile.intern_string(name))
         });
-        FrameInfo {
-            frame,
-            category_pair: category.into(),
-            flags: FrameFlags::empty(),
-        }
+        FrameInfo { frame, category_pair: category.into(), flags: FrameFlags::empty() }
     }
 
     /// An address in a library; `None` if no module is known or the offset is too large for the
@@ -180,19 +167,15 @@ impl<'a> Writer<'a> {
             self.libraries.insert(index, library);
             library
         };
-        Some(Frame::RelativeAddressFromInstructionPointer(
-            library, address,
-        ))
+        Some(Frame::RelativeAddressFromInstructionPointer(library, address))
     }
 
     fn library(&self, index: usize, module: &Module) -> LibraryInfo {
         let path = module.path.clone().unwrap_or_else(|| module.name.clone());
         let (debug_path, debug_id, code_id) = match &module.identity {
-            Some(Identity::Pdb { file, guid, age }) => (
-                file.clone(),
-                DebugId::from_breakpad(&format!("{guid}{age:x}")).ok(),
-                None,
-            ),
+            Some(Identity::Pdb { file, guid, age }) => {
+                (file.clone(), DebugId::from_breakpad(&format!("{guid}{age:x}")).ok(), None)
+            }
             Some(Identity::BuildId(id)) => (path.clone(), None, Some(id.clone())),
             None => (path.clone(), None, None),
         };
@@ -219,17 +202,11 @@ impl<'a> Writer<'a> {
             let address = u32::try_from(begin.checked_sub(module.start)?).ok()?;
             // Code after the last sampled address may belong to another symbol.
             let size = u32::try_from(place.frame.offset).ok()?.checked_add(1)?;
-            Some(Symbol {
-                address,
-                size: Some(size),
-                name,
-            })
+            Some(Symbol { address, size: Some(size), name })
         });
         let mut longest: HashMap<u32, Symbol> = HashMap::new();
         for symbol in symbols {
-            let known = longest
-                .entry(symbol.address)
-                .or_insert_with(|| symbol.clone());
+            let known = longest.entry(symbol.address).or_insert_with(|| symbol.clone());
             known.size = known.size.max(symbol.size);
         }
         SymbolTable::new(longest.into_values().collect())
@@ -283,8 +260,5 @@ fn unit(view: &View<'_>, source: &Source) -> u64 {
 /// The mean time between samples.
 fn interval_ns(view: &View<'_>, source: &Source) -> u64 {
     let elapsed = view.gathered.recording.elapsed_ns();
-    elapsed
-        .checked_div(source.weight.samples)
-        .unwrap_or(0)
-        .max(1)
+    elapsed.checked_div(source.weight.samples).unwrap_or(0).max(1)
 }

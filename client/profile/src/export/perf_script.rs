@@ -60,10 +60,8 @@ pub fn write(
         let source = recording.metadata.sources.get(usize::from(index));
         source.map_or_else(|| format!("source {index}"), |source| source.name.clone())
     };
-    let mut sources: BTreeMap<u16, String> = branched
-        .into_iter()
-        .map(|index| (index, name(index)))
-        .collect();
+    let mut sources: BTreeMap<u16, String> =
+        branched.into_iter().map(|index| (index, name(index))).collect();
     let wanted = source.map(Pattern::new);
     let is_wanted = |name: &str| wanted.as_ref().is_none_or(|wanted| wanted.matches(name));
     let chosen = sources.iter().find(|(_, name)| is_wanted(name));
@@ -75,10 +73,7 @@ pub fn write(
         ));
     };
     let source = sources.remove(&index).unwrap_or_default();
-    let filter = Filter {
-        sources: vec![Pattern::new(&source)],
-        ..Filter::default()
-    };
+    let filter = Filter { sources: vec![Pattern::new(&source)], ..Filter::default() };
     let mut symbols = Symbols::open(&recording, symbol_path);
     let mut used = BTreeSet::new();
     walk(path, &filter, &recording, &symbols, |_, steps| {
@@ -126,11 +121,7 @@ struct Lines<'a, W> {
 
 impl<W: Write> Lines<'_, W> {
     fn sample(&mut self, process: u32, ip: u64, steps: &[Step]) -> io::Result<()> {
-        for &module in steps
-            .iter()
-            .filter_map(|step| step.modules.as_ref())
-            .flatten()
-        {
+        for &module in steps.iter().filter_map(|step| step.modules.as_ref()).flatten() {
             self.module(process, module)?;
         }
         let mut open = false;
@@ -175,21 +166,12 @@ impl<W: Write> Lines<'_, W> {
 }
 
 fn record(out: &mut impl Write, branch: &Branch) -> io::Result<()> {
-    let Branch {
-        from,
-        to,
-        cycles,
-        flags,
-        ..
-    } = *branch;
+    let Branch { from, to, cycles, flags, .. } = *branch;
     let flag = |flag, name| if flags & flag == 0 { '-' } else { name };
     let predicted = match flag(Branch::MISPREDICTED, 'M') {
         '-' => flag(Branch::PREDICTED, 'P'),
         told => told,
     };
     let (transaction, abort) = (flag(Branch::TRANSACTION, 'X'), flag(Branch::ABORT, 'A'));
-    write!(
-        out,
-        " {from:#x}/{to:#x}/{predicted}/{transaction}/{abort}/{cycles}"
-    )
+    write!(out, " {from:#x}/{to:#x}/{predicted}/{transaction}/{abort}/{cycles}")
 }

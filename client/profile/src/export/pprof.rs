@@ -185,11 +185,7 @@ struct Keys {
 }
 
 const fn number(key: i64, number: u32) -> Label {
-    Label {
-        key,
-        str: 0,
-        num: number as i64,
-    }
+    Label { key, str: 0, num: number as i64 }
 }
 
 fn signed(value: u64) -> i64 {
@@ -222,36 +218,21 @@ impl Tables {
     }
 
     fn value_type(&mut self, name: &str, unit: &str) -> ValueType {
-        ValueType {
-            r#type: self.string(name),
-            unit: self.string(unit),
-        }
+        ValueType { r#type: self.string(name), unit: self.string(unit) }
     }
 
     fn label(&mut self, key: i64, text: &str) -> Label {
-        Label {
-            key,
-            str: self.string(text),
-            num: 0,
-        }
+        Label { key, str: self.string(text), num: 0 }
     }
 
     fn location(&mut self, view: &View<'_>, place: &Place) -> u64 {
         let mapping_id = self.mapping(view, place);
         let function_id = self.function(place);
-        let key = (
-            mapping_id,
-            place.address,
-            function_id,
-            place.frame.line.unwrap_or(0),
-        );
+        let key = (mapping_id, place.address, function_id, place.frame.line.unwrap_or(0));
         let next = self.locations.len() as u64 + 1;
         let id = *self.location_index.entry(key).or_insert(next);
         if id == next {
-            let line = Line {
-                function_id,
-                line: place.frame.line.unwrap_or(0).into(),
-            };
+            let line = Line { function_id, line: place.frame.line.unwrap_or(0).into() };
             self.locations.push(Location {
                 id,
                 mapping_id,
@@ -270,12 +251,7 @@ impl Tables {
         let next = self.functions.len() as u64 + 1;
         let id = *self.function_index.entry((name, filename)).or_insert(next);
         if id == next {
-            self.functions.push(Function {
-                id,
-                name,
-                system_name: name,
-                filename,
-            });
+            self.functions.push(Function { id, name, system_name: name, filename });
         }
         id
     }

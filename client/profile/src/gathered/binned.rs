@@ -29,22 +29,14 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
     /// Starts with bins of one tick.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
-        Self {
-            limit,
-            shift: 0,
-            range: None,
-            sums: HashMap::new(),
-        }
+        Self { limit, shift: 0, range: None, sums: HashMap::new() }
     }
 
     /// Adds a sum at a time.
     pub fn add(&mut self, time: u64, key: K, weight: Sum) {
         let (first, last) = self.range.unwrap_or((time, time));
         self.range = Some((first.min(time), last.max(time)));
-        self.sums
-            .entry((time >> self.shift, key))
-            .or_default()
-            .add(weight);
+        self.sums.entry((time >> self.shift, key)).or_default().add(weight);
         while self.is_beyond() && self.shift < SHIFT_MAX {
             self.widen();
         }
@@ -78,9 +70,8 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
     pub fn sums(&self) -> Vec<(u64, K, Sum)> {
         let first = self.range.map_or(0, |(first, _)| first >> self.shift);
         let sums = self.sums.iter();
-        let mut sums: Vec<_> = sums
-            .map(|(&(bin, key), &weight)| (bin - first, key, weight))
-            .collect();
+        let mut sums: Vec<_> =
+            sums.map(|(&(bin, key), &weight)| (bin - first, key, weight)).collect();
         sums.sort_unstable_by_key(|&(bin, key, _)| (bin, key));
         sums
     }

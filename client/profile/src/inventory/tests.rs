@@ -42,9 +42,7 @@ impl System for Stage {
     fn processes(&mut self) -> Vec<(u32, String)> {
         let played = self.0.borrow();
         let processes = played.processes.iter();
-        processes
-            .map(|(&id, (name, _))| (id, name.clone()))
-            .collect()
+        processes.map(|(&id, (name, _))| (id, name.clone())).collect()
     }
 
     fn modules(&mut self, process: u32) -> Option<Vec<Image>> {
@@ -72,12 +70,7 @@ fn image(name: &str, start: u64) -> Image {
 }
 
 fn sample(process: u32, ip: u64) -> Sample {
-    Sample {
-        process,
-        ip,
-        mode: Mode::User as u8,
-        ..Sample::default()
-    }
+    Sample { process, ip, mode: Mode::User as u8, ..Sample::default() }
 }
 
 fn inventory() -> (Stage, Inventory) {
@@ -125,10 +118,7 @@ fn what_comes_and_goes_is_told_with_its_time() {
     assert_eq!(changes.modules[0].loaded, Some(1));
     stage.end(9);
     let changes = inventory.look(2);
-    assert_eq!(
-        (changes.processes[0].id, changes.processes[0].ended),
-        (9, Some(2))
-    );
+    assert_eq!((changes.processes[0].id, changes.processes[0].ended), (9, Some(2)));
     stage.run(9, "other.exe", &["other.exe"]);
     inventory.look(3);
     stage.run(9, "third.exe", &["third.exe"]);
@@ -144,11 +134,7 @@ fn a_sample_from_nowhere_asks_for_a_look() {
     inventory.note(&[sample(7, 0x1_1000)]);
     assert_eq!(inventory.look_if_due(LOOK_SOON_NS), Changes::default());
     stage.run(7, "a.exe", &["a.exe", "b.dll", "late.dll"]);
-    assert_eq!(
-        inventory.look_if_due(LOOK_SOON_NS),
-        Changes::default(),
-        "nothing asks"
-    );
+    assert_eq!(inventory.look_if_due(LOOK_SOON_NS), Changes::default(), "nothing asks");
     inventory.note(&[sample(7, 0x3_1000)]);
     assert_eq!(inventory.look_if_due(LOOK_SOON_NS - 1), Changes::default());
     let changes = inventory.look_if_due(LOOK_SOON_NS);
@@ -188,10 +174,7 @@ fn modules_with_samples_are_identified_and_no_others() {
     let mut asked = Vec::new();
     let mut modules = inventory.identified(|path| {
         asked.push(path.to_owned());
-        Build {
-            identity: Some(identity(path)),
-            stamp: None,
-        }
+        Build { identity: Some(identity(path)), stamp: None }
     });
     modules.sort_by(|a, b| a.name.cmp(&b.name));
     assert_eq!(names(&modules), ["a.exe", "brief.exe", "ntoskrnl.exe"]);
@@ -206,20 +189,12 @@ fn samples_of_processes_that_nobody_saw_are_counted() {
     inventory.note(&[sample(7, 0x1_0000), sample(21, 0x1000), sample(21, 0x1000)]);
     inventory.note(&[sample(22, 0x1000)]);
     inventory.look(1);
-    let expected = Missed {
-        processes: 2,
-        samples: 3,
-    };
+    let expected = Missed { processes: 2, samples: 3 };
     assert_eq!(inventory.missed(), expected);
 }
 
 fn event(kind: EventKind, process: u32, timestamp: u64) -> SystemEvent {
-    SystemEvent {
-        kind: kind as u32,
-        process,
-        timestamp,
-        ..SystemEvent::new_zeroed()
-    }
+    SystemEvent { kind: kind as u32, process, timestamp, ..SystemEvent::new_zeroed() }
 }
 
 fn loaded(process: u32, path: &str, start: u64, timestamp: u64) -> SystemEvent {
@@ -250,15 +225,9 @@ fn a_process_that_nobody_could_look_at_is_told_of() {
         ],
         0,
     );
-    let lives = changes
-        .processes
-        .iter()
-        .map(|one| (&*one.name, one.started, one.ended));
-    let expected = [
-        ("", Some(70), None),
-        ("short.exe", Some(70), None),
-        ("short.exe", Some(70), Some(90)),
-    ];
+    let lives = changes.processes.iter().map(|one| (&*one.name, one.started, one.ended));
+    let expected =
+        [("", Some(70), None), ("short.exe", Some(70), None), ("short.exe", Some(70), Some(90))];
     assert_eq!(lives.collect::<Vec<_>>(), expected);
     let [module] = &changes.modules[..] else {
         panic!("{changes:?}");
@@ -270,10 +239,7 @@ fn a_process_that_nobody_could_look_at_is_told_of() {
     let looks = stage.0.borrow().looks;
     assert_eq!(inventory.look_if_due(60 * LOOK_NS), Changes::default());
     assert_eq!(stage.0.borrow().looks, looks);
-    let modules = inventory.identified(|_| Build {
-        identity: None,
-        stamp: Some(Stamp::default()),
-    });
+    let modules = inventory.identified(|_| Build { identity: None, stamp: Some(Stamp::default()) });
     let names: Vec<_> = modules.iter().map(|module| &*module.name).collect();
     assert_eq!(names, ["short.exe"], "it had samples");
 }
@@ -299,10 +265,7 @@ fn an_identifier_that_is_used_again_is_another_process() {
     inventory.happened(&[loaded(900, "first.exe", 1 << 16, 71)], 0);
     let changes = inventory.happened(&[event(EventKind::ProcessStarted, 900, 80)], 0);
     let times = changes.processes.iter().map(|one| (one.started, one.ended));
-    assert_eq!(
-        times.collect::<Vec<_>>(),
-        [(Some(70), Some(80)), (Some(80), None)]
-    );
+    assert_eq!(times.collect::<Vec<_>>(), [(Some(70), Some(80)), (Some(80), None)]);
 }
 
 /// A mapped image replaces what was there before; the same image again is nothing new.
@@ -347,16 +310,9 @@ fn what_was_lost_is_looked_for() {
 #[test]
 fn what_is_no_process_and_no_image_is_kept_as_it_was() {
     let (_stage, mut inventory) = begun();
-    let lost = SystemEvent {
-        subject: 3,
-        amount: 17,
-        ..event(EventKind::SamplesLost, 0, 99)
-    };
+    let lost = SystemEvent { subject: 3, amount: 17, ..event(EventKind::SamplesLost, 0, 99) };
     let asleep = event(EventKind::Asleep, 0, 100);
-    let unknown = SystemEvent {
-        kind: 999,
-        ..asleep
-    };
+    let unknown = SystemEvent { kind: 999, ..asleep };
     let changes = inventory.happened(&[lost, asleep, unknown], 0);
     let row = |timestamp, kind: &str, processor, amount| Happened {
         timestamp,
@@ -364,18 +320,12 @@ fn what_is_no_process_and_no_image_is_kept_as_it_was() {
         processor,
         amount,
     };
-    let expected = [
-        row(99, "samples-lost", Some(3), 17),
-        row(100, "asleep", None, 0),
-    ];
+    let expected = [row(99, "samples-lost", Some(3), 17), row(100, "asleep", None, 0)];
     assert_eq!(changes.events, expected);
 }
 
 fn sampled(inventory: &mut Inventory) -> Vec<String> {
-    let modules = inventory.identified(|_| Build {
-        identity: None,
-        stamp: Some(Stamp::default()),
-    });
+    let modules = inventory.identified(|_| Build { identity: None, stamp: Some(Stamp::default()) });
     let mut names: Vec<String> = modules.into_iter().map(|module| module.name).collect();
     names.sort_unstable();
     names
@@ -384,15 +334,8 @@ fn sampled(inventory: &mut Inventory) -> Vec<String> {
 /// The code that was branched from has symbols of its own, even if no sample is in it.
 #[test]
 fn modules_with_branches_are_identified_too() {
-    let branch = |from, flags| Branch {
-        from,
-        flags,
-        ..Branch::default()
-    };
-    let with = |branches, process| Sample {
-        branches,
-        ..sample(process, 0x1_0000)
-    };
+    let branch = |from, flags| Branch { from, flags, ..Branch::default() };
+    let with = |branches, process| Sample { branches, ..sample(process, 0x1_0000) };
     let (own, library, kernel) = (0x1_0000, 0x2_1000, KERNEL + 0x1000);
     for (samples, branches, expected) in [
         (vec![with(1, 7)], vec![branch(library, 0)], &["b.dll"][..]),
@@ -453,49 +396,25 @@ fn a_scan_tells_what_took_the_place_of_another() {
     let changes = inventory.look(1);
     let modules = changes.modules.iter();
     let modules = modules.map(|one| (&*one.name, one.loaded, one.unloaded));
-    assert_eq!(
-        modules.collect::<Vec<_>>(),
-        [("b.dll", None, Some(1)), ("c.dll", Some(1), None)]
-    );
+    assert_eq!(modules.collect::<Vec<_>>(), [("b.dll", None, Some(1)), ("c.dll", Some(1), None)]);
 }
 
 #[test]
 fn a_reported_image_is_the_kernels_or_its_processs() {
     let (_stage, mut inventory) = begun();
-    let cut = SystemEvent {
-        flags: SystemEvent::CUT,
-        ..loaded(7, r"cut\long.dll", 1 << 24, 72)
-    };
+    let cut = SystemEvent { flags: SystemEvent::CUT, ..loaded(7, r"cut\long.dll", 1 << 24, 72) };
     let high = KERNEL + (1 << 24);
     for (event, name, process, path) in [
-        (
-            loaded(0, r"\a.sys", high, 70),
-            "a.sys",
-            None,
-            Some(r"\a.sys"),
-        ),
+        (loaded(0, r"\a.sys", high, 70), "a.sys", None, Some(r"\a.sys")),
         // A driver that is loaded while a process runs.
-        (
-            loaded(7, r"\b.sys", high, 71),
-            "b.sys",
-            None,
-            Some(r"\b.sys"),
-        ),
-        (
-            loaded(7, r"\c.dll", 1 << 23, 71),
-            "c.dll",
-            Some(7),
-            Some(r"\c.dll"),
-        ),
+        (loaded(7, r"\b.sys", high, 71), "b.sys", None, Some(r"\b.sys")),
+        (loaded(7, r"\c.dll", 1 << 23, 71), "c.dll", Some(7), Some(r"\c.dll")),
         // Of a path that was too long, only the name is left.
         (cut, "long.dll", Some(7), None),
         (loaded(7, "", 1 << 25, 73), "", Some(7), None),
     ] {
         let changes = inventory.happened(&[event], 0);
         let module = changes.modules.last().expect("a module");
-        assert_eq!(
-            (&*module.name, module.process, module.path.as_deref()),
-            (name, process, path)
-        );
+        assert_eq!((&*module.name, module.process, module.path.as_deref()), (name, process, path));
     }
 }

@@ -39,10 +39,7 @@ pub fn flamegraph(view: &View<'_>) -> String {
     let caption = Caption::new(
         view,
         "flame graph",
-        [format!(
-            "width: estimated events, {whole} total; rows are {}",
-            LEVELS.join(", ")
-        )],
+        [format!("width: estimated events, {whole} total; rows are {}", LEVELS.join(", "))],
     );
     standalone(&caption, &drawing(view, &source), ZOOM)
 }
@@ -51,20 +48,12 @@ pub fn flamegraph(view: &View<'_>) -> String {
 pub(super) fn drawing(view: &View<'_>, source: &Source) -> Drawing {
     let root = tree(view, source);
     let mut marks = String::new();
-    let mut drawer = Drawer {
-        whole: root.weight.events,
-        marks: &mut marks,
-        deepest: 0,
-        hidden: 0,
-    };
+    let mut drawer = Drawer { whole: root.weight.events, marks: &mut marks, deepest: 0, hidden: 0 };
     drawer.row(&root, 0.0, 0);
     let (deepest, hidden) = (drawer.deepest, drawer.hidden);
     for (level, name) in LEVELS.iter().enumerate().take(deepest) {
         let y = ROW * level as f64 + 16.0;
-        let _ = writeln!(
-            marks,
-            "<text class=\"level\" x=\"16\" y=\"{y}\">{name}</text>"
-        );
+        let _ = writeln!(marks, "<text class=\"level\" x=\"16\" y=\"{y}\">{name}</text>");
     }
     let mut height = ROW * deepest as f64;
     let mut note = |text: &str| {

@@ -66,10 +66,7 @@ fn drawing(marks: &Marks) -> Drawing {
         y += LANE;
     }
     drawn += &axis(&strip, range as f64, y);
-    Drawing {
-        height: y + 36.0,
-        marks: drawn,
-    }
+    Drawing { height: y + 36.0, marks: drawn }
 }
 
 fn x(column: f64) -> f64 {

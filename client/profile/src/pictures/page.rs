@@ -75,19 +75,13 @@ fn policy(style: &str, script: &str) -> String {
 
 fn pictured<'a, 'b>(view: &'b View<'a>) -> impl Iterator<Item = &'b &'a Source> {
     let sampled = view.sources.iter();
-    sampled
-        .filter(|source| source.weight.samples != 0)
-        .take(PICTURED_MAX)
+    sampled.filter(|source| source.weight.samples != 0).take(PICTURED_MAX)
 }
 
 fn header(view: &View<'_>) -> String {
     let recording = &view.gathered.recording;
     let metadata = &recording.metadata;
-    let samples: u64 = view
-        .sources
-        .iter()
-        .map(|source| source.weight.samples)
-        .sum();
+    let samples: u64 = view.sources.iter().map(|source| source.weight.samples).sum();
     let mut header = format!("<header>\n<h1>{}</h1>\n", escaped(&view.title));
     if metadata.modelled {
         header += "<p class=\"modelled\">Modelled machine, not silicon</p>\n";
@@ -98,9 +92,8 @@ fn header(view: &View<'_>) -> String {
     let lost = recording.all_lost();
     let lost = lost.map_or_else(|| "unknown".to_owned(), thousands);
     let causes = recording.lost().into_iter().filter(|&(_, n)| n != 0);
-    let causes: Vec<String> = causes
-        .map(|(cause, n)| format!("{cause} {}", thousands(n)))
-        .collect();
+    let causes: Vec<String> =
+        causes.map(|(cause, n)| format!("{cause} {}", thousands(n))).collect();
     let lost = match causes.as_slice() {
         [] => lost,
         causes => format!("{lost} ({})", causes.join(", ")),
@@ -120,11 +113,7 @@ fn header(view: &View<'_>) -> String {
         ),
     ] {
         if !value.is_empty() {
-            let _ = writeln!(
-                header,
-                "<div><dt>{name}</dt><dd>{}</dd></div>",
-                escaped(&value)
-            );
+            let _ = writeln!(header, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(&value));
         }
     }
     header + "</dl>\n</header>\n"
@@ -142,18 +131,12 @@ fn section(view: &View<'_>, source: &Source) -> String {
     }
     section += ".</p>\n<h3>Flame graph</h3>\n";
     section += &inline(
-        &format!(
-            "{}: flame graph; the table below has the numbers",
-            source.name
-        ),
+        &format!("{}: flame graph; the table below has the numbers", source.name),
         &flamegraph::drawing(view, source),
     );
     let about = timeline::about(view, source);
     let _ = write!(section, "<h3>Timeline</h3>\n<p>{}</p>\n", escaped(&about));
-    section += &inline(
-        &format!("{}: {about}", source.name),
-        &timeline::drawing(view, source),
-    );
+    section += &inline(&format!("{}: {about}", source.name), &timeline::drawing(view, source));
     section + "</section>\n"
 }
 
@@ -164,15 +147,8 @@ fn table(view: &View<'_>) -> String {
          <div class=\"scroll\"><table id=\"places\">\n<thead><tr>"
         .to_owned();
     for (name, class) in COLUMNS {
-        let sort = if *name == "Events" {
-            " aria-sort=\"descending\""
-        } else {
-            ""
-        };
-        let _ = write!(
-            table,
-            "<th scope=\"col\" class=\"{class}\"{sort}>{name}</th>"
-        );
+        let sort = if *name == "Events" { " aria-sort=\"descending\"" } else { "" };
+        let _ = write!(table, "<th scope=\"col\" class=\"{class}\"{sort}>{name}</th>");
     }
     table += "</tr></thead>\n<tbody>\n";
     for (row, weight) in rows.iter().take(ROWS_MAX) {

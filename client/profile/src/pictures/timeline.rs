@@ -70,10 +70,7 @@ impl Lanes {
         let mut count = last + 1;
         while count / 2 >= BINS_MIN && in_each / count < SAMPLES_IN_BIN {
             sum = merged(&sum);
-            each = each
-                .into_iter()
-                .map(|(n, bins)| (n, merged(&bins)))
-                .collect();
+            each = each.into_iter().map(|(n, bins)| (n, merged(&bins))).collect();
             count = count.div_ceil(2);
             width = width.saturating_mul(2);
         }
@@ -128,31 +125,14 @@ pub(super) fn drawing(view: &View<'_>, source: &Source) -> Drawing {
     let lanes = Lanes::new(view, source);
     if lanes.sum.is_empty() {
         let marks = "<text class=\"about\" x=\"16\" y=\"16\">no samples</text>\n".to_owned();
-        return Drawing {
-            height: 24.0,
-            marks,
-        };
+        return Drawing { height: 24.0, marks };
     }
     let kind = view.gathered.lanes.name();
     let (shown, others) = chosen(&lanes.each);
-    let mut drawer = Drawer {
-        lanes: &lanes,
-        marks: String::new(),
-        y: 18.0,
-    };
+    let mut drawer = Drawer { lanes: &lanes, marks: String::new(), y: 18.0 };
     drawer.legend(view, source);
-    let plural = if kind == "process" {
-        "processes"
-    } else {
-        "processors"
-    };
-    drawer.lane(
-        &format!("all {plural}"),
-        &lanes.sum,
-        SUM,
-        lanes.highest([&lanes.sum]),
-        4.0,
-    );
+    let plural = if kind == "process" { "processes" } else { "processors" };
+    drawer.lane(&format!("all {plural}"), &lanes.sum, SUM, lanes.highest([&lanes.sum]), 4.0);
     let rest = (!others.is_empty()).then(|| mean(others.iter().copied()));
     let highest = lanes.highest(shown.iter().map(|&(_, bins)| bins).chain(&rest));
     for (number, bins) in shown {
@@ -167,10 +147,7 @@ pub(super) fn drawing(view: &View<'_>, source: &Source) -> Drawing {
         drawer.lane(&name, rest, LANE, highest, 1.0);
     }
     drawer.time_axis();
-    Drawing {
-        height: drawer.y,
-        marks: drawer.marks,
-    }
+    Drawing { height: drawer.y, marks: drawer.marks }
 }
 
 /// The lanes that are shown, in order of their numbers, and the others.
@@ -219,10 +196,8 @@ impl Drawer<'_> {
 
     fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
         let text = escaped(text);
-        let _ = writeln!(
-            self.marks,
-            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>"
-        );
+        let _ =
+            writeln!(self.marks, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
     }
 
     /// Explains the colours, and where periods were raised.
@@ -233,10 +208,7 @@ impl Drawer<'_> {
             bins.any(|bin| events_of(*bin, mode) != 0)
         });
         let entries = modes.map(|&(_, class, label)| (class, label));
-        let longer = (
-            "longer",
-            "periods lengthened to keep to the interrupt budget",
-        );
+        let longer = ("longer", "periods lengthened to keep to the interrupt budget");
         let longer = (!lengthened.is_empty()).then_some(longer);
         let mut x = LEFT;
         for (class, label) in entries.chain(longer).collect::<Vec<_>>() {
@@ -268,10 +240,7 @@ impl Drawer<'_> {
         let mut value = 0.0;
         while value <= top * 1.000_001 {
             let y = base - value / top * height;
-            let _ = writeln!(
-                self.marks,
-                "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>"
-            );
+            let _ = writeln!(self.marks, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>");
             self.text("tick end", LEFT - 8.0, y + 4.0, &si(value));
             value += tick;
         }
@@ -291,10 +260,7 @@ impl Drawer<'_> {
             }
         }
         self.marks += "</g>\n";
-        let _ = writeln!(
-            self.marks,
-            "<path class=\"axis\" d=\"M{LEFT} {base:.1}H{right}\"/>"
-        );
+        let _ = writeln!(self.marks, "<path class=\"axis\" d=\"M{LEFT} {base:.1}H{right}\"/>");
         self.y = base + GAP;
     }
 
@@ -348,11 +314,8 @@ impl Drawer<'_> {
         let mut time = 0.0;
         while time <= range {
             let x = self.x(time);
-            let _ = writeln!(
-                self.marks,
-                "<path class=\"axis\" d=\"M{x:.1} {:.1}v5\"/>",
-                self.y - GAP
-            );
+            let _ =
+                writeln!(self.marks, "<path class=\"axis\" d=\"M{x:.1} {:.1}v5\"/>", self.y - GAP);
             self.text("tick mid", x, y, &super::units::short(time / size));
             time += tick;
         }

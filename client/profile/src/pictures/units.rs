@@ -2,14 +2,8 @@
 
 /// With an SI prefix: `1.5 G`.
 pub(super) fn si(value: f64) -> String {
-    const PREFIXES: [(f64, &str); 6] = [
-        (1e18, " E"),
-        (1e15, " P"),
-        (1e12, " T"),
-        (1e9, " G"),
-        (1e6, " M"),
-        (1e3, " k"),
-    ];
+    const PREFIXES: [(f64, &str); 6] =
+        [(1e18, " E"), (1e15, " P"), (1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
     let prefix = PREFIXES.iter().find(|&&(unit, _)| value >= unit);
     let &(unit, name) = prefix.unwrap_or(&(1.0, ""));
     format!("{}{name}", short(value / unit))
@@ -65,11 +59,7 @@ pub(super) fn share(part: u64, whole: u64) -> String {
 
 /// A part as a fraction of a whole, from 0 to 1.
 pub(super) fn fraction(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
-    }
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// Shortens a name to at most `most` characters.

@@ -49,10 +49,7 @@ impl Background {
     #[must_use]
     pub fn new(writer: Writer) -> Self {
         let (sender, parts) = sync_channel(WAITING_MAX);
-        Self {
-            parts: Some(sender),
-            thread: Some(std::thread::spawn(|| write(writer, parts))),
-        }
+        Self { parts: Some(sender), thread: Some(std::thread::spawn(|| write(writer, parts))) }
     }
 
     /// Waits until everything is written, writes the end and gives the file its final name.
@@ -86,10 +83,7 @@ impl Drop for Background {
     }
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "who sends learns that this thread has ended"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "who sends learns that this thread has ended")]
 fn write(mut writer: Writer, parts: Receiver<Part>) -> Result<Writer> {
     for part in &parts {
         match part {

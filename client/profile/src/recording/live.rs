@@ -25,10 +25,7 @@ impl Live {
     /// Begins with nothing known.
     #[must_use]
     pub fn new(metadata: Metadata) -> Self {
-        Self {
-            metadata,
-            ..Self::default()
-        }
+        Self { metadata, ..Self::default() }
     }
 
     /// What came since the last call, as a recording and its samples. Their processes are numbers of
@@ -44,10 +41,7 @@ impl Live {
             events: std::mem::take(&mut self.events),
             statistics: Some(self.statistics.since(&self.before)),
             samples: count,
-            ending: Some(Ending {
-                samples: count,
-                ..Ending::default()
-            }),
+            ending: Some(Ending { samples: count, ..Ending::default() }),
             ..Recording::default()
         };
         self.before = self.statistics.clone();
@@ -67,12 +61,7 @@ impl Live {
             gone.extend((!stays).then_some(id));
             stays
         });
-        gone.retain(|&id| {
-            processes
-                .range((id, None)..=(id, Some(u64::MAX)))
-                .next()
-                .is_none()
-        });
+        gone.retain(|&id| processes.range((id, None)..=(id, Some(u64::MAX))).next().is_none());
         self.modules.retain(|(process, ..), module| {
             stays(module.unloaded) && process.is_none_or(|id| !gone.contains(&id))
         });

@@ -14,11 +14,7 @@ const BLOCK: usize = 64;
 pub fn origin(key: &[u8], metadata: &Metadata) -> String {
     let began = metadata.began.to_le_bytes();
     let command = metadata.command.iter().map(String::as_bytes);
-    sealed(
-        key,
-        "halprof recording",
-        [&began[..]].into_iter().chain(command),
-    )
+    sealed(key, "halprof recording", [&began[..]].into_iter().chain(command))
 }
 
 /// What a recording says of a file that was loaded: nobody without the key can write it for another
@@ -44,12 +40,10 @@ fn sealed<'a>(key: &[u8], what: &'a str, parts: impl IntoIterator<Item = &'a [u8
         message.extend((part.len() as u64).to_le_bytes());
         message.extend(part);
     }
-    hmac(key, &message)
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    hmac(key, &message).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// HMAC-SHA-256 (RFC 2104).
@@ -58,10 +52,7 @@ fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
     let key = short.as_deref().unwrap_or(key);
     let padded = |pad| {
         let mut block = [pad; BLOCK];
-        block
-            .iter_mut()
-            .zip(key)
-            .for_each(|(pad, byte)| *pad ^= byte);
+        block.iter_mut().zip(key).for_each(|(pad, byte)| *pad ^= byte);
         Sha256::new_with_prefix(block)
     };
     let inner = padded(0x36).chain_update(message).finalize();

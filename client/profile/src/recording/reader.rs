@@ -155,10 +155,7 @@ impl<R: Read> Reader<R> {
             path: path.to_owned(),
             file,
             offset: 0,
-            recording: Recording {
-                file: path.to_owned(),
-                ..Recording::default()
-            },
+            recording: Recording { file: path.to_owned(), ..Recording::default() },
             buffer: Vec::new(),
             owed: 0,
             keeps_marks: false,
@@ -257,11 +254,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn refused(&self, why: String, hint: &str) -> Error {
-        Error::BadFile {
-            path: self.path.clone(),
-            why,
-            hint: hint.to_owned(),
-        }
+        Error::BadFile { path: self.path.clone(), why, hint: hint.to_owned() }
     }
 
     fn metadata_block(&mut self) -> std::result::Result<Metadata, Bad> {
@@ -513,11 +506,7 @@ fn put<K: Eq + Hash, V>(list: &mut Vec<V>, index: &mut Index<K>, key: K, row: V)
 }
 
 const fn checked(head: Head, sum: u32) -> std::result::Result<(), Bad> {
-    if head.sum == sum {
-        Ok(())
-    } else {
-        Err(Bad::Block("the checksum of a block is wrong"))
-    }
+    if head.sum == sum { Ok(()) } else { Err(Bad::Block("the checksum of a block is wrong")) }
 }
 
 /// A 32-bit number; 0 if the length is not four bytes.
@@ -526,9 +515,5 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Error {
-    Error::File {
-        path: path.to_owned(),
-        doing: "read",
-        error,
-    }
+    Error::File { path: path.to_owned(), doing: "read", error }
 }

@@ -75,10 +75,8 @@ impl Spaces {
             }
             let after = lives.partition_point(|&(since, _)| since <= begin);
             let end = |next: Option<u64>| next.unwrap_or(u64::MAX);
-            let (since, name) = *after
-                .checked_sub(1)
-                .and_then(|at| lives.get(at))
-                .unwrap_or(&(0, ""));
+            let (since, name) =
+                *after.checked_sub(1).and_then(|at| lives.get(at)).unwrap_or(&(0, ""));
             let space = Space {
                 id,
                 process: *first_of.entry(name).or_insert(number),

@@ -8,22 +8,11 @@ use std::path::Path;
 use zerocopy::IntoBytes;
 
 fn sample(ip: u64) -> Sample {
-    Sample {
-        ip,
-        period: 1000,
-        process: 4,
-        ..Sample::default()
-    }
+    Sample { ip, period: 1000, process: 4, ..Sample::default() }
 }
 
 fn module(process: Option<u32>, name: &str) -> Module {
-    Module {
-        process,
-        name: name.to_owned(),
-        start: 0x1000,
-        end: 0x2000,
-        ..Module::default()
-    }
+    Module { process, name: name.to_owned(), start: 0x1000, end: 0x2000, ..Module::default() }
 }
 
 fn statistics(generated: u64) -> Statistics {
@@ -36,42 +25,27 @@ fn statistics(generated: u64) -> Statistics {
 }
 
 fn asleep() -> Happened {
-    Happened {
-        timestamp: 17,
-        kind: "asleep".to_owned(),
-        ..Happened::default()
-    }
+    Happened { timestamp: 17, kind: "asleep".to_owned(), ..Happened::default() }
 }
 
 /// The recording: each sample in a block of its own, a process and a module in between.
 fn recording(samples: u64) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
-    let metadata = Metadata {
-        machine: "a model".to_owned(),
-        ..Metadata::default()
-    };
+    let metadata = Metadata { machine: "a model".to_owned(), ..Metadata::default() };
     let mut writer = Writer::create(&path, &metadata).expect("created");
     for ip in 0..samples {
         writer.samples(&[sample(ip)]).expect("written");
     }
-    let process = Process {
-        id: 4,
-        name: "System".to_owned(),
-        ..Process::default()
-    };
+    let process = Process { id: 4, name: "System".to_owned(), ..Process::default() };
     writer.processes(&[process]).expect("written");
-    writer
-        .modules(&[module(None, "a.sys"), module(Some(4), "b.dll")])
-        .expect("written");
+    writer.modules(&[module(None, "a.sys"), module(Some(4), "b.dll")]).expect("written");
     writer.events(&[asleep()]).expect("written");
     assert_eq!(writer.len(), samples);
     assert!(!path.exists(), "half a recording stands under its name");
     let partial = writer.partial().expect("a file").to_owned();
     assert!(partial.exists());
-    writer
-        .finish(&statistics(samples + 1), false)
-        .expect("finished");
+    writer.finish(&statistics(samples + 1), false).expect("finished");
     assert!(!partial.exists());
     std::fs::read(&path).expect("read")
 }
@@ -115,10 +89,7 @@ fn what_is_written_is_read() {
     assert_eq!(recording.metadata.machine, "a model");
     assert_eq!((recording.samples, ips), (3, vec![0, 1, 2]));
     assert_eq!(recording.processes[0].name, "System");
-    assert_eq!(
-        recording.modules,
-        [module(None, "a.sys"), module(Some(4), "b.dll")]
-    );
+    assert_eq!(recording.modules, [module(None, "a.sys"), module(Some(4), "b.dll")]);
     assert_eq!(recording.events, [asleep()]);
     assert_eq!(recording.statistics, Some(statistics(4)));
     let ending = recording.ending.expect("an end");
@@ -133,10 +104,7 @@ fn what_is_known_later_takes_the_place_of_what_was_known_before() {
         guid: "00112233445566778899AABBCCDDEEFF".to_owned(),
         age: 1,
     });
-    let another = Module {
-        loaded: Some(7),
-        ..module(Some(4), "c.dll")
-    };
+    let another = Module { loaded: Some(7), ..module(Some(4), "c.dll") };
     let json = serde_json::to_vec(&[&later, &another]).expect("JSON");
     let whole = recording(1);
     let end = *blocks(&whole).last().expect("an end");
@@ -170,10 +138,7 @@ fn a_recording_cut_at_any_byte_is_read_as_far_as_it_is_whole() {
         let cut_in_a_block = !starts.contains(&length);
         assert_eq!(recording.damage.is_some(), cut_in_a_block, "at {length}");
         let flaw = recording.flaw().expect("it has no end");
-        assert!(
-            flaw.contains(&format!("{samples} samples are whole")),
-            "{flaw}"
-        );
+        assert!(flaw.contains(&format!("{samples} samples are whole")), "{flaw}");
     }
 }
 
@@ -211,10 +176,7 @@ fn a_flaw_says_how_much_is_missing() {
     assert!(text.contains("2 samples are whole, 1 are not"), "{text}");
     let end = starts[starts.len() - 1];
     let text = flaw(&whole[..end]);
-    assert!(
-        text.contains("the recorder ended before it had finished"),
-        "{text}"
-    );
+    assert!(text.contains("the recorder ended before it had finished"), "{text}");
     // All that the statistics know of are there.
     assert!(text.contains("their number is not known"), "{text}");
     let more = serde_json::to_vec(&statistics(11)).expect("JSON");
@@ -248,9 +210,7 @@ fn a_block_of_rows_without_fields_is_refused() {
     let with = |tag, rows: usize| {
         let payload = format!("[{}]", vec!["{}"; rows].join(","));
         let bytes = with_block(&whole[..start], tag, payload.as_bytes());
-        reread(&[&bytes, &whole[start..]].concat())
-            .0
-            .expect("its head is whole")
+        reread(&[&bytes, &whole[start..]].concat()).0.expect("its head is whole")
     };
     for tag in [EVENTS, PROCESSES, MODULES] {
         let many = with(tag, 1000);
@@ -303,11 +263,7 @@ fn what_is_not_known_is_skipped_and_counted() {
         let length = (bytes.len() as u32).to_le_bytes();
         [&0u32.to_le_bytes()[..], tag, &length, bytes].concat()
     };
-    let fields = [
-        field(b"BRCH", &[1; 24]),
-        field(b"BRCH", b""),
-        field(b"\0\x1B[m", b"x"),
-    ];
+    let fields = [field(b"BRCH", &[1; 24]), field(b"BRCH", b""), field(b"\0\x1B[m", b"x")];
     let with = |payload: &[u8]| {
         let more = with_block(&whole[..behind_samples], FIELDS, payload);
         let more = with_block(&more, *b"NEXT", b"something happened");
@@ -329,20 +285,13 @@ fn what_is_not_known_is_skipped_and_counted() {
 
 /// Samples with the given numbers of records, which cycle through a program of a thousand branches.
 fn branched(of_samples: &[u8]) -> (Vec<Sample>, Vec<Branch>) {
-    let with = |(ip, &branches): (u64, &u8)| Sample {
-        branches,
-        ..sample(ip)
-    };
+    let with = |(ip, &branches): (u64, &u8)| Sample { branches, ..sample(ip) };
     let samples: Vec<Sample> = (0..).zip(of_samples).map(with).collect();
     let records = of_samples.iter().map(|&n| u64::from(n)).sum();
     let branch = |n: u64| Branch {
         from: 0x7FF6_0000_0000 + n % 1000 * 16,
         to: 0xFFFF_F800_0000_0000 + n % 7,
-        cycles: if n.is_multiple_of(2) {
-            (n % 65_536) as u16
-        } else {
-            0
-        },
+        cycles: if n.is_multiple_of(2) { (n % 65_536) as u16 } else { 0 },
         kind: (n % 1000 % 8) as u8,
         flags: if n.is_multiple_of(2) {
             Branch::CYCLES | Branch::PREDICTED
@@ -376,9 +325,7 @@ fn reread_branches(bytes: &[u8]) -> (Result<Recording>, Vec<(u64, Vec<Branch>)>)
 #[test]
 fn branches_come_back_with_their_samples_and_take_little_room() {
     // More than one block, including samples without branches.
-    let of_samples: Vec<u8> = (0..20_000u32)
-        .map(|n| if n % 5 == 0 { 0 } else { 32 })
-        .collect();
+    let of_samples: Vec<u8> = (0..20_000u32).map(|n| if n % 5 == 0 { 0 } else { 32 }).collect();
     let (samples, branches) = branched(&of_samples);
     let bytes = recording_of(&samples, &branches);
     let (result, all) = reread_branches(&bytes);
@@ -402,9 +349,7 @@ fn samples_say_how_many_branches_follow() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
     let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
-    let error = writer
-        .branched(&samples, &branches[1..])
-        .expect_err("too few");
+    let error = writer.branched(&samples, &branches[1..]).expect_err("too few");
     assert_eq!(error.code(), "internal");
     writer.branched(&samples, &branches).expect("written");
 }
@@ -419,27 +364,17 @@ fn a_recording_with_branches_cut_at_any_byte_is_read_as_far_as_it_is_whole() {
         let recording = result.expect("readable");
         assert!(recording.flaw().is_some());
         assert_eq!(recording.samples, 3);
-        assert_eq!(
-            recording.branches,
-            all.iter().map(|(_, own)| own.len() as u64).sum::<u64>()
-        );
+        assert_eq!(recording.branches, all.iter().map(|(_, own)| own.len() as u64).sum::<u64>());
     }
     // Another block is where they should be.
     let bytes = [&whole[..behind_samples], &whole[blocks(&whole)[3]..]].concat();
-    assert!(
-        flaw(&bytes).contains("the branches of samples are missing"),
-        "{}",
-        flaw(&bytes)
-    );
+    assert!(flaw(&bytes).contains("the branches of samples are missing"), "{}", flaw(&bytes));
 }
 
 #[test]
 fn branches_of_a_stranger_are_not_believed() {
     let with = |of_samples: u8, payload: &[u8]| {
-        let samples = Sample {
-            branches: of_samples,
-            ..sample(1)
-        };
+        let samples = Sample { branches: of_samples, ..sample(1) };
         let whole = recording(1);
         let (at, behind) = (blocks(&whole)[1], blocks(&whole)[2]);
         let bytes = with_block(&whole[..at], SAMPLES, samples.as_bytes());
@@ -519,14 +454,10 @@ impl std::io::Read for Failing<'_> {
 #[test]
 fn an_interrupted_read_is_repeated() {
     let whole = recording(3);
-    for (with, readable) in [
-        (std::io::ErrorKind::Interrupted, true),
-        (std::io::ErrorKind::Other, false),
-    ] {
-        let file = Failing {
-            bytes: &whole,
-            with: Some(with),
-        };
+    for (with, readable) in
+        [(std::io::ErrorKind::Interrupted, true), (std::io::ErrorKind::Other, false)]
+    {
+        let file = Failing { bytes: &whole, with: Some(with) };
         let reader = Reader::new(Path::new("a.rec"), file);
         let recording = reader.and_then(|reader| reader.samples(|_| {}));
         let samples = recording.ok().map(|recording| recording.samples);
@@ -586,9 +517,7 @@ fn a_device_is_written_to_and_never_replaced() {
     let mut writer = writer.expect("a device");
     assert_eq!(writer.partial(), None);
     writer.samples(&[sample(1)]).expect("written");
-    writer
-        .finish(&Statistics::default(), false)
-        .expect("finished");
+    writer.finish(&Statistics::default(), false).expect("finished");
     assert!(!std::fs::metadata(full).expect("it is there").is_file());
 }
 
@@ -602,9 +531,7 @@ fn a_thread_writes_all_that_it_is_given() {
         let samples = (first..first + 1000).map(sample).collect();
         background.put(Part::Samples(samples)).expect("written");
     }
-    background
-        .finish(&statistics(100_001), true)
-        .expect("finished");
+    background.finish(&statistics(100_001), true).expect("finished");
     let mut ips = Vec::new();
     let recording = read(&path, |samples| {
         ips.extend(samples.iter().map(|one| one.ip));
@@ -622,9 +549,7 @@ fn a_thread_that_is_left_keeps_what_it_was_given() {
     let writer = Writer::create(&path, &Metadata::default()).expect("created");
     let partial = writer.partial().expect("a file").to_owned();
     let mut background = Background::new(writer);
-    background
-        .put(Part::Samples(vec![sample(1)]))
-        .expect("written");
+    background.put(Part::Samples(vec![sample(1)])).expect("written");
     drop(background);
     assert!(!path.exists());
     assert_eq!(read(&partial, |_| {}).expect("readable").samples, 1);
@@ -632,21 +557,13 @@ fn a_thread_that_is_left_keeps_what_it_was_given() {
 
 fn at(timestamp: u64) -> Sample {
     let ip = 0x1000;
-    Sample {
-        timestamp,
-        ..sample(ip)
-    }
+    Sample { timestamp, ..sample(ip) }
 }
 
 /// A process with a module, that ends at 10.
 fn ending() -> Live {
     let mut live = Live::new(Metadata::default());
-    let process = |ended| Process {
-        id: 4,
-        name: "a.exe".to_owned(),
-        ended,
-        ..Process::default()
-    };
+    let process = |ended| Process { id: 4, name: "a.exe".to_owned(), ended, ..Process::default() };
     let put = |live: &mut Live, part| live.put(part).expect("kept");
     put(&mut live, Part::Processes(vec![process(None)]));
     let modules = vec![module(None, "a.sys"), module(Some(4), "a.exe")];
@@ -691,12 +608,7 @@ fn a_live_recording_forgets_what_has_ended_when_later_samples_come() {
 #[test]
 fn samples_of_a_live_recording_are_of_the_process_that_ran_then() {
     let mut live = ending();
-    let process = Process {
-        id: 4,
-        name: "b.exe".to_owned(),
-        started: Some(15),
-        ended: None,
-    };
+    let process = Process { id: 4, name: "b.exe".to_owned(), started: Some(15), ended: None };
     live.put(Part::Processes(vec![process])).expect("kept");
     live.put(Part::Samples(vec![at(5), at(20)])).expect("kept");
     let (recording, samples) = live.take();
@@ -731,11 +643,7 @@ proptest! {
 
 #[test]
 fn events_of_turns_are_scaled_to_the_nearest() {
-    let turns = Turns {
-        enabled: 10,
-        running: 4,
-        ..Turns::default()
-    };
+    let turns = Turns { enabled: 10, running: 4, ..Turns::default() };
     // 2.5, 5 and 7.5.
     assert_eq!([1, 2, 3].map(|events| turns.scale(events)), [3, 5, 8]);
     assert_eq!(Turns::default().scale(1), 0, "it was on no counter");
@@ -766,46 +674,22 @@ fn sources_that_some_processors_cannot_count_are_told() {
 /// An identifier means something else where a module comes to be where another is or was.
 #[test]
 fn modules_that_share_addresses_part_the_time_of_their_process() {
-    let at = |start, end, loaded| Module {
-        start,
-        end,
-        loaded,
-        ..module(Some(4), "a.dll")
-    };
+    let at = |start, end, loaded| Module { start, end, loaded, ..module(Some(4), "a.dll") };
     for (modules, parted) in [
         (vec![at(0x1000, 0x2000, Some(100))], false),
         // They only touch, in either order.
-        (
-            vec![at(0x1000, 0x2000, None), at(0x2000, 0x3000, Some(100))],
-            false,
-        ),
-        (
-            vec![at(0x1000, 0x2000, Some(100)), at(0x2000, 0x3000, None)],
-            false,
-        ),
+        (vec![at(0x1000, 0x2000, None), at(0x2000, 0x3000, Some(100))], false),
+        (vec![at(0x1000, 0x2000, Some(100)), at(0x2000, 0x3000, None)], false),
         // One byte is of both.
-        (
-            vec![at(0x1000, 0x2000, None), at(0x1FFF, 0x3000, Some(100))],
-            true,
-        ),
-        (
-            vec![at(0x1000, 0x2000, Some(100)), at(0x1FFF, 0x3000, None)],
-            true,
-        ),
+        (vec![at(0x1000, 0x2000, None), at(0x1FFF, 0x3000, Some(100))], true),
+        (vec![at(0x1000, 0x2000, Some(100)), at(0x1FFF, 0x3000, None)], true),
         // It is in the first, but not in its neighbour.
         (
-            vec![
-                at(0x1000, 0x9000, None),
-                at(0x2000, 0x3000, None),
-                at(0x4000, 0x5000, Some(100)),
-            ],
+            vec![at(0x1000, 0x9000, None), at(0x2000, 0x3000, None), at(0x4000, 0x5000, Some(100))],
             true,
         ),
     ] {
-        let recording = Recording {
-            modules,
-            ..Recording::default()
-        };
+        let recording = Recording { modules, ..Recording::default() };
         let spaces = Spaces::of(&recording);
         let [before, after] = [99, 100].map(|time| spaces.number(4, time));
         assert_eq!(before != after, parted, "{:x?}", recording.modules);
@@ -815,13 +699,8 @@ fn modules_that_share_addresses_part_the_time_of_their_process() {
 
 #[test]
 fn the_bound_of_samples_in_turns_has_one_period_of_each_processor() {
-    let turns = Turns {
-        source: 0,
-        enabled: 400,
-        running: 100,
-        error_ppm: Some(10_000),
-        processors: 8,
-    };
+    let turns =
+        Turns { source: 0, enabled: 400, running: 100, error_ppm: Some(10_000), processors: 8 };
     // No sample: eight processors may each be just below a period of 1,000, a quarter of the time.
     assert_eq!(turns.error(0, 0, 0, 1_000), Some(32_000));
     // Four samples: 1 % of 16,000, and eight times 4,000.
@@ -834,14 +713,8 @@ fn the_bound_of_samples_in_turns_has_one_period_of_each_processor() {
     );
     // Half of the events in samples of ten times the others' period: as many events have less to tell.
     let unequal = 9_091 * 2_200 * 2_200 + 909 * 22_000 * 22_000;
-    assert_eq!(
-        turns.error(40_000_000, 10_000, unequal, 1_000),
-        Some(400_000 + 1_363_513)
-    );
-    let unknown = Turns {
-        error_ppm: None,
-        ..turns
-    };
+    assert_eq!(turns.error(40_000_000, 10_000, unequal, 1_000), Some(400_000 + 1_363_513));
+    let unknown = Turns { error_ppm: None, ..turns };
     assert_eq!(unknown.error(16_000, 4, squares, 1_000), None);
 }
 
@@ -852,10 +725,7 @@ fn what_was_there_is_kept() {
     let path = at("a.rec");
     assert_eq!(kept(&path), None);
     for machine in ["first", "second", "third"] {
-        let metadata = Metadata {
-            machine: machine.to_owned(),
-            ..Metadata::default()
-        };
+        let metadata = Metadata { machine: machine.to_owned(), ..Metadata::default() };
         let there = kept(&path);
         assert_eq!(there, (machine != "first").then(|| at("a.rec.old")));
         let writer = Writer::create(&path, &metadata).expect("created");

@@ -136,10 +136,9 @@ impl Writer {
             let mut parts = modules.chunks(BLOCK_ROWS);
             return parts.try_for_each(|part| self.block_of_json(MODULES, &part));
         };
-        let sealed = modules.iter().map(|module| Module {
-            seal: Some(seal(key, &self.origin, module)),
-            ..module.clone()
-        });
+        let sealed = modules
+            .iter()
+            .map(|module| Module { seal: Some(seal(key, &self.origin, module)), ..module.clone() });
         let sealed: Vec<Module> = sealed.collect();
         let mut parts = sealed.chunks(BLOCK_ROWS);
         parts.try_for_each(|part| self.block_of_json(MODULES, &part))
@@ -177,11 +176,7 @@ impl Writer {
     /// Writes the end and gives the file its final name. A file of this name is kept: see [`kept`].
     pub fn finish(mut self, statistics: &Statistics, interrupted: bool) -> Result<()> {
         self.statistics(statistics)?;
-        let ending = Ending {
-            samples: self.samples,
-            marks: self.marks,
-            interrupted,
-        };
+        let ending = Ending { samples: self.samples, marks: self.marks, interrupted };
         self.block_of_json(END, &ending)?;
         let Some(partial) = &self.partial else {
             return Ok(());
@@ -388,9 +383,5 @@ fn folder(path: &Path) -> &Path {
 }
 
 fn written(path: &Path, error: io::Error) -> Error {
-    Error::File {
-        path: path.to_owned(),
-        doing: "written",
-        error,
-    }
+    Error::File { path: path.to_owned(), doing: "written", error }
 }

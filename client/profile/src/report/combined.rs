@@ -20,10 +20,7 @@ impl Report {
             return Self::read(path.as_ref(), query, symbol_path);
         }
         // A row that one recording would leave out may be the largest in the sum.
-        let whole = Query {
-            rows: None,
-            ..query.clone()
-        };
+        let whole = Query { rows: None, ..query.clone() };
         let mut all = Vec::new();
         for path in paths {
             all.push(Self::read(path.as_ref(), &whole, symbol_path)?);
@@ -36,10 +33,7 @@ impl Report {
 type Rows = BTreeMap<Vec<Value>, Sum>;
 
 pub(crate) fn no_recording() -> Error {
-    Error::usage(
-        "no recording is named",
-        "`halprof record -o FILE` makes one.",
-    )
+    Error::usage("no recording is named", "`halprof record -o FILE` makes one.")
 }
 
 fn combined(reports: Vec<Report>, query: &Query) -> Option<Report> {
@@ -93,11 +87,8 @@ pub(crate) fn turns(one: Option<&Turns>, other: Option<&Turns>) -> Option<Turns>
         let each = [one, other].into_iter().flatten().map(of);
         each.fold(0, u64::saturating_add)
     };
-    let bounds: Option<Vec<u64>> = [one, other]
-        .into_iter()
-        .flatten()
-        .map(|turns| turns.error_ppm)
-        .collect();
+    let bounds: Option<Vec<u64>> =
+        [one, other].into_iter().flatten().map(|turns| turns.error_ppm).collect();
     Some(Turns {
         source: first.source,
         enabled: ticks(|turns| turns.enabled),
@@ -125,20 +116,12 @@ fn table(tables: &[&Table], query: &Query) -> Option<Table> {
         }
     }
     let parts = parts.into_iter();
-    Some(Table {
-        by,
-        parts: parts
-            .map(|(source, rows)| part(source, rows, query))
-            .collect(),
-    })
+    Some(Table { by, parts: parts.map(|(source, rows)| part(source, rows, query)).collect() })
 }
 
 fn part(source: Option<Arc<str>>, rows: Rows, query: &Query) -> Part {
     let mut all = Sum::default();
-    let mut rows: Vec<Row> = rows
-        .into_iter()
-        .map(|(values, sum)| Row { values, sum })
-        .collect();
+    let mut rows: Vec<Row> = rows.into_iter().map(|(values, sum)| Row { values, sum }).collect();
     for row in &rows {
         all.add(row.sum);
     }
@@ -164,13 +147,7 @@ fn part(source: Option<Arc<str>>, rows: Rows, query: &Query) -> Part {
     }
     let left_out = rows.len() - keep;
     rows.truncate(keep);
-    Part {
-        source,
-        mixed,
-        all,
-        rows,
-        more: (left_out, more),
-    }
+    Part { source, mixed, all, rows, more: (left_out, more) }
 }
 
 impl Recording {
@@ -240,10 +217,7 @@ fn add(sum: &mut Statistics, other: Statistics) {
     sum.events_lost = sum.events_lost.saturating_add(other.events_lost);
     sum.ended = sum.ended.take().or(other.ended);
     sum.turns.clear();
-    for (lost, more) in [
-        (&mut sum.lost, other.lost),
-        (&mut sum.lost_events, other.lost_events),
-    ] {
+    for (lost, more) in [(&mut sum.lost, other.lost), (&mut sum.lost_events, other.lost_events)] {
         for (cause, number) in more {
             let all = lost.entry(cause).or_default();
             *all = all.saturating_add(number);

@@ -125,16 +125,10 @@ fn nanoseconds(text: &str) -> Option<u64> {
         return None;
     }
     let number = |text: &str| {
-        if text.is_empty() {
-            Some(0)
-        } else {
-            text.parse::<u64>().ok()
-        }
+        if text.is_empty() { Some(0) } else { text.parse::<u64>().ok() }
     };
     let fraction = number(&format!("{fraction:0<9}"))?;
-    number(whole)?
-        .checked_mul(1_000_000_000)?
-        .checked_add(fraction)
+    number(whole)?.checked_mul(1_000_000_000)?.checked_add(fraction)
 }
 
 #[cfg(test)]
@@ -156,11 +150,7 @@ mod tests {
             ("*", "", true),
             ("", "", true),
         ] {
-            assert_eq!(
-                Pattern::new(pattern).matches(name),
-                matches,
-                "{pattern} {name}"
-            );
+            assert_eq!(Pattern::new(pattern).matches(name), matches, "{pattern} {name}");
         }
     }
 

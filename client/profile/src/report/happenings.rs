@@ -46,9 +46,7 @@ impl Recording {
         let processors: BTreeSet<u32> = of(kind).filter_map(|event| event.processor).collect();
         Some(Happening {
             kind,
-            times: of(kind)
-                .map(|event| event.amount.max(1))
-                .fold(0, u64::saturating_add),
+            times: of(kind).map(|event| event.amount.max(1)).fold(0, u64::saturating_add),
             processors: processors.len(),
             first_ns: began.min().and_then(|began| self.since(began, first)),
         })
@@ -69,26 +67,15 @@ mod tests {
     use crate::recording::{Happened, Metadata};
 
     fn event(timestamp: u64, kind: EventKind, processor: Option<u32>, amount: u64) -> Happened {
-        Happened {
-            timestamp,
-            kind: kind.name().to_owned(),
-            processor,
-            amount,
-        }
+        Happened { timestamp, kind: kind.name().to_owned(), processor, amount }
     }
 
     #[test]
     fn each_kind_is_summed_up() {
         use EventKind::{Asleep, SamplesLost, SessionStarted, SessionStopped};
-        let unknown = Happened {
-            kind: "of-tomorrow".to_owned(),
-            ..Happened::default()
-        };
+        let unknown = Happened { kind: "of-tomorrow".to_owned(), ..Happened::default() };
         let recording = Recording {
-            metadata: Metadata {
-                timestamp_frequency: 2_000_000_000,
-                ..Metadata::default()
-            },
+            metadata: Metadata { timestamp_frequency: 2_000_000_000, ..Metadata::default() },
             events: vec![
                 event(1_000, SessionStarted, None, 0),
                 event(5_000, SamplesLost, Some(1), 30),

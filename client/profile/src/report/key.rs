@@ -86,10 +86,7 @@ impl Key {
 
     /// Whether it depends on the address.
     pub(super) const fn is_place(self) -> bool {
-        matches!(
-            self,
-            Self::Module | Self::Symbol | Self::Line | Self::Address
-        )
+        matches!(self, Self::Module | Self::Symbol | Self::Line | Self::Address)
     }
 
     /// Whether it needs symbol files.
@@ -151,32 +148,18 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Machine(text) | Self::Source(text) | Self::Module(text) => f.write_str(text),
-            Self::Process {
-                id,
-                name: Some(name),
-            } => write!(f, "{name} ({id})"),
+            Self::Process { id, name: Some(name) } => write!(f, "{name} ({id})"),
             Self::Process { id, name: None } => write!(f, "{id}"),
             Self::Thread(number) | Self::Processor(number) => write!(f, "{number}"),
             Self::Core(name) => f.write_str(name.as_deref().unwrap_or("one type")),
-            Self::Symbol {
-                module,
-                symbol: Some(symbol),
-            } => write!(f, "{module}!{symbol}"),
+            Self::Symbol { module, symbol: Some(symbol) } => write!(f, "{module}!{symbol}"),
             Self::Symbol { module, .. } => f.write_str(module),
-            Self::Line {
-                line: Some((file, line)),
-                ..
-            } => write!(f, "{}:{line}", short_path(file)),
+            Self::Line { line: Some((file, line)), .. } => write!(f, "{}:{line}", short_path(file)),
             Self::Line { module, .. } => write!(f, "{module}, no line"),
-            Self::Address {
-                address,
-                module,
-                symbol: Some(symbol),
-                offset,
-            } => write!(f, "{address:#x} {module}!{symbol}+{offset:#x}"),
-            Self::Address {
-                address, module, ..
-            } => write!(f, "{address:#x} {module}"),
+            Self::Address { address, module, symbol: Some(symbol), offset } => {
+                write!(f, "{address:#x} {module}!{symbol}+{offset:#x}")
+            }
+            Self::Address { address, module, .. } => write!(f, "{address:#x} {module}"),
         }
     }
 }
@@ -207,12 +190,7 @@ impl Value {
                 put("file", json!(line.as_ref().map(|(file, _)| &**file)));
                 put("line", json!(line.as_ref().map(|(_, line)| line)));
             }
-            Self::Address {
-                address,
-                module,
-                symbol,
-                offset,
-            } => {
+            Self::Address { address, module, symbol, offset } => {
                 put("address", json!(format!("{address:#x}")));
                 put("module", json!(**module));
                 put("symbol", json!(symbol.as_deref()));

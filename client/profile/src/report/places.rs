@@ -16,10 +16,7 @@ struct Known<T> {
 
 impl<T> Default for Known<T> {
     fn default() -> Self {
-        Self {
-            all: Vec::new(),
-            numbers: FxHashMap::default(),
-        }
+        Self { all: Vec::new(), numbers: FxHashMap::default() }
     }
 }
 
@@ -100,12 +97,7 @@ impl Places {
         let passes = filter.passes_frame(&frame);
         let module = self.modules.number(frame.module);
         let symbol = self.symbols.number((module, frame.symbol));
-        let mut here = Here {
-            module,
-            symbol,
-            passes,
-            ..Here::default()
-        };
+        let mut here = Here { module, symbol, passes, ..Here::default() };
         if keys.contains(&Key::Line) {
             here.line = self.lines.number((module, frame.file.zip(frame.line)));
         }
@@ -141,17 +133,11 @@ impl Places {
             Key::Module => Some(Value::Module(self.module(number)?)),
             Key::Symbol => {
                 let (module, symbol) = self.symbols.all.get(index)?.clone();
-                Some(Value::Symbol {
-                    module: self.module(module)?,
-                    symbol,
-                })
+                Some(Value::Symbol { module: self.module(module)?, symbol })
             }
             Key::Line => {
                 let (module, line) = self.lines.all.get(index)?.clone();
-                Some(Value::Line {
-                    module: self.module(module)?,
-                    line,
-                })
+                Some(Value::Line { module: self.module(module)?, line })
             }
             _ => {
                 let &(address, module) = self.addresses.all.get(index)?;

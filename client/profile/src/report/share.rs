@@ -45,10 +45,7 @@ impl Share {
         }
         let events = whole.events as f64;
         let value = (part.events as f64 / events).min(1.0);
-        let (own, rest) = (
-            part.squares as f64,
-            whole.squares.saturating_sub(part.squares) as f64,
-        );
+        let (own, rest) = (part.squares as f64, whole.squares.saturating_sub(part.squares) as f64);
         let alike = events * events / whole.squares as f64;
         let spread = (1.0 - value).powi(2) * own + value.powi(2) * rest;
         let uneven = value * (1.0 - value) * events * events / spread;
@@ -68,12 +65,7 @@ impl Share {
     #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
     pub fn of(part: u64, whole: u64) -> Self {
         if whole == 0 {
-            return Self {
-                value: 0.0,
-                low: 0.0,
-                high: 1.0,
-                effective: 0.0,
-            };
+            return Self { value: 0.0, low: 0.0, high: 1.0, effective: 0.0 };
         }
         Self::with(part as f64 / whole as f64, whole as f64)
     }
@@ -138,10 +130,7 @@ mod tests {
         ] {
             let share = Share::of(part, whole);
             assert!((share.low - low).abs() < 1e-5, "{part}/{whole}: {share:?}");
-            assert!(
-                (share.high - high).abs() < 1e-5,
-                "{part}/{whole}: {share:?}"
-            );
+            assert!((share.high - high).abs() < 1e-5, "{part}/{whole}: {share:?}");
         }
         assert_eq!(Share::of_groups(500, 1000, 100), Share::of(50, 100));
         assert_eq!(Share::of_groups(5, 10, 100), Share::of(5, 10));
@@ -200,12 +189,9 @@ mod tests {
     #[test]
     fn the_interval_holds_where_weights_differ() {
         // The share of light samples, and how many of the light and of the heavy are in the part.
-        for (light, in_light, in_heavy) in [
-            (0.5, 0.3, 0.3),
-            (0.9, 0.05, 0.2),
-            (0.8, 0.2, 0.02),
-            (0.9, 0.0, 0.1),
-        ] {
+        for (light, in_light, in_heavy) in
+            [(0.5, 0.3, 0.3), (0.9, 0.05, 0.2), (0.8, 0.2, 0.02), (0.9, 0.0, 0.1)]
+        {
             let mut random = Random(26);
             let (one, ten) = (light * in_light, (1.0 - light) * in_heavy * 10.0);
             let truth = (one + ten) / (light + (1.0 - light) * 10.0);
@@ -213,11 +199,8 @@ mod tests {
             for _ in 0..1000 {
                 let (mut part, mut whole) = (Sum::default(), Sum::default());
                 for _ in 0..2000 {
-                    let (period, rate) = if random.next() < light {
-                        (1000, in_light)
-                    } else {
-                        (10_000, in_heavy)
-                    };
+                    let (period, rate) =
+                        if random.next() < light { (1000, in_light) } else { (10_000, in_heavy) };
                     whole.add(Sum::alike(1, period));
                     if random.next() < rate {
                         part.add(Sum::alike(1, period));
@@ -227,20 +210,13 @@ mod tests {
                 held += u32::from((share.low..=share.high).contains(&truth));
             }
             // 95 % less three standard deviations of a binomial of 1000.
-            assert!(
-                held >= 929,
-                "{held} of 1000 at {light} {in_light} {in_heavy}"
-            );
+            assert!(held >= 929, "{held} of 1000 at {light} {in_light} {in_heavy}");
         }
     }
 
     #[test]
     fn what_a_hostile_file_adds_up_to_is_a_share() {
-        let most = Sum {
-            samples: u64::MAX,
-            events: u64::MAX,
-            squares: u128::MAX,
-        };
+        let most = Sum { samples: u64::MAX, events: u64::MAX, squares: u128::MAX };
         let heavy = both(Sum::alike(1, u64::MAX), Sum::alike(1000, 1));
         for (part, whole) in [
             (most, most),
@@ -249,12 +225,7 @@ mod tests {
             (most, Sum::alike(1, 1)),
             (Sum::alike(1, 0), Sum::alike(2, 0)),
         ] {
-            let Share {
-                value,
-                low,
-                high,
-                effective,
-            } = Share::weighted(part, whole);
+            let Share { value, low, high, effective } = Share::weighted(part, whole);
             assert!(0.0 <= low && low <= value && value <= high && high <= 1.0);
             assert!(effective.is_finite());
         }

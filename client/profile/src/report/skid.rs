@@ -39,10 +39,9 @@ impl Skid {
             );
         }
         let known = INTERFACES.iter().find(|&&(name, _)| name == interface);
-        known.map_or(
-            (Self::Unknown, "Skid: unknown for this interface."),
-            |&(_, text)| (Self::AtOrAfter, text),
-        )
+        known.map_or((Self::Unknown, "Skid: unknown for this interface."), |&(_, text)| {
+            (Self::AtOrAfter, text)
+        })
     }
 
     /// Its stable name.

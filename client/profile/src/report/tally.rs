@@ -5,10 +5,7 @@ use shared_types::{Mode, Sample};
 
 /// What a tally tells apart besides the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each stands for a key, and any may be with any"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each stands for a key, and any may be with any")]
 pub(crate) struct Apart {
     pub(crate) place: bool,
     pub(crate) process: bool,
@@ -112,18 +109,10 @@ impl Entry {
 
     /// The same, with what `apart` does not tell apart left out.
     fn only(self, apart: Apart) -> Self {
-        let place = if apart.place {
-            self.place()
-        } else {
-            Place::default()
-        };
+        let place = if apart.place { self.place() } else { Place::default() };
         Self {
             ip: place.ip,
-            process: if apart.process {
-                self.process
-            } else {
-                place.process
-            },
+            process: if apart.process { self.process } else { place.process },
             thread: if apart.thread { self.thread } else { 0 },
             processor: if apart.processor { self.processor } else { 0 },
             source: self.source,
@@ -133,11 +122,7 @@ impl Entry {
 
     pub(crate) const fn place(self) -> Place {
         let kernel = self.mode == Mode::Kernel as u8;
-        Place {
-            ip: self.ip,
-            process: if kernel { 0 } else { self.process },
-            mode: self.mode,
-        }
+        Place { ip: self.ip, process: if kernel { 0 } else { self.process }, mode: self.mode }
     }
 }
 
@@ -165,11 +150,7 @@ impl Tallies {
                 all.push((apart, Sums::default()));
             }
         }
-        Self {
-            span: None,
-            addressed: FxHashMap::default(),
-            all,
-        }
+        Self { span: None, addressed: FxHashMap::default(), all }
     }
 
     /// The time between the first and the last counted sample.
@@ -235,21 +216,9 @@ impl Tallies {
 mod tests {
     use super::*;
 
-    const PLACE: Apart = Apart {
-        place: true,
-        process: false,
-        thread: false,
-        processor: false,
-    };
-    const PROCESS: Apart = Apart {
-        place: false,
-        process: true,
-        ..PLACE
-    };
-    const NOTHING: Apart = Apart {
-        place: false,
-        ..PLACE
-    };
+    const PLACE: Apart = Apart { place: true, process: false, thread: false, processor: false };
+    const PROCESS: Apart = Apart { place: false, process: true, ..PLACE };
+    const NOTHING: Apart = Apart { place: false, ..PLACE };
 
     fn each(tallies: &Tallies, apart: Apart) -> Vec<(Entry, Sum)> {
         let mut all = Vec::new();
@@ -259,14 +228,7 @@ mod tests {
     }
 
     fn sample(ip: u64, process: u32, mode: Mode) -> Sample {
-        Sample {
-            ip,
-            process,
-            thread: 7,
-            period: u64::MAX,
-            mode: mode as u8,
-            ..Sample::default()
-        }
+        Sample { ip, process, thread: 7, period: u64::MAX, mode: mode as u8, ..Sample::default() }
     }
 
     #[test]
@@ -276,11 +238,7 @@ mod tests {
         let samples = [1, 2, 1].map(|ip| sample(ip, 4, Mode::User));
         tallies.add(&samples.iter());
         let all = each(&tallies, NOTHING);
-        let sum = Sum {
-            samples: 3,
-            events: u64::MAX,
-            squares: u128::MAX,
-        };
+        let sum = Sum { samples: 3, events: u64::MAX, squares: u128::MAX };
         assert_eq!(all, [(Entry::default(), sum)]);
         assert_eq!(each(&tallies, PLACE).len(), 2);
         assert_eq!(each(&tallies, PROCESS).len(), 1);
@@ -288,38 +246,20 @@ mod tests {
 
     #[test]
     fn all_processes_share_the_kernel() {
-        let both = Apart {
-            process: true,
-            ..PLACE
-        };
-        let samples = [
-            sample(1, 4, Mode::Kernel),
-            sample(1, 8, Mode::Kernel),
-            sample(1, 8, Mode::User),
-        ];
+        let both = Apart { process: true, ..PLACE };
+        let samples =
+            [sample(1, 4, Mode::Kernel), sample(1, 8, Mode::Kernel), sample(1, 8, Mode::User)];
         for apart in [&[PLACE, PROCESS][..], &[both]] {
             let mut tallies = Tallies::new(apart);
             tallies.add(&samples.iter());
-            let kernel = Place {
-                ip: 1,
-                process: 0,
-                mode: Mode::Kernel as u8,
-            };
-            let user = Place {
-                ip: 1,
-                process: 8,
-                mode: Mode::User as u8,
-            };
+            let kernel = Place { ip: 1, process: 0, mode: Mode::Kernel as u8 };
+            let user = Place { ip: 1, process: 8, mode: Mode::User as u8 };
             assert_eq!(tallies.places(), [kernel, user]);
             let places = each(&tallies, PLACE);
-            let places = places
-                .iter()
-                .map(|(entry, sum)| (entry.place(), sum.samples));
+            let places = places.iter().map(|(entry, sum)| (entry.place(), sum.samples));
             assert_eq!(places.collect::<Vec<_>>(), [(kernel, 2), (user, 1)]);
             let processes = each(&tallies, PROCESS);
-            let processes = processes
-                .iter()
-                .map(|(entry, sum)| (entry.process, sum.samples));
+            let processes = processes.iter().map(|(entry, sum)| (entry.process, sum.samples));
             assert_eq!(processes.collect::<Vec<_>>(), [(4, 1), (8, 2)]);
         }
     }

@@ -31,15 +31,8 @@ fn recorded(samples: &[Sample]) -> (TempDir, std::path::PathBuf) {
 
 /// The same on a machine with this name.
 fn record(path: &Path, host: &str, samples: &[Sample]) {
-    let source = |name: &str| Source {
-        name: name.to_owned(),
-        ..Source::default()
-    };
-    let cores = |name: &str, first, last| Cores {
-        name: name.to_owned(),
-        first,
-        last,
-    };
+    let source = |name: &str| Source { name: name.to_owned(), ..Source::default() };
+    let cores = |name: &str, first, last| Cores { name: name.to_owned(), first, last };
     let metadata = Metadata {
         cores: vec![
             cores("performance", 0, 3),
@@ -59,11 +52,7 @@ fn record(path: &Path, host: &str, samples: &[Sample]) {
         end: start + 0x1000,
         ..Module::default()
     };
-    let process = |id, name: &str| Process {
-        id,
-        name: name.to_owned(),
-        ..Process::default()
-    };
+    let process = |id, name: &str| Process { id, name: name.to_owned(), ..Process::default() };
     let mut writer = Writer::create(path, &metadata).expect("created");
     let processes = [process(7, "a.exe"), process(8, "b.exe")];
     writer.processes(&processes).expect("written");
@@ -76,20 +65,14 @@ fn record(path: &Path, host: &str, samples: &[Sample]) {
     writer.modules(&modules).expect("written");
     writer.samples(samples).expect("written");
     let lost = std::iter::once(("ring-full".to_owned(), 2));
-    let statistics = Statistics {
-        lost: lost.filter(|_| !host.is_empty()).collect(),
-        ..Statistics::default()
-    };
+    let statistics =
+        Statistics { lost: lost.filter(|_| !host.is_empty()).collect(), ..Statistics::default() };
     writer.finish(&statistics, false).expect("finished");
 }
 
 fn read(samples: &[Sample], by: &[Key], filter: Filter) -> Report {
     let (_folder, path) = recorded(samples);
-    let query = Query {
-        tables: vec![by.to_vec()],
-        filter,
-        ..Query::default()
-    };
+    let query = Query { tables: vec![by.to_vec()], filter, ..Query::default() };
     Report::read(&path, &query, &SymbolPath::default()).expect("read")
 }
 
@@ -189,10 +172,7 @@ fn keys_part_rows_in_their_order() {
     assert_eq!(rows(&report), named(&expected));
     let report = read(&some(), &[Key::Address], Filter::default());
     // The kernel is one row, whatever process it works for.
-    assert_eq!(
-        rows(&report)[0],
-        named(&[("TotalCycles: 0xffff0010 nt", 2)])[0]
-    );
+    assert_eq!(rows(&report)[0], named(&[("TotalCycles: 0xffff0010 nt", 2)])[0]);
     assert_eq!(rows(&report).len(), 7);
     let report = read(&some(), &[Key::Thread], Filter::default());
     assert_eq!(rows(&report)[0], named(&[("TotalCycles: 8", 5)])[0]);
@@ -203,14 +183,9 @@ fn an_address_is_relative_to_the_start_of_its_module() {
     let report = read(&some(), &[Key::Address], Filter::default());
     let rows = report.tables[0].parts[0].rows.iter();
     let places = rows.map(|row| match &row.values[..] {
-        [
-            Value::Address {
-                address,
-                module,
-                symbol: None,
-                offset,
-            },
-        ] => (&**module, *address, *offset),
+        [Value::Address { address, module, symbol: None, offset }] => {
+            (&**module, *address, *offset)
+        }
         other => panic!("{other:?}"),
     });
     let places: BTreeSet<(&str, u64, u64)> = places.collect();
@@ -240,10 +215,7 @@ fn a_table_does_not_part_the_rows_of_another() {
 
 #[test]
 fn processors_and_types_of_cores_are_told_apart() {
-    let on = |processor| Sample {
-        processor,
-        ..sample(0, 7, 0x1000, Mode::User)
-    };
+    let on = |processor| Sample { processor, ..sample(0, 7, 0x1000, Mode::User) };
     let samples = [0, 9, 4, 9, 12].map(on);
     let by_processor = [("9", 2), ("0", 1), ("4", 1), ("12", 1)];
     // The recording gives no type for the last one.
@@ -260,21 +232,14 @@ fn processors_and_types_of_cores_are_told_apart() {
 
 #[test]
 fn rows_come_in_the_order_that_is_asked_for() {
-    let rare = Sample {
-        period: 5 * PERIOD,
-        ..sample(0, 8, 0x1000, Mode::User)
-    };
+    let rare = Sample { period: 5 * PERIOD, ..sample(0, 8, 0x1000, Mode::User) };
     let (_folder, path) = recorded(&[rare, some()[0], some()[1], some()[5]]);
     for (sort, expected) in [
         (Sort::Samples, ["a.exe", "b.exe", "unknown"]),
         (Sort::Events, ["b.exe", "a.exe", "unknown"]),
         (Sort::Name, ["a.exe", "b.exe", "unknown"]),
     ] {
-        let query = Query {
-            tables: vec![vec![Key::Module]],
-            sort,
-            ..Query::default()
-        };
+        let query = Query { tables: vec![vec![Key::Module]], sort, ..Query::default() };
         let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
         let rows = report.tables[0].parts[0].rows.iter();
         let names = rows.map(|row| row.values[0].to_string());
@@ -285,15 +250,9 @@ fn rows_come_in_the_order_that_is_asked_for() {
 #[test]
 fn samples_by_address_are_those_that_a_filter_lets_through() {
     let (_folder, path) = recorded(&some());
-    let filter = Filter {
-        processes: vec![Pattern::new("8")],
-        ..Filter::default()
-    };
+    let filter = Filter { processes: vec![Pattern::new("8")], ..Filter::default() };
     let hits = Hits::read(&path, filter, &SymbolPath::default()).expect("read");
-    let places = hits
-        .all
-        .iter()
-        .map(|(place, _, sum)| (place.ip, sum.samples));
+    let places = hits.all.iter().map(|(place, _, sum)| (place.ip, sum.samples));
     let places: BTreeSet<(u64, u64)> = places.collect();
     assert_eq!(places, BTreeSet::from([(0x1000, 1), (0xFFFF_0010, 1)]));
     assert_eq!(hits.sources[0].sum.samples, 2);
@@ -316,10 +275,7 @@ fn patterns_and_times_that_are_hard_to_match() {
 
 #[test]
 fn without_statistics_a_recording_is_as_long_as_its_samples_show() {
-    let at = |timestamp| Sample {
-        timestamp,
-        ..Sample::default()
-    };
+    let at = |timestamp| Sample { timestamp, ..Sample::default() };
     let seen = |times: &[u64], frequency| {
         let mut tallies = Tallies::new(&[]);
         // In several blocks, and not in order.
@@ -354,86 +310,29 @@ fn filters_let_through_what_they_name() {
     let pattern = |text| vec![Pattern::new(text)];
     let of = |filter: Filter| read(&some(), &[Key::Module], filter).total.samples;
     let none = Filter::default;
-    assert_eq!(
-        of(Filter {
-            sources: pattern("cachemisses"),
-            ..none()
-        }),
-        1
-    );
-    assert_eq!(
-        of(Filter {
-            processes: pattern("8"),
-            ..none()
-        }),
-        2
-    );
-    assert_eq!(
-        of(Filter {
-            processes: pattern("B.*"),
-            ..none()
-        }),
-        2
-    );
-    assert_eq!(
-        of(Filter {
-            modules: pattern("*.exe"),
-            ..none()
-        }),
-        4
-    );
-    assert_eq!(
-        of(Filter {
-            symbols: pattern("*"),
-            ..none()
-        }),
-        0
-    );
-    assert_eq!(
-        of(Filter {
-            processors: Some(BTreeSet::from([1])),
-            ..none()
-        }),
-        0
-    );
-    let both = Filter {
-        processes: pattern("7"),
-        modules: pattern("nt"),
-        ..none()
-    };
+    assert_eq!(of(Filter { sources: pattern("cachemisses"), ..none() }), 1);
+    assert_eq!(of(Filter { processes: pattern("8"), ..none() }), 2);
+    assert_eq!(of(Filter { processes: pattern("B.*"), ..none() }), 2);
+    assert_eq!(of(Filter { modules: pattern("*.exe"), ..none() }), 4);
+    assert_eq!(of(Filter { symbols: pattern("*"), ..none() }), 0);
+    assert_eq!(of(Filter { processors: Some(BTreeSet::from([1])), ..none() }), 0);
+    let both = Filter { processes: pattern("7"), modules: pattern("nt"), ..none() };
     assert_eq!(of(both), 1);
     let (_folder, path) = recorded(&some());
-    let query = Query {
-        filter: Filter {
-            sources: pattern("Other"),
-            ..none()
-        },
-        ..Query::default()
-    };
+    let query =
+        Query { filter: Filter { sources: pattern("Other"), ..none() }, ..Query::default() };
     let refused = Report::read(&path, &query, &SymbolPath::default());
     assert_eq!(refused.expect_err("no such source").code(), "usage");
 }
 
 #[test]
 fn time_begins_with_the_first_sample_whichever_stands_first() {
-    let at = |timestamp| Sample {
-        timestamp,
-        ..sample(0, 7, 0x1000, Mode::User)
-    };
+    let at = |timestamp| Sample { timestamp, ..sample(0, 7, 0x1000, Mode::User) };
     // One second is a thousand ticks.
     let samples = [at(12_000), at(10_000), at(10_999), at(11_000), at(11_500)];
     let of = |from: u64, to| {
         let time = Some((from, to));
-        read(
-            &samples,
-            &[Key::Module],
-            Filter {
-                time,
-                ..Filter::default()
-            },
-        )
-        .total
-        .samples
+        read(&samples, &[Key::Module], Filter { time, ..Filter::default() }).total.samples
     };
     assert_eq!(of(0, 1_000_000_000), 2);
     assert_eq!(of(1_000_000_000, 1_500_000_000), 1);
@@ -443,17 +342,10 @@ fn time_begins_with_the_first_sample_whichever_stands_first() {
 #[test]
 fn rows_that_are_left_out_are_told() {
     let (_folder, path) = recorded(&some());
-    let query = Query {
-        tables: vec![vec![Key::Module]],
-        rows: Some(2),
-        ..Query::default()
-    };
+    let query = Query { tables: vec![vec![Key::Module]], rows: Some(2), ..Query::default() };
     let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
     let part = &report.tables[0].parts[0];
-    assert_eq!(
-        (part.rows.len(), part.more.0, part.more.1.samples),
-        (2, 3, 3)
-    );
+    assert_eq!((part.rows.len(), part.more.0, part.more.1.samples), (2, 3, 3));
     assert_eq!(part.all.samples, 7);
 }
 
@@ -462,20 +354,13 @@ fn several_recordings_are_one_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let paths = [at("one.rec"), at("two.rec"), at("three.rec")];
-    let (a, b) = (
-        sample(0, 7, 0x1000, Mode::User),
-        sample(0, 8, 0x1000, Mode::User),
-    );
+    let (a, b) = (sample(0, 7, 0x1000, Mode::User), sample(0, 8, 0x1000, Mode::User));
     let other = sample(1, 8, 0x1000, Mode::User);
     record(&paths[0], "alpha", &[a, a, b]);
     record(&paths[1], "beta", &[b, other]);
     record(&paths[2], "", &[a]);
     let summed = |by: &[Key], rows: Option<usize>| {
-        let query = Query {
-            tables: vec![by.to_vec()],
-            rows,
-            ..Query::default()
-        };
+        let query = Query { tables: vec![by.to_vec()], rows, ..Query::default() };
         Report::read_all(&paths, &query, &SymbolPath::default()).expect("read")
     };
     let report = summed(&[Key::Machine], None);
@@ -500,10 +385,7 @@ fn several_recordings_are_one_report() {
     assert_eq!(symbols, ["a.exe", "b.exe"], "each once");
 
     let report = summed(&[Key::Module], Some(1));
-    assert_eq!(
-        rows(&report),
-        named(&[("TotalCycles: a.exe", 3), ("CacheMisses:u: b.exe", 1)])
-    );
+    assert_eq!(rows(&report), named(&[("TotalCycles: a.exe", 3), ("CacheMisses:u: b.exe", 1)]));
     let (left_out, rest) = report.tables[0].parts[0].more;
     assert_eq!((left_out, rest.samples), (1, 2));
 
@@ -524,21 +406,10 @@ fn shares_are_of_events_whatever_the_periods() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let paths = [at("one.rec"), at("two.rec")];
-    let long = |process| Sample {
-        period: 10 * PERIOD,
-        ..sample(0, process, 0x1000, Mode::User)
-    };
+    let long = |process| Sample { period: 10 * PERIOD, ..sample(0, process, 0x1000, Mode::User) };
     record(&paths[0], "alpha", &[sample(0, 7, 0x1000, Mode::User); 100]);
-    record(
-        &paths[1],
-        "beta",
-        &[&[long(8); 10][..], &[long(7); 1]].concat(),
-    );
-    let query = |sort| Query {
-        tables: vec![vec![Key::Machine]],
-        sort,
-        ..Query::default()
-    };
+    record(&paths[1], "beta", &[&[long(8); 10][..], &[long(7); 1]].concat());
+    let query = |sort| Query { tables: vec![vec![Key::Machine]], sort, ..Query::default() };
     let read = |sort| {
         let report = Report::read_all(&paths, &query(sort), &SymbolPath::default());
         let mut tables = report.expect("read").tables;
@@ -615,13 +486,8 @@ fn estimates_of_several_machines_keep_the_widest_bound() {
 
 #[test]
 fn the_bound_of_a_source_is_that_of_its_turns() {
-    let turns = Turns {
-        source: 0,
-        enabled: 400,
-        running: 100,
-        error_ppm: Some(10_000),
-        processors: 8,
-    };
+    let turns =
+        Turns { source: 0, enabled: 400, running: 100, error_ppm: Some(10_000), processors: 8 };
     let source = |samples, period, turns| OfSource {
         name: "a".into(),
         period: Some(1000),
@@ -657,20 +523,14 @@ fn of_several_recordings_only_what_all_have_in_common_is_told() {
             modelled,
             ..Metadata::default()
         },
-        ending: Some(Ending {
-            interrupted,
-            ..Ending::default()
-        }),
+        ending: Some(Ending { interrupted, ..Ending::default() }),
         skipped: BTreeMap::from([(text("NEXT"), unknown)]),
         ..Recording::default()
     };
     let one = || recording("one", false, false, 2);
     let sum = |other| Recording::combined(vec![one(), other]).expect("a sum");
     let alike = sum(one());
-    let expected = Metadata {
-        machine: text("2 recordings: one"),
-        ..one().metadata
-    };
+    let expected = Metadata { machine: text("2 recordings: one"), ..one().metadata };
     assert_eq!(alike.metadata, expected);
     assert!(alike.ending.is_some_and(|ending| !ending.interrupted));
     assert_eq!(alike.skipped["NEXT"], 4);
@@ -693,36 +553,18 @@ fn changing() -> (TempDir, std::path::PathBuf) {
     let path = folder.path().join("a.rec");
     let metadata = Metadata {
         timestamp_frequency: 1000,
-        sources: vec![Source {
-            name: "TotalCycles".to_owned(),
-            ..Source::default()
-        }],
+        sources: vec![Source { name: "TotalCycles".to_owned(), ..Source::default() }],
         ..Metadata::default()
     };
     let mut writer = Writer::create(&path, &metadata).expect("created");
-    let at = |time, process| Sample {
-        timestamp: time,
-        ..sample(0, process, 0x1000, Mode::User)
-    };
+    let at = |time, process| Sample { timestamp: time, ..sample(0, process, 0x1000, Mode::User) };
     // Samples come before what they are of.
     let times = [10, 99, 100, 150, 151];
-    let samples: Vec<Sample> = times
-        .iter()
-        .flat_map(|&time| [at(time, 8), at(time, 12)])
-        .collect();
+    let samples: Vec<Sample> = times.iter().flat_map(|&time| [at(time, 8), at(time, 12)]).collect();
     writer.samples(&samples).expect("written");
-    writer
-        .samples(&[Sample {
-            ip: 0x5000,
-            ..at(200, 8)
-        }])
-        .expect("written");
-    let process = |id, name: &str, started, ended| Process {
-        id,
-        name: name.to_owned(),
-        started,
-        ended,
-    };
+    writer.samples(&[Sample { ip: 0x5000, ..at(200, 8) }]).expect("written");
+    let process =
+        |id, name: &str, started, ended| Process { id, name: name.to_owned(), started, ended };
     let processes = [
         process(8, "first.exe", None, Some(90)),
         process(8, "second.exe", Some(100), None),
@@ -747,9 +589,7 @@ fn changing() -> (TempDir, std::path::PathBuf) {
         module(12, "two.dll", 0x800, Some(100), None),
     ];
     writer.modules(&modules).expect("written");
-    writer
-        .finish(&Statistics::default(), false)
-        .expect("finished");
+    writer.finish(&Statistics::default(), false).expect("finished");
     (folder, path)
 }
 
@@ -760,10 +600,7 @@ fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
         let processes = (!process.is_empty()).then(|| Pattern::new(process));
         let query = Query {
             tables: vec![by.to_vec()],
-            filter: Filter {
-                processes: processes.into_iter().collect(),
-                ..Filter::default()
-            },
+            filter: Filter { processes: processes.into_iter().collect(), ..Filter::default() },
             sort: Sort::Name,
             ..Query::default()
         };
@@ -781,23 +618,13 @@ fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
     let of_both = [("TotalCycles: both.exe (12)", 5)];
     assert_eq!(read(&[Key::Process], "both.exe"), named(&of_both));
     let second = &expected[1..3];
-    assert_eq!(
-        read(&[Key::Process, Key::Module], "second.exe"),
-        named(second)
-    );
-    assert_eq!(
-        read(&[Key::Process, Key::Module], "8"),
-        named(&expected[..3])
-    );
+    assert_eq!(read(&[Key::Process, Key::Module], "second.exe"), named(second));
+    assert_eq!(read(&[Key::Process, Key::Module], "8"), named(&expected[..3]));
     let mut lines = Vec::new();
     let filter = Filter::default();
     crate::script::lines(&path, &filter, &SymbolPath::default(), |_, line| {
         let name = line.process.expect("a name");
-        lines.push((
-            line.sample.process,
-            name.to_string(),
-            line.frame.module.to_string(),
-        ));
+        lines.push((line.sample.process, name.to_string(), line.frame.module.to_string()));
         true
     })
     .expect("read");
@@ -820,9 +647,8 @@ fn exports_tell_processes_of_one_identifier_apart() {
         (symbols.frame(process, address, mode), module)
     });
     let places = gathered.places.iter();
-    let places: BTreeSet<(&str, &str)> = places
-        .map(|place| (&*place.process_name, &*place.frame.module))
-        .collect();
+    let places: BTreeSet<(&str, &str)> =
+        places.map(|place| (&*place.process_name, &*place.frame.module)).collect();
     let expected = [
         ("both.exe (12)", "one.dll"),
         ("both.exe (12)", "two.dll"),

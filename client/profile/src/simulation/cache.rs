@@ -78,12 +78,10 @@ impl Geometry {
             let caches = subleaves.take_while(|[eax, ..]| highest >= leaf && eax & 0x1F != 0);
             caches.filter_map(Self::decoded).collect()
         };
-        let ways: [&dyn Fn() -> Vec<Self>; 4] = [
-            &|| leaf(4),
-            &|| leaf(0x8000_001D),
-            &|| Self::of_old_amd(&cpuid),
-            &|| Self::of_descriptors(&cpuid),
-        ];
+        let ways: [&dyn Fn() -> Vec<Self>; 4] =
+            [&|| leaf(4), &|| leaf(0x8000_001D), &|| Self::of_old_amd(&cpuid), &|| {
+                Self::of_descriptors(&cpuid)
+            }];
         let mut found = ways.iter().map(|way| way());
         let mut caches = found.find(|found| !found.is_empty()).unwrap_or_default();
         caches.sort_by_key(|cache| cache.level);
@@ -130,13 +128,7 @@ impl Geometry {
 
     fn sized(level: u8, kind: Kind, kib: u64, ways: u64, line: u64) -> Option<Self> {
         let sets = (kib * 1024).checked_div(ways * line)?;
-        let cache = Self {
-            level,
-            kind,
-            line,
-            ways,
-            sets,
-        };
+        let cache = Self { level, kind, line, ways, sets };
         (sets != 0 && line.is_power_of_two()).then_some(cache)
     }
 
@@ -161,9 +153,7 @@ impl Geometry {
     /// Its size in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
-        self.line
-            .saturating_mul(self.ways)
-            .saturating_mul(self.sets)
+        self.line.saturating_mul(self.ways).saturating_mul(self.sets)
     }
 
     /// `L1D`, `L1I`, `L2` and so on.
@@ -233,9 +223,7 @@ impl Caches {
             sets: FxHashMap::default(),
             total: Total::default(),
         });
-        Self {
-            all: caches.collect(),
-        }
+        Self { all: caches.collect() }
     }
 
     /// Their names and sizes.
@@ -298,20 +286,10 @@ mod tests {
     #[test]
     fn geometry_is_read_from_leaf_4() {
         let caches = Geometry::of(skylake);
-        let read: Vec<_> = caches
-            .iter()
-            .map(|cache| (cache.name(), cache.bytes() >> 10, cache.ways))
-            .collect();
-        let expected = [
-            ("L1D", 32, 8),
-            ("L1I", 32, 8),
-            ("L2", 256, 4),
-            ("L3", 8192, 16),
-        ];
-        assert_eq!(
-            read,
-            expected.map(|(name, kib, ways)| (name.to_owned(), kib, ways))
-        );
+        let read: Vec<_> =
+            caches.iter().map(|cache| (cache.name(), cache.bytes() >> 10, cache.ways)).collect();
+        let expected = [("L1D", 32, 8), ("L1I", 32, 8), ("L2", 256, 4), ("L3", 8192, 16)];
+        assert_eq!(read, expected.map(|(name, kib, ways)| (name.to_owned(), kib, ways)));
     }
 
     #[test]
@@ -374,13 +352,7 @@ mod tests {
 
     #[test]
     fn a_set_keeps_what_was_used_last() {
-        let small = Geometry {
-            level: 1,
-            kind: Kind::Data,
-            line: 64,
-            ways: 2,
-            sets: 2,
-        };
+        let small = Geometry { level: 1, kind: Kind::Data, line: 64, ways: 2, sets: 2 };
         let mut caches = Caches::new(&[small]);
         let mut missed = |address: u64, bytes: u64| {
             let mut misses = [0];

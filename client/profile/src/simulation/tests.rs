@@ -4,22 +4,12 @@ use super::*;
 const START: u64 = 0x1_4000_1000;
 
 fn simulation(code: &[u8]) -> Simulation {
-    let first = Geometry {
-        level: 1,
-        kind: Kind::Data,
-        line: 64,
-        ways: 8,
-        sets: 64,
-    };
+    let first = Geometry { level: 1, kind: Kind::Data, line: 64, ways: 8, sets: 64 };
     Simulation::new(START, code.to_vec(), false, Caches::new(&[first]))
 }
 
 fn at(offset: u64) -> Registers {
-    Registers {
-        ip: START + offset,
-        general: [0x1000; 16],
-        ..Registers::default()
-    }
+    Registers { ip: START + offset, general: [0x1000; 16], ..Registers::default() }
 }
 
 #[test]
@@ -79,16 +69,7 @@ fn operands_are_found_by_the_registers() {
             (counts.reads, counts.writes, counts.bytes, counts.misaligned)
         })
         .collect();
-    assert_eq!(
-        told,
-        [
-            (1, 0, 8, 1),
-            (1, 1, 8, 1),
-            (1, 0, 4, 0),
-            (0, 1, 8, 0),
-            (0, 0, 0, 0)
-        ]
-    );
+    assert_eq!(told, [(1, 0, 8, 1), (1, 1, 8, 1), (1, 0, 4, 0), (0, 1, 8, 0), (0, 0, 0, 0)]);
     assert!(rows.iter().all(|row| row.counts.unknown == 0));
     // 0x1000 + 0x8000 + 4, the byte after the add, 0x7028 and 0xFF8 are in four lines.
     assert_eq!(simulation.caches().totals()[0].misses, 4);

@@ -84,10 +84,7 @@ impl Dwarf {
                     }
                 }
             };
-            let mut found = Found {
-                function: function.cloned(),
-                ..Found::default()
-            };
+            let mut found = Found { function: function.cloned(), ..Found::default() };
             let mut inner: Option<Inlined> = None;
             let mut first = true;
             while let Ok(Some(frame)) = frames.next() {
@@ -172,10 +169,7 @@ fn tables<'a>(kept: &'a Kept, file: &Path) -> Result<Tables<'a>, String> {
     let context = Context::from_dwarf(sections).map_err(|error| error.to_string())?;
     let mut packed = file.as_os_str().to_owned();
     packed.push(".dwp");
-    Ok(Tables {
-        context,
-        package: package(kept, Path::new(&packed)),
-    })
+    Ok(Tables { context, package: package(kept, Path::new(&packed)) })
 }
 
 fn package<'a>(kept: &'a Kept, file: &Path) -> Option<DwarfPackage<Slice<'a>>> {

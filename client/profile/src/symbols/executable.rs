@@ -32,11 +32,7 @@ impl Executable {
         let image = Image::open(path)?;
         let whole = path.canonicalize().map_err(|error| error.to_string())?;
         let name = whole.file_name().unwrap_or_default();
-        let start = if image.base == 0 {
-            ANYWHERE
-        } else {
-            image.base
-        };
+        let start = if image.base == 0 { ANYWHERE } else { image.base };
         let end = start.checked_add(image.size);
         let module = Module {
             name: name.to_string_lossy().into_owned(),
@@ -47,11 +43,7 @@ impl Executable {
             ..Module::default()
         };
         let lookup = Lookup::open(&module, &symbols.clone().loaded_here());
-        Ok(Self {
-            image,
-            lookup,
-            module,
-        })
+        Ok(Self { image, lookup, module })
     }
 
     /// The module, at its preferred load address.
@@ -106,9 +98,7 @@ impl Executable {
             let bytes = within(&self.image.code, &sections, &range)?;
             let start = self.module.start.wrapping_add(range.start);
             let decoder = Decoder::with_ip(bitness, bytes, start, DecoderOptions::NONE);
-            let valid = decoder
-                .into_iter()
-                .filter(|instruction| !instruction.is_invalid());
+            let valid = decoder.into_iter().filter(|instruction| !instruction.is_invalid());
             all.extend(valid.map(|instruction| instruction.ip()));
         }
         if all.is_empty() {
@@ -143,10 +133,8 @@ impl Executable {
             let bytes = within(&self.image.code, &sections, &range)?;
             code.add(bitness, bytes, self.module.start.wrapping_add(range.start));
         }
-        let entries: Vec<u64> = entries
-            .iter()
-            .map(|entry| self.module.start.wrapping_add(*entry))
-            .collect();
+        let entries: Vec<u64> =
+            entries.iter().map(|entry| self.module.start.wrapping_add(*entry)).collect();
         Ok(code.way(&entries))
     }
 

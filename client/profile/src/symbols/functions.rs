@@ -69,11 +69,7 @@ mod tests {
     use super::*;
 
     fn function(name: &str, start: u64, end: u64) -> Function {
-        Function {
-            name: name.to_owned(),
-            start,
-            end,
-        }
+        Function { name: name.to_owned(), start, end }
     }
 
     #[test]
@@ -85,11 +81,8 @@ mod tests {
             function("b", 0x20, 0x20),
         ];
         let functions = Functions::new(found, std::slice::from_ref(&(0x10..0x40)), false);
-        let expected = [
-            function("a", 0x10, 0x18),
-            function("b", 0x20, 0x30),
-            function("c", 0x30, 0x40),
-        ];
+        let expected =
+            [function("a", 0x10, 0x18), function("b", 0x20, 0x30), function("c", 0x30, 0x40)];
         assert_eq!(*functions, expected);
         let name = |address| functions.containing(address).map(|f| f.name.as_str());
         assert_eq!(name(0x0F), None);

@@ -13,11 +13,7 @@ impl Identity {
         for field in [0..4, 4..6, 6..8] {
             digits[field].reverse();
         }
-        Self::Pdb {
-            guid: capitals(&digits),
-            age,
-            file: String::from_utf8_lossy(file).into_owned(),
-        }
+        Self::Pdb { guid: capitals(&digits), age, file: String::from_utf8_lossy(file).into_owned() }
     }
 
     /// From the bytes of the note.
@@ -30,14 +26,9 @@ impl Identity {
     #[must_use]
     pub fn is_same_build(&self, other: &Self) -> bool {
         match (self, other) {
-            (
-                Self::Pdb { guid, age, .. },
-                Self::Pdb {
-                    guid: other,
-                    age: other_age,
-                    ..
-                },
-            ) => guid.eq_ignore_ascii_case(other) && age == other_age,
+            (Self::Pdb { guid, age, .. }, Self::Pdb { guid: other, age: other_age, .. }) => {
+                guid.eq_ignore_ascii_case(other) && age == other_age
+            }
             (Self::BuildId(id), Self::BuildId(other)) => id.eq_ignore_ascii_case(other),
             _ => false,
         }
@@ -90,48 +81,29 @@ fn is_hex(text: &str) -> bool {
 }
 
 fn capitals(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02X}"))
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02X}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const GUID: [u8; 16] = [
-        0x78, 0x56, 0x34, 0x12, 0xBC, 0x9A, 0xF0, 0xDE, 1, 2, 3, 4, 5, 6, 7, 8,
-    ];
+    const GUID: [u8; 16] = [0x78, 0x56, 0x34, 0x12, 0xBC, 0x9A, 0xF0, 0xDE, 1, 2, 3, 4, 5, 6, 7, 8];
 
     #[test]
     fn a_store_has_the_guid_in_the_order_of_its_fields() {
         let identity = Identity::pdb(GUID, 26, b"C:\\build\\a.pdb");
-        assert_eq!(
-            identity.folder().as_deref(),
-            Some("123456789ABCDEF001020304050607081A")
-        );
+        assert_eq!(identity.folder().as_deref(), Some("123456789ABCDEF001020304050607081A"));
         assert_eq!(identity.pdb_name(), Some("a.pdb"));
     }
 
     #[test]
     fn what_a_file_claims_does_not_leave_its_folder() {
-        for name in [
-            "..",
-            "a/..",
-            "C:",
-            "a\\",
-            "",
-            "x/c:evil",
-            "NUL",
-            "a/com1.pdb",
-        ] {
+        for name in ["..", "a/..", "C:", "a\\", "", "x/c:evil", "NUL", "a/com1.pdb"] {
             assert_eq!(file_name(name), None, "{name}");
         }
-        let hostile = |guid: &str| Identity::Pdb {
-            guid: guid.to_owned(),
-            age: 1,
-            file: String::new(),
-        };
+        let hostile =
+            |guid: &str| Identity::Pdb { guid: guid.to_owned(), age: 1, file: String::new() };
         assert_eq!(hostile("../../../etc").folder(), None);
         assert_eq!(Identity::BuildId("ab/../../x".into()).build_id_path(), None);
         assert_eq!(Identity::BuildId("é1".into()).build_id_path(), None);

@@ -43,10 +43,7 @@ impl Image {
     }
 
     fn of<'a, R: ReadRef<'a>>(path: &Path, file: &object::File<'a, R>) -> Result<Self, String> {
-        if !matches!(
-            file.format(),
-            object::BinaryFormat::Pe | object::BinaryFormat::Elf
-        ) {
+        if !matches!(file.format(), object::BinaryFormat::Pe | object::BinaryFormat::Elf) {
             return Err("it is neither PE nor ELF".to_owned());
         }
         let base = base(file);
@@ -125,10 +122,7 @@ pub struct Build {
 pub fn build_of(path: &Path) -> Result<Build, String> {
     let cache = ReadCache::new(open(path)?);
     let file = object::File::parse(&cache).map_err(|error| error.to_string())?;
-    Ok(Build {
-        identity: identity(&file),
-        stamp: stamp(&file),
-    })
+    Ok(Build { identity: identity(&file), stamp: stamp(&file) })
 }
 
 /// Which build the file is that a process says it has loaded: any process can say any path, so a
@@ -197,9 +191,7 @@ fn bitness<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<u32> {
 }
 
 fn size<'a>(file: &object::File<'a, impl ReadRef<'a>>, base: u64) -> u64 {
-    let ends = file
-        .segments()
-        .map(|s| s.address().saturating_add(s.size()));
+    let ends = file.segments().map(|s| s.address().saturating_add(s.size()));
     ends.max().unwrap_or(0).saturating_sub(base)
 }
 

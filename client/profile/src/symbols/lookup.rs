@@ -56,10 +56,7 @@ impl Lookup {
             expanded: Vec::new(),
         };
         lookup.find_image(module, path);
-        let own = lookup
-            .image
-            .as_ref()
-            .and_then(|image| image.identity.clone());
+        let own = lookup.image.as_ref().and_then(|image| image.identity.clone());
         match module.identity.clone().or(own) {
             Some(identity @ Identity::Pdb { .. }) => lookup.find_pdb(&identity, path),
             identity => lookup.find_dwarf(identity.as_ref(), path),
@@ -227,8 +224,7 @@ impl Lookup {
     }
 
     fn reject(&mut self, file: &Path, why: &str) {
-        self.notes
-            .push(format!("{} is not used: {why}", file.display()));
+        self.notes.push(format!("{} is not used: {why}", file.display()));
     }
 
     /// The notes, with what was found to be missing since.
@@ -258,10 +254,7 @@ impl Lookup {
             Lines::Dwarf(dwarf) => dwarf.find(address, function),
             Lines::None => None,
         };
-        found.unwrap_or_else(|| Found {
-            function: function.cloned(),
-            ..Found::default()
-        })
+        found.unwrap_or_else(|| Found { function: function.cloned(), ..Found::default() })
     }
 
     /// All named functions.
@@ -288,9 +281,9 @@ fn image_of(path: &Path, module: &Module) -> Result<Image, String> {
 fn image_of_build(path: &Path, wanted: Option<&Identity>) -> Result<Image, String> {
     let image = Image::open(path)?;
     match (wanted, &image.identity) {
-        (Some(wanted), Some(found)) if !found.is_same_build(wanted) => Err(format!(
-            "it is of another build: {found}, where {wanted} is wanted"
-        )),
+        (Some(wanted), Some(found)) if !found.is_same_build(wanted) => {
+            Err(format!("it is of another build: {found}, where {wanted} is wanted"))
+        }
         (Some(wanted), None) => Err(format!("it has no build identity, and {wanted} is needed")),
         _ => Ok(image),
     }

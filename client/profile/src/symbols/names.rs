@@ -40,10 +40,7 @@ mod tests {
             ("_ZN7Machine4workEi", "Machine::work(int)"),
             ("__ZN7Machine4workEi", "Machine::work(int)"),
             ("_Z1fv", "f()"),
-            (
-                "__ZN4core3fmt5write17h0123456789abcdefE",
-                "core::fmt::write",
-            ),
+            ("__ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
             ("?", "?"),
             ("_Z", "_Z"),
         ] {

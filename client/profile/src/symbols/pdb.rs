@@ -37,9 +37,7 @@ impl Pdb {
             ));
         }
         let data = ContextPdbData::try_from_pdb(pdb).map_err(told)?;
-        Opened::try_new(data, Data::make_context)
-            .map(Self)
-            .map_err(told)
+        Opened::try_new(data, Data::make_context).map(Self).map_err(told)
     }
 
     /// The code at an address relative to the module's start.
@@ -98,9 +96,5 @@ fn identity(
         _ => second.unwrap_or(information.age),
     };
     let guid = information.guid.simple().to_string().to_ascii_uppercase();
-    Ok(Identity::Pdb {
-        guid,
-        age,
-        file: String::new(),
-    })
+    Ok(Identity::Pdb { guid, age, file: String::new() })
 }

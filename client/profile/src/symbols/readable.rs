@@ -27,10 +27,7 @@ impl Readable {
     /// A message that says why it cannot be read.
     pub(super) fn of(place: &Path, path: &SymbolPath) -> Result<Self, String> {
         let name = place.file_name().unwrap_or_default().to_string_lossy();
-        let plain = |path: PathBuf| Self {
-            path,
-            expanded: None,
-        };
+        let plain = |path: PathBuf| Self { path, expanded: None };
         if name == POINTER {
             return pointed_to(place, path).map(plain);
         }
@@ -39,10 +36,7 @@ impl Readable {
         }
         let file = image::open(place)?;
         let expanded = expanded(file).map_err(|error| format!("it cannot be expanded: {error}"))?;
-        Ok(Self {
-            path: expanded.to_path_buf(),
-            expanded: Some(expanded),
-        })
+        Ok(Self { path: expanded.to_path_buf(), expanded: Some(expanded) })
     }
 }
 
@@ -81,12 +75,8 @@ mod tests {
 
     fn cabinet(bytes: &[u8]) -> Vec<u8> {
         let mut builder = cab::CabinetBuilder::new();
-        builder
-            .add_folder(cab::CompressionType::MsZip)
-            .add_file("a.pdb");
-        let mut writer = builder
-            .build(io::Cursor::new(Vec::new()))
-            .expect("a cabinet");
+        builder.add_folder(cab::CompressionType::MsZip).add_file("a.pdb");
+        let mut writer = builder.build(io::Cursor::new(Vec::new())).expect("a cabinet");
         while let Some(mut file) = writer.next_file().expect("a file") {
             file.write_all(bytes).expect("written");
         }

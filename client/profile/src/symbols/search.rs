@@ -86,10 +86,7 @@ impl SymbolPath {
         if !known {
             self.folders.extend(store.clone());
         }
-        self.servers.push(Server {
-            url: url.to_owned(),
-            store,
-        });
+        self.servers.push(Server { url: url.to_owned(), store });
     }
 
     /// Searches one more folder, which the user named.
@@ -157,9 +154,7 @@ impl SymbolPath {
     pub fn below(&self, named: &str) -> Option<PathBuf> {
         let path = local(named)?;
         let mut folders = self.folders.iter().chain(&self.image_folders);
-        folders
-            .any(|folder| is_below(&path, folder))
-            .then_some(path)
+        folders.any(|folder| is_below(&path, folder)).then_some(path)
     }
 
     /// The file that a module was loaded from, if it is known and may be opened.
@@ -226,9 +221,7 @@ impl SymbolPath {
         let system = Path::new(SYSTEM_FOLDER);
         let folders = self.folders.iter().map(PathBuf::as_path).chain([system]);
         if let Some((first, rest)) = identity.and_then(Identity::build_id_path) {
-            let below = Path::new(".build-id")
-                .join(first)
-                .join(format!("{rest}.debug"));
+            let below = Path::new(".build-id").join(first).join(format!("{rest}.debug"));
             all.extend(folders.map(|folder| folder.join(&below)));
         }
         if let Some(link) = link.and_then(file_name) {
@@ -266,10 +259,9 @@ impl SymbolPath {
             match answer.unwrap_or(Ok(None)) {
                 Ok(Some(place)) => return (Some(place), notes),
                 Ok(None) => notes.push(format!("{} does not have {}", server.url, key.name)),
-                Err(why) => notes.push(format!(
-                    "{} was not fetched from {}: {why}",
-                    key.name, server.url
-                )),
+                Err(why) => {
+                    notes.push(format!("{} was not fetched from {}: {why}", key.name, server.url))
+                }
             }
         }
         (None, notes)
@@ -298,10 +290,7 @@ mod tests {
     use std::io::Write;
 
     fn server(url: &str, store: Option<&str>) -> Server {
-        Server {
-            url: url.to_owned(),
-            store: store.map(PathBuf::from),
-        }
+        Server { url: url.to_owned(), store: store.map(PathBuf::from) }
     }
 
     #[test]
@@ -326,38 +315,13 @@ mod tests {
     fn an_empty_store_is_the_default_one() {
         const URL: &str = "http://x/y";
         for (text, default, folders, servers) in [
-            (
-                "srv**http://x/y",
-                Some("/d"),
-                &["/d"][..],
-                [server(URL, Some("/d"))],
-            ),
+            ("srv**http://x/y", Some("/d"), &["/d"][..], [server(URL, Some("/d"))]),
             ("srv*", Some("/d"), &["/d"], [server(MICROSOFT, Some("/d"))]),
-            (
-                "cache*;srv*http://x/y",
-                Some("/d"),
-                &["/d"],
-                [server(URL, Some("/d"))],
-            ),
-            (
-                "cache*/c;SRV*",
-                Some("/d"),
-                &["/c"],
-                [server(MICROSOFT, Some("/c"))],
-            ),
+            ("cache*;srv*http://x/y", Some("/d"), &["/d"], [server(URL, Some("/d"))]),
+            ("cache*/c;SRV*", Some("/d"), &["/c"], [server(MICROSOFT, Some("/c"))]),
             ("srv**http://x/y", None, &[], [server(URL, None)]),
-            (
-                "srv*/a**http://x/y",
-                Some("/d"),
-                &["/a", "/d"],
-                [server(URL, Some("/a"))],
-            ),
-            (
-                "symsrv*symsrv.dll*/a*http://x/y",
-                None,
-                &["/a"],
-                [server(URL, Some("/a"))],
-            ),
+            ("srv*/a**http://x/y", Some("/d"), &["/a", "/d"], [server(URL, Some("/a"))]),
+            ("symsrv*symsrv.dll*/a*http://x/y", None, &["/a"], [server(URL, Some("/a"))]),
         ] {
             let path = SymbolPath::parse_with(text, default.map(Path::new));
             let wanted: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
@@ -372,10 +336,7 @@ mod tests {
         path.extend_images("srv*/i");
         let module = Module {
             name: "a.dll".to_owned(),
-            stamp: Some(crate::recording::Stamp {
-                time: 0x1234,
-                size: 0x5000,
-            }),
+            stamp: Some(crate::recording::Stamp { time: 0x1234, size: 0x5000 }),
             ..Module::default()
         };
         let found = path.images(&module);
@@ -396,10 +357,7 @@ mod tests {
         };
         let path = SymbolPath::parse("/bin;/bin/").loaded_here();
         assert_eq!(path.images(&module), [PathBuf::from("/bin/a.exe")]);
-        let pdbs = path.pdbs(
-            &Identity::pdb([0; 16], 2, b"a.pdb"),
-            Some(Path::new("/bin/a.exe")),
-        );
+        let pdbs = path.pdbs(&Identity::pdb([0; 16], 2, b"a.pdb"), Some(Path::new("/bin/a.exe")));
         let beside = Path::new("/bin/a.pdb");
         assert_eq!(pdbs.iter().filter(|&path| path == beside).count(), 1);
     }
@@ -453,11 +411,7 @@ mod tests {
         for (compiled_in, name, more) in [
             (at("obj"), "a.dwo", Some(at("obj/a.dwo"))),
             (at(""), "obj/a.dwo", Some(at("obj/a.dwo"))),
-            (
-                "/elsewhere".to_owned(),
-                at("obj/a.dwo").as_str(),
-                Some(at("obj/a.dwo")),
-            ),
+            ("/elsewhere".to_owned(), at("obj/a.dwo").as_str(), Some(at("obj/a.dwo"))),
             ("/elsewhere".to_owned(), "a.dwo", None),
             (at("obj"), "../obj/a.dwo", None),
             (at("obj"), "//host/share/a.dwo", None),
@@ -477,8 +431,7 @@ mod tests {
 
     /// Compresses the requested file, as a server would return it.
     fn answers_compressed(url: &str, file: &mut File) -> Result<bool, String> {
-        file.write_all(url.as_bytes())
-            .map_err(|error| error.to_string())?;
+        file.write_all(url.as_bytes()).map_err(|error| error.to_string())?;
         Ok(url.ends_with('_'))
     }
 
@@ -526,10 +479,7 @@ mod tests {
     fn recorded(key: &[u8], began: u64) -> (Metadata, Module) {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("a.rec");
-        let mut metadata = Metadata {
-            began,
-            ..Metadata::default()
-        };
+        let mut metadata = Metadata { began, ..Metadata::default() };
         metadata.origin = origin(key, &metadata);
         let module = Module {
             name: "a".to_owned(),

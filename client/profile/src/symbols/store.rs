@@ -57,14 +57,8 @@ impl<'a> Key<'a> {
     pub(super) fn places(&self, store: &Path) -> Vec<PathBuf> {
         let tiers = [Some(""), self.name.get(..2)].into_iter().flatten();
         let folders = tiers.map(|letters| store.join(letters).join(self.name).join(&self.build));
-        let names = [
-            self.name.to_owned(),
-            compressed(self.name),
-            POINTER.to_owned(),
-        ];
-        folders
-            .flat_map(|folder| names.clone().map(|name| folder.join(name)))
-            .collect()
+        let names = [self.name.to_owned(), compressed(self.name), POINTER.to_owned()];
+        folders.flat_map(|folder| names.clone().map(|name| folder.join(name))).collect()
     }
 
     /// Asks a server for it, plain and compressed, and puts it into the server's store.
@@ -130,10 +124,7 @@ mod tests {
         assert_eq!(places, [plain, tiers].concat());
         let module = Module {
             name: "ntdll.dll".to_owned(),
-            stamp: Some(Stamp {
-                time: 0x0ABC_DEF1,
-                size: 0x1E_0000,
-            }),
+            stamp: Some(Stamp { time: 0x0ABC_DEF1, size: 0x1E_0000 }),
             ..Module::default()
         };
         let key = Key::of_image(&module).expect("a key");

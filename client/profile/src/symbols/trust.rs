@@ -43,10 +43,7 @@ pub(super) fn is_device(name: &str) -> bool {
         let rest = stem.get(..3).zip(stem.get(3..));
         rest.is_some_and(|(start, rest)| {
             start.eq_ignore_ascii_case(prefix)
-                && matches!(
-                    rest,
-                    "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9"
-                )
+                && matches!(rest, "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9")
                 || start.eq_ignore_ascii_case(prefix) && matches!(rest, "¹" | "²" | "³")
         })
     };
@@ -85,13 +82,7 @@ pub(super) fn is_below(path: &Path, folder: &Path) -> bool {
         let (a, b) = (parts.next(), part.as_os_str());
         a.is_some_and(|a| a.as_os_str().eq_ignore_ascii_case(b))
     });
-    let really = || {
-        Some(
-            path.canonicalize()
-                .ok()?
-                .starts_with(folder.canonicalize().ok()?),
-        )
-    };
+    let really = || Some(path.canonicalize().ok()?.starts_with(folder.canonicalize().ok()?));
     named && really().unwrap_or(false)
 }
 
@@ -107,12 +98,9 @@ mod tests {
         fs::create_dir(folder.join("real")).expect("a folder");
         fs::write(folder.join("real/a"), "").expect("written");
         std::os::unix::fs::symlink("real", folder.join("link")).expect("a link");
-        for (path, links) in [
-            ("real/a", false),
-            ("real/none", false),
-            ("link/a", true),
-            ("link", true),
-        ] {
+        for (path, links) in
+            [("real/a", false), ("real/none", false), ("link/a", true), ("link", true)]
+        {
             assert_eq!(has_links(&folder.join(path)), links, "{path}");
         }
     }
@@ -153,9 +141,7 @@ mod tests {
 
     #[test]
     fn devices_of_windows_are_known_by_any_name() {
-        for name in [
-            "CON", "nul.pdb", "Com1", "lpt9.txt", "aux .x", "COM¹", "conin$",
-        ] {
+        for name in ["CON", "nul.pdb", "Com1", "lpt9.txt", "aux .x", "COM¹", "conin$"] {
             assert!(is_device(name), "{name}");
         }
         for name in ["console.pdb", "com.pdb", "com10", "lpt", "nullable", ""] {

@@ -77,21 +77,12 @@ impl Code {
     /// there is none.
     pub(super) fn way(mut self, entries: &[u64]) -> Vec<Passed> {
         self.find_dead_ends();
-        let entries: Vec<u64> = entries
-            .iter()
-            .copied()
-            .filter(|&entry| self.branch_from(entry).is_some())
-            .collect();
+        let entries: Vec<u64> =
+            entries.iter().copied().filter(|&entry| self.branch_from(entry).is_some()).collect();
         let Some(&first) = entries.first() else {
             return Vec::new();
         };
-        let mut walk = Walk {
-            code: &self,
-            entries,
-            at: first,
-            callers: Vec::new(),
-            passed: 0,
-        };
+        let mut walk = Walk { code: &self, entries, at: first, callers: Vec::new(), passed: 0 };
         for _ in 0..BEFORE {
             if walk.next(None).is_none() {
                 return Vec::new();
@@ -115,9 +106,7 @@ impl Code {
 
     /// The branch that code at an address leads to, if that leads somewhere.
     fn branch_from(&self, address: u64) -> Option<&Branch> {
-        let place = self
-            .instructions
-            .binary_search_by_key(&address, |(address, _)| *address);
+        let place = self.instructions.binary_search_by_key(&address, |(address, _)| *address);
         let branch = self.branches.get(self.instructions[place.ok()?].1?)?;
         branch.leads.then_some(branch)
     }
@@ -186,12 +175,7 @@ impl Walk<'_> {
             }
         };
         self.at = to;
-        Some(Passed {
-            from: branch.at,
-            to,
-            kind: branch.kind,
-            taken,
-        })
+        Some(Passed { from: branch.at, to, kind: branch.kind, taken })
     }
 
     fn call(&mut self, back: u64) {

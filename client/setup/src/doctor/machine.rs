@@ -7,19 +7,12 @@ use shared_types::request::machine::{Machine, Processor};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason};
 
 pub(super) fn checks(facts: &Facts, described: &Described) -> Vec<Check> {
-    let Described {
-        machine,
-        processors,
-    } = described;
+    let Described { machine, processors } = described;
     let boot = processors.first().copied().unwrap_or_default();
     let mut checks = vec![interface(machine, &boot), hypervisor(machine, &boot)];
     // Without a driver nothing beyond CPUID is known.
     if facts.answered() && machine.interface != ProfileInterface::Default as u32 {
-        checks.extend([
-            owner(facts, machine),
-            counting(facts),
-            sampling(facts, machine),
-        ]);
+        checks.extend([owner(facts, machine), counting(facts), sampling(facts, machine)]);
     }
     checks
 }
@@ -85,18 +78,12 @@ const HYPERVISORS: &[(&str, &str)] = &[
         "VMware: in the machine's settings, Processors, Virtualize CPU performance counters (`vpmc.enable = \"TRUE\"` in the .vmx file), with Hyper-V and virtualization-based security off on the host; then run `halprof doctor` again, which tests the counters.",
     ),
     ("KVMKVMKVM", "KVM: `-cpu host,pmu=on`."),
-    (
-        "XenVMMXenVMM",
-        "Xen: `vpmu=1` on the hypervisor's command line.",
-    ),
+    ("XenVMMXenVMM", "Xen: `vpmu=1` on the hypervisor's command line."),
     (
         "VBoxVBoxVBox",
         "VirtualBox gives guests no counters: use another hypervisor, or measure on the host.",
     ),
-    (
-        "TCGTCGTCGTCG",
-        "QEMU without KVM has no counters: use KVM, with `-cpu host,pmu=on`.",
-    ),
+    ("TCGTCGTCGTCG", "QEMU without KVM has no counters: use KVM, with `-cpu host,pmu=on`."),
 ];
 
 /// Hyper-V's root partition on Intel: old builds mask the counters, later ones expose them.
@@ -146,13 +133,11 @@ fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
         .problem("No event can be counted.", "See `interface` above.")
         .code(ErrorCode::SourceNotSupported.code());
     }
-    check(format!(
-        "{vendor} runs between the processor and Windows: leaf 1 ECX bit 31 is set"
-    ))
-    .warning(
-        "Counts are those of the virtual processor and may miss events.",
-        "Measure on the host if exact counts matter.",
-    )
+    check(format!("{vendor} runs between the processor and Windows: leaf 1 ECX bit 31 is set"))
+        .warning(
+            "Counts are those of the virtual processor and may miss events.",
+            "Measure on the host if exact counts matter.",
+        )
 }
 
 /// Who owns the counters. Only a halprof session can be named; Windows names no other owner.
@@ -163,19 +148,13 @@ fn owner(facts: &Facts, machine: &Machine) -> Check {
             "session {} of process {} holds the counters",
             machine.holder_session, machine.holder_process
         ))
-        .problem(
-            "Another measurement is refused.",
-            "Wait until it ends, or end that process.",
-        )
+        .problem("Another measurement is refused.", "Wait until it ends, or end that process.")
         .code(ErrorCode::Busy.code());
     }
     match &facts.trials.counting {
         Some(Err(failure)) if failure.code == ErrorCode::CountersReserved.code() => {
             check(failure.message.clone())
-                .problem(
-                    "Every measurement of events is refused.",
-                    who_it_may_be(facts),
-                )
+                .problem("Every measurement of events is refused.", who_it_may_be(facts))
                 .code(failure.code)
         }
         Some(Ok(())) => check("free (reserved and released as a test)".to_owned()),
@@ -213,17 +192,11 @@ fn sampling(facts: &Facts, machine: &Machine) -> Check {
         Some(Ok(())) => Check::new("sampling", "works (tested)"),
         Some(Err(failure)) if failure.code == ErrorCode::InterruptTaken.code() => {
             Check::new("sampling", &failure.message)
-                .warning(
-                    "`halprof record` is refused; counting works.",
-                    who_it_may_be(facts),
-                )
+                .warning("`halprof record` is refused; counting works.", who_it_may_be(facts))
                 .code(failure.code)
         }
         Some(Err(failure)) => Check::new("sampling", &failure.message)
-            .warning(
-                "`halprof record` is refused; counting works.",
-                &failure.hint,
-            )
+            .warning("`halprof record` is refused; counting works.", &failure.hint)
             .code(failure.code),
         None if machine.delivery == Delivery::None as u32 => {
             Check::new("sampling", describe::delivery(machine))

@@ -56,10 +56,8 @@ fn windows(system: &System) -> Check {
             "The driver does not load: it needs KMDF 1.31.",
             "Update to Windows 10 version 2004 (build 19041) or later.",
         ),
-        (_, None) => check(build).unknown(
-            "The driver needs build 19041 or later.",
-            "`winver` shows the build.",
-        ),
+        (_, None) => check(build)
+            .unknown("The driver needs build 19041 or later.", "`winver` shows the build."),
         (None, _) => check(format!("{build}, on an unknown processor")).unknown(
             NOT_FOR_ARM,
             "Settings, System, About shows whether the processor is Arm-based.",
@@ -86,19 +84,14 @@ fn permission(system: &System, runs: bool) -> Check {
 fn signing(system: &System, runs: bool) -> Check {
     const BOOT: &str = "Turn off Secure Boot in the firmware setup (Hyper-V: with the machine off, run Set-VMFirmware -VMName NAME -EnableSecureBoot Off on the host). If BitLocker protects the disk, have its recovery key ready. Then";
     const TESTING: &str = "run `bcdedit /set testsigning on` from an elevated prompt and restart.";
-    let testing = system
-        .code_integrity
-        .map(|options| options & TEST_SIGNING != 0);
+    let testing = system.code_integrity.map(|options| options & TEST_SIGNING != 0);
     let state = |what: &str, is: Option<bool>| match is {
         Some(true) => format!("{what} on"),
         Some(false) => format!("{what} off"),
         None => format!("{what} unknown"),
     };
     let boot = state("Secure Boot", system.secure_boot);
-    let check = Check::new(
-        "signing",
-        format!("{}, {boot}", state("test signing", testing)),
-    );
+    let check = Check::new("signing", format!("{}, {boot}", state("test signing", testing)));
     if runs || testing == Some(true) {
         return check;
     }
@@ -126,10 +119,8 @@ fn others(system: &System) -> Check {
         return check("none known".to_owned());
     }
     let found: Vec<String> = running.iter().map(tools::Running::text).collect();
-    let remedies: Vec<String> = running
-        .iter()
-        .map(|one| format!("{}: {}", one.tool, one.remedy))
-        .collect();
+    let remedies: Vec<String> =
+        running.iter().map(|one| format!("{}: {}", one.tool, one.remedy)).collect();
     check(found.join(", ")).warning(
         "It may own the counters, and then measuring is refused, or change them, and then counts are wrong.",
         format!("{}.", remedies.join("; ")),
@@ -144,11 +135,7 @@ fn modules(system: &System) -> Check {
     let text = |own, kernel| format!("{own} visible in this process, {kernel} in the kernel");
     let elevated = system.elevated == Some(true);
     let remedy = |otherwise: &str| {
-        if elevated {
-            otherwise.to_owned()
-        } else {
-            "Run it from an elevated prompt.".to_owned()
-        }
+        if elevated { otherwise.to_owned() } else { "Run it from an elevated prompt.".to_owned() }
     };
     match system.modules {
         Some((own @ 1.., kernel @ 1..)) => check(text(own, kernel)),

@@ -26,10 +26,7 @@ fn words(error: &Error) -> Failure {
 /// Each check's state, by name.
 fn states(facts: &Facts) -> BTreeMap<&'static str, State> {
     let checks = examine(facts);
-    let states: BTreeMap<_, _> = checks
-        .iter()
-        .map(|check| (check.name, check.state))
-        .collect();
+    let states: BTreeMap<_, _> = checks.iter().map(|check| (check.name, check.state)).collect();
     assert_eq!(states.len(), checks.len(), "a name stands twice");
     for check in checks {
         assert!(!check.result.is_empty(), "{check:?}");
@@ -81,21 +78,14 @@ fn models_are_found_to_be_what_they_are() {
         ("hyperv-root-amd", "interface", Problem),
         ("hyperv-root-amd", "hypervisor", Problem),
     ] {
-        assert_eq!(
-            states(&modelled(machine, None))[name],
-            state,
-            "{machine} {name}"
-        );
+        assert_eq!(states(&modelled(machine, None))[name], state, "{machine} {name}");
     }
 }
 
 #[test]
 fn a_good_windows_has_nothing_to_tell() {
     let states = states(&modelled("skylake", Some(good())));
-    assert!(
-        states.values().all(|&state| state == State::Ok),
-        "{states:?}"
-    );
+    assert!(states.values().all(|&state| state == State::Ok), "{states:?}");
     assert_eq!(states.len(), 11);
 }
 
@@ -116,28 +106,12 @@ fn each_fact_of_windows_has_its_finding_before_the_driver_runs() {
         (|system| system.build = None, "windows", Unknown),
         (|system| system.arm = Some(true), "windows", Problem),
         (|system| system.arm = None, "windows", Unknown),
-        (
-            |system| (system.build, system.arm) = (None, Some(true)),
-            "windows",
-            Problem,
-        ),
-        (
-            |system| system.elevated = Some(false),
-            "permission",
-            Problem,
-        ),
-        (
-            |system| system.code_integrity = Some(0x01),
-            "signing",
-            Warning,
-        ),
+        (|system| (system.build, system.arm) = (None, Some(true)), "windows", Problem),
+        (|system| system.elevated = Some(false), "permission", Problem),
+        (|system| system.code_integrity = Some(0x01), "signing", Warning),
         (|system| system.code_integrity = None, "signing", Unknown),
         (|system| system.secure_boot = Some(true), "signing", Ok),
-        (
-            |system| system.services = Some(vec!["sepdrv5".to_owned()]),
-            "other-tools",
-            Warning,
-        ),
+        (|system| system.services = Some(vec!["sepdrv5".to_owned()]), "other-tools", Warning),
         (|system| system.processes = None, "other-tools", Unknown),
         (|system| system.modules = Some((30, 0)), "modules", Warning),
         (|system| system.modules = Some((0, 180)), "modules", Warning),
@@ -157,11 +131,7 @@ fn secure_boot_is_turned_off_before_test_signing_is_turned_on() {
         (None, "Turn off Secure Boot"),
         (Some(false), "Run `bcdedit"),
     ] {
-        let system = System {
-            code_integrity: Some(0x01),
-            secure_boot,
-            ..good()
-        };
+        let system = System { code_integrity: Some(0x01), secure_boot, ..good() };
         let checks = examine(&Facts::unanswered(absent(), None, Some(system)));
         let check = checks.iter().find(|check| check.name == "signing");
         let remedy = check.and_then(|check| check.remedy.clone()).expect("one");
@@ -172,10 +142,7 @@ fn secure_boot_is_turned_off_before_test_signing_is_turned_on() {
 
 #[test]
 fn windows_on_arm_is_sent_to_a_tool_for_arm() {
-    let arm = System {
-        arm: Some(true),
-        ..good()
-    };
+    let arm = System { arm: Some(true), ..good() };
     let checks = examine(&Facts::unanswered(absent(), None, Some(arm)));
     let check = checks.iter().find(|check| check.name == "windows");
     let check = check.expect("it");
@@ -191,11 +158,7 @@ fn who_is_elevated_is_not_sent_to_an_elevated_prompt() {
             let facts = Facts::unanswered(
                 absent(),
                 None,
-                Some(System {
-                    elevated: Some(elevated),
-                    modules,
-                    ..good()
-                }),
+                Some(System { elevated: Some(elevated), modules, ..good() }),
             );
             let checks = examine(&facts);
             let check = checks.iter().find(|check| check.name == "modules");
@@ -232,28 +195,13 @@ fn what_is_not_told_is_unknown() {
 
 #[test]
 fn a_driver_of_another_version_is_told_with_both_versions() {
-    let refusal = Refusal {
-        code: ErrorCode::VersionMismatch,
-        subject: 7,
-        detail: 9,
-        source: None,
-    };
-    let checks = examine(&Facts::unanswered(
-        words(&Error::Refused(refusal)),
-        None,
-        None,
-    ));
+    let refusal = Refusal { code: ErrorCode::VersionMismatch, subject: 7, detail: 9, source: None };
+    let checks = examine(&Facts::unanswered(words(&Error::Refused(refusal)), None, None));
     let [driver] = checks.as_slice() else {
         panic!("{checks:?}");
     };
-    assert_eq!(
-        (driver.state, driver.code),
-        (State::Problem, Some("version-mismatch"))
-    );
-    assert!(
-        driver.result.contains('7') && driver.result.contains('9'),
-        "{driver:?}"
-    );
+    assert_eq!((driver.state, driver.code), (State::Problem, Some("version-mismatch")));
+    assert!(driver.result.contains('7') && driver.result.contains('9'), "{driver:?}");
 }
 
 #[test]
@@ -267,12 +215,7 @@ fn without_a_driver_cpuid_tells_what_to_expect() {
 
 fn refusal(code: ErrorCode) -> Failure {
     let (subject, detail, source) = (0, 0xC000_009A, None);
-    let refusal = Refusal {
-        code,
-        subject,
-        detail,
-        source,
-    };
+    let refusal = Refusal { code, subject, detail, source };
     words(&Error::Refused(refusal))
 }
 
@@ -281,24 +224,14 @@ fn an_owner_that_nobody_names_has_candidates() {
     let mut facts = modelled("skylake", Some(good()));
     facts.trials.counting = Some(Err(refusal(ErrorCode::CountersReserved)));
     facts.trials.sampling = None;
-    let owner = |facts: &Facts| {
-        examine(facts)
-            .into_iter()
-            .find(|check| check.name == "owner")
-    };
+    let owner = |facts: &Facts| examine(facts).into_iter().find(|check| check.name == "owner");
     let check = owner(&facts).expect("it");
-    assert_eq!(
-        (check.state, check.code),
-        (State::Problem, Some("counters-reserved"))
-    );
+    assert_eq!((check.state, check.code), (State::Problem, Some("counters-reserved")));
     assert!(check.remedy.expect("one").contains("VTune"));
     let system = facts.system.as_mut().expect("a Windows");
     system.processes = Some(vec!["pcm.exe".to_owned()]);
     let remedy = owner(&facts).and_then(|check| check.remedy).expect("one");
-    assert!(
-        remedy.contains("running here: Intel PCM (pcm.exe)"),
-        "{remedy}"
-    );
+    assert!(remedy.contains("running here: Intel PCM (pcm.exe)"), "{remedy}");
 }
 
 #[test]
@@ -310,11 +243,7 @@ fn what_the_machine_refuses_is_found_by_trying() {
             "counters-reserved",
             sim::model::Model::take_counters as fn(&mut sim::model::Model, bool),
         ),
-        (
-            "sampling",
-            "interrupt-taken",
-            sim::model::Model::take_interrupt,
-        ),
+        ("sampling", "interrupt-taken", sim::model::Model::take_interrupt),
     ] {
         let mut machine = Modelled::new(&spec.leaves);
         take(machine.model(), true);
@@ -331,22 +260,12 @@ fn what_the_machine_refuses_is_found_by_trying() {
 fn a_session_that_holds_the_counters_is_named() {
     let mut facts = modelled("skylake", None);
     let described = facts.described.as_mut().expect("a machine");
-    (
-        described.machine.holder_session,
-        described.machine.holder_process,
-    ) = (7, 4711);
+    (described.machine.holder_session, described.machine.holder_process) = (7, 4711);
     facts.trials = Trials::default();
     let states = states(&facts);
-    assert_eq!(
-        (states["owner"], states["counting"]),
-        (State::Problem, State::Unknown)
-    );
+    assert_eq!((states["owner"], states["counting"]), (State::Problem, State::Unknown));
     let checks = examine(&facts);
-    assert!(
-        checks
-            .iter()
-            .any(|check| check.result.contains("process 4711"))
-    );
+    assert!(checks.iter().any(|check| check.result.contains("process 4711")));
 }
 
 #[test]
@@ -368,9 +287,7 @@ fn the_trial_leaves_nothing_behind() {
     let machine = connection.machine().expect("the machine");
     assert_eq!((machine.holder_session, machine.ring_bytes), (0, 0));
     let selects = |registers: &[shared_types::request::machine::Register]| {
-        let enabled = registers
-            .iter()
-            .filter(|one| (0x186..0x196).contains(&one.number));
+        let enabled = registers.iter().filter(|one| (0x186..0x196).contains(&one.number));
         enabled.map(|one| one.value & 1 << 22).collect::<Vec<_>>()
     };
     let after = connection.registers(0).expect("registers");
@@ -382,41 +299,11 @@ fn each_kind_of_hypervisor_has_its_own_advice() {
     let root = Processor::HV1 | Processor::HV1_ROOT;
     let kvm = *b"KVMKVMKVM\0\0\0";
     for (vendor, hypervisor, flags, behind, said) in [
-        (
-            b"GenuineIntel",
-            b"Microsoft Hv",
-            root,
-            [0; 12],
-            "update Windows",
-        ),
-        (
-            b"GenuineIntel",
-            b"Microsoft Hv",
-            root,
-            [0; 12],
-            "hypervisorperfmon",
-        ),
-        (
-            b"AuthenticAMD",
-            b"Microsoft Hv",
-            root,
-            [0; 12],
-            "AMD's counters",
-        ),
-        (
-            b"GenuineIntel",
-            b"Microsoft Hv",
-            Processor::HV1,
-            [0; 12],
-            "Set-VMProcessor",
-        ),
-        (
-            b"GenuineIntel",
-            b"Microsoft Hv",
-            Processor::HV1,
-            kvm,
-            "enlightenments",
-        ),
+        (b"GenuineIntel", b"Microsoft Hv", root, [0; 12], "update Windows"),
+        (b"GenuineIntel", b"Microsoft Hv", root, [0; 12], "hypervisorperfmon"),
+        (b"AuthenticAMD", b"Microsoft Hv", root, [0; 12], "AMD's counters"),
+        (b"GenuineIntel", b"Microsoft Hv", Processor::HV1, [0; 12], "Set-VMProcessor"),
+        (b"GenuineIntel", b"Microsoft Hv", Processor::HV1, kvm, "enlightenments"),
         (b"GenuineIntel", b"VMwareVMware", 0, [0; 12], "vpmc.enable"),
     ] {
         let mut facts = modelled("hyperv-masked", None);

@@ -29,22 +29,10 @@ const TOOLS: &[Tool] = &[
     Tool {
         name: "Intel PCM",
         services: &["pcm test msr", "pcmservice"],
-        programs: &[
-            "pcm",
-            "pcm-core",
-            "pcm-raw",
-            "pcm-memory",
-            "pcm-sensor-server",
-            "pcm-service",
-        ],
+        programs: &["pcm", "pcm-core", "pcm-raw", "pcm-memory", "pcm-sensor-server", "pcm-service"],
         remedy: "end it, and `sc stop \"PCM Test MSR\"`",
     },
-    Tool {
-        name: "WindowsPerf",
-        services: &["wperf"],
-        programs: &["wperf"],
-        remedy: "end it",
-    },
+    Tool { name: "WindowsPerf", services: &["wperf"], programs: &["wperf"], remedy: "end it" },
     Tool {
         name: "Windows Performance Toolkit",
         services: &[],
@@ -80,11 +68,8 @@ pub(super) fn running(services: &[String], programs: &[String]) -> Vec<Running> 
         seen.dedup();
         seen
     };
-    let rows = TOOLS.iter().map(|tool| Running {
-        tool: tool.name,
-        seen: seen(tool),
-        remedy: tool.remedy,
-    });
+    let rows =
+        TOOLS.iter().map(|tool| Running { tool: tool.name, seen: seen(tool), remedy: tool.remedy });
     rows.filter(|running| !running.seen.is_empty()).collect()
 }
 
@@ -137,12 +122,7 @@ mod tests {
     #[test]
     fn a_tool_is_known_by_its_service_and_by_its_program() {
         let services = names(&["Tcpip", "sepdrv5", "SEPDAL", "halprof"]);
-        let programs = names(&[
-            "explorer.exe",
-            "WPR.exe",
-            "pcmanager.exe",
-            "AMDuProfCLI.exe",
-        ]);
+        let programs = names(&["explorer.exe", "WPR.exe", "pcmanager.exe", "AMDuProfCLI.exe"]);
         let found = running(&services, &programs);
         let found: Vec<(&str, usize)> =
             found.iter().map(|one| (one.tool, one.seen.len())).collect();
@@ -171,16 +151,10 @@ mod tests {
     #[test]
     fn candidates_are_those_that_run_or_else_all() {
         let here = candidates(Some((&names(&["vtss"]), &[])));
-        assert!(
-            here.contains("running here: Intel VTune Profiler (SEP) (vtss)"),
-            "{here}"
-        );
+        assert!(here.contains("running here: Intel VTune Profiler (SEP) (vtss)"), "{here}");
         for names in [None, Some((&[][..], &[][..]))] {
             let all = candidates(names);
-            assert!(
-                all.contains("Intel PCM") && all.contains("none of them was found"),
-                "{all}"
-            );
+            assert!(all.contains("Intel PCM") && all.contains("none of them was found"), "{all}");
         }
     }
 }

@@ -56,11 +56,7 @@ fn attempt<T: Transport>(
     let spec = Spec {
         source: source.id,
         filter: Spec::USER,
-        interval: if sample {
-            source.max_interval.into()
-        } else {
-            0
-        },
+        interval: if sample { source.max_interval.into() } else { 0 },
         ..Spec::default()
     };
     let setup = Setup {

@@ -44,10 +44,7 @@ fn every_number_is_that_of_the_name_beside_it() {
         STATUS_IMAGE_CERT_REVOKED
     ];
     for row in ERRORS.iter().chain(STATUSES) {
-        let name = row
-            .why
-            .split_once('(')
-            .map(|(_, rest)| rest.trim_end_matches(')'));
+        let name = row.why.split_once('(').map(|(_, rest)| rest.trim_end_matches(')'));
         let Some(name) = name else {
             assert_eq!(row.number, winerror::ERROR_ACCESS_DENIED, "{}", row.why);
             continue;
@@ -79,11 +76,7 @@ fn problems_are_numbered_as_in_cfg_h() {
     ];
     assert_eq!(headers.len(), PROBLEMS.len());
     for ((number, words), row) in headers.iter().zip(PROBLEMS) {
-        assert!(
-            *number == row.number && row.why.contains(words),
-            "{}",
-            row.why
-        );
+        assert!(*number == row.number && row.why.contains(words), "{}", row.why);
     }
 }
 
@@ -98,16 +91,9 @@ fn answers_are_numbered_as_in_cfgmgr32_h() {
     ];
     assert_eq!(headers.len(), ANSWERS.len());
     for ((number, words), row) in headers.iter().zip(ANSWERS) {
-        assert!(
-            *number == row.number && row.why.contains(words),
-            "{}",
-            row.why
-        );
+        assert!(*number == row.number && row.why.contains(words), "{}", row.why);
     }
-    let refused = |answer| Obstacle::Refused {
-        step: "the device could not be disabled",
-        answer,
-    };
+    let refused = |answer| Obstacle::Refused { step: "the device could not be disabled", answer };
     assert_eq!(refused(setup::CR_REMOVE_VETOED).code(), "busy");
     assert_eq!(refused(setup::CR_FAILURE).code(), "install-failed");
     assert!(refused(23).to_string().ends_with("CONFIGRET 0x17"));
@@ -119,16 +105,8 @@ fn no_number_stands_twice_and_each_has_a_remedy() {
         let numbers: BTreeSet<u32> = table.iter().map(|row| row.number).collect();
         assert_eq!(numbers.len(), table.len());
         for row in table {
-            assert!(
-                row.hint.ends_with(['.', ')']) && row.hint.len() > 10,
-                "{}",
-                row.why
-            );
-            assert!(
-                !row.code.is_empty() && !row.why.ends_with('.'),
-                "{}",
-                row.why
-            );
+            assert!(row.hint.ends_with(['.', ')']) && row.hint.len() > 10, "{}", row.why);
+            assert!(!row.code.is_empty() && !row.why.ends_with('.'), "{}", row.why);
         }
     }
 }
@@ -151,15 +129,8 @@ fn the_message_has_the_number_that_people_search_for() {
     assert!(failed(0xE000_0242).ends_with("error 0xE0000242"));
     assert!(failed(577).ends_with("error 577"));
     assert!(failed(87).contains("no reason that halprof knows"));
-    let problem = Obstacle::NotRunning {
-        problem: 52,
-        status: 0xC000_0428,
-    };
-    assert!(
-        problem
-            .to_string()
-            .ends_with("code 52, NTSTATUS 0xC0000428")
-    );
+    let problem = Obstacle::NotRunning { problem: 52, status: 0xC000_0428 };
+    assert!(problem.to_string().ends_with("code 52, NTSTATUS 0xC0000428"));
     assert!(problem.hint().contains("testsigning"));
     assert_eq!(Obstacle::NotElevated.code(), "access-denied");
 }

@@ -26,9 +26,7 @@ impl Console {
             let wanted = mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING;
             (mode != wanted && set(handle, wanted)).then_some((handle, mode))
         };
-        Self {
-            before: handles.iter().filter_map(prepared).collect(),
-        }
+        Self { before: handles.iter().filter_map(prepared).collect() }
     }
 }
 

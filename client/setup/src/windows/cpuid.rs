@@ -45,11 +45,7 @@ pub fn processors() -> Vec<Leaves> {
 
 /// Restricts this thread to these processors of a group; returns whether that succeeded.
 fn move_to(group: u16, mask: usize, before: &mut GROUP_AFFINITY) -> bool {
-    let wanted = GROUP_AFFINITY {
-        Mask: mask,
-        Group: group,
-        ..GROUP_AFFINITY::default()
-    };
+    let wanted = GROUP_AFFINITY { Mask: mask, Group: group, ..GROUP_AFFINITY::default() };
     // SAFETY: takes no argument; the pseudo handle needs no closing.
     let thread = unsafe { GetCurrentThread() };
     // SAFETY: the handle is this thread's; `wanted` is valid for reads, `before` for a write.
@@ -66,9 +62,7 @@ fn leaves() -> Leaves {
         0 => None,
         _ => Some(0x4000_0000..=cpuid(0x4000_0000, 0).eax.clamp(0x4000_0000, 0x4000_00FF)),
     };
-    let plain = (0..=basic)
-        .chain(0x8000_0000..=extended)
-        .chain(hypervisor.into_iter().flatten());
+    let plain = (0..=basic).chain(0x8000_0000..=extended).chain(hypervisor.into_iter().flatten());
     for leaf in plain {
         if INDEXED.contains(&leaf) {
             for subleaf in 0..8 {
@@ -81,17 +75,9 @@ fn leaves() -> Leaves {
     leaves
 }
 
-#[allow(
-    unused_unsafe,
-    reason = "Rust 1.88 takes the intrinsic for unsafe, later ones do not"
-)]
+#[allow(unused_unsafe, reason = "Rust 1.88 takes the intrinsic for unsafe, later ones do not")]
 fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     // SAFETY: every x86-64 processor has CPUID, and any leaf may be requested.
     let found = unsafe { __cpuid_count(leaf, subleaf) };
-    CpuidResult {
-        eax: found.eax,
-        ebx: found.ebx,
-        ecx: found.ecx,
-        edx: found.edx,
-    }
+    CpuidResult { eax: found.eax, ebx: found.ebx, ecx: found.ecx, edx: found.edx }
 }

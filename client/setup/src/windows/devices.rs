@@ -84,23 +84,14 @@ impl Ours {
     pub(super) fn find() -> Result<Self> {
         let set = Set::rooted()?;
         let all = (0..).map_while(|index| set.element(index));
-        let ours = |data: &SP_DEVINFO_DATA| {
-            Node {
-                set: &set,
-                data: *data,
-            }
-            .is_ours()
-        };
+        let ours = |data: &SP_DEVINFO_DATA| Node { set: &set, data: *data }.is_ours();
         let nodes = all.filter(ours).collect();
         Ok(Self { set, nodes })
     }
 
     /// Iterates over them.
     pub(super) fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
-        self.nodes.iter().map(|data| Node {
-            set: &self.set,
-            data: *data,
-        })
+        self.nodes.iter().map(|data| Node { set: &self.set, data: *data })
     }
 }
 
@@ -207,11 +198,7 @@ impl Node<'_> {
     /// The INF file in the driver store from which the device was installed.
     pub(super) fn package(&self) -> Option<String> {
         let mut name = [0u16; 260];
-        let units = self.property(
-            &DEVPKEY_Device_DriverInfPath,
-            DEVPROP_TYPE_STRING,
-            &mut name,
-        )?;
+        let units = self.property(&DEVPKEY_Device_DriverInfPath, DEVPROP_TYPE_STRING, &mut name)?;
         Some(wide::text(units))
     }
 
@@ -227,10 +214,7 @@ impl Node<'_> {
         } else if status & DN_HAS_PROBLEM == 0 && status & DN_STARTED != 0 {
             return None;
         }
-        Some(Obstacle::NotRunning {
-            problem,
-            status: self.problem_status(),
-        })
+        Some(Obstacle::NotRunning { problem, status: self.problem_status() })
     }
 
     fn problem_status(&self) -> u32 {
@@ -270,13 +254,7 @@ impl Node<'_> {
     /// Whether the device has been disabled.
     pub(super) fn is_disabled(&self) -> bool {
         let problem = self.problem();
-        matches!(
-            problem,
-            Some(Obstacle::NotRunning {
-                problem: CM_PROB_DISABLED,
-                ..
-            })
-        )
+        matches!(problem, Some(Obstacle::NotRunning { problem: CM_PROB_DISABLED, .. }))
     }
 
     /// Enables the device, which loads its driver; returns whether Windows asks for a restart.
@@ -303,13 +281,7 @@ impl Node<'_> {
         // SAFETY: there is no window; the set is open and `data` is its element; `restart` is
         // valid for a write.
         let done = unsafe {
-            uninstall(
-                ptr::null_mut(),
-                self.set.0,
-                &raw const self.data,
-                0,
-                &raw mut restart,
-            )
+            uninstall(ptr::null_mut(), self.set.0, &raw const self.data, 0, &raw mut restart)
         };
         if done == FALSE {
             return Err(last_error("the device could not be removed"));
@@ -327,8 +299,5 @@ fn switched(step: &'static str, answer: CONFIGRET) -> Result<bool> {
 }
 
 fn empty() -> SP_DEVINFO_DATA {
-    SP_DEVINFO_DATA {
-        cbSize: size_of::<SP_DEVINFO_DATA>() as u32,
-        ..Default::default()
-    }
+    SP_DEVINFO_DATA { cbSize: size_of::<SP_DEVINFO_DATA>() as u32, ..Default::default() }
 }

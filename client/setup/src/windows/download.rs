@@ -121,10 +121,7 @@ impl WinHttp {
         if handle.is_null() {
             return Err(last_error(step));
         }
-        Ok(Handle {
-            handle,
-            close: self.close_handle,
-        })
+        Ok(Handle { handle, close: self.close_handle })
     }
 
     /// Sends the request and waits for the headers of the response.
@@ -147,11 +144,7 @@ impl WinHttp {
             unsafe { (self.connect)(session.handle, target.host.as_ptr(), target.port, 0) };
         let connection = self.handle(connection, "the server's name is not valid")?;
         let verb = wide::terminated("GET");
-        let flags = if target.secure {
-            WINHTTP_FLAG_SECURE
-        } else {
-            0
-        };
+        let flags = if target.secure { WINHTTP_FLAG_SECURE } else { 0 };
         // SAFETY: the connection is open, the texts end with a zero, and the others are null.
         let request = unsafe {
             (self.open_request)(
@@ -190,12 +183,7 @@ impl WinHttp {
         if done == FALSE {
             return Err(last_error("the server's answer has no status"));
         }
-        Ok(Answer {
-            request,
-            _connection: connection,
-            _session: session,
-            status,
-        })
+        Ok(Answer { request, _connection: connection, _session: session, status })
     }
 
     fn target(&self, url: &str) -> Result<Target> {

@@ -14,8 +14,7 @@ use std::{env, fs};
 #[must_use]
 pub fn beside_the_tool() -> PathBuf {
     let tool = env::current_exe().unwrap_or_default();
-    tool.parent()
-        .map_or_else(|| INF.into(), |folder| folder.join(INF))
+    tool.parent().map_or_else(|| INF.into(), |folder| folder.join(INF))
 }
 
 /// Creates the device node if there is none, and installs the package on it.
@@ -49,12 +48,7 @@ fn outcome(created: bool, restart: bool) -> Result<Installed> {
     let node = ours.nodes().next().ok_or(Error::Obstacle(GONE))?;
     match node.problem() {
         Some(problem) if !restart => Err(Error::Obstacle(problem)),
-        _ => Ok(Installed {
-            device: node.instance(),
-            package: node.package(),
-            created,
-            restart,
-        }),
+        _ => Ok(Installed { device: node.instance(), package: node.package(), created, restart }),
     }
 }
 
@@ -72,12 +66,7 @@ pub(crate) fn uninstall() -> Result<Removed> {
     for package in &packages {
         packages::remove(package, restart)?;
     }
-    Ok(Removed {
-        devices,
-        packages,
-        service: service::delete()?,
-        restart,
-    })
+    Ok(Removed { devices, packages, service: service::delete()?, restart })
 }
 
 fn remove_devices() -> Result<(Vec<String>, bool)> {

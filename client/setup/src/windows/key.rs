@@ -119,14 +119,7 @@ impl Place {
         // SAFETY: the key is open, the name ends with a zero, and `value` is valid for reads of the
         // length given.
         unsafe {
-            RegSetValueExW(
-                self.0,
-                name.as_ptr(),
-                0,
-                REG_BINARY,
-                value.as_ptr(),
-                BYTES as u32,
-            )
+            RegSetValueExW(self.0, name.as_ptr(), 0, REG_BINARY, value.as_ptr(), BYTES as u32)
         };
     }
 }

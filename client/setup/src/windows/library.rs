@@ -24,11 +24,7 @@ impl Library {
         let name = wide::terminated(name);
         // SAFETY: the name ends with a zero.
         let library = unsafe {
-            LoadLibraryExW(
-                name.as_ptr(),
-                std::ptr::null_mut(),
-                LOAD_LIBRARY_SEARCH_SYSTEM32,
-            )
+            LoadLibraryExW(name.as_ptr(), std::ptr::null_mut(), LOAD_LIBRARY_SEARCH_SYSTEM32)
         };
         if library.is_null() {
             return Err(last_error("a library of Windows could not be loaded"));

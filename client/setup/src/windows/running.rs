@@ -61,9 +61,7 @@ impl Running {
     /// With the names of this machine's volumes.
     #[must_use]
     pub fn begin() -> Self {
-        Self {
-            volumes: volumes::all(),
-        }
+        Self { volumes: volumes::all() }
     }
 
     /// The time, on the clock of samples.
@@ -133,11 +131,7 @@ pub(super) fn processes() -> Option<Vec<(u32, String)>> {
         ..PROCESSENTRY32W::default()
     };
     let entries = entries(&snapshot, empty, Process32FirstW, Process32NextW);
-    Some(
-        entries
-            .map(|entry| (entry.th32ProcessID, wide::text(&entry.szExeFile)))
-            .collect(),
-    )
+    Some(entries.map(|entry| (entry.th32ProcessID, wide::text(&entry.szExeFile))).collect())
 }
 
 fn image(entry: &MODULEENTRY32W) -> Loaded {

@@ -95,10 +95,7 @@ pub(super) fn delete() -> Result<bool> {
 
 /// No error if the service does not exist, or is already marked for deletion.
 fn gone_already() -> Result<bool> {
-    match io::Error::last_os_error()
-        .raw_os_error()
-        .map(i32::cast_unsigned)
-    {
+    match io::Error::last_os_error().raw_os_error().map(i32::cast_unsigned) {
         Some(ERROR_SERVICE_DOES_NOT_EXIST | ERROR_SERVICE_MARKED_FOR_DELETE) => Ok(false),
         _ => Err(last_error(STEP)),
     }

@@ -118,9 +118,5 @@ fn value_into(
             &raw mut length,
         )
     };
-    if error == ERROR_SUCCESS {
-        Ok(length)
-    } else {
-        Err(error)
-    }
+    if error == ERROR_SUCCESS { Ok(length) } else { Err(error) }
 }

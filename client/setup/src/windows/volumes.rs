@@ -24,10 +24,7 @@ pub(super) fn all() -> Vec<Volume> {
         let length =
             unsafe { QueryDosDeviceW(name.as_ptr(), units.as_mut_ptr(), NAME_UNITS as u32) };
         // A drive may have several targets: the first one applies.
-        (length != 0).then(|| Volume {
-            drive,
-            device: wide::text(&units),
-        })
+        (length != 0).then(|| Volume { drive, device: wide::text(&units) })
     };
     ('A'..='Z').filter_map(volume).collect()
 }

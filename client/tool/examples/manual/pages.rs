@@ -10,19 +10,13 @@ pub(crate) fn pages() -> io::Result<Vec<(String, String)>> {
     let mut command = halprof::documents::command().disable_help_subcommand(true);
     command.build();
     let commands = command.get_subcommands().filter(|one| !one.is_hide_set());
-    std::iter::once(page(&command, true))
-        .chain(commands.map(|one| page(one, false)))
-        .collect()
+    std::iter::once(page(&command, true)).chain(commands.map(|one| page(one, false))).collect()
 }
 
 fn page(command: &Command, tool: bool) -> io::Result<(String, String)> {
-    let name = command
-        .get_display_name()
-        .unwrap_or_else(|| command.get_name());
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let mut text = Vec::new();
-    Man::new(command.clone())
-        .manual("halprof")
-        .render(&mut text)?;
+    Man::new(command.clone()).manual("halprof").render(&mut text)?;
     let last = if tool { exit_statuses() } else { see_also() };
     last.to_writer(&mut text)?;
     let text = String::from_utf8(text).map_err(io::Error::other)?;
@@ -42,10 +36,7 @@ const STATUSES: [(u8, &str); 7] = [
     (2, "Bad usage."),
     (3, "No driver or machine to measure on."),
     (4, "Refused: not supported, does not fit, busy."),
-    (
-        5,
-        "A file could not be read or written, or is not what it should be.",
-    ),
+    (5, "A file could not be read or written, or is not what it should be."),
     (6, "The driver or protocol is of another version."),
 ];
 

@@ -62,10 +62,7 @@ pub(crate) struct Body {
 }
 
 #[derive(JsonSchema, Serialize)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "`source` is the field's name in every JSON object"
-)]
+#[expect(clippy::struct_field_names, reason = "`source` is the field's name in every JSON object")]
 struct Source {
     source: String,
     /// Samples in the function.
@@ -108,10 +105,7 @@ fn recordings(options: &args::Annotate) -> Vec<PathBuf> {
 }
 
 pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
-    let target = options
-        .place
-        .as_deref()
-        .map_or(Target::Hottest, Target::parse);
+    let target = options.place.as_deref().map_or(Target::Hottest, Target::parse);
     let files = recordings(options);
     let filter = filters::filter(&options.filters, &files)?;
     let path = options.naming.path()?;
@@ -213,9 +207,7 @@ fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) 
         samples: sum.samples,
         events: sum.events,
         all_samples: source.sum.samples,
-        skid: Skid::of(interface, source.sum.samples, source.addressed)
-            .0
-            .name(),
+        skid: Skid::of(interface, source.sum.samples, source.addressed).0.name(),
         stretches: told.map_or(0, |told| told.of_sources.get(index).map_or(0, |all| all.0)),
         branched_samples: told.map_or(0, |told| told.of_sources.get(index).map_or(0, |all| all.1)),
     });
@@ -242,11 +234,7 @@ fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) 
 fn row(annotated: &Annotated, instruction: &Instruction) -> Row {
     let line = instruction.line.as_ref();
     let flows = &instruction.flows;
-    let told = if annotated.stretches.is_some() {
-        flows.as_slice()
-    } else {
-        &[]
-    };
+    let told = if annotated.stretches.is_some() { flows.as_slice() } else { &[] };
     let shares = (0..told.len()).map(|source| annotated.taken(instruction, source));
     Row {
         address: format!("{:#x}", instruction.address),
@@ -254,11 +242,7 @@ fn row(annotated: &Annotated, instruction: &Instruction) -> Row {
         text: instruction.text.clone(),
         file: line.map(|(file, _)| file.to_string()),
         line: line.map(|&(_, line)| line),
-        inlined: instruction
-            .inlined
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
+        inlined: instruction.inlined.iter().map(ToString::to_string).collect(),
         samples: instruction.sums.iter().map(|sum| sum.samples).collect(),
         events: instruction.sums.iter().map(|sum| sum.events).collect(),
         executed: told.iter().map(|flow| flow.executed).collect(),
@@ -269,9 +253,7 @@ fn row(annotated: &Annotated, instruction: &Instruction) -> Row {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// What is shown beside the code, and how wide.
@@ -451,8 +433,7 @@ fn head(annotated: &Annotated, width: Width) -> String {
              the times that it branched.",
         );
     }
-    told.iter()
-        .fold(text, |text, skid| text + &width.prose(0, skid) + "\n")
+    told.iter().fold(text, |text, skid| text + &width.prose(0, skid) + "\n")
 }
 
 /// The share of a source's events at an instruction, coloured by heat: red from 5 %, green from
@@ -483,10 +464,7 @@ impl SourceLines {
         for folder in folders {
             all.add_folder(folder);
         }
-        Self {
-            folders: all,
-            read: HashMap::new(),
-        }
+        Self { folders: all, read: HashMap::new() }
     }
 
     /// The file, the line number and the line's text.
@@ -503,10 +481,7 @@ impl SourceLines {
         let name = short_path(file);
         let inlined = instruction.inlined.first();
         let inlined = inlined.map_or_else(String::new, |name| format!(" ({name}, inlined)"));
-        Shown(format!("{name}:{line}{inlined}  {}", said.trim()))
-            .to_string()
-            .trim_end()
-            .to_owned()
+        Shown(format!("{name}:{line}{inlined}  {}", said.trim())).to_string().trim_end().to_owned()
     }
 }
 
@@ -546,12 +521,7 @@ mod tests {
                 8000,
             ),
             (0x0000_7ff6_1234_100c, 42, "dec       eax", 0),
-            (
-                0x0000_7ff6_1234_100e,
-                43,
-                "jne       short 00007FF612341003h",
-                20,
-            ),
+            (0x0000_7ff6_1234_100e, 43, "jne       short 00007FF612341003h", 20),
         ];
         let instructions = code.map(|(address, line, text, samples)| Instruction {
             address,
@@ -593,10 +563,9 @@ mod tests {
     fn branched(names: &[&str]) -> Annotated {
         let mut annotated = example(names);
         for (index, instruction) in annotated.instructions.iter_mut().enumerate() {
-            instruction.flows.fill(Flow {
-                executed: if index == 0 { 1000 } else { 16_000 },
-                ..Flow::default()
-            });
+            instruction
+                .flows
+                .fill(Flow { executed: if index == 0 { 1000 } else { 16_000 }, ..Flow::default() });
         }
         if let Some(last) = annotated.instructions.last_mut() {
             last.jump = Jump::Sometimes;
@@ -607,10 +576,8 @@ mod tests {
                 mispredicted: 300,
             });
         }
-        annotated.stretches = Some(Told {
-            of_sources: vec![(31_000, 1000); names.len()],
-            ..Told::default()
-        });
+        annotated.stretches =
+            Some(Told { of_sources: vec![(31_000, 1000); names.len()], ..Told::default() });
         annotated
     }
 
@@ -623,10 +590,7 @@ mod tests {
     fn screens_are_as_expected() {
         for columns in WIDTHS {
             let text = plain(&drawn(&["TotalCycles", "CacheMisses"], columns));
-            assert!(
-                text.lines().all(|line| line.chars().count() <= columns),
-                "{text}"
-            );
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
             assert_screen(&format!("annotate-{columns}"), &text);
         }
     }
@@ -637,10 +601,7 @@ mod tests {
             let lines = SourceLines::below(&SymbolPath::default(), &[]);
             let width = Width::of(Some(columns));
             let text = plain(&text(&branched(&["TotalCycles"]), lines, width));
-            assert!(
-                text.lines().all(|line| line.chars().count() <= columns),
-                "{text}"
-            );
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
             assert_screen(&format!("annotate-branches-{columns}"), &text);
         }
     }
@@ -648,19 +609,9 @@ mod tests {
     #[test]
     fn what_is_hot_is_red_and_what_is_cold_is_plain() {
         let text = drawn(&["TotalCycles"], 120);
-        let line = |part: &str| {
-            text.lines()
-                .find(|line| line.contains(part))
-                .expect("a line")
-        };
-        assert!(
-            line("vfmadd").starts_with(&HOT.render().to_string()),
-            "{text:?}"
-        );
-        assert!(
-            line("mov ").starts_with(&WARM.render().to_string()),
-            "{text:?}"
-        );
+        let line = |part: &str| text.lines().find(|line| line.contains(part)).expect("a line");
+        assert!(line("vfmadd").starts_with(&HOT.render().to_string()), "{text:?}");
+        assert!(line("mov ").starts_with(&WARM.render().to_string()), "{text:?}");
         for cold in ["dec ", "jne "] {
             assert!(!line(cold).contains('\u{1b}'), "{text:?}");
         }

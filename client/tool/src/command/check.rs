@@ -72,9 +72,7 @@ pub(crate) fn run(options: &args::Check, on: &mut On, output: &Output) -> Result
         output.warn(warning);
     }
     let rows = body.assignment.as_slice();
-    output.rows("check", on.told.modelled, (&body, rows), |body| {
-        text(body, output.width())
-    })?;
+    output.rows("check", on.told.modelled, (&body, rows), |body| text(body, output.width()))?;
     Ok(status)
 }
 
@@ -123,10 +121,7 @@ fn notes(choice: &Choice) -> Vec<Note> {
     let mut notes = Vec::new();
     for Chosen { spec, label, .. } in &choice.chosen {
         let mut note = |text: String| {
-            let note = Note {
-                source: label.clone(),
-                text,
-            };
+            let note = Note { source: label.clone(), text };
             if !notes.contains(&note) {
                 notes.push(note);
             }
@@ -178,11 +173,7 @@ fn text(body: &Body, width: Width) -> String {
         width.prose(0, &text) + "\n"
     };
     let notes: String = body.notes.iter().map(note).collect();
-    let notes = if notes.is_empty() {
-        notes
-    } else {
-        format!("\n{notes}")
-    };
+    let notes = if notes.is_empty() { notes } else { format!("\n{notes}") };
     if body.assignment.is_empty() {
         return head + &notes;
     }
@@ -202,11 +193,9 @@ fn text(body: &Body, width: Width) -> String {
             None => lines.push((cells, vec![row.processor])),
         }
     }
-    let rows = lines
-        .into_iter()
-        .map(|([source, counter, turn], processors)| {
-            [source, counter, turn, format_processors(processors)]
-        });
+    let rows = lines.into_iter().map(|([source, counter, turn], processors)| {
+        [source, counter, turn, format_processors(processors)]
+    });
     let columns = [
         Column::name("source"),
         Column::word("counter"),

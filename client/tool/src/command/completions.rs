@@ -39,10 +39,8 @@ pub(crate) fn run(
     });
     let names = names(sources)?;
     let mut command = Arguments::command();
-    let commands: Vec<String> = command
-        .get_subcommands()
-        .map(|one| one.get_name().to_owned())
-        .collect();
+    let commands: Vec<String> =
+        command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
     for name in &commands {
         command = command.mut_subcommand(name, |command| completed(command, &names));
     }

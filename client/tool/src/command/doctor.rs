@@ -35,18 +35,13 @@ pub(crate) fn run(place: Result<Place>, here: bool, output: &Output) -> Result<u
     };
     let body = Body { ready, checks };
     let rows = body.checks.as_slice();
-    output.rows("doctor", told.modelled, (&body, rows), |body| {
-        text(body, output.width())
-    })?;
+    output.rows("doctor", told.modelled, (&body, rows), |body| text(body, output.width()))?;
     Ok(status)
 }
 
 fn collect(place: Result<Place>, here: bool) -> Result<(Told, Facts)> {
     let system = here.then(system).flatten();
-    let On {
-        mut connection,
-        told,
-    } = match place.and_then(On::open) {
+    let On { mut connection, told } = match place.and_then(On::open) {
         Ok(on) => on,
         Err(
             error @ Error::Measure(
@@ -57,10 +52,7 @@ fn collect(place: Result<Place>, here: bool) -> Result<(Told, Facts)> {
                 | Cause::Protocol { .. },
             ),
         ) => {
-            let told = Told {
-                modelled: false,
-                machine: String::new(),
-            };
+            let told = Told { modelled: false, machine: String::new() };
             let foreseen = here.then(foreseen).flatten();
             return Ok((told, Facts::unanswered(failure(&error), foreseen, system)));
         }
@@ -70,19 +62,11 @@ fn collect(place: Result<Place>, here: bool) -> Result<(Told, Facts)> {
 }
 
 fn told_of(error: &Cause) -> Failure {
-    Failure {
-        code: error.code(),
-        message: error.to_string(),
-        hint: hint_of(error),
-    }
+    Failure { code: error.code(), message: error.to_string(), hint: hint_of(error) }
 }
 
 fn failure(error: &Error) -> Failure {
-    Failure {
-        code: error.code(),
-        message: error.to_string(),
-        hint: error.hint(),
-    }
+    Failure { code: error.code(), message: error.to_string(), hint: error.hint() }
 }
 
 /// What Windows reports.
@@ -112,27 +96,16 @@ const fn foreseen() -> Option<Described> {
 }
 
 fn text(body: &Body, width: Width) -> String {
-    let rows = body.checks.iter().map(|check| {
-        [
-            check.name.to_owned(),
-            coloured(check.state),
-            check.result.clone(),
-        ]
-    });
-    let columns = [
-        Column::word("check"),
-        Column::word("state"),
-        Column::prose("found"),
-    ];
+    let rows = body
+        .checks
+        .iter()
+        .map(|check| [check.name.to_owned(), coloured(check.state), check.result.clone()]);
+    let columns = [Column::word("check"), Column::word("state"), Column::prose("found")];
     let mut text = table(width, &columns, rows);
     for check in &body.checks {
         text += &advice(check, width);
     }
-    text + if body.ready {
-        "\nReady to measure.\n"
-    } else {
-        "\nNot ready to measure.\n"
-    }
+    text + if body.ready { "\nReady to measure.\n" } else { "\nNot ready to measure.\n" }
 }
 
 const fn state(state: State) -> &'static str {

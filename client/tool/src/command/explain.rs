@@ -93,10 +93,7 @@ pub(crate) fn run(
     }
     if output.is_csv() && body.kind != SOURCE && body.kind != EVENT {
         return Err(Error::usage(
-            format!(
-                "`--csv` is for tables, and `{}` is explained in words",
-                body.topic
-            ),
+            format!("`--csv` is for tables, and `{}` is explained in words", body.topic),
             "`halprof explain --csv` lists the topics; a source has a line for each kind of processor.",
         ));
     }
@@ -110,9 +107,7 @@ fn print<R: Serialize + JsonSchema>(
     body: &Body,
     rows: &[R],
 ) -> Result<u8> {
-    output.rows("explain", modelled, (body, rows), |body| {
-        text(body, output.width())
-    })?;
+    output.rows("explain", modelled, (body, rows), |body| text(body, output.width()))?;
     Ok(0)
 }
 
@@ -161,11 +156,7 @@ fn of_code(code: &Code) -> Result<Body> {
             "docs/requests.md says which requests it answers.",
         ));
     }
-    let causes: Vec<String> = code
-        .causes
-        .iter()
-        .map(|cause| format!("- {cause}"))
-        .collect();
+    let causes: Vec<String> = code.causes.iter().map(|cause| format!("- {cause}")).collect();
     Ok(Body {
         summary: code.meaning.to_owned(),
         sections: vec![
@@ -178,10 +169,7 @@ fn of_code(code: &Code) -> Result<Body> {
 }
 
 fn section(title: &'static str, text: impl Into<String>) -> Section {
-    Section {
-        title,
-        text: text.into(),
-    }
+    Section { title, text: text.into() }
 }
 
 fn of_source(topic: &str, on: &mut On) -> Result<Body> {
@@ -249,10 +237,7 @@ impl From<source::Kind> for Kind {
 /// Adds whose name was asked for, if it is an alias.
 fn with_alias(mut body: Body, alias: Option<Alias>) -> Body {
     if let Some(alias) = alias {
-        let text = format!(
-            "`{}` stands for `{}`: {}.",
-            alias.name, alias.target, alias.source
-        );
+        let text = format!("`{}` stands for `{}`: {}.", alias.name, alias.target, alias.source);
         body.sections.insert(0, section("Alias", text));
     }
     body
@@ -269,10 +254,7 @@ fn of_event(
     if !event.description.is_empty() {
         sections.push(section("Counts", event.description.clone()));
     }
-    let titles = found
-        .kinds
-        .iter()
-        .filter_map(|(kind, _, _)| kind.microarchitecture);
+    let titles = found.kinds.iter().filter_map(|(kind, _, _)| kind.microarchitecture);
     let titles: Vec<&str> = titles.map(|one| one.title).collect();
     for (kind, event, counted) in &found.kinds {
         let Some(one) = kind.microarchitecture else {
@@ -288,10 +270,8 @@ fn of_event(
             }
             Err(why) => format!("not counted: {why}"),
         };
-        sections.push(section(
-            "Event",
-            format!("{event} on {}\n{how}\n{}", one.title, one.document()),
-        ));
+        sections
+            .push(section("Event", format!("{event} on {}\n{how}\n{}", one.title, one.document())));
     }
     let notes = [
         (event.alone, "Nothing else can be counted at the same time."),
@@ -306,13 +286,10 @@ fn of_event(
         let text = format!("The vendor samples it every {} events.", event.period);
         sections.push(section("Sampling", text));
     }
-    let selects = found
-        .kinds
-        .iter()
-        .find_map(|(_, _, counted)| match counted {
-            Ok(Counted::Select { select, .. }) => Some(*select),
-            _ => None,
-        });
+    let selects = found.kinds.iter().find_map(|(_, _, counted)| match counted {
+        Ok(Counted::Select { select, .. }) => Some(*select),
+        _ => None,
+    });
     let counted = |processor: &Processor| {
         let mut kinds = found.kinds.iter();
         kinds.any(|(kind, _, counted)| kind.processor.kind == processor.kind && counted.is_ok())
@@ -321,10 +298,7 @@ fn of_event(
         summary: format!("{} is an event of {}.", event.name, titles.join(" and ")),
         sections,
         registers: selects.map_or_else(Vec::new, registers),
-        kinds: kinds(processors, counted)
-            .into_iter()
-            .map(Kind::from)
-            .collect(),
+        kinds: kinds(processors, counted).into_iter().map(Kind::from).collect(),
         ..empty(event.name.clone(), EVENT)
     }
 }
@@ -356,11 +330,7 @@ fn counts(source: &Source) -> String {
 
 fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Section> {
     let has = |flag| source.flags & flag != 0;
-    let unit = if has(Source::TIMER) {
-        "units of 100 ns"
-    } else {
-        "events"
-    };
+    let unit = if has(Source::TIMER) { "units of 100 ns" } else { "events" };
     let note = source.note.as_str();
     let mut names = vec![source.name.as_str(), source.symbol.as_str()];
     names.dedup();
@@ -380,11 +350,7 @@ fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Sectio
     sections.extend([
         section(
             "Sampling",
-            if has(Source::SAMPLING) {
-                "It can be sampled."
-            } else {
-                "It cannot be sampled here."
-            },
+            if has(Source::SAMPLING) { "It can be sampled." } else { "It cannot be sampled here." },
         ),
         section(
             "Intervals",
@@ -446,10 +412,8 @@ fn text(body: &Body, width: Width) -> String {
         let told = |field: &&Field| field.value != 0 || field.meaning.starts_with("event");
         for field in register.fields.iter().filter(told) {
             let bits = format!("[{}]", field.bits);
-            text += &format!(
-                "  {bits:<8} {:<18} {:<#6x} {}\n",
-                field.name, field.value, field.meaning
-            );
+            text +=
+                &format!("  {bits:<8} {:<18} {:<#6x} {}\n", field.name, field.value, field.meaning);
         }
     }
     // A single kind adds nothing to the summary.
@@ -469,11 +433,7 @@ fn text(body: &Body, width: Width) -> String {
         let rows = body.topics.iter();
         let rows = rows.map(|one| [one.topic.clone(), one.kind.to_owned(), one.summary.clone()]);
         text += "\n";
-        let columns = [
-            Column::word("topic"),
-            Column::word("kind"),
-            Column::prose("what it is"),
-        ];
+        let columns = [Column::word("topic"), Column::word("kind"), Column::prose("what it is")];
         text += &table(width, &columns, rows);
     }
     text

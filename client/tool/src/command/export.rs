@@ -50,11 +50,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let (modelled, machine) = (metadata.modelled, metadata.machine.clone());
     output.note_model(&Told { modelled, machine });
     let title = match options.files.as_slice() {
-        [file] => file
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
+        [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         several => format!("{} recordings", several.len()),
     };
     let view = View::new(&gathered, title, format, options.source.as_deref())?;
@@ -71,9 +67,8 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
         output.note(&note);
     }
     if place != Place::Stdout {
-        output.result("export", modelled, &body, |body| {
-            output.width().fitted(&text(body, &view))
-        })?;
+        output
+            .result("export", modelled, &body, |body| output.width().fitted(&text(body, &view)))?;
     }
     Ok(if body.flaw.is_some() { INCOMPLETE } else { 0 })
 }
@@ -83,10 +78,7 @@ fn gather(options: &args::Export, format: Format) -> Result<Gathered> {
     let traits = format.traits();
     if options.files.len() > 1 && traits.clock {
         return Err(Error::usage(
-            format!(
-                "`{}` shows times, and each machine has a clock of its own",
-                format.name()
-            ),
+            format!("`{}` shows times, and each machine has a clock of its own", format.name()),
             "Export each recording by itself, or several as `flamegraph`, `folded` or `pprof`.",
         ));
     }
@@ -177,10 +169,7 @@ fn write(place: &Place, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> R
 }
 
 fn counted(out: impl Write, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<u64> {
-    let mut counted = Counted {
-        out: BufWriter::new(out),
-        bytes: 0,
-    };
+    let mut counted = Counted { out: BufWriter::new(out), bytes: 0 };
     put(&mut counted)?;
     counted.flush()?;
     Ok(counted.bytes)
@@ -218,16 +207,8 @@ fn body(
         format: format.name(),
         file: place.name(),
         bytes,
-        sources: view
-            .sources
-            .iter()
-            .map(|source| source.name.clone())
-            .collect(),
-        samples: view
-            .sources
-            .iter()
-            .map(|source| source.weight.samples)
-            .sum(),
+        sources: view.sources.iter().map(|source| source.name.clone()).collect(),
+        samples: view.sources.iter().map(|source| source.weight.samples).sum(),
         lost: gathered.recording.all_lost(),
         marks: gathered.marks.len() as u64,
         time_resolution_ns: format.traits().moments.then_some(resolution),

@@ -91,12 +91,10 @@ struct Row {
 pub(crate) fn run(on: &mut On, output: &Output) -> Result<u8> {
     let machine = on.connection.machine()?;
     let processors = on.connection.processors()?;
-    let boot = processors
-        .first()
-        .ok_or_else(|| halprof_measure::Error::Protocol {
-            request: "processors",
-            why: "it lists none".to_owned(),
-        })?;
+    let boot = processors.first().ok_or_else(|| halprof_measure::Error::Protocol {
+        request: "processors",
+        why: "it lists none".to_owned(),
+    })?;
     let body = Body {
         machine: on.told.machine.clone(),
         hal_interface: describe::interface_name(machine.hal_interface),
@@ -116,9 +114,7 @@ pub(crate) fn run(on: &mut On, output: &Output) -> Result<u8> {
         processors: processors.iter().map(row).collect(),
     };
     let rows = body.processors.as_slice();
-    output.rows("info", on.told.modelled, (&body, rows), |body| {
-        text(body, output.width())
-    })?;
+    output.rows("info", on.told.modelled, (&body, rows), |body| text(body, output.width()))?;
     Ok(0)
 }
 
@@ -176,10 +172,7 @@ fn text(body: &Body, width: Width) -> String {
         || "no halprof session (other owners are not visible)".to_owned(),
         |holder| {
             let (session, process) = (holder.session, holder.process);
-            format!(
-                "session {session} of process {process}, for {}",
-                seconds(holder.held_ns)
-            )
+            format!("session {session} of process {process}, for {}", seconds(holder.held_ns))
         },
     );
     let head = format!(
@@ -247,24 +240,16 @@ fn remarks(body: &Body, width: Width) -> String {
     }
     let first = body.processors.first();
     if let Some(behind) = first.and_then(|row| row.hypervisor_behind.as_ref()) {
-        remarks.push(format!(
-            "The hypervisor is {behind}, behind Hyper-V's face."
-        ));
+        remarks.push(format!("The hypervisor is {behind}, behind Hyper-V's face."));
     }
     if let Some(row) = first.filter(|row| row.partition.is_some()) {
         remarks.push(format!(
             "Windows is the {} partition of this hypervisor, which {} performance monitors.",
             row.partition.unwrap_or_default(),
-            if row.monitors_offered == Some(true) {
-                "offers"
-            } else {
-                "does not offer"
-            }
+            if row.monitors_offered == Some(true) { "offers" } else { "does not offer" }
         ));
     }
-    remarks.iter().fold(String::new(), |text, remark| {
-        text + "\n" + &width.prose(0, remark) + "\n"
-    })
+    remarks.iter().fold(String::new(), |text, remark| text + "\n" + &width.prose(0, remark) + "\n")
 }
 
 /// One line for all processors that are alike.

@@ -14,11 +14,7 @@ pub(crate) fn run(options: &Install, output: &Output) -> Result<u8> {
 }
 
 fn text(installed: &Installed) -> String {
-    let done = if installed.created {
-        "installed"
-    } else {
-        "updated"
-    };
+    let done = if installed.created { "installed" } else { "updated" };
     let next = if installed.restart {
         "Windows asks for a restart before the driver runs."
     } else {

@@ -86,10 +86,7 @@ fn body(options: &args::List, on: &mut On) -> Result<Body> {
     let machine = on.connection.machine()?;
     let glob = options.glob.as_deref().map(Pattern::new);
     let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
-    let mut rows: Vec<Row> = sources
-        .iter()
-        .map(|source| row(source, &processors))
-        .collect();
+    let mut rows: Vec<Row> = sources.iter().map(|source| row(source, &processors)).collect();
     if options.events.is_some() || glob.is_some() {
         let mut catalog = Catalog::new(sources, machine.interface, &processors);
         if let Some(Some(path)) = &options.events {
@@ -107,10 +104,7 @@ fn body(options: &args::List, on: &mut On) -> Result<Body> {
             "`*` stands for any text, as in `list *miss*`; `--all` shows what cannot be counted too.",
         ));
     }
-    Ok(Body {
-        interface: describe::interface_name(machine.interface),
-        sources: rows,
-    })
+    Ok(Body { interface: describe::interface_name(machine.interface), sources: rows })
 }
 
 fn row(source: &Source, processors: &[Processor]) -> Row {
@@ -142,10 +136,7 @@ fn row(source: &Source, processors: &[Processor]) -> Row {
         counts: source.counts.as_str().to_owned(),
         note: source.note.as_str().to_owned(),
         processors: (!differing.is_empty())
-            .then_some(Differs {
-                processors: differing,
-                supported: !supported,
-            })
+            .then_some(Differs { processors: differing, supported: !supported })
             .into_iter()
             .collect(),
     }
@@ -165,14 +156,7 @@ fn text(body: &Body, verbose: bool, width: Width) -> String {
     let hex = |id: u32| format!("{id:#04X}").replacen("0X", "0x", 1);
     let id = |row: &Row| row.id.filter(|_| !row.event).map_or_else(String::new, hex);
     if !verbose {
-        let cells = |row: &Row| {
-            [
-                id(row),
-                row.name.clone(),
-                supported(row),
-                row.counts.clone(),
-            ]
-        };
+        let cells = |row: &Row| [id(row), row.name.clone(), supported(row), row.counts.clone()];
         let columns = [
             Column::number("id").extra(),
             Column::name("name"),
@@ -233,10 +217,7 @@ mod tests {
             let sources = body(&options, &mut on).expect("a list").sources.len();
             assert_ne!(sources, 0);
             let requests = on.connection.requests() as usize;
-            assert!(
-                requests <= 3 + sources.div_ceil(50),
-                "{machine}: {requests}"
-            );
+            assert!(requests <= 3 + sources.div_ceil(50), "{machine}: {requests}");
             requests
         };
         let few = requests("sapphire-rapids");

@@ -40,20 +40,13 @@ pub(crate) fn run(options: &Machines, output: &Output) -> Result<u8> {
         description: row.description,
         source: row.source,
     });
-    let body = Body {
-        machines: machines.collect(),
-        unkind: unkind.collect(),
-    };
+    let body = Body { machines: machines.collect(), unkind: unkind.collect() };
     if options.unkind {
         let rows = body.unkind.as_slice();
-        output.rows("machines", true, (&body, rows), |body| {
-            behaviours(body, output.width())
-        })?;
+        output.rows("machines", true, (&body, rows), |body| behaviours(body, output.width()))?;
     } else {
         let rows = body.machines.as_slice();
-        output.rows("machines", true, (&body, rows), |body| {
-            models(body, output.width())
-        })?;
+        output.rows("machines", true, (&body, rows), |body| models(body, output.width()))?;
     }
     Ok(0)
 }
@@ -61,11 +54,7 @@ pub(crate) fn run(options: &Machines, output: &Output) -> Result<u8> {
 fn models(body: &Body, width: Width) -> String {
     let row =
         |row: &Machine| [row.name, &row.processors.to_string(), row.description].map(str::to_owned);
-    let columns = [
-        Column::word("name"),
-        Column::number("processors"),
-        Column::prose("what it is"),
-    ];
+    let columns = [Column::word("name"), Column::number("processors"), Column::prose("what it is")];
     let more = "Each is a model, not silicon. Choose one with `--machine NAME`, or with \
                 `--machine NAME,processors=N`. `halprof machines --unkind` lists hardware faults that \
                 a model can show.";
@@ -75,11 +64,8 @@ fn models(body: &Body, width: Width) -> String {
 
 fn behaviours(body: &Body, width: Width) -> String {
     let row = |row: &Unkind| [row.name, row.description, row.source].map(str::to_owned);
-    let columns = [
-        Column::word("name"),
-        Column::prose("what the processor does"),
-        Column::prose("source"),
-    ];
+    let columns =
+        [Column::word("name"), Column::prose("what the processor does"), Column::prose("source")];
     let more = "Each is a property of a model, not silicon. Add them with `--machine NAME,unkind=A+B`, \
                 where NAME is a built-in model or a CPUID dump.";
     let behaviours = table(width, &columns, body.unkind.iter().map(row));

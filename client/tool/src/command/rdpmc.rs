@@ -100,12 +100,7 @@ fn body(told: &rdpmc::Rdpmc) -> Body {
 }
 
 fn text(body: &Body) -> String {
-    let Body {
-        processors,
-        on,
-        found,
-        ..
-    } = body;
+    let Body { processors, on, found, .. } = body;
     let sessions = match body.holders {
         0 => "no halprof session".to_owned(),
         1 => "1 halprof session".to_owned(),

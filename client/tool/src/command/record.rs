@@ -154,9 +154,8 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
         output.note(&summary(&body));
     } else {
         let rows = body.periods.as_slice();
-        output.rows("record", on.told.modelled, (&body, rows), |body| {
-            text(body, output.width())
-        })?;
+        output
+            .rows("record", on.told.modelled, (&body, rows), |body| text(body, output.width()))?;
     }
     // The file contains the samples taken until then.
     Ok(match ended {
@@ -181,10 +180,7 @@ fn refuse_periods(choice: &Choice, options: &args::Record) -> Result<()> {
     let mut chosen = choice.chosen.iter();
     match chosen.find(|chosen| chosen.spec.interval != 0) {
         Some(given) if !options.selection.is_default() => Err(Error::usage(
-            format!(
-                "{} has a period, and `--rate` chooses the periods",
-                given.label
-            ),
+            format!("{} has a period, and `--rate` chooses the periods", given.label),
             "Leave out the period or `--rate`.",
         )),
         _ => Ok(()),
@@ -210,10 +206,7 @@ const KINDS: [(&str, u16); 7] = [
     ("ind-jump", Configure::INDIRECT_JUMPS),
     ("far", Configure::FAR),
 ];
-const MODES: [(&str, u16); 2] = [
-    ("user", Configure::TO_USER),
-    ("kernel", Configure::TO_KERNEL),
-];
+const MODES: [(&str, u16); 2] = [("user", Configure::TO_USER), ("kernel", Configure::TO_KERNEL)];
 
 impl Branching {
     fn of(options: &args::Record, choice: &Choice) -> Result<Self> {
@@ -229,11 +222,7 @@ impl Branching {
             ));
         }
         let mut filter = 0;
-        for name in options
-            .branch_filter
-            .iter()
-            .flat_map(|list| list.split(','))
-        {
+        for name in options.branch_filter.iter().flat_map(|list| list.split(',')) {
             let mut known = KINDS.iter().chain(&MODES);
             let found = known.find(|(known, _)| *known == name.trim());
             let Some((_, bit)) = found else {
@@ -251,19 +240,13 @@ impl Branching {
         let recorder = BranchRecords::from_wire(first.into()).map_or("", BranchRecords::name);
         // If one of them records no branches, the driver says why.
         let depth = depth.unwrap_or(if most < 8 { 8 } else { most });
-        Ok(Self {
-            depth,
-            filter,
-            recorder,
-        })
+        Ok(Self { depth, filter, recorder })
     }
 
     /// What the file says about them; `None` if there are none.
     fn told(self) -> Option<recording::Branches> {
         let kinds = self.filter & Configure::KINDS;
-        let kinds = KINDS
-            .iter()
-            .filter(|(_, bit)| kinds & bit != 0 && kinds != Configure::KINDS);
+        let kinds = KINDS.iter().filter(|(_, bit)| kinds & bit != 0 && kinds != Configure::KINDS);
         (self.depth != 0).then(|| recording::Branches {
             depth: self.depth.into(),
             kinds: kinds.map(|(name, _)| (*name).to_owned()).collect(),
@@ -285,11 +268,7 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn of(path: &Path, output: &Output) -> Result<Self> {
         if path.as_os_str() != "-" {
-            return Ok(Self {
-                path: path.to_owned(),
-                folder: None,
-                kept: kept(path),
-            });
+            return Ok(Self { path: path.to_owned(), folder: None, kept: kept(path) });
         }
         let taken = output.is_json() || output.is_csv();
         if taken || io::stdout().is_terminal() {
@@ -298,18 +277,11 @@ impl Target {
             } else {
                 "`-o -` would write the recording to the terminal"
             };
-            return Err(Error::usage(
-                why,
-                "Name a file with `-o`, or send it on: `-o - > FILE`.",
-            ));
+            return Err(Error::usage(why, "Name a file with `-o`, or send it on: `-o - > FILE`."));
         }
         let folder = tempfile::tempdir().map_err(|error| Error::writing("-", error))?;
         let path = folder.path().join("halprof.rec");
-        Ok(Self {
-            path,
-            folder: Some(folder),
-            kept: None,
-        })
+        Ok(Self { path, folder: Some(folder), kept: None })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -347,9 +319,7 @@ fn record(
 ) -> Result<(Body, Option<Error>)> {
     let passes = choice.sets(options.passes, true, &mut on.connection)?;
     let calibration = calibration::calibrate(options, on, choice, &passes, runner, output)?;
-    let (first, others) = passes
-        .split_first()
-        .ok_or_else(|| Error::internal("no pass"))?;
+    let (first, others) = passes.split_first().ok_or_else(|| Error::internal("no pass"))?;
     let machine = on.connection.machine()?;
     let model = on.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
@@ -447,10 +417,7 @@ fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
 fn turns(turns: &[recording::Turns], choice: &Choice) -> Vec<Turn> {
     let turn = |turns: &recording::Turns| {
         let chosen = choice.chosen.get(turns.source as usize)?;
-        Some(Turn {
-            source: chosen.label.clone(),
-            on_counter: part(turns.running, turns.enabled),
-        })
+        Some(Turn { source: chosen.label.clone(), on_counter: part(turns.running, turns.enabled) })
     };
     turns.iter().filter_map(turn).collect()
 }
@@ -509,11 +476,7 @@ fn cores(processors: &[Processor]) -> Vec<Cores> {
     let same = |a: &Processor, b: &Processor| name(a) == name(b);
     let runs = processors.chunk_by(same).filter_map(|run| {
         let (first, last) = (run.first()?, run.last()?);
-        Some(Cores {
-            name: name(first).to_owned(),
-            first: first.index,
-            last: last.index,
-        })
+        Some(Cores { name: name(first).to_owned(), first: first.index, last: last.index })
     });
     let runs: Vec<Cores> = runs.collect();
     if runs.len() > 1 { runs } else { Vec::new() }
@@ -524,10 +487,7 @@ fn sources(periods: &[InPass], choice: &Choice) -> Vec<recording::Source> {
     let left_out: BTreeMap<String, String> = choice.left_out().into_iter().collect();
     let periods = periods.iter();
     let sources = periods.map(|row| recording::Source {
-        left_out: left_out
-            .get(&row.period.source)
-            .cloned()
-            .unwrap_or_default(),
+        left_out: left_out.get(&row.period.source).cloned().unwrap_or_default(),
         ..source(&row.period, row.pass)
     });
     sources.collect()
@@ -554,9 +514,7 @@ pub(crate) fn metadata(
         machine: told.machine.clone(),
         modelled: told.modelled,
         // A model is on no network.
-        host: Some(this_machine::host())
-            .filter(|_| !told.modelled)
-            .unwrap_or_default(),
+        host: Some(this_machine::host()).filter(|_| !told.modelled).unwrap_or_default(),
         interface: describe::interface_name(machine.interface).to_owned(),
         timestamp_frequency: machine.timestamp_frequency,
         processors: machine.processors,
@@ -568,9 +526,7 @@ pub(crate) fn metadata(
         origin: String::new(),
         branches: None,
     };
-    metadata.origin = key::key()
-        .map(|key| symbols::origin(&key, &metadata))
-        .unwrap_or_default();
+    metadata.origin = key::key().map(|key| symbols::origin(&key, &metadata)).unwrap_or_default();
     metadata
 }
 
@@ -578,11 +534,7 @@ pub(crate) fn metadata(
 #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
 fn share(part_ns: u64, elapsed_ns: u64, processors: usize) -> f64 {
     let whole = elapsed_ns as f64 * processors as f64;
-    if whole > 0.0 {
-        part_ns as f64 / whole
-    } else {
-        0.0
-    }
+    if whole > 0.0 { part_ns as f64 / whole } else { 0.0 }
 }
 
 /// What a recording without system events lacks.
@@ -602,9 +554,8 @@ fn warnings(body: &Body) -> Vec<String> {
         warnings.push(cannot_count(&left.source, &left.processors));
     }
     let turns = body.turns.iter();
-    let turns: Vec<(String, f64)> = turns
-        .map(|turn| (turn.source.clone(), turn.on_counter))
-        .collect();
+    let turns: Vec<(String, f64)> =
+        turns.map(|turn| (turn.source.clone(), turn.on_counter)).collect();
     warnings.extend(took_turns(&turns, "`report` scales their events"));
     if body.throttled != 0 {
         warnings.push(format!(
@@ -716,11 +667,7 @@ fn text(body: &Body, width: Width) -> String {
     for (cause, n) in &body.lost {
         let events = body.lost_events.get(cause).copied().unwrap_or(0);
         if *n != 0 {
-            text += &format!(
-                "lost, {cause}: {} ({} events)\n",
-                thousands(*n),
-                thousands(events)
-            );
+            text += &format!("lost, {cause}: {} ({} events)\n", thousands(*n), thousands(events));
         }
     }
     let handler = format!(

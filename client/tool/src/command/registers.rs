@@ -48,12 +48,7 @@ pub(crate) struct Field {
 
 impl From<(Part, u64)> for Field {
     fn from((field, value): (Part, u64)) -> Self {
-        Self {
-            name: field.name,
-            bits: field.bits(),
-            value,
-            meaning: field.meaning,
-        }
+        Self { name: field.name, bits: field.bits(), value, meaning: field.meaning }
     }
 }
 
@@ -70,21 +65,14 @@ pub(crate) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Re
             .and_then(|processor| ProfileInterface::from_wire(processor.interface))
             .unwrap_or(ProfileInterface::Default);
         let registers = on.connection.registers(index)?;
-        let registers = registers
-            .iter()
-            .map(|register| row(interface, register.number, register.value));
-        processors.push(One {
-            processor: index,
-            registers: registers.collect(),
-        });
+        let registers =
+            registers.iter().map(|register| row(interface, register.number, register.value));
+        processors.push(One { processor: index, registers: registers.collect() });
     }
     let body = Body { processors };
-    output.rows(
-        "registers",
-        on.told.modelled,
-        (&body, &lines(&body)),
-        |body| text(body, output.width()),
-    )?;
+    output.rows("registers", on.told.modelled, (&body, &lines(&body)), |body| {
+        text(body, output.width())
+    })?;
     Ok(0)
 }
 
@@ -126,12 +114,7 @@ impl Row {
 fn row(interface: ProfileInterface, number: u32, value: u64) -> Row {
     let decoded = decode(interface, number, value);
     let fields = decoded.fields.into_iter().map(Field::from);
-    Row {
-        number,
-        name: decoded.name,
-        value: format!("{value:#018x}"),
-        fields: fields.collect(),
-    }
+    Row { number, name: decoded.name, value: format!("{value:#018x}"), fields: fields.collect() }
 }
 
 fn text(body: &Body, width: Width) -> String {

@@ -26,13 +26,8 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 /// The tables of JSON output without `--by`.
-const DEFAULT: &[&[Key]] = &[
-    &[Key::Module],
-    &[Key::Symbol],
-    &[Key::Process],
-    &[Key::Processor],
-    &[Key::Address],
-];
+const DEFAULT: &[&[Key]] =
+    &[&[Key::Module], &[Key::Symbol], &[Key::Process], &[Key::Processor], &[Key::Address]];
 
 /// The number of lines of a report without `--by`.
 const LINES: usize = 40;
@@ -105,10 +100,7 @@ pub(crate) struct LeftOut {
 
 impl LeftOut {
     pub(crate) fn of((source, processors): (&str, &str)) -> Self {
-        Self {
-            source: source.to_owned(),
-            processors: processors.to_owned(),
-        }
+        Self { source: source.to_owned(), processors: processors.to_owned() }
     }
 }
 
@@ -219,21 +211,13 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     warnings.extend(only_marks.clone());
     if output.is_json() {
         let body = body(options, &report, asked, warnings);
-        output.print(&Output::object(
-            "report",
-            report.recording.metadata.modelled,
-            body,
-        )?)?;
+        output.print(&Output::object("report", report.recording.metadata.modelled, body)?)?;
     } else if output.is_csv() {
         output.print_data(&csv(&report)?)?;
     } else if let Some(told) = only_marks {
         output.print(&(output.width().fitted(&told) + "\n"))?;
     } else {
-        let width = if options.verbose {
-            Width::WHOLE
-        } else {
-            output.width()
-        };
+        let width = if options.verbose { Width::WHOLE } else { output.width() };
         let text = match options.by.0.as_slice() {
             [] => overview(&report, options, width),
             _ => tables(&report, options.rows(), ALL, width),
@@ -310,12 +294,7 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         lost: recording.losses_are_known().then(|| recording.lost()),
         throttled: statistics.throttled,
         longest_period: statistics.longest_period,
-        left_out: recording
-            .metadata
-            .left_out()
-            .into_iter()
-            .map(LeftOut::of)
-            .collect(),
+        left_out: recording.metadata.left_out().into_iter().map(LeftOut::of).collect(),
         events: recording.happenings().into_iter().map(Into::into).collect(),
         warnings,
         by_source: by_source(report),
@@ -330,10 +309,7 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
 
 fn by_source(report: &Report) -> Vec<BySource> {
     let interface = &report.recording.metadata.interface;
-    let sources = report
-        .sources
-        .iter()
-        .filter(|source| source.sum.samples != 0);
+    let sources = report.sources.iter().filter(|source| source.sum.samples != 0);
     let sources = sources.map(|source| {
         let (skid, explanation) = Skid::of(interface, source.sum.samples, source.addressed);
         BySource {
@@ -343,10 +319,7 @@ fn by_source(report: &Report) -> Vec<BySource> {
             events: source.sum.events,
             scaled: source.turns.is_some(),
             error: source.error(),
-            skid: SkidTold {
-                direction: skid.name(),
-                explanation,
-            },
+            skid: SkidTold { direction: skid.name(), explanation },
         }
     });
     sources.collect()
@@ -388,10 +361,7 @@ fn table_json(table: &Table) -> TableBody {
         events: part.events(),
         rows: part.rows.iter().map(|one| row(part, one)).collect(),
     });
-    TableBody {
-        by: keys,
-        parts: parts.collect(),
-    }
+    TableBody { by: keys, parts: parts.collect() }
 }
 
 /// The tables as comma-separated values.
@@ -408,14 +378,7 @@ pub(crate) fn csv(report: &Report) -> Result<String> {
         }
         let part_source = !table.by.contains(&Key::Source);
         let first = part_source.then_some("source");
-        let numbers = [
-            "samples",
-            "events",
-            "share",
-            "share_low",
-            "share_high",
-            "modelled",
-        ];
+        let numbers = ["samples", "events", "share", "share_low", "share_high", "modelled"];
         let columns = first.into_iter().chain(head.iter().copied()).chain(numbers);
         writer.write_record(columns).map_err(|e| internal(&e))?;
         for part in &table.parts {
@@ -434,9 +397,7 @@ fn fields(part: &Part, row: &Row, head: &[&str], part_source: bool) -> Vec<Strin
     let described = described(&row.values);
     let field = |value: Option<&Json>| value.map_or_else(String::new, cell);
     let share = part.share(row.sum);
-    let share = share.map_or([None; 3], |share| {
-        [share.value, share.low, share.high].map(Some)
-    });
+    let share = share.map_or([None; 3], |share| [share.value, share.low, share.high].map(Some));
     let mut fields = Vec::with_capacity(head.len() + 6);
     fields.extend(part_source.then(|| part.source.as_deref().unwrap_or_default().to_owned()));
     fields.extend(head.iter().map(|&column| field(described.get(column))));
@@ -457,9 +418,8 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     let mut text = made(report, width) + &head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, SOURCES, width));
     let parts = report.tables.iter().filter(|table| table.by == [key]);
-    let parts: Vec<_> = parts
-        .flat_map(|table| table.parts.iter().map(move |part| (table, part)))
-        .collect();
+    let parts: Vec<_> =
+        parts.flat_map(|table| table.parts.iter().map(move |part| (table, part))).collect();
     let several = report.sources.len() > 1;
     // A section has a blank line before it, a title, a header, and a line on what is left out.
     let around = 3 + usize::from(several);
@@ -467,18 +427,11 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     let shown = parts.len().min(room / (around + 2));
     let rows = (room / shown.max(1)).saturating_sub(around).max(1);
     let rows = options.top.map_or(rows.min(20), |_| options.rows());
-    for (table, part) in parts.iter().take(if options.top.is_some() {
-        usize::MAX
-    } else {
-        shown
-    }) {
+    for (table, part) in parts.iter().take(if options.top.is_some() { usize::MAX } else { shown }) {
         text += &format!("\n{}", first_rows(table, part, several, rows, ALL, width));
     }
     if options.top.is_none() && shown < parts.len() {
-        text += &format!(
-            "\n{} more sources: `--source NAME` chooses\n",
-            parts.len() - shown
-        );
+        text += &format!("\n{} more sources: `--source NAME` chooses\n", parts.len() - shown);
     }
     text + &rest
 }
@@ -507,16 +460,8 @@ fn made(report: &Report, width: Width) -> String {
         1 => format!("{}, 1 processor", metadata.machine),
         n => format!("{}, {} processors", metadata.machine, thousands(n)),
     };
-    let command = if metadata.modelled {
-        "workload"
-    } else {
-        "command"
-    };
-    let rows = [
-        ("recorded", when),
-        (command, metadata.command.join(" ")),
-        ("machine", machine),
-    ];
+    let command = if metadata.modelled { "workload" } else { "command" };
+    let rows = [("recorded", when), (command, metadata.command.join(" ")), ("machine", machine)];
     let rows = rows.iter().filter(|(_, text)| !text.is_empty());
     let line = |(label, text): &(&str, String)| {
         let text = Shown(text).to_string();
@@ -598,10 +543,7 @@ fn section(of: &Table, part: &Part, several: bool, rows: Range<usize>, width: Wi
     columns.extend(of.by.iter().map(|key| Column::name(key.name())));
     let rows = part.rows.iter().take(rows.end).skip(rows.start).map(|row| {
         let share = part.share(row.sum).into_iter().flat_map(|share| {
-            [
-                format!("{:.2} %", share.value * 100.0),
-                format!("±{:.2}", share.bound() * 100.0),
-            ]
+            [format!("{:.2} %", share.value * 100.0), format!("±{:.2}", share.bound() * 100.0)]
         });
         let mut cells: Vec<String> = share.collect();
         cells.extend([row.sum.samples, row.sum.events].map(thousands));
@@ -616,21 +558,12 @@ fn section(of: &Table, part: &Part, several: bool, rows: Range<usize>, width: Wi
 /// What else a part has, in words; `None` if these are all its rows.
 fn left_out(part: &Part, rows: &Range<usize>) -> Option<String> {
     let (mut more, mut sum) = part.more;
-    for (_, row) in part
-        .rows
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| !rows.contains(at))
-    {
+    for (_, row) in part.rows.iter().enumerate().filter(|(at, _)| !rows.contains(at)) {
         more += 1;
         sum.add(row.sum);
     }
     (more != 0).then(|| {
-        format!(
-            "{} more rows with {} samples",
-            thousands(more as u64),
-            thousands(sum.samples)
-        )
+        format!("{} more rows with {} samples", thousands(more as u64), thousands(sum.samples))
     })
 }
 
@@ -671,10 +604,7 @@ pub(crate) mod tests {
             ("ntoskrnl.exe", "KeWaitForSingleObject", 1_000),
         ];
         let row = |(module, symbol, samples): (&str, &str, u64)| Row {
-            values: vec![Value::Symbol {
-                module: module.into(),
-                symbol: Some(symbol.into()),
-            }],
+            values: vec![Value::Symbol { module: module.into(), symbol: Some(symbol.into()) }],
             sum: Sum::alike(samples, 1_000_000),
         };
         let all = Sum::alike(20_000, 1_000_000);
@@ -683,11 +613,7 @@ pub(crate) mod tests {
                 metadata,
                 statistics: Some(statistics),
                 samples: 20_000,
-                ending: Some(Ending {
-                    marks: 0,
-                    samples: 20_000,
-                    interrupted: false,
-                }),
+                ending: Some(Ending { marks: 0, samples: 20_000, interrupted: false }),
                 ..Recording::default()
             },
             sources: vec![OfSource {
@@ -728,10 +654,7 @@ pub(crate) mod tests {
         for columns in WIDTHS {
             let text =
                 crate::style::plain(&overview(&example(), &options, Width::of(Some(columns))));
-            assert!(
-                text.lines().all(|line| line.chars().count() <= columns),
-                "{text}"
-            );
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
             assert_screen(&format!("report-{columns}"), &text);
         }
     }
@@ -745,10 +668,7 @@ pub(crate) mod tests {
             (253_402_300_800, None),
             (u64::MAX, None),
         ] {
-            let metadata = Metadata {
-                began,
-                ..Metadata::default()
-            };
+            let metadata = Metadata { began, ..Metadata::default() };
             assert_eq!(recorded(&metadata).as_deref(), expected);
         }
     }

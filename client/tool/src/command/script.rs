@@ -119,9 +119,7 @@ fn csv_line(row: &Row<'_>, modelled: bool) -> Result<String> {
         symbol: symbol.as_deref(),
         ..*row
     };
-    let mut writer = csv::WriterBuilder::new()
-        .has_headers(false)
-        .from_writer(Vec::new());
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     writer.serialize((row, modelled)).map_err(Error::internal)?;
     let bytes = writer.into_inner().map_err(Error::internal)?;
     String::from_utf8(bytes).map_err(Error::internal)
@@ -145,12 +143,9 @@ fn cells(line: &Line) -> [String; COLUMNS.len()] {
         None => sample.process.to_string(),
     };
     let place = match &line.frame.symbol {
-        Some(symbol) => format!(
-            "{}!{}+{:#x}",
-            Shown(&line.frame.module),
-            Shown(symbol),
-            line.frame.offset
-        ),
+        Some(symbol) => {
+            format!("{}!{}+{:#x}", Shown(&line.frame.module), Shown(symbol), line.frame.offset)
+        }
         None => Shown(&line.frame.module).to_string(),
     };
     let (seconds, rest) = (line.time_ns / 1_000_000_000, line.time_ns % 1_000_000_000);

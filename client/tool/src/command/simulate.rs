@@ -74,11 +74,7 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
         command.stdout(Stdio::from(io::stderr()));
     }
     let failed = |error| {
-        Error::Measure(halprof_measure::Error::File {
-            path: name.into(),
-            doing: "started",
-            error,
-        })
+        Error::Measure(halprof_measure::Error::File { path: name.into(), doing: "started", error })
     };
     watch_for_interrupt();
     let program = Suspended::start(command).map_err(failed)?;
@@ -87,9 +83,7 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
     let target = Target::find(&options.range, &executable)?;
     let mut code = vec![0; target.length as usize];
     let start = base.wrapping_add(target.start);
-    program
-        .read(start, &mut code)
-        .map_err(|_| target.absent())?;
+    program.read(start, &mut code).map_err(|_| target.absent())?;
     let is_32_bit = program.is_32_bit().map_err(lost)?;
     target.whole(is_32_bit, executable.base(), |start, bytes| {
         program.read(base.wrapping_add(start), bytes)
@@ -176,10 +170,7 @@ fn caches(machine: Option<&str>) -> Result<(String, Vec<Geometry>)> {
     };
     let spec = halprof_measure::spec(machine)?;
     let leaves = spec.leaves.first().ok_or_else(|| {
-        Error::usage(
-            "`--machine` has no processor",
-            "Name a dump or a built-in model.",
-        )
+        Error::usage("`--machine` has no processor", "Name a dump or a built-in model.")
     })?;
     let caches = Geometry::of(|leaf, subleaf| {
         let value = leaves.get(leaf, subleaf);
@@ -229,10 +220,7 @@ fn warnings(
         );
     }
     if outcome.arrivals == 0 && !outcome.limited && !outcome.interrupted {
-        warnings.push(format!(
-            "the program ended without reaching {}",
-            target.name()
-        ));
+        warnings.push(format!("the program ended without reaching {}", target.name()));
     }
     if outcome.lost != 0 {
         let (jumps, them) = match outcome.lost {

@@ -134,27 +134,14 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         }
     }
     bench.progress.finish_and_clear();
-    let Bench {
-        runner,
-        teller,
-        samples,
-        ..
-    } = bench;
+    let Bench { runner, teller, samples, .. } = bench;
     let scope = runner.scope(&choice);
     let passes = measured.iter().flat_map(|one| &one.passes);
     let passes: Vec<_> = passes.map(|pass| (&*pass.sources, &*pass.counts)).collect();
     let slots = view.slots(&passes);
-    let (by_process, of_samples) = samples
-        .map(|samples| divided(&samples, &view, &measured))
-        .unwrap_or_default();
-    let mut body = body(
-        &view,
-        told.machine,
-        scope,
-        measured,
-        options.trim,
-        sets.len(),
-    );
+    let (by_process, of_samples) =
+        samples.map(|samples| divided(&samples, &view, &measured)).unwrap_or_default();
+    let mut body = body(&view, told.machine, scope, measured, options.trim, sets.len());
     let topdown = view.topdown.as_ref();
     body.next = topdown.map_or_else(BTreeMap::new, |topdown| topdown.next(&slots));
     body.topdown = slots;
@@ -254,15 +241,10 @@ fn without_turn(rows: &[Row]) -> Vec<String> {
         names
     };
     let warnings = [
-        (
-            true,
-            "some processors are taken to be like the others, and the bound is unknown",
-        ),
+        (true, "some processors are taken to be like the others, and the bound is unknown"),
         (false, "what there was to count is not known"),
     ];
-    let warnings = warnings
-        .into_iter()
-        .map(|(known, then)| (names(known), then));
+    let warnings = warnings.into_iter().map(|(known, then)| (names(known), then));
     let warnings = warnings.filter(|(names, _)| !names.is_empty());
     let warning = |(names, then): (Vec<&str>, &str)| {
         format!(
@@ -301,11 +283,8 @@ impl Bench<'_> {
         let choice = self.view.choice;
         let setup = choice.setup.only(set);
         self.runner.prepare()?;
-        let mut session = Session::open(
-            &mut self.on.connection,
-            choice.sees_kernel(),
-            setup.approximate,
-        )?;
+        let mut session =
+            Session::open(&mut self.on.connection, choice.sees_kernel(), setup.approximate)?;
         let settled = session.configure(&setup, self.samples.is_some())?;
         if let Some(samples) = &mut self.samples {
             let ticks = u128::from(settled.head.rotation) * u128::from(self.view.frequency);
@@ -341,10 +320,7 @@ impl Bench<'_> {
             if !more || self.teller.is_closed() {
                 break;
             }
-            let now = Reading {
-                time_ns: now,
-                counts: session.snapshot()?,
-            };
+            let now = Reading { time_ns: now, counts: session.snapshot()? };
             if let Some(exposition) = &mut self.exposition {
                 let late = until.map_or(0, |until| now.time_ns.saturating_sub(until));
                 let missed = late.checked_div(self.interval.unwrap_or(0)).unwrap_or(0);
@@ -429,9 +405,7 @@ impl Reading {
     /// When the next reading is due: intervals stay on their grid, and those that are already late
     /// are skipped.
     const fn next(&self, interval: u64) -> u64 {
-        (self.time_ns / interval)
-            .saturating_add(1)
-            .saturating_mul(interval)
+        (self.time_ns / interval).saturating_add(1).saturating_mul(interval)
     }
 }
 
@@ -443,11 +417,7 @@ struct Pace {
 
 impl Pace {
     const fn new(modelled: bool) -> Self {
-        let step = if modelled {
-            FIRST_STEP_NS
-        } else {
-            REAL_STEP_NS
-        };
+        let step = if modelled { FIRST_STEP_NS } else { REAL_STEP_NS };
         Self { step, modelled }
     }
 
@@ -458,11 +428,8 @@ impl Pace {
     /// Adapts the step: modelled time passes as fast as it can be computed.
     fn took(&mut self, time: Duration) {
         if self.modelled {
-            self.step = if time < STEP_TIME {
-                self.step.saturating_mul(2)
-            } else {
-                (self.step / 2).max(1)
-            };
+            self.step =
+                if time < STEP_TIME { self.step.saturating_mul(2) } else { (self.step / 2).max(1) };
         }
     }
 }

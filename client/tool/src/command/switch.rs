@@ -6,27 +6,21 @@ use halprof_setup::installation::{self, Switched};
 
 pub(crate) fn start(output: &Output) -> Result<u8> {
     let started = installation::start()?;
-    output.result("start", false, &started, |started| {
-        text(started, ["started", "runs already"])
-    })?;
+    output
+        .result("start", false, &started, |started| text(started, ["started", "runs already"]))?;
     Ok(0)
 }
 
 pub(crate) fn stop(output: &Output) -> Result<u8> {
     let stopped = installation::stop()?;
-    output.result("stop", false, &stopped, |stopped| {
-        text(stopped, ["stopped", "stopped already"])
-    })?;
+    output
+        .result("stop", false, &stopped, |stopped| text(stopped, ["stopped", "stopped already"]))?;
     Ok(0)
 }
 
 fn text(switched: &Switched, [done, already]: [&str; 2]) -> String {
     let what = if switched.changed { done } else { already };
-    let restart = if switched.restart {
-        "Windows asks for a restart to finish.\n"
-    } else {
-        ""
-    };
+    let restart = if switched.restart { "Windows asks for a restart to finish.\n" } else { "" };
     format!("{what}  {}\n{restart}", switched.devices.join(", "))
 }
 

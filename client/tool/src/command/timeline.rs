@@ -251,11 +251,7 @@ fn process(program: &Program, options: &args::Timeline) -> Vec<Process> {
     let name = options.program.first().map(PathBuf::from);
     let name = name.as_deref().and_then(Path::file_name);
     let name = name.unwrap_or_default().to_string_lossy().into_owned();
-    let process = program.id().map(|id| Process {
-        id,
-        name,
-        ..Process::default()
-    });
+    let process = program.id().map(|id| Process { id, name, ..Process::default() });
     process.into_iter().collect()
 }
 
@@ -270,14 +266,10 @@ fn metadata(options: &args::Timeline, timestamp_frequency: u64) -> Metadata {
         timestamp_frequency,
         processors: processors.map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
         began: now.map_or(0, |since| since.as_secs()),
-        command: program
-            .map(|part| part.to_string_lossy().into_owned())
-            .collect(),
+        command: program.map(|part| part.to_string_lossy().into_owned()).collect(),
         ..Metadata::default()
     };
-    metadata.origin = key::key()
-        .map(|key| symbols::origin(&key, &metadata))
-        .unwrap_or_default();
+    metadata.origin = key::key().map(|key| symbols::origin(&key, &metadata)).unwrap_or_default();
     metadata
 }
 
@@ -288,11 +280,7 @@ fn show(
     output: &Output,
 ) -> Result<Body> {
     let choice = Choice {
-        channels: options
-            .channel
-            .iter()
-            .map(|text| Pattern::new(text))
-            .collect(),
+        channels: options.channel.iter().map(|text| Pattern::new(text)).collect(),
         time: options.time.as_deref().map(filter::time).transpose()?,
     };
     let mut recording = Reader::open(path)?.with_marks().samples(|_| {})?;
@@ -305,10 +293,7 @@ fn show(
         between: between(&marks, options)?,
         ..body(path, &recording, &marks)
     };
-    let body = Body {
-        rows_left_out: body.marks - body.rows.len() as u64,
-        ..body
-    };
+    let body = Body { rows_left_out: body.marks - body.rows.len() as u64, ..body };
     for warning in &body.warnings {
         output.warn(warning);
     }
@@ -428,11 +413,7 @@ fn rows(marks: &Marks, options: &args::Timeline, output: &Output) -> Vec<Marked>
         None if output.is_csv() => usize::MAX,
         rows => rows.unwrap_or(20),
     };
-    marks
-        .rows()
-        .take(most)
-        .map(|row| Marked::of(&row))
-        .collect()
+    marks.rows().take(most).map(|row| Marked::of(&row)).collect()
 }
 
 impl Marked {
@@ -452,16 +433,14 @@ impl Marked {
 
 fn ticks(marks: &Marks, width: Duration, columns: usize) -> Ticks {
     let summaries = marks.summaries();
-    let names = summaries
-        .iter()
-        .map(|summary| Shown(summary.channel).to_string().chars().count());
+    let names = summaries.iter().map(|summary| Shown(summary.channel).to_string().chars().count());
     let room = columns.saturating_sub(names.max().unwrap_or(0).min(text::NAME) + text::GAP);
     let tick_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX);
     let strip = marks.strip(tick_ns, room.max(text::LEAST));
-    let rows = strip.rows.into_iter().map(|(channel, marks)| TickRow {
-        channel: channel.to_owned(),
-        marks,
-    });
+    let rows = strip
+        .rows
+        .into_iter()
+        .map(|(channel, marks)| TickRow { channel: channel.to_owned(), marks });
     Ticks {
         tick_ns: strip.tick_ns,
         from_ns: strip.from_ns,
@@ -475,9 +454,7 @@ fn cells(ticks: &Ticks) -> Vec<Cell<'_>> {
         let cells = (0..).zip(&row.marks);
         cells.map(|(column, &marks)| Cell {
             channel: &row.channel,
-            time_ns: ticks
-                .from_ns
-                .saturating_add(ticks.tick_ns.saturating_mul(column)),
+            time_ns: ticks.from_ns.saturating_add(ticks.tick_ns.saturating_mul(column)),
             marks,
         })
     });
@@ -522,12 +499,7 @@ fn no_channel(name: &str, marks: &Marks) -> Error {
     let summaries = marks.summaries();
     let names: Vec<&str> = summaries.iter().map(|one| one.channel).collect();
     let meant = did_you_mean(name, &names).map_or_else(String::new, |meant| meant + " ");
-    let told = names
-        .iter()
-        .take(TOLD)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(", ");
+    let told = names.iter().take(TOLD).copied().collect::<Vec<_>>().join(", ");
     let more = names.len().saturating_sub(TOLD);
     let list = match (names.len(), more) {
         (0, _) => "There are no marks.".to_owned(),

@@ -8,32 +8,21 @@ use shared_types::device::SERVICE;
 
 pub(crate) fn run(output: &Output) -> Result<u8> {
     let removed = installation::uninstall()?;
-    output.result("uninstall", false, &removed, |removed| {
-        text(removed, output.width())
-    })?;
+    output.result("uninstall", false, &removed, |removed| text(removed, output.width()))?;
     Ok(0)
 }
 
 fn text(removed: &Removed, width: Width) -> String {
     let devices = removed.devices.iter().map(|name| ("device", name.as_str()));
-    let packages = removed
-        .packages
-        .iter()
-        .map(|name| ("driver package", name.as_str()));
+    let packages = removed.packages.iter().map(|name| ("driver package", name.as_str()));
     let service = removed.service.then_some(("service", SERVICE));
     let gone: Vec<_> = devices.chain(packages).chain(service).collect();
     if gone.is_empty() {
         return "Nothing to remove: the driver is not installed.\n".to_owned();
     }
     let columns = [Column::word("removed"), Column::name("name")];
-    let rows = gone
-        .iter()
-        .map(|(what, name)| [*what, *name].map(str::to_owned));
-    let restart = if removed.restart {
-        "Windows asks for a restart to finish.\n"
-    } else {
-        ""
-    };
+    let rows = gone.iter().map(|(what, name)| [*what, *name].map(str::to_owned));
+    let restart = if removed.restart { "Windows asks for a restart to finish.\n" } else { "" };
     table(width, &columns, rows) + restart
 }
 
@@ -50,13 +39,7 @@ mod tests {
             restart: true,
         };
         let text = text(&removed, Width::WHOLE);
-        for name in [
-            r"ROOT\HALPROF\0000",
-            "oem12.inf",
-            "oem7.inf",
-            "service",
-            "restart",
-        ] {
+        for name in [r"ROOT\HALPROF\0000", "oem12.inf", "oem7.inf", "service", "restart"] {
             assert!(text.contains(name), "{text}");
         }
     }

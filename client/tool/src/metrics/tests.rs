@@ -3,21 +3,11 @@
 use super::*;
 
 fn counted(label: &str, value: u128) -> Counted<'_> {
-    Counted {
-        label,
-        value,
-        enabled_ns: 2_000_000_000,
-        ..Counted::default()
-    }
+    Counted { label, value, enabled_ns: 2_000_000_000, ..Counted::default() }
 }
 
 fn estimated(label: &str, value: u128, error: f64, group: u16) -> Counted<'_> {
-    Counted {
-        scaled: true,
-        error: Some(error),
-        group,
-        ..counted(label, value)
-    }
+    Counted { scaled: true, error: Some(error), group, ..counted(label, value) }
 }
 
 fn built_in() -> Metrics {
@@ -39,14 +29,7 @@ fn figures_need_both_parts_with_one_filter() {
         .iter()
         .map(|figure| (figure.metric.id.as_str(), figure.value, figure.error))
         .collect();
-    assert_eq!(
-        named,
-        [
-            ("ipc", 2.0, None),
-            ("branch-mpki", 2.0, None),
-            ("llc-mpki", 1.0, None)
-        ]
-    );
+    assert_eq!(named, [("ipc", 2.0, None), ("branch-mpki", 2.0, None), ("llc-mpki", 1.0, None)]);
 }
 
 #[test]
@@ -145,10 +128,8 @@ below = ["cycles"]
         counted("TotalIssues", 100),
     ];
     let figures = metrics.derive(&counts);
-    let named: Vec<_> = figures
-        .iter()
-        .map(|figure| (figure.metric.name.as_str(), figure.value))
-        .collect();
+    let named: Vec<_> =
+        figures.iter().map(|figure| (figure.metric.name.as_str(), figure.value)).collect();
     assert_eq!(named, [("mine", 0.5), ("cycles stalled", 25.0)]);
 }
 
@@ -180,16 +161,10 @@ formula = "branch-misses:u/branches:u"
         let metric = metrics.named("lost").expect("there is one");
         let figure = metrics.figure(metric, &counts, "").expect("a figure");
         assert!((figure.value - percent).abs() < 1e-9, "{figure:?}");
-        assert!(
-            (figure.error.expect("a bound") - error).abs() < 1e-9,
-            "{figure:?}"
-        );
+        assert!((figure.error.expect("a bound") - error).abs() < 1e-9, "{figure:?}");
         let names: Vec<String> = metrics.terms(metric).iter().map(Term::to_string).collect();
         let cycles = if smt { "CORE.ANY" } else { "cycles" };
-        assert!(
-            names.contains(&cycles.to_owned()) && names.len() == 3,
-            "{names:?}"
-        );
+        assert!(names.contains(&cycles.to_owned()) && names.len() == 3, "{names:?}");
     }
     let metric = metrics.named("miss-share").expect("there is one");
     let figure = metrics.figure(metric, &counts, "").expect("a figure");
@@ -203,11 +178,7 @@ fn what_is_wrong_is_told_with_its_line() {
         ("[[metric]\n", 1, ""),
         ("\n\nmetric = 7\n", 3, ""),
         ("[[metric]]\nid = \"x\"\n", 1, "name"),
-        (
-            &format!("{HEAD}above = []\nbelow = [\"cycles\"]\n"),
-            5,
-            "without a part",
-        ),
+        (&format!("{HEAD}above = []\nbelow = [\"cycles\"]\n"), 5, "without a part"),
         (
             &format!(
                 "{HEAD}above = [\"cycles\"]\nbelow = [\n\"instructions\",\n\"branch-mises\"]\n"
@@ -215,36 +186,16 @@ fn what_is_wrong_is_told_with_its_line() {
             8,
             "branch-misses",
         ),
-        (
-            &format!("{HEAD}above = [\"cycles:x\"]\nbelow = [\"cycles\"]\n"),
-            5,
-            "filter",
-        ),
-        (
-            &format!("{HEAD}above = [\"a b\"]\nbelow = [\"cycles\"]\n"),
-            5,
-            "neither",
-        ),
-        (
-            &format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\nscale = 0\n"),
-            7,
-            "positive",
-        ),
+        (&format!("{HEAD}above = [\"cycles:x\"]\nbelow = [\"cycles\"]\n"), 5, "filter"),
+        (&format!("{HEAD}above = [\"a b\"]\nbelow = [\"cycles\"]\n"), 5, "neither"),
+        (&format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\nscale = 0\n"), 7, "positive"),
         (
             &format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\nscale = nan\n"),
             7,
             "positive",
         ),
-        (
-            &format!("{HEAD}above = [\"seconds\"]\nbelow = [\"seconds\"]\n"),
-            3,
-            "counts nothing",
-        ),
-        (
-            &format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\ncolour = 1\n"),
-            7,
-            "colour",
-        ),
+        (&format!("{HEAD}above = [\"seconds\"]\nbelow = [\"seconds\"]\n"), 3, "counts nothing"),
+        (&format!("{HEAD}above = [\"cycles\"]\nbelow = [\"cycles\"]\ncolour = 1\n"), 7, "colour"),
         (
             "[[metric]]\nid = \"No Id\"\nname = \"x\"\nabove = [\"A\"]\nbelow = [\"B\"]\n",
             2,
@@ -256,16 +207,8 @@ fn what_is_wrong_is_told_with_its_line() {
             "printed",
         ),
         (&format!("{HEAD}formula = \"1 +\"\n"), 5, "ends too early"),
-        (
-            &format!("{HEAD}formula = \"A:z / B\"\n"),
-            5,
-            "neither `:u` nor `:k`",
-        ),
-        (
-            &format!("{HEAD}formula = \"seconds\"\n"),
-            3,
-            "counts nothing",
-        ),
+        (&format!("{HEAD}formula = \"A:z / B\"\n"), 5, "neither `:u` nor `:k`"),
+        (&format!("{HEAD}formula = \"seconds\"\n"), 3, "counts nothing"),
         (
             &format!("{HEAD}formula = \"A\"\nabove = [\"A\"]\nbelow = [\"B\"]\n"),
             3,
@@ -282,10 +225,7 @@ fn what_is_wrong_is_told_with_its_line() {
             Err(wrong) => wrong.in_words(text),
         };
         let start = format!("is not a valid metric file: line {line}: ");
-        assert!(
-            told.starts_with(&start) && told.contains(word),
-            "{text}{told}"
-        );
+        assert!(told.starts_with(&start) && told.contains(word), "{text}{told}");
     }
     let twice =
         "[[metric]]\nid = \"x\"\nname = \"x\"\nabove = [\"A\"]\nbelow = [\"B\"]\n".repeat(2);

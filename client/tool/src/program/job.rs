@@ -100,11 +100,7 @@ impl Job {
         // SAFETY: takes no argument and cannot fail.
         let groups = unsafe { GetActiveProcessorGroupCount() };
         if groups > 1 {
-            let affinity = GROUP_AFFINITY {
-                Mask: mask,
-                Group: group,
-                Reserved: [0; 3],
-            };
+            let affinity = GROUP_AFFINITY { Mask: mask, Group: group, Reserved: [0; 3] };
             return self.set(JobObjectGroupInformationEx, &affinity);
         }
         // SAFETY: the handle is open.
@@ -113,11 +109,8 @@ impl Job {
 
     /// The running processes of the job: identifiers, and names if Windows reveals them.
     pub(super) fn processes(&self) -> Vec<(u32, Option<String>)> {
-        let mut members = Box::new(Members {
-            assigned: 0,
-            listed: 0,
-            processes: [0; PROCESSES_MAX],
-        });
+        let mut members =
+            Box::new(Members { assigned: 0, listed: 0, processes: [0; PROCESSES_MAX] });
         // If there are more than fit, the call fails but fills the buffer.
         // SAFETY: the handle is open, `members` is valid for writes of the length given, and the
         // length written is not requested.
@@ -157,10 +150,8 @@ pub(super) fn thread_of(process: u32) -> io::Result<OwnedHandle> {
     }
     // SAFETY: CreateToolhelp32Snapshot succeeded, so the handle is open and owned by nobody else.
     let snapshot = unsafe { OwnedHandle::from_raw_handle(snapshot) };
-    let mut entry = THREADENTRY32 {
-        dwSize: size_of::<THREADENTRY32>() as u32,
-        ..THREADENTRY32::default()
-    };
+    let mut entry =
+        THREADENTRY32 { dwSize: size_of::<THREADENTRY32>() as u32, ..THREADENTRY32::default() };
     // SAFETY: the handle is open, and `entry` holds its length and is valid for writes.
     let mut more = unsafe { Thread32First(snapshot.as_raw_handle(), &raw mut entry) };
     while more != FALSE {
@@ -182,9 +173,7 @@ pub(super) fn timer() -> io::Result<OwnedHandle> {
         owned(unsafe { CreateWaitableTimerExW(ptr::null(), ptr::null(), flags, TIMER_ALL_ACCESS) })
     };
     let exact = timer(CREATE_WAITABLE_TIMER_HIGH_RESOLUTION);
-    exact
-        .or_else(|| timer(0))
-        .ok_or_else(io::Error::last_os_error)
+    exact.or_else(|| timer(0)).ok_or_else(io::Error::last_os_error)
 }
 
 /// Waits until a process ends, for at most `longest`.
@@ -194,14 +183,7 @@ pub(super) fn wait(child: &Child, timer: &OwnedHandle, longest: Duration) -> io:
     let due = due.saturating_neg();
     // SAFETY: the handle is open, `due` is valid for reads, and no routine is given.
     let set = unsafe {
-        SetWaitableTimer(
-            timer.as_raw_handle(),
-            &raw const due,
-            0,
-            None,
-            ptr::null(),
-            FALSE,
-        )
+        SetWaitableTimer(timer.as_raw_handle(), &raw const due, 0, None, ptr::null(), FALSE)
     };
     done(set)?;
     let handles = [child.as_raw_handle(), timer.as_raw_handle()];

@@ -107,12 +107,7 @@ impl Debuggee {
     }
 
     fn add(&mut self, thread: Pid) {
-        let standing = Standing {
-            go: Go::Run,
-            running: false,
-            stopping: false,
-            signal: None,
-        };
+        let standing = Standing { go: Go::Run, running: false, stopping: false, signal: None };
         self.threads.insert(thread, standing);
     }
 

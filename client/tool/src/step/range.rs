@@ -229,11 +229,7 @@ impl Run<'_> {
         pending: Pending,
         registers: Registers,
     ) -> io::Result<Went> {
-        let Pending {
-            registers: before,
-            next,
-            ..
-        } = pending;
+        let Pending { registers: before, next, .. } = pending;
         self.count(&pending, registers.ip);
         if next.pushes_flags {
             self.hide_trap_flag(registers.stack())?;
@@ -258,8 +254,7 @@ impl Run<'_> {
     }
 
     fn count(&mut self, pending: &Pending, after: u64) {
-        self.simulation
-            .executed(&pending.registers, after, pending.again);
+        self.simulation.executed(&pending.registers, after, pending.again);
         self.outcome.arrivals += u64::from(pending.arrives && !pending.again);
     }
 
@@ -274,12 +269,8 @@ impl Run<'_> {
         if self.is_enough() {
             return Ok(ControlFlow::Break(()));
         }
-        let pending = Pending {
-            registers,
-            next: self.simulation.next(registers.ip),
-            again,
-            arrives,
-        };
+        let pending =
+            Pending { registers, next: self.simulation.next(registers.ip), again, arrives };
         self.threads.insert(thread, State::Inside(pending));
         if self.debuggee.breaks_at(registers.ip) {
             let event = self.debuggee.step_alone(thread)?;
@@ -341,8 +332,7 @@ impl Run<'_> {
     fn hide_trap_flag(&self, stack: u64) -> io::Result<()> {
         let mut high = [0];
         self.debuggee.read(stack.wrapping_add(1), &mut high)?;
-        self.debuggee
-            .write(stack.wrapping_add(1), &[high[0] & !TRAP_FLAG])
+        self.debuggee.write(stack.wrapping_add(1), &[high[0] & !TRAP_FLAG])
     }
 }
 

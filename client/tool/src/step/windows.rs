@@ -234,19 +234,12 @@ impl Debuggee {
             }
             Context::Short(now) => {
                 let mut general = [0; 16];
-                let values = [
-                    now.Eax, now.Ecx, now.Edx, now.Ebx, now.Esp, now.Ebp, now.Esi, now.Edi,
-                ];
+                let values =
+                    [now.Eax, now.Ecx, now.Edx, now.Ebx, now.Esp, now.Ebp, now.Esi, now.Edi];
                 for (register, value) in general.iter_mut().zip(values) {
                     *register = value.into();
                 }
-                Registers {
-                    general,
-                    ip: now.Eip.into(),
-                    fs: environment,
-                    gs: 0,
-                    is_32_bit: true,
-                }
+                Registers { general, ip: now.Eip.into(), fs: environment, gs: 0, is_32_bit: true }
             }
         })
     }
@@ -272,10 +265,7 @@ impl Debuggee {
 
     /// Lets a thread run at full speed.
     pub(super) fn run(&mut self, thread: Thread) -> io::Result<()> {
-        if self
-            .standing
-            .is_some_and(|(_, status)| status == DBG_CONTINUE)
-        {
+        if self.standing.is_some_and(|(_, status)| status == DBG_CONTINUE) {
             self.change(thread, None, false)?;
         }
         self.go_on()
@@ -409,20 +399,13 @@ impl Debuggee {
     }
 
     fn add(&mut self, thread: Thread, handle: HANDLE, environment: u64) {
-        let standing = Standing {
-            handle,
-            environment,
-        };
+        let standing = Standing { handle, environment };
         self.threads.insert(thread, standing);
     }
 
     fn exception(&mut self, thread: Thread, code: NTSTATUS) -> Option<Event> {
         self.last = code;
-        if let Some(at) = self
-            .of_loader
-            .iter()
-            .position(|&of_loader| of_loader == code)
-        {
+        if let Some(at) = self.of_loader.iter().position(|&of_loader| of_loader == code) {
             let registers = self.registers(thread);
             let ours = registers.is_ok_and(|now| self.breaks_at(now.ip.wrapping_sub(1)));
             if !ours {
@@ -449,11 +432,7 @@ impl Drop for Debuggee {
 }
 
 const fn with_trap(flags: u32, traps: bool) -> u32 {
-    if traps {
-        flags | TRAP_FLAG
-    } else {
-        flags & !TRAP_FLAG
-    }
+    if traps { flags | TRAP_FLAG } else { flags & !TRAP_FLAG }
 }
 
 fn close(handle: HANDLE) {

@@ -12,8 +12,7 @@ const SOURCES: &str = env!("CARGO_MANIFEST_DIR");
 
 fn numbers<'a>(annotated: &'a Value, field: &'a str) -> impl Iterator<Item = u64> + 'a {
     let rows = annotated["instructions"].as_array().expect("instructions");
-    rows.iter()
-        .map(move |row| row[field][0].as_u64().expect("a number"))
+    rows.iter().map(move |row| row[field][0].as_u64().expect("a number"))
 }
 
 #[test]
@@ -28,10 +27,7 @@ fn every_sample_is_at_an_instruction_of_its_line() {
         assert_eq!(numbers(&annotated, "samples").sum::<u64>(), 2000);
         assert_eq!(numbers(&annotated, "events").sum::<u64>(), 20_000_000);
         // The model spreads what it retires over all instructions.
-        assert!(
-            numbers(&annotated, "samples").all(|samples| samples > 0),
-            "{annotated}"
-        );
+        assert!(numbers(&annotated, "samples").all(|samples| samples > 0), "{annotated}");
         let rows = annotated["instructions"].as_array().expect("instructions");
         let of_line = |line: u64| rows.iter().any(|row| row["line"] == line);
         assert!(of_line(13) && of_line(5), "{annotated}");
@@ -58,11 +54,7 @@ fn every_sample_is_at_an_instruction_of_its_line() {
             assert!(text.stdout.contains(said), "{said}: {}", text.stdout);
         }
         let unnamed = halprof(&["annotate", recorded.file(), "spin"]);
-        assert!(
-            !unnamed.stdout.contains("sum ^= i << 3;"),
-            "{}",
-            unnamed.stdout
-        );
+        assert!(!unnamed.stdout.contains("sum ^= i << 3;"), "{}", unnamed.stdout);
     }
 }
 
@@ -103,10 +95,7 @@ fn a_stripped_program_is_annotated_by_address_and_by_range() {
             assert!(told.contains("Give a range of addresses"), "{told}");
         }
         let (first, end) = (before[0].0, last.0);
-        for range in [
-            format!("{first:#x}-{end:#x}"),
-            format!("{first:#x}+{}", end - first),
-        ] {
+        for range in [format!("{first:#x}-{end:#x}"), format!("{first:#x}+{}", end - first)] {
             let of_range = json(&["annotate", recorded.file(), &range]);
             assert_eq!(sampled(&of_range), before, "{range}");
         }
@@ -156,10 +145,9 @@ fn hot_instructions_have_colours_only_where_they_are_wanted() {
 
 #[test]
 fn code_that_is_not_there_or_of_another_build_is_told() {
-    for (built, other) in [
-        (binaries::pe(), binaries::other_pe()),
-        (binaries::elf(), binaries::other_elf()),
-    ] {
+    for (built, other) in
+        [(binaries::pe(), binaries::other_pe()), (binaries::elf(), binaries::other_elf())]
+    {
         let (Some(built), Some(other)) = (built, other) else {
             return;
         };
@@ -176,10 +164,7 @@ fn code_that_is_not_there_or_of_another_build_is_told() {
         let gone = halprof(&["annotate", recorded.file(), "--symbols", own]);
         let error = gone.stderr.split("error: ").nth(1).expect("an error");
         let told = error.lines().next().expect("a line");
-        let tried = told
-            .split("not found at ")
-            .nth(1)
-            .expect("where it was tried");
+        let tried = told.split("not found at ").nth(1).expect("where it was tried");
         let tried = tried.split(';').next().expect("a list");
         let tried: Vec<&str> = tried.split(", ").collect();
         let once: HashSet<&&str> = tried.iter().collect();
@@ -237,9 +222,7 @@ fn recordings_of_one_build_are_added_up() {
     let elsewhere = Recorded::of_function(&other, "spin", 2_000_000);
     let total = |with: &[&str]| {
         let options = with.iter().flat_map(|file| ["--with", file]);
-        let arguments = ["annotate", recorded.file(), "spin"]
-            .into_iter()
-            .chain(options);
+        let arguments = ["annotate", recorded.file(), "spin"].into_iter().chain(options);
         let annotated = json(&arguments.collect::<Vec<_>>());
         numbers(&annotated, "samples").sum::<u64>()
     };
@@ -272,22 +255,10 @@ fn why_nothing_can_be_annotated() {
     assert!(ran.stderr.contains("it is cut within"), "{}", ran.stderr);
     let (_folder, path) = cut(&recorded, 20_000);
     let ran = halprof(&["annotate", &path]);
-    assert!(
-        ran.stderr.contains("the recording has no end"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("the recording has no end"), "{}", ran.stderr);
     let ran = halprof(&["annotate", recorded.file(), "--symbol", "x"]);
     assert_eq!(ran.status, 2);
-    assert!(
-        ran.stderr.contains("no samples pass the filters"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("no samples pass the filters"), "{}", ran.stderr);
     let ran = halprof(&["report", recorded.file(), "--source", "foo"]);
-    assert!(
-        ran.stderr.contains("no source called `foo`"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("no source called `foo`"), "{}", ran.stderr);
 }

@@ -38,19 +38,11 @@ impl Files {
 fn refused_both_ways(arguments: &[&str], status: i32, code: &str) {
     refused(arguments, status, code);
     let ran = halprof(arguments);
-    assert_eq!(
-        (ran.status, ran.stdout.as_str()),
-        (status, ""),
-        "{arguments:?}"
-    );
+    assert_eq!((ran.status, ran.stdout.as_str()), (status, ""), "{arguments:?}");
     let lines = ran.stderr.lines();
     let told = lines.filter(|line| line.contains("error: ") || line.starts_with("hint: "));
     assert_eq!(told.count(), 2, "{arguments:?}: {}", ran.stderr);
-    assert!(
-        !ran.stderr.contains("panic"),
-        "{arguments:?}: {}",
-        ran.stderr
-    );
+    assert!(!ran.stderr.contains("panic"), "{arguments:?}: {}", ran.stderr);
 }
 
 #[test]
@@ -70,10 +62,7 @@ fn dumps_that_are_none_end_with_5() {
         ("cut", whole.as_bytes()[..whole.len() - 12].to_vec()),
         ("no-leaf-0", [LEAF_1, LEAF_0A].concat().into_bytes()),
         ("no-leaf-1", [LEAF_0, LEAF_0A].concat().into_bytes()),
-        (
-            "contradiction",
-            [LEAF_0, LEAF_1, LEAF_0A, OTHER_0A].concat().into_bytes(),
-        ),
+        ("contradiction", [LEAF_0, LEAF_1, LEAF_0A, OTHER_0A].concat().into_bytes()),
         ("processors", many.into_bytes()),
         (
             "vendors",
@@ -83,24 +72,12 @@ fn dumps_that_are_none_end_with_5() {
         let file = files.write(name, content);
         refused_both_ways(&["--machine", &file, "info"], 5, "bad-file");
         refused(&["--machine", &file, "stat"], 5, "bad-file");
-        refused(
-            &["--machine", &format!("{file},processors=4"), "list"],
-            5,
-            "bad-file",
-        );
+        refused(&["--machine", &format!("{file},processors=4"), "list"], 5, "bad-file");
     }
     let good = files.write("good", &whole);
     assert_eq!(json(&["--machine", &good, "info"])["interface"], "Emon");
-    refused_both_ways(
-        &["--machine", &format!("{good},processors=2049"), "info"],
-        2,
-        "usage",
-    );
-    refused_both_ways(
-        &["--machine", &format!("{good},processors=0"), "info"],
-        2,
-        "usage",
-    );
+    refused_both_ways(&["--machine", &format!("{good},processors=2049"), "info"], 2, "usage");
+    refused_both_ways(&["--machine", &format!("{good},processors=0"), "info"], 2, "usage");
 }
 
 #[test]
@@ -121,23 +98,14 @@ fn sources_and_processors_that_are_not_there_end_with_4() {
         (&["check", "-g", "TotalIssues,0x999"], "source-unknown"),
         (&["record", "-e", "Nonsense:1000"], "source-unknown"),
         (&["stat", "-e", "TotalIssues,2"], "source-duplicate"),
-        (
-            &["record", "-e", "TotalIssues:1000,TotalIssues:2000"],
-            "source-duplicate",
-        ),
+        (&["record", "-e", "TotalIssues:1000,TotalIssues:2000"], "source-duplicate"),
         (&["stat", "-e", "r800C0"], "raw-refused"),
         (&["stat", "-C", "0,99"], "processor-unknown"),
         (&["check", "-C", "99"], "processor-unknown"),
         (&["record", "-C", "99"], "processor-unknown"),
         (&["registers", "-C", "0-2048"], "processor-unknown"),
-        (
-            &["stat", "--workload", "cycles=1,processors=0-99"],
-            "processor-unknown",
-        ),
-        (
-            &["record", "--workload", "cycles=1,processors=99"],
-            "processor-unknown",
-        ),
+        (&["stat", "--workload", "cycles=1,processors=0-99"], "processor-unknown"),
+        (&["record", "--workload", "cycles=1,processors=99"], "processor-unknown"),
     ] {
         refused_both_ways(&[&machine, arguments].concat(), 4, code);
     }
@@ -149,16 +117,9 @@ fn sources_and_processors_that_are_not_there_end_with_4() {
 fn a_set_that_cannot_fit_is_refused_and_what_is_unknown_is_no_answer() {
     let group = ["TotalIssues", "BranchInstructions", "DcacheMisses"].join(",");
     let machine = ["--machine", "pentium"];
-    refused_both_ways(
-        &[&machine[..], &["stat", "-g", &group]].concat(),
-        4,
-        "does-not-fit",
-    );
+    refused_both_ways(&[&machine[..], &["stat", "-g", &group]].concat(), 4, "does-not-fit");
     let check = halprof(&[&machine[..], &["--json", "check", "-g", &group]].concat());
-    assert_eq!(
-        (check.status, &check.json()["reason"]),
-        (4, &"does-not-fit".into())
-    );
+    assert_eq!((check.status, &check.json()["reason"]), (4, &"does-not-fit".into()));
 }
 
 #[test]
@@ -179,25 +140,12 @@ fn what_cannot_be_sampled_is_refused_and_leaves_no_file() {
         assert!(!output.exists(), "{machine} {source}");
     }
     // Without the interrupt everything can still be counted, and `list` says what is not possible.
-    let stat = json(&[
-        "--machine",
-        &no_apic,
-        "stat",
-        "--workload",
-        "instructions=7",
-    ]);
-    assert!(
-        stat["counts"]
-            .as_array()
-            .is_some_and(|counts| !counts.is_empty())
-    );
+    let stat = json(&["--machine", &no_apic, "stat", "--workload", "instructions=7"]);
+    assert!(stat["counts"].as_array().is_some_and(|counts| !counts.is_empty()));
     let list = json(&["--machine", &no_apic, "list"]);
     for source in list["sources"].as_array().expect("a list") {
         assert_eq!(source["sampling"], false, "{source}");
-        assert!(
-            source["note"].as_str().is_some_and(|note| !note.is_empty()),
-            "{source}"
-        );
+        assert!(source["note"].as_str().is_some_and(|note| !note.is_empty()), "{source}");
     }
 }
 
@@ -212,10 +160,7 @@ fn a_period_outside_the_limits_is_told_with_the_one_used() {
         ("ProfileTime:7", 7),
         ("ProfileTime:99999999999", 99_999_999_999),
     ] {
-        for command in [
-            &["record", "-o", file, "-e", source][..],
-            &["stat", "-e", source],
-        ] {
+        for command in [&["record", "-o", file, "-e", source][..], &["stat", "-e", source]] {
             let arguments = [&["--machine", "skylake"], command].concat();
             let told = json(&arguments);
             let period = &told["periods"][0];
@@ -257,11 +202,7 @@ fn a_negative_number_is_an_error_about_the_number() {
     ] {
         let ran = halprof(arguments);
         assert_eq!(ran.status, 2, "{arguments:?}: {}", ran.stderr);
-        assert!(
-            !ran.stderr.contains("unexpected argument"),
-            "{}",
-            ran.stderr
-        );
+        assert!(!ran.stderr.contains("unexpected argument"), "{}", ran.stderr);
         assert!(ran.stderr.contains("-1"), "{}", ran.stderr);
     }
 }

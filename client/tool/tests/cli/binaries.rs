@@ -50,13 +50,7 @@ fn pe_with(more: &[&str]) -> Option<Built> {
     let files = [SOURCE.as_ref(), "-o".as_ref(), object.as_path()];
     assert!(run("clang-19", &options, &files)?, "clang-19");
     let out = format!("/out:{}", file.display());
-    let options = [
-        "/debug",
-        "/nodefaultlib",
-        "/entry:start",
-        "/subsystem:console",
-        &out,
-    ];
+    let options = ["/debug", "/nodefaultlib", "/entry:start", "/subsystem:console", &out];
     assert!(run("lld-link-19", &options, &[&object])?, "lld-link-19");
     Some(Built { folder, file })
 }
@@ -80,10 +74,7 @@ fn elf_with(more: &[&str]) -> Option<Built> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("work");
     let options = [&["-g", "-O1", "-Wl,--build-id"], more].concat();
-    assert!(
-        run("cc", &options, &[SOURCE.as_ref(), "-o".as_ref(), &file])?,
-        "cc"
-    );
+    assert!(run("cc", &options, &[SOURCE.as_ref(), "-o".as_ref(), &file])?, "cc");
     Some(Built { folder, file })
 }
 

@@ -12,11 +12,7 @@ const CODE: u64 = 0x1_4000_0000;
 
 /// A loop of two branches, of which the second is mispredicted every third time.
 fn round(n: u64) -> [Branch; 2] {
-    let mispredicted = if n.is_multiple_of(3) {
-        Branch::MISPREDICTED
-    } else {
-        Branch::PREDICTED
-    };
+    let mispredicted = if n.is_multiple_of(3) { Branch::MISPREDICTED } else { Branch::PREDICTED };
     [
         Branch {
             from: CODE + 0x20,
@@ -42,10 +38,7 @@ fn round(n: u64) -> [Branch; 2] {
 pub(super) fn recorded(module: &Module, kinds: &[&str]) -> (TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
-    let source = Source {
-        name: "BranchInstructions".to_owned(),
-        ..Source::default()
-    };
+    let source = Source { name: "BranchInstructions".to_owned(), ..Source::default() };
     let metadata = Metadata {
         interface: "Emon".to_owned(),
         sources: vec![source],
@@ -63,11 +56,7 @@ pub(super) fn recorded(module: &Module, kinds: &[&str]) -> (TempDir, String) {
         branches: 7,
         ..Sample::default()
     };
-    let foreign = Branch {
-        from: CODE + 0x30,
-        to: CODE + 0x28,
-        ..Branch::default()
-    };
+    let foreign = Branch { from: CODE + 0x30, to: CODE + 0x28, ..Branch::default() };
     let of_sample = |n: u64| {
         let rounds = (0..3).flat_map(move |m| round(3 * n + m)).rev();
         rounds.chain([foreign]).map(|branch| Branch {
@@ -78,15 +67,9 @@ pub(super) fn recorded(module: &Module, kinds: &[&str]) -> (TempDir, String) {
     };
     let branches: Vec<Branch> = (0..100).flat_map(of_sample).collect();
     let mut writer = Writer::create(&path, &metadata).expect("created");
-    writer
-        .modules(std::slice::from_ref(module))
-        .expect("written");
-    writer
-        .branched(&vec![sample; 100], &branches)
-        .expect("written");
-    writer
-        .finish(&Statistics::default(), false)
-        .expect("finished");
+    writer.modules(std::slice::from_ref(module)).expect("written");
+    writer.branched(&vec![sample; 100], &branches).expect("written");
+    writer.finish(&Statistics::default(), false).expect("finished");
     let path = path.to_str().expect("UTF-8").to_owned();
     (folder, path)
 }
@@ -107,15 +90,9 @@ fn edges_in_every_form() {
     let told = json(&["report", &file, "--by", "edge", "--sort", "mispredicted"]);
     let records = json!({"samples": 100, "all": 700, "hidden": 0, "unresolved": 0, "foreign": 100, "left_out": 0});
     assert_eq!(told["records"], records);
-    assert_eq!(
-        (&told["depth"], &told["recorder"]),
-        (&json!(8), &json!("architectural-lbr"))
-    );
+    assert_eq!((&told["depth"], &told["recorder"]), (&json!(8), &json!("architectural-lbr")));
     let part = &told["tables"][0]["parts"][0];
-    assert_eq!(
-        (&part["source"], &part["taken"]),
-        (&json!("BranchInstructions"), &json!(600))
-    );
+    assert_eq!((&part["source"], &part["taken"]), (&json!("BranchInstructions"), &json!(600)));
     let back = &part["rows"][0];
     assert_eq!(back["edges"][0]["from"]["address"], "0x140000050");
     assert_eq!(back["edges"][0]["to"]["module"], "app.exe");
@@ -127,10 +104,7 @@ fn edges_in_every_form() {
         ["value", "low", "high"].map(|name| share[name].as_f64().expect("a number"));
     assert!((value - 1.0 / 3.0).abs() < 1e-9);
     // From a hundred samples, not from three hundred records.
-    assert!(
-        (0.24..0.25).contains(&low) && (0.42..0.44).contains(&high),
-        "{share}"
-    );
+    assert!((0.24..0.25).contains(&low) && (0.42..0.44).contains(&high), "{share}");
 
     let csv = halprof(&["report", &file, "--by", "edge", "--csv"]).stdout;
     let mut lines = csv.lines();
@@ -143,20 +117,10 @@ fn edges_in_every_form() {
         "{csv}"
     );
     let ran = halprof(&["report", &file, "--by", "edge"]);
-    for said in [
-        "700 branch records in 100 samples",
-        "app.exe+0x50",
-        "33.33 %",
-        "conditional",
-    ] {
+    for said in ["700 branch records in 100 samples", "app.exe+0x50", "33.33 %", "conditional"] {
         assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
     }
-    assert!(
-        ran.stderr
-            .contains("100 of 700 branch records are left out"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("100 of 700 branch records are left out"), "{}", ran.stderr);
 }
 
 #[test]
@@ -166,32 +130,19 @@ fn paths_in_every_form() {
     let part = &told["tables"][0]["parts"][0];
     assert_eq!(part["taken"], 100);
     let edges = part["rows"][0]["edges"].as_array().expect("edges");
-    let from: Vec<&str> = edges
-        .iter()
-        .filter_map(|edge| edge["from"]["address"].as_str())
-        .collect();
+    let from: Vec<&str> =
+        edges.iter().filter_map(|edge| edge["from"]["address"].as_str()).collect();
     assert_eq!(from, ["0x140000020", "0x140000050"].repeat(3));
     assert_eq!(part["rows"][0]["cycles"], 30.0);
-    let csv = halprof(&[
-        "report",
-        &file,
-        "--by",
-        "path,module",
-        "--path-length",
-        "2",
-        "--csv",
-    ])
-    .stdout;
+    let csv =
+        halprof(&["report", &file, "--by", "path,module", "--path-length", "2", "--csv"]).stdout;
     assert!(
         csv.contains("app.exe → app.exe, app.exe → app.exe\",500,")
             || csv.contains("app.exe → app.exe, app.exe → app.exe,500,"),
         "{csv}"
     );
     let text = halprof(&["report", &file, "--by", "path"]).stdout;
-    assert!(
-        text.contains("app.exe+0x20 → app.exe+0x40, app.exe+0x50 → app.exe+0x10"),
-        "{text}"
-    );
+    assert!(text.contains("app.exe+0x20 → app.exe+0x40, app.exe+0x50 → app.exe+0x10"), "{text}");
 }
 
 #[test]
@@ -214,10 +165,7 @@ fn what_cannot_be_told_is_refused() {
     ] {
         refused(arguments, 4, "unavailable");
         let told = halprof(arguments).stderr;
-        assert!(
-            told.contains("no branch records") && told.contains("--branches"),
-            "{told}"
-        );
+        assert!(told.contains("no branch records") && told.contains("--branches"), "{told}");
     }
     for arguments in [
         &["--by", "edge", "--by", "symbol"][..],
@@ -242,16 +190,7 @@ fn a_model_records_its_branches() {
     let file = path.to_str().expect("UTF-8");
     let record = |machine: &str, branches: &[&str]| {
         let workload = "instructions=5000000,cycles=5000000,branches=1000000";
-        let rest = [
-            "-e",
-            "TotalIssues:10007",
-            "--workload",
-            workload,
-            "-C",
-            "0",
-            "-o",
-            file,
-        ];
+        let rest = ["-e", "TotalIssues:10007", "--workload", workload, "-C", "0", "-o", file];
         [&["--machine", machine, "record"], branches, &rest]
             .concat()
             .iter()
@@ -269,59 +208,37 @@ fn a_model_records_its_branches() {
     ] {
         let told = taken(machine, &[asked]);
         let branches = &told["branches"];
-        assert_eq!(
-            (&branches["depth"], &branches["recorder"]),
-            (&json!(depth), &json!(recorder))
-        );
+        assert_eq!((&branches["depth"], &branches["recorder"]), (&json!(depth), &json!(recorder)));
         assert_eq!(branches["kinds"], json!([]));
         let samples = told["samples"].as_u64().expect("a number");
         let records = branches["records"].as_u64().expect("a number");
         // AMD's records may include branches that were not executed in the end; these are left out.
         let most = samples * depth;
-        assert!(
-            samples > 400 && records <= most && records * 10 > most * 9,
-            "{machine}: {told}"
-        );
+        assert!(samples > 400 && records <= most && records * 10 > most * 9, "{machine}: {told}");
         assert!(machine == "zen4" || records == most, "{machine}: {told}");
         let edges = json(&["report", file, "--by", "edge"]);
         let own = json!({"samples": samples, "all": records, "hidden": 0, "unresolved": 0, "foreign": 0, "left_out": 0});
         assert_eq!(edges["records"], own, "{machine}");
         assert_eq!(edges["tables"][0]["parts"][0]["taken"], records);
     }
-    let told = taken(
-        "sapphire-rapids",
-        &["--branches=16", "--branch-filter", "cond,call"],
-    );
+    let told = taken("sapphire-rapids", &["--branches=16", "--branch-filter", "cond,call"]);
     assert_eq!(told["branches"]["kinds"], json!(["cond", "call"]));
     let edges = json(&["report", file, "--by", "edge"]);
-    let rows = edges["tables"][0]["parts"][0]["rows"]
-        .as_array()
-        .expect("rows");
+    let rows = edges["tables"][0]["parts"][0]["rows"].as_array().expect("rows");
     assert!(
         rows.len() > 2
-            && rows
-                .iter()
-                .all(|row| row["kind"] == "conditional" || row["kind"] == "call"),
+            && rows.iter().all(|row| row["kind"] == "conditional" || row["kind"] == "call"),
         "{edges}"
     );
     for (machine, branches, status, code) in [
         ("haswell", &["--branches"][..], 4, "branches-unavailable"),
         ("zen4", &["--branches=32"], 4, "branch-depth"),
         ("skylake", &["--branches=7"], 2, "usage"),
-        (
-            "skylake",
-            &["--branches", "--branch-filter", "calls"],
-            2,
-            "usage",
-        ),
+        ("skylake", &["--branches", "--branch-filter", "calls"], 2, "usage"),
         ("skylake", &["--branch-filter", "call"], 2, "usage"),
     ] {
         let arguments = record(machine, branches);
-        refused(
-            &arguments.iter().map(String::as_str).collect::<Vec<_>>(),
-            status,
-            code,
-        );
+        refused(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), status, code);
     }
 }
 
@@ -358,13 +275,9 @@ fn the_records_of_a_model_follow_the_code_of_its_image() {
             json!([found["all"], found["unresolved"], found["foreign"]]),
             json!([records, 0, 0])
         );
-        let rows = edges["tables"][0]["parts"][0]["rows"]
-            .as_array()
-            .expect("rows");
+        let rows = edges["tables"][0]["parts"][0]["rows"].as_array().expect("rows");
         let sum = |field: &str| -> f64 {
-            rows.iter()
-                .map(|row| row[field].as_f64().expect("a number"))
-                .sum()
+            rows.iter().map(|row| row[field].as_f64().expect("a number")).sum()
         };
         // 2 % of 30,000 records: four standard deviations are 0.33 %.
         let share = sum("mispredicted") / sum("taken");
@@ -379,10 +292,7 @@ fn the_records_of_a_model_follow_the_code_of_its_image() {
             assert!(taken == 0 || branches, "{row}");
             assert!(number(next, "executed") + taken >= executed, "{row} {next}");
         }
-        assert!(
-            rows.iter().any(|row| number(row, "taken") > 1000),
-            "{annotated}"
-        );
+        assert!(rows.iter().any(|row| number(row, "taken") > 1000), "{annotated}");
         for width in WIDTHS {
             let text = halprof(&["annotate", file, "spin", "--width", &width.to_string()]).stdout;
             let long = text.lines().find(|line| line.chars().count() > width);
@@ -396,30 +306,13 @@ fn the_records_of_a_model_follow_the_code_of_its_image() {
 fn an_export_has_the_records_newest_first() {
     let Some(built) = binaries::pe() else { return };
     let start = 0x7FF6_1234_0000;
-    let module = Module {
-        name: "work.exe".to_owned(),
-        start,
-        end: start + 0x1_0000,
-        ..app()
-    };
+    let module = Module { name: "work.exe".to_owned(), start, end: start + 0x1_0000, ..app() };
     let (folder, file) = recorded(&module, &[]);
     let out = folder.path().join("out");
     let out = out.to_str().expect("UTF-8");
     let symbols = built.folder.path().to_str().expect("UTF-8");
-    let told = json(&[
-        "export",
-        &file,
-        "--format",
-        "perf-script",
-        "--symbols",
-        symbols,
-        "-o",
-        out,
-    ]);
-    assert_eq!(
-        (&told["format"], &told["samples"]),
-        (&json!("perf-script"), &json!(100))
-    );
+    let told = json(&["export", &file, "--format", "perf-script", "--symbols", symbols, "-o", out]);
+    assert_eq!((&told["format"], &told["samples"]), (&json!("perf-script"), &json!(100)));
     let text = std::fs::read_to_string(out).expect("a file");
     let mut lines = text.lines();
     assert_eq!(
@@ -430,17 +323,10 @@ fn an_export_has_the_records_newest_first() {
         format!(" 0x7ff612340050/0x7ff612340010/{flag}/-/-/7 0x7ff612340020/0x7ff612340040/P/-/-/3")
     };
     let line = format!("7ff612340010{}{}{}", round("P"), round("P"), round("M"));
-    assert!(
-        lines.by_ref().take(100).all(|found| found == line),
-        "{text}"
-    );
+    assert!(lines.by_ref().take(100).all(|found| found == line), "{text}");
     assert_eq!(lines.next(), None, "one line of the module is enough");
     // Without the file its code section is not known, and a message says so.
     let ran = halprof(&["export", &file, "--format", "perf-script", "-o", out]);
     assert!(ran.stderr.contains("work.exe"), "{}", ran.stderr);
-    assert!(
-        !std::fs::read_to_string(out)
-            .expect("a file")
-            .contains("MMAP2")
-    );
+    assert!(!std::fs::read_to_string(out).expect("a file").contains("MMAP2"));
 }

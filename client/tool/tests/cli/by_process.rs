@@ -32,11 +32,7 @@ fn parts_are_within_their_bounds_of_what_each_program_did() {
             assert!([3e8, 2e8].contains(&total), "{machine} {source}: {total}");
             let mut sum = 0;
             for (program, row) in rows.iter().enumerate() {
-                assert_eq!(
-                    row["id"],
-                    4096 + 8 * program,
-                    "{machine} {source}: the most first"
-                );
+                assert_eq!(row["id"], 4096 + 8 * program, "{machine} {source}: the most first");
                 let (value, error) = (row["value"].as_f64(), row["error"].as_f64());
                 let (value, error) = (value.expect("a number"), error.expect("a bound"));
                 let truth = total * TURNS[program] / ROUND;
@@ -103,11 +99,7 @@ fn in_turns(seeded: bool) -> [Misses; 2] {
             ("BranchInstructions", random.between(20_000_000, 90_000_000)),
         ];
         let [(_, issues), (_, cycles), (_, branches)] = amounts;
-        let rates = if seeded {
-            format!(",seed={number}")
-        } else {
-            String::new()
-        };
+        let rates = if seeded { format!(",seed={number}") } else { String::new() };
         let workload = format!(
             "instructions={issues},cycles={cycles},branches={branches},user=80,programs=70+20+10\
             {rates}"
@@ -117,10 +109,7 @@ fn in_turns(seeded: bool) -> [Misses; 2] {
         let stat = json(&[&words[..], &["-e", list, "--workload", &workload]].concat());
         let counts = stat["counts"].as_array().expect("a list");
         for (row, (source, amount)) in counts.iter().zip(amounts) {
-            assert_eq!(
-                (&row["source"], &row["scaled"]),
-                (&source.into(), &true.into())
-            );
+            assert_eq!((&row["source"], &row["scaled"]), (&source.into(), &true.into()));
             let amount = f64::from(amount);
             sums.add(row, amount, amount);
             if source != "BranchInstructions" {
@@ -157,15 +146,7 @@ fn bounds_hold() {
     let mut off = 0;
     for period in 0..100u64 {
         let source = format!("BranchMispredictions:{}", 10_007 + 97 * period);
-        let arguments = [
-            "--machine",
-            "skylake",
-            "stat",
-            "--by",
-            "process",
-            "-e",
-            &source,
-        ];
+        let arguments = ["--machine", "skylake", "stat", "--by", "process", "-e", &source];
         let stat = json(&[&arguments[..], &["--workload", WORKLOAD]].concat());
         let first = &divided(&stat, "BranchMispredictions")[0];
         let truth = 6e6 * TURNS[0] / ROUND;
@@ -179,15 +160,7 @@ fn bounds_hold() {
 fn what_was_not_sampled_is_nobodys() {
     let work = "cycles=20000000,instructions=6000,programs=50+50,processors=all";
     let sources = "TotalCycles,TotalIssues:5000";
-    let arguments = [
-        "--machine",
-        "skylake",
-        "stat",
-        "--by",
-        "process",
-        "-e",
-        sources,
-    ];
+    let arguments = ["--machine", "skylake", "stat", "--by", "process", "-e", sources];
     let ran = halprof(&[&arguments[..], &["--workload", work]].concat());
     let told = "TotalIssues: only 8 samples, so its parts are rough; there are more with its \
         shortest period, `TotalIssues:4096`, or in a longer measurement";
@@ -208,79 +181,27 @@ fn what_was_not_sampled_is_nobodys() {
     let stat = json(&[&arguments[..], &["--workload", none]].concat());
     let rows = divided(&stat, "TotalIssues");
     assert_eq!(rows.len(), 1, "{stat}");
-    assert_eq!(
-        (&rows[0]["process"], &rows[0]["id"]),
-        (&Value::Null, &Value::Null)
-    );
-    assert_eq!(
-        (&rows[0]["value"], &rows[0]["error"]),
-        (&8000.into(), &Value::Null)
-    );
+    assert_eq!((&rows[0]["process"], &rows[0]["id"]), (&Value::Null, &Value::Null));
+    assert_eq!((&rows[0]["value"], &rows[0]["error"]), (&8000.into(), &Value::Null));
 }
 
 #[test]
 fn csv_has_the_parts_below_the_counts() {
-    let arguments = [
-        "--machine",
-        "skylake",
-        "stat",
-        "--by",
-        "process",
-        "-e",
-        "TotalCycles",
-        "--csv",
-    ];
+    let arguments =
+        ["--machine", "skylake", "stat", "--by", "process", "-e", "TotalCycles", "--csv"];
     let csv = halprof(&[&arguments[..], &["--workload", WORKLOAD]].concat()).stdout;
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
-    let lines: Vec<BTreeMap<String, String>> = reader
-        .deserialize()
-        .map(|line| line.expect("a line"))
-        .collect();
+    let lines: Vec<BTreeMap<String, String>> =
+        reader.deserialize().map(|line| line.expect("a line")).collect();
     let processes: Vec<&str> = lines.iter().map(|line| line["process"].as_str()).collect();
-    assert_eq!(
-        processes,
-        ["", "modelled.exe", "modelled-2.exe", "modelled-3.exe"]
-    );
-    assert_eq!(
-        (&*lines[0]["value"], &*lines[1]["process_id"]),
-        ("200000000", "4096")
-    );
+    assert_eq!(processes, ["", "modelled.exe", "modelled-2.exe", "modelled-3.exe"]);
+    assert_eq!((&*lines[0]["value"], &*lines[1]["process_id"]), ("200000000", "4096"));
 }
 
 #[test]
 fn what_cannot_be_divided_is_refused() {
-    refused(
-        &[
-            "--machine",
-            "skylake",
-            "stat",
-            "--by",
-            "process",
-            "-e",
-            "ProfileTime",
-        ],
-        2,
-        "usage",
-    );
-    refused(
-        &["--machine", "pentium", "stat", "--by", "process"],
-        4,
-        "sampling-unavailable",
-    );
-    refused(
-        &["--machine", "skylake", "stat", "--by", "process", "-r", "2"],
-        2,
-        "usage",
-    );
-    refused(
-        &[
-            "--machine",
-            "hyperv-guest-masked",
-            "stat",
-            "--by",
-            "process",
-        ],
-        4,
-        "source-unknown",
-    );
+    refused(&["--machine", "skylake", "stat", "--by", "process", "-e", "ProfileTime"], 2, "usage");
+    refused(&["--machine", "pentium", "stat", "--by", "process"], 4, "sampling-unavailable");
+    refused(&["--machine", "skylake", "stat", "--by", "process", "-r", "2"], 2, "usage");
+    refused(&["--machine", "hyperv-guest-masked", "stat", "--by", "process"], 4, "source-unknown");
 }

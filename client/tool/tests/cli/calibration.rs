@@ -35,10 +35,7 @@ fn a_long_run_is_given_ten_thousand_samples() {
     for one in tries {
         let source = &one["sources"][0];
         assert_eq!(source["events"], 20_000_000_000u64);
-        assert_eq!(
-            (&source["period"], &source["samples"]),
-            (&2_000_000.into(), &10_000.into())
-        );
+        assert_eq!((&source["period"], &source["samples"]), (&2_000_000.into(), &10_000.into()));
     }
 }
 
@@ -51,10 +48,7 @@ fn a_short_run_is_given_a_thousand_samples_a_second() {
     assert_eq!([samples(0), samples(1)], [2_000_000, 500_000]);
     assert_eq!(calibrated["samples"], 2_000);
     assert_eq!(codes(&calibrated), ["too-few-samples"]);
-    assert_eq!(
-        calibrated["calibration"]["tries"].as_array().map(Vec::len),
-        Some(1)
-    );
+    assert_eq!(calibrated["calibration"]["tries"].as_array().map(Vec::len), Some(1));
     let manual = record(&["--calibrate=0", "-e", both], workload);
     assert_eq!(manual["calibration"], Value::Null);
     assert_eq!(manual["periods"][0]["used"], 5_000);
@@ -78,22 +72,14 @@ fn a_run_of_too_few_samples_is_lengthened() {
         assert_eq!(told.as_u64(), lengthened_ns, "{duration}: {record}");
         // The interrupts take some of the time.
         let taken = record["samples"].as_u64().expect("a number");
-        assert!(
-            taken <= samples && taken > samples - samples / 100,
-            "{record}"
-        );
-        let few = if samples < 9_000 {
-            &["too-few-samples"][..]
-        } else {
-            &[]
-        };
+        assert!(taken <= samples && taken > samples - samples / 100, "{record}");
+        let few = if samples < 9_000 { &["too-few-samples"][..] } else { &[] };
         assert_eq!(codes(&record), few, "{duration}");
     }
     // The workload is over after 2 s, and a rate is no number of samples.
-    for (options, workload) in [
-        (["--calibrate", "-d", "10"], "cycles=2000000000"),
-        (["--rate=9", "-d", "1"], workload),
-    ] {
+    for (options, workload) in
+        [(["--calibrate", "-d", "10"], "cycles=2000000000"), (["--rate=9", "-d", "1"], workload)]
+    {
         let options = [&options[..], &["-e", "TotalCycles"]].concat();
         let record = record(&options, workload);
         let told = &record["calibration"]["lengthened_ns"];
@@ -143,14 +129,7 @@ fn sources_that_do_not_fit_are_sampled_whole_in_passes() {
     let passes_of: Vec<u64> = (0..6).map(pass).collect();
     assert_eq!(passes_of.iter().filter(|&&pass| pass == 0).count(), 4);
     assert_eq!(passes["generated"], passes["samples"]);
-    let events = [
-        2_000_000,
-        500_000,
-        300_000,
-        700_000,
-        50_000_000,
-        30_000_000u64,
-    ];
+    let events = [2_000_000, 500_000, 300_000, 700_000, 50_000_000, 30_000_000u64];
     let expected = events.iter().map(|events| events / 40_000).sum();
     assert_eq!(passes["samples"].as_u64(), Some(expected));
     let turns = record(&["-e", SIX], WORK);
@@ -165,9 +144,7 @@ fn each_pass_is_calibrated_by_itself() {
     let record = record(&["--passes", "--calibrate=1", "-e", &six], &work);
     let tries = record["calibration"]["tries"].as_array().expect("a list");
     assert_eq!(tries.len(), 2);
-    let sources: usize = tries
-        .iter()
-        .filter_map(|one| one["sources"].as_array().map(Vec::len))
-        .sum();
+    let sources: usize =
+        tries.iter().filter_map(|one| one["sources"].as_array().map(Vec::len)).sum();
     assert_eq!(sources, 6);
 }

@@ -9,31 +9,12 @@ const ON_BOTH: &str = "instructions=1000,cycles=2000,processors=2-5";
 
 fn rows(stat: &Value) -> Vec<(Option<&str>, u64)> {
     let counts = stat["counts"].as_array().expect("a list").iter();
-    counts
-        .map(|row| {
-            (
-                row["core_type"].as_str(),
-                row["value"].as_u64().expect("a count"),
-            )
-        })
-        .collect()
+    counts.map(|row| (row["core_type"].as_str(), row["value"].as_u64().expect("a count"))).collect()
 }
 
 fn on_hybrid(arguments: &[&str]) -> Vec<String> {
-    let common = [
-        "--machine",
-        "hybrid",
-        "stat",
-        "-e",
-        "TotalIssues",
-        "--workload",
-        ON_BOTH,
-    ];
-    [&common, arguments]
-        .concat()
-        .iter()
-        .map(|&argument| argument.to_owned())
-        .collect()
+    let common = ["--machine", "hybrid", "stat", "-e", "TotalIssues", "--workload", ON_BOTH];
+    [&common, arguments].concat().iter().map(|&argument| argument.to_owned()).collect()
 }
 
 fn run_json(arguments: &[&str]) -> Value {
@@ -45,15 +26,9 @@ fn run_json(arguments: &[&str]) -> Value {
 fn programs_get_sums_unless_they_ask() {
     assert_eq!(rows(&run_json(&[])), [(None, 4000)]);
     let apart = run_json(&["--per-core-type"]);
-    assert_eq!(
-        rows(&apart),
-        [(Some("performance"), 2000), (Some("efficiency"), 2000)]
-    );
+    assert_eq!(rows(&apart), [(Some("performance"), 2000), (Some("efficiency"), 2000)]);
     // With a single type there is nothing to separate.
-    assert_eq!(
-        rows(&run_json(&["--per-core-type", "-C", "0-3"])),
-        [(None, 2000)]
-    );
+    assert_eq!(rows(&run_json(&["--per-core-type", "-C", "0-3"])), [(None, 2000)]);
 }
 
 #[test]
@@ -63,10 +38,7 @@ fn people_see_types_apart() {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let row = |name: &str| lines.iter().find(|line| line.starts_with(name));
     for name in ["performance", "efficiency"] {
-        assert!(
-            row(name).is_some_and(|line| line.contains("2,000")),
-            "{text}"
-        );
+        assert!(row(name).is_some_and(|line| line.contains("2,000")), "{text}");
     }
 }
 
@@ -74,28 +46,14 @@ fn people_see_types_apart() {
 fn metrics_are_of_each_type() {
     let stat = run_json(&["--per-core-type", "-M", "ipc"]);
     let derived = stat["derived"].as_array().expect("a list").iter();
-    let figures: Vec<_> = derived
-        .map(|figure| (figure["core_type"].as_str(), figure["value"].as_f64()))
-        .collect();
-    assert_eq!(
-        figures,
-        [
-            (Some("performance"), Some(0.5)),
-            (Some("efficiency"), Some(0.5))
-        ]
-    );
+    let figures: Vec<_> =
+        derived.map(|figure| (figure["core_type"].as_str(), figure["value"].as_f64())).collect();
+    assert_eq!(figures, [(Some("performance"), Some(0.5)), (Some("efficiency"), Some(0.5))]);
 }
 
 #[test]
 fn what_one_type_cannot_count_is_told() {
-    let stat = json(&[
-        "--machine",
-        "hybrid",
-        "stat",
-        "-e",
-        "TopdownSlots",
-        "--per-core-type",
-    ]);
+    let stat = json(&["--machine", "hybrid", "stat", "-e", "TopdownSlots", "--per-core-type"]);
     let counts = stat["counts"].as_array().expect("a list");
     assert_eq!(counts.len(), 1, "{counts:?}");
     assert_eq!(counts[0]["core_type"], "performance");
@@ -108,11 +66,7 @@ fn values_for_programs_say_which_processors_are_missing() {
     let sources = "UnhaltedReferenceCycles,TopdownSlots:u";
     let stat = ["--machine", "hybrid", "stat", "-e", sources];
     let told = "TopdownSlots:u: processors 4-11 cannot count it and are left out";
-    for more in [
-        &["--csv"][..],
-        &["--csv", "-I", "1"],
-        &["--csv", "--per-cpu"],
-    ] {
+    for more in [&["--csv"][..], &["--csv", "-I", "1"], &["--csv", "--per-cpu"]] {
         let ran = halprof(&[&stat, more].concat());
         assert!(ran.stderr.contains(told), "{more:?}: {}", ran.stderr);
         let mut lines = csv::Reader::from_reader(ran.stdout.as_bytes());
@@ -180,13 +134,7 @@ fn what_only_other_processors_count_is_told_with_them() {
         assert!(ran.stderr.contains(told), "{}", ran.stderr);
         assert!(ran.stderr.contains("`-C 0-3`"), "{}", ran.stderr);
     }
-    let group = [
-        "--machine",
-        "hybrid",
-        "check",
-        "-g",
-        "FixedTopdownSlots,TotalIssues",
-    ];
+    let group = ["--machine", "hybrid", "check", "-g", "FixedTopdownSlots,TotalIssues"];
     let ran = halprof(&[&["--width", "0"], &group[..]].concat());
     assert_eq!(ran.status, 4, "{}", ran.stderr);
     let told = "FixedTopdownSlots: processors 4-11 cannot count it; 0-3 can";
@@ -261,18 +209,11 @@ fn figures_per_processor_are_apart() {
     let mut lines = csv::Reader::from_reader(csv.as_bytes());
     let lines = lines.deserialize().map(|line| line.expect("columns"));
     let lines: Vec<BTreeMap<String, String>> = lines.collect();
-    let cells = |name: &str| {
-        lines
-            .iter()
-            .map(|line| line[name].clone())
-            .collect::<Vec<_>>()
-    };
+    let cells = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
     assert_eq!(cells("processor"), ["3", "4"].repeat(3));
     assert_eq!(cells("core_type"), types.repeat(3));
     let text = halprof(&[&common[..], &["-M", "ipc"]].concat()).stdout;
-    let lines = text
-        .lines()
-        .filter(|line| line.contains("instructions per cycle"));
+    let lines = text.lines().filter(|line| line.contains("instructions per cycle"));
     assert_eq!(lines.count(), 2, "{text}");
 }
 
@@ -286,10 +227,8 @@ fn every_common_event_is_counted_on_one_type_alone() {
             && row["supported"] == true
             && row["processors"] == Value::Array(vec![])
     };
-    let common: Vec<&str> = rows
-        .filter(everywhere)
-        .map(|row| row["name"].as_str().expect("a name"))
-        .collect();
+    let common: Vec<&str> =
+        rows.filter(everywhere).map(|row| row["name"].as_str().expect("a name")).collect();
     assert!(common.len() > 40, "{}", common.len());
     for (processors, first) in [("0-3", 0), ("4-11", 4)] {
         for name in &common {
@@ -309,12 +248,9 @@ fn an_event_of_both_types_is_measured_on_one_by_every_command() {
     let file = folder.path().join("a.rec");
     let file = file.to_str().expect("UTF-8");
     let event = ["-e", "BR_INST_RETIRED.COND", "-C", "4-11"];
-    for command in [
-        &["check"][..],
-        &["stat"],
-        &["record", "-o", file],
-        &["top", "--once", "-I", "50"],
-    ] {
+    for command in
+        [&["check"][..], &["stat"], &["record", "-o", file], &["top", "--once", "-I", "50"]]
+    {
         let ran = halprof(&[&["--machine", "hybrid"], command, &event[..]].concat());
         assert_eq!(ran.status, 0, "{command:?}: {}", ran.stderr);
     }

@@ -6,10 +6,7 @@ use serde_json::Value;
 fn models() -> Vec<String> {
     let machines = json(&["machines"]);
     let names = machines["machines"].as_array().expect("a list");
-    names
-        .iter()
-        .map(|machine| machine["name"].as_str().expect("a name").to_owned())
-        .collect()
+    names.iter().map(|machine| machine["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 #[test]
@@ -22,10 +19,7 @@ fn every_command_is_valid_on_every_model() {
             let value = json(&["--machine", &model, command]);
             assert_eq!(value["modelled"], true, "{model} {command}");
         }
-        for arguments in [
-            &["list", "--all"][..],
-            &["list", "--all", "-v", "--approximate"],
-        ] {
+        for arguments in [&["list", "--all"][..], &["list", "--all", "-v", "--approximate"]] {
             json(&[&["--machine", &model], arguments].concat());
         }
         let record = halprof(&["--json", "--machine", &model, "record", "-o", file]);
@@ -45,11 +39,7 @@ fn a_doctor_without_a_driver_says_so() {
     let ran = halprof(&["--json", "--machine", "driver", "doctor"]);
     let checks = &ran.json()["checks"];
     assert_eq!((ran.status, &checks[0]["state"]), (3, &"problem".into()));
-    assert!(
-        checks[0]["remedy"]
-            .as_str()
-            .is_some_and(|remedy| remedy.contains("--machine"))
-    );
+    assert!(checks[0]["remedy"].as_str().is_some_and(|remedy| remedy.contains("--machine")));
 }
 
 #[test]
@@ -67,12 +57,7 @@ fn every_result_of_a_model_says_so_on_standard_error() {
 #[test]
 fn interfaces_are_those_of_the_models() {
     for (model, interface, hal, reason) in [
-        (
-            "skylake",
-            "Emon",
-            "Emon",
-            "architectural-performance-monitoring",
-        ),
+        ("skylake", "Emon", "Emon", "architectural-performance-monitoring"),
         ("zen4", "Amd64", "Amd64", "amd-vendor"),
         ("pentium", "Pentium", "Default", "pentium-model"),
         ("pentium3", "P6", "Default", "p6-model"),
@@ -94,12 +79,7 @@ fn partitions_are_told_with_what_is_behind_them() {
         ("hyperv-root-amd", Some("root"), Some(false), None),
         ("hyperv-guest-intel", Some("guest"), Some(true), None),
         ("hyperv-masked", Some("root"), Some(false), None),
-        (
-            "kvm-hyperv-face",
-            Some("guest"),
-            Some(false),
-            Some("KVMKVMKVM"),
-        ),
+        ("kvm-hyperv-face", Some("guest"), Some(false), Some("KVMKVMKVM")),
         ("skylake", None, None, None),
     ] {
         let info = json(&["--machine", model, "info"]);
@@ -117,11 +97,7 @@ fn processors_are_repeated_up_to_2048() {
         let processors = info["processors"].as_array().expect("a list");
         assert_eq!(processors.len(), n);
         let last = processors.last().expect("one at least");
-        let at = (
-            last["index"].as_u64(),
-            last["group"].as_u64(),
-            last["number"].as_u64(),
-        );
+        let at = (last["index"].as_u64(), last["group"].as_u64(), last["number"].as_u64());
         let n = n as u64 - 1;
         assert_eq!(at, (Some(n), Some(n / 64), Some(n % 64)));
     }
@@ -129,20 +105,14 @@ fn processors_are_repeated_up_to_2048() {
 
 fn find<'a>(list: &'a Value, name: &str) -> &'a Value {
     let sources = list["sources"].as_array().expect("a list");
-    sources
-        .iter()
-        .find(|source| source["name"] == name)
-        .unwrap_or_else(|| panic!("no {name}"))
+    sources.iter().find(|source| source["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
 #[test]
 fn the_list_has_the_hals_rows() {
     let list = json(&["--machine", "skylake", "list"]);
     let total = find(&list, "TotalIssues");
-    assert_eq!(
-        (&total["id"], &total["symbol"]),
-        (&2.into(), &"ProfileTotalIssues".into())
-    );
+    assert_eq!((&total["id"], &total["symbol"]), (&2.into(), &"ProfileTotalIssues".into()));
     assert_eq!(total["select"], "0x000300C0");
     assert_eq!(
         (&total["hal"], &total["supported"], &total["sampling"]),
@@ -152,18 +122,12 @@ fn the_list_has_the_hals_rows() {
         total["interval"],
         serde_json::json!({"default": 65536, "min": 4096, "max": 2147483647})
     );
-    let hal = list["sources"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter(|source| source["hal"] == true);
+    let hal =
+        list["sources"].as_array().expect("a list").iter().filter(|source| source["hal"] == true);
     assert_eq!(hal.count(), 13);
     let all = json(&["--machine", "zen4", "list", "--all"]);
-    let hal = all["sources"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter(|source| source["hal"] == true);
+    let hal =
+        all["sources"].as_array().expect("a list").iter().filter(|source| source["hal"] == true);
     assert_eq!(hal.count(), 176);
     assert!(
         json(&["--machine", "zen4", "list"])["sources"]
@@ -193,23 +157,13 @@ fn a_set_that_fits_has_a_counter_each() {
         "-C",
         "1",
     ]);
-    assert_eq!(
-        (&check["fits"], &check["reason"]),
-        (&true.into(), &Value::Null)
-    );
+    assert_eq!((&check["fits"], &check["reason"]), (&true.into(), &Value::Null));
     let assignment = check["assignment"].as_array().expect("a list");
     let row = |index: usize| {
-        (
-            &assignment[index]["source"],
-            &assignment[index]["processor"],
-            &assignment[index]["kind"],
-        )
+        (&assignment[index]["source"], &assignment[index]["processor"], &assignment[index]["kind"])
     };
     assert_eq!(row(0), (&"TotalIssues".into(), &1.into(), &"fixed".into()));
-    assert_eq!(
-        row(1),
-        (&"BranchInstructions:u".into(), &1.into(), &"general".into())
-    );
+    assert_eq!(row(1), (&"BranchInstructions:u".into(), &1.into(), &"general".into()));
     assert_eq!(row(2), (&"Timer".into(), &1.into(), &"timer".into()));
     assert_eq!(row(3), (&"LLCMisses".into(), &1.into(), &"general".into()));
     assert_ne!(assignment[1]["counter"], assignment[3]["counter"]);
@@ -224,10 +178,7 @@ fn a_set_that_takes_turns_is_told_and_a_group_that_cannot_is_refused() {
         "-e",
         "TotalIssues,BranchInstructions,DcacheMisses",
     ]);
-    assert_eq!(
-        (&check["fits"], &check["reason"]),
-        (&false.into(), &"does-not-fit".into())
-    );
+    assert_eq!((&check["fits"], &check["reason"]), (&false.into(), &"does-not-fit".into()));
     let ran = halprof(&[
         "--json",
         "--machine",
@@ -245,16 +196,11 @@ fn registers_are_named_and_taken_apart() {
     let processors = registers["processors"].as_array().expect("a list");
     assert_eq!(processors.len(), 2);
     let all = processors[1]["registers"].as_array().expect("a list");
-    let select = all
-        .iter()
-        .find(|register| register["name"] == "IA32_PERFEVTSEL0")
-        .expect("a select");
+    let select =
+        all.iter().find(|register| register["name"] == "IA32_PERFEVTSEL0").expect("a select");
     assert_eq!(select["number"], 0x186);
     assert!(all.iter().all(|register| register["name"] != "unknown"));
     let cr4 = all.iter().find(|register| register["name"] == "CR4");
     let field = &cr4.expect("CR4")["fields"][0];
-    assert_eq!(
-        (&field["name"], &field["value"]),
-        (&"PCE".into(), &0.into())
-    );
+    assert_eq!((&field["name"], &field["value"]), (&"PCE".into(), &0.into()));
 }

@@ -37,21 +37,9 @@ fn every_dump_is_described_and_measured() {
         // Sources that can be sampled are; for the others the refusal says that they cannot.
         let record = halprof(&["--json", "--machine", machine, "record", "-o", file]);
         record.json();
-        assert!(
-            matches!(record.status, 0 | 4),
-            "{machine}: {}",
-            record.stdout
-        );
-        refused(
-            &["--machine", machine, "stat", "-e", "Nonsense"],
-            4,
-            "source-unknown",
-        );
-        refused(
-            &["--machine", machine, "stat", "-C", "2047"],
-            4,
-            "processor-unknown",
-        );
+        assert!(matches!(record.status, 0 | 4), "{machine}: {}", record.stdout);
+        refused(&["--machine", machine, "stat", "-e", "Nonsense"], 4, "source-unknown");
+        refused(&["--machine", machine, "stat", "-C", "2047"], 4, "processor-unknown");
     }
 }
 
@@ -73,10 +61,7 @@ fn top_down_adds_up_on_every_dump() {
         let machine = dump.to_str().expect("UTF-8");
         let ran = halprof(&["--json", "--machine", machine, "stat", "--topdown"]);
         if ran.status != 0 {
-            assert!(
-                !OFFERED.iter().any(|name| machine.contains(name)),
-                "{machine}"
-            );
+            assert!(!OFFERED.iter().any(|name| machine.contains(name)), "{machine}");
             assert_eq!(ran.json()["error"]["code"], "unavailable", "{machine}");
             continue;
         }
@@ -96,10 +81,7 @@ fn top_down_adds_up_on_every_dump() {
         for (kind, parts) in kinds {
             let sum: f64 = parts.iter().map(|[value, _]| value).sum();
             let bound: f64 = parts.iter().map(|[_, bound]| bound).sum();
-            assert!(
-                (sum - 100.0).abs() <= bound + 0.01,
-                "{machine} {kind}: {sum} ±{bound}"
-            );
+            assert!((sum - 100.0).abs() <= bound + 0.01, "{machine} {kind}: {sum} ±{bound}");
             assert!((4..=5).contains(&parts.len()), "{machine} {kind}");
         }
     }
@@ -114,10 +96,6 @@ fn every_explanation_is_whole_sentences() {
         assert!(text.len() > 60 && text.ends_with('.'), "{machine}: {text}");
         assert!(!text.contains(" 0 counters"), "{machine}: {text}");
         let differs = info["interface"] != info["hal_interface"];
-        assert_eq!(
-            text.contains("HAL would choose"),
-            differs,
-            "{machine}: {text}"
-        );
+        assert_eq!(text.contains("HAL would choose"), differs, "{machine}: {text}");
     }
 }

@@ -48,31 +48,11 @@ fn a_bad_number_is_told_in_plain_words() {
         (&["stat", "-d"], "abc", "a number, e.g. 0.5"),
         (&["record", "--rotate"], "1s", "a number, e.g. 0.5"),
         (&["--width"], "x", "a whole number, at least 0"),
-        (
-            &["report", "a.rec", "--top"],
-            "-1",
-            "a whole number, at least 0",
-        ),
-        (
-            &["report", "a.rec", "--path-length"],
-            "-1",
-            "a whole number from 2 to 32",
-        ),
-        (
-            &["timeline", "a.rec", "--rows"],
-            "-1",
-            "a whole number, at least 0",
-        ),
-        (
-            &["simulate", "--range", "f", "--max-steps"],
-            "-1",
-            "a whole number, at least 1",
-        ),
-        (
-            &["simulate", "--range", "f", "--max-steps"],
-            "0",
-            "a whole number, at least 1",
-        ),
+        (&["report", "a.rec", "--top"], "-1", "a whole number, at least 0"),
+        (&["report", "a.rec", "--path-length"], "-1", "a whole number from 2 to 32"),
+        (&["timeline", "a.rec", "--rows"], "-1", "a whole number, at least 0"),
+        (&["simulate", "--range", "f", "--max-steps"], "-1", "a whole number, at least 1"),
+        (&["simulate", "--range", "f", "--max-steps"], "0", "a whole number, at least 1"),
     ] {
         let arguments = [option, &[bad]].concat();
         let ran = halprof(&arguments);
@@ -134,11 +114,7 @@ fn a_machine_without_counters_says_why() {
     }
     // A topic that may be meant helps more.
     let ran = halprof(&[on[0], on[1], "explain", "bussy"]);
-    assert!(
-        ran.stderr.contains("Did you mean `busy`?"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("Did you mean `busy`?"), "{}", ran.stderr);
 }
 
 /// Before a machine is open nobody knows whether it is a model, whatever the arguments say.
@@ -167,23 +143,15 @@ fn where_nothing_is_to_measure_on_it_ends_with_3() {
     #[cfg(not(windows))]
     refused(&["--machine", "driver", "info"], 3, "no-driver");
     #[cfg(not(windows))]
-    assert!(
-        halprof(&["--machine", "driver", "info"])
-            .stderr
-            .contains("--machine")
-    );
+    assert!(halprof(&["--machine", "driver", "info"]).stderr.contains("--machine"));
 }
 
 #[test]
 #[cfg(not(windows))]
 fn what_only_windows_does_ends_with_4_elsewhere() {
-    for arguments in [
-        &["install"][..],
-        &["install", "no-such.inf"],
-        &["start"],
-        &["stop"],
-        &["uninstall"],
-    ] {
+    for arguments in
+        [&["install"][..], &["install", "no-such.inf"], &["start"], &["stop"], &["uninstall"]]
+    {
         refused(arguments, 4, "unavailable");
         assert!(halprof(arguments).stderr.contains("is for Windows"));
     }
@@ -198,11 +166,7 @@ fn files_that_are_not_what_they_should_be_end_with_5() {
         std::fs::write(&path, content).expect("written");
         path.to_str().expect("UTF-8").to_owned()
     };
-    for dump in [
-        file("empty", b""),
-        file("binary", &[0, 255, 7, 1]),
-        file("text", b"hello\n"),
-    ] {
+    for dump in [file("empty", b""), file("binary", &[0, 255, 7, 1]), file("text", b"hello\n")] {
         refused(&["--machine", &dump, "info"], 5, "bad-file");
         refused(&["report", &dump], 5, "bad-file");
     }
@@ -218,37 +182,19 @@ fn what_the_machine_refuses_ends_with_4() {
         (&["stat", "-e", "Nonsense"][..], "source-unknown"),
         (&["stat", "-e", "0x999"], "source-unknown"),
         (&["check", "-e", "Nonsense"], "source-unknown"),
-        (
-            &["stat", "-e", "TotalIssues,TotalIssues"],
-            "source-duplicate",
-        ),
+        (&["stat", "-e", "TotalIssues,TotalIssues"], "source-duplicate"),
         (&["stat", "-e", "TotalIssues:uk,0x2"], "source-duplicate"),
         (&["stat", "-e", "r800C0"], "raw-refused"),
         (&["stat", "-e", &many], "too-many-sources"),
         (&["stat", "-C", "16"], "processor-unknown"),
         (&["stat", "-C", "0-5000"], "processor-unknown"),
         (&["registers", "-C", "99"], "processor-unknown"),
-        (
-            &["stat", "--workload", "cycles=1,processors=99"],
-            "processor-unknown",
-        ),
+        (&["stat", "--workload", "cycles=1,processors=99"], "processor-unknown"),
         (&["stat", "--", "notepad"], "unavailable"),
-        (
-            &["--machine", "hyperv-masked", "stat", "-e", "TotalIssues"],
-            "source-unknown",
-        ),
-        (
-            &["--machine", "zen4", "stat", "-e", "0xAC"],
-            "source-not-supported",
-        ),
-        (
-            &["--machine", "pentium3", "stat", "-e", "StoreInstructions"],
-            "source-not-supported",
-        ),
-        (
-            &["--machine", "pentium", "stat", "-e", "StoreInstructions"],
-            "source-approximate",
-        ),
+        (&["--machine", "hyperv-masked", "stat", "-e", "TotalIssues"], "source-unknown"),
+        (&["--machine", "zen4", "stat", "-e", "0xAC"], "source-not-supported"),
+        (&["--machine", "pentium3", "stat", "-e", "StoreInstructions"], "source-not-supported"),
+        (&["--machine", "pentium", "stat", "-e", "StoreInstructions"], "source-approximate"),
         (
             &[
                 "--machine",
@@ -259,10 +205,7 @@ fn what_the_machine_refuses_ends_with_4() {
             ],
             "does-not-fit",
         ),
-        (
-            &["--machine", "pentium", "record", "-e", "TotalIssues"],
-            "sampling-unavailable",
-        ),
+        (&["--machine", "pentium", "record", "-e", "TotalIssues"], "sampling-unavailable"),
     ] {
         refused(arguments, 4, code);
     }
@@ -273,11 +216,7 @@ fn an_error_for_people_has_its_hint() {
     let ran = halprof(&["stat", "-e", "Nonsense"]);
     assert_eq!(ran.status, 4);
     assert!(ran.stdout.is_empty());
-    assert!(
-        ran.stderr.contains("error: ") && ran.stderr.contains("hint: "),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("error: ") && ran.stderr.contains("hint: "), "{}", ran.stderr);
 }
 
 #[test]
@@ -292,10 +231,7 @@ fn a_reader_that_goes_away_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && !stderr.contains("panic"),
-        "{stderr}"
-    );
+    assert!(output.status.success() && !stderr.contains("panic"), "{stderr}");
 }
 
 #[test]
@@ -311,13 +247,9 @@ fn a_negative_processor_is_told_as_a_number() {
 
 #[test]
 fn hints_end_in_one_full_stop() {
-    for machine in [
-        "skylake,processors=2049",
-        "skylake,foo=1",
-        "skylake,unkind=foo",
-        "/etc/passwd",
-        "",
-    ] {
+    for machine in
+        ["skylake,processors=2049", "skylake,foo=1", "skylake,unkind=foo", "/etc/passwd", ""]
+    {
         let ran = halprof(&["--machine", machine, "info"]);
         assert_ne!(ran.status, 0);
         assert!(!ran.stderr.contains(".."), "{}", ran.stderr);
@@ -331,11 +263,7 @@ fn hints_are_about_what_was_wrong() {
     let ran = halprof(&["stat", "-e", "r1ffffffff"]);
     assert!(!ran.stderr.contains("Write `r"), "{}", ran.stderr);
     let ran = halprof(&["stat", "--workload", "instructions"]);
-    assert!(
-        ran.stderr.contains("KEY=VALUE, for example"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("KEY=VALUE, for example"), "{}", ran.stderr);
     let ran = halprof(&["stat", "--workload", "processors=0,8"]);
     assert!(ran.stderr.contains("by `+`"), "{}", ran.stderr);
     let ran = halprof(&["--machine", "skylake", "stat", "-M", "retiring"]);

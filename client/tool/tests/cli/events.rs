@@ -31,10 +31,7 @@ fn events_are_listed_where_they_are_asked_for() {
     };
     let miss = row("MEM_LOAD_RETIRED.L3_MISS");
     assert_eq!(miss["event_select"], "0x000020D1");
-    assert_eq!(
-        (&miss["counters"], &miss["fixed"]),
-        (&15.into(), &Value::Null)
-    );
+    assert_eq!((&miss["counters"], &miss["fixed"]), (&15.into(), &Value::Null));
     let any = row("INST_RETIRED.ANY");
     assert_eq!((&any["counters"], &any["fixed"]), (&Value::Null, &0.into()));
     // Events that need another register are listed with `--all`.
@@ -50,38 +47,18 @@ fn a_pattern_chooses_sources_and_events() {
     assert_eq!(names(&list), ["MEM_LOAD_RETIRED.L3_MISS"]);
     let list = json(&["--machine", "skylake", "list", "totali*"]);
     assert_eq!(names(&list), ["TotalIssues"]);
-    refused(
-        &["--machine", "skylake", "list", "nothing*"],
-        4,
-        "unavailable",
-    );
+    refused(&["--machine", "skylake", "list", "nothing*"], 4, "unavailable");
 }
 
 #[test]
 fn an_event_is_explained_without_words_that_nobody_has_said() {
-    let body = json(&[
-        "--machine",
-        "skylake",
-        "explain",
-        "mem_load_retired.l3_miss",
-    ]);
+    let body = json(&["--machine", "skylake", "explain", "mem_load_retired.l3_miss"]);
     assert_eq!(
         (&body["kind"], &body["topic"]),
         (&"event".into(), &"MEM_LOAD_RETIRED.L3_MISS".into())
     );
-    let text = halprof(&[
-        "--machine",
-        "skylake",
-        "explain",
-        "mem_load_retired.l3_miss",
-    ])
-    .stdout;
-    for part in [
-        "event=0xd1,umask=0x20",
-        "skylake`, V59",
-        "IA32_PERFEVTSELx",
-        "Skylake",
-    ] {
+    let text = halprof(&["--machine", "skylake", "explain", "mem_load_retired.l3_miss"]).stdout;
+    for part in ["event=0xd1,umask=0x20", "skylake`, V59", "IA32_PERFEVTSELx", "Skylake"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let text = halprof(&["--machine", "skylake", "explain", "FixedInstructions"]).stdout;
@@ -96,11 +73,7 @@ fn an_event_is_explained_without_words_that_nobody_has_said() {
 fn what_is_not_here_is_told_with_what_may_be_meant() {
     for (machine, name, hint) in [
         ("skylake", "TotalIsues", "`TotalIssues`"),
-        (
-            "skylake",
-            "MEM_LOAD_RETIRED.L3_MIS",
-            "`MEM_LOAD_RETIRED.L3_MISS`",
-        ),
+        ("skylake", "MEM_LOAD_RETIRED.L3_MIS", "`MEM_LOAD_RETIRED.L3_MISS`"),
         (
             "skylake",
             "MEM_LOAD_UOPS_RETIRED.L3_MISS",
@@ -112,10 +85,7 @@ fn what_is_not_here_is_told_with_what_may_be_meant() {
         assert!(told.contains(hint), "{machine} {name}: {told}");
     }
     let (message, hint) = error(&["--machine", "skylake", "stat", "-e", "r5300C0"]);
-    assert!(
-        message.contains("EN (bit 22) and INT (bit 20)"),
-        "{message}"
-    );
+    assert!(message.contains("EN (bit 22) and INT (bit 20)"), "{message}");
     assert_eq!(hint, "Write `r300C0`.");
     // Any-thread and the second unit mask are right where the processor has them.
     for (machine, select, right) in [
@@ -127,30 +97,13 @@ fn what_is_not_here_is_told_with_what_may_be_meant() {
         let (_, hint) = error(&["--machine", machine, "stat", "-e", select]);
         assert!(hint.starts_with(right), "{machine} {select}: {hint}");
     }
-    let (message, _) = error(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "FRONTEND_RETIRED.DSB_MISS",
-    ]);
-    assert!(
-        message.contains("MSR 0x3F7 (front-end retired)"),
-        "{message}"
-    );
+    let (message, _) = error(&["--machine", "skylake", "stat", "-e", "FRONTEND_RETIRED.DSB_MISS"]);
+    assert!(message.contains("MSR 0x3F7 (front-end retired)"), "{message}");
 }
 
 /// The sum of a source's counts.
 fn counted(machine: &str, source: &str, workload: &str) -> u64 {
-    let stat = json(&[
-        "--machine",
-        machine,
-        "stat",
-        "-e",
-        source,
-        "--workload",
-        workload,
-    ]);
+    let stat = json(&["--machine", machine, "stat", "-e", source, "--workload", workload]);
     let counts = stat["counts"].as_array().expect("counts");
     assert_eq!(counts.len(), 1, "{source}: {stat}");
     assert_eq!(counts[0]["scaled"], false, "{source}");
@@ -170,36 +123,13 @@ fn a_workload_has_amounts_of_events_by_their_names() {
         ("skylake", "cpu/UOPS_ISSUED.ANY,cmask=1,inv/", SKYLAKE, 77),
         ("skylake", "MEM_LOAD_RETIRED.L3_HIT", SKYLAKE, 0),
         ("sapphire-rapids", "slots", "cycles=1000,slots=6000", 6000),
-        (
-            "sapphire-rapids",
-            "TOPDOWN.SLOTS_P",
-            "cycles=1000,slots=6000",
-            6000,
-        ),
-        (
-            "zen4",
-            "ls_dispatch.ld_dispatch",
-            "cycles=100,ls_dispatch.ld_dispatch=12",
-            12,
-        ),
-        (
-            "zen4",
-            "cycles",
-            "cycles=100,ls_dispatch.ld_dispatch=12",
-            100,
-        ),
+        ("sapphire-rapids", "TOPDOWN.SLOTS_P", "cycles=1000,slots=6000", 6000),
+        ("zen4", "ls_dispatch.ld_dispatch", "cycles=100,ls_dispatch.ld_dispatch=12", 12),
+        ("zen4", "cycles", "cycles=100,ls_dispatch.ld_dispatch=12", 100),
     ] {
-        assert_eq!(
-            counted(machine, source, workload),
-            amount,
-            "{machine} {source}"
-        );
+        assert_eq!(counted(machine, source, workload), amount, "{machine} {source}");
     }
-    refused(
-        &["stat", "--workload", "cycles=1,NONSENSE.EVENT=1"],
-        2,
-        "usage",
-    );
+    refused(&["stat", "--workload", "cycles=1,NONSENSE.EVENT=1"], 2, "usage");
 }
 
 /// Each kind of core counts its own event.
@@ -215,8 +145,7 @@ fn on_a_hybrid_machine_a_name_is_counted_where_it_exists() {
         "cycles=1000,MEM_LOAD_RETIRED.L3_HIT=50,processors=3-4",
     ]);
     assert!(
-        text.stdout
-            .contains("processors 4-11 cannot count it and are left out"),
+        text.stdout.contains("processors 4-11 cannot count it and are left out"),
         "{}",
         text.stdout
     );
@@ -238,18 +167,8 @@ const ALDER_LAKE_N: &str = "CPUID 00000000: 00000020-756E6547-6C65746E-49656E69\
     CPUID 0000001A: 20000001-00000000-00000000-00000000\n\
     CPUID 80000000: 80000001-00000000-00000000-00000000\n\
     CPUID 80000001: 00000000-00000000-00000121-2C100000\n";
-const INTEL: [&str; 4] = [
-    "Frontend_Bound",
-    "Bad_Speculation",
-    "Backend_Bound",
-    "Retiring",
-];
-const AMD: [&str; 4] = [
-    "frontend_bound",
-    "bad_speculation",
-    "backend_bound",
-    "retiring",
-];
+const INTEL: [&str; 4] = ["Frontend_Bound", "Bad_Speculation", "Backend_Bound", "Retiring"];
+const AMD: [&str; 4] = ["frontend_bound", "bad_speculation", "backend_bound", "retiring"];
 
 /// 10 % front end, 20 % bad speculation, 30 % back end, 40 % retiring: one model for each kind of
 /// formula.
@@ -315,25 +234,14 @@ fn the_slots_of_level_1_are_where_the_workload_put_them() {
             machine
         };
         // Skylake has five events for four counters: one more run, and everything is exact.
-        let stat = json(&[
-            "--machine",
-            machine,
-            "stat",
-            "--topdown",
-            "--passes",
-            "--workload",
-            workload,
-        ]);
+        let stat =
+            json(&["--machine", machine, "stat", "--topdown", "--passes", "--workload", workload]);
         let together = stat["passes"].is_null();
         let rows = stat["topdown"].as_array().expect("rows");
         for (name, percent) in names.iter().zip([10.0, 20.0, 30.0, 40.0]) {
-            let row = rows
-                .iter()
-                .find(|row| row["kind"] == kind && row["metric"] == *name);
+            let row = rows.iter().find(|row| row["kind"] == kind && row["metric"] == *name);
             let row = row.unwrap_or_else(|| panic!("{machine} {name}: {stat}"));
-            let value = row["value"]
-                .as_f64()
-                .unwrap_or_else(|| panic!("{machine}: {row}"));
+            let value = row["value"].as_f64().unwrap_or_else(|| panic!("{machine}: {row}"));
             assert!((value - percent).abs() < 1e-9, "{machine}: {row}");
             assert_eq!(
                 (&row["error"], &row["together"]),
@@ -354,14 +262,9 @@ fn check_and_explain_tell_what_limits_an_event() {
         let check = json(&[&haswell[..], &["check"], arguments].concat());
         let notes = check["notes"].as_array().expect("notes").iter();
         let text = |note: &Value, name: &str| note[name].as_str().expect("a text").to_owned();
-        notes
-            .map(|note| (text(note, "source"), text(note, "text")))
-            .collect()
+        notes.map(|note| (text(note, "source"), text(note, "text"))).collect()
     };
-    let errata = (
-        MISS.to_owned(),
-        format!("the vendor names errata: {ERRATA}"),
-    );
+    let errata = (MISS.to_owned(), format!("the vendor names errata: {ERRATA}"));
     assert!(told(&["-e", MISS]).contains(&errata));
     // Lines are no wider than the terminal.
     let words = |arguments: &[&str]| {
@@ -372,13 +275,7 @@ fn check_and_explain_tell_what_limits_an_event() {
     assert!(text.contains(ERRATA), "{text}");
     let text = words(&[&haswell[..], &["explain", MISS]].concat());
     assert!(text.contains(ERRATA), "{text}");
-    let low = [
-        "--machine",
-        "sapphire-rapids",
-        "check",
-        "-e",
-        "MEM_LOAD_RETIRED.L3_MISS",
-    ];
+    let low = ["--machine", "sapphire-rapids", "check", "-e", "MEM_LOAD_RETIRED.L3_MISS"];
     let text = words(&low);
     let limited = "MEM_LOAD_RETIRED.L3_MISS: only general counters 0-3 count it.";
     assert!(text.contains(limited), "{text}");
@@ -390,31 +287,19 @@ fn check_and_explain_tell_what_limits_an_event() {
     std::fs::write(&path, list).expect("written");
     let file = path.to_str().expect("UTF-8");
     let with = |list: &str| {
-        let arguments = [
-            "--json",
-            "check",
-            list,
-            "LONELY.EVENT,UOPS_ISSUED.ANY",
-            "--events",
-            file,
-        ];
+        let arguments = ["--json", "check", list, "LONELY.EVENT,UOPS_ISSUED.ANY", "--events", file];
         halprof(&[&haswell[..], &arguments].concat()).json()
     };
-    for (list, start) in [
-        (
-            "-e",
-            "LONELY.EVENT is counted alone: they would take turns, 2 of them",
-        ),
-        ("-g", ""),
-    ] {
+    for (list, start) in
+        [("-e", "LONELY.EVENT is counted alone: they would take turns, 2 of them"), ("-g", "")]
+    {
         let check = with(list);
         let explanation = check["explanation"].as_str().expect("an explanation");
         assert!(explanation.starts_with(start), "{check}");
         assert_eq!(check["fits"], false);
-        for text in [
-            "only general counter 3 counts it",
-            "nothing else can be counted at the same time",
-        ] {
+        for text in
+            ["only general counter 3 counts it", "nothing else can be counted at the same time"]
+        {
             let notes = check["notes"].as_array().expect("notes");
             let told = |note: &Value| note["source"] == "LONELY.EVENT" && note["text"] == text;
             assert!(notes.iter().any(told), "{check}");
@@ -433,22 +318,14 @@ fn top_down_tells_what_it_cannot_say() {
         "--workload",
         "cycles=1000,ls_not_halted_cyc=1000,ex_ret_ops=3000,de_src_op_disp.all=3000",
     ]);
-    assert!(
-        text.stdout.contains("adds up to 50.0 %, not to 100 %"),
-        "{}",
-        text.stdout
-    );
+    assert!(text.stdout.contains("adds up to 50.0 %, not to 100 %"), "{}", text.stdout);
     // Skylake's level 2 takes turns on four counters, Sapphire Rapids' has eight and slots on a fixed
     // one.
     for (machine, together) in [("skylake", false), ("sapphire-rapids", true)] {
         let stat = json(&["--machine", machine, "stat", "--topdown=2"]);
         let rows = stat["topdown"].as_array().expect("rows");
         assert!(rows.iter().all(|row| row["together"] == together), "{stat}");
-        assert_eq!(
-            rows.iter().filter(|row| row["level"] == 2).count(),
-            8,
-            "{stat}"
-        );
+        assert_eq!(rows.iter().filter(|row| row["level"] == 2).count(), 8, "{stat}");
     }
     // Both types of core count their cycles on one fixed counter, under two names.
     let stat = json(&["--machine", "hybrid", "stat", "--topdown=2"]);
@@ -456,11 +333,7 @@ fn top_down_tells_what_it_cannot_say() {
     let parts: Vec<_> = rows.filter(|row| !row["parent"].is_null()).collect();
     assert_eq!(parts.len(), 8, "{stat}");
     for machine in ["pentium4", "core2", "zen2"] {
-        refused(
-            &["--machine", machine, "stat", "--topdown"],
-            4,
-            "unavailable",
-        );
+        refused(&["--machine", machine, "stat", "--topdown"], 4, "unavailable");
     }
 }
 
@@ -487,9 +360,7 @@ fn top_down_in_every_form() {
     let of = |time: &str| -> Vec<[&str; 4]> {
         let lines = lines.iter().filter(|line| line["time_ns"] == time);
         let parts = lines.filter(|line| !line["metric"].is_empty());
-        parts
-            .map(|line| ["cpu_type", "metric", "level", "unit"].map(|name| &*line[name]))
-            .collect()
+        parts.map(|line| ["cpu_type", "metric", "level", "unit"].map(|name| &*line[name])).collect()
     };
     let total = of("");
     assert_eq!(total.len(), 8, "{}", ran.stdout);
@@ -507,14 +378,7 @@ fn top_down_in_every_form() {
 #[test]
 fn no_share_is_shown_that_cannot_be() {
     let work = "instructions=10000000,cycles=10000000,processors=all";
-    let stat = [
-        "--machine",
-        "skylake",
-        "stat",
-        "--topdown=2",
-        "--workload",
-        work,
-    ];
+    let stat = ["--machine", "skylake", "stat", "--topdown=2", "--workload", work];
     let stat = json(&stat);
     let rows = stat["topdown"].as_array().expect("rows");
     for row in rows {
@@ -524,10 +388,7 @@ fn no_share_is_shown_that_cannot_be() {
         }
     }
     let turns = |row: &Value| row["reason"].to_string().contains("turn");
-    assert!(
-        rows.iter().any(|row| row["value"].is_null() && turns(row)),
-        "{stat}"
-    );
+    assert!(rows.iter().any(|row| row["value"].is_null() && turns(row)), "{stat}");
 }
 
 #[test]
@@ -546,17 +407,8 @@ fn a_list_as_intel_publishes_it_adds_events() {
     );
     let rows = json(&[&core2[..], &["list", &format!("--events={file}"), "new*"]].concat());
     assert_eq!(rows["sources"][0]["event_select"], "0x0000029E");
-    assert!(
-        rows["sources"][0]["note"]
-            .as_str()
-            .expect("a note")
-            .starts_with("Something new.")
-    );
-    refused(
-        &[&core2[..], &["check", "-e", "NEW.EVENT"]].concat(),
-        4,
-        "source-unknown",
-    );
+    assert!(rows["sources"][0]["note"].as_str().expect("a note").starts_with("Something new."));
+    refused(&[&core2[..], &["check", "-e", "NEW.EVENT"]].concat(), 4, "source-unknown");
     assert_eq!(rows["sources"][0]["id"], Value::Null);
     let verbose = ["list", "-v", &format!("--events={file}"), "new*"];
     let verbose = halprof(&[&core2[..], &verbose].concat()).stdout;
@@ -564,15 +416,7 @@ fn a_list_as_intel_publishes_it_adds_events() {
     // On a machine with two types of core, one list is hardly right for both.
     for machine in ["hybrid", "skylake"] {
         for command in ["check", "stat"] {
-            let arguments = [
-                "--machine",
-                machine,
-                command,
-                "-e",
-                "NEW.EVENT",
-                "--events",
-                file,
-            ];
+            let arguments = ["--machine", machine, command, "-e", "NEW.EVENT", "--events", file];
             let told = halprof(&arguments).stderr;
             let warned = told.contains("Intel publishes a list for each type");
             assert_eq!(warned, machine == "hybrid", "{told}");
@@ -584,25 +428,14 @@ fn a_list_as_intel_publishes_it_adds_events() {
     let hint = "halprof list --all --events=FILE NAME";
     assert!(error.stderr.contains(hint), "{}", error.stderr);
     std::fs::write(&path, "{}").expect("written");
-    refused(
-        &[&core2[..], &["check", "-e", "NEW.EVENT", "--events", file]].concat(),
-        5,
-        "bad-file",
-    );
+    refused(&[&core2[..], &["check", "-e", "NEW.EVENT", "--events", file]].concat(), 5, "bad-file");
 }
 
 /// Of what a model runs by default, each part of the slots is a plausible share, and no other count
 /// depends on them.
 #[test]
 fn the_default_workload_has_slots() {
-    for machine in [
-        "sapphire-rapids",
-        "haswell",
-        "skylake",
-        "zen4",
-        "zen5",
-        "hybrid",
-    ] {
+    for machine in ["sapphire-rapids", "haswell", "skylake", "zen4", "zen5", "hybrid"] {
         let stat = json(&["--machine", machine, "stat", "--topdown"]);
         let rows = stat["topdown"].as_array().expect("rows");
         let mut sums = std::collections::BTreeMap::new();
@@ -622,10 +455,7 @@ fn the_default_workload_has_slots() {
     let count = |machine: &str, list: &str| {
         let stat = json(&["--machine", machine, "stat", "-e", list]);
         let counts = stat["counts"].as_array().expect("counts").clone();
-        counts
-            .iter()
-            .map(|row| row["value"].clone())
-            .collect::<Vec<_>>()
+        counts.iter().map(|row| row["value"].clone()).collect::<Vec<_>>()
     };
     let alone = count("sapphire-rapids", "TotalIssues,TotalCycles");
     let beside = count("sapphire-rapids", "TotalIssues,TotalCycles,TOPDOWN.SLOTS");
@@ -657,15 +487,9 @@ fn the_default_workload_has_slots() {
 fn a_name_of_linux_perf_tells_what_it_counts_here() {
     let zen4 = ["--machine", "zen4", "stat", "-e"];
     let text = halprof(&[&zen4[..], &["cache-misses:u"]].concat()).stdout;
-    assert!(
-        text.contains("cache-misses:u counts misses of L2 on this"),
-        "{text}"
-    );
+    assert!(text.contains("cache-misses:u counts misses of L2 on this"), "{text}");
     for (list, note) in [
-        (
-            "cache-references",
-            Value::from("requests to L2 on this processor, as in Linux perf"),
-        ),
+        ("cache-references", Value::from("requests to L2 on this processor, as in Linux perf")),
         ("instructions", Value::Null),
         ("ref-cycles", Value::Null),
         ("r0964", Value::Null),

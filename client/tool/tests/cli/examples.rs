@@ -40,13 +40,8 @@ fn rates_are_watched() {
     rates::on_model("skylake,processors=3", &mut text).expect("watched");
     let text = String::from_utf8(text).expect("UTF-8");
     let mut lines = text.lines();
-    assert_eq!(
-        lines.next(),
-        Some("modelled machine skylake,processors=3, not silicon")
-    );
-    let rates: Vec<Vec<&str>> = lines
-        .map(|line| line.split_whitespace().collect())
-        .collect();
+    assert_eq!(lines.next(), Some("modelled machine skylake,processors=3, not silicon"));
+    let rates: Vec<Vec<&str>> = lines.map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rates.len(), 10);
     for line in rates {
         // 100 million instructions in 150 million cycles, each in 150 ms, on each of three
@@ -69,10 +64,9 @@ fn the_example_draws_what_its_workload_does() {
 #[test]
 fn regions_are_counted_by_thread_and_swept() {
     let text = regions::on_model("zen4").expect("counted");
-    for (region, source, median) in [
-        ("outer", "TotalIssues:u", "12000"),
-        ("inner", "BranchInstructions:u", "500"),
-    ] {
+    for (region, source, median) in
+        [("outer", "TotalIssues:u", "12000"), ("inner", "BranchInstructions:u", "500")]
+    {
         let of = |line: &&str| line.starts_with(region) && line.contains(source);
         let rows: Vec<&str> = text.lines().filter(of).collect();
         assert_eq!(rows.len(), 2, "one for each thread: {text}");
@@ -87,10 +81,7 @@ fn regions_are_counted_by_thread_and_swept() {
 #[test]
 fn a_mark_costs_next_to_nothing_without_a_recorder() {
     let text = marks::measured().expect("measured");
-    assert!(
-        text.starts_with("without a recorder 1000 marks take "),
-        "{text}"
-    );
+    assert!(text.starts_with("without a recorder 1000 marks take "), "{text}");
 }
 
 #[test]

@@ -100,10 +100,7 @@ fn pprof_format_reads_what_was_sampled() {
         return;
     };
     let told = foreign.pprof(&exports.path(Format::Pprof));
-    assert_eq!(
-        told["types"],
-        value!([["samples", "count"], ["Cycles", "events"]])
-    );
+    assert_eq!(told["types"], value!([["samples", "count"], ["Cycles", "events"]]));
     assert_eq!(told["period"], value!([["Cycles", "events"], 1000]));
     assert_eq!(told["duration"], 200_000_000);
     assert_eq!(told["began"], 1_700_000_000_000_000_000u64);
@@ -199,23 +196,13 @@ fn every_format_is_written_and_told() {
         let told = json(&["export", &recording, "--format", format, "-o", out]);
         let written = std::fs::metadata(out).expect("written").len();
         assert_eq!(told["bytes"], written, "{told}");
-        assert_eq!(
-            (&told["file"], &told["modelled"]),
-            (&out.into(), &true.into())
-        );
+        assert_eq!((&told["file"], &told["modelled"]), (&out.into(), &true.into()));
         let of_all = format == "html";
         let samples = if of_all { 150 } else { 100 };
         assert_eq!(told["samples"], samples, "{told}");
-        let printed = run_in(
-            folder.path(),
-            &["export", "b.rec", "--format", format, "-o", "-"],
-        );
+        let printed = run_in(folder.path(), &["export", "b.rec", "--format", format, "-o", "-"]);
         assert!(printed.status.success());
-        assert_eq!(
-            printed.stdout,
-            std::fs::read(out).expect("read"),
-            "{format}"
-        );
+        assert_eq!(printed.stdout, std::fs::read(out).expect("read"), "{format}");
         let said = String::from_utf8(printed.stderr).expect("UTF-8");
         assert!(said.contains("modelled machine"));
         let note = said.contains("this shows TotalIssues alone");
@@ -223,10 +210,7 @@ fn every_format_is_written_and_told() {
     }
     let cycles = ["--source", "totalcycles", "-o", out];
     let told = json(&[&["export", &recording, "--format", "folded"], &cycles[..]].concat());
-    assert_eq!(
-        (&told["sources"], &told["samples"]),
-        (&value!(["TotalCycles"]), &50.into())
-    );
+    assert_eq!((&told["sources"], &told["samples"]), (&value!(["TotalCycles"]), &50.into()));
     let lines = std::fs::read_to_string(out).expect("read");
     let events: u64 = lines
         .lines()
@@ -286,15 +270,9 @@ fn what_cannot_be_written_is_told_and_leaves_nothing() {
     refuse(&["--source", "Nonsense"], 2, "usage");
     refused(&["export", &recording, "--format", "png"], 2, "usage");
     refused(&["export", "/no/such.rec", "--format", "html"], 5, "file");
-    refused(
-        &["export", env!("CARGO_BIN_EXE_halprof"), "--format", "html"],
-        5,
-        "bad-file",
-    );
+    refused(&["export", env!("CARGO_BIN_EXE_halprof"), "--format", "html"], 5, "bad-file");
     let names = std::fs::read_dir(folder.path()).expect("the folder");
-    let names: Vec<_> = names
-        .map(|name| name.expect("a name").file_name())
-        .collect();
+    let names: Vec<_> = names.map(|name| name.expect("a name").file_name()).collect();
     assert_eq!(names, ["b.rec"]);
 }
 
@@ -312,10 +290,7 @@ fn a_full_disk_and_a_closed_pipe_end_as_they_should() {
         let export = ["export", &recording, "--format", format, "-o", "-"];
         let mut command = Command::new(env!("CARGO_BIN_EXE_halprof"));
         let full = File::options().write(true).open("/dev/full");
-        let ran = command
-            .args(export)
-            .stdout(full.expect("a device"))
-            .output();
+        let ran = command.args(export).stdout(full.expect("a device")).output();
         assert_eq!(ran.expect("it runs").status.code(), Some(5), "{format}");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
@@ -331,26 +306,17 @@ fn a_recording_without_samples_makes_every_format() {
     let recording = folder.path().join("empty.rec");
     for metadata in [
         Metadata::default(),
-        Metadata {
-            sources: vec![Source::default(); 3],
-            ..Metadata::default()
-        },
+        Metadata { sources: vec![Source::default(); 3], ..Metadata::default() },
     ] {
         let writer = Writer::create(&recording, &metadata).expect("created");
-        writer
-            .finish(&Statistics::default(), false)
-            .expect("finished");
+        writer.finish(&Statistics::default(), false).expect("finished");
         let out = folder.path().join("out");
         let [recording, out] = [&recording, &out].map(|path| path.to_str().expect("UTF-8"));
         for format in FORMATS {
             let told = json(&["export", recording, "--format", format, "-o", out]);
             assert_eq!(told["samples"], 0, "{format}");
             let ran = halprof(&["export", recording, "--format", format, "-o", out]);
-            assert!(
-                ran.stderr.contains("no samples"),
-                "{format}: {}",
-                ran.stderr
-            );
+            assert!(ran.stderr.contains("no samples"), "{format}: {}", ran.stderr);
         }
     }
 }
@@ -368,14 +334,8 @@ fn a_recording_of_nonsense_makes_every_format() {
     };
     let mut writer = Writer::create(&recording, &metadata).expect("created");
     let odd = [0, 1, 2, 0xFF, u64::MAX - 1, u64::MAX];
-    let module = |start, end| Module {
-        start,
-        end,
-        ..Module::default()
-    };
-    writer
-        .modules(&[module(0, u64::MAX), module(u64::MAX, 0), module(5, 5)])
-        .expect("written");
+    let module = |start, end| Module { start, end, ..Module::default() };
+    writer.modules(&[module(0, u64::MAX), module(u64::MAX, 0), module(5, 5)]).expect("written");
     for value in odd {
         for other in odd {
             let sample = Sample {
@@ -392,16 +352,12 @@ fn a_recording_of_nonsense_makes_every_format() {
             writer.samples(&[sample]).expect("written");
         }
     }
-    writer
-        .finish(&Statistics::default(), false)
-        .expect("finished");
+    writer.finish(&Statistics::default(), false).expect("finished");
     let out = folder.path().join("out");
     let [recording, out] = [&recording, &out].map(|path| path.to_str().expect("UTF-8"));
     for format in FORMATS {
         for by in ["processor", "process"] {
-            json(&[
-                "export", recording, "--format", format, "-o", out, "--by", by,
-            ]);
+            json(&["export", recording, "--format", format, "-o", out, "--by", by]);
         }
     }
 }

@@ -8,9 +8,7 @@ const WORKLOAD: &str = "instructions=3000000,cycles=1500000,branches=600000,bran
 fn figure<'a>(stat: &'a Value, metric: &str) -> &'a Value {
     let derived = stat["derived"].as_array().expect("a list");
     let mut found = derived.iter().filter(|figure| figure["metric"] == metric);
-    let first = found
-        .next()
-        .unwrap_or_else(|| panic!("no {metric}: {stat}"));
+    let first = found.next().unwrap_or_else(|| panic!("no {metric}: {stat}"));
     assert!(found.next().is_none(), "{metric} twice");
     first
 }
@@ -20,13 +18,7 @@ fn value(stat: &Value, metric: &str) -> f64 {
 }
 
 fn on_skylake(arguments: &[&str]) -> Value {
-    let machine = [
-        "--machine",
-        "skylake,processors=1",
-        "stat",
-        "--workload",
-        WORKLOAD,
-    ];
+    let machine = ["--machine", "skylake,processors=1", "stat", "--workload", WORKLOAD];
     json(&[&machine, arguments].concat())
 }
 
@@ -44,10 +36,7 @@ fn what_is_asked_for_is_counted_and_shown() {
         .iter()
         .filter_map(|count| count["source"].as_str())
         .collect();
-    assert_eq!(
-        sources,
-        ["FixedInstructions", "FixedCycles", "BranchMispredictions"]
-    );
+    assert_eq!(sources, ["FixedInstructions", "FixedCycles", "BranchMispredictions"]);
 }
 
 #[test]
@@ -55,10 +44,7 @@ fn a_metric_may_be_of_one_mode() {
     let stat = on_skylake(&["-M", "branch-mpki:u,kernel-share"]);
     assert!((value(&stat, "kernel-share") - 20.0).abs() < 1e-9);
     let figure = figure(&stat, "branch-mpki");
-    assert_eq!(
-        (&figure["value"], &figure["filter"]),
-        (&1.0.into(), &"u".into())
-    );
+    assert_eq!((&figure["value"], &figure["filter"]), (&1.0.into(), &"u".into()));
 }
 
 #[test]
@@ -119,32 +105,18 @@ fn a_user_may_add_metrics() {
     assert!((value(&stat, "mine") - 40.0).abs() < 1e-9);
     let list = json(&["--machine", "skylake", "list", &format!("--metrics={file}")]);
     let all = list["metrics"].as_array().expect("a list");
-    let mine = all
-        .iter()
-        .find(|metric| metric["id"] == "mine")
-        .expect("there");
+    let mine = all.iter().find(|metric| metric["id"] == "mine").expect("there");
     assert_eq!(mine["supported"], true);
     assert_eq!(mine["below"][0]["source"], "FixedCycles");
     std::fs::write(&path, "[[metric]]\nid = \"mine\"\nabove = 7\n").expect("written");
     refused(&["stat", "--metrics", file], 5, "bad-file");
     let told = halprof(&["stat", "--metrics", file]).stderr;
-    assert!(
-        told.contains("mine.toml is not a valid metric file: line"),
-        "{told}"
-    );
+    assert!(told.contains("mine.toml is not a valid metric file: line"), "{told}");
     std::fs::write(&path, [0xFF, 0xFE, 0]).expect("written");
     refused(&["stat", "--metrics", file], 5, "file");
     let nowhere = folder.path().join("nowhere");
-    refused(
-        &["stat", "--metrics", nowhere.to_str().expect("UTF-8")],
-        5,
-        "file",
-    );
-    refused(
-        &["list", &format!("--metrics={}", folder.path().display())],
-        5,
-        "file",
-    );
+    refused(&["stat", "--metrics", nowhere.to_str().expect("UTF-8")], 5, "file");
+    refused(&["list", &format!("--metrics={}", folder.path().display())], 5, "file");
 }
 
 /// A metric in a file is a formula over any events, as the top-down formulas are.
@@ -174,27 +146,15 @@ formula = "TOPDOWN.BACKEND_BOUND_SLOTS / cycles"
     let list = json(&[&skylake[..], &["list", &format!("--metrics={file}")]].concat());
     let row = |id: &str| {
         let mut all = list["metrics"].as_array().expect("a list").iter();
-        all.find(|metric| metric["id"] == id)
-            .expect("there")
-            .clone()
+        all.find(|metric| metric["id"] == id).expect("there").clone()
     };
     let stalled = row("stalled");
     assert_eq!(stalled["supported"], true, "{stalled}");
     assert_eq!(stalled["parts"][0]["source"], "CPU_CLK_UNHALTED.THREAD_ANY");
     assert_eq!(row("elsewhere")["supported"], false);
-    let ran = halprof(
-        &[
-            &skylake[..],
-            &["stat", "--metrics", file, "-M", "elsewhere"],
-        ]
-        .concat(),
-    );
+    let ran = halprof(&[&skylake[..], &["stat", "--metrics", file, "-M", "elsewhere"]].concat());
     assert_eq!(ran.status, 4);
-    assert!(
-        ran.stderr.contains("TOPDOWN.BACKEND_BOUND_SLOTS"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("TOPDOWN.BACKEND_BOUND_SLOTS"), "{}", ran.stderr);
 }
 
 #[test]
@@ -242,32 +202,17 @@ fn comma_separated_values_have_metrics_where_asked() {
     assert_eq!(without.lines().count(), 3);
     let with = halprof(&[&arguments[..], &["-M", "ipc"]].concat()).stdout;
     let last = with.lines().last().expect("lines");
-    assert!(
-        last.starts_with(",,,") && last.ends_with(",ipc,2,,true,,,,,,,,,"),
-        "{with}"
-    );
+    assert!(last.starts_with(",,,") && last.ends_with(",ipc,2,,true,,,,,,,,,"), "{with}");
 }
 
 /// The figures of `-M`, each with the type of core, the value and the reason.
 fn derived(machine: &str, metrics: &str, workload: &str) -> Vec<(String, Option<f64>, String)> {
-    let arguments = [
-        "--machine",
-        machine,
-        "stat",
-        "--per-core-type",
-        "-M",
-        metrics,
-    ];
+    let arguments = ["--machine", machine, "stat", "--per-core-type", "-M", metrics];
     let stat = json(&[&arguments[..], &["--workload", workload]].concat());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let figures = stat["derived"].as_array().expect("a list").iter();
-    let figures = figures.map(|one| {
-        (
-            text(&one["core_type"]),
-            one["value"].as_f64(),
-            text(&one["reason"]),
-        )
-    });
+    let figures =
+        figures.map(|one| (text(&one["core_type"]), one["value"].as_f64(), text(&one["reason"])));
     figures.collect()
 }
 
@@ -289,16 +234,10 @@ fn what_could_not_be_computed_says_why() {
             ),
         ]
     );
-    assert_eq!(
-        derived("skylake", "ipc", work),
-        [(String::new(), Some(0.5), String::new())]
-    );
+    assert_eq!(derived("skylake", "ipc", work), [(String::new(), Some(0.5), String::new())]);
     let stat = ["--machine", "hybrid", "stat", "-M", "retiring"];
     let text = halprof(&[&stat[..], &["--workload", work]].concat()).stdout;
-    assert!(
-        text.contains(": division by zero: FixedTopdownSlots counted 0"),
-        "{text}"
-    );
+    assert!(text.contains(": division by zero: FixedTopdownSlots counted 0"), "{text}");
     // Too short for every source to have a turn.
     let many = "ipc,branch-miss-rate,l1d-miss-rate,l1i-miss-rate,fp-per-cycle";
     let short =
@@ -308,24 +247,14 @@ fn what_could_not_be_computed_says_why() {
     let reasons: Vec<&str> = without.map(|(_, _, why)| why.as_str()).collect();
     assert!(
         !reasons.is_empty()
-            && reasons
-                .iter()
-                .all(|why| why.contains("did not have a turn on a counter")),
+            && reasons.iter().all(|why| why.contains("did not have a turn on a counter")),
         "{all:?}"
     );
 }
 
 #[test]
 fn a_metric_names_what_the_chosen_processors_lack() {
-    let arguments = [
-        "--machine",
-        "hybrid",
-        "stat",
-        "-M",
-        "retiring",
-        "-C",
-        "4-11",
-    ];
+    let arguments = ["--machine", "hybrid", "stat", "-M", "retiring", "-C", "4-11"];
     let ran = halprof(&arguments);
     assert_eq!(ran.status, 4);
     let said = "the metric `retiring` needs FixedTopdownSlots or TopdownSlots: the chosen processors count no such thing";

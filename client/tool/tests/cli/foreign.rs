@@ -59,10 +59,7 @@ impl Foreign {
 
     /// The Firefox Profiler with a file loaded.
     pub(crate) fn firefox(&self, file: &Path) -> Firefox {
-        Firefox::open(
-            self.module("@firefox-devtools/profiler-cli/dist/profiler-cli.js"),
-            file,
-        )
+        Firefox::open(self.module("@firefox-devtools/profiler-cli/dist/profiler-cli.js"), file)
     }
 
     fn module(&self, name: &str) -> PathBuf {
@@ -84,11 +81,7 @@ impl Firefox {
         let mut daemon = Self::command(&program, &home);
         let daemon = daemon.arg("--daemon").arg(file).args(Self::SESSION);
         let daemon = daemon.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let firefox = Self {
-            daemon: daemon.expect("node runs"),
-            program,
-            home,
-        };
+        let firefox = Self { daemon: daemon.expect("node runs"), program, home };
         let ready = (0..240).any(|_| {
             std::thread::sleep(Duration::from_millis(250));
             firefox.run(&["status"]).status.success()
@@ -145,35 +138,11 @@ struct Spot((u32, u32), Mode, u64, Option<(&'static str, u32)>, [u64; 2]);
 
 const KERNEL: u64 = 0xFFFF_F800_0000_1000;
 const SPOTS: &[Spot] = &[
-    Spot(
-        (8, 12),
-        Mode::User,
-        0x1_4000_1010,
-        Some(("first", 7)),
-        [30, 4],
-    ),
-    Spot(
-        (8, 12),
-        Mode::User,
-        0x1_4000_1050,
-        Some(("first", 9)),
-        [20, 0],
-    ),
-    Spot(
-        (8, 16),
-        Mode::User,
-        0x1_4000_2000,
-        Some(("second", 20)),
-        [25, 1],
-    ),
+    Spot((8, 12), Mode::User, 0x1_4000_1010, Some(("first", 7)), [30, 4]),
+    Spot((8, 12), Mode::User, 0x1_4000_1050, Some(("first", 9)), [20, 0]),
+    Spot((8, 16), Mode::User, 0x1_4000_2000, Some(("second", 20)), [25, 1]),
     Spot((8, 12), Mode::Kernel, KERNEL, None, [15, 3]),
-    Spot(
-        (20, 24),
-        Mode::User,
-        0x1_4000_1000,
-        Some((HOSTILE, 1)),
-        [9, 0],
-    ),
+    Spot((20, 24), Mode::User, 0x1_4000_1000, Some((HOSTILE, 1)), [9, 0]),
     Spot((20, 24), Mode::Unknown, 0, None, [1, 0]),
 ];
 
@@ -182,9 +151,8 @@ const PERIODS: [u64; 2] = [1000, 500];
 
 fn frame_of(process: u32, address: u64) -> (Frame, Option<usize>) {
     let mut spots = SPOTS.iter();
-    let Spot(_, mode, _, symbol, _) = spots
-        .find(|spot| spot.0.0 == process && spot.2 == address)
-        .expect("a spot");
+    let Spot(_, mode, _, symbol, _) =
+        spots.find(|spot| spot.0.0 == process && spot.2 == address).expect("a spot");
     let (module, index) = match (mode, process) {
         (Mode::Unknown, _) => ("no address", None),
         (Mode::Kernel, _) => ("ntoskrnl.exe", Some(0)),
@@ -208,10 +176,7 @@ fn frame_of(process: u32, address: u64) -> (Frame, Option<usize>) {
 pub(crate) fn invented(path: &Path) {
     let source = |name: &str, used: u64| Source {
         name: name.to_owned(),
-        period: Period {
-            used,
-            ..Period::default()
-        },
+        period: Period { used, ..Period::default() },
         ..Source::default()
     };
     let metadata = Metadata {
@@ -224,11 +189,7 @@ pub(crate) fn invented(path: &Path) {
         sources: vec![source("Cycles", PERIODS[0]), source("Misses", PERIODS[1])],
         ..Metadata::default()
     };
-    let process = |id, name: &str| Process {
-        id,
-        name: name.to_owned(),
-        ..Process::default()
-    };
+    let process = |id, name: &str| Process { id, name: name.to_owned(), ..Process::default() };
     let module = |process, name: &str, start, end, identity| Module {
         process,
         name: name.to_owned(),
@@ -245,18 +206,10 @@ pub(crate) fn invented(path: &Path) {
     };
     let user = (0x1_4000_0000, 0x1_4001_0000);
     let mut writer = Writer::create(path, &metadata).expect("created");
-    writer
-        .processes(&[process(8, "alpha.exe"), process(20, HOSTILE)])
-        .expect("written");
+    writer.processes(&[process(8, "alpha.exe"), process(20, HOSTILE)]).expect("written");
     writer
         .modules(&[
-            module(
-                None,
-                "ntoskrnl.exe",
-                0xFFFF_F800_0000_0000,
-                0xFFFF_F800_0100_0000,
-                None,
-            ),
+            module(None, "ntoskrnl.exe", 0xFFFF_F800_0000_0000, 0xFFFF_F800_0100_0000, None),
             module(Some(8), "alpha.exe", user.0, user.1, Some(identity)),
             module(Some(20), HOSTILE, user.0, user.1, None),
         ])

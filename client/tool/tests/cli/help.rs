@@ -36,11 +36,7 @@ fn what_a_workload_is_has_help_of_its_own() {
     let ran = halprof(&["help", "workload"]);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(ran.stdout.starts_with("Workloads "), "{}", ran.stdout);
-    assert!(
-        ran.stdout.contains("Default: 100 million"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("Default: 100 million"), "{}", ran.stdout);
     assert!(halprof(&["help"]).stdout.contains("halprof help workload"));
     assert_eq!(halprof(&["help", "workloads"]).status, 2);
 }
@@ -51,23 +47,15 @@ fn what_is_measured_comes_before_models() {
         let help = help(command);
         let at = |heading: &str| help.find(&format!("\n{heading}:\n"));
         let what = at("What").expect("a heading");
-        assert!(
-            at("Modelled machines").is_some_and(|models| models > what),
-            "{help}"
-        );
-        assert!(
-            at("How long and how often").is_none_or(|how| how > what),
-            "{help}"
-        );
+        assert!(at("Modelled machines").is_some_and(|models| models > what), "{help}");
+        assert!(at("How long and how often").is_none_or(|how| how > what), "{help}");
     }
     assert!(help("report").contains("machine or source"));
 }
 
 #[test]
 fn a_machine_is_offered_where_there_is_something_to_measure() {
-    for command in [
-        "report", "script", "annotate", "export", "install", "machines",
-    ] {
+    for command in ["report", "script", "annotate", "export", "install", "machines"] {
         assert!(!help(command).contains("--machine <SPEC>"), "{command}");
         // Before the command it still shows how every command line may begin.
     }
@@ -99,11 +87,7 @@ fn a_machine_is_offered_where_there_is_something_to_measure() {
 fn a_misspelt_model_is_guessed() {
     let ran = halprof(&["--machine", "skylke", "stat"]);
     assert_eq!(ran.status, 3);
-    assert!(
-        ran.stderr.contains("Did you mean `skylake`?"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("Did you mean `skylake`?"), "{}", ran.stderr);
     let ran = halprof(&["--machine", "nothing-like-it", "stat"]);
     assert!(!ran.stderr.contains("Did you mean"), "{}", ran.stderr);
 }

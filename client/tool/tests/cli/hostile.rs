@@ -40,24 +40,13 @@ fn recording_at(path: &Path, module: Module, code: u64) {
         timestamp_frequency: 1_000_000_000,
         processors: 1,
         sources: ["b", NAME]
-            .map(|name| Source {
-                name: name.to_owned(),
-                ..Source::default()
-            })
+            .map(|name| Source { name: name.to_owned(), ..Source::default() })
             .to_vec(),
-        branches: Some(Branches {
-            depth: u32::MAX,
-            kinds: Vec::new(),
-            recorder: NAME.to_owned(),
-        }),
+        branches: Some(Branches { depth: u32::MAX, kinds: Vec::new(), recorder: NAME.to_owned() }),
         ..Metadata::default()
     };
     let mut writer = Writer::create(path, &metadata).expect("created");
-    let process = Process {
-        id: 8,
-        name: NAME.to_owned(),
-        ..Process::default()
-    };
+    let process = Process { id: 8, name: NAME.to_owned(), ..Process::default() };
     writer.processes(&[process]).expect("written");
     writer.modules(&[module]).expect("written");
     let samples: Vec<Sample> = (0..100)
@@ -95,10 +84,7 @@ fn recording_at(path: &Path, module: Module, code: u64) {
 fn losses_that_exceed_every_number_are_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
-    let metadata = Metadata {
-        sources: vec![Source::default()],
-        ..Metadata::default()
-    };
+    let metadata = Metadata { sources: vec![Source::default()], ..Metadata::default() };
     let mut writer = Writer::create(&path, &metadata).expect("created");
     writer.samples(&[Sample::default()]).expect("written");
     let lost = [("a", u64::MAX), ("b", 1)];
@@ -113,11 +99,7 @@ fn losses_that_exceed_every_number_are_told() {
     let all = "18,446,744,073,709,551,615";
     let warning = format!("{all} of {all} samples were lost");
     assert!(report.stderr.contains(&warning), "{}", report.stderr);
-    assert!(
-        report.stdout.contains(&format!("{all} lost")),
-        "{}",
-        report.stdout
-    );
+    assert!(report.stdout.contains(&format!("{all} lost")), "{}", report.stdout);
 }
 
 /// The text contains nothing that a terminal would act on, and no line that a name has started.
@@ -153,24 +135,13 @@ fn no_name_of_a_recording_reaches_the_terminal_as_it_is() {
         &["export", file, "--format", "html", "-o", out],
         &["export", file, "--format", "folded", "--source", "none"],
         &["export", file, "--format", "perf-script", "-o", out],
-        &[
-            "export",
-            file,
-            "--format",
-            "perf-script",
-            "--source",
-            "none",
-        ],
+        &["export", file, "--format", "perf-script", "--source", "none"],
     ] {
         let ran = halprof(arguments);
         assert_harmless(arguments, &ran.stdout);
         assert_harmless(arguments, &ran.stderr);
         let told = ran.stdout.contains("x1b[2J") || ran.stderr.contains("x1b[2J");
-        assert!(
-            told,
-            "{arguments:?} shows it: {} {}",
-            ran.stdout, ran.stderr
-        );
+        assert!(told, "{arguments:?} shows it: {} {}", ran.stdout, ran.stderr);
         let ran = halprof(&[&["--json"], arguments].concat());
         assert_harmless(arguments, &ran.stdout);
     }
@@ -207,22 +178,14 @@ fn no_path_of_another_machines_recording_is_opened() {
     let file = path.to_str().expect("UTF-8");
     recording(&path, module("program", Some(image), None));
     let told = json(&["report", file, "--by", "symbol"]);
-    assert_eq!(
-        told["symbols"][0]["image"],
-        serde_json::Value::Null,
-        "{told}"
-    );
+    assert_eq!(told["symbols"][0]["image"], serde_json::Value::Null, "{told}");
     let notes = told["symbols"][0]["notes"][0].as_str().expect("a note");
     assert!(notes.contains("was not opened"), "{notes}");
     // If the user names the folder, the file is opened.
     let named = folder.path().to_str().expect("UTF-8");
     let told = json(&["report", file, "--by", "symbol", "--symbols", named]);
     assert_eq!(told["symbols"][0]["image"], image, "{told}");
-    for stranger in [
-        r"\\host\share\program",
-        r"\\.\PhysicalDrive0",
-        "//host/share/program",
-    ] {
+    for stranger in [r"\\host\share\program", r"\\.\PhysicalDrive0", "//host/share/program"] {
         recording(&path, module("gone", Some(stranger), None));
         let told = json(&["report", file, "--by", "symbol", "--symbols", "/"]);
         let notes = told["symbols"][0]["notes"].to_string();
@@ -243,20 +206,12 @@ fn a_pdb_is_not_opened_where_the_recording_says_it_is() {
     let elsewhere = folder.path().join("moved.pdb");
     std::fs::rename(built.folder.path().join("work.pdb"), &elsewhere).expect("moved");
     let moved = elsewhere.to_str().expect("UTF-8").to_owned();
-    let identity = Identity::Pdb {
-        guid,
-        age,
-        file: moved.clone(),
-    };
+    let identity = Identity::Pdb { guid, age, file: moved.clone() };
     let path = folder.path().join("a.rec");
     let file = path.to_str().expect("UTF-8");
     recording(&path, module("work.exe", None, Some(identity)));
     let told = json(&["report", file, "--by", "symbol"]);
-    assert_eq!(
-        told["symbols"][0]["file"],
-        serde_json::Value::Null,
-        "{told}"
-    );
+    assert_eq!(told["symbols"][0]["file"], serde_json::Value::Null, "{told}");
     let named = folder.path().to_str().expect("UTF-8");
     let told = json(&["report", file, "--by", "symbol", "--symbols", named]);
     assert_eq!(told["symbols"][0]["file"], moved, "{told}");
@@ -315,15 +270,7 @@ impl Split {
         let [file, named] = [&path, &named].map(|path| path.to_str().expect("UTF-8"));
         // Whoever opens a pipe waits for ever.
         let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_halprof"))
-            .args([
-                "--json",
-                "report",
-                file,
-                "--by",
-                "line,symbol",
-                "--symbols",
-                named,
-            ])
+            .args(["--json", "report", file, "--by", "line,symbol", "--symbols", named])
             .timeout(std::time::Duration::from_secs(120))
             .output()
             .expect("it ends");
@@ -352,9 +299,7 @@ fn split_dwarf_is_not_opened_where_the_program_says_it_is() {
     // A path of equal length, of another machine.
     let program = std::fs::read(split.at("named/work")).expect("a program");
     let written = compiled.to_str().expect("UTF-8");
-    let place = program
-        .windows(written.len())
-        .position(|part| part == written.as_bytes());
+    let place = program.windows(written.len()).position(|part| part == written.as_bytes());
     let place = place.expect("the path that the compiler wrote");
     let (_, notes) = split.reported();
     assert!(notes.contains("split DWARF is missing"), "{notes}");

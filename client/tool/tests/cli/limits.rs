@@ -17,20 +17,16 @@ fn recorded(arguments: &[&str]) -> (Ran, String, tempfile::TempDir) {
 
 #[test]
 fn a_masked_machine_says_why_and_what_to_do() {
-    for (machine, bit) in [
-        ("hyperv-masked", "CPUID leaf 0x0A"),
-        ("kvm-amd", "0x80000001 ECX bit 23"),
-    ] {
+    for (machine, bit) in
+        [("hyperv-masked", "CPUID leaf 0x0A"), ("kvm-amd", "0x80000001 ECX bit 23")]
+    {
         for command in [&["stat", "-e", "TotalCycles"][..], &["record"]] {
             let ran = halprof(&[&["--json", "--machine", machine], command].concat());
             let error = &ran.json()["error"];
             assert_eq!(ran.status, 4, "{machine} {command:?}");
             let told = |field: &str| error[field].as_str().expect("a text").to_owned();
             assert!(told("message").contains(bit), "{machine}: {error}");
-            assert!(
-                told("hint").contains("halprof doctor"),
-                "{machine}: {error}"
-            );
+            assert!(told("hint").contains("halprof doctor"), "{machine}: {error}");
         }
         let ran = halprof(&["--quiet", "--machine", machine, "stat"]);
         assert_eq!(ran.status, 0);
@@ -44,14 +40,7 @@ fn a_masked_machine_says_why_and_what_to_do() {
 
 #[test]
 fn processors_that_are_left_out_are_told_where_it_is_sampled() {
-    let hybrid = [
-        "--quiet",
-        "--machine",
-        "hybrid",
-        "record",
-        "-e",
-        "FixedTopdownSlots",
-    ];
+    let hybrid = ["--quiet", "--machine", "hybrid", "record", "-e", "FixedTopdownSlots"];
     let (ran, _, _folder) = recorded(&hybrid);
     let told = "FixedTopdownSlots: processors 4-11 cannot count it and are left out";
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
@@ -66,13 +55,7 @@ fn processors_that_are_left_out_are_told_where_it_is_sampled() {
 
 #[test]
 fn the_source_that_a_processor_lacks_is_blamed() {
-    let ran = halprof(&[
-        "--machine",
-        "hybrid",
-        "stat",
-        "-g",
-        "FixedTopdownSlots,TotalIssues",
-    ]);
+    let ran = halprof(&["--machine", "hybrid", "stat", "-g", "FixedTopdownSlots,TotalIssues"]);
     assert_eq!(ran.status, 4);
     let blamed = ran.stderr.contains("error: FixedTopdownSlots: ");
     assert!(blamed, "{}", ran.stderr);
@@ -81,17 +64,7 @@ fn the_source_that_a_processor_lacks_is_blamed() {
 #[test]
 fn repeated_estimates_keep_their_bound() {
     let work = "instructions=1000000000,cycles=1500000000,branches=200000000,seed=3";
-    let stat = [
-        "--machine",
-        "skylake",
-        "stat",
-        "-C",
-        "0",
-        "-e",
-        NINE,
-        "-r",
-        "3",
-    ];
+    let stat = ["--machine", "skylake", "stat", "-C", "0", "-e", NINE, "-r", "3"];
     let stat = [&stat[..], &["--rotate", "1", "--workload", work]].concat();
     let value = json(&stat);
     let branches = &value["counts"][0];
@@ -102,9 +75,7 @@ fn repeated_estimates_keep_their_bound() {
     // The runs of a model are identical, which says nothing about the error of each.
     assert_eq!(branches["repeats"]["confidence"], 0.0);
     let text = halprof(&stat).stdout;
-    let line = text
-        .lines()
-        .find(|line| line.contains("BranchInstructions"));
+    let line = text.lines().find(|line| line.contains("BranchInstructions"));
     let line = line.expect("a line");
     assert!(line.contains('±') && !line.contains("±0.00 %"), "{line}");
 }
@@ -119,33 +90,14 @@ fn an_export_is_scaled_as_a_report_is() {
     let of_source = &report["by_source"][0];
     assert_eq!(of_source["source"], "BranchInstructions");
     assert_eq!(of_source["scaled"], true);
-    let export = [
-        "export",
-        &file,
-        "-f",
-        "folded",
-        "--source",
-        "BranchInstructions",
-        "-o",
-        "-",
-    ];
+    let export = ["export", &file, "-f", "folded", "--source", "BranchInstructions", "-o", "-"];
     let ran = halprof(&export);
-    assert!(
-        ran.stderr.contains("estimates for all of it"),
-        "{}",
-        ran.stderr
-    );
-    let events = ran
-        .stdout
-        .lines()
-        .filter_map(|line| line.rsplit(' ').next());
+    assert!(ran.stderr.contains("estimates for all of it"), "{}", ran.stderr);
+    let events = ran.stdout.lines().filter_map(|line| line.rsplit(' ').next());
     let events: u64 = events.filter_map(|events| events.parse::<u64>().ok()).sum();
     let expected = of_source["events"].as_u64().expect("a number");
     // Each place is rounded separately.
-    assert!(
-        events.abs_diff(expected) < expected / 100_000,
-        "{events} and {expected}"
-    );
+    assert!(events.abs_diff(expected) < expected / 100_000, "{events} and {expected}");
 }
 
 #[test]
@@ -181,10 +133,7 @@ fn recordings_of_different_sources_are_not_compared() {
     let (_, issues, _other) = recorded(&["record", "-e", "TotalIssues"]);
     refused(&["report", &cycles, "--diff", &issues], 2, "usage");
     let same = json(&["report", &cycles, "--diff", &cycles]);
-    for row in same["tables"][0]["parts"][0]["rows"]
-        .as_array()
-        .expect("rows")
-    {
+    for row in same["tables"][0]["parts"][0]["rows"].as_array().expect("rows") {
         assert_eq!(row["clear"], false);
     }
 }
@@ -215,16 +164,12 @@ fn a_workload_whose_sampling_would_not_end_is_refused() {
         }
     }
     let huge = ["--workload", "cycles=4611686018427387904"];
-    for (command, status) in [
-        (&["record", "-o", "/dev/null"][..], 2),
-        (&["stat", "--by", "process"], 2),
-        (&["stat"], 0),
-    ] {
+    for (command, status) in
+        [(&["record", "-o", "/dev/null"][..], 2), (&["stat", "--by", "process"], 2), (&["stat"], 0)]
+    {
         let ran = halprof(&[&["--machine", "fam10h"], command, &huge].concat());
         assert_eq!(ran.status, status, "{}", ran.stderr);
-        let told = ran
-            .stderr
-            .contains("a model samples at most 1,000,000,000,000");
+        let told = ran.stderr.contains("a model samples at most 1,000,000,000,000");
         assert_eq!(told, status == 2, "{}", ran.stderr);
     }
     let short = [&["--machine", "fam10h", "record", "-d", "0.01"], &huge[..]].concat();

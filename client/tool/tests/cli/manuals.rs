@@ -16,10 +16,7 @@ fn commands() -> Vec<String> {
     // The second line of an explanation is indented far to the right.
     let names = lines.filter(|line| !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
-    names
-        .filter(|name| *name != "help")
-        .map(str::to_owned)
-        .collect()
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
 /// Runs a Debian program; without it the test is skipped with a message, or fails if all tools are
@@ -30,10 +27,7 @@ fn tool(path: &str, arguments: &[&str]) -> Option<Output> {
         println!("skipped: {path} is absent");
         return None;
     }
-    let output = Command::new(path)
-        .args(arguments)
-        .env("HOME", "/nonexistent")
-        .output();
+    let output = Command::new(path).args(arguments).env("HOME", "/nonexistent").output();
     Some(output.expect("the tool runs"))
 }
 
@@ -68,9 +62,8 @@ fn each_command_has_a_page_that_mandoc_takes() {
         // asks for two line breaks, one is omitted.
         let harmless = ["missing date", "skipping paragraph macro"];
         let said = said(&lint);
-        let warnings = said
-            .lines()
-            .filter(|line| !harmless.iter().any(|words| line.contains(words)));
+        let warnings =
+            said.lines().filter(|line| !harmless.iter().any(|words| line.contains(words)));
         assert_eq!(warnings.collect::<Vec<_>>(), [""; 0], "{file}");
         assert!(said.contains("missing date"), "mandoc looked at it: {said}");
     }
@@ -81,15 +74,7 @@ fn the_pages_of_a_manual_are_shown_by_man() {
     let folder = tempfile::tempdir().expect("a folder");
     let pages = pages::pages().expect("pages");
     for (name, words) in [
-        (
-            "halprof",
-            &[
-                "EXIT STATUS",
-                "counters-reserved",
-                "halprof-stat(1)",
-                "--machine",
-            ][..],
-        ),
+        ("halprof", &["EXIT STATUS", "counters-reserved", "halprof-stat(1)", "--machine"][..]),
         ("halprof-record", &["SOURCE:PERIOD", "Examples:"]),
     ] {
         let file = folder.path().join(name);
@@ -137,11 +122,7 @@ fn bash_completes_commands_and_options() {
         return;
     };
     for name in commands() {
-        assert!(
-            said(&commands_offered).contains(&name),
-            "{name}: {}",
-            said(&commands_offered)
-        );
+        assert!(said(&commands_offered).contains(&name), "{name}: {}", said(&commands_offered));
     }
     let options = offer("halprof stat --per-cp", 2).expect("bash");
     assert_eq!(said(&options).trim(), "--per-cpu");
@@ -195,11 +176,7 @@ fn a_script_has_the_names_of_its_machine() {
     // If there is no machine to ask, everything else is still completed.
     let ran = halprof(&["completions", "bash", "--machine", "driver"]);
     assert_eq!(ran.status, 0);
-    assert!(
-        ran.stderr.contains("no sources will be completed"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("no sources will be completed"), "{}", ran.stderr);
     assert!(ran.stdout.contains("branch-mpki") && ran.stdout.contains("skylake"));
 }
 
@@ -229,10 +206,7 @@ fn the_script_for_powershell_is_whole() {
     assert!(script.contains("Register-ArgumentCompleter -Native -CommandName 'halprof'"));
     for name in commands() {
         assert!(script.contains(&format!("'halprof;{name}' {{")), "{name}");
-        assert!(
-            script.contains(&format!("CompletionResult]::new('{name}'")),
-            "{name}"
-        );
+        assert!(script.contains(&format!("CompletionResult]::new('{name}'")), "{name}");
     }
     let mut open: Vec<char> = Vec::new();
     let mut quoted = false;

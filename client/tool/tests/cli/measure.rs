@@ -5,10 +5,7 @@ use serde_json::Value;
 
 fn count<'a>(stat: &'a Value, source: &str) -> &'a Value {
     let counts = stat["counts"].as_array().expect("a list");
-    counts
-        .iter()
-        .find(|count| count["source"] == source)
-        .unwrap_or_else(|| panic!("no {source}"))
+    counts.iter().find(|count| count["source"] == source).unwrap_or_else(|| panic!("no {source}"))
 }
 
 const WORKLOAD: &str =
@@ -27,52 +24,29 @@ fn every_count_has_the_name_that_was_typed() {
         "branch-mpki",
     ]);
     let counts = stat["counts"].as_array().expect("a list").iter();
-    let named: Vec<_> = counts
-        .map(|count| (count["source"].as_str(), count["requested"].as_str()))
-        .collect();
+    let named: Vec<_> =
+        counts.map(|count| (count["source"].as_str(), count["requested"].as_str())).collect();
     let typed = [
         ("TotalIssues:u", "instructions:u"),
         ("TotalCycles", "0x13"),
         ("CacheMisses", "ProfileCacheMisses"),
     ];
-    assert_eq!(
-        named[..3],
-        typed.map(|(name, typed)| (Some(name), Some(typed)))
-    );
+    assert_eq!(named[..3], typed.map(|(name, typed)| (Some(name), Some(typed))));
     // What a metric needs, nobody has typed.
-    assert!(
-        named.len() > 3 && named[3..].iter().all(|one| one.1.is_none()),
-        "{named:?}"
-    );
+    assert!(named.len() > 3 && named[3..].iter().all(|one| one.1.is_none()), "{named:?}");
 }
 
 #[test]
 fn counts_are_exact_on_every_interface() {
     for (model, sources) in [
-        (
-            "skylake",
-            &["TotalIssues", "TotalCycles", "BranchInstructions"][..],
-        ),
-        (
-            "zen4",
-            &["TotalIssues", "BranchInstructions", "BranchMispredictions"],
-        ),
+        ("skylake", &["TotalIssues", "TotalCycles", "BranchInstructions"][..]),
+        ("zen4", &["TotalIssues", "BranchInstructions", "BranchMispredictions"]),
         ("pentium", &["TotalIssues", "BranchInstructions"]),
         ("pentium3", &["TotalIssues", "TotalCycles"]),
-        (
-            "pentium4",
-            &["TotalIssues", "TotalCycles", "BranchMispredictions"],
-        ),
+        ("pentium4", &["TotalIssues", "TotalCycles", "BranchMispredictions"]),
     ] {
-        let stat = json(&[
-            "--machine",
-            model,
-            "stat",
-            "-e",
-            &sources.join(","),
-            "--workload",
-            WORKLOAD,
-        ]);
+        let stat =
+            json(&["--machine", model, "stat", "-e", &sources.join(","), "--workload", WORKLOAD]);
         for source in sources {
             let truth = match *source {
                 "TotalIssues" => 1_000_003,
@@ -198,15 +172,8 @@ fn sum_is_exact(processors: u64) {
 fn the_largest_amounts_are_exact() {
     let amount = 1u64 << 62;
     let workload = format!("instructions={amount},cycles={amount}");
-    let stat = json(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "TotalIssues",
-        "--workload",
-        &workload,
-    ]);
+    let stat =
+        json(&["--machine", "skylake", "stat", "-e", "TotalIssues", "--workload", &workload]);
     assert_eq!(count(&stat, "TotalIssues")["value"], amount);
     assert_eq!(stat["elapsed_ns"], amount);
 }
@@ -229,14 +196,9 @@ fn sources_that_take_turns_are_estimated_within_their_bound() {
     ]);
     let count = count(&stat, "BranchInstructions");
     assert_eq!(count["scaled"], true);
-    let (value, error) = (
-        count["value"].as_f64().expect("a number"),
-        count["error"].as_f64().expect("a bound"),
-    );
-    assert!(
-        (value - 2e7).abs() <= error && error < 1e6,
-        "{value} +/- {error}"
-    );
+    let (value, error) =
+        (count["value"].as_f64().expect("a number"), count["error"].as_f64().expect("a bound"));
+    assert!((value - 2e7).abs() <= error && error < 1e6, "{value} +/- {error}");
     assert!(count["running_ns"].as_u64() < count["enabled_ns"].as_u64());
 }
 
@@ -254,10 +216,8 @@ fn intervals_add_up_and_repeats_agree() {
         "cycles=4500000",
     ]);
     let intervals = stat["intervals"].as_array().expect("intervals");
-    let sum: u64 = intervals
-        .iter()
-        .filter_map(|interval| interval["counts"][0]["value"].as_u64())
-        .sum();
+    let sum: u64 =
+        intervals.iter().filter_map(|interval| interval["counts"][0]["value"].as_u64()).sum();
     assert_eq!((intervals.len(), sum), (5, 4_500_000));
     let stat = json(&[
         "--machine",
@@ -347,11 +307,7 @@ fn figures_are_derived() {
         "--workload",
         "instructions=3000,cycles=1500",
     ]);
-    assert!(
-        text.stdout.contains("3,000") && text.stdout.contains("2.000"),
-        "{}",
-        text.stdout
-    );
+    assert!(text.stdout.contains("3,000") && text.stdout.contains("2.000"), "{}", text.stdout);
 }
 
 #[test]
@@ -450,44 +406,23 @@ fn a_processor_without_a_turn_is_not_counted_as_zero() {
     let branches = &counts[0];
     assert_eq!(branches["source"], "BranchInstructions");
     let truth = json(
-        &[
-            &machine[..],
-            &[
-                "stat",
-                "-d",
-                "0.002",
-                "-e",
-                "BranchInstructions",
-                "--workload",
-                work,
-            ],
-        ]
-        .concat(),
+        &[&machine[..], &["stat", "-d", "0.002", "-e", "BranchInstructions", "--workload", work]]
+            .concat(),
     );
-    let (found, truth) = (
-        branches["value"].as_f64(),
-        truth["counts"][0]["value"].as_f64(),
-    );
+    let (found, truth) = (branches["value"].as_f64(), truth["counts"][0]["value"].as_f64());
     let (found, truth) = (found.expect("known"), truth.expect("known"));
     assert!((found / truth - 1.0).abs() < 0.01, "{found}, not {truth}");
     assert_eq!(branches["error"], Value::Null);
     assert!(branches["without_turn"].is_string(), "{branches}");
     let told = value["warnings"].to_string();
-    assert!(
-        told.contains("no turn on a counter on every processor"),
-        "{told}"
-    );
+    assert!(told.contains("no turn on a counter on every processor"), "{told}");
     // The modelled workload has none of these events, which nobody can know without a turn.
     let unknown = counts.iter().find(|count| count["source"] == "r01C4");
     assert_eq!(unknown.expect("counted")["value"], Value::Null);
     for form in [&["--csv"][..], &[]] {
         let ran = halprof(&[&machine[..], &stat, form].concat());
         assert!(!ran.stdout.contains(" 0  ± unknown"), "{}", ran.stdout);
-        let none = if form.is_empty() {
-            "unknown"
-        } else {
-            "r01C4,,,0,"
-        };
+        let none = if form.is_empty() { "unknown" } else { "r01C4,,,0," };
         assert!(ran.stdout.contains(none), "{}", ran.stdout);
         assert!(ran.stderr.contains("is not known"), "{}", ran.stderr);
     }
@@ -503,28 +438,12 @@ fn a_processor_without_a_turn_is_not_counted_as_zero() {
 #[test]
 fn nothing_counted_beside_a_processor_without_a_turn_is_no_zero() {
     let work = "instructions=1000001,cycles=2000003,user=73";
-    let stat = [
-        "--machine",
-        "pentium4-ht",
-        "stat",
-        "-e",
-        "TotalIssues:u,TotalIssues:k",
-    ];
+    let stat = ["--machine", "pentium4-ht", "stat", "-e", "TotalIssues:u,TotalIssues:k"];
     let value = json(&[&stat[..], &["--workload", work]].concat());
     let kernel = &value["counts"][1];
-    assert_eq!(
-        (&kernel["source"], &kernel["value"]),
-        (&"TotalIssues:k".into(), &Value::Null)
-    );
+    assert_eq!((&kernel["source"], &kernel["value"]), (&"TotalIssues:k".into(), &Value::Null));
     assert_eq!(kernel["without_turn"], "0");
-    assert_eq!(
-        value["derived"],
-        Value::Array(Vec::new()),
-        "no share of the kernel"
-    );
+    assert_eq!(value["derived"], Value::Array(Vec::new()), "no share of the kernel");
     let shown = halprof(&[&stat[..], &["--workload", work]].concat()).stdout;
-    assert!(
-        shown.contains("unknown") && !shown.contains("kernel mode"),
-        "{shown}"
-    );
+    assert!(shown.contains("unknown") && !shown.contains("kernel mode"), "{shown}");
 }

@@ -54,10 +54,7 @@ fn counts_are_exactly_what_happened_in_the_time_they_took() {
     assert_eq!(readings, "6");
     assert!(metrics.ends_with("\n# EOF\n"));
     // No other file is left in a folder that a collector reads.
-    assert_eq!(
-        std::fs::read_dir(folder.path()).expect("a folder").count(),
-        1
-    );
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }
 
 /// An event that types of core count in different ways is one source: each processor has one series
@@ -68,16 +65,7 @@ fn each_processor_of_a_hybrid_has_one_series_of_a_source() {
     let path = folder.path().join("halprof.prom");
     let work = "instructions=1000000,cycles=1000000,branches=250000,processors=all";
     let source = "BR_INST_RETIRED.COND";
-    let what = [
-        "--machine",
-        "hybrid",
-        "-I",
-        "1",
-        "-e",
-        source,
-        "--workload",
-        work,
-    ];
+    let what = ["--machine", "hybrid", "-I", "1", "-e", source, "--workload", work];
     let metrics = counted(&path, &what);
     for line in metrics.lines() {
         let series = line.rsplit_once(' ').map_or(line, |(series, _)| series);
@@ -102,11 +90,7 @@ fn a_processor_that_cannot_count_a_source_has_no_series_of_it() {
         for family in ["events_total", "enabled_seconds_total"] {
             let there = |&processor: &u32| metrics.contains(&cell(family, source, processor));
             let counting: Vec<u32> = (0..12).filter(there).collect();
-            assert_eq!(
-                counting,
-                processors.clone().collect::<Vec<_>>(),
-                "{family} {source}"
-            );
+            assert_eq!(counting, processors.clone().collect::<Vec<_>>(), "{family} {source}");
         }
     }
 }
@@ -116,9 +100,7 @@ fn a_processor_that_cannot_count_a_source_has_no_series_of_it() {
 fn every_type_is_one_of_the_older_text_format() {
     let folder = tempfile::tempdir().expect("a folder");
     let metrics = counted(&folder.path().join("halprof.prom"), &["-I", "10"]);
-    let types = metrics
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "));
+    let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let types: Vec<&str> = types.filter_map(|line| line.split(' ').nth(1)).collect();
     assert!(types.len() > 8, "{metrics}");
     for one in types {
@@ -137,19 +119,7 @@ fn the_parser_of_prometheus_reads_it_all() {
     let list = "r00C0,CacheMisses,r01C4,r02C4,r04C4,r08C4,r10C4,r20C4,r40C4,r03C4,r05C4,r06C4";
     let machine = strange(folder.path());
     let path = folder.path().join("halprof.prom");
-    let text = counted(
-        &path,
-        &[
-            "--machine",
-            &machine,
-            "-e",
-            list,
-            "-I",
-            "10",
-            "--rotate",
-            "2",
-        ],
-    );
+    let text = counted(&path, &["--machine", &machine, "-e", list, "-I", "10", "--rotate", "2"]);
     let families = parsed(&python, &text);
     let family = |name: &str| {
         let mut families = families.as_array().expect("a list").iter();
@@ -173,11 +143,7 @@ fn the_parser_of_prometheus_reads_it_all() {
             (&kind.into(), &unit.into(), samples),
             "{name}"
         );
-        assert!(
-            found
-                .iter()
-                .all(|sample| sample["labels"]["modelled"] == "true")
-        );
+        assert!(found.iter().all(|sample| sample["labels"]["modelled"] == "true"));
     }
     // The file's name is preserved despite quotes, backslashes and line ends.
     let about = &family("halprof_machine_info")["samples"][0]["labels"];
@@ -186,12 +152,8 @@ fn the_parser_of_prometheus_reads_it_all() {
     assert_eq!(about["interface"], "Emon");
     let value = |name: &str| {
         let samples = family(name)["samples"].as_array().expect("a list");
-        let issues = samples
-            .iter()
-            .find(|sample| sample["labels"]["source"] == "r00C0");
-        issues.expect("a sample")["value"]
-            .as_f64()
-            .expect("a number")
+        let issues = samples.iter().find(|sample| sample["labels"]["source"] == "r00C0");
+        issues.expect("a sample")["value"].as_f64().expect("a number")
     };
     let part = value("halprof_running_seconds") / value("halprof_enabled_seconds");
     assert!(part > 0.1 && part < 0.9, "{part}");
@@ -231,15 +193,7 @@ fn parsed(python: &Path, text: &str) -> Value {
 fn the_result_is_printed_without_intervals() {
     let (_folder, path) = folder();
     let path = text(&path);
-    let stat = [
-        "stat",
-        "-I",
-        "10",
-        "--openmetrics",
-        path,
-        "-e",
-        "TotalIssues",
-    ];
+    let stat = ["stat", "-I", "10", "--openmetrics", path, "-e", "TotalIssues"];
     for form in ["--jsonl", "--csv"] {
         let ran = halprof(&[&stat[..], &[form]].concat());
         let lines = ran.stdout.lines().count();

@@ -84,11 +84,7 @@ fn devices_and_links_stay_what_they_are() {
 #[test]
 fn a_full_standard_output_ends_with_5() {
     let full = std::fs::File::create("/dev/full").expect("a device");
-    for arguments in [
-        &["stat"][..],
-        &["stat", "--json"],
-        &["stat", "-I", "1", "--jsonl"],
-    ] {
+    for arguments in [&["stat"][..], &["stat", "--json"], &["stat", "-I", "1", "--jsonl"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_halprof"))
             .args(["--machine", "skylake"])
             .args(arguments)
@@ -115,11 +111,7 @@ fn a_path_may_be_of_any_bytes() {
     };
     let path = folder.path().join(name);
     assert!(run(&path).status.success());
-    assert!(
-        std::fs::read_to_string(&path)
-            .expect("written")
-            .contains("elapsed")
-    );
+    assert!(std::fs::read_to_string(&path).expect("written").contains("elapsed"));
     let output = run(&path.join("below"));
     assert_eq!(output.status.code(), Some(5));
     let told = String::from_utf8_lossy(&output.stderr);
@@ -146,9 +138,7 @@ fn a_dash_is_standard_output() {
     assert_eq!(run(&["report", "a.rec"]).status.code(), Some(0));
     let refused = run(&["--json", "record", "-e", "TotalIssues", "-o", "-"]);
     assert_eq!(refused.status.code(), Some(2));
-    let left: Vec<_> = std::fs::read_dir(folder.path())
-        .expect("the folder")
-        .collect();
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("the folder").collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
 

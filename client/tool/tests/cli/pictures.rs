@@ -44,28 +44,19 @@ fn a_page_is_read_sorted_filtered_and_zoomed() {
     };
     assert_eq!(told["complaints"], json!([]));
     assert_eq!(told["loaded"], json!([]), "it asks the network");
-    assert_eq!(
-        (&told["injected"], &told["scripts"]),
-        (&Value::Null, &json!(1))
-    );
+    assert_eq!((&told["injected"], &told["scripts"]), (&Value::Null, &json!(1)));
     assert_eq!(told["title"], format!("{HOSTILE} - halprof"));
 
-    let most_first = [
-        "30,000", "25,000", "25,000", "20,000", "18,000", "2,000", "2,000", "1,500", "500",
-    ];
+    let most_first =
+        ["30,000", "25,000", "25,000", "20,000", "18,000", "2,000", "2,000", "1,500", "500"];
     assert_eq!(column(&told["rows"], EVENTS), most_first);
     assert!(column(&told["rows"], SYMBOL).contains(&HOSTILE));
     let most_first = ["30", "25", "20", "15", "9", "4", "3", "1", "1"];
     assert_eq!(column(&told["sorted"]["Samples"], SAMPLES), most_first);
     let mut least_first = most_first;
     least_first.reverse();
-    assert_eq!(
-        column(&told["sorted"]["Samples again"], SAMPLES),
-        least_first
-    );
-    let by_name = [
-        "", "", "", HOSTILE, "first", "first", "first", "second", "second",
-    ];
+    assert_eq!(column(&told["sorted"]["Samples again"], SAMPLES), least_first);
+    let by_name = ["", "", "", HOSTILE, "first", "first", "first", "second", "second"];
     assert_eq!(column(&told["sorted"]["Symbol"], SYMBOL), by_name);
     let mut backwards = by_name;
     backwards.reverse();

@@ -13,12 +13,7 @@ fn on_machine(arguments: &[&str]) -> Value {
 fn status_tells_and_changes_nothing() {
     let told = on_machine(&["rdpmc", "status"]);
     assert_eq!(
-        [
-            &told["holders"],
-            &told["processors"],
-            &told["on"],
-            &told["found"]
-        ],
+        [&told["holders"], &told["processors"], &told["on"], &told["found"]],
         [&json!(0), &json!(3), &json!(0), &json!(0)]
     );
     let text = halprof(&[&MACHINE[..], &["rdpmc", "status"]].concat()).stdout;
@@ -35,11 +30,7 @@ fn a_program_runs_meanwhile_and_its_status_is_passed_on() {
     let ran = halprof(&[&MACHINE[..], &program].concat());
     assert_eq!((ran.status, ran.stdout.as_str()), (7, "it ran\n"));
     // On a model nothing changes for other programs.
-    assert!(
-        !ran.stderr.contains("every program on this machine"),
-        "{}",
-        ran.stderr
-    );
+    assert!(!ran.stderr.contains("every program on this machine"), "{}", ran.stderr);
     let ran = halprof(&[&MACHINE[..], &["--json"], &program].concat());
     let told = ran.json();
     assert_eq!((ran.status, &told["exit_status"]), (7, &json!(7)));
@@ -66,9 +57,7 @@ fn it_is_held_until_ctrl_c() {
     stdout.read_line(&mut line).expect("it tells when it holds");
     assert_eq!(line, "allowed on   3 of 3 processors\n");
     assert!(holding.try_wait().expect("a status").is_none());
-    let interrupted = Command::new("kill")
-        .args(["-INT", &holding.id().to_string()])
-        .status();
+    let interrupted = Command::new("kill").args(["-INT", &holding.id().to_string()]).status();
     assert!(interrupted.expect("kill").success());
     stdout.read_to_string(&mut line).expect("it ends");
     assert_eq!(holding.wait().expect("a status").code(), Some(0));
@@ -82,11 +71,7 @@ fn under_a_hypervisor_it_is_refused() {
 
 #[test]
 fn it_takes_one_thing_to_do() {
-    for arguments in [
-        &["rdpmc"][..],
-        &["rdpmc", "allow"],
-        &["rdpmc", "hold", "--", "true"],
-    ] {
+    for arguments in [&["rdpmc"][..], &["rdpmc", "allow"], &["rdpmc", "hold", "--", "true"]] {
         refused(arguments, 2, "usage");
     }
 }

@@ -9,9 +9,7 @@ const CALLS: [&str; 2] = ["cargo run -q --release -p halprof -- ", "halprof "];
 const LEFT_OUT: &str = "...";
 
 fn document(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     std::fs::read_to_string(path).expect(name)
 }
 
@@ -42,15 +40,11 @@ fn shown(folder: &Path, arguments: &[String]) -> String {
 /// The commands of the section by example, without the explanation after them.
 fn overview(page: &str) -> Vec<Vec<String>> {
     let sections = page.split("\n## ");
-    let section = sections
-        .into_iter()
-        .find(|one| one.starts_with("Commands, by example"));
+    let section = sections.into_iter().find(|one| one.starts_with("Commands, by example"));
     let lines = section.expect("the section").lines();
     let commands = lines.filter_map(|line| line.strip_prefix("    halprof "));
     let commands = commands.filter_map(|line| line.split("  ").next());
-    commands
-        .map(|command| arguments(&format!("halprof {command}")))
-        .collect()
+    commands.map(|command| arguments(&format!("halprof {command}"))).collect()
 }
 
 /// The commands of the tour, each with the lines that README shows below it.
@@ -120,10 +114,7 @@ fn every_command_of_the_tour_says_what_is_shown() {
     for (command, lines) in commands {
         let text = shown(folder.path(), &command);
         let all: Vec<&str> = text.lines().collect();
-        assert!(
-            lines.len() > 1 && is_of(&lines, &all),
-            "{command:?}:\n{text}"
-        );
+        assert!(lines.len() > 1 && is_of(&lines, &all), "{command:?}:\n{text}");
     }
 }
 
@@ -141,13 +132,7 @@ fn what_differs_from_what_is_shown_is_noticed() {
 #[test]
 fn cargo_run_of_the_package_is_the_tool() {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "metadata",
-        "--no-deps",
-        "--offline",
-        "--format-version",
-        "1",
-    ]);
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
     let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output();
     let output = output.expect("cargo runs");
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -160,9 +145,8 @@ fn cargo_run_of_the_package_is_the_tool() {
 fn the_page_of_methods_has_the_numbers_that_were_measured() {
     let performance = document("docs/performance.md");
     let methods = document("docs/methods.md");
-    let (own, shipped) = performance
-        .split_once("## The shipped driver")
-        .expect("the driver's part");
+    let (own, shipped) =
+        performance.split_once("## The shipped driver").expect("the driver's part");
     let row = |text: &str, first: &str| -> Vec<String> {
         let line = text.lines().find(|line| line.starts_with(first));
         let cells = line.expect(first).trim_matches('|').split('|');
@@ -175,10 +159,7 @@ fn the_page_of_methods_has_the_numbers_that_were_measured() {
     let snapshot: Vec<&str> = snapshot[1].split(", ").collect();
     for said in [
         format!("{start} register accesses to start and {stop} to stop"),
-        format!(
-            "{} instructions of the driver and {} register",
-            sample[1], sample[2]
-        ),
+        format!("{} instructions of the driver and {} register", sample[1], sample[2]),
         format!("{} instructions of the driver on one", snapshot[0]),
         format!("{} on 64", snapshot[3]),
     ] {

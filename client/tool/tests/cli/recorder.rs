@@ -14,22 +14,8 @@ const ENDLESS: &str = "cycles=900000000000,instructions=1000000";
 /// A recorder of a workload that does not end.
 fn recorder(file: &Path, period: u64) -> Child {
     Command::new(env!("CARGO_BIN_EXE_halprof"))
-        .args([
-            "--json",
-            "--machine",
-            "skylake",
-            "record",
-            "-C",
-            "0",
-            "-o",
-            text(file),
-        ])
-        .args([
-            "-e",
-            &format!("TotalCycles:{period}"),
-            "--workload",
-            ENDLESS,
-        ])
+        .args(["--json", "--machine", "skylake", "record", "-C", "0", "-o", text(file)])
+        .args(["-e", &format!("TotalCycles:{period}"), "--workload", ENDLESS])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -49,11 +35,7 @@ fn wait_for(file: &Path, bytes: u64) {
 fn report_of_a_part(file: &Path) -> Value {
     let ran = halprof(&["--json", "report", text(file)]);
     let report = ran.json();
-    assert_eq!(
-        (ran.status, &report["schema"]),
-        (5, &"halprof/report/1".into()),
-        "{report}"
-    );
+    assert_eq!((ran.status, &report["schema"]), (5, &"halprof/report/1".into()), "{report}");
     report
 }
 
@@ -72,19 +54,10 @@ fn what_a_killed_recorder_had_written_is_reported() {
         let report = report_of_a_part(&partial);
         let samples = report["samples"].as_u64().expect("a number");
         // Everything but the blocks without samples, and one block that may be truncated.
-        assert!(
-            samples * 40 <= length && samples * 40 + 700_000 > length,
-            "{report}"
-        );
+        assert!(samples * 40 <= length && samples * 40 + 700_000 > length, "{report}");
         let flaw = report["damaged"].as_str().expect("a flaw");
-        assert!(
-            flaw.contains(&format!("{} samples are whole", thousands(samples))),
-            "{flaw}"
-        );
-        assert_eq!(
-            report["by_source"][0]["samples"].as_u64().unwrap_or(0),
-            samples
-        );
+        assert!(flaw.contains(&format!("{} samples are whole", thousands(samples))), "{flaw}");
+        assert_eq!(report["by_source"][0]["samples"].as_u64().unwrap_or(0), samples);
         std::fs::remove_file(&partial).expect("removed");
     }
 }
@@ -118,11 +91,7 @@ fn ctrl_c_ends_a_recording_that_is_whole() {
     let lost = record["lost"].as_object().expect("causes").values();
     let lost: u64 = lost.filter_map(Value::as_u64).sum();
     let sum = record["samples"].as_u64().map(|samples| samples + lost);
-    assert_eq!(
-        sum,
-        record["generated"].as_u64(),
-        "a tail was lost: {record}"
-    );
+    assert_eq!(sum, record["generated"].as_u64(), "a tail was lost: {record}");
 }
 
 #[test]
@@ -132,15 +101,7 @@ fn a_full_disk_ends_a_recording_and_keeps_what_is_there() {
     let limited = "trap '' XFSZ; ulimit -f 1000; exec \"$0\" \"$@\"";
     let output = Command::new("sh")
         .args(["-c", limited, env!("CARGO_BIN_EXE_halprof"), "--json"])
-        .args([
-            "--machine",
-            "skylake",
-            "record",
-            "-C",
-            "0",
-            "-o",
-            text(&file),
-        ])
+        .args(["--machine", "skylake", "record", "-C", "0", "-o", text(&file)])
         .args(["-e", "TotalCycles:10000", "--workload", ENDLESS])
         .output()
         .expect("a shell");
@@ -180,10 +141,7 @@ fn sources_that_take_turns_are_scaled_and_it_is_said() {
     assert_eq!(turns.len(), 4, "{told}");
     let report = json(&["report", file]);
     let cycles = &report["by_source"][0];
-    assert_eq!(
-        (&cycles["source"], &cycles["scaled"]),
-        (&"TotalCycles".into(), &true.into())
-    );
+    assert_eq!((&cycles["source"], &cycles["scaled"]), (&"TotalCycles".into(), &true.into()));
     let (events, error) = (cycles["events"].as_u64(), cycles["error"].as_u64());
     let (events, error) = (events.expect("events"), error.expect("a bound"));
     // The default workload has 300 million cycles on two processors.
@@ -199,11 +157,7 @@ fn sources_that_take_turns_are_scaled_and_it_is_said() {
     let warned = halprof(&["script", file, "--csv"]).stderr;
     assert!(warned.contains("took turns"), "{warned}");
     let ran = halprof(&["--quiet", "report", file]);
-    assert!(
-        ran.stderr.contains("took turns"),
-        "warnings show: {}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("took turns"), "warnings show: {}", ran.stderr);
 }
 
 /// What was counted since the last sample is not in the samples: of a rare event that may be most.
@@ -222,29 +176,18 @@ fn the_bound_of_samples_in_turns_covers_what_no_sample_stands_for() {
             "yonah",
             "TotalIssues:100000,BranchInstructions:10000,BranchMispredictions:500,LLCReference:2000",
         ),
-        (
-            "core2",
-            "TotalCycles,TotalIssues,BranchInstructions,LLCReference",
-        ),
-        (
-            "k8",
-            "Cycles,TotalIssues,BranchInstructions,DcacheAccesses,DcacheMisses",
-        ),
+        ("core2", "TotalCycles,TotalIssues,BranchInstructions,LLCReference"),
+        ("k8", "Cycles,TotalIssues,BranchInstructions,DcacheAccesses,DcacheMisses"),
     ] {
         let workload = ["--workload", RARE];
-        let names: Vec<&str> = sources
-            .split(',')
-            .map(|source| source.split(':').next().expect("a name"))
-            .collect();
+        let names: Vec<&str> =
+            sources.split(',').map(|source| source.split(':').next().expect("a name")).collect();
         let names = names.join(",");
         let exact = ["--machine", machine, "stat", "--passes", "-e", &names];
         let exact = json(&[&exact[..], &workload].concat());
         let record = ["--machine", machine, "record", "-e", sources, "-o", file];
         json(&[&record[..], &workload].concat());
-        for estimate in json(&["report", file])["by_source"]
-            .as_array()
-            .expect("sources")
-        {
+        for estimate in json(&["report", file])["by_source"].as_array().expect("sources") {
             if estimate["scaled"] == false {
                 continue;
             }
@@ -254,10 +197,7 @@ fn the_bound_of_samples_in_turns_covers_what_no_sample_stands_for() {
             let truth = truth["value"].as_u64().expect("a count");
             let events = estimate["events"].as_u64().expect("events");
             let bound = estimate["error"].as_u64().expect("a bound");
-            assert!(
-                events.abs_diff(truth) <= bound,
-                "{machine}: {estimate}, and it is {truth}"
-            );
+            assert!(events.abs_diff(truth) <= bound, "{machine}: {estimate}, and it is {truth}");
             judged += 1;
         }
     }

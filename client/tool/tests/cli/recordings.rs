@@ -24,18 +24,9 @@ fn a_recording_has_one_sample_for_each_period() {
         ]);
         assert_eq!(record["samples"], 100, "{model}: {record}");
         assert_eq!(record["periods"][0]["used"], 100_000);
-        assert!(
-            record["lost"]
-                .as_object()
-                .expect("causes")
-                .values()
-                .all(|lost| *lost == 0)
-        );
+        assert!(record["lost"].as_object().expect("causes").values().all(|lost| *lost == 0));
         let report = json(&["report", file]);
-        assert_eq!(
-            (&report["samples"], &report["modelled"]),
-            (&100.into(), &true.into())
-        );
+        assert_eq!((&report["samples"], &report["modelled"]), (&100.into(), &true.into()));
         let sources = report["by_source"].as_array().expect("a list");
         assert_eq!(sources.len(), 1);
         let (source, period) = (&sources[0]["source"], &sources[0]["period"]);
@@ -64,10 +55,7 @@ fn a_recording_that_is_cut_is_reported_with_a_warning_and_status_5() {
     std::fs::write(&path, &whole[..whole.len() - 1]).expect("cut");
     let ran = halprof(&["--json", "report", file]);
     let report = ran.json();
-    assert_eq!(
-        (ran.status, &report["schema"]),
-        (5, &"halprof/report/1".into())
-    );
+    assert_eq!((ran.status, &report["schema"]), (5, &"halprof/report/1".into()));
     assert!(report["samples"].as_u64().expect("a number") > 100);
     let flaw = report["damaged"].as_str().expect("a flaw");
     assert!(flaw.contains("cut"), "{flaw}");
@@ -95,10 +83,7 @@ fn an_interval_outside_the_limits_is_told() {
     let record = json(&arguments);
     assert_eq!(record["periods"][0]["requested"], 7);
     assert_eq!(
-        (
-            &record["periods"][0]["used"],
-            &record["periods"][0]["clamped"]
-        ),
+        (&record["periods"][0]["used"], &record["periods"][0]["clamped"]),
         (&4096.into(), &true.into())
     );
     assert!(halprof(&arguments).stderr.contains("4,096 was used"));
@@ -106,15 +91,5 @@ fn an_interval_outside_the_limits_is_told() {
 
 #[test]
 fn a_recording_that_cannot_be_written_ends_with_5() {
-    refused(
-        &[
-            "--machine",
-            "skylake",
-            "record",
-            "-o",
-            "/no/such/folder/a.rec",
-        ],
-        5,
-        "file",
-    );
+    refused(&["--machine", "skylake", "record", "-o", "/no/such/folder/a.rec"], 5, "file");
 }

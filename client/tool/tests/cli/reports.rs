@@ -21,21 +21,9 @@ impl Recorded {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.rec");
         let path = path.to_str().expect("UTF-8").to_owned();
-        let start = [
-            "record",
-            "-o",
-            &path,
-            "--workload",
-            workload,
-            "-C",
-            "0",
-            "-e",
-        ];
+        let start = ["record", "-o", &path, "--workload", workload, "-C", "0", "-e"];
         json(&[&start, sources].concat());
-        Self {
-            _folder: folder,
-            path,
-        }
+        Self { _folder: folder, path }
     }
 
     pub(crate) fn of_function(built: &Built, function: &str, instructions: u64) -> Self {
@@ -57,9 +45,7 @@ impl Recorded {
 
 /// The rows of the first source of the first table.
 fn rows(report: &Value) -> &Vec<Value> {
-    report["tables"][0]["parts"][0]["rows"]
-        .as_array()
-        .expect("rows")
+    report["tables"][0]["parts"][0]["rows"].as_array().expect("rows")
 }
 
 #[test]
@@ -77,10 +63,7 @@ fn a_model_runs_real_functions_and_the_report_names_them() {
         assert_eq!(rows_of[0]["samples"], 200);
         assert_eq!(rows_of[0]["events"], 2_000_000);
         let share = &rows_of[0]["share"];
-        assert_eq!(
-            (&share["value"], &share["high"]),
-            (&1.0.into(), &1.0.into())
-        );
+        assert_eq!((&share["value"], &share["high"]), (&1.0.into(), &1.0.into()));
         // Wilson: n / (n + z^2).
         let low = share["low"].as_f64().expect("a number");
         assert!((low - 200.0 / (200.0 + 3.841_459)).abs() < 1e-6, "{low}");
@@ -109,10 +92,7 @@ fn sources_are_told_apart_and_keys_combine() {
     let report = recorded.report(&["--by", "module", "--by", "source,processor"]);
     let tables = report["tables"].as_array().expect("tables");
     let parts = tables[0]["parts"].as_array().expect("parts");
-    let told: Vec<_> = parts
-        .iter()
-        .map(|part| (&part["source"], &part["events"]))
-        .collect();
+    let told: Vec<_> = parts.iter().map(|part| (&part["source"], &part["events"])).collect();
     let issues = ("TotalIssues".into(), 10_000_000.into());
     let cycles = ("TotalCycles".into(), 20_000_000.into());
     assert_eq!(told, [(&issues.0, &issues.1), (&cycles.0, &cycles.1)]);
@@ -168,20 +148,10 @@ fn a_throttled_recording_shows_shares_of_events() {
     let file = text(&file);
     let workload = "instructions=60000000,cycles=100000000,processors=0,short=1+5000000";
     let zen4 = ["--machine", "zen4"];
-    let record = [
-        "record",
-        "-e",
-        "Cycles:4096",
-        "--workload",
-        workload,
-        "-o",
-        file,
-    ];
+    let record = ["record", "-e", "Cycles:4096", "--workload", workload, "-o", file];
     json(&[&zen4[..], &record].concat());
     let report = json(&["report", file, "--by", "process"]);
-    let short = rows(&report)
-        .iter()
-        .find(|row| row["process_name"] == "short.exe");
+    let short = rows(&report).iter().find(|row| row["process_name"] == "short.exe");
     let short = short.unwrap_or_else(|| panic!("no short.exe: {report}"));
     let share = |name: &str| short["share"][name].as_f64().expect("a number");
     assert!((share("value") - 0.05).abs() < 0.001, "{short}");
@@ -229,43 +199,24 @@ fn filters_and_their_refusals() {
         ["--processor", "x"],
         ["--sort", "x"],
     ] {
-        refused(
-            &[&["report", recorded.file()], &arguments[..]].concat(),
-            2,
-            "usage",
-        );
+        refused(&[&["report", recorded.file()], &arguments[..]].concat(), 2, "usage");
     }
-    let csv = [
-        "report",
-        recorded.file(),
-        "--csv",
-        "--by",
-        "module",
-        "--by",
-        "process",
-    ];
+    let csv = ["report", recorded.file(), "--csv", "--by", "module", "--by", "process"];
     refused(&csv, 2, "usage");
 }
 
 #[test]
 fn comma_separated_values_have_every_row() {
-    let recorded = Recorded::new(
-        &["TotalIssues:10000"],
-        "instructions=10000000,cycles=20000000,user=75",
-    );
+    let recorded =
+        Recorded::new(&["TotalIssues:10000"], "instructions=10000000,cycles=20000000,user=75");
     let ran = halprof(&["report", recorded.file(), "--csv", "--by", "process,module"]);
     let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
     let head =
         "source,process,process_name,module,samples,events,share,share_low,share_high,modelled";
-    assert_eq!(
-        reader.headers().expect("a head"),
-        head.split(',').collect::<Vec<_>>()
-    );
+    assert_eq!(reader.headers().expect("a head"), head.split(',').collect::<Vec<_>>());
     let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
     assert_eq!(rows.len(), 2);
-    let samples = rows
-        .iter()
-        .map(|row| row[4].parse::<u64>().expect("a number"));
+    let samples = rows.iter().map(|row| row[4].parse::<u64>().expect("a number"));
     assert_eq!(samples.sum::<u64>(), 1000);
     assert_eq!((&rows[0][2], &rows[0][3]), ("modelled.exe", "modelled.exe"));
     let all = halprof(&["report", recorded.file(), "--csv", "--by", "address"]);
@@ -279,19 +230,12 @@ fn rows_of(report: &Value) -> usize {
 
 #[test]
 fn the_text_is_short_and_says_what_it_is_worth() {
-    let recorded = Recorded::new(
-        &["TotalIssues:10000"],
-        "instructions=10000000,cycles=20000000",
-    );
+    let recorded = Recorded::new(&["TotalIssues:10000"], "instructions=10000000,cycles=20000000");
     let ran = halprof(&["report", recorded.file(), "--by", "address", "--top", "3"]);
     assert_eq!(ran.status, 0);
-    for said in [
-        "1,000 samples",
-        "10,000,000",
-        "at or before the address shown",
-        "more rows with",
-        "±",
-    ] {
+    for said in
+        ["1,000 samples", "10,000,000", "at or before the address shown", "more rows with", "±"]
+    {
         assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
     }
     assert_eq!(ran.stdout.matches(" modelled.exe\n").count(), 3);
@@ -301,10 +245,7 @@ fn the_text_is_short_and_says_what_it_is_worth() {
     }
     let quiet = halprof(&["-q", "report", recorded.file()]);
     assert!(quiet.stderr.contains("only 1,000") && quiet.stderr.contains("modelled machine"));
-    let many = Recorded::new(
-        &["TotalIssues:10000"],
-        "instructions=100000000,cycles=200000000",
-    );
+    let many = Recorded::new(&["TotalIssues:10000"], "instructions=100000000,cycles=200000000");
     assert!(!halprof(&["report", many.file()]).stderr.contains("only "));
 }
 
@@ -318,24 +259,14 @@ fn several_recordings_are_summed_up() {
     std::fs::copy(one.file(), other).expect("copied");
     let single = one.report(&["--by", "module"]);
     let both = one.report(&[other, "--by", "module", "--by", "machine,module"]);
-    assert_eq!(
-        both["samples"],
-        single["samples"].as_u64().expect("a number") * 2
-    );
+    assert_eq!(both["samples"], single["samples"].as_u64().expect("a number") * 2);
     let module = &rows(&single)[0];
     let sum = &rows(&both)[0];
     assert_eq!(sum["module"], module["module"]);
-    assert_eq!(
-        sum["samples"],
-        module["samples"].as_u64().expect("a number") * 2
-    );
+    assert_eq!(sum["samples"], module["samples"].as_u64().expect("a number") * 2);
     // A model is on no network: its recordings are named after their files.
     let parts = both["tables"][1]["parts"][0]["rows"].as_array();
-    let machines: Vec<&Value> = parts
-        .expect("rows")
-        .iter()
-        .map(|row| &row["machine"])
-        .collect();
+    let machines: Vec<&Value> = parts.expect("rows").iter().map(|row| &row["machine"]).collect();
     assert_eq!(machines, ["a", "b"]);
     let text = halprof(&["report", one.file(), other, "--by", "machine", "--csv"]).stdout;
     assert!(text.starts_with("source,machine,samples,"), "{text}");
@@ -360,33 +291,18 @@ fn two_recordings_are_compared() {
     };
     assert_eq!(row("spin")["before"]["share"]["value"], 1.0);
     assert_eq!(row("wait")["before"]["samples"], 0);
-    assert_eq!(
-        (&row("wait")["clear"], &row("spin")["clear"]),
-        (&true.into(), &true.into())
-    );
+    assert_eq!((&row("wait")["clear"], &row("spin")["clear"]), (&true.into(), &true.into()));
     let change = |name| row(name)["change"].as_f64().expect("a number");
-    let sum: f64 = rows
-        .iter()
-        .map(|row| row["change"].as_f64().expect("a number"))
-        .sum();
+    let sum: f64 = rows.iter().map(|row| row["change"].as_f64().expect("a number")).sum();
     assert!(change("spin") < 0.0 && change("wait") > 0.0 && sum.abs() < 1e-9);
-    let same = halprof(&[
-        "report",
-        spin.file(),
-        "--diff",
-        spin.file(),
-        "--by",
-        "symbol",
-    ]);
+    let same = halprof(&["report", spin.file(), "--diff", spin.file(), "--by", "symbol"]);
     assert!(same.stdout.contains("+0.00") && same.stdout.contains("chance"));
 }
 
 #[test]
 fn a_recording_that_is_given_twice_is_told() {
     let recorded = Recorded::new(&[SOURCE], "instructions=1000000");
-    let folder = std::path::Path::new(recorded.file())
-        .parent()
-        .expect("a folder");
+    let folder = std::path::Path::new(recorded.file()).parent().expect("a folder");
     let again = folder.join("./a.rec");
     let again = again.to_str().expect("UTF-8");
     let told = "given more than once";
@@ -405,36 +321,21 @@ fn what_is_not_there_is_refused() {
     let recorded = Recorded::new(&[SOURCE], "instructions=1000000");
     let file = recorded.file();
     for (arguments, told) in [
-        (
-            &["report", file, "-C", "99"][..],
-            "no recording has a processor 99",
-        ),
-        (
-            &["script", file, "-C", "0-99"],
-            "no recording has a processor 99",
-        ),
+        (&["report", file, "-C", "99"][..], "no recording has a processor 99"),
+        (&["script", file, "-C", "0-99"], "no recording has a processor 99"),
         (
             &["report", file, "--by", "symbol", "--symbols", "/no/such"],
             "`/no/such` is not a folder",
         ),
-        (
-            &["annotate", file, "--symbols", "/tmp;/no/such"],
-            "`/no/such` is not a folder",
-        ),
-        (
-            &["report", file, "--by", "module,module"],
-            "`module` is listed twice",
-        ),
+        (&["annotate", file, "--symbols", "/tmp;/no/such"], "`/no/such` is not a folder"),
+        (&["report", file, "--by", "module,module"], "`module` is listed twice"),
         (&["report", file, "--by", "modul"], "Did you mean `module`?"),
     ] {
         let ran = halprof(arguments);
         assert_eq!(ran.status, 2, "{arguments:?}: {}", ran.stderr);
         assert!(ran.stderr.contains(told), "{}", ran.stderr);
     }
-    for store in [
-        "srv*/no/such",
-        "cache*/no/such;srv*https://example.com/symbols",
-    ] {
+    for store in ["srv*/no/such", "cache*/no/such;srv*https://example.com/symbols"] {
         recorded.report(&["--symbols", store]);
     }
 }
@@ -468,10 +369,7 @@ fn a_file_may_stand_after_a_list() {
 
 #[test]
 fn damage_of_one_of_several_recordings_is_told_with_its_name() {
-    let recorded = Recorded::new(
-        &["TotalIssues:5000"],
-        "instructions=20000000,cycles=400000000",
-    );
+    let recorded = Recorded::new(&["TotalIssues:5000"], "instructions=20000000,cycles=400000000");
     let (_folder, path) = folder();
     let bytes = std::fs::read(recorded.file()).expect("a recording");
     std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("written");

@@ -52,34 +52,15 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("explain", on_hybrid(&["explain", "TotalIssues"])),
         ("completions", json(&["completions", "bash"])),
         ("stat", on_hybrid(&stat)),
-        (
-            "stat-interval",
-            line(
-                "stat-interval",
-                &[&hybrid[..], &stat, &["--jsonl"]].concat(),
-            ),
-        ),
+        ("stat-interval", line("stat-interval", &[&hybrid[..], &stat, &["--jsonl"]].concat())),
         ("metrics", on_hybrid(&["list", "--metrics"])),
         ("record", on_hybrid(&record)),
         ("report", json(&["report", file])),
         ("script", line("script", &["script", file, "--jsonl"])),
         ("diff", json(&["report", file, "--diff", file])),
         ("branches", branches()),
-        (
-            "export",
-            json(&[
-                "export",
-                file,
-                "--format",
-                "firefox",
-                "-o",
-                &format!("{file}.json"),
-            ]),
-        ),
-        (
-            "error",
-            halprof(&["--json", "stat", "-e", "Nonsense"]).json(),
-        ),
+        ("export", json(&["export", file, "--format", "firefox", "-o", &format!("{file}.json")])),
+        ("error", halprof(&["--json", "stat", "-e", "Nonsense"]).json()),
         ("timeline", timeline(&path)),
         ("regions", regions()),
         ("install", installed()),
@@ -88,10 +69,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("uninstall", removed()),
     ];
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    outputs.push((
-        "simulate",
-        crate::cli::simulate::Stepped::new().json("turns", "turns"),
-    ));
+    outputs.push(("simulate", crate::cli::simulate::Stepped::new().json("turns", "turns")));
     if let Some(annotated) = annotated(file) {
         outputs.push(("annotate", annotated));
     }
@@ -128,15 +106,7 @@ fn regions() -> Value {
 fn annotated(file: &str) -> Option<Value> {
     let built = crate::cli::binaries::elf()?;
     let workload = format!("instructions=3000000,image={}", built.path());
-    json(&[
-        "record",
-        "-e",
-        "TotalIssues:100000",
-        "-o",
-        file,
-        "--workload",
-        &workload,
-    ]);
+    json(&["record", "-e", "TotalIssues:100000", "-o", file, "--workload", &workload]);
     Some(json(&["annotate", file]))
 }
 
@@ -162,11 +132,8 @@ fn installed() -> Value {
 }
 
 fn switched(command: &str) -> Value {
-    let switched = Switched {
-        devices: vec![r"ROOT\HALPROF\0000".to_owned()],
-        changed: true,
-        restart: false,
-    };
+    let switched =
+        Switched { devices: vec![r"ROOT\HALPROF\0000".to_owned()], changed: true, restart: false };
     printed(command, serde_json::to_value(switched))
 }
 
@@ -228,10 +195,7 @@ const OPTIONAL: &[(&str, &[&str])] = &[
             "run",
         ],
     ),
-    (
-        "stat-interval",
-        &["core_type", "group", "left_out", "run", "pass", "topdown"],
-    ),
+    ("stat-interval", &["core_type", "group", "left_out", "run", "pass", "topdown"]),
 ];
 
 fn is_optional(schema: &str, field: &str) -> bool {
@@ -253,19 +217,13 @@ fn what_is_missing_and_what_is_too_much_is_caught() {
         let mut all = Vec::new();
         objects(&output, "", &mut all);
         for path in all {
-            let object = output
-                .pointer(&path)
-                .and_then(Value::as_object)
-                .expect("an object");
+            let object = output.pointer(&path).and_then(Value::as_object).expect("an object");
             // `lost` is keyed by cause, and causes may be added.
             let by_cause =
                 ["/lost", "/lost_events"].contains(&path.as_str()) || path.ends_with("/modelled");
             let mut more = output.clone();
             more.pointer_mut(&path).expect("it")["surplus"] = "x".into();
-            assert!(
-                !violations(&schema, &more).is_empty(),
-                "{name}{path}: surplus"
-            );
+            assert!(!violations(&schema, &more).is_empty(), "{name}{path}: surplus");
             for field in object
                 .keys()
                 .filter(|field| !by_cause && !is_optional(name, field) && !is_key(&path, field))
@@ -273,10 +231,7 @@ fn what_is_missing_and_what_is_too_much_is_caught() {
                 let mut less = output.clone();
                 let place = less.pointer_mut(&path).and_then(Value::as_object_mut);
                 place.expect("an object").remove(field);
-                assert!(
-                    !violations(&schema, &less).is_empty(),
-                    "{name}{path}: no {field}"
-                );
+                assert!(!violations(&schema, &less).is_empty(), "{name}{path}: no {field}");
             }
         }
     }
@@ -299,10 +254,7 @@ fn what_is_of_another_type_is_caught() {
 fn the_committed_schemas_are_those_of_the_types() {
     let made = halprof::documents::schemas();
     for (name, schema) in &made {
-        assert!(
-            committed(name) == *schema,
-            "{name}: `cargo xtask documents`"
-        );
+        assert!(committed(name) == *schema, "{name}: `cargo xtask documents`");
     }
 }
 

@@ -10,30 +10,8 @@ use screen::{WIDTHS, assert_screen};
 const SCREENS: [(&str, &[&str]); 14] = [
     ("stat", &["--machine", "skylake", "stat"]),
     ("stat-hybrid", &["--machine", "hybrid", "stat", "-M", "ipc"]),
-    (
-        "stat-repeats",
-        &[
-            "--machine",
-            "skylake",
-            "stat",
-            "-r",
-            "3",
-            "-e",
-            "TotalCycles,CacheMisses",
-        ],
-    ),
-    (
-        "stat-intervals",
-        &[
-            "--machine",
-            "skylake",
-            "stat",
-            "-I",
-            "50",
-            "-e",
-            "TotalCycles",
-        ],
-    ),
+    ("stat-repeats", &["--machine", "skylake", "stat", "-r", "3", "-e", "TotalCycles,CacheMisses"]),
+    ("stat-intervals", &["--machine", "skylake", "stat", "-I", "50", "-e", "TotalCycles"]),
     (
         "stat-by-process",
         &[
@@ -59,10 +37,7 @@ const SCREENS: [(&str, &[&str]); 14] = [
             "TotalCycles,FixedTopdownSlots",
         ],
     ),
-    (
-        "topdown",
-        &["--machine", "skylake", "stat", "--topdown=2", "-C", "0"],
-    ),
+    ("topdown", &["--machine", "skylake", "stat", "--topdown=2", "-C", "0"]),
     (
         "top-by-symbol",
         &[
@@ -77,10 +52,7 @@ const SCREENS: [(&str, &[&str]); 14] = [
         ],
     ),
     ("registers", &["--machine", "skylake", "registers"]),
-    (
-        "list-metrics",
-        &["--machine", "hybrid", "list", "--metrics"],
-    ),
+    ("list-metrics", &["--machine", "hybrid", "list", "--metrics"]),
     ("info", &["--machine", "hybrid", "info"]),
     ("list", &["--machine", "skylake", "list"]),
     ("list-verbose", &["--machine", "zen4", "list", "-v", "LS*"]),
@@ -107,18 +79,8 @@ fn screens_of_recordings_keep_to_their_width() {
     let folder = tempfile::tempdir().expect("a folder");
     let machine = ["--machine", "skylake"];
     let record = ["record", "-e", "TotalIssues,CacheMisses", "-C", "0"];
-    let record = [
-        &machine[..],
-        &record,
-        &["-o", "a-recording-with-a-long-name.rec"],
-    ]
-    .concat();
-    let script = [
-        "script",
-        "a-recording-with-a-long-name.rec",
-        "--time",
-        "0-0.0005",
-    ];
+    let record = [&machine[..], &record, &["-o", "a-recording-with-a-long-name.rec"]].concat();
+    let script = ["script", "a-recording-with-a-long-name.rec", "--time", "0-0.0005"];
     for (name, command) in [("record", &record[..]), ("script", &script)] {
         for columns in WIDTHS {
             let ran = std::process::Command::new(env!("CARGO_BIN_EXE_halprof"))
@@ -140,14 +102,8 @@ fn screens_of_recordings_keep_to_their_width() {
 fn what_is_piped_is_whole() {
     let list = halprof(&["--machine", "zen4", "list", "-v"]).stdout;
     let cut = halprof(&["--machine", "zen4", "list", "-v", "--width", "60"]).stdout;
-    assert!(
-        !list.contains('…') && !list.contains("No room for"),
-        "{list}"
-    );
-    assert!(
-        list.lines().any(|line| line.chars().count() > 120),
-        "{list}"
-    );
+    assert!(!list.contains('…') && !list.contains("No room for"), "{list}");
+    assert!(list.lines().any(|line| line.chars().count() > 120), "{list}");
     assert!(cut.lines().count() > list.lines().count(), "{cut}");
 }
 
@@ -157,11 +113,9 @@ fn a_report_without_options_is_a_page() {
     let file = folder.path().join("a.rec");
     let file = file.to_str().expect("UTF-8");
     let sources = "TotalIssues,TotalCycles,BranchInstructions,BranchMispredictions,CacheMisses";
-    for (machine, list) in [
-        ("skylake", "TotalIssues"),
-        ("skylake,processors=64", sources),
-        ("skylake", "all"),
-    ] {
+    for (machine, list) in
+        [("skylake", "TotalIssues"), ("skylake,processors=64", sources), ("skylake", "all")]
+    {
         halprof(&["--machine", machine, "record", "-e", list, "-o", file]);
         for width in ["60", "80", "0"] {
             let report = halprof(&["report", file, "--width", width]);
@@ -208,10 +162,7 @@ fn no_line_is_longer_than_asked() {
             assert_eq!(ran.status, 0, "{arguments:?}: {}", ran.stderr);
             for line in ran.stdout.lines() {
                 let long = line.chars().count();
-                assert!(
-                    long <= columns,
-                    "{arguments:?}: {long} of {columns}: {line}"
-                );
+                assert!(long <= columns, "{arguments:?}: {long} of {columns}: {line}");
             }
         }
     }

@@ -17,12 +17,7 @@ fn each_sample_is_a_line_in_every_form() {
     };
     let text = run(&[]);
     assert_eq!(text.lines().count() as u64, samples + 1);
-    assert!(
-        text.lines()
-            .next()
-            .is_some_and(|head| head.contains("time, s")),
-        "{text}"
-    );
+    assert!(text.lines().next().is_some_and(|head| head.contains("time, s")), "{text}");
     let lines = run(&["--jsonl"]);
     let schema = schema("script");
     let rows = lines.lines().map(|line| {
@@ -36,16 +31,11 @@ fn each_sample_is_a_line_in_every_form() {
     // The sum of all samples' periods is the number of events in the report.
     let events = |source: &str| {
         let rows = rows.iter().filter(|row| row["source"] == source);
-        rows.map(|row| row["period"].as_u64().expect("a number"))
-            .sum::<u64>()
+        rows.map(|row| row["period"].as_u64().expect("a number")).sum::<u64>()
     };
     for source in report["by_source"].as_array().expect("sources") {
         let name = source["source"].as_str().expect("a name");
-        assert_eq!(
-            events(name),
-            source["events"].as_u64().expect("a number"),
-            "{name}"
-        );
+        assert_eq!(events(name), source["events"].as_u64().expect("a number"), "{name}");
     }
     let csv = run(&["--csv"]);
     let mut csv_lines = csv.lines();
@@ -72,17 +62,9 @@ fn filters_are_those_of_report() {
     ] {
         let lines = halprof(&[&["script", recorded.file(), "--jsonl"], filter].concat()).stdout;
         let report = json(&[&["report", recorded.file()], filter].concat());
-        assert_eq!(
-            lines.lines().count() as u64,
-            report["counted"],
-            "{filter:?}"
-        );
+        assert_eq!(lines.lines().count() as u64, report["counted"], "{filter:?}");
     }
     refused(&["script", recorded.file()], 2, "usage");
     refused(&["script", recorded.file(), "--csv", "--jsonl"], 2, "usage");
-    refused(
-        &["script", recorded.file(), "--jsonl", "--source", "none"],
-        2,
-        "usage",
-    );
+    refused(&["script", recorded.file(), "--jsonl", "--source", "none"], 2, "usage");
 }

@@ -164,33 +164,21 @@ fn what_the_program_prints_is_not_in_a_result_for_programs() {
     let program = Stepped::new();
     let text = program.run("turns", &[], "turns");
     assert_eq!(text.status, 7);
-    assert!(
-        text.stdout
-            .starts_with("printed by the program\nprogram!turns at ")
-    );
+    assert!(text.stdout.starts_with("printed by the program\nprogram!turns at "));
     assert!(text.stdout.contains("Not simulated: "), "{}", text.stdout);
     let table = program.run("turns", &["--csv"], "turns");
     assert!(table.stderr.contains("printed by the program"));
     let mut reader = csv::Reader::from_reader(table.stdout.as_bytes());
     let heads = reader.headers().expect("heads").clone();
-    let at = heads
-        .iter()
-        .position(|head| head == "executions")
-        .expect("a column");
-    let rows = reader
-        .records()
-        .map(|row| row.expect("a row")[at].parse::<u64>());
+    let at = heads.iter().position(|head| head == "executions").expect("a column");
+    let rows = reader.records().map(|row| row.expect("a row")[at].parse::<u64>());
     assert_eq!(rows.map(|n| n.expect("a number")).sum::<u64>(), 64);
 }
 
 #[test]
 fn a_program_that_becomes_another_is_told() {
     let ran = Stepped::new().run("turns", &[], "exec");
-    assert!(
-        ran.stderr.contains("made itself another program"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("made itself another program"), "{}", ran.stderr);
     assert_eq!(ran.status, 7);
 }
 
@@ -223,12 +211,7 @@ int 0x80
     };
     assert!(ran("as", &["--32", "-o", "program.o", "program.s"]));
     assert!(ran("ld", &["-m", "elf_i386", "-o", "program", "program.o"]));
-    if Command::new(file("program"))
-        .status()
-        .ok()
-        .and_then(|status| status.code())
-        != Some(5)
-    {
+    if Command::new(file("program")).status().ok().and_then(|status| status.code()) != Some(5) {
         println!("skipped: this system runs no 32-bit programs");
         return;
     }
@@ -246,20 +229,10 @@ fn what_cannot_be_stepped_is_refused() {
     let program = Stepped::new();
     let path = program.path();
     let path = path.to_str().expect("UTF-8");
-    for range in [
-        "nothing_of_that_name",
-        "*",
-        "0x10",
-        "turns+0",
-        "turns+2000000",
-    ] {
+    for range in ["nothing_of_that_name", "*", "0x10", "turns+0", "turns+2000000"] {
         refused(&["simulate", "--range", range, "--", path], 2, "usage");
     }
-    refused(
-        &["simulate", "--range", "main", "--", "/nothing/here"],
-        5,
-        "file",
-    );
+    refused(&["simulate", "--range", "main", "--", "/nothing/here"], 5, "file");
 }
 
 /// A signal to halprof alone ends the program, whatever it does, and the counts so far are printed.
@@ -337,18 +310,12 @@ fn a_range_that_cuts_an_instruction_is_refused() {
             format!("touch+{}", second + 1 - first),
             format!("{} bytes, or of {}", third - first, second - first),
         ),
-        (
-            format!("{:#x}", second + 1),
-            format!("{second:#x} and {third:#x}"),
-        ),
+        (format!("{:#x}", second + 1), format!("{second:#x} and {third:#x}")),
     ] {
         let ran = halprof(&["simulate", "--range", &range, "--", path, "touch"]);
         assert_eq!(ran.status, 2, "{}", ran.stderr);
         assert!(ran.stderr.contains(&hint), "{hint}: {}", ran.stderr);
     }
     let whole = format!("touch+{}", second - first);
-    assert_eq!(
-        column(&program.json(&whole, "touch"), "executions").len(),
-        1
-    );
+    assert_eq!(column(&program.json(&whole, "touch"), "executions").len(), 1);
 }

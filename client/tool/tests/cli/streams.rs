@@ -15,13 +15,7 @@ const ENDLESS: &str = "cycles=4000000000000000000";
 
 fn started(arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_halprof"))
-        .args([
-            "--machine",
-            "skylake,processors=1",
-            "stat",
-            "-e",
-            "TotalCycles",
-        ])
+        .args(["--machine", "skylake,processors=1", "stat", "-e", "TotalCycles"])
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -65,9 +59,7 @@ fn objects(text: &str) -> Vec<Value> {
 }
 
 fn sum(intervals: &[Value]) -> u64 {
-    let values = intervals
-        .iter()
-        .map(|interval| &interval["counts"][0]["value"]);
+    let values = intervals.iter().map(|interval| &interval["counts"][0]["value"]);
     values.filter_map(Value::as_u64).sum()
 }
 
@@ -91,10 +83,7 @@ fn lines_come_while_it_runs_and_end_with_the_whole() {
     assert_eq!(intervals[4]["length_ns"], 500_000);
     // Modelled time is exact.
     let jitter = &whole["jitter"];
-    assert_eq!(
-        (&jitter["intervals"], &jitter["max_ns"]),
-        (&4.into(), &0.into())
-    );
+    assert_eq!((&jitter["intervals"], &jitter["max_ns"]), (&4.into(), &0.into()));
 }
 
 #[test]
@@ -106,11 +95,7 @@ fn fractions_of_milliseconds_are_kept() {
     assert_eq!(status_soon(child), Some(0));
     let lines = objects(&text);
     assert_eq!(lines.len(), 4);
-    assert!(
-        lines[..3]
-            .iter()
-            .all(|interval| interval["length_ns"] == 1_500_000)
-    );
+    assert!(lines[..3].iter().all(|interval| interval["length_ns"] == 1_500_000));
 }
 
 #[test]
@@ -133,10 +118,7 @@ fn every_form_tells_the_same() {
     };
     let csv = run(&["--csv"]);
     let cells: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
-    let values: Vec<_> = cells
-        .iter()
-        .map(|line| (line[0], line[3], line[9]))
-        .collect();
+    let values: Vec<_> = cells.iter().map(|line| (line[0], line[3], line[9])).collect();
     assert_eq!(
         values,
         [
@@ -148,12 +130,7 @@ fn every_form_tells_the_same() {
         ]
     );
     let text = run(&[]);
-    for expected in [
-        "1,000,000  TotalCycles",
-        "0.000500",
-        "2,500,000  TotalCycles",
-        "total\n",
-    ] {
+    for expected in ["1,000,000  TotalCycles", "0.000500", "2,500,000  TotalCycles", "total\n"] {
         assert!(text.contains(expected), "{text}");
     }
     // A file contains what would have been printed.
@@ -219,10 +196,7 @@ fn ctrl_c_ends_it_with_what_was_counted() {
     let (whole, intervals) = lines.split_last().expect("lines");
     assert_eq!(whole["interrupted"], true);
     assert_eq!(whole["counts"][0]["value"], sum(intervals));
-    assert_eq!(
-        whole["elapsed_ns"],
-        intervals[intervals.len() - 1]["time_ns"]
-    );
+    assert_eq!(whole["elapsed_ns"], intervals[intervals.len() - 1]["time_ns"]);
 }
 
 /// Complete runs make up the mean; the one that Ctrl-C cut short is reported and left out.

@@ -31,9 +31,7 @@ impl Ran {
         let value: Value = serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.stdout, self.stderr));
         let schema = value["schema"].as_str().expect("a schema");
-        let name = schema
-            .strip_prefix("halprof/")
-            .and_then(|rest| rest.strip_suffix("/1"));
+        let name = schema.strip_prefix("halprof/").and_then(|rest| rest.strip_suffix("/1"));
         assert_valid(name.expect("a name"), &value);
         value
     }
@@ -97,10 +95,7 @@ fn close(schema: &mut Value) {
 /// Where a value violates a schema.
 pub(crate) fn violations(schema: &Value, value: &Value) -> Vec<String> {
     let validator = jsonschema::draft202012::new(schema).expect("a valid schema");
-    validator
-        .iter_errors(value)
-        .map(|error| format!("{}: {error}", error.instance_path))
-        .collect()
+    validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path)).collect()
 }
 
 /// Whether independent tools are required; if not, a test that needs a missing one says that it is
@@ -115,9 +110,7 @@ pub(crate) fn foreign_python(module: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/foreign/python");
     let python = folder.join("bin/python");
     let import = format!("import {module}");
-    let has = std::process::Command::new(&python)
-        .args(["-c", &import])
-        .status();
+    let has = std::process::Command::new(&python).args(["-c", &import]).status();
     if has.is_ok_and(|status| status.success()) {
         return Some(python);
     }

@@ -20,11 +20,7 @@ const LOADED: u64 = 0x7FFE_1234_0000;
 
 fn module(path: &Path) -> Module {
     Module {
-        name: path
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned(),
+        name: path.file_name().expect("a name").to_string_lossy().into_owned(),
         path: Some(path.to_str().expect("UTF-8").to_owned()),
         start: LOADED,
         end: LOADED + 0x10_0000,
@@ -34,10 +30,7 @@ fn module(path: &Path) -> Module {
 }
 
 fn recording(modules: Vec<Module>) -> Recording {
-    Recording {
-        modules,
-        ..Recording::default()
-    }
+    Recording { modules, ..Recording::default() }
 }
 
 /// Every address of its code, in steps of four bytes, with its symbols.
@@ -48,9 +41,7 @@ fn all_frames(symbols: &mut Symbols, file: &Path) -> Vec<(u64, Frame)> {
     let base = object.relative_address_base();
     let start = LOADED + (text.address() - base);
     let addresses = (start..start + text.size()).step_by(4);
-    addresses
-        .map(|ip| (ip, symbols.frame(7, ip, Mode::User)))
-        .collect()
+    addresses.map(|ip| (ip, symbols.frame(7, ip, Mode::User))).collect()
 }
 
 /// Compares what is found in a program with its source.
@@ -62,20 +53,14 @@ fn assert_true(built: &Built, opened: &[Opened], frames: &[(u64, Frame)], kind: 
         let of: Vec<_> = frames
             .iter()
             .filter(|(_, frame)| {
-                frame
-                    .symbol
-                    .as_deref()
-                    .is_some_and(|s| s.split('(').next() == Some(symbol))
+                frame.symbol.as_deref().is_some_and(|s| s.split('(').next() == Some(symbol))
             })
             .collect();
         assert!(!of.is_empty(), "{symbol} in {}", built.path());
         of
     };
     let lines_of = |symbol: &str| -> Vec<u32> {
-        of(symbol)
-            .iter()
-            .filter_map(|(_, frame)| frame.line)
-            .collect()
+        of(symbol).iter().filter_map(|(_, frame)| frame.line).collect()
     };
     for (symbol, first, last) in [("spin", 9, 16), ("wait", 21, 27)] {
         for (_, frame) in of(symbol) {
@@ -83,33 +68,19 @@ fn assert_true(built: &Built, opened: &[Opened], frames: &[(u64, Frame)], kind: 
             assert!(file.ends_with("work.c"), "{file}");
             let line = frame.line.expect("a line");
             let inlined = !frame.inlined.is_empty() && (4..=7).contains(&line);
-            assert!(
-                inlined || (first..=last).contains(&line),
-                "{symbol}: {frame:?}"
-            );
+            assert!(inlined || (first..=last).contains(&line), "{symbol}: {frame:?}");
         }
     }
     assert!(lines_of("wait").contains(&22));
     assert!(lines_of("spin").contains(&13));
-    let inlined: Vec<_> = of("spin")
-        .iter()
-        .flat_map(|(_, frame)| frame.inlined.to_vec())
-        .collect();
+    let inlined: Vec<_> = of("spin").iter().flat_map(|(_, frame)| frame.inlined.to_vec()).collect();
     assert!(!inlined.is_empty(), "twice is in spin");
     for call in inlined {
         assert_eq!(call.function.split('(').next(), Some("twice"));
-        assert_eq!(
-            call.caller_line,
-            Some(12),
-            "{}",
-            source.lines().nth(11).expect("it")
-        );
+        assert_eq!(call.caller_line, Some(12), "{}", source.lines().nth(11).expect("it"));
     }
     // Offsets are relative to the function's start.
-    let starts: Vec<u64> = of("spin")
-        .iter()
-        .map(|(ip, frame)| ip - frame.offset)
-        .collect();
+    let starts: Vec<u64> = of("spin").iter().map(|(ip, frame)| ip - frame.offset).collect();
     assert!(starts.windows(2).all(|two| two[0] == two[1]), "{starts:x?}");
 }
 
@@ -118,15 +89,8 @@ fn a_pdb_names_functions_and_lines() {
     let Some(built) = binaries::pe() else { return };
     let module = module(&built.file);
     assert!(matches!(module.identity, Some(Identity::Pdb { .. })));
-    let mut symbols = Symbols::open(
-        &recording(vec![module]),
-        &SymbolPath::default().loaded_here(),
-    );
-    assert_eq!(
-        symbols.opened(),
-        [],
-        "nothing is opened before it is needed"
-    );
+    let mut symbols = Symbols::open(&recording(vec![module]), &SymbolPath::default().loaded_here());
+    assert_eq!(symbols.opened(), [], "nothing is opened before it is needed");
     let frames = all_frames(&mut symbols, &built.file);
     assert_true(&built, &symbols.opened(), &frames, Kind::Pdb);
 }
@@ -134,10 +98,8 @@ fn a_pdb_names_functions_and_lines() {
 #[test]
 fn dwarf_names_functions_and_lines() {
     let Some(built) = binaries::elf() else { return };
-    let mut symbols = Symbols::open(
-        &recording(vec![module(&built.file)]),
-        &SymbolPath::default().loaded_here(),
-    );
+    let mut symbols =
+        Symbols::open(&recording(vec![module(&built.file)]), &SymbolPath::default().loaded_here());
     let frames = all_frames(&mut symbols, &built.file);
     assert_true(&built, &symbols.opened(), &frames, Kind::Dwarf);
 }
@@ -200,25 +162,15 @@ fn a_pdb_is_found_in_a_store_by_its_build() {
     let store = tempfile::tempdir().expect("a folder");
     let folder = store.path().join(format!("work.pdb/{guid}{age:X}"));
     std::fs::create_dir_all(&folder).expect("a store");
-    std::fs::rename(
-        built.folder.path().join("work.pdb"),
-        folder.join("work.pdb"),
-    )
-    .expect("moved");
+    std::fs::rename(built.folder.path().join("work.pdb"), folder.join("work.pdb")).expect("moved");
     let ip = wait_in(&built);
     let (frame, without) = opened(vec![module.clone()], "", ip);
     assert_eq!(without.kind, Kind::Exports);
     assert_eq!(frame.symbol.as_deref(), Some("wait"));
     assert_eq!((frame.line, frame.offset), (None, 0));
     let told = without.notes.join(" ");
-    assert!(
-        told.contains(guid.as_str()) && told.contains("symchk"),
-        "{told}"
-    );
-    let path = format!(
-        "srv*{}*https://example.invalid/symbols",
-        store.path().display()
-    );
+    assert!(told.contains(guid.as_str()) && told.contains("symchk"), "{told}");
+    let path = format!("srv*{}*https://example.invalid/symbols", store.path().display());
     let (frame, with) = opened(vec![module], &path, ip);
     assert_eq!((with.kind, frame.line), (Kind::Pdb, Some(21)));
     assert_eq!(with.file, Some(folder.join("work.pdb")));
@@ -251,10 +203,8 @@ fn a_module_and_its_pdb_are_fetched_where_that_is_asked_for() {
     else {
         panic!("a PDB and a PE head");
     };
-    let (server, store) = (
-        tempfile::tempdir().expect("a folder"),
-        tempfile::tempdir().expect("a folder"),
-    );
+    let (server, store) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let places = [
         format!("work.pdb/{guid}{age:X}/work.pdb"),
         format!("work.exe/{:08X}{:x}/work.exe", stamp.time, stamp.size),
@@ -289,10 +239,7 @@ fn a_module_and_its_pdb_are_fetched_where_that_is_asked_for() {
     let (_, missing) = found(&path);
     let told = missing.notes.join(" ");
     assert!(told.contains("was not found"), "{told}");
-    assert!(
-        !told.contains("was not asked") && !missing.unasked,
-        "{told}"
-    );
+    assert!(!told.contains("was not asked") && !missing.unasked, "{told}");
 }
 
 #[test]
@@ -315,17 +262,11 @@ fn a_pdb_of_another_build_is_not_used() {
         return;
     };
     let module = module(&built.file);
-    std::fs::copy(
-        other.folder.path().join("work.pdb"),
-        built.folder.path().join("work.pdb"),
-    )
-    .expect("copied");
+    std::fs::copy(other.folder.path().join("work.pdb"), built.folder.path().join("work.pdb"))
+        .expect("copied");
     let (frame, opened) = opened(vec![module], "", wait_in(&built));
     assert_eq!((opened.kind, frame.line), (Kind::Exports, None));
-    assert!(
-        opened.notes.join(" ").contains("another build"),
-        "{opened:?}"
-    );
+    assert!(opened.notes.join(" ").contains("another build"), "{opened:?}");
 }
 
 /// A PDB has two ages: the image names the second one, and tools that add to the PDB raise only the
@@ -349,15 +290,8 @@ fn a_pdb_may_be_older_than_it_says() {
     std::fs::write(&pdb, bytes).expect("written");
     let folder = built.folder.path().to_str().expect("UTF-8");
     for (age, is_used) in [(1, true), (2, false), (3, true)] {
-        let identity = Identity::Pdb {
-            file: file.clone(),
-            guid: guid.clone(),
-            age,
-        };
-        let module = Module {
-            identity: Some(identity),
-            ..module.clone()
-        };
+        let identity = Identity::Pdb { file: file.clone(), guid: guid.clone(), age };
+        let module = Module { identity: Some(identity), ..module.clone() };
         let (_, opened) = opened(vec![module], folder, wait_in(&built));
         assert_eq!(opened.kind == Kind::Pdb, is_used, "{age}: {opened:?}");
     }
@@ -368,20 +302,11 @@ fn a_file_is_known_by_its_stamp_where_nothing_else_is_known() {
     let Some(built) = binaries::pe() else { return };
     let recorded = build_of(&built.file).expect("an executable");
     let stamp = recorded.stamp.expect("a PE head");
-    let other = Stamp {
-        size: stamp.size + 1,
-        ..stamp
-    };
-    for (identity, stamp, is_used) in [
-        (None, stamp, true),
-        (None, other, false),
-        (recorded.identity, other, true),
-    ] {
-        let module = Module {
-            identity,
-            stamp: Some(stamp),
-            ..module(&built.file)
-        };
+    let other = Stamp { size: stamp.size + 1, ..stamp };
+    for (identity, stamp, is_used) in
+        [(None, stamp, true), (None, other, false), (recorded.identity, other, true)]
+    {
+        let module = Module { identity, stamp: Some(stamp), ..module(&built.file) };
         let (_, opened) = opened(vec![module], "", wait_in(&built));
         assert_eq!(opened.image.is_some(), is_used, "{opened:?}");
         let told = opened.notes.join(" ").contains("linked at another time");
@@ -401,10 +326,7 @@ fn a_pe_file_has_a_stamp_whatever_its_width() {
             u32::from_le_bytes(bytes)
         };
         let head = number(0x3C) as usize;
-        let stamp = Stamp {
-            time: number(head + 8),
-            size: number(head + 24 + 56),
-        };
+        let stamp = Stamp { time: number(head + 8), size: number(head + 24 + 56) };
         let recorded = build_of(&built.file).expect("an executable");
         assert_eq!(recorded.stamp, Some(stamp));
         let file = Executable::open(&built.file, &SymbolPath::default()).expect("opened");
@@ -419,17 +341,9 @@ fn a_pe_file_has_a_stamp_whatever_its_width() {
 #[test]
 fn the_default_store_is_that_of_the_debuggers() {
     let (_folder, file) = crate::cli::branches::recorded(&crate::cli::branches::app(), &[]);
-    for (variable, store) in [
-        ("DBGHELP_HOMEDIR", &["sym"][..]),
-        ("ProgramData", &["Dbg", "sym"]),
-    ] {
+    for (variable, store) in [("DBGHELP_HOMEDIR", &["sym"][..]), ("ProgramData", &["Dbg", "sym"])] {
         let ran = assert_cmd::Command::new(env!("CARGO_BIN_EXE_halprof"))
-            .args([
-                "annotate",
-                &file,
-                "--symbols",
-                "srv**https://example.invalid",
-            ])
+            .args(["annotate", &file, "--symbols", "srv**https://example.invalid"])
             .env_remove("DBGHELP_HOMEDIR")
             .env(variable, "/nonexistent")
             .output()
@@ -450,10 +364,7 @@ fn a_file_without_an_identity_is_not_the_one_that_is_wanted() {
     assert_eq!(done, Some(true));
     let (_, told) = opened(vec![whole.clone()], "", LOADED);
     assert_eq!((told.kind, told.image), (Kind::None, None));
-    let any = Module {
-        identity: None,
-        ..whole
-    };
+    let any = Module { identity: None, ..whole };
     assert_eq!(opened(vec![any], "", LOADED).1.kind, Kind::Dwarf);
 }
 
@@ -529,10 +440,7 @@ fn more_code_than_any_is_not_read() {
     let error = all.instructions(&[]).expect_err("too much");
     assert!(error.contains("16777216 bytes of code"), "{error}");
     let start = LOADED + all.functions()[0].start;
-    let long = Module {
-        end: u64::MAX,
-        ..module(&file)
-    };
+    let long = Module { end: u64::MAX, ..module(&file) };
     let mut symbols = Symbols::open(&recording(vec![long]), &path);
     let error = symbols.code(7, start, Mode::User).expect_err("too long");
     assert_eq!(error, "it is longer than 16 MiB".into());
@@ -551,10 +459,7 @@ fn names_up_to_a_length_are_made_readable() {
     let (_folder, file) = assembled(&far, &source);
     let all = Executable::open(&file, &SymbolPath::default()).expect("opened");
     let names: Vec<String> = all.functions().into_iter().map(|one| one.name).collect();
-    assert_eq!(
-        names,
-        [vec!["a"; 510].join("::"), long, "_start".to_owned()]
-    );
+    assert_eq!(names, [vec!["a"; 510].join("::"), long, "_start".to_owned()]);
     let start = all.module().start;
     let code = all.functions()[0].start;
     let instructions = all.instructions(&all.functions()).expect("code");
@@ -587,10 +492,7 @@ fn separated_and_missing_dwarf() {
     run(&["--only-keep-debug"], &[&built.file, &debug]);
     run(&["--strip-debug"], &[&built.file]);
     let (frame, told) = opened(vec![whole.clone()], "", ip);
-    assert_eq!(
-        (told.kind, frame.symbol.as_deref(), frame.line),
-        (Kind::Table, Some("wait"), None)
-    );
+    assert_eq!((told.kind, frame.symbol.as_deref(), frame.line), (Kind::Table, Some("wait"), None));
     let link = format!("--add-gnu-debuglink={}", debug.display());
     run(&[&link], &[&built.file]);
     let (frame, told) = opened(vec![whole.clone()], "", ip);
@@ -633,11 +535,7 @@ fn addresses_are_those_of_their_process_and_of_the_kernel() {
         (1, 0x8800, Mode::User, "unknown"),
         (1, 0, Mode::Unknown, "no address"),
     ] {
-        assert_eq!(
-            &*symbols.frame(process, ip, mode).module,
-            name,
-            "{process} {ip:x}"
-        );
+        assert_eq!(&*symbols.frame(process, ip, mode).module, name, "{process} {ip:x}");
     }
 }
 
@@ -649,39 +547,23 @@ fn files_stay_open_from_one_live_report_to_the_next() {
     let module = module(&built.file);
     let mut symbols = Symbols::open(&Recording::default(), &SymbolPath::default().loaded_here());
     let frames = all_frames(
-        &mut Symbols::open(
-            &recording(vec![module.clone()]),
-            &SymbolPath::default().loaded_here(),
-        ),
+        &mut Symbols::open(&recording(vec![module.clone()]), &SymbolPath::default().loaded_here()),
         &built.file,
     );
     let (ip, spin) = frames
         .into_iter()
         .find(|(_, frame)| frame.symbol.as_deref() == Some("spin"))
         .expect("a function");
-    let query = Query {
-        tables: vec![vec![Key::Symbol]],
-        ..Query::default()
-    };
+    let query = Query { tables: vec![vec![Key::Symbol]], ..Query::default() };
     live.put(Part::Modules(vec![module])).expect("kept");
     for others in 0..3 {
-        let sample = Sample {
-            ip,
-            mode: Mode::User as u8,
-            ..Sample::default()
-        };
+        let sample = Sample { ip, mode: Mode::User as u8, ..Sample::default() };
         live.put(Part::Samples(vec![sample])).expect("kept");
         let report = Report::live(live.take(), &query, &mut symbols).expect("summed up");
-        let named = Value::Symbol {
-            module: spin.module.clone(),
-            symbol: spin.symbol.clone(),
-        };
+        let named = Value::Symbol { module: spin.module.clone(), symbol: spin.symbol.clone() };
         assert_eq!(report.tables[0].parts[0].rows[0].values, [named]);
         // Modules come and go, and the file itself is gone.
-        let other = Module {
-            process: Some(others),
-            ..Module::default()
-        };
+        let other = Module { process: Some(others), ..Module::default() };
         live.put(Part::Modules(vec![other])).expect("kept");
         let _ = std::fs::remove_file(&built.file);
     }
@@ -699,14 +581,8 @@ fn provoke(file: &Path, wanted: Option<Identity>) {
             ..Module::default()
         }
     };
-    let mut symbols = Symbols::open(
-        &recording(vec![module]),
-        &SymbolPath::default().loaded_here(),
-    );
-    for offset in (0..0x4000)
-        .step_by(64)
-        .chain([u64::from(u32::MAX), 1 << 40])
-    {
+    let mut symbols = Symbols::open(&recording(vec![module]), &SymbolPath::default().loaded_here());
+    for offset in (0..0x4000).step_by(64).chain([u64::from(u32::MAX), 1 << 40]) {
         let _ = symbols.frame(7, LOADED + offset, Mode::User);
         let _ = symbols.code(7, LOADED + offset, Mode::User);
     }
@@ -724,9 +600,7 @@ fn damage(file: &Path, provoke: impl Fn()) {
     for _ in 0..200 {
         let mut changed = whole.clone();
         for _ in 0..8 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let at = (random >> 33) as usize % changed.len();
             changed[at] = (random >> 25) as u8;
         }

@@ -41,10 +41,7 @@ fn lines_have_what_json_has() {
     ] {
         let (lines, value) = (lines(&arguments), json(&arguments));
         let rows = value[list].as_array().expect("a list");
-        assert!(
-            !rows.is_empty() && lines.len() == rows.len(),
-            "{arguments:?}"
-        );
+        assert!(!rows.is_empty() && lines.len() == rows.len(), "{arguments:?}");
         for (line, row) in lines.iter().zip(rows) {
             assert_eq!(line["modelled"], "true", "{arguments:?}");
             let row = row.as_object().expect("an object").iter();
@@ -90,8 +87,7 @@ fn annotated_code_has_a_line_for_each_instruction_and_source() {
     assert_eq!(lines.len(), instructions.len() * 2);
     let sum = |source: &str| -> u64 {
         let own = lines.iter().filter(|line| line["source"] == source);
-        own.map(|line| line["samples"].parse::<u64>().expect("a number"))
-            .sum()
+        own.map(|line| line["samples"].parse::<u64>().expect("a number")).sum()
     };
     for source in value["sources"].as_array().expect("a list") {
         let name = source["source"].as_str().expect("a name");
@@ -113,16 +109,9 @@ fn a_table_without_rows_has_its_columns() {
         head(&["timeline", file]),
         "number,time_ns,channel,value,process,thread,on_channel_ns,on_any_ns,modelled\n"
     );
-    let fits_not = [
-        "check",
-        "-g",
-        "TotalCycles,TotalCycles:u,TotalIssues,TotalIssues:u",
-    ];
+    let fits_not = ["check", "-g", "TotalCycles,TotalCycles:u,TotalIssues,TotalIssues:u"];
     let fits_not = [&["--machine", "core2"], &fits_not[..]].concat();
-    assert_eq!(
-        head(&fits_not),
-        "source,processor,counter,kind,turn,error,modelled\n"
-    );
+    assert_eq!(head(&fits_not), "source,processor,counter,kind,turn,error,modelled\n");
 }
 
 /// Only a machine with several types of core has processors that differ, and only a metric that is
@@ -140,17 +129,11 @@ fn lists_have_the_same_columns_on_every_machine() {
         assert_eq!(head(&["--machine", machine, "list"]), list, "{machine}");
     }
     let metrics = head(&["--machine", "skylake", "list", "--metrics"]);
-    assert!(
-        metrics.contains(",parts.name,parts.filter,parts.source,"),
-        "{metrics}"
-    );
+    assert!(metrics.contains(",parts.name,parts.filter,parts.source,"), "{metrics}");
     let (_folder, file) = folder();
     let formula = "[[metric]]\nid = \"a\"\nname = \"a\"\nformula = \"cycles / instructions\"\n";
     std::fs::write(&file, formula).expect("written");
-    assert_eq!(
-        head(&["list", &format!("--metrics={}", text(&file))]),
-        metrics
-    );
+    assert_eq!(head(&["list", &format!("--metrics={}", text(&file))]), metrics);
 }
 
 #[test]
@@ -203,11 +186,7 @@ fn a_comparison_has_what_json_has() {
         assert_eq!(line["clear"], told(&row["clear"]));
     }
     let two = ["--by", "process", "--by", "symbol", "--csv"];
-    refused(
-        &[&["report", &before, "--diff", &after], &two[..]].concat(),
-        2,
-        "usage",
-    );
+    refused(&[&["report", &before, "--diff", &after], &two[..]].concat(), 2, "usage");
 }
 
 #[test]
@@ -222,10 +201,7 @@ fn explain_has_lines_of_topics_and_of_kinds_of_processor() {
     }
     let source = ["--machine", "hybrid", "explain", "TotalIssues"];
     let (kinds, value) = (lines(&source), json(&source));
-    assert_eq!(
-        kinds.len(),
-        value["kinds"].as_array().expect("a list").len()
-    );
+    assert_eq!(kinds.len(), value["kinds"].as_array().expect("a list").len());
     assert_eq!(kinds[1]["core_type"], "efficiency");
     assert_eq!(kinds[1]["modelled"], "true");
 }
@@ -240,11 +216,7 @@ fn one_form_at_a_time_and_only_of_tables() {
     ] {
         refused(arguments, 2, "usage");
     }
-    for command in [
-        "machines --unkind extra",
-        "completions bash",
-        "explain busy",
-    ] {
+    for command in ["machines --unkind extra", "completions bash", "explain busy"] {
         let words: Vec<&str> = command.split(' ').chain(["--csv"]).collect();
         let ran = halprof(&words);
         assert_eq!(ran.status == 0, command == "machines", "{command}");
@@ -261,22 +233,14 @@ fn a_list_of_objects_is_a_list_of_each_field() {
     let share = metrics.iter().find(|line| line["id"] == "kernel-share");
     let share = share.expect("a metric");
     assert_eq!(share["below.filter"], "u k");
-    assert!(
-        !metrics
-            .iter()
-            .flat_map(BTreeMap::values)
-            .any(|cell| cell.contains('{'))
-    );
+    assert!(!metrics.iter().flat_map(BTreeMap::values).any(|cell| cell.contains('{')));
 }
 
 #[test]
 fn what_is_no_msr_has_no_number() {
     let text = halprof(&["registers"]).stdout;
     assert!(text.contains("LVTPC") && text.contains("CR4"), "{text}");
-    assert!(
-        !text.contains("0xfffe0004") && !text.contains("0xffff0340"),
-        "{text}"
-    );
+    assert!(!text.contains("0xfffe0004") && !text.contains("0xffff0340"), "{text}");
     for line in lines(&["registers"]) {
         let is_msr = !["LVTPC", "CR4"].contains(&line["register"].as_str());
         assert_eq!(!line["number"].is_empty(), is_msr, "{line:?}");

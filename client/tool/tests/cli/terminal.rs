@@ -34,10 +34,7 @@ fn on_terminal(columns: u32, environment: &str, arguments: &str) -> String {
         .output()
         .expect("script of util-linux runs");
     let drawn = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(
-        output.status.success(),
-        "{columns} columns, {arguments}: {drawn}"
-    );
+    assert!(output.status.success(), "{columns} columns, {arguments}: {drawn}");
     assert!(!drawn.contains("panic"), "{drawn}");
     drawn
 }
@@ -80,17 +77,12 @@ fn values_on_a_terminal_have_no_colours_of_their_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.rec");
     let metadata = Metadata {
-        sources: vec![Source {
-            name: "plain \u{1b}[8mhidden".to_owned(),
-            ..Source::default()
-        }],
+        sources: vec![Source { name: "plain \u{1b}[8mhidden".to_owned(), ..Source::default() }],
         ..Metadata::default()
     };
     let mut writer = Writer::create(&file, &metadata).expect("created");
     writer.samples(&[Sample::default()]).expect("written");
-    writer
-        .finish(&Statistics::default(), false)
-        .expect("finished");
+    writer.finish(&Statistics::default(), false).expect("finished");
     for command in ["script", "report"] {
         let arguments = format!("{command} {} --csv", file.display());
         let drawn = on_terminal(80, "", &arguments);
@@ -106,10 +98,7 @@ fn a_file_has_no_colours() {
     let name = file.to_str().expect("UTF-8");
     piped(&[("CLICOLOR_FORCE", "1")], &["stat", "-o", name]);
     let text = std::fs::read_to_string(file).expect("written");
-    assert!(
-        text.contains("count") && !text.contains('\u{1b}'),
-        "{text:?}"
-    );
+    assert!(text.contains("count") && !text.contains('\u{1b}'), "{text:?}");
 }
 
 #[test]
@@ -128,15 +117,9 @@ fn progress_tells_the_time_left_and_keeps_to_the_width() {
             .collect();
         assert!(!bars.is_empty(), "{columns} columns: {drawn:?}");
         for bar in &bars {
-            assert!(
-                bar.chars().count() <= columns as usize,
-                "{columns}: {bar:?}"
-            );
+            assert!(bar.chars().count() <= columns as usize, "{columns}: {bar:?}");
         }
-        assert!(
-            columns == 20 || bars.iter().any(|bar| bar.contains("left")),
-            "{bars:?}"
-        );
+        assert!(columns == 20 || bars.iter().any(|bar| bar.contains("left")), "{bars:?}");
     }
     assert!(!on_terminal(80, "", &format!("{work} --quiet")).contains(" %"));
 }
@@ -146,14 +129,9 @@ fn narrow_terminals_get_everything() {
     if !has_script() {
         return;
     }
-    for arguments in [
-        "stat",
-        "stat -I 40",
-        "stat -r 5 -M ipc",
-        "list",
-        "list --metrics",
-        "help stat",
-    ] {
+    for arguments in
+        ["stat", "stat -I 40", "stat -r 5 -M ipc", "list", "list --metrics", "help stat"]
+    {
         for columns in [1, 20] {
             on_terminal(columns, "", arguments);
         }

@@ -21,14 +21,7 @@ pub(crate) fn recording(path: &Path) {
         let thread = 11 + (turn % 2) as u32;
         let begin = 5000 + 1000 * turn;
         let mut mark = |time, channel| {
-            marks.push(Mark {
-                time,
-                value: turn,
-                process: 10,
-                thread,
-                channel,
-                reserved: 0,
-            });
+            marks.push(Mark { time, value: turn, process: 10, thread, channel, reserved: 0 });
         };
         mark(begin, 0);
         mark(begin + 100 + turn, 1);
@@ -37,28 +30,20 @@ pub(crate) fn recording(path: &Path) {
         }
     }
     let channels = Channels {
-        names: ["begin", "end", "cache \u{1b}[2J miss"]
-            .map(str::to_owned)
-            .to_vec(),
+        names: ["begin", "end", "cache \u{1b}[2J miss"].map(str::to_owned).to_vec(),
         clock: "RDTSC without a fence".to_owned(),
         ticks_a_second: 1_000_000_000,
         rate_error_ppb: 1234,
         rate_over_ns: 50_000_000,
         step_ticks: 1,
-        cost: Some(Cost {
-            min_ticks: 18,
-            median_ticks: 20,
-            distances: 255,
-        }),
+        cost: Some(Cost { min_ticks: 18, median_ticks: 20, distances: 255 }),
         processes: 1,
         ..Channels::default()
     };
     let mut writer = Writer::create(path, &metadata).expect("a file");
     writer.marks(&marks).expect("written");
     writer.channels(&channels).expect("written");
-    writer
-        .finish(&Statistics::default(), false)
-        .expect("written");
+    writer.finish(&Statistics::default(), false).expect("written");
 }
 
 fn with_recording(test: impl FnOnce(&str)) {
@@ -94,37 +79,16 @@ fn screens_are_as_expected_and_keep_to_their_width() {
 fn figures_are_those_of_the_marks() {
     with_recording(|file| {
         let value = json(&["timeline", file, "--between", "begin,end", "--ticks", "1us"]);
-        assert_eq!(
-            (&value["marks"], &value["elapsed_ns"]),
-            (&210.into(), &99_199.into())
-        );
+        assert_eq!((&value["marks"], &value["elapsed_ns"]), (&210.into(), &99_199.into()));
         let lengths = &value["between"]["lengths"];
-        assert_eq!(
-            (&lengths["min_ns"], &lengths["max_ns"]),
-            (&100.into(), &199.into())
-        );
+        assert_eq!((&lengths["min_ns"], &lengths["max_ns"]), (&100.into(), &199.into()));
         assert_eq!(lengths["mean_ns"], 149.5);
         let begin = &value["channels"][0]["apart"];
         assert_eq!((&begin["n"], &begin["mode_ns"]), (&99.into(), &1000.into()));
         let row = &value["ticks"]["rows"][0]["marks"];
-        assert!(
-            row.as_array()
-                .expect("a list")
-                .iter()
-                .all(|marks| *marks == 1)
-        );
-        let some = json(&[
-            "timeline",
-            file,
-            "--time",
-            "0.00001-0.00002",
-            "--channel",
-            "end",
-        ]);
-        assert_eq!(
-            (&some["marks"], &some["recorded"]),
-            (&10.into(), &210.into())
-        );
+        assert!(row.as_array().expect("a list").iter().all(|marks| *marks == 1));
+        let some = json(&["timeline", file, "--time", "0.00001-0.00002", "--channel", "end"]);
+        assert_eq!((&some["marks"], &some["recorded"]), (&10.into(), &210.into()));
         let all = json(&["timeline", file, "--rows", "0"]);
         assert_eq!(all["rows"].as_array().map(Vec::len), Some(210));
         assert_eq!(all["rows"][1]["on_any_ns"], 50);
@@ -156,14 +120,7 @@ fn exports_show_the_marks() {
         }
         assert!(!page.contains('\u{1b}'), "nothing of a name is markup");
         // A page without marks is unchanged.
-        let told = json(&[
-            "export",
-            file,
-            "--format",
-            "folded",
-            "-o",
-            &format!("{file}.f"),
-        ]);
+        let told = json(&["export", file, "--format", "folded", "-o", &format!("{file}.f")]);
         assert_eq!(told["marks"], 0);
     });
 }
@@ -183,11 +140,7 @@ fn what_makes_no_sense_is_refused() {
             refused(&[&["timeline", file], options].concat(), 2, "usage");
         }
         let ran = halprof(&["timeline", file, "--between", "begn,end"]);
-        assert!(
-            ran.stderr.contains("Did you mean `begin`?"),
-            "{}",
-            ran.stderr
-        );
+        assert!(ran.stderr.contains("Did you mean `begin`?"), "{}", ran.stderr);
     });
     refused(&["timeline"], 2, "usage");
     refused(&["timeline", "no-such-file"], 5, "file");
@@ -234,12 +187,7 @@ fn what_was_there_is_kept() {
     let names = names.map(|name| name.expect("a name").file_name());
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();
-    let wanted = [
-        "halprof.marks",
-        "halprof.marks.old",
-        "halprof.rec",
-        "halprof.rec.old",
-    ];
+    let wanted = ["halprof.marks", "halprof.marks.old", "halprof.rec", "halprof.rec.old"];
     assert_eq!(names, wanted);
 }
 

@@ -21,25 +21,17 @@ fn a_process_of_2_ms_is_named_with_its_module() {
     let (_folder, file) = folder();
     let work = "instructions=20000000,cycles=20000000,code=0x5000-0x6000,short=5000000+2000000";
     let body = record(&file, "skylake", "TotalIssues:10000", work);
-    assert_eq!(
-        (&body["told"], &body["events_lost"]),
-        (&true.into(), &0.into())
-    );
+    assert_eq!((&body["told"], &body["events_lost"]), (&true.into(), &0.into()));
     assert_eq!(body["missed_processes"], 0);
     let report = json(&["report", text(&file)]);
     let rows = report["by_process"].as_array().expect("a list");
     let short = rows.iter().find(|row| row["process_name"] == "short.exe");
-    let samples = short.expect("its row")["samples"]
-        .as_u64()
-        .expect("a number");
+    let samples = short.expect("its row")["samples"].as_u64().expect("a number");
     assert!((150..250).contains(&samples), "{rows:?}");
     let recording = read(&file);
     let is_short = |one: &&Process| one.name == "short.exe";
     let process = recording.processes.iter().find(is_short).expect("it");
-    let lived = process
-        .ended
-        .zip(process.started)
-        .map(|(end, start)| end - start);
+    let lived = process.ended.zip(process.started).map(|(end, start)| end - start);
     // Interrupts take additional time.
     let lived = lived.expect("both are known");
     assert!((2_000_000..2_600_000).contains(&lived), "{lived} ns");
@@ -61,10 +53,7 @@ fn lengthened_periods_and_lost_samples_are_in_the_report() {
     let events = report["events"].as_array().expect("a list");
     let of = |kind: &str| events.iter().find(|event| event["kind"] == kind);
     let event = of("throttled").expect("it is told");
-    assert_eq!(
-        (&event["times"], &event["processors"]),
-        (&throttled.into(), &2.into())
-    );
+    assert_eq!((&event["times"], &event["processors"]), (&throttled.into(), &2.into()));
     let first = event["first_ns"].as_u64().expect("its time");
     assert!(first < body["elapsed_ns"].as_u64().expect("a number"));
     assert_eq!(events.len(), 1, "{events:?}");
@@ -73,9 +62,7 @@ fn lengthened_periods_and_lost_samples_are_in_the_report() {
         format!("Meanwhile: periods lengthened {throttled} times on 2 processors, first after ");
     assert!(shown.contains(&line), "{shown}");
     let kinds = read(&file).events;
-    let sessions = kinds
-        .iter()
-        .filter(|event| event.kind.starts_with("session-"));
+    let sessions = kinds.iter().filter(|event| event.kind.starts_with("session-"));
     assert_eq!(sessions.count(), 2);
 }
 
@@ -83,12 +70,7 @@ fn lengthened_periods_and_lost_samples_are_in_the_report() {
 #[test]
 fn nothing_is_told_where_nothing_happened() {
     let (_folder, file) = folder();
-    record(
-        &file,
-        "skylake",
-        "TotalIssues:100000",
-        "instructions=2000000,cycles=3000000",
-    );
+    record(&file, "skylake", "TotalIssues:100000", "instructions=2000000,cycles=3000000");
     let report = json(&["report", text(&file)]);
     assert_eq!(report["events"], serde_json::json!([]));
     let shown = halprof(&["report", text(&file)]).stdout;

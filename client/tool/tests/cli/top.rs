@@ -33,11 +33,7 @@ impl Terminal {
         }
         let terminal = Self { folder };
         let size = ["-x", "100", "-y", "30"];
-        let start = [
-            &["-u", "-f", "/dev/null", "new-session", "-d"],
-            &size[..],
-            &[command],
-        ];
+        let start = [&["-u", "-f", "/dev/null", "new-session", "-d"], &size[..], &[command]];
         let output = terminal.tmux(&start.concat());
         assert!(output.status.success(), "{output:?}");
         Some(terminal)
@@ -145,9 +141,7 @@ fn it_is_watched_and_steered_on_a_terminal() {
     terminal.until("going on", |screen| !screen.contains(" PAUSED "));
 
     terminal.tmux(&["resize-window", "-x", "20", "-y", "5"]);
-    terminal.until("small", |screen| {
-        screen.lines().count() == 5 && screen.contains("500.0 M")
-    });
+    terminal.until("small", |screen| screen.lines().count() == 5 && screen.contains("500.0 M"));
     terminal.tmux(&["resize-window", "-x", "100", "-y", "30"]);
     terminal.until("large again", |screen| screen.contains("? help"));
 
@@ -155,10 +149,7 @@ fn it_is_watched_and_steered_on_a_terminal() {
     let after = terminal.until("ended", |screen| screen.contains("-iuclc"));
     assert!(after.contains("status 0"), "{after}");
     // The alternate screen is gone, and the terminal reads lines and echoes them.
-    assert!(
-        !after.contains("MODELLED") && after.contains("modelled machine"),
-        "{after}"
-    );
+    assert!(!after.contains("MODELLED") && after.contains("modelled machine"), "{after}");
     let words: Vec<&str> = after.split_whitespace().collect();
     for setting in ["icanon", "echo", "isig", "icrnl", "opost"] {
         assert!(words.contains(&setting), "{setting}: {after}");
@@ -182,18 +173,13 @@ fn it_ends_by_ctrl_c_by_a_signal_and_by_its_time() {
             "C-c" => terminal.press(&["C-c"]),
             "kill" => {
                 let process = std::fs::read_to_string(&process).expect("a number");
-                let killed = Command::new("kill")
-                    .args(["-TERM", process.trim()])
-                    .status();
+                let killed = Command::new("kill").args(["-TERM", process.trim()]).status();
                 assert!(killed.expect("kill").success());
             }
             _ => {}
         }
         let after = terminal.until("ended", |screen| screen.contains("-iuclc"));
-        assert!(
-            after.contains("status 0") && after.contains(" icanon"),
-            "{how}: {after}"
-        );
+        assert!(after.contains("status 0") && after.contains(" icanon"), "{how}: {after}");
     }
 }
 
@@ -205,16 +191,10 @@ fn it_ends_with_its_terminal() {
         return;
     };
     terminal.until("drawn", |screen| screen.starts_with("MODELLED "));
-    let process = terminal
-        .tmux(&["display-message", "-p", "#{pane_pid}"])
-        .stdout;
+    let process = terminal.tmux(&["display-message", "-p", "#{pane_pid}"]).stdout;
     let process = String::from_utf8(process).expect("a number");
     let stat = format!("/proc/{}/stat", process.trim());
-    assert!(
-        std::fs::read_to_string(&stat)
-            .expect("it runs")
-            .contains("(halprof)")
-    );
+    assert!(std::fs::read_to_string(&stat).expect("it runs").contains("(halprof)"));
     drop(terminal);
     let end = Instant::now() + SOON;
     // It is gone, or a zombie.
@@ -226,28 +206,14 @@ fn it_ends_with_its_terminal() {
 
 #[test]
 fn one_interval_is_printed_anywhere() {
-    let options = [
-        "top",
-        "--once",
-        "-I",
-        "50",
-        "-e",
-        "TotalIssues",
-        "--workload",
-        WORKLOAD,
-    ];
+    let options = ["top", "--once", "-I", "50", "-e", "TotalIssues", "--workload", WORKLOAD];
     let ran = halprof(&[&["--machine", MACHINE], &options[..]].concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(shows(&ran.stdout, "TotalIssues", ["2.000", "G"]));
     assert!(ran.stderr.contains("modelled machine"));
 
     // Each processor is counted: nothing is sampled for it.
-    let by = [
-        &["--machine", MACHINE],
-        &options[..],
-        &["--by", "processor"],
-    ]
-    .concat();
+    let by = [&["--machine", MACHINE], &options[..], &["--by", "processor"]].concat();
     let text = halprof(&by).stdout;
     let rows: Vec<Vec<&str>> = text
         .lines()
@@ -257,11 +223,7 @@ fn one_interval_is_printed_anywhere() {
     assert_eq!(rows, [["0", "1.000", "G"], ["1", "1.000", "G"]], "{text}");
     let csv = halprof(&[&by[..], &["--csv"]].concat()).stdout;
     let processors = csv.lines().skip(1).map(|line| line.split(',').nth(2));
-    assert_eq!(
-        processors.collect::<Vec<_>>(),
-        [Some("0"), Some("1")],
-        "{csv}"
-    );
+    assert_eq!(processors.collect::<Vec<_>>(), [Some("0"), Some("1")], "{csv}");
 }
 
 /// A sum over two types of core is the rate of no core there is.
@@ -275,9 +237,7 @@ fn types_of_core_have_rates_of_their_own() {
     let rows = |core: &str| -> Vec<Vec<String>> {
         let lines = text.lines().map(|line| line.split_whitespace());
         let words = lines.map(|words| words.map(str::to_owned).collect::<Vec<_>>());
-        words
-            .filter(|words| words.first().is_some_and(|word| word == core))
-            .collect()
+        words.filter(|words| words.first().is_some_and(|word| word == core)).collect()
     };
     // No efficiency core has the second source, each type has its own select of the third, and none
     // of the efficiency cores runs anything.
@@ -289,15 +249,10 @@ fn types_of_core_have_rates_of_their_own() {
     let csv = halprof(&[&all[..], &["--csv"]].concat()).stdout;
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let lines: Vec<csv::StringRecord> = reader.records().map(|one| one.expect("a line")).collect();
-    let told: Vec<_> = lines
-        .iter()
-        .map(|line| (&line[1], &line[9], &line[10], &line[11]))
-        .collect();
+    let told: Vec<_> =
+        lines.iter().map(|line| (&line[1], &line[9], &line[10], &line[11])).collect();
     assert_eq!(told.len(), 5, "{csv}");
-    assert_eq!(
-        told[0],
-        ("TotalIssues", "2000000000.000", "true", "performance")
-    );
+    assert_eq!(told[0], ("TotalIssues", "2000000000.000", "true", "performance"));
     assert_eq!(told[1], ("TotalIssues", "0.000", "true", "efficiency"));
     assert_eq!((told[2].0, told[2].3), ("TopdownSlots", "performance"));
     // Values of a live picture would be what is drawn.
@@ -334,10 +289,7 @@ fn samples_of_one_interval_are_those_of_a_recording() {
 #[test]
 fn functions_of_a_real_program_have_their_names() {
     let Some(built) = binaries::elf() else { return };
-    let work = format!(
-        "image={},function=spin,instructions=9000000,cycles=9000000",
-        built.path()
-    );
+    let work = format!("image={},function=spin,instructions=9000000,cycles=9000000", built.path());
     let ran = halprof(&by("process,symbol", &["--workload", &work]));
     assert!(ran.stdout.contains("work (4096)"), "{}", ran.stdout);
     assert!(ran.stdout.contains("work!spin"), "{}", ran.stdout);
@@ -354,26 +306,15 @@ fn no_name_of_a_program_reaches_the_terminal_as_it_is() {
     std::fs::copy(&built.file, &hostile).expect("copied");
     let work = format!("image={},cycles=9000000", hostile.display());
     let ran = halprof(&by("process,symbol", &["--workload", &work]));
-    assert!(
-        ran.stdout.contains("a\\x1b[2Jb\\u{202e}!"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("a\\x1b[2Jb\\u{202e}!"), "{}", ran.stdout);
     let acted = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
     assert_eq!(ran.stdout.find(acted), None, "{}", ran.stdout);
 }
 
 #[test]
 fn lengthened_periods_and_turns_are_told() {
-    let ran = halprof(&by(
-        "module",
-        &["-e", "TotalCycles:4096", "--workload", LONG],
-    ));
-    assert!(
-        ran.stderr.contains("periods were lengthened"),
-        "{}",
-        ran.stderr
-    );
+    let ran = halprof(&by("module", &["-e", "TotalCycles:4096", "--workload", LONG]));
+    assert!(ran.stderr.contains("periods were lengthened"), "{}", ran.stderr);
     let ran = halprof(&by("module", &["-e", "TotalCycles:1"]));
     assert!(ran.stderr.contains("outside its limits"), "{}", ran.stderr);
     let ran = halprof(&by("module", &["-e", "all"]));
@@ -383,10 +324,8 @@ fn lengthened_periods_and_turns_are_told() {
 
 #[test]
 fn functions_are_watched_on_a_terminal() {
-    let command = format!(
-        "{}; {AFTERWARDS}",
-        top("--by process,symbol -e TotalCycles,TotalIssues:k")
-    );
+    let command =
+        format!("{}; {AFTERWARDS}", top("--by process,symbol -e TotalCycles,TotalIssues:k"));
     let Some(terminal) = Terminal::new(&command) else {
         return;
     };
@@ -395,10 +334,7 @@ fn functions_are_watched_on_a_terminal() {
         screen.contains("100.00 %") && screen.contains("modelled.exe (4096)")
     });
     assert!(screen.starts_with("MODELLED "), "{screen}");
-    assert!(
-        screen.contains(" samples in ") && screen.contains(", 0 lost"),
-        "{screen}"
-    );
+    assert!(screen.contains(" samples in ") && screen.contains(", 0 lost"), "{screen}");
     // One source is named too, with its period.
     assert!(screen.contains("\nTotalCycles, period "), "{screen}");
     let moving = |screen: &str| screen.lines().nth(1).map(str::to_owned);
@@ -423,11 +359,7 @@ fn what_it_cannot_do_is_refused() {
     refused(&["top", "--once"], 2, "usage");
     let ran = halprof(&["top"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (4, ""));
-    assert!(
-        ran.stderr.contains("terminal") && ran.stderr.contains("stat -I"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stderr.contains("terminal") && ran.stderr.contains("stat -I"), "{}", ran.stderr);
     for (arguments, status) in [
         (&["top", "--once", "-I", "1"][..], 2),
         (&["top", "--once", "-d", "0"], 2),
@@ -437,21 +369,12 @@ fn what_it_cannot_do_is_refused() {
         (&["top", "--once", "--by", "symbol,symbol"], 2),
         (&["top", "--once", "--by", "edge,symbol"], 2),
         (&["top", "--once", "--symbols", "."], 2),
-        (
-            &["top", "--once", "--by", "symbol", "--symbols", "/no/such"],
-            2,
-        ),
+        (&["top", "--once", "--by", "symbol", "--symbols", "/no/such"], 2),
         (&["top", "--once", "--by", "symbol", "-e", "Nonsense"], 4),
-        (
-            &["--machine", "pentium", "top", "--once", "--by", "symbol"],
-            4,
-        ),
+        (&["--machine", "pentium", "top", "--once", "--by", "symbol"], 4),
     ] {
         let ran = halprof(arguments);
         assert_eq!(ran.status, status, "{arguments:?}: {}", ran.stderr);
-        assert!(
-            ran.stderr.contains("hint: ") && ran.stdout.is_empty(),
-            "{arguments:?}"
-        );
+        assert!(ran.stderr.contains("hint: ") && ran.stdout.is_empty(), "{arguments:?}");
     }
 }

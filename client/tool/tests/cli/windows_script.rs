@@ -11,36 +11,13 @@ const SCRIPT: &str = include_str!("../../../../tests/windows/run.ps1");
 /// The fields that the script reads from each command's result.
 const READ: &[(&str, &[&str])] = &[
     ("info", &["/processors", "/holder"]),
-    (
-        "registers",
-        &["/processors/0/processor", "/processors/0/registers/0/name"],
-    ),
+    ("registers", &["/processors/0/processor", "/processors/0/registers/0/name"]),
     ("registers", &["/processors/0/registers/0/value"]),
-    (
-        "doctor",
-        &[
-            "/ready",
-            "/checks/0/name",
-            "/checks/0/state",
-            "/checks/0/result",
-        ],
-    ),
+    ("doctor", &["/ready", "/checks/0/name", "/checks/0/state", "/checks/0/result"]),
+    ("list", &["/sources/0/id", "/sources/0/name", "/sources/0/hal", "/sources/0/supported"]),
     (
         "list",
-        &[
-            "/sources/0/id",
-            "/sources/0/name",
-            "/sources/0/hal",
-            "/sources/0/supported",
-        ],
-    ),
-    (
-        "list",
-        &[
-            "/sources/0/interval/min",
-            "/sources/0/interval/max",
-            "/sources/0/interval/default",
-        ],
+        &["/sources/0/interval/min", "/sources/0/interval/max", "/sources/0/interval/default"],
     ),
     ("stat", &["/counts/0/source", "/counts/0/value"]),
     ("record", &["/lost", "/generated", "/samples"]),
@@ -116,12 +93,8 @@ fn the_tool_takes_what_the_script_says() {
 #[test]
 fn every_control_register_is_watched() {
     let head = "if ($register.name -match '";
-    let pattern = SCRIPT
-        .lines()
-        .find_map(|line| line.trim().strip_prefix(head));
-    let pattern = pattern
-        .expect("the script's pattern")
-        .trim_end_matches("') {");
+    let pattern = SCRIPT.lines().find_map(|line| line.trim().strip_prefix(head));
+    let pattern = pattern.expect("the script's pattern").trim_end_matches("') {");
     let watched = |name: &str| pattern.split('|').any(|part| name.contains(part));
     for machine in ["skylake", "sapphire-rapids", "hybrid", "k8", "zen2", "zen4"] {
         let answer = halprof(&["--json", "--machine", machine, "registers"]).json();
@@ -129,11 +102,8 @@ fn every_control_register_is_watched() {
         let names = registers.into_iter().flatten();
         let names: Vec<&str> = names.filter_map(|one| one["name"].as_str()).collect();
         assert!(names.iter().any(|name| watched(name)), "{machine}");
-        let control = |name: &&&str| {
-            ["SEL", "CTL", "CTRL", "Ctl"]
-                .iter()
-                .any(|part| name.contains(part))
-        };
+        let control =
+            |name: &&&str| ["SEL", "CTL", "CTRL", "Ctl"].iter().any(|part| name.contains(part));
         for name in names.iter().filter(control) {
             assert!(watched(name), "{machine}: {name}");
         }

@@ -18,11 +18,7 @@ pub(crate) fn open() -> Place {
     let mut model = Modelled::new(&machine.leaves);
     let endless = "instructions=2000000000000000000,cycles=4000000000000000000,processors=all";
     model.begin(&workload::parse(endless).expect("a workload"));
-    Place::real_time(Box::new(Running {
-        model,
-        since: Instant::now(),
-        done_ns: 0,
-    }))
+    Place::real_time(Box::new(Running { model, since: Instant::now(), done_ns: 0 }))
 }
 
 impl Transport for Running {

@@ -19,11 +19,7 @@ fn main() -> std::process::ExitCode {
     }
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     if arguments.peek().is_some_and(|first| first == "mark") {
-        return marks::program(
-            arguments
-                .skip(1)
-                .map(|text| text.to_string_lossy().into_owned()),
-        );
+        return marks::program(arguments.skip(1).map(|text| text.to_string_lossy().into_owned()));
     }
     libtest_mimic::run(&libtest_mimic::Arguments::from_args(), tests::all()).exit_code()
 }

@@ -81,9 +81,7 @@ fn scribble() -> ExitCode {
     turns(100);
     let variable = std::env::var("HALPROF_MARKS").expect("a recorder");
     let (handle, _) = variable.split_once(':').expect("a handle");
-    let file = File::options()
-        .write(true)
-        .open(format!("/proc/self/fd/{handle}"));
+    let file = File::options().write(true).open(format!("/proc/self/fd/{handle}"));
     let mut file = file.expect("the buffer");
     let length = file.metadata().expect("its length").len();
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;
@@ -109,9 +107,7 @@ fn scribble() -> ExitCode {
 }
 
 fn signal(name: &str, process: u32) {
-    let status = Command::new("kill")
-        .args([name, &process.to_string()])
-        .status();
+    let status = Command::new("kill").args([name, &process.to_string()]).status();
     assert!(status.expect("kill").success());
 }
 
@@ -123,55 +119,23 @@ pub(crate) fn all() -> Vec<Trial> {
         })
     };
     vec![
-        trial(
-            "a_million_marks_of_four_threads",
-            a_million_marks_of_four_threads,
-        ),
+        trial("a_million_marks_of_four_threads", a_million_marks_of_four_threads),
         trial("a_time_line_is_told", a_time_line_is_told),
-        trial(
-            "marks_are_recorded_beside_samples",
-            marks_are_recorded_beside_samples,
-        ),
-        trial(
-            "what_a_program_starts_marks_too",
-            what_a_program_starts_marks_too,
-        ),
-        trial(
-            "a_killed_program_leaves_its_marks",
-            a_killed_program_leaves_its_marks,
-        ),
-        trial(
-            "a_killed_recorder_leaves_what_it_had",
-            a_killed_recorder_leaves_what_it_had,
-        ),
-        trial(
-            "a_full_buffer_drops_and_counts_marks",
-            a_full_buffer_drops_and_counts_marks,
-        ),
-        trial(
-            "a_program_that_scribbles_harms_nobody",
-            a_program_that_scribbles_harms_nobody,
-        ),
-        trial(
-            "a_program_without_marks_or_recorder_runs",
-            a_program_without_marks_or_recorder_runs,
-        ),
-        trial(
-            "a_recording_goes_where_it_is_sent",
-            a_recording_goes_where_it_is_sent,
-        ),
+        trial("marks_are_recorded_beside_samples", marks_are_recorded_beside_samples),
+        trial("what_a_program_starts_marks_too", what_a_program_starts_marks_too),
+        trial("a_killed_program_leaves_its_marks", a_killed_program_leaves_its_marks),
+        trial("a_killed_recorder_leaves_what_it_had", a_killed_recorder_leaves_what_it_had),
+        trial("a_full_buffer_drops_and_counts_marks", a_full_buffer_drops_and_counts_marks),
+        trial("a_program_that_scribbles_harms_nobody", a_program_that_scribbles_harms_nobody),
+        trial("a_program_without_marks_or_recorder_runs", a_program_without_marks_or_recorder_runs),
+        trial("a_recording_goes_where_it_is_sent", a_recording_goes_where_it_is_sent),
     ]
 }
 
 /// A folder, and the path of a recording in it.
 fn scratch() -> (TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder
-        .path()
-        .join("a.rec")
-        .to_str()
-        .expect("UTF-8")
-        .to_owned();
+    let file = folder.path().join("a.rec").to_str().expect("UTF-8").to_owned();
     (folder, file)
 }
 
@@ -181,10 +145,7 @@ fn timeline(options: &[&str], what: &[&str]) -> (Value, i32) {
     let own = own.to_str().expect("UTF-8");
     let program = ["--", own, "mark"];
     let output = ran(&[&["--json", "timeline"], options, &program, what].concat());
-    (
-        json(&output.stdout),
-        output.status.code().expect("a status"),
-    )
+    (json(&output.stdout), output.status.code().expect("a status"))
 }
 
 fn read(file: &str) -> Recording {
@@ -196,35 +157,21 @@ fn a_million_marks_of_four_threads() {
     let (_folder, file) = scratch();
     let (value, status) = timeline(&["-o", &file], &["threads"]);
     assert_eq!(status, 0, "{value}");
-    assert_eq!(
-        (&value["recorded"], &value["damaged"]),
-        (&1_000_000.into(), &0.into())
-    );
+    assert_eq!((&value["recorded"], &value["damaged"]), (&1_000_000.into(), &0.into()));
     assert_eq!(value["dropped"]["full"], 0, "{value}");
     assert_eq!(value["warnings"], serde_json::json!([]));
-    assert_eq!(
-        (&value["rows_left_out"], &value["modelled"]),
-        (&999_980.into(), &false.into())
-    );
+    assert_eq!((&value["rows_left_out"], &value["modelled"]), (&999_980.into(), &false.into()));
     let (rate, cost) = (&value["clock"], &value["cost"]);
-    assert!(
-        rate["rate_error_ppm"].as_f64().expect("a number") < 1000.0,
-        "{rate}"
-    );
+    assert!(rate["rate_error_ppm"].as_f64().expect("a number") < 1000.0, "{rate}");
     assert!(cost["min_ns"].as_f64().expect("a number") > 0.0, "{cost}");
     assert_eq!(cost["distances"], 255);
 
     let mut recording = read(&file);
-    assert_eq!(
-        recording.ending.as_ref().map(|ending| ending.marks),
-        Some(1_000_000)
-    );
+    assert_eq!(recording.ending.as_ref().map(|ending| ending.marks), Some(1_000_000));
     let marks = Marks::of(&mut recording, &Choice::default());
     let (mut next, mut times, mut last) = (HashMap::new(), HashMap::new(), None);
     for row in marks.rows() {
-        let next = next
-            .entry((row.channel.to_owned(), row.thread))
-            .or_insert(0);
+        let next = next.entry((row.channel.to_owned(), row.thread)).or_insert(0);
         assert_eq!(row.value, *next, "each thread's marks are in their order");
         *next += 1;
         let before = times.insert(row.channel.to_owned(), row.time_ns);
@@ -241,57 +188,33 @@ fn a_time_line_is_told() {
     let (value, _) = timeline(&["-o", &file, "--between", "begin,end"], &["turns"]);
     let between = &value["between"];
     assert_eq!(between["lengths"]["n"], 1000, "{between}");
-    assert_eq!(
-        (&between["without_end"], &between["without_begin"]),
-        (&0.into(), &0.into())
-    );
+    assert_eq!((&between["without_end"], &between["without_begin"]), (&0.into(), &0.into()));
     assert_eq!(between["longest"].as_array().map(Vec::len), Some(10));
     let names = value["channels"].as_array().expect("a list").iter();
-    assert_eq!(
-        names.map(|one| &one["channel"]).collect::<Vec<_>>(),
-        ["begin", "end"]
-    );
+    assert_eq!(names.map(|one| &one["channel"]).collect::<Vec<_>>(), ["begin", "end"]);
     let text = |options: &[&str]| {
         let output = ran(&[&["timeline", &file], options].concat());
         assert_eq!(output.status.code(), Some(0), "{options:?}");
         String::from_utf8(output.stdout).expect("UTF-8")
     };
     assert_eq!(text(&["--csv"]).lines().count(), 2001);
-    assert_eq!(
-        text(&["--csv", "--between", "begin,end"]).lines().count(),
-        1001
-    );
+    assert_eq!(text(&["--csv", "--between", "begin,end"]).lines().count(), 1001);
     let plain = text(&[]);
-    assert!(
-        plain.starts_with("2,000 marks on 2 channels in 0.0"),
-        "{plain}"
-    );
+    assert!(plain.starts_with("2,000 marks on 2 channels in 0.0"), "{plain}");
     let words = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-    for said in [
-        "RDTSC without a fence",
-        " ppm against",
-        "a mark takes",
-        "1,980 more marks",
-    ] {
+    for said in ["RDTSC without a fence", " ppm against", "a mark takes", "1,980 more marks"] {
         assert!(words.contains(said), "{said}: {plain}");
     }
     // Twenty microseconds contain some marks on either channel, and each is in one column.
-    let drawn = json(
-        &ran(&[
-            "--json", "timeline", &file, "--ticks", "20us", "--width", "0",
-        ])
-        .stdout,
-    );
+    let drawn =
+        json(&ran(&["--json", "timeline", &file, "--ticks", "20us", "--width", "0"]).stdout);
     let sum = |row: &Value| -> u64 {
         let marks = row["marks"].as_array().expect("a list").iter();
         marks.map(|one| one.as_u64().expect("a number")).sum()
     };
     let rows = drawn["ticks"]["rows"].as_array().expect("rows");
     let left_out = drawn["ticks"]["left_out"].as_u64().expect("a number");
-    assert!(
-        left_out > 0 || rows.iter().all(|row| sum(row) == 1000),
-        "{drawn}"
-    );
+    assert!(left_out > 0 || rows.iter().all(|row| sum(row) == 1000), "{drawn}");
     let one = text(&["--ticks", "1h"]);
     assert!(one.contains("\nbegin  #\nend    #\n"), "{one}");
 }
@@ -303,21 +226,12 @@ fn marks_are_recorded_beside_samples() {
     let record = ["--json", "record", "-e", "TotalCycles", "-o", &file];
     let output = ran(&[&record[..], &["--", own, "mark", "turns"]].concat());
     let told = json(&output.stdout);
-    assert_eq!(
-        (&told["marks"], &told["marks_dropped"]),
-        (&2000.into(), &0.into())
-    );
+    assert_eq!((&told["marks"], &told["marks_dropped"]), (&2000.into(), &0.into()));
     let recording = read(&file);
     assert_eq!(recording.marked.marks.len(), 2000);
-    assert_eq!(
-        recording.samples,
-        told["samples"].as_u64().expect("a number")
-    );
+    assert_eq!(recording.samples, told["samples"].as_u64().expect("a number"));
     let value = json(&ran(&["--json", "timeline", &file]).stdout);
-    assert_eq!(
-        (&value["recorded"], &value["exit_status"]),
-        (&2000.into(), &Value::Null)
-    );
+    assert_eq!((&value["recorded"], &value["exit_status"]), (&2000.into(), &Value::Null));
     let report = ran(&["report", &file]);
     assert_eq!(report.status.code(), Some(0));
 }
@@ -325,19 +239,11 @@ fn marks_are_recorded_beside_samples() {
 fn what_a_program_starts_marks_too() {
     let (_folder, file) = scratch();
     let (value, status) = timeline(&["-o", &file], &["start"]);
-    assert_eq!(
-        (&value["recorded"], &value["processes"], status),
-        (&2020.into(), &2.into(), 0)
-    );
+    assert_eq!((&value["recorded"], &value["processes"], status), (&2020.into(), &2.into(), 0));
     let channels = value["channels"].as_array().expect("a list");
     assert_eq!(channels.len(), 2, "of one name are one: {value}");
     let recording = read(&file);
-    let mut processes: Vec<u32> = recording
-        .marked
-        .marks
-        .iter()
-        .map(|mark| mark.process)
-        .collect();
+    let mut processes: Vec<u32> = recording.marked.marks.iter().map(|mark| mark.process).collect();
     processes.sort_unstable();
     processes.dedup();
     assert_eq!(processes.len(), 2);
@@ -374,16 +280,10 @@ fn a_killed_recorder_leaves_what_it_had() {
     signal("-KILL", program);
     let output = ran(&["--json", "timeline", &partial]);
     let value = json(&output.stdout);
-    assert_eq!(
-        (output.status.code(), &value["marks"]),
-        (Some(5), &1000.into())
-    );
+    assert_eq!((output.status.code(), &value["marks"]), (Some(5), &1000.into()));
     let flaw = value["flaw"].as_str().expect("a flaw");
     assert!(flaw.contains("1,000 marks are whole"), "{flaw}");
-    assert!(
-        value["clock"]["ticks_a_second"].as_u64() > Some(1_000_000),
-        "{value}"
-    );
+    assert!(value["clock"]["ticks_a_second"].as_u64() > Some(1_000_000), "{value}");
 }
 
 fn a_full_buffer_drops_and_counts_marks() {
@@ -402,15 +302,9 @@ fn a_program_that_scribbles_harms_nobody() {
     let (value, status) = timeline(&["-o", &file], &["scribble"]);
     assert_eq!(status, 3, "its own");
     assert!(value["damaged"].as_u64() > Some(4096), "{value}");
-    assert!(
-        value["warnings"].to_string().contains("wrote over it"),
-        "{value}"
-    );
+    assert!(value["warnings"].to_string().contains("wrote over it"), "{value}");
     assert!(value["recorded"].as_u64() >= Some(200), "{value}");
-    assert_eq!(
-        ran(&["timeline", &file, "--ticks", "1us"]).status.code(),
-        Some(0)
-    );
+    assert_eq!(ran(&["timeline", &file, "--ticks", "1us"]).status.code(), Some(0));
 }
 
 fn a_program_without_marks_or_recorder_runs() {

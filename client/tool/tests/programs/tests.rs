@@ -29,19 +29,10 @@ fn of_programs() -> Vec<Trial> {
             "statuses_are_passed_on_where_it_is_sampled",
             statuses_are_passed_on_where_it_is_sampled,
         ),
-        trial(
-            "the_first_failure_of_several_runs",
-            the_first_failure_of_several_runs,
-        ),
-        trial(
-            "what_does_not_start_is_an_error",
-            what_does_not_start_is_an_error,
-        ),
+        trial("the_first_failure_of_several_runs", the_first_failure_of_several_runs),
+        trial("what_does_not_start_is_an_error", what_does_not_start_is_an_error),
         trial("the_scope_is_told", the_scope_is_told),
-        trial(
-            "what_it_prints_is_not_in_the_result",
-            what_it_prints_is_not_in_the_result,
-        ),
+        trial("what_it_prints_is_not_in_the_result", what_it_prints_is_not_in_the_result),
         trial("what_dies_at_once_is_counted", what_dies_at_once_is_counted),
         trial("a_duration_ends_the_program", a_duration_ends_the_program),
         trial(
@@ -49,14 +40,8 @@ fn of_programs() -> Vec<Trial> {
             calibration_lengthens_time_and_no_program,
         ),
         trial("ctrl_c_ends_both", ctrl_c_ends_both),
-        trial(
-            "ctrl_c_leaves_no_program_behind",
-            ctrl_c_leaves_no_program_behind,
-        ),
-        trial(
-            "intervals_tell_their_own_lengths",
-            intervals_tell_their_own_lengths,
-        ),
+        trial("ctrl_c_leaves_no_program_behind", ctrl_c_leaves_no_program_behind),
+        trial("intervals_tell_their_own_lengths", intervals_tell_their_own_lengths),
         trial("repeats_have_a_spread", repeats_have_a_spread),
     ]
 }
@@ -119,16 +104,7 @@ fn statuses_are_passed_on() {
         ("kill -SEGV $$", 128 + 11),
         ("kill -KILL $$", 128 + 9),
     ] {
-        let ran = ran(&[
-            "--json",
-            "stat",
-            "-e",
-            "TotalCycles",
-            "--",
-            "sh",
-            "-c",
-            script,
-        ]);
+        let ran = ran(&["--json", "stat", "-e", "TotalCycles", "--", "sh", "-c", script]);
         assert_eq!(ran.status.code(), Some(status), "{script}");
         let stat = json(&ran.stdout);
         assert_eq!(stat["schema"], "halprof/stat/1", "{script}");
@@ -163,17 +139,7 @@ fn the_first_failure_of_several_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("count");
     let script = format!("echo >> {0}; exit $(wc -l < {0})", file.display());
-    let arguments = [
-        "stat",
-        "-e",
-        "TotalCycles",
-        "-r",
-        "3",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ];
+    let arguments = ["stat", "-e", "TotalCycles", "-r", "3", "--", "sh", "-c", &script];
     assert_eq!(ran(&arguments).status.code(), Some(1));
     let runs = std::fs::read(file).expect("written").len();
     assert_eq!(runs, 3);
@@ -189,10 +155,7 @@ fn what_does_not_start_is_an_error() {
             "{error}"
         );
         let message = error["error"]["message"].as_str().expect("a message");
-        assert!(
-            message.contains(program) && message.contains("started"),
-            "{message}"
-        );
+        assert!(message.contains(program) && message.contains("started"), "{message}");
     }
 }
 
@@ -209,14 +172,8 @@ fn the_scope_is_told() {
     });
     assert_eq!(value["scope"], expected);
     for (options, told) in [
-        (
-            &[][..],
-            "2 processors, all programs, while `sh` ran (exit 7)\n",
-        ),
-        (
-            &["-C", "1"],
-            "processors 1 of 2, all programs, while `sh` ran (exit 7)\n",
-        ),
+        (&[][..], "2 processors, all programs, while `sh` ran (exit 7)\n"),
+        (&["-C", "1"], "processors 1 of 2, all programs, while `sh` ran (exit 7)\n"),
     ] {
         let text = ran(&[&stat[..], options, &program].concat()).stdout;
         let text = String::from_utf8_lossy(&text);
@@ -224,10 +181,7 @@ fn the_scope_is_told() {
     }
     let ended = ran(&[&stat[..], &["-d", "0.1", "--", "sleep", "600"]].concat()).stdout;
     let ended = String::from_utf8_lossy(&ended);
-    assert!(
-        ended.contains("while `sleep` ran (ended by halprof)"),
-        "{ended}"
-    );
+    assert!(ended.contains("while `sleep` ran (ended by halprof)"), "{ended}");
     let alone = ran(&[&stat[..], &["-d", "0.1"]].concat()).stdout;
     let alone = String::from_utf8_lossy(&alone);
     assert!(alone.starts_with("2 processors, all programs\n"), "{alone}");
@@ -273,18 +227,7 @@ fn a_duration_ends_the_program() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("pid");
     let script = format!("echo $$ > {}; exec sleep 600", file.display());
-    let ran = ran(&[
-        "--json",
-        "stat",
-        "-e",
-        "TotalCycles",
-        "-d",
-        "0.3",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ]);
+    let ran = ran(&["--json", "stat", "-e", "TotalCycles", "-d", "0.3", "--", "sh", "-c", &script]);
     let stat = json(&ran.stdout);
     assert_eq!(ran.status.code(), Some(0), "{stat}");
     let elapsed = stat["elapsed_ns"].as_u64().expect("a time");
@@ -300,10 +243,8 @@ fn calibration_lengthens_time_and_no_program() {
     let file = file.to_str().expect("UTF-8");
     let record = ["--json", "record", "-e", "TotalCycles", "-C", "0", "-o"];
     let calibrated = [file, "--calibrate=1", "-d", "0.05"];
-    for (program, lengthened_ns) in [
-        (&[][..], Some(500_000_000)),
-        (&["--", "sleep", "600"], None),
-    ] {
+    for (program, lengthened_ns) in [(&[][..], Some(500_000_000)), (&["--", "sleep", "600"], None)]
+    {
         let ran = ran(&[&record[..], &calibrated, program].concat());
         let told = json(&ran.stdout);
         let lengthened = told["calibration"]["lengthened_ns"].as_u64();
@@ -318,30 +259,14 @@ fn ctrl_c_ends_both() {
     let file = folder.path().join("ready");
     let file = file.to_str().expect("UTF-8");
     let script = format!("trap 'exit 3' INT; echo > {file}; while :; do sleep 0.02; done");
-    let arguments = [
-        "--json",
-        "stat",
-        "-e",
-        "TotalCycles",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ];
-    let child = halprof(&arguments)
-        .stdout(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .expect("it runs");
+    let arguments = ["--json", "stat", "-e", "TotalCycles", "--", "sh", "-c", &script];
+    let child =
+        halprof(&arguments).stdout(Stdio::piped()).process_group(0).spawn().expect("it runs");
     read_when_written_blank(file);
     interrupt(&format!("-{}", child.id()));
     let ran = ended_soon(child);
     let stat = json(&ran.stdout);
-    assert_eq!(
-        (ran.status.code(), ran.status.signal()),
-        (Some(3), None),
-        "{stat}"
-    );
+    assert_eq!((ran.status.code(), ran.status.signal()), (Some(3), None), "{stat}");
     assert_eq!(stat["interrupted"], true);
     assert!(stat["counts"][0]["value"].as_u64() > Some(0), "{stat}");
 }
@@ -356,11 +281,8 @@ fn ctrl_c_leaves_no_program_behind() {
     let file = file.to_str().expect("UTF-8");
     let script = format!("trap '' INT; echo $$ > {file}; while :; do sleep 0.02; done");
     let arguments = ["stat", "-e", "TotalCycles", "--", "sh", "-c", &script];
-    let child = halprof(&arguments)
-        .stdout(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .expect("it runs");
+    let child =
+        halprof(&arguments).stdout(Stdio::piped()).process_group(0).spawn().expect("it runs");
     let program = read_when_written(file);
     interrupt(&format!("-{}", child.id()));
     let ran = ended_soon(child);
@@ -371,23 +293,10 @@ fn ctrl_c_leaves_no_program_behind() {
 }
 
 fn intervals_tell_their_own_lengths() {
-    let ran = ran(&[
-        "stat",
-        "-e",
-        "TotalCycles",
-        "-I",
-        "1",
-        "-d",
-        "0.5",
-        "--jsonl",
-    ]);
+    let ran = ran(&["stat", "-e", "TotalCycles", "-I", "1", "-d", "0.5", "--jsonl"]);
     assert_eq!(ran.status.code(), Some(0));
-    let lines: Vec<Value> = ran
-        .stdout
-        .split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(json)
-        .collect();
+    let lines: Vec<Value> =
+        ran.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(json).collect();
     let (whole, intervals) = lines.split_last().expect("lines");
     assert!(intervals.len() > 10, "{}", intervals.len());
     let number = |value: &Value| value.as_u64().expect("a number");
@@ -395,20 +304,11 @@ fn intervals_tell_their_own_lengths() {
     for interval in intervals {
         assert_eq!(number(&interval["start_ns"]), end);
         end = number(&interval["time_ns"]);
-        assert_eq!(
-            number(&interval["length_ns"]),
-            end - number(&interval["start_ns"])
-        );
+        assert_eq!(number(&interval["length_ns"]), end - number(&interval["start_ns"]));
         sum += number(&interval["counts"][0]["value"]);
         deviations.push(number(&interval["length_ns"]).abs_diff(1_000_000));
     }
-    assert_eq!(
-        (end, sum),
-        (
-            number(&whole["elapsed_ns"]),
-            number(&whole["counts"][0]["value"])
-        )
-    );
+    assert_eq!((end, sum), (number(&whole["elapsed_ns"]), number(&whole["counts"][0]["value"])));
     let last = intervals.last().map(|last| number(&last["length_ns"]));
     if last.is_some_and(|length| length < 1_000_000) {
         // An interval that was cut short is not of the requested length.
@@ -420,25 +320,13 @@ fn intervals_tell_their_own_lengths() {
     );
     let jitter = &whole["jitter"];
     assert_eq!(number(&jitter["intervals"]), deviations.len() as u64);
-    assert_eq!(
-        (number(&jitter["mean_ns"]), number(&jitter["max_ns"])),
-        (mean, most)
-    );
+    assert_eq!((number(&jitter["mean_ns"]), number(&jitter["max_ns"])), (mean, most));
     // No machine keeps time to the nanosecond.
     assert!(most > 0);
 }
 
 fn repeats_have_a_spread() {
-    let ran = ran(&[
-        "--json",
-        "stat",
-        "-e",
-        "TotalCycles",
-        "-r",
-        "5",
-        "--",
-        "true",
-    ]);
+    let ran = ran(&["--json", "stat", "-e", "TotalCycles", "-r", "5", "--", "true"]);
     let stat = json(&ran.stdout);
     let (count, elapsed) = (&stat["counts"][0], &stat["elapsed_repeats"]);
     let runs: Vec<u64> = stat["runs"]
@@ -455,9 +343,6 @@ fn repeats_have_a_spread() {
     let confidence = repeats["confidence"].as_f64().expect("a number");
     assert!(deviation > 0.0, "{count}");
     // Student's t for four degrees of freedom, divided by the square root of five.
-    assert!(
-        (confidence / deviation - 2.776 / 5f64.sqrt()).abs() < 1e-3,
-        "{count}"
-    );
+    assert!((confidence / deviation - 2.776 / 5f64.sqrt()).abs() < 1e-3, "{count}");
     assert_eq!(elapsed["runs"], 5);
 }

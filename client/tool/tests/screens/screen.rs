@@ -11,11 +11,7 @@ pub(crate) fn assert_screen(name: &str, text: &str) {
     let expected = std::fs::read_to_string(&file).unwrap_or_default();
     // Git may check text out with Windows' line ends.
     let expected = expected.replace("\r\n", "\n");
-    assert!(
-        text == expected,
-        "{}\nis not what is printed now:\n{text}",
-        file.display()
-    );
+    assert!(text == expected, "{}\nis not what is printed now:\n{text}", file.display());
 }
 
 /// The widths for which screens are kept.

@@ -14,24 +14,9 @@ const SAME: &[&[&str]] = &[
     &["machines"],
     &["--machine", "skylake", "info"],
     &["--machine", "hybrid", "--json", "list", "--all"],
-    &[
-        "--machine",
-        "pentium",
-        "check",
-        "-e",
-        "TotalIssues,BranchInstructions",
-    ],
+    &["--machine", "pentium", "check", "-e", "TotalIssues,BranchInstructions"],
     &["--machine", "zen4", "stat", "--per-cpu"],
-    &[
-        "--machine",
-        "skylake",
-        "--json",
-        "stat",
-        "-I",
-        "10",
-        "-r",
-        "2",
-    ],
+    &["--machine", "skylake", "--json", "stat", "-I", "10", "-r", "2"],
     &["--machine", "skylake", "record", "-o", "a.rec"],
     &["report", "a.rec"],
     &["--machine", "pentium4", "registers"],
@@ -69,11 +54,7 @@ fn what_needs_no_driver_says_the_same_as_elsewhere(wine: &Wine) {
         assert_eq!(texts[0], texts[1], "{arguments:?}");
         // Only the program's name differs: halprof.exe in its usage.
         let said = [&there.stderr, &own.stderr].map(|text| String::from_utf8_lossy(text));
-        assert_eq!(
-            said[0].replace("halprof.exe", "halprof"),
-            said[1],
-            "{arguments:?}"
-        );
+        assert_eq!(said[0].replace("halprof.exe", "halprof"), said[1], "{arguments:?}");
     }
 }
 
@@ -89,16 +70,7 @@ fn without_its_time(text: &[u8]) -> String {
 }
 
 fn what_needs_a_driver_says_that_there_is_none(wine: &Wine) {
-    for command in [
-        "info",
-        "list",
-        "check",
-        "registers",
-        "stat",
-        "record",
-        "start",
-        "stop",
-    ] {
+    for command in ["info", "list", "check", "registers", "stat", "record", "start", "stop"] {
         let refused = wine.refused(&[command], &[]);
         assert_eq!(refused, (3, "no-driver".to_owned()), "{command}");
     }
@@ -111,39 +83,19 @@ fn what_needs_a_driver_says_that_there_is_none(wine: &Wine) {
 /// that do not stay unknown.
 fn doctor_reads_what_windows_says(wine: &Wine) {
     let (status, answer) = wine.halprof(&["doctor"], &[]);
-    assert_eq!(
-        (status, &answer["ready"]),
-        (3, &Value::Bool(false)),
-        "{answer}"
-    );
+    assert_eq!((status, &answer["ready"]), (3, &Value::Bool(false)), "{answer}");
     let checks = answer["checks"].as_array().expect("a list");
     let text = |check: &Value, field: &str| check[field].as_str().unwrap_or_default().to_owned();
-    let checks: BTreeMap<String, &Value> = checks
-        .iter()
-        .map(|check| (text(check, "name"), check))
-        .collect();
-    for (name, state) in [
-        ("driver", "problem"),
-        ("permission", "ok"),
-        ("other-tools", "ok"),
-    ] {
+    let checks: BTreeMap<String, &Value> =
+        checks.iter().map(|check| (text(check, "name"), check)).collect();
+    for (name, state) in [("driver", "problem"), ("permission", "ok"), ("other-tools", "ok")] {
         assert_eq!(text(checks[name], "state"), state, "{}", checks[name]);
     }
-    assert!(
-        text(checks["windows"], "result").starts_with("build "),
-        "{}",
-        checks["windows"]
-    );
+    assert!(text(checks["windows"], "result").starts_with("build "), "{}", checks["windows"]);
     // The processor is the one on which Wine runs, whose CPUID needs no Windows.
     let interface = text(checks["interface"], "result");
-    assert!(
-        interface.contains("CPUID") || interface.contains("hypervisor"),
-        "{interface}"
-    );
-    assert!(
-        !checks.contains_key("counting"),
-        "there is no driver to try"
-    );
+    assert!(interface.contains("CPUID") || interface.contains("hypervisor"), "{interface}");
+    assert!(!checks.contains_key("counting"), "there is no driver to try");
 }
 
 fn ctrl_c_ends_the_measurement_and_leaves_its_result(wine: &Wine) {
@@ -160,11 +112,7 @@ fn ctrl_c_ends_the_measurement_and_leaves_its_result(wine: &Wine) {
         "--workload",
         endless,
     ]);
-    let mut child = stat
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("Wine runs");
+    let mut child = stat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("Wine runs");
     let mut errors = BufReader::new(child.stderr.take().expect("its errors"));
     let mut said = String::new();
     errors.read_line(&mut said).expect("a line");
@@ -177,18 +125,13 @@ fn ctrl_c_ends_the_measurement_and_leaves_its_result(wine: &Wine) {
         assert_ne!(read, 0, "it ends before an interval does");
     }
     // Wine turns SIGINT into the Ctrl-C of a console.
-    let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(sent.expect("kill").success());
     let mut rest = String::new();
     output.read_to_string(&mut rest).expect("the rest");
     errors.read_to_string(&mut said).expect("text");
     let status = child.wait().expect("it ends");
     assert!(rest.contains("TotalIssues"), "{rest}");
-    assert!(
-        (rest.clone() + &said).contains("interrupted"),
-        "{rest}{said}"
-    );
+    assert!((rest.clone() + &said).contains("interrupted"), "{rest}{said}");
     assert_eq!(status.code(), Some(0), "{said}");
 }

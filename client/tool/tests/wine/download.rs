@@ -25,10 +25,7 @@ fn serve(files: BTreeMap<String, Vec<u8>>) -> (u16, Asked) {
             let mut lines = BufReader::new(&stream).lines();
             let first = lines.next().expect("a request").expect("a line");
             let path = first.split(' ').nth(1).expect("a path").to_owned();
-            while lines
-                .next()
-                .is_some_and(|line| line.is_ok_and(|line| !line.is_empty()))
-            {}
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
             let (status, body) = match files.get(&path) {
                 Some(body) => ("200 OK", body.as_slice()),
                 None => ("404 Not Found", &[][..]),

@@ -8,11 +8,7 @@ use crate::wine::prefix::Wine;
 use serde_json::{Value, json};
 
 fn assert_nothing(removed: &Value, why: &str) {
-    let left = (
-        &removed["devices"],
-        &removed["packages"],
-        &removed["service"],
-    );
+    let left = (&removed["devices"], &removed["packages"], &removed["service"]);
     let nothing = json!([]);
     assert_eq!(left, (&nothing, &nothing, &json!(false)), "{why}");
 }
@@ -39,29 +35,18 @@ fn what_is_installed_is_removed_again(wine: &Wine) {
     assert_eq!(wine.refused(&["info"], &[]), (3, "no-driver".to_owned()));
 
     // If Windows refuses, no device is left behind.
-    for (error, code) in [
-        ("E0000242", "not-signed"),
-        ("E0000248", "driver-blocked"),
-        ("57", "install-failed"),
-    ] {
+    for (error, code) in
+        [("E0000242", "not-signed"), ("E0000248", "driver-blocked"), ("57", "install-failed")]
+    {
         let refused = wine.refused(&["install"], &[("FAKE_ERROR", error)]);
         assert_eq!(refused, (4, code.to_owned()), "{error}");
         assert_nothing(&uninstall(wine), &format!("{error} left something"));
     }
-    assert_eq!(
-        wine.refused(&["install", "other.inf"], &[]),
-        (5, "bad-file".to_owned())
-    );
-    assert_eq!(
-        wine.refused(&["install", "none.inf"], &[]),
-        (5, "file".to_owned())
-    );
+    assert_eq!(wine.refused(&["install", "other.inf"], &[]), (5, "bad-file".to_owned()));
+    assert_eq!(wine.refused(&["install", "none.inf"], &[]), (5, "file".to_owned()));
 
     // Wine does not start a driver for a device: if no restart is pending, that is reported.
-    assert_eq!(
-        wine.refused(&["install"], &[]),
-        (4, "driver-failed".to_owned())
-    );
+    assert_eq!(wine.refused(&["install"], &[]), (4, "driver-failed".to_owned()));
     for _ in 0..2 {
         let (status, installed) = wine.halprof(&["install", "halprof.inf"], RESTART);
         assert_eq!(status, 0, "{installed}");
@@ -96,13 +81,9 @@ fn what_is_installed_is_stopped_and_started(wine: &Wine) {
     }
     let (status, installed) = wine.halprof(&["install"], RESTART);
     assert_eq!(status, 0, "{installed}");
-    for (command, changed) in [
-        ("start", false),
-        ("stop", true),
-        ("stop", false),
-        ("start", true),
-        ("start", false),
-    ] {
+    for (command, changed) in
+        [("start", false), ("stop", true), ("stop", false), ("start", true), ("start", false)]
+    {
         let (status, switched) = wine.halprof(&[command], &[SWITCHES]);
         assert_eq!(status, 0, "{switched}");
         assert_eq!(switched["devices"], json!([r"ROOT\HALPROF\0000"]));
@@ -112,23 +93,13 @@ fn what_is_installed_is_stopped_and_started(wine: &Wine) {
             let (status, refused) = wine.halprof(&["info"], &[SWITCHES]);
             let told = &refused["error"];
             assert_eq!((status, &told["code"]), (3, &json!("no-driver")));
-            assert!(
-                told["message"]
-                    .as_str()
-                    .is_some_and(|text| text.contains("disabled"))
-            );
-            assert!(
-                told["hint"]
-                    .as_str()
-                    .is_some_and(|text| text.contains("halprof start"))
-            );
+            assert!(told["message"].as_str().is_some_and(|text| text.contains("disabled")));
+            assert!(told["hint"].as_str().is_some_and(|text| text.contains("halprof start")));
         }
     }
-    for (answer, status, code) in [
-        ("17", 4, "busy"),
-        ("33", 4, "access-denied"),
-        ("13", 4, "install-failed"),
-    ] {
+    for (answer, status, code) in
+        [("17", 4, "busy"), ("33", 4, "access-denied"), ("13", 4, "install-failed")]
+    {
         let refused = wine.refused(&["stop"], &[SWITCHES, ("FAKE_ANSWER", answer)]);
         assert_eq!(refused, (status, code.to_owned()));
     }

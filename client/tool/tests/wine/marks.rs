@@ -6,10 +6,7 @@ use std::process::Command;
 
 const C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../c");
 /// Built by `cargo xtask exe`.
-const DLL: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../target/exe/halprof_c.dll"
-);
+const DLL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/halprof_c.dll");
 
 #[test]
 fn a_program_marks_as_elsewhere() {
@@ -32,21 +29,12 @@ fn a_program_marks_as_elsewhere() {
     let timeline = ["timeline", "-o", "marks.rec", "--between", "begin,end"];
     let (status, value) = wine.halprof(&[&timeline[..], &["--", "marks.exe"]].concat(), &[]);
     assert_eq!((status, &value["recorded"]), (0, &2000.into()), "{value}");
-    assert_eq!(
-        (&value["processes"], &value["damaged"]),
-        (&1.into(), &0.into())
-    );
+    assert_eq!((&value["processes"], &value["damaged"]), (&1.into(), &0.into()));
     assert_eq!(value["between"]["lengths"]["n"], 1000);
     assert_eq!(value["cost"]["distances"], 255);
     // A program that makes no marks, and one that nobody records.
     let (status, value) = wine.halprof(&["timeline", "--", "program.exe", "exit", "7"], &[]);
     assert_eq!((status, &value["processes"]), (7, &0.into()), "{value}");
     let mut alone = wine.command(&crate::wine::prefix::program("wine64"));
-    assert!(
-        alone
-            .arg("marks.exe")
-            .status()
-            .expect("Wine runs")
-            .success()
-    );
+    assert!(alone.arg("marks.exe").status().expect("Wine runs").success());
 }

@@ -9,10 +9,8 @@ const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wine");
 /// Built by `cargo xtask exe`.
 pub(crate) const EXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/halprof.exe");
 /// The same with a model in place of the driver, which runs in real time.
-const REAL_TIME: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../target/exe/halprof-real-time.exe"
-);
+const REAL_TIME: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/exe/halprof-real-time.exe");
 
 const INF: &str = "[Version]\r\nSignature=\"$WINDOWS NT$\"\r\nClass=System\r\n\
     ClassGuid={4d36e97d-e325-11ce-bfc1-08002be10318}\r\nProvider=halprof\r\n\
@@ -45,11 +43,9 @@ impl Wine {
         std::fs::write(folder.path().join("halprof.inf"), INF).expect("an install file");
         let others = INF.replace("Root\\halprof", "Root\\other");
         std::fs::write(folder.path().join("other.inf"), others).expect("an install file");
-        for (name, libraries) in [
-            ("newdev", &["-lsetupapi"][..]),
-            ("cfgmgr32", &[]),
-            ("bcryptprimitives", &[]),
-        ] {
+        for (name, libraries) in
+            [("newdev", &["-lsetupapi"][..]), ("cfgmgr32", &[]), ("bcryptprimitives", &[])]
+        {
             let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
             gcc.args(["-Wall", "-Werror", "-shared", "-o"])
                 .arg(folder.path().join(format!("{name}.dll")))
@@ -121,10 +117,7 @@ impl Wine {
     pub(crate) fn halprof(&self, arguments: &[&str], fakes: &[(&str, &str)]) -> (i32, Value) {
         let mut wine = self.tool(&[&["--json"], arguments].concat());
         wine.env("WINEDLLOVERRIDES", "newdev=n;mscoree=;mshtml=");
-        let output = wine
-            .envs(fakes.iter().copied())
-            .output()
-            .expect("Wine runs");
+        let output = wine.envs(fakes.iter().copied()).output().expect("Wine runs");
         let text = String::from_utf8_lossy(&output.stdout);
         let value = serde_json::from_str(&text);
         let value = value.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"));

@@ -153,9 +153,7 @@ fn ctrl_c_ends_it_and_what_it_has_started(wine: &Wine) {
         panic!("the program does not start: {state:?}: {}", read(&errors));
     });
     // Wine turns SIGINT into the Ctrl-C of a console.
-    let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     let value = interrupted(child, sent.expect("kill").success());
     assert_eq!(value["interrupted"], true);
     for process in processes {
@@ -173,27 +171,14 @@ fn interrupted(child: Child, sent: bool) -> Value {
 fn it_is_pinned_where_that_is_asked_for(wine: &Wine) {
     let (value, ..) = stat(wine, &["-C", "0", "--pin"], &["mask"]);
     let scope = &value["scope"];
-    assert_eq!(
-        (&scope["exit_status"], &scope["pinned"]),
-        (&json!(1), &json!(true))
-    );
+    assert_eq!((&scope["exit_status"], &scope["pinned"]), (&json!(1), &json!(true)));
     assert_eq!(scope["processors"], json!([0]));
     let (value, ..) = stat(wine, &["-C", "0"], &["mask"]);
-    assert_ne!(
-        value["scope"]["exit_status"], 1,
-        "-C alone restricts nothing"
-    );
+    assert_ne!(value["scope"]["exit_status"], 1, "-C alone restricts nothing");
 }
 
 fn what_cannot_be_started_is_an_error(wine: &Wine) {
-    let arguments = [
-        "--json",
-        "stat",
-        "-e",
-        "TotalCycles",
-        "--",
-        "no-such-program",
-    ];
+    let arguments = ["--json", "stat", "-e", "TotalCycles", "--", "no-such-program"];
     let output = wine.real_time(&arguments).output().expect("Wine runs");
     assert_eq!(output.status.code(), Some(5));
 }

@@ -6,14 +6,7 @@ use std::process::Command;
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/simulate/program.c");
 
 /// The columns that are exact and do not depend on the calling convention.
-const COLUMNS: [&str; 6] = [
-    "executions",
-    "iterations",
-    "taken",
-    "reads",
-    "writes",
-    "bytes",
-];
+const COLUMNS: [&str; 6] = ["executions", "iterations", "taken", "reads", "writes", "bytes"];
 
 #[test]
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -23,17 +16,12 @@ fn a_range_is_counted_as_elsewhere() {
         return;
     };
     let mut gcc = Command::new("x86_64-w64-mingw32-gcc");
-    gcc.args(["-O1", "-Wall", "-Werror", "-o"])
-        .arg(wine.folder().join("stepped.exe"))
-        .arg(PROGRAM);
+    gcc.args(["-O1", "-Wall", "-Werror", "-o"]).arg(wine.folder().join("stepped.exe")).arg(PROGRAM);
     assert!(gcc.status().expect("gcc-mingw-w64-x86-64").success());
     let here = Stepped::new();
-    for (range, length, status) in [
-        ("turns", 7, 7),
-        ("touch", 14, 0),
-        ("calls", 14, 0),
-        ("fill", 21, 0),
-    ] {
+    for (range, length, status) in
+        [("turns", 7, 7), ("touch", 14, 0), ("calls", 14, 0), ("fill", 21, 0)]
+    {
         let ranged = format!("{range}+{length}");
         let arguments = ["simulate", "--range", &ranged, "--", "stepped.exe", range];
         let (ended, there) = wine.halprof(&arguments, &[]);

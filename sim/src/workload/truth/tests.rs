@@ -160,10 +160,7 @@ proptest! {
 fn a_seed_varies_the_rates_and_nothing_else() {
     let steady = parse("instructions=1000000,cycles=2000000").expect("a workload");
     let varied = parse("instructions=1000000,cycles=2000000,seed=7").expect("a workload");
-    assert_eq!(
-        varied,
-        parse("instructions=1000000,cycles=2000000,seed=7").expect("a workload")
-    );
+    assert_eq!(varied, parse("instructions=1000000,cycles=2000000,seed=7").expect("a workload"));
     let half = |workload: &Workload| {
         let counts = workload.counts_at(workload.length() / 4);
         counts.total(Event::Instructions)
@@ -210,10 +207,7 @@ fn no_period_meets_the_same_instructions_or_one_mode_only() {
             }
         }
         let user: u64 = places.iter().sum();
-        assert!(
-            user * 100 / samples >= 89 && user * 100 / samples <= 91,
-            "{period}"
-        );
+        assert!(user * 100 / samples >= 89 && user * 100 / samples <= 91, "{period}");
         for place in places {
             let share = place * 20 * 100 / user;
             assert!((80..=120).contains(&share), "{period}: {places:?}");
@@ -234,11 +228,7 @@ fn without_cycles_and_instructions_all_happens_at_once() {
 #[test]
 fn a_search_without_end_is_given_up() {
     let workload = parse("instructions=4000000000000,cycles=1000000000000").expect("a workload");
-    let feed = Feed {
-        event: Event::Instructions,
-        user: true,
-        kernel: true,
-        compare: Compare::Below(1),
-    };
+    let feed =
+        Feed { event: Event::Instructions, user: true, kernel: true, compare: Compare::Below(1) };
     assert_eq!(workload.position_of(feed, 2), None);
 }

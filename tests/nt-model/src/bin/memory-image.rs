@@ -34,10 +34,8 @@ const PROCESSORS: usize = 3;
 const SEED: u64 = 1;
 /// Instructions, and branches in user mode only: each with its modes and its period. The driver
 /// lengthens a period that is too short.
-const SOURCES: [(u32, u16, u64); 2] = [
-    (2, Spec::USER | Spec::KERNEL, 20_000),
-    (6, Spec::USER, 3_000),
-];
+const SOURCES: [(u32, u16, u64); 2] =
+    [(2, Spec::USER | Spec::KERNEL, 20_000), (6, Spec::USER, 3_000)];
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=700000,skid=300,processors=all";
 /// General and fixed counters of the model, and the first of their registers.
 const COUNTERS: u32 = 4;
@@ -78,11 +76,7 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
         interval,
         ..Spec::default()
     });
-    let setup = Setup {
-        specs: specs.to_vec(),
-        events: true,
-        ..Setup::default()
-    };
+    let setup = Setup { specs: specs.to_vec(), events: true, ..Setup::default() };
     let mut session = Session::open(connection, true, false)?;
     let settled = session.configure(&setup, true)?;
     session.start()?;
@@ -93,14 +87,8 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
     let transport = session.transport();
     ensure!(transport.advance(1_234_567)?, "the workload is over");
     let device = transport.device();
-    let registers: Vec<Value> = device
-        .machine
-        .engine
-        .bus()
-        .cpus
-        .iter_mut()
-        .map(registers)
-        .collect();
+    let registers: Vec<Value> =
+        device.machine.engine.bus().cpus.iter_mut().map(registers).collect();
     memory_image::write(&device.machine, &options.folder)?;
     let handle = transport.handle();
     let statistics = session.statistics()?;

@@ -47,18 +47,12 @@ fn run() -> Result<()> {
         let driver = options.driver.display();
         format!("no driver in {driver}: run `cargo xtask sys`")
     })?;
-    let clock = || {
-        std::time::UNIX_EPOCH
-            .elapsed()
-            .map_or(0, |now| now.as_secs())
-    };
+    let clock = || std::time::UNIX_EPOCH.elapsed().map_or(0, |now| now.as_secs());
     let first = options.seed.unwrap_or_else(clock);
     println!("seeds from {first}");
     let limit = Limit {
         lives: options.lives.unwrap_or(u64::MAX),
-        time: options
-            .lives
-            .map_or(Duration::from_secs(options.seconds), |_| Duration::MAX),
+        time: options.lives.map_or(Duration::from_secs(options.seconds), |_| Duration::MAX),
     };
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let began = Instant::now();

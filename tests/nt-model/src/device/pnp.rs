@@ -351,8 +351,7 @@ impl Device {
         starting: bool,
     ) -> Result<(), Violation> {
         let (change, arguments) = self.processor_change(context, starting)?;
-        self.machine
-            .call(kernel::PROCESSOR_CALLBACK, callback, &arguments)?;
+        self.machine.call(kernel::PROCESSOR_CALLBACK, callback, &arguments)?;
         self.machine.engine.bus().arena.free(change, 0)
     }
 
@@ -413,10 +412,7 @@ impl Device {
         bus.registers.check_cr4(&bus.cpus)?;
         let alive = self.machine.kernel.alive();
         if !alive.is_empty() || self.machine.framework.bound {
-            let what = format!(
-                "after unload: {alive:?}, bound {}",
-                self.machine.framework.bound
-            );
+            let what = format!("after unload: {alive:?}, bound {}", self.machine.framework.bound);
             return Err(Violation::new(Rule::Alive, what));
         }
         let arena = &self.machine.engine.bus().arena;

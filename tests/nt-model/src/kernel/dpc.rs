@@ -25,10 +25,7 @@ pub fn dpc_begins(machine: &mut Machine, queued: QueuedDpc) -> Result<(), Violat
     if !machine.engine.bus().arena.allows(queued.object, 0x40) {
         return Err(Violation::new(
             Rule::Memory,
-            format!(
-                "the DPC {:#x} runs after its memory was freed",
-                queued.object
-            ),
+            format!("the DPC {:#x} runs after its memory was freed", queued.object),
         ));
     }
     if let Some(dpc) = machine.kernel.dpcs.get_mut(&queued.object) {
@@ -38,19 +35,9 @@ pub fn dpc_begins(machine: &mut Machine, queued: QueuedDpc) -> Result<(), Violat
 }
 
 pub(super) fn initialize_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
-    let (at, routine, context) = (
-        m.engine.argument(0),
-        m.engine.argument(1),
-        m.engine.argument(2),
-    );
+    let (at, routine, context) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
     touch(m, at, 0x40)?;
-    let dpc = Dpc {
-        routine,
-        context,
-        target: None,
-        importance: MEDIUM_IMPORTANCE,
-        queued: false,
-    };
+    let dpc = Dpc { routine, context, target: None, importance: MEDIUM_IMPORTANCE, queued: false };
     m.kernel.dpcs.insert(at, dpc);
     done()
 }
@@ -85,11 +72,7 @@ pub(super) fn importance_of_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
 }
 
 pub(super) fn insert_dpc(m: &mut Machine) -> Result<Outcome, Violation> {
-    let (at, first, second) = (
-        m.engine.argument(0),
-        m.engine.argument(1),
-        m.engine.argument(2),
-    );
+    let (at, first, second) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
     let (current, request) = (m.current(), m.request_of_caller());
     // A timer that lets processors sleep must not have them woken by a DPC.
     let polls = timer::is_precise(m, m.object_of_caller()) == Some(false);

@@ -30,18 +30,13 @@ pub(super) fn performance_counter(m: &mut Machine) -> Result<Outcome, Violation>
         Some(left) => *left -= 1,
         None => {}
     }
-    Ok(Outcome::Return(
-        read / (NANOSECONDS / PERFORMANCE_FREQUENCY),
-    ))
+    Ok(Outcome::Return(read / (NANOSECONDS / PERFORMANCE_FREQUENCY)))
 }
 
 pub(super) fn map_io(m: &mut Machine) -> Result<Outcome, Violation> {
     let (physical, size) = (m.engine.argument(0), m.engine.argument(1));
     if physical != 0xFEE0_0000 || size != PAGE {
-        return broken(
-            Rule::Memory,
-            format!("{size} bytes at {physical:#x} are mapped"),
-        );
+        return broken(Rule::Memory, format!("{size} bytes at {physical:#x} are mapped"));
     }
     if m.kernel.fails() {
         return Ok(Outcome::Return(0));
@@ -64,10 +59,7 @@ pub(super) fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     let (list, out) = (m.engine.argument(2), m.engine.argument(3));
     touch(m, out, 8)?;
     if groups != 0 || count as u32 != 0 || list != 0 {
-        return broken(
-            Rule::Unmodelled,
-            "some counters, or those of some processors",
-        );
+        return broken(Rule::Unmodelled, "some counters, or those of some processors");
     }
     if m.kernel.counters_taken || m.kernel.counters.is_some() || m.kernel.fails() {
         m.engine.write_u64(out, 0);
@@ -85,10 +77,7 @@ pub(super) fn allocate_counters(m: &mut Machine) -> Result<Outcome, Violation> {
 pub(super) fn free_counters(m: &mut Machine) -> Result<Outcome, Violation> {
     let handle = m.engine.argument(0);
     if m.kernel.counters != Some(handle) {
-        return broken(
-            Rule::Object,
-            format!("counters {handle:#x} are freed, and not held"),
-        );
+        return broken(Rule::Object, format!("counters {handle:#x} are freed, and not held"));
     }
     if !m.kernel.by_thread.is_empty() {
         let what = "counters are freed that are still read at each context switch";
@@ -135,16 +124,9 @@ pub(super) fn set_hardware_counters(m: &mut Machine) -> Result<Outcome, Violatio
 }
 
 pub(super) fn set_system_information(m: &mut Machine) -> Result<Outcome, Violation> {
-    let (class, size, buffer) = (
-        m.engine.argument(0),
-        m.engine.argument(1),
-        m.engine.argument(2),
-    );
+    let (class, size, buffer) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
     if (class as u32, size as u32) != (1, 8) {
-        return broken(
-            Rule::Unmodelled,
-            format!("HalSetSystemInformation({class}, {size})"),
-        );
+        return broken(Rule::Unmodelled, format!("HalSetSystemInformation({class}, {size})"));
     }
     let handler = m.engine.read_u64(buffer);
     if handler == 0 {

@@ -7,15 +7,9 @@ use crate::rules::Violation;
 
 pub(super) fn print(m: &mut Machine) -> Result<Outcome, Violation> {
     let format = m.engine.bytes(m.engine.argument(2), 256);
-    let format: String = format
-        .iter()
-        .take_while(|&&b| b != 0)
-        .map(|&b| b as char)
-        .collect();
+    let format: String = format.iter().take_while(|&&b| b != 0).map(|&b| b as char).collect();
     let arguments: Vec<u64> = (3..7).map(|index| m.engine.argument(index)).collect();
-    m.kernel
-        .printed
-        .push(format!("{} {arguments:x?}", format.trim_end()));
+    m.kernel.printed.push(format!("{} {arguments:x?}", format.trim_end()));
     done()
 }
 
@@ -39,11 +33,7 @@ fn touched(m: &mut Machine, at: u64, size: u64) -> Result<(), Violation> {
 }
 
 pub(super) fn copy(m: &mut Machine) -> Result<Outcome, Violation> {
-    let (to, from, size) = (
-        m.engine.argument(0),
-        m.engine.argument(1),
-        m.engine.argument(2),
-    );
+    let (to, from, size) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
     touched(m, to, size)?;
     touched(m, from, size)?;
     let bytes = m.engine.bytes(from, size as usize);
@@ -52,28 +42,17 @@ pub(super) fn copy(m: &mut Machine) -> Result<Outcome, Violation> {
 }
 
 pub(super) fn fill(m: &mut Machine) -> Result<Outcome, Violation> {
-    let (to, byte, size) = (
-        m.engine.argument(0),
-        m.engine.argument(1),
-        m.engine.argument(2),
-    );
+    let (to, byte, size) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
     touched(m, to, size)?;
     m.engine.write(to, &vec![byte as u8; size as usize]);
     Ok(Outcome::Return(to))
 }
 
 pub(super) fn compare(m: &mut Machine) -> Result<Outcome, Violation> {
-    let (one, other, size) = (
-        m.engine.argument(0),
-        m.engine.argument(1),
-        m.engine.argument(2),
-    );
+    let (one, other, size) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
     touched(m, one, size)?;
     touched(m, other, size)?;
-    let (one, other) = (
-        m.engine.bytes(one, size as usize),
-        m.engine.bytes(other, size as usize),
-    );
+    let (one, other) = (m.engine.bytes(one, size as usize), m.engine.bytes(other, size as usize));
     let order = one.cmp(&other) as i64;
     Ok(Outcome::Return(order.cast_unsigned()))
 }

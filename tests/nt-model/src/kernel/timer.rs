@@ -102,11 +102,7 @@ pub(super) fn cancel_timer(m: &mut Machine) -> Result<Outcome, Violation> {
 }
 
 pub(super) fn delete_timer(m: &mut Machine) -> Result<Outcome, Violation> {
-    let (at, cancel, wait) = (
-        m.engine.argument(0),
-        m.engine.argument(1),
-        m.engine.argument(2),
-    );
+    let (at, cancel, wait) = (m.engine.argument(0), m.engine.argument(1), m.engine.argument(2));
     if wait as u8 != 0 && m.irql() > APC {
         return broken(Rule::Wait, "ExDeleteTimer waits above APC_LEVEL");
     }

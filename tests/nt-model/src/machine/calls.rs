@@ -19,11 +19,8 @@ impl Machine {
         let activity = &self.activities[id];
         let bus = self.engine.bus();
         let (before, calls) = (bus.executed, bus.calls);
-        bus.stack = Stack {
-            start: activity.stack,
-            end: activity.stack + STACK,
-            lowest: activity.lowest,
-        };
+        bus.stack =
+            Stack { start: activity.stack, end: activity.stack + STACK, lowest: activity.lowest };
         let stop = self.engine.run(index, slice)?;
         let bus = self.engine.bus();
         let (executed, stack) = (bus.executed - before, bus.stack);
@@ -140,10 +137,8 @@ impl Machine {
         self.activities[id].ran = 0;
         let broken = |what: String| Violation::new(Rule::Irql, what);
         if irql > function.irql {
-            let what = format!(
-                "{} is called at IRQL {irql}, at most {}",
-                function.name, function.irql
-            );
+            let what =
+                format!("{} is called at IRQL {irql}, at most {}", function.name, function.irql);
             return Err(self.engine.with_stack(broken(what)));
         }
         if self.engine.masked() && function.irql < PROFILE {

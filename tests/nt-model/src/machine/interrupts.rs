@@ -132,12 +132,8 @@ impl Machine {
 
     /// Something happens at this moment.
     pub(super) fn disturb(&mut self) {
-        const KINDS: [Disturbance; 4] = [
-            Disturbance::Spurious,
-            Disturbance::Events,
-            Disturbance::Timer,
-            Disturbance::Process,
-        ];
+        const KINDS: [Disturbance; 4] =
+            [Disturbance::Spurious, Disturbance::Events, Disturbance::Timer, Disturbance::Process];
         let kinds = KINDS.len() - usize::from(!self.kernel.notify.is_watching());
         let index = self.rng.usize(0..self.processors.len());
         match KINDS[self.rng.usize(0..kinds)] {
@@ -171,11 +167,6 @@ impl Machine {
     pub(super) fn interrupted(&self, index: usize) -> Interrupted {
         let top = self.processors[index].pile.last();
         let (process, thread) = top.map_or((0, 0), |&id| self.activities[id].who);
-        Interrupted {
-            ip: IMAGE + PAGE,
-            mode: Mode::Kernel,
-            process,
-            thread,
-        }
+        Interrupted { ip: IMAGE + PAGE, mode: Mode::Kernel, process, thread }
     }
 }

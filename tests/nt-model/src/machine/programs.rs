@@ -91,11 +91,7 @@ impl Machine {
         self.programs.until = 0;
         ran?;
         let now = self.now();
-        self.pass_to(if self.programs.left > 0 {
-            now.max(until)
-        } else {
-            now
-        });
+        self.pass_to(if self.programs.left > 0 { now.max(until) } else { now });
         Ok(self.programs.left > 0)
     }
 
@@ -186,12 +182,7 @@ impl Machine {
     /// nothing runs.
     pub(super) fn interrupted_now(&mut self, index: usize) -> Interrupted {
         let Some(&id) = self.processors[index].pile.last() else {
-            return Interrupted {
-                ip: KERNEL_CODE.0,
-                mode: Mode::Kernel,
-                process: 0,
-                thread: 0,
-            };
+            return Interrupted { ip: KERNEL_CODE.0, mode: Mode::Kernel, process: 0, thread: 0 };
         };
         self.load(id);
         let (process, thread) = self.activities[id].who;

@@ -26,8 +26,7 @@ impl Machine {
     pub fn run_until_done(&mut self, thread: ThreadId) -> Result<u64, Violation> {
         self.settle()?;
         self.check_nobody_waits()?;
-        self.result_of(thread)
-            .ok_or_else(|| Violation::new(Rule::Wait, "a thread is not done"))
+        self.result_of(thread).ok_or_else(|| Violation::new(Rule::Wait, "a thread is not done"))
     }
 
     /// Checks that no thread waits when everything is quiet.
@@ -36,10 +35,7 @@ impl Machine {
             let State::Waiting(wait) = activity.state else {
                 return None;
             };
-            Some(format!(
-                "{} waits for what nobody does: {wait:?}",
-                activity.name
-            ))
+            Some(format!("{} waits for what nobody does: {wait:?}", activity.name))
         });
         waits.map_or(Ok(()), |what| Err(Violation::new(Rule::Wait, what)))
     }
@@ -68,13 +64,10 @@ impl Machine {
     }
 
     pub(super) fn next_moment(&self) -> Option<u64> {
-        let waits = self
-            .activities
-            .iter()
-            .filter_map(|activity| match activity.state {
-                State::Waiting(Wait::Time(at)) => Some(at),
-                _ => None,
-            });
+        let waits = self.activities.iter().filter_map(|activity| match activity.state {
+            State::Waiting(Wait::Time(at)) => Some(at),
+            _ => None,
+        });
         waits.min()
     }
 
@@ -214,9 +207,8 @@ impl Machine {
         ready: &[usize],
     ) -> Result<(), Violation> {
         let top = self.processors[index].pile.last().copied();
-        let (irql, masked) = top.map_or((PASSIVE, false), |id| {
-            (self.activities[id].irql, self.activities[id].masked)
-        });
+        let (irql, masked) = top
+            .map_or((PASSIVE, false), |id| (self.activities[id].irql, self.activities[id].masked));
         if masked {
             return Ok(());
         }

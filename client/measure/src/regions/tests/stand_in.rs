@@ -93,11 +93,7 @@ impl Profile for Thread {
 
 /// A model, whose driver refuses RDPMC under a hypervisor.
 fn driver(rdpmc: bool) -> Connection<Modelled> {
-    super::on(if rdpmc {
-        "skylake"
-    } else {
-        "hyperv-guest-intel"
-    })
+    super::on(if rdpmc { "skylake" } else { "hyperv-guest-intel" })
 }
 
 fn sources(connection: &mut Connection<Modelled>) -> Sources {
@@ -137,12 +133,7 @@ fn a_way_that_is_wanted_is_taken_or_refused() {
         let sources = sources(&mut connection);
         let windows = StandIn::default();
         let regions = Regions::open_on(&mut connection, &sources, Some(wanted), Some(&windows));
-        assert_eq!(
-            regions
-                .as_ref()
-                .is_ok_and(|regions| regions.method() == wanted),
-            works
-        );
+        assert_eq!(regions.as_ref().is_ok_and(|regions| regions.method() == wanted), works);
         assert_eq!(regions.is_err(), !works);
     }
     // A model has neither threads nor a platform.
@@ -212,10 +203,7 @@ fn rdpmc_discards_what_was_switched_and_thread_profiling_does_not() {
         assert_eq!((work.n, work.mode), (10 - discarded, Some(500)));
         let told = report.discarded.iter().map(|one| (one.cause, one.passages));
         let expected = (discarded != 0).then_some((Discard::Switched, discarded));
-        assert_eq!(
-            told.collect::<Vec<_>>(),
-            expected.into_iter().collect::<Vec<_>>()
-        );
+        assert_eq!(told.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
     }
 }
 
@@ -256,11 +244,7 @@ fn a_region_over_a_sleep_is_void_by_every_method() {
         let report = regions.report();
         assert_eq!(row(&report, "work", "main", "TotalIssues:u").n, 3);
         assert_eq!(report.discarded[0].cause, Discard::Suspended, "{method:?}");
-        assert!(
-            report
-                .to_string()
-                .contains("during which the machine slept")
-        );
+        assert!(report.to_string().contains("during which the machine slept"));
     }
 }
 
@@ -274,10 +258,7 @@ fn a_sweep_counts_by_thread_what_can_be() {
     assert_eq!(swept.anchor.as_deref(), Some("TotalIssues:u"));
     for pass in &swept.passes {
         let by_thread = pass.method == Method::ThreadProfiling;
-        assert!(
-            !by_thread || pass.sources.len() <= 3,
-            "four counters: {pass:?}"
-        );
+        assert!(!by_thread || pass.sources.len() <= 3, "four counters: {pass:?}");
         assert!(!by_thread || pass.instructions == Some(9000), "{pass:?}");
     }
     let method = |source: &str| row(&swept.report, "sweep", "sweep", source).method;
@@ -343,10 +324,7 @@ impl Migrant {
     fn sums(&self) -> [u64; 16] {
         let thread = self.thread();
         let now = self.model.counters(thread.processor);
-        let since = now
-            .iter()
-            .zip(thread.came)
-            .map(|(now, came)| now.wrapping_sub(came));
+        let since = now.iter().zip(thread.came).map(|(now, came)| now.wrapping_sub(came));
         let mut sums = thread.sums;
         for (sum, since) in sums.iter_mut().zip(since) {
             *sum += since & ((1 << WIDTH) - 1);
@@ -358,22 +336,14 @@ impl Migrant {
         let sums = self.sums();
         let came = self.model.counters(processor);
         let switches = self.thread().switches + 1;
-        *self.thread() = Scheduled {
-            processor,
-            came,
-            sums,
-            switches,
-        };
+        *self.thread() = Scheduled { processor, came, sums, switches };
     }
 
     /// The thread works, and then another one does, on all processors but its own.
     fn work(&self, instructions: u32) {
         let own = self.thread().processor;
         let amount = format!("instructions={instructions},cycles=10,branches=5");
-        super::run(
-            &mut self.model.lock(),
-            &format!("{amount},processors={own}"),
-        );
+        super::run(&mut self.model.lock(), &format!("{amount},processors={own}"));
         for other in (0..4).filter(|&other| other != own) {
             let noise = format!("instructions=77777,cycles=10,branches=999,processors={other}");
             super::run(&mut self.model.lock(), &noise);
@@ -383,10 +353,7 @@ impl Migrant {
 
 impl Platform for Migrant {
     fn profile(&self, _counters: u64) -> std::result::Result<Box<dyn Profile>, u32> {
-        Ok(Box::new(Self {
-            model: self.model.clone(),
-            thread: Arc::clone(&self.thread),
-        }))
+        Ok(Box::new(Self { model: self.model.clone(), thread: Arc::clone(&self.thread) }))
     }
 
     fn rdpmc(&self, ecx: u32) -> u64 {
@@ -416,10 +383,7 @@ impl Platform for Migrant {
 impl Profile for Migrant {
     fn read(&mut self, counters: bool) -> std::result::Result<ThreadData, u32> {
         let switches = self.thread().switches;
-        Ok(ThreadData {
-            switches,
-            counters: if counters { self.sums() } else { [0; 16] },
-        })
+        Ok(ThreadData { switches, counters: if counters { self.sums() } else { [0; 16] } })
     }
 }
 
@@ -432,10 +396,7 @@ fn a_thread_that_migrates_has_exactly_its_own_counts() {
         let mut connection = Connection::new(model.clone()).expect("it answers");
         let list = "TotalIssues:u,BranchInstructions:u";
         let sources = Sources::named(&mut connection, list).expect("sources");
-        let windows = Migrant {
-            model,
-            thread: Arc::default(),
-        };
+        let windows = Migrant { model, thread: Arc::default() };
         let regions = Regions::open_on(&mut connection, &sources, Some(method), Some(&windows));
         let regions = regions.expect("regions");
         let thread = regions.thread("main").expect("a thread");
@@ -454,21 +415,10 @@ fn a_thread_that_migrates_has_exactly_its_own_counts() {
             [("outer", 1300, 10, switched), ("inner", 300, 5, 0)]
         {
             let found = row(&report, region, "main", "TotalIssues:u");
-            assert_eq!(
-                (found.n, found.min),
-                (40 - lost, instructions),
-                "{method:?}"
-            );
-            assert_eq!(
-                (found.mode, found.deviation),
-                (Some(instructions), Some(0.0))
-            );
+            assert_eq!((found.n, found.min), (40 - lost, instructions), "{method:?}");
+            assert_eq!((found.mode, found.deviation), (Some(instructions), Some(0.0)));
             let found = row(&report, region, "main", "BranchInstructions:u");
-            assert_eq!(
-                (found.min, found.mode),
-                (branches, Some(branches)),
-                "{method:?}"
-            );
+            assert_eq!((found.min, found.mode), (branches, Some(branches)), "{method:?}");
         }
     }
 }

@@ -115,9 +115,7 @@ pub(crate) fn windows(machine: &Machine, catalog: &Catalog, source: &Source) -> 
     if !has(Source::HAL) {
         let listed = catalog.aliases().filter(|alias| {
             alias.source == WINDOWS
-                && catalog
-                    .source(alias.target)
-                    .is_some_and(|one| one.id == source.id)
+                && catalog.source(alias.target).is_some_and(|one| one.id == source.id)
         });
         let names: Vec<&str> = listed.map(|alias| alias.name).collect();
         if !names.is_empty() {
@@ -176,10 +174,7 @@ pub(crate) fn kinds(processors: &[Processor], counted: impl Fn(&Processor) -> bo
     all.sort_unstable();
     all.dedup();
     let kind = |kind: u8| {
-        let mut alike = processors
-            .iter()
-            .filter(move |one| one.kind == kind)
-            .peekable();
+        let mut alike = processors.iter().filter(move |one| one.kind == kind).peekable();
         let first = **alike.peek()?;
         Some(Kind {
             processors: format_processors(alike.map(|one| one.index)),

@@ -13,9 +13,7 @@ const MODES: u64 = 0b11 << 16;
 pub(super) fn rows(catalog: &Catalog, processors: &[Processor]) -> Vec<Row> {
     let names = catalog.events().into_iter();
     let found = names.filter_map(|name| catalog.event(name));
-    found
-        .map(|found| row(&found, catalog, processors))
-        .collect()
+    found.map(|found| row(&found, catalog, processors)).collect()
 }
 
 fn row(found: &Found<'_>, catalog: &Catalog, processors: &[Processor]) -> Row {
@@ -27,38 +25,25 @@ fn row(found: &Found<'_>, catalog: &Catalog, processors: &[Processor]) -> Row {
     let differing = processors.iter().filter(|one| counts(one) != supported);
     let differing = format_processors(differing.map(|processor| processor.index));
     let event = found.event;
-    let counted = found
-        .kinds
-        .iter()
-        .find_map(|(_, _, counted)| counted.as_ref().ok());
+    let counted = found.kinds.iter().find_map(|(_, _, counted)| counted.as_ref().ok());
     let fixed = match counted {
         Some(Counted::Fixed(index)) => Some(*index),
         _ => event.fixed,
     };
     let source = fixed.and_then(|index| catalog.fixed(index));
-    let why = found
-        .kinds
-        .iter()
-        .find_map(|(_, _, counted)| counted.as_ref().err());
+    let why = found.kinds.iter().find_map(|(_, _, counted)| counted.as_ref().err());
     let notes = [
         why.cloned(),
         (!event.description.is_empty()).then(|| event.description.clone()),
-        event
-            .deprecated
-            .then(|| "deprecated: a newer name exists".to_owned()),
-        event
-            .alone
-            .then(|| "nothing else can be counted at the same time".to_owned()),
+        event.deprecated.then(|| "deprecated: a newer name exists".to_owned()),
+        event.alone.then(|| "nothing else can be counted at the same time".to_owned()),
         (!event.errata.is_empty()).then(|| format!("errata: {}", event.errata)),
         event
             .counters
             .filter(|_| fixed.is_none())
             .map(|mask| format!("counters {}", list_of(mask))),
     ];
-    let limits = catalog
-        .sources
-        .iter()
-        .find(|source| source.flags & Source::TIMER == 0);
+    let limits = catalog.sources.iter().find(|source| source.flags & Source::TIMER == 0);
     let limit = |of: fn(&Source) -> u32| limits.map_or(0, of);
     let select = fixed.is_none().then(|| event.select());
     Row {
@@ -85,10 +70,7 @@ fn row(found: &Found<'_>, catalog: &Catalog, processors: &[Processor]) -> Row {
         },
         note: notes.into_iter().flatten().collect::<Vec<_>>().join("; "),
         processors: (!differing.is_empty())
-            .then_some(Differs {
-                processors: differing,
-                supported: !supported,
-            })
+            .then_some(Differs { processors: differing, supported: !supported })
             .into_iter()
             .collect(),
     }

@@ -83,9 +83,7 @@ pub(super) fn run(
         ));
     }
     let rows = body.metrics.as_slice();
-    output.rows("metrics", on.told.modelled, (&body, rows), |body| {
-        text(body, output.width())
-    })
+    output.rows("metrics", on.told.modelled, (&body, rows), |body| text(body, output.width()))
 }
 
 fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
@@ -102,27 +100,19 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
         let names = metrics.names(&term.name);
         let able = |name: &&str| {
             let chosen = countable(name, catalog).into_iter().flatten();
-            chosen
-                .into_iter()
-                .any(|chosen| counts_on(catalog, &chosen, &kind.processor))
+            chosen.into_iter().any(|chosen| counts_on(catalog, &chosen, &kind.processor))
         };
         names.is_empty() || names.iter().any(able)
     };
     let terms = metrics.terms(metric);
     let parts = |terms: &[Term]| terms.iter().map(part).collect::<Vec<Part>>();
     let (scale, above, below, formula) = match &metric.form {
-        Form::Ratio {
-            scale,
-            above,
-            below,
-        } => (*scale, parts(above), parts(below), None),
+        Form::Ratio { scale, above, below } => (*scale, parts(above), parts(below), None),
         Form::Formula(text) => (1.0, Vec::new(), Vec::new(), Some(text.clone())),
     };
     let able = |kind: &&Kind| terms.iter().all(|term| counted(term, kind));
     let kinds: Vec<&Kind> = catalog.kinds().iter().filter(able).collect();
-    let types = kinds
-        .iter()
-        .filter_map(|kind| describe::core_type(&kind.processor));
+    let types = kinds.iter().filter_map(|kind| describe::core_type(&kind.processor));
     Row {
         topdown: of_slots(metric) && topdown(catalog),
         id: metric.id.clone(),
@@ -136,11 +126,7 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
         formula,
         asked: metric.asked,
         supported: !kinds.is_empty(),
-        cores: if catalog.kinds().len() > 1 {
-            types.collect()
-        } else {
-            Vec::new()
-        },
+        cores: if catalog.kinds().len() > 1 { types.collect() } else { Vec::new() },
     }
 }
 

@@ -25,13 +25,7 @@ pub(crate) struct Decoded {
 #[must_use]
 pub(crate) fn decode(interface: ProfileInterface, number: u32, value: u64) -> Decoded {
     let (name, fields) = find(interface, number).unwrap_or(("unknown".to_owned(), &[]));
-    Decoded {
-        name,
-        fields: fields
-            .iter()
-            .map(|&field| (field, field.of(value)))
-            .collect(),
-    }
+    Decoded { name, fields: fields.iter().map(|&field| (field, field.of(value))).collect() }
 }
 
 fn find(interface: ProfileInterface, number: u32) -> Option<(String, &'static [Field])> {
@@ -105,11 +99,7 @@ mod tests {
     fn the_pentium_example_of_seed_002_is_taken_apart() {
         let decoded = decode(ProfileInterface::Pentium, 0x11, 0x83);
         assert_eq!(
-            (
-                field(&decoded, "ES0"),
-                field(&decoded, "CC0[1]"),
-                field(&decoded, "CC0[0]")
-            ),
+            (field(&decoded, "ES0"), field(&decoded, "CC0[1]"), field(&decoded, "CC0[0]")),
             (3, 1, 0)
         );
     }
@@ -119,21 +109,13 @@ mod tests {
         let escr = decode(ProfileInterface::NetBurst, 0x3B8, 0x0400_060C);
         assert_eq!(escr.name, "MSR_CRU_ESCR0");
         assert_eq!(
-            (
-                field(&escr, "EVENT_SELECT"),
-                field(&escr, "EVENT_MASK"),
-                field(&escr, "T0_OS")
-            ),
+            (field(&escr, "EVENT_SELECT"), field(&escr, "EVENT_MASK"), field(&escr, "T0_OS")),
             (2, 3, 1)
         );
         let cccr = decode(ProfileInterface::NetBurst, 0x370, 0x0003_9000);
         assert_eq!(cccr.name, "MSR_IQ_CCCR4");
         assert_eq!(
-            (
-                field(&cccr, "ENABLE"),
-                field(&cccr, "ESCR_SELECT"),
-                field(&cccr, "ACTIVE_THREAD")
-            ),
+            (field(&cccr, "ENABLE"), field(&cccr, "ESCR_SELECT"), field(&cccr, "ACTIVE_THREAD")),
             (1, 4, 3)
         );
     }
@@ -172,15 +154,7 @@ mod tests {
             }
             assert!(free <= 64, "{}", row.name);
         }
-        let all = Field {
-            name: "",
-            high: 63,
-            low: 0,
-            meaning: "",
-        };
-        assert_eq!(
-            (all.of(u64::MAX), all.bits()),
-            (u64::MAX, "63:0".to_owned())
-        );
+        let all = Field { name: "", high: 63, low: 0, meaning: "" };
+        assert_eq!((all.of(u64::MAX), all.bits()), (u64::MAX, "63:0".to_owned()));
     }
 }

@@ -102,11 +102,8 @@ pub(crate) fn wanted(lists: &[String]) -> Result<Option<Vec<By>>> {
     let keys = |list: &String| -> Vec<String> {
         list.split(',').map(|key| key.trim().to_owned()).collect()
     };
-    let is_branches = |list: &&String| {
-        By::NAMES
-            .iter()
-            .any(|&name| keys(list).iter().any(|key| key == name))
-    };
+    let is_branches =
+        |list: &&String| By::NAMES.iter().any(|&name| keys(list).iter().any(|key| key == name));
     match lists.iter().filter(is_branches).count() {
         0 => return Ok(None),
         n if n < lists.len() => {
@@ -166,11 +163,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<By>, output: &Output) -> R
     } else if output.is_csv() {
         output.print_data(&csv(&branches)?)?;
     } else {
-        let width = if options.verbose {
-            Width::WHOLE
-        } else {
-            output.width()
-        };
+        let width = if options.verbose { Width::WHOLE } else { output.width() };
         output.print(&text(&branches, width))?;
     }
     Ok(status)
@@ -238,10 +231,7 @@ fn table_body(table: &Table) -> TableBody {
         taken: part.all,
         rows: part.rows.iter().map(|row| row_body(part, row)).collect(),
     });
-    TableBody {
-        by: table.by.keys(),
-        parts: parts.collect(),
-    }
+    TableBody { by: table.by.keys(), parts: parts.collect() }
 }
 
 fn row_body(part: &Part, row: &Row) -> RowBody {
@@ -290,9 +280,7 @@ fn csv(branches: &Branches) -> Result<String> {
             "cycles",
             "modelled",
         ];
-        let heads = ["source"]
-            .into_iter()
-            .chain(places.iter().map(String::as_str));
+        let heads = ["source"].into_iter().chain(places.iter().map(String::as_str));
         writer.write_record(heads.chain(numbers)).map_err(failed)?;
         for part in &table.parts {
             for row in &part.rows {
@@ -323,9 +311,7 @@ fn fields(by: By, part: &Part, row: &Row) -> Vec<String> {
     fields.extend([
         row.sum.taken.to_string(),
         part_of(share(part, row)),
-        row.sum
-            .kind()
-            .map_or_else(String::new, |kind| kind.name().to_owned()),
+        row.sum.kind().map_or_else(String::new, |kind| kind.name().to_owned()),
         known.unwrap_or_default(),
     ]);
     let [value, low, high] = match mispredicted {
@@ -333,11 +319,7 @@ fn fields(by: By, part: &Part, row: &Row) -> Vec<String> {
         None => [const { String::new() }; 3],
     };
     fields.extend([value, low, high]);
-    fields.push(
-        row.sum
-            .mean_cycles()
-            .map_or_else(String::new, |mean| format!("{mean:.2}")),
-    );
+    fields.push(row.sum.mean_cycles().map_or_else(String::new, |mean| format!("{mean:.2}")));
     fields
 }
 
@@ -391,11 +373,7 @@ fn section(by: By, part: &Part, several: bool, width: Width) -> String {
     if by.paths {
         columns.push(Column::prose("path"));
     } else {
-        columns.extend([
-            Column::word("kind").extra(),
-            Column::name("from"),
-            Column::name("to"),
-        ]);
+        columns.extend([Column::word("kind").extra(), Column::name("from"), Column::name("to")]);
     }
     let rows = part.rows.iter().map(|row| {
         let mispredicted = row.sum.share_mispredicted();
@@ -404,12 +382,8 @@ fn section(by: By, part: &Part, several: bool, width: Width) -> String {
             percent(share(part, row)),
             thousands(row.sum.taken),
             mispredicted.map_or_else(String::new, |share| percent(share.value)),
-            mispredicted.map_or_else(String::new, |share| {
-                format!("±{:.2}", share.bound() * 100.0)
-            }),
-            row.sum
-                .mean_cycles()
-                .map_or_else(String::new, |mean| format!("{mean:.1}")),
+            mispredicted.map_or_else(String::new, |share| format!("±{:.2}", share.bound() * 100.0)),
+            row.sum.mean_cycles().map_or_else(String::new, |mean| format!("{mean:.1}")),
         ];
         if by.paths {
             cells.push(Shown(path(row)).to_string());
@@ -421,11 +395,7 @@ fn section(by: By, part: &Part, several: bool, width: Width) -> String {
         }
         cells
     });
-    let title = if several {
-        format!("{}\n", Shown(&part.source))
-    } else {
-        String::new()
-    };
+    let title = if several { format!("{}\n", Shown(&part.source)) } else { String::new() };
     let mut text = title + &table(width, &columns, rows);
     let (more, taken) = part.more;
     if more != 0 {
@@ -448,24 +418,12 @@ fn path(row: &Row) -> String {
 /// A side in short form: a symbol and the offset in it, with or without its module.
 fn place(side: &Value, with_module: bool) -> String {
     match side {
-        Value::Address {
-            module,
-            symbol: Some(symbol),
-            offset,
-            ..
-        } if with_module => {
+        Value::Address { module, symbol: Some(symbol), offset, .. } if with_module => {
             format!("{module}!{symbol}+{offset:#x}")
         }
-        Value::Address {
-            symbol: Some(symbol),
-            offset,
-            ..
-        } => format!("{symbol}+{offset:#x}"),
+        Value::Address { symbol: Some(symbol), offset, .. } => format!("{symbol}+{offset:#x}"),
         Value::Address { module, offset, .. } => format!("{module}+{offset:#x}"),
-        Value::Symbol {
-            symbol: Some(symbol),
-            ..
-        } if !with_module => symbol.to_string(),
+        Value::Symbol { symbol: Some(symbol), .. } if !with_module => symbol.to_string(),
         other => other.to_string(),
     }
 }

@@ -98,9 +98,7 @@ pub(super) fn run(
     for (report, other) in [(before, after), (after, before)] {
         for source in report.sources.iter().map(|source| &source.name) {
             if !other.sources.iter().any(|other| other.name == *source) {
-                output.warn(&format!(
-                    "only one of the recordings has {source}: it is left out"
-                ));
+                output.warn(&format!("only one of the recordings has {source}: it is left out"));
             }
         }
     }
@@ -131,10 +129,7 @@ pub(super) fn run(
         after: other.map_or_else(|| files.clone(), |file| file.display().to_string()),
         before: files,
         samples: [before.total.samples, after.total.samples],
-        tables: tables
-            .iter()
-            .map(|(table, parts)| json_of(table, parts))
-            .collect(),
+        tables: tables.iter().map(|(table, parts)| json_of(table, parts)).collect(),
     };
     output.print(&Output::object("diff", modelled, body)?)
 }
@@ -184,32 +179,21 @@ fn compare<'a>(before: &'a Table, after: &'a Table, common: &[Arc<str>]) -> Vec<
         let (a, b) = (of(before, source), of(after, source));
         let mut rows: BTreeMap<Vec<String>, (Change, &'a [Value])> = BTreeMap::new();
         for row in a.into_iter().flat_map(|part| &part.rows) {
-            let entry = rows
-                .entry(names(&row.values))
-                .or_insert((Change::default(), &row.values));
+            let entry = rows.entry(names(&row.values)).or_insert((Change::default(), &row.values));
             entry.0.before.add(row.sum);
         }
         for row in b.into_iter().flat_map(|part| &part.rows) {
-            let entry = rows
-                .entry(names(&row.values))
-                .or_insert((Change::default(), &row.values));
+            let entry = rows.entry(names(&row.values)).or_insert((Change::default(), &row.values));
             entry.0.after.add(row.sum);
         }
         let all = Change {
             before: a.map(|part| part.all).unwrap_or_default(),
             after: b.map(|part| part.all).unwrap_or_default(),
         };
-        let by_chance: Vec<f64> = rows
-            .values()
-            .map(|(change, _)| change.by_chance(all))
-            .collect();
+        let by_chance: Vec<f64> = rows.values().map(|(change, _)| change.by_chance(all)).collect();
         let rows = rows.into_iter().zip(clear_of_chance(&by_chance));
-        let rows = rows.map(|((names, (change, values)), clear)| Row {
-            names,
-            values,
-            change,
-            clear,
-        });
+        let rows =
+            rows.map(|((names, (change, values)), clear)| Row { names, values, change, clear });
         let mut rows: Vec<_> = rows.collect();
         let size = |row: &Row<'_>| points(row.change, all).abs();
         rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
@@ -220,9 +204,7 @@ fn compare<'a>(before: &'a Table, after: &'a Table, common: &[Arc<str>]) -> Vec<
 
 fn names(values: &[Value]) -> Vec<String> {
     let name = |value: &Value| match value {
-        Value::Process {
-            name: Some(name), ..
-        } => name.to_string(),
+        Value::Process { name: Some(name), .. } => name.to_string(),
         other => other.to_string(),
     };
     values.iter().map(name).collect()
@@ -263,11 +245,7 @@ fn text(of: &Table, part: &Compared<'_>, several: bool, (keep, width): (usize, W
             format!("{:.2} %", percent(change.after, part.all.after)),
             thousands(change.before.events),
             thousands(change.after.events),
-            if row.clear {
-                "clear".to_owned()
-            } else {
-                "chance".to_owned()
-            },
+            if row.clear { "clear".to_owned() } else { "chance".to_owned() },
         ];
         cells.extend(names.iter().map(|name| Shown(name).to_string()));
         cells
@@ -295,10 +273,7 @@ fn row_body(part: &Compared<'_>, row: &Row<'_>) -> RowBody {
 
 fn lines(parts: &[Compared<'_>]) -> Vec<Line> {
     let of_part = |part: &Compared<'_>| {
-        let line = |row| Line {
-            source: part.source.map(str::to_owned),
-            row: row_body(part, row),
-        };
+        let line = |row| Line { source: part.source.map(str::to_owned), row: row_body(part, row) };
         part.rows.iter().map(line).collect::<Vec<_>>()
     };
     parts.iter().flat_map(of_part).collect()
@@ -310,8 +285,5 @@ fn json_of(table: &Table, parts: &[Compared<'_>]) -> TableBody {
         rows: part.rows.iter().map(|row| row_body(part, row)).collect(),
     });
     let keys: Vec<_> = table.by.iter().map(|key| key.name()).collect();
-    TableBody {
-        by: keys,
-        parts: parts.collect(),
-    }
+    TableBody { by: keys, parts: parts.collect() }
 }

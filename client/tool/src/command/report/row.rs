@@ -59,9 +59,7 @@ pub(crate) struct ShareBody {
 
 impl From<Share> for ShareBody {
     fn from(share: Share) -> Self {
-        let Share {
-            value, low, high, ..
-        } = share;
+        let Share { value, low, high, .. } = share;
         Self { value, low, high }
     }
 }

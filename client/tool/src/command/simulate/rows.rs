@@ -142,14 +142,10 @@ pub(super) fn by_line(lines: &[Line], caches: &[Geometry]) -> Vec<SourceLine> {
 }
 
 pub(super) fn csv(body: &Body, by_line: bool) -> Result<String> {
-    let rows = if by_line {
-        serde_json::to_value(&body.lines)
-    } else {
-        serde_json::to_value(&body.rows)
-    };
-    let rows: Vec<Map<String, Value>> = rows
-        .and_then(serde_json::from_value)
-        .map_err(Error::internal)?;
+    let rows =
+        if by_line { serde_json::to_value(&body.lines) } else { serde_json::to_value(&body.rows) };
+    let rows: Vec<Map<String, Value>> =
+        rows.and_then(serde_json::from_value).map_err(Error::internal)?;
     let mut writer = csv::Writer::from_writer(Vec::new());
     let modelled = body.modelled_columns.iter().map(String::as_str);
     let exact = rows.first().into_iter().flat_map(Map::keys);
@@ -188,11 +184,7 @@ const CACHES: [(&str, Column); 5] = [
 
 /// A count; empty for 0, so that the others stand out.
 fn cell(count: u64) -> String {
-    if count == 0 {
-        String::new()
-    } else {
-        thousands(count)
-    }
+    if count == 0 { String::new() } else { thousands(count) }
 }
 
 fn cells(counts: &Counts, caches: &[Geometry]) -> Vec<String> {
@@ -241,10 +233,7 @@ pub(super) fn text(
         let mut last = None;
         let rows = lines.iter().map(|line| {
             let mut row = cells(&line.counts, caches);
-            row.extend([
-                format!("{:x}", line.address),
-                Shown(&line.row.text).to_string(),
-            ]);
+            row.extend([format!("{:x}", line.address), Shown(&line.row.text).to_string()]);
             let source = line.source.as_ref().filter(|&source| last != Some(source));
             last = line.source.as_ref();
             row.push(source.map_or_else(String::new, |(file, line)| {
@@ -274,11 +263,7 @@ fn head(body: &Body, width: Width) -> String {
         times(body.arrivals, "pass").replace("passs", "passes"),
     );
     let range = format!("at {}, {} bytes", body.start, thousands(body.length));
-    format!(
-        "{} {range}\n{}\n",
-        width.left(range.len() + 1, &name),
-        width.prose(0, &told)
-    )
+    format!("{} {range}\n{}\n", width.left(range.len() + 1, &name), width.prose(0, &told))
 }
 
 fn footer(body: &Body, width: Width) -> String {
@@ -296,16 +281,8 @@ fn footer(body: &Body, width: Width) -> String {
     let caches = if caches.is_empty() {
         "no caches: CPUID reports none".to_owned()
     } else {
-        format!(
-            "caches like {}, empty at the start ({caches})",
-            Shown(&body.processor)
-        )
+        format!("caches like {}, empty at the start ({caches})", Shown(&body.processor))
     };
-    let told = [
-        format!("* modelled: {caches}."),
-        format!("Not simulated: {NOT_SIMULATED}."),
-    ];
-    told.iter().fold("\n".to_owned(), |text, told| {
-        text + &width.prose(0, told) + "\n"
-    })
+    let told = [format!("* modelled: {caches}."), format!("Not simulated: {NOT_SIMULATED}.")];
+    told.iter().fold("\n".to_owned(), |text, told| text + &width.prose(0, told) + "\n")
 }

@@ -77,10 +77,7 @@ impl Target {
             let at = base.wrapping_add(cut.start);
             let [short, long] = [cut.start, cut.end].map(|one| one - self.start);
             return Err(Error::usage(
-                format!(
-                    "`--range`: {} bytes end inside the instruction at {at:#x}",
-                    self.length
-                ),
+                format!("`--range`: {} bytes end inside the instruction at {at:#x}", self.length),
                 format!("Give a length of {long} bytes, or of {short} without it."),
             ));
         }
@@ -118,9 +115,7 @@ fn parted(range: &str) -> (&str, Option<u64>) {
 }
 
 fn number(text: &str) -> Option<u64> {
-    let digits = text
-        .strip_prefix("0x")
-        .or_else(|| text.strip_prefix("0X"))?;
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
     u64::from_str_radix(digits, 16).ok()
 }
 
@@ -132,10 +127,7 @@ fn at(address: u64, executable: &Executable, functions: &[Function]) -> Result<T
         let begin = executable.base();
         let end = begin.wrapping_add(size);
         return Err(Error::usage(
-            format!(
-                "`--range`: {address:#x} is not an address of {}",
-                module.name
-            ),
+            format!("`--range`: {address:#x} is not an address of {}", module.name),
             format!("Its file has those from {begin:#x} to {end:#x}."),
         ));
     };
@@ -162,10 +154,7 @@ fn named(name: &str, executable: &Executable, mut functions: Vec<Function>) -> R
             measured: false,
         }),
         [] => Err(Error::usage(
-            format!(
-                "`--range`: no function of {} is called `{name}`",
-                executable.module().name
-            ),
+            format!("`--range`: no function of {} is called `{name}`", executable.module().name),
             executable.notes().first().map_or_else(
                 || {
                     "`*` stands for any text; functions are known where the program has symbols."
@@ -175,14 +164,8 @@ fn named(name: &str, executable: &Executable, mut functions: Vec<Function>) -> R
             ),
         )),
         several => Err(Error::usage(
-            format!(
-                "`--range`: `{name}` is the name of {} functions",
-                several.len()
-            ),
-            format!(
-                "Choose one: {}.",
-                names().take(5).collect::<Vec<_>>().join(", ")
-            ),
+            format!("`--range`: `{name}` is the name of {} functions", several.len()),
+            format!("Choose one: {}.", names().take(5).collect::<Vec<_>>().join(", ")),
         )),
     }
 }

@@ -179,10 +179,7 @@ impl Samples {
             Some((taken(processor, place)?, estimate, estimate.value?))
         });
         let places: Vec<_> = places.collect();
-        let mut all: Vec<Who> = places
-            .iter()
-            .flat_map(|(taken, ..)| taken.processes())
-            .collect();
+        let mut all: Vec<Who> = places.iter().flat_map(|(taken, ..)| taken.processes()).collect();
         all.sort_unstable();
         all.dedup();
         let mut rows: Vec<ProcessPart> = Vec::new();
@@ -266,12 +263,7 @@ impl Samples {
 }
 
 fn ended(code: ErrorCode) -> Error {
-    Error::refused(halprof_measure::Refusal {
-        code,
-        subject: 0,
-        detail: 0,
-        source: None,
-    })
+    Error::refused(halprof_measure::Refusal { code, subject: 0, detail: 0, source: None })
 }
 
 fn labels(rows: &[ProcessPart]) -> Vec<&str> {
@@ -328,11 +320,7 @@ fn name(row: &ProcessPart) -> String {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "casts saturate"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
 fn rounded(value: f64) -> u64 {
     value.round() as u64
 }

@@ -140,10 +140,7 @@ fn count(row: &Row) -> Line {
         ("enabled_ns", row.enabled_ns.to_string()),
         ("running_ns", row.running_ns.to_string()),
         ("scaled", row.scaled.to_string()),
-        (
-            "error",
-            optional(row.error.map(|error| format!("{error:.0}"))),
-        ),
+        ("error", optional(row.error.map(|error| format!("{error:.0}")))),
         ("pass", optional(row.pass)),
         ("core_type", optional(row.core_type)),
         ("group", optional(row.group)),
@@ -171,16 +168,9 @@ fn part(row: &ProcessPart) -> Line {
     vec![
         ("source", row.source.clone()),
         ("value", row.value.to_string()),
-        (
-            "error",
-            optional(row.error.map(|error| format!("{error:.0}"))),
-        ),
+        ("error", optional(row.error.map(|error| format!("{error:.0}")))),
         ("process", optional(row.process.as_deref().map(cell_text))),
-        (
-            "process_id",
-            row.id
-                .map_or_else(|| "none".to_owned(), |id| id.to_string()),
-        ),
+        ("process_id", row.id.map_or_else(|| "none".to_owned(), |id| id.to_string())),
     ]
 }
 

@@ -98,9 +98,9 @@ impl<'a> Exposition<'a> {
             Err(error) if self.readings == 1 => return Err(error.into()),
             // On Windows, a program that is reading the file may keep it from being replaced at
             // that moment.
-            Err(error) if !self.failing => self.output.warn(&format!(
-                "{error}; the next interval tries again, and no count is lost"
-            )),
+            Err(error) if !self.failing => self
+                .output
+                .warn(&format!("{error}; the next interval tries again, and no count is lost")),
             _ => {}
         }
         self.failing = failing;
@@ -138,19 +138,12 @@ impl<'a> Exposition<'a> {
                     return None;
                 }
                 Some(Cell {
-                    labels: [
-                        ("source", name.clone()),
-                        ("processor", processor.index.to_string()),
-                    ],
+                    labels: [("source", name.clone()), ("processor", processor.index.to_string())],
                     count: *self.rates.totals().get(index)?.get(source)?,
                     rate: interval.rate(index, source),
                 })
             };
-            machine
-                .processors
-                .iter()
-                .filter_map(cell)
-                .collect::<Vec<_>>()
+            machine.processors.iter().filter_map(cell).collect::<Vec<_>>()
         };
         let sources = machine.sources.names().iter().enumerate();
         sources.flat_map(of_source).collect()
@@ -178,13 +171,9 @@ impl Collector for Reading {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let seconds = |ticks: u64| seconds(ticks, self.machine.frequency);
         self.about(&mut encoder)?;
-        self.counters(
-            &mut encoder,
-            "events",
-            "Events read from the counters",
-            None,
-            |cell| Some(ConstCounter::new(cell.count.counted)),
-        )?;
+        self.counters(&mut encoder, "events", "Events read from the counters", None, |cell| {
+            Some(ConstCounter::new(cell.count.counted))
+        })?;
         self.counters(
             &mut encoder,
             "enabled",
@@ -275,10 +264,7 @@ impl Reading {
         unit: Option<&Unit>,
         metric: impl Fn(&Cell) -> Option<M>,
     ) -> fmt::Result {
-        let mut metrics = self
-            .cells
-            .iter()
-            .filter_map(|cell| Some((cell, metric(cell)?)));
+        let mut metrics = self.cells.iter().filter_map(|cell| Some((cell, metric(cell)?)));
         let Some(first) = metrics.next() else {
             return Ok(());
         };
@@ -301,10 +287,7 @@ fn single(
     metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "seconds for a scraper, which has 53 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "seconds for a scraper, which has 53 bits")]
 fn seconds(ticks: u64, frequency: u64) -> f64 {
     ticks as f64 / frequency.max(1) as f64
 }

@@ -11,10 +11,7 @@ pub(super) fn combined(runs: &[Run], trim: bool) -> Vec<Row> {
     };
     let rows = first.counts.iter().enumerate();
     rows.map(|(index, row)| {
-        let same: Vec<&Row> = whole
-            .iter()
-            .filter_map(|(_, run)| run.counts.get(index))
-            .collect();
+        let same: Vec<&Row> = whole.iter().filter_map(|(_, run)| run.counts.get(index)).collect();
         let numbers: Vec<usize> = whole.iter().map(|(number, _)| *number).collect();
         mean(row, &same, &numbers, trim)
     })
@@ -92,10 +89,7 @@ fn bound(rows: &[&Row]) -> Option<f64> {
 fn repeats(summary: &Summary, values: &[u128], numbers: &[usize]) -> Repeats {
     let outlier = |&index: &usize| {
         let (run, value) = (numbers.get(index)?, values.get(index)?);
-        Some(Outlier {
-            run: *run,
-            value: *value,
-        })
+        Some(Outlier { run: *run, value: *value })
     };
     Repeats {
         runs: summary.kept.len(),
@@ -133,11 +127,7 @@ mod tests {
             note: None,
             members: Vec::new(),
         };
-        Run {
-            elapsed_ns: 1,
-            counts: vec![row],
-            interrupted: false,
-        }
+        Run { elapsed_ns: 1, counts: vec![row], interrupted: false }
     }
 
     /// An outlier is in none of a row's numbers, or in all of them.

@@ -113,9 +113,7 @@ impl View<'_> {
         counts: &[Vec<Count>],
         pass: Option<u32>,
     ) -> Vec<Row> {
-        (0..sources.len())
-            .flat_map(|place| self.source(sources, place, counts, pass))
-            .collect()
+        (0..sources.len()).flat_map(|place| self.source(sources, place, counts, pass)).collect()
     }
 
     /// The rows of one of `sources`. A source that kinds of processor count in different ways is
@@ -196,11 +194,7 @@ impl View<'_> {
         let core_type = |processor: &Processor| describe::core_type(processor);
         let mut parties: Vec<Party<'b>> = Vec::new();
         match self.by {
-            By::Machine => parties.push(Party {
-                processor: None,
-                core_type: None,
-                members: able,
-            }),
+            By::Machine => parties.push(Party { processor: None, core_type: None, members: able }),
             By::Processor => parties.extend(able.into_iter().map(|processor| Party {
                 processor: Some(processor.index),
                 core_type: core_type(processor),
@@ -325,11 +319,7 @@ fn by_processors<'a>(rows: &[&'a Row]) -> Vec<Vec<Counted<'a>>> {
         members
     };
     let mut groups: Vec<(Vec<u32>, Vec<Counted<'a>>)> = Vec::new();
-    for counted in sums(
-        rows.iter()
-            .copied()
-            .filter(|row| row.without_turn.is_none()),
-    ) {
+    for counted in sums(rows.iter().copied().filter(|row| row.without_turn.is_none())) {
         let on = processors(counted.label);
         match groups.iter_mut().find(|(those, _)| *those == on) {
             Some((_, group)) => group.push(counted),

@@ -173,18 +173,12 @@ mod tests {
         let mut taken = Taken::default();
         for cycle in 0..60 {
             let slice = cycle * turns
-                + (0..turns)
-                    .find(|at| random.next() * float(turns - at) < 1.0)
-                    .unwrap_or(0);
+                + (0..turns).find(|at| random.next() * float(turns - at) < 1.0).unwrap_or(0);
             let phase = random.next();
             for sample in 0..samples {
                 let at = (float(slice) + (float(sample) + phase) / float(samples)) * float(TURN);
                 let who = PROCESSES[(changes.partition_point(|&change| change <= at) + 1) % 2];
-                let sample = Sample {
-                    timestamp: at as u64,
-                    period: 1000,
-                    ..Sample::default()
-                };
+                let sample = Sample { timestamp: at as u64, period: 1000, ..Sample::default() };
                 taken.add(who, &sample, TURN);
             }
         }
@@ -196,13 +190,9 @@ mod tests {
     #[test]
     fn bounds_hold_however_long_a_process_runs() {
         // The rotation's turns, the slices that a process runs for, and the samples in each.
-        for (turns, stretch, samples) in [
-            (3, 0.02, 4),
-            (3, 0.5, 20),
-            (8, 2.0, 20),
-            (8, 20.0, 20),
-            (8, 2.0, 1),
-        ] {
+        for (turns, stretch, samples) in
+            [(3, 0.02, 4), (3, 0.5, 20), (8, 2.0, 20), (8, 20.0, 20), (8, 2.0, 1)]
+        {
             let within = |seed: &u64| {
                 let (taken, truth) = run(&mut Random(*seed), turns, stretch, samples);
                 let (share, bound) = taken.share(PROCESSES[0], true);
@@ -219,11 +209,8 @@ mod tests {
         let mut taken = Taken::default();
         for (slice, bound) in [(0, 1.0), (1, Share::of(0, 20).bound())] {
             for sample in 0..10 {
-                let sample = Sample {
-                    timestamp: slice * TURN + sample,
-                    period: 1000,
-                    ..Sample::default()
-                };
+                let sample =
+                    Sample { timestamp: slice * TURN + sample, period: 1000, ..Sample::default() };
                 taken.add(PROCESSES[0], &sample, TURN);
             }
             taken.end_slice();

@@ -49,10 +49,7 @@ impl<'a> Teller<'a> {
         output: &'a Output,
     ) -> Self {
         let interval = options.interval.map(choice::interval);
-        let watch = |asked_ns| Watch {
-            asked_ns,
-            ..Watch::default()
-        };
+        let watch = |asked_ns| Watch { asked_ns, ..Watch::default() };
         Self {
             form,
             modelled,
@@ -121,19 +118,12 @@ impl<'a> Teller<'a> {
     }
 
     const fn lines(&self, head: bool) -> csv::Lines {
-        csv::Lines {
-            head,
-            metrics: self.metrics,
-            modelled: self.modelled,
-        }
+        csv::Lines { head, metrics: self.metrics, modelled: self.modelled }
     }
 
     /// The result: everything that has not been printed yet.
     pub(super) fn whole(mut self, body: Body) -> Result<String> {
-        let body = Body {
-            jitter: self.jitter.map(Watch::jitter),
-            ..body
-        };
+        let body = Body { jitter: self.jitter.map(Watch::jitter), ..body };
         if self.form == Form::Json {
             return self.output.told("stat", self.modelled, body);
         }

@@ -13,9 +13,7 @@ type Column = (table::Column, fn(&Row) -> String);
 
 /// Every possible column; the table leaves out those that are empty in all rows.
 const COLUMNS: [Column; 13] = [
-    (table::Column::number("processor"), |row| {
-        optional(row.processor)
-    }),
+    (table::Column::number("processor"), |row| optional(row.processor)),
     (table::Column::word("cores"), |row| optional(row.core_type)),
     (table::Column::number("count"), |row| match row.repeats {
         None => count(row),
@@ -33,15 +31,9 @@ const COLUMNS: [Column; 13] = [
     (table::Column::number("deviation").extra(), |row| {
         of_repeats(row, |of| whole_of(of.deviation))
     }),
-    (table::Column::number("min").extra(), |row| {
-        of_repeats(row, |of| thousands(of.min))
-    }),
-    (table::Column::number("median").extra(), |row| {
-        of_repeats(row, |of| thousands(of.median))
-    }),
-    (table::Column::number("max").extra(), |row| {
-        of_repeats(row, |of| thousands(of.max))
-    }),
+    (table::Column::number("min").extra(), |row| of_repeats(row, |of| thousands(of.min))),
+    (table::Column::number("median").extra(), |row| of_repeats(row, |of| thousands(of.median))),
+    (table::Column::number("max").extra(), |row| of_repeats(row, |of| thousands(of.max))),
 ];
 
 /// The result; `told` says that intervals were printed before it.
@@ -53,11 +45,7 @@ pub(super) fn whole(body: &Body, told: bool, width: Width) -> String {
     if let Some(scope) = body.scope.text() {
         text += &format!("{scope}\n\n");
     }
-    text += &table(
-        width,
-        &COLUMNS.map(|(column, _)| column),
-        body.counts.iter().map(cells),
-    );
+    text += &table(width, &COLUMNS.map(|(column, _)| column), body.counts.iter().map(cells));
     if !body.derived.is_empty() {
         text += "\n";
         text += &figures(&body.derived, width);
@@ -92,11 +80,7 @@ fn remarks(body: &Body) -> String {
             text += &outliers(row, repeats);
         }
     }
-    if body
-        .counts
-        .iter()
-        .any(|row| row.scaled && row.error.is_none() && row.value.is_some())
-    {
+    if body.counts.iter().any(|row| row.scaled && row.error.is_none() && row.value.is_some()) {
         text += "\n± unknown: the measurement was too short for enough turns on the counters\n";
     }
     for period in body.periods.iter().filter(|period| period.time) {
@@ -104,10 +88,7 @@ fn remarks(body: &Body) -> String {
         text += &format!("\n{}: one tick every {tick}\n", period.source);
     }
     if !body.passes.is_empty() {
-        text += &format!(
-            "\n{} passes, one run each: counts are exact\n",
-            body.passes.len()
-        );
+        text += &format!("\n{} passes, one run each: counts are exact\n", body.passes.len());
     }
     if let Some(jitter) = &body.jitter {
         text += &jittered(jitter);
@@ -224,11 +205,7 @@ fn figure_cells(figure: &Figure) -> [String; 3] {
         "k" => ", kernel mode",
         _ => "",
     };
-    let unit = if figure.unit.is_empty() {
-        String::new()
-    } else {
-        format!(" {}", figure.unit)
-    };
+    let unit = if figure.unit.is_empty() { String::new() } else { format!(" {}", figure.unit) };
     let Some(value) = figure.value else {
         let why = figure.reason.as_deref().unwrap_or_default();
         let what = format!("{}{filter}: {why}", figure.name);
@@ -240,11 +217,7 @@ fn figure_cells(figure: &Figure) -> [String; 3] {
         None if figure.scaled => UNKNOWN.to_owned(),
         None => String::new(),
     };
-    [
-        format!("{value:.3}{unit}"),
-        bound,
-        format!("{}{filter}", figure.name),
-    ]
+    [format!("{value:.3}{unit}"), bound, format!("{}{filter}", figure.name)]
 }
 
 /// The lines of an interval, as it ends. The columns are wide enough for most values, because later
@@ -262,41 +235,30 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: W
     let shown = |row: &&Row| slots.is_empty() || row.requested.is_some();
     let counts = interval.counts.iter().filter(shown).map(|row| {
         let place = [optional(row.processor), optional(row.core_type)];
-        (
-            place,
-            [count(row), bound(row), share(row), row.source.clone()],
-        )
+        (place, [count(row), bound(row), share(row), row.source.clone()])
     });
     let figures = interval.derived.iter().filter(|_| metrics).map(|figure| {
         let [value, bound, name] = figure_cells(figure);
         let place = [optional(figure.processor), optional(figure.core_type)];
         (place, [value, bound, String::new(), name])
     });
-    let several = slots
-        .iter()
-        .any(|row| Some(&row.kind) != slots.first().map(|row| &row.kind));
+    let several = slots.iter().any(|row| Some(&row.kind) != slots.first().map(|row| &row.kind));
     let slots = slots.iter().map(|row| {
         let [value, bound] = topdown::figures(row);
         let kind = if several { row.kind.as_str() } else { "" };
         let place = [String::new(), String::new()];
         let name = format!("{} {kind}", topdown::name(row));
-        (
-            place,
-            [value, bound, String::new(), name.trim_end().to_owned()],
-        )
+        (place, [value, bound, String::new(), name.trim_end().to_owned()])
     });
-    let rows = counts
-        .chain(figures)
-        .chain(slots)
-        .map(|(place, what)| [&when[..], &place, &what].concat());
+    let rows =
+        counts.chain(figures).chain(slots).map(|(place, what)| [&when[..], &place, &what].concat());
     let rows: Vec<Vec<String>> = rows.collect();
     let has =
         |index: usize| move |row: &Vec<String>| row.get(index).is_some_and(|cell| !cell.is_empty());
     let names = rows.iter().filter_map(|row| row.last());
     let name = names.map(|name| name.chars().count()).max().unwrap_or(0);
-    let used: Vec<usize> = (0..INTERVAL.len())
-        .filter(|&index| rows.iter().any(has(index)))
-        .collect();
+    let used: Vec<usize> =
+        (0..INTERVAL.len()).filter(|&index| rows.iter().any(has(index))).collect();
     let columns = INTERVAL.map(|(column, columns)| (column, columns.unwrap_or(name)));
     let columns = used.iter().filter_map(|&index| columns.get(index).copied());
     let lines = Rows::new(width, &columns.collect::<Vec<_>>());
@@ -331,10 +293,7 @@ fn percent(part: u128, whole: u128) -> String {
 }
 
 /// Half of an interval, as a percentage of its middle.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a percentage is shown with two decimals"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a percentage is shown with two decimals")]
 fn relative(half: f64, middle: u128) -> String {
     if middle == 0 {
         return format!("±{:.0}", half.ceil());
@@ -343,19 +302,12 @@ fn relative(half: f64, middle: u128) -> String {
     format!("±{:.2} %", (1e4 * half / middle as f64).ceil() / 100.0)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "casts saturate"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
 fn whole_of(value: f64) -> String {
     thousands(value.round() as u128)
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "shown with six decimals, to the microsecond"
-)]
+#[expect(clippy::cast_precision_loss, reason = "shown with six decimals, to the microsecond")]
 const fn in_seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }

@@ -141,9 +141,7 @@ impl TopDown {
     /// The results, from everything that was measured.
     pub(super) fn rows(&self, choice: &Choice, passes: &[PassCounts<'_>]) -> Vec<SlotsPart> {
         let kinds = self.kinds.iter();
-        kinds
-            .flat_map(|kind| kind.rows(choice, passes, self.together))
-            .collect()
+        kinds.flat_map(|kind| kind.rows(choice, passes, self.together)).collect()
     }
 
     /// What to look at next on each kind of processor, by the kind's name.
@@ -232,11 +230,7 @@ impl Kind {
                 },
                 Err(reason) => none(part.metric, &reason),
             };
-            SlotsPart {
-                level: part.level,
-                parent: part.parent,
-                ..row
-            }
+            SlotsPart { level: part.level, parent: part.parent, ..row }
         };
         self.parts.iter().map(row).collect()
     }
@@ -269,8 +263,7 @@ impl Kind {
 fn causes(choice: &Choice, kind: &Known) -> BTreeMap<&'static str, &'static str> {
     let able = |event: &&&str| {
         let ways = countable(event, choice.catalog()).unwrap_or_default();
-        ways.iter()
-            .any(|way| choice.counts_on(way, &kind.processor))
+        ways.iter().any(|way| choice.counts_on(way, &kind.processor))
     };
     let first = |&(part, events): &(&'static str, &'static [&'static str])| {
         let event = events.iter().find(able)?;
@@ -314,12 +307,8 @@ fn counted(
 }
 
 /// The columns of the text table.
-const COLUMNS: [Column; 4] = [
-    Column::number("slots"),
-    Column::word("95 %"),
-    Column::name("metric"),
-    Column::prose("note"),
-];
+const COLUMNS: [Column; 4] =
+    [Column::number("slots"), Column::word("95 %"), Column::name("metric"), Column::prose("note")];
 
 /// The result as text.
 pub(super) fn text(rows: &[SlotsPart], next: &BTreeMap<String, String>, width: Width) -> String {
@@ -356,10 +345,7 @@ pub(super) fn figures(row: &SlotsPart) -> [String; 2] {
     // Rounded up, never down.
     let bound = row.error.map(|error| (error * 10.0).ceil() / 10.0);
     let bound = bound.map(|bound| format!("±{bound:.1}"));
-    [
-        value.unwrap_or_else(|| "-".to_owned()),
-        bound.unwrap_or_default(),
-    ]
+    [value.unwrap_or_else(|| "-".to_owned()), bound.unwrap_or_default()]
 }
 
 /// The name, indented below its parent's.

@@ -52,17 +52,11 @@ fn line(width: Width, text: &str) -> String {
 }
 
 fn more_channels(more: usize) -> String {
-    format!(
-        "{} more channels: `--channel` chooses",
-        thousands(more as u64)
-    )
+    format!("{} more channels: `--channel` chooses", thousands(more as u64))
 }
 
 fn head(body: &Body, width: Width) -> String {
-    let dropped: u64 = body
-        .dropped
-        .values()
-        .fold(0, |sum, &n| sum.saturating_add(n));
+    let dropped: u64 = body.dropped.values().fold(0, |sum, &n| sum.saturating_add(n));
     let of = match body.marks {
         marks if marks == body.recorded => String::new(),
         _ => format!(" of {}", thousands(body.recorded)),
@@ -129,16 +123,10 @@ fn stretches(apart: Option<&Apart>) -> [String; 6] {
 }
 
 fn channels(body: &Body, width: Width) -> String {
-    let columns = [
-        &[Column::name("channel"), Column::number("marks")],
-        STRETCHES.as_slice(),
-    ];
+    let columns = [&[Column::name("channel"), Column::number("marks")], STRETCHES.as_slice()];
     let shown = body.channels.iter().take(CHANNELS);
     let rows = shown.clone().map(|channel| {
-        let name = [
-            Shown(&channel.channel).to_string(),
-            thousands(channel.marks),
-        ];
+        let name = [Shown(&channel.channel).to_string(), thousands(channel.marks)];
         let cells = name.into_iter().chain(stretches(channel.apart.as_ref()));
         cells.collect::<Vec<_>>()
     });
@@ -146,12 +134,7 @@ fn channels(body: &Body, width: Width) -> String {
     if shown.clone().any(|channel| channel.apart.is_some()) {
         text += &line(width, "Times are from a mark to the next on its channel.");
     }
-    if let Some(more) = body
-        .channels
-        .len()
-        .checked_sub(CHANNELS)
-        .filter(|&n| n != 0)
-    {
+    if let Some(more) = body.channels.len().checked_sub(CHANNELS).filter(|&n| n != 0) {
         text += &line(width, &more_channels(more));
     }
     text
@@ -188,11 +171,7 @@ fn rows(rows: &[Marked], width: Width) -> String {
 fn strip(ticks: &Ticks, width: Width) -> String {
     let names = ticks.rows.iter().map(|row| Shown(&row.channel).to_string());
     let names: Vec<String> = names.map(|name| cut(NAME, &name).into_owned()).collect();
-    let wide = names
-        .iter()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0);
+    let wide = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let columns = ticks.rows.first().map_or(0, |row| row.marks.len());
     let told = format!(
         "each column is {} ns, the first starts at {} ns; | is one mark, 2 to 9 that many, # more",
@@ -238,10 +217,7 @@ fn from_mark_to_mark(between: &Between, width: Width) -> String {
     let n = between.lengths.as_ref().map_or(0, |lengths| lengths.n);
     let mut text = line(
         width,
-        &format!(
-            "{} intervals from {from} to the next {to} of the same thread",
-            thousands(n)
-        ),
+        &format!("{} intervals from {from} to the next {to} of the same thread", thousands(n)),
     );
     if between.without_end != 0 || between.without_begin != 0 {
         text += &line(width, &alone(between));

@@ -91,19 +91,14 @@ impl Counts {
     fn row(&self, line: &Line) -> Row {
         let (rate, total) = (self.rate(line), self.total(line));
         let name = self.name(line).to_owned();
-        let processor = line
-            .processor
-            .map_or_else(String::new, |one| one.to_string());
+        let processor = line.processor.map_or_else(String::new, |one| one.to_string());
         let per_second = rate.map_or(f64::NAN, |rate| rate.per_second);
         Row {
             key: format!("{name}\n{}\n{processor}", line.core),
             value: per_second as f32,
             cells: vec![
                 Cell::Name(line.core.to_owned()),
-                Cell::Number(
-                    processor,
-                    line.processor.map_or(f64::NAN, |one| -(one as f64)),
-                ),
+                Cell::Number(processor, line.processor.map_or(f64::NAN, |one| -(one as f64))),
                 Cell::Number(figures::rate(rate), per_second),
                 Cell::Number(
                     figures::bound(rate),
@@ -136,21 +131,15 @@ impl Counts {
     pub(super) fn metrics(&self) -> Vec<String> {
         let metrics = figures::metrics(self.by_name.names(), &self.interval, &self.processors);
         let metrics = metrics.into_iter();
-        metrics
-            .map(|(name, value)| format!("{value} {name}"))
-            .collect()
+        metrics.map(|(name, value)| format!("{value} {name}")).collect()
     }
 
     /// The table as comma-separated values, with what each source counted.
     pub(super) fn csv(&self, modelled: bool) -> Result<String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
-        writer
-            .write_record(COUNT.iter().chain(&MORE))
-            .map_err(Error::internal)?;
+        writer.write_record(COUNT.iter().chain(&MORE)).map_err(Error::internal)?;
         for line in &self.lines {
-            writer
-                .write_record(self.values(line, modelled))
-                .map_err(Error::internal)?;
+            writer.write_record(self.values(line, modelled)).map_err(Error::internal)?;
         }
         let bytes = writer.into_inner().map_err(Error::internal)?;
         String::from_utf8(bytes).map_err(Error::internal)
@@ -165,9 +154,7 @@ impl Counts {
             self.elapsed.as_nanos().to_string(),
             self.name(line).to_owned(),
             processor.unwrap_or_default(),
-            total
-                .value
-                .map_or_else(String::new, |value| value.to_string()),
+            total.value.map_or_else(String::new, |value| value.to_string()),
             total.counted.to_string(),
             nanoseconds(total.enabled, self.frequency).to_string(),
             nanoseconds(total.running, self.frequency).to_string(),

@@ -46,11 +46,9 @@ pub(super) fn rate(rate: Option<Rate>) -> String {
 /// The bound of an estimated rate, or `?` if it is not known.
 pub(super) fn bound(rate: Option<Rate>) -> String {
     match rate {
-        Some(Rate {
-            scaled: true,
-            error,
-            ..
-        }) => error.map_or("?".to_owned(), |error| format!("±{}", error.short())),
+        Some(Rate { scaled: true, error, .. }) => {
+            error.map_or("?".to_owned(), |error| format!("±{}", error.short()))
+        }
         _ => String::new(),
     }
 }
@@ -58,10 +56,7 @@ pub(super) fn bound(rate: Option<Rate>) -> String {
 /// All events since the beginning.
 pub(super) fn total(total: &Estimate) -> String {
     let sign = if total.scaled { "~" } else { "" };
-    total.value.map_or_else(
-        || "-".to_owned(),
-        |value| format!("{sign}{}", thousands(value)),
-    )
+    total.value.map_or_else(|| "-".to_owned(), |value| format!("{sign}{}", thousands(value)))
 }
 
 /// The metrics of an interval, each with its value, for each type of core.
@@ -123,20 +118,13 @@ fn of_party(
     };
     let metrics = known.derive(&counts).into_iter().map(|figure| {
         let metric = figure.metric;
-        let unit = if metric.unit.is_empty() {
-            String::new()
-        } else {
-            format!(" {}", metric.unit)
-        };
+        let unit = if metric.unit.is_empty() { String::new() } else { format!(" {}", metric.unit) };
         let filter = match figure.filter {
             "u" => ", user mode",
             "k" => ", kernel mode",
             _ => "",
         };
-        (
-            format!("{}{filter}", metric.name),
-            format!("{:.3}{unit}", figure.value),
-        )
+        (format!("{}{filter}", metric.name), format!("{:.3}{unit}", figure.value))
     });
     metrics.collect()
 }

@@ -14,11 +14,7 @@ pub(super) struct Look {
 impl Look {
     /// `colours`: whether colours are allowed; `fine`: whether the font has all block characters.
     pub(super) fn new(colours: bool, fine: bool) -> Self {
-        let warning = if colours {
-            Style::new().fg(Color::Yellow)
-        } else {
-            Style::new()
-        };
+        let warning = if colours { Style::new().fg(Color::Yellow) } else { Style::new() };
         Self {
             strong: Style::new().add_modifier(Modifier::BOLD),
             quiet: Style::new().add_modifier(Modifier::DIM),

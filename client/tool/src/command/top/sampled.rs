@@ -41,17 +41,10 @@ pub(super) fn run(
     on: &mut On,
     output: &Output,
 ) -> Result<u8> {
-    let query = Query {
-        tables: keys(options)?,
-        ..Query::default()
-    };
+    let query = Query { tables: keys(options)?, ..Query::default() };
     let path = options.naming.path()?.loaded_here();
-    let Watch {
-        choice,
-        interval,
-        clock,
-        ..
-    } = Watch::new(&options.selection, &options.watching, on, false)?;
+    let Watch { choice, interval, clock, .. } =
+        Watch::new(&options.selection, &options.watching, on, false)?;
     let state = State::new(&on.told, interval);
     let sampling = Sampling::start(&choice, clock, on);
     let mut sampling = sampling.map_err(|error| choice.name_source(error))?;
@@ -182,8 +175,7 @@ impl<'a> Sampling<'a> {
     /// Moves the contents of the rings to the recording.
     fn drain(&mut self) -> Result<()> {
         let elapsed_ns = self.elapsed_ns();
-        self.recorder
-            .step(&mut self.session, &self.indexes, elapsed_ns)?;
+        self.recorder.step(&mut self.session, &self.indexes, elapsed_ns)?;
         if self.session.ended().is_none() {
             return Ok(());
         }
@@ -221,20 +213,13 @@ impl Sums {
         std::thread::spawn(move || {
             let mut symbols = nothing_open(&path);
             for interval in asked {
-                if answers
-                    .send(Report::live(interval, &query, &mut symbols))
-                    .is_err()
-                {
+                if answers.send(Report::live(interval, &query, &mut symbols)).is_err() {
                     break;
                 }
             }
         });
         let busy = false;
-        Self {
-            intervals,
-            reports,
-            busy,
-        }
+        Self { intervals, reports, busy }
     }
 
     const fn is_free(&self) -> bool {
@@ -320,12 +305,7 @@ fn row(source: &str, row: &reports::Row, part: &Part) -> Row {
     ];
     let key = format!("{source}\n{}", names.join("\n"));
     cells.extend(names.into_iter().map(Cell::Name));
-    Row {
-        key,
-        value: share.map_or(0.0, |share| share.value) as f32,
-        cells,
-        trace: Vec::new(),
-    }
+    Row { key, value: share.map_or(0.0, |share| share.value) as f32, cells, trace: Vec::new() }
 }
 
 fn nothing_open(path: &SymbolPath) -> Symbols {

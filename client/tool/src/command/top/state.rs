@@ -80,12 +80,7 @@ impl Cell {
 impl Table {
     /// Its rows in plain text.
     pub(super) fn text(&self, width: Width) -> String {
-        let cells = |row: &Row| {
-            row.cells
-                .iter()
-                .map(|cell| cell.text().to_owned())
-                .collect()
-        };
+        let cells = |row: &Row| row.cells.iter().map(|cell| cell.text().to_owned()).collect();
         let rows = self.rows.iter().map(cells);
         table::table(width, &self.columns, rows.collect::<Vec<Vec<String>>>())
     }
@@ -110,11 +105,7 @@ fn spark(trace: &[f32], bars: &[char]) -> String {
     let most = trace.iter().copied().fold(0.0, f32::max);
     let levels = f32::from(bars.len().saturating_sub(1) as u16);
     let bar = |&value: &f32| {
-        let level = if value > 0.0 && most > 0.0 {
-            (value / most * levels).ceil()
-        } else {
-            0.0
-        };
+        let level = if value > 0.0 && most > 0.0 { (value / most * levels).ceil() } else { 0.0 };
         // NaN is 0 too.
         #[expect(clippy::cast_sign_loss, reason = "nothing happens less than 0 times")]
         bars.get(level as usize).copied().unwrap_or(' ')
@@ -151,11 +142,7 @@ impl Traces {
         let is_crowded = self.0.len() > REMEMBERED;
         self.0.retain(|_, trace| {
             let mut last = trace.iter().rev();
-            if is_crowded {
-                last.next() != Some(&0.0)
-            } else {
-                last.any(|&value| value != 0.0)
-            }
+            if is_crowded { last.next() != Some(&0.0) } else { last.any(|&value| value != 0.0) }
         });
     }
 }

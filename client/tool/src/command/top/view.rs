@@ -100,20 +100,14 @@ fn lines(state: &State, width: u16, height: u16, look: &Look) -> Vec<Line<'stati
     lines.extend(rows.lines().map(|line| {
         let is_head = line.contains('\u{1b}');
         let line = Line::from(plain(line));
-        if is_head {
-            line.style(look.strong)
-        } else {
-            line
-        }
+        if is_head { line.style(look.strong) } else { line }
     }));
     lines.extend(below);
     lines
 }
 
 fn owned(text: &str) -> Vec<Line<'static>> {
-    text.lines()
-        .map(|line| Line::from(line.to_owned()))
-        .collect()
+    text.lines().map(|line| Line::from(line.to_owned())).collect()
 }
 
 /// A box in the middle, as large as its text but no larger than the terminal.

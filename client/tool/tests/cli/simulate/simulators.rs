@@ -36,11 +36,7 @@ fn valgrind_counts_the_same_instructions_and_misses() {
     let program = Stepped::built(KERNELS, &["-O2", "-static"]);
     for what in ["sort", "multiply", "hash", "scatter", "search"] {
         let value = program.json(what, what);
-        assert_eq!(
-            value["instructions"],
-            instructions(&program, what),
-            "{what}"
-        );
+        assert_eq!(value["instructions"], instructions(&program, what), "{what}");
         assert_eq!(missed(&value), misses(&program, what, &value), "{what}");
     }
 }
@@ -77,11 +73,7 @@ fn misses(program: &Stepped, what: &str, value: &Value) -> u64 {
 
     let file = program.file("lackey.log");
     let out = format!("--log-file={}", file.display());
-    valgrind(
-        &["--tool=lackey", "--trace-mem=yes", &out],
-        &program.path(),
-        what,
-    );
+    valgrind(&["--tool=lackey", "--trace-mem=yes", &out], &program.path(), what);
     let text = std::fs::read_to_string(file).expect("what Lackey has written");
     let mut inside = false;
     let mut cache: HashMap<u64, VecDeque<u64>> = HashMap::new();

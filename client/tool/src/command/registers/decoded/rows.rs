@@ -38,12 +38,7 @@ pub(super) struct Row {
 }
 
 const fn bits(name: &'static str, high: u32, low: u32, meaning: &'static str) -> Field {
-    Field {
-        name,
-        high,
-        low,
-        meaning,
-    }
+    Field { name, high, low, meaning }
 }
 
 const fn bit(name: &'static str, at: u32, meaning: &'static str) -> Field {
@@ -66,12 +61,7 @@ const PERFEVTSEL: &[Field] = &[
     bit("ANY", 21, "counts for both threads of the core"),
     bit("EN", 22, "counts"),
     bit("INV", 23, "inverts the comparison with CMASK"),
-    bits(
-        "CMASK",
-        31,
-        24,
-        "counts cycles with at least this many events; 0: counts events",
-    ),
+    bits("CMASK", 31, 24, "counts cycles with at least this many events; 0: counts events"),
     bit("IN_TX", 32, "counts in transactions only"),
     bit("IN_TXCP", 33, "leaves out aborted transactions"),
     bit("EQ", 36, "compares for equality with CMASK"),
@@ -87,18 +77,9 @@ const P6_PERFEVTSEL: &[Field] = &[
     bit("E", 18, "counts edges"),
     bit("PC", 19, "pin control"),
     bit("INT", 20, "interrupts on overflow"),
-    bit(
-        "EN",
-        22,
-        "in PerfEvtSel0: both counters count; in PerfEvtSel1: reserved",
-    ),
+    bit("EN", 22, "in PerfEvtSel0: both counters count; in PerfEvtSel1: reserved"),
     bit("INV", 23, "inverts the comparison with CMASK"),
-    bits(
-        "CMASK",
-        31,
-        24,
-        "counts cycles with at least this many events; 0: counts events",
-    ),
+    bits("CMASK", 31, 24, "counts cycles with at least this many events; 0: counts events"),
 ];
 
 /// APM volume 2, 13.2.1.
@@ -111,29 +92,14 @@ const PERF_CTL: &[Field] = &[
     bit("Int", 20, "interrupts on overflow"),
     bit("En", 22, "counts"),
     bit("Inv", 23, "inverts the comparison with CntMask"),
-    bits(
-        "CntMask",
-        31,
-        24,
-        "counts cycles with at least this many events; 0: counts events",
-    ),
+    bits("CntMask", 31, 24, "counts cycles with at least this many events; 0: counts events"),
     bits("EventSelect[11:8]", 35, 32, "event, high bits"),
-    bits(
-        "HostGuestOnly",
-        41,
-        40,
-        "counts: 0 and 3 always, 1 as guest, 2 as host",
-    ),
+    bits("HostGuestOnly", 41, 40, "counts: 0 and 3 always, 1 as guest, 2 as host"),
 ];
 
 /// SDM 18.2.2.1, four bits for each fixed counter.
 const FIXED_CTR_CTRL: &[Field] = &[
-    bits(
-        "EN0",
-        1,
-        0,
-        "counter 0: 0 off, 1 CPL 0, 2 CPL 1 to 3, 3 all",
-    ),
+    bits("EN0", 1, 0, "counter 0: 0 off, 1 CPL 0, 2 CPL 1 to 3, 3 all"),
     bit("ANY0", 2, "counter 0 counts for both threads of the core"),
     bit("PMI0", 3, "counter 0 interrupts on overflow"),
     bits("EN1", 5, 4, "counter 1"),
@@ -210,16 +176,8 @@ const DEBUGCTL: &[Field] = &[
     bit("BTINT", 8, "interrupts when the branch trace store is full"),
     bit("BTS_OFF_OS", 9, "stores no branch trace at CPL 0"),
     bit("BTS_OFF_USR", 10, "stores no branch trace at CPL 1 to 3"),
-    bit(
-        "FREEZE_LBRS_ON_PMI",
-        11,
-        "the interrupt freezes last-branch records",
-    ),
-    bit(
-        "FREEZE_PERFMON_ON_PMI",
-        12,
-        "the interrupt freezes the counters",
-    ),
+    bit("FREEZE_LBRS_ON_PMI", 11, "the interrupt freezes last-branch records"),
+    bit("FREEZE_PERFMON_ON_PMI", 12, "the interrupt freezes the counters"),
     bit("FREEZE_WHILE_SMM", 14, "freezes counters and trace in SMM"),
 ];
 
@@ -289,12 +247,7 @@ const ESCR: &[Field] = &[
 const CCCR: &[Field] = &[
     bit("ENABLE", 12, "counts"),
     bits("ESCR_SELECT", 15, 13, "which ESCR"),
-    bits(
-        "ACTIVE_THREAD",
-        17,
-        16,
-        "counts while: 0 none, 1 one, 2 both, 3 any thread is active",
-    ),
+    bits("ACTIVE_THREAD", 17, 16, "counts while: 0 none, 1 one, 2 both, 3 any thread is active"),
     bit("COMPARE", 18, "compares with the threshold"),
     bit("COMPLEMENT", 19, "counts at or below the threshold"),
     bits("THRESHOLD", 23, 20, "the threshold"),
@@ -308,16 +261,8 @@ const CCCR: &[Field] = &[
 
 /// SDM volume 4, IA32_MISC_ENABLE: the fields that concern performance monitoring.
 const MISC_ENABLE: &[Field] = &[
-    bit(
-        "PERFMON_AVAILABLE",
-        7,
-        "performance monitoring is available",
-    ),
-    bit(
-        "BTS_UNAVAILABLE",
-        11,
-        "branch trace storage is not available",
-    ),
+    bit("PERFMON_AVAILABLE", 7, "performance monitoring is available"),
+    bit("BTS_UNAVAILABLE", 11, "branch trace storage is not available"),
     bit("PEBS_UNAVAILABLE", 12, "PEBS is not available"),
     bit("LIMIT_CPUID_MAXVAL", 22, "CPUID's highest leaf is limited"),
 ];
@@ -356,14 +301,7 @@ const fn row(
     name: &'static str,
     fields: &'static [Field],
 ) -> Row {
-    Row {
-        interfaces,
-        first,
-        count,
-        stride: 1,
-        name,
-        fields,
-    }
+    Row { interfaces, first, count, stride: 1, name, fields }
 }
 
 /// Every register except NetBurst's, which [`ESCRS`] and [`COUNTERS`] name.
@@ -395,38 +333,14 @@ pub(super) const ROWS: &[Row] = &[
     row(EMON, 0x4C1, 32, "IA32_A_PMC#", COUNT_48),
     row(P4, 0x3F1, 1, "MSR_PEBS_ENABLE", COUNT_32),
     row(P4, 0x3F2, 1, "MSR_PEBS_MATRIX_VERT", COUNT_32),
-    row(
-        AMD,
-        0xC000_0300,
-        1,
-        "PerfCntrGlobalStatus",
-        AMD_GLOBAL_STATUS,
-    ),
+    row(AMD, 0xC000_0300, 1, "PerfCntrGlobalStatus", AMD_GLOBAL_STATUS),
     row(AMD, 0xC000_0301, 1, "PerfCntrGlobalCtl", AMD_GLOBAL_CTL),
-    row(
-        AMD,
-        0xC000_0302,
-        1,
-        "PerfCntrGlobalStatusClr",
-        AMD_GLOBAL_STATUS,
-    ),
-    row(
-        AMD,
-        0xC000_0303,
-        1,
-        "PerfCntrGlobalStatusSet",
-        AMD_GLOBAL_STATUS,
-    ),
+    row(AMD, 0xC000_0302, 1, "PerfCntrGlobalStatusClr", AMD_GLOBAL_STATUS),
+    row(AMD, 0xC000_0303, 1, "PerfCntrGlobalStatusSet", AMD_GLOBAL_STATUS),
     row(AMD, 0xC001_0000, 4, "PERF_LEGACY_CTL#", PERF_CTL),
     row(AMD, 0xC001_0004, 4, "PERF_LEGACY_CTR#", COUNT_48),
-    Row {
-        stride: 2,
-        ..row(AMD, 0xC001_0200, 16, "PERF_CTL#", PERF_CTL)
-    },
-    Row {
-        stride: 2,
-        ..row(AMD, 0xC001_0201, 16, "PERF_CTR#", COUNT_48)
-    },
+    Row { stride: 2, ..row(AMD, 0xC001_0200, 16, "PERF_CTL#", PERF_CTL) },
+    Row { stride: 2, ..row(AMD, 0xC001_0201, 16, "PERF_CTR#", COUNT_48) },
     row(ALL, Register::CR4, 1, "CR4", CR4),
     row(ALL, 0x834, 1, "IA32_X2APIC_LVT_PMI", LVTPC),
     row(ALL, 0xFFFF_0340, 1, "LVTPC", LVTPC),

@@ -8,10 +8,7 @@ pub(in crate::command::top) fn table(title: &str, rows: &[(&str, f64)]) -> Table
     let row = |&(name, value): &(&str, f64)| Row {
         key: format!("{title}\n{name}"),
         value: value as f32,
-        cells: vec![
-            Cell::Number(format!("{value}"), value),
-            Cell::Name(name.to_owned()),
-        ],
+        cells: vec![Cell::Number(format!("{value}"), value), Cell::Name(name.to_owned())],
         trace: Vec::new(),
     };
     Table {
@@ -23,18 +20,11 @@ pub(in crate::command::top) fn table(title: &str, rows: &[(&str, f64)]) -> Table
 }
 
 pub(in crate::command::top) fn picture(seconds: u64, tables: Vec<Table>) -> Picture {
-    Picture {
-        elapsed: Duration::from_secs(seconds),
-        tables,
-        ..Picture::default()
-    }
+    Picture { elapsed: Duration::from_secs(seconds), tables, ..Picture::default() }
 }
 
 pub(in crate::command::top) fn state(modelled: bool) -> State {
-    let told = Told {
-        modelled,
-        machine: "a machine".to_owned(),
-    };
+    let told = Told { modelled, machine: "a machine".to_owned() };
     State::new(&told, Duration::from_secs(1))
 }
 
@@ -70,10 +60,7 @@ fn s_sorts_by_the_next_column_and_r_reverses() {
         ("r", reversed(given), None),
     ] {
         press(&mut state, key);
-        let firsts = names(&state)
-            .iter()
-            .map(|name| &name[..1])
-            .collect::<String>();
+        let firsts = names(&state).iter().map(|name| &name[..1]).collect::<String>();
         assert_eq!((firsts, state.sorting()), (order, sorting), "{key}");
     }
 }
@@ -102,9 +89,7 @@ fn a_trace_has_the_last_intervals_of_its_row() {
 fn what_is_remembered_of_rows_has_a_bound() {
     let mut state = state(false);
     for second in 0..4 {
-        let names: Vec<String> = (0..REMEMBERED / 2)
-            .map(|row| format!("{second} {row}"))
-            .collect();
+        let names: Vec<String> = (0..REMEMBERED / 2).map(|row| format!("{second} {row}")).collect();
         let rows: Vec<(&str, f64)> = names.iter().map(|name| (name.as_str(), 1.0)).collect();
         state.take(picture(second, vec![table("", &rows)]));
         assert!(state.traces.0.len() <= REMEMBERED);
@@ -144,9 +129,7 @@ fn keys_choose_rows_and_sources() {
     let of = |count: usize| {
         let functions = functions(count);
         let rows: Vec<(&str, f64)> = functions.iter().map(|name| (name.as_str(), 1.0)).collect();
-        ["Cycles, period 7", "Misses, period 9"]
-            .map(|title| table(title, &rows))
-            .to_vec()
+        ["Cycles, period 7", "Misses, period 9"].map(|title| table(title, &rows)).to_vec()
     };
     let mut state = state(false);
     state.take(picture(1, of(100)));
@@ -156,11 +139,7 @@ fn keys_choose_rows_and_sources() {
         let mut lines = text.lines().map(str::to_owned);
         let title = lines.next().expect("a title");
         let first = lines.nth(1).expect("a row");
-        let first = first
-            .rsplit("function")
-            .next()
-            .expect("a number")
-            .to_owned();
+        let first = first.rsplit("function").next().expect("a number").to_owned();
         (title, first)
     };
     for (key, row) in [
@@ -175,10 +154,7 @@ fn keys_choose_rows_and_sources() {
         (KeyCode::Up, "0"),
     ] {
         state.key(KeyEvent::new(key, KeyModifiers::NONE));
-        assert_eq!(
-            shown(&state),
-            ("Cycles, period 7".to_owned(), row.to_owned())
-        );
+        assert_eq!(shown(&state), ("Cycles, period 7".to_owned(), row.to_owned()));
     }
     for (key, title) in [
         (KeyCode::Right, "Misses, period 9"),
@@ -196,15 +172,9 @@ fn keys_choose_rows_and_sources() {
     state.take(picture(2, of(15)));
     assert_eq!(shown(&state).1, "5");
     state.take(picture(3, of(100)[..1].to_vec()));
-    assert_eq!(
-        shown(&state),
-        ("Cycles, period 7".to_owned(), "90".to_owned())
-    );
+    assert_eq!(shown(&state), ("Cycles, period 7".to_owned(), "90".to_owned()));
     state.take(picture(4, of(100)));
-    assert_eq!(
-        shown(&state),
-        ("Misses, period 9".to_owned(), "90".to_owned())
-    );
+    assert_eq!(shown(&state), ("Misses, period 9".to_owned(), "90".to_owned()));
     state.take(picture(5, of(15)));
     state.key(KeyEvent::new(KeyCode::Up, KeyModifiers::NONE));
     assert_eq!(shown(&state).1, "4");

@@ -50,9 +50,7 @@ fn screens_are_as_expected() {
 
 fn drawn(state: &State, look: &Look, columns: u16, rows: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");
-    terminal
-        .draw(|frame| draw(frame, state, look))
-        .expect("drawn");
+    terminal.draw(|frame| draw(frame, state, look)).expect("drawn");
     terminal.backend().buffer().clone()
 }
 
@@ -73,18 +71,9 @@ fn press(state: &mut State, key: KeyCode) {
 fn the_title_says_what_the_keys_have_changed() {
     let mut state = counted();
     for (key, title) in [
-        (
-            KeyCode::Char('s'),
-            "MODELLED 3 s, every 1 s, by rate/s, a machine",
-        ),
-        (
-            KeyCode::Char('r'),
-            "MODELLED 3 s, every 1 s, by rate/s reversed, a machine",
-        ),
-        (
-            KeyCode::Char(' '),
-            "MODELLED PAUSED 3 s, every 1 s, by rate/s reversed, a machine",
-        ),
+        (KeyCode::Char('s'), "MODELLED 3 s, every 1 s, by rate/s, a machine"),
+        (KeyCode::Char('r'), "MODELLED 3 s, every 1 s, by rate/s reversed, a machine"),
+        (KeyCode::Char(' '), "MODELLED PAUSED 3 s, every 1 s, by rate/s reversed, a machine"),
     ] {
         press(&mut state, key);
         assert_eq!(lines(&state, 80, 16)[0], title);
@@ -100,12 +89,7 @@ fn nothing_is_too_small_or_too_large() {
     largest.machine = "m".repeat(300);
     largest.take(picture(1, vec![table("a source", &rows)]));
     for mut state in [state(false), counted(), sampled(), largest] {
-        for key in [
-            KeyCode::Home,
-            KeyCode::End,
-            KeyCode::Char('s'),
-            KeyCode::Char('?'),
-        ] {
+        for key in [KeyCode::Home, KeyCode::End, KeyCode::Char('s'), KeyCode::Char('?')] {
             press(&mut state, key);
             for columns in [0, 1, 2, 11, 20, 80, 500] {
                 for rows in [0, 1, 2, 3, 5, 16, 60] {
@@ -135,10 +119,5 @@ fn the_old_console_gets_signs_that_its_font_has() {
     let known = |symbol: &str| symbol.is_ascii() || "\u{2584}\u{2588}".contains(symbol);
     let strange = buffer.content.iter().find(|cell| !known(cell.symbol()));
     assert_eq!(strange.map(Cell::symbol), None);
-    assert!(
-        buffer
-            .content
-            .iter()
-            .any(|cell| cell.symbol() == "\u{2588}")
-    );
+    assert!(buffer.content.iter().any(|cell| cell.symbol() == "\u{2588}"));
 }
