@@ -1,10 +1,10 @@
 //! Ten million samples, read by one report: compared with merely reading the same file, and with
 //! the most memory that the process used.
 
-use halprof_profile::recording::{self, Metadata, Module, Source, Statistics, Writer};
-use halprof_profile::report::key::Key;
-use halprof_profile::report::{Query, Report};
+use halprof_profile::aggregate::key::Key;
+use halprof_profile::file::{self, Metadata, Module, Source, Statistics, Writer};
 use halprof_profile::symbols::SymbolPath;
+use halprof_profile::views::report::{Query, Report};
 use shared_types::{Mode, Sample};
 use std::path::Path;
 use std::time::{Duration, Instant};

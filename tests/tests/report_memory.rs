@@ -2,10 +2,10 @@
 //! samples?
 
 use allocation_counter::measure;
-use halprof_profile::recording::{Metadata, Source, Statistics, Writer};
-use halprof_profile::report::key::Key;
-use halprof_profile::report::{Query, Report};
+use halprof_profile::aggregate::key::Key;
+use halprof_profile::file::{Metadata, Source, Statistics, Writer};
 use halprof_profile::symbols::SymbolPath;
+use halprof_profile::views::report::{Query, Report};
 use shared_types::{Mode, Sample};
 use std::path::Path;
 

@@ -22,9 +22,9 @@ const WATCHED: [Watched; 4] = [
     Watched {
         package: "halprof",
         files: &[
-            "client/tool/src/formula.rs",
+            "client/tool/src/metrics/formula.rs",
             "client/tool/src/metrics.rs",
-            "client/tool/src/topdown.rs",
+            "client/tool/src/metrics/topdown.rs",
         ],
         tests: &["halprof"],
     },

@@ -8,9 +8,7 @@ use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::{self, Chosen};
 use halprof_measure::{Connection, Error, Modelled, Result, Session, Setup, Transport};
 use halprof_profile::export::{self, Format, Gatherer, Lanes, View};
-use halprof_profile::recording::{
-    Metadata, Module, Period, Process, Recording, Source, Statistics,
-};
+use halprof_profile::file::{Metadata, Module, Period, Process, Recording, Source, Statistics};
 use halprof_profile::symbols::{SymbolPath, Symbols};
 use shared_types::LossCause;
 use shared_types::request::session::UsedInterval;
@@ -114,7 +112,7 @@ fn sample<T: Transport>(
     let causes = LossCause::ALL.iter().map(|cause| cause.name().to_owned());
     recording.statistics =
         Some(Statistics { lost: causes.zip(statistics.lost).collect(), ..Statistics::default() });
-    recording.ending = Some(halprof_profile::recording::Ending::default());
+    recording.ending = Some(halprof_profile::file::Ending::default());
     draw(gatherer, recording)
 }
 

@@ -1,7 +1,7 @@
 //! Files for other programs: pictures, and the formats of other profilers.
 //!
 //! ```text
-//! recording::Reader -> Gatherer -> Gathered -> View -> one file of a Format
+//! file::Reader -> Gatherer -> Gathered -> View -> one file of a Format
 //!                                  symbols ----^
 //! ```
 //!
@@ -9,17 +9,19 @@
 
 mod firefox;
 mod folded;
+mod format;
 pub mod perf_script;
+pub mod pictures;
 mod pprof;
+mod view;
 
-pub use crate::format::{Format, Traits};
-pub use crate::gathered::binned;
-pub use crate::gathered::{
+pub use crate::aggregate::gathered::binned;
+pub use crate::aggregate::gathered::{
     Bin, Bins, Gathered, Gatherer, Lane, Lanes, Moment, Place, Source, Spot,
 };
-pub use crate::view::{View, listed};
+pub use crate::export::format::{Format, Traits};
+pub use crate::export::view::{View, listed};
 
-use crate::pictures;
 use std::io::{self, Write};
 
 /// The largest number of marks in a file: what a browser can still load.

@@ -8,23 +8,11 @@
 //! A recording is untrusted data. Nothing here calls Windows or writes to a terminal.
 #![forbid(unsafe_code)]
 
-pub mod annotate;
-pub mod branches;
+pub mod aggregate;
 #[expect(clippy::cast_precision_loss, reason = "rates, and places in a picture, are never exact")]
 pub mod export;
-mod format;
-mod gathered;
-mod instruction;
-pub mod inventory;
-pub mod marks;
-mod number;
-#[expect(clippy::cast_precision_loss, reason = "rates, and places in a picture, are never exact")]
-pub mod pictures;
-pub mod recording;
-pub mod report;
-pub mod script;
+pub mod file;
+pub mod number;
 pub mod simulation;
 pub mod symbols;
-mod view;
-
-pub use number::thousands;
+pub mod views;

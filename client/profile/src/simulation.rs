@@ -6,7 +6,7 @@
 pub mod cache;
 mod registers;
 
-use crate::annotate::intel;
+use crate::views::annotate::intel;
 use cache::{Caches, Kind};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter, Instruction, InstructionInfoFactory,

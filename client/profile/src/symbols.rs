@@ -2,7 +2,7 @@
 //! DWARF, and where there is neither, the names in the file's own tables.
 //!
 //! A module's files are opened when one of its addresses is first looked up. Every file must be of
-//! the build that was recorded ([`Identity`](crate::recording::Identity)); others are skipped, and
+//! the build that was recorded ([`Identity`](crate::file::Identity)); others are skipped, and
 //! [`Symbols::opened`] says so. No path from untrusted data is opened, and no server is contacted
 //! unless the user wants that ([`SymbolPath::downloading`]).
 
@@ -22,8 +22,8 @@ mod trust;
 mod unwind;
 mod way;
 
-pub use crate::recording::origin::{origin, seal};
-use crate::recording::{Module, Recording, Spaces};
+pub use crate::file::origin::{origin, seal};
+use crate::file::{Module, Recording, Spaces};
 pub use executable::Executable;
 pub use functions::Function;
 pub use image::{Build, build_of, build_where_loaded, identity_of};

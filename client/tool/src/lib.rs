@@ -7,64 +7,34 @@
     reason = "a report is a few lines; writing into a String has no error to handle"
 )]
 
-mod advice;
-mod aim;
-mod args;
-mod by_name;
-mod calibration;
-mod chance;
-mod choice;
-mod codes;
+mod cli;
 mod command;
-pub mod documents;
-mod error;
-mod examples;
-mod filters;
-mod float;
-mod formula;
-mod image;
-mod key;
-mod marking;
 mod metrics;
-mod number;
-mod on;
-mod output;
-mod periods;
-mod place;
-mod program;
-mod recorder;
-mod runner;
-mod schema;
+pub mod output;
+mod run;
 #[cfg(test)]
 #[path = "../tests/screens/screen.rs"]
 mod screen;
-mod shown;
-mod slots;
-mod source;
+mod select;
 #[cfg(all(target_arch = "x86_64", any(windows, target_os = "linux")))]
 mod step;
-mod style;
-mod systems;
-mod table;
-mod this_machine;
-mod topdown;
-mod watch;
+pub mod target;
 
-use args::{Arguments, Commands};
+use crate::output::error::{Error, Result};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use cli::args::{Arguments, Commands};
 use command::{
     annotate, check, completions, doctor, explain, export, info, install, list, machines, rdpmc,
     record, registers, report, script, simulate, stat, switch, timeline, top, uninstall,
 };
-pub use error::{Error, Result};
-use on::On;
+use output::table::Width;
 use output::{Form, Output};
-pub use place::{DRIVER, Place};
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
-use table::Width;
+use target::backend::{DRIVER, Place};
+use target::context::On;
 
 /// Runs the tool with these arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -150,7 +120,7 @@ fn unreadable(file: &str, error: &io::Error) -> Error {
 /// What `halprof help TOPIC` asks for, where the topic is no command.
 fn help_of_topic(arguments: &[OsString]) -> Option<&'static str> {
     let asked = |topic: &str| arguments.iter().skip(1).eq(["help", topic]);
-    let mut topics = examples::TOPICS.into_iter();
+    let mut topics = cli::help::TOPICS.into_iter();
     topics.find_map(|(topic, text)| asked(topic).then_some(text))
 }
 

@@ -3,9 +3,12 @@
 //! They are data, not code: `metrics.toml` lists them and describes its format, and
 //! [`Metrics::add_file`] adds a user's own.
 
-use crate::float::float;
-use crate::formula::{Formula, Value};
-use crate::topdown;
+pub(crate) mod formula;
+pub(crate) mod significance;
+pub(crate) mod topdown;
+
+use crate::metrics::formula::{Formula, Value};
+use crate::output::float::float;
 use halprof_measure::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -16,7 +19,7 @@ use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 
-const BUILT_IN: &str = include_str!("metrics.toml");
+const BUILT_IN: &str = include_str!("metrics/metrics.toml");
 /// The largest file of metrics that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The name that stands for the measured time.

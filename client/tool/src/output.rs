@@ -1,9 +1,20 @@
 //! What goes to standard output and standard error, for people and for programs.
 
-use crate::shown::{Shown, visible, visible_data, visible_json};
-use crate::style::{ERROR, HINT, WARNING, plain, styled};
-use crate::table::{self, Width};
-use crate::{Error, Result};
+pub mod documents;
+pub mod error;
+pub(crate) mod error_codes;
+pub(crate) mod escape;
+pub(crate) mod float;
+pub(crate) mod number;
+pub(crate) mod schema;
+pub(crate) mod style;
+pub(crate) mod table;
+
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::escape::{Shown, visible, visible_data, visible_json};
+use crate::output::style::{ERROR, HINT, WARNING, plain, styled};
+use crate::output::table::Width;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! How many requests does a measurement take, does the largest one fit, and do registers show it?
 
-use super::args::Arguments;
 use super::*;
+use crate::cli::args::Arguments;
 use crate::command::registers::decode;
 use halprof_measure::{Modelled, ModelledMachine, Session, Setup, Transport};
 use shared_types::request::counts::Count;
@@ -292,7 +292,7 @@ fn recorded_until(before: fn(&mut Modelled, RequestCode, usize)) -> usize {
     };
     let status = record::run(options, &mut changed(before, |_, _, _| {}), &output(&parsed));
     assert_eq!(status.expect("a result"), 4);
-    let reader = halprof_profile::recording::Reader::open(&path).expect("a recording");
+    let reader = halprof_profile::file::Reader::open(&path).expect("a recording");
     let mut count = 0;
     let recording = reader.samples(|part| count += part.len()).expect("whole");
     assert!(recording.flaw().is_none(), "{recording:?}");

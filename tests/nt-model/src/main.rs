@@ -6,7 +6,8 @@
 
 use anyhow::Result;
 use clap::Parser;
-use halprof::{DRIVER, Place};
+use halprof::target::backend::DRIVER;
+use halprof::target::backend::Place;
 use halprof_measure::Error;
 use nt_model::programs::{PROGRAMS, Program, ROUNDS};
 use nt_model::registers;

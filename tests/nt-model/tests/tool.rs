@@ -2,7 +2,7 @@
 //!
 //! Both are the tool's own commands, given the same arguments.
 
-use halprof_profile::recording::{self, Recording};
+use halprof_profile::file::{self, Recording};
 use halprof_tests::dumps;
 use serde_json::Value;
 use shared_types::Sample;

@@ -16,7 +16,7 @@ use halprof_etw::payload::thread::{Details, Thread};
 use halprof_etw::payload::{Change, counters::CounterNames};
 use halprof_etw::write::{Origin, Session, Writer};
 use halprof_etw::{EventKind, PointerSize, Trace};
-use halprof_profile::recording;
+use halprof_profile::file;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::request::session::{self, Opened, Spec};
 use shared_types::request::{Access, Plain, RequestCode};

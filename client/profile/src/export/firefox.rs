@@ -1,8 +1,8 @@
 //! The Firefox Profiler: <https://profiler.firefox.com>, its processed profile format.
 
 use super::{MARKS_MAX, Place, Source, View};
-use crate::recording::{Identity, Module};
-use crate::thousands;
+use crate::file::{Identity, Module};
+use crate::number::thousands;
 use fxprof_processed_profile::debugid::DebugId;
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, LibraryHandle,

@@ -6,10 +6,10 @@
 //! 2024). It treats the code between neighbouring records of a line as executed, so records with a
 //! gap between them are written on separate lines.
 
-use crate::branches::{Kept, Step, walk, without_branches, without_code};
-use crate::recording::{Module, Reader, Recording};
-use crate::report::filter::{Filter, Pattern};
+use crate::aggregate::filter::{Filter, Pattern};
+use crate::file::{Module, Reader, Recording};
 use crate::symbols::{SymbolPath, Symbols};
+use crate::views::branches::{Kept, Step, walk, without_branches, without_code};
 use halprof_measure::{Error, Result};
 use shared_types::Branch;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

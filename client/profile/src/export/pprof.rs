@@ -5,7 +5,7 @@
 //! nothing for a location without a name; the mapping then says that it has no functions.
 
 use super::{Place, View};
-use crate::recording::{Identity, Module};
+use crate::file::{Identity, Module};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;

@@ -5,7 +5,7 @@ use super::image::{Image, within};
 use super::lookup::Lookup;
 use super::search::SymbolPath;
 use super::way::{Code, Passed};
-use crate::recording::Module;
+use crate::file::Module;
 use iced_x86::{Decoder, DecoderOptions};
 use std::ops::Range;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Which build a file is: names and dates cannot tell, these identifiers can.
 
 use super::trust::is_device;
-use crate::recording::Identity;
+use crate::file::Identity;
 use std::fmt;
 
 impl Identity {

@@ -3,7 +3,7 @@
 use super::functions::{Function, Functions};
 use super::names;
 use super::trust::local;
-use crate::recording::{Identity, Stamp};
+use crate::file::{Identity, Stamp};
 use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
 use object::{
     Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind,

@@ -9,7 +9,7 @@ use super::pdb::Pdb;
 use super::readable::Readable;
 use super::search::SymbolPath;
 use super::store::Key;
-use crate::recording::{Identity, Module};
+use crate::file::{Identity, Module};
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
 

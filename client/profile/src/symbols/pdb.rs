@@ -5,7 +5,7 @@ use super::found::Found;
 use super::functions::Function;
 use super::image;
 use super::names;
-use crate::recording::Identity;
+use crate::file::Identity;
 use pdb_addr2line::pdb::PDB;
 use pdb_addr2line::{Context, ContextPdbData};
 use self_cell::self_cell;

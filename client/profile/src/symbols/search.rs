@@ -4,8 +4,8 @@
 use super::identity::file_name;
 use super::store::{Fetch, Key, Server};
 use super::trust::{has_links, is_below, local};
-use crate::recording::origin::{origin, seal};
-use crate::recording::{Identity, Metadata, Module};
+use crate::file::origin::{origin, seal};
+use crate::file::{Identity, Metadata, Module};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -285,7 +285,7 @@ fn default_store() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{Statistics, Writer, read};
+    use crate::file::{Statistics, Writer, read};
     use std::fs::{self, File};
     use std::io::Write;
 
@@ -336,7 +336,7 @@ mod tests {
         path.extend_images("srv*/i");
         let module = Module {
             name: "a.dll".to_owned(),
-            stamp: Some(crate::recording::Stamp { time: 0x1234, size: 0x5000 }),
+            stamp: Some(crate::file::Stamp { time: 0x1234, size: 0x5000 }),
             ..Module::default()
         };
         let found = path.images(&module);

@@ -2,7 +2,7 @@
 //! symbol servers; and the servers that fill them.
 
 use super::identity::file_name;
-use crate::recording::{Identity, Module};
+use crate::file::{Identity, Module};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
@@ -110,7 +110,7 @@ fn encoded(part: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::Stamp;
+    use crate::file::Stamp;
 
     #[test]
     fn a_store_has_a_place_for_each_build() {

@@ -1,21 +1,22 @@
 //! `halprof annotate`: the code of a function with the samples of each instruction.
 
-use crate::Result;
+use crate::cli::args;
 use crate::command::report::branches::dropped;
 use crate::command::report::row::ShareBody;
-use crate::number::thousands;
 use crate::output::Output;
-use crate::shown::Shown;
-use crate::style::styled;
-use crate::table::{HEAD, Width, cut};
-use crate::{args, filters};
+use crate::output::error::Result;
+use crate::output::escape::Shown;
+use crate::output::number::thousands;
+use crate::output::style::styled;
+use crate::output::table::{HEAD, Width, cut};
+use crate::select::filters;
 use anstyle::{AnsiColor, Style};
-use halprof_profile::annotate::{Annotated, Instruction, Jump, Target};
-use halprof_profile::report::Sum;
-use halprof_profile::report::key::short_path;
-use halprof_profile::report::share::Share;
-use halprof_profile::report::skid::Skid;
+use halprof_profile::aggregate::key::short_path;
 use halprof_profile::symbols::SymbolPath;
+use halprof_profile::views::annotate::{Annotated, Instruction, Jump, Target};
+use halprof_profile::views::report::Sum;
+use halprof_profile::views::report::share::Share;
+use halprof_profile::views::report::skid::Skid;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -495,12 +496,12 @@ fn read(path: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::style::plain;
     use crate::screen::{WIDTHS, assert_screen};
-    use crate::style::plain;
-    use halprof_profile::annotate::{Flow, Told};
-    use halprof_profile::recording::{Metadata, Recording};
-    use halprof_profile::report::OfSource;
+    use halprof_profile::file::{Metadata, Recording};
     use halprof_profile::symbols::Code;
+    use halprof_profile::views::annotate::{Flow, Told};
+    use halprof_profile::views::report::OfSource;
 
     /// A loop of four instructions, one of them hot and one cold.
     fn example(names: &[&str]) -> Annotated {

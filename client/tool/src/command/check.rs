@@ -1,11 +1,11 @@
 //! `halprof check`: whether sources can run together, on which counters, or why not.
 
-use crate::On;
-use crate::Result;
-use crate::args;
-use crate::choice::Choice;
+use crate::cli::args;
 use crate::output::Output;
-use crate::table::{Column, Width, table};
+use crate::output::error::Result;
+use crate::output::table::{Column, Width, table};
+use crate::select::event_set::Choice;
+use crate::target::context::On;
 use halprof_measure::Fit;
 use halprof_measure::catalog::list_of;
 use halprof_measure::selection::{Chosen, format_processors};

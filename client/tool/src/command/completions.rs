@@ -3,18 +3,20 @@
 //! The names in it are those of one machine: its sources, their names in Linux perf and Windows,
 //! and with `--events` the vendor's events.
 
-use crate::args::{self, Arguments};
-use crate::codes::Code;
+use crate::cli::args::{self, Arguments};
 use crate::metrics::Metrics;
 use crate::output::Output;
-use crate::place::{DRIVER, Place};
-use crate::{Error, On, Result};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::error_codes::Code;
+use crate::target::backend::{DRIVER, Place};
+use crate::target::context::On;
 use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use halprof_measure::catalog::Catalog;
-use halprof_profile::branches::table::By;
-use halprof_profile::report::key::Key;
+use halprof_profile::aggregate::branches::By;
+use halprof_profile::aggregate::key::Key;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::source::Source;

@@ -3,14 +3,15 @@
 //! Exits with 0 if events can be counted, with 3 if nothing answers, and with 4 if no counters are
 //! available; a warning alone does not change the status.
 
-use crate::On;
-use crate::codes::Code;
-use crate::error::hint_of;
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::error::hint_of;
+use crate::output::error_codes::Code;
+use crate::output::style::{ERROR, WARNING, styled};
+use crate::output::table::{Column, Width, table};
 use crate::output::{Output, Told};
-use crate::place::Place;
-use crate::style::{ERROR, WARNING, styled};
-use crate::table::{Column, Width, table};
-use crate::{Error, Result};
+use crate::target::backend::Place;
+use crate::target::context::On;
 use halprof_measure::Error as Cause;
 use halprof_setup::doctor::{self, Check, Described, Facts, Failure, State, System};
 use schemars::JsonSchema;

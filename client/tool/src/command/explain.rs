@@ -3,14 +3,15 @@
 mod source;
 
 use self::source::{evidence, kinds, programmed, windows};
-use crate::On;
-use crate::codes::Code;
 use crate::command::registers::Field;
 use crate::output::Output;
-use crate::place::Place;
-use crate::source::can_count;
-use crate::table::{Column, Width, table};
-use crate::{Error, Result};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::error_codes::Code;
+use crate::output::table::{Column, Width, table};
+use crate::select::source::can_count;
+use crate::target::backend::Place;
+use crate::target::context::On;
 use halprof_measure::catalog::{Catalog, Counted, Found, list_of};
 use halprof_measure::events::Alias;
 use halprof_measure::selection::{self, What};

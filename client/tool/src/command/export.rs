@@ -1,19 +1,20 @@
 //! `halprof export`: a recording as a picture or in the format of another profiler.
 
-use crate::args::{self, Exported};
-use crate::codes::INCOMPLETE;
+use crate::cli::args::{self, Exported};
 use crate::command::report::branches::dropped;
-use crate::filters;
-use crate::number::thousands;
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::error_codes::INCOMPLETE;
+use crate::output::escape::Shown;
+use crate::output::number::thousands;
 use crate::output::{Output, Told};
-use crate::shown::Shown;
-use crate::{Error, Result};
+use crate::select::filters;
 use halprof_profile::export::{
     self, Format, Gathered, Gatherer, MARKS_MAX, View, listed, perf_script,
 };
-use halprof_profile::recording::{Reader, replace};
-use halprof_profile::report;
+use halprof_profile::file::{Reader, replace};
 use halprof_profile::symbols::Symbols;
+use halprof_profile::views::report;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsStr;

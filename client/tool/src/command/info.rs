@@ -1,11 +1,11 @@
 //! `halprof info`: which interface was chosen and why, and each processor's capabilities.
 
-use crate::On;
-use crate::Result;
-use crate::number::seconds;
 use crate::output::Output;
-use crate::shown::Shown;
-use crate::table::{Column, Width, table};
+use crate::output::error::Result;
+use crate::output::escape::Shown;
+use crate::output::number::seconds;
+use crate::output::table::{Column, Width, table};
+use crate::target::context::On;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -122,7 +122,10 @@ fn holder(machine: &Machine) -> Option<Holder> {
     (machine.holder_session != 0).then(|| Holder {
         process: machine.holder_process,
         session: machine.holder_session,
-        held_ns: crate::choice::nanoseconds(machine.holder_ticks, machine.timestamp_frequency),
+        held_ns: crate::select::event_set::nanoseconds(
+            machine.holder_ticks,
+            machine.timestamp_frequency,
+        ),
     })
 }
 

@@ -1,8 +1,8 @@
 //! `halprof install`: the device node and the driver package.
 
-use crate::Result;
-use crate::args::Install;
+use crate::cli::args::Install;
 use crate::output::Output;
+use crate::output::error::Result;
 use halprof_setup::installation::{self, Installed};
 
 pub(crate) fn run(options: &Install, output: &Output) -> Result<u8> {

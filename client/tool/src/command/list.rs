@@ -3,16 +3,17 @@
 mod events;
 pub(crate) mod metrics;
 
-use crate::On;
-use crate::args;
-use crate::number::thousands;
+use crate::cli::args;
 use crate::output::Output;
-use crate::source::{OWN_BITS, can_count};
-use crate::table::{Column, Width, table};
-use crate::{Error, Result};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::number::thousands;
+use crate::output::table::{Column, Width, table};
+use crate::select::source::{OWN_BITS, can_count};
+use crate::target::context::On;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::format_processors;
-use halprof_profile::report::filter::Pattern;
+use halprof_profile::aggregate::filter::Pattern;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -196,7 +197,7 @@ fn text(body: &Body, verbose: bool, width: Width) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Place;
+    use crate::target::backend::Place;
 
     /// The number of requests does not grow with the machine: three for the interface, the machine
     /// and its processors, and at most one for every fifty sources.

@@ -1,9 +1,9 @@
 //! `halprof machines`: the built-in models, and the hardware faults that any machine can be given.
 
-use crate::Result;
-use crate::args::Machines;
+use crate::cli::args::Machines;
 use crate::output::Output;
-use crate::table::{Column, Width, table};
+use crate::output::error::Result;
+use crate::output::table::{Column, Width, table};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::models::MODELS;

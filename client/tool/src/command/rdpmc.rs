@@ -1,12 +1,12 @@
 //! `halprof rdpmc`: lets user mode read the counters by RDPMC while a program runs, or until
 //! Ctrl-C.
 
-use crate::On;
-use crate::Result;
-use crate::args::{self, Holding};
+use crate::cli::args::{self, Holding};
 use crate::output::Output;
-use crate::program::{Launch, Program};
-use crate::runner::{interrupted, watch_for_interrupt};
+use crate::output::error::Result;
+use crate::run::program::{Launch, Program};
+use crate::run::runner::{interrupted, watch_for_interrupt};
+use crate::target::context::On;
 use halprof_measure::Session;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,24 +1,26 @@
 //! `halprof record`: samples to a file.
 
-use crate::On;
-use crate::advice::Advice;
-use crate::aim::Aim;
-use crate::args;
-use crate::calibration::{self, Calibration};
-use crate::choice::{Choice, nanoseconds, rotation};
+use crate::cli::args;
 use crate::command::report::LeftOut;
-use crate::filters::{self, took_turns};
-use crate::marking::Marking;
-use crate::number::{seconds, thousands, times};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::number::{seconds, thousands, times};
+use crate::output::table::{Column, Width, table};
 use crate::output::{Output, Told};
-use crate::periods::{self, Period};
-use crate::recorder::{Recorded, Recorder, configured, source};
-use crate::runner::{Runner, Scope};
-use crate::table::{Column, Width, table};
-use crate::{Error, Result};
-use crate::{key, this_machine};
+use crate::run::calibration::{self, Calibration};
+use crate::run::marking::Marking;
+use crate::run::recorder::{Recorded, Recorder, configured, source};
+use crate::run::runner::{Runner, Scope};
+use crate::select::event_set::{Choice, nanoseconds, rotation};
+use crate::select::filters::{self, took_turns};
+use crate::select::periods::{self, Period};
+use crate::select::sample_size::Advice;
+use crate::select::sampling_rate::Aim;
+use crate::target::context::On;
+use crate::target::machine_id;
+use crate::target::seal_key;
 use halprof_measure::Settled;
-use halprof_profile::recording::{self, Background, Cores, Metadata, Writer, cannot_count, kept};
+use halprof_profile::file::{self, Background, Cores, Metadata, Writer, cannot_count, kept};
 use halprof_profile::symbols;
 use halprof_setup::describe;
 use schemars::JsonSchema;
@@ -244,10 +246,10 @@ impl Branching {
     }
 
     /// What the file says about them; `None` if there are none.
-    fn told(self) -> Option<recording::Branches> {
+    fn told(self) -> Option<file::Branches> {
         let kinds = self.filter & Configure::KINDS;
         let kinds = KINDS.iter().filter(|(_, bit)| kinds & bit != 0 && kinds != Configure::KINDS);
-        (self.depth != 0).then(|| recording::Branches {
+        (self.depth != 0).then(|| file::Branches {
             depth: self.depth.into(),
             kinds: kinds.map(|(name, _)| (*name).to_owned()).collect(),
             recorder: self.recorder.to_owned(),
@@ -333,7 +335,7 @@ fn record(
         branches: branches.told(),
         ..metadata(&machine, &on.told, choice, &periods, command(&options.work))
     };
-    let key = key::key();
+    let key = seal_key::key();
     let sealed = key.is_some();
     let writer = Writer::create(path, &metadata)?.sealing(key);
     let writer = Background::new(writer);
@@ -414,8 +416,8 @@ fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
     }
 }
 
-fn turns(turns: &[recording::Turns], choice: &Choice) -> Vec<Turn> {
-    let turn = |turns: &recording::Turns| {
+fn turns(turns: &[file::Turns], choice: &Choice) -> Vec<Turn> {
+    let turn = |turns: &file::Turns| {
         let chosen = choice.chosen.get(turns.source as usize)?;
         Some(Turn { source: chosen.label.clone(), on_counter: part(turns.running, turns.enabled) })
     };
@@ -483,10 +485,10 @@ fn cores(processors: &[Processor]) -> Vec<Cores> {
 }
 
 /// What the file says of the sources.
-fn sources(periods: &[InPass], choice: &Choice) -> Vec<recording::Source> {
+fn sources(periods: &[InPass], choice: &Choice) -> Vec<file::Source> {
     let left_out: BTreeMap<String, String> = choice.left_out().into_iter().collect();
     let periods = periods.iter();
-    let sources = periods.map(|row| recording::Source {
+    let sources = periods.map(|row| file::Source {
         left_out: left_out.get(&row.period.source).cloned().unwrap_or_default(),
         ..source(&row.period, row.pass)
     });
@@ -514,7 +516,7 @@ pub(crate) fn metadata(
         machine: told.machine.clone(),
         modelled: told.modelled,
         // A model is on no network.
-        host: Some(this_machine::host()).filter(|_| !told.modelled).unwrap_or_default(),
+        host: Some(machine_id::host()).filter(|_| !told.modelled).unwrap_or_default(),
         interface: describe::interface_name(machine.interface).to_owned(),
         timestamp_frequency: machine.timestamp_frequency,
         processors: machine.processors,
@@ -526,7 +528,8 @@ pub(crate) fn metadata(
         origin: String::new(),
         branches: None,
     };
-    metadata.origin = key::key().map(|key| symbols::origin(&key, &metadata)).unwrap_or_default();
+    metadata.origin =
+        seal_key::key().map(|key| symbols::origin(&key, &metadata)).unwrap_or_default();
     metadata
 }
 
@@ -568,7 +571,7 @@ fn warnings(body: &Body) -> Vec<String> {
         warnings.push(UNTOLD.to_owned());
     }
     if !body.sealed {
-        warnings.push(key::UNSEALED.to_owned());
+        warnings.push(seal_key::UNSEALED.to_owned());
     }
     if body.events_lost != 0 {
         warnings.push(filters::events_lost(body.events_lost));

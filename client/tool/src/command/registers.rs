@@ -4,12 +4,12 @@ mod decoded;
 
 pub(crate) use decoded::{Field as Part, decode};
 
-use crate::On;
-use crate::Result;
-use crate::args;
-use crate::choice::processors_of;
+use crate::cli::args;
 use crate::output::Output;
-use crate::table::Width;
+use crate::output::error::Result;
+use crate::output::table::Width;
+use crate::select::event_set::processors_of;
+use crate::target::context::On;
 use halprof_measure::selection;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -5,17 +5,19 @@ pub(crate) mod diff;
 pub(crate) mod head;
 pub(crate) mod row;
 
-use crate::number::thousands;
+use crate::cli::args;
 use crate::output::Output;
-use crate::shown::Shown;
-use crate::table::{Column, Width, cell, table};
-use crate::{Error, Result};
-use crate::{args, filters};
-use halprof_profile::recording::Metadata;
-use halprof_profile::report::happenings::Happening;
-use halprof_profile::report::key::{Key, Value};
-use halprof_profile::report::skid::Skid;
-use halprof_profile::report::{OfSource, Part, Query, Report, Row, Sort, Sum, Table};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::escape::Shown;
+use crate::output::number::thousands;
+use crate::output::table::{Column, Width, cell, table};
+use crate::select::filters;
+use halprof_profile::aggregate::key::{Key, Value};
+use halprof_profile::file::Metadata;
+use halprof_profile::views::report::happenings::Happening;
+use halprof_profile::views::report::skid::Skid;
+use halprof_profile::views::report::{OfSource, Part, Query, Report, Row, Sort, Sum, Table};
 use head::head;
 use row::{Keys, ShareBody, described};
 use schemars::JsonSchema;
@@ -572,7 +574,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::screen::{WIDTHS, assert_screen};
     use clap::Parser;
-    use halprof_profile::recording::{Ending, Module, Recording, Statistics};
+    use halprof_profile::file::{Ending, Module, Recording, Statistics};
     use halprof_profile::symbols::{Kind, Opened};
 
     /// A C++ program with very long names.
@@ -652,8 +654,11 @@ pub(crate) mod tests {
             panic!("this is report");
         };
         for columns in WIDTHS {
-            let text =
-                crate::style::plain(&overview(&example(), &options, Width::of(Some(columns))));
+            let text = crate::output::style::plain(&overview(
+                &example(),
+                &options,
+                Width::of(Some(columns)),
+            ));
             assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
             assert_screen(&format!("report-{columns}"), &text);
         }

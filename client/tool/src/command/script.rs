@@ -1,11 +1,14 @@
 //! `halprof script`: the samples of a recording, one per line.
 
+use crate::cli::args;
 use crate::output::Output;
-use crate::shown::Shown;
-use crate::table::{Column, Rows, cell_text};
-use crate::{Error, Result, args, filters};
-use halprof_profile::recording::Recording;
-use halprof_profile::script::{self, Line};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::escape::Shown;
+use crate::output::table::{Column, Rows, cell_text};
+use crate::select::filters;
+use halprof_profile::file::Recording;
+use halprof_profile::views::script::{self, Line};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::Mode;

@@ -3,11 +3,13 @@
 mod rows;
 mod target;
 
-use crate::number::thousands;
+use crate::cli::args;
 use crate::output::Output;
-use crate::runner::watch_for_interrupt;
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::number::thousands;
+use crate::run::runner::watch_for_interrupt;
 use crate::step::range::{Outcome, Suspended};
-use crate::{Error, Result, args};
 use halprof_profile::simulation::Simulation;
 use halprof_profile::simulation::cache::{Caches, Geometry};
 use halprof_profile::symbols::Executable;

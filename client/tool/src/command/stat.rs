@@ -13,27 +13,27 @@ mod teller;
 mod text;
 mod topdown;
 
-use crate::On;
-use crate::Result;
-use crate::args::{self, Dividing};
-use crate::choice::{self, Choice, TIME_UNITS_A_SECOND, Wanted, rotation};
-use crate::filters::some_of;
+use crate::cli::args::{self, Dividing};
 use crate::metrics::Metrics;
-use crate::number::seconds;
 use crate::output::Output;
-use crate::periods;
-use crate::recorder;
-use crate::runner::{Runner, Scope, interrupted};
-use crate::style::plain;
-use crate::systems;
+use crate::output::error::Result;
+use crate::output::number::seconds;
+use crate::output::style::plain;
+use crate::run::recorder;
+use crate::run::runner::{Runner, Scope, interrupted};
+use crate::run::system;
+use crate::select::event_set::{self, Choice, TIME_UNITS_A_SECOND, Wanted, rotation};
+use crate::select::filters::some_of;
+use crate::select::periods;
+use crate::target::context::On;
 pub(crate) use body::{Body, Interval};
 use body::{Pass, ProcessPart, Row, Run};
 use by_process::Samples;
 use form::Form;
 use halprof_measure::Session;
 use halprof_measure::rates;
-use halprof_profile::inventory::Inventory;
-use halprof_profile::recording::{cannot_count, write_whole};
+use halprof_profile::file::inventory::Inventory;
+use halprof_profile::file::{cannot_count, write_whole};
 use indicatif::ProgressBar;
 use measured::{Measured, OnePass};
 use openmetrics::Exposition;
@@ -70,10 +70,10 @@ struct Bench<'a> {
 
 pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<u32> {
     let form = Form::of(options, output);
-    let interval = options.interval.map(choice::interval).transpose()?;
+    let interval = options.interval.map(event_set::interval).transpose()?;
     let rotation = rotation(&options.work, options.passes)?;
     let metrics = metrics(options, on)?;
-    let wanted = choice::wanted(&metrics, &options.wanted)?;
+    let wanted = event_set::wanted(&metrics, &options.wanted)?;
     let mut choice = choice(options, on, &metrics, &wanted)?;
     choice.setup.rotation = rotation;
     let level = options.topdown;
@@ -111,7 +111,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         output.progress(length.map(|length| length.saturating_mul(measurements)))
     };
     let samples = options.by.map(|Dividing::Process| {
-        Samples::new(Inventory::new(systems::system(runner.planned(), &modules)))
+        Samples::new(Inventory::new(system::system(runner.planned(), &modules)))
     });
     let mut bench = Bench {
         on,

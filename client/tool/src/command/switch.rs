@@ -1,7 +1,7 @@
 //! `halprof start` and `halprof stop`: load and unload the installed driver.
 
-use crate::Result;
 use crate::output::Output;
+use crate::output::error::Result;
 use halprof_setup::installation::{self, Switched};
 
 pub(crate) fn start(output: &Output) -> Result<u8> {

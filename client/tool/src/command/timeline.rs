@@ -2,25 +2,27 @@
 
 mod text;
 
-use crate::args;
-use crate::codes::INCOMPLETE;
+use crate::cli::args;
 use crate::command::record::Target;
-use crate::float::float;
-use crate::marking::{DRAIN, Marking};
-use crate::number::thousands;
 use crate::output::Output;
-use crate::program::{Launch, Program};
-use crate::runner::{interrupted, watch_for_interrupt};
-use crate::shown::Shown;
-use crate::{Error, Result};
-use crate::{key, this_machine};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::error_codes::INCOMPLETE;
+use crate::output::escape::Shown;
+use crate::output::float::float;
+use crate::output::number::thousands;
+use crate::run::marking::{DRAIN, Marking};
+use crate::run::program::{Launch, Program};
+use crate::run::runner::{interrupted, watch_for_interrupt};
+use crate::target::machine_id;
+use crate::target::seal_key;
 use halprof_measure::did_you_mean;
-use halprof_profile::marks::{Choice, Interval, Marks, Row, Stretches};
-use halprof_profile::recording::{
+use halprof_profile::aggregate::filter::{self, Pattern};
+use halprof_profile::file::{
     Background, Metadata, Part, Process, Reader, Recording, Sink, Statistics, Writer,
 };
-use halprof_profile::report::filter::{self, Pattern};
 use halprof_profile::symbols;
+use halprof_profile::views::marks::{Choice, Interval, Marks, Row, Stretches};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -261,15 +263,16 @@ fn metadata(options: &args::Timeline, timestamp_frequency: u64) -> Metadata {
     let processors = std::thread::available_parallelism();
     let mut metadata = Metadata {
         halprof: env!("CARGO_PKG_VERSION").to_owned(),
-        machine: this_machine::processor(),
-        host: this_machine::host(),
+        machine: machine_id::processor(),
+        host: machine_id::host(),
         timestamp_frequency,
         processors: processors.map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
         began: now.map_or(0, |since| since.as_secs()),
         command: program.map(|part| part.to_string_lossy().into_owned()).collect(),
         ..Metadata::default()
     };
-    metadata.origin = key::key().map(|key| symbols::origin(&key, &metadata)).unwrap_or_default();
+    metadata.origin =
+        seal_key::key().map(|key| symbols::origin(&key, &metadata)).unwrap_or_default();
     metadata
 }
 

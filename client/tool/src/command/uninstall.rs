@@ -1,8 +1,8 @@
 //! `halprof uninstall`: removes everything that `halprof install` adds.
 
-use crate::Result;
 use crate::output::Output;
-use crate::table::{Column, Width, table};
+use crate::output::error::Result;
+use crate::output::table::{Column, Width, table};
 use halprof_setup::installation::{self, Removed};
 use shared_types::device::SERVICE;
 

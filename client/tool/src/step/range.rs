@@ -1,7 +1,7 @@
 //! Runs a program at full speed up to a range of its code, and single-steps it inside.
 
 use super::{Debuggee, Event, TRAP_FLAG, Thread};
-use crate::runner::interrupted;
+use crate::run::runner::interrupted;
 use halprof_profile::simulation::{Flow, Next, Registers, Simulation};
 use std::collections::HashMap;
 use std::io;

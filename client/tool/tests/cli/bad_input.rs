@@ -2,7 +2,7 @@
 //! behind?
 
 use crate::cli::support::{halprof, json, refused};
-use halprof_profile::thousands;
+use halprof_profile::number::thousands;
 use std::fmt::Write;
 use std::path::PathBuf;
 use tempfile::TempDir;

@@ -3,7 +3,7 @@
 use crate::cli::binaries;
 use crate::cli::screens::screen::WIDTHS;
 use crate::cli::support::{halprof, json, refused};
-use halprof_profile::recording::{Branches, Metadata, Module, Source, Statistics, Writer};
+use halprof_profile::file::{Branches, Metadata, Module, Source, Statistics, Writer};
 use serde_json::{Value, json};
 use shared_types::{Branch, Mode, Sample};
 use tempfile::TempDir;

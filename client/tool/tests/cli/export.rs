@@ -3,7 +3,7 @@
 use crate::cli::foreign::{Foreign, HOSTILE, gathered, invented};
 use crate::cli::support::{halprof, json, refused};
 use halprof_profile::export::{self, Format, Lanes, View};
-use halprof_profile::recording::{Metadata, Module, Source, Statistics, Writer};
+use halprof_profile::file::{Metadata, Module, Source, Statistics, Writer};
 use serde_json::{Value, json as value};
 use shared_types::Sample;
 use std::collections::BTreeMap;

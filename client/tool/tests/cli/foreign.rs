@@ -2,7 +2,7 @@
 
 use crate::cli::support::{foreign_python, tools_are_required};
 use halprof_profile::export::{Gathered, Gatherer, Lanes};
-use halprof_profile::recording::{
+use halprof_profile::file::{
     Identity, Metadata, Module, Period, Process, Reader, Source, Statistics, Writer,
 };
 use halprof_profile::symbols::Frame;

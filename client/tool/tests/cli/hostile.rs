@@ -2,7 +2,7 @@
 
 use crate::cli::binaries;
 use crate::cli::support::{halprof, json};
-use halprof_profile::recording::{
+use halprof_profile::file::{
     Branches, Identity, Metadata, Module, Process, Source, Statistics, Writer,
 };
 use shared_types::{Branch, Mode, Sample};

@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use crate::cli::support::{folder, halprof, json, refused, text};
-use halprof_profile::thousands;
+use halprof_profile::number::thousands;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

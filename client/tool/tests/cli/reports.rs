@@ -2,7 +2,7 @@
 
 use crate::cli::binaries::{self, Built};
 use crate::cli::support::{folder, halprof, json, refused, text};
-use halprof_profile::thousands;
+use halprof_profile::number::thousands;
 use serde_json::Value;
 use tempfile::TempDir;
 

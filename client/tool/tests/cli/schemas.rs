@@ -1,7 +1,7 @@
 //! Does every schema catch missing and extra fields, wherever an object occurs?
 
 use crate::cli::support::{committed, halprof, json, schema, violations};
-use halprof_profile::report::key::Key;
+use halprof_profile::aggregate::key::Key;
 use halprof_setup::installation::{Installed, Removed, Switched};
 use serde_json::Value;
 use std::path::Path;
@@ -252,7 +252,7 @@ fn what_is_of_another_type_is_caught() {
 /// `cargo xtask documents` writes them.
 #[test]
 fn the_committed_schemas_are_those_of_the_types() {
-    let made = halprof::documents::schemas();
+    let made = halprof::output::documents::schemas();
     for (name, schema) in &made {
         assert!(committed(name) == *schema, "{name}: `cargo xtask documents`");
     }

@@ -2,12 +2,12 @@
 
 use crate::cli::binaries::{self, Built, SOURCE};
 use crate::cli::support::{json, refused};
-use halprof_profile::recording::{Identity, Live, Metadata, Module, Part, Recording, Sink, Stamp};
-use halprof_profile::report::key::{Key, Value};
-use halprof_profile::report::{Query, Report};
+use halprof_profile::aggregate::key::{Key, Value};
+use halprof_profile::file::{Identity, Live, Metadata, Module, Part, Recording, Sink, Stamp};
 use halprof_profile::symbols::{
     Executable, Frame, Kind, Opened, SymbolPath, Symbols, build_of, identity_of,
 };
+use halprof_profile::views::report::{Query, Report};
 use object::read::{ExportTarget, NameOrOrdinal};
 use object::{Object, ObjectSection};
 use shared_types::{Mode, Sample};

@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use crate::cli::support::tools_are_required;
-use halprof_profile::recording::{Metadata, Source, Statistics, Writer};
+use halprof_profile::file::{Metadata, Source, Statistics, Writer};
 use shared_types::Sample;
 use std::process::Command;
 

@@ -5,7 +5,7 @@
 
 use crate::cli::screens::screen::{WIDTHS, assert_screen};
 use crate::cli::support::{halprof, json, refused};
-use halprof_profile::recording::{Channels, Cost, Mark, Metadata, Statistics, Writer};
+use halprof_profile::file::{Channels, Cost, Mark, Metadata, Statistics, Writer};
 use serde_json::Value;
 use std::path::Path;
 

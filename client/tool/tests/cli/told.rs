@@ -1,7 +1,7 @@
 //! Are processes named that no scan could have seen, and are other events reported?
 
 use crate::cli::support::{folder, halprof, json, text};
-use halprof_profile::recording::{self, Process, Recording};
+use halprof_profile::file::{self, Process, Recording};
 use serde_json::Value;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn record(file: &Path, machine: &str, source: &str, workload: &str) -> Value {
 }
 
 fn read(file: &Path) -> Recording {
-    recording::read(file, |_| {}).expect("a recording")
+    file::read(file, |_| {}).expect("a recording")
 }
 
 /// It lives 2 ms out of every 20, and recorders scan once a second.

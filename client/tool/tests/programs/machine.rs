@@ -1,6 +1,6 @@
 //! A modelled machine in real time.
 
-use halprof::Place;
+use halprof::target::backend::Place;
 use halprof_measure::{Modelled, Result, Transport, spec};
 use shared_types::request::RequestCode;
 use sim::workload;

@@ -2,8 +2,8 @@
 
 use crate::tests::{SOON, halprof, json, ran, read_when_written};
 use halprof_measure::marks::Channel;
-use halprof_profile::marks::{Choice, Marks};
-use halprof_profile::recording::{Reader, Recording};
+use halprof_profile::file::{Reader, Recording};
+use halprof_profile::views::marks::{Choice, Marks};
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::collections::HashMap;

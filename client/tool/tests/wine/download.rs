@@ -55,7 +55,7 @@ pub(crate) fn what_is_missing_is_fetched(wine: &Wine) {
         .status();
     assert!(recorded.expect("the tool runs").success());
     let identity = halprof_profile::symbols::identity_of(&built.file).expect("an executable");
-    let Some(halprof_profile::recording::Identity::Pdb { guid, age, .. }) = identity else {
+    let Some(halprof_profile::file::Identity::Pdb { guid, age, .. }) = identity else {
         panic!("a PDB");
     };
     let pdb = std::fs::read(built.folder.path().join("work.pdb")).expect("its PDB");

@@ -1,14 +1,15 @@
 //! `halprof list --metrics`: the available metrics, and what each counts here.
 
-use crate::On;
-use crate::args;
-use crate::choice::{countable, counts_on, of_slots, topdown};
+use crate::cli::args;
 use crate::metrics::{Form, Metric, Metrics, Term};
 use crate::output::Output;
-use crate::table::{Column, Width, table};
-use crate::{Error, Result};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::table::{Column, Width, table};
+use crate::select::event_set::{countable, counts_on, of_slots, topdown};
+use crate::target::context::On;
 use halprof_measure::catalog::{Catalog, Kind};
-use halprof_profile::report::filter::Pattern;
+use halprof_profile::aggregate::filter::Pattern;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;

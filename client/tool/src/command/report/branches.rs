@@ -2,14 +2,17 @@
 
 use super::head::head;
 use super::row::{Keys, ShareBody, described};
-use crate::number::thousands;
+use crate::cli::args;
 use crate::output::Output;
-use crate::shown::Shown;
-use crate::table::{Column, Width, cell, cell_text, table};
-use crate::{Error, Result, args, filters};
-use halprof_profile::branches::Kept;
-use halprof_profile::branches::table::{Branches, By, Edge, Order, Part, Query, Row, Table};
-use halprof_profile::report::key::Value;
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::escape::Shown;
+use crate::output::number::thousands;
+use crate::output::table::{Column, Width, cell, cell_text, table};
+use crate::select::filters;
+use halprof_profile::aggregate::branches::{Branches, By, Edge, Order, Part, Query, Row, Table};
+use halprof_profile::aggregate::key::Value;
+use halprof_profile::views::branches::Kept;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};

@@ -1,15 +1,18 @@
 //! `halprof report --diff`: what has increased and decreased from one recording to another.
 
 use super::row::{Keys, ShareBody, described};
-use crate::chance::{by_chance, clear_of_chance};
-use crate::number::thousands;
+use crate::cli::args;
+use crate::metrics::significance::{by_chance, clear_of_chance};
 use crate::output::Output;
-use crate::shown::Shown;
-use crate::table::{Column, Width, csv, table};
-use crate::{Error, Result, args, filters};
-use halprof_profile::report::key::Value;
-use halprof_profile::report::share::Share;
-use halprof_profile::report::{Part, Report, Sum, Table};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::escape::Shown;
+use crate::output::number::thousands;
+use crate::output::table::{Column, Width, csv, table};
+use crate::select::filters;
+use halprof_profile::aggregate::key::Value;
+use halprof_profile::views::report::share::Share;
+use halprof_profile::views::report::{Part, Report, Sum, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};

@@ -1,10 +1,10 @@
 //! The first lines of a report: what was recorded, and what happened meanwhile.
 
-use crate::number::{seconds, thousands, times};
-use crate::shown::Shown;
-use crate::table::Width;
-use halprof_profile::recording::Recording;
-use halprof_profile::report::happenings::Happening;
+use crate::output::escape::Shown;
+use crate::output::number::{seconds, thousands, times};
+use crate::output::table::Width;
+use halprof_profile::file::Recording;
+use halprof_profile::views::report::happenings::Happening;
 use shared_types::EventKind;
 
 /// How many samples there are, what was lost, and what happened meanwhile.

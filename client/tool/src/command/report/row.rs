@@ -1,7 +1,7 @@
 //! What a row of every table of a report has in JSON: its key and its share.
 
-use halprof_profile::report::key::Value;
-use halprof_profile::report::share::Share;
+use halprof_profile::aggregate::key::Value;
+use halprof_profile::views::report::share::Share;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};

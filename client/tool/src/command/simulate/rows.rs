@@ -1,10 +1,11 @@
 //! The counts of each instruction, as a table, CSV and JSON.
 
 use super::{Body, NOT_SIMULATED};
-use crate::number::thousands;
-use crate::shown::Shown;
-use crate::table::{Column, Width, cell as csv_cell, table};
-use crate::{Error, Result};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::escape::Shown;
+use crate::output::number::thousands;
+use crate::output::table::{Column, Width, cell as csv_cell, table};
 use halprof_profile::simulation::cache::Geometry;
 use halprof_profile::simulation::{Counts, Row, Simulation};
 use halprof_profile::symbols::Executable;

@@ -1,7 +1,8 @@
 //! `--range SYMBOL[+LENGTH]`.
 
-use crate::{Error, Result};
-use halprof_profile::report::filter::Pattern;
+use crate::output::error::Error;
+use crate::output::error::Result;
+use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::simulation::cut;
 use halprof_profile::symbols::{Executable, Function};
 use std::io;

@@ -1,7 +1,7 @@
 //! The result of a measurement, as in JSON.
 
-use crate::periods::Period;
-use crate::runner::Scope;
+use crate::run::runner::Scope;
+use crate::select::periods::Period;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -2,8 +2,9 @@
 //! metrics were requested, also one line for each metric.
 
 use super::body::{Body, Figure, Interval, ProcessPart, Row, SlotsPart};
-use crate::table::cell_text;
-use crate::{Error, Result};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::table::cell_text;
 
 /// The first columns of every line of counts, in other files too.
 pub(crate) const COUNT: [&str; 9] = [

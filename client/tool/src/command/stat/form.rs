@@ -1,6 +1,6 @@
 //! Which form of output `stat` has.
 
-use crate::args;
+use crate::cli::args;
 use crate::output::Output;
 
 /// The form of the output.

@@ -1,7 +1,7 @@
 //! What was counted, before it becomes rows.
 
 use super::body::Interval;
-use crate::periods::Period;
+use crate::select::periods::Period;
 use shared_types::request::counts::Count;
 
 /// One measurement of the chosen sources, in one or more passes.

@@ -7,12 +7,14 @@
 //! The collectors read the older Prometheus text format, which accepts everything of the new one
 //! that is used here except the type `info`. So constant information is a gauge with the value 1.
 
-use crate::by_name::ByName;
-use crate::choice::Choice;
 use crate::output::Output;
-use crate::{Error, On, Result};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::select::column_index::ByName;
+use crate::select::event_set::Choice;
+use crate::target::context::On;
 use halprof_measure::rates::{Interval, Rate, Rates};
-use halprof_profile::recording::write_whole;
+use halprof_profile::file::write_whole;
 use halprof_setup::describe;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};

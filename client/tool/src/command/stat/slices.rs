@@ -21,10 +21,10 @@
 //! K. M. Wolter, Introduction to Variance Estimation, 2nd edition, 8.2 (successive differences);
 //! J. von Neumann et al., The mean square successive difference, Ann. Math. Stat. 12, 1941 (freedom).
 
-use crate::float::float;
+use crate::output::float::float;
 use halprof_measure::statistics::student_t;
-use halprof_profile::report::Sum;
-use halprof_profile::report::share::Share;
+use halprof_profile::views::report::Sum;
+use halprof_profile::views::report::share::Share;
 use shared_types::Sample;
 use std::collections::BTreeMap;
 

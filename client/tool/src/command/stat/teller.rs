@@ -3,11 +3,11 @@
 use super::body::{Body, Interval, Jitter};
 use super::form::Form;
 use super::{csv, text};
-use crate::Result;
-use crate::args;
-use crate::choice;
+use crate::cli::args;
 use crate::output::Output;
-use crate::table::Width;
+use crate::output::error::Result;
+use crate::output::table::Width;
+use crate::select::event_set;
 
 /// Prints intervals as they end, if the form allows that, and otherwise keeps them.
 #[expect(
@@ -48,7 +48,7 @@ impl<'a> Teller<'a> {
         modelled: bool,
         output: &'a Output,
     ) -> Self {
-        let interval = options.interval.map(choice::interval);
+        let interval = options.interval.map(event_set::interval);
         let watch = |asked_ns| Watch { asked_ns, ..Watch::default() };
         Self {
             form,

@@ -2,10 +2,10 @@
 
 use super::body::{Body, Figure, Interval, Jitter, Repeats, Row};
 use super::{by_process, topdown};
-use crate::number::{seconds, thousands};
-use crate::style::{WARNING, styled};
-use crate::table::{self, Rows, Width, table};
-use halprof_profile::recording::cannot_count;
+use crate::output::number::{seconds, thousands};
+use crate::output::style::{WARNING, styled};
+use crate::output::table::{self, Rows, Width, table};
+use halprof_profile::file::cannot_count;
 use std::collections::BTreeSet;
 
 /// A column of the table, and its value for a row.

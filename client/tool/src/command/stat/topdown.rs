@@ -1,13 +1,14 @@
 //! `stat --topdown`: which events it needs, and its results.
 
 use super::body::SlotsPart;
-use crate::On;
-use crate::choice::{Choice, countable};
-use crate::formula::Value;
+use crate::metrics::formula::Value;
 use crate::metrics::no_turn;
-use crate::table::{Column, Width, table};
-use crate::topdown::Part;
-use crate::{Error, Result};
+use crate::metrics::topdown::Part;
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::table::{Column, Width, table};
+use crate::select::event_set::{Choice, countable};
+use crate::target::context::On;
 use halprof_measure::catalog::Kind as Known;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::events::Microarchitecture;

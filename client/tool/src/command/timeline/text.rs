@@ -1,9 +1,9 @@
 //! The timeline as text.
 
 use super::{Apart, Between, Body, Marked, Ticks};
-use crate::number::{seconds, thousands};
-use crate::shown::Shown;
-use crate::table::{Column, Width, cut, table};
+use crate::output::escape::Shown;
+use crate::output::number::{seconds, thousands};
+use crate::output::table::{Column, Width, cut, table};
 
 /// The largest width of a channel's name beside its ticks.
 pub(super) const NAME: usize = 24;

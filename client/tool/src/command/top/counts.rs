@@ -2,11 +2,12 @@
 
 use super::figures;
 use super::state::{Cell, Picture, Row, Table};
-use crate::by_name::ByName;
-use crate::choice::{Choice, nanoseconds};
 use crate::command::stat::csv::COUNT;
-use crate::table::Column;
-use crate::{Error, Result};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::table::Column;
+use crate::select::column_index::ByName;
+use crate::select::event_set::{Choice, nanoseconds};
 use halprof_measure::estimate::Estimate;
 use halprof_measure::rates::{Interval, Rate, Rates};
 use shared_types::request::counts::Count;

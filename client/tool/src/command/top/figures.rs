@@ -1,7 +1,7 @@
 //! Numbers for narrow columns.
 
 use crate::metrics::{Counted, Metrics};
-use crate::number::thousands;
+use crate::output::number::thousands;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::rates::{Interval, Rate};
 

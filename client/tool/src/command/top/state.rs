@@ -3,7 +3,7 @@
 
 use super::look::Look;
 use crate::output::Told;
-use crate::table::{self, Width};
+use crate::output::table::{self, Width};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::cmp::Ordering;
 use std::collections::HashMap;

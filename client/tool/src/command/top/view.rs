@@ -2,8 +2,8 @@
 
 use super::look::Look;
 use super::state::State;
-use crate::style::plain;
-use crate::table::Width;
+use crate::output::style::plain;
+use crate::output::table::Width;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::text::{Line, Span};

@@ -1,7 +1,7 @@
 //! Do the keys do what the help says?
 
 use super::*;
-use crate::table::Column;
+use crate::output::table::Column;
 
 /// A table of numbers and names.
 pub(in crate::command::top) fn table(title: &str, rows: &[(&str, f64)]) -> Table {
@@ -135,7 +135,7 @@ fn keys_choose_rows_and_sources() {
     state.take(picture(1, of(100)));
     let look = Look::new(true, true);
     let shown = |state: &State| {
-        let text = crate::style::plain(&state.rows(12, Width::of(Some(80)), &look));
+        let text = crate::output::style::plain(&state.rows(12, Width::of(Some(80)), &look));
         let mut lines = text.lines().map(str::to_owned);
         let title = lines.next().expect("a title");
         let first = lines.nth(1).expect("a row");

@@ -1,0 +1,465 @@
+//! Tables of edges and paths: how often each was taken, and how often it was mispredicted.
+
+use crate::aggregate::filter::Filter;
+use crate::aggregate::key::{Key, Value};
+use crate::file::{Reader, Recording};
+use crate::symbols::{Frame, Opened, SymbolPath, Symbols};
+use crate::views::branches::{Kept, Step, mode, walk, without_branches};
+use crate::views::report::share::Share;
+use crate::views::report::{Names, no_recording};
+use halprof_measure::{Error, Result};
+use rustc_hash::FxHashMap;
+use shared_types::{Branch, BranchKind, MAX_BRANCHES, Sample};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The largest number of different edges, and of different paths. Any new one beyond that is
+/// counted, but not shown.
+const EDGES_MAX: usize = 1 << 20;
+const PATHS_MAX: usize = 1 << 18;
+/// Shown for a side in the kernel that the recorder was not allowed to see.
+const HIDDEN: &str = "hidden";
+/// The default number of branches in a path.
+pub const PATH_LENGTH: usize = 4;
+
+/// What the rows of a table stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct By {
+    /// Rows are paths of several branches; otherwise single edges.
+    pub paths: bool,
+    /// The key by which the sides of an edge are distinguished: [`Key::Address`], [`Key::Line`],
+    /// [`Key::Symbol`] or [`Key::Module`].
+    pub sides: Key,
+}
+
+impl By {
+    /// The keys of the two kinds of tables.
+    pub const NAMES: [&'static str; 2] = ["edge", "path"];
+    /// The keys that may follow them.
+    pub const SIDES: [Key; 4] = [Key::Address, Key::Line, Key::Symbol, Key::Module];
+
+    /// Parses keys that begin with `edge` or `path`; without a second key, sides are distinguished
+    /// by address.
+    #[must_use]
+    pub fn parse(keys: &[&str]) -> Option<Self> {
+        let (name, side) = match *keys {
+            [name] => (name, Key::Address),
+            [name, side] => (name, Key::of(side)?),
+            _ => return None,
+        };
+        let paths = Self::NAMES.iter().position(|&known| known == name)? == 1;
+        Self::SIDES.contains(&side).then_some(Self { paths, sides: side })
+    }
+
+    /// Its keys.
+    #[must_use]
+    pub const fn keys(self) -> [&'static str; 2] {
+        let [edge, path] = Self::NAMES;
+        [if self.paths { path } else { edge }, self.sides.name()]
+    }
+}
+
+/// A query on the branch records.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The tables.
+    pub tables: Vec<By>,
+    /// Which samples count; an edge is in a module or function if one of its sides is.
+    pub filter: Filter,
+    /// The order of the rows.
+    pub order: Order,
+    /// How many rows each part of a table keeps; `None`: all.
+    pub rows: Option<usize>,
+    /// How many branches a path has, at most [`MAX_BRANCHES`].
+    pub length: usize,
+}
+
+/// The order of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Most often taken first.
+    #[default]
+    Taken,
+    /// Most often mispredicted first.
+    Mispredicted,
+    /// By the names of their sides.
+    Name,
+}
+
+/// Branch records, summed up.
+#[derive(Clone, Debug)]
+pub struct Branches {
+    /// The recordings without their samples.
+    pub recording: Recording,
+    /// How many records were kept and dropped.
+    pub kept: Kept,
+    /// Records and paths that have no row, because there were too many different ones.
+    pub left_out: u64,
+    /// The tables that were asked for.
+    pub tables: Vec<Table>,
+    /// The modules whose symbols were needed.
+    pub symbols: Vec<Opened>,
+}
+
+/// Edges or paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// What its rows stand for.
+    pub by: By,
+    /// One part for each source: records of different sources are not comparable.
+    pub parts: Vec<Part>,
+}
+
+/// The edges or paths of the samples of one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The source.
+    pub source: Arc<str>,
+    /// The sum over all of them.
+    pub all: u64,
+    /// One row for each.
+    pub rows: Vec<Row>,
+    /// How many rows were left out, and how often their edges or paths were taken.
+    pub more: (usize, u64),
+}
+
+/// The two sides of an edge.
+pub type Edge = [Value; 2];
+
+/// One edge or path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The edge, or the edges of the path in the order in which they were taken.
+    pub edges: Vec<Edge>,
+    /// How often it was taken.
+    pub sum: Sum,
+}
+
+/// How often an edge or a path was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// How often it was taken.
+    pub taken: u64,
+    /// In how many samples; a lower bound where several edges are merged into one.
+    pub samples: u64,
+    /// How often the processor predicted it; for a path, every branch of it.
+    pub predicted: u64,
+    /// How often it was mispredicted; for a path, any branch of it.
+    pub mispredicted: u64,
+    /// How often its number of cycles is known.
+    pub timed: u64,
+    /// The sum of these cycles, from the record before it to its last record.
+    pub cycles: u64,
+    /// The kind of the edge, if it is known and unique: a [`BranchKind`].
+    pub kind: u8,
+}
+
+impl Sum {
+    /// The share that was mispredicted, if the processor reports that. The records of one sample
+    /// are not independent, so the bounds are those for the number of samples.
+    #[must_use]
+    pub fn share_mispredicted(&self) -> Option<Share> {
+        let told = self.predicted + self.mispredicted;
+        (told != 0).then(|| Share::of_groups(self.mispredicted, told, self.samples))
+    }
+
+    /// The mean number of cycles, if any is known.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a mean needs no 53 bits")]
+    pub fn mean_cycles(&self) -> Option<f64> {
+        (self.timed != 0).then(|| self.cycles as f64 / self.timed as f64)
+    }
+
+    /// The kind of branch, if it was recorded.
+    #[must_use]
+    pub fn kind(&self) -> Option<BranchKind> {
+        BranchKind::from_wire(self.kind.into()).filter(|&kind| kind != BranchKind::Unknown)
+    }
+
+    fn of(steps: &[Step]) -> Self {
+        let any = |flag| steps.iter().any(|step| step.is(flag));
+        let all = |flag| steps.iter().all(|step| step.is(flag));
+        let timed = all(Branch::CYCLES);
+        let cycles = steps.iter().map(|step| u64::from(step.branch.cycles));
+        Self {
+            taken: 1,
+            samples: 0,
+            predicted: all(Branch::PREDICTED).into(),
+            mispredicted: any(Branch::MISPREDICTED).into(),
+            timed: timed.into(),
+            cycles: if timed { cycles.sum() } else { 0 },
+            kind: steps.first().map_or(0, |step| step.branch.kind),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        if self.taken != 0 && self.kind != other.kind {
+            self.kind = 0;
+        } else {
+            self.kind = other.kind;
+        }
+        self.taken += other.taken;
+        self.samples += other.samples;
+        self.predicted += other.predicted;
+        self.mispredicted += other.mispredicted;
+        self.timed += other.timed;
+        self.cycles = self.cycles.saturating_add(other.cycles);
+    }
+}
+
+impl Branches {
+    /// Reads and sums up the branch records of recordings.
+    ///
+    /// # Errors
+    /// A recording cannot be read, or has no branch records.
+    pub fn read<P: AsRef<Path>>(
+        paths: &[P],
+        query: &Query,
+        symbol_path: &SymbolPath,
+    ) -> Result<Self> {
+        if !(1..=MAX_BRANCHES).contains(&query.length) {
+            return Err(Error::usage(
+                format!("a path of {} branches", query.length),
+                format!("A sample has at most {MAX_BRANCHES}."),
+            ));
+        }
+        let mut tables: Vec<Parts> = query.tables.iter().map(|_| Parts::new()).collect();
+        let (mut recordings, mut symbols) = (Vec::new(), Vec::new());
+        let (mut kept, mut left_out) = (Kept::default(), 0);
+        for path in paths {
+            let path = path.as_ref();
+            let recording = Reader::open(path)?.samples(|_| {})?;
+            if recording.branches == 0 {
+                return Err(without_branches(path));
+            }
+            let mut own = Symbols::open(&recording, symbol_path);
+            let mut gathered = Gathered::new(query);
+            let visit = |sample: &Sample, steps: &[Step]| gathered.add(sample, steps);
+            kept.add(walk(path, &query.filter, &recording, &own, visit)?);
+            left_out += gathered.left_out;
+            let names = Names::of(&recording, &query.filter)?;
+            for (parts, &by) in tables.iter_mut().zip(&query.tables) {
+                gathered.sum_up(by, query, &names, &mut own, parts);
+            }
+            for opened in own.opened() {
+                if !symbols.contains(&opened) {
+                    symbols.push(opened);
+                }
+            }
+            recordings.push(recording);
+        }
+        let tables = query.tables.iter().zip(tables);
+        Ok(Self {
+            recording: Recording::combined(recordings).ok_or_else(no_recording)?,
+            kept,
+            left_out,
+            tables: tables.map(|(&by, parts)| table(by, parts, query)).collect(),
+            symbols,
+        })
+    }
+}
+
+/// The sums of one table, by source and by edges.
+type Parts = BTreeMap<Arc<str>, FxHashMap<Vec<Edge>, Sum>>;
+
+/// An edge of a process, as in samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Raw {
+    source: u16,
+    /// 0 if both sides are in the kernel.
+    process: u32,
+    from: u64,
+    to: u64,
+    hidden: bool,
+}
+
+/// The sum of a path, and the last sample that had it.
+#[derive(Default)]
+struct Met {
+    sum: Sum,
+    last: u64,
+}
+
+/// Paths by the numbers of their edges, newest first.
+type Paths = FxHashMap<Box<[u32]>, Met>;
+
+/// The sums of one recording's records, before names are looked up. Memory grows with the number of
+/// different edges and paths, and is bounded.
+struct Gathered {
+    edges: Vec<Raw>,
+    numbers: FxHashMap<Raw, u32>,
+    /// By path length.
+    paths: Vec<(usize, Paths)>,
+    samples: u64,
+    left_out: u64,
+}
+
+impl Gathered {
+    fn new(query: &Query) -> Self {
+        let mut lengths: Vec<usize> = query.tables.iter().map(|by| by.length(query)).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        let paths = lengths.into_iter().map(|length| (length, FxHashMap::default()));
+        Self {
+            edges: Vec::new(),
+            numbers: FxHashMap::default(),
+            paths: paths.collect(),
+            samples: 0,
+            left_out: 0,
+        }
+    }
+
+    fn add(&mut self, sample: &Sample, steps: &[Step]) {
+        self.samples += 1;
+        let numbers: Vec<Option<u32>> =
+            steps.iter().map(|step| self.number(sample, step)).collect();
+        // Splits the records into runs without a gap.
+        let mut first = 0;
+        for end in 1..=steps.len() {
+            if steps.get(end).is_some_and(|step| step.joined) {
+                continue;
+            }
+            let run = first..end;
+            first = end;
+            let known: Option<Vec<u32>> =
+                numbers.get(run.clone()).and_then(|run| run.iter().copied().collect());
+            match (known, steps.get(run.clone())) {
+                (Some(known), Some(steps)) => self.add_run(&known, steps),
+                _ => self.left_out += run.len() as u64,
+            }
+        }
+    }
+
+    fn add_run(&mut self, numbers: &[u32], steps: &[Step]) {
+        for (length, paths) in &mut self.paths {
+            for (path, steps) in numbers.windows(*length).zip(steps.windows(*length)) {
+                if !paths.contains_key(path) {
+                    if paths.len() >= if *length == 1 { EDGES_MAX } else { PATHS_MAX } {
+                        self.left_out += 1;
+                        continue;
+                    }
+                    paths.insert(path.into(), Met::default());
+                }
+                let Some(met) = paths.get_mut(path) else {
+                    continue;
+                };
+                met.sum.add(Sum { samples: (met.last != self.samples).into(), ..Sum::of(steps) });
+                met.last = self.samples;
+            }
+        }
+    }
+
+    /// The number of a record's edge; `None` if there are too many.
+    fn number(&mut self, sample: &Sample, step: &Step) -> Option<u32> {
+        let Branch { from, to, .. } = step.branch;
+        let kernel = mode(from | to) == mode(from & to) && from >> 63 == 1;
+        let raw = Raw {
+            source: sample.source,
+            process: if kernel { 0 } else { sample.process },
+            from,
+            to,
+            hidden: step.modules.is_none(),
+        };
+        if let Some(&number) = self.numbers.get(&raw) {
+            return Some(number);
+        }
+        let number = self.edges.len();
+        (number < EDGES_MAX).then(|| {
+            self.edges.push(raw);
+            self.numbers.insert(raw, number as u32);
+            number as u32
+        })
+    }
+
+    /// Adds the counts of one table to its parts, with names.
+    fn sum_up(
+        &self,
+        by: By,
+        query: &Query,
+        names: &Names,
+        symbols: &mut Symbols,
+        parts: &mut Parts,
+    ) {
+        let length = by.length(query);
+        let paths = self.paths.iter().find(|(own, _)| *own == length);
+        let mut own: FxHashMap<(u16, Vec<Edge>), Sum> = FxHashMap::default();
+        for (numbers, met) in paths.into_iter().flat_map(|(_, paths)| paths) {
+            let raw = numbers.iter().rev();
+            let raw: Vec<Raw> = raw.filter_map(|&n| self.edges.get(n as usize).copied()).collect();
+            let mut passes = false;
+            let edges = raw.iter().map(|raw| {
+                let (edge, own) = raw.named(by.sides, &query.filter, symbols);
+                passes |= own;
+                edge
+            });
+            let edges: Vec<Edge> = edges.collect();
+            let Some(source) = raw.first().map(|raw| raw.source).filter(|_| passes) else {
+                continue;
+            };
+            let sum = own.entry((source, edges)).or_default();
+            // A sample may have several of the edges that are merged here.
+            let samples = sum.samples.max(met.sum.samples);
+            sum.add(met.sum);
+            sum.samples = samples;
+        }
+        for ((source, edges), sum) in own {
+            let part = parts.entry(names.source(source)).or_default();
+            part.entry(edges).or_default().add(sum);
+        }
+    }
+}
+
+impl By {
+    const fn length(self, query: &Query) -> usize {
+        if self.paths { query.length } else { 1 }
+    }
+}
+
+impl Raw {
+    /// The names of its sides, and whether the filter accepts it.
+    fn named(self, sides: Key, filter: &Filter, symbols: &mut Symbols) -> (Edge, bool) {
+        if self.hidden {
+            let hidden = || Value::Module(HIDDEN.into());
+            let passes = filter.modules.is_empty() && filter.symbols.is_empty();
+            return ([hidden(), hidden()], passes);
+        }
+        let frames = [self.from, self.to].map(|address| {
+            let frame = symbols.frame(self.process, address, mode(address));
+            (address, frame)
+        });
+        let passes = frames.iter().any(|(_, frame)| filter.passes_frame(frame));
+        (frames.map(|(address, frame)| side(sides, address, frame)), passes)
+    }
+}
+
+fn side(key: Key, address: u64, frame: Frame) -> Value {
+    let Frame { module, symbol, offset, file, line, .. } = frame;
+    match key {
+        Key::Module => Value::Module(module),
+        Key::Symbol => Value::Symbol { module, symbol },
+        Key::Line => Value::Line { module, line: file.zip(line) },
+        _ => Value::Address { address, module, symbol, offset },
+    }
+}
+
+fn table(by: By, parts: Parts, query: &Query) -> Table {
+    let part = |(source, sums): (Arc<str>, FxHashMap<Vec<Edge>, Sum>)| {
+        let mut rows: Vec<Row> = sums.into_iter().map(|(edges, sum)| Row { edges, sum }).collect();
+        rows.sort_by(|a, b| a.edges.cmp(&b.edges));
+        match query.order {
+            Order::Taken => rows.sort_by_key(|row| Reverse(row.sum.taken)),
+            Order::Mispredicted => {
+                rows.sort_by_key(|row| Reverse((row.sum.mispredicted, row.sum.taken)));
+            }
+            Order::Name => {}
+        }
+        let taken = |rows: &[Row]| rows.iter().map(|row| row.sum.taken).sum();
+        let keep = query.rows.unwrap_or(usize::MAX).min(rows.len());
+        let all = taken(&rows);
+        let others = rows.split_off(keep);
+        Part { source, all, rows, more: (others.len(), taken(&others)) }
+    };
+    Table { by, parts: parts.into_iter().map(part).collect() }
+}

@@ -1,0 +1,163 @@
+//! Sums over time in bounded memory: bins widen as more is added.
+
+use crate::views::report::Sum;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// The limit beyond which the bins double in width.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// At most this many bins from the first to the last.
+    Bins(u64),
+    /// At most this many sums, unless wider bins would not reduce them.
+    Sums(usize),
+}
+
+/// Sums by time and key. A bin is 2^`shift` ticks wide and begins at a multiple of its width.
+#[derive(Debug)]
+pub struct Binned<K> {
+    limit: Limit,
+    shift: u32,
+    range: Option<(u64, u64)>,
+    sums: HashMap<(u64, K), Sum>,
+}
+
+/// The widest bins: half of all time.
+const SHIFT_MAX: u32 = u64::BITS - 1;
+
+impl<K: Copy + Eq + Hash + Ord> Binned<K> {
+    /// Starts with bins of one tick.
+    #[must_use]
+    pub fn new(limit: Limit) -> Self {
+        Self { limit, shift: 0, range: None, sums: HashMap::new() }
+    }
+
+    /// Adds a sum at a time.
+    pub fn add(&mut self, time: u64, key: K, weight: Sum) {
+        let (first, last) = self.range.unwrap_or((time, time));
+        self.range = Some((first.min(time), last.max(time)));
+        self.sums.entry((time >> self.shift, key)).or_default().add(weight);
+        while self.is_beyond() && self.shift < SHIFT_MAX {
+            self.widen();
+        }
+    }
+
+    /// The first and the last time that was added; `None` if nothing was.
+    #[must_use]
+    pub const fn range(&self) -> Option<(u64, u64)> {
+        self.range
+    }
+
+    /// How wide a bin is, in ticks.
+    #[must_use]
+    pub const fn width(&self) -> u64 {
+        1 << self.shift
+    }
+
+    /// When a bin begins, given its number relative to the bin of the first time, which begins at
+    /// that time.
+    #[must_use]
+    pub fn begin(&self, bin: u64) -> u64 {
+        let first = self.range.map_or(0, |(first, _)| first);
+        let bin = u128::from(first >> self.shift) + u128::from(bin);
+        let begin = u64::try_from(bin << self.shift).unwrap_or(u64::MAX);
+        begin.max(first)
+    }
+
+    /// Every sum with its key and its bin, relative to the bin of the first time; sorted by bin and
+    /// key.
+    #[must_use]
+    pub fn sums(&self) -> Vec<(u64, K, Sum)> {
+        let first = self.range.map_or(0, |(first, _)| first >> self.shift);
+        let sums = self.sums.iter();
+        let mut sums: Vec<_> =
+            sums.map(|(&(bin, key), &weight)| (bin - first, key, weight)).collect();
+        sums.sort_unstable_by_key(|&(bin, key, _)| (bin, key));
+        sums
+    }
+
+    /// Changes every sum.
+    pub fn scale(&mut self, of: impl Fn(&K, Sum) -> Sum) {
+        for ((_, key), weight) in &mut self.sums {
+            *weight = of(key, *weight);
+        }
+    }
+
+    fn is_beyond(&self) -> bool {
+        match self.limit {
+            Limit::Sums(most) => self.sums.len() > most,
+            Limit::Bins(most) => self
+                .range
+                .is_some_and(|(first, last)| (last >> self.shift) - (first >> self.shift) >= most),
+        }
+    }
+
+    fn widen(&mut self) {
+        self.shift += 1;
+        let narrow = std::mem::take(&mut self.sums);
+        for ((bin, key), weight) in narrow {
+            self.sums.entry((bin >> 1, key)).or_default().add(weight);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Sum = Sum::alike(1, 1000);
+
+    fn total<K: Copy + Eq + Hash + Ord>(binned: &Binned<K>) -> Sum {
+        let mut total = Sum::default();
+        for (_, _, weight) in binned.sums() {
+            total.add(weight);
+        }
+        total
+    }
+
+    #[test]
+    fn nothing_is_lost_and_bins_stay_few() {
+        for times in [
+            vec![5, 1, 3, 1000, 999_999, 2],
+            vec![u64::MAX, 0],
+            vec![u64::MAX; 3],
+            (0..10_000).map(|n| n * 7919).collect(),
+        ] {
+            let mut binned = Binned::new(Limit::Bins(16));
+            for &time in &times {
+                binned.add(time, 0u8, ONE);
+            }
+            let count = times.len() as u64;
+            assert_eq!(total(&binned), Sum::alike(count, 1000));
+            assert!(binned.sums().len() <= 16, "{times:?}");
+            let (first, last) = binned.range().expect("a range");
+            assert_eq!(binned.begin(0), first);
+            let behind = binned.sums().iter().map(|sum| binned.begin(sum.0)).max();
+            assert!(behind.expect("a bin") <= last, "{times:?}");
+        }
+    }
+
+    #[test]
+    fn times_are_exact_until_there_are_too_many_sums() {
+        let mut binned = Binned::new(Limit::Sums(4));
+        for time in [10, 11, 12, 13] {
+            binned.add(time, 'a', ONE);
+        }
+        assert_eq!(binned.width(), 1);
+        let sums = binned.sums();
+        let times: Vec<u64> = sums.iter().map(|sum| binned.begin(sum.0)).collect();
+        assert_eq!(times, [10, 11, 12, 13]);
+        binned.add(14, 'a', ONE);
+        assert_eq!((binned.width(), binned.sums().len()), (2, 3));
+        assert_eq!(total(&binned).samples, 5);
+    }
+
+    #[test]
+    fn keys_that_no_bin_can_merge_are_all_kept() {
+        let mut binned = Binned::new(Limit::Sums(4));
+        for key in 0..100u32 {
+            binned.add(u64::from(key) << 50, key, ONE);
+        }
+        assert_eq!(binned.sums().len(), 100);
+    }
+}

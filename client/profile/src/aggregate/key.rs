@@ -1,0 +1,236 @@
+//! The keys by which samples can be summed up, and how each is shown.
+
+use serde_json::{Map, Value as Json, json};
+use std::fmt;
+use std::sync::Arc;
+
+/// A property by which samples can be distinguished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// The machine that was recorded, if there are several recordings.
+    Machine,
+    /// The source, with its filter if it has one.
+    Source,
+    /// The process that was interrupted.
+    Process,
+    /// The thread that was interrupted.
+    Thread,
+    /// The processor.
+    Processor,
+    /// The type of core, if there are several.
+    Core,
+    /// The module of the address.
+    Module,
+    /// The function of the address.
+    Symbol,
+    /// The source line of the address.
+    Line,
+    /// The address.
+    Address,
+}
+
+impl Key {
+    /// All keys, in the order in which help lists them.
+    pub const ALL: [Self; 10] = [
+        Self::Module,
+        Self::Symbol,
+        Self::Line,
+        Self::Address,
+        Self::Process,
+        Self::Thread,
+        Self::Processor,
+        Self::Core,
+        Self::Machine,
+        Self::Source,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Machine => "machine",
+            Self::Source => "source",
+            Self::Process => "process",
+            Self::Thread => "thread",
+            Self::Processor => "processor",
+            Self::Core => "core",
+            Self::Module => "module",
+            Self::Symbol => "symbol",
+            Self::Line => "line",
+            Self::Address => "address",
+        }
+    }
+
+    /// The key of this name.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|key| key.name() == name)
+    }
+
+    /// The fields that [`Value::describe`] writes for it, in that order.
+    #[must_use]
+    pub const fn columns(self) -> &'static [&'static str] {
+        match self {
+            Self::Machine => &["machine"],
+            Self::Source => &["source"],
+            Self::Process => &["process", "process_name"],
+            Self::Thread => &["thread"],
+            Self::Processor => &["processor"],
+            Self::Core => &["core"],
+            Self::Module => &["module"],
+            Self::Symbol => &["module", "symbol"],
+            Self::Line => &["module", "file", "line"],
+            Self::Address => &["address", "module", "symbol", "offset"],
+        }
+    }
+
+    /// Whether it depends on the address.
+    pub(crate) const fn is_place(self) -> bool {
+        matches!(self, Self::Module | Self::Symbol | Self::Line | Self::Address)
+    }
+
+    /// Whether it needs symbol files.
+    pub(crate) const fn needs_symbols(self) -> bool {
+        matches!(self, Self::Symbol | Self::Line | Self::Address)
+    }
+}
+
+/// The value of a key in one row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Value {
+    /// A machine's name.
+    Machine(Arc<str>),
+    /// A source's name.
+    Source(Arc<str>),
+    /// A process.
+    Process {
+        /// Its identifier.
+        id: u32,
+        /// Its name, if the recording has it.
+        name: Option<Arc<str>>,
+    },
+    /// A thread's identifier.
+    Thread(u32),
+    /// A processor's index.
+    Processor(u32),
+    /// A type of core; `None` if the recording has none for the processor.
+    Core(Option<Arc<str>>),
+    /// A module's name.
+    Module(Arc<str>),
+    /// A function.
+    Symbol {
+        /// Its module.
+        module: Arc<str>,
+        /// Its name, if it is known.
+        symbol: Option<Arc<str>>,
+    },
+    /// A line of source.
+    Line {
+        /// The module that contains its code.
+        module: Arc<str>,
+        /// The file and the line, if they are known.
+        line: Option<(Arc<str>, u32)>,
+    },
+    /// An address.
+    Address {
+        /// The address; 0 for samples without one.
+        address: u64,
+        /// The module it is in.
+        module: Arc<str>,
+        /// The function it is in, if known.
+        symbol: Option<Arc<str>>,
+        /// The offset from the start of the function, or of the module if no function is known.
+        offset: u64,
+    },
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine(text) | Self::Source(text) | Self::Module(text) => f.write_str(text),
+            Self::Process { id, name: Some(name) } => write!(f, "{name} ({id})"),
+            Self::Process { id, name: None } => write!(f, "{id}"),
+            Self::Thread(number) | Self::Processor(number) => write!(f, "{number}"),
+            Self::Core(name) => f.write_str(name.as_deref().unwrap_or("one type")),
+            Self::Symbol { module, symbol: Some(symbol) } => write!(f, "{module}!{symbol}"),
+            Self::Symbol { module, .. } => f.write_str(module),
+            Self::Line { line: Some((file, line)), .. } => write!(f, "{}:{line}", short_path(file)),
+            Self::Line { module, .. } => write!(f, "{module}, no line"),
+            Self::Address { address, module, symbol: Some(symbol), offset } => {
+                write!(f, "{address:#x} {module}!{symbol}+{offset:#x}")
+            }
+            Self::Address { address, module, .. } => write!(f, "{address:#x} {module}"),
+        }
+    }
+}
+
+impl Value {
+    /// Adds its fields to a JSON object.
+    pub fn describe(&self, row: &mut Map<String, Json>) {
+        let mut put = |name: &str, value: Json| {
+            row.insert(name.to_owned(), value);
+        };
+        match self {
+            Self::Machine(machine) => put("machine", json!(**machine)),
+            Self::Source(source) => put("source", json!(**source)),
+            Self::Process { id, name } => {
+                put("process", json!(id));
+                put("process_name", json!(name.as_deref()));
+            }
+            Self::Thread(thread) => put("thread", json!(thread)),
+            Self::Processor(processor) => put("processor", json!(processor)),
+            Self::Core(name) => put("core", json!(name.as_deref())),
+            Self::Module(module) => put("module", json!(**module)),
+            Self::Symbol { module, symbol } => {
+                put("module", json!(**module));
+                put("symbol", json!(symbol.as_deref()));
+            }
+            Self::Line { module, line } => {
+                put("module", json!(**module));
+                put("file", json!(line.as_ref().map(|(file, _)| &**file)));
+                put("line", json!(line.as_ref().map(|(_, line)| line)));
+            }
+            Self::Address { address, module, symbol, offset } => {
+                put("address", json!(format!("{address:#x}")));
+                put("module", json!(**module));
+                put("symbol", json!(symbol.as_deref()));
+                put("offset", json!(offset));
+            }
+        }
+    }
+}
+
+/// The last two components of a path: enough to distinguish most files of a program.
+#[must_use]
+pub fn short_path(path: &str) -> &str {
+    let mut separators = path.rmatch_indices(['/', '\\']).map(|(at, _)| at);
+    let start = separators.nth(1).map_or(0, |at| at + 1);
+    // A separator is one byte long.
+    path.get(start..).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_a_name_of_its_own() {
+        for key in Key::ALL {
+            assert_eq!(Key::of(key.name()), Some(key));
+        }
+        assert_eq!(Key::of("Symbol"), None);
+    }
+
+    #[test]
+    fn paths_are_shown_by_their_last_two_parts() {
+        for (path, shown) in [
+            ("/a/b/c.rs", "b/c.rs"),
+            (r"C:\a\b\c.c", r"b\c.c"),
+            ("a/c.rs", "a/c.rs"),
+            ("c.rs", "c.rs"),
+            ("", ""),
+        ] {
+            assert_eq!(short_path(path), shown);
+        }
+    }
+}

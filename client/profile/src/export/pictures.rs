@@ -1,0 +1,124 @@
+//! Pictures of a recording: a flame graph, and a page with it and the rates over time.
+//!
+//! Everything in a recording is untrusted data: [`escaped`] stands between it and the markup.
+
+mod flamegraph;
+mod marks;
+mod page;
+mod timeline;
+mod units;
+
+pub use flamegraph::flamegraph;
+pub use page::page;
+
+use crate::export::view::View;
+use std::fmt::Write;
+use units::fitting;
+
+/// The width of a picture, which scales to the space available.
+const WIDTH: f64 = 1200.0;
+/// The margin at the right.
+const RIGHT: f64 = 16.0;
+
+/// How many characters of a title, and of a line of the caption, fit into the width.
+const TITLE: usize = 110;
+const CAPTION: usize = 170;
+
+/// The style of all pictures, in light and dark mode.
+const STYLE: &str = include_str!("pictures/picture.css");
+/// Zooms into frames on a click.
+const ZOOM: &str = include_str!("pictures/zoom.js");
+
+/// Escapes text for SVG and HTML, in elements and in attributes. Characters that XML cannot contain
+/// are replaced.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\t' | '\n' | '\r' => escaped.push(' '),
+            '\u{FFFE}' | '\u{FFFF}' => escaped.push('\u{FFFD}'),
+            c if c.is_control() => escaped.push('\u{FFFD}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// A drawing without a frame around it.
+struct Drawing {
+    height: f64,
+    marks: String,
+}
+
+/// The text above a picture, also given in it for screen readers.
+struct Caption {
+    title: String,
+    lines: Vec<String>,
+}
+
+impl Caption {
+    /// The caption of a picture of the view's source.
+    fn new(view: &View<'_>, what: &str, more: impl IntoIterator<Item = String>) -> Self {
+        let name = view.source().name;
+        let mut lines = view.captions();
+        lines.extend(more);
+        Self { title: format!("{name}: {what} of {}", view.title), lines }
+    }
+}
+
+/// A picture as a file of its own.
+fn standalone(caption: &Caption, drawing: &Drawing, script: &str) -> String {
+    const LINE: f64 = 18.0;
+    let head = 40.0 + LINE * caption.lines.len() as f64;
+    let height = head + drawing.height + 8.0;
+    let (title, about) = (escaped(&caption.title), escaped(&caption.lines.join("; ")));
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-labelledby=\"title about\">\n\
+         <title id=\"title\">{title}</title>\n<desc id=\"about\">{about}</desc>\n\
+         <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
+         <text class=\"title\" x=\"16\" y=\"28\">{}</text>\n",
+        escaped(&fitting(&caption.title, TITLE))
+    );
+    for (n, line) in caption.lines.iter().enumerate() {
+        let y = 48.0 + LINE * n as f64;
+        let _ = writeln!(
+            svg,
+            "<text class=\"about\" x=\"16\" y=\"{y}\">{}</text>",
+            escaped(&fitting(line, CAPTION))
+        );
+    }
+    let _ = writeln!(svg, "<g transform=\"translate(0 {head})\">\n{}</g>", drawing.marks);
+    if !script.is_empty() {
+        let _ = writeln!(svg, "<script><![CDATA[\n{script}]]></script>");
+    }
+    svg + "</svg>\n"
+}
+
+/// A picture inside a page.
+fn inline(label: &str, drawing: &Drawing) -> String {
+    format!(
+        "<svg class=\"picture\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
+        drawing.height,
+        escaped(label),
+        drawing.marks
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_name_is_markup() {
+        assert_eq!(
+            escaped("<a b='c'>&amp;\"\n\u{1}\u{FFFF}é"),
+            "&lt;a b=&#39;c&#39;&gt;&amp;amp;&quot; \u{FFFD}\u{FFFD}é"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! A flame graph: how the events of one source are divided among processes, threads, modules,
+//! symbols and lines, the outermost level at the top.
+
+use super::units::{fraction, share};
+use super::{Caption, Drawing, RIGHT, WIDTH, ZOOM, escaped, standalone};
+use crate::aggregate::gathered::Source;
+use crate::export::view::View;
+use crate::number::thousands;
+use crate::views::report::Sum;
+use shared_types::Mode;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The levels, one for each row.
+const LEVELS: [&str; 5] = ["process", "thread", "module", "symbol", "line"];
+/// The margin at the left for their names.
+const LEFT: f64 = 76.0;
+const ROW: f64 = 24.0;
+/// Frames narrower than this fraction of the whole, about half a pixel, are not drawn.
+const NARROWEST: f64 = 0.0005;
+/// Frames narrower than this fraction show no name until they are zoomed in.
+const NARROW: f64 = 0.015;
+/// The number of colours that distinguish modules.
+const HUES: u32 = 6;
+
+/// One frame, with everything inside it.
+#[derive(Default)]
+struct Node {
+    weight: Sum,
+    class: String,
+    within: BTreeMap<String, Node>,
+}
+
+/// The flame graph of the view's source, as an SVG file.
+#[must_use]
+pub fn flamegraph(view: &View<'_>) -> String {
+    let source = view.source();
+    let whole = thousands(source.weight.events);
+    let caption = Caption::new(
+        view,
+        "flame graph",
+        [format!("width: estimated events, {whole} total; rows are {}", LEVELS.join(", "))],
+    );
+    standalone(&caption, &drawing(view, &source), ZOOM)
+}
+
+/// The frames of one source.
+pub(super) fn drawing(view: &View<'_>, source: &Source) -> Drawing {
+    let root = tree(view, source);
+    let mut marks = String::new();
+    let mut drawer = Drawer { whole: root.weight.events, marks: &mut marks, deepest: 0, hidden: 0 };
+    drawer.row(&root, 0.0, 0);
+    let (deepest, hidden) = (drawer.deepest, drawer.hidden);
+    for (level, name) in LEVELS.iter().enumerate().take(deepest) {
+        let y = ROW * level as f64 + 16.0;
+        let _ = writeln!(marks, "<text class=\"level\" x=\"16\" y=\"{y}\">{name}</text>");
+    }
+    let mut height = ROW * deepest as f64;
+    let mut note = |text: &str| {
+        height += ROW;
+        let y = height - 6.0;
+        let _ = writeln!(
+            marks,
+            "<text class=\"about\" x=\"{LEFT}\" y=\"{y}\">{}</text>",
+            escaped(text)
+        );
+    };
+    if root.weight.samples == 0 {
+        note("no samples");
+    }
+    if hidden != 0 {
+        note(&format!("{hidden} frames are too narrow to be drawn"));
+    }
+    Drawing { height, marks }
+}
+
+fn tree(view: &View<'_>, source: &Source) -> Node {
+    let gathered = view.gathered;
+    let mut root = Node::default();
+    for (place, weight) in gathered.spots_of(source) {
+        root.weight.add(weight);
+        let mut node = &mut root;
+        for (level, name) in gathered.levels(place).into_iter().enumerate() {
+            node = node.within.entry(name).or_default();
+            node.weight.add(weight);
+            if node.class.is_empty() {
+                node.class = class(level, place.mode, &place.frame.module);
+            }
+        }
+    }
+    root
+}
+
+/// The CSS class for the colour of a frame: processes and threads are grey, modules and what is in
+/// them have a colour of their own, and that of the kernel is always the same.
+fn class(level: usize, mode: Mode, module: &str) -> String {
+    match (level, mode) {
+        (0, _) => "p".to_owned(),
+        (1, _) => "t".to_owned(),
+        (_, Mode::Kernel) => "k".to_owned(),
+        (_, Mode::Unknown) => "x".to_owned(),
+        (_, Mode::User) => {
+            let hash = crc32fast::hash(module.as_bytes());
+            format!("m{}", hash % HUES)
+        }
+    }
+}
+
+struct Drawer<'a> {
+    whole: u64,
+    marks: &'a mut String,
+    deepest: usize,
+    hidden: u64,
+}
+
+impl Drawer<'_> {
+    /// Draws the children of a node, largest first, from `x` on: 0 is the left end, 1 the right.
+    fn row(&mut self, node: &Node, mut x: f64, level: usize) {
+        let mut within: Vec<_> = node.within.iter().collect();
+        within.sort_by_key(|(_, inner)| std::cmp::Reverse(inner.weight.events));
+        for (name, inner) in within {
+            let width = fraction(inner.weight.events, self.whole);
+            if width < NARROWEST {
+                self.hidden += 1;
+                continue;
+            }
+            self.deepest = self.deepest.max(level + 1);
+            self.frame(name, inner, x, width, level);
+            self.row(inner, x, level + 1);
+            x += width;
+        }
+    }
+
+    fn frame(&mut self, name: &str, node: &Node, x: f64, width: f64, level: usize) {
+        let room = WIDTH - LEFT - RIGHT;
+        let name = escaped(name);
+        let narrow = if width < NARROW { " n" } else { "" };
+        let _ = writeln!(
+            self.marks,
+            "<svg class=\"f{narrow}\" x=\"{:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\" data-x=\"{x:.6}\" data-w=\"{width:.6}\">\
+             <title>{name}: {} events, {}, {} samples</title>\
+             <rect class=\"{}\" width=\"100%\" height=\"100%\"/><text x=\"5\" y=\"16\">{name}</text></svg>",
+            LEFT + x * room,
+            ROW * level as f64,
+            width * room,
+            ROW - 1.0,
+            thousands(node.weight.events),
+            share(node.weight.events, self.whole),
+            thousands(node.weight.samples),
+            node.class
+        );
+    }
+}

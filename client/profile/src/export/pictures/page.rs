@@ -1,0 +1,224 @@
+//! One page with the pictures of every source and a table. It needs no network and no other file,
+//! and can be read without its script.
+
+use super::units::{duration, fraction, share};
+use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
+use crate::aggregate::gathered::Source;
+use crate::export::view::View;
+use crate::number::thousands;
+use crate::views::report::Sum;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+const LOOKS: &str = include_str!("page.css");
+const TABLE: &str = include_str!("page.js");
+
+/// The largest number of sources with pictures; the table has all.
+const PICTURED_MAX: usize = 16;
+/// The largest number of rows; those with the most events are kept.
+const ROWS_MAX: usize = 5000;
+
+/// The key of a row of the table.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    source: u16,
+    process: u32,
+    module: String,
+    symbol: String,
+    line: String,
+}
+
+/// The page.
+#[must_use]
+pub fn page(view: &View<'_>) -> String {
+    let style = format!("{STYLE}{LOOKS}");
+    let script = format!("{ZOOM}{TABLE}");
+    let title = escaped(&format!("{} - halprof", view.title));
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n",
+        policy(&style, &script)
+    );
+    page += &header(view);
+    page += "<main>\n";
+    if pictured(view).next().is_none() {
+        page += "<p>no samples</p>\n";
+    }
+    for &source in pictured(view) {
+        page += &section(view, source);
+    }
+    page += &marks::section(view);
+    page += &table(view);
+    let _ = write!(
+        page,
+        "</main>\n<footer>halprof {}</footer>\n<script>{script}</script>\n</body>\n</html>\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    page
+}
+
+/// The content security policy: nothing is loaded, and only the code built into this file runs.
+fn policy(style: &str, script: &str) -> String {
+    let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text.as_bytes()));
+    format!(
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        hash(style),
+        hash(script)
+    )
+}
+
+fn pictured<'a, 'b>(view: &'b View<'a>) -> impl Iterator<Item = &'b &'a Source> {
+    let sampled = view.sources.iter();
+    sampled.filter(|source| source.weight.samples != 0).take(PICTURED_MAX)
+}
+
+fn header(view: &View<'_>) -> String {
+    let recording = &view.gathered.recording;
+    let metadata = &recording.metadata;
+    let samples: u64 = view.sources.iter().map(|source| source.weight.samples).sum();
+    let mut header = format!("<header>\n<h1>{}</h1>\n", escaped(&view.title));
+    if metadata.modelled {
+        header += "<p class=\"modelled\">Modelled machine, not silicon</p>\n";
+    }
+    if let Some(flaw) = recording.flaw() {
+        let _ = writeln!(header, "<p class=\"flaw\">{}</p>", escaped(&flaw));
+    }
+    let lost = recording.all_lost();
+    let lost = lost.map_or_else(|| "unknown".to_owned(), thousands);
+    let causes = recording.lost().into_iter().filter(|&(_, n)| n != 0);
+    let causes: Vec<String> =
+        causes.map(|(cause, n)| format!("{cause} {}", thousands(n))).collect();
+    let lost = match causes.as_slice() {
+        [] => lost,
+        causes => format!("{lost} ({})", causes.join(", ")),
+    };
+    header += "<dl>\n";
+    for (name, value) in [
+        ("Machine", metadata.machine.clone()),
+        ("Interface", metadata.interface.clone()),
+        ("Ran", metadata.command.join(" ")),
+        ("Time", duration(recording.elapsed_ns() as f64)),
+        ("Samples", thousands(samples)),
+        ("Lost", lost),
+        (
+            "Call stacks",
+            "none: a sample is one instruction, and rows of the flame graph are not call frames"
+                .to_owned(),
+        ),
+    ] {
+        if !value.is_empty() {
+            let _ = writeln!(header, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(&value));
+        }
+    }
+    header + "</dl>\n</header>\n"
+}
+
+fn section(view: &View<'_>, source: &Source) -> String {
+    let name = escaped(&source.name);
+    let mut section = format!(
+        "<section>\n<h2>{name}</h2>\n<p>{} events, estimated from {} samples",
+        thousands(source.weight.events),
+        thousands(source.weight.samples)
+    );
+    if source.period != 0 {
+        let _ = write!(section, " of period {}", thousands(source.period));
+    }
+    section += ".</p>\n<h3>Flame graph</h3>\n";
+    section += &inline(
+        &format!("{}: flame graph; the table below has the numbers", source.name),
+        &flamegraph::drawing(view, source),
+    );
+    let about = timeline::about(view, source);
+    let _ = write!(section, "<h3>Timeline</h3>\n<p>{}</p>\n", escaped(&about));
+    section += &inline(&format!("{}: {about}", source.name), &timeline::drawing(view, source));
+    section + "</section>\n"
+}
+
+fn table(view: &View<'_>) -> String {
+    let rows = rows(view);
+    let mut table = "<section>\n<h2>Where</h2>\n\
+         <p class=\"filter\" hidden><label>Filter <input type=\"search\" id=\"filter\" autocomplete=\"off\"></label> <output id=\"count\" for=\"filter\"></output></p>\n\
+         <div class=\"scroll\"><table id=\"places\">\n<thead><tr>"
+        .to_owned();
+    for (name, class) in COLUMNS {
+        let sort = if *name == "Events" { " aria-sort=\"descending\"" } else { "" };
+        let _ = write!(table, "<th scope=\"col\" class=\"{class}\"{sort}>{name}</th>");
+    }
+    table += "</tr></thead>\n<tbody>\n";
+    for (row, weight) in rows.iter().take(ROWS_MAX) {
+        table += &line(view, row, *weight);
+    }
+    table += "</tbody>\n</table></div>\n";
+    if let Some(hidden) = rows.len().checked_sub(ROWS_MAX).filter(|&n| n != 0) {
+        let _ = writeln!(
+            table,
+            "<p>{} more rows, each with fewer events than these, are left out.</p>",
+            thousands(hidden as u64)
+        );
+    }
+    table + "</section>\n"
+}
+
+/// The columns of the table, and whether they hold numbers.
+const COLUMNS: &[(&str, &str)] = &[
+    ("Source", "text"),
+    ("Share", "number"),
+    ("Events", "number"),
+    ("Samples", "number"),
+    ("Process", "text"),
+    ("Module", "text"),
+    ("Symbol", "text"),
+    ("Line", "text"),
+];
+
+/// The rows, those with the most events first, and equal ones in order of their names.
+fn rows(view: &View<'_>) -> Vec<(Row, Sum)> {
+    let gathered = view.gathered;
+    let mut rows: BTreeMap<Row, Sum> = BTreeMap::new();
+    for &source in &view.sources {
+        for (place, weight) in gathered.spots_of(source) {
+            let row = Row {
+                source: source.index,
+                process: place.process,
+                module: place.frame.module.to_string(),
+                symbol: place.frame.symbol.as_deref().unwrap_or_default().to_owned(),
+                line: place.file_and_line().unwrap_or_default(),
+            };
+            rows.entry(row).or_default().add(weight);
+        }
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by_key(|(_, weight)| std::cmp::Reverse(weight.events));
+    rows
+}
+
+fn line(view: &View<'_>, row: &Row, weight: Sum) -> String {
+    let source = view.sources.iter().find(|one| one.index == row.source);
+    let (name, whole) = source.map_or(("", 0), |one| (one.name.as_str(), one.weight.events));
+    let part = fraction(weight.events, whole);
+    let text = |text: &str| format!("<td>{}</td>", escaped(text));
+    let number = |key: String, shown: String, more: &str| {
+        format!("<td class=\"number\" data-key=\"{key}\">{more}{shown}</td>")
+    };
+    let bar = format!(
+        "<svg class=\"bar\" aria-hidden=\"true\"><rect width=\"{:.1}%\" height=\"100%\"/></svg>",
+        part * 100.0
+    );
+    let cells = [
+        text(name),
+        number(format!("{part:.9}"), share(weight.events, whole), &bar),
+        number(weight.events.to_string(), thousands(weight.events), ""),
+        number(weight.samples.to_string(), thousands(weight.samples), ""),
+        text(&view.gathered.process_name(row.process)),
+        text(&row.module),
+        format!("<td class=\"symbol\">{}</td>", escaped(&row.symbol)),
+        text(&row.line),
+    ];
+    format!("<tr>{}</tr>\n", cells.concat())
+}

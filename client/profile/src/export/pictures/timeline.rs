@@ -1,0 +1,334 @@
+//! A timeline: the rate of one source over time, summed and lane by lane.
+
+use super::units::{duration, fitting, si, step, time_unit};
+use super::{Drawing, RIGHT, WIDTH, escaped};
+use crate::aggregate::gathered::{self, Bin, Bins, Source};
+use crate::export::view::View;
+use shared_types::Mode;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The margin at the left for the lanes' names and the scale.
+const LEFT: f64 = 164.0;
+/// The height of the lane with the sum of all lanes.
+const SUM: f64 = 130.0;
+/// The height of each lane.
+const LANE: f64 = 38.0;
+/// The gap between two lanes.
+const GAP: f64 = 12.0;
+/// The largest number of lanes in one picture: those with the most events are shown.
+const LANES_MAX: usize = 32;
+/// With fewer samples than this in a bin of a lane, a rate is mostly chance.
+const SAMPLES_IN_BIN: u64 = 4;
+/// Bins are not merged below this number.
+const BINS_MIN: u64 = 32;
+
+/// The layers of a lane, from the bottom: mode, CSS class and label.
+const STACKED: [(Mode, &str, &str); 3] = [
+    (Mode::User, "user", "user"),
+    (Mode::Kernel, "kernel", "kernel"),
+    (Mode::Unknown, "unknown", "mode not known"),
+];
+
+/// Describes the picture in words.
+pub(super) fn about(view: &View<'_>, source: &Source) -> String {
+    let lanes = Lanes::new(view, source);
+    let mut about = format!(
+        "events a second, estimated from samples, in bins of {}, by {}",
+        duration(lanes.bin_ns),
+        view.gathered.lanes.name()
+    );
+    if view.gathered.recording.all_lost() != Some(0) {
+        about += "; when samples were lost is not recorded";
+    }
+    about
+}
+
+/// The bins of all lanes, as wide as they are drawn.
+struct Lanes {
+    sum: Bins,
+    each: BTreeMap<u32, Bins>,
+    bin_ns: f64,
+    /// How long before the first sample the first bin begins.
+    lead_ns: f64,
+    /// The time from the first to the last sample.
+    range_ns: f64,
+}
+
+impl Lanes {
+    fn new(view: &View<'_>, source: &Source) -> Self {
+        let gathered = view.gathered;
+        let each = gathered.lanes_of(source);
+        let mut each: BTreeMap<u32, Bins> = each.map(|(n, bins)| (n, bins.clone())).collect();
+        let mut sum = Bins::new();
+        for (&bin, &events) in each.values().flatten() {
+            sum.entry(bin).or_default().add(events);
+        }
+        let mut width = gathered.timeline.width();
+        let last = sum.last_key_value().map_or(0, |(&bin, _)| bin);
+        let in_each = source.weight.samples / (each.len() as u64).max(1);
+        let mut count = last + 1;
+        while count / 2 >= BINS_MIN && in_each / count < SAMPLES_IN_BIN {
+            sum = merged(&sum);
+            each = each.into_iter().map(|(n, bins)| (n, merged(&bins))).collect();
+            count = count.div_ceil(2);
+            width = width.saturating_mul(2);
+        }
+        let (first, last) = gathered.timeline.range().unwrap_or((0, 0));
+        let lead = first % gathered.timeline.width();
+        Self {
+            sum,
+            each,
+            lead_ns: gathered.ticks_to_ns(lead) as f64,
+            bin_ns: gathered.ticks_to_ns(width).max(1) as f64,
+            range_ns: gathered.ticks_to_ns(last - first).max(1) as f64,
+        }
+    }
+
+    /// Events per second.
+    fn rate(&self, events: u64) -> f64 {
+        events as f64 / self.bin_ns * 1e9
+    }
+
+    fn highest<'a>(&self, lanes: impl IntoIterator<Item = &'a Bins>) -> f64 {
+        let bins = lanes.into_iter().flat_map(BTreeMap::values);
+        self.rate(bins.map(|bin| bin.events()).max().unwrap_or(0))
+    }
+}
+
+/// Bins of twice the width.
+fn merged(bins: &Bins) -> Bins {
+    let mut merged = Bins::new();
+    for (&bin, &events) in bins {
+        merged.entry(bin / 2).or_default().add(events);
+    }
+    merged
+}
+
+/// The mean of several lanes.
+fn mean<'a>(lanes: impl Iterator<Item = &'a Bins>) -> Bins {
+    let (mut sum, mut count) = (Bins::new(), 0);
+    for bins in lanes {
+        count += 1;
+        for (&bin, &events) in bins {
+            sum.entry(bin).or_default().add(events);
+        }
+    }
+    for bin in sum.values_mut() {
+        bin.0 = bin.0.map(|events| events / count);
+    }
+    sum
+}
+
+/// The lanes of one source.
+pub(super) fn drawing(view: &View<'_>, source: &Source) -> Drawing {
+    let lanes = Lanes::new(view, source);
+    if lanes.sum.is_empty() {
+        let marks = "<text class=\"about\" x=\"16\" y=\"16\">no samples</text>\n".to_owned();
+        return Drawing { height: 24.0, marks };
+    }
+    let kind = view.gathered.lanes.name();
+    let (shown, others) = chosen(&lanes.each);
+    let mut drawer = Drawer { lanes: &lanes, marks: String::new(), y: 18.0 };
+    drawer.legend(view, source);
+    let plural = if kind == "process" { "processes" } else { "processors" };
+    drawer.lane(&format!("all {plural}"), &lanes.sum, SUM, lanes.highest([&lanes.sum]), 4.0);
+    let rest = (!others.is_empty()).then(|| mean(others.iter().copied()));
+    let highest = lanes.highest(shown.iter().map(|&(_, bins)| bins).chain(&rest));
+    for (number, bins) in shown {
+        let name = match view.gathered.lanes {
+            gathered::Lanes::Processor => format!("{kind} {number}"),
+            gathered::Lanes::Process => view.gathered.process_name(number),
+        };
+        drawer.lane(&name, bins, LANE, highest, 1.0);
+    }
+    if let Some(rest) = &rest {
+        let name = format!("{} others (mean)", others.len());
+        drawer.lane(&name, rest, LANE, highest, 1.0);
+    }
+    drawer.time_axis();
+    Drawing { height: drawer.y, marks: drawer.marks }
+}
+
+/// The lanes that are shown, in order of their numbers, and the others.
+fn chosen(each: &BTreeMap<u32, Bins>) -> (Vec<(u32, &Bins)>, Vec<&Bins>) {
+    let mut all: Vec<(u32, &Bins)> = each.iter().map(|(&n, bins)| (n, bins)).collect();
+    if all.len() <= LANES_MAX {
+        return (all, Vec::new());
+    }
+    let events = |bins: &Bins| -> u128 { bins.values().map(|bin| u128::from(bin.events())).sum() };
+    all.sort_by_cached_key(|&(_, bins)| std::cmp::Reverse(events(bins)));
+    let others = all.split_off(LANES_MAX - 1);
+    all.sort_unstable_by_key(|&(number, _)| number);
+    (all, others.into_iter().map(|(_, bins)| bins).collect())
+}
+
+/// The stretches of time, in nanoseconds, in which samples had raised periods; gaps shorter than
+/// `gap` are bridged.
+fn lengthened(view: &View<'_>, source: &Source, gap: f64) -> Vec<(f64, f64)> {
+    let gathered = view.gathered;
+    let width = gathered.ticks_to_ns(gathered.lengthened.width()) as f64;
+    let mut stretches: Vec<(f64, f64)> = Vec::new();
+    for (bin, index, _) in gathered.lengthened.sums() {
+        if index != source.index {
+            continue;
+        }
+        let begin = gathered.nanoseconds(gathered.lengthened.begin(bin)) as f64;
+        let end = begin + width.max(gap);
+        match stretches.last_mut() {
+            Some((_, last)) if begin <= *last => *last = end,
+            _ => stretches.push((begin, end)),
+        }
+    }
+    stretches
+}
+
+struct Drawer<'a> {
+    lanes: &'a Lanes,
+    marks: String,
+    y: f64,
+}
+
+impl Drawer<'_> {
+    fn x(&self, ns: f64) -> f64 {
+        LEFT + (ns / self.lanes.range_ns).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
+        let text = escaped(text);
+        let _ =
+            writeln!(self.marks, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
+    }
+
+    /// Explains the colours, and where periods were raised.
+    fn legend(&mut self, view: &View<'_>, source: &Source) {
+        let lengthened = lengthened(view, source, self.lanes.bin_ns);
+        let modes = STACKED.iter().filter(|&&(mode, ..)| {
+            let mut bins = self.lanes.sum.values();
+            bins.any(|bin| events_of(*bin, mode) != 0)
+        });
+        let entries = modes.map(|&(_, class, label)| (class, label));
+        let longer = ("longer", "periods lengthened to keep to the interrupt budget");
+        let longer = (!lengthened.is_empty()).then_some(longer);
+        let mut x = LEFT;
+        for (class, label) in entries.chain(longer).collect::<Vec<_>>() {
+            let _ = writeln!(
+                self.marks,
+                "<rect class=\"{class}\" x=\"{x}\" y=\"0\" width=\"11\" height=\"11\"/>"
+            );
+            self.text("tick", x + 16.0, 10.0, label);
+            x += 36.0 + 6.5 * label.len() as f64;
+        }
+        for (from, to) in lengthened {
+            let (from, to) = (self.x(from), self.x(to));
+            let _ = writeln!(
+                self.marks,
+                "<rect class=\"longer\" x=\"{from:.1}\" y=\"{}\" width=\"{:.1}\" height=\"4\"/>",
+                self.y,
+                to - from
+            );
+        }
+        self.y += 10.0;
+    }
+
+    /// Draws one lane, with a scale up to at least `highest` in about `steps` steps.
+    fn lane(&mut self, name: &str, bins: &Bins, height: f64, highest: f64, steps: f64) {
+        let tick = step(highest, steps);
+        let top = (highest / tick).ceil().max(1.0) * tick;
+        let (first, base) = (self.y, self.y + height);
+        let right = WIDTH - RIGHT;
+        let mut value = 0.0;
+        while value <= top * 1.000_001 {
+            let y = base - value / top * height;
+            let _ = writeln!(self.marks, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>");
+            self.text("tick end", LEFT - 8.0, y + 4.0, &si(value));
+            value += tick;
+        }
+        self.text("lane", 16.0, first + 14.0, &fitting(name, 16));
+        let total: u128 = bins.values().map(|bin| u128::from(bin.events())).sum();
+        let _ = writeln!(
+            self.marks,
+            "<g><title>{}: {} events</title>",
+            escaped(name),
+            crate::number::thousands(total)
+        );
+        let mut below: BTreeMap<u64, f64> = BTreeMap::new();
+        for (mode, class, _) in STACKED {
+            let path = self.area(bins, mode, &mut below, (base, height / top));
+            if !path.is_empty() {
+                let _ = writeln!(self.marks, "<path class=\"{class}\" d=\"{path}\"/>");
+            }
+        }
+        self.marks += "</g>\n";
+        let _ = writeln!(self.marks, "<path class=\"axis\" d=\"M{LEFT} {base:.1}H{right}\"/>");
+        self.y = base + GAP;
+    }
+
+    /// The outline of one mode's layer on top of those below it, to which it adds itself.
+    fn area(
+        &self,
+        bins: &Bins,
+        mode: Mode,
+        below: &mut BTreeMap<u64, f64>,
+        (base, scale): (f64, f64),
+    ) -> String {
+        let mut path = String::new();
+        // For each run of adjacent bins: the upper edge to the right, then the lower one back.
+        let (mut upper, mut lower) = (String::new(), String::new());
+        let mut behind = None;
+        let mut close = |upper: &mut String, lower: &mut String| {
+            if !upper.is_empty() {
+                let _ = write!(path, "{upper}{lower}Z");
+                upper.clear();
+                lower.clear();
+            }
+        };
+        for (&bin, &events) in bins {
+            let events = events_of(events, mode);
+            if events == 0 {
+                continue;
+            }
+            let edge = |bin: u64| self.x(bin as f64 * self.lanes.bin_ns - self.lanes.lead_ns);
+            let (from, to) = (edge(bin), edge(bin + 1));
+            let under = below.entry(bin).or_default();
+            let over = *under + self.lanes.rate(events);
+            let (low, high) = (base - *under * scale, base - over * scale);
+            *under = over;
+            if behind != Some(bin) {
+                close(&mut upper, &mut lower);
+            }
+            let command = if upper.is_empty() { 'M' } else { 'L' };
+            let _ = write!(upper, "{command}{from:.1} {high:.1}H{to:.1}");
+            lower.insert_str(0, &format!("L{to:.1} {low:.1}H{from:.1}"));
+            behind = Some(bin + 1);
+        }
+        close(&mut upper, &mut lower);
+        path
+    }
+
+    fn time_axis(&mut self) {
+        let range = self.lanes.range_ns;
+        let (unit, size) = time_unit(range);
+        let tick = step(range, 10.0);
+        let y = self.y + 6.0;
+        let mut time = 0.0;
+        while time <= range {
+            let x = self.x(time);
+            let _ =
+                writeln!(self.marks, "<path class=\"axis\" d=\"M{x:.1} {:.1}v5\"/>", self.y - GAP);
+            self.text("tick mid", x, y, &super::units::short(time / size));
+            time += tick;
+        }
+        self.text(
+            "about mid",
+            f64::midpoint(LEFT, WIDTH - RIGHT),
+            y + 18.0,
+            &format!("time since the first sample, {unit}"),
+        );
+        self.y = y + 24.0;
+    }
+}
+
+fn events_of(bin: Bin, mode: Mode) -> u64 {
+    bin.0.get(mode as usize).copied().unwrap_or(0)
+}

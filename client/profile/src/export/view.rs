@@ -1,0 +1,114 @@
+//! What of a recording is shown, and what is said about it.
+
+use crate::aggregate::gathered::{Gathered, Source};
+use crate::export::format::Format;
+use crate::file::cannot_count;
+use crate::number::thousands;
+use halprof_measure::{Error, Result};
+
+/// The part of what was gathered that is shown.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// Everything that was gathered.
+    pub gathered: &'a Gathered,
+    /// The sources to show, in their order; at least one unless the recording has none.
+    pub sources: Vec<&'a Source>,
+    /// The recording's title.
+    pub title: String,
+}
+
+impl<'a> View<'a> {
+    /// Shows the source called `source`, in any case. Without a name, a format of one source shows
+    /// the first that has samples, and any other format all that have some; if none has samples,
+    /// the first is shown.
+    pub fn new(
+        gathered: &'a Gathered,
+        title: impl Into<String>,
+        format: Format,
+        source: Option<&str>,
+    ) -> Result<Self> {
+        let all = &gathered.sources;
+        let sources = if let Some(name) = source {
+            vec![named(all, name)?]
+        } else {
+            let most = if format.traits().single_source { 1 } else { all.len() };
+            let sampled = all.iter().filter(|source| source.weight.samples != 0);
+            let sampled: Vec<_> = sampled.take(most).collect();
+            if sampled.is_empty() { all.first().into_iter().collect() } else { sampled }
+        };
+        Ok(Self { gathered, sources, title: title.into() })
+    }
+
+    /// The sources that have samples but are not shown.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<&'a Source> {
+        let all = self.gathered.sources.iter();
+        all.filter(|source| source.weight.samples != 0)
+            .filter(|source| !self.sources.iter().any(|shown| shown.index == source.index))
+            .collect()
+    }
+
+    /// What makes the figures of its sources worth less than they look.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let metadata = &self.gathered.recording.metadata;
+        let left_out = metadata.left_out().into_iter();
+        let shown = |name| self.sources.iter().any(|source| source.name == name);
+        let partly = left_out
+            .filter(|&(source, _)| shown(source))
+            .map(|(source, processors)| cannot_count(source, processors));
+        let estimated = self.sources.iter().filter_map(|source| source.estimated());
+        partly.chain(estimated).collect()
+    }
+
+    /// The captions of every picture and export: the origin of the samples, how many there are and
+    /// how many are missing, and what they lack.
+    #[must_use]
+    pub fn captions(&self) -> Vec<String> {
+        let gathered = self.gathered;
+        let metadata = &gathered.recording.metadata;
+        let machine = if metadata.modelled {
+            format!("modelled machine, not silicon: {}", metadata.machine)
+        } else {
+            metadata.machine.clone()
+        };
+        let samples: u64 = self.sources.iter().map(|source| source.weight.samples).sum();
+        let counts = format!(
+            "{} samples shown, {}; samples have no call stacks",
+            thousands(samples),
+            gathered.recording.losses()
+        );
+        let mut captions = vec![machine, counts];
+        captions.extend(self.warnings());
+        captions.extend(gathered.recording.flaw());
+        captions
+    }
+
+    /// The source of a format with a single one; a nameless one without samples if there is none.
+    pub(crate) fn source(&self) -> Source {
+        let first = self.sources.first();
+        first.map_or_else(Source::default, |&source| source.clone())
+    }
+}
+
+fn named<'a>(all: &'a [Source], name: &str) -> Result<&'a Source> {
+    let mut matching = all.iter().filter(|source| source.name.eq_ignore_ascii_case(name));
+    matching.next().ok_or_else(|| {
+        Error::usage(
+            format!("`{name}` was not recorded"),
+            format!("The recording has {}.", listed(all)),
+        )
+    })
+}
+
+/// The names of sources, or their number if the list would be too long.
+#[must_use]
+pub fn listed<'a>(sources: impl IntoIterator<Item = &'a Source>) -> String {
+    const MOST: usize = 12;
+    let names: Vec<&str> = sources.into_iter().map(|source| source.name.as_str()).collect();
+    match names.len() {
+        0 => "no sources".to_owned(),
+        many if many > MOST => format!("{many} sources"),
+        _ => names.join(", "),
+    }
+}

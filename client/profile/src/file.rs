@@ -1,0 +1,556 @@
+//! The file that `record` writes and everything else reads.
+//!
+//! All numbers are little-endian. The file begins with [`MAGIC`] and a 32-bit [`VERSION`]; blocks
+//! follow, each with
+//!
+//! | bytes | meaning |
+//! |---|---|
+//! | 4 | tag |
+//! | 4 | length of the payload, at most [`PAYLOAD_MAX`] |
+//! | 4 | CRC-32 (IEEE 802.3) of the payload |
+//! | 4 | CRC-32 of the twelve bytes before |
+//! | length | payload |
+//!
+//! | tag | payload | where |
+//! |---|---|---|
+//! | `META` | [`Metadata`] as JSON | first, once |
+//! | `SAMP` | whole [`Sample`]s as on the wire | anywhere |
+//! | `BRCH` | the branch records of samples | right after the samples that they belong to |
+//! | `PROC` | a list of [`Process`] as JSON | anywhere |
+//! | `MODU` | a list of [`Module`] as JSON | anywhere |
+//! | `STAT` | [`Statistics`] as JSON, replacing earlier ones | anywhere, and before the end |
+//! | `EVNT` | a list of [`Happened`] as JSON | anywhere |
+//! | `FLDS` | optional fields of samples | after the samples that they belong to |
+//! | `MARK` | whole [`Mark`]s of programs | anywhere |
+//! | `CHAN` | [`Channels`] as JSON, replacing earlier ones | anywhere |
+//! | `END ` | [`Ending`] as JSON | last, once |
+//!
+//! `FLDS` has entries of a 32-bit index of a sample in the `SAMP` block before it, a tag of four
+//! bytes, a 32-bit length, and that many bytes. Blocks and fields with unknown tags are skipped and
+//! counted: [`Recording::skipped`]. A process or module with the same identifier or place and the
+//! same beginning as an earlier one replaces it: that is how an end, or an identity found later, is
+//! recorded.
+//!
+//! A recorder writes to `FILE.partial` and gives the file its final name once the end is written,
+//! so that a file of that name is never incomplete. Each block is handed to the system whole and at
+//! once: if the recorder is killed, `FILE.partial` holds every block up to then, but no end. The
+//! intact part of a truncated or damaged file is still read, and [`Recording::flaw`] says what is
+//! missing.
+
+use crate::number::thousands;
+use serde::{Deserialize, Serialize};
+use shared_types::Sample;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+mod background;
+mod branches;
+pub mod inventory;
+mod live;
+mod marks;
+pub(crate) mod origin;
+mod reader;
+mod spaces;
+mod writer;
+
+pub use background::{Background, Part, Sink};
+pub use live::Live;
+pub use marks::{Channels, Cost, Mark, Marked};
+pub use reader::{Reader, read};
+pub use spaces::Spaces;
+pub use writer::{Writer, kept, replace, write_whole};
+
+/// The first eight bytes of every recording.
+pub const MAGIC: [u8; 8] = *b"HALPROF\x1A";
+/// The version of this format.
+pub const VERSION: u32 = 2;
+/// The longest payload of a block in bytes.
+pub const PAYLOAD_MAX: u32 = 1 << 24;
+
+const META: [u8; 4] = *b"META";
+const SAMPLES: [u8; 4] = *b"SAMP";
+const BRANCHES: [u8; 4] = *b"BRCH";
+const PROCESSES: [u8; 4] = *b"PROC";
+const MODULES: [u8; 4] = *b"MODU";
+const STATISTICS: [u8; 4] = *b"STAT";
+const EVENTS: [u8; 4] = *b"EVNT";
+const FIELDS: [u8; 4] = *b"FLDS";
+const END: [u8; 4] = *b"END ";
+
+/// The length of a block's head.
+const HEAD_BYTES: usize = 16;
+
+/// What was recorded, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metadata {
+    /// The version of halprof that wrote it.
+    pub halprof: String,
+    /// Who answered: the driver, or the name of the modelled machine.
+    pub machine: String,
+    /// Whether the machine was modelled.
+    pub modelled: bool,
+    /// The machine's name in its network; empty if not known.
+    pub host: String,
+    /// The interface in use.
+    pub interface: String,
+    /// Ticks of the time-stamp counter per second.
+    pub timestamp_frequency: u64,
+    /// How many processors the machine has.
+    pub processors: u32,
+    /// If its cores differ: which processors are of which type.
+    pub cores: Vec<Cores>,
+    /// When it began: wall-clock time in seconds since 1970-01-01 UTC.
+    pub began: u64,
+    /// What ran: the program with its arguments, or the workload; empty if nothing was started.
+    pub command: Vec<String>,
+    /// On which machine it was made, in a form that only that machine recognises: see
+    /// [`origin`](crate::symbols::origin). Empty if not known.
+    pub origin: String,
+    /// The sources, by the index in samples.
+    pub sources: Vec<Source>,
+    /// How many passes there were. Each measures its own sources, one pass after the other.
+    pub passes: u32,
+    /// How branches were recorded; `None` if they were not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branches: Option<Branches>,
+}
+
+/// How the branches before each sample were recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Branches {
+    /// The largest number of records in a sample.
+    pub depth: u32,
+    /// The kinds of branches that were recorded; empty if all were.
+    pub kinds: Vec<String>,
+    /// The processor feature that recorded them.
+    pub recorder: String,
+}
+
+impl Metadata {
+    /// Whether branches of all kinds were recorded: then the code between two records of a sample
+    /// was executed from its first instruction to its last.
+    #[must_use]
+    pub fn has_straight_code(&self) -> bool {
+        let branches = self.branches.as_ref();
+        branches.is_none_or(|branches| branches.kinds.is_empty())
+    }
+
+    /// The sources that some of the processors cannot count, each with those.
+    #[must_use]
+    pub fn left_out(&self) -> BTreeSet<(&str, &str)> {
+        let sources = self.sources.iter();
+        let partly = sources.filter(|source| !source.left_out.is_empty());
+        partly.map(|source| (source.name.as_str(), source.left_out.as_str())).collect()
+    }
+}
+
+/// Adjacent processors of one type.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cores {
+    /// `performance` or `efficiency`.
+    pub name: String,
+    /// The index of the first processor.
+    pub first: u32,
+    /// The index of the last processor.
+    pub last: u32,
+}
+
+/// One source that was sampled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Source {
+    /// Its name, with its filter if it has one.
+    pub name: String,
+    /// Its period at the beginning; each sample has its own.
+    pub period: Period,
+    /// The pass it was sampled in, from 0.
+    pub pass: u32,
+    /// Processors that cannot count it and were left out, as in `4-11`; empty where all can.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub left_out: String,
+}
+
+/// That a source was counted on some of the processors only, in words.
+#[must_use]
+pub fn cannot_count(source: &str, left_out: &str) -> String {
+    format!("{source}: processors {left_out} cannot count it and are left out")
+}
+
+/// The sampling period of one source: in units of 100 ns for ProfileTime, in events for all others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Period {
+    /// The period that was requested, or the default.
+    pub requested: u64,
+    /// The period in use.
+    pub used: u64,
+    /// Events of the counter between samples.
+    pub events: u64,
+    /// ProfileTime is sampled by reference cycles: halted time is not sampled.
+    pub by_reference_cycles: bool,
+    /// ProfileTime is sampled by core cycles: halted time is not sampled, and the rate follows the
+    /// core's frequency.
+    pub by_core_cycles: bool,
+}
+
+/// How long a source was on a counter, if sources took turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Turns {
+    /// The source's index.
+    pub source: u32,
+    /// How long its pass was sampled, summed over processors, in ticks of the time-stamp counter.
+    pub enabled: u64,
+    /// How long it was on a counter, in the same ticks.
+    pub running: u64,
+    /// The 95 % bound of an estimate for the whole time, in millionths of it; `None` if there
+    /// were too few turns to know. This is the counter's bound; the samples' is [`Self::error`].
+    pub error_ppm: Option<u64>,
+    /// How many processors sampled it.
+    pub processors: u32,
+}
+
+impl Turns {
+    /// For which part of the time it was on a counter, from 0 to 1.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
+    pub fn part(&self) -> f64 {
+        self.running as f64 / self.enabled.max(1) as f64
+    }
+
+    /// Scales events counted while it was on a counter to the whole time.
+    #[must_use]
+    pub fn scale(&self, events: u64) -> u64 {
+        let product = u128::from(events) * u128::from(self.enabled) + u128::from(self.running / 2);
+        let scaled = product.checked_div(self.running.into());
+        scaled.map_or(0, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+
+    /// The 95 % bound of the scaled events of this many samples, if it is known. `squares` is the sum
+    /// of the squares of the samples' scaled events; `period` is the number of events between samples,
+    /// for sources without samples.
+    ///
+    /// It adds the error of sampling to that of taking turns: each processor may have counted up to
+    /// one period after its last sample, and which samples a filter selects is subject to chance.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a bound needs few digits, and no float is too large for the conversion"
+    )]
+    pub fn error(&self, scaled: u64, samples: u64, squares: u128, period: u64) -> Option<u64> {
+        let turns = scaled as f64 * self.error_ppm? as f64 / 1e6;
+        let each = match samples {
+            0 => self.scale(period) as f64,
+            samples => scaled as f64 / samples as f64,
+        };
+        let missing = each * f64::from(self.processors.max(1));
+        let by_chance = 1.96 * (squares as f64).sqrt();
+        Some((turns + missing.max(by_chance)).ceil() as u64)
+    }
+}
+
+/// A process that ran during the recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    /// Its identifier, which other processes may have before or after it.
+    pub id: u32,
+    /// The name of its program.
+    pub name: String,
+    /// When it was first seen, as a sample's timestamp; `None` if it was running before.
+    pub started: Option<u64>,
+    /// When it was first found to have ended, as a sample's timestamp; `None` if it ran on.
+    pub ended: Option<u64>,
+}
+
+/// An image of code in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Module {
+    /// The process it was loaded in; `None` for the kernel's modules, which every process sees.
+    pub process: Option<u32>,
+    /// Its name.
+    pub name: String,
+    /// The file it was loaded from, if known.
+    pub path: Option<String>,
+    /// Its first address.
+    pub start: u64,
+    /// The first address after it.
+    pub end: u64,
+    /// When it was first seen, as a sample's timestamp; `None` if it was loaded before.
+    pub loaded: Option<u64>,
+    /// When it was first found unloaded, as a sample's timestamp; `None` if it stayed.
+    pub unloaded: Option<u64>,
+    /// What identifies its symbols, if that was determined.
+    pub identity: Option<Identity>,
+    /// What identifies the PE file itself in a symbol store, if that was determined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamp: Option<Stamp>,
+    /// By what the machine that it was loaded on knows it again: see
+    /// [`seal`](crate::symbols::seal).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seal: Option<String>,
+}
+
+/// An event of the system or the driver; processes and images are in [`Process`] and [`Module`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Happened {
+    /// Its time, as a sample's timestamp.
+    pub timestamp: u64,
+    /// The name of its [`EventKind`](shared_types::EventKind).
+    pub kind: String,
+    /// The processor, if it happened on one.
+    pub processor: Option<u32>,
+    /// Samples lost, or how often the periods were raised; otherwise 0.
+    pub amount: u64,
+}
+
+/// The build of a PE file, as symbol stores identify it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// TimeDateStamp of its header.
+    pub time: u32,
+    /// SizeOfImage of its header.
+    pub size: u32,
+}
+
+impl Module {
+    /// Whether an address is within it.
+    #[must_use]
+    pub const fn contains(&self, address: u64) -> bool {
+        self.start <= address && address < self.end
+    }
+}
+
+/// What identifies the symbols of a module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Identity {
+    /// The debug directory of a PE file (CodeView RSDS).
+    Pdb {
+        /// The path or name of the PDB file, as written by the linker.
+        file: String,
+        /// Its GUID: 32 upper-case hexadecimal digits, as symbol servers write it.
+        guid: String,
+        /// Its age.
+        age: u32,
+    },
+    /// The build identifier of an ELF file, in hexadecimal.
+    BuildId(String),
+}
+
+/// How many samples were taken and lost from the beginning up to some moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Statistics {
+    /// The time so far in nanoseconds; modelled time on a modelled machine.
+    pub elapsed_ns: u64,
+    /// Periods that elapsed: those in the file, those lost, and those not yet drained.
+    pub generated: u64,
+    /// Samples lost, by cause.
+    pub lost: BTreeMap<String, u64>,
+    /// Events that the lost samples stand for, by cause.
+    pub lost_events: BTreeMap<String, u64>,
+    /// Interrupts for which none of our counters had overflowed.
+    pub spurious: u64,
+    /// Why the driver ended sampling by itself, as an error code.
+    pub ended: Option<String>,
+    /// The sources that took turns on the counters, in passes that are over.
+    pub turns: Vec<Turns>,
+    /// How often the interrupt-time guard raised the periods.
+    pub throttled: u64,
+    /// The longest period in use for any source, in events.
+    pub longest_period: u64,
+    /// Ticks of the time-stamp counter spent in the interrupt handler, on all processors together.
+    pub handler_ticks: u64,
+    /// System events that were lost.
+    pub events_lost: u64,
+}
+
+impl Statistics {
+    /// What came after `before`, an earlier state of the same. [`Self::turns`] are what they are now.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),
+            generated: self.generated.saturating_sub(before.generated),
+            lost: more(&self.lost, &before.lost),
+            lost_events: more(&self.lost_events, &before.lost_events),
+            spurious: self.spurious.saturating_sub(before.spurious),
+            throttled: self.throttled.saturating_sub(before.throttled),
+            handler_ticks: self.handler_ticks.saturating_sub(before.handler_ticks),
+            events_lost: self.events_lost.saturating_sub(before.events_lost),
+            ..self.clone()
+        }
+    }
+}
+
+/// How much each number has grown.
+fn more(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let grown = now.iter().map(|(name, n)| {
+        let before = before.get(name).copied().unwrap_or(0);
+        (name.clone(), n.saturating_sub(before))
+    });
+    grown.collect()
+}
+
+/// What the recorder writes when it has finished.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ending {
+    /// Samples in the file.
+    pub samples: u64,
+    /// Marks in the file.
+    pub marks: u64,
+    /// Whether it was ended by Ctrl-C.
+    pub interrupted: bool,
+}
+
+/// A recording without its samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// The file that it was read from.
+    pub file: PathBuf,
+    /// What was recorded, and where.
+    pub metadata: Metadata,
+    /// The processes that ran, in the order in which they were seen.
+    pub processes: Vec<Process>,
+    /// The modules and where they were loaded, in the order in which they were seen.
+    pub modules: Vec<Module>,
+    /// Which identifiers stand for several processes. Samples as [`Reader`] gives them have a number
+    /// of these for their process.
+    pub spaces: Spaces,
+    /// Other events as they were reported: in order for each processor.
+    pub events: Vec<Happened>,
+    /// The last statistics of the samples.
+    pub statistics: Option<Statistics>,
+    /// Complete samples that were read.
+    pub samples: u64,
+    /// Branch records that were read.
+    pub branches: u64,
+    /// The marks of programs.
+    pub marked: Marked,
+    /// What the recorder wrote at the end; `None` if it died, or if the file is truncated.
+    pub ending: Option<Ending>,
+    /// Blocks and fields of samples that this version does not know and has skipped, counted by
+    /// tag.
+    pub skipped: BTreeMap<String, u64>,
+    /// The first damage that was found.
+    pub damage: Option<Damage>,
+    /// Of several recordings that were combined: what is missing in each that is incomplete.
+    pub flaws: Vec<String>,
+    /// The time from the first sample to the last, if the samples were read.
+    pub seen_ns: u64,
+}
+
+/// Where a file differs from what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Its offset in bytes from the beginning of the file.
+    pub offset: u64,
+    /// What is wrong there, as the end of a sentence.
+    pub why: &'static str,
+}
+
+impl Recording {
+    /// Samples lost, by cause, as last reported.
+    #[must_use]
+    pub fn lost(&self) -> BTreeMap<String, u64> {
+        let statistics = self.statistics.as_ref();
+        statistics.map_or_else(BTreeMap::new, |statistics| statistics.lost.clone())
+    }
+
+    /// The sources that were not on a counter all the time, by the index in samples.
+    #[must_use]
+    pub fn turns(&self) -> BTreeMap<u16, Turns> {
+        let told = self.statistics.iter().flat_map(|told| &told.turns);
+        told.filter_map(|turns| Some((u16::try_from(turns.source).ok()?, turns.clone()))).collect()
+    }
+
+    /// Whether it is known how many samples were lost, which it is not if the file is truncated or
+    /// damaged.
+    #[must_use]
+    pub fn losses_are_known(&self) -> bool {
+        self.flaw().is_none()
+    }
+
+    /// How many samples were lost, whatever the cause; `None` where that is not known.
+    #[must_use]
+    pub fn all_lost(&self) -> Option<u64> {
+        let lost = self.lost().into_values().fold(0, u64::saturating_add);
+        self.losses_are_known().then_some(lost)
+    }
+
+    /// The same in words, as the end of a sentence.
+    #[must_use]
+    pub fn losses(&self) -> String {
+        self.all_lost()
+            .map_or_else(|| "losses unknown".to_owned(), |lost| format!("{} lost", thousands(lost)))
+    }
+
+    /// The length of the recording in nanoseconds, as last reported; if the file does not say, the
+    /// time between its first sample and its last.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> u64 {
+        let statistics = self.statistics.as_ref();
+        statistics.map_or(self.seen_ns, |statistics| statistics.elapsed_ns)
+    }
+
+    /// Why this is not the whole recording; `None` if it is.
+    #[must_use]
+    pub fn flaw(&self) -> Option<String> {
+        if !self.flaws.is_empty() {
+            return Some(self.flaws.join("; "));
+        }
+        let damage = self.damage.as_ref();
+        let damage = damage.map(|damage| format!("at byte {} {}", damage.offset, damage.why));
+        let what = match (&self.ending, damage) {
+            (Some(_), None) => return None,
+            (Some(_), Some(damage)) => format!("the recording is damaged: {damage}"),
+            (None, None) => "the recorder ended before it had finished".to_owned(),
+            (None, Some(damage)) => format!("the recording has no end: {damage}"),
+        };
+        Some(format!("{what}; {}", self.missing()))
+    }
+
+    /// Which part of the samples is missing here.
+    fn missing(&self) -> String {
+        let marks = self.marked.count;
+        let whole = match marks {
+            0 => format!("{} samples are whole", thousands(self.samples)),
+            _ => format!(
+                "{} samples and {} marks are whole",
+                thousands(self.samples),
+                thousands(marks)
+            ),
+        };
+        let written = self.ending.as_ref();
+        let written = written.map(|ending| ending.samples.saturating_add(ending.marks));
+        let lost = self.lost().into_values().fold(0, u64::saturating_add);
+        let told = self.statistics.as_ref();
+        let generated = told.map(|told| told.generated.saturating_sub(lost));
+        match (written, generated) {
+            (Some(written), _) => {
+                let read = self.samples.saturating_add(marks);
+                let not = thousands(written.saturating_sub(read));
+                format!("{whole}, {not} are not")
+            }
+            (None, Some(stored)) if stored > self.samples => {
+                let missing = thousands(stored - self.samples);
+                format!("{whole}, at least {missing} are missing")
+            }
+            (None, _) => {
+                format!("{whole}; those taken afterwards are missing, their number is not known")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

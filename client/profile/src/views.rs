@@ -1,0 +1,8 @@
+//! What a recording says: reports, annotated code, branches, marks.
+
+pub mod annotate;
+pub mod branches;
+mod instruction;
+pub mod marks;
+pub mod report;
+pub mod script;

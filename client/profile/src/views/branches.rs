@@ -1,0 +1,155 @@
+//! What branch records show: which edges and paths a program takes, and how often it executes the
+//! code between branches.
+//!
+//! A record names no process and no thread: the older records of a sample may come from the thread
+//! that ran before. So records are accepted, newest first, as long as they can be one thread's.
+//! From the target of a record, code runs straight on to the branch of the next newer record: in
+//! one module, and not backwards. A record for which that does not hold, and all older ones, belong
+//! to another thread. This test needs branches of all kinds. If some kinds were left out, only
+//! records with an address outside all modules of the sampled process are known to be foreign.
+
+pub(crate) mod code;
+
+use crate::aggregate::filter::Filter;
+use crate::file::{Reader, Recording};
+use crate::symbols::Symbols;
+use crate::views::report::{Names, Window};
+use halprof_measure::{Error, Result};
+use shared_types::{Branch, Mode, Sample};
+use std::path::Path;
+
+/// How many records of the counted samples were kept and dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Samples with records.
+    pub samples: u64,
+    /// All records of these samples.
+    pub records: u64,
+    /// Records with a side that the recorder was not allowed to see.
+    pub hidden: u64,
+    /// Dropped: an address is in no module of the sampled process.
+    pub unresolved: u64,
+    /// Dropped: no straight code leads from there to the next newer record, or to one that was
+    /// dropped for this reason.
+    pub foreign: u64,
+}
+
+impl Kept {
+    pub(crate) const fn add(&mut self, other: Self) {
+        self.samples += other.samples;
+        self.records += other.records;
+        self.hidden += other.hidden;
+        self.unresolved += other.unresolved;
+        self.foreign += other.foreign;
+    }
+}
+
+/// A record that is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) branch: Branch,
+    /// The modules of its addresses, as indexes in the recording; `None` if it is hidden.
+    pub(crate) modules: Option<[usize; 2]>,
+    /// Whether it directly precedes the next newer step, with no record missing in between.
+    pub(crate) joined: bool,
+}
+
+impl Step {
+    pub(crate) const fn is(&self, flag: u8) -> bool {
+        self.branch.flags & flag != 0
+    }
+}
+
+/// The mode of an address: the upper half of the address space is the kernel's.
+pub(crate) const fn mode(address: u64) -> Mode {
+    if address >> 63 == 1 { Mode::Kernel } else { Mode::User }
+}
+
+/// Passes each counted sample to `visit` with its accepted records, newest first. `recording` is
+/// the result of reading the same file, and `symbols` are those of its modules.
+pub(crate) fn walk(
+    path: &Path,
+    filter: &Filter,
+    recording: &Recording,
+    symbols: &Symbols,
+    mut visit: impl FnMut(&Sample, &[Step]),
+) -> Result<Kept> {
+    let names = Names::of(recording, filter)?;
+    let window = Window::of(path, filter)?;
+    let straight = recording.metadata.has_straight_code();
+    let mut kept = Kept::default();
+    let mut steps = Vec::new();
+    Reader::open(path)?.branches(|sample, branches| {
+        if window.has(sample) && names.passes(sample, filter) {
+            kept.add(steps_of(sample, branches, symbols, straight, &mut steps));
+            visit(sample, &steps);
+        }
+    })?;
+    Ok(kept)
+}
+
+/// Fills `steps` with the accepted records.
+fn steps_of(
+    sample: &Sample,
+    branches: &[Branch],
+    symbols: &Symbols,
+    straight: bool,
+    steps: &mut Vec<Step>,
+) -> Kept {
+    let mut kept = Kept { samples: 1, records: branches.len() as u64, ..Kept::default() };
+    let module = |address| symbols.module(sample.process, address, mode(address));
+    steps.clear();
+    // The branch of the next newer record, if nothing is missing in between.
+    let mut newer: Option<(u64, usize)> = None;
+    for (index, &branch) in branches.iter().enumerate() {
+        if branch.flags & Branch::HIDDEN != 0 {
+            kept.hidden += 1;
+            newer = None;
+            steps.push(Step { branch, modules: None, joined: false });
+            continue;
+        }
+        let Some((from, to)) = module(branch.from).zip(module(branch.to)) else {
+            kept.unresolved += 1;
+            newer = None;
+            continue;
+        };
+        let leads = newer.is_none_or(|(end, within)| to == within && branch.to <= end);
+        if straight && !leads {
+            kept.foreign += (branches.len() - index) as u64;
+            break;
+        }
+        steps.push(Step { branch, modules: Some([from, to]), joined: newer.is_some() });
+        newer = Some((branch.from, from));
+    }
+    kept
+}
+
+/// The hint of errors for recordings without branch records.
+pub const WITH_BRANCHES: &str =
+    "Record again with the branches before each sample, on a processor that records them.";
+
+/// The hint of errors for recordings that have only some kinds of branches.
+pub const WITH_ALL_BRANCHES: &str = "Record again with branches of every kind.";
+
+/// The error for a recording without branch records.
+pub(crate) fn without_branches(path: &Path) -> Error {
+    Error::Unavailable {
+        message: format!("{} has no branch records", path.display()),
+        hint: WITH_BRANCHES.to_owned(),
+    }
+}
+
+/// The error for a recording whose records do not show the code between them.
+pub(crate) fn without_code(recording: &Recording) -> Error {
+    let branches = recording.metadata.branches.as_ref();
+    let kinds = branches.map_or_else(String::new, |branches| branches.kinds.join(", "));
+    Error::Unavailable {
+        message: format!(
+            "the recording has only some kinds of branches ({kinds}), so what ran between two records is unknown"
+        ),
+        hint: WITH_ALL_BRANCHES.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

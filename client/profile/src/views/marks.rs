@@ -1,0 +1,318 @@
+//! Evaluates a recording's marks: when they were made, how far apart, and from one mark to another.
+
+use crate::aggregate::filter::Pattern;
+use crate::file::{Channels, Mark, Recording};
+use halprof_measure::regions::{Cull, Distribution};
+use std::collections::HashMap;
+
+/// Stands for the name of a channel that the recording does not name.
+const NAMELESS: &str = "(channel without a name)";
+
+/// Which marks are used.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Those on these channels; all if empty.
+    pub channels: Vec<Pattern>,
+    /// Those in this span of time, in nanoseconds since the first mark.
+    pub time: Option<(u64, u64)>,
+}
+
+/// Marks in order of time.
+#[derive(Debug)]
+pub struct Marks {
+    /// The channels' data from the recording.
+    pub channels: Channels,
+    all: Vec<Mark>,
+    /// The names of the channels, by the index in marks, and then of those without a name.
+    names: Vec<String>,
+    /// The time of the recording's first mark.
+    origin: u64,
+}
+
+/// One mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// Its number, from 1, in order of time.
+    pub number: u64,
+    /// Its time, in nanoseconds since the recording's first mark.
+    pub time_ns: u64,
+    /// The channel.
+    pub channel: &'a str,
+    /// The value that the program gave.
+    pub value: u64,
+    /// The process.
+    pub process: u32,
+    /// Its thread.
+    pub thread: u32,
+    /// Time since the previous mark on the same channel.
+    pub on_channel_ns: Option<u64>,
+    /// Time since the previous mark on any channel.
+    pub on_any_ns: Option<u64>,
+}
+
+/// Statistics over many stretches of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stretches {
+    /// All but the maximum.
+    pub distribution: Distribution,
+    /// The maximum.
+    pub max: u64,
+}
+
+/// The marks of one channel.
+#[derive(Clone, Debug)]
+pub struct Summary<'a> {
+    /// Its name.
+    pub channel: &'a str,
+    /// The number of marks.
+    pub marks: u64,
+    /// The time from each mark to the next; `None` for fewer than two marks.
+    pub apart: Option<Stretches>,
+}
+
+/// Marks counted in columns of equal width.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strip<'a> {
+    /// The width of a column.
+    pub tick_ns: u64,
+    /// Where the first column begins.
+    pub from_ns: u64,
+    /// The number of marks in each column, by channel.
+    pub rows: Vec<(&'a str, Vec<u64>)>,
+    /// Further columns that are not shown, up to the one with the last mark.
+    pub left_out: u64,
+}
+
+/// The stretch of time from one mark to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// Its start, in nanoseconds since the recording's first mark.
+    pub begin_ns: u64,
+    /// Its length.
+    pub length_ns: u64,
+    /// The value of its first mark.
+    pub value: u64,
+    /// The process of its first mark.
+    pub process: u32,
+    /// The thread of its first mark.
+    pub thread: u32,
+}
+
+/// All intervals from one channel to another.
+#[derive(Clone, Debug, Default)]
+pub struct Between {
+    /// The intervals, in the order in which they end.
+    pub intervals: Vec<Interval>,
+    /// Marks on the first channel that no mark on the second followed.
+    pub without_end: u64,
+    /// Marks on the second channel that no mark on the first preceded.
+    pub without_begin: u64,
+}
+
+impl Marks {
+    /// The chosen marks of a recording that was read with its marks.
+    #[must_use]
+    pub fn of(recording: &mut Recording, choice: &Choice) -> Self {
+        let channels = recording.marked.channels.clone().unwrap_or_default();
+        let mut names = channels.names.clone();
+        names.push(NAMELESS.to_owned());
+        let nameless = channels.names.len();
+        let mut marks = std::mem::take(&mut recording.marked.marks);
+        // Equal times keep the order of the file, where each thread's marks are in order.
+        marks.sort_by_key(|mark| mark.time);
+        let origin = marks.first().map_or(0, |mark| mark.time);
+        let mut chosen = Self { channels, all: Vec::new(), names, origin };
+        for mark in &mut marks {
+            let index = (mark.channel as usize).min(nameless);
+            mark.channel = u32::try_from(index).unwrap_or(u32::MAX);
+        }
+        let is_chosen: Vec<bool> = chosen.names.iter().map(|name| choice.has(name)).collect();
+        marks.retain(|mark| {
+            let ns = chosen.nanoseconds(mark.time);
+            is_chosen.get(mark.channel as usize) == Some(&true)
+                && choice.time.is_none_or(|(from, to)| (from..to).contains(&ns))
+        });
+        chosen.all = marks;
+        chosen
+    }
+
+    /// The number of marks.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether there are no marks.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The time from the first mark to the last, in nanoseconds.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> u64 {
+        let ends = self.all.first().zip(self.all.last());
+        ends.map_or(0, |(first, last)| self.nanoseconds(last.time) - self.nanoseconds(first.time))
+    }
+
+    /// A time stamp, in nanoseconds since the recording's first mark.
+    fn nanoseconds(&self, time: u64) -> u64 {
+        let ticks = u128::from(time.saturating_sub(self.origin));
+        let rate = match self.channels.ticks_a_second {
+            0 => 1_000_000_000,
+            rate => u128::from(rate),
+        };
+        u64::try_from(ticks * 1_000_000_000 / rate).unwrap_or(u64::MAX)
+    }
+
+    fn name(&self, channel: u32) -> &str {
+        self.names.get(channel as usize).map_or("", String::as_str)
+    }
+
+    /// Every mark as it was made, with its channel's name, in order of time.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &Mark)> {
+        let all = self.all.iter();
+        all.map(|mark| (self.name(mark.channel), mark))
+    }
+
+    /// The time of the recording's first mark; `None` if there is none.
+    #[must_use]
+    pub fn first(&self) -> Option<u64> {
+        self.all.first().map(|_| self.origin)
+    }
+
+    /// Every mark, in order of time.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let mut on_channel: HashMap<u32, u64> = HashMap::new();
+        let mut on_any = None;
+        (1..).zip(&self.all).map(move |(number, mark)| {
+            let time_ns = self.nanoseconds(mark.time);
+            let before = on_channel.insert(mark.channel, time_ns);
+            let any = on_any.replace(time_ns);
+            Row {
+                number,
+                time_ns,
+                channel: self.name(mark.channel),
+                value: mark.value,
+                process: mark.process,
+                thread: mark.thread,
+                on_channel_ns: before.map(|before| time_ns - before),
+                on_any_ns: any.map(|before| time_ns - before),
+            }
+        })
+    }
+
+    /// The channels that have marks, in the order of their first mark.
+    #[must_use]
+    pub fn summaries(&self) -> Vec<Summary<'_>> {
+        let mut order: Vec<u32> = Vec::new();
+        let mut times: HashMap<u32, Vec<u64>> = HashMap::new();
+        for mark in &self.all {
+            let of_channel = times.entry(mark.channel).or_insert_with(|| {
+                order.push(mark.channel);
+                Vec::new()
+            });
+            of_channel.push(self.nanoseconds(mark.time));
+        }
+        let summary = |channel: &u32| {
+            let times = times.get(channel)?;
+            let pairs = times.iter().zip(times.iter().skip(1));
+            let apart: Vec<u64> = pairs.map(|(one, next)| next - one).collect();
+            Some(Summary {
+                channel: self.name(*channel),
+                marks: times.len() as u64,
+                apart: Stretches::of(&apart),
+            })
+        };
+        order.iter().filter_map(summary).collect()
+    }
+
+    /// Columns of `tick_ns` nanoseconds, at most `columns_max` of them, starting at the first mark.
+    #[must_use]
+    pub fn strip(&self, tick_ns: u64, columns_max: usize) -> Strip<'_> {
+        let tick_ns = tick_ns.max(1);
+        let column = |mark: &Mark| self.nanoseconds(mark.time) / tick_ns;
+        let first = self.all.first().map_or(0, column);
+        let last = self.all.last().map_or(0, column);
+        let columns = (last - first).saturating_add(u64::from(!self.is_empty()));
+        let shown = columns.min(columns_max as u64);
+        let mut rows: Vec<(&str, Vec<u64>)> = Vec::new();
+        let mut places: HashMap<u32, usize> = HashMap::new();
+        for mark in &self.all {
+            let place = *places.entry(mark.channel).or_insert_with(|| {
+                rows.push((self.name(mark.channel), vec![0; shown as usize]));
+                rows.len() - 1
+            });
+            let column = usize::try_from(column(mark) - first).unwrap_or(usize::MAX);
+            let cells = rows.get_mut(place).map(|(_, cells)| cells);
+            if let Some(cell) = cells.and_then(|cells| cells.get_mut(column)) {
+                *cell += 1;
+            }
+        }
+        Strip { tick_ns, from_ns: first * tick_ns, rows, left_out: columns - shown }
+    }
+
+    /// The intervals from each mark on one channel to the next on another by the same thread. If
+    /// several marks on the first precede one on the other, the interval starts at the last of them.
+    #[must_use]
+    pub fn between(&self, from: &str, to: &str) -> Between {
+        let mut open: HashMap<(u32, u32), &Mark> = HashMap::new();
+        let mut between = Between::default();
+        for mark in &self.all {
+            let key = (mark.process, mark.thread);
+            let name = self.name(mark.channel);
+            // The end is looked for first: from a channel to itself, each mark is both an end and a
+            // start.
+            if name == to {
+                match open.remove(&key) {
+                    Some(begin) => between.intervals.push(self.interval(begin, mark)),
+                    None => between.without_begin += 1,
+                }
+            }
+            if name == from && open.insert(key, mark).is_some() {
+                between.without_end += 1;
+            }
+        }
+        between.without_end += open.len() as u64;
+        between
+    }
+
+    fn interval(&self, begin: &Mark, end: &Mark) -> Interval {
+        let begin_ns = self.nanoseconds(begin.time);
+        Interval {
+            begin_ns,
+            length_ns: self.nanoseconds(end.time) - begin_ns,
+            value: begin.value,
+            process: begin.process,
+            thread: begin.thread,
+        }
+    }
+
+    /// Whether a channel of this name has marks.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        let mut marks = self.all.iter();
+        marks.any(|mark| self.name(mark.channel) == name)
+    }
+}
+
+impl Choice {
+    fn has(&self, name: &str) -> bool {
+        self.channels.is_empty() || self.channels.iter().any(|one| one.matches(name))
+    }
+}
+
+impl Stretches {
+    /// Statistics of these lengths in nanoseconds; `None` if there are none. No length is discarded
+    /// as an outlier: a rare one may be the one that is wanted.
+    #[must_use]
+    pub fn of(lengths: &[u64]) -> Option<Self> {
+        Some(Self {
+            distribution: Distribution::of(lengths, Cull::NONE)?,
+            max: lengths.iter().copied().max()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

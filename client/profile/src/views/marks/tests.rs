@@ -1,0 +1,135 @@
+use super::*;
+use crate::file::Marked;
+
+/// Marks of one process: time in ticks of half a nanosecond, thread, channel, value.
+fn recording(marks: &[(u64, u32, u32, u64)]) -> Recording {
+    let marks = marks.iter().map(|&(time, thread, channel, value)| Mark {
+        time,
+        value,
+        process: 9,
+        thread,
+        channel,
+        reserved: 0,
+    });
+    let channels = Channels {
+        names: vec!["a".to_owned(), "b".to_owned()],
+        ticks_a_second: 2_000_000_000,
+        ..Channels::default()
+    };
+    Recording {
+        marked: Marked {
+            channels: Some(channels),
+            count: marks.len() as u64,
+            marks: marks.collect(),
+        },
+        ..Recording::default()
+    }
+}
+
+fn marks(marks: &[(u64, u32, u32, u64)]) -> Marks {
+    Marks::of(&mut recording(marks), &Choice::default())
+}
+
+#[test]
+fn rows_are_in_the_order_of_time_with_both_distances() {
+    let marks = marks(&[(1600, 1, 1, 7), (1000, 1, 0, 5), (1400, 2, 0, 6), (1601, 1, 8, 0)]);
+    let rows: Vec<_> = marks.rows().collect();
+    let told = |row: &Row<'_>| {
+        let name = row.channel.to_owned();
+        (row.number, row.time_ns, name, row.value, row.on_channel_ns, row.on_any_ns)
+    };
+    let named = |name: &str| name.to_owned();
+    assert_eq!(
+        rows.iter().map(told).collect::<Vec<_>>(),
+        [
+            (1, 0, named("a"), 5, None, None),
+            (2, 200, named("a"), 6, Some(200), Some(200)),
+            (3, 300, named("b"), 7, None, Some(100)),
+            (4, 300, named(NAMELESS), 0, None, Some(0)),
+        ]
+    );
+    assert_eq!((marks.len(), marks.elapsed_ns()), (4, 300));
+}
+
+#[test]
+fn distances_have_statistics() {
+    // 1, 2, 3, 4 and 100 ns apart.
+    let times = [0, 2, 6, 12, 20, 220];
+    let all: Vec<_> = times.iter().map(|&time| (time, 1, 0, 0)).collect();
+    let marks = marks(&all);
+    let [summary] = &marks.summaries()[..] else {
+        panic!("one channel");
+    };
+    let apart = summary.apart.as_ref().expect("distances");
+    let found = &apart.distribution;
+    assert_eq!((summary.channel, summary.marks), ("a", 6));
+    assert_eq!((found.n, found.min, found.median, apart.max), (5, 1, 3, 100));
+    assert_eq!(found.culled, 0, "the longest are what is looked for");
+}
+
+#[test]
+fn ticks_are_columns_of_channels() {
+    let marks =
+        marks(&[(0, 1, 0, 0), (10, 1, 0, 0), (25, 1, 1, 0), (39, 1, 0, 0), (2000, 1, 1, 0)]);
+    let strip = marks.strip(10, 3);
+    assert_eq!(strip.rows, [("a", vec![2, 1, 0]), ("b", vec![0, 1, 0])]);
+    assert_eq!((strip.from_ns, strip.left_out), (0, 98));
+    assert_eq!(marks.strip(u64::MAX, 9).rows, [("a", vec![3]), ("b", vec![2])]);
+}
+
+#[test]
+fn from_mark_to_mark() {
+    let marks = marks(&[
+        (0, 1, 0, 5),
+        (20, 2, 0, 6),
+        (30, 1, 1, 6),
+        (60, 2, 1, 5),
+        (70, 2, 1, 9),
+        (80, 1, 0, 1),
+        (90, 1, 0, 2),
+    ]);
+    let between = marks.between("a", "b");
+    let lengths = between.intervals.iter();
+    assert_eq!(
+        lengths.map(|one| (one.begin_ns, one.length_ns)).collect::<Vec<_>>(),
+        [(0, 15), (10, 20)]
+    );
+    assert_eq!((between.without_end, between.without_begin), (2, 1));
+    let own = marks.between("a", "a");
+    assert_eq!((own.intervals.len(), own.without_end, own.without_begin), (2, 2, 2));
+}
+
+#[test]
+fn what_is_chosen_counts_alone() {
+    let mut recording = recording(&[(0, 1, 0, 0), (100, 1, 1, 1), (200, 1, 0, 2), (300, 1, 1, 3)]);
+    let choice = Choice { channels: vec![Pattern::new("B*")], time: Some((50, 151)) };
+    let marks = Marks::of(&mut recording, &choice);
+    let rows = marks.rows().map(|row| (row.time_ns, row.value, row.on_any_ns));
+    assert_eq!(rows.collect::<Vec<_>>(), [(50, 1, None), (150, 3, Some(100))]);
+    assert!(marks.has("b") && !marks.has("a"));
+}
+
+#[test]
+fn whatever_a_file_says_is_shown() {
+    let worst = [0, 1, u64::MAX];
+    let mut all = Vec::new();
+    for time in worst {
+        for channel in [0, 2, u32::MAX] {
+            all.push((time, u32::MAX, channel, u64::MAX));
+        }
+    }
+    for rate in worst {
+        let mut recording = recording(&all);
+        recording.marked.channels.as_mut().expect("channels").ticks_a_second = rate;
+        let marks = Marks::of(&mut recording, &Choice::default());
+        assert_eq!(marks.rows().count(), 9);
+        assert_eq!(marks.summaries().len(), 2);
+        for tick in worst {
+            assert!(marks.strip(tick, 100).rows.iter().all(|(_, cells)| cells.len() <= 100));
+        }
+        assert_eq!(marks.between("a", NAMELESS).intervals.len(), 3);
+    }
+    let mut nothing = Recording::default();
+    let marks = Marks::of(&mut nothing, &Choice::default());
+    assert!(marks.is_empty() && marks.strip(1, 9).rows.is_empty());
+}

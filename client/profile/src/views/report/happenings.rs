@@ -1,0 +1,119 @@
+//! What the system and the driver did during the recording, summed up by kind.
+
+use crate::file::Recording;
+use shared_types::EventKind;
+use std::collections::BTreeSet;
+
+/// The events of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Happening {
+    /// Which kind.
+    pub kind: EventKind,
+    /// How often it happened; for samples lost and periods raised, the sum of their amounts.
+    pub times: u64,
+    /// On how many processors; 0 if the kind is not tied to a processor.
+    pub processors: usize,
+    /// When it first happened, in nanoseconds since the first session was started; `None` if the
+    /// clock's rate or that start is not known.
+    pub first_ns: Option<u64>,
+}
+
+/// The kinds in the order shown, without the starts and stops of sessions.
+const KINDS: [EventKind; 6] = [
+    EventKind::Throttled,
+    EventKind::SamplesLost,
+    EventKind::Storm,
+    EventKind::Asleep,
+    EventKind::Awake,
+    EventKind::ProcessorAdded,
+];
+
+impl Recording {
+    /// What happened besides sampling, by kind.
+    #[must_use]
+    pub fn happenings(&self) -> Vec<Happening> {
+        let kinds = KINDS.into_iter();
+        kinds.filter_map(|kind| self.happening(kind)).collect()
+    }
+
+    fn happening(&self, kind: EventKind) -> Option<Happening> {
+        let of = |kind: EventKind| {
+            let events = self.events.iter();
+            events.filter(move |event| event.kind == kind.name())
+        };
+        let first = of(kind).map(|event| event.timestamp).min()?;
+        let began = of(EventKind::SessionStarted).map(|event| event.timestamp);
+        let processors: BTreeSet<u32> = of(kind).filter_map(|event| event.processor).collect();
+        Some(Happening {
+            kind,
+            times: of(kind).map(|event| event.amount.max(1)).fold(0, u64::saturating_add),
+            processors: processors.len(),
+            first_ns: began.min().and_then(|began| self.since(began, first)),
+        })
+    }
+
+    /// From one time stamp to another, in nanoseconds.
+    fn since(&self, began: u64, then: u64) -> Option<u64> {
+        let ticks = u128::from(then.saturating_sub(began));
+        let frequency = u128::from(self.metadata.timestamp_frequency);
+        let passed = (ticks * 1_000_000_000).checked_div(frequency)?;
+        u64::try_from(passed).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{Happened, Metadata};
+
+    fn event(timestamp: u64, kind: EventKind, processor: Option<u32>, amount: u64) -> Happened {
+        Happened { timestamp, kind: kind.name().to_owned(), processor, amount }
+    }
+
+    #[test]
+    fn each_kind_is_summed_up() {
+        use EventKind::{Asleep, SamplesLost, SessionStarted, SessionStopped};
+        let unknown = Happened { kind: "of-tomorrow".to_owned(), ..Happened::default() };
+        let recording = Recording {
+            metadata: Metadata { timestamp_frequency: 2_000_000_000, ..Metadata::default() },
+            events: vec![
+                event(1_000, SessionStarted, None, 0),
+                event(5_000, SamplesLost, Some(1), 30),
+                event(3_000, SamplesLost, Some(0), 12),
+                event(4_000, SamplesLost, Some(1), 1),
+                event(9_000, Asleep, None, 0),
+                unknown,
+                event(9_999, SessionStopped, None, 0),
+            ],
+            ..Recording::default()
+        };
+        let of = |kind, times, processors, first_ns| Happening {
+            kind,
+            times,
+            processors,
+            first_ns: Some(first_ns),
+        };
+        assert_eq!(
+            recording.happenings(),
+            [of(SamplesLost, 43, 2, 1_000), of(Asleep, 1, 0, 4_000)]
+        );
+        assert_eq!(Recording::default().happenings(), []);
+    }
+
+    /// A file may contain anything.
+    #[test]
+    fn what_makes_no_sense_does_no_harm() {
+        let recording = Recording {
+            events: vec![
+                event(u64::MAX, EventKind::Storm, Some(u32::MAX), u64::MAX),
+                event(0, EventKind::Storm, None, u64::MAX),
+                event(u64::MAX, EventKind::SessionStarted, None, 0),
+            ],
+            ..Recording::default()
+        };
+        let [storm] = recording.happenings()[..] else {
+            panic!("one kind");
+        };
+        assert_eq!((storm.times, storm.first_ns), (u64::MAX, None));
+    }
+}

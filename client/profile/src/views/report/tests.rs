@@ -1,0 +1,664 @@
+use super::*;
+use crate::export::{Gatherer, Lanes};
+use crate::file::{
+    Ending, Live, Metadata, Module, Part as Piece, Process, Sink, Source, Statistics, Writer,
+};
+use shared_types::{Mode, Sample};
+use std::collections::BTreeSet;
+use tempfile::TempDir;
+
+const PERIOD: u64 = 1000;
+
+fn sample(source: u16, process: u32, ip: u64, mode: Mode) -> Sample {
+    Sample {
+        source,
+        process,
+        thread: process + 1,
+        ip,
+        mode: mode as u8,
+        period: PERIOD,
+        ..Sample::default()
+    }
+}
+
+/// Two sources, two processes that each have a module at the same addresses, and a kernel.
+fn recorded(samples: &[Sample]) -> (TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    record(&path, "", samples);
+    (folder, path)
+}
+
+/// The same on a machine with this name.
+fn record(path: &Path, host: &str, samples: &[Sample]) {
+    let source = |name: &str| Source { name: name.to_owned(), ..Source::default() };
+    let cores = |name: &str, first, last| Cores { name: name.to_owned(), first, last };
+    let metadata = Metadata {
+        cores: vec![
+            cores("performance", 0, 3),
+            cores("efficiency", 4, 7),
+            cores("performance", 8, 9),
+        ],
+        interface: "Emon".to_owned(),
+        host: host.to_owned(),
+        timestamp_frequency: 1000,
+        sources: vec![source("TotalCycles"), source("CacheMisses:u")],
+        ..Metadata::default()
+    };
+    let module = |process, name: &str, start| Module {
+        process,
+        name: name.to_owned(),
+        start,
+        end: start + 0x1000,
+        ..Module::default()
+    };
+    let process = |id, name: &str| Process { id, name: name.to_owned(), ..Process::default() };
+    let mut writer = Writer::create(path, &metadata).expect("created");
+    let processes = [process(7, "a.exe"), process(8, "b.exe")];
+    writer.processes(&processes).expect("written");
+    let kernel = 0xFFFF_0000;
+    let modules = [
+        module(Some(7), "a.exe", 0x1000),
+        module(Some(8), "b.exe", 0x1000),
+        module(None, "nt", kernel),
+    ];
+    writer.modules(&modules).expect("written");
+    writer.samples(samples).expect("written");
+    let lost = std::iter::once(("ring-full".to_owned(), 2));
+    let statistics =
+        Statistics { lost: lost.filter(|_| !host.is_empty()).collect(), ..Statistics::default() };
+    writer.finish(&statistics, false).expect("finished");
+}
+
+fn read(samples: &[Sample], by: &[Key], filter: Filter) -> Report {
+    let (_folder, path) = recorded(samples);
+    let query = Query { tables: vec![by.to_vec()], filter, ..Query::default() };
+    Report::read(&path, &query, &SymbolPath::default()).expect("read")
+}
+
+/// The rows of the only table, as text.
+fn rows(report: &Report) -> Vec<(String, u64, u64)> {
+    let parts = report.tables[0].parts.iter();
+    let rows = parts.flat_map(|part| {
+        part.rows.iter().map(|row| {
+            let values: Vec<_> = row.values.iter().map(ToString::to_string).collect();
+            let source = part.source.as_deref().unwrap_or("all");
+            let text = format!("{source}: {}", values.join(", "));
+            (text, row.sum.samples, row.sum.events)
+        })
+    });
+    rows.collect()
+}
+
+fn named(expected: &[(&str, u64)]) -> Vec<(String, u64, u64)> {
+    let row = |&(text, n): &(&str, u64)| (text.to_owned(), n, n * PERIOD);
+    expected.iter().map(row).collect()
+}
+
+fn some() -> Vec<Sample> {
+    vec![
+        sample(0, 7, 0x1000, Mode::User),
+        sample(0, 7, 0x1FFF, Mode::User),
+        sample(0, 8, 0x1000, Mode::User),
+        sample(0, 8, 0xFFFF_0010, Mode::Kernel),
+        sample(0, 7, 0xFFFF_0010, Mode::Kernel),
+        sample(0, 7, 0x2000, Mode::User),
+        sample(0, 7, 0, Mode::Unknown),
+        sample(1, 7, 0x1000, Mode::User),
+    ]
+}
+
+#[test]
+fn a_live_report_is_that_on_the_file() {
+    let (_folder, path) = recorded(&some());
+    let query = Query {
+        tables: vec![vec![Key::Process, Key::Module], vec![Key::Source]],
+        ..Query::default()
+    };
+    let of_file = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+    let recording = of_file.recording.clone();
+    let mut live = Live::new(recording.metadata);
+    for part in [
+        Piece::Processes(recording.processes),
+        Piece::Modules(recording.modules),
+        Piece::Samples(some()),
+    ] {
+        live.put(part).expect("kept");
+    }
+    let mut symbols = Symbols::open(&Recording::default(), &SymbolPath::default());
+    let of_memory = Report::live(live.take(), &query, &mut symbols).expect("summed up");
+    assert_eq!(of_memory.tables, of_file.tables);
+    assert_eq!(of_memory.sources, of_file.sources);
+    // What is taken is not counted again.
+    let empty = Report::live(live.take(), &query, &mut symbols).expect("summed up");
+    assert_eq!(empty.total, Sum::default());
+}
+
+#[test]
+fn sources_are_not_added_up() {
+    let expected = [
+        ("TotalCycles: a.exe", 2),
+        ("TotalCycles: nt", 2),
+        ("TotalCycles: b.exe", 1),
+        ("TotalCycles: no address", 1),
+        ("TotalCycles: unknown", 1),
+        ("CacheMisses:u: a.exe", 1),
+    ];
+    // Functions have no names here, so that modules are all that tells them apart.
+    for (key, opened) in [(Key::Module, 0), (Key::Symbol, 3)] {
+        let report = read(&some(), &[key], Filter::default());
+        assert_eq!(rows(&report), named(&expected));
+        assert_eq!(report.total.samples, 8);
+        assert_eq!(report.sources[0].addressed, 6);
+        assert_eq!(report.symbols.len(), opened, "{key:?}");
+    }
+    let mixed = read(&some(), &[Key::Source, Key::Processor], Filter::default());
+    let expected = [("all: TotalCycles, 0", 7), ("all: CacheMisses:u, 0", 1)];
+    assert_eq!(rows(&mixed), named(&expected));
+}
+
+#[test]
+fn keys_part_rows_in_their_order() {
+    let report = read(&some(), &[Key::Process, Key::Module], Filter::default());
+    let expected = [
+        ("TotalCycles: a.exe (7), a.exe", 2),
+        ("TotalCycles: a.exe (7), no address", 1),
+        ("TotalCycles: a.exe (7), nt", 1),
+        ("TotalCycles: a.exe (7), unknown", 1),
+        ("TotalCycles: b.exe (8), b.exe", 1),
+        ("TotalCycles: b.exe (8), nt", 1),
+        ("CacheMisses:u: a.exe (7), a.exe", 1),
+    ];
+    assert_eq!(rows(&report), named(&expected));
+    let report = read(&some(), &[Key::Address], Filter::default());
+    // The kernel is one row, whatever process it works for.
+    assert_eq!(rows(&report)[0], named(&[("TotalCycles: 0xffff0010 nt", 2)])[0]);
+    assert_eq!(rows(&report).len(), 7);
+    let report = read(&some(), &[Key::Thread], Filter::default());
+    assert_eq!(rows(&report)[0], named(&[("TotalCycles: 8", 5)])[0]);
+}
+
+#[test]
+fn an_address_is_relative_to_the_start_of_its_module() {
+    let report = read(&some(), &[Key::Address], Filter::default());
+    let rows = report.tables[0].parts[0].rows.iter();
+    let places = rows.map(|row| match &row.values[..] {
+        [Value::Address { address, module, symbol: None, offset }] => {
+            (&**module, *address, *offset)
+        }
+        other => panic!("{other:?}"),
+    });
+    let places: BTreeSet<(&str, u64, u64)> = places.collect();
+    let expected = [
+        ("a.exe", 0x1000, 0),
+        ("a.exe", 0x1FFF, 0xFFF),
+        ("b.exe", 0x1000, 0),
+        ("nt", 0xFFFF_0010, 0x10),
+        // What is in no module is relative to nothing.
+        ("no address", 0, 0),
+        ("unknown", 0x2000, 0x2000),
+    ];
+    assert_eq!(places, BTreeSet::from(expected));
+}
+
+#[test]
+fn a_table_does_not_part_the_rows_of_another() {
+    let (_folder, path) = recorded(&some()[..2]);
+    let query = Query {
+        tables: vec![vec![Key::Machine, Key::Module], vec![Key::Address]],
+        ..Query::default()
+    };
+    let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+    // Both addresses are in one module.
+    assert_eq!(rows(&report), named(&[("TotalCycles: a, a.exe", 2)]));
+}
+
+#[test]
+fn processors_and_types_of_cores_are_told_apart() {
+    let on = |processor| Sample { processor, ..sample(0, 7, 0x1000, Mode::User) };
+    let samples = [0, 9, 4, 9, 12].map(on);
+    let by_processor = [("9", 2), ("0", 1), ("4", 1), ("12", 1)];
+    // The recording gives no type for the last one.
+    let by_core = [("performance", 3), ("one type", 1), ("efficiency", 1)];
+    for (key, expected) in [(Key::Processor, &by_processor[..]), (Key::Core, &by_core)] {
+        let report = read(&samples, &[key], Filter::default());
+        let expected = expected.iter().map(|&(name, samples)| {
+            let events = samples * PERIOD;
+            (format!("TotalCycles: {name}"), samples, events)
+        });
+        assert_eq!(rows(&report), expected.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn rows_come_in_the_order_that_is_asked_for() {
+    let rare = Sample { period: 5 * PERIOD, ..sample(0, 8, 0x1000, Mode::User) };
+    let (_folder, path) = recorded(&[rare, some()[0], some()[1], some()[5]]);
+    for (sort, expected) in [
+        (Sort::Samples, ["a.exe", "b.exe", "unknown"]),
+        (Sort::Events, ["b.exe", "a.exe", "unknown"]),
+        (Sort::Name, ["a.exe", "b.exe", "unknown"]),
+    ] {
+        let query = Query { tables: vec![vec![Key::Module]], sort, ..Query::default() };
+        let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+        let rows = report.tables[0].parts[0].rows.iter();
+        let names = rows.map(|row| row.values[0].to_string());
+        assert_eq!(names.collect::<Vec<_>>(), expected, "{sort:?}");
+    }
+}
+
+#[test]
+fn samples_by_address_are_those_that_a_filter_lets_through() {
+    let (_folder, path) = recorded(&some());
+    let filter = Filter { processes: vec![Pattern::new("8")], ..Filter::default() };
+    let hits = Hits::read(&path, filter, &SymbolPath::default()).expect("read");
+    let places = hits.all.iter().map(|(place, _, sum)| (place.ip, sum.samples));
+    let places: BTreeSet<(u64, u64)> = places.collect();
+    assert_eq!(places, BTreeSet::from([(0x1000, 1), (0xFFFF_0010, 1)]));
+    assert_eq!(hits.sources[0].sum.samples, 2);
+}
+
+#[test]
+fn patterns_and_times_that_are_hard_to_match() {
+    for (pattern, name, matches) in [
+        // Each part is looked for behind the one before.
+        ("*ab*ab*", "ab", false),
+        ("*ab*ab*", "xxab", false),
+        ("*ab*ab*", "xabxab", true),
+    ] {
+        assert_eq!(Pattern::new(pattern).matches(name), matches, "{pattern}");
+    }
+    for text in ["+1-2", "1.+5-2", "1-+2", "1.-x"] {
+        assert!(crate::aggregate::filter::time(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn without_statistics_a_recording_is_as_long_as_its_samples_show() {
+    let at = |timestamp| Sample { timestamp, ..Sample::default() };
+    let seen = |times: &[u64], frequency| {
+        let mut tallies = Tallies::new(&[]);
+        // In several blocks, and not in order.
+        for &time in times {
+            tallies.add(&[at(time)].iter());
+        }
+        tallies.seen_ns(frequency)
+    };
+    assert_eq!(seen(&[2000, 500, 2500], 1000), 2_000_000_000);
+    assert_eq!(seen(&[7], 1000), 0);
+    assert_eq!(seen(&[], 1000), 0);
+    assert_eq!(seen(&[1, 2], 0), 0, "the rate of the clock is not known");
+}
+
+#[test]
+fn a_share_of_nothing_may_be_any() {
+    for (part, whole, groups) in [(0, 0, 5), (1, 2, 0), (0, 0, 0)] {
+        let share = Share::of_groups(part, whole, groups);
+        assert_eq!((share.low, share.high), (0.0, 1.0), "{part}/{whole}");
+    }
+}
+
+#[test]
+fn what_an_address_means_has_a_stable_name() {
+    use skid::Skid::{AtOrAfter, NoAddress, Unknown};
+    let names = [AtOrAfter, NoAddress, Unknown].map(skid::Skid::name);
+    assert_eq!(names, ["at-or-after", "no-address", "unknown"]);
+}
+
+#[test]
+fn filters_let_through_what_they_name() {
+    let pattern = |text| vec![Pattern::new(text)];
+    let of = |filter: Filter| read(&some(), &[Key::Module], filter).total.samples;
+    let none = Filter::default;
+    assert_eq!(of(Filter { sources: pattern("cachemisses"), ..none() }), 1);
+    assert_eq!(of(Filter { processes: pattern("8"), ..none() }), 2);
+    assert_eq!(of(Filter { processes: pattern("B.*"), ..none() }), 2);
+    assert_eq!(of(Filter { modules: pattern("*.exe"), ..none() }), 4);
+    assert_eq!(of(Filter { symbols: pattern("*"), ..none() }), 0);
+    assert_eq!(of(Filter { processors: Some(BTreeSet::from([1])), ..none() }), 0);
+    let both = Filter { processes: pattern("7"), modules: pattern("nt"), ..none() };
+    assert_eq!(of(both), 1);
+    let (_folder, path) = recorded(&some());
+    let query =
+        Query { filter: Filter { sources: pattern("Other"), ..none() }, ..Query::default() };
+    let refused = Report::read(&path, &query, &SymbolPath::default());
+    assert_eq!(refused.expect_err("no such source").code(), "usage");
+}
+
+#[test]
+fn time_begins_with_the_first_sample_whichever_stands_first() {
+    let at = |timestamp| Sample { timestamp, ..sample(0, 7, 0x1000, Mode::User) };
+    // One second is a thousand ticks.
+    let samples = [at(12_000), at(10_000), at(10_999), at(11_000), at(11_500)];
+    let of = |from: u64, to| {
+        let time = Some((from, to));
+        read(&samples, &[Key::Module], Filter { time, ..Filter::default() }).total.samples
+    };
+    assert_eq!(of(0, 1_000_000_000), 2);
+    assert_eq!(of(1_000_000_000, 1_500_000_000), 1);
+    assert_eq!(of(1_000_000_000, u64::MAX), 3);
+}
+
+#[test]
+fn rows_that_are_left_out_are_told() {
+    let (_folder, path) = recorded(&some());
+    let query = Query { tables: vec![vec![Key::Module]], rows: Some(2), ..Query::default() };
+    let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+    let part = &report.tables[0].parts[0];
+    assert_eq!((part.rows.len(), part.more.0, part.more.1.samples), (2, 3, 3));
+    assert_eq!(part.all.samples, 7);
+}
+
+#[test]
+fn several_recordings_are_one_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let paths = [at("one.rec"), at("two.rec"), at("three.rec")];
+    let (a, b) = (sample(0, 7, 0x1000, Mode::User), sample(0, 8, 0x1000, Mode::User));
+    let other = sample(1, 8, 0x1000, Mode::User);
+    record(&paths[0], "alpha", &[a, a, b]);
+    record(&paths[1], "beta", &[b, other]);
+    record(&paths[2], "", &[a]);
+    let summed = |by: &[Key], rows: Option<usize>| {
+        let query = Query { tables: vec![by.to_vec()], rows, ..Query::default() };
+        Report::read_all(&paths, &query, &SymbolPath::default()).expect("read")
+    };
+    let report = summed(&[Key::Machine], None);
+    // A recording that does not name its machine gets its file's name.
+    let machines = [
+        ("TotalCycles: alpha", 3),
+        ("TotalCycles: beta", 1),
+        ("TotalCycles: three", 1),
+        ("CacheMisses:u: beta", 1),
+    ];
+    assert_eq!(rows(&report), named(&machines));
+    assert_eq!((report.total.samples, report.recording.samples), (6, 6));
+    assert_eq!(report.recording.lost()["ring-full"], 4);
+    assert_eq!(report.recording.flaw(), None);
+    let sums: Vec<u64> = report.sources.iter().map(|one| one.sum.samples).collect();
+    assert_eq!(sums, [5, 1]);
+    assert_eq!(report.sources[0].addressed, 5);
+    let report = summed(&[Key::Symbol], None);
+    let symbols = report.symbols.iter();
+    let mut symbols: Vec<&str> = symbols.map(|opened| &*opened.module.name).collect();
+    symbols.sort_unstable();
+    assert_eq!(symbols, ["a.exe", "b.exe"], "each once");
+
+    let report = summed(&[Key::Module], Some(1));
+    assert_eq!(rows(&report), named(&[("TotalCycles: a.exe", 3), ("CacheMisses:u: b.exe", 1)]));
+    let (left_out, rest) = report.tables[0].parts[0].more;
+    assert_eq!((left_out, rest.samples), (1, 2));
+
+    // One truncated recording makes the whole truncated.
+    let bytes = std::fs::read(&paths[1]).expect("a file");
+    std::fs::write(&paths[1], &bytes[..bytes.len() - 4]).expect("written");
+    let report = summed(&[Key::Machine], None);
+    assert!(report.recording.flaw().is_some());
+    assert!(!report.recording.losses_are_known());
+    let none: [&Path; 0] = [];
+    let nothing = Report::read_all(&none, &Query::default(), &SymbolPath::default());
+    assert!(nothing.is_err());
+}
+
+/// The same number of events, ten times as many samples: a.exe on one machine, b.exe on the other.
+#[test]
+fn shares_are_of_events_whatever_the_periods() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let paths = [at("one.rec"), at("two.rec")];
+    let long = |process| Sample { period: 10 * PERIOD, ..sample(0, process, 0x1000, Mode::User) };
+    record(&paths[0], "alpha", &[sample(0, 7, 0x1000, Mode::User); 100]);
+    record(&paths[1], "beta", &[&[long(8); 10][..], &[long(7); 1]].concat());
+    let query = |sort| Query { tables: vec![vec![Key::Machine]], sort, ..Query::default() };
+    let read = |sort| {
+        let report = Report::read_all(&paths, &query(sort), &SymbolPath::default());
+        let mut tables = report.expect("read").tables;
+        tables.remove(0).parts.remove(0)
+    };
+    let part = read(Sort::default());
+    let shares = part.rows.iter().map(|row| {
+        let share = part.share(row.sum).expect("one source");
+        (row.values[0].to_string(), share.value * 210.0)
+    });
+    let shares: Vec<(String, f64)> = shares.collect();
+    assert_eq!(shares[0].0, "beta", "the most events first: {shares:?}");
+    assert!((shares[0].1 - 110.0).abs() < 1e-9, "{shares:?}");
+    assert!((shares[1].1 - 100.0).abs() < 1e-9, "{shares:?}");
+    let machine = read(Sort::Samples).rows.remove(0).values.remove(0);
+    assert_eq!(machine.to_string(), "alpha");
+}
+
+#[test]
+fn different_events_are_not_parts_of_one_whole() {
+    let whole = |by: &[Key], samples: &[Sample]| {
+        let mut tables = read(samples, by, Filter::default()).tables;
+        let part = tables.remove(0).parts.remove(0);
+        (part.share(part.rows[0].sum), part.events())
+    };
+    let by = [Key::Source, Key::Process];
+    assert_eq!(whole(&by, &some()), (None, None));
+    let (share, events) = whole(&by, &some()[..3]);
+    assert_eq!(events, Some(3 * PERIOD));
+    assert!(share.is_some_and(|share| (share.value - 2.0 / 3.0).abs() < 1e-9));
+    let (share, events) = whole(&[Key::Process], &some());
+    assert_eq!((share.is_some(), events), (true, Some(7 * PERIOD)));
+    // Of several recordings the same, whose tables are merged.
+    let folder = tempfile::tempdir().expect("a folder");
+    let paths = [folder.path().join("a.rec"), folder.path().join("b.rec")];
+    record(&paths[0], "alpha", &some()[..3]);
+    record(&paths[1], "beta", &some()[7..]);
+    let query = Query {
+        tables: vec![vec![Key::Machine, Key::Source], vec![Key::Machine]],
+        ..Query::default()
+    };
+    let report = Report::read_all(&paths, &query, &SymbolPath::default()).expect("read");
+    let mixed = report.tables.iter().map(|table| table.parts[0].mixed);
+    assert_eq!(mixed.collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn estimates_of_several_machines_keep_the_widest_bound() {
+    let source = |turns: Option<(u64, u64, Option<u64>)>| OfSource {
+        name: "a".into(),
+        period: Some(1),
+        sum: Sum::default(),
+        addressed: 0,
+        turns: turns.map(|(enabled, running, error_ppm)| Turns {
+            source: 0,
+            enabled,
+            running,
+            error_ppm,
+            processors: 1,
+        }),
+    };
+    let both = |one, other| {
+        let sources = [source(one), source(other)];
+        let sum = combined::sources(sources.iter()).remove(0);
+        let turns = sum.turns?;
+        Some((turns.enabled, turns.running, turns.error_ppm))
+    };
+    assert_eq!(both(None, None), None);
+    let (exact, wide) = (Some((10, 5, Some(7))), Some((10, 2, Some(9))));
+    assert_eq!(both(exact, wide), Some((20, 7, Some(9))));
+    assert_eq!(both(exact, None), exact);
+    assert_eq!(both(exact, Some((1, 1, None))), Some((11, 6, None)));
+}
+
+#[test]
+fn the_bound_of_a_source_is_that_of_its_turns() {
+    let turns =
+        Turns { source: 0, enabled: 400, running: 100, error_ppm: Some(10_000), processors: 8 };
+    let source = |samples, period, turns| OfSource {
+        name: "a".into(),
+        period: Some(1000),
+        sum: Sum::alike(samples, period),
+        addressed: 0,
+        turns,
+    };
+    let bound = turns.error(16_000, 4, 4 * 4_000 * 4_000, 1_000);
+    assert_eq!(source(4, 4000, Some(turns)).error(), bound);
+    assert_eq!(source(4, 4000, None).error(), None);
+}
+
+#[test]
+fn of_several_recordings_only_what_all_have_in_common_is_told() {
+    let source = |period| OfSource {
+        name: "a".into(),
+        period: Some(period),
+        sum: Sum::default(),
+        addressed: 0,
+        turns: None,
+    };
+    for (other, period) in [(7, Some(7)), (8, None)] {
+        let sources = sources([source(7), source(other)].iter());
+        assert_eq!(sources[0].period, period);
+    }
+    let text = str::to_owned;
+    let recording = |name: &str, modelled, interrupted, unknown| Recording {
+        metadata: Metadata {
+            interface: text(name),
+            command: vec![text(name)],
+            halprof: text(name),
+            machine: text(name),
+            modelled,
+            ..Metadata::default()
+        },
+        ending: Some(Ending { interrupted, ..Ending::default() }),
+        skipped: BTreeMap::from([(text("NEXT"), unknown)]),
+        ..Recording::default()
+    };
+    let one = || recording("one", false, false, 2);
+    let sum = |other| Recording::combined(vec![one(), other]).expect("a sum");
+    let alike = sum(one());
+    let expected = Metadata { machine: text("2 recordings: one"), ..one().metadata };
+    assert_eq!(alike.metadata, expected);
+    assert!(alike.ending.is_some_and(|ending| !ending.interrupted));
+    assert_eq!(alike.skipped["NEXT"], 4);
+    let different = sum(recording("other", true, true, 3));
+    let expected = Metadata {
+        machine: text("2 recordings: different machines"),
+        halprof: text("of several versions"),
+        modelled: true,
+        ..Metadata::default()
+    };
+    assert_eq!(different.metadata, expected);
+    assert!(different.ending.is_some_and(|ending| ending.interrupted));
+    assert_eq!(different.skipped["NEXT"], 5);
+}
+
+/// Two programs with one identifier, one after the other, and one with two modules at one address:
+/// both change at 100.
+fn changing() -> (TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let metadata = Metadata {
+        timestamp_frequency: 1000,
+        sources: vec![Source { name: "TotalCycles".to_owned(), ..Source::default() }],
+        ..Metadata::default()
+    };
+    let mut writer = Writer::create(&path, &metadata).expect("created");
+    let at = |time, process| Sample { timestamp: time, ..sample(0, process, 0x1000, Mode::User) };
+    // Samples come before what they are of.
+    let times = [10, 99, 100, 150, 151];
+    let samples: Vec<Sample> = times.iter().flat_map(|&time| [at(time, 8), at(time, 12)]).collect();
+    writer.samples(&samples).expect("written");
+    writer.samples(&[Sample { ip: 0x5000, ..at(200, 8) }]).expect("written");
+    let process =
+        |id, name: &str, started, ended| Process { id, name: name.to_owned(), started, ended };
+    let processes = [
+        process(8, "first.exe", None, Some(90)),
+        process(8, "second.exe", Some(100), None),
+        process(12, "both.exe", Some(5), None),
+    ];
+    writer.processes(&processes).expect("written");
+    let module = |process, name: &str, start, loaded, unloaded| Module {
+        process: Some(process),
+        name: name.to_owned(),
+        start,
+        end: start + 0x1000,
+        loaded,
+        unloaded,
+        ..Module::default()
+    };
+    let modules = [
+        module(8, "new.dll", 0x1000, Some(100), None),
+        module(8, "old.dll", 0x1000, None, Some(90)),
+        // The second has nothing there.
+        module(8, "gone.dll", 0x5000, None, Some(90)),
+        module(12, "one.dll", 0x1000, Some(5), Some(100)),
+        module(12, "two.dll", 0x800, Some(100), None),
+    ];
+    writer.modules(&modules).expect("written");
+    writer.finish(&Statistics::default(), false).expect("finished");
+    (folder, path)
+}
+
+#[test]
+fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
+    let (_folder, path) = changing();
+    let read = |by: &[Key], process: &str| {
+        let processes = (!process.is_empty()).then(|| Pattern::new(process));
+        let query = Query {
+            tables: vec![by.to_vec()],
+            filter: Filter { processes: processes.into_iter().collect(), ..Filter::default() },
+            sort: Sort::Name,
+            ..Query::default()
+        };
+        let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+        rows(&report)
+    };
+    let expected = [
+        ("TotalCycles: first.exe (8), old.dll", 2),
+        ("TotalCycles: second.exe (8), new.dll", 3),
+        ("TotalCycles: second.exe (8), unknown", 1),
+        ("TotalCycles: both.exe (12), one.dll", 2),
+        ("TotalCycles: both.exe (12), two.dll", 3),
+    ];
+    assert_eq!(read(&[Key::Process, Key::Module], ""), named(&expected));
+    let of_both = [("TotalCycles: both.exe (12)", 5)];
+    assert_eq!(read(&[Key::Process], "both.exe"), named(&of_both));
+    let second = &expected[1..3];
+    assert_eq!(read(&[Key::Process, Key::Module], "second.exe"), named(second));
+    assert_eq!(read(&[Key::Process, Key::Module], "8"), named(&expected[..3]));
+    let mut lines = Vec::new();
+    let filter = Filter::default();
+    crate::views::script::lines(&path, &filter, &SymbolPath::default(), |_, line| {
+        let name = line.process.expect("a name");
+        lines.push((line.sample.process, name.to_string(), line.frame.module.to_string()));
+        true
+    })
+    .expect("read");
+    let line = |id, name: &str, module: &str| (id, name.to_owned(), module.to_owned());
+    assert_eq!(lines[0], line(8, "first.exe", "old.dll"));
+    assert_eq!(lines[4], line(8, "second.exe", "new.dll"));
+    assert_eq!(lines[5], line(12, "both.exe", "two.dll"));
+}
+
+#[test]
+fn exports_tell_processes_of_one_identifier_apart() {
+    let (_folder, path) = changing();
+    let reader = Reader::open(&path).expect("readable");
+    let mut taken = Gatherer::new(reader.metadata(), Lanes::Process, false);
+    let recording = reader.samples(|samples| samples.iter().for_each(|one| taken.add(one)));
+    let recording = recording.expect("read");
+    let mut symbols = Symbols::open(&recording, &SymbolPath::default());
+    let gathered = taken.finish(recording, |process, address, mode| {
+        let module = symbols.module(process, address, mode);
+        (symbols.frame(process, address, mode), module)
+    });
+    let places = gathered.places.iter();
+    let places: BTreeSet<(&str, &str)> =
+        places.map(|place| (&*place.process_name, &*place.frame.module)).collect();
+    let expected = [
+        ("both.exe (12)", "one.dll"),
+        ("both.exe (12)", "two.dll"),
+        ("first.exe (8)", "old.dll"),
+        ("second.exe (8)", "unknown"),
+        ("second.exe (8)", "new.dll"),
+    ];
+    assert_eq!(places, BTreeSet::from(expected));
+    let lanes = gathered.lanes_of(&gathered.sources[0]);
+    let lanes: BTreeSet<String> = lanes.map(|(lane, _)| gathered.process_name(lane)).collect();
+    let names = ["both.exe (12)", "first.exe (8)", "second.exe (8)"];
+    assert_eq!(lanes, BTreeSet::from(names.map(str::to_owned)));
+}

@@ -1,0 +1,4 @@
+//! The command line, and its help.
+
+pub(crate) mod args;
+pub(crate) mod help;

@@ -1,0 +1,937 @@
+//! The command line.
+
+use crate::cli::help;
+use crate::output::error::Error;
+use crate::output::number::thousands;
+use crate::target::seal_key;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{
+    Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand,
+    ValueEnum,
+};
+use halprof_profile::aggregate::branches::PATH_LENGTH;
+use halprof_profile::export::{Format, Lanes};
+use halprof_profile::symbols::SymbolPath;
+use shared_types::MAX_BRANCHES;
+use std::ffi::OsString;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The default of `--machine`.
+const DEFAULT_MACHINE: &str = if cfg!(windows) { "driver" } else { "sapphire-rapids" };
+
+/// The headings of help.
+const WHAT: &str = "What";
+const HOW: &str = "How long and how often";
+const OUTPUT: &str = "Output";
+const FILTERS: &str = "Which samples";
+const NAMES: &str = "Symbols and sources";
+const MODEL: &str = "Modelled machines";
+
+/// Where a command measures.
+#[derive(Debug, Default, Args)]
+pub(crate) struct OnMachine {
+    /// Where to measure: `driver`, the path of a CPUID dump, or a built-in model (see `halprof
+    /// machines`); `,processors=N` repeats the processors of a model, `,unkind=A+B` adds hardware
+    /// faults
+    #[arg(long, value_name = "SPEC", help_heading = MODEL)]
+    machine: Option<String>,
+}
+
+/// Counts and samples hardware performance events on Windows, or on a model of a real processor.
+#[derive(Debug, Parser)]
+#[command(name = "halprof", version, subcommand_required = true, after_help = help::HALPROF)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    on: OnMachine,
+    /// Print one JSON object
+    #[arg(long, global = true, help_heading = OUTPUT)]
+    pub(crate) json: bool,
+    /// Hide progress and remarks; warnings always show
+    #[arg(long, short, global = true, help_heading = OUTPUT)]
+    pub(crate) quiet: bool,
+    /// Fit tables and text to this many columns, 0 for as many as they take; the default is the
+    /// terminal's width, and 0 where output goes to a file or a pipe
+    #[arg(long, value_name = "COLUMNS", global = true, help_heading = OUTPUT, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
+    pub(crate) width: Option<usize>,
+    #[command(subcommand)]
+    pub(crate) command: Commands,
+}
+
+impl Stat {
+    /// The file for the results; `None` is standard output, as are `-` and no option.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| path.as_os_str() != "-")
+    }
+}
+
+/// A command whose result is a table.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Tabular {
+    /// Print comma-separated values
+    #[arg(long, help_heading = OUTPUT)]
+    csv: bool,
+}
+
+/// A command that asks a machine, and has a table.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Asking {
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    #[command(flatten)]
+    table: Tabular,
+}
+
+impl Arguments {
+    /// Whether tables are printed as comma-separated values.
+    pub(crate) const fn csv(&self) -> bool {
+        let table = match &self.command {
+            Commands::Machines(machines) => machines.table,
+            Commands::Info(info) => info.table,
+            Commands::Doctor(doctor) => doctor.table,
+            Commands::List(list) => list.table,
+            Commands::Check(check) => check.table,
+            Commands::Stat(stat) => stat.table,
+            Commands::Record(record) => record.table,
+            Commands::Report(report) => report.table,
+            Commands::Script(script) => script.table,
+            Commands::Timeline(timeline) => timeline.table,
+            Commands::Annotate(annotate) => annotate.table,
+            Commands::Top(top) => top.table,
+            Commands::Registers(registers) => registers.table,
+            Commands::Explain(explain) => explain.table,
+            _ => return false,
+        };
+        table.csv
+    }
+
+    /// Whether JSON is printed as one object per line.
+    pub(crate) const fn json_lines(&self) -> bool {
+        match &self.command {
+            Commands::Stat(stat) => stat.jsonl,
+            Commands::Script(script) => script.jsonl,
+            _ => false,
+        }
+    }
+
+    /// Where to measure.
+    pub(crate) fn machine(&self) -> &str {
+        self.given_machine().unwrap_or(DEFAULT_MACHINE)
+    }
+
+    /// `--machine` after the command, or else before it.
+    pub(crate) fn given_machine(&self) -> Option<&str> {
+        let of_command = match &self.command {
+            Commands::Info(asking) | Commands::Doctor(asking) => &asking.on.machine,
+            Commands::List(list) => &list.on.machine,
+            Commands::Check(check) => &check.on.machine,
+            Commands::Stat(stat) => &stat.on.machine,
+            Commands::Record(record) => &record.on.machine,
+            Commands::Simulate(simulate) => &simulate.machine,
+            Commands::Top(top) => &top.on.machine,
+            Commands::Registers(registers) => &registers.on.machine,
+            Commands::Rdpmc(rdpmc) => &rdpmc.on.machine,
+            Commands::Explain(explain) => &explain.on.machine,
+            Commands::Completions(completions) => &completions.on.machine,
+            _ => &None,
+        };
+        of_command.as_deref().or(self.on.machine.as_deref())
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Commands {
+    /// List the built-in models
+    Machines(Machines),
+    /// Show which profiling interface is in use, why, and what each processor can count
+    #[command(after_help = help::INFO)]
+    Info(Asking),
+    /// List the sources that can be counted or sampled
+    #[command(after_help = help::LIST)]
+    List(List),
+    /// Check whether sources can run together, and on which counters
+    #[command(after_help = help::CHECK)]
+    Check(Check),
+    /// Count events
+    #[command(after_help = help::STAT)]
+    Stat(Stat),
+    /// Sample events to a file
+    #[command(after_help = help::RECORD)]
+    Record(Record),
+    /// Summarize a recording
+    #[command(after_help = help::REPORT)]
+    Report(Report),
+    /// Show the instructions of a function, each with its samples
+    #[command(after_help = help::ANNOTATE)]
+    Annotate(Annotate),
+    /// Print every sample of a recording, one per line
+    #[command(after_help = help::SCRIPT)]
+    Script(Script),
+    /// Write a recording as a picture, or in the format of another profiler
+    #[command(after_help = help::EXPORT)]
+    Export(Export),
+    /// Execute a range of a program's code step by step and count exactly what it does
+    #[command(after_help = help::SIMULATE)]
+    Simulate(Simulate),
+    /// Show what a program marked, with the time: record it, or read a recording
+    #[command(after_help = help::TIMELINE)]
+    Timeline(Timeline),
+    /// Watch event rates, or the functions that samples fall in, live on the terminal
+    #[command(after_help = help::TOP)]
+    Top(Top),
+    /// Show the performance-monitoring registers, field by field
+    Registers(Registers),
+    /// Let user mode read the counters by RDPMC while a program runs, or until Ctrl-C
+    #[command(after_help = help::RDPMC)]
+    Rdpmc(Rdpmc),
+    /// Check what would prevent a measurement, and say how to fix it
+    Doctor(Asking),
+    /// Explain an error code, or a source on this machine
+    #[command(after_help = help::EXPLAIN)]
+    Explain(Explain),
+    /// Print a completion script
+    Completions(Completions),
+    /// Install or update the driver (Windows, elevated)
+    Install(Install),
+    /// Load the installed driver (Windows, elevated)
+    Start,
+    /// Unload the driver until the next `halprof start` or boot (Windows, elevated)
+    Stop,
+    /// Remove the driver and everything that was installed with it (Windows, elevated)
+    Uninstall,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    /// Add intervals, event selects and notes
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// Include sources that cannot be counted here
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Treat sources as supported whose event is not what their name says
+    #[arg(long)]
+    pub(crate) approximate: bool,
+    /// Add the vendor's events for this machine's processors; with `=FILE` also those of a list in
+    /// Intel's perfmon JSON
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[expect(clippy::option_option, reason = "not given, given alone, given with a file")]
+    pub(crate) events: Option<Option<PathBuf>>,
+    /// Only sources and events, or metrics, whose names match, `*` for any text
+    #[arg(value_name = "GLOB")]
+    pub(crate) glob: Option<String>,
+    /// List metrics instead; with `=FILE` also those of a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[expect(clippy::option_option, reason = "not given, given alone, given with a file")]
+    pub(crate) metrics: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    pub(crate) table: Tabular,
+}
+
+/// What to count or to sample.
+#[derive(Debug, Args)]
+pub(crate) struct Selection {
+    /// Sources, separated by commas: a name, an id, `rHEX` (raw event select) or `all`; `:u`, `:k`
+    /// or `:uk` counts user mode, kernel mode or both; the sources in `{A,B}` run together or not at all
+    #[arg(long = "event", short = 'e', value_name = "LIST", num_args = 1.., help_heading = WHAT)]
+    pub(crate) events: Vec<String>,
+    #[command(flatten)]
+    pub(crate) groups: Groups,
+    /// Processors to measure, e.g. `0-3,8` [default: all]
+    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1.., allow_negative_numbers = true, help_heading = WHAT)]
+    pub(crate) processors: Vec<String>,
+    /// Also accept sources whose event is not what their name says
+    #[arg(long, help_heading = WHAT)]
+    pub(crate) approximate: bool,
+    /// Also accept the events of a list in Intel's perfmon JSON
+    #[arg(long = "events", value_name = "FILE", help_heading = WHAT)]
+    pub(crate) event_file: Option<PathBuf>,
+}
+
+impl Selection {
+    /// Whether no source was named.
+    pub(crate) fn is_default(&self) -> bool {
+        self.events.is_empty() && self.groups.0.is_empty()
+    }
+}
+
+/// The list that one or more arguments form: PowerShell passes an unquoted `A,B` as `A` `B`.
+pub(crate) fn joined(arguments: &[String]) -> Option<String> {
+    (!arguments.is_empty()).then(|| arguments.join(","))
+}
+
+/// One list for each occurrence of an option, which clap's derive does not keep apart.
+fn occurrences(matches: &ArgMatches, id: &str) -> Vec<String> {
+    let lists = matches.get_occurrences::<String>(id).into_iter().flatten();
+    let lists = lists.map(|list| {
+        let arguments: Vec<&str> = list.map(String::as_str).collect();
+        arguments.join(",")
+    });
+    lists.collect()
+}
+
+/// One list for each `-g`.
+#[derive(Debug, Default)]
+pub(crate) struct Groups(pub(crate) Vec<String>);
+
+impl Groups {
+    const ID: &str = "groups";
+}
+
+impl Args for Groups {
+    fn augment_args(command: Command) -> Command {
+        let group = Arg::new(Self::ID)
+            .long("group")
+            .short('g')
+            .value_name("LIST")
+            .num_args(1..)
+            .action(ArgAction::Append)
+            .help("Sources that run together or not at all; the same as `-e {A,B}`, without quotes in PowerShell")
+            .help_heading(WHAT);
+        command.arg(group)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Groups {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(occurrences(matches, Self::ID)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// One list of keys for each `--by`.
+#[derive(Debug, Default)]
+pub(crate) struct By(pub(crate) Vec<String>);
+
+impl By {
+    const ID: &str = "by";
+}
+
+impl Args for By {
+    fn augment_args(command: Command) -> Command {
+        let by = Arg::new(Self::ID)
+            .long("by")
+            .value_name("KEYS")
+            .action(ArgAction::Append)
+            .help(
+                "Group samples by module, symbol, line, address, process, thread, processor, core, \
+                 machine or source, or by several of them, as in `--by process,symbol`; each `--by` is a table. \
+                 `edge` and `path` show branch records, by address or as in `--by edge,line` by line, \
+                 symbol or module",
+            )
+            .help_heading(WHAT
+            );
+        command.arg(by)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for By {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(occurrences(matches, Self::ID)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Machines {
+    /// List the hardware faults that `,unkind=A+B` after a model's name turns on
+    #[arg(long)]
+    pub(crate) unkind: bool,
+    #[command(flatten)]
+    table: Tabular,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    table: Tabular,
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+}
+
+/// What runs while it is measured.
+#[derive(Debug, Args)]
+pub(crate) struct Work {
+    /// Measure for SECONDS (modelled time on a modelled machine)
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
+    pub(crate) duration: Option<f64>,
+    /// What a modelled machine runs: events and their amounts, e.g.
+    /// `instructions=1000000,cycles=2000000` (see below)
+    #[arg(long, value_name = "SPEC", help_heading = MODEL)]
+    pub(crate) workload: Option<String>,
+    /// Time slice when sources share counters, in milliseconds
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
+    pub(crate) rotate: Option<f64>,
+    /// Run PROGRAM only on the processors of `-C`, which must be in one group
+    #[arg(long, help_heading = HOW, requires = "program")]
+    pub(crate) pin: bool,
+    /// End programs that PROGRAM started and that outlive it
+    #[arg(long, help_heading = HOW, requires = "program")]
+    pub(crate) kill_children: bool,
+    /// Run this program with its arguments, and measure until it ends
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+pub(crate) struct Stat {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) work: Work,
+    /// Show these metrics, and count what they need: `ipc`, or `ipc:u` for user mode; `halprof list
+    /// --metrics` lists them
+    #[arg(long = "metric", short = 'M', value_name = "NAMES", num_args = 1.., help_heading = WHAT)]
+    pub(crate) wanted: Vec<String>,
+    /// Add the metrics defined in FILE (see below)
+    #[arg(long, value_name = "FILE", help_heading = WHAT)]
+    pub(crate) metrics: Option<PathBuf>,
+    /// Show where the issue slots went: level 1 of the top-down method, or with `=2` also level 2
+    #[arg(long, help_heading = WHAT, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = |text: &str| number::<u8>(text, 1..=2))]
+    pub(crate) topdown: Option<u8>,
+    /// If there are too few counters, run once for each set of sources that fits: counts are exact
+    #[arg(long, help_heading = HOW)]
+    pub(crate) passes: bool,
+    /// Print counts every MS milliseconds (at least 1)
+    #[arg(
+        long = "interval",
+        short = 'I',
+        value_name = "MS",
+        help_heading = HOW,
+        allow_negative_numbers = true,
+        value_parser = fraction
+    )]
+    pub(crate) interval: Option<f64>,
+    /// Replace FILE with all counts so far at each interval, in OpenMetrics text, instead of
+    /// printing the intervals: for the textfile collector of windows_exporter or node_exporter
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
+    pub(crate) openmetrics: Option<PathBuf>,
+    /// Repeat N times; print mean, 95 % confidence interval, deviation and outliers
+    #[arg(long, short, help_heading = HOW, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = |text: &str| number::<u32>(text, 1..=1000))]
+    pub(crate) repeat: u32,
+    /// Exclude outliers of `-r` from mean, confidence interval and deviation
+    #[arg(long, help_heading = HOW, requires = "repeat")]
+    pub(crate) trim: bool,
+    /// Divide the counts among processes, by samples taken while counting; `SOURCE:PERIOD` sets how
+    /// many events are between samples
+    #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "interval", "repeat", "topdown", "wanted"])]
+    pub(crate) by: Option<Dividing>,
+    /// Show each processor separately
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) per_cpu: bool,
+    /// Show each type of core separately
+    #[arg(long, conflicts_with = "per_cpu", help_heading = OUTPUT)]
+    pub(crate) per_core_type: bool,
+    /// Write the result to FILE
+    #[arg(long, short, value_name = "FILE", help_heading = OUTPUT)]
+    pub(crate) output: Option<PathBuf>,
+    /// Print one JSON object per line: one for each interval as it ends, the last for the whole
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) jsonl: bool,
+    #[command(flatten)]
+    table: Tabular,
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+}
+
+/// What counts are divided among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dividing {
+    Process,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Record {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) work: Work,
+    /// Count first to choose the periods, in at most TRIES tries (3 without a number, 0 for none), then
+    /// record; if there are too few samples, up to 10 times as long as `-d` says
+    #[arg(long, help_heading = HOW, value_name = "TRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = |text: &str| number::<u32>(text, 0..=100))]
+    pub(crate) calibrate: Option<u32>,
+    /// Choose the periods for HZ samples a second on the busiest processor, all sources together
+    #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true, value_parser = fraction)]
+    pub(crate) rate: Option<f64>,
+    /// Record the branches before each sample: 8, 16 or 32 of them, without a number as many as all
+    /// processors can
+    #[arg(long, help_heading = WHAT, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = |text: &str| number::<u16>(text, ANY))]
+    #[expect(clippy::option_option, reason = "not given, given alone, given with a number")]
+    pub(crate) branches: Option<Option<u16>>,
+    /// Record only branches of these kinds: `cond`, `call`, `ind-call`, `return`, `jump`, `ind-jump`,
+    /// `far` (interrupts and system calls); with `user` or `kernel` only those to that mode
+    #[arg(long, help_heading = WHAT, value_name = "KINDS", num_args = 1.., requires = "branches")]
+    pub(crate) branch_filter: Vec<String>,
+    /// If there are too few counters, run once for each set of sources that fits
+    #[arg(long, help_heading = HOW)]
+    pub(crate) passes: bool,
+    /// The file to write, `-` for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", help_heading = OUTPUT)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    table: Tabular,
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// Recordings made by `halprof record`; several are summed up, `--by machine` tells them apart
+    #[arg(default_value = "halprof.rec", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) by: By,
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+    /// The order of rows: most events first, most samples first, by name, or for branches most
+    /// mispredicted first
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Events)]
+    pub(crate) sort: Sorting,
+    /// Branches of a path of `--by path`
+    #[arg(long, help_heading = WHAT, value_name = "N", default_value_t = PATH_LENGTH, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, 2..=MAX_BRANCHES as u64))]
+    pub(crate) path_length: usize,
+    /// Rows to print of each table, 0 for all [default: 20, or as many as fit on a page of 40 lines
+    /// without `--by`]
+    #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
+    pub(crate) top: Option<usize>,
+    /// Print names in full, however wide that makes the table
+    #[arg(long, short, help_heading = OUTPUT)]
+    pub(crate) verbose: bool,
+    /// Compare FILE with another recording
+    #[arg(long, value_name = "FILE2", help_heading = WHAT)]
+    pub(crate) diff: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+    #[command(flatten)]
+    table: Tabular,
+}
+
+impl Report {
+    /// The largest number of rows of a table to print.
+    pub(crate) fn rows(&self) -> usize {
+        match self.top {
+            Some(0) => usize::MAX,
+            top => top.unwrap_or(20),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Annotate {
+    /// A recording made by `halprof record`
+    pub(crate) file: PathBuf,
+    /// A function by its name, in which `*` matches any text, or by an address in it (0x...); or a range
+    /// of addresses (0x1000-0x1040, 0x1000+64), which needs no symbols [default: the function with the
+    /// most events]
+    #[arg(value_name = "SYMBOL|ADDRESS|RANGE")]
+    pub(crate) place: Option<String>,
+    /// Another recording, whose samples are added; may be given several times
+    #[arg(long, value_name = "FILE", help_heading = FILTERS)]
+    pub(crate) with: Vec<PathBuf>,
+    /// A folder with source files, to show the source lines
+    #[arg(long, value_name = "DIR", help_heading = NAMES)]
+    pub(crate) sources: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+    #[command(flatten)]
+    table: Tabular,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Simulate {
+    /// The code to execute step by step: a function of the program, from its start or as many bytes
+    /// as LENGTH; `*` matches any text. Or an address as `nm` prints it (0x...)
+    #[arg(long, value_name = "SYMBOL[+LENGTH]")]
+    pub(crate) range: String,
+    /// Stop after this many steps, and end the program
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, allow_negative_numbers = true, value_parser = |text: &str| number::<u64>(text, 1..=u64::MAX))]
+    pub(crate) max_steps: u64,
+    /// Use the caches of this processor instead of this machine's: a CPUID dump or a built-in model
+    #[arg(long, value_name = "SPEC", help_heading = MODEL)]
+    pub(crate) machine: Option<String>,
+    /// Sum up by source line
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) lines: bool,
+    /// Print comma-separated values
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which marks").required(true).args(["file", "program"]))]
+pub(crate) struct Timeline {
+    /// A recording made by `halprof timeline` or `halprof record`
+    pub(crate) file: Option<PathBuf>,
+    /// Draw the channels as a logic analyser does, in columns of this width, e.g. `10us`
+    #[arg(long, value_name = "WIDTH", value_parser = width, help_heading = WHAT)]
+    pub(crate) ticks: Option<Duration>,
+    /// Measure from each mark on channel A to the next on channel B by the same thread
+    #[arg(long, value_name = "A,B", help_heading = WHAT)]
+    pub(crate) between: Vec<String>,
+    /// Only marks on this channel, `*` for any text; may be given several times
+    #[arg(long, value_name = "NAME", help_heading = WHAT)]
+    pub(crate) channel: Vec<String>,
+    /// Only marks of this part of the time, in seconds since the first, e.g. `0.5-1.25` or `2-`
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, help_heading = WHAT)]
+    pub(crate) time: Option<String>,
+    /// Marks to print one by one, 0 for all [default: 20, with `--csv` all]
+    #[arg(long, value_name = "N", help_heading = OUTPUT, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
+    pub(crate) rows: Option<usize>,
+    /// The file to write when a program is run, `-` for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "halprof.marks", conflicts_with = "file", help_heading = OUTPUT)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    table: Tabular,
+    /// Run this program with its arguments, and record its marks until it ends
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// The width of a column of ticks.
+fn width(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(width) if !width.is_zero() => Ok(width),
+        Ok(_) => Err("a column must be wider than 0".to_owned()),
+        Err(error) => Err(format!("{error}; e.g. 500ns, 10us, 1ms")),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Script {
+    /// A recording made by `halprof record`
+    #[arg(default_value = "halprof.rec")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+    /// Print one JSON object per sample
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) jsonl: bool,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+    #[command(flatten)]
+    table: Tabular,
+}
+
+/// Which samples count. Names may have `*` for any text, and options may be given several times.
+#[derive(Debug, Args)]
+#[command(next_help_heading = FILTERS)]
+pub(crate) struct Filters {
+    /// Only samples of this source
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Vec<String>,
+    /// Only samples in this process, by its name or id
+    #[arg(long, value_name = "NAME|ID")]
+    pub(crate) process: Vec<String>,
+    /// Only samples in this module
+    #[arg(long, value_name = "NAME")]
+    pub(crate) module: Vec<String>,
+    /// Only samples in this function
+    #[arg(long, value_name = "NAME")]
+    pub(crate) symbol: Vec<String>,
+    /// Only samples of these processors, e.g. `0-3,8`
+    #[arg(
+        long,
+        short = 'C',
+        alias = "processor",
+        value_name = "CPUS",
+        allow_negative_numbers = true
+    )]
+    pub(crate) processors: Vec<String>,
+    /// Only samples of this part of the time, in seconds since the first, e.g. `0.5-1.25` or `2-`
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
+    pub(crate) time: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Sorting {
+    Samples,
+    Events,
+    Name,
+    Mispredicted,
+}
+
+/// Where the names of functions come from.
+#[derive(Debug, Args)]
+pub(crate) struct Naming {
+    /// Folders with symbols, separated by `;`; searched before `_NT_SYMBOL_PATH` and the modules' own
+    /// folders
+    #[arg(long, value_name = "PATH", help_heading = NAMES)]
+    symbols: Option<OsString>,
+    /// Download missing symbols from the servers of the symbol path into its stores (Windows only);
+    /// the servers learn which modules were sampled
+    #[arg(long, help_heading = NAMES)]
+    download: bool,
+}
+
+impl Naming {
+    /// Whether any of it was given.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.symbols.is_some() || self.download
+    }
+
+    /// A folder of `--symbols` that does not exist. A store may be created later.
+    fn missing_folder(&self) -> Option<String> {
+        let symbols = self.symbols.as_ref()?.to_string_lossy();
+        let mut folders = symbols.split(';').map(str::trim);
+        let missing = folders.find(|folder| {
+            !folder.is_empty() && !folder.contains('*') && !Path::new(folder).is_dir()
+        });
+        missing.map(str::to_owned)
+    }
+
+    /// Where symbols are looked for.
+    pub(crate) fn path(&self) -> crate::output::error::Result<SymbolPath> {
+        if let Some(missing) = self.missing_folder() {
+            return Err(Error::usage(
+                format!("`--symbols`: `{missing}` is not a folder"),
+                "Name folders that exist, or stores such as `srv*FOLDER`, with `;` between them.",
+            ));
+        }
+        let environment = std::env::var_os("_NT_SYMBOL_PATH");
+        let mut path = SymbolPath::default();
+        for text in [&self.symbols, &environment].into_iter().flatten() {
+            path.extend(SymbolPath::parse(&text.to_string_lossy()));
+        }
+        if let Some(text) = std::env::var_os("_NT_EXECUTABLE_IMAGE_PATH") {
+            path.extend_images(&text.to_string_lossy());
+        }
+        if self.download {
+            path = downloading(&path)?;
+        }
+        Ok(path.with_key(seal_key::key()))
+    }
+}
+
+/// The same path, with its servers enabled.
+fn downloading(path: &SymbolPath) -> crate::output::error::Result<SymbolPath> {
+    if path.servers().is_empty() {
+        return Err(Error::usage(
+            "`--download` needs a symbol server, and the symbol path names none",
+            "Name a store and a server: `--symbols srv*C:\\symbols*https://msdl.microsoft.com/download/symbols`.",
+        ));
+    }
+    #[cfg(windows)]
+    return Ok(path.clone().downloading(halprof_setup::windows::download::fetch));
+    #[cfg(not(windows))]
+    Err(Error::unavailable(
+        "`--download` needs Windows, whose WinHTTP asks the servers",
+        "On this system, fill a store by other means and name it with `--symbols`.",
+    ))
+}
+
+/// How a machine is watched while it goes on.
+#[derive(Debug, Args)]
+pub(crate) struct Watching {
+    /// Read counters or samples every MS milliseconds
+    #[arg(
+        long = "interval",
+        help_heading = HOW,
+        short = 'I',
+        value_name = "MS",
+        default_value_t = 1000.0,
+        allow_negative_numbers = true,
+        value_parser = fraction
+    )]
+    pub(crate) interval: f64,
+    /// What a modelled machine runs, over and over, e.g. `instructions=1000000,cycles=2000000`
+    #[arg(long, value_name = "SPEC", help_heading = MODEL)]
+    pub(crate) workload: Option<String>,
+    /// Time slice when sources share counters, in milliseconds
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
+    pub(crate) rotate: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) watching: Watching,
+    /// Stop after SECONDS
+    #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
+    pub(crate) duration: Option<f64>,
+    /// Sample, and show where the samples of each interval fall: by symbol or any other keys of
+    /// `report`, as in `--by process,symbol`; `processor` alone counts, on each processor
+    #[arg(long, value_name = "KEYS", num_args = 1.., help_heading = WHAT)]
+    pub(crate) by: Vec<String>,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+    /// Print one interval and exit
+    #[arg(long, help_heading = OUTPUT)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    table: Tabular,
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// Recordings made by `halprof record`; formats without times take several
+    #[arg(default_value = "halprof.rec", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// What to write
+    #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
+    pub(crate) format: Exported,
+    /// The file to write, `-` for standard output [default: FILE with the format's extension]
+    #[arg(long, short, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+    /// Only this source; formats that hold one source take the first by default
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// What the lanes of `html`'s rates over time show
+    #[arg(long, value_name = "LANES", default_value = "processor", value_parser = lanes())]
+    pub(crate) by: Lanes,
+    #[command(flatten)]
+    pub(crate) naming: Naming,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Registers {
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    /// Processors, e.g. `0-3,8` [default: the boot processor]
+    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1.., allow_negative_numbers = true)]
+    pub(crate) processors: Vec<String>,
+    #[command(flatten)]
+    table: Tabular,
+}
+
+#[derive(Debug, Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("for how long").required(true).args(["holding", "program"]))]
+pub(crate) struct Rdpmc {
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    #[arg(value_enum, value_name = "ACTION")]
+    pub(crate) holding: Option<Holding>,
+    /// Run this program with its arguments, and allow RDPMC until it ends
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// What `rdpmc` does without a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Holding {
+    /// Allow it until Ctrl-C
+    Hold,
+    /// Show whether it is allowed; changes nothing
+    Status,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Install {
+    /// The package's install file [default: halprof.inf beside the tool]
+    pub(crate) inf: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    #[command(flatten)]
+    table: Tabular,
+    /// A code or a source: `busy`, `TotalIssues`, `r100C0` [default: list the codes]
+    pub(crate) topic: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    #[command(flatten)]
+    pub(crate) on: OnMachine,
+    /// The shell to complete in
+    #[arg(value_enum)]
+    pub(crate) shell: Shell,
+    /// Complete the vendor's events too: a thousand names and more
+    #[arg(long)]
+    pub(crate) events: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Powershell,
+}
+
+/// What `export` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exported {
+    /// Samples, as a picture or for another profiler.
+    Samples(Format),
+    /// Branch records, for llvm-profgen.
+    Branches,
+}
+
+impl Exported {
+    pub(crate) const BRANCHES: &str = "perf-script";
+}
+
+/// The formats of `export`, each with its description.
+fn formats() -> impl TypedValueParser<Value = Exported> {
+    let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.about()));
+    let branches = PossibleValue::new(Exported::BRANCHES);
+    let branches = branches.help("Branch records for llvm-profgen, text");
+    PossibleValuesParser::new(values.into_iter().chain([branches])).map(|name| {
+        let mut all = Format::ALL.into_iter();
+        all.find(|format| format.name() == name).map_or(Exported::Branches, Exported::Samples)
+    })
+}
+
+/// All whole numbers.
+const ANY: RangeInclusive<u64> = 0..=u64::MAX;
+
+/// A whole number within bounds.
+fn number<N: TryFrom<u64>>(text: &str, range: RangeInclusive<u64>) -> Result<N, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    let number = number.and_then(|number| N::try_from(number).ok());
+    number.ok_or_else(|| {
+        let least = thousands(*range.start());
+        match *range.end() {
+            u64::MAX => format!("it must be a whole number, at least {least}"),
+            most => format!("it must be a whole number from {least} to {}", thousands(most)),
+        }
+    })
+}
+
+/// A number that may have a fraction. Which ones make sense is for the command to say.
+fn fraction(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "it must be a number, e.g. 0.5".to_owned())
+}
+
+fn lanes() -> impl TypedValueParser<Value = Lanes> {
+    let values = [Lanes::Processor, Lanes::Process]
+        .map(|lanes| PossibleValue::new(lanes.name()).help(format!("Each {}", lanes.name())));
+    PossibleValuesParser::new(values)
+        .map(|name| if name == Lanes::Process.name() { Lanes::Process } else { Lanes::Processor })
+}

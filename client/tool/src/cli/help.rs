@@ -1,0 +1,200 @@
+//! The text below the options in help: examples, and what does not fit into an option's own text.
+//!
+//! A test takes every line that begins with `halprof` for a command line.
+
+pub(crate) const HALPROF: &str = "\
+Examples:
+  halprof stat -e TotalIssues,CacheMisses -- app.exe     count while a program runs
+  halprof record -e TotalCycles -- app.exe               sample a program
+  halprof report halprof.rec                             summarize what was recorded
+  halprof --machine zen4 stat                            count on a model of a processor
+  halprof doctor                                         find out why something does not work
+
+`halprof help COMMAND` shows the options and examples of a command, `halprof help workload` what
+`--workload` takes. `@FILE` reads arguments from FILE, one per line.";
+
+pub(crate) const INFO: &str = "\
+Examples:
+  halprof info
+  halprof --json info
+  halprof info --machine hyperv-guest-intel";
+
+pub(crate) const LIST: &str = "\
+Examples:
+  halprof list                   what can be counted here
+  halprof list --all -v          every source, and why some cannot be counted
+  halprof list --metrics         metrics that can be computed from the counters here";
+
+pub(crate) const CHECK: &str = "\
+Examples:
+  halprof check -e TotalIssues,TotalCycles,CacheMisses
+  halprof check -g TotalIssues,TotalCycles";
+
+/// The syntax of `--workload`.
+macro_rules! workload {
+    () => {
+        "\
+Workloads (modelled machines only):
+  instructions=N cycles=N branches=N branch-misses=N ref-cycles=N llc-references=N
+  llc-misses=N l1d-accesses=N l1d-misses=N l1i-fetches=N l1i-misses=N
+  fp-operations=N                how many events happen
+  user=80                        percent of them in user mode [default: 100]
+  processors=0-3+8               where it runs, each the whole amount; `all` [default: 0]
+  code=START-END                 the addresses it runs at
+  image=FILE function=NAME       the program, and the function in it, whose code it runs
+  seed=N                         vary the rates over time; totals stay exact
+  programs=70+30                 percentages of programs that take turns on each processor
+  short=A+L                      short.exe runs from A nanoseconds on, for L of them
+  skid=N                         interrupts come N steps late
+  Default: 100 million instructions in 150 million cycles on each processor, 90 % user.
+  Events of issue slots have amounts too, where they are counted."
+    };
+}
+
+/// What `halprof help TOPIC` prints if the topic is not a command.
+pub(crate) const TOPICS: [(&str, &str); 1] = [("workload", workload!())];
+
+pub(crate) const STAT: &str = concat!(
+    "\
+Examples:
+  halprof stat                                   the default counts and metrics, until Ctrl-C
+  halprof stat -e TotalIssues:u,CacheMisses -d 5
+  halprof stat -M ipc,branch-mpki -- app.exe --fast
+  halprof stat -I 100 --csv -o counts.csv -d 10
+  halprof stat -r 10 --trim -e TotalCycles -- app.exe
+
+Metric files (--metrics FILE) are TOML:
+  [[metric]]
+  id = \"stall-share\"
+  name = \"cycles stalled\"
+  unit = \"%\"
+  above = [\"r01A2\"]              sources or quantities, each with :u or :k
+  below = [\"cycles\"]
+  scale = 100
+
+",
+    workload!()
+);
+
+pub(crate) const RECORD: &str = concat!(
+    "\
+Periods:
+  -e SOURCE:PERIOD takes one sample every PERIOD events (ProfileTime: units of 100 ns).
+  Modes come before or after it: -e TotalCycles:100000:u
+
+Examples:
+  halprof record -- app.exe
+  halprof record -e TotalCycles:100000:u,CacheMisses:10000 -o app.rec -- app.exe
+  halprof record --rate 1000 -d 10
+  halprof record --calibrate -- app.exe
+  halprof record --branches -e BranchInstructions:100003:u -- app.exe
+
+",
+    workload!()
+);
+
+pub(crate) const REPORT: &str = "\
+Examples:
+  halprof report halprof.rec
+  halprof report halprof.rec --by process,symbol --top 50
+  halprof report halprof.rec --by core
+  halprof report halprof.rec --by edge,line --sort mispredicted
+  halprof report halprof.rec --module \"nt*\" --by address --csv
+  halprof report before.rec --diff after.rec --by symbol";
+
+pub(crate) const SCRIPT: &str = "\
+Examples:
+  halprof script halprof.rec
+  halprof script halprof.rec --process app.exe --time 1-2
+  halprof script halprof.rec --csv > samples.csv";
+
+pub(crate) const ANNOTATE: &str = "\
+Examples:
+  halprof annotate halprof.rec
+  halprof annotate halprof.rec \"Solver::step\" --sources src --symbols build";
+
+pub(crate) const SIMULATE: &str = "\
+Examples:
+  halprof simulate --range solve -- app.exe
+  halprof simulate --range \"Solver::step\" --lines -- app.exe input.txt
+  halprof simulate --range main+64 --machine zen4 --csv -- app.exe
+
+Executions, branches taken and memory accesses are counted, not sampled. Columns with a star are
+modelled: misses of caches that are empty at the start of the range. Calls out of the range run at
+full speed. No driver is needed.";
+
+pub(crate) const TIMELINE: &str = "\
+Examples:
+  halprof timeline -- app.exe                    record marks, and show them
+  halprof timeline -o app.rec -- app.exe input.txt
+  halprof timeline app.rec --channel \"req*\" --rows 100
+  halprof timeline app.rec --ticks 10us          a row a channel, a column a tick
+  halprof timeline app.rec --between begin,end
+  halprof timeline app.rec --csv > marks.csv
+
+A program marks through halprof's library, in Rust, C or Python: mark(channel, value) stores the
+time without a system call. What it starts may mark too. Without a recorder a mark is a test and a
+branch. No driver is needed; `halprof record` records marks beside samples.";
+
+pub(crate) const EXPORT: &str = "\
+Examples:
+  halprof export halprof.rec --format html
+  halprof export halprof.rec --format firefox --source TotalCycles
+  halprof export halprof.rec --format folded -o -
+  halprof export halprof.rec --format perf-script --symbols build";
+
+pub(crate) const TOP: &str = "\
+Examples:
+  halprof top -e TotalIssues,TotalCycles,CacheMisses
+  halprof top --once
+  halprof top --by process,symbol                functions, by the samples in them
+  halprof top --by symbol -e CacheMisses:10000 --once
+  halprof top --by processor -I 500              rates on each processor";
+
+pub(crate) const RDPMC: &str = "\
+Examples:
+  halprof rdpmc -- app.exe       while a program runs, whose exit status is passed on
+  halprof rdpmc hold             until Ctrl-C
+  halprof rdpmc status           whether it is allowed, and by whom
+
+RDPMC is allowed for every program on the machine. Under a hypervisor this is refused.";
+
+pub(crate) const EXPLAIN: &str = "\
+Examples:
+  halprof explain                        list the codes
+  halprof explain counters-reserved      an error code
+  halprof explain CacheMisses            a source on this machine";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::Arguments;
+    use clap::Parser;
+
+    /// The shortest period of a source that counts events.
+    const SHORTEST: u64 = 4_096;
+
+    #[test]
+    fn every_example_is_a_command_line() {
+        let all = [
+            HALPROF, INFO, LIST, CHECK, STAT, RECORD, REPORT, SCRIPT, ANNOTATE, SIMULATE, EXPORT,
+            TOP, TIMELINE, EXPLAIN,
+        ];
+        let lines = all.iter().flat_map(|text| text.lines());
+        let commands: Vec<&str> =
+            lines.filter_map(|line| line.strip_prefix("  halprof ")).collect();
+        assert!(commands.len() > 30, "{commands:?}");
+        for command in commands {
+            // A description may follow the command.
+            let command = command.split("  ").next().unwrap_or_default();
+            let command = command.split(" > ").next().unwrap_or_default();
+            let words = command.split_whitespace().map(|word| word.trim_matches('"'));
+            let words: Vec<&str> = words.collect();
+            let mut fields = words.iter().flat_map(|word| word.split([',', ':']).skip(1));
+            let too_short = fields.find(|field| field.parse().is_ok_and(|n: u64| n < SHORTEST));
+            assert_eq!(too_short, None, "{command}: a longer period would be used");
+            let parsed = Arguments::try_parse_from(["halprof"].iter().chain(&words));
+            assert!(parsed.is_ok(), "{command}: {parsed:?}");
+        }
+    }
+}

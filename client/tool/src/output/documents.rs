@@ -1,0 +1,95 @@
+//! The sources of generated documents: JSON schemas, derived from the types that are printed, and
+//! what the manual pages are made of.
+//!
+//! `cargo xtask documents` writes the schemas; a test compares the committed files with these.
+//! `cargo xtask package` writes the manual pages.
+
+use crate::cli::args::Arguments;
+use crate::command;
+use crate::output;
+use crate::output::error_codes::CODES;
+use crate::output::schema::schema_of;
+use clap::CommandFactory;
+use halprof_measure::regions::Report as Regions;
+use halprof_setup::installation::{Installed, Removed, Switched};
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+/// The command line.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// The error codes that end with this status.
+#[must_use]
+pub fn codes(status: u8) -> Vec<&'static str> {
+    let of_status = CODES.iter().filter(|code| code.status == status);
+    of_status.map(|code| code.name).collect()
+}
+
+/// Every schema: its NAME in `halprof/NAME/1`, the value of the field `schema`, and its content.
+#[must_use]
+pub fn schemas() -> Vec<(&'static str, Value)> {
+    use command::{
+        annotate, check, completions, doctor, explain, export, info, list, machines, rdpmc, record,
+        registers, report, script, simulate, stat, timeline,
+    };
+    vec![
+        of::<annotate::Body>("annotate"),
+        of::<report::branches::Body>("branches"),
+        of::<check::Body>("check"),
+        of::<completions::Body>("completions"),
+        of::<report::diff::Body>("diff"),
+        of::<doctor::Body>("doctor"),
+        of::<output::Failure<'_>>(ERROR),
+        of::<explain::Body>("explain"),
+        of::<export::Body>("export"),
+        of::<info::Body>("info"),
+        of::<Installed>("install"),
+        of::<list::Body>("list"),
+        of::<machines::Body>("machines"),
+        of::<list::metrics::Body>("metrics"),
+        of::<rdpmc::Body>("rdpmc"),
+        of::<record::Body>("record"),
+        of::<Regions>("regions"),
+        of::<registers::Body>("registers"),
+        of::<report::Body>("report"),
+        of::<script::Row<'_>>("script"),
+        of::<Switched>("start"),
+        of::<simulate::Body>("simulate"),
+        of::<stat::Body>("stat"),
+        of::<stat::Interval>("stat-interval"),
+        of::<Switched>("stop"),
+        of::<timeline::Body>("timeline"),
+        of::<Removed>("uninstall"),
+    ]
+}
+
+/// Of an error before a machine has answered nobody knows whether it is modelled.
+const ERROR: &str = "error";
+
+/// The fields that every object has.
+const COMMON: [Option<&str>; 2] = [Some("schema"), Some("modelled")];
+
+/// The schema of a body as it is printed: its own fields after those that every object has.
+fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
+    let mut schema = schema_of::<T>();
+    let own = |part: &str, schema: &Value| schema.get(part).cloned().unwrap_or_default();
+    let mut properties = json!({
+        "schema": {"const": format!("halprof/{name}/1")},
+        "modelled": {"type": if name == ERROR { json!(["boolean", "null"]) } else { json!("boolean") }},
+    });
+    if let (Value::Object(all), Value::Object(own)) = (&mut properties, own("properties", &schema))
+    {
+        all.extend(own);
+    }
+    let mut required = COMMON.map(|name| json!(name)).to_vec();
+    if let Value::Array(own) = own("required", &schema) {
+        required.extend(own.into_iter().filter(|name| !COMMON.contains(&name.as_str())));
+    }
+    schema["title"] = json!(format!("halprof/{name}/1"));
+    schema["properties"] = properties;
+    schema["required"] = Value::Array(required);
+    (name, schema)
+}

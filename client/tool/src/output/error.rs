@@ -1,0 +1,180 @@
+//! The tool's errors: each has a code, an exit status, and advice on what to do.
+
+use crate::output::error_codes::Code;
+use halprof_measure::Error as Measure;
+use halprof_measure::Refusal;
+use halprof_measure::catalog::OF_YOUR_LIST;
+use halprof_profile::views::annotate::{OF_SAME_BUILD, SYMBOLS};
+use halprof_profile::views::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
+use halprof_setup::installation::Obstacle;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Measuring, or reading a recording, failed.
+    #[error(transparent)]
+    Measure(#[from] Measure),
+    /// Windows refused to install, remove or start the driver.
+    #[error("{0}")]
+    Installation(Obstacle),
+    /// Only time can be counted here, and why.
+    #[error("no counter can be used here, only time can be counted. {why}")]
+    NoCounters {
+        /// What was refused.
+        refused: Measure,
+        /// Why, in full sentences.
+        why: String,
+        /// What helps.
+        hint: String,
+    },
+    /// Some processors cannot count a source that others can.
+    #[error("{message}")]
+    OnlyElsewhere {
+        /// What was refused.
+        refused: Box<Measure>,
+        /// Which processors can and cannot.
+        message: String,
+        /// What helps.
+        hint: String,
+    },
+    /// The result could not be written to standard output.
+    #[error("standard output: {0}")]
+    Output(io::Error),
+}
+
+/// The result of every command.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<halprof_setup::Error> for Error {
+    fn from(error: halprof_setup::Error) -> Self {
+        use halprof_setup::Error as Setup;
+        match error {
+            Setup::Obstacle(obstacle) => Self::Installation(obstacle),
+            Setup::Measure(error) => Self::Measure(error),
+            Setup::NotInstalled => Self::no_driver(
+                "the driver is not installed",
+                "Run `halprof install` from the package's folder, or measure on a model: `--machine NAME`.",
+            ),
+            Setup::Arm => Self::unavailable(
+                error.to_string(),
+                "Use WindowsPerf, which is for Windows on Arm; halprof measures on models here: `--machine NAME`.",
+            ),
+            Setup::WindowsOnly => Self::unavailable(
+                "this is for Windows: the driver runs nowhere else",
+                "Measure on a model here: `--machine NAME`, see `halprof machines`.",
+            ),
+        }
+    }
+}
+
+impl Error {
+    /// A command line that makes no sense.
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Measure::usage(message, hint).into()
+    }
+
+    /// Something that is not available here to anyone.
+    pub(crate) fn unavailable(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Measure(Measure::Unavailable { message: message.into(), hint: hint.into() })
+    }
+
+    /// The driver could not be opened.
+    pub(crate) fn no_driver(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Measure(Measure::NoDriver { message: message.into(), hint: hint.into() })
+    }
+
+    /// A refusal that the tool predicts.
+    pub(crate) const fn refused(refusal: Refusal) -> Self {
+        Self::Measure(Measure::Refused(refusal))
+    }
+
+    /// A defect of halprof.
+    #[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
+    pub(crate) fn internal(why: impl ToString) -> Self {
+        Self::Measure(Measure::Internal(why.to_string()))
+    }
+
+    /// A file that could not be written.
+    pub(crate) fn writing(path: impl Into<PathBuf>, error: io::Error) -> Self {
+        Self::Measure(Measure::writing(path, error))
+    }
+
+    /// The stable name that programs may compare.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Measure(error) | Self::NoCounters { refused: error, .. } => error.code(),
+            Self::OnlyElsewhere { refused, .. } => refused.code(),
+            Self::Installation(obstacle) => obstacle.code(),
+            Self::Output(_) => "output",
+        }
+    }
+
+    /// The exit status of a process that ends with this error.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        Code::of(self.code()).status
+    }
+
+    /// Advice on what to do, as a sentence.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Measure(error) => hint_of(error),
+            Self::Installation(obstacle) => obstacle.hint().to_owned(),
+            Self::NoCounters { hint, .. } | Self::OnlyElsewhere { hint, .. } => hint.clone(),
+            Self::Output(_) => Code::of(self.code()).hint.to_owned(),
+        }
+    }
+
+    /// The same error, with the name of the source it concerns.
+    #[must_use]
+    pub(crate) fn about(self, name_of: impl Fn(u32) -> Option<String>) -> Self {
+        match self {
+            Self::Measure(error) => Self::Measure(error.about(name_of)),
+            other => other,
+        }
+    }
+}
+
+/// The options that do what a hint of the libraries advises.
+const OPTIONS: [(&str, &str); 5] = [
+    (OF_YOUR_LIST, "`halprof list --all --events=FILE NAME` shows it."),
+    (SYMBOLS, "`--symbols` names folders."),
+    (OF_SAME_BUILD, "`--symbols` names folders."),
+    (WITH_BRANCHES, "`halprof record --branches` does."),
+    (WITH_ALL_BRANCHES, "`halprof record --branches` does, without `--branch-filter`."),
+];
+
+/// A hint of the libraries, with the options that do what it advises.
+fn with_options(hint: &str) -> String {
+    let mut options = OPTIONS.iter().filter(|(of, _)| *of == hint);
+    options.next().map_or_else(|| hint.to_owned(), |(_, options)| format!("{hint} {options}"))
+}
+
+/// Advice on an error of measuring: from the error itself, or from its code.
+pub(crate) fn hint_of(error: &Measure) -> String {
+    match error {
+        Measure::Usage { hint, .. }
+        | Measure::NoDriver { hint, .. }
+        | Measure::Unavailable { hint, .. }
+        | Measure::BadFile { hint, .. }
+        | Measure::UnknownName { hint: Some(hint), .. } => with_options(hint),
+        Measure::File { error, .. } => hint_of_file(error).to_owned(),
+        _ => Code::of(error.code()).hint.to_owned(),
+    }
+}
+
+/// Advice for a file that cannot be read or written.
+fn hint_of_file(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull => {
+            "The disk is full: free some space, or name a file on another."
+        }
+        io::ErrorKind::InvalidData => "The file must be text in UTF-8.",
+        io::ErrorKind::IsADirectory => "This is a folder: name a file.",
+        _ => Code::of("file").hint,
+    }
+}

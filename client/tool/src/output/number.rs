@@ -1,0 +1,33 @@
+//! Numbers as people read them.
+
+pub(crate) use halprof_profile::number::thousands;
+
+/// Formats nanoseconds as seconds: `1.234567 s`.
+pub(crate) fn seconds(nanoseconds: impl Into<u128>) -> String {
+    let nanoseconds = nanoseconds.into();
+    let (whole, rest) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    format!("{}.{:06} s", thousands(whole), rest / 1000)
+}
+
+/// How often: `once`, `2 times`.
+pub(crate) fn times(n: u64) -> String {
+    match n {
+        1 => "once".to_owned(),
+        n => format!("{} times", thousands(n)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_parted() {
+        for (value, text) in
+            [(0u128, "0"), (999, "999"), (1000, "1,000"), (1 << 64, "18,446,744,073,709,551,616")]
+        {
+            assert_eq!(thousands(value), text);
+        }
+        assert_eq!(seconds(1_234_567_899u64), "1.234567 s");
+    }
+}

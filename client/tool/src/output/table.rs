@@ -1,0 +1,760 @@
+//! Tables for people: they fit the terminal, and are complete if there is none.
+//!
+//! A table that is too wide gives up space where it matters least: prose wraps, names are shortened
+//! in the middle, and then extra columns are left out, which the table says. Where even that is not
+//! enough, the last columns of a row follow on lines of their own. Numbers are never cut.
+
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::schema::schema_of;
+use crate::output::style::{plain, styled};
+use anstyle::Style;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::ops::Range;
+use terminal_size::{Width as Columns, terminal_size_of};
+use textwrap::WordSplitter;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// The style of table headers.
+pub(crate) const HEAD: Style = Style::new().bold();
+
+/// The gap between two columns.
+const GAP: &str = "  ";
+
+/// What the second and later lines of a row begin with, if one line does not hold its columns.
+const FOLDED: &str = "    ";
+
+/// The width of prose where there is room for more: longer lines are hard to read.
+const PROSE: usize = 80;
+
+/// The number of columns that output may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Width(Option<usize>);
+
+impl Width {
+    /// Unlimited width, for files.
+    pub(crate) const WHOLE: Self = Self(None);
+
+    /// The requested width, with 0 for unlimited; without a request, that of the terminal on
+    /// standard output.
+    pub(crate) fn of(asked: Option<usize>) -> Self {
+        let terminal = || terminal_size_of(std::io::stdout()).map(|(Columns(columns), _)| columns);
+        match asked {
+            Some(columns) => Self(Some(columns).filter(|&columns| columns != 0)),
+            None => Self(terminal().map(usize::from)),
+        }
+    }
+
+    /// The number of columns, if it is limited.
+    pub(crate) const fn columns(self) -> Option<usize> {
+        self.0
+    }
+
+    /// Text broken between words, with the second and later lines indented by `label` columns, the
+    /// width of a label before the first.
+    pub(crate) fn prose(self, label: usize, text: &str) -> String {
+        let columns = self.0.map_or(PROSE, |columns| columns.min(PROSE));
+        let indent = "\n".to_owned() + &" ".repeat(label);
+        wrapped(columns.saturating_sub(label).max(20), text).replace('\n', &indent)
+    }
+}
+
+impl Width {
+    /// Lines of text, each broken between words if it is too long.
+    pub(crate) fn fitted(self, text: &str) -> String {
+        match self.0 {
+            Some(columns) => wrapped(columns.max(20), text),
+            None => text.to_owned(),
+        }
+    }
+
+    /// How many blocks of `block` columns fit beside `others` columns: at least one.
+    pub(crate) fn room_for(self, block: usize, others: usize) -> usize {
+        self.0.map_or(usize::MAX, |columns| (columns.saturating_sub(others) / block).max(1))
+    }
+
+    /// Text broken between words if there is a limit, its second and later lines indented by so many
+    /// columns.
+    pub(crate) fn hanging(self, indent: usize, text: &str) -> String {
+        match self.0 {
+            Some(columns) => {
+                let lines = wrapped(columns.saturating_sub(indent).max(12), text);
+                lines.replace('\n', &("\n".to_owned() + &" ".repeat(indent)))
+            }
+            None => text.to_owned(),
+        }
+    }
+
+    /// A name that fits into the rest of a line, shortened in the middle if necessary.
+    pub(crate) fn left(self, taken: usize, name: &str) -> Cow<'_, str> {
+        match self.0 {
+            Some(columns) => cut(columns.saturating_sub(taken).max(8), name),
+            None => name.into(),
+        }
+    }
+}
+
+/// What happens to a column if there is too little room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// Nothing: it is as wide as its widest cell.
+    Whole,
+    /// It wraps between words, down to this many columns.
+    Wrapped(usize),
+    /// It is shortened in the middle, down to this many columns.
+    Cut(usize),
+    /// It has room for larger values than most, and gives it up down to this many columns.
+    Loose(usize),
+    /// It is left out.
+    Extra,
+}
+
+impl Fit {
+    /// The fewest columns at which it is easy to read.
+    const fn least(self) -> usize {
+        match self {
+            Self::Wrapped(least) | Self::Cut(least) | Self::Loose(least) => least,
+            Self::Whole | Self::Extra => usize::MAX,
+        }
+    }
+
+    /// The fewest columns at which it can be read.
+    const fn very_least(self) -> usize {
+        match self {
+            Self::Wrapped(_) | Self::Cut(_) => 6,
+            Self::Loose(least) => least,
+            Self::Whole | Self::Extra => usize::MAX,
+        }
+    }
+}
+
+/// A column of a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Column {
+    head: &'static str,
+    right: bool,
+    fit: Fit,
+}
+
+impl Column {
+    const fn new(head: &'static str, right: bool, fit: Fit) -> Self {
+        Self { head, right, fit }
+    }
+
+    /// The header.
+    pub(crate) const fn head(&self) -> &'static str {
+        self.head
+    }
+
+    /// Numbers, right-aligned.
+    pub(crate) const fn number(head: &'static str) -> Self {
+        Self::new(head, true, Fit::Whole)
+    }
+
+    /// Numbers in rows that come one by one, with room for larger ones down to this many columns.
+    pub(crate) const fn loose(head: &'static str, least: usize) -> Self {
+        Self::new(head, true, Fit::Loose(least))
+    }
+
+    /// Short words.
+    pub(crate) const fn word(head: &'static str) -> Self {
+        Self::new(head, false, Fit::Whole)
+    }
+
+    /// Names that may be long.
+    pub(crate) const fn name(head: &'static str) -> Self {
+        Self::new(head, false, Fit::Cut(24))
+    }
+
+    /// Sentences.
+    pub(crate) const fn prose(head: &'static str) -> Self {
+        Self::new(head, false, Fit::Wrapped(16))
+    }
+
+    /// The same column, which is left out if there is no room for it.
+    pub(crate) const fn extra(self) -> Self {
+        Self::new(self.head, self.right, Fit::Extra)
+    }
+
+    /// Sentences in a table with many other columns.
+    pub(crate) const fn narrow(head: &'static str) -> Self {
+        Self::new(head, false, Fit::Wrapped(9))
+    }
+
+    const fn wraps(self) -> bool {
+        matches!(self.fit, Fit::Wrapped(_))
+    }
+
+    /// Whether all rows are empty in this column.
+    fn is_empty(index: usize, rows: &[Vec<String>]) -> bool {
+        rows.iter().all(|row| row.get(index).is_none_or(String::is_empty))
+    }
+}
+
+/// A table with a header. A column that is empty in all rows is left out.
+pub(crate) fn table<C: IntoIterator<Item = String>>(
+    width: Width,
+    columns: &[Column],
+    rows: impl IntoIterator<Item = C>,
+) -> String {
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.into_iter().collect()).collect();
+    let mut shown: Vec<(usize, Column)> = columns.iter().copied().enumerate().collect();
+    shown.retain(|&(index, _)| rows.is_empty() || !Column::is_empty(index, &rows));
+    let natural = |&(index, column): &(usize, Column)| {
+        let cells = rows.iter().filter_map(|row| row.get(index));
+        let cells = cells.map(|cell| columns_of(cell));
+        cells.chain([column.head.width()]).max().unwrap_or(0)
+    };
+    let (widths, left_out) = fit(width, &mut shown, natural);
+    let heads = shown.iter().map(|(_, column)| column.head.to_owned());
+    let head = line(width, &shown, &widths, &heads.collect::<Vec<_>>());
+    let mut text = styled(HEAD, head.trim_end_matches('\n')) + "\n";
+    for row in &rows {
+        let cells = shown.iter().map(|&(index, _)| row.get(index).cloned());
+        text += &line(
+            width,
+            &shown,
+            &widths,
+            &cells.map(Option::unwrap_or_default).collect::<Vec<_>>(),
+        );
+    }
+    text + &no_room(width, &left_out)
+}
+
+/// Leaves out columns and narrows others until the rest fits; returns their widths, and the headers of
+/// those that are left out.
+fn fit(
+    width: Width,
+    shown: &mut Vec<(usize, Column)>,
+    natural: impl Fn(&(usize, Column)) -> usize,
+) -> (Vec<usize>, Vec<&'static str>) {
+    let mut left_out = Vec::new();
+    loop {
+        let mut widths: Vec<usize> = shown.iter().map(&natural).collect();
+        let Some(room) = width.0 else {
+            return (widths, left_out);
+        };
+        let fits = shrink(&mut widths, shown, (room, Fit::least));
+        let extra = shown.iter().rposition(|(_, column)| column.fit == Fit::Extra);
+        if let Some(extra) = extra.filter(|_| !fits) {
+            left_out.insert(0, shown.remove(extra).1.head);
+            continue;
+        }
+        // Names that are hard to read are better than lines that the terminal breaks.
+        if !shrink(&mut widths, shown, (room, Fit::very_least)) {
+            let lines = lines_of(width, &widths);
+            widths = shown.iter().map(&natural).collect();
+            for line in lines {
+                let room = room.saturating_sub(indent(&line).len());
+                let (widths, shown) = (&mut widths[line.clone()], &shown[line]);
+                let fits = shrink(widths, shown, (room, Fit::least));
+                let _ = fits || shrink(widths, shown, (room, Fit::very_least));
+            }
+        }
+        return (widths, left_out);
+    }
+}
+
+fn no_room(width: Width, left_out: &[&str]) -> String {
+    if left_out.is_empty() {
+        return String::new();
+    }
+    let told = format!("No room for: {}.", left_out.join(", "));
+    width.prose(0, &told) + "\n"
+}
+
+/// A table whose rows come one by one: its columns have the widths of most values, and the last one
+/// has the rest of the line.
+pub(crate) struct Rows {
+    width: Width,
+    shown: Vec<(usize, Column)>,
+    widths: Vec<usize>,
+    left_out: Vec<&'static str>,
+}
+
+impl Rows {
+    pub(crate) fn new(width: Width, columns: &[(Column, usize)]) -> Self {
+        let mut shown: Vec<(usize, Column)> =
+            columns.iter().map(|&(column, _)| column).enumerate().collect();
+        let natural = |&(index, column): &(usize, Column)| {
+            let width = columns.get(index).map_or(0, |&(_, width)| width);
+            width.max(column.head.width())
+        };
+        let (mut widths, left_out) = fit(width, &mut shown, natural);
+        let taken = GAP.len() * widths.len() + widths.iter().sum::<usize>();
+        if let (Some(room), Some(last)) = (width.0, widths.last_mut()) {
+            *last += (room + GAP.len()).saturating_sub(taken);
+        }
+        if width.0.is_none() {
+            // Nothing is cut.
+            for (_, column) in &mut shown {
+                column.fit = Fit::Whole;
+            }
+        }
+        Self { width, shown, widths, left_out }
+    }
+
+    /// The header, and what there is no room for.
+    pub(crate) fn head(&self) -> String {
+        let heads = self.shown.iter().map(|(_, column)| column.head.to_owned());
+        let heads = heads.collect::<Vec<_>>();
+        let heads = line(self.width, &self.shown, &self.widths, &heads);
+        no_room(self.width, &self.left_out) + &heads
+    }
+
+    /// A row, with a cell for each of the columns that were given.
+    pub(crate) fn line(&self, cells: &[String]) -> String {
+        let shown = self.shown.iter().map(|&(index, _)| cells.get(index).cloned());
+        let shown: Vec<String> = shown.map(Option::unwrap_or_default).collect();
+        line(self.width, &self.shown, &self.widths, &shown)
+    }
+}
+
+/// The columns that stand in each line of a row: all of them in one, if it holds them.
+fn lines_of(width: Width, widths: &[usize]) -> Vec<Range<usize>> {
+    let room = width.0.unwrap_or(usize::MAX);
+    let mut lines = Vec::new();
+    let (mut first, mut taken) = (0, 0_usize);
+    for (index, width) in widths.iter().enumerate() {
+        let wanted = taken.saturating_add(*width);
+        if index != first && wanted > room {
+            lines.push(first..index);
+            (first, taken) = (index, FOLDED.len() + width);
+        } else {
+            taken = wanted;
+        }
+        taken = taken.saturating_add(GAP.len());
+    }
+    lines.push(first..widths.len());
+    lines
+}
+
+const fn indent(line: &Range<usize>) -> &'static str {
+    if line.start == 0 { "" } else { FOLDED }
+}
+
+/// Narrows columns that can be narrower until the table fits: prose before names, the widest first.
+fn shrink(
+    widths: &mut [usize],
+    shown: &[(usize, Column)],
+    (room, least): (usize, fn(Fit) -> usize),
+) -> bool {
+    let gaps = GAP.len() * widths.len().saturating_sub(1);
+    let mut too_much = (widths.iter().sum::<usize>() + gaps).saturating_sub(room);
+    while too_much != 0 {
+        let least = |column: &Column| least(column.fit).max(column.head.width());
+        let columns = widths.iter_mut().zip(shown);
+        let able = columns.filter(|(width, (_, column))| **width > least(column));
+        let Some((width, _)) = able.max_by_key(|(width, (_, column))| (column.wraps(), **width))
+        else {
+            return false;
+        };
+        *width -= 1;
+        too_much -= 1;
+    }
+    true
+}
+
+/// A row, with as many lines as its tallest cell needs, and more if its columns do not fit into one.
+fn line(width: Width, shown: &[(usize, Column)], widths: &[usize], cells: &[String]) -> String {
+    let columns = shown.iter().zip(widths).zip(cells);
+    let cells: Vec<Vec<String>> = columns
+        .map(|((&(_, column), &width), cell)| match column.fit {
+            Fit::Wrapped(_) => wrapped(width, cell).lines().map(str::to_owned).collect(),
+            Fit::Cut(_) => vec![cut(width, cell).into_owned()],
+            Fit::Whole | Fit::Loose(_) | Fit::Extra => vec![cell.clone()],
+        })
+        .collect();
+    let widest = |lines: &Vec<String>| lines.iter().map(|line| columns_of(line)).max();
+    let taken = cells.iter().zip(widths);
+    let taken = taken.map(|(lines, &width)| widest(lines).unwrap_or(0).max(width));
+    let mut taken: Vec<usize> = taken.collect();
+    // A cell that is wider than its column takes from the rest of the line first.
+    if let (1, Some(last), Some((_, column))) =
+        (lines_of(width, widths).len(), taken.last_mut(), shown.last())
+        && !column.right
+    {
+        *last = cells.last().and_then(widest).unwrap_or(0);
+    }
+    let mut text = String::new();
+    for line in lines_of(width, &taken) {
+        let before = indent(&line);
+        let (shown, widths, cells) = (&shown[line.clone()], &widths[line.clone()], &cells[line]);
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+        for index in 0..height {
+            let cells = cells.iter().map(|cell| cell.get(index).map_or("", String::as_str));
+            text += beside(before, shown, widths, cells).trim_end();
+            text += "\n";
+        }
+    }
+    text
+}
+
+/// Cells beside each other, each as wide as its column.
+fn beside<'a>(
+    before: &str,
+    shown: &[(usize, Column)],
+    widths: &[usize],
+    cells: impl Iterator<Item = &'a str>,
+) -> String {
+    let mut line = before.to_owned();
+    for ((&(_, column), &width), cell) in shown.iter().zip(widths).zip(cells) {
+        let pad = " ".repeat(width.saturating_sub(columns_of(cell)));
+        let (before, after) = if column.right { (&*pad, "") } else { ("", &*pad) };
+        line += &[before, cell, after, GAP].concat();
+    }
+    line
+}
+
+/// How many columns a text takes; its colours take none.
+fn columns_of(text: &str) -> usize {
+    if text.contains('\u{1b}') {
+        return plain(text).width();
+    }
+    text.width()
+}
+
+/// A name of at most `columns` columns: an ellipsis replaces its middle.
+pub(crate) fn cut(columns: usize, name: &str) -> Cow<'_, str> {
+    if name.width() <= columns {
+        return name.into();
+    }
+    let room = columns.saturating_sub(1);
+    let front = fitting(name.chars(), room / 2);
+    let back = fitting(name.chars().rev(), room - room / 2);
+    let front: String = name.chars().take(front).collect();
+    let skipped = name.chars().count() - back;
+    let back: String = name.chars().skip(skipped).collect();
+    format!("{front}…{back}").into()
+}
+
+/// How many characters fit into `columns` columns.
+fn fitting(characters: impl Iterator<Item = char>, columns: usize) -> usize {
+    let mut left = columns;
+    let fits = |character: &char| {
+        let rest = left.checked_sub(character.width().unwrap_or(0));
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    characters.take_while(fits).count()
+}
+
+fn wrapped(columns: usize, text: &str) -> String {
+    let options = textwrap::Options::new(columns);
+    textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
+}
+
+/// Rows as comma-separated values, under the names that their fields have in JSON: those of a field's
+/// own fields behind a point, elements of a list with spaces between them. The last column says
+/// whether the machine is modelled. Below a field are all columns that its type has, whatever the
+/// rows have there, and without rows all columns are those of the type.
+pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Result<String> {
+    let mut lines = Vec::new();
+    for row in rows {
+        let mut line = Map::new();
+        flatten("", serde_json::to_value(row).map_err(Error::internal)?, &mut line);
+        lines.push(line);
+    }
+    let mut known = Vec::new();
+    names("", &schema_of::<R>(), &mut known);
+    let mut heads: Vec<String> = Vec::new();
+    for head in lines.iter().flat_map(Map::keys) {
+        if heads.contains(head) {
+            continue;
+        }
+        let own = known.iter().filter(|name| field(name) == field(head));
+        for head in own.chain([head]) {
+            if !heads.contains(head) {
+                heads.push(head.clone());
+            }
+        }
+    }
+    // An empty list of objects has no column beside those of their fields.
+    let all = heads.clone();
+    heads.retain(|head| {
+        let of_field = format!("{head}.");
+        !all.iter().any(|other| other.starts_with(&of_field))
+    });
+    if rows.is_empty() {
+        heads = known;
+    }
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let failed = |error: ::csv::Error| Error::internal(error);
+    writer.write_record(heads.iter().map(String::as_str).chain(["modelled"])).map_err(failed)?;
+    for line in &lines {
+        let cells = heads.iter().map(|head| line.get(head).map_or_else(String::new, cell));
+        writer.write_record(cells.chain([modelled.to_string()])).map_err(failed)?;
+    }
+    let bytes = writer.into_inner().map_err(Error::internal)?;
+    String::from_utf8(bytes).map_err(Error::internal)
+}
+
+fn flatten(name: &str, value: Value, line: &mut Map<String, Value>) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                flatten(&within(name, &field), value, line);
+            }
+        }
+        // A list of objects is a list for each of their fields.
+        Value::Array(all) if !all.is_empty() && all.iter().all(Value::is_object) => {
+            let mut fields = Map::new();
+            for (field, value) in all
+                .into_iter()
+                .filter_map(|one| match one {
+                    Value::Object(fields) => Some(fields),
+                    _ => None,
+                })
+                .flatten()
+            {
+                let list = fields.entry(field).or_insert_with(|| Value::Array(Vec::new()));
+                if let Value::Array(list) = list {
+                    list.push(value);
+                }
+            }
+            flatten(name, Value::Object(fields), line);
+        }
+        value => {
+            line.insert(name.to_owned(), value);
+        }
+    }
+}
+
+/// The names of the columns that rows of a schema have.
+fn names(name: &str, schema: &Value, heads: &mut Vec<String>) {
+    let Some(fields) = fields(schema) else {
+        return heads.extend(Some(name).filter(|name| !name.is_empty()).map(str::to_owned));
+    };
+    for (field, schema) in fields {
+        names(&within(name, field), schema, heads);
+    }
+}
+
+/// The fields of an object, of a list's elements, or of what may be null.
+fn fields(schema: &Value) -> Option<&Map<String, Value>> {
+    let own = schema.get("properties").and_then(Value::as_object);
+    let elements = || fields(schema.get("items")?);
+    let either = || schema.get("anyOf")?.as_array()?.iter().find_map(fields);
+    own.or_else(elements).or_else(either)
+}
+
+/// The field of the row that a column belongs to.
+fn field(head: &str) -> &str {
+    head.split('.').next().unwrap_or(head)
+}
+
+/// What a field of a field is called.
+fn within(name: &str, field: &str) -> String {
+    match name {
+        "" => field.to_owned(),
+        name => format!("{name}.{field}"),
+    }
+}
+
+/// A cell of comma-separated values with this text. A spreadsheet takes a cell that begins like a
+/// formula for one, whatever its quotes, and a recording may name functions as it likes: such a text
+/// gets an apostrophe before it, as OWASP advises.
+pub(crate) fn cell_text(text: &str) -> Cow<'_, str> {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!("'{text}").into()
+    } else {
+        text.into()
+    }
+}
+
+/// The same of a value in JSON.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => cell_text(text).into_owned(),
+        Value::Array(all) if all.iter().all(|one| !one.is_object()) => {
+            all.iter().map(cell).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [Column; 4] = [
+        Column::number("count"),
+        Column::name("symbol"),
+        Column::number("deviation").extra(),
+        Column::prose("note"),
+    ];
+
+    fn example(width: usize) -> String {
+        let row = [
+            "1,000,000",
+            "game.exe!world::physics::Solver<double, 3>::step(float)",
+            "12",
+            "the event happened at or before this address",
+        ];
+        plain(&table(Width::of(Some(width)), &COLUMNS, [row.map(str::to_owned)]))
+    }
+
+    #[test]
+    fn a_table_without_limits_is_whole() {
+        assert_eq!(
+            example(0),
+            "    count  symbol                                                   deviation  note\n\
+             1,000,000  game.exe!world::physics::Solver<double, 3>::step(float)         12  the event happened at or before this address\n"
+        );
+    }
+
+    #[test]
+    fn a_table_keeps_to_its_width_and_keeps_its_numbers() {
+        for width in 54..200 {
+            let text = example(width);
+            assert!(text.lines().all(|line| line.width() <= width), "{text}");
+            assert!(text.contains("1,000,000") && text.contains("float)"), "{text}");
+        }
+        assert!(example(60).contains("No room for: deviation."));
+        assert!(example(80).contains("deviation  note"));
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_follow_on_the_next_line() {
+        let columns = ["one", "two", "three", "four", "five", "six"].map(Column::name);
+        let cells = ["1,000", "alpha", "beta", "gamma", "a name of some length", "e"];
+        let rows = [cells.map(str::to_owned)];
+        let text = plain(&table(Width::of(Some(30)), &columns, rows.clone()));
+        assert_eq!(
+            text,
+            "one    two    three  four\n    five                   six\n\
+             1,000  alpha  beta   gamma\n    a name of some length  e\n"
+        );
+        for width in 1..30 {
+            let text = plain(&table(Width::of(Some(width)), &columns, rows.clone()));
+            assert!(text.contains("1,000"), "{width}: {text}");
+        }
+        let columns = [(Column::number("n"), 4), (Column::number("m"), 4), (Column::name("s"), 8)];
+        let rows = Rows::new(Width::of(Some(30)), &columns);
+        for (number, line) in [
+            ("2,000,000,000,000", "   1  2,000,000,000,000  alpha\n"),
+            ("2,000,000,000,000,000", "   1  2,000,000,000,000,000\n    alpha\n"),
+        ] {
+            let cells = ["1", number, "alpha"].map(str::to_owned);
+            assert_eq!(rows.line(&cells), line);
+        }
+    }
+
+    #[test]
+    fn a_name_keeps_both_its_ends() {
+        for (columns, name, shown) in [
+            (10, "short", "short"),
+            (5, "abcdefghij", "ab…ij"),
+            (6, "abcdefghij", "ab…hij"),
+            (1, "ab", "…"),
+            (0, "ab", "…"),
+            // Each character takes two columns.
+            (6, "日本語日本語", "日…語"),
+        ] {
+            assert_eq!(cut(columns, name), shown);
+        }
+    }
+
+    #[test]
+    fn a_text_is_no_formula() {
+        for (text, expected) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+1", "'+1"),
+            ("-[NSView draw:]", "'-[NSView draw:]"),
+            ("@ILT+5(f)", "'@ILT+5(f)"),
+            ("\t=1", "'\t=1"),
+            ("operator=", "operator="),
+            ("", ""),
+        ] {
+            assert_eq!(cell_text(text), expected);
+        }
+        assert_eq!(cell(&serde_json::json!(-1.5)), "-1.5", "a number is one");
+    }
+
+    #[test]
+    fn csv_has_the_fields_of_json() {
+        let rows = [
+            serde_json::json!({"b": "x,y", "a": {"min": 1, "max": null}, "list": [1, 2], "more": []}),
+            serde_json::json!({"b": true, "a": {"min": 2}, "more": [{"c": 1}, {"c": 2, "d": 3}]}),
+        ];
+        assert_eq!(
+            csv(&rows, true).expect("lines"),
+            "b,a.min,a.max,list,more.c,more.d,modelled\n\"x,y\",1,,1 2,,,true\ntrue,2,,,1 2,3,true\n"
+        );
+    }
+
+    #[test]
+    fn csv_has_the_same_names_whatever_is_in_its_rows() {
+        #[derive(Clone, JsonSchema, Serialize)]
+        struct Limits {
+            min: u64,
+            max: Option<u64>,
+        }
+        #[derive(Clone, JsonSchema, Serialize)]
+        struct Row {
+            source: String,
+            interval: Limits,
+            processors: Vec<u32>,
+            tries: Vec<Limits>,
+            left: Option<Limits>,
+            #[serde(flatten)]
+            more: Limits,
+        }
+        let limits = Limits { min: 1, max: None };
+        let row = Row {
+            source: "a".to_owned(),
+            interval: limits.clone(),
+            processors: vec![2, 3],
+            tries: Vec::new(),
+            left: None,
+            more: limits.clone(),
+        };
+        let full =
+            Row { tries: vec![limits.clone(), limits.clone()], left: Some(limits), ..row.clone() };
+        let head = "source,interval.min,interval.max,processors,tries.min,tries.max,\
+            left.min,left.max,min,max,modelled\n";
+        let empty = "a,1,,2 3,,,,,1,,true\n";
+        let of_full = "a,1,,2 3,1 1, ,1,,1,,true\n";
+        for (rows, lines) in [
+            (vec![], String::new()),
+            (vec![row.clone()], empty.to_owned()),
+            (vec![full.clone()], of_full.to_owned()),
+            (vec![row, full], [empty, of_full].concat()),
+        ] {
+            assert_eq!(csv(&rows, true).expect("lines"), format!("{head}{lines}"));
+        }
+    }
+
+    #[test]
+    fn rows_that_come_one_by_one_keep_to_their_width() {
+        let columns = [
+            (Column::number("time"), 10),
+            (Column::number("length").extra(), 10),
+            (Column::name("symbol"), 24),
+        ];
+        let cells = ["1", "2", "game.exe!world::physics::Solver<double, 3>::step(float)"];
+        let cells = cells.map(str::to_owned);
+        for width in 30..100 {
+            let rows = Rows::new(Width::of(Some(width)), &columns);
+            let text = rows.head() + &rows.line(&cells);
+            assert!(text.lines().all(|line| line.width() <= width), "{text}");
+            assert_eq!(text.starts_with("No room for: length."), width < 48, "{text}");
+            assert!(text.ends_with("float)\n") || width < 40, "{text}");
+        }
+        let rows = Rows::new(Width::WHOLE, &columns);
+        assert_eq!(rows.head(), "      time      length  symbol\n");
+        assert_eq!(rows.line(&cells), format!("         1           2  {}\n", cells[2]));
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        let cell = styled(HEAD, "1");
+        let columns = [Column::number("a"), Column::word("b")];
+        let text = table(Width::WHOLE, &columns, [[cell, "x".to_owned()]]);
+        assert_eq!(plain(&text), "a  b\n1  x\n");
+    }
+}

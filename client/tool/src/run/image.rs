@@ -1,0 +1,131 @@
+//! `image=FILE` in a workload: a modelled machine that runs the code of a real file.
+//!
+//! The model does not execute it. It retires instructions at the addresses of the file's
+//! instructions, so that samples have functions and lines that really exist, and its branches go a
+//! way that the code allows.
+
+use crate::output::error::Error;
+use crate::output::error::Result;
+use halprof_profile::aggregate::filter::Pattern;
+use halprof_profile::file::Module;
+use halprof_profile::symbols::{self, Executable, Function, SymbolPath};
+use sim::workload::{Passed, Workload, WorkloadError};
+use std::path::Path;
+
+/// The keys of a workload that concern a file.
+pub(crate) const KEYS: [&str; 2] = ["image", "function"];
+
+/// The keys that are removed from a workload before the model reads it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Keys<'a> {
+    image: Option<&'a str>,
+    function: Option<&'a str>,
+}
+
+impl<'a> Keys<'a> {
+    /// Separates these keys from the rest of the workload.
+    pub(crate) fn take(text: &'a str) -> Result<(Self, String)> {
+        let mut keys = Self::default();
+        let mut rest = Vec::new();
+        for item in text.split(',') {
+            let place = match item.trim().split_once('=') {
+                Some(("image", value)) => Some((&mut keys.image, value)),
+                Some(("function", value)) => Some((&mut keys.function, value)),
+                _ => None,
+            };
+            let Some((place, value)) = place else {
+                rest.push(item);
+                continue;
+            };
+            if place.replace(value).is_some() {
+                return Err(twice(item));
+            }
+        }
+        let code = rest.iter().any(|item| item.trim().starts_with("code="));
+        if keys.image.is_some() && code {
+            return Err(Error::usage(
+                "`--workload`: `image` and `code` exclude each other",
+                "Give one of them.",
+            ));
+        }
+        if keys.image.is_none() && keys.function.is_some() {
+            return Err(Error::usage(
+                "`--workload`: `function` needs an `image` to look in",
+                "For example `image=program.exe,function=main`.",
+            ));
+        }
+        Ok((keys, rest.join(",")))
+    }
+
+    /// Makes the workload run that code; returns the module that contains it.
+    pub(crate) fn apply(&self, workload: &mut Workload) -> Result<Option<Module>> {
+        let Some(image) = self.image else {
+            return Ok(None);
+        };
+        let bad = |why: String| halprof_measure::Error::BadFile {
+            path: image.into(),
+            why: format!("cannot be run by a model: {why}"),
+            hint: "`image=` takes a PE or ELF file of x86 or x64 code; its path may have no comma."
+                .to_owned(),
+        };
+        let executable = Executable::open(Path::new(image), &SymbolPath::default()).map_err(bad)?;
+        let functions = self.functions(&executable)?;
+        workload.run_from(executable.instructions(&functions).map_err(bad)?);
+        let way = executable.way(&functions).map_err(bad)?;
+        workload.follow(way.into_iter().map(passed).collect());
+        Ok(Some(executable.module().clone()))
+    }
+
+    /// The named functions, or all if none is named.
+    fn functions(&self, executable: &Executable) -> Result<Vec<Function>> {
+        let mut functions = executable.functions();
+        let Some(name) = self.function else {
+            return Ok(functions);
+        };
+        let pattern = Pattern::new(name);
+        functions.retain(|function| pattern.matches_symbol(&function.name));
+        if functions.is_empty() {
+            return Err(Error::usage(
+                format!("`--workload`: no function of the image is called `{name}`"),
+                "`*` stands for any text; functions are known where the file has symbols.",
+            ));
+        }
+        Ok(functions)
+    }
+}
+
+const fn passed(branch: symbols::Passed) -> Passed {
+    let symbols::Passed { from, to, kind, taken } = branch;
+    Passed { from, to, kind, taken }
+}
+
+fn twice(item: &str) -> Error {
+    let key = item.trim().split('=').next().unwrap_or_default().to_owned();
+    let error = WorkloadError::DuplicateKey { key };
+    Error::usage(format!("`--workload`: {error}"), format!("{}.", error.hint()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_taken_out_of_the_rest() {
+        let text = "instructions=1, image=/a/b.exe,user=80,function=ma*n";
+        let (keys, rest) = Keys::take(text).expect("a workload");
+        assert_eq!(rest, "instructions=1,user=80");
+        assert_eq!((keys.image, keys.function), (Some("/a/b.exe"), Some("ma*n")));
+        let (keys, rest) = Keys::take("cycles=1").expect("a workload");
+        assert_eq!((keys, rest.as_str()), (Keys::default(), "cycles=1"));
+    }
+
+    #[test]
+    fn keys_that_contradict_are_refused() {
+        for text in
+            ["cycles=1,image=a,image=b", "cycles=1,image=a,code=0x1-0x2", "cycles=1,function=main"]
+        {
+            let error = Keys::take(text).expect_err(text);
+            assert_eq!(error.code(), "usage", "{text}");
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Moves samples from the rings to a recording: drains them, notes where they come from, and hands
+//! them to the thread that writes the file, or to what keeps them in memory.
+
+use crate::output::error::Result;
+use crate::output::number::{seconds, thousands};
+use crate::run::marking::Marking;
+use crate::run::runner::{Planned, Runner, interrupted};
+use crate::run::system;
+use crate::select::event_set::Choice;
+use crate::target::backend::Place;
+use halprof_measure::estimate::Estimate;
+use halprof_measure::{Code, Connection, Error as Cause, Refusal, Session, Settled, Transport};
+use halprof_profile::file;
+use halprof_profile::file::inventory::{Changes, Inventory, Missed};
+use halprof_profile::file::{Background, Part, Sink, Statistics, Turns};
+use halprof_profile::symbols;
+use indicatif::ProgressBar;
+use shared_types::request::counts::Count;
+use shared_types::request::samples;
+use shared_types::{ErrorCode, LossCause, Sample};
+use std::collections::BTreeMap;
+
+/// The interval between drains. The rings hold two seconds of samples.
+pub(crate) const STEP_NS: u64 = 20_000_000;
+/// How often statistics are written to the file.
+const STATISTICS_NS: u64 = 1_000_000_000;
+
+/// A recording in progress.
+pub(crate) struct Recorder<'a, S> {
+    choice: &'a Choice,
+    pub(crate) sink: S,
+    pub(crate) inventory: Inventory,
+    /// The statistics of the samples, summed over all passes.
+    sum: Statistics,
+    /// Samples handed to the writer.
+    samples: u64,
+    /// Their branch records.
+    branches: u64,
+    /// The samples of each processor.
+    of_processors: BTreeMap<u32, u64>,
+    /// Why the driver ended a pass.
+    ended: Option<Refusal>,
+    /// The recorder of marks, if there is one.
+    marking: Option<Marking>,
+    /// Why system events are not reported.
+    pub(crate) untold: Option<Refusal>,
+}
+
+/// The result of a recording.
+pub(crate) struct Recorded {
+    pub(crate) samples: u64,
+    /// Their branch records.
+    pub(crate) branches: u64,
+    /// The samples of the processor that had most.
+    pub(crate) busiest: u64,
+    pub(crate) statistics: Statistics,
+    /// The number of marks in the file.
+    pub(crate) marks: u64,
+    pub(crate) marks_dropped: u64,
+    pub(crate) missed: Missed,
+    pub(crate) interrupted: bool,
+    /// Why the driver ended it.
+    pub(crate) ended: Option<Refusal>,
+    /// Why system events were not reported.
+    pub(crate) untold: Option<Refusal>,
+}
+
+impl<'a, S: Sink> Recorder<'a, S> {
+    /// Begins the recording of what runs, which is `planned` on a modelled machine; `modules` are the
+    /// model's own.
+    pub(crate) fn new(
+        sink: S,
+        choice: &'a Choice,
+        planned: Option<&Planned>,
+        modules: &[Code],
+        marking: Option<Marking>,
+    ) -> Result<Self> {
+        let mut recorder = Self {
+            choice,
+            sink,
+            inventory: Inventory::new(system::system(planned, modules)),
+            sum: Statistics {
+                lost: by_cause(samples::Statistics::default().lost),
+                lost_events: by_cause(samples::Statistics::default().lost_events),
+                ..Statistics::default()
+            },
+            samples: 0,
+            branches: 0,
+            of_processors: BTreeMap::new(),
+            ended: None,
+            marking,
+            untold: None,
+        };
+        let there = recorder.inventory.look(0);
+        recorder.tell(there)?;
+        Ok(recorder)
+    }
+
+    /// Moves what has come since the last step to the recording; `elapsed_ns` is the time since the
+    /// pass began.
+    pub(crate) fn step<T: Transport>(
+        &mut self,
+        session: &mut Session<T>,
+        indexes: &[usize],
+        elapsed_ns: u64,
+    ) -> Result<()> {
+        self.drain(session, indexes)?;
+        self.drain_marks()?;
+        self.drain_events(session)?;
+        let elapsed_ns = self.sum.elapsed_ns.saturating_add(elapsed_ns);
+        let changes = self.inventory.look_if_due(elapsed_ns);
+        self.tell(changes)
+    }
+
+    /// Starts a pass with system events, or without them if Windows does not report any.
+    pub(crate) fn start<T: Transport>(
+        &mut self,
+        session: &mut Session<T>,
+        indexes: &[usize],
+    ) -> Result<()> {
+        match session.start() {
+            Err(Cause::Refused(refusal))
+                if self.untold.is_none() && refusal.code == ErrorCode::EventsUnavailable =>
+            {
+                self.untold = Some(refusal);
+                session.configure(&self.choice.setup.only(indexes), true)?;
+                session.start()?;
+            }
+            started => started?,
+        }
+        self.inventory.set_told(self.untold.is_none());
+        Ok(())
+    }
+
+    /// Moves pending system events to the recording.
+    fn drain_events<T: Transport>(&mut self, session: &mut Session<T>) -> Result<()> {
+        if self.untold.is_some() {
+            return Ok(());
+        }
+        let (events, lost) = session.drain_events()?;
+        self.sum.events_lost = self.sum.events_lost.saturating_add(lost);
+        let changes = self.inventory.happened(&events, lost);
+        self.tell(changes)
+    }
+
+    /// Moves the contents of the rings to the recording.
+    fn drain<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
+        loop {
+            let (mut samples, branches, left) = session.drain_branches()?;
+            if samples.is_empty() {
+                return Ok(());
+            }
+            in_the_choice(&mut samples, indexes);
+            self.inventory.note(&samples);
+            self.inventory.note_branches(&samples, &branches);
+            self.samples += samples.len() as u64;
+            self.branches += branches.len() as u64;
+            for sample in &samples {
+                *self.of_processors.entry(sample.processor).or_default() += 1;
+            }
+            self.sink.put(if branches.is_empty() {
+                Part::Samples(samples)
+            } else {
+                Part::Branched(samples, branches)
+            })?;
+            if left == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn drain_marks(&mut self) -> Result<()> {
+        match &mut self.marking {
+            Some(marking) => marking.drain(&mut self.sink),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, changes: Changes) -> Result<()> {
+        if !changes.processes.is_empty() {
+            self.sink.put(Part::Processes(changes.processes))?;
+        }
+        if !changes.modules.is_empty() {
+            self.sink.put(Part::Modules(changes.modules))?;
+        }
+        if !changes.events.is_empty() {
+            self.sink.put(Part::Events(changes.events))?;
+        }
+        Ok(())
+    }
+
+    /// The sum over the passes that have ended and this one.
+    pub(crate) fn with(&self, pass: &samples::Statistics, elapsed_ns: u64) -> Statistics {
+        Statistics {
+            elapsed_ns: self.sum.elapsed_ns.saturating_add(elapsed_ns),
+            generated: self.sum.generated.saturating_add(pass.generated),
+            lost: added(&self.sum.lost, by_cause(pass.lost)),
+            lost_events: added(&self.sum.lost_events, by_cause(pass.lost_events)),
+            ended: Refusal::of_end(pass).map(|refusal| refusal.code.code().to_owned()),
+            turns: self.sum.turns.clone(),
+            spurious: self.sum.spurious.saturating_add(pass.spurious),
+            throttled: self.sum.throttled.saturating_add(pass.throttled),
+            longest_period: self.sum.longest_period.max(pass.longest_period),
+            handler_ticks: self.sum.handler_ticks.saturating_add(pass.handler_ticks),
+            events_lost: self.sum.events_lost,
+        }
+    }
+}
+
+/// A recording in a file.
+impl Recorder<'_, Background> {
+    /// Samples one pass in a session of its own: these sources of the choice, for one complete run.
+    pub(crate) fn pass(
+        &mut self,
+        connection: &mut Connection<Place>,
+        indexes: &[usize],
+        runner: &mut Runner,
+        progress: &ProgressBar,
+    ) -> Result<()> {
+        let tells = self.untold.is_none();
+        let (session, _) = configured(connection, self.choice, indexes, tells)?;
+        self.sample(session, indexes, runner, progress)
+    }
+
+    /// Samples one pass in a session that is [`configured`] for it.
+    pub(crate) fn sample(
+        &mut self,
+        mut session: Session<'_, Place>,
+        indexes: &[usize],
+        runner: &mut Runner,
+        progress: &ProgressBar,
+    ) -> Result<()> {
+        runner.prepare()?;
+        self.start(&mut session, indexes)?;
+        runner.begin(session.transport())?;
+        let mut told_ns = 0;
+        while runner.step(session.transport(), STEP_NS)? {
+            let elapsed_ns = runner.elapsed_ns(session.transport());
+            self.step(&mut session, indexes, elapsed_ns)?;
+            if session.ended().is_some() {
+                break;
+            }
+            if elapsed_ns.saturating_sub(told_ns) >= STATISTICS_NS {
+                told_ns = elapsed_ns;
+                let now = self.with(&session.statistics()?, elapsed_ns);
+                self.sink.put(Part::Statistics(Box::new(now)))?;
+            }
+            let elapsed = seconds(self.sum.elapsed_ns + elapsed_ns);
+            let samples = thousands(self.samples);
+            progress.set_message(format!("sampling, {elapsed}, {samples} samples"));
+        }
+        let elapsed_ns = runner.elapsed_ns(session.transport());
+        session.stop_sampling()?;
+        self.drain(&mut session, indexes)?;
+        self.drain_events(&mut session)?;
+        self.inventory.set_told(false);
+        let statistics = session.statistics()?;
+        let mut turns = turns(&session.snapshot()?, indexes, self.choice);
+        self.sum = self.with(&statistics, elapsed_ns);
+        self.sum.turns.append(&mut turns);
+        self.ended = Refusal::of_end(&statistics);
+        drop(session);
+        let changes = self.inventory.look(self.sum.elapsed_ns);
+        self.tell(changes)?;
+        runner.end()?;
+        self.drain_marks()
+    }
+
+    /// Whether the driver has ended sampling by itself.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Finishes the recording.
+    pub(crate) fn finish(mut self) -> Result<Recorded> {
+        let missed = self.inventory.missed();
+        let modules = self.inventory.identified(build);
+        self.sink.put(Part::Modules(modules))?;
+        if let Some(marking) = &mut self.marking {
+            marking.finish(&mut self.sink)?;
+        }
+        let interrupted = interrupted();
+        self.sink.finish(&self.sum, interrupted)?;
+        Ok(Recorded {
+            ended: self.ended,
+            untold: self.untold,
+            samples: self.samples,
+            branches: self.branches,
+            busiest: self.of_processors.into_values().max().unwrap_or(0),
+            statistics: self.sum,
+            marks: self.marking.as_ref().map_or(0, Marking::marks),
+            marks_dropped: self.marking.as_ref().map_or(0, Marking::dropped),
+            missed,
+            interrupted,
+        })
+    }
+}
+
+/// Replaces each sample's index of its source in the pass by the index in the choice, as in the
+/// file.
+fn in_the_choice(samples: &mut [Sample], indexes: &[usize]) {
+    for sample in samples {
+        let index = indexes.get(usize::from(sample.source)).copied();
+        let index = index.and_then(|index| u16::try_from(index).ok());
+        sample.source = index.unwrap_or(u16::MAX);
+    }
+}
+
+/// The build of a module. Nothing is known if the file is gone, is on another machine, or is no
+/// executable.
+fn build(path: &str) -> symbols::Build {
+    symbols::build_where_loaded(path).unwrap_or_default()
+}
+
+/// Opens a session that samples these sources of the choice, with system events or without.
+pub(crate) fn configured<'a>(
+    connection: &'a mut Connection<Place>,
+    choice: &Choice,
+    indexes: &[usize],
+    events: bool,
+) -> Result<(Session<'a, Place>, Settled)> {
+    let mut setup = choice.setup.only(indexes);
+    setup.events = events;
+    let mut session = Session::open(connection, choice.sees_kernel(), setup.approximate)?;
+    let settled = session.configure(&setup, true)?;
+    Ok((session, settled))
+}
+
+fn by_cause(numbers: [u64; LossCause::ALL.len()]) -> BTreeMap<String, u64> {
+    let causes = LossCause::ALL.iter().map(|cause| cause.name().to_owned());
+    causes.zip(numbers).collect()
+}
+
+fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let sums = more.into_iter().map(|(cause, n)| {
+        let before = before.get(&cause).copied().unwrap_or(0);
+        (cause, before.saturating_add(n))
+    });
+    sums.collect()
+}
+
+/// The sources of a pass that were on a counter for only part of the time, on the processors that
+/// can count them.
+pub(crate) fn turns(counts: &[Vec<Count>], indexes: &[usize], choice: &Choice) -> Vec<Turns> {
+    let of_source = |(place, &index): (usize, &usize)| {
+        let chosen = choice.chosen.get(index)?;
+        let able: Vec<_> = choice.selected().filter(|one| choice.counts_on(chosen, one)).collect();
+        let counts = able.iter().filter_map(|one| counts.get(one.index as usize)?.get(place));
+        let estimate = Estimate::sum(counts.map(Estimate::new));
+        let narrow = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);
+        estimate.scaled.then(|| Turns {
+            source: u32::try_from(index).unwrap_or(u32::MAX),
+            enabled: narrow(estimate.enabled),
+            running: narrow(estimate.running),
+            error_ppm: estimate
+                .error
+                .zip(estimate.value)
+                .map(|(error, value)| millionths(error, value)),
+            processors: u32::try_from(able.len()).unwrap_or(u32::MAX),
+        })
+    };
+    indexes.iter().enumerate().filter_map(of_source).collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "a bound needs few digits, and no float is too large for the conversion"
+)]
+fn millionths(error: f64, value: u128) -> u64 {
+    if value == 0 {
+        return 0;
+    }
+    (error / value as f64 * 1e6).ceil() as u64
+}
+
+/// A period, as the file records it.
+pub(crate) fn source(period: &crate::select::periods::Period, pass: u32) -> file::Source {
+    file::Source {
+        name: period.source.clone(),
+        period: file::Period {
+            requested: period.requested,
+            used: period.used,
+            events: period.events,
+            by_reference_cycles: period.by_reference_cycles,
+            by_core_cycles: period.by_core_cycles,
+        },
+        pass,
+        left_out: String::new(),
+    }
+}

@@ -1,0 +1,351 @@
+//! Converts the options of commands that read recordings to the library's types.
+
+use crate::cli::args::{self, joined};
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::output::error_codes::INCOMPLETE;
+use crate::output::number::{thousands, times};
+use crate::output::{Output, Told};
+use halprof_measure::{did_you_mean, selection};
+use halprof_profile::aggregate::branches::By;
+use halprof_profile::aggregate::filter::{self, Filter, Pattern};
+use halprof_profile::aggregate::key::Key;
+use halprof_profile::file::{Reader, Recording, cannot_count};
+use halprof_profile::symbols::{Kind, Opened};
+use halprof_profile::views::report::Report;
+use halprof_profile::views::report::share::Share;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+/// How many modules without symbols are listed one by one.
+const TOLD_MODULES: usize = 4;
+
+/// The number of sources that a warning names.
+const TOLD_SOURCES: usize = 5;
+
+/// Enough samples, by VTune's advice.
+const ENOUGH: u64 = 10_000;
+
+/// The share of samples, in percent, above which losses are worth a warning.
+const LOST_PERCENT: u128 = 1;
+
+/// Which samples count.
+pub(crate) fn filter(options: &args::Filters, files: &[PathBuf]) -> Result<Filter> {
+    let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+    let processors = joined(&options.processors);
+    let processors = processors.map(|list| selection::parse_processors(&list));
+    let processors = processors.transpose()?;
+    if let Some(last) = processors.as_ref().and_then(|all| all.last()) {
+        exists(*last, files)?;
+    }
+    Ok(Filter {
+        sources: patterns(&options.source),
+        processes: patterns(&options.process),
+        modules: patterns(&options.module),
+        symbols: patterns(&options.symbol),
+        processors: processors.map(|all| all.into_iter().collect()),
+        time: options.time.as_deref().map(filter::time).transpose()?,
+    })
+}
+
+/// Refuses a processor that is in none of the recordings.
+fn exists(processor: u32, files: &[PathBuf]) -> Result<()> {
+    let mut most = 0;
+    for file in files {
+        most = most.max(Reader::open(file)?.metadata().processors);
+    }
+    match most.checked_sub(1) {
+        Some(last) if processor > last => Err(Error::usage(
+            format!("no recording has a processor {processor}"),
+            format!("The processors are 0 to {last}."),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The recordings, as the user named them.
+pub(crate) fn names(files: &[PathBuf]) -> String {
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    names.join(", ")
+}
+
+/// A warning if a recording is given more than once.
+pub(crate) fn given_twice(files: &[PathBuf]) -> Option<String> {
+    let canonical = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
+    let mut known = HashSet::new();
+    let twice = files.iter().find(|file| !known.insert(canonical(file)))?;
+    Some(format!("{} is given more than once: its samples count each time", twice.display()))
+}
+
+/// The keys of each table.
+pub(crate) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
+    let table = |list: &String| -> Result<Vec<Key>> {
+        let mut keys = Vec::new();
+        for name in list.split(',').map(str::trim) {
+            let key = Key::of(name);
+            if key.is_some_and(|key| keys.contains(&key)) {
+                return Err(Error::usage(
+                    format!("`--by {list}`: `{name}` is listed twice"),
+                    "Name each key once.",
+                ));
+            }
+            keys.push(key.ok_or_else(|| {
+                let names: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
+                Error::usage(format!("`--by {list}`: `{name}` is not a key"), {
+                    let meant =
+                        did_you_mean(name, &names).map_or_else(String::new, |meant| meant + " ");
+                    format!(
+                        "{meant}The keys are {}; for branches {}.",
+                        names.join(", "),
+                        keys_of_branches()
+                    )
+                })
+            })?);
+        }
+        Ok(keys)
+    };
+    lists.iter().map(table).collect()
+}
+
+/// The values of `--by` for branches, for a message.
+fn keys_of_branches() -> String {
+    let sides: Vec<&str> = By::SIDES.iter().map(|key: &Key| key.name()).collect();
+    format!("{}, alone or with one of {}", By::NAMES.join(" and "), sides.join(", "))
+}
+
+/// The error that there is more than one table of comma-separated values.
+pub(crate) fn one_table() -> Error {
+    Error::usage(
+        "`--csv` prints one table",
+        "Give `--by` once; several keys part its rows further.",
+    )
+}
+
+/// Prints what applies to every recording: its machine, and what is missing. Returns the exit
+/// status.
+pub(crate) fn introduce(recording: &Recording, output: &Output) -> u8 {
+    output.note_model(&Told {
+        modelled: recording.metadata.modelled,
+        machine: recording.metadata.machine.clone(),
+    });
+    let flaw = recording.flaw();
+    if let Some(flaw) = &flaw {
+        output.warn(flaw);
+    }
+    if !recording.skipped.is_empty() {
+        let skipped = recording.skipped.iter();
+        let skipped: Vec<String> = skipped.map(|(tag, n)| format!("{n} of `{tag}`")).collect();
+        output.warn(&format!(
+            "the recording has parts that this halprof does not know and has skipped: {}",
+            skipped.join(", ")
+        ));
+    }
+    if flaw.is_some() { INCOMPLETE } else { 0 }
+}
+
+/// Reasons why numbers are less reliable than they look.
+pub(crate) fn warnings(report: &Report) -> Vec<String> {
+    let mut warnings = too_few(report);
+    warnings.extend(turns(report));
+    let metadata = &report.recording.metadata;
+    for (source, processors) in metadata.left_out() {
+        warnings.push(cannot_count(source, processors));
+    }
+    for source in &metadata.sources {
+        let cycles = match &source.period {
+            period if period.by_reference_cycles => "reference cycles",
+            period if period.by_core_cycles => "core cycles",
+            _ => continue,
+        };
+        let told = format!(
+            "{} was sampled by {cycles}: its period is in units of 100 ns, its events are {cycles}",
+            source.name
+        );
+        if !warnings.contains(&told) {
+            warnings.push(told);
+        }
+    }
+    warnings.extend(disturbances(report));
+    warnings
+}
+
+/// The sources with too few samples.
+fn too_few(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let silent = report.sources.iter().filter(|one| one.sum.samples == 0);
+    let silent: Vec<&str> = silent.map(|source| &*source.name).collect();
+    if !silent.is_empty() {
+        warnings.push(format!("no samples of {}", some_of(&silent)));
+    }
+    for source in &report.sources {
+        let n = source.sum.samples;
+        let tenth = Share::of_a_tenth(source.sum);
+        // As many samples of one period would be as accurate.
+        let worth = rounded(tenth.effective).min(n);
+        if n != 0 && worth < ENOUGH {
+            let samples = if worth == n {
+                format!("only {} samples", thousands(n))
+            } else {
+                let (n, worth) = (thousands(n), thousands(worth));
+                format!("{n} samples of unequal periods, worth {worth} equal ones")
+            };
+            warnings.push(format!(
+                "{}: {samples}, so a share of 10 % is accurate to ±{:.1} points; aim for {} with a \
+                 shorter period or a longer recording",
+                source.name,
+                tenth.bound() * 100.0,
+                thousands(ENOUGH)
+            ));
+        }
+    }
+    warnings
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of samples, and casts saturate"
+)]
+fn rounded(samples: f64) -> u64 {
+    samples.round() as u64
+}
+
+/// Which sources took turns.
+fn turns(report: &Report) -> Option<String> {
+    let turns = report.sources.iter().filter_map(|source| {
+        let turns = source.turns.as_ref()?;
+        Some((source.name.to_string(), turns.part()))
+    });
+    let turns: Vec<(String, f64)> = turns.collect();
+    took_turns(&turns, "their events are scaled up")
+}
+
+/// What went wrong while it was recorded.
+pub(crate) fn disturbances(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let told = report.recording.statistics.as_ref();
+    if let Some(code) = told.and_then(|told| told.ended.as_ref()) {
+        warnings.push(format!(
+            "the driver stopped sampling early ({code}): nothing after that was recorded"
+        ));
+    }
+    if let Some(told) = told.filter(|told| told.events_lost != 0) {
+        warnings.push(events_lost(told.events_lost));
+    }
+    let lost = report.recording.lost().into_values();
+    let lost = lost.fold(0, u64::saturating_add);
+    let all = report.recording.samples.saturating_add(lost);
+    if u128::from(lost) * 100 > u128::from(all) * LOST_PERCENT {
+        warnings.push(format!(
+            "{} of {} samples were lost: shares are of the samples that were kept, and event counts \
+             are low by the same proportion",
+            thousands(lost),
+            thousands(all)
+        ));
+    }
+    let throttled = report.recording.statistics.as_ref();
+    if let Some(told) = throttled.filter(|told| told.throttled != 0) {
+        warnings.push(format!(
+            "interrupts took too much time: periods were lengthened {}, up to {}; each sample counts \
+             with its own period",
+            times(told.throttled),
+            thousands(told.longest_period)
+        ));
+    }
+    warnings
+}
+
+/// The message that sources were sampled for only part of the time.
+pub(crate) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<String> {
+    let parts = sources.iter().map(|(_, part)| part * 100.0);
+    let (least, most) =
+        parts.fold((f64::MAX, f64::MIN), |(least, most), part| (part.min(least), part.max(most)));
+    let names: Vec<&str> = sources.iter().map(|(name, _)| name.as_str()).collect();
+    let part = if format!("{least:.1}") == format!("{most:.1}") {
+        format!("{least:.1} %")
+    } else {
+        format!("{least:.1} to {most:.1} %")
+    };
+    (!sources.is_empty()).then(|| {
+        format!(
+            "sources took turns on the counters, each was sampled {part} of the time, {what_then}: {}",
+            some_of(&names)
+        )
+    })
+}
+
+/// `A, B and 2 more`.
+pub(crate) fn some_of(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(TOLD_SOURCES);
+    let told = names.iter().take(TOLD_SOURCES).copied();
+    let told = told.collect::<Vec<_>>().join(", ");
+    match more {
+        0 => told,
+        more => format!("{told} and {} more", thousands(more as u64)),
+    }
+}
+
+/// The message that system events were lost.
+pub(crate) fn events_lost(n: u64) -> String {
+    format!(
+        "{} system events were lost: short-lived processes and their modules may have no name",
+        thousands(n)
+    )
+}
+
+/// Where the symbols of a module came from.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(crate) struct OpenedModule {
+    module: String,
+    kind: &'static str,
+    file: Option<String>,
+    image: Option<String>,
+    notes: Vec<String>,
+}
+
+impl From<&Opened> for OpenedModule {
+    fn from(opened: &Opened) -> Self {
+        let shown = |path: &PathBuf| path.display().to_string();
+        Self {
+            module: opened.module.name.clone(),
+            kind: opened.kind.name(),
+            file: opened.file.as_ref().map(shown),
+            image: opened.image.as_ref().map(shown),
+            notes: notes(opened),
+        }
+    }
+}
+
+/// What there is to say about a module's symbols, with the option that may find them.
+fn notes(opened: &Opened) -> Vec<String> {
+    let mut notes = opened.notes.clone();
+    if opened.unasked {
+        notes.push("`--download` asks the symbol servers".to_owned());
+    }
+    notes
+}
+
+/// Notes which modules have no good symbols. Modules invented by a model have none to be found.
+pub(crate) fn note_symbols(opened: &[Opened], output: &Output) {
+    let found = |opened: &&Opened| matches!(opened.kind, Kind::Pdb | Kind::Dwarf);
+    let has_file = |opened: &&Opened| opened.module.path.is_some();
+    let lacking: Vec<_> = opened.iter().filter(|o| !found(o) && has_file(o)).collect();
+    for opened in lacking.iter().take(TOLD_MODULES) {
+        let notes = notes(opened);
+        let notes: Vec<&str> = notes.iter().map(|note| note.trim()).collect();
+        let notes = notes.join("; ");
+        let notes = match notes.trim_matches([';', ' ']) {
+            "" => "none found",
+            notes => notes,
+        };
+        output.note(&format!("symbols of {}: {notes}", opened.module.name));
+    }
+    if lacking.len() > TOLD_MODULES {
+        output.note(&format!(
+            "{} more modules have no symbols; `--json` lists them",
+            lacking.len() - TOLD_MODULES
+        ));
+    }
+}

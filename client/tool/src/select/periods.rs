@@ -1,0 +1,112 @@
+//! The requested periods and those in use, and what to say if they differ.
+
+use crate::output::number::thousands;
+use crate::select::event_set::Choice;
+use halprof_measure::Settled;
+use halprof_measure::selection::Chosen;
+use schemars::JsonSchema;
+use serde::Serialize;
+use shared_types::ProfileSource;
+use shared_types::request::session::UsedInterval;
+
+/// The period of one source. ProfileTime's is in units of 100 ns, all others' in events.
+#[derive(Clone, PartialEq, Eq, JsonSchema, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the JSON object")]
+pub(crate) struct Period {
+    pub(crate) source: String,
+    /// The period that was requested, or the source's default.
+    pub(crate) requested: u64,
+    pub(crate) used: u64,
+    /// Events of the counter between samples.
+    pub(crate) events: u64,
+    /// The request was outside the source's limits.
+    clamped: bool,
+    /// Sampled by reference cycles instead of time: halted time is not sampled.
+    pub(crate) by_reference_cycles: bool,
+    /// Sampled by core cycles instead of time: halted time is not sampled, and the rate follows the
+    /// core's frequency.
+    pub(crate) by_core_cycles: bool,
+    #[serde(skip)]
+    pub(crate) time: bool,
+}
+
+/// The periods of those sources of the choice that were configured together.
+pub(crate) fn of_pass(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
+    let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
+    let chosen = chosen.zip(&settled.intervals);
+    chosen.map(|(chosen, used)| period(chosen, used)).collect()
+}
+
+/// The periods that matter when these of the chosen sources are counted: the tick of time, and
+/// those that were requested.
+pub(crate) fn of_counting(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
+    let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
+    let all = chosen.zip(of_pass(choice, indexes, settled));
+    all.filter(|(chosen, period)| period.time || chosen.spec.interval != 0)
+        .map(|(_, period)| period)
+        .collect()
+}
+
+fn period(chosen: &Chosen, interval: &UsedInterval) -> Period {
+    Period {
+        source: chosen.label.clone(),
+        requested: if interval.requested == 0 { interval.used } else { interval.requested },
+        used: interval.used,
+        events: interval.events,
+        clamped: interval.flags & UsedInterval::CLAMPED != 0,
+        by_reference_cycles: interval.flags & UsedInterval::BY_REFERENCE_CYCLES != 0,
+        by_core_cycles: interval.flags & UsedInterval::BY_CORE_CYCLES != 0,
+        time: chosen.spec.source == ProfileSource::TIME.0,
+    }
+}
+
+/// Remarks on periods of sources that are counted without sampling. That of time is its tick.
+pub(crate) fn unused(periods: &[Period]) -> Vec<String> {
+    let unused = periods.iter().filter(|period| !period.time);
+    let names: Vec<&str> = unused.map(|period| period.source.as_str()).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let names = names.join(", ");
+    vec![format!("nothing is sampled, so that a period has no effect: {names}")]
+}
+
+/// Notes on periods outside the limits of their sources.
+pub(crate) fn clamped<'a>(
+    periods: impl Iterator<Item = &'a Period>,
+) -> impl Iterator<Item = String> {
+    periods.filter(|period| period.clamped).map(|period| {
+        let unit = if period.time { " x 100 ns" } else { "" };
+        format!(
+            "{}: a period of {}{unit} is outside its limits; {}{unit} was used",
+            period.source,
+            thousands(period.requested),
+            thousands(period.used)
+        )
+    })
+}
+
+/// Notes on what differs from the request.
+pub(crate) fn notes<'a>(
+    periods: impl IntoIterator<Item = &'a Period, IntoIter: Clone>,
+) -> Vec<String> {
+    let periods = periods.into_iter();
+    let clamped = clamped(periods.clone());
+    let by_core = periods.clone().filter(|period| period.by_core_cycles);
+    let by_core = by_core.map(|period| {
+        format!(
+            "{}: time is sampled by core cycles, one sample every {}; halted time is not sampled, and a faster core is sampled more often",
+            period.source,
+            thousands(period.events)
+        )
+    });
+    let by_cycles = periods.filter(|period| period.by_reference_cycles);
+    let by_cycles = by_cycles.map(|period| {
+        format!(
+            "{}: time was sampled by reference cycles, one sample every {}; halted time is not sampled",
+            period.source,
+            thousands(period.events)
+        )
+    });
+    clamped.chain(by_cycles).chain(by_core).collect()
+}

@@ -1,0 +1,6 @@
+//! What a command measures on.
+
+pub mod backend;
+pub(crate) mod context;
+pub(crate) mod machine_id;
+pub(crate) mod seal_key;

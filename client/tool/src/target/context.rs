@@ -1,0 +1,93 @@
+//! What a command measures on: a connection, and what every result says of the machine.
+
+use crate::cli::args::Selection;
+use crate::output::Told;
+use crate::output::error::Error;
+use crate::output::error::Result;
+use crate::target::backend::Place;
+use halprof_measure::Connection;
+use halprof_setup::doctor::no_counters;
+use shared_types::ErrorCode;
+use shared_types::request::machine::Processor;
+use std::collections::BTreeSet;
+
+/// What a command measures on.
+pub(crate) struct On {
+    pub(crate) connection: Connection<Place>,
+    pub(crate) told: Told,
+}
+
+impl On {
+    pub(crate) fn open(place: Place) -> Result<Self> {
+        let description = place.description().map(str::to_owned);
+        let connection = Connection::new(place)?;
+        let told = Told {
+            // The shipped driver does not know when its machine is a model.
+            modelled: connection.modelled() || description.is_some(),
+            machine: description.unwrap_or_else(|| connection.answerer().to_owned()),
+        };
+        Ok(Self { connection, told })
+    }
+
+    /// Whether threads share cores on this machine.
+    pub(crate) fn shares_cores(&mut self) -> Result<bool> {
+        let processors = self.connection.processors()?;
+        let shares = |one: &Processor| one.flags & Processor::SHARES_CORE != 0;
+        Ok(processors.iter().any(shares))
+    }
+
+    /// Why no counter can be used on this machine, and what helps.
+    fn no_counters(&mut self) -> Option<(String, String)> {
+        let machine = self.connection.machine().ok()?;
+        let processors = self.connection.processors().ok()?;
+        no_counters(&machine, processors.first()?)
+    }
+
+    /// What is to be said where nothing was asked for and there is nothing but time.
+    pub(crate) fn only_time(&mut self, selection: &Selection) -> Option<String> {
+        if !selection.is_default() {
+            return None;
+        }
+        let (why, helps) = self.no_counters()?;
+        Some(format!("no counter can be used here, only time can be counted. {why} {helps}"))
+    }
+
+    /// What is to be said where a user's list of events is used for several types of core.
+    pub(crate) fn one_list(&mut self, selection: &Selection) -> Option<String> {
+        let file = selection.event_file.as_ref()?;
+        let processors = self.connection.processors().ok()?;
+        let types: BTreeSet<u8> = processors.iter().map(|one| one.core_type).collect();
+        (types.len() > 1).then(|| {
+            format!(
+                "the events of {} are used on every type of core, but Intel publishes a list for each type: `-C` chooses processors of one",
+                file.display()
+            )
+        })
+    }
+
+    /// The same error; if a source is unavailable because there are no counters, with the reason
+    /// for that.
+    pub(crate) fn explained(&mut self, error: Error) -> Error {
+        const OF_SOURCES: [ErrorCode; 3] = [
+            ErrorCode::SourceUnknown,
+            ErrorCode::SourceNotSupported,
+            ErrorCode::SamplingUnavailable,
+        ];
+        if OF_SOURCES.iter().any(|code| code.code() == error.code()) {
+            return self.without_counters(error);
+        }
+        error
+    }
+
+    /// The same error of something that needs a counter; where there is none, with the reason.
+    pub(crate) fn without_counters(&mut self, error: Error) -> Error {
+        match (error, self.no_counters()) {
+            (Error::Measure(refused), Some((why, helps))) => Error::NoCounters {
+                refused,
+                why,
+                hint: format!("{helps} `halprof doctor` has more."),
+            },
+            (error, _) => error,
+        }
+    }
+}
