@@ -117,7 +117,7 @@ function Get-Answer([string]$Name, [string]$Arguments, [int]$Seconds = 120) {
         $answer = $ran.Text | ConvertFrom-Json
     }
     Assert-That ($null -ne $answer) "halprof $Arguments printed no JSON and ended with $($ran.Status): $($ran.Said)"
-    if ($answer.schema -eq 'halprof/error/1') {
+    if ($answer.schema -eq 'halprof/error/2') {
         throw "$($answer.error.message) ($($answer.error.code), status $($ran.Status)). $($answer.error.hint)"
     }
     Assert-That (-not $answer.modelled) "halprof $Arguments measured a model, not this computer"
@@ -350,7 +350,7 @@ Invoke-Step 'only administrators open it' {
         Skip-Step 'runas /trustlevel started nothing here; try `halprof info` from a prompt that is not elevated'
     }
     $answer = Get-Content -Raw -Encoding UTF8 $file | ConvertFrom-Json
-    Assert-That ($answer.schema -eq 'halprof/error/1') 'a process without administrator rights opened the driver'
+    Assert-That ($answer.schema -eq 'halprof/error/2') 'a process without administrator rights opened the driver'
     Assert-That ($answer.error.hint -match 'elevated') "refused, but for another reason: $($answer.error.message)"
     $answer.error.message
 }
@@ -362,7 +362,7 @@ $Before = @{}
 Invoke-Step 'doctor' {
     $ran = Invoke-Tool 'doctor' '--json doctor'
     $answer = $ran.Text | ConvertFrom-Json
-    Assert-That ($answer.schema -eq 'halprof/doctor/1') $ran.Text
+    Assert-That ($answer.schema -eq 'halprof/doctor/2') $ran.Text
     $told = @($answer.checks | Where-Object { $_.state -ne 'ok' } | ForEach-Object { "$($_.name): $($_.result)" })
     $script:Ready = $answer.ready
     Assert-That ($ran.Status -ne 3) ($told -join '; ')

@@ -63,7 +63,7 @@ struct Object<T> {
 
 impl<T> Object<T> {
     fn new(command: &str, modelled: Option<bool>, body: T) -> Self {
-        Self { schema: format!("halprof/{command}/1"), modelled, body }
+        Self { schema: format!("halprof/{command}/2"), modelled, body }
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) struct About {
 /// The regions of all threads that have ended. Its JSON names its schema, which is a file of the
 /// console tool.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
-#[serde(tag = "schema", rename = "halprof/regions/1")]
+#[serde(tag = "schema", rename = "halprof/regions/2")]
 pub struct Report {
     /// Whether the machine is modelled.
     pub modelled: bool,

@@ -77,7 +77,7 @@ fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
     let mut schema = schema_of::<T>();
     let own = |part: &str, schema: &Value| schema.get(part).cloned().unwrap_or_default();
     let mut properties = json!({
-        "schema": {"const": format!("halprof/{name}/1")},
+        "schema": {"const": format!("halprof/{name}/2")},
         "modelled": {"type": if name == ERROR { json!(["boolean", "null"]) } else { json!("boolean") }},
     });
     if let (Value::Object(all), Value::Object(own)) = (&mut properties, own("properties", &schema))
@@ -88,7 +88,7 @@ fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
     if let Value::Array(own) = own("required", &schema) {
         required.extend(own.into_iter().filter(|name| !COMMON.contains(&name.as_str())));
     }
-    schema["title"] = json!(format!("halprof/{name}/1"));
+    schema["title"] = json!(format!("halprof/{name}/2"));
     schema["properties"] = properties;
     schema["required"] = Value::Array(required);
     (name, schema)

@@ -55,7 +55,7 @@ fn a_recording_that_is_cut_is_reported_with_a_warning_and_status_5() {
     std::fs::write(&path, &whole[..whole.len() - 1]).expect("cut");
     let ran = halprof(&["--json", "report", file]);
     let report = ran.json();
-    assert_eq!((ran.status, &report["schema"]), (5, &"halprof/report/1".into()));
+    assert_eq!((ran.status, &report["schema"]), (5, &"halprof/report/2".into()));
     assert!(report["samples"].as_u64().expect("a number") > 100);
     let flaw = report["damaged"].as_str().expect("a flaw");
     assert!(flaw.contains("cut"), "{flaw}");

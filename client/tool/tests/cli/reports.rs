@@ -283,7 +283,7 @@ fn two_recordings_are_compared() {
     let spin = Recorded::of_function(&built, "spin", 2_000_000);
     let both = Recorded::of_function(&built, "*i*", 2_000_000);
     let diff = json(&["report", spin.file(), "--diff", both.file()]);
-    assert_eq!(diff["schema"], "halprof/diff/1");
+    assert_eq!(diff["schema"], "halprof/diff/2");
     let rows = rows(&diff);
     let row = |name: &str| {
         let mut found = rows.iter().filter(|row| row["symbol"] == name);

@@ -96,7 +96,7 @@ fn regions() -> Value {
     (0..5).for_each(|_| drop(thread.enter("parse").expect("entered")));
     drop(thread);
     let value = serde_json::to_value(regions.report()).expect("JSON");
-    assert_eq!(value["schema"], "halprof/regions/1");
+    assert_eq!(value["schema"], "halprof/regions/2");
     let errors = violations(&schema("regions"), &value);
     assert!(errors.is_empty(), "{errors:?}");
     value
@@ -149,7 +149,7 @@ fn removed() -> Value {
 
 fn printed(command: &str, body: serde_json::Result<Value>) -> Value {
     let mut value = body.expect("JSON");
-    value["schema"] = format!("halprof/{command}/1").into();
+    value["schema"] = format!("halprof/{command}/2").into();
     value["modelled"] = false.into();
     let errors = violations(&schema(command), &value);
     assert!(errors.is_empty(), "{command}: {errors:?}");

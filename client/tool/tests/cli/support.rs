@@ -31,7 +31,7 @@ impl Ran {
         let value: Value = serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}: {} {}", self.stdout, self.stderr));
         let schema = value["schema"].as_str().expect("a schema");
-        let name = schema.strip_prefix("halprof/").and_then(|rest| rest.strip_suffix("/1"));
+        let name = schema.strip_prefix("halprof/").and_then(|rest| rest.strip_suffix("/2"));
         assert_valid(name.expect("a name"), &value);
         value
     }
@@ -49,7 +49,7 @@ pub(crate) fn json(arguments: &[&str]) -> Value {
 pub(crate) fn refused(arguments: &[&str], status: i32, code: &str) {
     let ran = halprof(&[&["--json"], arguments].concat());
     let value = ran.json();
-    assert_eq!(value["schema"], "halprof/error/1", "{arguments:?}: {value}");
+    assert_eq!(value["schema"], "halprof/error/2", "{arguments:?}: {value}");
     assert_eq!(
         (ran.status, value["error"]["code"].as_str()),
         (status, Some(code)),

@@ -107,7 +107,7 @@ fn statuses_are_passed_on() {
         let ran = ran(&["--json", "stat", "-e", "TotalCycles", "--", "sh", "-c", script]);
         assert_eq!(ran.status.code(), Some(status), "{script}");
         let stat = json(&ran.stdout);
-        assert_eq!(stat["schema"], "halprof/stat/1", "{script}");
+        assert_eq!(stat["schema"], "halprof/stat/2", "{script}");
         assert_eq!(stat["interrupted"], false, "{script}");
     }
 }
@@ -129,7 +129,7 @@ fn statuses_are_passed_on_where_it_is_sampled() {
         let ran = ran(&[&record[..], more, &program].concat());
         let told = json(&ran.stdout);
         assert_eq!(ran.status.code(), Some(status), "{script}: {told}");
-        assert_eq!(told["schema"], "halprof/record/1", "{script}");
+        assert_eq!(told["schema"], "halprof/record/2", "{script}");
     }
     let process = read_when_written(pid.to_str().expect("UTF-8"));
     assert!(!is_alive(&process));
@@ -207,7 +207,7 @@ fn what_it_prints_is_not_in_the_result() {
     }
     let record = ["--json", "record", "-e", "TotalCycles", "-o", file];
     let output = ran(&[&record[..], &printing].concat());
-    assert_eq!(json(&output.stdout)["schema"], "halprof/record/1");
+    assert_eq!(json(&output.stdout)["schema"], "halprof/record/2");
     assert!(printed(&output.stderr));
 }
 
