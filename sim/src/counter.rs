@@ -1,7 +1,7 @@
 //! One counter register and its input.
 
 use crate::event::{Counts, Feed};
-use crate::unkind::LATE_STOP;
+use crate::quirks::LATE_STOP;
 
 /// The contents of a counter of `width` bits, of which broken ones are stuck at 0.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! The CPUID leaves of one logical processor.
 
-mod unkind;
+mod quirks;
 
-use crate::unkind::Unkind;
+use crate::quirks::Quirks;
 pub use hal_profile::machine::CpuidResult;
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Leaves {
     leaves: BTreeMap<u32, Leaf>,
-    unkind: Unkind,
+    quirks: Quirks,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -64,10 +64,10 @@ impl Leaves {
         self.get(1, 0).ecx >> 31 == 1
     }
 
-    /// Its unkind behaviours.
+    /// Its quirks behaviours.
     #[must_use]
-    pub fn unkind(&self) -> Unkind {
-        self.unkind
+    pub fn quirks(&self) -> Quirks {
+        self.quirks
     }
 
     /// Whether the leaf exists at all.

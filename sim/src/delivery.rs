@@ -1,12 +1,12 @@
 //! What happens between an overflow and its interrupt.
 
+use crate::quirks::{BRANCHES_CHANGED_EACH, Behaviour, LOST_EACH, Quirks, SMALLEST_RELOAD};
 use crate::unit::Watch;
-use crate::unkind::{BRANCHES_CHANGED_EACH, Behaviour, LOST_EACH, SMALLEST_RELOAD, Unkind};
 
 /// Delivers the interrupts of one processor.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
-    unkind: Unkind,
+    quirks: Quirks,
     /// Distinguishes the delays of processors.
     seed: u64,
     /// Interrupts requested so far.
@@ -18,13 +18,13 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    pub(crate) fn new(unkind: Unkind, seed: u32) -> Self {
-        Self { unkind, seed: seed.into(), asked: 0, under_way: None, storming: false }
+    pub(crate) fn new(quirks: Quirks, seed: u32) -> Self {
+        Self { quirks, seed: seed.into(), asked: 0, under_way: None, storming: false }
     }
 
     /// Back to power-on.
     pub(crate) fn reset(&mut self) {
-        *self = Self::new(self.unkind, self.seed as u32);
+        *self = Self::new(self.quirks, self.seed as u32);
     }
 
     /// Whether the line is held active although no counter's overflow holds it.
@@ -34,13 +34,13 @@ impl Delivery {
 
     /// Whether someone begins to record branches with the interrupt requested last.
     pub(crate) fn changes_branches(&self) -> bool {
-        self.unkind.has(Behaviour::BranchesChanged)
+        self.quirks.has(Behaviour::BranchesChanged)
             && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
     }
 
     /// Whether someone clears FREEZE_LBRS_ON_PMI with the interrupt requested last.
     pub(crate) fn clears_branch_freeze(&self) -> bool {
-        self.unkind.has(Behaviour::FreezeCleared)
+        self.quirks.has(Behaviour::FreezeCleared)
             && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
     }
 
@@ -53,16 +53,16 @@ impl Delivery {
     /// delivered now.
     pub(crate) fn ask(&mut self, overflow: Option<Watch>) -> bool {
         let too_near = overflow.is_some_and(|watch| watch.span < SMALLEST_RELOAD);
-        if self.unkind.has(Behaviour::SmallestReload) && too_near {
+        if self.quirks.has(Behaviour::SmallestReload) && too_near {
             return false;
         }
         self.asked += 1;
-        let lost = self.unkind.has(Behaviour::Lost) && self.asked.is_multiple_of(LOST_EACH);
-        if lost || self.unkind.has(Behaviour::DeadInterrupts) {
+        let lost = self.quirks.has(Behaviour::Lost) && self.asked.is_multiple_of(LOST_EACH);
+        if lost || self.quirks.has(Behaviour::DeadInterrupts) {
             return false;
         }
         match overflow {
-            Some(watch) if self.unkind.has(Behaviour::Late) => {
+            Some(watch) if self.quirks.has(Behaviour::Late) => {
                 let at = watch.at.saturating_add(self.delay(watch.span));
                 self.under_way.get_or_insert(Watch { at, ..watch });
                 false
@@ -98,7 +98,7 @@ impl Delivery {
     }
 
     fn begin_storm(&mut self) {
-        self.storming |= self.unkind.has(Behaviour::Storm);
+        self.storming |= self.quirks.has(Behaviour::Storm);
     }
 
     /// 0 to 3 times `span`, in steps of its 64th part (SplitMix64's mixing; Steele, Lea and Flood

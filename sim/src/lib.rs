@@ -29,12 +29,12 @@ pub mod netburst_tables;
 mod p6;
 mod pentium;
 mod processor;
+pub mod quirks;
 pub mod run;
 mod select;
 mod signature;
 pub mod spec;
 mod unit;
-pub mod unkind;
 pub mod workload;
 
 pub use branches::Taken;

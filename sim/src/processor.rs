@@ -11,9 +11,9 @@ use crate::fault::Fault;
 use crate::netburst::NetBurst;
 use crate::p6::P6;
 use crate::pentium::Pentium;
+use crate::quirks::{Behaviour, FOREIGN_STATUS, Quirks, STORM_STATUS};
 use crate::signature::Signature;
 use crate::unit::{Unit, Watch};
-use crate::unkind::{Behaviour, FOREIGN_STATUS, STORM_STATUS, Unkind};
 use hal_profile::machine::CpuidResult;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -118,7 +118,7 @@ impl Processor {
     #[must_use]
     pub fn new(leaves: Leaves) -> Self {
         let mut unit = select_unit(&leaves);
-        if leaves.unkind().has(Behaviour::LateStop)
+        if leaves.quirks().has(Behaviour::LateStop)
             && let Some(unit) = &mut unit
         {
             unit.stop_late();
@@ -127,7 +127,7 @@ impl Processor {
     }
 
     fn with_unit(leaves: Leaves, unit: Option<Box<dyn Unit>>) -> Self {
-        let delivery = Delivery::new(leaves.unkind(), leaves.apic_id());
+        let delivery = Delivery::new(leaves.quirks(), leaves.apic_id());
         let threads = unit.as_ref().map_or(1, |unit| unit.threads() as u32);
         Self {
             apic: Apic::new(&leaves),
@@ -293,20 +293,20 @@ impl Processor {
 
     /// The counts that its counters see of all that has happened.
     fn counted(&self) -> Counts {
-        if self.unkind().has(Behaviour::DeadCounters) { Counts::default() } else { self.counts }
+        if self.quirks().has(Behaviour::DeadCounters) { Counts::default() } else { self.counts }
     }
 
-    /// Its unkind behaviours.
+    /// Its quirks behaviours.
     #[must_use]
-    pub fn unkind(&self) -> Unkind {
-        self.leaves.unkind()
+    pub fn quirks(&self) -> Quirks {
+        self.leaves.quirks()
     }
 
     /// The overflow that has happened by then; if several, the one whose counter was preset
-    /// furthest from it. Looked for only on unkind processors.
+    /// furthest from it. Looked for only on processors with quirks.
     fn overflow(&self, counted: &Counts) -> Option<Watch> {
         let mut found: Option<Watch> = None;
-        if !self.unkind().is_empty() {
+        if !self.quirks().is_empty() {
             self.watches_of_unit(&mut |watch| {
                 let overflows = watch.feed.amount(counted) >= watch.at;
                 if overflows && found.is_none_or(|other| other.span < watch.span) {
@@ -363,7 +363,7 @@ impl Processor {
     /// Calls `visit` for each counter of this processor that will request an interrupt, and for an
     /// interrupt that is under way.
     pub fn watches(&self, mut visit: impl FnMut(Watch)) {
-        if !self.unkind().has(Behaviour::DeadCounters) {
+        if !self.quirks().has(Behaviour::DeadCounters) {
             self.watches_of_unit(&mut visit);
         }
         self.delivery.under_way().into_iter().for_each(visit);
@@ -442,11 +442,11 @@ impl Processor {
         self.apic.require_x2apic();
     }
 
-    /// Leaves registers in the state that an unkind processor's behaviours describe, as firmware or
+    /// Leaves registers in the state that a processor's quirks describe, as firmware or
     /// an earlier user would have. Registers that the processor lacks are skipped.
     fn leave_as_found(&mut self) {
-        let unkind = self.unkind();
-        for row in FOUND.iter().filter(|row| unkind.has(row.behaviour)) {
+        let quirks = self.quirks();
+        for row in FOUND.iter().filter(|row| quirks.has(row.behaviour)) {
             self.unobserved(|processor| {
                 if let Ok(value) = processor.rdmsr(row.msr) {
                     let value = value & !row.cleared | row.set;
@@ -455,15 +455,15 @@ impl Processor {
                 }
             });
         }
-        if unkind.has(Behaviour::Masked) {
+        if quirks.has(Behaviour::Masked) {
             self.apic.preset_lvtpc(WINDOWS_LVTPC | LVTPC_MASK);
         }
         if let Some(mut package) = self.package() {
-            if unkind.has(Behaviour::StaleStatus) {
+            if quirks.has(Behaviour::StaleStatus) {
                 let bits = package.unit.counter_status();
                 package.unit.set_status(bits);
             }
-            if unkind.has(Behaviour::ForeignStatus) {
+            if quirks.has(Behaviour::ForeignStatus) {
                 package.unit.set_status(FOREIGN_STATUS);
             }
         }
@@ -532,7 +532,7 @@ impl Processor {
     /// The same, for this overflow if it is known.
     fn take_requests_of(&mut self, overflow: Option<Watch>) {
         let own = 1 << self.thread;
-        let foreign = self.unkind().has(Behaviour::ForeignStatus);
+        let foreign = self.quirks().has(Behaviour::ForeignStatus);
         let Some(mut package) = self.package() else {
             return;
         };
@@ -549,7 +549,7 @@ impl Processor {
 
     /// Delivers the interrupt to LVTPC.
     fn deliver(&mut self) {
-        let hypervisor = self.unkind().has(Behaviour::HypervisorMasks);
+        let hypervisor = self.quirks().has(Behaviour::HypervisorMasks);
         let storming = self.delivery.is_storming();
         let Some(mut package) = self.package() else {
             return;
@@ -588,7 +588,7 @@ impl Processor {
     /// LVTPC has just been unmasked, if it did not accept interrupts before: with
     /// [`Behaviour::RaisedAgain`] what is not acknowledged interrupts again.
     fn raise_again(&mut self, accepted: bool) {
-        let raises = self.unkind().has(Behaviour::RaisedAgain);
+        let raises = self.quirks().has(Behaviour::RaisedAgain);
         if raises && !accepted && self.apic.accepts() {
             let holds = self.package().is_some_and(|package| package.unit.holds_interrupt());
             if holds {

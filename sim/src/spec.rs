@@ -3,7 +3,7 @@
 use crate::cpuid::Leaves;
 use crate::dump::{self, DumpError, MAX_PROCESSORS};
 use crate::models;
-use crate::unkind::{Unkind, UnkindError};
+use crate::quirks::{Quirks, QuirksError};
 use std::io;
 use std::path::Path;
 use thiserror::Error;
@@ -59,9 +59,9 @@ pub enum SpecError {
         /// The option's name.
         option: String,
     },
-    /// Not the names of unkind behaviours.
+    /// Not the names of quirks behaviours.
     #[error("{0}")]
-    Unkind(#[from] UnkindError),
+    Quirks(#[from] QuirksError),
     /// Not a number from 1 to 2048.
     #[error("`processors={value}`: not a number from 1 to {MAX_PROCESSORS}")]
     Processors {
@@ -81,15 +81,15 @@ impl SpecError {
             Self::Read { .. } => "Check the path and its permissions.",
             Self::Dump { error, .. } => error.hint(),
             Self::UnknownOption { .. } | Self::DuplicateOption { .. } => {
-                "Write NAME or FILE, then `,processors=N` and `,unkind=BEHAVIOUR+BEHAVIOUR`."
+                "Write NAME or FILE, then `,processors=N` and `,quirks=BEHAVIOUR+BEHAVIOUR`."
             }
-            Self::Unkind(_) => "`halprof machines --unkind` lists the behaviours.",
+            Self::Quirks(_) => "`halprof machines --quirks` lists the behaviours.",
             Self::Processors { .. } => "Windows has at most 2048 processors, in 32 groups of 64.",
         }
     }
 }
 
-/// Reads `NAME` or `FILE`, followed by `,processors=N`, `,unkind=BEHAVIOUR+BEHAVIOUR`, or both.
+/// Reads `NAME` or `FILE`, followed by `,processors=N`, `,quirks=BEHAVIOUR+BEHAVIOUR`, or both.
 ///
 /// A model's name takes precedence over a file of the same name (write `./NAME` for the file). If
 /// the whole text is the name of an existing file, it is that file, commas included. `read` reads a
@@ -119,14 +119,14 @@ pub fn machine(
 #[derive(Default)]
 struct Options {
     processors: Option<usize>,
-    unkind: Option<Unkind>,
+    quirks: Option<Quirks>,
 }
 
 impl Options {
     fn take(&mut self, option: &str, key: &str, value: &str) -> Result<(), SpecError> {
         let again = match key {
             "processors" => self.processors.replace(processors(value)?).is_some(),
-            "unkind" => self.unkind.replace(Unkind::parse(value)?).is_some(),
+            "quirks" => self.quirks.replace(Quirks::parse(value)?).is_some(),
             _ => {
                 return Err(SpecError::UnknownOption { option: option.to_owned() });
             }
@@ -139,10 +139,10 @@ impl Options {
 
     fn applied(&self, mut machine: MachineSpec) -> MachineSpec {
         let mut qualities = String::new();
-        if let Some(unkind) = self.unkind {
+        if let Some(quirks) = self.quirks {
             let leaves = machine.leaves.iter();
-            machine.leaves = leaves.map(|one| one.with_unkind(unkind)).collect();
-            qualities = format!(", unkind: {unkind}");
+            machine.leaves = leaves.map(|one| one.with_quirks(quirks)).collect();
+            qualities = format!(", quirks: {quirks}");
         }
         if let Some(count) = self.processors {
             machine.leaves = models::repeat(&machine.leaves, count);
@@ -222,9 +222,9 @@ mod tests {
             ("a,b.txt,processors=7", 7),
             ("c,processors=2", 1),
             ("c,processors=2,processors=4", 4),
-            ("skylake,unkind=late,processors=3", 3),
-            ("skylake,processors=3,unkind=late+FROZEN", 3),
-            ("dump.txt,unkind=masked", 1),
+            ("skylake,quirks=late,processors=3", 3),
+            ("skylake,processors=3,quirks=late+FROZEN", 3),
+            ("dump.txt,quirks=masked", 1),
         ] {
             let machine = machine(spec, read).expect(spec);
             assert_eq!(machine.leaves.len(), count, "{spec}");
@@ -233,12 +233,12 @@ mod tests {
     }
 
     #[test]
-    fn every_processor_is_unkind_and_the_description_says_so() {
-        let machine = machine("skylake,unkind=late+no-fixed,processors=9", read).expect("one");
-        let unkind = Unkind::parse("no-fixed+late").expect("behaviours");
-        assert!(machine.leaves.iter().all(|one| one.unkind() == unkind));
+    fn every_processor_has_quirks_and_the_description_says_so() {
+        let machine = machine("skylake,quirks=late+no-fixed,processors=9", read).expect("one");
+        let quirks = Quirks::parse("no-fixed+late").expect("behaviours");
+        assert!(machine.leaves.iter().all(|one| one.quirks() == quirks));
         assert!(machine.leaves.iter().all(|one| one.get(0xA, 0).edx.trailing_zeros() >= 5));
-        assert_eq!(machine.description, "skylake (9 processors, unkind: late+no-fixed)");
+        assert_eq!(machine.description, "skylake (9 processors, quirks: late+no-fixed)");
     }
 
     #[test]
@@ -252,10 +252,10 @@ mod tests {
             ("x,y.txt", "`x,y.txt` is neither a built-in model nor a file"),
             ("skylake,cores=2", "a machine has no option `cores=2`"),
             ("skylake,processors=2,processors=2", "`processors` is given twice"),
-            ("skylake,unkind=late,processors=2,unkind=lost", "`unkind` is given twice"),
-            ("skylake,unkind=rude", "`rude` is not a hardware fault that a model can have"),
-            ("skylake,unkind=", "`` is not a hardware fault that a model can have"),
-            ("skylake,unkind=late+late", "`late` is given twice"),
+            ("skylake,quirks=late,processors=2,quirks=lost", "`quirks` is given twice"),
+            ("skylake,quirks=rude", "`rude` is not a hardware fault that a model can have"),
+            ("skylake,quirks=", "`` is not a hardware fault that a model can have"),
+            ("skylake,quirks=late+late", "`late` is given twice"),
             ("skylake,processors=0", "`processors=0`: not a number from 1 to 2048"),
             ("skylake,processors=2049", "`processors=2049`: not a number from 1 to 2048"),
             ("skylake,processors=+2", "`processors=+2`: not a number from 1 to 2048"),
@@ -273,7 +273,7 @@ mod tests {
             "",
             "skylark",
             "skylake,cores=2",
-            "skylake,unkind=rude",
+            "skylake,quirks=rude",
             "skylake,processors=2049",
             "empty.txt",
             "secret.txt",

@@ -12,7 +12,7 @@ use shared_types::{
 use sim::Taken;
 use sim::event::Event;
 use sim::models;
-use sim::unkind::Unkind;
+use sim::quirks::Quirks;
 use std::slice::from_ref;
 
 const TOTAL_ISSUES: u32 = 2;
@@ -353,10 +353,10 @@ fn gates() {
             }),
             R::Hypervisor,
         ),
-        ("KVM", rapids.with_unkind(Unkind::parse("hypervisor-masks").expect("one")), R::Hypervisor),
+        ("KVM", rapids.with_quirks(Quirks::parse("hypervisor-masks").expect("one")), R::Hypervisor),
         (
             "KVM on AMD",
-            zen4.with_unkind(Unkind::parse("hypervisor-masks").expect("one")),
+            zen4.with_quirks(Quirks::parse("hypervisor-masks").expect("one")),
             R::Hypervisor,
         ),
         ("no PDCM", with(&skylake, 1, |leaf| leaf.ecx &= !(1 << 15)), R::Format),
@@ -521,8 +521,8 @@ fn switch(recorder: &Recorder) -> (u32, u64) {
 #[test]
 fn somebody_elses_recording_is_left_alone() {
     for recorder in recorders() {
-        let unkind = Unkind::parse("branches-on").expect("one");
-        let mut bare = Bare::of(&[recorder.leaves.with_unkind(unkind)]);
+        let quirks = Quirks::parse("branches-on").expect("one");
+        let mut bare = Bare::of(&[recorder.leaves.with_quirks(quirks)]);
         let before = registers(&mut bare);
         bare.branches = 8;
         bare.configure(SAMPLE, &[sampled()], 0);
@@ -544,8 +544,8 @@ fn somebody_elses_recording_is_left_alone() {
 #[test]
 fn a_recording_that_somebody_changes_ends_the_session() {
     for recorder in recorders() {
-        let unkind = Unkind::parse("branches-changed").expect("one");
-        let changed = Recorder { leaves: recorder.leaves.with_unkind(unkind), ..recorder.clone() };
+        let quirks = Quirks::parse("branches-changed").expect("one");
+        let changed = Recorder { leaves: recorder.leaves.with_quirks(quirks), ..recorder.clone() };
         // A filter that differs from theirs: theirs of all branches would be taken for ours.
         let bare = Bare::of(from_ref(&changed.leaves));
         let mut bench = Bench::filtered(bare, 8, Configure::TO_USER);
@@ -586,8 +586,8 @@ fn a_recording_that_somebody_changes_ends_the_session() {
 #[test]
 fn a_recording_whose_freeze_is_cleared_is_ended_whole() {
     for recorder in recorders() {
-        let unkind = Unkind::parse("freeze-cleared").expect("one");
-        let leaves = recorder.leaves.with_unkind(unkind);
+        let quirks = Quirks::parse("freeze-cleared").expect("one");
+        let leaves = recorder.leaves.with_quirks(quirks);
         let mut before = Bare::of(from_ref(&leaves));
         let found = registers(&mut before);
         let mut bench = Bench::filtered(before, 8, 0);

@@ -13,7 +13,7 @@ use shared_types::request::session::{SAMPLE, STOP, Spec};
 use shared_types::{ErrorCode, LossCause, Sample};
 use sim::event::Event;
 use sim::models;
-use sim::unkind::{Behaviour, Unkind};
+use sim::quirks::{Behaviour, Quirks};
 use sim::workload::parse;
 
 const TOTAL_ISSUES: u32 = 0x02;
@@ -21,13 +21,13 @@ const TOTAL_ISSUES: u32 = 0x02;
 /// Samples a workload of this many instructions.
 fn sample(instructions: u64, period: u64) -> (Statistics, Vec<Sample>) {
     let work = format!("instructions={instructions},cycles={instructions}");
-    sample_on(Unkind::default(), period, &[&work])
+    sample_on(Quirks::default(), period, &[&work])
 }
 
 /// Samples workloads one after the other.
-fn sample_on(unkind: Unkind, period: u64, works: &[&str]) -> (Statistics, Vec<Sample>) {
+fn sample_on(quirks: Quirks, period: u64, works: &[&str]) -> (Statistics, Vec<Sample>) {
     let processors = models::find("skylake").expect("a model").processors();
-    let leaves = [processors[0].with_unkind(unkind)];
+    let leaves = [processors[0].with_quirks(quirks)];
     let mut connection = Connection::new(Modelled::new(&leaves)).expect("a machine");
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let setup =
@@ -83,7 +83,7 @@ fn above_the_budget_the_period_doubles() {
 /// 59,600 ns they fill the window.
 #[test]
 fn an_interrupt_costs_more_under_a_hypervisor() {
-    let virtualized = Unkind::of(Behaviour::HypervisorMasks);
+    let virtualized = Quirks::of(Behaviour::HypervisorMasks);
     let work = format!("instructions={LENGTH},cycles={LENGTH}");
     for (period, throttled) in [(59_599, 1), (59_600, 0)] {
         let (statistics, samples) = sample_on(virtualized, period, &[&work]);
@@ -135,7 +135,7 @@ fn a_period_shortens_again_when_the_load_is_gone() {
         let calm = calm(seconds);
         let works = [BUSY, &calm];
         let works = if seconds == 0 { &works[..1] } else { &works };
-        let (statistics, samples) = sample_on(Unkind::default(), 4_096, works);
+        let (statistics, samples) = sample_on(Quirks::default(), 4_096, works);
         assert_eq!(statistics.longest_period, longest, "after {seconds} s");
         assert_eq!(statistics.throttled, 2, "after {seconds} s");
         let told: u64 = samples.iter().map(|sample| sample.period).sum();

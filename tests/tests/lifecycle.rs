@@ -10,7 +10,7 @@ use shared_types::request::{counts, machine, samples, source};
 use shared_types::{ErrorCode, ProfileSource};
 use sim::Processor;
 use sim::model::Model;
-use sim::unkind::Unkind;
+use sim::quirks::Quirks;
 use sim::workload;
 
 const TOTAL_ISSUES: u32 = 2;
@@ -702,8 +702,8 @@ fn a_refused_start_leaves_the_registers_as_they_were() {
         for option in ["dead-counters", "dead-interrupts"] {
             for &flags in layout.flags() {
                 let one = &leaves(layout.model, 1)[0];
-                let unkind = Unkind::parse(option).expect("one");
-                let mut wire = Wire::on(Model::new(&[one.with_unkind(unkind)]));
+                let quirks = Quirks::parse(option).expect("one");
+                let mut wire = Wire::on(Model::new(&[one.with_quirks(quirks)]));
                 let before: Vec<u64> = all_registers(&mut wire, layout);
                 let number = wire.open();
                 let request = configure(number, flags, &[spec(TOTAL_ISSUES)]);

@@ -12,7 +12,7 @@ use shared_types::request::session::{Configured, SAMPLE, STOP, Spec};
 use shared_types::{ErrorCode, LossCause, Mode, Sample};
 use sim::event::Event;
 use sim::models;
-use sim::unkind::Unkind;
+use sim::quirks::Quirks;
 use sim::workload::parse;
 
 const TIME: u32 = 0x00;
@@ -258,7 +258,7 @@ fn a_turn_is_over_after_three_quarters_of_its_time() {
 #[test]
 fn the_timer_is_as_frequent_as_the_session_needs() {
     let skylake = || models::find("skylake").expect("a model").processors()[0].clone();
-    let narrow = skylake().with_unkind(Unkind::parse("narrow-counters").expect("one"));
+    let narrow = skylake().with_quirks(Quirks::parse("narrow-counters").expect("one"));
     let quarter = ((1_u64 << 32) / 4_800 / 4) as u32;
     let two = &TWO_TURNS.map(spec)[..6];
     let one = &[spec(TOTAL_ISSUES)][..];
@@ -287,7 +287,7 @@ fn the_timer_is_as_frequent_as_the_session_needs() {
 fn a_long_turn_is_looked_at_as_often_as_any_session() {
     const SECOND: u32 = 10_000_000;
     let skylake = models::find("skylake").expect("a model").processors()[0].clone();
-    let narrow = skylake.with_unkind(Unkind::parse("narrow-counters").expect("one"));
+    let narrow = skylake.with_quirks(Quirks::parse("narrow-counters").expect("one"));
     let specs = &TWO_TURNS.map(spec)[..6];
     for (leaves, flags, looks) in [(skylake, SAMPLE, 4), (narrow, 0, 45)] {
         let mut bare = Bare::of(&[leaves]);

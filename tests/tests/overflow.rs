@@ -14,7 +14,7 @@ use shared_types::LossCause;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::{SAMPLE, STOP, Spec};
 use sim::event::{Counts, Event};
-use sim::unkind::Unkind;
+use sim::quirks::Quirks;
 
 const TOTAL_ISSUES: u32 = 2;
 const BRANCH_INSTRUCTIONS: u32 = 6;
@@ -345,8 +345,8 @@ fn an_interrupt_after_the_session_is_not_charged_to_it() {
 fn an_overflow_behind_a_masked_lvtpc_is_not_lost() {
     for model in ["zen2", "zen4", "yonah"] {
         let model = sim::models::find(model).expect("a model");
-        let masks = Unkind::parse("hypervisor-masks").expect("one");
-        let leaves = model.processors()[0].with_unkind(masks);
+        let masks = Quirks::parse("hypervisor-masks").expect("one");
+        let leaves = model.processors()[0].with_quirks(masks);
         let mut bare = Bare::of(&[leaves]);
         bare.configure(SAMPLE, &[TOTAL_ISSUES, BRANCH_INSTRUCTIONS].map(sampled), 0);
         bare.start();

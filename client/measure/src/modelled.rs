@@ -142,7 +142,7 @@ fn refused(error: SpecError) -> Error {
         SpecError::Empty
         | SpecError::UnknownOption { .. }
         | SpecError::DuplicateOption { .. }
-        | SpecError::Unkind(_)
+        | SpecError::Quirks(_)
         | SpecError::Processors { .. } => Error::usage(error.to_string(), hint),
     }
 }

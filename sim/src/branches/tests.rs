@@ -3,7 +3,7 @@
 use super::*;
 use crate::models;
 use crate::processor::Processor;
-use crate::unkind::Unkind;
+use crate::quirks::Quirks;
 
 const IA32_DEBUGCTL: u32 = 0x1D9;
 
@@ -111,10 +111,10 @@ fn reserved_bits_are_refused() {
 /// Under KVM, and under Hyper-V if it does not offer them, whatever CPUID leaf 7 says.
 #[test]
 fn hypervisors_hide_them() {
-    let kvm = Unkind::parse("hypervisor-masks").expect("one");
+    let kvm = Quirks::parse("hypervisor-masks").expect("one");
     for name in ["skylake", "sapphire-rapids", "zen4"] {
         let leaves = &models::find(name).expect("a model").processors()[0];
-        let mut processor = booted(&leaves.with_unkind(kvm));
+        let mut processor = booted(&leaves.with_quirks(kvm));
         for msr in [LBR_SELECT, IA32_LBR_CTL, DBG_EXTN_CFG, 0x680, 0x1500, AMD_FROM0] {
             assert!(processor.rdmsr(msr).is_err(), "{name} {msr:#x}");
         }

@@ -13,7 +13,7 @@ use crate::rules::{Rule, Violation};
 use hal_profile::machine::{CR4_PCE, Machine as _};
 use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
-use sim::unkind::{Behaviour, LATE_STOP};
+use sim::quirks::{Behaviour, LATE_STOP};
 use std::collections::BTreeMap;
 
 /// The mask bit of LVTPC (SDM, "Local Vector Table"): the only bit that the driver may change
@@ -397,7 +397,7 @@ impl Watched {
             let left = (now ^ end) & ours & !either;
             let counts = matches!(role, Role::Counter | Role::Fixed);
             // A counter that stops late goes on counting after it was written.
-            let late = counts && cpu.processor.unkind().has(Behaviour::LateStop);
+            let late = counts && cpu.processor.quirks().has(Behaviour::LateStop);
             if left != 0 && !(late && now.wrapping_sub(end) <= LATE_STOP) {
                 let what = format!("register {msr:#x} is left {now:#x}, not {end:#x} in {ours:#x}");
                 return Err((Rule::BitsLeft, what));
@@ -425,7 +425,7 @@ impl Watched {
             Role::Record => now,
             _ => before,
         };
-        if now == end || cpu.processor.unkind().has(Behaviour::BranchesChanged) {
+        if now == end || cpu.processor.quirks().has(Behaviour::BranchesChanged) {
             return Ok(());
         }
         let what = format!("register {msr:#x} is left {now:#x}, not {end:#x}");

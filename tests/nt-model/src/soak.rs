@@ -1,6 +1,6 @@
 //! A long randomized run: machine after machine, each with many sequences of [`crate::traffic`].
 //!
-//! A life is one machine: its seed decides the model, the number of processors, their unkind
+//! A life is one machine: its seed decides the model, the number of processors, their quirks
 //! behaviours, what its sessions do, and every sequence. So the seed of a life replays it.
 
 use crate::device::Device;
@@ -13,7 +13,7 @@ use shared_types::RequestHeader;
 use shared_types::request::RequestCode;
 use sim::cpuid::Leaves;
 use sim::models::{MODELS, repeat};
-use sim::unkind::{Behaviour, ROWS, Unkind};
+use sim::quirks::{Behaviour, Quirks, ROWS};
 use sim::workload;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,7 @@ pub const SEQUENCES: u64 = 50;
 /// The most actions in one sequence; there are always at least a few.
 const ACTIONS: usize = 60;
 const FEWEST_ACTIONS: usize = 8;
-/// The most unkind behaviours of one machine.
+/// The most quirks behaviours of one machine.
 const BEHAVIOURS: usize = 3;
 /// The most processors of one machine.
 const PROCESSORS: usize = 3;
@@ -76,14 +76,14 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
     let mut rng = Rng::with_seed(seed);
     let model = &MODELS[rng.usize(..MODELS.len())];
     let mut leaves = repeat(&model.processors(), rng.usize(1..=PROCESSORS));
-    let unkind = unkind(seed, &leaves[0]);
+    let quirks = quirks(seed, &leaves[0]);
     for leaves in &mut leaves {
-        *leaves = leaves.with_unkind(unkind);
+        *leaves = leaves.with_quirks(quirks);
     }
     let features = Rng::with_seed(seed ^ 0xFEA7).bool();
     let work = workload::parse(WORK).unwrap_or_default();
     let mut story =
-        vec![format!("on {} with {} processors, unkind: {unkind:?}", model.name, leaves.len())];
+        vec![format!("on {} with {} processors, quirks: {quirks:?}", model.name, leaves.len())];
     let mut life = Life::default();
     let mut play = || -> Result<(), Violation> {
         let mut device = Device::new(file, &leaves, seed).map_err(|error| broken(&error))?;
@@ -114,26 +114,26 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
     }
 }
 
-/// The unkind behaviours of a life: none in half of the lives, otherwise up to [`BEHAVIOURS`]. They
+/// The quirks behaviours of a life: none in half of the lives, otherwise up to [`BEHAVIOURS`]. They
 /// are drawn separately from everything else, so that a life without them is unchanged.
 ///
 /// No storm on AMD: delivery does not mask LVTPC there, so a storm whose handler is removed would
 /// never end.
-fn unkind(seed: u64, leaves: &Leaves) -> Unkind {
+fn quirks(seed: u64, leaves: &Leaves) -> Quirks {
     const AUTHENTIC_AMD: u32 = 0x6874_7541;
     let amd = leaves.get(0, 0).ebx == AUTHENTIC_AMD;
     let mut rng = Rng::with_seed(seed ^ 0x0BAD);
     if rng.bool() {
-        return Unkind::default();
+        return Quirks::default();
     }
-    let mut unkind = Unkind::default();
+    let mut quirks = Quirks::default();
     for _ in 0..rng.usize(1..=BEHAVIOURS) {
         let behaviour = ROWS[rng.usize(..ROWS.len())].behaviour;
         if !(amd && behaviour == Behaviour::Storm) {
-            unkind = unkind.with(behaviour);
+            quirks = quirks.with(behaviour);
         }
     }
-    unkind
+    quirks
 }
 
 fn broken(error: &anyhow::Error) -> Violation {

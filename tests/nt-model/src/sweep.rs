@@ -137,11 +137,11 @@ fn sample(connection: &mut Connection<DriverTransport>, skid: u64, without: u64)
 /// The most periods whose interrupt may be under way when the session stops, without a limit where
 /// the processor loses interrupts. Late ones come up to three periods later than the skid.
 fn under_way(machine: &str, skid: u64) -> u64 {
-    let unkind = |name| machine.split(['=', '+']).any(|option| option == name);
-    if unkind("lost") {
+    let quirks = |name| machine.split(['=', '+']).any(|option| option == name);
+    if quirks("lost") {
         return u64::MAX;
     }
-    let late = if unkind("late") { 3 } else { 0 };
+    let late = if quirks("late") { 3 } else { 0 };
     skid / PERIOD + 1 + late
 }
 

@@ -19,7 +19,7 @@ use shared_types::request::{Plain, RequestCode, counts, events, rdpmc, samples, 
 use shared_types::{NtStatus, ReplyHeader};
 use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
-use sim::unkind::{Behaviour, Unkind};
+use sim::quirks::{Behaviour, Quirks};
 use sim::workload::Workload;
 use std::collections::VecDeque;
 use zerocopy::FromBytes;
@@ -161,7 +161,7 @@ pub struct Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Controls {
     registers: Vec<(u32, u64)>,
-    unkind: Unkind,
+    quirks: Quirks,
 }
 
 /// A sequence being played.
@@ -745,7 +745,7 @@ pub fn level(device: &mut Device) -> Level {
 }
 
 fn controls(cpu: &mut Cpu) -> Controls {
-    let unkind = cpu.processor.unkind();
+    let quirks = cpu.processor.quirks();
     let processor = &mut cpu.processor;
     let mut found = Vec::new();
     for &(first, stride, count) in CONTROLS {
@@ -762,7 +762,7 @@ fn controls(cpu: &mut Cpu) -> Controls {
     let lvtpc = processor.rdmsr(X2APIC_LVTPC);
     let lvtpc = lvtpc.or_else(|_| processor.read_apic(LVTPC).map(u64::from));
     found.extend(lvtpc.map(|value| (LVTPC, value)));
-    Controls { registers: found, unkind }
+    Controls { registers: found, quirks }
 }
 
 impl Level {
@@ -788,7 +788,7 @@ impl Level {
             return Err(Violation::new(Rule::PoolLeak, what));
         }
         for (index, (before, after)) in self.processors.iter().zip(&after.processors).enumerate() {
-            let unkind = after.unkind;
+            let quirks = after.quirks;
             for (&(msr, was), &(_, is)) in before.registers.iter().zip(&after.registers) {
                 let may_differ = match msr {
                     0x360..0x372 => CCCR_THREAD,
@@ -796,21 +796,21 @@ impl Level {
                     // A session that samples unmasks it, whoever has masked it before.
                     LVTPC => was & !is & LVTPC_MASK,
                     // Somebody else's overflow freezes at any time; up to version 3 it clears all bits.
-                    GLOBAL_CTRL if unkind.has(Behaviour::FixedInterrupts) => was & !is,
+                    GLOBAL_CTRL if quirks.has(Behaviour::FixedInterrupts) => was & !is,
                     // The counter was reserved, and so taken over.
-                    0x186 | 0xC001_0000 | 0xC001_0200 if unkind.has(Behaviour::CountersOn) => {
+                    0x186 | 0xC001_0000 | 0xC001_0200 if quirks.has(Behaviour::CountersOn) => {
                         was & !is
                     }
                     // Somebody else's freeze, on an added processor for which there was no memory.
                     GLOBAL_STATUS
-                        if unkind.has(Behaviour::FixedInterrupts) && storms.contains(&index) =>
+                        if quirks.has(Behaviour::FixedInterrupts) && storms.contains(&index) =>
                     {
                         FROZEN
                     }
                     GLOBAL_STATUS | AMD_GLOBAL_STATUS => was & !is,
                     // Somebody has taken the records over.
                     DEBUGCTL | 0x1C8 | 0x14CE..=0x14CF | 0xC000_010E..=0xC000_010F
-                        if unkind.has(Behaviour::BranchesChanged) =>
+                        if quirks.has(Behaviour::BranchesChanged) =>
                     {
                         u64::MAX
                     }

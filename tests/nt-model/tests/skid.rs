@@ -4,13 +4,13 @@
 //! Before each commit a few skids of each machine are tried; `cargo xtask prove` tries every one.
 
 use nt_model::sweep::{MACHINES, PERIOD, Part, full, spread, sweep};
-use sim::unkind::ROWS;
+use sim::quirks::ROWS;
 
 const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-legacy.sys");
 /// With these nothing is sampled: START refuses, the session is ended, or no counter can take the
 /// source.
 const NOT_SAMPLED: [&str; 4] = ["dead-counters", "dead-interrupts", "storm", "no-general"];
-/// The number of skids tried on each unkind machine, spread over the whole range.
+/// The number of skids tried on each machine with quirks, spread over the whole range.
 const UNKIND: u64 = 20;
 
 fn fails_nowhere(parts: &[Part]) {
@@ -38,11 +38,11 @@ fn kind(skids: &[u64]) -> Vec<Part> {
     MACHINES.iter().copied().flat_map(parts).collect()
 }
 
-/// These skids on each machine with each unkind option.
-fn unkind(skids: &[u64]) -> Vec<Part> {
+/// These skids on each machine with each quirk.
+fn quirks(skids: &[u64]) -> Vec<Part> {
     let options = ROWS.iter().map(|row| row.name);
     let options: Vec<&str> = options.filter(|name| !NOT_SAMPLED.contains(name)).collect();
-    let part = |machine, option| (format!("{machine},unkind={option}"), skids.to_vec());
+    let part = |machine, option| (format!("{machine},quirks={option}"), skids.to_vec());
     let parts = |machine| options.iter().map(move |option| part(machine, option));
     MACHINES.iter().flat_map(parts).collect()
 }
@@ -54,16 +54,16 @@ fn every_period_is_accounted_for_however_late_interrupts_come() {
 
 /// One skid within a period, one between one and two, and one between two and three.
 #[test]
-fn every_period_is_accounted_for_on_unkind_machines() {
+fn every_period_is_accounted_for_on_machines_with_quirks() {
     let skids: Vec<u64> = spread(UNKIND).into_iter().skip(1).step_by(7).collect();
     let periods: Vec<u64> = skids.iter().map(|skid| skid / PERIOD).collect();
     assert_eq!(periods, [0, 1, 2], "{skids:?}");
-    fails_nowhere(&unkind(&skids));
+    fails_nowhere(&quirks(&skids));
 }
 
 #[test]
 fn every_period_is_accounted_for_at_every_skid() {
-    fails_nowhere(&[kind(&full()), unkind(&spread(UNKIND))].concat());
+    fails_nowhere(&[kind(&full()), quirks(&spread(UNKIND))].concat());
 }
 
 /// The full sweep has every multiple of 64, and every skid within 32 of a multiple of the period.

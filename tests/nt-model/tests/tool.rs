@@ -2,7 +2,7 @@
 //!
 //! Both are the tool's own commands, given the same arguments.
 
-use halprof_profile::file::{self, Recording};
+use halprof_profile::file::Recording;
 use halprof_tests::dumps;
 use serde_json::Value;
 use shared_types::Sample;
@@ -84,7 +84,7 @@ fn stat_counts_the_same() {
 /// A recording whose time stamps are relative to the first.
 fn recorded(file: &Path) -> (Recording, Vec<Sample>) {
     let mut samples: Vec<Sample> = Vec::new();
-    let recording = recording::read(file, |more| samples.extend(more));
+    let recording = halprof_profile::file::read(file, |more| samples.extend(more));
     let mut recording = recording.expect("a recording");
     assert!(recording.metadata.modelled && recording.flaw().is_none());
     recording.file = std::path::PathBuf::new();

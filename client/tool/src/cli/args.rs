@@ -33,8 +33,8 @@ const MODEL: &str = "Modelled machines";
 #[derive(Debug, Default, Args)]
 pub(crate) struct OnMachine {
     /// Where to measure: `driver`, the path of a CPUID dump, or a built-in model (see `halprof
-    /// machines`); `,processors=N` repeats the processors of a model, `,unkind=A+B` adds hardware
-    /// faults
+    /// machines`); `,processors=N` repeats the processors of a model, `,quirks=A+B` adds
+    /// quirks of real silicon
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     machine: Option<String>,
 }
@@ -353,9 +353,9 @@ impl FromArgMatches for By {
 
 #[derive(Debug, Args)]
 pub(crate) struct Machines {
-    /// List the hardware faults that `,unkind=A+B` after a model's name turns on
+    /// List the quirks that `,quirks=A+B` after a model's name turns on
     #[arg(long)]
-    pub(crate) unkind: bool,
+    pub(crate) quirks: bool,
     #[command(flatten)]
     table: Tabular,
 }

@@ -3,71 +3,87 @@
 use crate::cli::args::Machines;
 use crate::output::Output;
 use crate::output::error::Result;
-use crate::output::table::{Column, Width, table};
+use crate::output::table::{Column, Field, Record, Width, records};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::models::MODELS;
-use sim::unkind::ROWS;
+use sim::quirks::ROWS;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
-    machines: Vec<Machine>,
-    unkind: Vec<Unkind>,
+pub(crate) struct MachinesResult {
+    machines: Vec<Model>,
+    quirks: Vec<Quirk>,
 }
 
 #[derive(JsonSchema, Serialize)]
-struct Machine {
+struct Model {
     name: &'static str,
     description: &'static str,
     processors: usize,
 }
 
+impl Record for Model {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::word("name"), |model| model.name.to_owned()),
+        Field::new(Column::number("processors"), |model| model.processors.to_string()),
+        Field::new(Column::prose("what it is"), |model| model.description.to_owned()),
+    ];
+}
+
+/// Behaviour of real silicon that a model can be given.
 #[derive(JsonSchema, Serialize)]
-struct Unkind {
+struct Quirk {
     name: &'static str,
     description: &'static str,
     source: &'static str,
 }
 
+impl Record for Quirk {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::word("name"), |quirk| quirk.name.to_owned()),
+        Field::new(Column::prose("what the processor does"), |quirk| quirk.description.to_owned()),
+        Field::new(Column::prose("source"), |quirk| quirk.source.to_owned()),
+    ];
+}
+
 pub(crate) fn run(options: &Machines, output: &Output) -> Result<u8> {
-    let machines = MODELS.iter().map(|model| Machine {
-        name: model.name,
-        description: model.description,
-        processors: model.processors().len(),
-    });
-    let unkind = ROWS.iter().map(|row| Unkind {
-        name: row.name,
-        description: row.description,
-        source: row.source,
-    });
-    let body = Body { machines: machines.collect(), unkind: unkind.collect() };
-    if options.unkind {
-        let rows = body.unkind.as_slice();
-        output.rows("machines", true, (&body, rows), |body| behaviours(body, output.width()))?;
+    let result = MachinesResult {
+        machines: MODELS
+            .iter()
+            .map(|model| Model {
+                name: model.name,
+                description: model.description,
+                processors: model.processors().len(),
+            })
+            .collect(),
+        quirks: ROWS
+            .iter()
+            .map(|row| Quirk { name: row.name, description: row.description, source: row.source })
+            .collect(),
+    };
+    if options.quirks {
+        output.rows("machines", true, (&result, &result.quirks), |result| {
+            listed(
+                &result.quirks,
+                "Each is a property of a model, not silicon. Add them with `--machine NAME,quirks=A+B`, \
+                 where NAME is a built-in model or a CPUID dump.",
+                output.width(),
+            )
+        })?;
     } else {
-        let rows = body.machines.as_slice();
-        output.rows("machines", true, (&body, rows), |body| models(body, output.width()))?;
+        output.rows("machines", true, (&result, &result.machines), |result| {
+            listed(
+                &result.machines,
+                "Each is a model, not silicon. Choose one with `--machine NAME`, or with \
+                 `--machine NAME,processors=N`. `halprof machines --quirks` lists the quirks of real \
+                 silicon that a model can be given.",
+                output.width(),
+            )
+        })?;
     }
     Ok(0)
 }
 
-fn models(body: &Body, width: Width) -> String {
-    let row =
-        |row: &Machine| [row.name, &row.processors.to_string(), row.description].map(str::to_owned);
-    let columns = [Column::word("name"), Column::number("processors"), Column::prose("what it is")];
-    let more = "Each is a model, not silicon. Choose one with `--machine NAME`, or with \
-                `--machine NAME,processors=N`. `halprof machines --unkind` lists hardware faults that \
-                a model can show.";
-    let models = table(width, &columns, body.machines.iter().map(row));
-    format!("{models}\n{}\n", width.prose(0, more))
-}
-
-fn behaviours(body: &Body, width: Width) -> String {
-    let row = |row: &Unkind| [row.name, row.description, row.source].map(str::to_owned);
-    let columns =
-        [Column::word("name"), Column::prose("what the processor does"), Column::prose("source")];
-    let more = "Each is a property of a model, not silicon. Add them with `--machine NAME,unkind=A+B`, \
-                where NAME is a built-in model or a CPUID dump.";
-    let behaviours = table(width, &columns, body.unkind.iter().map(row));
-    format!("{behaviours}\n{}\n", width.prose(0, more))
+fn listed<R: Record>(rows: &[R], hint: &str, width: Width) -> String {
+    format!("{}\n{}\n", records(width, rows), width.prose(0, hint))
 }

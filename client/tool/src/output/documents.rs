@@ -48,7 +48,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<info::Body>("info"),
         of::<Installed>("install"),
         of::<list::Body>("list"),
-        of::<machines::Body>("machines"),
+        of::<machines::MachinesResult>("machines"),
         of::<list::metrics::Body>("metrics"),
         of::<rdpmc::Body>("rdpmc"),
         of::<record::Body>("record"),

@@ -224,6 +224,34 @@ pub(crate) fn table<C: IntoIterator<Item = String>>(
     text + &no_room(width, &left_out)
 }
 
+/// A row of a result. Serde makes JSON and CSV of it, schemars the schema, and its columns the text.
+pub(crate) trait Record: Serialize + JsonSchema + 'static {
+    /// The columns in text, from left to right.
+    const COLUMNS: &'static [Field<Self>];
+}
+
+/// A column in the text of records of type `R`: where its cells come from, and how they are aligned.
+pub(crate) struct Field<R: ?Sized> {
+    pub(crate) column: Column,
+    pub(crate) cell: fn(&R) -> String,
+}
+
+impl<R: ?Sized> Field<R> {
+    pub(crate) const fn new(column: Column, cell: fn(&R) -> String) -> Self {
+        Self { column, cell }
+    }
+}
+
+/// Records as a table with a header. A column that is empty in all records is left out.
+pub(crate) fn records<'a, R: Record + 'a>(
+    width: Width,
+    records: impl IntoIterator<Item = &'a R>,
+) -> String {
+    let columns: Vec<Column> = R::COLUMNS.iter().map(|field| field.column).collect();
+    let cells = |record: &'a R| R::COLUMNS.iter().map(move |field| (field.cell)(record));
+    table(width, &columns, records.into_iter().map(cells))
+}
+
 /// Leaves out columns and narrows others until the rest fits; returns their widths, and the headers of
 /// those that are left out.
 fn fit(

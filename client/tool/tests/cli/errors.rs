@@ -248,7 +248,7 @@ fn a_negative_processor_is_told_as_a_number() {
 #[test]
 fn hints_end_in_one_full_stop() {
     for machine in
-        ["skylake,processors=2049", "skylake,foo=1", "skylake,unkind=foo", "/etc/passwd", ""]
+        ["skylake,processors=2049", "skylake,foo=1", "skylake,quirks=foo", "/etc/passwd", ""]
     {
         let ran = halprof(&["--machine", machine, "info"]);
         assert_ne!(ran.status, 0);

@@ -37,7 +37,7 @@ fn lines_have_what_json_has() {
         (on_hybrid(&["doctor"]), "checks"),
         (record.to_vec(), "periods"),
         (vec!["machines"], "machines"),
-        (vec!["machines", "--unkind"], "unkind"),
+        (vec!["machines", "--quirks"], "quirks"),
     ] {
         let (lines, value) = (lines(&arguments), json(&arguments));
         let rows = value[list].as_array().expect("a list");
@@ -216,7 +216,7 @@ fn one_form_at_a_time_and_only_of_tables() {
     ] {
         refused(arguments, 2, "usage");
     }
-    for command in ["machines --unkind extra", "completions bash", "explain busy"] {
+    for command in ["machines --quirks extra", "completions bash", "explain busy"] {
         let words: Vec<&str> = command.split(' ').chain(["--csv"]).collect();
         let ran = halprof(&words);
         assert_eq!(ran.status == 0, command == "machines", "{command}");

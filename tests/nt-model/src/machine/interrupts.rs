@@ -9,7 +9,7 @@ use crate::rules::{Rule, Violation};
 use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 use sim::event::{Counts, Event};
-use sim::unkind::Behaviour;
+use sim::quirks::Behaviour;
 use std::collections::VecDeque;
 
 /// This many interrupts within this many nanoseconds may be taken for a storm.
@@ -91,7 +91,7 @@ impl Machine {
             return Ok(());
         }
         let processor = &mut self.engine.bus().cpus[index].processor;
-        if processor.unkind().has(Behaviour::FixedInterrupts) {
+        if processor.quirks().has(Behaviour::FixedInterrupts) {
             processor.handled_by_windows();
         }
         Ok(())
@@ -119,8 +119,8 @@ impl Machine {
         let cpus = &self.engine.bus_ref().cpus;
         // An interrupt that arrives after the handler has been removed masks LVTPC by its delivery.
         let behind = |index: &usize| {
-            let unkind = cpus[*index].processor.unkind();
-            unkind.has(Behaviour::Late) || unkind.has(Behaviour::Storm)
+            let quirks = cpus[*index].processor.quirks();
+            quirks.has(Behaviour::Late) || quirks.has(Behaviour::Storm)
         };
         (0..self.processors.len())
             .filter(|index| {

@@ -1,5 +1,5 @@
 //! What real processors do and a well-behaved model does not: each behaviour is an option of a
-//! modelled machine, `--machine NAME,unkind=late+frozen`.
+//! modelled machine, `--machine NAME,quirks=late+frozen`.
 //!
 //! A behaviour is a property of a logical processor and is stored with its CPUID leaves, so that
 //! whatever is built from them shows it: the service in process, and the shipped driver on a
@@ -63,7 +63,7 @@ pub enum Behaviour {
 pub struct Row {
     /// The behaviour.
     pub behaviour: Behaviour,
-    /// What `unkind=` takes.
+    /// What `quirks=` takes.
     pub name: &'static str,
     /// What the processor then does.
     pub description: &'static str,
@@ -248,18 +248,18 @@ pub(crate) const STORM_STATUS: u64 = 1 << 62;
 
 /// The behaviours that a processor shows; none by default.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Unkind(u32);
+pub struct Quirks(u32);
 
 /// A name that is not in [`ROWS`], or one that is given twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnkindError {
+pub enum QuirksError {
     /// No such behaviour.
     Unknown(String),
     /// Named before.
     Duplicate(String),
 }
 
-impl fmt::Display for UnkindError {
+impl fmt::Display for QuirksError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(name) => {
@@ -270,9 +270,9 @@ impl fmt::Display for UnkindError {
     }
 }
 
-impl std::error::Error for UnkindError {}
+impl std::error::Error for QuirksError {}
 
-impl Unkind {
+impl Quirks {
     /// Only this one.
     #[must_use]
     pub const fn of(behaviour: Behaviour) -> Self {
@@ -304,12 +304,12 @@ impl Unkind {
     }
 
     /// Reads names joined by `+`, in either case.
-    pub fn parse(names: &str) -> Result<Self, UnkindError> {
+    pub fn parse(names: &str) -> Result<Self, QuirksError> {
         names.split('+').try_fold(Self::default(), |set, name| {
             let row = ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name));
-            let row = row.ok_or_else(|| UnkindError::Unknown(name.to_owned()))?;
+            let row = row.ok_or_else(|| QuirksError::Unknown(name.to_owned()))?;
             if set.has(row.behaviour) {
-                return Err(UnkindError::Duplicate(row.name.to_owned()));
+                return Err(QuirksError::Duplicate(row.name.to_owned()));
             }
             Ok(set.with(row.behaviour))
         })
@@ -321,17 +321,17 @@ impl Unkind {
     }
 }
 
-/// The names joined by `+`, as [`Unkind::parse`] takes them.
-impl fmt::Display for Unkind {
+/// The names joined by `+`, as [`Quirks::parse`] takes them.
+impl fmt::Display for Quirks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.rows().map(|row| row.name).collect();
         f.write_str(&names.join("+"))
     }
 }
 
-impl fmt::Debug for Unkind {
+impl fmt::Debug for Quirks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Unkind({self})")
+        write!(f, "Quirks({self})")
     }
 }
 

@@ -6,7 +6,7 @@ use halprof_measure::{Connection, Error, Modelled, Session, Setup};
 use halprof_tests::machines::{Sampled, count, sample_in, specs, workload};
 use shared_types::request::source::Source;
 use shared_types::{ErrorCode, LossCause};
-use sim::unkind::{Behaviour, ROWS, Unkind};
+use sim::quirks::{Behaviour, Quirks, ROWS};
 use std::io;
 
 const GLOBAL_CTRL: u32 = 0x38F;
@@ -69,8 +69,8 @@ fn open(spec: &str) -> Connection<Modelled> {
     Connection::new(Modelled::new(&machine.leaves)).expect("a greeting")
 }
 
-fn unkind(model: &str, options: &str) -> String {
-    format!("{model},unkind={options}")
+fn quirks(model: &str, options: &str) -> String {
+    format!("{model},quirks={options}")
 }
 
 fn read(connection: &mut Connection<Modelled>, msr: u32) -> Option<u64> {
@@ -167,7 +167,7 @@ fn every_behaviour_is_tried_here() {
         let here = tried.clone().any(|name| name == row.name);
         assert!(here || elsewhere.contains(&row.name), "{}", row.name);
     }
-    assert!(tried.all(|name| Unkind::parse(name).is_ok()));
+    assert!(tried.all(|name| Quirks::parse(name).is_ok()));
 }
 
 #[test]
@@ -179,11 +179,11 @@ fn kind_machines_account_for_every_event() {
 }
 
 #[test]
-fn unkind_machines_account_for_every_event() {
+fn machines_with_quirks_account_for_every_event() {
     let mut failures = Vec::new();
     for model in MACHINES {
         for options in SAMPLING {
-            let machine = unkind(model, options);
+            let machine = quirks(model, options);
             let sampled = sampled(&mut open(&machine), SAMPLED, SHORT);
             let wrong = if stands_still(options) {
                 untold(&sampled, options, PERIOD)
@@ -202,7 +202,7 @@ fn sampling_does_not_die() {
     let mut failures = Vec::new();
     for model in MACHINES {
         for options in SAMPLING {
-            let machine = unkind(model, options);
+            let machine = quirks(model, options);
             let sampled = sampled(&mut open(&machine), LONG_SAMPLED, LONG);
             let late = sampled.elapsed / 8 * 7;
             let first = sampled.samples.first().map_or(0, |sample| sample.timestamp);
@@ -230,7 +230,7 @@ fn registers_are_left_as_they_were_found() {
         // With `branches-changed` someone else writes them meanwhile.
         let others = SAMPLING.into_iter().filter(|&options| options != "branches-changed");
         for options in ["cleared-global"].into_iter().chain(others) {
-            let machine = unkind(model, options);
+            let machine = quirks(model, options);
             let mut connection = open(&machine);
             let shared = [GLOBAL_CTRL, FIXED_CONTROL, DEBUGCTL, 0xC000_0301];
             let look = |connection: &mut Connection<Modelled>, msr| read(connection, msr);
@@ -259,7 +259,7 @@ fn registers_are_left_as_they_were_found() {
 #[test]
 fn somebody_elses_fixed_counters_go_on() {
     for model in ["skylake", "haswell", "sapphire-rapids"] {
-        let mut connection = open(&unkind(model, "fixed-taken"));
+        let mut connection = open(&quirks(model, "fixed-taken"));
         let sampled = sampled(&mut connection, "TotalIssues:50021,TotalCycles:150011", SHORT);
         assert_eq!(sampled.counts[0][0].counted, EVENTS, "{model}");
         let values = [0x309, 0x30A].map(|msr| read(&mut connection, msr));
@@ -281,7 +281,7 @@ fn somebody_elses_overflow_is_left_for_its_owner() {
     for model in ["skylake", "haswell", "sapphire-rapids"] {
         for sources in ["TotalIssues", SAMPLED] {
             for before in [false, true] {
-                let mut connection = open(&unkind(model, "fixed-interrupts+raised-again"));
+                let mut connection = open(&quirks(model, "fixed-interrupts+raised-again"));
                 let what = format!("{model}, {sources}, {before}");
                 if before {
                     let processor = connection.transport().model().processor(0);
@@ -304,7 +304,7 @@ fn somebody_elses_overflow_is_left_for_its_owner() {
                 assert_eq!(status & THEIRS == 0, !before && sources == SAMPLED, "{what}");
             }
         }
-        let mut connection = open(&unkind(model, "fixed-interrupts"));
+        let mut connection = open(&quirks(model, "fixed-interrupts"));
         let sampled = sampled(&mut connection, SAMPLED, SHORT);
         assert_eq!(unaccounted(&sampled, "", EVENTS, PERIOD), None, "{model}");
         assert_eq!(sampled.statistics.spurious, 1, "{model}");
@@ -322,7 +322,7 @@ fn nothing_is_acknowledged_that_a_hypervisor_does_not_show() {
     {
         for options in ["", "+frozen", "+frozen+lost", "+late", "+foreign-status", "+stale-status"]
         {
-            let mut connection = open(&unkind(model, &format!("hypervisor-masks{options}")));
+            let mut connection = open(&quirks(model, &format!("hypervisor-masks{options}")));
             let runs = |list| specs(&mut open(model), list);
             drop(count(&mut connection, runs("TotalIssues"), &workload(SHORT)));
             drop(sampled(&mut connection, SAMPLED, SHORT));
@@ -335,7 +335,7 @@ fn nothing_is_acknowledged_that_a_hypervisor_does_not_show() {
 #[test]
 fn a_general_counter_found_on_is_told_and_taken() {
     for model in ["skylake", "core2", "zen2", "zen4"] {
-        let mut connection = open(&unkind(model, "counters-on"));
+        let mut connection = open(&quirks(model, "counters-on"));
         // Not on a fixed counter.
         drop(sampled(&mut connection, "BranchInstructions:50021", SHORT));
         let processors = connection.processors().expect("the processors");
@@ -366,12 +366,12 @@ fn start_on(connection: &mut Connection<Modelled>, sample: bool) -> Result<(), O
 #[test]
 fn start_proves_that_counters_count_and_interrupts_come() {
     for model in MACHINES {
-        let counters = unkind(model, "dead-counters");
+        let counters = quirks(model, "dead-counters");
         for sample in [false, true] {
             let answer = start(&counters, sample);
             assert_eq!(answer, Err(Some(ErrorCode::CountersDead)), "{counters}");
         }
-        let interrupts = unkind(model, "dead-interrupts");
+        let interrupts = quirks(model, "dead-interrupts");
         assert_eq!(start(&interrupts, false), Ok(()), "{interrupts}");
         let answer = start(&interrupts, true);
         assert_eq!(answer, Err(Some(ErrorCode::InterruptsDead)), "{interrupts}");
@@ -388,7 +388,7 @@ fn frozen_counters_are_not_dead() {
         ("sapphire-rapids", GLOBAL_STATUS),
         ("zen4", PERF_CNTR_GLOBAL_STATUS),
     ] {
-        let machine = unkind(model, "frozen+dead-interrupts");
+        let machine = quirks(model, "frozen+dead-interrupts");
         let mut connection = open(&machine);
         let answer = start_on(&mut connection, true);
         assert_eq!(answer, Err(Some(ErrorCode::InterruptsDead)), "{machine}");
@@ -401,7 +401,7 @@ fn frozen_counters_are_not_dead() {
 #[test]
 fn a_storm_is_met_by_the_proof() {
     for model in MACHINES {
-        let machine = unkind(model, "storm");
+        let machine = quirks(model, "storm");
         let mut connection = open(&machine);
         for _ in 0..2 {
             let answer = start_on(&mut connection, true);
@@ -424,7 +424,7 @@ fn supported(connection: &mut Connection<Modelled>) -> Vec<String> {
 #[test]
 fn fixed_counters_are_enough() {
     for model in ["skylake", "haswell", "sapphire-rapids"] {
-        let mut connection = open(&unkind(model, "no-general"));
+        let mut connection = open(&quirks(model, "no-general"));
         let names = supported(&mut connection);
         assert!(names.iter().any(|name| name == "FixedInstructions"), "{model}: {names:?}");
         assert!(!names.iter().any(|name| name == "BranchInstructions"), "{model}: {names:?}");
@@ -439,7 +439,7 @@ fn fixed_counters_are_enough() {
 #[test]
 fn without_any_counter_no_source_is_supported() {
     for model in ["skylake", "sapphire-rapids", "zen4"] {
-        let mut connection = open(&unkind(model, "no-general+no-fixed"));
+        let mut connection = open(&quirks(model, "no-general+no-fixed"));
         assert_eq!(supported(&mut connection), Vec::<String>::new(), "{model}");
     }
 }
@@ -449,7 +449,7 @@ fn without_any_counter_no_source_is_supported() {
 fn narrow_counters_lose_no_wrap() {
     let runs = "instructions=17179869184,cycles=17179869184,branches=17179869184";
     for model in ["skylake", "core2"] {
-        let mut connection = open(&unkind(model, "narrow-counters"));
+        let mut connection = open(&quirks(model, "narrow-counters"));
         let specs = specs(&mut connection, "TotalIssues,TotalCycles,BranchInstructions");
         let specs = specs.into_iter().take(2).collect();
         let counts = count(&mut connection, specs, &workload(runs));
@@ -461,10 +461,10 @@ fn narrow_counters_lose_no_wrap() {
 
 /// What the rows say remains true of the processors that the service runs on.
 #[test]
-fn the_service_runs_on_processors_that_are_unkind() {
-    let mut connection = open("skylake,unkind=masked+frozen");
+fn the_service_runs_on_processors_with_quirks() {
+    let mut connection = open("skylake,quirks=masked+frozen");
     assert!(is_masked(&mut connection));
     assert_eq!(read(&mut connection, DEBUGCTL), Some(1 << 12));
-    let both = Unkind::of(Behaviour::Masked).with(Behaviour::Frozen);
+    let both = Quirks::of(Behaviour::Masked).with(Behaviour::Frozen);
     assert_eq!(both.to_string(), "frozen+masked");
 }

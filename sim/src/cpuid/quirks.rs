@@ -1,21 +1,21 @@
-//! The leaves of a processor with unkind behaviours.
+//! The leaves of a processor with quirks behaviours.
 
 use super::{CpuidResult, Leaves};
-use crate::unkind::{Behaviour, Unkind};
+use crate::quirks::{Behaviour, Quirks};
 
 impl Leaves {
     /// The same processor with these behaviours added, and with the leaves that they change.
     #[must_use]
-    pub fn with_unkind(&self, unkind: Unkind) -> Self {
+    pub fn with_quirks(&self, quirks: Quirks) -> Self {
         let mut leaves = self.clone();
-        leaves.unkind = leaves.unkind.and(unkind);
-        if unkind.has(Behaviour::NoGeneral) {
+        leaves.quirks = leaves.quirks.and(quirks);
+        if quirks.has(Behaviour::NoGeneral) {
             without_general(&mut leaves);
         }
-        if unkind.has(Behaviour::NoFixed) {
+        if quirks.has(Behaviour::NoFixed) {
             without_fixed(&mut leaves);
         }
-        if unkind.has(Behaviour::NarrowCounters) {
+        if quirks.has(Behaviour::NarrowCounters) {
             change(&mut leaves, 0xA, None, |leaf| {
                 leaf.eax = leaf.eax & !0x00FF_0000 | 32 << 16;
                 if leaf.edx & 0x1FE0 != 0 {
@@ -23,7 +23,7 @@ impl Leaves {
                 }
             });
         }
-        if unkind.has(Behaviour::HypervisorMasks) {
+        if quirks.has(Behaviour::HypervisorMasks) {
             under_kvm(&mut leaves);
         }
         leaves

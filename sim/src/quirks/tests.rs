@@ -15,13 +15,13 @@ const INSTRUCTIONS: u64 = 0x53_00C0;
 const CTR_FRZ: u64 = 1 << 59;
 
 /// The first processor of a model after boot.
-fn booted(model: &str, unkind: &str) -> Processor {
+fn booted(model: &str, quirks: &str) -> Processor {
     let leaves = models::find(model).expect("a model").processors();
-    let unkind = match unkind {
-        "" => Unkind::default(),
-        names => Unkind::parse(names).expect("behaviours"),
+    let quirks = match quirks {
+        "" => Quirks::default(),
+        names => Quirks::parse(names).expect("behaviours"),
     };
-    let mut processor = Processor::new(leaves[0].with_unkind(unkind));
+    let mut processor = Processor::new(leaves[0].with_quirks(quirks));
     processor.boot_windows();
     processor
 }
@@ -70,13 +70,13 @@ const fn low(bits: u32) -> u64 {
 fn rows_are_in_order_and_names_are_found_once() {
     for (index, row) in ROWS.iter().enumerate() {
         assert_eq!(row.behaviour as usize, index);
-        assert_eq!(Unkind::parse(row.name), Ok(Unkind::of(row.behaviour)));
+        assert_eq!(Quirks::parse(row.name), Ok(Quirks::of(row.behaviour)));
         assert!(!row.description.is_empty() && !row.source.is_empty());
     }
     let all = ROWS.map(|row| row.name).join("+");
-    assert_eq!(Unkind::parse(&all).map(|set| set.to_string()), Ok(all));
-    assert_eq!(Unkind::parse("late+rude"), Err(UnkindError::Unknown("rude".into())));
-    assert_eq!(Unkind::parse("late+LATE"), Err(UnkindError::Duplicate("late".into())));
+    assert_eq!(Quirks::parse(&all).map(|set| set.to_string()), Ok(all));
+    assert_eq!(Quirks::parse("late+rude"), Err(QuirksError::Unknown("rude".into())));
+    assert_eq!(Quirks::parse("late+LATE"), Err(QuirksError::Duplicate("late".into())));
 }
 
 /// SDM vol. 3, "Processor State After Reset": a 1 for every general counter; the same on AMD.
@@ -189,8 +189,8 @@ fn counters_are_found_on() {
 }
 
 /// Where the interrupt of a counter preset for 1000 arrives, when it is armed again and again.
-fn delays(unkind: &str, rounds: u64) -> Vec<Option<u64>> {
-    let mut processor = booted("skylake", unkind);
+fn delays(quirks: &str, rounds: u64) -> Vec<Option<u64>> {
+    let mut processor = booted("skylake", quirks);
     let mut now = 0;
     let mut one = || {
         arm(&mut processor, true, 1000);
@@ -249,12 +249,12 @@ fn each_seventh_interrupt_is_lost_or_all_are() {
 
 #[test]
 fn lvtpc_is_found_masked_and_a_hypervisor_masks_it_on_delivery() {
-    for (unkind, masked) in [("", false), ("masked", true)] {
-        assert_eq!(is_masked(&mut booted("skylake", unkind)), masked);
-        assert_eq!(is_masked(&mut booted("zen4", unkind)), masked);
+    for (quirks, masked) in [("", false), ("masked", true)] {
+        assert_eq!(is_masked(&mut booted("skylake", quirks)), masked);
+        assert_eq!(is_masked(&mut booted("zen4", quirks)), masked);
     }
-    for (unkind, masks) in [("", false), ("hypervisor-masks", true)] {
-        let mut processor = booted("zen4", unkind);
+    for (quirks, masks) in [("", false), ("hypervisor-masks", true)] {
+        let mut processor = booted("zen4", quirks);
         assert_eq!(processor.cpuid(1, 0).ecx >> 31 == 1, masks);
         assert_eq!(processor.cpuid(0x4000_0000, 0).ebx == 0x4B4D_564B, masks);
         arm(&mut processor, false, 1000);
@@ -310,8 +310,8 @@ fn a_counter_stops_four_events_late() {
         ("pentium-m", true, 0x186, 0xC1),
         ("zen4", false, 0xC001_0200, 0xC001_0201),
     ] {
-        for (unkind, more) in [("", 0), ("late-stop", LATE_STOP)] {
-            let mut processor = booted(model, unkind);
+        for (quirks, more) in [("", 0), ("late-stop", LATE_STOP)] {
+            let mut processor = booted(model, quirks);
             arm(&mut processor, intel, 1000);
             processor.retire(happened(1100));
             write(&mut processor, select, 0);
@@ -349,15 +349,15 @@ fn a_preset_of_fewer_than_128_does_not_interrupt() {
 /// Whether the first general counter, the first fixed one, and the global registers exist.
 #[test]
 fn what_is_not_declared_is_refused() {
-    for (model, unkind, general, fixed) in [
+    for (model, quirks, general, fixed) in [
         ("skylake", "no-general", false, true),
         ("skylake", "no-fixed", true, false),
         ("skylake", "no-general+no-fixed", false, false),
         ("hybrid", "no-general", false, true),
         ("hybrid", "no-fixed", true, false),
     ] {
-        let mut processor = booted(model, unkind);
-        let what = format!("{model} {unkind}");
+        let mut processor = booted(model, quirks);
+        let what = format!("{model} {quirks}");
         for msr in [0x186, 0xC1] {
             assert_eq!(processor.wrmsr(msr, 0).is_ok(), general, "{what}");
         }
@@ -462,18 +462,18 @@ fn somebodys_fixed_counter_interrupts_once() {
 
 #[test]
 fn what_is_not_acknowledged_is_raised_again() {
-    for (unkind, again) in [("", None), ("raised-again", Some(0xFE))] {
-        let mut processor = booted("skylake", unkind);
+    for (quirks, again) in [("", None), ("raised-again", Some(0xFE))] {
+        let mut processor = booted("skylake", quirks);
         arm(&mut processor, true, 1000);
         processor.retire(happened(1000));
         for _ in 0..3 {
             processor.acknowledge_interrupt();
             unmask(&mut processor);
-            assert_eq!(processor.interrupt_pending(), again, "{unkind}");
+            assert_eq!(processor.interrupt_pending(), again, "{quirks}");
         }
         processor.acknowledge_interrupt();
         write(&mut processor, STATUS_RESET, 1);
         unmask(&mut processor);
-        assert_eq!(processor.interrupt_pending(), None, "{unkind}");
+        assert_eq!(processor.interrupt_pending(), None, "{quirks}");
     }
 }
