@@ -33,8 +33,8 @@ use output::{Form, Output};
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
-use target::backend::{DRIVER, Place};
-use target::context::On;
+use target::backend::{Backend, DRIVER};
+use target::context::Context;
 
 /// Runs the tool with these arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -43,13 +43,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         halprof_setup::windows::library::load_from_system32_only();
         #[cfg(windows)]
         let _restored_at_the_end = halprof_setup::windows::console::Console::prepare();
-        status(arguments, &Place::open)
+        status(arguments, &Backend::open)
     };
     exit_code(status)
 }
 
 /// Opens what `--machine` names.
-pub type Opener<'a> = &'a dyn Fn(&str) -> Result<Place>;
+pub type Opener<'a> = &'a dyn Fn(&str) -> Result<Backend>;
 
 /// Runs the tool with these arguments, the program's name first, on what `open` opens.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> ExitCode {
@@ -202,16 +202,16 @@ fn on_one_line(error: &clap::Error) -> String {
 /// Executes the command; returns the exit status if it did not fail, which is that of the program
 /// if it ran one.
 fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u32> {
-    let place = || open(arguments.machine());
+    let backend = || open(arguments.machine());
     let status = match &arguments.command {
         Commands::Stat(options) => {
-            return measuring(place()?, output, |on, output| stat::run(options, on, output));
+            return measuring(backend()?, output, |ctx, output| stat::run(options, ctx, output));
         }
         Commands::Record(options) => {
-            return measuring(place()?, output, |on, output| record::run(options, on, output));
+            return measuring(backend()?, output, |ctx, output| record::run(options, ctx, output));
         }
         Commands::Rdpmc(options) => {
-            return measuring(place()?, output, |on, output| rdpmc::run(options, on, output));
+            return measuring(backend()?, output, |ctx, output| rdpmc::run(options, ctx, output));
         }
         Commands::Simulate(options) => {
             return simulate::run(options, arguments.given_machine(), output);
@@ -225,37 +225,37 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Export(options) => export::run(options, output),
         Commands::Annotate(options) => annotate::run(options, output),
         Commands::Install(options) => install::run(options, output),
-        Commands::Explain(options) => explain::run(options.topic.as_deref(), place, output),
-        Commands::Completions(options) => completions::run(options, place, output),
+        Commands::Explain(options) => explain::run(options.topic.as_deref(), backend, output),
+        Commands::Completions(options) => completions::run(options, backend, output),
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),
-        Commands::Doctor(_) => doctor::run(place(), arguments.machine() == DRIVER, output),
-        Commands::Info(_) => measuring(place()?, output, info::run),
+        Commands::Doctor(_) => doctor::run(backend(), arguments.machine() == DRIVER, output),
+        Commands::Info(_) => measuring(backend()?, output, info::run),
         Commands::List(options) => {
-            measuring(place()?, output, |on, output| list::run(options, on, output))
+            measuring(backend()?, output, |ctx, output| list::run(options, ctx, output))
         }
         Commands::Check(options) => {
-            measuring(place()?, output, |on, output| check::run(options, on, output))
+            measuring(backend()?, output, |ctx, output| check::run(options, ctx, output))
         }
         Commands::Registers(options) => {
-            measuring(place()?, output, |on, output| registers::run(options, on, output))
+            measuring(backend()?, output, |ctx, output| registers::run(options, ctx, output))
         }
         Commands::Top(options) => {
-            measuring(place()?, output, |on, output| top::run(options, on, output))
+            measuring(backend()?, output, |ctx, output| top::run(options, ctx, output))
         }
     };
     status.map(u32::from)
 }
 
 fn measuring<S>(
-    place: Place,
+    backend: Backend,
     output: &Output,
-    command: impl FnOnce(&mut On, &Output) -> Result<S>,
+    command: impl FnOnce(&mut Context, &Output) -> Result<S>,
 ) -> Result<S> {
-    let mut on = On::open(place)?;
-    output.note_model(&on.told);
-    command(&mut on, output).map_err(|error| on.explained(error))
+    let mut ctx = Context::open(backend)?;
+    output.note_model(&ctx.told);
+    command(&mut ctx, output).map_err(|error| ctx.explained(error))
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ fn parse(arguments: &[&str]) -> Arguments {
     Arguments::try_parse_from(all).expect("arguments")
 }
 
-fn on(machine: &str) -> On {
-    On::open(Place::open(machine).expect("a place")).expect("a machine")
+fn context(machine: &str) -> Context {
+    Context::open(Backend::open(machine).expect("a place")).expect("a machine")
 }
 
 /// The requests of one `stat` on a machine with this many processors.
@@ -31,10 +31,10 @@ fn requests_of_stat(processors: u32) -> u64 {
     let Commands::Stat(options) = &parsed.command else {
         panic!("this is stat");
     };
-    let mut on = on(&format!("skylake,processors={processors}"));
+    let mut ctx = context(&format!("skylake,processors={processors}"));
     let output = output(&parsed);
-    assert_eq!(stat::run(options, &mut on, &output).expect("counts"), 0);
-    on.connection.requests()
+    assert_eq!(stat::run(options, &mut ctx, &output).expect("counts"), 0);
+    ctx.connection.requests()
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn a_recording_configures_each_pass_once_and_what_it_only_learns_beside_it() {
         let noted = Rc::new(RefCell::new(Vec::new()));
         let leaves = halprof_measure::spec("skylake").expect("a model").leaves;
         let noting = Noting { model: Modelled::new(&leaves), noted: Rc::clone(&noted) };
-        let place = Place::modelled(Box::new(noting), "skylake".to_owned());
-        let mut on = On::open(place).expect("a machine");
+        let place = Backend::modelled(Box::new(noting), "skylake".to_owned());
+        let mut ctx = Context::open(place).expect("a machine");
         let output = output(&parsed);
-        assert_eq!(record::run(options, &mut on, &output).expect("samples"), 0);
+        assert_eq!(record::run(options, &mut ctx, &output).expect("samples"), 0);
         let noted = noted.borrow();
         let configured = noted.iter().filter(|code| **code == session::CONFIGURE);
         assert_eq!(configured.count(), expected, "{more:?}");
@@ -119,9 +119,9 @@ fn counting(sources: u64) -> Setup {
 /// Runs 1000 instructions on all processors; returns the final counts, and how many requests the
 /// session took.
 fn measured(processors: u32, setup: &Setup) -> (Vec<Vec<Count>>, u64) {
-    let mut on = on(&format!("skylake,processors={processors}"));
-    let before = on.connection.requests();
-    let mut session = Session::open(&mut on.connection, false, false).expect("a session");
+    let mut ctx = context(&format!("skylake,processors={processors}"));
+    let before = ctx.connection.requests();
+    let mut session = Session::open(&mut ctx.connection, false, false).expect("a session");
     session.configure(setup, false).expect("configured");
     session.start().expect("started");
     let work = workload::parse("instructions=1000,processors=all").expect("a workload");
@@ -133,7 +133,7 @@ fn measured(processors: u32, setup: &Setup) -> (Vec<Vec<Count>>, u64) {
     drop(session);
     let all = processors as usize;
     assert_eq!((snapshot.len(), last.len()), (all, all));
-    (last, on.connection.requests() - before)
+    (last, ctx.connection.requests() - before)
 }
 
 #[test]
@@ -157,17 +157,17 @@ fn the_largest_snapshot_comes_back_whole() {
 
 /// The registers of processor 0 while a source is counted there, by name and field.
 fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static str, u64)> {
-    let mut on = on(machine);
-    let interface = on.connection.machine().expect("described").interface;
+    let mut ctx = context(machine);
+    let interface = ctx.connection.machine().expect("described").interface;
     let interface = ProfileInterface::from_wire(interface).expect("an interface");
     let spec = Spec { source, filter: Spec::USER | Spec::KERNEL, ..Spec::default() };
     let setup = Setup { specs: vec![spec], ..Setup::default() };
-    let mut session = Session::open(&mut on.connection, true, false).expect("a session");
+    let mut session = Session::open(&mut ctx.connection, true, false).expect("a session");
     session.configure(&setup, false).expect("configured");
     session.start().expect("started");
     // The session stays open until the machine's handle is closed.
     std::mem::forget(session);
-    let registers = on.connection.registers(0).expect("registers");
+    let registers = ctx.connection.registers(0).expect("registers");
     let fields = |register: &Register| {
         let decoded = decode(interface, register.number, register.value);
         let name = decoded.name;
@@ -211,13 +211,13 @@ fn registers_show_what_is_counted() {
 
 #[test]
 fn top_leaves_no_session_behind() {
-    let mut on = on("skylake");
+    let mut ctx = context("skylake");
     let parsed = parse(&["--quiet", "top", "--once", "-I", "10"]);
     let Commands::Top(options) = &parsed.command else {
         panic!("this is top");
     };
-    assert_eq!(top::run(options, &mut on, &output(&parsed)).expect("rates"), 0);
-    let machine = on.connection.machine().expect("described");
+    assert_eq!(top::run(options, &mut ctx, &output(&parsed)).expect("rates"), 0);
+    let machine = ctx.connection.machine().expect("described");
     assert_eq!((machine.holder_process, machine.holder_session), (0, 0));
 }
 
@@ -263,7 +263,7 @@ impl ModelledMachine for Changed {
 fn changed(
     before: fn(&mut Modelled, RequestCode, usize),
     change: fn(RequestCode, usize, &mut [u8]),
-) -> On {
+) -> Context {
     let spec = halprof_measure::spec("skylake").expect("a model");
     let machine = Changed {
         model: Modelled::new(&spec.leaves),
@@ -271,8 +271,8 @@ fn changed(
         before,
         change,
     };
-    let place = Place::modelled(Box::new(machine), "skylake".to_owned());
-    On::open(place).expect("a machine")
+    let place = Backend::modelled(Box::new(machine), "skylake".to_owned());
+    Context::open(place).expect("a machine")
 }
 
 /// Enough interrupts without an overflow for the driver to end sampling.
@@ -334,8 +334,8 @@ fn waking(code: RequestCode, asked: usize, reply: &mut [u8]) {
 
 #[test]
 fn a_start_is_tried_again_while_the_machine_wakes_up() {
-    let mut on = changed(|_, _, _| {}, waking);
-    let mut session = Session::open(&mut on.connection, false, false).expect("a session");
+    let mut ctx = changed(|_, _, _| {}, waking);
+    let mut session = Session::open(&mut ctx.connection, false, false).expect("a session");
     session.configure(&counting(1), false).expect("configured");
     let outcome = session.start();
     // The model did start at the first request; what matters is that the request was repeated.

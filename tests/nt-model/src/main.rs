@@ -6,8 +6,8 @@
 
 use anyhow::Result;
 use clap::Parser;
+use halprof::target::backend::Backend;
 use halprof::target::backend::DRIVER;
-use halprof::target::backend::Place;
 use halprof_measure::Error;
 use nt_model::programs::{PROGRAMS, Program, ROUNDS};
 use nt_model::registers;
@@ -99,7 +99,7 @@ fn main() -> Result<ExitCode> {
         let file = read(&sys)?;
         let transport = DriverTransport::open(&file, &spec.leaves, arguments.seed, guest, &broken)
             .map_err(|error| Error::Internal(format!("{error:#}")))?;
-        Ok(Place::modelled(Box::new(transport), described(&spec, &sys)))
+        Ok(Backend::modelled(Box::new(transport), described(&spec, &sys)))
     };
     let program = std::iter::once(OsString::from("halprof"));
     let ended = halprof::run_with(program.chain(arguments.halprof.clone()), &open);

@@ -4,8 +4,8 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::{Column, Width, table};
-use crate::select::event_set::Choice;
-use crate::target::context::On;
+use crate::select::event_set::EventSet;
+use crate::target::context::Context;
 use halprof_measure::Fit;
 use halprof_measure::catalog::list_of;
 use halprof_measure::selection::{Chosen, format_processors};
@@ -47,11 +47,11 @@ struct Row {
     error: Option<&'static str>,
 }
 
-pub(crate) fn run(options: &args::Check, on: &mut On, output: &Output) -> Result<u8> {
-    let choice = Choice::of(&options.selection, on, true)?;
-    let planned = on.connection.plan(&choice.setup);
-    let (mut body, status) = match planned.map_err(|error| choice.name_source(error)) {
-        Ok(fit) => (answer(&choice, &fit), 0),
+pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> Result<u8> {
+    let event_set = EventSet::of(&options.selection, ctx, true)?;
+    let planned = ctx.connection.plan(&event_set.setup);
+    let (mut body, status) = match planned.map_err(|error| event_set.name_source(error)) {
+        Ok(fit) => (answer(&event_set, &fit), 0),
         Err(error) if error.code() == ErrorCode::DoesNotFit.code() => {
             let reason = error.code();
             let body = Body {
@@ -59,24 +59,24 @@ pub(crate) fn run(options: &args::Check, on: &mut On, output: &Output) -> Result
                 reason: Some(reason),
                 explanation: format!("{error}. {}", error.hint()),
                 assignment: Vec::new(),
-                notes: notes(&choice),
+                notes: notes(&event_set),
                 warnings: Vec::new(),
             };
             (body, error.exit_status())
         }
         Err(error) => return Err(error),
     };
-    body.warnings.extend(on.only_time(&options.selection));
-    body.warnings.extend(on.one_list(&options.selection));
+    body.warnings.extend(ctx.only_time(&options.selection));
+    body.warnings.extend(ctx.one_list(&options.selection));
     for warning in &body.warnings {
         output.warn(warning);
     }
     let rows = body.assignment.as_slice();
-    output.rows("check", on.told.modelled, (&body, rows), |body| text(body, output.width()))?;
+    output.rows("check", ctx.told.modelled, (&body, rows), |body| text(body, output.width()))?;
     Ok(status)
 }
 
-fn answer(choice: &Choice, fit: &Fit) -> Body {
+fn answer(event_set: &EventSet, fit: &Fit) -> Body {
     let turns = fit
         .kinds
         .iter()
@@ -86,15 +86,15 @@ fn answer(choice: &Choice, fit: &Fit) -> Body {
         .max()
         .unwrap_or(1);
     let mut assignment = Vec::new();
-    for processor in choice.selected() {
+    for processor in event_set.selected() {
         let placements = fit.kinds.get(usize::from(processor.kind));
-        for (chosen, placement) in choice.chosen.iter().zip(placements.into_iter().flatten()) {
+        for (chosen, placement) in event_set.chosen.iter().zip(placements.into_iter().flatten()) {
             assignment.push(row(&chosen.label, processor.index, *placement));
         }
     }
     let partly = assignment.iter().any(|row| row.error.is_some());
     let alone = |chosen: &&Chosen| chosen.spec.flags & Spec::ALONE != 0;
-    let alone = choice.chosen.iter().find(alone);
+    let alone = event_set.chosen.iter().find(alone);
     let explanation = match (fit.fits, partly, alone) {
         (true, ..) => "All run at once on every processor.".to_owned(),
         (false, true, _) => "Not every processor can count every source.".to_owned(),
@@ -111,15 +111,15 @@ fn answer(choice: &Choice, fit: &Fit) -> Body {
         reason: (!fit.fits).then(|| ErrorCode::DoesNotFit.code()),
         explanation,
         assignment,
-        notes: notes(choice),
+        notes: notes(event_set),
         warnings: Vec::new(),
     }
 }
 
 /// Remarks on each event besides its counter: its constraints, and the vendor's errata.
-fn notes(choice: &Choice) -> Vec<Note> {
+fn notes(event_set: &EventSet) -> Vec<Note> {
     let mut notes = Vec::new();
-    for Chosen { spec, label, .. } in &choice.chosen {
+    for Chosen { spec, label, .. } in &event_set.chosen {
         let mut note = |text: String| {
             let note = Note { source: label.clone(), text };
             if !notes.contains(&note) {
@@ -137,7 +137,7 @@ fn notes(choice: &Choice) -> Vec<Note> {
             note("nothing else can be counted at the same time".to_owned());
         }
         let name = label.split(':').next().unwrap_or_default();
-        let found = choice.catalog().event(name);
+        let found = event_set.catalog().event(name);
         for (_, event, _) in found.iter().flat_map(|found| &found.kinds) {
             if !event.errata.is_empty() {
                 note(format!("the vendor names errata: {}", event.errata));

@@ -9,8 +9,8 @@ use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::error_codes::Code;
-use crate::target::backend::{DRIVER, Place};
-use crate::target::context::On;
+use crate::target::backend::{Backend, DRIVER};
+use crate::target::context::Context;
 use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
@@ -32,7 +32,7 @@ type Names = (&'static str, Vec<String>);
 
 pub(crate) fn run(
     options: &args::Completions,
-    place: impl FnOnce() -> Result<Place>,
+    place: impl FnOnce() -> Result<Backend>,
     output: &Output,
 ) -> Result<u8> {
     let sources = sources(place, options.events).unwrap_or_else(|error| {
@@ -64,8 +64,8 @@ pub(crate) fn run(
 }
 
 /// The values of `-e` on a machine.
-fn sources(place: impl FnOnce() -> Result<Place>, events: bool) -> Result<Vec<String>> {
-    let catalog = Catalog::of(&mut On::open(place()?)?.connection, false)?;
+fn sources(place: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<String>> {
+    let catalog = Catalog::of(&mut Context::open(place()?)?.connection, false)?;
     let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
     let own = catalog.sources.iter().filter(supported);
     let mut names: Vec<String> = own.map(|source| source.name.as_str().to_owned()).collect();

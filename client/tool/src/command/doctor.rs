@@ -10,8 +10,8 @@ use crate::output::error_codes::Code;
 use crate::output::style::{ERROR, WARNING, styled};
 use crate::output::table::{Column, Width, table};
 use crate::output::{Output, Told};
-use crate::target::backend::Place;
-use crate::target::context::On;
+use crate::target::backend::Backend;
+use crate::target::context::Context;
 use halprof_measure::Error as Cause;
 use halprof_setup::doctor::{self, Check, Described, Facts, Failure, State, System};
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ pub(crate) struct Body {
 }
 
 /// `here`: the machine to measure is this one, so that its Windows is examined too.
-pub(crate) fn run(place: Result<Place>, here: bool, output: &Output) -> Result<u8> {
+pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result<u8> {
     let (told, facts) = collect(place, here)?;
     output.note_model(&told);
     let checks = doctor::examine(&facts);
@@ -40,10 +40,10 @@ pub(crate) fn run(place: Result<Place>, here: bool, output: &Output) -> Result<u
     Ok(status)
 }
 
-fn collect(place: Result<Place>, here: bool) -> Result<(Told, Facts)> {
+fn collect(place: Result<Backend>, here: bool) -> Result<(Told, Facts)> {
     let system = here.then(system).flatten();
-    let On { mut connection, told } = match place.and_then(On::open) {
-        Ok(on) => on,
+    let Context { mut connection, told } = match place.and_then(Context::open) {
+        Ok(ctx) => ctx,
         Err(
             error @ Error::Measure(
                 Cause::NoDriver { .. }

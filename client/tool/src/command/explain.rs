@@ -10,8 +10,8 @@ use crate::output::error::Result;
 use crate::output::error_codes::Code;
 use crate::output::table::{Column, Width, table};
 use crate::select::source::can_count;
-use crate::target::backend::Place;
-use crate::target::context::On;
+use crate::target::backend::Backend;
+use crate::target::context::Context;
 use halprof_measure::catalog::{Catalog, Counted, Found, list_of};
 use halprof_measure::events::Alias;
 use halprof_measure::selection::{self, What};
@@ -72,7 +72,7 @@ const EVENT: &str = "event";
 
 pub(crate) fn run(
     topic: Option<&str>,
-    open: impl FnOnce() -> Result<Place>,
+    open: impl FnOnce() -> Result<Backend>,
     output: &Output,
 ) -> Result<u8> {
     let (modelled, body) = match topic {
@@ -81,11 +81,11 @@ pub(crate) fn run(
             if let Some(code) = Code::find(topic) {
                 (false, of_code(code)?)
             } else {
-                let mut on = On::open(open()?)?;
-                output.note_model(&on.told);
-                let body = of_source(topic, &mut on);
-                let body = body.map_err(|error| guessed(topic, error, &mut on))?;
-                (on.told.modelled, body)
+                let mut ctx = Context::open(open()?)?;
+                output.note_model(&ctx.told);
+                let body = of_source(topic, &mut ctx);
+                let body = body.map_err(|error| guessed(topic, error, &mut ctx))?;
+                (ctx.told.modelled, body)
             }
         }
     };
@@ -113,7 +113,7 @@ fn print<R: Serialize + JsonSchema>(
 }
 
 /// The same error; for an unknown name, with topics that may have been meant or the reason.
-fn guessed(topic: &str, error: Error, on: &mut On) -> Error {
+fn guessed(topic: &str, error: Error, ctx: &mut Context) -> Error {
     let codes = Code::explained().map(|code| code.name);
     match (error, did_you_mean(topic, codes)) {
         (Error::Measure(Cause::UnknownName { name, hint }), Some(meant)) => {
@@ -121,7 +121,7 @@ fn guessed(topic: &str, error: Error, on: &mut On) -> Error {
             let hint = Some(meant + &hint);
             Error::Measure(Cause::UnknownName { name, hint })
         }
-        (error, _) => on.explained(error),
+        (error, _) => ctx.explained(error),
     }
 }
 
@@ -173,8 +173,8 @@ fn section(title: &'static str, text: impl Into<String>) -> Section {
     Section { title, text: text.into() }
 }
 
-fn of_source(topic: &str, on: &mut On) -> Result<Body> {
-    let machine = on.connection.machine()?;
+fn of_source(topic: &str, ctx: &mut Context) -> Result<Body> {
+    let machine = ctx.connection.machine()?;
     let interface =
         ProfileInterface::from_wire(machine.interface).unwrap_or(ProfileInterface::Default);
     let mut items = Vec::new();
@@ -185,7 +185,7 @@ fn of_source(topic: &str, on: &mut On) -> Result<Body> {
             "`halprof explain` lists what there is.",
         ));
     };
-    let catalog = Catalog::of(&mut on.connection, false)?;
+    let catalog = Catalog::of(&mut ctx.connection, false)?;
     let raw = || -> Result<Body> {
         let chosen = catalog.resolve(&items)?;
         let registers = chosen.first().map_or_else(Vec::new, |chosen| {
@@ -203,11 +203,11 @@ fn of_source(topic: &str, on: &mut On) -> Result<Body> {
     let Some(source) = catalog.source(name).or_else(|| catalog.source(meant)) else {
         if let Some(found) = catalog.event(name) {
             let selects = |select| registers(interface, select, filter);
-            return Ok(of_event(&found, selects, &on.connection.processors()?));
+            return Ok(of_event(&found, selects, &ctx.connection.processors()?));
         }
         return Ok(with_alias(raw()?, alias));
     };
-    let processors = on.connection.processors()?;
+    let processors = ctx.connection.processors()?;
     let kinds = kinds(&processors, |processor| can_count(source, processor));
     let body = Body {
         summary: counts(source),
@@ -468,9 +468,9 @@ mod tests {
     fn every_source_of_current_processors_has_a_meaning() {
         let models = "yonah core2 haswell skylake sapphire-rapids hybrid zen2 zen4 zen5";
         for model in models.split(' ') {
-            let place = Place::open(model).expect("a model");
-            let mut on = On::open(place).expect("a machine");
-            let catalog = Catalog::of(&mut on.connection, false).expect("a catalog");
+            let place = Backend::open(model).expect("a model");
+            let mut ctx = Context::open(place).expect("a machine");
+            let catalog = Catalog::of(&mut ctx.connection, false).expect("a catalog");
             let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
             for source in catalog.sources.iter().filter(supported) {
                 let name = source.name.as_str();

@@ -67,7 +67,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     for note in notes(&body, &view) {
         output.note(&note);
     }
-    if place != Place::Stdout {
+    if place != Backend::Stdout {
         output
             .result("export", modelled, &body, |body| output.width().fitted(&text(body, &view)))?;
     }
@@ -106,12 +106,12 @@ fn gather(options: &args::Export, format: Format) -> Result<Gathered> {
 
 /// Where the result is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum Backend {
     Stdout,
     File(PathBuf),
 }
 
-impl Place {
+impl Backend {
     /// The file's name; `None` for standard output.
     fn name(&self) -> Option<String> {
         match self {
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-fn place(options: &args::Export, output: &Output) -> Result<Place> {
+fn place(options: &args::Export, output: &Output) -> Result<Backend> {
     match &options.output {
         Some(path) if path.as_os_str() == "-" => {
             if output.is_json() {
@@ -136,10 +136,10 @@ fn place(options: &args::Export, output: &Output) -> Result<Place> {
                     "Name a file with `-o`, or send it on: `-o - > FILE`.",
                 ));
             }
-            Ok(Place::Stdout)
+            Ok(Backend::Stdout)
         }
-        Some(path) => Ok(Place::File(path.clone())),
-        None => Ok(Place::File(beside(&options.files, options.format))),
+        Some(path) => Ok(Backend::File(path.clone())),
+        None => Ok(Backend::File(beside(&options.files, options.format))),
     }
 }
 
@@ -156,14 +156,14 @@ fn beside(recordings: &[PathBuf], format: Exported) -> PathBuf {
 }
 
 /// Writes what `put` writes; returns the number of bytes.
-fn write(place: &Place, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u64> {
+fn write(place: &Backend, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u64> {
     match place {
-        Place::Stdout => match counted(io::stdout().lock(), put) {
+        Backend::Stdout => match counted(io::stdout().lock(), put) {
             // If the reader has closed the pipe, that is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
             written => written.map_err(Error::Output),
         },
-        Place::File(path) => {
+        Backend::File(path) => {
             replace(path, |file| counted(file, put)).map_err(|error| Error::writing(path, error))
         }
     }
@@ -197,7 +197,7 @@ fn body(
     options: &args::Export,
     format: Format,
     view: &View<'_>,
-    place: &Place,
+    place: &Backend,
     bytes: u64,
 ) -> Body {
     let gathered = view.gathered;
@@ -218,7 +218,7 @@ fn body(
 }
 
 /// Exports the branch records of one recording and one source.
-fn branches(options: &args::Export, place: &Place, output: &Output) -> Result<u8> {
+fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<u8> {
     let [path] = options.files.as_slice() else {
         return Err(Error::usage(
             format!("`{}` is of one recording", Exported::BRANCHES),
@@ -259,7 +259,7 @@ fn branches(options: &args::Export, place: &Place, output: &Output) -> Result<u8
         time_resolution_ns: None,
         flaw: recording.flaw(),
     };
-    if *place != Place::Stdout {
+    if *place != Backend::Stdout {
         let modelled = recording.metadata.modelled;
         output.result("export", modelled, &body, |body| {
             format!(

@@ -5,7 +5,7 @@ use crate::output::error::Result;
 use crate::output::escape::Shown;
 use crate::output::number::seconds;
 use crate::output::table::{Column, Width, table};
-use crate::target::context::On;
+use crate::target::context::Context;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -88,15 +88,15 @@ struct Row {
     reason: &'static str,
 }
 
-pub(crate) fn run(on: &mut On, output: &Output) -> Result<u8> {
-    let machine = on.connection.machine()?;
-    let processors = on.connection.processors()?;
+pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
+    let machine = ctx.connection.machine()?;
+    let processors = ctx.connection.processors()?;
     let boot = processors.first().ok_or_else(|| halprof_measure::Error::Protocol {
         request: "processors",
         why: "it lists none".to_owned(),
     })?;
     let body = Body {
-        machine: on.told.machine.clone(),
+        machine: ctx.told.machine.clone(),
         hal_interface: describe::interface_name(machine.hal_interface),
         interface: describe::interface_name(machine.interface),
         reason: describe::reason_name(machine.reason),
@@ -114,7 +114,7 @@ pub(crate) fn run(on: &mut On, output: &Output) -> Result<u8> {
         processors: processors.iter().map(row).collect(),
     };
     let rows = body.processors.as_slice();
-    output.rows("info", on.told.modelled, (&body, rows), |body| text(body, output.width()))?;
+    output.rows("info", ctx.told.modelled, (&body, rows), |body| text(body, output.width()))?;
     Ok(0)
 }
 
@@ -208,7 +208,7 @@ fn text(body: &Body, width: Width) -> String {
 
 /// Remarks on anything unusual, each on lines of its own.
 fn remarks(body: &Body, width: Width) -> String {
-    let on = |wanted: &dyn Fn(&Row) -> bool| {
+    let processors_where = |wanted: &dyn Fn(&Row) -> bool| {
         let rows = body.processors.iter().filter(|row| wanted(row));
         let indexes = rows.map(|row| row.index).collect::<Vec<_>>();
         (!indexes.is_empty()).then(|| halprof_measure::selection::format_processors(indexes))
@@ -226,17 +226,17 @@ fn remarks(body: &Body, width: Width) -> String {
                 .to_owned(),
         );
     }
-    if let Some(processors) = on(&|row| row.storm) {
+    if let Some(processors) = processors_where(&|row| row.storm) {
         remarks.push(format!(
             "Interrupt storm on processors {processors}: the overflow interrupt stays masked there until a start finds its cause gone."
         ));
     }
-    if let Some(processors) = on(&|row| row.found_counters != 0) {
+    if let Some(processors) = processors_where(&|row| row.found_counters != 0) {
         remarks.push(format!(
             "Somebody else had general counters enabled on processors {processors} when counting last began."
         ));
     }
-    if let Some(processors) = on(&|row| row.found_fixed != 0) {
+    if let Some(processors) = processors_where(&|row| row.found_fixed != 0) {
         remarks.push(format!(
             "Somebody else uses fixed counters on processors {processors}: they are left alone, and their events take general counters."
         ));

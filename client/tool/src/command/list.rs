@@ -10,7 +10,7 @@ use crate::output::error::Result;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Width, table};
 use crate::select::source::{OWN_BITS, can_count};
-use crate::target::context::On;
+use crate::target::context::Context;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::format_processors;
 use halprof_profile::aggregate::filter::Pattern;
@@ -68,23 +68,23 @@ struct Differs {
     supported: bool,
 }
 
-pub(crate) fn run(options: &args::List, on: &mut On, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<u8> {
     if let Some(file) = &options.metrics {
-        metrics::run(options, file.as_deref(), on, output)?;
+        metrics::run(options, file.as_deref(), ctx, output)?;
         return Ok(0);
     }
-    let body = body(options, on)?;
+    let body = body(options, ctx)?;
     let rows = body.sources.as_slice();
-    output.rows("list", on.told.modelled, (&body, rows), |body| {
+    output.rows("list", ctx.told.modelled, (&body, rows), |body| {
         text(body, options.verbose, output.width())
     })?;
     Ok(0)
 }
 
-fn body(options: &args::List, on: &mut On) -> Result<Body> {
-    let processors = on.connection.processors()?;
-    let sources = on.connection.sources(options.approximate)?;
-    let machine = on.connection.machine()?;
+fn body(options: &args::List, ctx: &mut Context) -> Result<Body> {
+    let processors = ctx.connection.processors()?;
+    let sources = ctx.connection.sources(options.approximate)?;
+    let machine = ctx.connection.machine()?;
     let glob = options.glob.as_deref().map(Pattern::new);
     let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
     let mut rows: Vec<Row> = sources.iter().map(|source| row(source, &processors)).collect();
@@ -197,14 +197,15 @@ fn text(body: &Body, verbose: bool, width: Width) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::backend::Place;
+    use crate::target::backend::Backend;
 
     /// The number of requests does not grow with the machine: three for the interface, the machine
     /// and its processors, and at most one for every fifty sources.
     #[test]
     fn a_list_takes_few_requests_on_any_number_of_processors() {
         let requests = |machine: &str| {
-            let mut on = On::open(Place::open(machine).expect("a place")).expect("a machine");
+            let mut ctx =
+                Context::open(Backend::open(machine).expect("a place")).expect("a machine");
             let options = args::List {
                 on: args::OnMachine::default(),
                 verbose: false,
@@ -215,9 +216,9 @@ mod tests {
                 metrics: None,
                 table: args::Tabular::default(),
             };
-            let sources = body(&options, &mut on).expect("a list").sources.len();
+            let sources = body(&options, &mut ctx).expect("a list").sources.len();
             assert_ne!(sources, 0);
-            let requests = on.connection.requests() as usize;
+            let requests = ctx.connection.requests() as usize;
             assert!(requests <= 3 + sources.div_ceil(50), "{machine}: {requests}");
             requests
         };

@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::output::error::Result;
 use crate::run::program::{Launch, Program};
 use crate::run::runner::{interrupted, watch_for_interrupt};
-use crate::target::context::On;
+use crate::target::context::Context;
 use halprof_measure::Session;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,15 +36,15 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a program may take to end by itself after Ctrl-C, which reaches it as well as halprof.
 const GRACE: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(options: &args::Rdpmc, on: &mut On, output: &Output) -> Result<u32> {
-    let modelled = on.told.modelled;
+pub(crate) fn run(options: &args::Rdpmc, ctx: &mut Context, output: &Output) -> Result<u32> {
+    let modelled = ctx.told.modelled;
     if options.holding == Some(Holding::Status) {
-        let body = body(&on.connection.rdpmc()?);
+        let body = body(&ctx.connection.rdpmc()?);
         output.result("rdpmc", modelled, &body, text)?;
         return Ok(0);
     }
     watch_for_interrupt();
-    let mut session = Session::open(&mut on.connection, false, false)?;
+    let mut session = Session::open(&mut ctx.connection, false, false)?;
     let mut body = body(&session.allow_rdpmc()?);
     if !modelled {
         output.warn(WARNING);

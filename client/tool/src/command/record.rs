@@ -11,12 +11,12 @@ use crate::run::calibration::{self, Calibration};
 use crate::run::marking::Marking;
 use crate::run::recorder::{Recorded, Recorder, configured, source};
 use crate::run::runner::{Runner, Scope};
-use crate::select::event_set::{Choice, nanoseconds, rotation};
+use crate::select::event_set::{EventSet, nanoseconds, rotation};
 use crate::select::filters::{self, took_turns};
 use crate::select::periods::{self, Period};
 use crate::select::sample_size::Advice;
 use crate::select::sampling_rate::Aim;
-use crate::target::context::On;
+use crate::target::context::Context;
 use crate::target::machine_id;
 use crate::target::seal_key;
 use halprof_measure::Settled;
@@ -125,26 +125,26 @@ struct Advised {
     few: bool,
 }
 
-pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Result<u32> {
+pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
     let rotation = rotation(&options.work, options.passes)?;
     conflicts(options)?;
-    let mut choice = Choice::of(&options.selection, on, false)?;
+    let mut event_set = EventSet::of(&options.selection, ctx, false)?;
     if options.rate.is_some() {
-        refuse_periods(&choice, options)?;
+        refuse_periods(&event_set, options)?;
     }
-    choice.setup.rotation = rotation;
-    let branches = Branching::of(options, &choice)?;
-    (choice.setup.branches, choice.setup.branch_filter) = (branches.depth, branches.filter);
+    event_set.setup.rotation = rotation;
+    let branches = Branching::of(options, &event_set)?;
+    (event_set.setup.branches, event_set.setup.branch_filter) = (branches.depth, branches.filter);
     let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
-    let mut runner = Runner::new(&options.work, on, &choice, own_output)?;
+    let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
     runner.check_can_be_sampled()?;
-    if let Some(warning) = on.one_list(&options.selection) {
+    if let Some(warning) = ctx.one_list(&options.selection) {
         output.warn(&warning);
     }
     let target = Target::of(&options.output, output)?;
     let what = (options, branches);
-    let body = record(what, target.path(), on, &mut choice, &mut runner, output);
-    let (body, ended) = body.map_err(|error| choice.name_source(error))?;
+    let body = record(what, target.path(), ctx, &mut event_set, &mut runner, output);
+    let (body, ended) = body.map_err(|error| event_set.name_source(error))?;
     for warning in warnings(&body) {
         output.warn(&warning);
     }
@@ -157,7 +157,7 @@ pub(crate) fn run(options: &args::Record, on: &mut On, output: &Output) -> Resul
     } else {
         let rows = body.periods.as_slice();
         output
-            .rows("record", on.told.modelled, (&body, rows), |body| text(body, output.width()))?;
+            .rows("record", ctx.told.modelled, (&body, rows), |body| text(body, output.width()))?;
     }
     // The file contains the samples taken until then.
     Ok(match ended {
@@ -178,8 +178,8 @@ fn conflicts(options: &args::Record) -> Result<()> {
 }
 
 /// `--rate` chooses the periods; a given period would be ignored.
-fn refuse_periods(choice: &Choice, options: &args::Record) -> Result<()> {
-    let mut chosen = choice.chosen.iter();
+fn refuse_periods(event_set: &EventSet, options: &args::Record) -> Result<()> {
+    let mut chosen = event_set.chosen.iter();
     match chosen.find(|chosen| chosen.spec.interval != 0) {
         Some(given) if !options.selection.is_default() => Err(Error::usage(
             format!("{} has a period, and `--rate` chooses the periods", given.label),
@@ -211,7 +211,7 @@ const KINDS: [(&str, u16); 7] = [
 const MODES: [(&str, u16); 2] = [("user", Configure::TO_USER), ("kernel", Configure::TO_KERNEL)];
 
 impl Branching {
-    fn of(options: &args::Record, choice: &Choice) -> Result<Self> {
+    fn of(options: &args::Record, event_set: &EventSet) -> Result<Self> {
         let Some(depth) = options.branches else {
             return Ok(Self::default());
         };
@@ -236,9 +236,9 @@ impl Branching {
             };
             filter |= bit;
         }
-        let most = choice.selected().map(|one| one.branch_depth).min();
+        let most = event_set.selected().map(|one| one.branch_depth).min();
         let most = most.unwrap_or(0);
-        let first = choice.selected().next().map_or(0, |one| one.branch_records);
+        let first = event_set.selected().next().map_or(0, |one| one.branch_records);
         let recorder = BranchRecords::from_wire(first.into()).map_or("", BranchRecords::name);
         // If one of them records no branches, the driver says why.
         let depth = depth.unwrap_or(if most < 8 { 8 } else { most });
@@ -314,26 +314,26 @@ impl Target {
 fn record(
     (options, branches): (&args::Record, Branching),
     path: &Path,
-    on: &mut On,
-    choice: &mut Choice,
+    ctx: &mut Context,
+    event_set: &mut EventSet,
     runner: &mut Runner,
     output: &Output,
 ) -> Result<(Body, Option<Error>)> {
-    let passes = choice.sets(options.passes, true, &mut on.connection)?;
-    let calibration = calibration::calibrate(options, on, choice, &passes, runner, output)?;
+    let passes = event_set.sets(options.passes, true, &mut ctx.connection)?;
+    let calibration = calibration::calibrate(options, ctx, event_set, &passes, runner, output)?;
     let (first, others) = passes.split_first().ok_or_else(|| Error::internal("no pass"))?;
-    let machine = on.connection.machine()?;
-    let model = on.connection.transport().model();
+    let machine = ctx.connection.machine()?;
+    let model = ctx.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
     // The head of the file has the periods of every pass. The session that tells those of the first
     // is the one that samples it.
-    let mut periods = settle(on, choice, others)?;
-    let (session, settled) = configured(&mut on.connection, choice, first, true)?;
-    periods.extend(in_pass(choice, first, &settled, 0));
+    let mut periods = settle(ctx, event_set, others)?;
+    let (session, settled) = configured(&mut ctx.connection, event_set, first, true)?;
+    periods.extend(in_pass(event_set, first, &settled, 0));
     let periods: Vec<InPass> = periods.into_values().collect();
     let metadata = Metadata {
         branches: branches.told(),
-        ..metadata(&machine, &on.told, choice, &periods, command(&options.work))
+        ..metadata(&machine, &ctx.told, event_set, &periods, command(&options.work))
     };
     let key = seal_key::key();
     let sealed = key.is_some();
@@ -341,13 +341,13 @@ fn record(
     let writer = Background::new(writer);
     let progress = output.progress(None);
     let marking = listen(runner, output);
-    let mut recorder = Recorder::new(writer, choice, runner.planned(), &modules, marking)?;
+    let mut recorder = Recorder::new(writer, event_set, runner.planned(), &modules, marking)?;
     recorder.sample(session, first, runner, &progress)?;
     for indexes in others {
         if recorder.has_ended() {
             break;
         }
-        recorder.pass(&mut on.connection, indexes, runner, &progress)?;
+        recorder.pass(&mut ctx.connection, indexes, runner, &progress)?;
     }
     let sum = recorder.finish()?;
     progress.finish_and_clear();
@@ -363,10 +363,10 @@ fn record(
             hint: error.hint(),
         }),
         left_out: metadata.left_out().into_iter().map(LeftOut::of).collect(),
-        turns: turns(&sum.statistics.turns, choice),
+        turns: turns(&sum.statistics.turns, event_set),
         lost_events: sum.statistics.lost_events,
-        machine: on.told.machine.clone(),
-        scope: runner.scope(choice),
+        machine: ctx.told.machine.clone(),
+        scope: runner.scope(event_set),
         file: options.output.display().to_string(),
         elapsed_ns,
         interrupted: sum.interrupted,
@@ -387,7 +387,7 @@ fn record(
         throttled: sum.statistics.throttled,
         longest_period: sum.statistics.longest_period,
         handler_ns,
-        handler_share: share(handler_ns, elapsed_ns, choice.selected().count()),
+        handler_share: share(handler_ns, elapsed_ns, event_set.selected().count()),
         missed_processes: sum.missed.processes,
         missed_samples: sum.missed.samples,
         told: sum.untold.is_none(),
@@ -416,9 +416,9 @@ fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
     }
 }
 
-fn turns(turns: &[file::Turns], choice: &Choice) -> Vec<Turn> {
+fn turns(turns: &[file::Turns], event_set: &EventSet) -> Vec<Turn> {
     let turn = |turns: &file::Turns| {
-        let chosen = choice.chosen.get(turns.source as usize)?;
+        let chosen = event_set.chosen.get(turns.source as usize)?;
         Some(Turn { source: chosen.label.clone(), on_counter: part(turns.running, turns.enabled) })
     };
     turns.iter().filter_map(turn).collect()
@@ -451,23 +451,27 @@ fn advice(sum: &Recorded, options: &args::Record) -> Vec<Advised> {
 }
 
 /// The periods of the passes after the first, by the places of their sources in the choice.
-fn settle(on: &mut On, choice: &Choice, passes: &[Vec<usize>]) -> Result<BTreeMap<usize, InPass>> {
+fn settle(
+    ctx: &mut Context,
+    event_set: &EventSet,
+    passes: &[Vec<usize>],
+) -> Result<BTreeMap<usize, InPass>> {
     let mut periods = BTreeMap::new();
     for (pass, indexes) in (1..).zip(passes) {
-        let (_, settled) = configured(&mut on.connection, choice, indexes, false)?;
-        periods.extend(in_pass(choice, indexes, &settled, pass));
+        let (_, settled) = configured(&mut ctx.connection, event_set, indexes, false)?;
+        periods.extend(in_pass(event_set, indexes, &settled, pass));
     }
     Ok(periods)
 }
 
 /// The periods of one pass.
 pub(crate) fn in_pass(
-    choice: &Choice,
+    event_set: &EventSet,
     indexes: &[usize],
     settled: &Settled,
     pass: u32,
 ) -> impl Iterator<Item = (usize, InPass)> {
-    let used = periods::of_pass(choice, indexes, settled).into_iter();
+    let used = periods::of_pass(event_set, indexes, settled).into_iter();
     let used = used.map(move |period| InPass { period, pass });
     indexes.iter().copied().zip(used)
 }
@@ -485,8 +489,8 @@ fn cores(processors: &[Processor]) -> Vec<Cores> {
 }
 
 /// What the file says of the sources.
-fn sources(periods: &[InPass], choice: &Choice) -> Vec<file::Source> {
-    let left_out: BTreeMap<String, String> = choice.left_out().into_iter().collect();
+fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
+    let left_out: BTreeMap<String, String> = event_set.left_out().into_iter().collect();
     let periods = periods.iter();
     let sources = periods.map(|row| file::Source {
         left_out: left_out.get(&row.period.source).cloned().unwrap_or_default(),
@@ -506,7 +510,7 @@ fn command(work: &args::Work) -> Vec<String> {
 pub(crate) fn metadata(
     machine: &Machine,
     told: &Told,
-    choice: &Choice,
+    event_set: &EventSet,
     periods: &[InPass],
     command: Vec<String>,
 ) -> Metadata {
@@ -520,10 +524,10 @@ pub(crate) fn metadata(
         interface: describe::interface_name(machine.interface).to_owned(),
         timestamp_frequency: machine.timestamp_frequency,
         processors: machine.processors,
-        cores: cores(choice.processors()),
+        cores: cores(event_set.processors()),
         began: now.map_or(0, |since| since.as_secs()),
         command,
-        sources: sources(periods, choice),
+        sources: sources(periods, event_set),
         passes: periods.iter().map(|row| row.pass + 1).max().unwrap_or(0),
         origin: String::new(),
         branches: None,

@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::Width;
 use crate::select::event_set::processors_of;
-use crate::target::context::On;
+use crate::target::context::Context;
 use halprof_measure::selection;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -52,8 +52,8 @@ impl From<(Part, u64)> for Field {
     }
 }
 
-pub(crate) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Result<u8> {
-    let all = on.connection.processors()?;
+pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output) -> Result<u8> {
+    let all = ctx.connection.processors()?;
     let wanted = match args::joined(&options.processors) {
         Some(list) => processors_of(&selection::parse_processors(&list)?, &all)?,
         None => vec![0],
@@ -64,13 +64,13 @@ pub(crate) fn run(options: &args::Registers, on: &mut On, output: &Output) -> Re
             .get(index as usize)
             .and_then(|processor| ProfileInterface::from_wire(processor.interface))
             .unwrap_or(ProfileInterface::Default);
-        let registers = on.connection.registers(index)?;
+        let registers = ctx.connection.registers(index)?;
         let registers =
             registers.iter().map(|register| row(interface, register.number, register.value));
         processors.push(One { processor: index, registers: registers.collect() });
     }
     let body = Body { processors };
-    output.rows("registers", on.told.modelled, (&body, &lines(&body)), |body| {
+    output.rows("registers", ctx.told.modelled, (&body, &lines(&body)), |body| {
         text(body, output.width())
     })?;
     Ok(0)

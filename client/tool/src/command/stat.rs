@@ -22,10 +22,10 @@ use crate::output::style::plain;
 use crate::run::recorder;
 use crate::run::runner::{Runner, Scope, interrupted};
 use crate::run::system;
-use crate::select::event_set::{self, Choice, TIME_UNITS_A_SECOND, Wanted, rotation};
+use crate::select::event_set::{self, EventSet, TIME_UNITS_A_SECOND, Wanted, rotation};
 use crate::select::filters::some_of;
 use crate::select::periods;
-use crate::target::context::On;
+use crate::target::context::Context;
 pub(crate) use body::{Body, Interval};
 use body::{Pass, ProcessPart, Row, Run};
 use by_process::Samples;
@@ -54,7 +54,7 @@ const REAL_STEP_NS: u64 = 50_000_000;
 
 /// Everything that a measurement needs.
 struct Bench<'a> {
-    on: &'a mut On,
+    ctx: &'a mut Context,
     view: &'a View<'a>,
     runner: Runner,
     teller: Teller<'a>,
@@ -68,39 +68,39 @@ struct Bench<'a> {
     done_ns: u64,
 }
 
-pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<u32> {
+pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
     let form = Form::of(options, output);
     let interval = options.interval.map(event_set::interval).transpose()?;
     let rotation = rotation(&options.work, options.passes)?;
-    let metrics = metrics(options, on)?;
+    let metrics = metrics(options, ctx)?;
     let wanted = event_set::wanted(&metrics, &options.wanted)?;
-    let mut choice = choice(options, on, &metrics, &wanted)?;
-    choice.setup.rotation = rotation;
+    let mut event_set = event_set(options, ctx, &metrics, &wanted)?;
+    event_set.setup.rotation = rotation;
     let level = options.topdown;
-    let topdown = level.map(|level| TopDown::add(&mut choice, level, on));
+    let topdown = level.map(|level| TopDown::add(&mut event_set, level, ctx));
     let topdown = topdown.transpose()?;
-    let mut warnings: Vec<String> = on.only_time(&options.selection).into_iter().collect();
-    warnings.extend(on.one_list(&options.selection));
-    warnings.extend(partly_counted(&choice, form, topdown.is_some()));
+    let mut warnings: Vec<String> = ctx.only_time(&options.selection).into_iter().collect();
+    warnings.extend(ctx.one_list(&options.selection));
+    warnings.extend(partly_counted(&event_set, form, topdown.is_some()));
     warn(output, &warnings);
     let view = View {
-        frequency: on.connection.machine()?.timestamp_frequency,
-        by: By::of(options, &choice, form),
-        choice: &choice,
+        frequency: ctx.connection.machine()?.timestamp_frequency,
+        by: By::of(options, &event_set, form),
+        event_set: &event_set,
         metrics: &metrics,
         wanted,
         topdown,
     };
-    let sets = choice.sets(options.passes, false, &mut on.connection)?;
-    let model = on.connection.transport().model();
+    let sets = event_set.sets(options.passes, false, &mut ctx.connection)?;
+    let model = ctx.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
-    let runner = Runner::new(&options.work, on, &choice, form.owns_output(options))?;
+    let runner = Runner::new(&options.work, ctx, &event_set, form.owns_output(options))?;
     if options.by.is_some() {
         runner.check_can_be_sampled()?;
     }
-    let told = on.told.clone();
+    let told = ctx.told.clone();
     let path = options.openmetrics.clone();
-    let exposition = path.map(|path| Exposition::new(path, on, &choice, output));
+    let exposition = path.map(|path| Exposition::new(path, ctx, &event_set, output));
     let teller = Teller::new(options, form, told.modelled, output);
     let measurements = sets.len() as u64 * u64::from(options.repeat);
     let length = runner.length_ns();
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
         Samples::new(Inventory::new(system::system(runner.planned(), &modules)))
     });
     let mut bench = Bench {
-        on,
+        ctx,
         view: &view,
         runner,
         teller,
@@ -128,14 +128,14 @@ pub(crate) fn run(options: &args::Stat, on: &mut On, output: &Output) -> Result<
     for run in 1..=options.repeat {
         let run = (options.repeat > 1).then_some(run);
         let one = bench.measure(&sets, run);
-        measured.push(one.map_err(|error| choice.name_source(error))?);
+        measured.push(one.map_err(|error| event_set.name_source(error))?);
         if bench.is_over() {
             break;
         }
     }
     bench.progress.finish_and_clear();
     let Bench { runner, teller, samples, .. } = bench;
-    let scope = runner.scope(&choice);
+    let scope = runner.scope(&event_set);
     let passes = measured.iter().flat_map(|one| &one.passes);
     let passes: Vec<_> = passes.map(|pass| (&*pass.sources, &*pass.counts)).collect();
     let slots = view.slots(&passes);
@@ -185,42 +185,42 @@ fn of_periods(by: Option<Dividing>, periods: &[periods::Period]) -> Vec<String> 
 }
 
 /// The choice of what to count.
-fn choice(
+fn event_set(
     options: &args::Stat,
-    on: &mut On,
+    ctx: &mut Context,
     metrics: &Metrics,
     wanted: &[Wanted<'_>],
-) -> Result<Choice> {
+) -> Result<EventSet> {
     let selection = &options.selection;
     match (options.by, options.topdown) {
-        (Some(Dividing::Process), _) => Choice::to_divide(selection, on),
-        (None, Some(_)) if wanted.is_empty() => Choice::only_named(selection, on),
-        (None, None) if wanted.is_empty() => Choice::of(selection, on, true),
-        _ => Choice::with_metrics(selection, on, metrics, wanted, !options.passes),
+        (Some(Dividing::Process), _) => EventSet::to_divide(selection, ctx),
+        (None, Some(_)) if wanted.is_empty() => EventSet::only_named(selection, ctx),
+        (None, None) if wanted.is_empty() => EventSet::of(selection, ctx, true),
+        _ => EventSet::with_metrics(selection, ctx, metrics, wanted, !options.passes),
     }
 }
 
 /// The metrics that there are, with those of the user's file.
-fn metrics(options: &args::Stat, on: &mut On) -> Result<Metrics> {
+fn metrics(options: &args::Stat, ctx: &mut Context) -> Result<Metrics> {
     let mut metrics = Metrics::built_in()?;
     if let Some(path) = &options.metrics {
         metrics.add_file(path)?;
     }
-    metrics.set_smt(on.shares_cores()?);
+    metrics.set_smt(ctx.shares_cores()?);
     Ok(metrics)
 }
 
 /// Warnings about sources that some of the processors cannot count; text has them below its table.
 /// Top-down counts each kind of processor by events of its own, which needs no warning.
-fn partly_counted(choice: &Choice, form: Form, topdown: bool) -> Vec<String> {
+fn partly_counted(event_set: &EventSet, form: Form, topdown: bool) -> Vec<String> {
     if form == Form::Text {
         return Vec::new();
     }
     let requested = |name: &str| {
-        let mut chosen = choice.chosen.iter();
+        let mut chosen = event_set.chosen.iter();
         chosen.any(|one| one.label == name && one.requested.is_some())
     };
-    let left_out = choice.left_out().into_iter();
+    let left_out = event_set.left_out().into_iter();
     left_out
         .filter(|(source, _)| !topdown || requested(source))
         .map(|(source, processors)| cannot_count(&source, &processors))
@@ -280,11 +280,11 @@ impl Bench<'_> {
 
     /// Runs everything once, and counts these of the chosen sources.
     fn pass(&mut self, set: &[usize], told: Told, kept: &mut Vec<Interval>) -> Result<OnePass> {
-        let choice = self.view.choice;
-        let setup = choice.setup.only(set);
+        let event_set = self.view.event_set;
+        let setup = event_set.setup.only(set);
         self.runner.prepare()?;
         let mut session =
-            Session::open(&mut self.on.connection, choice.sees_kernel(), setup.approximate)?;
+            Session::open(&mut self.ctx.connection, event_set.sees_kernel(), setup.approximate)?;
         let settled = session.configure(&setup, self.samples.is_some())?;
         if let Some(samples) = &mut self.samples {
             let ticks = u128::from(settled.head.rotation) * u128::from(self.view.frequency);
@@ -352,9 +352,9 @@ impl Bench<'_> {
             elapsed_ns: end.time_ns,
             turns: settled.head.turns,
             periods: if self.samples.is_some() {
-                periods::of_pass(choice, set, &settled)
+                periods::of_pass(event_set, set, &settled)
             } else {
-                periods::of_counting(choice, set, &settled)
+                periods::of_counting(event_set, set, &settled)
             },
             counts: end.counts,
         })

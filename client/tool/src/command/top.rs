@@ -15,7 +15,7 @@ use crate::output::error::Result;
 use crate::run::runner::interrupted;
 use crate::run::watch::{Watch, start};
 use crate::select::event_set::{NANOSECONDS_MAX, positive};
-use crate::target::context::On;
+use crate::target::context::Context;
 use counts::Counts;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::file::cannot_count;
@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The keys of `--by` that need no samples.
 const COUNTED: [Key; 3] = [Key::Source, Key::Processor, Key::Core];
 
-pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Result<u8> {
     if output.is_json() {
         return Err(Error::usage(
             "`top` has no JSON output",
@@ -67,30 +67,30 @@ pub(crate) fn run(options: &args::Top, on: &mut On, output: &Output) -> Result<u
     let limit = options.duration.map(limit).transpose()?;
     let limit = limit.map(Duration::from_nanos);
     if !counted {
-        return sampled::run(options, limit, on, output);
+        return sampled::run(options, limit, ctx, output);
     }
-    let watch = Watch::new(&options.selection, &options.watching, on, true)?;
+    let watch = Watch::new(&options.selection, &options.watching, ctx, true)?;
     let each = keys.contains(&Key::Processor);
-    let counts = Counts::new(&watch.choice, watch.frequency, each);
+    let counts = Counts::new(&watch.event_set, watch.frequency, each);
     let selection = &options.selection;
-    let warnings = [on.only_time(selection), on.one_list(selection)];
+    let warnings = [ctx.only_time(selection), ctx.one_list(selection)];
     for warning in warnings.iter().flatten() {
         output.warn(warning);
     }
-    for (source, processors) in watch.choice.left_out() {
+    for (source, processors) in watch.event_set.left_out() {
         output.warn(&cannot_count(&source, &processors));
     }
     if options.once {
-        print(watch, counts, on, output)?;
+        print(watch, counts, ctx, output)?;
     } else {
-        show(watch, counts, limit, on)?;
+        show(watch, counts, limit, ctx)?;
     }
     Ok(0)
 }
 
 /// Prints one interval as plain text.
-fn print(mut watch: Watch, mut counts: Counts, on: &mut On, output: &Output) -> Result<()> {
-    let mut session = start(&mut on.connection, &watch.choice)?;
+fn print(mut watch: Watch, mut counts: Counts, ctx: &mut Context, output: &Output) -> Result<()> {
+    let mut session = start(&mut ctx.connection, &watch.event_set)?;
     let end = Instant::now() + watch.interval;
     while !interrupted() && Instant::now() < end {
         std::thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
@@ -98,7 +98,7 @@ fn print(mut watch: Watch, mut counts: Counts, on: &mut On, output: &Output) -> 
     watch.clock.follow(session.transport())?;
     counts.take(watch.clock.elapsed(), &session.stop_and_read()?);
     if output.is_csv() {
-        return output.print_data(&counts.csv(on.told.modelled)?);
+        return output.print_data(&counts.csv(ctx.told.modelled)?);
     }
     let mut text = counts.table().text(output.width());
     for metric in counts.metrics() {
@@ -108,9 +108,14 @@ fn print(mut watch: Watch, mut counts: Counts, on: &mut On, output: &Output) -> 
 }
 
 /// Shows the live picture until the user quits.
-fn show(mut watch: Watch, mut counts: Counts, limit: Option<Duration>, on: &mut On) -> Result<()> {
-    let mut state = State::new(&on.told, watch.interval);
-    let mut session = start(&mut on.connection, &watch.choice)?;
+fn show(
+    mut watch: Watch,
+    mut counts: Counts,
+    limit: Option<Duration>,
+    ctx: &mut Context,
+) -> Result<()> {
+    let mut state = State::new(&ctx.told, watch.interval);
+    let mut session = start(&mut ctx.connection, &watch.event_set)?;
     let mut screen = Screen::open()?;
     let look = Look::of_terminal();
     let mut next = Instant::now() + watch.interval;

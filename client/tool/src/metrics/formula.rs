@@ -22,7 +22,7 @@ enum Node {
     Threads,
     Two(Operator, Box<[Node; 2]>),
     /// Value if true, condition, value otherwise.
-    Choice(Box<[Node; 3]>),
+    EventSet(Box<[Node; 3]>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Node {
                 names.insert(name);
             }
             Self::Two(_, parts) => parts.iter().for_each(|part| part.collect(smt, names)),
-            Self::Choice(parts) => {
+            Self::EventSet(parts) => {
                 let [taken, condition, otherwise] = parts.as_ref();
                 if *condition == Self::Threads {
                     let one = if smt { taken } else { otherwise };
@@ -169,9 +169,9 @@ impl Node {
                 let [left, right] = parts.as_ref();
                 Self::Two(*operator, Box::new([inner(left), inner(right)]))
             }
-            Self::Choice(parts) => {
+            Self::EventSet(parts) => {
                 let [taken, condition, otherwise] = parts.as_ref();
-                Self::Choice(Box::new([inner(taken), inner(condition), inner(otherwise)]))
+                Self::EventSet(Box::new([inner(taken), inner(condition), inner(otherwise)]))
             }
         }
     }
@@ -185,7 +185,7 @@ impl Node {
                 let [left, right] = parts.as_ref();
                 operator.of(left.value(smt, of)?, right.value(smt, of)?)
             }
-            Self::Choice(parts) => {
+            Self::EventSet(parts) => {
                 let [taken, condition, otherwise] = parts.as_ref();
                 let holds = condition.value(smt, of)?.value != 0.0;
                 if holds { taken } else { otherwise }.value(smt, of)
@@ -301,7 +301,7 @@ impl<'a> Reader<'a> {
             let condition = self.comparison()?;
             self.expect("else")?;
             let otherwise = self.expression()?;
-            Node::Choice(Box::new([taken, condition, otherwise]))
+            Node::EventSet(Box::new([taken, condition, otherwise]))
         } else {
             taken
         };

@@ -8,10 +8,10 @@ use crate::output::error::Result;
 use crate::output::number::{seconds, thousands};
 use crate::run::recorder::configured;
 use crate::run::runner::{LONGER, Runner};
-use crate::select::event_set::{Choice, positive};
+use crate::select::event_set::{EventSet, positive};
 use crate::select::periods;
 use crate::select::sampling_rate::Aim;
-use crate::target::context::On;
+use crate::target::context::Context;
 use halprof_measure::Session;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -58,8 +58,8 @@ struct Tried {
 /// they are.
 pub(crate) fn calibrate(
     options: &args::Record,
-    on: &mut On,
-    choice: &mut Choice,
+    ctx: &mut Context,
+    event_set: &mut EventSet,
     passes: &[Vec<usize>],
     runner: &mut Runner,
     output: &Output,
@@ -76,7 +76,7 @@ pub(crate) fn calibrate(
     }
     // What cannot be sampled is refused before anything runs.
     for indexes in passes {
-        configured(&mut on.connection, choice, indexes, false)?;
+        configured(&mut ctx.connection, event_set, indexes, false)?;
     }
     let aim = match rate {
         Some(rate) => Aim { rate, samples: None },
@@ -93,11 +93,11 @@ pub(crate) fn calibrate(
     for (number, indexes) in (0..).zip(passes) {
         let mut settled = false;
         for _ in 0..tries {
-            let before = intervals(choice, indexes);
-            let one = try_once(&aim, on, choice, indexes, number, runner)?;
+            let before = intervals(event_set, indexes);
+            let one = try_once(&aim, ctx, event_set, indexes, number, runner)?;
             output.note(&text(&one, calibration.tries.len() + 1));
             calibration.tries.push(one);
-            let mut both = before.into_iter().zip(intervals(choice, indexes));
+            let mut both = before.into_iter().zip(intervals(event_set, indexes));
             settled = both.all(|(before, after)| is_near(before, after));
             if settled {
                 break;
@@ -151,8 +151,8 @@ impl Try {
     }
 }
 
-fn intervals(choice: &Choice, indexes: &[usize]) -> Vec<u64> {
-    let specs = &choice.setup.specs;
+fn intervals(event_set: &EventSet, indexes: &[usize]) -> Vec<u64> {
+    let specs = &event_set.setup.specs;
     let specs = indexes.iter().filter_map(|&index| specs.get(index));
     specs.map(|spec| spec.interval).collect()
 }
@@ -160,18 +160,18 @@ fn intervals(choice: &Choice, indexes: &[usize]) -> Vec<u64> {
 /// Runs once, counting, and chooses periods from the counts.
 fn try_once(
     aim: &Aim,
-    on: &mut On,
-    choice: &mut Choice,
+    ctx: &mut Context,
+    event_set: &mut EventSet,
     indexes: &[usize],
     pass: u32,
     runner: &mut Runner,
 ) -> Result<Try> {
-    let (counts, elapsed_ns) = count(on, choice, indexes, runner)?;
+    let (counts, elapsed_ns) = count(ctx, event_set, indexes, runner)?;
     let planned_ns = runner.planned_ns(elapsed_ns);
     let samples = aim.samples.filter(|_| planned_ns.is_some());
     let planned_ns = planned_ns.unwrap_or(elapsed_ns);
     let aim = Aim { samples, ..*aim };
-    let all = choice.chosen.len();
+    let all = event_set.chosen.len();
     for (place, &index) in indexes.iter().enumerate() {
         let planned = |events: &u128| {
             let events = events.saturating_mul(planned_ns.into());
@@ -180,11 +180,11 @@ fn try_once(
         let events = counts.iter().filter_map(|counts| counts.get(place));
         let events: Vec<u128> = events.map(planned).collect();
         if let Some(period) = aim.period(&events, planned_ns, indexes.len(), all) {
-            choice.set_period(index, period);
+            event_set.set_period(index, period);
         }
     }
-    let (_, settled) = configured(&mut on.connection, choice, indexes, false)?;
-    let used = periods::of_pass(choice, indexes, &settled).into_iter();
+    let (_, settled) = configured(&mut ctx.connection, event_set, indexes, false)?;
+    let used = periods::of_pass(event_set, indexes, &settled).into_iter();
     let sources = used.enumerate().map(|(place, period)| {
         let events = counts.iter().filter_map(|counts| counts.get(place).copied());
         Tried {
@@ -200,15 +200,15 @@ fn try_once(
 /// The counts of each processor, and the time taken. ProfileTime is counted in the unit of its
 /// period, as if no processor ever halted.
 fn count(
-    on: &mut On,
-    choice: &Choice,
+    ctx: &mut Context,
+    event_set: &EventSet,
     indexes: &[usize],
     runner: &mut Runner,
 ) -> Result<(Vec<Vec<u128>>, u64)> {
-    let setup = choice.setup.only(indexes);
+    let setup = event_set.setup.only(indexes);
     runner.prepare()?;
     let mut session =
-        Session::open(&mut on.connection, choice.sees_kernel(), choice.setup.approximate)?;
+        Session::open(&mut ctx.connection, event_set.sees_kernel(), event_set.setup.approximate)?;
     session.configure(&setup, false)?;
     session.start()?;
     runner.begin(session.transport())?;

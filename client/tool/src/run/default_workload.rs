@@ -2,7 +2,7 @@
 
 use crate::output::error::Error;
 use crate::output::error::Result;
-use crate::select::event_set::{Choice, choose};
+use crate::select::event_set::{EventSet, choose};
 use crate::select::source::OWN_BITS;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::Chosen;
@@ -197,15 +197,15 @@ fn events(table: &str, cycles: u64) -> impl Iterator<Item = (&'static str, u64)>
 
 /// The default workload. Where the choice counts events of issue slots, it has amounts of those too,
 /// on each type of core its own; all other counts stay the same.
-pub(crate) fn default_workload(choice: &Choice) -> Result<Workload> {
-    let catalog = choice.catalog();
+pub(crate) fn default_workload(event_set: &EventSet) -> Result<Workload> {
+    let catalog = event_set.catalog();
     let cycles = Workload::default().amount(Event::Cycles);
     let kinds = catalog.kinds().iter();
     let mut tables: Vec<&str> =
         kinds.filter_map(|kind| kind.microarchitecture.map(|one| one.table)).collect();
     tables.sort_unstable();
     tables.dedup();
-    let counted: Vec<(u32, u64)> = inputs(&choice.chosen, catalog).collect();
+    let counted: Vec<(u32, u64)> = inputs(&event_set.chosen, catalog).collect();
     let is_counted = |event: &str| {
         let ways = choose(event, catalog).unwrap_or_default();
         inputs(&ways, catalog).any(|input| counted.contains(&input))

@@ -6,8 +6,8 @@ use crate::output::number::{seconds, thousands};
 use crate::run::marking::Marking;
 use crate::run::runner::{Planned, Runner, interrupted};
 use crate::run::system;
-use crate::select::event_set::Choice;
-use crate::target::backend::Place;
+use crate::select::event_set::EventSet;
+use crate::target::backend::Backend;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::{Code, Connection, Error as Cause, Refusal, Session, Settled, Transport};
 use halprof_profile::file;
@@ -27,7 +27,7 @@ const STATISTICS_NS: u64 = 1_000_000_000;
 
 /// A recording in progress.
 pub(crate) struct Recorder<'a, S> {
-    choice: &'a Choice,
+    event_set: &'a EventSet,
     pub(crate) sink: S,
     pub(crate) inventory: Inventory,
     /// The statistics of the samples, summed over all passes.
@@ -70,13 +70,13 @@ impl<'a, S: Sink> Recorder<'a, S> {
     /// model's own.
     pub(crate) fn new(
         sink: S,
-        choice: &'a Choice,
+        event_set: &'a EventSet,
         planned: Option<&Planned>,
         modules: &[Code],
         marking: Option<Marking>,
     ) -> Result<Self> {
         let mut recorder = Self {
-            choice,
+            event_set,
             sink,
             inventory: Inventory::new(system::system(planned, modules)),
             sum: Statistics {
@@ -123,7 +123,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
                 if self.untold.is_none() && refusal.code == ErrorCode::EventsUnavailable =>
             {
                 self.untold = Some(refusal);
-                session.configure(&self.choice.setup.only(indexes), true)?;
+                session.configure(&self.event_set.setup.only(indexes), true)?;
                 session.start()?;
             }
             started => started?,
@@ -212,20 +212,20 @@ impl Recorder<'_, Background> {
     /// Samples one pass in a session of its own: these sources of the choice, for one complete run.
     pub(crate) fn pass(
         &mut self,
-        connection: &mut Connection<Place>,
+        connection: &mut Connection<Backend>,
         indexes: &[usize],
         runner: &mut Runner,
         progress: &ProgressBar,
     ) -> Result<()> {
         let tells = self.untold.is_none();
-        let (session, _) = configured(connection, self.choice, indexes, tells)?;
+        let (session, _) = configured(connection, self.event_set, indexes, tells)?;
         self.sample(session, indexes, runner, progress)
     }
 
     /// Samples one pass in a session that is [`configured`] for it.
     pub(crate) fn sample(
         &mut self,
-        mut session: Session<'_, Place>,
+        mut session: Session<'_, Backend>,
         indexes: &[usize],
         runner: &mut Runner,
         progress: &ProgressBar,
@@ -255,7 +255,7 @@ impl Recorder<'_, Background> {
         self.drain_events(&mut session)?;
         self.inventory.set_told(false);
         let statistics = session.statistics()?;
-        let mut turns = turns(&session.snapshot()?, indexes, self.choice);
+        let mut turns = turns(&session.snapshot()?, indexes, self.event_set);
         self.sum = self.with(&statistics, elapsed_ns);
         self.sum.turns.append(&mut turns);
         self.ended = Refusal::of_end(&statistics);
@@ -314,14 +314,14 @@ fn build(path: &str) -> symbols::Build {
 
 /// Opens a session that samples these sources of the choice, with system events or without.
 pub(crate) fn configured<'a>(
-    connection: &'a mut Connection<Place>,
-    choice: &Choice,
+    connection: &'a mut Connection<Backend>,
+    event_set: &EventSet,
     indexes: &[usize],
     events: bool,
-) -> Result<(Session<'a, Place>, Settled)> {
-    let mut setup = choice.setup.only(indexes);
+) -> Result<(Session<'a, Backend>, Settled)> {
+    let mut setup = event_set.setup.only(indexes);
     setup.events = events;
-    let mut session = Session::open(connection, choice.sees_kernel(), setup.approximate)?;
+    let mut session = Session::open(connection, event_set.sees_kernel(), setup.approximate)?;
     let settled = session.configure(&setup, true)?;
     Ok((session, settled))
 }
@@ -341,10 +341,11 @@ fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMa
 
 /// The sources of a pass that were on a counter for only part of the time, on the processors that
 /// can count them.
-pub(crate) fn turns(counts: &[Vec<Count>], indexes: &[usize], choice: &Choice) -> Vec<Turns> {
+pub(crate) fn turns(counts: &[Vec<Count>], indexes: &[usize], event_set: &EventSet) -> Vec<Turns> {
     let of_source = |(place, &index): (usize, &usize)| {
-        let chosen = choice.chosen.get(index)?;
-        let able: Vec<_> = choice.selected().filter(|one| choice.counts_on(chosen, one)).collect();
+        let chosen = event_set.chosen.get(index)?;
+        let able: Vec<_> =
+            event_set.selected().filter(|one| event_set.counts_on(chosen, one)).collect();
         let counts = able.iter().filter_map(|one| counts.get(one.index as usize)?.get(place));
         let estimate = Estimate::sum(counts.map(Estimate::new));
         let narrow = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);

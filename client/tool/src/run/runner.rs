@@ -7,9 +7,9 @@ use crate::output::number::thousands;
 use crate::run::default_workload::default_workload;
 use crate::run::image;
 use crate::run::program::{Launch, Outlived, Pin, Program, STATUS_CONTROL_C_EXIT};
-use crate::select::event_set::{Choice, NANOSECONDS_MAX, no_processor, positive};
-use crate::target::backend::Place;
-use crate::target::context::On;
+use crate::select::event_set::{EventSet, NANOSECONDS_MAX, no_processor, positive};
+use crate::target::backend::Backend;
+use crate::target::context::Context;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::format_processors;
 use halprof_measure::{Connection, did_you_mean};
@@ -92,18 +92,23 @@ const ENDED_BY_INTERRUPT: i32 = 130;
 impl Runner {
     /// Prepares what the options name, if this machine can run it. `own_output`: standard output is
     /// for the result, and what a program prints goes to standard error.
-    pub(crate) fn new(work: &Work, on: &mut On, choice: &Choice, own_output: bool) -> Result<Self> {
+    pub(crate) fn new(
+        work: &Work,
+        ctx: &mut Context,
+        event_set: &EventSet,
+        own_output: bool,
+    ) -> Result<Self> {
         let limit = |value| positive("--duration", value, 1e9, NANOSECONDS_MAX);
         let limit = work.duration.map(limit).transpose()?;
-        let modelled = on.connection.transport().model().is_some();
+        let modelled = ctx.connection.transport().model().is_some();
         let what = match modelled {
-            true => modelled_work(work, choice, &mut on.connection)?,
+            true => modelled_work(work, event_set, &mut ctx.connection)?,
             false if work.workload.is_some() => return Err(no_workload()),
             false => What::Real {
                 launch: Launch {
                     command: work.program.clone(),
                     output_to_error: own_output,
-                    pin: pin(work, choice)?,
+                    pin: pin(work, event_set)?,
                     environment: Vec::new(),
                 },
                 running: None,
@@ -171,7 +176,7 @@ impl Runner {
     }
 
     /// Starts it.
-    pub(crate) fn begin(&mut self, place: &mut Place) -> Result<()> {
+    pub(crate) fn begin(&mut self, place: &mut Backend) -> Result<()> {
         match (&mut self.what, place.model()) {
             (What::Workload(planned), Some(model)) => model.begin(&planned.workload),
             (What::Real { running: Some(running), .. }, _) => running.begin()?,
@@ -181,7 +186,7 @@ impl Runner {
     }
 
     /// Lets it run for at most `nanoseconds`; returns whether there is more to run.
-    pub(crate) fn step(&mut self, place: &mut Place, nanoseconds: u64) -> Result<bool> {
+    pub(crate) fn step(&mut self, place: &mut Backend, nanoseconds: u64) -> Result<bool> {
         let left = match self.limit {
             Some(limit) => limit.saturating_sub(self.elapsed_ns(place)),
             None => u64::MAX,
@@ -196,7 +201,7 @@ impl Runner {
     }
 
     /// How long it has been running: in modelled time on a modelled machine.
-    pub(crate) fn elapsed_ns(&self, place: &mut Place) -> u64 {
+    pub(crate) fn elapsed_ns(&self, place: &mut Backend) -> u64 {
         match (&self.what, place.model()) {
             (What::Workload(_), Some(model)) => model.elapsed_ns(),
             (What::Real { running: Some(running), .. }, _) => {
@@ -292,19 +297,19 @@ impl Runner {
     }
 
     /// The scope of the measurement.
-    pub(crate) fn scope(&self, choice: &Choice) -> Scope {
+    pub(crate) fn scope(&self, event_set: &EventSet) -> Scope {
         let launch = match &self.what {
             What::Workload(_) => None,
             What::Real { launch, .. } => Some(launch),
         };
         let program = launch.and_then(|launch| launch.command.first());
         Scope {
-            processors: choice.selected().map(|one| one.index).collect(),
+            processors: event_set.selected().map(|one| one.index).collect(),
             program: program.map(|program| program.to_string_lossy().into_owned()),
             pinned: launch.is_some_and(|launch| launch.pin.is_some()),
             exit_status: self.status,
             outlived: self.outlived.clone(),
-            all: choice.processor_count(),
+            all: event_set.processor_count(),
             modelled: self.is_modelled(),
         }
     }
@@ -357,17 +362,17 @@ fn counted(number: u32, what: &str) -> String {
 }
 
 /// The processors that `--pin` restricts a program to.
-fn pin(work: &Work, choice: &Choice) -> Result<Option<Pin>> {
+fn pin(work: &Work, event_set: &EventSet) -> Result<Option<Pin>> {
     if !work.pin {
         return Ok(None);
     }
-    if choice.setup.processors.is_empty() {
+    if event_set.setup.processors.is_empty() {
         return Err(Error::usage(
             "`--pin` needs the processors to pin to",
             "Choose them with `-C`, e.g. `-C 2-3 --pin`.",
         ));
     }
-    Ok(Some(Pin::to(choice.selected())?))
+    Ok(Some(Pin::to(event_set.selected())?))
 }
 
 /// The error for `--workload` on a machine that is no model.
@@ -378,25 +383,29 @@ pub(crate) fn no_workload() -> Error {
     )
 }
 
-fn modelled_work(work: &Work, choice: &Choice, connection: &mut Connection<Place>) -> Result<What> {
+fn modelled_work(
+    work: &Work,
+    event_set: &EventSet,
+    connection: &mut Connection<Backend>,
+) -> Result<What> {
     if !work.program.is_empty() {
         return Err(Error::unavailable(
             "a modelled machine runs no programs",
             "Describe its load with `--workload`, or measure with `--machine driver` on Windows.",
         ));
     }
-    let planned = planned(work.workload.as_deref(), choice, connection)?;
+    let planned = planned(work.workload.as_deref(), event_set, connection)?;
     Ok(What::Workload(planned))
 }
 
 /// The workload that `--workload` describes, or the default.
 pub(crate) fn planned(
     text: Option<&str>,
-    choice: &Choice,
-    connection: &mut Connection<Place>,
+    event_set: &EventSet,
+    connection: &mut Connection<Backend>,
 ) -> Result<Planned> {
     let Some(text) = text else {
-        let (workload, image) = (Box::new(default_workload(choice)?), None);
+        let (workload, image) = (Box::new(default_workload(event_set)?), None);
         return Ok(Planned { workload, image });
     };
     let (image, rest) = image::Keys::take(text)?;
@@ -418,7 +427,7 @@ pub(crate) fn planned(
         };
         Error::usage(format!("`--workload`: {error}"), hint)
     })?;
-    let processors = choice.processor_count();
+    let processors = event_set.processor_count();
     match workload.highest_processor() {
         Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
         _ => {

@@ -8,9 +8,9 @@ use crate::cli::args::Watching;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::run::runner::{Planned, no_workload, planned, watch_for_interrupt};
-use crate::select::event_set::{Choice, positive};
-use crate::target::backend::Place;
-use crate::target::context::On;
+use crate::select::event_set::{EventSet, positive};
+use crate::target::backend::Backend;
+use crate::target::context::Context;
 use halprof_measure::{Connection, ModelledMachine, Session};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// What is watched.
 pub(crate) struct Watch {
-    pub(crate) choice: Choice,
+    pub(crate) event_set: EventSet,
     pub(crate) interval: Duration,
     pub(crate) clock: Clock,
     /// Ticks of the time-stamp counter per second.
@@ -52,25 +52,25 @@ impl Watch {
     pub(crate) fn new(
         selection: &args::Selection,
         options: &Watching,
-        on: &mut On,
+        ctx: &mut Context,
         counted: bool,
     ) -> Result<Self> {
         let interval = interval(options.interval)?;
-        let mut choice = Choice::of(selection, on, counted)?;
+        let mut event_set = EventSet::of(selection, ctx, counted)?;
         let rotation = |value| positive("--rotate", value, 1e4, f64::from(u32::MAX));
-        choice.setup.rotation = options.rotate.map(rotation).transpose()?.unwrap_or(0) as u32;
-        let frequency = on.connection.machine()?.timestamp_frequency;
+        event_set.setup.rotation = options.rotate.map(rotation).transpose()?.unwrap_or(0) as u32;
+        let frequency = ctx.connection.machine()?.timestamp_frequency;
         let workload = options.workload.as_deref();
-        let is_model = on.connection.transport().model().is_some();
-        let planned = is_model.then(|| planned(workload, &choice, &mut on.connection));
+        let is_model = ctx.connection.transport().model().is_some();
+        let planned = is_model.then(|| planned(workload, &event_set, &mut ctx.connection));
         let planned = planned.transpose()?;
-        let model = match on.connection.transport().model().zip(planned) {
+        let model = match ctx.connection.transport().model().zip(planned) {
             Some((model, planned)) => Some(Pace::begin(planned, model)),
             None if workload.is_some() => return Err(no_workload()),
             None => None,
         };
         watch_for_interrupt();
-        Ok(Self { choice, interval, clock: Clock { began: Instant::now(), model }, frequency })
+        Ok(Self { event_set, interval, clock: Clock { began: Instant::now(), model }, frequency })
     }
 }
 
@@ -88,13 +88,13 @@ fn interval(milliseconds: f64) -> Result<Duration> {
 
 /// Starts counting the chosen sources. The session ends when it is dropped.
 pub(crate) fn start<'a>(
-    connection: &'a mut Connection<Place>,
-    choice: &Choice,
-) -> Result<Session<'a, Place>> {
-    let named = |error| choice.name_source(error);
-    let approximate = choice.setup.approximate;
-    let mut session = Session::open(connection, choice.sees_kernel(), approximate)?;
-    session.configure(&choice.setup, false).map_err(named)?;
+    connection: &'a mut Connection<Backend>,
+    event_set: &EventSet,
+) -> Result<Session<'a, Backend>> {
+    let named = |error| event_set.name_source(error);
+    let approximate = event_set.setup.approximate;
+    let mut session = Session::open(connection, event_set.sees_kernel(), approximate)?;
+    session.configure(&event_set.setup, false).map_err(named)?;
     session.start().map_err(named)?;
     Ok(session)
 }
@@ -117,7 +117,7 @@ impl Clock {
     }
 
     /// Lets the machine run for some time, which a model does at once.
-    pub(crate) fn pass(&mut self, machine: &mut Place, time: Duration) -> Result<()> {
+    pub(crate) fn pass(&mut self, machine: &mut Backend, time: Duration) -> Result<()> {
         let Some((pace, model)) = self.model.as_mut().zip(machine.model()) else {
             std::thread::sleep(time);
             return Ok(());
@@ -126,7 +126,7 @@ impl Clock {
     }
 
     /// Lets a modelled machine catch up with real time.
-    pub(crate) fn follow(&mut self, machine: &mut Place) -> Result<()> {
+    pub(crate) fn follow(&mut self, machine: &mut Backend) -> Result<()> {
         match (&mut self.model, machine.model()) {
             (Some(pace), Some(model)) => pace.follow(model, self.began.elapsed()),
             _ => Ok(()),

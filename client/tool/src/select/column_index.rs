@@ -1,6 +1,6 @@
 //! Counts by the names of their sources, where kinds of processor count one source in different ways.
 
-use crate::select::event_set::Choice;
+use crate::select::event_set::EventSet;
 use shared_types::request::counts::Count;
 
 /// Which of the chosen sources is the one of a name, on each processor.
@@ -13,15 +13,15 @@ pub(crate) struct ByName {
 }
 
 impl ByName {
-    pub(crate) fn of(choice: &Choice) -> Self {
-        let names = choice.names();
+    pub(crate) fn of(event_set: &EventSet) -> Self {
+        let names = event_set.names();
         let place_on = |name: &String, processor| {
-            let chosen = choice.chosen.iter().enumerate();
+            let chosen = event_set.chosen.iter().enumerate();
             let mut ways = chosen.filter(|(_, one)| one.label == *name);
-            let able = ways.find(|(_, one)| choice.counts_on(one, processor));
+            let able = ways.find(|(_, one)| event_set.counts_on(one, processor));
             able.map(|(place, _)| place)
         };
-        let places = choice.processors().iter().map(|processor| {
+        let places = event_set.processors().iter().map(|processor| {
             let place = |name| place_on(name, processor);
             names.iter().map(place).collect()
         });

@@ -6,8 +6,8 @@ use crate::metrics::{Metric, Metrics, Term};
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::select::sampling_rate::Aim;
-use crate::target::backend::Place;
-use crate::target::context::On;
+use crate::target::backend::Backend;
+use crate::target::context::Context;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::{self, Chosen, Item, format_processors};
 use halprof_measure::{Connection, Refusal, Setup, did_you_mean};
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 /// The sources and processors of a measurement.
 #[derive(Clone)]
-pub(crate) struct Choice {
+pub(crate) struct EventSet {
     /// In the order of the counts.
     pub(crate) chosen: Vec<Chosen>,
     /// The setup to request.
@@ -33,40 +33,44 @@ pub(crate) struct Choice {
 /// The period of ProfileTime is in units of 100 ns.
 pub(crate) const TIME_UNITS_A_SECOND: u64 = 10_000_000;
 
-impl Choice {
+impl EventSet {
     /// The sources that the options name; without any, those that `default_is_counting` selects.
-    pub(crate) fn of(options: &Selection, on: &mut On, default_is_counting: bool) -> Result<Self> {
-        let mut choice = Self::named(options, on)?;
-        if choice.chosen.is_empty() {
+    pub(crate) fn of(
+        options: &Selection,
+        ctx: &mut Context,
+        default_is_counting: bool,
+    ) -> Result<Self> {
+        let mut event_set = Self::named(options, ctx)?;
+        if event_set.chosen.is_empty() {
             let metrics = Metrics::built_in()?;
             if default_is_counting {
-                choice.count_by_default(&metrics, &mut on.connection)?;
+                event_set.count_by_default(&metrics, &mut ctx.connection)?;
             } else {
-                let frequency = on.connection.machine()?.timestamp_frequency;
-                choice.sample_by_default(&metrics, frequency)?;
+                let frequency = ctx.connection.machine()?.timestamp_frequency;
+                event_set.sample_by_default(&metrics, frequency)?;
             }
         }
-        choice.settle();
-        Ok(choice)
+        event_set.settle();
+        Ok(event_set)
     }
 
     /// The sources that the options name; without any, cycles and instructions. A source without a
     /// period gets one that gives a busy processor about [`Aim::RATE`] samples a second of
     /// its cycles.
-    pub(crate) fn to_divide(options: &Selection, on: &mut On) -> Result<Self> {
-        let mut choice = Self::named(options, on)?;
-        if choice.chosen.is_empty() {
+    pub(crate) fn to_divide(options: &Selection, ctx: &mut Context) -> Result<Self> {
+        let mut event_set = Self::named(options, ctx)?;
+        if event_set.chosen.is_empty() {
             let metrics = Metrics::built_in()?;
             for names in metrics.default_quantities().take(2) {
-                if let Some(name) = choice.first_supported(&names, 0) {
-                    choice.chosen.extend(choose(name, &choice.catalog)?);
+                if let Some(name) = event_set.first_supported(&names, 0) {
+                    event_set.chosen.extend(choose(name, &event_set.catalog)?);
                 }
             }
-            if choice.chosen.is_empty() {
-                choice.chosen = choose("TotalCycles", &choice.catalog)?;
+            if event_set.chosen.is_empty() {
+                event_set.chosen = choose("TotalCycles", &event_set.catalog)?;
             }
         }
-        let mut chosen = choice.chosen.iter();
+        let mut chosen = event_set.chosen.iter();
         if let Some(time) = chosen.find(|one| one.spec.source == ProfileSource::TIME.0) {
             return Err(Error::usage(
                 format!(
@@ -76,51 +80,51 @@ impl Choice {
                 "Divide cycles instead: they are counted exactly.",
             ));
         }
-        let period = on.connection.machine()?.timestamp_frequency / Aim::RATE;
-        for chosen in &mut choice.chosen {
+        let period = ctx.connection.machine()?.timestamp_frequency / Aim::RATE;
+        for chosen in &mut event_set.chosen {
             if chosen.spec.interval == 0 {
                 chosen.spec.interval = period;
             }
         }
-        choice.settle();
-        Ok(choice)
+        event_set.settle();
+        Ok(event_set)
     }
 
     /// The sources that the options name, or none.
-    pub(crate) fn only_named(options: &Selection, on: &mut On) -> Result<Self> {
-        let mut choice = Self::named(options, on)?;
-        choice.settle();
-        Ok(choice)
+    pub(crate) fn only_named(options: &Selection, ctx: &mut Context) -> Result<Self> {
+        let mut event_set = Self::named(options, ctx)?;
+        event_set.settle();
+        Ok(event_set)
     }
 
     /// The sources that the options name, and those that the metrics need in addition. With
     /// `turns`, a metric's sources run as one group if there are not enough counters for all.
     pub(crate) fn with_metrics(
         options: &Selection,
-        on: &mut On,
+        ctx: &mut Context,
         metrics: &Metrics,
         wanted: &[Wanted<'_>],
         turns: bool,
     ) -> Result<Self> {
-        let mut choice = Self::named(options, on)?;
+        let mut event_set = Self::named(options, ctx)?;
         for wanted in wanted {
             for term in metrics.terms(wanted.metric) {
-                choice.add_term(metrics, wanted, &term, on)?;
+                event_set.add_term(metrics, wanted, &term, ctx)?;
             }
         }
-        choice.settle();
-        let planned = turns.then(|| on.connection.plan(&choice.setup));
-        let planned = planned.transpose().map_err(|error| choice.name_source(error))?;
+        event_set.settle();
+        let planned = turns.then(|| ctx.connection.plan(&event_set.setup));
+        let planned = planned.transpose().map_err(|error| event_set.name_source(error))?;
         if planned.is_some_and(|fit| !fit.at_once()) {
             for wanted in wanted {
-                choice.group(metrics, wanted, &mut on.connection);
+                event_set.group(metrics, wanted, &mut ctx.connection);
             }
         }
-        Ok(choice)
+        Ok(event_set)
     }
 
     /// The sources that the options name.
-    fn named(options: &Selection, on: &mut On) -> Result<Self> {
+    fn named(options: &Selection, ctx: &mut Context) -> Result<Self> {
         let mut items = Vec::new();
         if let Some(list) = joined(&options.events) {
             selection::parse_list(&list, &mut items)?;
@@ -131,10 +135,10 @@ impl Choice {
         let wanted = joined(&options.processors)
             .map(|list| selection::parse_processors(&list))
             .transpose()?;
-        let processors = on.connection.processors()?;
+        let processors = ctx.connection.processors()?;
         let wanted = wanted.map(|wanted| processors_of(&wanted, &processors)).transpose()?;
-        let sources = on.connection.sources(options.approximate)?;
-        let interface = on.connection.machine()?.interface;
+        let sources = ctx.connection.sources(options.approximate)?;
+        let interface = ctx.connection.machine()?.interface;
         let measured = |one: &&Processor| match &wanted {
             Some(wanted) => wanted.contains(&one.index),
             None => true,
@@ -165,7 +169,7 @@ impl Choice {
     fn count_by_default(
         &mut self,
         metrics: &Metrics,
-        connection: &mut Connection<Place>,
+        connection: &mut Connection<Backend>,
     ) -> Result<()> {
         for names in metrics.default_quantities() {
             let Some(name) = self.first_supported(&names, 0) else {
@@ -222,7 +226,7 @@ impl Choice {
         metrics: &Metrics,
         wanted: &Wanted<'_>,
         term: &Term,
-        on: &mut On,
+        ctx: &mut Context,
     ) -> Result<()> {
         let names = metrics.names(&term.name);
         let labels: Vec<String> = names.iter().map(|name| wanted.label(name, term)).collect();
@@ -237,14 +241,14 @@ impl Choice {
         let mut able = able.filter(on_any).peekable();
         let Some(first) = able.peek().cloned() else {
             let error = self.not_countable(wanted.metric, &names);
-            return Err(on.without_counters(error));
+            return Err(ctx.without_counters(error));
         };
         let mut added = first;
         for chosen in able {
             let mut setup = self.setup.clone();
             let specs = self.chosen.iter().chain(&chosen);
             setup.specs = specs.map(|chosen| chosen.spec).collect();
-            if on.connection.plan(&setup)?.at_once() {
+            if ctx.connection.plan(&setup)?.at_once() {
                 added = chosen;
                 break;
             }
@@ -283,7 +287,7 @@ impl Choice {
         &mut self,
         metrics: &Metrics,
         wanted: &Wanted<'_>,
-        connection: &mut Connection<Place>,
+        connection: &mut Connection<Backend>,
     ) {
         let groups = self.chosen.iter().map(|chosen| chosen.spec.group);
         let number = 1 + groups.max().unwrap_or(0);
@@ -347,7 +351,11 @@ impl Choice {
 
     /// Puts the sources from index `first` on into one group, if that fits; returns whether all of
     /// them are counted at the same time.
-    pub(crate) fn group_from(&mut self, first: usize, connection: &mut Connection<Place>) -> bool {
+    pub(crate) fn group_from(
+        &mut self,
+        first: usize,
+        connection: &mut Connection<Backend>,
+    ) -> bool {
         let groups = self.chosen.iter().map(|chosen| chosen.spec.group);
         let number = 1 + groups.max().unwrap_or(0);
         let before = self.chosen.clone();
@@ -381,7 +389,7 @@ impl Choice {
         &self,
         in_passes: bool,
         sampling: bool,
-        connection: &mut Connection<Place>,
+        connection: &mut Connection<Backend>,
     ) -> Result<Vec<Vec<usize>>> {
         if !in_passes {
             return Ok(vec![(0..self.chosen.len()).collect()]);

@@ -1,7 +1,7 @@
 //! The requested periods and those in use, and what to say if they differ.
 
 use crate::output::number::thousands;
-use crate::select::event_set::Choice;
+use crate::select::event_set::EventSet;
 use halprof_measure::Settled;
 use halprof_measure::selection::Chosen;
 use schemars::JsonSchema;
@@ -31,17 +31,21 @@ pub(crate) struct Period {
 }
 
 /// The periods of those sources of the choice that were configured together.
-pub(crate) fn of_pass(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
-    let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
+pub(crate) fn of_pass(event_set: &EventSet, indexes: &[usize], settled: &Settled) -> Vec<Period> {
+    let chosen = indexes.iter().filter_map(|&index| event_set.chosen.get(index));
     let chosen = chosen.zip(&settled.intervals);
     chosen.map(|(chosen, used)| period(chosen, used)).collect()
 }
 
 /// The periods that matter when these of the chosen sources are counted: the tick of time, and
 /// those that were requested.
-pub(crate) fn of_counting(choice: &Choice, indexes: &[usize], settled: &Settled) -> Vec<Period> {
-    let chosen = indexes.iter().filter_map(|&index| choice.chosen.get(index));
-    let all = chosen.zip(of_pass(choice, indexes, settled));
+pub(crate) fn of_counting(
+    event_set: &EventSet,
+    indexes: &[usize],
+    settled: &Settled,
+) -> Vec<Period> {
+    let chosen = indexes.iter().filter_map(|&index| event_set.chosen.get(index));
+    let all = chosen.zip(of_pass(event_set, indexes, settled));
     all.filter(|(chosen, period)| period.time || chosen.spec.interval != 0)
         .map(|(_, period)| period)
         .collect()

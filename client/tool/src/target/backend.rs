@@ -11,7 +11,7 @@ use shared_types::request::RequestCode;
 pub const DRIVER: &str = "driver";
 
 /// A place to measure, which answers the requests.
-pub struct Place {
+pub struct Backend {
     answers: Answers,
     /// The description of the model, if this is one.
     description: Option<String>,
@@ -23,7 +23,7 @@ enum Answers {
     Modelled(Box<dyn ModelledMachine>),
 }
 
-impl Place {
+impl Backend {
     /// Opens what `--machine` names: the installed driver, or its service on a modelled machine.
     pub fn open(machine: &str) -> Result<Self> {
         if machine == DRIVER {
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-impl Transport for Place {
+impl Transport for Backend {
     fn request(
         &mut self,
         code: RequestCode,
@@ -87,9 +87,9 @@ fn guessed(machine: &str, error: halprof_measure::Error) -> halprof_measure::Err
 }
 
 #[cfg(windows)]
-fn driver() -> Result<Place> {
+fn driver() -> Result<Backend> {
     match Driver::open()? {
-        Some(driver) => Ok(Place::real_time(Box::new(driver))),
+        Some(driver) => Ok(Backend::real_time(Box::new(driver))),
         None => Err(no_interface()),
     }
 }
@@ -112,7 +112,7 @@ fn no_interface() -> Error {
 }
 
 #[cfg(not(windows))]
-fn driver() -> Result<Place> {
+fn driver() -> Result<Backend> {
     Err(Error::no_driver(
         "the driver runs on Windows only",
         "Measure on a model: `--machine NAME`, see `halprof machines`.",

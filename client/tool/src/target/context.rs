@@ -4,7 +4,7 @@ use crate::cli::args::Selection;
 use crate::output::Told;
 use crate::output::error::Error;
 use crate::output::error::Result;
-use crate::target::backend::Place;
+use crate::target::backend::Backend;
 use halprof_measure::Connection;
 use halprof_setup::doctor::no_counters;
 use shared_types::ErrorCode;
@@ -12,15 +12,15 @@ use shared_types::request::machine::Processor;
 use std::collections::BTreeSet;
 
 /// What a command measures on.
-pub(crate) struct On {
-    pub(crate) connection: Connection<Place>,
+pub(crate) struct Context {
+    pub(crate) connection: Connection<Backend>,
     pub(crate) told: Told,
 }
 
-impl On {
-    pub(crate) fn open(place: Place) -> Result<Self> {
-        let description = place.description().map(str::to_owned);
-        let connection = Connection::new(place)?;
+impl Context {
+    pub(crate) fn open(backend: Backend) -> Result<Self> {
+        let description = backend.description().map(str::to_owned);
+        let connection = Connection::new(backend)?;
         let told = Told {
             // The shipped driver does not know when its machine is a model.
             modelled: connection.modelled() || description.is_some(),

@@ -1,6 +1,6 @@
 //! A modelled machine in real time.
 
-use halprof::target::backend::Place;
+use halprof::target::backend::Backend;
 use halprof_measure::{Modelled, Result, Transport, spec};
 use shared_types::request::RequestCode;
 use sim::workload;
@@ -13,12 +13,12 @@ struct Running {
     done_ns: u64,
 }
 
-pub(crate) fn open() -> Place {
+pub(crate) fn open() -> Backend {
     let machine = spec("skylake,processors=2").expect("a model");
     let mut model = Modelled::new(&machine.leaves);
     let endless = "instructions=2000000000000000000,cycles=4000000000000000000,processors=all";
     model.begin(&workload::parse(endless).expect("a workload"));
-    Place::real_time(Box::new(Running { model, since: Instant::now(), done_ns: 0 }))
+    Backend::real_time(Box::new(Running { model, since: Instant::now(), done_ns: 0 }))
 }
 
 impl Transport for Running {

@@ -7,7 +7,7 @@ use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::table::{Column, Width, table};
 use crate::select::event_set::{countable, counts_on, of_slots, topdown};
-use crate::target::context::On;
+use crate::target::context::Context;
 use halprof_measure::catalog::{Catalog, Kind};
 use halprof_profile::aggregate::filter::Pattern;
 use halprof_setup::describe;
@@ -56,15 +56,15 @@ struct Part {
 pub(super) fn run(
     options: &args::List,
     file: Option<&Path>,
-    on: &mut On,
+    ctx: &mut Context,
     output: &Output,
 ) -> Result<()> {
     let mut metrics = Metrics::built_in()?;
     if let Some(path) = file {
         metrics.add_file(path)?;
     }
-    metrics.set_smt(on.shares_cores()?);
-    let catalog = Catalog::of(&mut on.connection, options.approximate)?;
+    metrics.set_smt(ctx.shares_cores()?);
+    let catalog = Catalog::of(&mut ctx.connection, options.approximate)?;
     let glob = options.glob.as_deref().map(Pattern::new);
     let named = |metric: &&Metric| {
         let matches = |glob: &Pattern| glob.matches(&metric.id) || glob.matches(&metric.name);
@@ -72,7 +72,7 @@ pub(super) fn run(
     };
     let all = metrics.all().iter().filter(named);
     let body = Body {
-        interface: describe::interface_name(on.connection.machine()?.interface),
+        interface: describe::interface_name(ctx.connection.machine()?.interface),
         metrics: all.map(|metric| row(metric, &metrics, &catalog)).collect(),
     };
     if body.metrics.is_empty()
@@ -84,7 +84,7 @@ pub(super) fn run(
         ));
     }
     let rows = body.metrics.as_slice();
-    output.rows("metrics", on.told.modelled, (&body, rows), |body| text(body, output.width()))
+    output.rows("metrics", ctx.told.modelled, (&body, rows), |body| text(body, output.width()))
 }
 
 fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {

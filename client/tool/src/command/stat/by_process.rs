@@ -232,16 +232,16 @@ impl Samples {
                 continue;
             }
             let total: u128 = own().map(|row| row.value).sum();
-            let processors = view.choice.selected().count() as u128;
+            let processors = view.event_set.selected().count() as u128;
             let wanted =
                 u128::from(elapsed_ns) * u128::from(Aim::RATE) * processors / 1_000_000_000;
             let period = total.checked_div(wanted).unwrap_or(0).max(1);
             let name = label.split(':').next().unwrap_or(label);
             // All sources that count have the same limits.
-            let mut sources = view.choice.catalog().sources.iter();
+            let mut sources = view.event_set.catalog().sources.iter();
             let counting = sources.find(|source| source.flags & Source::TIMER == 0);
             let least = counting.map_or(1, |source| u128::from(source.min_interval));
-            let mut chosen = view.choice.chosen.iter();
+            let mut chosen = view.event_set.chosen.iter();
             let used = chosen.find(|one| one.label == label);
             let used = used.map_or(0, |one| u128::from(one.spec.interval));
             let more = if used <= least.max(period) {

@@ -63,7 +63,7 @@ pub(super) struct Lines {
 
 /// When a line's count was taken, and in which run.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Backend {
     time_ns: Option<u64>,
     start_ns: Option<u64>,
     run: Option<u32>,
@@ -72,7 +72,7 @@ struct Place {
 
 /// The lines of an interval.
 pub(super) fn interval(interval: &Interval, has: Lines) -> Result<String> {
-    let place = Place {
+    let place = Backend {
         time_ns: Some(interval.time_ns),
         start_ns: Some(interval.start_ns),
         run: interval.run,
@@ -86,11 +86,11 @@ pub(super) fn interval(interval: &Interval, has: Lines) -> Result<String> {
 pub(super) fn whole(body: &Body, has: Lines) -> Result<String> {
     let parts = body.topdown.iter().map(slots);
     let parts = parts.chain(body.by_process.iter().map(part));
-    lines(Place::default(), &body.counts, &body.derived, parts, has)
+    lines(Backend::default(), &body.counts, &body.derived, parts, has)
 }
 
 fn lines(
-    place: Place,
+    place: Backend,
     rows: &[Row],
     figures: &[Figure],
     parts: impl Iterator<Item = Line>,
@@ -121,7 +121,7 @@ fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-impl Place {
+impl Backend {
     fn columns(self) -> [(&'static str, String); 4] {
         [
             ("time_ns", optional(self.time_ns)),

@@ -11,8 +11,8 @@ use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::select::column_index::ByName;
-use crate::select::event_set::Choice;
-use crate::target::context::On;
+use crate::select::event_set::EventSet;
+use crate::target::context::Context;
 use halprof_measure::rates::{Interval, Rate, Rates};
 use halprof_profile::file::write_whole;
 use halprof_setup::describe;
@@ -58,8 +58,8 @@ pub(super) struct Exposition<'a> {
 impl<'a> Exposition<'a> {
     pub(super) fn new(
         path: PathBuf,
-        on: &mut On,
-        choice: &Choice,
+        ctx: &mut Context,
+        event_set: &EventSet,
         output: &'a Output,
     ) -> Result<Self> {
         if path.as_os_str() == "-" {
@@ -68,17 +68,17 @@ impl<'a> Exposition<'a> {
                 "Name a file, e.g. halprof.prom in the collector's folder.",
             ));
         }
-        let machine = on.connection.machine()?;
+        let machine = ctx.connection.machine()?;
         let interface = ProfileInterface::from_wire(machine.interface);
         Ok(Self {
             path,
             rates: Rates::new(machine.timestamp_frequency),
             machine: Arc::new(Machine {
-                description: on.told.machine.clone(),
-                modelled: on.told.modelled,
+                description: ctx.told.machine.clone(),
+                modelled: ctx.told.modelled,
                 interface: format!("{:?}", interface.unwrap_or(ProfileInterface::Default)),
-                sources: ByName::of(choice),
-                processors: choice.selected().copied().collect(),
+                sources: ByName::of(event_set),
+                processors: event_set.selected().copied().collect(),
                 frequency: machine.timestamp_frequency,
             }),
             readings: 0,

@@ -6,7 +6,7 @@ use super::measured::{Measured, OnePass};
 use super::topdown::{PassCounts, TopDown};
 use crate::cli::args;
 use crate::metrics::{self, Counted, Metrics};
-use crate::select::event_set::{Choice, Wanted, nanoseconds};
+use crate::select::event_set::{EventSet, Wanted, nanoseconds};
 use halprof_measure::estimate::Estimate;
 use halprof_measure::selection::{Chosen, format_processors};
 use halprof_setup::describe;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// How counts become rows.
 pub(super) struct View<'a> {
-    pub(super) choice: &'a Choice,
+    pub(super) event_set: &'a EventSet,
     pub(super) metrics: &'a Metrics,
     /// The metrics that were requested; if none was, all that can be computed.
     pub(super) wanted: Vec<Wanted<'a>>,
@@ -37,10 +37,10 @@ pub(super) enum By {
 impl By {
     /// The view that the options request. In text, core types are separate by default, because a
     /// sum over two kinds of core means little; programs get what they request.
-    pub(super) fn of(options: &args::Stat, choice: &Choice, form: Form) -> Self {
+    pub(super) fn of(options: &args::Stat, event_set: &EventSet, form: Form) -> Self {
         if options.per_cpu {
             Self::Processor
-        } else if types_differ(choice) && (options.per_core_type || form == Form::Text) {
+        } else if types_differ(event_set) && (options.per_core_type || form == Form::Text) {
             Self::CoreType
         } else {
             Self::Machine
@@ -49,8 +49,8 @@ impl By {
 }
 
 /// Whether the chosen processors are of different core types.
-fn types_differ(choice: &Choice) -> bool {
-    let mut types = choice.selected().map(|processor| processor.core_type);
+fn types_differ(event_set: &EventSet) -> bool {
+    let mut types = event_set.selected().map(|processor| processor.core_type);
     let first = types.next();
     types.any(|other| Some(other) != first)
 }
@@ -60,7 +60,7 @@ pub(super) type Parts = BTreeMap<u32, (usize, Estimate)>;
 
 /// What a figure is of: one processor, one core type, or all.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct Backend {
     processor: Option<u32>,
     core_type: Option<&'static str>,
 }
@@ -75,14 +75,14 @@ struct Party<'a> {
 impl View<'_> {
     /// The names of these of the chosen sources.
     pub(super) fn labels(&self, sources: &[usize]) -> Vec<String> {
-        let chosen = sources.iter().filter_map(|&at| self.choice.chosen.get(at));
+        let chosen = sources.iter().filter_map(|&at| self.event_set.chosen.get(at));
         chosen.map(|chosen| chosen.label.clone()).collect()
     }
 
     /// Where the slots went, by the counts of these passes.
     pub(super) fn slots(&self, passes: &[PassCounts<'_>]) -> Vec<SlotsPart> {
         let topdown = self.topdown.as_ref();
-        topdown.map_or_else(Vec::new, |topdown| topdown.rows(self.choice, passes))
+        topdown.map_or_else(Vec::new, |topdown| topdown.rows(self.event_set, passes))
     }
 
     /// The rows of all passes of one measurement, in the requested order.
@@ -130,7 +130,7 @@ impl View<'_> {
         };
         let counting = |processor: &&Processor| parts.contains_key(&processor.index);
         let (able, unable): (Vec<&Processor>, Vec<&Processor>) =
-            self.choice.selected().partition(counting);
+            self.event_set.selected().partition(counting);
         let estimate = |processor: &&Processor| {
             let part = parts.get(&processor.index);
             part.map(|&(_, estimate)| estimate).unwrap_or_default()
@@ -164,7 +164,7 @@ impl View<'_> {
         place: usize,
         counts: &[Vec<Count>],
     ) -> Option<(&Chosen, Parts)> {
-        let chosen_at = |place: usize| self.choice.chosen.get(*sources.get(place)?);
+        let chosen_at = |place: usize| self.event_set.chosen.get(*sources.get(place)?);
         let chosen = chosen_at(place)?;
         let same = |other: &usize| {
             chosen_at(*other).is_some_and(|other| {
@@ -177,7 +177,7 @@ impl View<'_> {
         let place_of = |processor: &Processor| {
             let mut places = (place..sources.len()).filter(same);
             places.find(|&place| {
-                chosen_at(place).is_some_and(|one| self.choice.counts_on(one, processor))
+                chosen_at(place).is_some_and(|one| self.event_set.counts_on(one, processor))
             })
         };
         let part = |processor: &Processor| {
@@ -187,7 +187,7 @@ impl View<'_> {
             let estimate = Estimate::new(&count.copied().unwrap_or_default());
             Some((processor.index, (place, estimate)))
         };
-        Some((chosen, self.choice.selected().filter_map(part).collect()))
+        Some((chosen, self.event_set.selected().filter_map(part).collect()))
     }
 
     fn parties<'b>(&self, able: Vec<&'b Processor>) -> Vec<Party<'b>> {
@@ -235,7 +235,7 @@ impl View<'_> {
             repeats: None,
             left_out: None,
             without_turn: None,
-            note: self.choice.note(chosen),
+            note: self.event_set.note(chosen),
             members: Vec::new(),
         }
     }
@@ -244,17 +244,17 @@ impl View<'_> {
     /// requested, of each processor if each has rows of its own.
     pub(super) fn figures(&self, rows: &[Row]) -> Vec<Figure> {
         let apart = self.by == By::Processor && !self.wanted.is_empty();
-        let place = |row: &Row| Place {
+        let place = |row: &Row| Backend {
             processor: row.processor.filter(|_| apart),
             core_type: row.core_type,
         };
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<Backend> = Vec::new();
         for row in rows {
             if !places.contains(&place(row)) {
                 places.push(place(row));
             }
         }
-        let of_place = |there: Place| {
+        let of_place = |there: Backend| {
             let rows = rows.iter().filter(|row| place(row) == there);
             let rows: Vec<&Row> = rows.collect();
             // A figure of counts from different processors would mean nothing.
@@ -298,7 +298,7 @@ impl View<'_> {
 
     /// Why a metric has no value whose sources were all counted.
     fn on_different_processors(&self) -> String {
-        let remedy = if self.by == By::CoreType || !types_differ(self.choice) {
+        let remedy = if self.by == By::CoreType || !types_differ(self.event_set) {
             "choose processors of one kind with -C"
         } else {
             "--per-core-type computes it for each type of core"
@@ -320,10 +320,10 @@ fn by_processors<'a>(rows: &[&'a Row]) -> Vec<Vec<Counted<'a>>> {
     };
     let mut groups: Vec<(Vec<u32>, Vec<Counted<'a>>)> = Vec::new();
     for counted in sums(rows.iter().copied().filter(|row| row.without_turn.is_none())) {
-        let on = processors(counted.label);
-        match groups.iter_mut().find(|(those, _)| *those == on) {
+        let counted_on = processors(counted.label);
+        match groups.iter_mut().find(|(those, _)| *those == counted_on) {
             Some((_, group)) => group.push(counted),
-            None => groups.push((on, vec![counted])),
+            None => groups.push((counted_on, vec![counted])),
         }
     }
     groups.into_iter().map(|(_, group)| group).collect()
@@ -366,7 +366,7 @@ fn both<'a>(one: &Counted<'a>, other: &Counted<'a>) -> Counted<'a> {
     }
 }
 
-fn shown(figure: &metrics::Figure<'_>, place: Place) -> Figure {
+fn shown(figure: &metrics::Figure<'_>, place: Backend) -> Figure {
     Figure {
         metric: figure.metric.id.clone(),
         name: figure.metric.name.clone(),
@@ -381,7 +381,7 @@ fn shown(figure: &metrics::Figure<'_>, place: Place) -> Figure {
     }
 }
 
-fn not_shown(wanted: &Wanted<'_>, place: Place, why: String) -> Figure {
+fn not_shown(wanted: &Wanted<'_>, place: Backend, why: String) -> Figure {
     Figure {
         metric: wanted.metric.id.clone(),
         name: wanted.metric.name.clone(),

@@ -7,8 +7,8 @@ use crate::metrics::topdown::Part;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::table::{Column, Width, table};
-use crate::select::event_set::{Choice, countable};
-use crate::target::context::On;
+use crate::select::event_set::{EventSet, countable};
+use crate::target::context::Context;
 use halprof_measure::catalog::Kind as Known;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::events::Microarchitecture;
@@ -76,10 +76,10 @@ struct Kind {
 
 impl TopDown {
     /// Adds the events that must be counted to the choice.
-    pub(super) fn add(choice: &mut Choice, level: u8, on: &mut On) -> Result<Self> {
+    pub(super) fn add(event_set: &mut EventSet, level: u8, ctx: &mut Context) -> Result<Self> {
         let mut kinds = Vec::new();
-        let selected: Vec<Processor> = choice.selected().copied().collect();
-        for kind in choice.catalog().kinds() {
+        let selected: Vec<Processor> = event_set.selected().copied().collect();
+        for kind in event_set.catalog().kinds() {
             let number = kind.processor.kind;
             if !selected.iter().any(|processor| processor.kind == number) {
                 continue;
@@ -102,18 +102,18 @@ impl TopDown {
                 parts,
                 labels: BTreeMap::new(),
                 reason,
-                causes: causes(choice, kind),
+                causes: causes(event_set, kind),
             });
         }
         if kinds.iter().all(|kind| kind.reason.is_some()) {
             let why = kinds.iter().find_map(|kind| kind.reason);
             let why = why.unwrap_or("no processor has counters");
-            return Err(on.without_counters(Error::unavailable(
+            return Err(ctx.without_counters(Error::unavailable(
                 format!("top-down is not available here: {why}"),
                 "`halprof list --metrics` shows which metrics are available.",
             )));
         }
-        let first = choice.chosen.len();
+        let first = event_set.chosen.len();
         // Several kinds may have formulas over one event, which is chosen once.
         let mut wanted: Vec<(String, u16)> = Vec::new();
         for kind in &kinds {
@@ -125,7 +125,7 @@ impl TopDown {
             }
         }
         let label = |(listed, mask): (String, u16)| {
-            let label = choice.add_event(&listed, mask);
+            let label = event_set.add_event(&listed, mask);
             (listed, label.map_err(|error| error.to_string()))
         };
         let labels: BTreeMap<_, _> = wanted.into_iter().map(label).collect();
@@ -135,14 +135,14 @@ impl TopDown {
             };
             kind.labels = kind.events().filter_map(of_name).collect();
         }
-        let together = choice.group_from(first, &mut on.connection);
+        let together = event_set.group_from(first, &mut ctx.connection);
         Ok(Self { kinds, together })
     }
 
     /// The results, from everything that was measured.
-    pub(super) fn rows(&self, choice: &Choice, passes: &[PassCounts<'_>]) -> Vec<SlotsPart> {
+    pub(super) fn rows(&self, event_set: &EventSet, passes: &[PassCounts<'_>]) -> Vec<SlotsPart> {
         let kinds = self.kinds.iter();
-        kinds.flat_map(|kind| kind.rows(choice, passes, self.together)).collect()
+        kinds.flat_map(|kind| kind.rows(event_set, passes, self.together)).collect()
     }
 
     /// What to look at next on each kind of processor, by the kind's name.
@@ -204,7 +204,12 @@ impl Kind {
         parts.iter().any(|one| one.parent == Some(part))
     }
 
-    fn rows(&self, choice: &Choice, passes: &[PassCounts<'_>], together: bool) -> Vec<SlotsPart> {
+    fn rows(
+        &self,
+        event_set: &EventSet,
+        passes: &[PassCounts<'_>],
+        together: bool,
+    ) -> Vec<SlotsPart> {
         let none = |metric: &str, reason: &str| SlotsPart {
             kind: self.name.clone(),
             metric: metric.to_owned(),
@@ -219,7 +224,7 @@ impl Kind {
             return vec![none("top-down", reason)];
         }
         let row = |part: &Part| {
-            let row = match self.value(choice, passes, part) {
+            let row = match self.value(event_set, passes, part) {
                 Ok(value) => SlotsPart {
                     value: Some(value.value),
                     error: value.error().filter(|error| error.is_finite()),
@@ -239,7 +244,7 @@ impl Kind {
     /// The value of a part, or why it has none.
     fn value(
         &self,
-        choice: &Choice,
+        event_set: &EventSet,
         passes: &[PassCounts<'_>],
         part: &Part,
     ) -> std::result::Result<Value, String> {
@@ -248,7 +253,7 @@ impl Kind {
             let Some(label) = self.labels.get(name) else {
                 continue;
             };
-            counts.insert(name, counted(choice, passes, label.as_ref()?, self.number)?);
+            counts.insert(name, counted(event_set, passes, label.as_ref()?, self.number)?);
         }
         let value = part.value(self.smt, &|name| counts.get(name).copied());
         let value = value.ok_or("the divisor is 0")?;
@@ -261,10 +266,10 @@ impl Kind {
 }
 
 /// The causes that a kind of processor can count.
-fn causes(choice: &Choice, kind: &Known) -> BTreeMap<&'static str, &'static str> {
+fn causes(event_set: &EventSet, kind: &Known) -> BTreeMap<&'static str, &'static str> {
     let able = |event: &&&str| {
-        let ways = countable(event, choice.catalog()).unwrap_or_default();
-        ways.iter().any(|way| choice.counts_on(way, &kind.processor))
+        let ways = countable(event, event_set.catalog()).unwrap_or_default();
+        ways.iter().any(|way| event_set.counts_on(way, &kind.processor))
     };
     let first = |&(part, events): &(&'static str, &'static [&'static str])| {
         let event = events.iter().find(able)?;
@@ -275,7 +280,7 @@ fn causes(choice: &Choice, kind: &Known) -> BTreeMap<&'static str, &'static str>
 
 /// The sum of an event's counts on one kind of processor, or why there is none.
 fn counted(
-    choice: &Choice,
+    event_set: &EventSet,
     passes: &[PassCounts<'_>],
     label: &str,
     kind: u8,
@@ -283,15 +288,15 @@ fn counted(
     let mut parts: Vec<Estimate> = Vec::new();
     for (sources, counts) in passes {
         for (place, &source) in sources.iter().enumerate() {
-            let Some(chosen) = choice.chosen.get(source) else {
+            let Some(chosen) = event_set.chosen.get(source) else {
                 continue;
             };
             if chosen.label != label {
                 continue;
             }
-            let counting = choice
-                .selected()
-                .filter(|processor| processor.kind == kind && choice.counts_on(chosen, processor));
+            let counting = event_set.selected().filter(|processor| {
+                processor.kind == kind && event_set.counts_on(chosen, processor)
+            });
             for processor in counting {
                 let counts = counts.get(processor.index as usize);
                 let count = counts.and_then(|counts| counts.get(place));

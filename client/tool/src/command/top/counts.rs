@@ -7,7 +7,7 @@ use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::table::Column;
 use crate::select::column_index::ByName;
-use crate::select::event_set::{Choice, nanoseconds};
+use crate::select::event_set::{EventSet, nanoseconds};
 use halprof_measure::estimate::Estimate;
 use halprof_measure::rates::{Interval, Rate, Rates};
 use shared_types::request::counts::Count;
@@ -43,12 +43,12 @@ pub(super) struct Counts {
 
 impl Counts {
     /// `each`: whether each processor has a row of its own.
-    pub(super) fn new(choice: &Choice, frequency: u64, each: bool) -> Self {
-        let selected = choice.selected();
+    pub(super) fn new(event_set: &EventSet, frequency: u64, each: bool) -> Self {
+        let selected = event_set.selected();
         let processors = selected.map(|one| (one.index as usize, core(one.core_type)));
         Self {
-            by_name: ByName::of(choice),
-            lines: lines(choice, each),
+            by_name: ByName::of(event_set),
+            lines: lines(event_set, each),
             processors: processors.collect(),
             rates: Rates::new(frequency),
             frequency,
@@ -169,15 +169,15 @@ impl Counts {
 }
 
 /// A line for each source and type of core that counts it, or each processor.
-fn lines(choice: &Choice, each: bool) -> Vec<Line> {
-    let mut cores: Vec<u8> = choice.selected().map(|one| one.core_type).collect();
+fn lines(event_set: &EventSet, each: bool) -> Vec<Line> {
+    let mut cores: Vec<u8> = event_set.selected().map(|one| one.core_type).collect();
     cores.sort_unstable_by_key(|&core| std::cmp::Reverse(core));
     cores.dedup();
     let is_one = cores.len() == 1;
-    let names = choice.names();
+    let names = event_set.names();
     let counting = |name: &str, of: &dyn Fn(&Processor) -> bool| -> Vec<usize> {
-        let all = choice.selected().filter(|one| of(one));
-        let counting = all.filter(|one| choice.counts_name_on(name, one));
+        let all = event_set.selected().filter(|one| of(one));
+        let counting = all.filter(|one| event_set.counts_name_on(name, one));
         counting.map(|one| one.index as usize).collect()
     };
     let line = |source: usize, name: &str, core_type: u8, processor: Option<u32>| Line {
@@ -190,7 +190,7 @@ fn lines(choice: &Choice, each: bool) -> Vec<Line> {
         }),
     };
     let parties: Vec<(u8, Option<u32>)> = if each {
-        let all = choice.selected();
+        let all = event_set.selected();
         all.map(|one| (one.core_type, Some(one.index))).collect()
     } else {
         cores.iter().map(|&core| (core, None)).collect()

@@ -19,11 +19,11 @@ use crate::output::table::{Column, Width};
 use crate::run::recorder::{Recorder, STEP_NS, configured, turns};
 use crate::run::runner::interrupted;
 use crate::run::watch::{Clock, Watch};
-use crate::select::event_set::Choice;
+use crate::select::event_set::EventSet;
 use crate::select::filters;
 use crate::select::periods;
-use crate::target::backend::Place;
-use crate::target::context::On;
+use crate::target::backend::Backend;
+use crate::target::context::Context;
 use halprof_measure::rates::Rates;
 use halprof_measure::{Refusal, Session};
 use halprof_profile::aggregate::key::Key;
@@ -43,16 +43,16 @@ const ROWS: usize = 20;
 pub(super) fn run(
     options: &args::Top,
     limit: Option<Duration>,
-    on: &mut On,
+    ctx: &mut Context,
     output: &Output,
 ) -> Result<u8> {
     let query = Query { tables: keys(options)?, ..Query::default() };
     let path = options.naming.path()?.loaded_here();
-    let Watch { choice, interval, clock, .. } =
-        Watch::new(&options.selection, &options.watching, on, false)?;
-    let state = State::new(&on.told, interval);
-    let sampling = Sampling::start(&choice, clock, on);
-    let mut sampling = sampling.map_err(|error| choice.name_source(error))?;
+    let Watch { event_set, interval, clock, .. } =
+        Watch::new(&options.selection, &options.watching, ctx, false)?;
+    let state = State::new(&ctx.told, interval);
+    let sampling = Sampling::start(&event_set, clock, ctx);
+    let mut sampling = sampling.map_err(|error| event_set.name_source(error))?;
     for warning in &sampling.warnings {
         output.warn(warning);
     }
@@ -60,7 +60,7 @@ pub(super) fn run(
         let report = Report::live(sampling.once(interval)?, &query, &mut nothing_open(&path))?;
         return print(&report, output);
     }
-    for (source, processors) in choice.left_out() {
+    for (source, processors) in event_set.left_out() {
         output.warn(&cannot_count(&source, &processors));
     }
     sampling.show(state, &mut Sums::begin(query, path), limit)
@@ -93,9 +93,9 @@ fn print(report: &Report, output: &Output) -> Result<u8> {
 
 /// A session whose samples go to a recording in memory.
 struct Sampling<'a> {
-    session: Session<'a, Place>,
+    session: Session<'a, Backend>,
     recorder: Recorder<'a, Live>,
-    choice: &'a Choice,
+    event_set: &'a EventSet,
     /// All of the chosen sources.
     indexes: Vec<usize>,
     rates: Rates,
@@ -106,22 +106,22 @@ struct Sampling<'a> {
 }
 
 impl<'a> Sampling<'a> {
-    fn start(choice: &'a Choice, clock: Clock, on: &'a mut On) -> Result<Self> {
-        let machine = on.connection.machine()?;
-        let model = on.connection.transport().model();
+    fn start(event_set: &'a EventSet, clock: Clock, ctx: &'a mut Context) -> Result<Self> {
+        let machine = ctx.connection.machine()?;
+        let model = ctx.connection.transport().model();
         let modules = model.map_or_else(Vec::new, |model| model.modules());
-        let indexes: Vec<usize> = (0..choice.chosen.len()).collect();
-        let (mut session, settled) = configured(&mut on.connection, choice, &indexes, true)?;
-        let periods = in_pass(choice, &indexes, &settled, 0);
+        let indexes: Vec<usize> = (0..event_set.chosen.len()).collect();
+        let (mut session, settled) = configured(&mut ctx.connection, event_set, &indexes, true)?;
+        let periods = in_pass(event_set, &indexes, &settled, 0);
         let periods: Vec<InPass> = periods.map(|(_, period)| period).collect();
-        let live = Live::new(metadata(&machine, &on.told, choice, &periods, Vec::new()));
-        let mut recorder = Recorder::new(live, choice, clock.planned(), &modules, None)?;
+        let live = Live::new(metadata(&machine, &ctx.told, event_set, &periods, Vec::new()));
+        let mut recorder = Recorder::new(live, event_set, clock.planned(), &modules, None)?;
         recorder.start(&mut session, &indexes)?;
         let clamped = periods::clamped(periods.iter().map(|row| &row.period));
         let untold = recorder.untold.as_ref().map(|_| UNTOLD.to_owned());
         Ok(Self {
             session,
-            choice,
+            event_set,
             indexes,
             rates: Rates::new(machine.timestamp_frequency),
             began: clock.ran(),
@@ -193,7 +193,7 @@ impl<'a> Sampling<'a> {
         let statistics = self.session.statistics()?;
         let interval = self.rates.take(self.session.snapshot()?);
         let statistics = Statistics {
-            turns: turns(interval.counts(), &self.indexes, self.choice),
+            turns: turns(interval.counts(), &self.indexes, self.event_set),
             ..self.recorder.with(&statistics, self.elapsed_ns())
         };
         self.recorder.inventory.forget();
