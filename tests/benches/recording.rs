@@ -2,7 +2,7 @@
 #![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use halprof_profile::file::{self, Background, Metadata, Part, Sink, Statistics, Writer};
+use halprof_profile::file::{Background, Metadata, Part, Sink, Statistics, Writer};
 use shared_types::Sample;
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn recording(criterion: &mut Criterion) {
     group.bench_function("read", |bencher| {
         bencher.iter(|| {
             let mut sum = 0u64;
-            let read = recording::read(&path, |samples| {
+            let read = halprof_profile::file::read(&path, |samples| {
                 for sample in samples {
                     sum = sum.wrapping_add(sample.ip);
                 }

@@ -2,7 +2,7 @@
 //! the most memory that the process used.
 
 use halprof_profile::aggregate::key::Key;
-use halprof_profile::file::{self, Metadata, Module, Source, Statistics, Writer};
+use halprof_profile::file::{Metadata, Module, Source, Statistics, Writer};
 use halprof_profile::symbols::SymbolPath;
 use halprof_profile::views::report::{Query, Report};
 use shared_types::{Mode, Sample};
@@ -79,7 +79,8 @@ fn main() {
     record(&path);
     let mut read = 0;
     let bare = best(|| {
-        let recording = recording::read(&path, |samples| read += samples.len()).expect("read");
+        let recording =
+            halprof_profile::file::read(&path, |samples| read += samples.len()).expect("read");
         assert_eq!(recording.samples, SAMPLES);
     });
     assert_eq!(read as u64, SAMPLES * RUNS as u64);

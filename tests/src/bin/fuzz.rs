@@ -212,7 +212,7 @@ fn dump_case(rng: &mut Rng) {
 /// A recording of random blocks, whose checksums are right or wrong, with random damage: the reader
 /// must return, with no more samples than there are bytes for.
 fn recording_case(rng: &mut Rng) {
-    let mut bytes = [&recording::MAGIC[..], &recording::VERSION.to_le_bytes()].concat();
+    let mut bytes = [&file::MAGIC[..], &file::VERSION.to_le_bytes()].concat();
     bytes.extend(block(rng, *b"META", b"{}"));
     for _ in 0..rng.usize(..8) {
         let payload = payload(rng);
@@ -229,7 +229,7 @@ fn recording_case(rng: &mut Rng) {
         }
     }
     let mut samples = 0;
-    let reader = recording::Reader::new(Path::new("a.rec"), &bytes[..]);
+    let reader = file::Reader::new(Path::new("a.rec"), &bytes[..]);
     match reader.and_then(|reader| reader.samples(|part| samples += part.len() as u64)) {
         Ok(recording) => {
             assert_eq!(recording.samples, samples);
