@@ -3,7 +3,7 @@
 
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::parse_list;
-use halprof_measure::{Connection, Modelled, Session, Setup};
+use halprof_measure::{Connection, InProcess, Session, Setup};
 use shared_types::Sample;
 use shared_types::request::counts::Count;
 use shared_types::request::samples::Statistics;
@@ -13,13 +13,13 @@ use sim::workload::{Workload, parse};
 
 /// A machine with this many processors of a built-in model; 0: as many as the model has.
 #[must_use]
-pub fn machine(model: &str, processors: usize) -> Connection<Modelled> {
+pub fn machine(model: &str, processors: usize) -> Connection<InProcess> {
     let model = sim::models::find(model).expect("a built-in model");
     let leaves = match processors {
         0 => model.processors(),
         n => sim::models::repeat(&model.processors(), n),
     };
-    Connection::new(Modelled::new(&leaves)).expect("a greeting")
+    Connection::new(InProcess::new(&leaves)).expect("a greeting")
 }
 
 /// A workload, as `--workload` takes it.
@@ -30,10 +30,10 @@ pub fn workload(text: &str) -> Workload {
 
 /// The sources that a list, as `-e` takes it, means on this machine.
 #[must_use]
-pub fn specs(connection: &mut Connection<Modelled>, list: &str) -> Vec<Spec> {
+pub fn specs(connection: &mut Connection<InProcess>, list: &str) -> Vec<Spec> {
     let mut items = Vec::new();
     parse_list(list, &mut items).expect("a list");
-    let catalog = Catalog::of(connection, true).expect("what it counts");
+    let catalog = Catalog::read(connection, true).expect("what it counts");
     let chosen = catalog.resolve(&items).expect("sources of this machine");
     let mut specs: Vec<Spec> = chosen.into_iter().map(|chosen| chosen.spec).collect();
     for (spec, item) in specs.iter_mut().zip(&items) {
@@ -50,7 +50,10 @@ pub fn spec(source: &Source, filter: u16) -> Spec {
 
 /// A session that may see kernel mode, configured to count on all processors.
 #[must_use]
-pub fn counting(connection: &mut Connection<Modelled>, specs: Vec<Spec>) -> Session<'_, Modelled> {
+pub fn counting(
+    connection: &mut Connection<InProcess>,
+    specs: Vec<Spec>,
+) -> Session<'_, InProcess> {
     let mut session = Session::open(connection, true, true).expect("a session");
     let setup = Setup { specs, approximate: true, ..Setup::default() };
     session.configure(&setup, false).expect("a configuration");
@@ -60,7 +63,7 @@ pub fn counting(connection: &mut Connection<Modelled>, specs: Vec<Spec>) -> Sess
 /// Counts a whole workload; returns, for each processor, one count per source.
 #[must_use]
 pub fn count(
-    connection: &mut Connection<Modelled>,
+    connection: &mut Connection<InProcess>,
     specs: Vec<Spec>,
     workload: &Workload,
 ) -> Vec<Vec<Count>> {
@@ -70,7 +73,7 @@ pub fn count(
 /// The same, letting time pass in these steps, in nanoseconds.
 #[must_use]
 pub fn count_in_steps(
-    connection: &mut Connection<Modelled>,
+    connection: &mut Connection<InProcess>,
     specs: Vec<Spec>,
     workload: &Workload,
     steps: impl IntoIterator<Item = u64>,
@@ -112,7 +115,7 @@ impl Sampled {
 /// Samples a whole workload, in a session that may see kernel mode.
 #[must_use]
 pub fn sample(
-    connection: &mut Connection<Modelled>,
+    connection: &mut Connection<InProcess>,
     specs: Vec<Spec>,
     workload: &Workload,
 ) -> Sampled {
@@ -123,7 +126,7 @@ pub fn sample(
 /// Samples a whole workload, draining after each `step` nanoseconds.
 #[must_use]
 pub fn sample_in(
-    mut session: Session<'_, Modelled>,
+    mut session: Session<'_, InProcess>,
     specs: Vec<Spec>,
     workload: &Workload,
     step: u64,
@@ -146,7 +149,7 @@ pub fn sample_in(
     }
 }
 
-fn drain(session: &mut Session<'_, Modelled>, samples: &mut Vec<Sample>) {
+fn drain(session: &mut Session<'_, InProcess>, samples: &mut Vec<Sample>) {
     loop {
         let (more, left) = session.drain().expect("samples");
         samples.extend(more);

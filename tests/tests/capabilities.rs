@@ -6,7 +6,7 @@ use hal_profile::counter::{Counter, CounterWidth};
 use hal_profile::encode::Encoding;
 use hal_profile::pmu;
 use hal_profile::slot::{Active, Slot};
-use halprof_measure::{Connection, Modelled};
+use halprof_measure::{Connection, InProcess};
 use halprof_tests::machines_from_table;
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use shared_types::{Delivery, ProfileInterface, Reason};
@@ -441,7 +441,7 @@ fn two_cores_of_smithfield_are_no_threads() {
     let machines = machines_from_table();
     let (_, leaves) =
         machines.iter().find(|(file, _)| file.contains("Smithfield")).expect("the dump");
-    let mut connection = Connection::new(Modelled::new(leaves)).expect("a model");
+    let mut connection = Connection::new(InProcess::new(leaves)).expect("a model");
     let processors = connection.processors().expect("processors");
     let masks: Vec<_> = processors.iter().map(|processor| processor.counter_mask).collect();
     assert_eq!(masks, [0x3_FFFD, 0x3_FFFD]);
@@ -471,7 +471,7 @@ fn overflows_need_a_local_apic_that_is_on() {
 fn the_eighth_kind_of_processor_is_not_used() {
     let kind = |counters: u32| intel(3, counters, 48).leaves().clone();
     let machine: Vec<_> = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 7].map(kind).into();
-    let mut connection = Connection::new(Modelled::new(&machine)).expect("a model");
+    let mut connection = Connection::new(InProcess::new(&machine)).expect("a model");
     let processors = connection.processors().expect("processors");
     assert_eq!(processors.len(), machine.len());
     for (processor, (kind, used)) in processors.iter().zip([

@@ -2,7 +2,7 @@
 //! on?
 
 use halprof_measure::events::Microarchitecture;
-use halprof_measure::{Connection, Modelled};
+use halprof_measure::{Connection, InProcess};
 use halprof_tests::facts::{Record, number, without_profile};
 use halprof_tests::machines::{count, count_in_steps, machine, spec, specs, workload};
 use proptest::prelude::*;
@@ -187,7 +187,7 @@ fn amount(event: Event) -> u64 {
 }
 
 /// The sources that the boot processor can count, including approximate ones but not the timer.
-fn countable(connection: &mut Connection<Modelled>) -> Vec<Source> {
+fn countable(connection: &mut Connection<InProcess>) -> Vec<Source> {
     let sources = connection.sources(true).expect("the sources");
     let counts =
         |source: &Source| source.flags & (Source::SUPPORTED | Source::TIMER) == Source::SUPPORTED;
@@ -219,7 +219,7 @@ fn reference_cycles_tick_at_the_rate_of_their_name_in_intels_lists() {
             core_type,
             ..Processor::new_zeroed()
         };
-        let Some(table) = Microarchitecture::of(&processor) else {
+        let Some(table) = Microarchitecture::of_processor(&processor) else {
             continue;
         };
         let mut events = table.events().iter();

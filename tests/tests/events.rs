@@ -5,7 +5,7 @@ use fastrand::Rng;
 use hal_profile::machine::CpuidResult;
 use halprof_measure::catalog::{Catalog, Counted};
 use halprof_measure::selection::parse_list;
-use halprof_measure::{Connection, Modelled, Session, Setup};
+use halprof_measure::{Connection, InProcess, Session, Setup};
 use halprof_tests::dumps::machines_from_table;
 use halprof_tests::facts::{number, records};
 use halprof_tests::limits::{hold, limits};
@@ -21,8 +21,8 @@ const NAMES: usize = 20;
 const FIXED_CTR_CTRL: u32 = 0x38D;
 const MODES_AND_ENABLE: u64 = 0b11 << 16 | 1 << 20 | 1 << 22;
 
-fn of_dump(leaves: &[sim::cpuid::Leaves]) -> Connection<Modelled> {
-    Connection::new(Modelled::new(leaves)).expect("a greeting")
+fn of_dump(leaves: &[sim::cpuid::Leaves]) -> Connection<InProcess> {
+    Connection::new(InProcess::new(leaves)).expect("a greeting")
 }
 
 /// The rows of a table as they are in its file, by name.
@@ -55,7 +55,7 @@ fn every_dump_has_the_events_of_its_microarchitecture() {
         (file, tables.collect::<BTreeSet<&str>>())
     });
     for (file, leaves) in machines_from_table() {
-        let catalog = Catalog::of(&mut of_dump(&leaves), false).expect("what it counts");
+        let catalog = Catalog::read(&mut of_dump(&leaves), false).expect("what it counts");
         let kinds = catalog.kinds().iter();
         let found: BTreeSet<&str> =
             kinds.filter_map(|kind| Some(kind.microarchitecture?.table)).collect();
@@ -70,7 +70,7 @@ fn every_dump_has_the_events_of_its_microarchitecture() {
 /// What the registers of a processor hold while one event is counted: the enabled selects with
 /// their counter's index, and the enabled fixed counters.
 fn registers(
-    connection: &mut Connection<Modelled>,
+    connection: &mut Connection<InProcess>,
     spec: Spec,
     processor: u32,
 ) -> (Vec<(u32, u64)>, Vec<u32>) {
@@ -105,7 +105,7 @@ fn names_drawn_at_random_reach_the_registers_as_their_rows_say() {
     let mut counted = 0;
     for (file, leaves) in machines_from_table() {
         let mut connection = of_dump(&leaves);
-        let catalog = Catalog::of(&mut connection, false).expect("what it counts");
+        let catalog = Catalog::read(&mut connection, false).expect("what it counts");
         let names: Vec<String> = catalog.events().into_iter().map(str::to_owned).collect();
         if names.is_empty() {
             continue;
@@ -164,7 +164,7 @@ fn the_names_of_linux_perf_are_the_selects_of_linux() {
         };
         let mut items = Vec::new();
         parse_list(name, &mut items).expect("a name");
-        let catalog = Catalog::of(&mut connection, true).expect("what it counts");
+        let catalog = Catalog::read(&mut connection, true).expect("what it counts");
         let told = format!("{row:?}");
         let chosen = match catalog.resolve(&items) {
             Ok(chosen) => chosen,
@@ -239,7 +239,7 @@ fn a_processor_without_its_efficiency_cores_has_the_events_of_the_others() {
         leaves.insert(0x1A, CpuidResult::default());
     }
     let mut connection = of_dump(&performance);
-    let catalog = Catalog::of(&mut connection, false).expect("what it counts");
+    let catalog = Catalog::read(&mut connection, false).expect("what it counts");
     let [kind] = catalog.kinds() else {
         panic!("{:?}", catalog.kinds());
     };
@@ -255,7 +255,7 @@ fn a_processor_without_its_efficiency_cores_has_the_events_of_the_others() {
 fn the_off_core_response_is_counted_on_no_dump() {
     let mut refused = 0;
     for (file, leaves) in machines_from_table() {
-        let catalog = Catalog::of(&mut of_dump(&leaves), false).expect("what it counts");
+        let catalog = Catalog::read(&mut of_dump(&leaves), false).expect("what it counts");
         let Some(found) = catalog.event("OFFCORE_RESPONSE") else {
             continue;
         };

@@ -4,7 +4,7 @@
 //! handler and 500 ns that the handler does not see, 5000 ns under a hypervisor. The budget is a
 //! tenth of a processor's time: 1,000,000 ns in a window of 10 ms, so 666 interrupts.
 
-use halprof_measure::{Connection, Modelled, Session, Setup};
+use halprof_measure::{Connection, InProcess, Session, Setup};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use shared_types::request::machine::Processor;
@@ -28,7 +28,7 @@ fn sample(instructions: u64, period: u64) -> (Statistics, Vec<Sample>) {
 fn sample_on(quirks: Quirks, period: u64, works: &[&str]) -> (Statistics, Vec<Sample>) {
     let processors = models::find("skylake").expect("a model").processors();
     let leaves = [processors[0].with_quirks(quirks)];
-    let mut connection = Connection::new(Modelled::new(&leaves)).expect("a machine");
+    let mut connection = Connection::new(InProcess::new(&leaves)).expect("a machine");
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let setup =
         Setup { specs: vec![Spec { interval: period, ..spec(TOTAL_ISSUES) }], ..Setup::default() };

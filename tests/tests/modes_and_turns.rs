@@ -3,7 +3,7 @@
 
 use hal_profile::host::Processors as _;
 use hal_profile::program::ticks;
-use halprof_measure::{Connection, Modelled, Session, Setup};
+use halprof_measure::{Connection, InProcess, Session, Setup};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use shared_types::request::counts::Count;
@@ -31,7 +31,7 @@ struct Outcome {
 /// Runs a workload on one modelled Skylake, at 1 GHz.
 fn run(specs: &[Spec], sample: bool, kernel: bool, workload: &str) -> Outcome {
     let processors = models::find("skylake").expect("a model").processors();
-    let mut connection = Connection::new(Modelled::new(&processors[..1])).expect("a machine");
+    let mut connection = Connection::new(InProcess::new(&processors[..1])).expect("a machine");
     let mut session = Session::open(&mut connection, kernel, false).expect("a session");
     let setup = Setup { specs: specs.to_vec(), ..Setup::default() };
     let settled = session.configure(&setup, sample).expect("a configuration");

@@ -91,7 +91,8 @@ const TURN: u32 = 10_000;
 /// number of turns.
 fn rotate(model: &str, list: &str, text: &str) -> (Vec<Vec<Count>>, u32) {
     let mut connection = machine(model, 2);
-    let setup = Setup { specs: specs(&mut connection, list), rotation: TURN, ..Setup::default() };
+    let setup =
+        Setup { specs: specs(&mut connection, list), slice_100ns: TURN, ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let settled = session.configure(&setup, false).expect("a configuration");
     assert_eq!(settled.head.rotation, TURN);
@@ -275,7 +276,8 @@ fn a_group_takes_its_fixed_counter_with_it() {
 fn who_samples_in_every_turn_loses_no_period() {
     let list = "FixedInstructions:10000,r00C4,r00C5,r412E,r4F2E,r01C4";
     let mut connection = machine("skylake", 1);
-    let setup = Setup { specs: specs(&mut connection, list), rotation: TURN, ..Setup::default() };
+    let setup =
+        Setup { specs: specs(&mut connection, list), slice_100ns: TURN, ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let settled = session.configure(&setup, true).expect("a configuration");
     assert_eq!(settled.head.turns, 2);

@@ -2,7 +2,7 @@
 //! accounted for, by a sample or by a loss with a cause; nothing fails silently; and registers are
 //! left as they were found.
 
-use halprof_measure::{Connection, Error, Modelled, Session, Setup};
+use halprof_measure::{Connection, Error, InProcess, Session, Setup};
 use halprof_tests::machines::{Sampled, count, sample_in, specs, workload};
 use shared_types::request::source::Source;
 use shared_types::{ErrorCode, LossCause};
@@ -62,31 +62,31 @@ const SAMPLING: [&str; 28] = [
 ];
 
 /// A machine with one processor, as `--machine` names it.
-fn open(spec: &str) -> Connection<Modelled> {
+fn open(spec: &str) -> Connection<InProcess> {
     let spec = format!("{spec},processors=1");
     let none = |_: &std::path::Path| Err(io::ErrorKind::NotFound.into());
     let machine = sim::spec::machine(&spec, none).expect("a machine");
-    Connection::new(Modelled::new(&machine.leaves)).expect("a greeting")
+    Connection::new(InProcess::new(&machine.leaves)).expect("a greeting")
 }
 
 fn quirks(model: &str, options: &str) -> String {
     format!("{model},quirks={options}")
 }
 
-fn read(connection: &mut Connection<Modelled>, msr: u32) -> Option<u64> {
+fn read(connection: &mut Connection<InProcess>, msr: u32) -> Option<u64> {
     let processor = connection.transport().model().processor(0);
     let processor = processor.expect("the first processor");
     processor.unobserved(|processor| processor.rdmsr(msr).ok())
 }
 
-fn is_masked(connection: &mut Connection<Modelled>) -> bool {
+fn is_masked(connection: &mut Connection<InProcess>) -> bool {
     let processor = connection.transport().model().processor(0);
     let processor = processor.expect("the first processor");
     let entry = processor.unobserved(|processor| processor.read_apic(LVTPC));
     entry.expect("LVTPC") & LVTPC_MASK != 0
 }
 
-fn sampled(connection: &mut Connection<Modelled>, list: &str, runs: &str) -> Sampled {
+fn sampled(connection: &mut Connection<InProcess>, list: &str, runs: &str) -> Sampled {
     let specs = specs(connection, list);
     let session = Session::open(connection, true, true).expect("a session");
     sample_in(session, specs, &workload(runs), 20_000_000)
@@ -233,7 +233,7 @@ fn registers_are_left_as_they_were_found() {
             let machine = quirks(model, options);
             let mut connection = open(&machine);
             let shared = [GLOBAL_CTRL, FIXED_CONTROL, DEBUGCTL, 0xC000_0301];
-            let look = |connection: &mut Connection<Modelled>, msr| read(connection, msr);
+            let look = |connection: &mut Connection<InProcess>, msr| read(connection, msr);
             let selects = [0x186, 0x187, 0xC001_0200, 0xC001_0202];
             let on = selects.map(|msr| read(&mut connection, msr));
             let before = shared.map(|msr| look(&mut connection, msr));
@@ -355,7 +355,7 @@ fn start(machine: &str, sample: bool) -> Result<(), Option<ErrorCode>> {
     start_on(&mut open(machine), sample)
 }
 
-fn start_on(connection: &mut Connection<Modelled>, sample: bool) -> Result<(), Option<ErrorCode>> {
+fn start_on(connection: &mut Connection<InProcess>, sample: bool) -> Result<(), Option<ErrorCode>> {
     let specs = specs(connection, SAMPLED);
     let mut session = Session::open(connection, true, true).expect("a session");
     let setup = Setup { specs, ..Setup::default() };
@@ -413,7 +413,7 @@ fn a_storm_is_met_by_the_proof() {
 }
 
 /// The sources that a machine says it can count, without the timer.
-fn supported(connection: &mut Connection<Modelled>) -> Vec<String> {
+fn supported(connection: &mut Connection<InProcess>) -> Vec<String> {
     let counts =
         |source: &&Source| source.flags & (Source::SUPPORTED | Source::TIMER) == Source::SUPPORTED;
     let sources = connection.sources(true).expect("the sources");

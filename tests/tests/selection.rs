@@ -5,7 +5,7 @@
 //! manuals for halprof's.
 
 use hal_profile::selection::{Hv1, Hypervisor};
-use halprof_measure::{Connection, Modelled};
+use halprof_measure::{Connection, InProcess};
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use halprof_tests::{data, facts, machines_from_table};
 use shared_types::{Delivery, ProfileInterface, Reason};
@@ -25,7 +25,7 @@ fn every_dump_gets_what_the_rules_say() {
     assert_eq!(machines.len(), expected.len());
     for ((file, leaves), row) in machines.iter().zip(&expected) {
         assert_eq!(*file, row["file"]);
-        let mut connection = Connection::new(Modelled::new(leaves)).expect("a model");
+        let mut connection = Connection::new(InProcess::new(leaves)).expect("a model");
         let machine = connection.machine().expect("a description");
         let processors = connection.processors().expect("processors");
         let boot = &processors[0];

@@ -2,7 +2,7 @@
 //! intervals, and the counter that PLAN gives each source?
 
 use hal_profile::ring::words_for;
-use halprof_measure::{Connection, Error, Modelled, Session, Setup, Transport};
+use halprof_measure::{Connection, Error, InProcess, Session, Setup, Transport};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::{bytes, configure, header, spec};
 use halprof_tests::wire::{AMPLE, Refusal, Wire};
@@ -369,7 +369,7 @@ fn a_duplicate_is_found_in_a_full_list() {
 
 /// The first requests for a configuration had to wait behind another program's.
 struct Waiting {
-    machine: Modelled,
+    machine: InProcess,
     requests: u32,
 }
 
@@ -397,7 +397,7 @@ impl Transport for Waiting {
 fn a_configuration_that_waited_is_asked_for_again() {
     for (requests, settled) in [(1, true), (2, true), (3, false)] {
         let machine = sim::models::find("skylake").expect("a model");
-        let machine = Modelled::new(&machine.processors());
+        let machine = InProcess::new(&machine.processors());
         let waiting = Waiting { machine, requests };
         let mut connection = Connection::new(waiting).expect("a greeting");
         let setup = Setup { specs: vec![spec(2)], ..Setup::default() };
@@ -408,7 +408,7 @@ fn a_configuration_that_waited_is_asked_for_again() {
 }
 
 /// Windows has no memory for long replies: METHOD_BUFFERED takes it before the driver sees a request.
-struct LittleMemory(Modelled);
+struct LittleMemory(InProcess);
 
 impl Transport for LittleMemory {
     fn request(
@@ -428,7 +428,7 @@ impl Transport for LittleMemory {
 /// 300 processors with 4 counts of 80 bytes are 94 KiB.
 #[test]
 fn a_session_is_stopped_however_many_counts_it_has() {
-    let machine = LittleMemory(Modelled::new(&halprof_tests::wire::leaves("skylake", 300)));
+    let machine = LittleMemory(InProcess::new(&halprof_tests::wire::leaves("skylake", 300)));
     let mut connection = Connection::new(machine).expect("a greeting");
     let setup = Setup { specs: raw_specs(4), ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");

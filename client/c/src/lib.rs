@@ -14,7 +14,7 @@ mod text;
 use errors::answer;
 use failure::{Failure, fail, usage};
 use halprof_measure::marks::Channel;
-use halprof_measure::regions::{Method, Passage, Regions, Report, Row, Thread};
+use halprof_measure::regions::{Method, Passage, RegionRow, Regions, Report, Thread};
 use halprof_measure::{Connection, Error, Refusal, Session, Sources};
 use machine::Machine;
 use shared_types::Sample;
@@ -560,7 +560,7 @@ pub unsafe extern "C" fn halprof_thread_begin(
         let thread = Box::into_raw(Box::new(thread));
         *begun = thread;
         // The path through the C functions is a little longer than Rust's own.
-        let [outer, inner] = [Row::EMPTY_NESTED, Row::EMPTY].map(text::owned);
+        let [outer, inner] = [RegionRow::EMPTY_NESTED, RegionRow::EMPTY].map(text::owned);
         for _ in 0..CALIBRATIONS {
             let mut passages = [0; 2];
             let [first, second] = &mut passages;
@@ -664,7 +664,7 @@ pub unsafe extern "C" fn halprof_row_of(
         // SAFETY: the caller promises it, and the size comes first in every version.
         let size = *unsafe { lent(row.cast::<u32>()) }?;
         let report = inner.report()?;
-        let asked = |row: &&Row| [&row.name, &row.thread, &row.source] == names;
+        let asked = |row: &&RegionRow| [&row.name, &row.thread, &row.source] == names;
         let Some(found) = report.regions.iter().find(asked) else {
             let [region, thread, source] = names;
             let message = format!("{source} was not counted in {region} of {thread}");
@@ -725,7 +725,7 @@ pub unsafe extern "C" fn halprof_channel(name: *const c_char) -> u32 {
 /// stores, and no system call. Any thread may call it, but not a signal handler.
 #[unsafe(no_mangle)]
 pub extern "C" fn halprof_mark(channel: u32, value: u64) {
-    Channel::of_number(channel).mark(value);
+    Channel::from_number(channel).mark(value);
 }
 
 /// Frees a text that a function returned; NULL is ignored.
@@ -768,7 +768,7 @@ impl HalprofSample {
 }
 
 impl HalprofRow {
-    fn of(row: &Row, size: u32) -> Self {
+    fn of(row: &RegionRow, size: u32) -> Self {
         Self {
             size,
             has_mode: row.mode.is_some().into(),
@@ -789,7 +789,7 @@ impl HalprofRow {
 
 /// Fails if the driver has ended sampling by itself.
 fn not_ended(statistics: &Statistics) -> Result<(), Failure> {
-    match Refusal::of_end(statistics) {
+    match Refusal::from_statistics(statistics) {
         Some(refusal) => Err(Error::Refused(refusal).into()),
         None => Ok(()),
     }
@@ -821,7 +821,7 @@ mod tests {
             let mut inner = self.lock();
             let (session, _) = inner.sampling().unwrap_or_else(|_| panic!("it samples"));
             match session.transport() {
-                Machine::Modelled(model) => {
+                Machine::InProcess(model) => {
                     (0..200).for_each(|_| model.model().spurious_interrupt(0));
                 }
                 #[cfg(windows)]

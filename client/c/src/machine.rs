@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 #[cfg(windows)]
 use crate::failure::usage;
-use halprof_measure::{Error, Modelled, Result, Transport};
+use halprof_measure::{Error, InProcess, Result, Transport};
 use shared_types::request::RequestCode;
 
 /// Modelled time between two checks for the end of a workload, in nanoseconds.
@@ -15,7 +15,7 @@ const DEFAULT: &str = "skylake";
 /// The transport: a model or the driver.
 #[derive(Debug)]
 pub(crate) enum Machine {
-    Modelled(Box<Modelled>),
+    InProcess(Box<InProcess>),
     #[cfg(windows)]
     Driver(halprof_measure::Driver),
 }
@@ -39,7 +39,7 @@ impl Machine {
 
     fn model(name: &str) -> Result<Self> {
         let spec = halprof_measure::spec(name)?;
-        Ok(Self::Modelled(Box::new(Modelled::new(&spec.leaves))))
+        Ok(Self::InProcess(Box::new(InProcess::new(&spec.leaves))))
     }
 
     /// Lets a model run a workload to its end.
@@ -47,7 +47,7 @@ impl Machine {
         let parsed = sim::workload::parse(workload);
         let workload = parsed.map_err(|error| Error::usage(error.to_string(), error.hint()))?;
         match self {
-            Self::Modelled(model) => {
+            Self::InProcess(model) => {
                 model.begin(&workload);
                 while model.advance(STEP)? {}
                 Ok(())
@@ -66,7 +66,7 @@ fn not_modelled() -> Failure {
 impl Transport for Machine {
     fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
         match self {
-            Self::Modelled(model) => model.request(code, input, output),
+            Self::InProcess(model) => model.request(code, input, output),
             #[cfg(windows)]
             Self::Driver(driver) => driver.request(code, input, output),
         }

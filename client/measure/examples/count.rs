@@ -3,7 +3,7 @@
 //! On Windows it counts with the installed driver, unless a modelled machine is named. Elsewhere it
 //! counts on a modelled machine, whose workload runs while the code lets it.
 
-use halprof_measure::{Connection, Modelled, Result, Transport};
+use halprof_measure::{Connection, InProcess, Result, Transport};
 use halprof_measure::{Sources, measure};
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ fn on_driver() -> Result<String> {
 
 /// A modelled machine does what its workload says.
 pub(crate) fn on_model(machine: &str) -> Result<String> {
-    let model = Modelled::new(&halprof_measure::spec(machine)?.leaves);
+    let model = InProcess::new(&halprof_measure::spec(machine)?.leaves);
     let mut connection = Connection::new(model)?;
     let workload = sim::workload::parse("instructions=3000000,cycles=2000000,branches=400000");
     let workload =

@@ -24,10 +24,10 @@ pub(crate) fn measured() -> Option<String> {
     let trial = |_| {
         let before = clock.before();
         (0..MARKS).for_each(|value| black_box(turn).mark(value));
-        clock.behind() - before
+        clock.after() - before
     };
     let ticks: Vec<u64> = (0..TRIALS).map(trial).collect();
-    let found = Distribution::of(&ticks, Cull::default())?;
+    let found = Distribution::from_values(&ticks, Cull::default())?;
     let recorder = if turn.is_recorded() { "with" } else { "without" };
     Some(format!(
         "{recorder} a recorder {MARKS} marks take {} ticks at least, median {}, trimmed mean {:.1}, \

@@ -5,7 +5,7 @@
 
 use halprof_measure::Sources;
 use halprof_measure::rates::Rates;
-use halprof_measure::{Connection, Error, Modelled, Result, Transport};
+use halprof_measure::{Connection, Error, InProcess, Result, Transport};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn on_driver(out: &mut impl Write) -> Result<()> {
 
 /// Modelled time passes while the machine runs its workload repeatedly.
 pub(crate) fn on_model(machine: &str, out: &mut impl Write) -> Result<()> {
-    let mut connection = Connection::new(Modelled::new(&halprof_measure::spec(machine)?.leaves))?;
+    let mut connection = Connection::new(InProcess::new(&halprof_measure::spec(machine)?.leaves))?;
     let workload = sim::workload::Workload::default();
     connection.transport().begin(&workload);
     writeln!(out, "modelled machine {machine}, not silicon")

@@ -7,7 +7,7 @@
 #[cfg(windows)]
 use halprof_measure::Error;
 use halprof_measure::regions::{Regions, sweep};
-use halprof_measure::{Connection, Modelled, Result, Sources, Transport};
+use halprof_measure::{Connection, InProcess, Result, Sources, Transport};
 
 fn main() -> Result<()> {
     let machine = std::env::args().nth(1);
@@ -23,7 +23,7 @@ fn main() -> Result<()> {
 
 /// The table of two threads' regions, and the table of all sources.
 pub(crate) fn on_model(machine: &str) -> Result<String> {
-    let model = Modelled::new(&halprof_measure::spec(machine)?.leaves);
+    let model = InProcess::new(&halprof_measure::spec(machine)?.leaves);
     count(&mut Connection::new(model)?, work)
 }
 
@@ -63,7 +63,7 @@ fn one_thread<T: Transport + Send>(
 }
 
 /// The work of a modelled machine.
-fn work(model: &mut Modelled, processor: u32) {
+fn work(model: &mut InProcess, processor: u32) {
     let workload = format!("instructions=6000,cycles=4000,branches=500,processors={processor}");
     if let Ok(workload) = sim::workload::parse(&workload) {
         model.begin(&workload);

@@ -49,10 +49,10 @@ fn trials(clock: Clock, repetitions: u32) -> Option<Distribution> {
     let trial = |_| {
         let before = clock.before();
         black_box(multiply(black_box(3), repetitions));
-        clock.behind() - before
+        clock.after() - before
     };
     let ticks: Vec<u64> = (0..TRIALS).map(trial).collect();
-    Distribution::of(&ticks, Cull::default())
+    Distribution::from_values(&ticks, Cull::default())
 }
 
 /// Each multiplication waits for the previous one.

@@ -105,7 +105,7 @@ pub enum Counted {
 
 impl Catalog {
     /// Asks a machine for everything that it can count.
-    pub fn of<T: Transport>(connection: &mut Connection<T>, approximate: bool) -> Result<Self> {
+    pub fn read<T: Transport>(connection: &mut Connection<T>, approximate: bool) -> Result<Self> {
         let interface = connection.machine()?.interface;
         let processors = connection.processors()?;
         let sources = connection.sources(approximate)?;
@@ -131,7 +131,7 @@ impl Catalog {
                 .into_iter()
                 .filter(counts)
                 .map(|processor| Kind {
-                    microarchitecture: Microarchitecture::of(&processor),
+                    microarchitecture: Microarchitecture::of_processor(&processor),
                     own: Arc::default(),
                     processor,
                 })

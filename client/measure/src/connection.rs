@@ -53,8 +53,8 @@ pub struct Setup {
     pub specs: Vec<Spec>,
     /// Where to count; empty means everywhere.
     pub processors: Vec<u32>,
-    /// The length of each turn of a rotation, in units of 100 ns; 0 for the default.
-    pub rotation: u32,
+    /// The length of a multiplexing slice, in units of 100 ns; 0 for the default.
+    pub slice_100ns: u32,
     /// Accept sources that only approximate their names.
     pub approximate: bool,
     /// Windows accumulates the counters for each thread: see [`shared_types::request::threads`].
@@ -85,7 +85,7 @@ impl Setup {
             header: RequestHeader::new(size, flags),
             session,
             sources: self.specs.len() as u32,
-            rotation: self.rotation,
+            rotation: self.slice_100ns,
             ring_samples: 0,
             rotation_seed: 0,
             branches: self.branches,
@@ -122,7 +122,7 @@ impl<T: Transport> Connection<T> {
 
     /// Who answers: the driver with its version, or the name of the modelled machine.
     #[must_use]
-    pub fn answerer(&self) -> &str {
+    pub fn driver_name(&self) -> &str {
         self.hello.answerer.as_str()
     }
 

@@ -50,12 +50,12 @@ pub struct Measured<R> {
     /// What the code returned.
     pub result: R,
     /// One count for each source, in the order of their names.
-    pub counts: Vec<Counted>,
+    pub counts: Vec<SourceCount>,
 }
 
 /// One source's count on all chosen processors.
 #[derive(Clone, Debug)]
-pub struct Counted {
+pub struct SourceCount {
     /// The source, as it was named.
     pub source: String,
     /// What was counted, measuring overhead included.
@@ -71,7 +71,7 @@ impl Sources {
     pub fn named<T: Transport>(connection: &mut Connection<T>, list: &str) -> Result<Self> {
         let mut items = Vec::new();
         selection::parse_list(list, &mut items)?;
-        let catalog = Catalog::of(connection, false)?;
+        let catalog = Catalog::read(connection, false)?;
         let chosen = catalog.resolve(&items)?;
         let processors = connection.processors()?;
         let able = |chosen: &Chosen| {
@@ -134,7 +134,7 @@ impl Sources {
     }
 
     /// The sources of `first`, followed by these.
-    pub(crate) fn behind(mut self, first: &Self) -> Self {
+    pub(crate) fn prepend(mut self, first: &Self) -> Self {
         self.chosen.splice(0..0, first.chosen.iter().cloned());
         let specs = &mut self.setup.specs;
         specs.splice(0..0, first.setup.specs.iter().copied());
@@ -190,7 +190,7 @@ pub fn measure<T: Transport, R>(
     let mut session = sources.start(connection)?;
     let result = code(session.transport());
     let counts = session.stop_and_read()?;
-    let of_source = |((source, name), overhead): ((usize, &str), u128)| Counted {
+    let of_source = |((source, name), overhead): ((usize, &str), u128)| SourceCount {
         source: name.to_owned(),
         estimate: sources.sum(&counts, source),
         overhead,

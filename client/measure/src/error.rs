@@ -22,7 +22,7 @@ pub struct Refusal {
 impl Refusal {
     /// Why the other side has ended sampling by itself, as the statistics say.
     #[must_use]
-    pub fn of_end(statistics: &Statistics) -> Option<Self> {
+    pub fn from_statistics(statistics: &Statistics) -> Option<Self> {
         let processor = statistics.ended_processor;
         ErrorCode::from_wire(statistics.ended).map(|code| {
             let of_a_source =

@@ -44,7 +44,7 @@ pub struct Estimate {
     /// nothing was scaled, if there were too few turns to know, or if a processor had none.
     pub error: Option<f64>,
     /// On how many processors it had no turn.
-    pub without_turn: u32,
+    pub never_scheduled_cpus: u32,
     /// Variance of the estimate, and its degrees of freedom.
     spread: Option<Spread>,
 }
@@ -71,7 +71,7 @@ impl Estimate {
             return exact;
         }
         if count.running == 0 {
-            return Self { value: None, scaled: true, without_turn: 1, ..exact };
+            return Self { value: None, scaled: true, never_scheduled_cpus: 1, ..exact };
         }
         let spread = spread(count);
         Self {
@@ -94,7 +94,8 @@ impl Estimate {
                 known = known.saturating_add(value);
                 known_enabled = known_enabled.saturating_add(part.enabled);
             }
-            sum.without_turn = sum.without_turn.saturating_add(part.without_turn);
+            sum.never_scheduled_cpus =
+                sum.never_scheduled_cpus.saturating_add(part.never_scheduled_cpus);
             sum.counted = sum.counted.saturating_add(part.counted);
             sum.enabled = sum.enabled.saturating_add(part.enabled);
             sum.running = sum.running.saturating_add(part.running);
@@ -103,7 +104,7 @@ impl Estimate {
                 spread = spread.zip(part.spread).map(|(all, one)| all.and(one));
             }
         }
-        sum.value = match sum.without_turn {
+        sum.value = match sum.never_scheduled_cpus {
             0 => Some(known),
             _ if known == 0 => None,
             _ => scale(known, sum.enabled, known_enabled),

@@ -105,7 +105,7 @@ impl Microarchitecture {
 
     /// That of a processor; `None` where its events are not known.
     #[must_use]
-    pub fn of(processor: &Processor) -> Option<&'static Self> {
+    pub fn of_processor(processor: &Processor) -> Option<&'static Self> {
         let table = map::table_of(processor)?;
         ALL.iter().find(|one| one.table == table)
     }
@@ -220,7 +220,7 @@ pub struct Alias {
 
 /// The other names that are valid on a processor.
 pub(crate) fn aliases(processor: &Processor) -> impl Iterator<Item = Alias> + use<> {
-    let table = Microarchitecture::of(processor).map(|one| one.table);
+    let table = Microarchitecture::of_processor(processor).map(|one| one.table);
     let vendor = processor.vendor;
     let rows = include_str!("../data/aliases.csv").lines().skip(1);
     rows.filter_map(move |row| {

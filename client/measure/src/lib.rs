@@ -1,6 +1,6 @@
 //! Counts and samples hardware performance events, with the driver or on a model of a machine.
 //!
-//! A [`Transport`] carries the bytes of one DeviceIoControl: [`Modelled`] to the service running on
+//! A [`Transport`] carries the bytes of one DeviceIoControl: [`InProcess`] to the service running on
 //! software processors in this process, and on Windows `Driver` to `halprof.sys`. Everything above
 //! it is the same: a [`Connection`] greets the other side and asks about the machine, a [`Session`]
 //! counts or samples and ends when it is dropped.
@@ -23,9 +23,8 @@ mod error;
 pub mod estimate;
 pub mod events;
 mod float;
-mod likeness;
+mod in_process;
 pub mod marks;
-mod modelled;
 mod passes;
 mod platform;
 pub mod rates;
@@ -34,19 +33,20 @@ pub mod regions;
 pub mod selection;
 mod session;
 pub mod statistics;
+mod suggest;
 mod transport;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]
 mod windows;
 
 pub use connection::{Connection, Fit, Setup};
-pub use count::{Counted, Measured, Sources, measure};
+pub use count::{Measured, SourceCount, Sources, measure};
 pub use error::{Error, Refusal, Result};
-pub use likeness::did_you_mean;
-pub use modelled::{Code, Modelled, ModelledMachine, spec};
+pub use in_process::{Code, InProcess, ModelledMachine, spec};
 pub use rdpmc::Clock;
-pub use session::{Session, Settled};
+pub use session::{Effective, Session};
 pub use shared_types as wire;
+pub use suggest::did_you_mean;
 pub use transport::Transport;
 #[cfg(windows)]
 pub use windows::{DebugPrivilege, Driver};

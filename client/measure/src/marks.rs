@@ -24,7 +24,6 @@
 //! ```
 
 mod buffer;
-mod lane;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[path = "marks/linux.rs"]
 mod memory;
@@ -38,14 +37,15 @@ mod rate;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod thread_buffer;
 
 pub use buffer::{Buffer, Cost, Mark};
 pub use rate::Rate;
 pub use shared::Cause;
 
-use lane::Lane;
 use shared::{CALIBRATION, NONE, Shared};
 use std::sync::{Once, OnceLock};
+use thread_buffer::ThreadBuffer;
 
 /// The environment variable that tells a program which buffer to use.
 const VARIABLE: &str = "HALPROF_MARKS";
@@ -61,7 +61,7 @@ static SHARED: OnceLock<Option<&'static Shared>> = OnceLock::new();
 static CALIBRATED: Once = Once::new();
 
 thread_local! {
-    static LANE: Lane<'static> = const { Lane::new() };
+    static THREAD_BUFFER: ThreadBuffer<'static> = const { ThreadBuffer::new() };
 }
 
 /// A channel for marks. It has a name, and belongs to the process that asked for it.
@@ -112,7 +112,7 @@ impl Channel {
 
     /// The channel of a number. Marks on a number that was never given out are dropped and counted.
     #[must_use]
-    pub const fn of_number(number: u32) -> Self {
+    pub const fn from_number(number: u32) -> Self {
         Self(number)
     }
 }
@@ -125,7 +125,7 @@ fn put(channel: u32, value: u64) {
         return shared.drop_mark(Cause::Channels);
     }
     // A thread that is ending has already returned its chunk.
-    if LANE.try_with(|lane| lane.mark(shared, channel, value)).is_err() {
+    if THREAD_BUFFER.try_with(|buffer| buffer.mark(shared, channel, value)).is_err() {
         shared.drop_mark(Cause::ThreadEnded);
     }
 }
@@ -147,5 +147,5 @@ fn attached() -> Option<&'static Shared> {
 /// In the child of a fork: the chunk belongs to the parent.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn forked() {
-    let _ = LANE.try_with(Lane::forget);
+    let _ = THREAD_BUFFER.try_with(ThreadBuffer::forget);
 }

@@ -134,15 +134,15 @@ fn first_turn(asked: &[usize], fit: &Fit, kinds: &BTreeSet<usize>) -> Vec<usize>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Modelled;
+    use crate::InProcess;
     use shared_types::request::source::Source;
 
-    fn on(machine: &str) -> Connection<Modelled> {
+    fn on(machine: &str) -> Connection<InProcess> {
         let spec = sim::spec::machine(machine, |path| std::fs::read(path)).expect("a machine");
-        Connection::new(Modelled::new(&spec.leaves)).expect("it answers")
+        Connection::new(InProcess::new(&spec.leaves)).expect("it answers")
     }
 
-    fn every_source(connection: &mut Connection<Modelled>) -> Setup {
+    fn every_source(connection: &mut Connection<InProcess>) -> Setup {
         let sources = connection.sources(false).expect("sources");
         let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
         let spec =

@@ -14,7 +14,7 @@ pub(crate) trait Platform: Debug + Sync {
     /// The time stamp before the measured code.
     fn ticks_before(&self) -> u64;
     /// The time stamp after the measured code.
-    fn ticks_behind(&self) -> u64;
+    fn ticks_after(&self) -> u64;
     /// How the time stamp is read.
     fn clock(&self) -> String;
     /// How long the machine has slept since it started.

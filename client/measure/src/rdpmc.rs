@@ -77,7 +77,7 @@ impl Clock {
 
     /// The time after the measured code.
     #[must_use]
-    pub fn behind(&self) -> u64 {
+    pub fn after(&self) -> u64 {
         let ticks = if self.rdtscp {
             instructions::rdtscp()
         } else {
@@ -113,8 +113,8 @@ impl Display for Clock {
             Fence::MfenceLfence => "MFENCE LFENCE RDTSC LFENCE",
             Fence::System => return f.write_str("the system's clock"),
         };
-        let behind = if self.rdtscp { "RDTSCP LFENCE" } else { before };
-        write!(f, "{before} before, {behind} behind")?;
+        let after = if self.rdtscp { "RDTSCP LFENCE" } else { before };
+        write!(f, "{before} before, {after} after")?;
         if !self.invariant {
             f.write_str(VARYING)?;
         }
@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn each_processor_has_its_own_rule() {
-        let plain = "LFENCE RDTSC LFENCE before, RDTSCP LFENCE behind";
-        let guarded = "MFENCE LFENCE RDTSC LFENCE before, RDTSCP LFENCE behind";
+        let plain = "LFENCE RDTSC LFENCE before, RDTSCP LFENCE after";
+        let guarded = "MFENCE LFENCE RDTSC LFENCE before, RDTSCP LFENCE after";
         for (vendor, family, always, rule) in [
             (*b"Genu", 6, false, plain),
             (*b"Auth", 0x0F, false, plain),
@@ -263,7 +263,7 @@ mod tests {
         }
         // A Core 2 has no RDTSCP.
         let core2 = words(*b"Genu", 6, false, false);
-        assert!(core2.ends_with("LFENCE RDTSC LFENCE behind"), "{core2}");
+        assert!(core2.ends_with("LFENCE RDTSC LFENCE after"), "{core2}");
         let varying = Facts { vendor: 1, ..Facts::default() };
         let varying = Clock::of(varying).to_string();
         assert!(varying.contains("frequency"), "{varying}");
@@ -274,7 +274,7 @@ mod tests {
         let clock = Clock::here();
         for _ in 0..1000 {
             let before = clock.before();
-            assert!(clock.behind() >= before);
+            assert!(clock.after() >= before);
         }
     }
 }

@@ -44,7 +44,7 @@ pub use counters::Discard;
 use counters::EVENTS_MAX;
 pub use distribution::{Cull, Distribution};
 pub use method::Method;
-pub use report::{Discarded, Report, Row};
+pub use report::{Discarded, RegionRow, Report};
 pub use sweep::{Pass, Sweep, sweep};
 
 use crate::platform::Platform;
@@ -141,14 +141,14 @@ impl<'a, T: Transport> Regions<'a, T> {
     {
         let thread = self.uncalibrated_thread(name, processors)?;
         for _ in 0..CALIBRATIONS {
-            let _outer = thread.enter(Row::EMPTY_NESTED)?;
-            let _inner = thread.enter(Row::EMPTY)?;
+            let _outer = thread.enter(RegionRow::EMPTY_NESTED)?;
+            let _inner = thread.enter(RegionRow::EMPTY)?;
         }
         Ok(thread)
     }
 
     /// The same without measuring the cost of measuring, for a caller whose own call path is
-    /// longer: it enters [`Row::EMPTY_NESTED`], and [`Row::EMPTY`] inside it, several times by that
+    /// longer: it enters [`RegionRow::EMPTY_NESTED`], and [`RegionRow::EMPTY`] inside it, several times by that
     /// path.
     pub fn uncalibrated_thread(&self, name: &str, processors: &[u32]) -> Result<Thread<'_>>
     where

@@ -56,8 +56,8 @@ const fn ends_sampling(code: ErrorCode) -> bool {
 
 /// What will be counted or sampled, as the other side has decided.
 #[derive(Clone, Debug)]
-pub struct Settled {
-    /// The turns of the rotation, the length of each in units of 100 ns, and the rings' length.
+pub struct Effective {
+    /// The multiplexing slices, the length of each in units of 100 ns, and the rings' length.
     pub head: Configured,
     /// One for each source.
     pub intervals: Vec<UsedInterval>,
@@ -77,7 +77,7 @@ impl<'a, T: Transport> Session<'a, T> {
     }
 
     /// Sets what to count, or with `sample` what to sample.
-    pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Settled> {
+    pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Effective> {
         let flag = |set, flag| if set { flag } else { 0 };
         let flags = flag(sample, session::SAMPLE)
             | flag(setup.threads, session::THREADS)
@@ -85,26 +85,26 @@ impl<'a, T: Transport> Session<'a, T> {
         let request = setup.request(self.number, flags);
         #[cfg(windows)]
         let _privilege = (sample && sees_kernel(setup)).then(crate::DebugPrivilege::enable);
-        let mut settled = self.settle(&request);
+        let mut effective = self.settle(&request);
         for _ in 1..TRIES {
-            match &settled {
+            match &effective {
                 Err(Error::Refused(refusal)) if lacks_the_privilege(refusal.code) => {
-                    settled = self.settle(&request);
+                    effective = self.settle(&request);
                 }
                 _ => break,
             }
         }
-        let Settled { head, intervals } = settled?;
+        let Effective { head, intervals } = effective?;
         let counts = setup.specs.len() * self.connection.processor_count()? as usize;
         self.counts_bytes = size_of::<Snapshot>() + counts * size_of::<Count>();
-        Ok(Settled { head, intervals })
+        Ok(Effective { head, intervals })
     }
 
-    fn settle(&mut self, request: &[u8]) -> Result<Settled> {
+    fn settle(&mut self, request: &[u8]) -> Result<Effective> {
         let (head, body) =
             self.connection.call::<Configured>(session::CONFIGURE, "configure", request)?;
         let intervals = elements("configure", body, head.sources as usize)?;
-        Ok(Settled { head, intervals })
+        Ok(Effective { head, intervals })
     }
 
     /// Starts counting everywhere. A machine that is waking up is given a second.

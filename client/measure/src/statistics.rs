@@ -32,7 +32,7 @@ impl Summary {
     /// Summarises at least two values; `None` for fewer. With `trim`, mean, deviation and
     /// confidence exclude the outliers.
     #[must_use]
-    pub fn of(values: &[u128], trim: bool) -> Option<Self> {
+    pub fn from_values(values: &[u128], trim: bool) -> Option<Self> {
         if values.len() < 2 {
             return None;
         }
@@ -149,13 +149,13 @@ mod tests {
             (vec![10_000_001, 10_000_003, 10_000_002], 10_000_002, 1.0),
             (alternating.iter().map(|value| value * 10 - 9).collect(), 100_000_011, 10.0),
         ] {
-            let summary = Summary::of(&values, false).expect("values");
+            let summary = Summary::from_values(&values, false).expect("values");
             assert_eq!(summary.mean, mean);
             assert!((summary.deviation - deviation).abs() < 1e-9, "{summary:?}");
         }
         // The same values offset so far that doubles have no bits left for them.
         let far = [1u128, 3, 2].map(|value| (1 << 90) + value);
-        let summary = Summary::of(&far, false).expect("values");
+        let summary = Summary::from_values(&far, false).expect("values");
         assert_eq!((summary.mean, summary.deviation), ((1 << 90) + 2, 1.0));
     }
 
@@ -182,23 +182,23 @@ mod tests {
     #[test]
     fn the_confidence_of_five_values_is_by_t() {
         // Mean 30, deviation sqrt(250); t(4) = 2.776: 2.776 * 15.811 / sqrt(5).
-        let summary = Summary::of(&[10, 20, 30, 40, 50], false).expect("values");
+        let summary = Summary::from_values(&[10, 20, 30, 40, 50], false).expect("values");
         assert!((summary.confidence - 19.63).abs() < 0.01, "{summary:?}");
         assert_eq!((summary.min, summary.median, summary.max), (10, 30, 50));
         assert!(summary.outliers.is_empty());
-        let even = Summary::of(&[7, 1, 4, 10], false).expect("values");
+        let even = Summary::from_values(&[7, 1, 4, 10], false).expect("values");
         assert_eq!(even.median, 6);
-        assert_eq!(Summary::of(&[7], false), None);
-        assert_eq!(Summary::of(&[], true), None);
+        assert_eq!(Summary::from_values(&[7], false), None);
+        assert_eq!(Summary::from_values(&[], true), None);
     }
 
     #[test]
     fn what_is_unlike_the_others_is_told_and_can_be_left_out() {
         let values = [100, 101, 99, 100, 5000, 102, 98];
-        let all = Summary::of(&values, false).expect("values");
+        let all = Summary::from_values(&values, false).expect("values");
         assert_eq!((all.outliers.as_slice(), all.kept.len()), (&[4][..], 7));
         assert_eq!(all.mean, 800);
-        let trimmed = Summary::of(&values, true).expect("values");
+        let trimmed = Summary::from_values(&values, true).expect("values");
         assert_eq!((trimmed.kept.len(), trimmed.mean, trimmed.max), (6, 100, 5000));
         assert!(trimmed.deviation < 2.0 && trimmed.confidence < all.confidence);
     }

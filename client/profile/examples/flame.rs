@@ -6,7 +6,7 @@
 
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::{self, Chosen};
-use halprof_measure::{Connection, Error, Modelled, Result, Session, Setup, Transport};
+use halprof_measure::{Connection, Error, InProcess, Result, Session, Setup, Transport};
 use halprof_profile::export::{self, Format, Gatherer, Lanes, View};
 use halprof_profile::file::{Metadata, Module, Period, Process, Recording, Source, Statistics};
 use halprof_profile::symbols::{SymbolPath, Symbols};
@@ -43,7 +43,7 @@ fn on_driver() -> Result<String> {
 /// A modelled machine does what its workload says.
 pub(crate) fn on_model(machine: &str) -> Result<String> {
     let spec = halprof_measure::spec(machine)?;
-    let mut connection = Connection::new(Modelled::new(&spec.leaves))?;
+    let mut connection = Connection::new(InProcess::new(&spec.leaves))?;
     let mut recording = described(&mut connection, true, &spec.description)?;
     recording.processes = vec![Process {
         id: sim::run::PROCESS,
@@ -119,7 +119,7 @@ fn sample<T: Transport>(
 fn chosen<T: Transport>(connection: &mut Connection<T>) -> Result<Vec<Chosen>> {
     let mut items = Vec::new();
     selection::parse_list(SOURCE, &mut items)?;
-    Catalog::of(connection, false)?.resolve(&items)
+    Catalog::read(connection, false)?.resolve(&items)
 }
 
 /// Takes the samples that are in the rings.

@@ -142,7 +142,7 @@ impl Facts {
         let described = Described::ask(connection)?;
         let trials = Trials::make(connection, &described, words)?;
         Ok(Self {
-            answer: Ok(connection.answerer().to_owned()),
+            answer: Ok(connection.driver_name().to_owned()),
             described: Some(described),
             trials,
             system,
@@ -187,7 +187,7 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
 
 fn driver(facts: &Facts) -> Check {
     match &facts.answer {
-        Ok(answerer) => Check::new("driver", format!("{answerer} answers")),
+        Ok(name) => Check::new("driver", format!("{name} answers")),
         Err(failure) => Check::new("driver", &failure.message)
             .problem("Nothing can be measured.", &failure.hint)
             .code(failure.code),

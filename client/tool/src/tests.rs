@@ -3,7 +3,7 @@
 use super::*;
 use crate::cli::args::Arguments;
 use crate::command::registers::decode;
-use halprof_measure::{Modelled, ModelledMachine, Session, Setup, Transport};
+use halprof_measure::{InProcess, ModelledMachine, Session, Setup, Transport};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Register;
 use shared_types::request::session::Spec;
@@ -49,7 +49,7 @@ fn a_stat_takes_as_many_requests_on_any_number_of_processors() {
 
 /// A model that notes the requests it gets.
 struct Noting {
-    model: Modelled,
+    model: InProcess,
     noted: Rc<RefCell<Vec<RequestCode>>>,
 }
 
@@ -100,7 +100,7 @@ fn a_recording_configures_each_pass_once_and_what_it_only_learns_beside_it() {
         };
         let noted = Rc::new(RefCell::new(Vec::new()));
         let leaves = halprof_measure::spec("skylake").expect("a model").leaves;
-        let noting = Noting { model: Modelled::new(&leaves), noted: Rc::clone(&noted) };
+        let noting = Noting { model: InProcess::new(&leaves), noted: Rc::clone(&noted) };
         let place = Backend::modelled(Box::new(noting), "skylake".to_owned());
         let mut ctx = Context::open(place).expect("a machine");
         let output = output(&parsed);
@@ -223,10 +223,10 @@ fn top_leaves_no_session_behind() {
 
 /// A modelled machine to which something happens before some request, or to the reply.
 struct Changed {
-    model: Modelled,
+    model: InProcess,
     /// How often each code was requested.
     asked: std::collections::HashMap<u32, usize>,
-    before: fn(&mut Modelled, RequestCode, usize),
+    before: fn(&mut InProcess, RequestCode, usize),
     change: fn(RequestCode, usize, &mut [u8]),
 }
 
@@ -261,12 +261,12 @@ impl ModelledMachine for Changed {
 }
 
 fn changed(
-    before: fn(&mut Modelled, RequestCode, usize),
+    before: fn(&mut InProcess, RequestCode, usize),
     change: fn(RequestCode, usize, &mut [u8]),
 ) -> Context {
     let spec = halprof_measure::spec("skylake").expect("a model");
     let machine = Changed {
-        model: Modelled::new(&spec.leaves),
+        model: InProcess::new(&spec.leaves),
         asked: std::collections::HashMap::new(),
         before,
         change,
@@ -276,13 +276,13 @@ fn changed(
 }
 
 /// Enough interrupts without an overflow for the driver to end sampling.
-fn storm(model: &mut Modelled) {
+fn storm(model: &mut InProcess) {
     (0..200).for_each(|_| model.model().spurious_interrupt(3));
 }
 
 /// Records the default workload while something happens to the machine; returns how many samples
 /// are in the file.
-fn recorded_until(before: fn(&mut Modelled, RequestCode, usize)) -> usize {
+fn recorded_until(before: fn(&mut InProcess, RequestCode, usize)) -> usize {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.rec");
     let file = path.to_str().expect("UTF-8");

@@ -2,7 +2,7 @@
 //! and those that not every processor has?
 
 use super::*;
-use crate::Modelled;
+use crate::InProcess;
 use crate::selection::parse_list;
 
 fn resolved(list: &str, interface: ProfileInterface) -> Result<Spec> {
@@ -44,8 +44,8 @@ fn the_select_without_what_halprof_sets_is_told() {
 /// The only kind of processor of a model.
 fn kind(model: &str) -> Kind {
     let spec = sim::spec::machine(model, |path| std::fs::read(path)).expect("a machine");
-    let mut connection = Connection::new(Modelled::new(&spec.leaves)).expect("it answers");
-    let mut catalog = Catalog::of(&mut connection, false).expect("what it counts");
+    let mut connection = Connection::new(InProcess::new(&spec.leaves)).expect("it answers");
+    let mut catalog = Catalog::read(&mut connection, false).expect("what it counts");
     catalog.kinds.remove(0)
 }
 

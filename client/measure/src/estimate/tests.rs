@@ -230,7 +230,7 @@ fn the_coverage_is_the_share_of_the_time_on_a_counter() {
 /// outliers; those beyond are.
 #[test]
 fn fences_are_where_tukey_puts_them() {
-    let outliers = |values: &[u128]| Summary::of(values, false).expect("values").outliers;
+    let outliers = |values: &[u128]| Summary::from_values(values, false).expect("values").outliers;
     for (inside, outside, others) in [
         // Quartiles 110 and 130.
         (160, 161, &[100, 110, 120, 130][..]),
@@ -246,7 +246,7 @@ fn fences_are_where_tukey_puts_them() {
 #[test]
 fn two_values_have_a_confidence() {
     // Deviation 10 / sqrt(2); t(1) = 12.706.
-    let summary = Summary::of(&[10, 20], false).expect("values");
+    let summary = Summary::from_values(&[10, 20], false).expect("values");
     assert!((summary.confidence - 63.53).abs() < 0.01, "{summary:?}");
 }
 
@@ -284,7 +284,7 @@ fn a_processor_without_a_turn_is_not_a_zero() {
         let parts = (0..64).map(|index| if index < with_turn { ran(counted) } else { waited });
         let sum = Estimate::sum(parts);
         assert_eq!(sum.value, expected, "{with_turn} with a turn");
-        assert_eq!(sum.without_turn, 64 - with_turn);
+        assert_eq!(sum.never_scheduled_cpus, 64 - with_turn);
         // Nobody knows whether the others did the same.
         assert_eq!(sum.error.is_some(), with_turn == 64, "{sum:?}");
         assert!(sum.scaled);
@@ -295,6 +295,6 @@ fn a_processor_without_a_turn_is_not_a_zero() {
     // A processor that was not in the session is no processor without a turn.
     let absent = Estimate::new(&Count::default());
     let sum = Estimate::sum([ran(10), absent]);
-    assert_eq!((sum.value, sum.without_turn), (Some(100), 0));
+    assert_eq!((sum.value, sum.never_scheduled_cpus), (Some(100), 0));
     assert!(sum.error.is_some());
 }

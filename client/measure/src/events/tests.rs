@@ -62,12 +62,12 @@ fn a_processor_has_the_table_of_its_family_model_and_core() {
         (AMD, 0x15, 0x02, none, None),
         (AMD, 6, 0x5E, none, None),
     ] {
-        let found = Microarchitecture::of(&processor(vendor, family, model, core));
+        let found = Microarchitecture::of_processor(&processor(vendor, family, model, core));
         assert_eq!(found.map(|one| one.table), table, "{family:#x} {model:#x}");
     }
     let stepping = |stepping| {
         let processor = Processor { stepping, ..processor(INTEL, 6, 0x55, none) };
-        Microarchitecture::of(&processor).map(|one| one.table)
+        Microarchitecture::of_processor(&processor).map(|one| one.table)
     };
     assert_eq!((stepping(4), stepping(5)), (Some("skylakex"), Some("cascadelakex")));
 }

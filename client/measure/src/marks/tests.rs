@@ -23,7 +23,7 @@ fn without_a_recorder_nothing_is_marked() {
     channel.mark(1);
     assert_eq!(channel.number(), NONE);
     // A number that was never given out.
-    Channel::of_number(5).mark(1);
+    Channel::from_number(5).mark(1);
 }
 
 /// More marks than fit at once, so that chunks are reused.
@@ -40,14 +40,14 @@ fn four_threads_lose_nothing_while_they_are_drained() {
         let got = &got;
         for number in 0..THREADS {
             scope.spawn(move || {
-                let lane = Lane::new();
+                let thread_buffer = ThreadBuffer::new();
                 let channel = shared.channel(&format!("thread {number}"));
                 for value in 0..EACH {
                     // The recorder is never farther behind than the buffer has room for.
                     while value > got.load(Relaxed) / THREADS + ALL / 8 {
                         thread::yield_now();
                     }
-                    lane.mark(shared, channel, value);
+                    thread_buffer.mark(shared, channel, value);
                 }
             });
         }
@@ -77,14 +77,14 @@ fn a_full_buffer_drops_and_counts() {
     let mut buffer = Buffer::create().expect("a buffer");
     let shared = buffer.attach();
     let channel = shared.channel("much");
-    let lane = Lane::new();
-    (0..ALL + 1000).for_each(|value| lane.mark(shared, channel, value));
+    let thread_buffer = ThreadBuffer::new();
+    (0..ALL + 1000).for_each(|value| thread_buffer.mark(shared, channel, value));
     assert_eq!(buffer.dropped(Cause::Full), 1000);
     let marks = drained(&mut buffer);
     assert_eq!(marks.len() as u64, ALL);
     assert!((0..).zip(&marks).all(|(value, mark)| mark.value == value));
     // There is room again.
-    lane.mark(shared, channel, 7);
+    thread_buffer.mark(shared, channel, 7);
     assert_eq!(drained(&mut buffer).len(), 1);
     assert_eq!((buffer.dropped(Cause::Full), buffer.damaged()), (1000, 0));
 }
@@ -96,7 +96,7 @@ fn the_chunk_of_a_thread_that_ends_is_used_again() {
     let channel = shared.channel("threads");
     let mut marks = Vec::new();
     for value in 0..CHUNKS as u64 + 10 {
-        Lane::new().mark(shared, channel, value);
+        ThreadBuffer::new().mark(shared, channel, value);
         if value % 1000 == 0 {
             buffer.drain(&mut marks);
         }
@@ -110,10 +110,10 @@ fn the_chunk_of_a_thread_that_ends_is_used_again() {
 fn channels_have_names_and_a_bound() {
     let mut buffer = Buffer::create().expect("a buffer");
     let shared = buffer.attach();
-    let lane = Lane::new();
+    let thread_buffer = ThreadBuffer::new();
     let long = "é".repeat(NAME_MAX);
     for name in ["a", "", "a", &long] {
-        lane.mark(shared, shared.channel(name), 0);
+        thread_buffer.mark(shared, shared.channel(name), 0);
     }
     let channels: Vec<u32> = drained(&mut buffer).iter().map(|mark| mark.channel).collect();
     assert_eq!(channels, [0, 1, 0, 2]);
@@ -130,9 +130,9 @@ fn channels_have_names_and_a_bound() {
 fn channels_of_one_name_are_one() {
     let mut buffer = Buffer::create().expect("a buffer");
     let shared = buffer.attach();
-    let lane = Lane::new();
-    lane.mark(shared, shared.channel("b"), 0);
-    lane.mark(shared, shared.channel("a"), 1);
+    let thread_buffer = ThreadBuffer::new();
+    thread_buffer.mark(shared, shared.channel("b"), 0);
+    thread_buffer.mark(shared, shared.channel("a"), 1);
     shared.rename(1, "b");
     let channels: Vec<u32> = drained(&mut buffer).iter().map(|mark| mark.channel).collect();
     assert_eq!((channels, buffer.names()), (vec![0, 0], &["b".to_owned()][..]));
@@ -149,11 +149,11 @@ fn channels_that_are_named_at_once_are_different() {
         for thread in 0..THREADS {
             let together = &together;
             scope.spawn(move || {
-                let lane = Lane::new();
+                let thread_buffer = ThreadBuffer::new();
                 together.wait();
                 for number in (thread..CHANNELS_MAX).step_by(THREADS) {
                     let channel = shared.channel(&number.to_string());
-                    lane.mark(shared, channel, number as u64);
+                    thread_buffer.mark(shared, channel, number as u64);
                 }
             });
         }
@@ -172,7 +172,7 @@ fn a_mark_of_the_near_future_is_kept() {
     for (ahead, kept, damaged) in [(1_000_000, 1, 0), (1 << 40, 0, 1)] {
         let mut buffer = Buffer::create().expect("a buffer");
         let shared = buffer.attach();
-        Lane::new().mark(shared, shared.channel("ahead"), 0);
+        ThreadBuffer::new().mark(shared, shared.channel("ahead"), 0);
         let [time, ..] = &shared.chunks[0].marks[0];
         time.store(crate::rdpmc::timestamp() + ahead, Relaxed);
         assert_eq!(drained(&mut buffer).len(), kept, "{ahead}");
@@ -185,9 +185,9 @@ fn a_mark_costs_what_calibrating_ones_are_apart() {
     let mut buffer = Buffer::create().expect("a buffer");
     let shared = buffer.attach();
     assert_eq!(buffer.cost(), None);
-    let lane = Lane::new();
-    (0..CALIBRATIONS).for_each(|_| lane.mark(shared, CALIBRATION, 0));
-    lane.mark(shared, shared.channel("own"), 0);
+    let thread_buffer = ThreadBuffer::new();
+    (0..CALIBRATIONS).for_each(|_| thread_buffer.mark(shared, CALIBRATION, 0));
+    thread_buffer.mark(shared, shared.channel("own"), 0);
     assert_eq!(drained(&mut buffer).len(), 1, "the others are no marks of the program");
     let cost = buffer.cost().expect("a cost");
     assert_eq!(cost.distances, CALIBRATIONS as u64 - 1);
@@ -209,7 +209,7 @@ fn whatever_is_written_over_the_buffer_is_left_out_and_told() {
     let since = crate::rdpmc::timestamp();
     let mut buffer = Buffer::create().expect("a buffer");
     let shared = buffer.attach();
-    let lane = Lane::new();
+    let thread_buffer = ThreadBuffer::new();
     let worst = [0, 1, 2, 3, MARKS as u64, MARKS as u64 + 1, u64::MAX, (1 << 33) + 57, since + 1];
     let mut random = fastrand::Rng::with_seed(14);
     for round in 0..worst.len() + 8 {
@@ -220,7 +220,7 @@ fn whatever_is_written_over_the_buffer_is_left_out_and_told() {
         }
         let marks = drained(&mut buffer);
         check(&marks, &buffer, since);
-        lane.mark(shared, 0, 0);
+        thread_buffer.mark(shared, 0, 0);
         check(&drained(&mut buffer), &buffer, since);
     }
     assert!(buffer.damaged() > CHUNKS as u64, "{}", buffer.damaged());
@@ -228,9 +228,9 @@ fn whatever_is_written_over_the_buffer_is_left_out_and_told() {
     shared.scribble(|| 0);
     let _ = drained(&mut buffer);
     let before = buffer.damaged();
-    let lane = Lane::new();
+    let thread_buffer = ThreadBuffer::new();
     let channel = shared.channel("whole");
-    (0..1000).for_each(|value| lane.mark(shared, channel, value));
+    (0..1000).for_each(|value| thread_buffer.mark(shared, channel, value));
     assert_eq!(drained(&mut buffer).len(), 1000);
     assert_eq!(buffer.damaged(), before);
 }

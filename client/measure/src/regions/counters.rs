@@ -107,7 +107,7 @@ impl Counters for Profiled<'_> {
     }
 
     fn end(&mut self) -> Result<Reading> {
-        let ticks = self.platform.ticks_behind();
+        let ticks = self.platform.ticks_after();
         Ok(Reading { ticks, ..self.read()? })
     }
 }
@@ -149,7 +149,7 @@ impl Counters for Direct<'_> {
 
     fn end(&mut self) -> Result<Reading> {
         Ok(Reading {
-            ticks: self.platform.ticks_behind(),
+            ticks: self.platform.ticks_after(),
             values: self.values(),
             switches: self.switches()?,
             slept_ms: self.platform.slept_ms(),
@@ -219,7 +219,7 @@ impl<T: Transport> Counters for Processors<'_, '_, T> {
     }
 
     fn end(&mut self) -> Result<Reading> {
-        let ticks = self.platform.map(Platform::ticks_behind);
+        let ticks = self.platform.map(Platform::ticks_after);
         let reading = self.read()?;
         Ok(Reading { ticks: ticks.unwrap_or(reading.ticks), ..reading })
     }

@@ -82,7 +82,7 @@ pub struct Distribution {
 impl Distribution {
     /// Summarises these measurements; `None` if there are none.
     #[must_use]
-    pub fn of(values: &[u64], cull: Cull) -> Option<Self> {
+    pub fn from_values(values: &[u64], cull: Cull) -> Option<Self> {
         let mut sorted: Vec<u128> = values.iter().map(|&value| value.into()).collect();
         sorted.sort_unstable();
         let limit = cull.limit(&sorted);
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     fn of(values: &[u64]) -> Distribution {
-        Distribution::of(values, Cull::default()).expect("values")
+        Distribution::from_values(values, Cull::default()).expect("values")
     }
 
     #[track_caller]
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((found.n, found.culled), (100, 2), "1030 is just kept");
         assert_eq!((found.median, found.mode), (1000, Some(1000)));
         near(found.mean, (90_000.0 + 7007.0 + 1030.0) / 98.0);
-        let all = Distribution::of(&values, Cull::NONE).expect("values");
+        let all = Distribution::from_values(&values, Cull::NONE).expect("values");
         assert_eq!(all.culled, 0);
         near(all.mean, (90_000.0 + 7007.0 + 1030.0 + 1031.0 + 25_000.0) / 100.0);
     }
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn edges() {
-        assert_eq!(Distribution::of(&[], Cull::default()), None);
+        assert_eq!(Distribution::from_values(&[], Cull::default()), None);
         let one = of(&[7]);
         assert_eq!((one.n, one.min, one.median, one.mode), (1, 7, 7, None));
         assert_eq!(one.deviation, None);

@@ -38,12 +38,12 @@ pub struct Report {
     /// The rule by which measurements are left out as anomalous.
     pub rule: String,
     /// One row for each thread, region and source; the first regions show the cost of measuring.
-    pub regions: Vec<Row>,
+    pub regions: Vec<RegionRow>,
     /// Passages that were not counted.
     pub discarded: Vec<Discarded>,
 }
 
-impl Row {
+impl RegionRow {
     /// The region whose row shows the cost of measuring: it is empty.
     pub const EMPTY: &str = "(empty region)";
     /// A region that contains an empty one: its row shows what measuring adds to an outer region.
@@ -54,7 +54,7 @@ impl Row {
 
 /// One source in one region of one thread.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
-pub struct Row {
+pub struct RegionRow {
     /// The region.
     pub name: String,
     /// The thread.
@@ -122,17 +122,17 @@ impl Report {
 
     fn add(&mut self, about: &About, log: &Log, cull: Cull) {
         let sources =
-            || std::iter::once(Row::TICKS).chain(about.sources.iter().map(String::as_str));
+            || std::iter::once(RegionRow::TICKS).chain(about.sources.iter().map(String::as_str));
         let overheads: Vec<Overhead> =
             (0..sources().count()).map(|source| Overhead::of(log, source)).collect();
         for raw in &log.regions {
             for (source, (name, overhead)) in sources().zip(&overheads).enumerate() {
                 let overhead = overhead.for_region(&raw.name);
                 let values: Vec<u64> = raw.values(source, log.sources, overhead).collect();
-                let Some(found) = Distribution::of(&values, cull) else {
+                let Some(found) = Distribution::from_values(&values, cull) else {
                     continue;
                 };
-                self.regions.push(Row {
+                self.regions.push(RegionRow {
                     name: raw.name.clone(),
                     thread: log.thread.clone(),
                     source: name.to_owned(),
@@ -189,13 +189,13 @@ impl Overhead {
             let values = raw.map(|raw| raw.values(source, log.sources, Self::default()));
             values.and_then(Iterator::min).unwrap_or(0)
         };
-        let inside = least(Row::EMPTY);
-        Self { inside, nested: least(Row::EMPTY_NESTED).saturating_sub(inside) }
+        let inside = least(RegionRow::EMPTY);
+        Self { inside, nested: least(RegionRow::EMPTY_NESTED).saturating_sub(inside) }
     }
 
     /// Nothing is subtracted from the rows that show the cost.
     fn for_region(self, name: &str) -> Self {
-        if [Row::EMPTY, Row::EMPTY_NESTED].contains(&name) {
+        if [RegionRow::EMPTY, RegionRow::EMPTY_NESTED].contains(&name) {
             return Self::default();
         }
         self
@@ -230,7 +230,7 @@ impl Display for Report {
         writeln!(f, "counts: {method}; one reading takes {:.0} ns here", self.reading_ns)?;
         writeln!(f, "time: {}, {} ticks a second", self.clock, self.ticks_a_second)?;
         writeln!(f, "rule: {}", self.rule)?;
-        let width = |of: fn(&Row) -> &str, head: &str| {
+        let width = |of: fn(&RegionRow) -> &str, head: &str| {
             let widths = self.regions.iter().map(|row| of(row).chars().count());
             widths.max().unwrap_or(0).max(head.len())
         };

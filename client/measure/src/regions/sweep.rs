@@ -1,7 +1,7 @@
 //! Counts more sources in a repeatable region than fit on the counters.
 
 use super::method;
-use super::{Method, Regions, Report, Row};
+use super::{Method, RegionRow, Regions, Report};
 use crate::passes::passes_beside;
 use crate::platform::Platform;
 use crate::{Connection, Error, Result, Setup, Sources, Transport};
@@ -158,7 +158,7 @@ fn anchored<T: Transport>(
             continue;
         };
         if is_counted(connection, first.setup()) {
-            return (named.behind(&first), Some(0));
+            return (named.prepend(&first), Some(0));
         }
     }
     (named, None)
@@ -200,7 +200,7 @@ impl Sweep {
         let differs = instructions.zip(before).and_then(|(now, before)| differs(now, before));
         // What every pass counts is reported once.
         let told = |source: &str| {
-            let every = source == Row::TICKS || Some(source) == anchor;
+            let every = source == RegionRow::TICKS || Some(source) == anchor;
             every && self.report.regions.iter().any(|row| row.source == source)
         };
         let rows = report.regions.into_iter().filter(|row| !told(&row.source));
@@ -221,9 +221,9 @@ impl Sweep {
     }
 
     /// The rows of the region alone, without those that show the cost of measuring.
-    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+    pub fn rows(&self) -> impl Iterator<Item = &RegionRow> {
         let rows = self.report.regions.iter();
-        rows.filter(|row| ![Row::EMPTY, Row::EMPTY_NESTED].contains(&row.name.as_str()))
+        rows.filter(|row| ![RegionRow::EMPTY, RegionRow::EMPTY_NESTED].contains(&row.name.as_str()))
     }
 }
 

@@ -1,21 +1,21 @@
 //! Regions on models are exact; method choice, overhead and discarded passages use a fake Windows.
 
-mod stand_in;
+mod fake_windows;
 
 use super::*;
-use crate::Modelled;
+use crate::InProcess;
 
-fn on(machine: &str) -> Connection<Modelled> {
+fn on(machine: &str) -> Connection<InProcess> {
     let spec = crate::spec(machine).expect("a machine");
-    Connection::new(Modelled::new(&spec.leaves)).expect("it answers")
+    Connection::new(InProcess::new(&spec.leaves)).expect("it answers")
 }
 
-fn run(model: &mut Modelled, workload: &str) {
+fn run(model: &mut InProcess, workload: &str) {
     model.begin(&sim::workload::parse(workload).expect("a workload"));
     while model.advance(1_000_000).expect("no fault") {}
 }
 
-fn row<'a>(report: &'a Report, region: &str, thread: &str, source: &str) -> &'a Row {
+fn row<'a>(report: &'a Report, region: &str, thread: &str, source: &str) -> &'a RegionRow {
     let mut rows = report.regions.iter();
     let found = rows.find(|row| row.name == region && row.thread == thread && row.source == source);
     found.unwrap_or_else(|| panic!("no {region} {thread} {source} in\n{report}"))
@@ -54,7 +54,7 @@ fn nested_regions_on_a_model_are_exact() {
     assert_eq!((kernel.min, kernel.mode, kernel.deviation), (200, Some(200), Some(0.0)));
     let branches = row(&report, "outer", "main", "BranchInstructions:u");
     assert_eq!((branches.min, branches.mode), (8 + 21, Some(29)));
-    let empty = row(&report, Row::EMPTY, "main", "FixedInstructions:u");
+    let empty = row(&report, RegionRow::EMPTY, "main", "FixedInstructions:u");
     assert_eq!((empty.n, empty.min), (64, 0));
     assert!(report.modelled && report.to_string().contains("not silicon"));
 }
@@ -166,7 +166,7 @@ fn a_report_goes_through_json_and_csv() {
     let json = serde_json::to_string(&report).expect("JSON");
     assert_eq!(serde_json::from_str::<Report>(&json).expect("JSON"), report);
     let csv = report.csv().expect("CSV");
-    let rows: Vec<Row> = csv::Reader::from_reader(csv.as_bytes())
+    let rows: Vec<RegionRow> = csv::Reader::from_reader(csv.as_bytes())
         .deserialize()
         .collect::<std::result::Result<_, _>>()
         .expect("CSV");

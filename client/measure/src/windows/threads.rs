@@ -79,8 +79,8 @@ impl Platform for Windows {
         self.clock.before()
     }
 
-    fn ticks_behind(&self) -> u64 {
-        self.clock.behind()
+    fn ticks_after(&self) -> u64 {
+        self.clock.after()
     }
 
     fn clock(&self) -> String {
@@ -189,11 +189,11 @@ mod tests {
         0
     }
 
-    static STAND_IN: Functions = Functions { enable, read, disable, query };
+    static FAKE: Functions = Functions { enable, read, disable, query };
 
     #[test]
     fn a_thread_is_profiled_as_documented_and_no_longer_than_wanted() {
-        let windows = Windows { functions: &STAND_IN, clock: Clock::here() };
+        let windows = Windows { functions: &FAKE, clock: Clock::here() };
         let mut profile = windows.profile(0b101).expect("it starts");
         let first = profile.read(true).expect("it reads");
         let second = profile.read(true).expect("it reads");

@@ -308,7 +308,7 @@ impl Stretches {
     #[must_use]
     pub fn of(lengths: &[u64]) -> Option<Self> {
         Some(Self {
-            distribution: Distribution::of(lengths, Cull::NONE)?,
+            distribution: Distribution::from_values(lengths, Cull::NONE)?,
             max: lengths.iter().copied().max()?,
         })
     }

@@ -1,7 +1,7 @@
 //! Does each fact lead to its finding, and is an unknown one never taken for good?
 
 use super::*;
-use halprof_measure::{Error, Modelled, Refusal};
+use halprof_measure::{Error, InProcess, Refusal};
 use shared_types::ErrorCode;
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ fn modelled(machine: &str, system: Option<System>) -> Facts {
     Facts::collect(&mut connection, system, &words).expect("facts")
 }
 
-fn on(machine: &str) -> Connection<Modelled> {
+fn on(machine: &str) -> Connection<InProcess> {
     let spec = halprof_measure::spec(machine).expect("a model");
-    Connection::new(Modelled::new(&spec.leaves)).expect("an answer")
+    Connection::new(InProcess::new(&spec.leaves)).expect("an answer")
 }
 
 fn words(error: &Error) -> Failure {
@@ -245,7 +245,7 @@ fn what_the_machine_refuses_is_found_by_trying() {
         ),
         ("sampling", "interrupt-taken", sim::model::Model::take_interrupt),
     ] {
-        let mut machine = Modelled::new(&spec.leaves);
+        let mut machine = InProcess::new(&spec.leaves);
         take(machine.model(), true);
         let mut connection = Connection::new(machine).expect("an answer");
         let facts = Facts::collect(&mut connection, None, &words).expect("facts");

@@ -65,7 +65,7 @@ pub(crate) fn run(
 
 /// The values of `-e` on a machine.
 fn sources(place: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<String>> {
-    let catalog = Catalog::of(&mut Context::open(place()?)?.connection, false)?;
+    let catalog = Catalog::read(&mut Context::open(place()?)?.connection, false)?;
     let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
     let own = catalog.sources.iter().filter(supported);
     let mut names: Vec<String> = own.map(|source| source.name.as_str().to_owned()).collect();

@@ -82,7 +82,7 @@ fn system() -> Option<System> {
 fn foreseen() -> Option<Described> {
     let processors = halprof_setup::windows::cpuid::processors();
     let mut connection =
-        halprof_measure::Connection::new(halprof_measure::Modelled::new(&processors)).ok()?;
+        halprof_measure::Connection::new(halprof_measure::InProcess::new(&processors)).ok()?;
     Described::ask(&mut connection).ok()
 }
 

@@ -185,7 +185,7 @@ fn of_source(topic: &str, ctx: &mut Context) -> Result<Body> {
             "`halprof explain` lists what there is.",
         ));
     };
-    let catalog = Catalog::of(&mut ctx.connection, false)?;
+    let catalog = Catalog::read(&mut ctx.connection, false)?;
     let raw = || -> Result<Body> {
         let chosen = catalog.resolve(&items)?;
         let registers = chosen.first().map_or_else(Vec::new, |chosen| {
@@ -470,7 +470,7 @@ mod tests {
         for model in models.split(' ') {
             let place = Backend::open(model).expect("a model");
             let mut ctx = Context::open(place).expect("a machine");
-            let catalog = Catalog::of(&mut ctx.connection, false).expect("a catalog");
+            let catalog = Catalog::read(&mut ctx.connection, false).expect("a catalog");
             let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
             for source in catalog.sources.iter().filter(supported) {
                 let name = source.name.as_str();

@@ -19,7 +19,7 @@ use crate::select::sampling_rate::Aim;
 use crate::target::context::Context;
 use crate::target::machine_id;
 use crate::target::seal_key;
-use halprof_measure::Settled;
+use halprof_measure::Effective;
 use halprof_profile::file::{self, Background, Cores, Metadata, Writer, cannot_count, kept};
 use halprof_profile::symbols;
 use halprof_setup::describe;
@@ -132,7 +132,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     if options.rate.is_some() {
         refuse_periods(&event_set, options)?;
     }
-    event_set.setup.rotation = rotation;
+    event_set.setup.slice_100ns = rotation;
     let branches = Branching::of(options, &event_set)?;
     (event_set.setup.branches, event_set.setup.branch_filter) = (branches.depth, branches.filter);
     let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
@@ -328,8 +328,8 @@ fn record(
     // The head of the file has the periods of every pass. The session that tells those of the first
     // is the one that samples it.
     let mut periods = settle(ctx, event_set, others)?;
-    let (session, settled) = configured(&mut ctx.connection, event_set, first, true)?;
-    periods.extend(in_pass(event_set, first, &settled, 0));
+    let (session, effective) = configured(&mut ctx.connection, event_set, first, true)?;
+    periods.extend(in_pass(event_set, first, &effective, 0));
     let periods: Vec<InPass> = periods.into_values().collect();
     let metadata = Metadata {
         branches: branches.told(),
@@ -458,8 +458,8 @@ fn settle(
 ) -> Result<BTreeMap<usize, InPass>> {
     let mut periods = BTreeMap::new();
     for (pass, indexes) in (1..).zip(passes) {
-        let (_, settled) = configured(&mut ctx.connection, event_set, indexes, false)?;
-        periods.extend(in_pass(event_set, indexes, &settled, pass));
+        let (_, effective) = configured(&mut ctx.connection, event_set, indexes, false)?;
+        periods.extend(in_pass(event_set, indexes, &effective, pass));
     }
     Ok(periods)
 }
@@ -468,10 +468,10 @@ fn settle(
 pub(crate) fn in_pass(
     event_set: &EventSet,
     indexes: &[usize],
-    settled: &Settled,
+    effective: &Effective,
     pass: u32,
 ) -> impl Iterator<Item = (usize, InPass)> {
-    let used = periods::of_pass(event_set, indexes, settled).into_iter();
+    let used = periods::of_pass(event_set, indexes, effective).into_iter();
     let used = used.map(move |period| InPass { period, pass });
     indexes.iter().copied().zip(used)
 }

@@ -75,7 +75,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     let metrics = metrics(options, ctx)?;
     let wanted = event_set::wanted(&metrics, &options.wanted)?;
     let mut event_set = event_set(options, ctx, &metrics, &wanted)?;
-    event_set.setup.rotation = rotation;
+    event_set.setup.slice_100ns = rotation;
     let level = options.topdown;
     let topdown = level.map(|level| TopDown::add(&mut event_set, level, ctx));
     let topdown = topdown.transpose()?;
@@ -285,9 +285,9 @@ impl Bench<'_> {
         self.runner.prepare()?;
         let mut session =
             Session::open(&mut self.ctx.connection, event_set.sees_kernel(), setup.approximate)?;
-        let settled = session.configure(&setup, self.samples.is_some())?;
+        let effective = session.configure(&setup, self.samples.is_some())?;
         if let Some(samples) = &mut self.samples {
-            let ticks = u128::from(settled.head.rotation) * u128::from(self.view.frequency);
+            let ticks = u128::from(effective.head.rotation) * u128::from(self.view.frequency);
             samples.in_turns_of((ticks / u128::from(TIME_UNITS_A_SECOND)) as u64);
         }
         session.start()?;
@@ -350,11 +350,11 @@ impl Bench<'_> {
         Ok(OnePass {
             sources: set.to_vec(),
             elapsed_ns: end.time_ns,
-            turns: settled.head.turns,
+            turns: effective.head.turns,
             periods: if self.samples.is_some() {
-                periods::of_pass(event_set, set, &settled)
+                periods::of_pass(event_set, set, &effective)
             } else {
-                periods::of_counting(event_set, set, &settled)
+                periods::of_counting(event_set, set, &effective)
             },
             counts: end.counts,
         })

@@ -9,7 +9,7 @@ use crate::run::system;
 use crate::select::event_set::EventSet;
 use crate::target::backend::Backend;
 use halprof_measure::estimate::Estimate;
-use halprof_measure::{Code, Connection, Error as Cause, Refusal, Session, Settled, Transport};
+use halprof_measure::{Code, Connection, Effective, Error as Cause, Refusal, Session, Transport};
 use halprof_profile::file;
 use halprof_profile::file::inventory::{Changes, Inventory, Missed};
 use halprof_profile::file::{Background, Part, Sink, Statistics, Turns};
@@ -196,7 +196,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             generated: self.sum.generated.saturating_add(pass.generated),
             lost: added(&self.sum.lost, by_cause(pass.lost)),
             lost_events: added(&self.sum.lost_events, by_cause(pass.lost_events)),
-            ended: Refusal::of_end(pass).map(|refusal| refusal.code.code().to_owned()),
+            ended: Refusal::from_statistics(pass).map(|refusal| refusal.code.code().to_owned()),
             turns: self.sum.turns.clone(),
             spurious: self.sum.spurious.saturating_add(pass.spurious),
             throttled: self.sum.throttled.saturating_add(pass.throttled),
@@ -258,7 +258,7 @@ impl Recorder<'_, Background> {
         let mut turns = turns(&session.snapshot()?, indexes, self.event_set);
         self.sum = self.with(&statistics, elapsed_ns);
         self.sum.turns.append(&mut turns);
-        self.ended = Refusal::of_end(&statistics);
+        self.ended = Refusal::from_statistics(&statistics);
         drop(session);
         let changes = self.inventory.look(self.sum.elapsed_ns);
         self.tell(changes)?;
@@ -318,12 +318,12 @@ pub(crate) fn configured<'a>(
     event_set: &EventSet,
     indexes: &[usize],
     events: bool,
-) -> Result<(Session<'a, Backend>, Settled)> {
+) -> Result<(Session<'a, Backend>, Effective)> {
     let mut setup = event_set.setup.only(indexes);
     setup.events = events;
     let mut session = Session::open(connection, event_set.sees_kernel(), setup.approximate)?;
-    let settled = session.configure(&setup, true)?;
-    Ok((session, settled))
+    let effective = session.configure(&setup, true)?;
+    Ok((session, effective))
 }
 
 fn by_cause(numbers: [u64; LossCause::ALL.len()]) -> BTreeMap<String, u64> {

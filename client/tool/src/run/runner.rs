@@ -411,7 +411,7 @@ pub(crate) fn planned(
     let (image, rest) = image::Keys::take(text)?;
     let parsed = match workload::parse(&rest) {
         Err(WorkloadError::UnknownKey { .. }) => {
-            let catalog = Catalog::of(connection, false)?;
+            let catalog = Catalog::read(connection, false)?;
             workload::parse_with(&rest, &|name| catalog.modelled(name))
         }
         parsed => parsed,

@@ -58,7 +58,7 @@ impl Watch {
         let interval = interval(options.interval)?;
         let mut event_set = EventSet::of(selection, ctx, counted)?;
         let rotation = |value| positive("--rotate", value, 1e4, f64::from(u32::MAX));
-        event_set.setup.rotation = options.rotate.map(rotation).transpose()?.unwrap_or(0) as u32;
+        event_set.setup.slice_100ns = options.rotate.map(rotation).transpose()?.unwrap_or(0) as u32;
         let frequency = ctx.connection.machine()?.timestamp_frequency;
         let workload = options.workload.as_deref();
         let is_model = ctx.connection.transport().model().is_some();

@@ -2,7 +2,7 @@
 
 use crate::output::number::thousands;
 use crate::select::event_set::EventSet;
-use halprof_measure::Settled;
+use halprof_measure::Effective;
 use halprof_measure::selection::Chosen;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,9 +31,13 @@ pub(crate) struct Period {
 }
 
 /// The periods of those sources of the choice that were configured together.
-pub(crate) fn of_pass(event_set: &EventSet, indexes: &[usize], settled: &Settled) -> Vec<Period> {
+pub(crate) fn of_pass(
+    event_set: &EventSet,
+    indexes: &[usize],
+    effective: &Effective,
+) -> Vec<Period> {
     let chosen = indexes.iter().filter_map(|&index| event_set.chosen.get(index));
-    let chosen = chosen.zip(&settled.intervals);
+    let chosen = chosen.zip(&effective.intervals);
     chosen.map(|(chosen, used)| period(chosen, used)).collect()
 }
 
@@ -42,10 +46,10 @@ pub(crate) fn of_pass(event_set: &EventSet, indexes: &[usize], settled: &Settled
 pub(crate) fn of_counting(
     event_set: &EventSet,
     indexes: &[usize],
-    settled: &Settled,
+    effective: &Effective,
 ) -> Vec<Period> {
     let chosen = indexes.iter().filter_map(|&index| event_set.chosen.get(index));
-    let all = chosen.zip(of_pass(event_set, indexes, settled));
+    let all = chosen.zip(of_pass(event_set, indexes, effective));
     all.filter(|(chosen, period)| period.time || chosen.spec.interval != 0)
         .map(|(_, period)| period)
         .collect()

@@ -4,7 +4,7 @@ use crate::output::error::Error;
 use crate::output::error::Result;
 #[cfg(windows)]
 use halprof_measure::Driver;
-use halprof_measure::{Modelled, ModelledMachine, Transport, did_you_mean, spec};
+use halprof_measure::{InProcess, ModelledMachine, Transport, did_you_mean, spec};
 use shared_types::request::RequestCode;
 
 /// The name of the installed driver for `--machine`.
@@ -30,7 +30,7 @@ impl Backend {
             return driver();
         }
         let spec = spec(machine).map_err(|error| guessed(machine, error))?;
-        let model = Modelled::new(&spec.leaves);
+        let model = InProcess::new(&spec.leaves);
         Ok(Self::modelled(Box::new(model), spec.description))
     }
 

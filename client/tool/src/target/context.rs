@@ -24,7 +24,7 @@ impl Context {
         let told = Told {
             // The shipped driver does not know when its machine is a model.
             modelled: connection.modelled() || description.is_some(),
-            machine: description.unwrap_or_else(|| connection.answerer().to_owned()),
+            machine: description.unwrap_or_else(|| connection.driver_name().to_owned()),
         };
         Ok(Self { connection, told })
     }

@@ -87,9 +87,9 @@ fn timeline(path: &Path) -> Value {
 /// The library's report on regions.
 fn regions() -> Value {
     use halprof_measure::regions::Regions;
-    use halprof_measure::{Connection, Modelled, Sources, spec};
+    use halprof_measure::{Connection, InProcess, Sources, spec};
     let leaves = spec("skylake").expect("a model").leaves;
-    let mut connection = Connection::new(Modelled::new(&leaves)).expect("it answers");
+    let mut connection = Connection::new(InProcess::new(&leaves)).expect("it answers");
     let sources = Sources::named(&mut connection, "TotalIssues:u").expect("a source");
     let regions = Regions::open(&mut connection, &sources).expect("regions");
     let thread = regions.thread("main").expect("a thread");

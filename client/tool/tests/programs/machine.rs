@@ -1,21 +1,21 @@
 //! A modelled machine in real time.
 
 use halprof::target::backend::Backend;
-use halprof_measure::{Modelled, Result, Transport, spec};
+use halprof_measure::{InProcess, Result, Transport, spec};
 use shared_types::request::RequestCode;
 use sim::workload;
 use std::time::Instant;
 
 /// Goes on running between requests.
 struct Running {
-    model: Modelled,
+    model: InProcess,
     since: Instant,
     done_ns: u64,
 }
 
 pub(crate) fn open() -> Backend {
     let machine = spec("skylake,processors=2").expect("a model");
-    let mut model = Modelled::new(&machine.leaves);
+    let mut model = InProcess::new(&machine.leaves);
     let endless = "instructions=2000000000000000000,cycles=4000000000000000000,processors=all";
     model.begin(&workload::parse(endless).expect("a workload"));
     Backend::real_time(Box::new(Running { model, since: Instant::now(), done_ns: 0 }))

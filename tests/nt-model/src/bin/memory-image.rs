@@ -68,7 +68,7 @@ fn main() -> Result<()> {
 
 /// Samples on every processor, drains some samples, records the memory, and then drains the rest.
 fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Result<Value> {
-    let answerer = connection.answerer().to_owned();
+    let driver_name = connection.driver_name().to_owned();
     let processors = connection.processors()?;
     let specs = SOURCES.map(|(source, filter, interval)| Spec {
         source,
@@ -105,7 +105,7 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
         json!({ "id": id, "user_only": user_only, "every": interval.events })
     });
     Ok(json!({
-        "driver": answerer,
+        "driver": driver_name,
         "interface": name(ProfileInterface::from_wire(machine.interface)),
         "reason": name(Reason::from_wire(machine.reason)),
         "frequency": machine.timestamp_frequency,

@@ -64,7 +64,7 @@ pub(super) fn run(
         metrics.add_file(path)?;
     }
     metrics.set_smt(ctx.shares_cores()?);
-    let catalog = Catalog::of(&mut ctx.connection, options.approximate)?;
+    let catalog = Catalog::read(&mut ctx.connection, options.approximate)?;
     let glob = options.glob.as_deref().map(Pattern::new);
     let named = |metric: &&Metric| {
         let matches = |glob: &Pattern| glob.matches(&metric.id) || glob.matches(&metric.name);

@@ -23,7 +23,7 @@ pub(super) fn elapsed(runs: &[Run], trim: bool) -> (u128, Option<Repeats>) {
     let whole = whole(runs);
     let numbers: Vec<usize> = whole.iter().map(|(number, _)| *number).collect();
     let values: Vec<u128> = whole.iter().map(|(_, run)| run.elapsed_ns.into()).collect();
-    match Summary::of(&values, trim) {
+    match Summary::from_values(&values, trim) {
         Some(summary) => {
             let repeats = repeats(&summary, &values, &numbers);
             (summary.mean, Some(repeats))
@@ -49,7 +49,7 @@ fn mean(row: &Row, same: &[&Row], numbers: &[usize], trim: bool) -> Row {
     let same: Vec<&Row> = known.iter().map(|&(row, ..)| row).collect();
     let numbers: Vec<usize> = known.iter().map(|&(_, number, _)| number).collect();
     let values: Vec<u128> = known.iter().map(|&(.., value)| value).collect();
-    let Some(summary) = Summary::of(&values, trim) else {
+    let Some(summary) = Summary::from_values(&values, trim) else {
         let only = same.first().copied();
         return only.unwrap_or(row).clone();
     };
@@ -58,7 +58,7 @@ fn mean(row: &Row, same: &[&Row], numbers: &[usize], trim: bool) -> Row {
     let mean_of = |of: fn(&Row) -> u128| {
         let values: Vec<u128> = kept.iter().map(|row| of(row)).collect();
         let first = values.first().copied().unwrap_or(0);
-        Summary::of(&values, false).map_or(first, |summary| summary.mean)
+        Summary::from_values(&values, false).map_or(first, |summary| summary.mean)
     };
     Row {
         value: Some(summary.mean),

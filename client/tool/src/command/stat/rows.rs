@@ -136,7 +136,7 @@ impl View<'_> {
             part.map(|&(_, estimate)| estimate).unwrap_or_default()
         };
         let row = |party: Party<'_>| {
-            let lacks = |member: &&&Processor| estimate(member).without_turn != 0;
+            let lacks = |member: &&&Processor| estimate(member).never_scheduled_cpus != 0;
             let without = party.members.iter().filter(lacks);
             let without = format_processors(without.map(|member| member.index));
             Row {

@@ -305,7 +305,7 @@ fn counted(
         }
     }
     let sum = Estimate::sum(parts);
-    if sum.without_turn != 0 {
+    if sum.never_scheduled_cpus != 0 {
         return Err(no_turn(label));
     }
     let value = sum.value.filter(|_| sum.running > 0).ok_or(TOO_FEW)?;

@@ -102,7 +102,7 @@ fn of_party(
     let counted = |(source, label)| {
         let estimate = estimate(source);
         // A ratio of what some processors did and what others did would mean nothing.
-        let value = estimate.value.filter(|_| estimate.without_turn == 0)?;
+        let value = estimate.value.filter(|_| estimate.never_scheduled_cpus == 0)?;
         Some(Counted {
             label,
             value,

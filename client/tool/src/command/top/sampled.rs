@@ -184,7 +184,7 @@ impl<'a> Sampling<'a> {
         if self.session.ended().is_none() {
             return Ok(());
         }
-        let refusal = Refusal::of_end(&self.session.statistics()?);
+        let refusal = Refusal::from_statistics(&self.session.statistics()?);
         refusal.map_or(Ok(()), |refusal| Err(Error::refused(refusal)))
     }
 

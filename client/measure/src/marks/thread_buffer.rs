@@ -10,7 +10,7 @@ use std::sync::atomic::{
 };
 
 /// The chunk that a thread fills.
-pub(super) struct Lane<'a> {
+pub(super) struct ThreadBuffer<'a> {
     held: Cell<Option<Held<'a>>>,
     /// How many marks are in it; [`MARKS`] without a chunk.
     count: Cell<usize>,
@@ -24,7 +24,7 @@ struct Held<'a> {
     state: &'a AtomicU32,
 }
 
-impl<'a> Lane<'a> {
+impl<'a> ThreadBuffer<'a> {
     pub(super) const fn new() -> Self {
         Self { held: Cell::new(None), count: Cell::new(MARKS), refused: Cell::new(None) }
     }
@@ -85,7 +85,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-impl Drop for Lane<'_> {
+impl Drop for ThreadBuffer<'_> {
     fn drop(&mut self) {
         self.close();
     }

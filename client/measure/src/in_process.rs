@@ -40,12 +40,12 @@ pub trait ModelledMachine: Transport {
 
 /// The driver's own service on modelled processors, open for reading and writing.
 #[derive(Debug)]
-pub struct Modelled {
+pub struct InProcess {
     model: Model,
     handle: Handle,
 }
 
-impl Modelled {
+impl InProcess {
     /// A machine of these processors, with the device open for this process.
     #[must_use]
     pub fn new(processors: &[Leaves]) -> Self {
@@ -84,7 +84,7 @@ impl Modelled {
     }
 }
 
-impl ModelledMachine for Modelled {
+impl ModelledMachine for InProcess {
     fn begin(&mut self, workload: &Workload) {
         Self::begin(self, workload);
     }
@@ -98,7 +98,7 @@ impl ModelledMachine for Modelled {
     }
 }
 
-impl Transport for Modelled {
+impl Transport for InProcess {
     fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
         let (status, length) = self.model.device_control(self.handle, code, input, output);
         self.faultless()?;
@@ -109,7 +109,7 @@ impl Transport for Modelled {
     }
 }
 
-impl Drop for Modelled {
+impl Drop for InProcess {
     fn drop(&mut self) {
         self.model.close(self.handle);
     }

@@ -4,8 +4,8 @@
 use super::row;
 use crate::platform::{Platform, Profile, ThreadData};
 use crate::regions::sweep::sweep_on;
-use crate::regions::{Discard, Method, Regions, Row};
-use crate::{Connection, Modelled, Result, Sources, Transport};
+use crate::regions::{Discard, Method, RegionRow, Regions};
+use crate::{Connection, InProcess, Result, Sources, Transport};
 use shared_types::request::RequestCode;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -26,9 +26,9 @@ struct State {
 }
 
 #[derive(Clone, Debug, Default)]
-struct StandIn(Arc<Mutex<State>>);
+struct FakeWindows(Arc<Mutex<State>>);
 
-impl StandIn {
+impl FakeWindows {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("nobody panicked")
     }
@@ -50,7 +50,7 @@ impl StandIn {
     }
 }
 
-impl Platform for StandIn {
+impl Platform for FakeWindows {
     fn profile(&self, counters: u64) -> std::result::Result<Box<dyn Profile>, u32> {
         let state = self.state();
         if state.refuses_all || (state.refuses_counters && counters != 0) {
@@ -67,12 +67,12 @@ impl Platform for StandIn {
         self.look(|state| state.ticks)
     }
 
-    fn ticks_behind(&self) -> u64 {
+    fn ticks_after(&self) -> u64 {
         self.look(|state| state.ticks)
     }
 
     fn clock(&self) -> String {
-        "a stand-in".to_owned()
+        "a fake clock".to_owned()
     }
 
     fn slept_ms(&self) -> u64 {
@@ -80,7 +80,7 @@ impl Platform for StandIn {
     }
 }
 
-struct Thread(StandIn);
+struct Thread(FakeWindows);
 
 impl Profile for Thread {
     fn read(&mut self, counters: bool) -> std::result::Result<ThreadData, u32> {
@@ -92,11 +92,11 @@ impl Profile for Thread {
 }
 
 /// A model, whose driver refuses RDPMC under a hypervisor.
-fn driver(rdpmc: bool) -> Connection<Modelled> {
+fn driver(rdpmc: bool) -> Connection<InProcess> {
     super::on(if rdpmc { "skylake" } else { "hyperv-guest-intel" })
 }
 
-fn sources(connection: &mut Connection<Modelled>) -> Sources {
+fn sources(connection: &mut Connection<InProcess>) -> Sources {
     Sources::named(connection, "TotalIssues:u,BranchInstructions:u").expect("sources")
 }
 
@@ -110,7 +110,7 @@ fn the_best_way_that_works_is_taken_and_the_others_are_told() {
     ] {
         let mut connection = driver(rdpmc);
         let sources = sources(&mut connection);
-        let windows = StandIn::default();
+        let windows = FakeWindows::default();
         windows.state().refuses_counters = refuses_counters;
         windows.state().refuses_all = refuses_all;
         let regions = Regions::open_on(&mut connection, &sources, None, Some(&windows));
@@ -131,7 +131,7 @@ fn a_way_that_is_wanted_is_taken_or_refused() {
     ] {
         let mut connection = driver(rdpmc);
         let sources = sources(&mut connection);
-        let windows = StandIn::default();
+        let windows = FakeWindows::default();
         let regions = Regions::open_on(&mut connection, &sources, Some(wanted), Some(&windows));
         assert_eq!(regions.as_ref().is_ok_and(|regions| regions.method() == wanted), works);
         assert_eq!(regions.is_err(), !works);
@@ -148,7 +148,7 @@ fn what_measuring_costs_is_taken_away_nested_regions_included() {
     for method in [Method::ThreadProfiling, Method::Rdpmc] {
         let mut connection = driver(true);
         let sources = sources(&mut connection);
-        let windows = StandIn::default();
+        let windows = FakeWindows::default();
         windows.state().cost = 7;
         let regions = Regions::open_on(&mut connection, &sources, Some(method), Some(&windows));
         let regions = regions.expect("regions");
@@ -170,14 +170,14 @@ fn what_measuring_costs_is_taken_away_nested_regions_included() {
             assert_eq!(row.deviation, Some(0.0), "{region} {source}");
             row.median
         };
-        for source in ["TotalIssues:u", Row::TICKS] {
+        for source in ["TotalIssues:u", RegionRow::TICKS] {
             assert_eq!(of("inner", source), 10, "{method:?} {source}");
             assert_eq!(of("middle", source), 110, "{method:?} {source}");
             assert_eq!(of("outer", source), 1330, "{method:?} {source}");
         }
         assert_eq!(of("outer", "BranchInstructions:u"), 19);
-        let empty = of(Row::EMPTY, "TotalIssues:u");
-        assert!(empty > 0 && of(Row::EMPTY_NESTED, "TotalIssues:u") > 2 * empty);
+        let empty = of(RegionRow::EMPTY, "TotalIssues:u");
+        assert!(empty > 0 && of(RegionRow::EMPTY_NESTED, "TotalIssues:u") > 2 * empty);
         let inner = row(&report, "inner", "main", "TotalIssues:u");
         assert_eq!(inner.overhead, empty);
     }
@@ -188,7 +188,7 @@ fn rdpmc_discards_what_was_switched_and_thread_profiling_does_not() {
     for (method, discarded) in [(Method::Rdpmc, 4), (Method::ThreadProfiling, 0)] {
         let mut connection = driver(true);
         let sources = sources(&mut connection);
-        let windows = StandIn::default();
+        let windows = FakeWindows::default();
         let regions = Regions::open_on(&mut connection, &sources, Some(method), Some(&windows));
         let regions = regions.expect("regions");
         let thread = regions.thread("main").expect("a thread");
@@ -211,7 +211,7 @@ fn rdpmc_discards_what_was_switched_and_thread_profiling_does_not() {
 fn a_counter_that_wraps_has_lost_nothing() {
     let mut connection = driver(true);
     let sources = sources(&mut connection);
-    let windows = StandIn::default();
+    let windows = FakeWindows::default();
     windows.state().counters[0] = (1 << WIDTH) - 250;
     let wanted = Some(Method::Rdpmc);
     let regions = Regions::open_on(&mut connection, &sources, wanted, Some(&windows));
@@ -232,7 +232,7 @@ fn a_region_over_a_sleep_is_void_by_every_method() {
     for method in [Method::ThreadProfiling, Method::Rdpmc, Method::Processors] {
         let mut connection = driver(true);
         let sources = sources(&mut connection);
-        let windows = StandIn::default();
+        let windows = FakeWindows::default();
         let regions = Regions::open_on(&mut connection, &sources, Some(method), Some(&windows));
         let regions = regions.expect("regions");
         let thread = regions.thread("main").expect("a thread");
@@ -251,8 +251,8 @@ fn a_region_over_a_sleep_is_void_by_every_method() {
 #[test]
 fn a_sweep_counts_by_thread_what_can_be() {
     let mut connection = driver(true);
-    let windows = StandIn::default();
-    let mut code = |_: &mut Modelled| windows.work(9000, 300);
+    let windows = FakeWindows::default();
+    let mut code = |_: &mut InProcess| windows.work(9000, 300);
     let swept = sweep_on(&mut connection, "all:u", 3, Some(&windows), &mut code);
     let swept = swept.expect("a sweep");
     assert_eq!(swept.anchor.as_deref(), Some("TotalIssues:u"));
@@ -273,10 +273,10 @@ fn a_sweep_counts_by_thread_what_can_be() {
 
 /// A model shared by the requests and the fake.
 #[derive(Clone, Debug)]
-struct Shared(Arc<Mutex<Modelled>>);
+struct Shared(Arc<Mutex<InProcess>>);
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Modelled> {
+    fn lock(&self) -> MutexGuard<'_, InProcess> {
         self.0.lock().expect("nobody panicked")
     }
 
@@ -367,12 +367,12 @@ impl Platform for Migrant {
         0
     }
 
-    fn ticks_behind(&self) -> u64 {
+    fn ticks_after(&self) -> u64 {
         0
     }
 
     fn clock(&self) -> String {
-        "a stand-in".to_owned()
+        "a fake clock".to_owned()
     }
 
     fn slept_ms(&self) -> u64 {
@@ -392,7 +392,7 @@ impl Profile for Migrant {
 fn a_thread_that_migrates_has_exactly_its_own_counts() {
     for (method, switched) in [(Method::ThreadProfiling, 0), (Method::Rdpmc, 10)] {
         let spec = crate::spec("skylake").expect("a machine");
-        let model = Shared(Arc::new(Mutex::new(Modelled::new(&spec.leaves))));
+        let model = Shared(Arc::new(Mutex::new(InProcess::new(&spec.leaves))));
         let mut connection = Connection::new(model.clone()).expect("it answers");
         let list = "TotalIssues:u,BranchInstructions:u";
         let sources = Sources::named(&mut connection, list).expect("sources");
