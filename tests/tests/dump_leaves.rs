@@ -1,6 +1,6 @@
 //! Does the committed table match the real dumps?
 
-use halprof_profile::simulation::cache::Geometry;
+use halprof_simulate::simulation::cache::Geometry;
 use halprof_tests::{dumps, machines_from_table};
 
 /// Logical processors, counted by hand in the files.

@@ -15,10 +15,15 @@ struct Watched {
     tests: &'static [&'static str],
 }
 
-const WATCHED: [Watched; 4] = [
+const WATCHED: [Watched; 5] = [
     Watched { package: "hal-profile", files: &[], tests: &["halprof-tests"] },
     Watched { package: "halprof-measure", files: &[], tests: &["halprof-measure", "halprof"] },
     Watched { package: "halprof-profile", files: &[], tests: &["halprof-profile", "halprof"] },
+    Watched {
+        package: "halprof-simulate",
+        files: &["client/simulate/src/simulation.rs", "client/simulate/src/simulation/**"],
+        tests: &["halprof-simulate", "halprof"],
+    },
     Watched {
         package: "halprof",
         files: &[

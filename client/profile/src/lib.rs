@@ -13,6 +13,5 @@ pub mod aggregate;
 pub mod export;
 pub mod file;
 pub mod number;
-pub mod simulation;
 pub mod symbols;
 pub mod views;

@@ -16,8 +16,6 @@ mod run;
 #[path = "../tests/screens/screen.rs"]
 mod screen;
 mod select;
-#[cfg(all(target_arch = "x86_64", any(windows, target_os = "linux")))]
-mod step;
 pub mod target;
 
 use crate::output::error::{Error, Result};

@@ -558,7 +558,8 @@ fn jump(instruction: &iced_x86::Instruction) -> Jump {
 }
 
 /// Intel's syntax with C's notation for numbers.
-pub(crate) fn intel() -> IntelFormatter {
+#[must_use]
+pub fn intel() -> IntelFormatter {
     let mut formatter = IntelFormatter::new();
     let options = formatter.options_mut();
     options.set_hex_prefix("0x");

@@ -8,10 +8,10 @@ use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::number::thousands;
-use crate::run::runner::watch_for_interrupt;
-use crate::step::range::{Outcome, Suspended};
-use halprof_profile::simulation::Simulation;
-use halprof_profile::simulation::cache::{Caches, Geometry};
+use crate::run::runner::{interrupted, watch_for_interrupt};
+use halprof_simulate::step::range::{Outcome, Suspended};
+use halprof_simulate::simulation::Simulation;
+use halprof_simulate::simulation::cache::{Caches, Geometry};
 use halprof_profile::symbols::Executable;
 use rows::{Executed, Line, SourceLine};
 use schemars::JsonSchema;
@@ -93,7 +93,7 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
     let mut simulation = Simulation::new(start, code, is_32_bit, Caches::new(&geometries));
     let progress = output.progress(None);
     let mut told = |steps| progress.set_message(format!("{} steps", thousands(steps)));
-    let outcome = program.run(start, &mut simulation, options.max_steps, &mut told);
+    let outcome = program.run(start, &mut simulation, options.max_steps, interrupted, &mut told);
     progress.finish_and_clear();
     let outcome = outcome.map_err(lost)?;
 

@@ -3,7 +3,7 @@
 use crate::output::error::Error;
 use crate::output::error::Result;
 use halprof_profile::aggregate::filter::Pattern;
-use halprof_profile::simulation::cut;
+use halprof_simulate::simulation::cut;
 use halprof_profile::symbols::{Executable, Function};
 use std::io;
 

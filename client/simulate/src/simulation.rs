@@ -6,8 +6,8 @@
 pub mod cache;
 mod registers;
 
-use crate::views::annotate::intel;
 use cache::{Caches, Kind};
+use halprof_profile::views::annotate::intel;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter, Instruction, InstructionInfoFactory,
     InstructionInfoOptions, MemorySize, OpAccess, OpKind,

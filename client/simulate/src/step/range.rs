@@ -1,8 +1,7 @@
 //! Runs a program at full speed up to a range of its code, and single-steps it inside.
 
 use super::{Debuggee, Event, TRAP_FLAG, Thread};
-use crate::run::runner::interrupted;
-use halprof_profile::simulation::{Flow, Next, Registers, Simulation};
+use crate::simulation::{Flow, Next, Registers, Simulation};
 use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
@@ -48,56 +47,57 @@ struct Pending {
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// How often a thread entered the range at its start.
-    pub(crate) arrivals: u64,
+    pub arrivals: u64,
     /// Calls out of the range; the called functions ran at full speed.
-    pub(crate) calls: u64,
+    pub calls: u64,
     /// How often a thread jumped out of the range and was then not followed any further.
-    pub(crate) lost: u64,
+    pub lost: u64,
     /// The number of steps.
-    pub(crate) steps: u64,
+    pub steps: u64,
     /// Whether the limit of steps was reached and the program was ended.
-    pub(crate) limited: bool,
+    pub limited: bool,
     /// Whether the program replaced itself by another, which was not stepped.
-    pub(crate) replaced: bool,
+    pub replaced: bool,
     /// Whether the program was ended because the user asked to stop.
-    pub(crate) interrupted: bool,
+    pub interrupted: bool,
     /// The exit status of the program, if it ended by itself.
-    pub(crate) status: Option<u32>,
+    pub status: Option<u32>,
 }
 
 /// A program that is stopped before its first instruction.
-pub(crate) struct Suspended(Debuggee);
+pub struct Suspended(Debuggee);
 
 impl Suspended {
     /// Starts a program.
-    pub(crate) fn start(command: Command) -> io::Result<Self> {
+    pub fn start(command: Command) -> io::Result<Self> {
         Debuggee::start(command).map(Self)
     }
 
     /// The program's file, and the address where it is loaded.
-    pub(crate) fn image(&self) -> io::Result<(PathBuf, u64)> {
+    pub fn image(&self) -> io::Result<(PathBuf, u64)> {
         self.0.image()
     }
 
     /// Whether it is a 32-bit program.
-    pub(crate) fn is_32_bit(&self) -> io::Result<bool> {
+    pub fn is_32_bit(&self) -> io::Result<bool> {
         self.0.is_32_bit()
     }
 
     /// Reads its memory.
-    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.0.read(address, bytes)
     }
 
     /// Runs it to its end, until it has made `max_steps` steps in the range that starts here, or until
-    /// the user asks to stop; `progress` takes the number of steps from time to time.
-    pub(crate) fn run(
+    /// the user has `interrupted` it; `progress` takes the number of steps from time to time.
+    pub fn run(
         self,
         start: u64,
         simulation: &mut Simulation,
         max_steps: u64,
+        interrupted: fn() -> bool,
         progress: &mut dyn FnMut(u64),
     ) -> io::Result<Outcome> {
         let mut run = Run {
@@ -105,6 +105,7 @@ impl Suspended {
             simulation,
             start,
             max_steps,
+            interrupted,
             progress,
             threads: HashMap::new(),
             outcome: Outcome::default(),
@@ -119,6 +120,7 @@ struct Run<'a> {
     simulation: &'a mut Simulation,
     start: u64,
     max_steps: u64,
+    interrupted: fn() -> bool,
     progress: &'a mut dyn FnMut(u64),
     threads: HashMap<Thread, State>,
     outcome: Outcome,
@@ -132,8 +134,9 @@ impl Run<'_> {
         self.debuggee.break_at(self.start)?;
         let (over, ended) = (AtomicBool::new(false), AtomicBool::new(false));
         let end = self.debuggee.ender();
+        let interrupted = self.interrupted;
         let done = thread::scope(|scope| {
-            let watching = scope.spawn(|| end_when_asked(&over, &ended, end));
+            let watching = scope.spawn(|| end_when_asked(interrupted, &over, &ended, end));
             let done = self.step_on();
             over.store(true, Ordering::Relaxed);
             watching.thread().unpark();
@@ -338,7 +341,12 @@ impl Run<'_> {
 
 /// Ends the program by `end`, unless it ends by itself soon after the user has asked to stop. The
 /// thread that steps may wait in the system for an event that never comes.
-fn end_when_asked(over: &AtomicBool, ended: &AtomicBool, end: impl Fn()) {
+fn end_when_asked(
+    interrupted: fn() -> bool,
+    over: &AtomicBool,
+    ended: &AtomicBool,
+    end: impl Fn(),
+) {
     let mut asked = None;
     while !over.load(Ordering::Relaxed) {
         if interrupted() && asked.get_or_insert_with(Instant::now).elapsed() >= GRACE {

@@ -2,7 +2,7 @@
 #![expect(clippy::unused_self, reason = "on Windows the same functions need it")]
 
 use super::{BREAKPOINT, Event, Thread};
-use halprof_profile::simulation::Registers;
+use crate::simulation::Registers;
 use nix::errno::Errno;
 use nix::sys::personality::{self, Persona};
 use nix::sys::ptrace::{self, Options};

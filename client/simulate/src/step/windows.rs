@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "the debugger functions of Windows")]
 
 use super::{BREAKPOINT, Event, Thread};
-use halprof_profile::simulation::Registers;
+use crate::simulation::Registers;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;

@@ -10,7 +10,7 @@ use linux::Debuggee;
 mod windows;
 #[cfg(windows)]
 use windows::Debuggee;
-pub(crate) mod range;
+pub mod range;
 
 use std::io;
 
