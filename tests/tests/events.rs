@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use hal_profile::machine::CpuidResult;
-use halprof_measure::catalog::{Catalog, Counted};
+use halprof_measure::catalog::{Catalog, Encoding};
 use halprof_measure::selection::parse_list;
 use halprof_measure::{Connection, InProcess, Session, Setup};
 use halprof_tests::dumps::machines_from_table;
@@ -56,7 +56,7 @@ fn every_dump_has_the_events_of_its_microarchitecture() {
     });
     for (file, leaves) in machines_from_table() {
         let catalog = Catalog::read(&mut of_dump(&leaves), false).expect("what it counts");
-        let kinds = catalog.kinds().iter();
+        let kinds = catalog.cpu_types().iter();
         let found: BTreeSet<&str> =
             kinds.filter_map(|kind| Some(kind.microarchitecture?.table)).collect();
         assert_eq!(wanted.next(), Some((file.as_str(), found.clone())));
@@ -115,13 +115,13 @@ fn names_drawn_at_random_reach_the_registers_as_their_rows_say() {
             let found = catalog.event(name).expect("it has it");
             let mut items = Vec::new();
             parse_list(&name.to_ascii_lowercase(), &mut items).expect("a name");
-            if found.kinds.iter().all(|(_, _, counted)| counted.is_err()) {
+            if found.encodings.iter().all(|(_, _, counted)| counted.is_err()) {
                 let error = catalog.resolve(&items).expect_err(name);
                 assert_eq!(error.code(), "unavailable", "{file} {name}");
                 continue;
             }
             let chosen = catalog.resolve(&items).expect(name);
-            for (kind, _, how) in &found.kinds {
+            for (kind, _, how) in &found.encodings {
                 let Ok(how) = how else { continue };
                 let bit = 1 << kind.processor.kind;
                 let of_kind = |one: &&halprof_measure::selection::Chosen| {
@@ -131,7 +131,7 @@ fn names_drawn_at_random_reach_the_registers_as_their_rows_say() {
                 let row = &rows_of(kind.microarchitecture.expect("known").table)[&found.event.name];
                 let (general, fixed) = registers(&mut connection, spec, kind.processor.index);
                 let told = format!("{file} {name}");
-                if let Counted::Fixed(index) = how {
+                if let Encoding::Fixed(index) = how {
                     assert_eq!(row[4], index.to_string(), "{told}");
                     assert_eq!((general.len(), fixed), (0, vec![u32::from(*index)]), "{told}");
                 } else if row[4].is_empty() {
@@ -240,8 +240,8 @@ fn a_processor_without_its_efficiency_cores_has_the_events_of_the_others() {
     }
     let mut connection = of_dump(&performance);
     let catalog = Catalog::read(&mut connection, false).expect("what it counts");
-    let [kind] = catalog.kinds() else {
-        panic!("{:?}", catalog.kinds());
+    let [kind] = catalog.cpu_types() else {
+        panic!("{:?}", catalog.cpu_types());
     };
     let table = kind.microarchitecture.map(|one| one.table);
     assert_eq!(table, Some("alderlake_goldencove"));
@@ -259,7 +259,7 @@ fn the_off_core_response_is_counted_on_no_dump() {
         let Some(found) = catalog.event("OFFCORE_RESPONSE") else {
             continue;
         };
-        for (_, _, counted) in &found.kinds {
+        for (_, _, counted) in &found.encodings {
             let why = counted.as_ref().expect_err(&file);
             assert!(why.contains("MSR 0x1A6"), "{file}: {why}");
             refused += 1;

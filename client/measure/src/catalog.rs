@@ -15,8 +15,10 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Advice for an event of the user's list that cannot be counted.
+/// The hint for an event of the user's own list that cannot be counted.
 pub const OF_YOUR_LIST: &str = "Your list of events says what it needs.";
+/// The hint for any other event that cannot be counted.
+pub const OF_VENDORS_LIST: &str = "The vendor's list of events says what it needs.";
 
 /// Bits 16 and 17 of a select: count in user mode, in kernel mode.
 const SELECT_FILTER: [u64; 2] = [1 << 16, 1 << 17];
@@ -60,38 +62,38 @@ pub struct Catalog {
     /// The sources of its tables, unsupported ones included.
     pub sources: Vec<Source>,
     interface: ProfileInterface,
-    kinds: Vec<Kind>,
-    /// How many kinds of processor the machine has.
-    all_kinds: usize,
-    /// The kinds that are measured, as a mask.
+    /// Those that have counters.
+    cpu_types: Vec<CpuType>,
+    /// How many CPU types the machine has.
+    all_types: usize,
+    /// The CPU types that are measured, as a mask.
     measured: u16,
 }
 
 /// Processors that are alike and have counters.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct CpuType {
     /// The first of them.
     pub processor: Processor,
     /// Their microarchitecture; `None` if it is unknown, when only a user's list names their
     /// events.
     pub microarchitecture: Option<&'static Microarchitecture>,
     /// Events of the user's list, which take precedence over those of the tables.
-    own: Arc<[Event]>,
+    listed: Arc<[Event]>,
 }
 
 /// One event, as a machine counts it.
 #[derive(Clone, Debug)]
-pub struct Found<'a> {
-    /// The event, as the first kind of processor that has it defines it.
+pub struct EventMatch<'a> {
+    /// The event, as the first CPU type that has it defines it.
     pub event: &'a Event,
-    /// For each kind of processor that has it: the kind, its event there, and how it is counted, or
-    /// why it cannot be.
-    pub kinds: Vec<(&'a Kind, &'a Event, std::result::Result<Counted, String>)>,
+    /// For each CPU type that has it: its event there, and how it is counted, or why it cannot be.
+    pub encodings: Vec<(&'a CpuType, &'a Event, std::result::Result<Encoding, String>)>,
 }
 
-/// How a kind of processor counts an event.
+/// How a CPU type counts an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum Encoding {
     /// With a select, on any of the general counters of a mask.
     Select {
         /// The select, as [`Event::select`] gives it.
@@ -115,63 +117,62 @@ impl Catalog {
     /// The catalog of a machine that has already been asked.
     #[must_use]
     pub fn new(sources: Vec<Source>, interface: u32, processors: &[Processor]) -> Self {
-        let mut kinds: Vec<Processor> = Vec::new();
+        let mut first_of_type: Vec<Processor> = Vec::new();
         for processor in processors {
-            if kinds.iter().all(|kind| kind.kind != processor.kind) {
-                kinds.push(*processor);
+            if first_of_type.iter().all(|first| first.kind != processor.kind) {
+                first_of_type.push(*processor);
             }
         }
-        let counts = |kind: &Processor| kind.counter_mask != 0;
         Self {
             sources,
             interface: ProfileInterface::from_wire(interface).unwrap_or(ProfileInterface::Default),
-            all_kinds: kinds.len(),
+            all_types: first_of_type.len(),
             measured: u16::MAX,
-            kinds: kinds
+            cpu_types: first_of_type
                 .into_iter()
-                .filter(counts)
-                .map(|processor| Kind {
+                .filter(|processor| processor.counter_mask != 0)
+                .map(|processor| CpuType {
                     microarchitecture: Microarchitecture::of_processor(&processor),
-                    own: Arc::default(),
+                    listed: Arc::default(),
                     processor,
                 })
                 .collect(),
         }
     }
 
-    /// The same with the events of a user's file, on every kind of Intel processor: a list as Intel
-    /// publishes it. Uncore events and those that need OFFCORE_RSP are left out.
+    /// The same with the events of a user's file, on every Intel CPU type: a list as Intel publishes
+    /// it. Uncore events and those that need OFFCORE_RSP are left out.
     pub fn with_event_file(mut self, path: &Path) -> Result<Self> {
         let events: Arc<[Event]> = events::file::read(path)?.into();
-        let intel = |kind: &&mut Kind| kind.processor.vendor == *b"GenuineIntel";
-        for kind in self.kinds.iter_mut().filter(intel) {
-            kind.own = Arc::clone(&events);
+        for cpu_type in &mut self.cpu_types {
+            if cpu_type.processor.vendor == *b"GenuineIntel" {
+                cpu_type.listed = Arc::clone(&events);
+            }
         }
         Ok(self)
     }
 
-    /// The kinds of processor that have counters.
+    /// The CPU types that have counters.
     #[must_use]
-    pub fn kinds(&self) -> &[Kind] {
-        &self.kinds
+    pub fn cpu_types(&self) -> &[CpuType] {
+        &self.cpu_types
     }
 
     /// Whether a processor can count a source.
     #[must_use]
     pub fn counts_on(&self, chosen: &Chosen, processor: &Processor) -> bool {
-        let among = |kinds: u64| kinds.checked_shr(processor.kind.into()).unwrap_or(0) & 1 != 0;
-        let spec = &chosen.spec;
-        let mut sources = self.sources.iter();
-        let source = sources.find(|source| source.id == spec.source);
-        let timer = |source: &Source| source.flags & Source::TIMER != 0;
-        (spec.kinds == 0 || among(spec.kinds.into()))
-            && source.is_none_or(|source| timer(source) || among(source.kinds.into()))
+        let kind = u32::from(processor.kind);
+        let has = |mask: u64| mask.checked_shr(kind).unwrap_or(0) & 1 != 0;
+        let source = self.sources.iter().find(|source| source.id == chosen.spec.source);
+        (chosen.spec.kinds == 0 || has(chosen.spec.kinds.into()))
+            && source
+                .is_none_or(|source| source.flags & Source::TIMER != 0 || has(source.kinds.into()))
     }
 
-    /// The same for these processors alone: an event is chosen only as their kinds count it.
+    /// The same for these processors alone: an event is chosen only as their CPU types count it.
     #[must_use]
     pub fn measuring<'a>(mut self, processors: impl IntoIterator<Item = &'a Processor>) -> Self {
-        self.measured = kinds_of(processors);
+        self.measured = types_of(processors);
         self
     }
 
@@ -180,15 +181,17 @@ impl Catalog {
         let mut chosen = Vec::new();
         for item in items {
             if item.text.eq_ignore_ascii_case(ALL) {
-                let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
-                let supported = self.sources.iter().filter(supported);
-                chosen.extend(supported.map(|source| self.of_source(item, source)));
+                for source in &self.sources {
+                    if source.flags & Source::SUPPORTED != 0 {
+                        chosen.push(self.from_source(item, source));
+                    }
+                }
             } else {
                 self.resolve_one(item, &mut chosen)?;
             }
         }
-        let places = counted_on(&chosen, self.measured).into_iter();
-        Ok(places.filter_map(|place| chosen.get(place).cloned()).collect())
+        let indexes = counted_on(&chosen, self.measured);
+        Ok(indexes.into_iter().filter_map(|index| chosen.get(index).cloned()).collect())
     }
 
     /// The source that has this name, if one does.
@@ -208,8 +211,7 @@ impl Catalog {
     #[must_use]
     pub fn alias(&self, name: &str) -> Option<Alias> {
         let number = parse_number(name);
-        let mut aliases = self.aliases();
-        aliases.find(|alias| {
+        self.aliases().find(|alias| {
             alias.name.eq_ignore_ascii_case(name)
                 || number.is_some() && parse_number(alias.name) == number
         })
@@ -217,54 +219,48 @@ impl Catalog {
 
     /// The names of Linux perf and of Windows that are valid here.
     pub fn aliases(&self) -> impl Iterator<Item = Alias> {
-        let boot = self.kinds.first();
-        let all = boot.into_iter().flat_map(|kind| events::aliases(&kind.processor));
-        all.filter(|alias| alias.target.starts_with('r') || self.source(alias.target).is_some())
+        let boot = self.cpu_types.first();
+        boot.into_iter()
+            .flat_map(|boot| events::aliases(&boot.processor))
+            .filter(|alias| alias.target.starts_with('r') || self.source(alias.target).is_some())
     }
 
-    /// The vendor's event of this name, on the kinds of processor that have it.
+    /// The vendor's event of this name, on the CPU types that have it.
     #[must_use]
-    pub fn event(&self, name: &str) -> Option<Found<'_>> {
-        let of_kind = |kind| {
-            let event = Kind::event(kind, name)?;
-            Some((kind, event, kind.counted(event)))
-        };
-        let kinds: Vec<_> = self.kinds.iter().filter_map(of_kind).collect();
-        let event = kinds.first()?.1;
-        Some(Found { event, kinds })
+    pub fn event(&self, name: &str) -> Option<EventMatch<'_>> {
+        let mut encodings = Vec::new();
+        for cpu_type in &self.cpu_types {
+            if let Some(event) = cpu_type.event(name) {
+                encodings.push((cpu_type, event, cpu_type.encode(event)));
+            }
+        }
+        let (_, event, _) = encodings.first()?;
+        Some(EventMatch { event, encodings })
     }
 
-    /// What a workload of a modelled machine means by a name.
+    /// What a workload of a modelled machine means by a name; with `table`, on the processors of that
+    /// microarchitecture only.
     #[must_use]
-    pub fn modelled(&self, name: &str) -> Option<Known> {
-        self.modelled_where(name, |_| true)
-    }
-
-    /// The same on the processors of one microarchitecture only, by the name of its table.
-    #[must_use]
-    pub fn modelled_on(&self, table: &str, name: &str) -> Option<Known> {
-        self.modelled_where(name, |kind| {
-            kind.microarchitecture.is_some_and(|one| one.table == table)
-        })
-    }
-
-    fn modelled_where(&self, name: &str, is: impl Fn(&Kind) -> bool) -> Option<Known> {
-        let kinds = [Kinds::Instructions, Kinds::Cycles, Kinds::RefCycles];
+    pub fn modelled(&self, name: &str, table: Option<&str>) -> Option<Known> {
         let code = |select, fixed, core| Code { event: Kinds::Named(0), select, fixed, core };
         if name.eq_ignore_ascii_case("slots") {
-            let slots = [code(None, Some(3), None), code(Some(SLOTS), None, None)];
-            return Some(Known::Codes(slots.to_vec()));
+            return Some(Known::Codes(vec![
+                code(None, Some(3), None),
+                code(Some(SLOTS), None, None),
+            ]));
         }
-        let found = self.event(name)?;
         let mut codes = Vec::new();
-        for (kind, _, counted) in found.kinds.iter().filter(|(kind, ..)| is(kind)) {
-            match counted {
-                Ok(Counted::Fixed(index)) => match kinds.get(usize::from(*index)) {
-                    Some(event) => return Some(Known::Kind(*event)),
-                    None => codes.push(code(None, Some(*index), kind.core())),
-                },
-                Ok(Counted::Select { select, .. }) => {
-                    codes.push(code(Some(*select), None, kind.core()));
+        for (cpu_type, _, encoding) in self.event(name)?.encodings {
+            if table.is_some() && table != cpu_type.microarchitecture.map(|one| one.table) {
+                continue;
+            }
+            match encoding {
+                Ok(Encoding::Fixed(0)) => return Some(Known::Kind(Kinds::Instructions)),
+                Ok(Encoding::Fixed(1)) => return Some(Known::Kind(Kinds::Cycles)),
+                Ok(Encoding::Fixed(2)) => return Some(Known::Kind(Kinds::RefCycles)),
+                Ok(Encoding::Fixed(index)) => codes.push(code(None, Some(index), cpu_type.core())),
+                Ok(Encoding::Select { select, .. }) => {
+                    codes.push(code(Some(select), None, cpu_type.core()));
                 }
                 Err(_) => {}
             }
@@ -272,130 +268,113 @@ impl Catalog {
         (!codes.is_empty()).then_some(Known::Codes(codes))
     }
 
-    /// Every event of every kind of processor, each name once, in the order of names.
+    /// Every event of every CPU type, each name once, in the order of names.
     #[must_use]
     pub fn events(&self) -> Vec<&str> {
-        let all = self.kinds.iter().flat_map(Kind::events);
-        let mut names: Vec<&str> = all.map(|event| event.name.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        let all = self.cpu_types.iter().flat_map(CpuType::events);
+        let names: BTreeSet<&str> = all.map(|event| event.name.as_str()).collect();
+        names.into_iter().collect()
     }
 
     fn resolve_one(&self, item: &Item, chosen: &mut Vec<Chosen>) -> Result<()> {
         match &item.what {
-            What::Named(name) => self.resolve_name(item, name, chosen),
+            What::Named(name) => self.resolve_name(item, name, chosen)?,
             What::Raw(select) => {
                 let (select, filter) = self.raw(item, *select)?;
-                chosen.push(self.of_raw(item, select, &item.text, filter));
-                Ok(())
+                chosen.push(self.from_raw(item, select, &item.text, filter));
             }
             What::Changed { name, changed, select } => {
-                let mut found = self.event(name).ok_or_else(|| self.unknown(name))?;
-                for (_, _, counted) in &mut found.kinds {
-                    *counted = counted.clone().and_then(|counted| counted.with(*changed, *select));
+                let mut event = self.event(name).ok_or_else(|| self.unknown(name))?;
+                for (_, _, encoding) in &mut event.encodings {
+                    *encoding = encoding.clone().and_then(|one| one.with(*changed, *select));
                 }
-                chosen.extend(self.of_event(item, &found, &item.text)?);
-                Ok(())
+                chosen.extend(self.from_event(item, &event, &item.text)?);
             }
         }
+        Ok(())
     }
 
     fn resolve_name(&self, item: &Item, name: &str, chosen: &mut Vec<Chosen>) -> Result<()> {
         if let Some(source) = self.source(name) {
-            chosen.push(self.of_source(item, source));
-            return Ok(());
+            chosen.push(self.from_source(item, source));
+        } else if let Some(event) = self.event(name) {
+            chosen.extend(self.from_event(item, &event, &event.event.name)?);
+        } else {
+            let alias = self.alias(name).ok_or_else(|| self.unknown(name))?;
+            chosen.push(match (self.source(alias.target), raw_select(alias.target)) {
+                (Some(source), _) => self.from_source(item, source),
+                (None, Some(Ok(select))) => self.from_raw(item, select, alias.name, item.filter),
+                _ => return Err(self.unknown(name)),
+            });
         }
-        if let Some(found) = self.event(name) {
-            chosen.extend(self.of_event(item, &found, &found.event.name)?);
-            return Ok(());
-        }
-        if let Some(alias) = self.alias(name) {
-            if let Some(source) = self.source(alias.target) {
-                chosen.push(self.of_source(item, source));
-                return Ok(());
-            }
-            if let Some(Ok(select)) = raw_select(alias.target) {
-                chosen.push(self.of_raw(item, select, alias.name, item.filter));
-                return Ok(());
-            }
-        }
-        Err(self.unknown(name))
+        Ok(())
     }
 
-    fn of_source(&self, item: &Item, source: &Source) -> Chosen {
-        let spec = Spec {
-            source: source.id,
-            kinds: self.kinds_of_core(item.core),
-            ..spec_of(item, item.filter)
-        };
+    fn from_source(&self, item: &Item, source: &Source) -> Chosen {
+        let spec = Spec { source: source.id, ..self.spec(item, item.filter) };
         chosen(item, spec, source.name.as_str())
     }
 
-    fn of_raw(&self, item: &Item, select: u64, name: &str, filter: Option<u16>) -> Chosen {
-        let spec = Spec { kinds: self.kinds_of_core(item.core), ..spec_of(item, filter) };
-        let spec =
-            Spec { source: ProfileSource::RAW.0, raw: select, counters: Spec::ANY_COUNTER, ..spec };
-        chosen(item, spec, name)
+    fn from_raw(&self, item: &Item, select: u64, name: &str, filter: Option<u16>) -> Chosen {
+        let spec = self.spec(item, filter);
+        let (source, counters) = (ProfileSource::RAW.0, Spec::ANY_COUNTER);
+        chosen(item, Spec { source, raw: select, counters, ..spec }, name)
     }
 
-    /// One choice for each way in which kinds of processor count it.
-    fn of_event(&self, item: &Item, found: &Found<'_>, label: &str) -> Result<Vec<Chosen>> {
-        let wanted = self.kinds_of_core(item.core);
-        let mut ways: Vec<(Counted, u16)> = Vec::new();
-        let mut why = None;
-        for (kind, _, counted) in &found.kinds {
-            let bit = 1u16 << (kind.processor.kind % 16);
-            if wanted != 0 && wanted & bit == 0 {
+    /// One for each encoding: CPU types may count an event in different ways.
+    fn from_event(&self, item: &Item, event: &EventMatch<'_>, label: &str) -> Result<Vec<Chosen>> {
+        let spec = self.spec(item, item.filter);
+        let mut encodings: Vec<(Encoding, u16)> = Vec::new();
+        let mut why = "no such processor has it";
+        for (cpu_type, _, encoding) in &event.encodings {
+            let bit = type_bit(&cpu_type.processor);
+            if spec.kinds != 0 && spec.kinds & bit == 0 {
                 continue;
             }
-            match counted {
-                Err(reason) => why = Some(reason),
-                Ok(counted) => match ways.iter_mut().find(|(same, _)| same == counted) {
+            match encoding {
+                Err(reason) => why = reason,
+                Ok(encoding) => match encodings.iter_mut().find(|(other, _)| other == encoding) {
                     Some((_, kinds)) => *kinds |= bit,
-                    None => ways.push((*counted, bit)),
+                    None => encodings.push((*encoding, bit)),
                 },
             }
         }
-        let name = &found.event.name;
-        if ways.is_empty() {
-            let why = why.map_or("no such processor has it", String::as_str);
-            let is_own = |(kind, event, _): &(&Kind, &Event, _)| {
-                kind.own.iter().any(|own| std::ptr::eq(own, *event))
+        if encodings.is_empty() {
+            let listed = |(cpu_type, event, _): &(&CpuType, &Event, _)| {
+                cpu_type.listed.iter().any(|listed| std::ptr::eq(listed, *event))
             };
-            let hint = if found.kinds.iter().any(is_own) {
-                OF_YOUR_LIST.to_owned()
-            } else {
-                format!("`halprof explain {name}` has all that is known of it.")
-            };
+            let is_listed = event.encodings.iter().any(listed);
             return Err(Error::unavailable(
-                format!("{name} cannot be counted on this machine: {why}"),
-                hint,
+                format!("{} cannot be counted on this machine: {why}", event.event.name),
+                if is_listed { OF_YOUR_LIST } else { OF_VENDORS_LIST },
             ));
         }
-        let flags = if found.event.alone { Spec::ALONE } else { 0 };
-        let of_way = |(counted, kinds): (Counted, u16)| {
-            let all = kinds.count_ones() as usize == self.all_kinds;
-            let spec =
-                Spec { flags, kinds: if all { 0 } else { kinds }, ..spec_of(item, item.filter) };
-            let spec = match counted {
-                Counted::Select { select, counters } => {
+        let flags = if event.event.alone { Spec::ALONE } else { 0 };
+        let encoded = encodings.into_iter().map(|(encoding, kinds)| {
+            let all = kinds.count_ones() as usize == self.all_types;
+            let spec = Spec { flags, kinds: if all { 0 } else { kinds }, ..spec };
+            let spec = match encoding {
+                Encoding::Select { select, counters } => {
                     Spec { source: ProfileSource::RAW.0, raw: select, counters, ..spec }
                 }
-                Counted::Fixed(index) => Spec { source: FIRST_FIXED + u32::from(index), ..spec },
+                Encoding::Fixed(index) => Spec { source: FIRST_FIXED + u32::from(index), ..spec },
             };
             chosen(item, spec, label)
-        };
-        Ok(ways.into_iter().map(of_way).collect())
+        });
+        Ok(encoded.collect())
     }
 
-    /// The kinds of processor of a type of core, as a mask; 0 for all.
-    fn kinds_of_core(&self, core: Option<u8>) -> u16 {
-        let Some(core) = core else {
-            return 0;
-        };
-        let of_core = self.kinds.iter().filter(|kind| kind.processor.core_type == core);
-        of_core.fold(0, |mask, kind| mask | 1 << (kind.processor.kind % 16))
+    /// What an item says of any source: its group, its filter, its period and its type of core.
+    fn spec(&self, item: &Item, filter: Option<u16>) -> Spec {
+        let processors = self.cpu_types.iter().map(|cpu_type| &cpu_type.processor);
+        let of_core = processors.filter(|processor| Some(processor.core_type) == item.core);
+        Spec {
+            group: item.group,
+            filter: filter.unwrap_or(Spec::USER | Spec::KERNEL),
+            interval: item.period.unwrap_or(0),
+            kinds: types_of(of_core),
+            ..Spec::default()
+        }
     }
 
     /// A raw select without the bits that halprof sets itself, and the filter that its own bits
@@ -407,40 +386,41 @@ impl Catalog {
         };
         self.refuse_own_bits(item, select)?;
         let mode = |bit, mode| if select & bit == 0 { 0 } else { mode };
-        let own = mode(user_bit, Spec::USER) | mode(kernel_bit, Spec::KERNEL);
-        match (own, item.filter) {
-            (0, filter) => Ok((select, filter)),
-            (bits, filter) if filter.is_none_or(|filter| filter == bits) => {
-                Ok((select, Some(bits)))
+        let modes = mode(user_bit, Spec::USER) | mode(kernel_bit, Spec::KERNEL);
+        match item.filter {
+            filter if modes == 0 => Ok((select, filter)),
+            Some(filter) if filter != modes => {
+                Err(bad_list(&item.text, "its user and kernel bits contradict its filter"))
             }
-            _ => Err(bad_list(&item.text, "its user and kernel bits contradict its filter")),
+            _ => Ok((select, Some(modes))),
         }
     }
 
     /// Users of Linux perf may paste EN and INT, which only halprof may set.
     fn refuse_own_bits(&self, item: &Item, select: u64) -> Result<()> {
         use ProfileInterface as I;
-        if !matches!(self.interface, I::Emon | I::Amd64 | I::P6) {
+        let mut names = Vec::new();
+        let mut without = select;
+        for (bit, name) in OWN_BITS {
+            if select & bit != 0 {
+                names.push(name);
+                without &= !bit;
+            }
+        }
+        if names.is_empty() || !matches!(self.interface, I::Emon | I::Amd64 | I::P6) {
             return Ok(());
         }
-        let set = OWN_BITS.iter().filter(|(bit, _)| select & bit != 0);
-        let names: Vec<&str> = set.clone().map(|(_, name)| *name).collect();
-        if names.is_empty() {
-            return Ok(());
+        let mut allowed = USERS_BITS;
+        if self.interface == I::Amd64 {
+            allowed |= EVENT_HIGH;
         }
-        let right = set.fold(select, |select, (bit, _)| select & !bit);
-        let of_kind = |kind: &Kind| u64::from(kind.processor.select_bits) << 16;
-        let allowed = self.kinds.iter().map(of_kind).fold(
-            match self.interface {
-                I::Amd64 => USERS_BITS | EVENT_HIGH,
-                _ => USERS_BITS,
-            },
-            |all, more| all | more,
-        );
+        for cpu_type in &self.cpu_types {
+            allowed |= cpu_type.select_bits();
+        }
         Err(Error::usage(
             format!("`{}` has {}, which halprof sets itself", item.text, names.join(" and ")),
-            if right & !allowed == 0 {
-                format!("Write `r{right:X}`.")
+            if without & !allowed == 0 {
+                format!("Write `r{without:X}`.")
             } else {
                 "A raw select has event, unit mask, edge, invert and counter mask.".to_owned()
             },
@@ -456,29 +436,26 @@ impl Catalog {
     }
 
     /// The hint for an event of another microarchitecture: which one, and its name on this
-    /// processor.
+    /// processor. The tables of this processor's vendor come first.
     fn elsewhere(&self, name: &str) -> Option<String> {
-        let own = self.kinds.iter().find_map(|kind| kind.microarchitecture);
-        let intel = |table: &str| !table.starts_with("amd");
-        let of_vendor =
-            |one: &&Microarchitecture| own.is_none_or(|own| intel(own.table) == intel(one.table));
-        let all = Microarchitecture::all().iter();
-        let (near, far): (Vec<_>, Vec<_>) = all.partition(of_vendor);
-        let mut having = near.into_iter().chain(far);
-        let (other, event) = having.find_map(|one| Some((one, one.event(name)?)))?;
+        let here = self.cpu_types.iter().find_map(|cpu_type| cpu_type.microarchitecture);
+        let same_vendor = |table: &str| here.is_none_or(|here| is_amd(here.table) == is_amd(table));
+        let mut all: Vec<&Microarchitecture> = Microarchitecture::all().iter().collect();
+        all.sort_by_key(|one| !same_vendor(one.table));
+        let (other, event) = all.into_iter().find_map(|one| Some((one, one.event(name)?)))?;
         let mut hint = format!("{} is an event of {}.", event.name, other.title);
-        let alike = |candidate: &&Event| {
-            let same = candidate.select() == event.select() && candidate.fixed == event.fixed;
-            same && candidate.msr == event.msr
-        };
-        let same_vendor = own.filter(|own| intel(own.table) == intel(other.table));
-        let here = same_vendor.into_iter().flat_map(Microarchitecture::events);
-        let likeness = |candidate: &&Event| strsim::jaro_winkler(&candidate.name, &event.name);
-        let by_likeness = |one: &&Event, other: &&Event| likeness(one).total_cmp(&likeness(other));
-        if let Some(same) = here.filter(alike).max_by(by_likeness)
-            && strsim::jaro_winkler(&same.name, &event.name) >= ALIKE
-        {
-            let _ = write!(hint, " On this processor it is called `{}`.", same.name);
+        let similarity = |candidate: &Event| strsim::jaro_winkler(&candidate.name, &event.name);
+        let mut same: Vec<&Event> = Vec::new();
+        if let Some(here) = here.filter(|_| same_vendor(other.table)) {
+            same.extend(here.events().iter().filter(|candidate| {
+                candidate.select() == event.select()
+                    && (candidate.fixed, candidate.msr) == (event.fixed, event.msr)
+                    && similarity(candidate) >= ALIKE
+            }));
+        }
+        let nearest = same.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+        if let Some(nearest) = nearest {
+            let _ = write!(hint, " On this processor it is called `{}`.", nearest.name);
         }
         Some(hint)
     }
@@ -491,7 +468,11 @@ impl Catalog {
     }
 }
 
-impl Counted {
+fn is_amd(table: &str) -> bool {
+    table.starts_with("amd")
+}
+
+impl Encoding {
     /// The same with the bits `changed` of the select replaced by `fields`.
     fn with(self, changed: u64, fields: u64) -> std::result::Result<Self, String> {
         match self {
@@ -505,7 +486,7 @@ impl Counted {
     }
 }
 
-impl Kind {
+impl CpuType {
     /// EAX of leaf 0x1A; `None` where a machine has one type of core.
     fn core(&self) -> Option<u32> {
         let Processor { core_type, native_model, .. } = self.processor;
@@ -515,7 +496,7 @@ impl Kind {
     /// Its events: those of the user's list, then its microarchitecture's.
     fn events(&self) -> impl Iterator<Item = &Event> {
         let known = self.microarchitecture.into_iter();
-        self.own.iter().chain(known.flat_map(Microarchitecture::events))
+        self.listed.iter().chain(known.flat_map(Microarchitecture::events))
     }
 
     /// Its event of this name, in any case.
@@ -524,84 +505,91 @@ impl Kind {
     }
 
     /// How it counts an event, or why it does not.
-    pub fn counted(&self, event: &Event) -> std::result::Result<Counted, String> {
+    pub fn encode(&self, event: &Event) -> std::result::Result<Encoding, String> {
         if let Some(msr) = event.msr {
-            let what = MSRS.iter().find(|(number, _)| *number == msr);
-            let what = what.map_or_else(String::new, |(_, what)| format!(" ({what})"));
-            return Err(format!("it needs MSR {msr:#X}{what}, which halprof does not program"));
+            let contents = MSRS.iter().find(|(number, _)| *number == msr);
+            let contents = contents.map(|(_, contents)| format!(" ({contents})"));
+            return Err(format!(
+                "it needs MSR {msr:#X}{}, which halprof does not program",
+                contents.unwrap_or_default()
+            ));
         }
-        if let Some(index) = event.fixed {
-            return match (event.any_thread, index) {
-                (false, _) if self.processor.fixed_mask >> index & 1 == 0 => Err(format!(
-                    "only fixed counter {index} counts it, which this processor does not have"
-                )),
-                (false, _) => Ok(Counted::Fixed(index)),
-                (true, 1) => self.has_bits(CYCLES_OF_BOTH_THREADS).map(|()| Counted::Select {
-                    select: CYCLES_OF_BOTH_THREADS,
-                    counters: Spec::ANY_COUNTER,
-                }),
-                (true, _) => Err("it counts for both threads on a fixed counter".to_owned()),
-            };
-        }
-        let select = event.select();
-        self.has_bits(select)?;
-        let there = self.processor.counter_mask;
-        let counters = match event.counters {
-            None => Spec::ANY_COUNTER,
-            Some(mask) if mask & there == there => Spec::ANY_COUNTER,
-            Some(mask) if mask & there == 0 => {
+        let any_counter = |select| {
+            self.has_bits(select)?;
+            Ok(Encoding::Select { select, counters: Spec::ANY_COUNTER })
+        };
+        match (event.fixed, event.any_thread) {
+            (None, _) => {}
+            (Some(1), true) => return any_counter(CYCLES_OF_BOTH_THREADS),
+            (Some(_), true) => {
+                return Err("it counts for both threads on a fixed counter".to_owned());
+            }
+            (Some(index), false) if self.processor.fixed_mask >> index & 1 == 0 => {
                 return Err(format!(
-                    "only the general counters {} count it, which this processor does not have",
-                    list_of(mask)
+                    "only fixed counter {index} counts it, which this processor does not have"
                 ));
             }
-            Some(mask) => mask & there,
-        };
-        Ok(Counted::Select { select, counters })
+            (Some(index), false) => return Ok(Encoding::Fixed(index)),
+        }
+        let select = event.select();
+        let present = self.processor.counter_mask;
+        match event.counters {
+            Some(mask) if mask & present == present => any_counter(select),
+            None => any_counter(select),
+            Some(mask) => {
+                self.has_bits(select)?;
+                match mask & present {
+                    0 => Err(format!(
+                        "only the general counters {} count it, which this processor does not have",
+                        format_counters(mask)
+                    )),
+                    counters => Ok(Encoding::Select { select, counters }),
+                }
+            }
+        }
+    }
+
+    /// The upper bits of a select that only some processors have.
+    fn select_bits(&self) -> u64 {
+        u64::from(self.processor.select_bits) << 16
     }
 
     /// Whether its selects have all the bits of this one; the driver judges in the same way.
     fn has_bits(&self, select: u64) -> std::result::Result<(), String> {
-        let lacks = |bits: u64| select & bits & !(u64::from(self.processor.select_bits) << 16) != 0;
-        let intel = self.processor.vendor == *b"GenuineIntel";
-        if intel && let Some((_, why)) = GATES.iter().find(|(bits, _)| lacks(*bits)) {
-            return Err((*why).to_owned());
+        let missing = select & !self.select_bits();
+        let gate = GATES.iter().find(|(bits, _)| missing & bits != 0);
+        match gate {
+            Some((_, why)) if self.processor.vendor == *b"GenuineIntel" => Err((*why).to_owned()),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
 /// The counters of a mask, e.g. `0-3`.
 #[must_use]
-pub fn list_of(mask: u32) -> String {
+pub fn format_counters(mask: u32) -> String {
     crate::selection::format_processors((0..32).filter(|bit| mask >> bit & 1 == 1))
 }
 
-fn spec_of(item: &Item, filter: Option<u16>) -> Spec {
-    Spec {
-        group: item.group,
-        filter: filter.unwrap_or(Spec::USER | Spec::KERNEL),
-        interval: item.period.unwrap_or(0),
-        ..Spec::default()
-    }
+/// The bit of a processor's CPU type in a mask of CPU types.
+const fn type_bit(processor: &Processor) -> u16 {
+    1 << (processor.kind % 16)
 }
 
-/// The kinds of these processors, as a mask.
-pub(crate) fn kinds_of<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> u16 {
-    let bit = |processor: &Processor| 1u16 << (processor.kind % 16);
-    let processors = processors.into_iter();
-    processors.fold(0, |mask, processor| mask | bit(processor))
+/// The CPU types of these processors, as a mask.
+pub(crate) fn types_of<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> u16 {
+    processors.into_iter().fold(0, |mask, processor| mask | type_bit(processor))
 }
 
-/// The indexes of those that these kinds of processor count: where an event has several ways, the
-/// others are left out. An event that these kinds cannot count keeps all, and the refusal says where
-/// it can be counted.
-pub(crate) fn counted_on(chosen: &[Chosen], kinds: u16) -> Vec<usize> {
-    let here = |one: &Chosen| one.spec.kinds == 0 || one.spec.kinds & kinds != 0;
+/// The indexes of those that these CPU types count: where an event has several encodings, the others
+/// are left out. An event that these CPU types cannot count keeps all, and the refusal says where it
+/// can be counted.
+pub(crate) fn counted_on(chosen: &[Chosen], cpu_types: u16) -> Vec<usize> {
+    let is_counted = |one: &Chosen| one.spec.kinds == 0 || one.spec.kinds & cpu_types != 0;
     let counted: BTreeSet<&str> =
-        chosen.iter().filter(|one| here(one)).map(|one| one.label.as_str()).collect();
-    let kept = |one: &Chosen| here(one) || !counted.contains(one.label.as_str());
-    chosen.iter().enumerate().filter(|(_, one)| kept(one)).map(|(place, _)| place).collect()
+        chosen.iter().filter(|one| is_counted(one)).map(|one| one.label.as_str()).collect();
+    let kept = |one: &Chosen| is_counted(one) || !counted.contains(one.label.as_str());
+    (0..chosen.len()).filter(|&index| chosen.get(index).is_some_and(kept)).collect()
 }
 
 fn chosen(item: &Item, spec: Spec, name: &str) -> Chosen {
@@ -612,27 +600,25 @@ fn chosen(item: &Item, spec: Spec, name: &str) -> Chosen {
     }
 }
 
-/// Finds a source by its listed name, its enumeration symbol, that symbol without `Profile`, or its
-/// id.
+/// Finds a source by its listed name, its enumeration symbol, that symbol without `Profile`, its name
+/// after `Profile`, or its id.
 fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
-    let named = |name: &str| name.eq_ignore_ascii_case(text);
-    let by_name = sources.iter().find(|source| named(source.name.as_str()));
-    let by_symbol = || sources.iter().find(|source| named(source.symbol.as_str()));
-    let prefixed = || {
-        let symbol = format!("Profile{text}");
-        sources.iter().find(|source| source.symbol.as_str().eq_ignore_ascii_case(&symbol))
-    };
-    let unprefixed = || {
-        let (prefix, name) = text.split_at_checked("Profile".len())?;
-        let is_prefix = prefix.eq_ignore_ascii_case("Profile");
-        let same = |source: &&Source| source.name.as_str().eq_ignore_ascii_case(name);
-        sources.iter().find(same).filter(|_| is_prefix)
-    };
-    let by_id = || {
-        let id = parse_number(text)?;
-        sources.iter().find(|source| u64::from(source.id) == id)
-    };
-    by_name.or_else(by_symbol).or_else(prefixed).or_else(unprefixed).or_else(by_id)
+    const PREFIX: &str = "Profile";
+    let equals = |name: &str| name.eq_ignore_ascii_case(text);
+    let prefixed = format!("{PREFIX}{text}");
+    let unprefixed = text
+        .split_at_checked(PREFIX.len())
+        .filter(|(prefix, _)| prefix.eq_ignore_ascii_case(PREFIX))
+        .map_or("", |(_, name)| name);
+    let id = parse_number(text);
+    let spellings: [&dyn Fn(&Source) -> bool; 5] = [
+        &|source| equals(source.name.as_str()),
+        &|source| equals(source.symbol.as_str()),
+        &|source| source.symbol.as_str().eq_ignore_ascii_case(&prefixed),
+        &|source| source.name.as_str().eq_ignore_ascii_case(unprefixed),
+        &|source| Some(u64::from(source.id)) == id,
+    ];
+    spellings.iter().find_map(|matches| sources.iter().find(|source| matches(source)))
 }
 
 #[cfg(test)]

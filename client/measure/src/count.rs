@@ -22,7 +22,7 @@
 //! and take the minimum. A modelled machine does nothing but run its workload: the code makes it
 //! run, which is why it is given the machine.
 
-use crate::catalog::{Catalog, counted_on, kinds_of};
+use crate::catalog::{Catalog, counted_on, types_of};
 use crate::estimate::Estimate;
 use crate::selection::{self, Chosen};
 use crate::{Connection, Error, Result, Session, Setup, Transport};
@@ -89,7 +89,7 @@ impl Sources {
     #[must_use]
     pub fn on(self, processors: &[u32]) -> Self {
         let named = |one: &&Processor| processors.is_empty() || processors.contains(&one.index);
-        let kinds = kinds_of(self.machine.iter().filter(named));
+        let kinds = types_of(self.machine.iter().filter(named));
         let mut here = self.only(&counted_on(&self.chosen, kinds));
         here.setup.processors = processors.to_vec();
         here

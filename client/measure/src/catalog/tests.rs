@@ -42,11 +42,11 @@ fn the_select_without_what_halprof_sets_is_told() {
 }
 
 /// The only kind of processor of a model.
-fn kind(model: &str) -> Kind {
+fn kind(model: &str) -> CpuType {
     let spec = sim::spec::machine(model, |path| std::fs::read(path)).expect("a machine");
     let mut connection = Connection::new(InProcess::new(&spec.leaves)).expect("it answers");
     let mut catalog = Catalog::read(&mut connection, false).expect("what it counts");
-    catalog.kinds.remove(0)
+    catalog.cpu_types.remove(0)
 }
 
 #[test]
@@ -59,13 +59,13 @@ fn bits_that_a_processor_lacks_are_told() {
     // Fixed counter 1 counts one thread only, event 3Ch with the any-thread bit (21) both.
     let both = event("CPU_CLK_UNHALTED.THREAD_ANY");
     assert_eq!((both.fixed, both.any_thread), (Some(1), true));
-    let counted = Counted::Select { select: 0x20_003C, counters: Spec::ANY_COUNTER };
-    assert_eq!(skylake.counted(&both), Ok(counted));
-    let why = sapphire_rapids.counted(&both).expect_err("version 5 has no such bit");
+    let counted = Encoding::Select { select: 0x20_003C, counters: Spec::ANY_COUNTER };
+    assert_eq!(skylake.encode(&both), Ok(counted));
+    let why = sapphire_rapids.encode(&both).expect_err("version 5 has no such bit");
     assert!(why.contains("any-thread bit"), "{why}");
     let second = Event { unit_mask: 0x0101, ..event("INST_RETIRED.ANY_P") };
     for kind in [skylake, sapphire_rapids] {
-        let why = kind.counted(&second).expect_err("neither has one");
+        let why = kind.encode(&second).expect_err("neither has one");
         assert!(why.contains("second unit mask"), "{why}");
     }
 }

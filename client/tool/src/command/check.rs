@@ -7,7 +7,7 @@ use crate::output::table::{Column, Width, table};
 use crate::select::event_set::EventSet;
 use crate::target::context::Context;
 use halprof_measure::Fit;
-use halprof_measure::catalog::list_of;
+use halprof_measure::catalog::format_counters;
 use halprof_measure::selection::{Chosen, format_processors};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -127,7 +127,7 @@ fn notes(event_set: &EventSet) -> Vec<Note> {
             }
         };
         if spec.source == ProfileSource::RAW.0 && spec.counters != Spec::ANY_COUNTER {
-            let counters = list_of(spec.counters);
+            let counters = format_counters(spec.counters);
             note(match spec.counters.count_ones() {
                 1 => format!("only general counter {counters} counts it"),
                 _ => format!("only general counters {counters} count it"),
@@ -138,7 +138,7 @@ fn notes(event_set: &EventSet) -> Vec<Note> {
         }
         let name = label.split(':').next().unwrap_or_default();
         let found = event_set.catalog().event(name);
-        for (_, event, _) in found.iter().flat_map(|found| &found.kinds) {
+        for (_, event, _) in found.iter().flat_map(|found| &found.encodings) {
             if !event.errata.is_empty() {
                 note(format!("the vendor names errata: {}", event.errata));
             }

@@ -12,7 +12,7 @@ use crate::output::table::{Column, Width, table};
 use crate::select::source::can_count;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
-use halprof_measure::catalog::{Catalog, Counted, Found, list_of};
+use halprof_measure::catalog::{Catalog, Encoding, EventMatch, format_counters};
 use halprof_measure::events::Alias;
 use halprof_measure::selection::{self, What};
 use halprof_measure::{Error as Cause, did_you_mean};
@@ -246,7 +246,7 @@ fn with_alias(mut body: Body, alias: Option<Alias>) -> Body {
 
 /// An event of the vendor's list, on each kind of processor that has it.
 fn of_event(
-    found: &Found<'_>,
+    found: &EventMatch<'_>,
     registers: impl Fn(u64) -> Vec<Register>,
     processors: &[Processor],
 ) -> Body {
@@ -255,19 +255,19 @@ fn of_event(
     if !event.description.is_empty() {
         sections.push(section("Counts", event.description.clone()));
     }
-    let titles = found.kinds.iter().filter_map(|(kind, _, _)| kind.microarchitecture);
+    let titles = found.encodings.iter().filter_map(|(kind, _, _)| kind.microarchitecture);
     let titles: Vec<&str> = titles.map(|one| one.title).collect();
-    for (kind, event, counted) in &found.kinds {
+    for (kind, event, counted) in &found.encodings {
         let Some(one) = kind.microarchitecture else {
             continue;
         };
         let how = match counted {
-            Ok(Counted::Fixed(index)) => format!("fixed counter {index}"),
-            Ok(Counted::Select { counters, .. }) if *counters == Spec::ANY_COUNTER => {
+            Ok(Encoding::Fixed(index)) => format!("fixed counter {index}"),
+            Ok(Encoding::Select { counters, .. }) if *counters == Spec::ANY_COUNTER => {
                 "any general counter".to_owned()
             }
-            Ok(Counted::Select { counters, .. }) => {
-                format!("general counters {}", list_of(*counters))
+            Ok(Encoding::Select { counters, .. }) => {
+                format!("general counters {}", format_counters(*counters))
             }
             Err(why) => format!("not counted: {why}"),
         };
@@ -287,12 +287,12 @@ fn of_event(
         let text = format!("The vendor samples it every {} events.", event.period);
         sections.push(section("Sampling", text));
     }
-    let selects = found.kinds.iter().find_map(|(_, _, counted)| match counted {
-        Ok(Counted::Select { select, .. }) => Some(*select),
+    let selects = found.encodings.iter().find_map(|(_, _, counted)| match counted {
+        Ok(Encoding::Select { select, .. }) => Some(*select),
         _ => None,
     });
     let counted = |processor: &Processor| {
-        let mut kinds = found.kinds.iter();
+        let mut kinds = found.encodings.iter();
         kinds.any(|(kind, _, counted)| kind.processor.kind == processor.kind && counted.is_ok())
     };
     Body {

@@ -3,7 +3,7 @@
 use crate::output::error_codes::Code;
 use halprof_measure::Error as Measure;
 use halprof_measure::Refusal;
-use halprof_measure::catalog::OF_YOUR_LIST;
+use halprof_measure::catalog::{OF_VENDORS_LIST, OF_YOUR_LIST};
 use halprof_profile::views::annotate::{OF_SAME_BUILD, SYMBOLS};
 use halprof_profile::views::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
 use halprof_setup::installation::Obstacle;
@@ -140,8 +140,9 @@ impl Error {
 }
 
 /// The options that do what a hint of the libraries advises.
-const OPTIONS: [(&str, &str); 5] = [
+const OPTIONS: [(&str, &str); 6] = [
     (OF_YOUR_LIST, "`halprof list --all --events=FILE NAME` shows it."),
+    (OF_VENDORS_LIST, "`halprof explain NAME` shows it."),
     (SYMBOLS, "`--symbols` names folders."),
     (OF_SAME_BUILD, "`--symbols` names folders."),
     (WITH_BRANCHES, "`halprof record --branches` does."),

@@ -200,7 +200,7 @@ fn events(table: &str, cycles: u64) -> impl Iterator<Item = (&'static str, u64)>
 pub(crate) fn default_workload(event_set: &EventSet) -> Result<Workload> {
     let catalog = event_set.catalog();
     let cycles = Workload::default().amount(Event::Cycles);
-    let kinds = catalog.kinds().iter();
+    let kinds = catalog.cpu_types().iter();
     let mut tables: Vec<&str> =
         kinds.filter_map(|kind| kind.microarchitecture.map(|one| one.table)).collect();
     tables.sort_unstable();
@@ -215,7 +215,7 @@ pub(crate) fn default_workload(event_set: &EventSet) -> Result<Workload> {
         let mut codes = Vec::new();
         for (event, amount) in events(table, cycles).filter(|(event, _)| is_counted(event)) {
             // Several names may mean the same.
-            let own = catalog.modelled_on(table, event);
+            let own = catalog.modelled(event, Some(table));
             if own.is_some() && !codes.contains(&own) {
                 named.push(format!(",{table}/{event}={amount}"));
                 codes.push(own);
@@ -229,7 +229,7 @@ pub(crate) fn default_workload(event_set: &EventSet) -> Result<Workload> {
     let text = DEFAULT.to_owned() + &named.concat();
     let known = |key: &str| {
         let (table, event) = key.split_once('/')?;
-        catalog.modelled_on(table, event)
+        catalog.modelled(event, Some(table))
     };
     workload::parse_with(&text, &known).map_err(Error::internal)
 }

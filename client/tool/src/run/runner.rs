@@ -412,7 +412,7 @@ pub(crate) fn planned(
     let parsed = match workload::parse(&rest) {
         Err(WorkloadError::UnknownKey { .. }) => {
             let catalog = Catalog::read(connection, false)?;
-            workload::parse_with(&rest, &|name| catalog.modelled(name))
+            workload::parse_with(&rest, &|name| catalog.modelled(name, None))
         }
         parsed => parsed,
     };

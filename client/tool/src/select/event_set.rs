@@ -330,7 +330,7 @@ impl EventSet {
     /// of its counts.
     pub(crate) fn add_event(&mut self, name: &str, kinds: u16) -> Result<String> {
         let mut more = choose(name, &self.catalog)?;
-        if self.catalog.kinds().len() > 1 {
+        if self.catalog.cpu_types().len() > 1 {
             for one in &mut more {
                 let own = Some(one.spec.kinds).filter(|&own| own != 0);
                 one.spec.kinds = own.map_or(kinds, |own| own & kinds);
@@ -606,7 +606,7 @@ pub(crate) fn of_slots(metric: &Metric) -> bool {
 
 /// Whether there are formulas for `--topdown` on this machine.
 pub(crate) fn topdown(catalog: &Catalog) -> bool {
-    let mut known = catalog.kinds().iter().filter_map(|kind| kind.microarchitecture);
+    let mut known = catalog.cpu_types().iter().filter_map(|kind| kind.microarchitecture);
     known.any(|one| !Part::of(one, 1).is_empty())
 }
 

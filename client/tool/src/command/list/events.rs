@@ -1,7 +1,7 @@
 //! The vendor's events, as rows of the list of sources.
 
 use super::{Differs, Interval, Row, hex};
-use halprof_measure::catalog::{Catalog, Counted, Found, list_of};
+use halprof_measure::catalog::{Catalog, Encoding, EventMatch, format_counters};
 use halprof_measure::selection::format_processors;
 use shared_types::request::machine::Processor;
 use shared_types::request::source::Source;
@@ -16,22 +16,22 @@ pub(super) fn rows(catalog: &Catalog, processors: &[Processor]) -> Vec<Row> {
     found.map(|found| row(&found, catalog, processors)).collect()
 }
 
-fn row(found: &Found<'_>, catalog: &Catalog, processors: &[Processor]) -> Row {
+fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> Row {
     let counts = |processor: &&Processor| {
-        let mut kinds = found.kinds.iter();
+        let mut kinds = found.encodings.iter();
         kinds.any(|(kind, _, counted)| kind.processor.kind == processor.kind && counted.is_ok())
     };
     let supported = processors.first().is_some_and(|boot| counts(&boot));
     let differing = processors.iter().filter(|one| counts(one) != supported);
     let differing = format_processors(differing.map(|processor| processor.index));
     let event = found.event;
-    let counted = found.kinds.iter().find_map(|(_, _, counted)| counted.as_ref().ok());
+    let counted = found.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().ok());
     let fixed = match counted {
-        Some(Counted::Fixed(index)) => Some(*index),
+        Some(Encoding::Fixed(index)) => Some(*index),
         _ => event.fixed,
     };
     let source = fixed.and_then(|index| catalog.fixed(index));
-    let why = found.kinds.iter().find_map(|(_, _, counted)| counted.as_ref().err());
+    let why = found.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().err());
     let notes = [
         why.cloned(),
         (!event.description.is_empty()).then(|| event.description.clone()),
@@ -41,7 +41,7 @@ fn row(found: &Found<'_>, catalog: &Catalog, processors: &[Processor]) -> Row {
         event
             .counters
             .filter(|_| fixed.is_none())
-            .map(|mask| format!("counters {}", list_of(mask))),
+            .map(|mask| format!("counters {}", format_counters(mask))),
     ];
     let limits = catalog.sources.iter().find(|source| source.flags & Source::TIMER == 0);
     let limit = |of: fn(&Source) -> u32| limits.map_or(0, of);

@@ -8,7 +8,7 @@ use crate::output::error::Result;
 use crate::output::table::{Column, Width, table};
 use crate::select::event_set::{countable, counts_on, of_slots, topdown};
 use crate::target::context::Context;
-use halprof_measure::catalog::{Catalog, Kind};
+use halprof_measure::catalog::{Catalog, CpuType};
 use halprof_profile::aggregate::filter::Pattern;
 use halprof_setup::describe;
 use schemars::JsonSchema;
@@ -97,7 +97,7 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
             .find(|name| countable(name, catalog).is_some())
             .map(str::to_owned),
     };
-    let counted = |term: &Term, kind: &Kind| {
+    let counted = |term: &Term, kind: &CpuType| {
         let names = metrics.names(&term.name);
         let able = |name: &&str| {
             let chosen = countable(name, catalog).into_iter().flatten();
@@ -111,8 +111,8 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
         Form::Ratio { scale, above, below } => (*scale, parts(above), parts(below), None),
         Form::Formula(text) => (1.0, Vec::new(), Vec::new(), Some(text.clone())),
     };
-    let able = |kind: &&Kind| terms.iter().all(|term| counted(term, kind));
-    let kinds: Vec<&Kind> = catalog.kinds().iter().filter(able).collect();
+    let able = |kind: &&CpuType| terms.iter().all(|term| counted(term, kind));
+    let kinds: Vec<&CpuType> = catalog.cpu_types().iter().filter(able).collect();
     let types = kinds.iter().filter_map(|kind| describe::core_type(&kind.processor));
     Row {
         topdown: of_slots(metric) && topdown(catalog),
@@ -127,7 +127,7 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
         formula,
         asked: metric.asked,
         supported: !kinds.is_empty(),
-        cores: if catalog.kinds().len() > 1 { types.collect() } else { Vec::new() },
+        cores: if catalog.cpu_types().len() > 1 { types.collect() } else { Vec::new() },
     }
 }
 

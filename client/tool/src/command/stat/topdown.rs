@@ -9,7 +9,7 @@ use crate::output::error::Result;
 use crate::output::table::{Column, Width, table};
 use crate::select::event_set::{EventSet, countable};
 use crate::target::context::Context;
-use halprof_measure::catalog::Kind as Known;
+use halprof_measure::catalog::CpuType as Known;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::events::Microarchitecture;
 use shared_types::request::counts::Count;
@@ -79,7 +79,7 @@ impl TopDown {
     pub(super) fn add(event_set: &mut EventSet, level: u8, ctx: &mut Context) -> Result<Self> {
         let mut kinds = Vec::new();
         let selected: Vec<Processor> = event_set.selected().copied().collect();
-        for kind in event_set.catalog().kinds() {
+        for kind in event_set.catalog().cpu_types() {
             let number = kind.processor.kind;
             if !selected.iter().any(|processor| processor.kind == number) {
                 continue;
