@@ -19,7 +19,6 @@ mod select;
 pub mod target;
 
 use crate::output::error::{Error, Result};
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use cli::args::{Arguments, Commands};
 use command::{
@@ -73,12 +72,12 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
         let printed = Output::text().print(&format!("{text}\n"));
         return printed.map_or_else(|error| Output::text().fail(&error).into(), |()| 0);
     }
-    let parsed = match Arguments::try_parse_from(&arguments) {
+    let parsed = match Arguments::parse_from(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return misused(&with_advice(error, &arguments), &arguments).into(),
     };
     let output = output(&parsed);
-    if parsed.csv() && (parsed.json || parsed.json_lines()) {
+    if parsed.csv && (parsed.json || parsed.json_lines) {
         let both = Error::usage("`--csv` and JSON together", "Ask for one of them.");
         return output.fail(&both).into();
     }
@@ -124,13 +123,13 @@ fn help_of_topic(arguments: &[OsString]) -> Option<&'static str> {
 
 /// The output that the arguments ask for.
 fn output(arguments: &Arguments) -> Output {
-    let form = match (arguments.json_lines(), arguments.json) {
+    let form = match (arguments.json_lines, arguments.json) {
         (true, _) => Form::JsonLines,
         (false, true) => Form::Json,
         (false, false) => Form::Text,
     };
     let width = Width::of(arguments.width);
-    Output::new(form, arguments.quiet, arguments.csv(), width)
+    Output::new(form, arguments.quiet, arguments.csv, width)
 }
 
 /// How to report errors before the arguments are parsed.
@@ -165,25 +164,33 @@ fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
     output.fail(&usage)
 }
 
-/// A program without `--` before it is told how to write it, as perf's users leave it out.
+/// Advice on what users of Linux perf type by habit: a program without `--` before it, and `-p`
+/// where whole processors are measured.
 fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
     const TAKE_A_PROGRAM: [&str; 4] = ["stat", "record", "timeline", "rdpmc"];
-    let mut commands = arguments.iter().filter_map(|argument| argument.to_str());
-    let command = commands.find(|argument| TAKE_A_PROGRAM.contains(argument));
-    let unknown = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(name)) if !name.starts_with('-') => Some(name.clone()),
-        _ => None,
-    };
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
     // clap would have an unknown option run as the program.
     error.remove(ContextKind::Suggested);
-    if let (Some(command), Some(name)) = (command, unknown) {
-        let advice = format!("put `--` before the program: halprof {command} -- {name}");
-        let advice = ContextValue::StyledStrs(vec![advice.into()]);
-        error.insert(ContextKind::Suggested, advice);
-    }
+    let mut commands = arguments.iter().filter_map(|argument| argument.to_str());
+    let command = commands.find(|argument| TAKE_A_PROGRAM.contains(argument));
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(name)) => name.clone(),
+        _ => String::new(),
+    };
+    let advice = match command {
+        _ if ["-p", "--pid", "--process"].contains(&unknown.as_str()) => {
+            "processors are measured, with all that runs on them: `halprof record`, then \
+             `halprof report --pid PID`, or `halprof stat --by process --pid PID`"
+                .to_owned()
+        }
+        Some(command) if !unknown.starts_with('-') => {
+            format!("put `--` before the program: halprof {command} -- {unknown}")
+        }
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
     error
 }
 
@@ -212,10 +219,10 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
             return measuring(backend()?, output, |ctx, output| rdpmc::run(options, ctx, output));
         }
         Commands::Simulate(options) => {
-            return simulate::run(options, arguments.given_machine(), output);
+            return simulate::run(options, arguments.given_machine.as_deref(), output);
         }
         Commands::Timeline(options) => {
-            return timeline::run(options, arguments.given_machine(), output);
+            return timeline::run(options, arguments.given_machine.as_deref(), output);
         }
         Commands::Machines(options) => machines::run(options, output),
         Commands::Report(options) => report::run(options, output),
@@ -228,8 +235,8 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),
-        Commands::Doctor(_) => doctor::run(backend(), arguments.machine() == DRIVER, output),
-        Commands::Info(_) => measuring(backend()?, output, info::run),
+        Commands::Doctor => doctor::run(backend(), arguments.machine() == DRIVER, output),
+        Commands::Info => measuring(backend()?, output, info::run),
         Commands::List(options) => {
             measuring(backend()?, output, |ctx, output| list::run(options, ctx, output))
         }

@@ -148,7 +148,7 @@ fn executions_of_each_instruction_are_the_exact_ones() {
 
 fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
     let counts = exact.counts();
-    let shown = run("halprof --quiet --json annotate app.rec start --symbols .", folder);
+    let shown = run("halprof --quiet --json annotate app.rec start --symbol-path .", folder);
     let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
     let rows = shown["instructions"].as_array().expect("instructions");
     let number = |row: &Value, field: &str| row[field][0].as_u64().expect("a number");

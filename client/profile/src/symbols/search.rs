@@ -33,7 +33,7 @@ pub struct SymbolPath {
 }
 
 impl SymbolPath {
-    /// Parses the contents of `_NT_SYMBOL_PATH` and `--symbols`: parts separated by semicolons,
+    /// Parses the contents of `_NT_SYMBOL_PATH` and `--symbol-path`: parts separated by semicolons,
     /// each a folder, `srv*FOLDER*...*URL`, `cache*FOLDER` or `symsrv*DLL*FOLDER*...`. An empty
     /// folder is the debuggers' default store, and `srv*` alone is Microsoft's server.
     #[must_use]

@@ -6,8 +6,8 @@ use crate::output::number::thousands;
 use crate::target::seal_key;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
-    Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand,
-    ValueEnum,
+    Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser,
+    Subcommand, ValueEnum,
 };
 use halprof_profile::aggregate::branches::PATH_LENGTH;
 use halprof_profile::export::{Format, Lanes};
@@ -29,22 +29,51 @@ const FILTERS: &str = "Which samples";
 const NAMES: &str = "Symbols and sources";
 const MODEL: &str = "Modelled machines";
 
-/// Where a command measures.
-#[derive(Debug, Default, Args)]
-pub(crate) struct OnMachine {
-    /// Where to measure: `driver`, the path of a CPUID dump, or a built-in model (see `halprof
-    /// machines`); `,processors=N` repeats the processors of a model, `,quirks=A+B` adds
-    /// quirks of real silicon
-    #[arg(long, value_name = "SPEC", help_heading = MODEL)]
-    machine: Option<String>,
-}
+/// The heading of the options that few need: help shows them last.
+const RARE: &str = "Rarely needed";
+
+/// The options below that heading, in every command that has them.
+const RARELY_NEEDED: [&str; 12] = [
+    "approximate",
+    "branch_filter",
+    "event_file",
+    "kill_children",
+    "metric_file",
+    "openmetrics",
+    "passes",
+    "path_length",
+    "pin",
+    "rotate",
+    "trim",
+    "width",
+];
+
+/// Commands whose result is no table: they have no `--csv`.
+const WITHOUT_TABLE: [&str; 7] =
+    ["completions", "export", "install", "rdpmc", "start", "stop", "uninstall"];
+
+/// Commands that measure nothing and ask no machine: they have no `--machine`.
+const WITHOUT_MACHINE: [&str; 10] = [
+    "annotate",
+    "export",
+    "install",
+    "machines",
+    "report",
+    "script",
+    "start",
+    "stop",
+    "timeline",
+    "uninstall",
+];
+
+const CSV: &str = "csv";
+const JSON_LINES: &str = "jsonl";
+const MACHINE: &str = "machine";
 
 /// Counts and samples hardware performance events on Windows, or on a model of a real processor.
 #[derive(Debug, Parser)]
 #[command(name = "halprof", version, subcommand_required = true, after_help = help::HALPROF)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    on: OnMachine,
     /// Print one JSON object
     #[arg(long, global = true, help_heading = OUTPUT)]
     pub(crate) json: bool,
@@ -53,10 +82,93 @@ pub(crate) struct Arguments {
     pub(crate) quiet: bool,
     /// Fit tables and text to this many columns, 0 for as many as they take; the default is the
     /// terminal's width, and 0 where output goes to a file or a pipe
-    #[arg(long, value_name = "COLUMNS", global = true, help_heading = OUTPUT, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
+    #[arg(long, value_name = "COLUMNS", global = true, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
     pub(crate) width: Option<usize>,
     #[command(subcommand)]
     pub(crate) command: Commands,
+    /// Print tables as comma-separated values.
+    #[arg(skip)]
+    pub(crate) csv: bool,
+    /// Print JSON as one object per line.
+    #[arg(skip)]
+    pub(crate) json_lines: bool,
+    /// `--machine` after the command, or else before it.
+    #[arg(skip)]
+    pub(crate) given_machine: Option<String>,
+}
+
+impl Arguments {
+    /// The definition of the command line, with what its commands have in common.
+    pub(crate) fn definition() -> Command {
+        let command = Self::command().arg(machine());
+        let names = command.get_subcommands().map(|one| one.get_name().to_owned());
+        let names: Vec<String> = names.collect();
+        names.iter().fold(rarely_needed_last(command), |command, name| {
+            command.mut_subcommand(name, |mut subcommand| {
+                if !WITHOUT_TABLE.contains(&name.as_str()) {
+                    subcommand = subcommand.arg(csv());
+                }
+                if !WITHOUT_MACHINE.contains(&name.as_str()) {
+                    subcommand = subcommand.arg(machine());
+                }
+                rarely_needed_last(subcommand)
+            })
+        })
+    }
+
+    /// The arguments of a command line, the program's name first.
+    pub(crate) fn parse_from<T: Into<OsString> + Clone>(
+        arguments: impl IntoIterator<Item = T>,
+    ) -> Result<Self, clap::Error> {
+        let mut matches = Self::definition().try_get_matches_from(arguments)?;
+        let (csv, json_lines) = (is_set(&matches, CSV), is_set(&matches, JSON_LINES));
+        let given_machine = of_command::<String>(&matches, MACHINE)
+            .or_else(|| matches.get_one::<String>(MACHINE))
+            .cloned();
+        let parsed = Self::from_arg_matches_mut(&mut matches)?;
+        Ok(Self { csv, json_lines, given_machine, ..parsed })
+    }
+
+    /// Where to measure.
+    pub(crate) fn machine(&self) -> &str {
+        self.given_machine.as_deref().unwrap_or(DEFAULT_MACHINE)
+    }
+}
+
+fn machine() -> Arg {
+    Arg::new(MACHINE).long(MACHINE).value_name("SPEC").help_heading(MODEL).help(
+        "Where to measure: `driver`, the path of a CPUID dump, or a built-in model (see `halprof \
+         machines`); `,processors=N` repeats the processors of a model, `,quirks=A+B` adds quirks of \
+         real silicon",
+    )
+}
+
+fn csv() -> Arg {
+    let csv = Arg::new(CSV).long(CSV).help_heading(OUTPUT).action(ArgAction::SetTrue);
+    csv.help("Print comma-separated values")
+}
+
+/// The value of an option of the command; `None` also if the command has no such option.
+fn of_command<'a, T: Clone + Send + Sync + 'static>(
+    matches: &'a ArgMatches,
+    id: &str,
+) -> Option<&'a T> {
+    let (_, own) = matches.subcommand()?;
+    own.try_get_one(id).ok().flatten()
+}
+
+fn is_set(matches: &ArgMatches, id: &str) -> bool {
+    of_command::<bool>(matches, id) == Some(&true)
+}
+
+/// clap shows headings in the order of their first options, and an option that is changed comes last.
+fn rarely_needed_last(mut command: Command) -> Command {
+    for id in RARELY_NEEDED {
+        if command.get_arguments().any(|argument| argument.get_id() == id) {
+            command = command.mut_arg(id, |argument| argument.help_heading(RARE));
+        }
+    }
+    command
 }
 
 impl Stat {
@@ -66,87 +178,13 @@ impl Stat {
     }
 }
 
-/// A command whose result is a table.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub(crate) struct Tabular {
-    /// Print comma-separated values
-    #[arg(long, help_heading = OUTPUT)]
-    csv: bool,
-}
-
-/// A command that asks a machine, and has a table.
-#[derive(Debug, Default, Args)]
-pub(crate) struct Asking {
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
-    #[command(flatten)]
-    table: Tabular,
-}
-
-impl Arguments {
-    /// Whether tables are printed as comma-separated values.
-    pub(crate) const fn csv(&self) -> bool {
-        let table = match &self.command {
-            Commands::Machines(machines) => machines.table,
-            Commands::Info(info) => info.table,
-            Commands::Doctor(doctor) => doctor.table,
-            Commands::List(list) => list.table,
-            Commands::Check(check) => check.table,
-            Commands::Stat(stat) => stat.table,
-            Commands::Record(record) => record.table,
-            Commands::Report(report) => report.table,
-            Commands::Script(script) => script.table,
-            Commands::Timeline(timeline) => timeline.table,
-            Commands::Annotate(annotate) => annotate.table,
-            Commands::Top(top) => top.table,
-            Commands::Registers(registers) => registers.table,
-            Commands::Explain(explain) => explain.table,
-            _ => return false,
-        };
-        table.csv
-    }
-
-    /// Whether JSON is printed as one object per line.
-    pub(crate) const fn json_lines(&self) -> bool {
-        match &self.command {
-            Commands::Stat(stat) => stat.jsonl,
-            Commands::Script(script) => script.jsonl,
-            _ => false,
-        }
-    }
-
-    /// Where to measure.
-    pub(crate) fn machine(&self) -> &str {
-        self.given_machine().unwrap_or(DEFAULT_MACHINE)
-    }
-
-    /// `--machine` after the command, or else before it.
-    pub(crate) fn given_machine(&self) -> Option<&str> {
-        let of_command = match &self.command {
-            Commands::Info(asking) | Commands::Doctor(asking) => &asking.on.machine,
-            Commands::List(list) => &list.on.machine,
-            Commands::Check(check) => &check.on.machine,
-            Commands::Stat(stat) => &stat.on.machine,
-            Commands::Record(record) => &record.on.machine,
-            Commands::Simulate(simulate) => &simulate.machine,
-            Commands::Top(top) => &top.on.machine,
-            Commands::Registers(registers) => &registers.on.machine,
-            Commands::Rdpmc(rdpmc) => &rdpmc.on.machine,
-            Commands::Explain(explain) => &explain.on.machine,
-            Commands::Completions(completions) => &completions.on.machine,
-            _ => &None,
-        };
-        of_command.as_deref().or(self.on.machine.as_deref())
-    }
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Commands {
     /// List the built-in models
     Machines(Machines),
     /// Show which profiling interface is in use, why, and what each processor can count
     #[command(after_help = help::INFO)]
-    Info(Asking),
+    Info,
     /// List the sources that can be counted or sampled
     #[command(after_help = help::LIST)]
     List(List),
@@ -186,7 +224,7 @@ pub(crate) enum Commands {
     #[command(after_help = help::RDPMC)]
     Rdpmc(Rdpmc),
     /// Check what would prevent a measurement, and say how to fix it
-    Doctor(Asking),
+    Doctor,
     /// Explain an error code, or a source on this machine
     #[command(after_help = help::EXPLAIN)]
     Explain(Explain),
@@ -204,8 +242,6 @@ pub(crate) enum Commands {
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
     /// Add intervals, event selects and notes
     #[arg(long, short)]
     pub(crate) verbose: bool,
@@ -215,20 +251,21 @@ pub(crate) struct List {
     /// Treat sources as supported whose event is not what their name says
     #[arg(long)]
     pub(crate) approximate: bool,
-    /// Add the vendor's events for this machine's processors; with `=FILE` also those of a list in
-    /// Intel's perfmon JSON
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
-    #[expect(clippy::option_option, reason = "not given, given alone, given with a file")]
-    pub(crate) events: Option<Option<PathBuf>>,
+    /// Add the vendor's events for this machine's processors
+    #[arg(long)]
+    pub(crate) events: bool,
+    /// Add also the events of a list in Intel's perfmon JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) event_file: Option<PathBuf>,
     /// Only sources and events, or metrics, whose names match, `*` for any text
     #[arg(value_name = "GLOB")]
     pub(crate) glob: Option<String>,
-    /// List metrics instead; with `=FILE` also those of a file
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
-    #[expect(clippy::option_option, reason = "not given, given alone, given with a file")]
-    pub(crate) metrics: Option<Option<PathBuf>>,
-    #[command(flatten)]
-    pub(crate) table: Tabular,
+    /// List metrics instead
+    #[arg(long)]
+    pub(crate) metrics: bool,
+    /// List metrics instead, also those defined in FILE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metric_file: Option<PathBuf>,
 }
 
 /// What to count or to sample.
@@ -241,13 +278,13 @@ pub(crate) struct Selection {
     #[command(flatten)]
     pub(crate) groups: Groups,
     /// Processors to measure, e.g. `0-3,8` [default: all]
-    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1.., allow_negative_numbers = true, help_heading = WHAT)]
+    #[arg(long = "cpu", short = 'C', value_name = "LIST", num_args = 1.., allow_negative_numbers = true, help_heading = WHAT)]
     pub(crate) processors: Vec<String>,
     /// Also accept sources whose event is not what their name says
-    #[arg(long, help_heading = WHAT)]
+    #[arg(long)]
     pub(crate) approximate: bool,
     /// Also accept the events of a list in Intel's perfmon JSON
-    #[arg(long = "events", value_name = "FILE", help_heading = WHAT)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) event_file: Option<PathBuf>,
 }
 
@@ -263,17 +300,7 @@ pub(crate) fn joined(arguments: &[String]) -> Option<String> {
     (!arguments.is_empty()).then(|| arguments.join(","))
 }
 
-/// One list for each occurrence of an option, which clap's derive does not keep apart.
-fn occurrences(matches: &ArgMatches, id: &str) -> Vec<String> {
-    let lists = matches.get_occurrences::<String>(id).into_iter().flatten();
-    let lists = lists.map(|list| {
-        let arguments: Vec<&str> = list.map(String::as_str).collect();
-        arguments.join(",")
-    });
-    lists.collect()
-}
-
-/// One list for each `-g`.
+/// One list for each `-g`, which clap's derive does not keep apart.
 #[derive(Debug, Default)]
 pub(crate) struct Groups(pub(crate) Vec<String>);
 
@@ -301,48 +328,8 @@ impl Args for Groups {
 
 impl FromArgMatches for Groups {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(occurrences(matches, Self::ID)))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-/// One list of keys for each `--by`.
-#[derive(Debug, Default)]
-pub(crate) struct By(pub(crate) Vec<String>);
-
-impl By {
-    const ID: &str = "by";
-}
-
-impl Args for By {
-    fn augment_args(command: Command) -> Command {
-        let by = Arg::new(Self::ID)
-            .long("by")
-            .value_name("KEYS")
-            .action(ArgAction::Append)
-            .help(
-                "Group samples by module, symbol, line, address, process, thread, processor, core, \
-                 machine or source, or by several of them, as in `--by process,symbol`; each `--by` is a table. \
-                 `edge` and `path` show branch records, by address or as in `--by edge,line` by line, \
-                 symbol or module",
-            )
-            .help_heading(WHAT
-            );
-        command.arg(by)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for By {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(occurrences(matches, Self::ID)))
+        let lists = matches.get_occurrences::<String>(Self::ID).into_iter().flatten();
+        Ok(Self(lists.map(|list| list.map(String::as_str).collect::<Vec<_>>().join(",")).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -356,18 +343,12 @@ pub(crate) struct Machines {
     /// List the quirks that `,quirks=A+B` after a model's name turns on
     #[arg(long)]
     pub(crate) quirks: bool,
-    #[command(flatten)]
-    table: Tabular,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) selection: Selection,
-    #[command(flatten)]
-    table: Tabular,
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
 }
 
 /// What runs while it is measured.
@@ -381,13 +362,13 @@ pub(crate) struct Work {
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction)]
     pub(crate) rotate: Option<f64>,
     /// Run PROGRAM only on the processors of `-C`, which must be in one group
-    #[arg(long, help_heading = HOW, requires = "program")]
+    #[arg(long, requires = "program")]
     pub(crate) pin: bool,
     /// End programs that PROGRAM started and that outlive it
-    #[arg(long, help_heading = HOW, requires = "program")]
+    #[arg(long, requires = "program")]
     pub(crate) kill_children: bool,
     /// Run this program with its arguments, and measure until it ends
     #[arg(last = true, value_name = "PROGRAM")]
@@ -403,16 +384,16 @@ pub(crate) struct Stat {
     pub(crate) work: Work,
     /// Show these metrics, and count what they need: `ipc`, or `ipc:u` for user mode; `halprof list
     /// --metrics` lists them
-    #[arg(long = "metric", short = 'M', value_name = "NAMES", num_args = 1.., help_heading = WHAT)]
-    pub(crate) wanted: Vec<String>,
+    #[arg(long = "metric", short = 'M', value_name = "LIST", num_args = 1.., help_heading = WHAT)]
+    pub(crate) metrics: Vec<String>,
     /// Add the metrics defined in FILE (see below)
-    #[arg(long, value_name = "FILE", help_heading = WHAT)]
-    pub(crate) metrics: Option<PathBuf>,
-    /// Show where the issue slots went: level 1 of the top-down method, or with `=2` also level 2
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metric_file: Option<PathBuf>,
+    /// Top-down analysis, level 1; `=2` for levels 1 and 2
     #[arg(long, help_heading = WHAT, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = |text: &str| number::<u8>(text, 1..=2))]
     pub(crate) topdown: Option<u8>,
     /// If there are too few counters, run once for each set of sources that fits: counts are exact
-    #[arg(long, help_heading = HOW)]
+    #[arg(long)]
     pub(crate) passes: bool,
     /// Print counts every MS milliseconds (at least 1)
     #[arg(
@@ -426,18 +407,21 @@ pub(crate) struct Stat {
     pub(crate) interval: Option<f64>,
     /// Replace FILE with all counts so far at each interval, in OpenMetrics text, instead of
     /// printing the intervals: for the textfile collector of windows_exporter or node_exporter
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
+    #[arg(long, value_name = "FILE", requires = "interval", conflicts_with_all = ["passes", "repeat"])]
     pub(crate) openmetrics: Option<PathBuf>,
     /// Repeat N times; print mean, 95 % confidence interval, deviation and outliers
     #[arg(long, short, help_heading = HOW, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = |text: &str| number::<u32>(text, 1..=1000))]
     pub(crate) repeat: u32,
     /// Exclude outliers of `-r` from mean, confidence interval and deviation
-    #[arg(long, help_heading = HOW, requires = "repeat")]
+    #[arg(long, requires = "repeat")]
     pub(crate) trim: bool,
     /// Divide the counts among processes, by samples taken while counting; `SOURCE:PERIOD` sets how
     /// many events are between samples
-    #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "interval", "repeat", "topdown", "wanted"])]
+    #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "interval", "repeat", "topdown", "metrics"])]
     pub(crate) by: Option<Dividing>,
+    /// Show only these processes, by id or by name, of `--by process`
+    #[arg(long, short, visible_alias = "pid", value_name = "PID|NAME", help_heading = WHAT)]
+    pub(crate) process: Vec<String>,
     /// Show each processor separately
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) per_cpu: bool,
@@ -450,10 +434,6 @@ pub(crate) struct Stat {
     /// Print one JSON object per line: one for each interval as it ends, the last for the whole
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) jsonl: bool,
-    #[command(flatten)]
-    table: Tabular,
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
 }
 
 /// What counts are divided among.
@@ -482,18 +462,14 @@ pub(crate) struct Record {
     pub(crate) branches: Option<Option<u16>>,
     /// Record only branches of these kinds: `cond`, `call`, `ind-call`, `return`, `jump`, `ind-jump`,
     /// `far` (interrupts and system calls); with `user` or `kernel` only those to that mode
-    #[arg(long, help_heading = WHAT, value_name = "KINDS", num_args = 1.., requires = "branches")]
+    #[arg(long, value_name = "KINDS", num_args = 1.., requires = "branches")]
     pub(crate) branch_filter: Vec<String>,
     /// If there are too few counters, run once for each set of sources that fits
-    #[arg(long, help_heading = HOW)]
+    #[arg(long)]
     pub(crate) passes: bool,
     /// The file to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
-    #[command(flatten)]
-    table: Tabular,
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
 }
 
 #[derive(Debug, Args)]
@@ -501,8 +477,11 @@ pub(crate) struct Report {
     /// Recordings made by `halprof record`; several are summed up, `--by machine` tells them apart
     #[arg(default_value = "halprof.rec", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) by: By,
+    /// Group samples by module, symbol, line, address, process, thread, processor, core, machine or
+    /// source, or by several of them, as in `--by process,symbol`; each `--by` is a table. `edge` and
+    /// `path` show branch records, by address or as in `--by edge,line` by line, symbol or module
+    #[arg(long, value_name = "KEYS", help_heading = WHAT)]
+    pub(crate) by: Vec<String>,
     #[command(flatten)]
     pub(crate) filters: Filters,
     /// The order of rows: most events first, most samples first, by name, or for branches most
@@ -510,12 +489,12 @@ pub(crate) struct Report {
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Events)]
     pub(crate) sort: Sorting,
     /// Branches of a path of `--by path`
-    #[arg(long, help_heading = WHAT, value_name = "N", default_value_t = PATH_LENGTH, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, 2..=MAX_BRANCHES as u64))]
+    #[arg(long, value_name = "N", default_value_t = PATH_LENGTH, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, 2..=MAX_BRANCHES as u64))]
     pub(crate) path_length: usize,
     /// Rows to print of each table, 0 for all [default: 20, or as many as fit on a page of 40 lines
     /// without `--by`]
     #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]
-    pub(crate) top: Option<usize>,
+    pub(crate) rows: Option<usize>,
     /// Print names in full, however wide that makes the table
     #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) verbose: bool,
@@ -524,16 +503,14 @@ pub(crate) struct Report {
     pub(crate) diff: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) naming: Naming,
-    #[command(flatten)]
-    table: Tabular,
 }
 
 impl Report {
     /// The largest number of rows of a table to print.
-    pub(crate) fn rows(&self) -> usize {
-        match self.top {
+    pub(crate) fn most_rows(&self) -> usize {
+        match self.rows {
             Some(0) => usize::MAX,
-            top => top.unwrap_or(20),
+            rows => rows.unwrap_or(20),
         }
     }
 }
@@ -551,14 +528,12 @@ pub(crate) struct Annotate {
     #[arg(long, value_name = "FILE", help_heading = FILTERS)]
     pub(crate) with: Vec<PathBuf>,
     /// A folder with source files, to show the source lines
-    #[arg(long, value_name = "DIR", help_heading = NAMES)]
+    #[arg(long = "source-dir", value_name = "DIR", help_heading = NAMES)]
     pub(crate) sources: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) filters: Filters,
     #[command(flatten)]
     pub(crate) naming: Naming,
-    #[command(flatten)]
-    table: Tabular,
 }
 
 #[derive(Debug, Args)]
@@ -570,20 +545,21 @@ pub(crate) struct Simulate {
     /// Stop after this many steps, and end the program
     #[arg(long, value_name = "N", default_value_t = 10_000_000, allow_negative_numbers = true, value_parser = |text: &str| number::<u64>(text, 1..=u64::MAX))]
     pub(crate) max_steps: u64,
-    /// Use the caches of this processor instead of this machine's: a CPUID dump or a built-in model
-    #[arg(long, value_name = "SPEC", help_heading = MODEL)]
-    pub(crate) machine: Option<String>,
-    /// Sum up by source line
-    #[arg(long, help_heading = OUTPUT)]
-    pub(crate) lines: bool,
-    /// Print comma-separated values
-    #[arg(long, help_heading = OUTPUT)]
-    pub(crate) csv: bool,
+    /// Sum up by address or by source line
+    #[arg(long, value_enum, value_name = "KEY", default_value_t = CodeKey::Address, help_heading = OUTPUT)]
+    pub(crate) by: CodeKey,
     #[command(flatten)]
     pub(crate) naming: Naming,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+/// What `simulate` sums up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CodeKey {
+    Address,
+    Line,
 }
 
 #[derive(Debug, Args)]
@@ -609,8 +585,6 @@ pub(crate) struct Timeline {
     /// The file to write when a program is run, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = "halprof.marks", conflicts_with = "file", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
-    #[command(flatten)]
-    table: Tabular,
     /// Run this program with its arguments, and record its marks until it ends
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
@@ -637,8 +611,6 @@ pub(crate) struct Script {
     pub(crate) jsonl: bool,
     #[command(flatten)]
     pub(crate) naming: Naming,
-    #[command(flatten)]
-    table: Tabular,
 }
 
 /// Which samples count. Names may have `*` for any text, and options may be given several times.
@@ -648,8 +620,8 @@ pub(crate) struct Filters {
     /// Only samples of this source
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Vec<String>,
-    /// Only samples in this process, by its name or id
-    #[arg(long, value_name = "NAME|ID")]
+    /// Only samples in this process, by its id or name
+    #[arg(long, short, visible_alias = "pid", value_name = "PID|NAME")]
     pub(crate) process: Vec<String>,
     /// Only samples in this module
     #[arg(long, value_name = "NAME")]
@@ -658,13 +630,7 @@ pub(crate) struct Filters {
     #[arg(long, value_name = "NAME")]
     pub(crate) symbol: Vec<String>,
     /// Only samples of these processors, e.g. `0-3,8`
-    #[arg(
-        long,
-        short = 'C',
-        alias = "processor",
-        value_name = "CPUS",
-        allow_negative_numbers = true
-    )]
+    #[arg(long = "cpu", short = 'C', value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) processors: Vec<String>,
     /// Only samples of this part of the time, in seconds since the first, e.g. `0.5-1.25` or `2-`
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true)]
@@ -684,7 +650,7 @@ pub(crate) enum Sorting {
 pub(crate) struct Naming {
     /// Folders with symbols, separated by `;`; searched before `_NT_SYMBOL_PATH` and the modules' own
     /// folders
-    #[arg(long, value_name = "PATH", help_heading = NAMES)]
+    #[arg(long = "symbol-path", value_name = "PATH", help_heading = NAMES)]
     symbols: Option<OsString>,
     /// Download missing symbols from the servers of the symbol path into its stores (Windows only);
     /// the servers learn which modules were sampled
@@ -698,7 +664,7 @@ impl Naming {
         self.symbols.is_some() || self.download
     }
 
-    /// A folder of `--symbols` that does not exist. A store may be created later.
+    /// A folder of `--symbol-path` that does not exist. A store may be created later.
     fn missing_folder(&self) -> Option<String> {
         let symbols = self.symbols.as_ref()?.to_string_lossy();
         let mut folders = symbols.split(';').map(str::trim);
@@ -712,7 +678,7 @@ impl Naming {
     pub(crate) fn path(&self) -> crate::output::error::Result<SymbolPath> {
         if let Some(missing) = self.missing_folder() {
             return Err(Error::usage(
-                format!("`--symbols`: `{missing}` is not a folder"),
+                format!("`--symbol-path`: `{missing}` is not a folder"),
                 "Name folders that exist, or stores such as `srv*FOLDER`, with `;` between them.",
             ));
         }
@@ -736,7 +702,7 @@ fn downloading(path: &SymbolPath) -> crate::output::error::Result<SymbolPath> {
     if path.servers().is_empty() {
         return Err(Error::usage(
             "`--download` needs a symbol server, and the symbol path names none",
-            "Name a store and a server: `--symbols srv*C:\\symbols*https://msdl.microsoft.com/download/symbols`.",
+            "Name a store and a server: `--symbol-path srv*C:\\symbols*https://msdl.microsoft.com/download/symbols`.",
         ));
     }
     #[cfg(windows)]
@@ -744,7 +710,7 @@ fn downloading(path: &SymbolPath) -> crate::output::error::Result<SymbolPath> {
     #[cfg(not(windows))]
     Err(Error::unavailable(
         "`--download` needs Windows, whose WinHTTP asks the servers",
-        "On this system, fill a store by other means and name it with `--symbols`.",
+        "On this system, fill a store by other means and name it with `--symbol-path`.",
     ))
 }
 
@@ -766,7 +732,7 @@ pub(crate) struct Watching {
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction)]
     pub(crate) rotate: Option<f64>,
 }
 
@@ -783,15 +749,14 @@ pub(crate) struct Top {
     /// `report`, as in `--by process,symbol`; `processor` alone counts, on each processor
     #[arg(long, value_name = "KEYS", num_args = 1.., help_heading = WHAT)]
     pub(crate) by: Vec<String>,
+    /// Only samples in this process, by its id or name
+    #[arg(long, short, visible_alias = "pid", value_name = "PID|NAME", help_heading = WHAT)]
+    pub(crate) process: Vec<String>,
     #[command(flatten)]
     pub(crate) naming: Naming,
     /// Print one interval and exit
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) once: bool,
-    #[command(flatten)]
-    table: Tabular,
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
 }
 
 #[derive(Debug, Args)]
@@ -817,21 +782,15 @@ pub(crate) struct Export {
 
 #[derive(Debug, Args)]
 pub(crate) struct Registers {
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
     /// Processors, e.g. `0-3,8` [default: the boot processor]
-    #[arg(long = "processors", short = 'C', value_name = "CPUS", num_args = 1.., allow_negative_numbers = true)]
+    #[arg(long = "cpu", short = 'C', value_name = "LIST", num_args = 1.., allow_negative_numbers = true)]
     pub(crate) processors: Vec<String>,
-    #[command(flatten)]
-    table: Tabular,
 }
 
 #[derive(Debug, Args)]
 #[group(skip)]
 #[command(group = ArgGroup::new("for how long").required(true).args(["holding", "program"]))]
 pub(crate) struct Rdpmc {
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
     #[arg(value_enum, value_name = "ACTION")]
     pub(crate) holding: Option<Holding>,
     /// Run this program with its arguments, and allow RDPMC until it ends
@@ -856,18 +815,12 @@ pub(crate) struct Install {
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
-    #[command(flatten)]
-    table: Tabular,
     /// A code or a source: `busy`, `TotalIssues`, `r100C0` [default: list the codes]
     pub(crate) topic: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    #[command(flatten)]
-    pub(crate) on: OnMachine,
     /// The shell to complete in
     #[arg(value_enum)]
     pub(crate) shell: Shell,

@@ -11,8 +11,8 @@ use crate::output::error::Result;
 use crate::output::error_codes::Code;
 use crate::target::backend::{Backend, DRIVER};
 use crate::target::context::Context;
+use clap::Command;
 use clap::builder::PossibleValuesParser;
-use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use halprof_measure::catalog::Catalog;
 use halprof_profile::aggregate::branches::By;
@@ -40,7 +40,7 @@ pub(crate) fn run(
         Vec::new()
     });
     let names = names(sources)?;
-    let mut command = Arguments::command();
+    let mut command = Arguments::definition();
     let commands: Vec<String> =
         command.get_subcommands().map(|one| one.get_name().to_owned()).collect();
     for name in &commands {
@@ -89,7 +89,7 @@ fn names(sources: Vec<String>) -> Result<Vec<Names>> {
     let keys = Key::ALL.iter().map(|key| key.name()).chain(By::NAMES);
     let keys = keys.map(str::to_owned);
     Ok(vec![
-        ("wanted", metrics.collect()),
+        ("metrics", metrics.collect()),
         ("machine", machines.collect()),
         ("topic", topics.collect()),
         ("by", keys.collect()),
@@ -107,8 +107,7 @@ fn completed(mut command: Command, names: &[Names]) -> Command {
                 && one.get_action().takes_values()
                 && one.get_possible_values().is_empty()
         });
-        let is_file = *id == "events" && command.get_name() == "list";
-        if is_open && !is_file && !names.is_empty() {
+        if is_open && !names.is_empty() {
             command = command.mut_arg(id, |one| {
                 one.value_parser(PossibleValuesParser::new(
                     names.iter().map(|name| &*name.clone().leak()),

@@ -288,7 +288,7 @@ fn branch_warnings(written: &perf_script::Written) -> Vec<String> {
     if !written.without_file.is_empty() {
         warnings.push(format!(
             "llvm-profgen is not told where these modules are, because no PE file of the same build \
-             was found: {}; `--symbols` names a folder that has it",
+             was found: {}; `--symbol-path` names a folder that has it",
             written.without_file.join(", ")
         ));
     }

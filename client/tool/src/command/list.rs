@@ -69,8 +69,8 @@ struct Differs {
 }
 
 pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<u8> {
-    if let Some(file) = &options.metrics {
-        metrics::run(options, file.as_deref(), ctx, output)?;
+    if options.metrics || options.metric_file.is_some() {
+        metrics::run(options, ctx, output)?;
         return Ok(0);
     }
     let body = body(options, ctx)?;
@@ -88,9 +88,9 @@ fn body(options: &args::List, ctx: &mut Context) -> Result<Body> {
     let glob = options.glob.as_deref().map(Pattern::new);
     let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
     let mut rows: Vec<Row> = sources.iter().map(|source| row(source, &processors)).collect();
-    if options.events.is_some() || glob.is_some() {
+    if options.events || options.event_file.is_some() || glob.is_some() {
         let mut catalog = Catalog::new(sources, machine.interface, &processors);
-        if let Some(Some(path)) = &options.events {
+        if let Some(path) = &options.event_file {
             catalog = catalog.with_event_file(path)?;
         }
         let events = events::rows(&catalog, &processors);
@@ -207,14 +207,14 @@ mod tests {
             let mut ctx =
                 Context::open(Backend::open(machine).expect("a place")).expect("a machine");
             let options = args::List {
-                on: args::OnMachine::default(),
                 verbose: false,
                 all: true,
                 approximate: false,
-                events: None,
+                events: false,
+                event_file: None,
                 glob: None,
-                metrics: None,
-                table: args::Tabular::default(),
+                metrics: false,
+                metric_file: None,
             };
             let sources = body(&options, &mut ctx).expect("a list").sources.len();
             assert_ne!(sources, 0);

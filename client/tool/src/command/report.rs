@@ -35,7 +35,7 @@ const DEFAULT: &[&[Key]] =
 const LINES: usize = 40;
 
 /// The option that prints all rows.
-const ALL: &str = "--top 0";
+const ALL: &str = "--rows 0";
 
 /// The largest number of sources that have a line each in it.
 const SOURCES: usize = 8;
@@ -175,13 +175,13 @@ struct SkidTold {
 }
 
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
-    if let Some(tables) = branches::wanted(&options.by.0)? {
+    if let Some(tables) = branches::wanted(&options.by)? {
         return branches::run(options, tables, output);
     }
     let mut query = query(options, output.is_csv())?;
     let mut asked = query.tables.len();
     if output.is_json() {
-        if options.by.0.is_empty() && options.diff.is_none() {
+        if options.by.is_empty() && options.diff.is_none() {
             (query.tables, asked) = (Vec::new(), DEFAULT.len());
         }
         for keys in DEFAULT {
@@ -220,9 +220,9 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         output.print(&(output.width().fitted(&told) + "\n"))?;
     } else {
         let width = if options.verbose { Width::WHOLE } else { output.width() };
-        let text = match options.by.0.as_slice() {
+        let text = match options.by.as_slice() {
             [] => overview(&report, options, width),
-            _ => tables(&report, options.rows(), ALL, width),
+            _ => tables(&report, options.most_rows(), ALL, width),
         };
         output.print(&text)?;
     }
@@ -242,7 +242,7 @@ fn only_marks(options: &args::Report, report: &Report) -> Option<String> {
 }
 
 fn query(options: &args::Report, csv: bool) -> Result<Query> {
-    let mut tables = filters::tables(&options.by.0)?;
+    let mut tables = filters::tables(&options.by)?;
     if csv && tables.len() > 1 {
         return Err(filters::one_table());
     }
@@ -269,7 +269,7 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
                 ));
             }
         },
-        rows: (!all).then_some(options.rows()),
+        rows: (!all).then_some(options.most_rows()),
     })
 }
 
@@ -415,7 +415,7 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     let key = if named { Key::Symbol } else { Key::Address };
     let rest = "More: `--by module`, `line`, `address`, `process`, `thread`, `processor`, `core` or \
                 `machine`; \
-                `--top 0` for every row; `halprof annotate FILE` for the instructions of a function.";
+                `--rows 0` for every row; `halprof annotate FILE` for the instructions of a function.";
     let rest = format!("\n{}\n", width.prose(0, rest));
     let mut text = made(report, width) + &head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, SOURCES, width));
@@ -428,11 +428,12 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     let room = LINES.saturating_sub(text.lines().count() + rest.lines().count() + 1);
     let shown = parts.len().min(room / (around + 2));
     let rows = (room / shown.max(1)).saturating_sub(around).max(1);
-    let rows = options.top.map_or(rows.min(20), |_| options.rows());
-    for (table, part) in parts.iter().take(if options.top.is_some() { usize::MAX } else { shown }) {
+    let rows = options.rows.map_or(rows.min(20), |_| options.most_rows());
+    for (table, part) in parts.iter().take(if options.rows.is_some() { usize::MAX } else { shown })
+    {
         text += &format!("\n{}", first_rows(table, part, several, rows, ALL, width));
     }
-    if options.top.is_none() && shown < parts.len() {
+    if options.rows.is_none() && shown < parts.len() {
         text += &format!("\n{} more sources: `--source NAME` chooses\n", parts.len() - shown);
     }
     text + &rest
@@ -573,7 +574,6 @@ fn left_out(part: &Part, rows: &Range<usize>) -> Option<String> {
 pub(crate) mod tests {
     use super::*;
     use crate::screen::{WIDTHS, assert_screen};
-    use clap::Parser;
     use halprof_profile::file::{Ending, Module, Recording, Statistics};
     use halprof_profile::symbols::{Kind, Opened};
 
@@ -649,7 +649,7 @@ pub(crate) mod tests {
 
     #[test]
     fn screens_are_as_expected() {
-        let arguments = args::Arguments::try_parse_from(["halprof", "report", "a.rec"]);
+        let arguments = args::Arguments::parse_from(["halprof", "report", "a.rec"]);
         let args::Commands::Report(options) = arguments.expect("arguments").command else {
             panic!("this is report");
         };

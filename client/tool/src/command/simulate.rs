@@ -3,7 +3,7 @@
 mod rows;
 mod target;
 
-use crate::cli::args;
+use crate::cli::args::{self, CodeKey};
 use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
     let (name, arguments) = options.program.split_first().ok_or_else(no_program)?;
     let mut command = Command::new(name);
     command.args(arguments);
-    if output.is_json() || options.csv {
+    if output.is_json() || output.is_csv() {
         command.stdout(Stdio::from(io::stderr()));
     }
     let failed = |error| {
@@ -123,11 +123,11 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
         not_simulated: NOT_SIMULATED,
         warnings,
     };
-    if options.csv {
-        output.print_data(&rows::csv(&body, options.lines)?)?;
+    if output.is_csv() {
+        output.print_data(&rows::csv(&body, options.by == CodeKey::Line)?)?;
     } else {
         output.result("simulate", false, &body, |body| {
-            rows::text(body, &lines, &geometries, options.lines, output.width())
+            rows::text(body, &lines, &geometries, options.by == CodeKey::Line, output.width())
         })?;
     }
     if outcome.limited {

@@ -16,7 +16,7 @@ mod topdown;
 use crate::cli::args::{self, Dividing};
 use crate::metrics::Metrics;
 use crate::output::Output;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::number::seconds;
 use crate::output::style::plain;
 use crate::run::recorder;
@@ -69,11 +69,17 @@ struct Bench<'a> {
 }
 
 pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
+    if !options.process.is_empty() && options.by.is_none() {
+        return Err(Error::usage(
+            "`--process` chooses rows of `--by process`: without it, counts are of whole processors",
+            "Add `--by process`, as in `halprof stat --by process --pid 1234`.",
+        ));
+    }
     let form = Form::of(options, output);
     let interval = options.interval.map(event_set::interval).transpose()?;
     let rotation = rotation(&options.work, options.passes)?;
     let metrics = metrics(options, ctx)?;
-    let wanted = event_set::wanted(&metrics, &options.wanted)?;
+    let wanted = event_set::wanted(&metrics, &options.metrics)?;
     let mut event_set = event_set(options, ctx, &metrics, &wanted)?;
     event_set.setup.slice_100ns = rotation;
     let level = options.topdown;
@@ -139,8 +145,9 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     let passes = measured.iter().flat_map(|one| &one.passes);
     let passes: Vec<_> = passes.map(|pass| (&*pass.sources, &*pass.counts)).collect();
     let slots = view.slots(&passes);
-    let (by_process, of_samples) =
+    let (mut by_process, mut of_samples) =
         samples.map(|samples| divided(&samples, &view, &measured)).unwrap_or_default();
+    of_samples.extend(by_process::keep_only(&options.process, &mut by_process));
     let mut body = body(&view, told.machine, scope, measured, options.trim, sets.len());
     let topdown = view.topdown.as_ref();
     body.next = topdown.map_or_else(BTreeMap::new, |topdown| topdown.next(&slots));
@@ -203,7 +210,7 @@ fn event_set(
 /// The metrics that there are, with those of the user's file.
 fn metrics(options: &args::Stat, ctx: &mut Context) -> Result<Metrics> {
     let mut metrics = Metrics::built_in()?;
-    if let Some(path) = &options.metrics {
+    if let Some(path) = &options.metric_file {
         metrics.add_file(path)?;
     }
     metrics.set_smt(ctx.shares_cores()?);

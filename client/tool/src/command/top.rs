@@ -50,9 +50,9 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     let keys = sampled::keys(options)?;
     let keys: Vec<Key> = keys.into_iter().flatten().collect();
     let counted = keys.iter().all(|key| COUNTED.contains(key));
-    if counted && options.naming.is_given() {
+    if counted && (options.naming.is_given() || !options.process.is_empty()) {
         return Err(Error::usage(
-            "`--symbols` and `--download` are for samples",
+            "`--process`, `--symbol-path` and `--download` are for samples",
             "Add `--by`, as in `--by process,symbol`.",
         ));
     }

@@ -9,7 +9,6 @@ use crate::command;
 use crate::output;
 use crate::output::error_codes::CODES;
 use crate::output::schema::schema_of;
-use clap::CommandFactory;
 use halprof_measure::regions::Report as Regions;
 use halprof_setup::installation::{Installed, Removed, Switched};
 use schemars::JsonSchema;
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 /// The command line.
 #[must_use]
 pub fn command() -> clap::Command {
-    Arguments::command()
+    Arguments::definition()
 }
 
 /// The error codes that end with this status.

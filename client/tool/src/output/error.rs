@@ -141,10 +141,10 @@ impl Error {
 
 /// The options that do what a hint of the libraries advises.
 const OPTIONS: [(&str, &str); 6] = [
-    (OF_YOUR_LIST, "`halprof list --all --events=FILE NAME` shows it."),
+    (OF_YOUR_LIST, "`halprof list --all --event-file FILE NAME` shows it."),
     (OF_VENDORS_LIST, "`halprof explain NAME` shows it."),
-    (SYMBOLS, "`--symbols` names folders."),
-    (OF_SAME_BUILD, "`--symbols` names folders."),
+    (SYMBOLS, "`--symbol-path` names folders."),
+    (OF_SAME_BUILD, "`--symbol-path` names folders."),
     (WITH_BRANCHES, "`halprof record --branches` does."),
     (WITH_ALL_BRANCHES, "`halprof record --branches` does, without `--branch-filter`."),
 ];

@@ -594,7 +594,7 @@ fn no_metric(metrics: &Metrics, id: &str) -> Error {
     let names = metrics.all().iter().map(|metric| metric.id.as_str());
     let meant = did_you_mean(id, names).unwrap_or_default();
     let hint =
-        format!("{meant} `halprof list --metrics` shows them all; `--metrics FILE` adds more.");
+        format!("{meant} `halprof list --metrics` shows them all; `--metric-file FILE` adds more.");
     Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
 }
 

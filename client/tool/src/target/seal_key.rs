@@ -14,7 +14,7 @@ use std::{
 
 /// What to do without a key.
 pub(crate) const UNSEALED: &str = "no key could be read or made to seal the recording: \
-    reports open only those of its modules that are in the folders of `--symbols`";
+    reports open only those of its modules that are in the folders of `--symbol-path`";
 
 const BYTES: usize = 32;
 

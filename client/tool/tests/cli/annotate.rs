@@ -42,7 +42,7 @@ fn every_sample_is_at_an_instruction_of_its_line() {
             let same = json(&["annotate", recorded.file(), place]);
             assert_eq!(same["instructions"], annotated["instructions"], "{place}");
         }
-        let text = halprof(&["annotate", recorded.file(), "spin", "--sources", SOURCES]);
+        let text = halprof(&["annotate", recorded.file(), "spin", "--source-dir", SOURCES]);
         for said in [
             "sum ^= i << 3;",
             // As `report --by line` has it.
@@ -161,7 +161,7 @@ fn code_that_is_not_there_or_of_another_build_is_told() {
         assert!(gone.stderr.contains(start), "{}", gone.stderr);
         assert_eq!(gone.status, 5, "{}", gone.stderr);
         let own = built.folder.path().to_str().expect("UTF-8");
-        let gone = halprof(&["annotate", recorded.file(), "--symbols", own]);
+        let gone = halprof(&["annotate", recorded.file(), "--symbol-path", own]);
         let error = gone.stderr.split("error: ").nth(1).expect("an error");
         let told = error.lines().next().expect("a line");
         let tried = told.split("not found at ").nth(1).expect("where it was tried");
@@ -171,7 +171,7 @@ fn code_that_is_not_there_or_of_another_build_is_told() {
         assert_eq!(once.len(), tried.len(), "{told}");
         // A file of the same name in a searched folder, but of another build.
         let folder = other.folder.path().to_str().expect("UTF-8");
-        let wrong = halprof(&["annotate", recorded.file(), "--symbols", folder]);
+        let wrong = halprof(&["annotate", recorded.file(), "--symbol-path", folder]);
         assert!(wrong.stderr.contains("another build"), "{}", wrong.stderr);
         assert!(wrong.stderr.contains(folder), "{}", wrong.stderr);
         assert_eq!(wrong.status, 5, "{}", wrong.stderr);

@@ -198,7 +198,7 @@ fn a_negative_number_is_an_error_about_the_number() {
         &["stat", "--rotate", "-1"],
         &["record", "--rate", "-1"],
         &["top", "--once", "-I", "-1"],
-        &["report", "missing.rec", "--top", "-1"],
+        &["report", "missing.rec", "--rows", "-1"],
     ] {
         let ran = halprof(arguments);
         assert_eq!(ran.status, 2, "{arguments:?}: {}", ran.stderr);

@@ -311,7 +311,8 @@ fn an_export_has_the_records_newest_first() {
     let out = folder.path().join("out");
     let out = out.to_str().expect("UTF-8");
     let symbols = built.folder.path().to_str().expect("UTF-8");
-    let told = json(&["export", &file, "--format", "perf-script", "--symbols", symbols, "-o", out]);
+    let told =
+        json(&["export", &file, "--format", "perf-script", "--symbol-path", symbols, "-o", out]);
     assert_eq!((&told["format"], &told["samples"]), (&json!("perf-script"), &json!(100)));
     let text = std::fs::read_to_string(out).expect("a file");
     let mut lines = text.lines();

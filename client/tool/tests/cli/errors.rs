@@ -48,7 +48,7 @@ fn a_bad_number_is_told_in_plain_words() {
         (&["stat", "-d"], "abc", "a number, e.g. 0.5"),
         (&["record", "--rotate"], "1s", "a number, e.g. 0.5"),
         (&["--width"], "x", "a whole number, at least 0"),
-        (&["report", "a.rec", "--top"], "-1", "a whole number, at least 0"),
+        (&["report", "a.rec", "--rows"], "-1", "a whole number, at least 0"),
         (&["report", "a.rec", "--path-length"], "-1", "a whole number from 2 to 32"),
         (&["timeline", "a.rec", "--rows"], "-1", "a whole number, at least 0"),
         (&["simulate", "--range", "f", "--max-steps"], "-1", "a whole number, at least 1"),

@@ -287,7 +287,8 @@ fn check_and_explain_tell_what_limits_an_event() {
     std::fs::write(&path, list).expect("written");
     let file = path.to_str().expect("UTF-8");
     let with = |list: &str| {
-        let arguments = ["--json", "check", list, "LONELY.EVENT,UOPS_ISSUED.ANY", "--events", file];
+        let arguments =
+            ["--json", "check", list, "LONELY.EVENT,UOPS_ISSUED.ANY", "--event-file", file];
         halprof(&[&haswell[..], &arguments].concat()).json()
     };
     for (list, start) in
@@ -400,23 +401,24 @@ fn a_list_as_intel_publishes_it_adds_events() {
     std::fs::write(&path, list).expect("written");
     let file = path.to_str().expect("UTF-8");
     let core2 = ["--machine", "core2"];
-    let check = json(&[&core2[..], &["check", "-e", "new.event", "--events", file]].concat());
+    let check = json(&[&core2[..], &["check", "-e", "new.event", "--event-file", file]].concat());
     assert_eq!(
         (&check["fits"], &check["assignment"][0]["source"]),
         (&true.into(), &"NEW.EVENT".into())
     );
-    let rows = json(&[&core2[..], &["list", &format!("--events={file}"), "new*"]].concat());
+    let rows = json(&[&core2[..], &["list", "--event-file", file, "new*"]].concat());
     assert_eq!(rows["sources"][0]["event_select"], "0x0000029E");
     assert!(rows["sources"][0]["note"].as_str().expect("a note").starts_with("Something new."));
     refused(&[&core2[..], &["check", "-e", "NEW.EVENT"]].concat(), 4, "source-unknown");
     assert_eq!(rows["sources"][0]["id"], Value::Null);
-    let verbose = ["list", "-v", &format!("--events={file}"), "new*"];
+    let verbose = ["list", "-v", "--event-file", file, "new*"];
     let verbose = halprof(&[&core2[..], &verbose].concat()).stdout;
     assert!(!verbose.contains("0x80000000"), "{verbose}");
     // On a machine with two types of core, one list is hardly right for both.
     for machine in ["hybrid", "skylake"] {
         for command in ["check", "stat"] {
-            let arguments = ["--machine", machine, command, "-e", "NEW.EVENT", "--events", file];
+            let arguments =
+                ["--machine", machine, command, "-e", "NEW.EVENT", "--event-file", file];
             let told = halprof(&arguments).stderr;
             let warned = told.contains("Intel publishes a list for each type");
             assert_eq!(warned, machine == "hybrid", "{told}");
@@ -424,11 +426,15 @@ fn a_list_as_intel_publishes_it_adds_events() {
     }
     // The hint for an event that only the list knows names a command that reads the list.
     std::fs::write(&path, list.replace("0,1", "7")).expect("written");
-    let error = halprof(&[&core2[..], &["stat", "-e", "NEW.EVENT", "--events", file]].concat());
-    let hint = "halprof list --all --events=FILE NAME";
+    let error = halprof(&[&core2[..], &["stat", "-e", "NEW.EVENT", "--event-file", file]].concat());
+    let hint = "halprof list --all --event-file FILE NAME";
     assert!(error.stderr.contains(hint), "{}", error.stderr);
     std::fs::write(&path, "{}").expect("written");
-    refused(&[&core2[..], &["check", "-e", "NEW.EVENT", "--events", file]].concat(), 5, "bad-file");
+    refused(
+        &[&core2[..], &["check", "-e", "NEW.EVENT", "--event-file", file]].concat(),
+        5,
+        "bad-file",
+    );
 }
 
 /// Of what a model runs by default, each part of the slots is a plausible share, and no other count

@@ -101,22 +101,22 @@ fn a_user_may_add_metrics() {
         "[[metric]]\nid = \"mine\"\nname = \"branches per 100 cycles\"\nabove = [\"branches\"]\nbelow = [\"cycles\"]\nscale = 100\n",
     )
     .expect("written");
-    let stat = on_skylake(&["--metrics", file, "-M", "mine"]);
+    let stat = on_skylake(&["--metric-file", file, "-M", "mine"]);
     assert!((value(&stat, "mine") - 40.0).abs() < 1e-9);
-    let list = json(&["--machine", "skylake", "list", &format!("--metrics={file}")]);
+    let list = json(&["--machine", "skylake", "list", "--metric-file", file]);
     let all = list["metrics"].as_array().expect("a list");
     let mine = all.iter().find(|metric| metric["id"] == "mine").expect("there");
     assert_eq!(mine["supported"], true);
     assert_eq!(mine["below"][0]["source"], "FixedCycles");
     std::fs::write(&path, "[[metric]]\nid = \"mine\"\nabove = 7\n").expect("written");
-    refused(&["stat", "--metrics", file], 5, "bad-file");
-    let told = halprof(&["stat", "--metrics", file]).stderr;
+    refused(&["stat", "--metric-file", file], 5, "bad-file");
+    let told = halprof(&["stat", "--metric-file", file]).stderr;
     assert!(told.contains("mine.toml is not a valid metric file: line"), "{told}");
     std::fs::write(&path, [0xFF, 0xFE, 0]).expect("written");
-    refused(&["stat", "--metrics", file], 5, "file");
+    refused(&["stat", "--metric-file", file], 5, "file");
     let nowhere = folder.path().join("nowhere");
-    refused(&["stat", "--metrics", nowhere.to_str().expect("UTF-8")], 5, "file");
-    refused(&["list", &format!("--metrics={}", folder.path().display())], 5, "file");
+    refused(&["stat", "--metric-file", nowhere.to_str().expect("UTF-8")], 5, "file");
+    refused(&["list", "--metric-file", folder.path().to_str().expect("UTF-8")], 5, "file");
 }
 
 /// A metric in a file is a formula over any events, as the top-down formulas are.
@@ -139,11 +139,11 @@ formula = "TOPDOWN.BACKEND_BOUND_SLOTS / cycles"
     std::fs::write(&path, text).expect("written");
     // Two threads share each core of this model.
     let skylake = ["--machine", "skylake"];
-    let measured = ["stat", "--metrics", file, "-M", "stalled", "--workload"];
+    let measured = ["stat", "--metric-file", file, "-M", "stalled", "--workload"];
     let amounts = "cycles=1000,CPU_CLK_UNHALTED.THREAD_ANY=1600,UOPS_ISSUED.STALL_CYCLES=200";
     let stat = json(&[&skylake[..], &measured, &[amounts]].concat());
     assert!((value(&stat, "stalled") - 25.0).abs() < 1e-9, "{stat}");
-    let list = json(&[&skylake[..], &["list", &format!("--metrics={file}")]].concat());
+    let list = json(&[&skylake[..], &["list", "--metric-file", file]].concat());
     let row = |id: &str| {
         let mut all = list["metrics"].as_array().expect("a list").iter();
         all.find(|metric| metric["id"] == id).expect("there").clone()
@@ -152,7 +152,8 @@ formula = "TOPDOWN.BACKEND_BOUND_SLOTS / cycles"
     assert_eq!(stalled["supported"], true, "{stalled}");
     assert_eq!(stalled["parts"][0]["source"], "CPU_CLK_UNHALTED.THREAD_ANY");
     assert_eq!(row("elsewhere")["supported"], false);
-    let ran = halprof(&[&skylake[..], &["stat", "--metrics", file, "-M", "elsewhere"]].concat());
+    let ran =
+        halprof(&[&skylake[..], &["stat", "--metric-file", file, "-M", "elsewhere"]].concat());
     assert_eq!(ran.status, 4);
     assert!(ran.stderr.contains("TOPDOWN.BACKEND_BOUND_SLOTS"), "{}", ran.stderr);
 }

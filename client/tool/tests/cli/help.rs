@@ -113,7 +113,7 @@ fn misspelt_names_are_guessed_wherever_one_is_taken() {
 /// An option that the parser refuses is reported like any other error.
 #[test]
 fn a_wrong_option_is_told_like_any_error() {
-    let ran = halprof(&["report", "a.rec", "--top", "-1"]);
+    let ran = halprof(&["report", "a.rec", "--rows", "-1"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.starts_with("halprof: error: "), "{}", ran.stderr);
     assert!(ran.stderr.contains("'-1'"), "{}", ran.stderr);

@@ -183,11 +183,11 @@ fn no_path_of_another_machines_recording_is_opened() {
     assert!(notes.contains("was not opened"), "{notes}");
     // If the user names the folder, the file is opened.
     let named = folder.path().to_str().expect("UTF-8");
-    let told = json(&["report", file, "--by", "symbol", "--symbols", named]);
+    let told = json(&["report", file, "--by", "symbol", "--symbol-path", named]);
     assert_eq!(told["symbols"][0]["image"], image, "{told}");
     for stranger in [r"\\host\share\program", r"\\.\PhysicalDrive0", "//host/share/program"] {
         recording(&path, module("gone", Some(stranger), None));
-        let told = json(&["report", file, "--by", "symbol", "--symbols", "/"]);
+        let told = json(&["report", file, "--by", "symbol", "--symbol-path", "/"]);
         let notes = told["symbols"][0]["notes"].to_string();
         assert!(notes.contains("was not opened"), "{stranger}: {notes}");
     }
@@ -213,7 +213,7 @@ fn a_pdb_is_not_opened_where_the_recording_says_it_is() {
     let told = json(&["report", file, "--by", "symbol"]);
     assert_eq!(told["symbols"][0]["file"], serde_json::Value::Null, "{told}");
     let named = folder.path().to_str().expect("UTF-8");
-    let told = json(&["report", file, "--by", "symbol", "--symbols", named]);
+    let told = json(&["report", file, "--by", "symbol", "--symbol-path", named]);
     assert_eq!(told["symbols"][0]["file"], moved, "{told}");
 }
 
@@ -270,7 +270,7 @@ impl Split {
         let [file, named] = [&path, &named].map(|path| path.to_str().expect("UTF-8"));
         // Whoever opens a pipe waits for ever.
         let output = assert_cmd::Command::new(env!("CARGO_BIN_EXE_halprof"))
-            .args(["--json", "report", file, "--by", "line,symbol", "--symbols", named])
+            .args(["--json", "report", file, "--by", "line,symbol", "--symbol-path", named])
             .timeout(std::time::Duration::from_secs(120))
             .output()
             .expect("it ends");

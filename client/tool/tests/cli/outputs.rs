@@ -154,7 +154,7 @@ fn files_that_cannot_be_used_say_what_helps() {
     let gone = gone.to_str().expect("UTF-8");
     for (arguments, helps) in [
         (["stat", "-o", "/dev/full"], "The disk is full"),
-        (["stat", "--metrics", file], "UTF-8"),
+        (["stat", "--metric-file", file], "UTF-8"),
         (["stat", "-o", gone], "Check that the path exists"),
     ] {
         let ran = halprof(&arguments);

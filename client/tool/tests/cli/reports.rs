@@ -231,7 +231,7 @@ fn rows_of(report: &Value) -> usize {
 #[test]
 fn the_text_is_short_and_says_what_it_is_worth() {
     let recorded = Recorded::new(&["TotalIssues:10000"], "instructions=10000000,cycles=20000000");
-    let ran = halprof(&["report", recorded.file(), "--by", "address", "--top", "3"]);
+    let ran = halprof(&["report", recorded.file(), "--by", "address", "--rows", "3"]);
     assert_eq!(ran.status, 0);
     for said in
         ["1,000 samples", "10,000,000", "at or before the address shown", "more rows with", "±"]
@@ -324,10 +324,10 @@ fn what_is_not_there_is_refused() {
         (&["report", file, "-C", "99"][..], "no recording has a processor 99"),
         (&["script", file, "-C", "0-99"], "no recording has a processor 99"),
         (
-            &["report", file, "--by", "symbol", "--symbols", "/no/such"],
+            &["report", file, "--by", "symbol", "--symbol-path", "/no/such"],
             "`/no/such` is not a folder",
         ),
-        (&["annotate", file, "--symbols", "/tmp;/no/such"], "`/no/such` is not a folder"),
+        (&["annotate", file, "--symbol-path", "/tmp;/no/such"], "`/no/such` is not a folder"),
         (&["report", file, "--by", "module,module"], "`module` is listed twice"),
         (&["report", file, "--by", "modul"], "Did you mean `module`?"),
     ] {
@@ -336,7 +336,7 @@ fn what_is_not_there_is_refused() {
         assert!(ran.stderr.contains(told), "{}", ran.stderr);
     }
     for store in ["srv*/no/such", "cache*/no/such;srv*https://example.com/symbols"] {
-        recorded.report(&["--symbols", store]);
+        recorded.report(&["--symbol-path", store]);
     }
 }
 

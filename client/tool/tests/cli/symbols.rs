@@ -251,7 +251,7 @@ fn a_download_wants_a_server_and_windows() {
     refused(&["report", file, "--download"], 2, "usage");
     let path = format!("srv*{}*http://127.0.0.1:9", folder.path().display());
     if !cfg!(windows) {
-        let options = ["report", file, "--download", "--symbols", &path];
+        let options = ["report", file, "--download", "--symbol-path", &path];
         refused(&options, 4, "unavailable");
     }
 }
@@ -343,7 +343,7 @@ fn the_default_store_is_that_of_the_debuggers() {
     let (_folder, file) = crate::cli::branches::recorded(&crate::cli::branches::app(), &[]);
     for (variable, store) in [("DBGHELP_HOMEDIR", &["sym"][..]), ("ProgramData", &["Dbg", "sym"])] {
         let ran = assert_cmd::Command::new(env!("CARGO_BIN_EXE_halprof"))
-            .args(["annotate", &file, "--symbols", "srv**https://example.invalid"])
+            .args(["annotate", &file, "--symbol-path", "srv**https://example.invalid"])
             .env_remove("DBGHELP_HOMEDIR")
             .env(variable, "/nonexistent")
             .output()

@@ -133,7 +133,7 @@ fn lists_have_the_same_columns_on_every_machine() {
     let (_folder, file) = folder();
     let formula = "[[metric]]\nid = \"a\"\nname = \"a\"\nformula = \"cycles / instructions\"\n";
     std::fs::write(&file, formula).expect("written");
-    assert_eq!(head(&["list", &format!("--metrics={}", text(&file))]), metrics);
+    assert_eq!(head(&["list", "--metric-file", text(&file)]), metrics);
 }
 
 #[test]

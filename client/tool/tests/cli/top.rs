@@ -368,8 +368,8 @@ fn what_it_cannot_do_is_refused() {
         (&["top", "--once", "--by", "nonsense"], 2),
         (&["top", "--once", "--by", "symbol,symbol"], 2),
         (&["top", "--once", "--by", "edge,symbol"], 2),
-        (&["top", "--once", "--symbols", "."], 2),
-        (&["top", "--once", "--by", "symbol", "--symbols", "/no/such"], 2),
+        (&["top", "--once", "--symbol-path", "."], 2),
+        (&["top", "--once", "--by", "symbol", "--symbol-path", "/no/such"], 2),
         (&["top", "--once", "--by", "symbol", "-e", "Nonsense"], 4),
         (&["--machine", "pentium", "top", "--once", "--by", "symbol"], 4),
     ] {

@@ -63,7 +63,7 @@ pub(crate) fn what_is_missing_is_fetched(wine: &Wine) {
     let (port, asked) = serve(BTreeMap::from([(place.clone(), pdb.clone())]));
     let path = format!("srv*store*http://127.0.0.1:{port}/symbols");
     let report = |more: &[&str]| -> Value {
-        let options = ["--json", "report", "pe.rec", "--symbols", &path];
+        let options = ["--json", "report", "pe.rec", "--symbol-path", &path];
         let output = wine.tool(&[&options, more].concat()).output();
         let output = output.expect("Wine runs");
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {

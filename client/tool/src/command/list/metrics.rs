@@ -13,7 +13,6 @@ use halprof_profile::aggregate::filter::Pattern;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::path::Path;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct Body {
@@ -53,14 +52,9 @@ struct Part {
     source: Option<String>,
 }
 
-pub(super) fn run(
-    options: &args::List,
-    file: Option<&Path>,
-    ctx: &mut Context,
-    output: &Output,
-) -> Result<()> {
+pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<()> {
     let mut metrics = Metrics::built_in()?;
-    if let Some(path) = file {
+    if let Some(path) = &options.metric_file {
         metrics.add_file(path)?;
     }
     metrics.set_smt(ctx.shares_cores()?);
@@ -80,7 +74,7 @@ pub(super) fn run(
     {
         return Err(Error::unavailable(
             format!("no metric matches `{glob}`"),
-            "`halprof list --metrics` lists them all, `--metrics=FILE` also those of a file.",
+            "`halprof list --metrics` lists them all, `--metric-file FILE` also those of a file.",
         ));
     }
     let rows = body.metrics.as_slice();

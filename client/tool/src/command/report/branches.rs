@@ -148,7 +148,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<By>, output: &Output) -> R
             args::Sorting::Mispredicted => Order::Mispredicted,
             args::Sorting::Name => Order::Name,
         },
-        rows: (!output.is_csv() && !output.is_json()).then_some(options.rows()),
+        rows: (!output.is_csv() && !output.is_json()).then_some(options.most_rows()),
         length: options.path_length,
     };
     let branches = Branches::read(&options.files, &query, &options.naming.path()?)?;
@@ -403,7 +403,7 @@ fn section(by: By, part: &Part, several: bool, width: Width) -> String {
     let (more, taken) = part.more;
     if more != 0 {
         text += &format!(
-            "{} more rows, taken {} times: `--top 0` prints all\n",
+            "{} more rows, taken {} times: `--rows 0` prints all\n",
             thousands(more as u64),
             thousands(taken)
         );

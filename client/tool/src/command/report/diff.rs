@@ -122,7 +122,7 @@ pub(super) fn run(
         let several = before.sources.len() > 1;
         let texts = tables.iter().flat_map(|(table, parts)| {
             let parts = parts.iter();
-            parts.map(move |part| text(table, part, several, (options.rows(), output.width())))
+            parts.map(move |part| text(table, part, several, (options.most_rows(), output.width())))
         });
         return output.print(&texts.collect::<Vec<_>>().join("\n"));
     }

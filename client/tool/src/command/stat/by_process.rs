@@ -17,6 +17,7 @@ use crate::output::table::{Column, Width, table};
 use crate::select::sampling_rate::Aim;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::{Session, Transport};
+use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::file::Process;
 use halprof_profile::file::inventory::{Changes, Inventory};
 use shared_types::request::counts::Count;
@@ -28,6 +29,20 @@ use std::collections::BTreeMap;
 const FEW: u64 = 100;
 /// The number of rows for each source in text output.
 const ROWS: usize = 20;
+
+/// Keeps only the processes that the options name, if they name any; warns if none is left.
+pub(super) fn keep_only(processes: &[String], parts: &mut Vec<ProcessPart>) -> Option<String> {
+    if processes.is_empty() {
+        return None;
+    }
+    let patterns: Vec<Pattern> = processes.iter().map(|text| Pattern::new(text)).collect();
+    parts.retain(|part| {
+        let id = part.id.map(|id| id.to_string());
+        let names = [&part.process, &id].into_iter().flatten();
+        names.into_iter().any(|name| patterns.iter().any(|pattern| pattern.matches(name)))
+    });
+    parts.is_empty().then(|| format!("no sample was taken in process {}", processes.join(", ")))
+}
 
 /// Which processes were sampled, and where.
 pub(super) struct Samples {

@@ -59,7 +59,7 @@ impl<'a> Teller<'a> {
                 && form != Form::Json,
             replaced: options.openmetrics.is_some(),
             file: options.file().is_some(),
-            metrics: !options.wanted.is_empty(),
+            metrics: !options.metrics.is_empty(),
             output,
             jitter: interval.and_then(Result::ok).map(watch),
             begun: false,

@@ -26,6 +26,7 @@ use crate::target::backend::Backend;
 use crate::target::context::Context;
 use halprof_measure::rates::Rates;
 use halprof_measure::{Refusal, Session};
+use halprof_profile::aggregate::filter::{Filter, Pattern};
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::file::{Live, Recording, Sink, Statistics, cannot_count};
 use halprof_profile::symbols::{SymbolPath, Symbols};
@@ -46,7 +47,12 @@ pub(super) fn run(
     ctx: &mut Context,
     output: &Output,
 ) -> Result<u8> {
-    let query = Query { tables: keys(options)?, ..Query::default() };
+    let processes = options.process.iter().map(|text| Pattern::new(text)).collect();
+    let query = Query {
+        tables: keys(options)?,
+        filter: Filter { processes, ..Filter::default() },
+        ..Query::default()
+    };
     let path = options.naming.path()?.loaded_here();
     let Watch { event_set, interval, clock, .. } =
         Watch::new(&options.selection, &options.watching, ctx, false)?;
