@@ -6,6 +6,7 @@ pub(crate) mod binaries;
 mod branches;
 mod by_process;
 mod calibration;
+mod cmd;
 mod core_types;
 mod describe;
 mod dumps;
