@@ -184,7 +184,7 @@ fn filters_and_their_refusals() {
     assert_eq!(counted(&["--module", "other"]), 0);
     assert_eq!(counted(&["--process", "4096"]), 1000);
     assert_eq!(counted(&["--process", "MODELLED.EXE"]), 1000);
-    assert_eq!(counted(&["--processor", "1-3"]), 0);
+    assert_eq!(counted(&["--cpu", "1-3"]), 0);
     assert_eq!(counted(&["--source", "totalissues"]), 1000);
     let early = counted(&["--time", "-0.01"]).as_u64().expect("a number");
     let late = counted(&["--time", "0.01-"]).as_u64().expect("a number");
@@ -196,7 +196,7 @@ fn filters_and_their_refusals() {
         ["--by", ""],
         ["--time", "2-1"],
         ["--source", "Other"],
-        ["--processor", "x"],
+        ["--cpu", "x"],
         ["--sort", "x"],
     ] {
         refused(&[&["report", recorded.file()], &arguments[..]].concat(), 2, "usage");
