@@ -2,7 +2,7 @@
 #![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use halprof_profile::file::{Background, Metadata, Part, Sink, Statistics, Writer};
+use halprof_profile::file::{Background, Metadata, Block, Sink, Statistics, Writer};
 use shared_types::Sample;
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn write(path: &Path, samples: &[Sample]) {
     let writer = Writer::create(path, &Metadata::default()).expect("a file");
     let mut writer = Background::new(writer);
     for part in samples.chunks(DRAINED) {
-        let part = Part::Samples(part.to_vec());
+        let part = Block::Samples(part.to_vec());
         writer.put(part).expect("written");
     }
     let statistics = Statistics::default();

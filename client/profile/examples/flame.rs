@@ -7,7 +7,7 @@
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::{self, Chosen};
 use halprof_measure::{Connection, Error, InProcess, Result, Session, Setup, Transport};
-use halprof_profile::export::{self, Format, Gatherer, Lanes, View};
+use halprof_profile::export::{self, AggregateBuilder, Export, Format, TrackBy};
 use halprof_profile::file::{Metadata, Module, Period, Process, Recording, Source, Statistics};
 use halprof_profile::symbols::{SymbolPath, Symbols};
 use shared_types::LossCause;
@@ -101,19 +101,19 @@ fn sample<T: Transport>(
         ..Source::default()
     };
     recording.metadata.sources = chosen.iter().zip(&settled.intervals).map(source).collect();
-    let mut gatherer = Gatherer::new(&recording.metadata, Lanes::Processor, false);
+    let mut builder = AggregateBuilder::new(&recording.metadata, TrackBy::Processor, false);
     session.start()?;
     while work(session.transport())? {
-        drain(&mut session, &mut gatherer)?;
+        drain(&mut session, &mut builder)?;
     }
     session.stop()?;
-    drain(&mut session, &mut gatherer)?;
+    drain(&mut session, &mut builder)?;
     let statistics = session.statistics()?;
     let causes = LossCause::ALL.iter().map(|cause| cause.name().to_owned());
     recording.statistics =
         Some(Statistics { lost: causes.zip(statistics.lost).collect(), ..Statistics::default() });
     recording.ending = Some(halprof_profile::file::Ending::default());
-    draw(gatherer, recording)
+    draw(builder, recording)
 }
 
 fn chosen<T: Transport>(connection: &mut Connection<T>) -> Result<Vec<Chosen>> {
@@ -123,11 +123,11 @@ fn chosen<T: Transport>(connection: &mut Connection<T>) -> Result<Vec<Chosen>> {
 }
 
 /// Takes the samples that are in the rings.
-fn drain<T: Transport>(session: &mut Session<'_, T>, gatherer: &mut Gatherer) -> Result<()> {
+fn drain<T: Transport>(session: &mut Session<'_, T>, builder: &mut AggregateBuilder) -> Result<()> {
     loop {
         let (samples, left) = session.drain()?;
         for sample in &samples {
-            gatherer.add(sample);
+            builder.add(sample);
         }
         if left == 0 || samples.is_empty() {
             return Ok(());
@@ -135,13 +135,13 @@ fn drain<T: Transport>(session: &mut Session<'_, T>, gatherer: &mut Gatherer) ->
     }
 }
 
-fn draw(gatherer: Gatherer, recording: Recording) -> Result<String> {
+fn draw(builder: AggregateBuilder, recording: Recording) -> Result<String> {
     let mut symbols = Symbols::open(&recording, &SymbolPath::default());
-    let samples = gatherer.finish(recording, |process, address, mode| {
+    let samples = builder.finish(recording, |process, address, mode| {
         let module = symbols.module(process, address, mode);
         (symbols.frame(process, address, mode), module)
     });
-    let view = View::new(&samples, "flame", Format::Flamegraph, None)?;
+    let view = Export::new(&samples, "flame", Format::Flamegraph, None)?;
     let mut svg = Vec::new();
     export::write(&view, Format::Flamegraph, &mut svg)
         .map_err(|error| Error::writing("-", error))?;

@@ -1,8 +1,8 @@
 //! Samples and branches, filtered and summed by keys.
 
+pub(crate) mod aggregator;
 pub mod branches;
 pub mod filter;
-pub(crate) mod gathered;
 pub mod key;
-pub(crate) mod places;
-pub(crate) mod tally;
+pub(crate) mod locations;
+pub(crate) mod samples;

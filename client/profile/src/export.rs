@@ -13,14 +13,15 @@ mod format;
 pub mod perf_script;
 pub mod pictures;
 mod pprof;
-mod view;
+mod selection;
 
-pub use crate::aggregate::gathered::binned;
-pub use crate::aggregate::gathered::{
-    Bin, Bins, Gathered, Gatherer, Lane, Lanes, Moment, Place, Source, Spot,
+pub use crate::aggregate::samples::binned;
+pub use crate::aggregate::samples::{
+    Aggregate, AggregateBuilder, Bin, Bins, LocationTotals, Source, ThreadLocation, TimedSample,
+    TrackBy, TrackKey,
 };
-pub use crate::export::format::{Format, Traits};
-pub use crate::export::view::{View, listed};
+pub use crate::export::format::{Format, FormatTraits};
+pub use crate::export::selection::{Export, listed};
 
 use std::io::{self, Write};
 
@@ -28,12 +29,12 @@ use std::io::{self, Write};
 pub const MARKS_MAX: usize = 1 << 19;
 
 /// Writes a view in a format.
-pub fn write(view: &View<'_>, format: Format, out: &mut impl Write) -> io::Result<()> {
+pub fn write(export: &Export<'_>, format: Format, out: &mut impl Write) -> io::Result<()> {
     match format {
-        Format::Flamegraph => out.write_all(pictures::flamegraph(view).as_bytes()),
-        Format::Html => out.write_all(pictures::page(view).as_bytes()),
-        Format::Firefox => firefox::write(view, out),
-        Format::Pprof => pprof::write(view, out),
-        Format::Folded => folded::write(view, out),
+        Format::Flamegraph => out.write_all(pictures::flamegraph(export).as_bytes()),
+        Format::Html => out.write_all(pictures::page(export).as_bytes()),
+        Format::Firefox => firefox::write(export, out),
+        Format::Pprof => pprof::write(export, out),
+        Format::Folded => folded::write(export, out),
     }
 }

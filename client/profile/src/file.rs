@@ -19,7 +19,7 @@
 //! | `PROC` | a list of [`Process`] as JSON | anywhere |
 //! | `MODU` | a list of [`Module`] as JSON | anywhere |
 //! | `STAT` | [`Statistics`] as JSON, replacing earlier ones | anywhere, and before the end |
-//! | `EVNT` | a list of [`Happened`] as JSON | anywhere |
+//! | `EVNT` | a list of [`RecordedEvent`] as JSON | anywhere |
 //! | `FLDS` | optional fields of samples | after the samples that they belong to |
 //! | `MARK` | whole [`Mark`]s of programs | anywhere |
 //! | `CHAN` | [`Channels`] as JSON, replacing earlier ones | anywhere |
@@ -34,7 +34,7 @@
 //! A recorder writes to `FILE.partial` and gives the file its final name once the end is written,
 //! so that a file of that name is never incomplete. Each block is handed to the system whole and at
 //! once: if the recorder is killed, `FILE.partial` holds every block up to then, but no end. The
-//! intact part of a truncated or damaged file is still read, and [`Recording::flaw`] says what is
+//! intact part of a truncated or damaged file is still read, and [`Recording::damaged`] says what is
 //! missing.
 
 use crate::number::thousands;
@@ -49,16 +49,16 @@ pub mod inventory;
 mod live;
 mod marks;
 pub(crate) mod origin;
+mod process_ids;
 mod reader;
-mod spaces;
 mod writer;
 
-pub use background::{Background, Part, Sink};
+pub use background::{Background, Block, Sink};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
+pub use process_ids::ProcessIds;
 pub use reader::{Reader, read};
-pub use spaces::Spaces;
-pub use writer::{Writer, kept, replace, write_whole};
+pub use writer::{Writer, backup_path, replace, write_whole};
 
 /// The first eight bytes of every recording.
 pub const MAGIC: [u8; 8] = *b"HALPROF\x1A";
@@ -139,10 +139,10 @@ impl Metadata {
 
     /// The sources that some of the processors cannot count, each with those.
     #[must_use]
-    pub fn left_out(&self) -> BTreeSet<(&str, &str)> {
+    pub fn excluded_cpus(&self) -> BTreeSet<(&str, &str)> {
         let sources = self.sources.iter();
-        let partly = sources.filter(|source| !source.left_out.is_empty());
-        partly.map(|source| (source.name.as_str(), source.left_out.as_str())).collect()
+        let partly = sources.filter(|source| !source.excluded_cpus.is_empty());
+        partly.map(|source| (source.name.as_str(), source.excluded_cpus.as_str())).collect()
     }
 }
 
@@ -169,14 +169,14 @@ pub struct Source {
     /// The pass it was sampled in, from 0.
     pub pass: u32,
     /// Processors that cannot count it and were left out, as in `4-11`; empty where all can.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub left_out: String,
+    #[serde(alias = "left_out", skip_serializing_if = "String::is_empty")]
+    pub excluded_cpus: String,
 }
 
 /// That a source was counted on some of the processors only, in words.
 #[must_use]
-pub fn cannot_count(source: &str, left_out: &str) -> String {
-    format!("{source}: processors {left_out} cannot count it and are left out")
+pub fn cannot_count(source: &str, excluded_cpus: &str) -> String {
+    format!("{source}: processors {excluded_cpus} cannot count it and are left out")
 }
 
 /// The sampling period of one source: in units of 100 ns for ProfileTime, in events for all others.
@@ -196,10 +196,10 @@ pub struct Period {
     pub by_core_cycles: bool,
 }
 
-/// How long a source was on a counter, if sources took turns.
+/// How long a source was on a counter, if sources were multiplexed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Turns {
+pub struct Slices {
     /// The source's index.
     pub source: u32,
     /// How long its pass was sampled, summed over processors, in ticks of the time-stamp counter.
@@ -207,17 +207,17 @@ pub struct Turns {
     /// How long it was on a counter, in the same ticks.
     pub running: u64,
     /// The 95 % bound of an estimate for the whole time, in millionths of it; `None` if there
-    /// were too few turns to know. This is the counter's bound; the samples' is [`Self::error`].
+    /// were too few slices to know. This is the counter's bound; the samples' is [`Self::error`].
     pub error_ppm: Option<u64>,
     /// How many processors sampled it.
     pub processors: u32,
 }
 
-impl Turns {
+impl Slices {
     /// For which part of the time it was on a counter, from 0 to 1.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
-    pub fn part(&self) -> f64 {
+    pub fn running_share(&self) -> f64 {
         self.running as f64 / self.enabled.max(1) as f64
     }
 
@@ -233,7 +233,7 @@ impl Turns {
     /// of the squares of the samples' scaled events; `period` is the number of events between samples,
     /// for sources without samples.
     ///
-    /// It adds the error of sampling to that of taking turns: each processor may have counted up to
+    /// It adds the error of sampling to that of multiplexing: each processor may have counted up to
     /// one period after its last sample, and which samples a filter selects is subject to chance.
     #[must_use]
     #[expect(
@@ -243,14 +243,14 @@ impl Turns {
         reason = "a bound needs few digits, and no float is too large for the conversion"
     )]
     pub fn error(&self, scaled: u64, samples: u64, squares: u128, period: u64) -> Option<u64> {
-        let turns = scaled as f64 * self.error_ppm? as f64 / 1e6;
+        let multiplexing = scaled as f64 * self.error_ppm? as f64 / 1e6;
         let each = match samples {
             0 => self.scale(period) as f64,
             samples => scaled as f64 / samples as f64,
         };
         let missing = each * f64::from(self.processors.max(1));
         let by_chance = 1.96 * (squares as f64).sqrt();
-        Some((turns + missing.max(by_chance)).ceil() as u64)
+        Some((multiplexing + missing.max(by_chance)).ceil() as u64)
     }
 }
 
@@ -300,7 +300,7 @@ pub struct Module {
 /// An event of the system or the driver; processes and images are in [`Process`] and [`Module`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Happened {
+pub struct RecordedEvent {
     /// Its time, as a sample's timestamp.
     pub timestamp: u64,
     /// The name of its [`EventKind`](shared_types::EventKind).
@@ -361,8 +361,9 @@ pub struct Statistics {
     pub spurious: u64,
     /// Why the driver ended sampling by itself, as an error code.
     pub ended: Option<String>,
-    /// The sources that took turns on the counters, in passes that are over.
-    pub turns: Vec<Turns>,
+    /// The sources that were multiplexed, in passes that are over.
+    #[serde(alias = "turns")]
+    pub slices: Vec<Slices>,
     /// How often the interrupt-time guard raised the periods.
     pub throttled: u64,
     /// The longest period in use for any source, in events.
@@ -374,7 +375,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// What came after `before`, an earlier state of the same. [`Self::turns`] are what they are now.
+    /// What came after `before`, an earlier state of the same. [`Self::slices`] are what they are now.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -425,9 +426,9 @@ pub struct Recording {
     pub modules: Vec<Module>,
     /// Which identifiers stand for several processes. Samples as [`Reader`] gives them have a number
     /// of these for their process.
-    pub spaces: Spaces,
+    pub process_ids: ProcessIds,
     /// Other events as they were reported: in order for each processor.
-    pub events: Vec<Happened>,
+    pub events: Vec<RecordedEvent>,
     /// The last statistics of the samples.
     pub statistics: Option<Statistics>,
     /// Complete samples that were read.
@@ -444,7 +445,7 @@ pub struct Recording {
     /// The first damage that was found.
     pub damage: Option<Damage>,
     /// Of several recordings that were combined: what is missing in each that is incomplete.
-    pub flaws: Vec<String>,
+    pub damaged_parts: Vec<String>,
     /// The time from the first sample to the last, if the samples were read.
     pub seen_ns: u64,
 }
@@ -468,16 +469,17 @@ impl Recording {
 
     /// The sources that were not on a counter all the time, by the index in samples.
     #[must_use]
-    pub fn turns(&self) -> BTreeMap<u16, Turns> {
-        let told = self.statistics.iter().flat_map(|told| &told.turns);
-        told.filter_map(|turns| Some((u16::try_from(turns.source).ok()?, turns.clone()))).collect()
+    pub fn slices(&self) -> BTreeMap<u16, Slices> {
+        let all = self.statistics.iter().flat_map(|statistics| &statistics.slices);
+        all.filter_map(|slices| Some((u16::try_from(slices.source).ok()?, slices.clone())))
+            .collect()
     }
 
     /// Whether it is known how many samples were lost, which it is not if the file is truncated or
     /// damaged.
     #[must_use]
     pub fn losses_are_known(&self) -> bool {
-        self.flaw().is_none()
+        self.damaged().is_none()
     }
 
     /// How many samples were lost, whatever the cause; `None` where that is not known.
@@ -504,9 +506,9 @@ impl Recording {
 
     /// Why this is not the whole recording; `None` if it is.
     #[must_use]
-    pub fn flaw(&self) -> Option<String> {
-        if !self.flaws.is_empty() {
-            return Some(self.flaws.join("; "));
+    pub fn damaged(&self) -> Option<String> {
+        if !self.damaged_parts.is_empty() {
+            return Some(self.damaged_parts.join("; "));
         }
         let damage = self.damage.as_ref();
         let damage = damage.map(|damage| format!("at byte {} {}", damage.offset, damage.why));
@@ -533,8 +535,8 @@ impl Recording {
         let written = self.ending.as_ref();
         let written = written.map(|ending| ending.samples.saturating_add(ending.marks));
         let lost = self.lost().into_values().fold(0, u64::saturating_add);
-        let told = self.statistics.as_ref();
-        let generated = told.map(|told| told.generated.saturating_sub(lost));
+        let statistics = self.statistics.as_ref();
+        let generated = statistics.map(|statistics| statistics.generated.saturating_sub(lost));
         match (written, generated) {
             (Some(written), _) => {
                 let read = self.samples.saturating_add(marks);

@@ -6,24 +6,25 @@
 //! [`Symbols::opened`] says so. No path from untrusted data is opened, and no server is contacted
 //! unless the user wants that ([`SymbolPath::downloading`]).
 
+mod code_path;
+mod demangle;
 mod dwarf;
 mod executable;
-mod found;
 mod functions;
 mod identity;
 mod image;
 mod lookup;
-mod names;
 mod pdb;
-mod readable;
 mod search;
 mod store;
+mod store_file;
+mod symbol_match;
 mod trust;
 mod unwind;
-mod way;
 
 pub use crate::file::origin::{origin, seal};
-use crate::file::{Module, Recording, Spaces};
+use crate::file::{Module, ProcessIds, Recording};
+pub use code_path::PathBranch;
 pub use executable::Executable;
 pub use functions::Function;
 pub use image::{Build, build_of, build_where_loaded, identity_of};
@@ -37,7 +38,6 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 pub use store::{Fetch, Server};
-pub use way::Passed;
 
 /// Shown for a sample without an address.
 pub const NO_ADDRESS: &str = "no address";
@@ -122,7 +122,7 @@ pub struct Opened {
     /// Files that could not be used and why, what is missing, and what to do about it.
     pub notes: Vec<String>,
     /// Whether a symbol server might have more, and asking it was not allowed.
-    pub unasked: bool,
+    pub download_might_help: bool,
 }
 
 /// A function and its code.
@@ -183,9 +183,9 @@ pub struct Symbols {
     file_of: Vec<usize>,
     /// Files loaded in several processes are opened once.
     files: Vec<Option<Lookup>>,
-    everywhere: Places,
-    of_process: FxHashMap<u32, Places>,
-    spaces: Spaces,
+    everywhere: ModuleIndex,
+    of_process: FxHashMap<u32, ModuleIndex>,
+    process_ids: ProcessIds,
     texts: HashSet<Arc<str>>,
     frames: FxHashMap<(usize, u64), Frame>,
 }
@@ -202,7 +202,7 @@ impl Symbols {
         let everywhere = indices.remove(&None).unwrap_or_default();
         let of_process = indices
             .into_iter()
-            .filter_map(|(process, indices)| Some((process?, Places::new(&modules, indices))));
+            .filter_map(|(process, indices)| Some((process?, ModuleIndex::new(&modules, indices))));
         let mut known = FxHashMap::default();
         let mut file_of = Vec::with_capacity(modules.len());
         for module in &modules {
@@ -212,9 +212,9 @@ impl Symbols {
         let files = file_of.iter().map(|_| None).collect();
         Self {
             path: path.for_recording(&recording.metadata),
-            everywhere: Places::new(&modules, everywhere),
+            everywhere: ModuleIndex::new(&modules, everywhere),
             of_process: of_process.collect(),
-            spaces: recording.spaces.clone(),
+            process_ids: recording.process_ids.clone(),
             file_of,
             files,
             texts: HashSet::new(),
@@ -385,7 +385,7 @@ impl Symbols {
                 file: lookup.file.clone(),
                 image: lookup.image_place().map(Path::to_owned),
                 notes: lookup.all_notes(),
-                unasked: lookup.unasked,
+                download_might_help: lookup.download_might_help,
             })
         });
         files.collect()
@@ -397,10 +397,10 @@ impl Symbols {
         if mode == Mode::Unknown {
             return None;
         }
-        let own = self.of_process.get(&self.spaces.id(process));
-        let own = own.and_then(|places| {
-            let there = places.at(&self.modules, ip);
-            self.spaces.best(process, there)
+        let own = self.of_process.get(&self.process_ids.id(process));
+        let own = own.and_then(|locations| {
+            let there = locations.at(&self.modules, ip);
+            self.process_ids.best(process, there)
         });
         own.or_else(|| Some(self.everywhere.at(&self.modules, ip).next()?.0))
     }
@@ -426,16 +426,16 @@ impl Symbols {
     }
 
     fn look_up(&mut self, index: usize, address: u64) -> Frame {
-        let found = self.lookup(index).find(address);
+        let symbol_match = self.lookup(index).find(address);
         let texts = &mut self.texts;
-        let start = found.function.as_ref().map_or(0, |function| function.start);
+        let start = symbol_match.function.as_ref().map_or(0, |function| function.start);
         Frame {
             module: intern(texts, &self.modules[index].name),
-            symbol: found.function.map(|function| intern(texts, &function.name)),
+            symbol: symbol_match.function.map(|function| intern(texts, &function.name)),
             offset: address.saturating_sub(start),
-            file: found.file.map(|file| intern(texts, &file)),
-            line: found.line,
-            inlined: found.inlined.into(),
+            file: symbol_match.file.map(|file| intern(texts, &file)),
+            line: symbol_match.line,
+            inlined: symbol_match.inlined.into(),
         }
     }
 }
@@ -460,14 +460,14 @@ impl<'a> FileKey<'a> {
 
 /// Modules of one address space, in order of their starts.
 #[derive(Debug)]
-struct Places {
+struct ModuleIndex {
     indices: Vec<usize>,
     /// The highest end of all modules up to each one: ranges may overlap if modules were loaded one
     /// after the other.
     reach: Vec<u64>,
 }
 
-impl Places {
+impl ModuleIndex {
     fn new(modules: &[Module], mut indices: Vec<usize>) -> Self {
         indices.sort_by_key(|&index| modules[index].start);
         let reach = indices.iter().scan(0, |reach, &index| {

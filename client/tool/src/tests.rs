@@ -295,7 +295,7 @@ fn recorded_until(before: fn(&mut InProcess, RequestCode, usize)) -> usize {
     let reader = halprof_profile::file::Reader::open(&path).expect("a recording");
     let mut count = 0;
     let recording = reader.samples(|part| count += part.len()).expect("whole");
-    assert!(recording.flaw().is_none(), "{recording:?}");
+    assert!(recording.damaged().is_none(), "{recording:?}");
     let told = recording.statistics.expect("statistics").ended;
     assert_eq!(told.as_deref(), Some("interrupt-storm"));
     count

@@ -86,7 +86,7 @@ fn recorded(file: &Path) -> (Recording, Vec<Sample>) {
     let mut samples: Vec<Sample> = Vec::new();
     let recording = halprof_profile::file::read(file, |more| samples.extend(more));
     let mut recording = recording.expect("a recording");
-    assert!(recording.metadata.modelled && recording.flaw().is_none());
+    assert!(recording.metadata.modelled && recording.damaged().is_none());
     recording.file = std::path::PathBuf::new();
     recording.metadata.machine.clear();
     recording.metadata.began = 0;

@@ -235,7 +235,7 @@ fn recording_case(rng: &mut Rng) {
             assert_eq!(recording.samples, samples);
             assert!(samples * 40 <= bytes.len() as u64, "samples from nowhere");
             let whole = recording.ending.is_some() && recording.damage.is_none();
-            assert_eq!(recording.flaw().is_none(), whole);
+            assert_eq!(recording.damaged().is_none(), whole);
         }
         Err(error) => assert_eq!(error.code(), "bad-file"),
     }

@@ -4,7 +4,7 @@ use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{Key, Value};
 use crate::file::{Reader, Recording};
 use crate::symbols::{Frame, Opened, SymbolPath, Symbols};
-use crate::views::branches::{Kept, Step, mode, walk, without_branches};
+use crate::views::branches::{RecordCounts, Step, mode, walk, without_branches};
 use crate::views::report::share::Share;
 use crate::views::report::{Names, no_recording};
 use halprof_measure::{Error, Result};
@@ -26,7 +26,7 @@ pub const PATH_LENGTH: usize = 4;
 
 /// What the rows of a table stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct By {
+pub struct Grouping {
     /// Rows are paths of several branches; otherwise single edges.
     pub paths: bool,
     /// The key by which the sides of an edge are distinguished: [`Key::Address`], [`Key::Line`],
@@ -34,7 +34,7 @@ pub struct By {
     pub sides: Key,
 }
 
-impl By {
+impl Grouping {
     /// The keys of the two kinds of tables.
     pub const NAMES: [&'static str; 2] = ["edge", "path"];
     /// The keys that may follow them.
@@ -65,7 +65,7 @@ impl By {
 #[derive(Clone, Debug)]
 pub struct Query {
     /// The tables.
-    pub tables: Vec<By>,
+    pub tables: Vec<Grouping>,
     /// Which samples count; an edge is in a module or function if one of its sides is.
     pub filter: Filter,
     /// The order of the rows.
@@ -94,9 +94,9 @@ pub struct Branches {
     /// The recordings without their samples.
     pub recording: Recording,
     /// How many records were kept and dropped.
-    pub kept: Kept,
+    pub records: RecordCounts,
     /// Records and paths that have no row, because there were too many different ones.
-    pub left_out: u64,
+    pub omitted: u64,
     /// The tables that were asked for.
     pub tables: Vec<Table>,
     /// The modules whose symbols were needed.
@@ -107,20 +107,20 @@ pub struct Branches {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// What its rows stand for.
-    pub by: By,
+    pub grouping: Grouping,
     /// One part for each source: records of different sources are not comparable.
-    pub parts: Vec<Part>,
+    pub sections: Vec<SourceSection>,
 }
 
 /// The edges or paths of the samples of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SourceSection {
     /// The source.
     pub source: Arc<str>,
     /// The sum over all of them.
     pub all: u64,
     /// One row for each.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PathTotals>,
     /// How many rows were left out, and how often their edges or paths were taken.
     pub more: (usize, u64),
 }
@@ -130,16 +130,16 @@ pub type Edge = [Value; 2];
 
 /// One edge or path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct PathTotals {
     /// The edge, or the edges of the path in the order in which they were taken.
     pub edges: Vec<Edge>,
     /// How often it was taken.
-    pub sum: Sum,
+    pub totals: BranchTotals,
 }
 
 /// How often an edge or a path was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct BranchTotals {
     /// How often it was taken.
     pub taken: u64,
     /// In how many samples; a lower bound where several edges are merged into one.
@@ -156,13 +156,13 @@ pub struct Sum {
     pub kind: u8,
 }
 
-impl Sum {
+impl BranchTotals {
     /// The share that was mispredicted, if the processor reports that. The records of one sample
     /// are not independent, so the bounds are those for the number of samples.
     #[must_use]
     pub fn share_mispredicted(&self) -> Option<Share> {
-        let told = self.predicted + self.mispredicted;
-        (told != 0).then(|| Share::of_groups(self.mispredicted, told, self.samples))
+        let known = self.predicted + self.mispredicted;
+        (known != 0).then(|| Share::of_groups(self.mispredicted, known, self.samples))
     }
 
     /// The mean number of cycles, if any is known.
@@ -225,9 +225,9 @@ impl Branches {
                 format!("A sample has at most {MAX_BRANCHES}."),
             ));
         }
-        let mut tables: Vec<Parts> = query.tables.iter().map(|_| Parts::new()).collect();
+        let mut tables: Vec<Sections> = query.tables.iter().map(|_| Sections::new()).collect();
         let (mut recordings, mut symbols) = (Vec::new(), Vec::new());
-        let (mut kept, mut left_out) = (Kept::default(), 0);
+        let (mut records, mut omitted) = (RecordCounts::default(), 0);
         for path in paths {
             let path = path.as_ref();
             let recording = Reader::open(path)?.samples(|_| {})?;
@@ -235,13 +235,13 @@ impl Branches {
                 return Err(without_branches(path));
             }
             let mut own = Symbols::open(&recording, symbol_path);
-            let mut gathered = Gathered::new(query);
-            let visit = |sample: &Sample, steps: &[Step]| gathered.add(sample, steps);
-            kept.add(walk(path, &query.filter, &recording, &own, visit)?);
-            left_out += gathered.left_out;
+            let mut counts = PathCounts::new(query);
+            let visit = |sample: &Sample, steps: &[Step]| counts.add(sample, steps);
+            records.add(walk(path, &query.filter, &recording, &own, visit)?);
+            omitted += counts.omitted;
             let names = Names::of(&recording, &query.filter)?;
-            for (parts, &by) in tables.iter_mut().zip(&query.tables) {
-                gathered.sum_up(by, query, &names, &mut own, parts);
+            for (sections, &grouping) in tables.iter_mut().zip(&query.tables) {
+                counts.sum_up(grouping, query, &names, &mut own, sections);
             }
             for opened in own.opened() {
                 if !symbols.contains(&opened) {
@@ -253,20 +253,20 @@ impl Branches {
         let tables = query.tables.iter().zip(tables);
         Ok(Self {
             recording: Recording::combined(recordings).ok_or_else(no_recording)?,
-            kept,
-            left_out,
-            tables: tables.map(|(&by, parts)| table(by, parts, query)).collect(),
+            records,
+            omitted,
+            tables: tables.map(|(&grouping, sections)| table(grouping, sections, query)).collect(),
             symbols,
         })
     }
 }
 
 /// The sums of one table, by source and by edges.
-type Parts = BTreeMap<Arc<str>, FxHashMap<Vec<Edge>, Sum>>;
+type Sections = BTreeMap<Arc<str>, FxHashMap<Vec<Edge>, BranchTotals>>;
 
 /// An edge of a process, as in samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Raw {
+struct EdgeKey {
     source: u16,
     /// 0 if both sides are in the kernel.
     process: u32,
@@ -277,28 +277,29 @@ struct Raw {
 
 /// The sum of a path, and the last sample that had it.
 #[derive(Default)]
-struct Met {
-    sum: Sum,
+struct PathCount {
+    totals: BranchTotals,
     last: u64,
 }
 
 /// Paths by the numbers of their edges, newest first.
-type Paths = FxHashMap<Box<[u32]>, Met>;
+type Paths = FxHashMap<Box<[u32]>, PathCount>;
 
 /// The sums of one recording's records, before names are looked up. Memory grows with the number of
 /// different edges and paths, and is bounded.
-struct Gathered {
-    edges: Vec<Raw>,
-    numbers: FxHashMap<Raw, u32>,
+struct PathCounts {
+    edges: Vec<EdgeKey>,
+    numbers: FxHashMap<EdgeKey, u32>,
     /// By path length.
     paths: Vec<(usize, Paths)>,
     samples: u64,
-    left_out: u64,
+    omitted: u64,
 }
 
-impl Gathered {
+impl PathCounts {
     fn new(query: &Query) -> Self {
-        let mut lengths: Vec<usize> = query.tables.iter().map(|by| by.length(query)).collect();
+        let mut lengths: Vec<usize> =
+            query.tables.iter().map(|grouping| grouping.length(query)).collect();
         lengths.sort_unstable();
         lengths.dedup();
         let paths = lengths.into_iter().map(|length| (length, FxHashMap::default()));
@@ -307,7 +308,7 @@ impl Gathered {
             numbers: FxHashMap::default(),
             paths: paths.collect(),
             samples: 0,
-            left_out: 0,
+            omitted: 0,
         }
     }
 
@@ -327,7 +328,7 @@ impl Gathered {
                 numbers.get(run.clone()).and_then(|run| run.iter().copied().collect());
             match (known, steps.get(run.clone())) {
                 (Some(known), Some(steps)) => self.add_run(&known, steps),
-                _ => self.left_out += run.len() as u64,
+                _ => self.omitted += run.len() as u64,
             }
         }
     }
@@ -337,15 +338,18 @@ impl Gathered {
             for (path, steps) in numbers.windows(*length).zip(steps.windows(*length)) {
                 if !paths.contains_key(path) {
                     if paths.len() >= if *length == 1 { EDGES_MAX } else { PATHS_MAX } {
-                        self.left_out += 1;
+                        self.omitted += 1;
                         continue;
                     }
-                    paths.insert(path.into(), Met::default());
+                    paths.insert(path.into(), PathCount::default());
                 }
                 let Some(met) = paths.get_mut(path) else {
                     continue;
                 };
-                met.sum.add(Sum { samples: (met.last != self.samples).into(), ..Sum::of(steps) });
+                met.totals.add(BranchTotals {
+                    samples: (met.last != self.samples).into(),
+                    ..BranchTotals::of(steps)
+                });
                 met.last = self.samples;
             }
         }
@@ -355,7 +359,7 @@ impl Gathered {
     fn number(&mut self, sample: &Sample, step: &Step) -> Option<u32> {
         let Branch { from, to, .. } = step.branch;
         let kernel = mode(from | to) == mode(from & to) && from >> 63 == 1;
-        let raw = Raw {
+        let raw = EdgeKey {
             source: sample.source,
             process: if kernel { 0 } else { sample.process },
             from,
@@ -376,21 +380,22 @@ impl Gathered {
     /// Adds the counts of one table to its parts, with names.
     fn sum_up(
         &self,
-        by: By,
+        grouping: Grouping,
         query: &Query,
         names: &Names,
         symbols: &mut Symbols,
-        parts: &mut Parts,
+        sections: &mut Sections,
     ) {
-        let length = by.length(query);
+        let length = grouping.length(query);
         let paths = self.paths.iter().find(|(own, _)| *own == length);
-        let mut own: FxHashMap<(u16, Vec<Edge>), Sum> = FxHashMap::default();
+        let mut own: FxHashMap<(u16, Vec<Edge>), BranchTotals> = FxHashMap::default();
         for (numbers, met) in paths.into_iter().flat_map(|(_, paths)| paths) {
             let raw = numbers.iter().rev();
-            let raw: Vec<Raw> = raw.filter_map(|&n| self.edges.get(n as usize).copied()).collect();
+            let raw: Vec<EdgeKey> =
+                raw.filter_map(|&n| self.edges.get(n as usize).copied()).collect();
             let mut passes = false;
             let edges = raw.iter().map(|raw| {
-                let (edge, own) = raw.named(by.sides, &query.filter, symbols);
+                let (edge, own) = raw.named(grouping.sides, &query.filter, symbols);
                 passes |= own;
                 edge
             });
@@ -400,24 +405,24 @@ impl Gathered {
             };
             let sum = own.entry((source, edges)).or_default();
             // A sample may have several of the edges that are merged here.
-            let samples = sum.samples.max(met.sum.samples);
-            sum.add(met.sum);
+            let samples = sum.samples.max(met.totals.samples);
+            sum.add(met.totals);
             sum.samples = samples;
         }
         for ((source, edges), sum) in own {
-            let part = parts.entry(names.source(source)).or_default();
+            let part = sections.entry(names.source(source)).or_default();
             part.entry(edges).or_default().add(sum);
         }
     }
 }
 
-impl By {
+impl Grouping {
     const fn length(self, query: &Query) -> usize {
         if self.paths { query.length } else { 1 }
     }
 }
 
-impl Raw {
+impl EdgeKey {
     /// The names of its sides, and whether the filter accepts it.
     fn named(self, sides: Key, filter: &Filter, symbols: &mut Symbols) -> (Edge, bool) {
         if self.hidden {
@@ -444,22 +449,23 @@ fn side(key: Key, address: u64, frame: Frame) -> Value {
     }
 }
 
-fn table(by: By, parts: Parts, query: &Query) -> Table {
-    let part = |(source, sums): (Arc<str>, FxHashMap<Vec<Edge>, Sum>)| {
-        let mut rows: Vec<Row> = sums.into_iter().map(|(edges, sum)| Row { edges, sum }).collect();
+fn table(grouping: Grouping, sections: Sections, query: &Query) -> Table {
+    let part = |(source, sums): (Arc<str>, FxHashMap<Vec<Edge>, BranchTotals>)| {
+        let mut rows: Vec<PathTotals> =
+            sums.into_iter().map(|(edges, totals)| PathTotals { edges, totals }).collect();
         rows.sort_by(|a, b| a.edges.cmp(&b.edges));
         match query.order {
-            Order::Taken => rows.sort_by_key(|row| Reverse(row.sum.taken)),
+            Order::Taken => rows.sort_by_key(|row| Reverse(row.totals.taken)),
             Order::Mispredicted => {
-                rows.sort_by_key(|row| Reverse((row.sum.mispredicted, row.sum.taken)));
+                rows.sort_by_key(|row| Reverse((row.totals.mispredicted, row.totals.taken)));
             }
             Order::Name => {}
         }
-        let taken = |rows: &[Row]| rows.iter().map(|row| row.sum.taken).sum();
+        let taken = |rows: &[PathTotals]| rows.iter().map(|row| row.totals.taken).sum();
         let keep = query.rows.unwrap_or(usize::MAX).min(rows.len());
         let all = taken(&rows);
         let others = rows.split_off(keep);
-        Part { source, all, rows, more: (others.len(), taken(&others)) }
+        SourceSection { source, all, rows, more: (others.len(), taken(&others)) }
     };
-    Table { by, parts: parts.into_iter().map(part).collect() }
+    Table { grouping, sections: sections.into_iter().map(part).collect() }
 }

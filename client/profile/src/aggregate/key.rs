@@ -85,7 +85,7 @@ impl Key {
     }
 
     /// Whether it depends on the address.
-    pub(crate) const fn is_place(self) -> bool {
+    pub(crate) const fn is_location(self) -> bool {
         matches!(self, Self::Module | Self::Symbol | Self::Line | Self::Address)
     }
 

@@ -1,6 +1,6 @@
 //! The Firefox Profiler: <https://profiler.firefox.com>, its processed profile format.
 
-use super::{MARKS_MAX, Place, Source, View};
+use super::{Export, MARKS_MAX, Source, ThreadLocation};
 use crate::file::{Identity, Module};
 use crate::number::thousands;
 use fxprof_processed_profile::debugid::DebugId;
@@ -16,9 +16,9 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 /// Writes one source: a track for each thread, every sample weighted by its events, and every mark.
-pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
-    let source = view.source();
-    let mut writer = Writer::new(view, &source);
+pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()> {
+    let source = export.source();
+    let mut writer = Writer::new(export, &source);
     writer.threads();
     writer.samples();
     writer.marks();
@@ -26,7 +26,7 @@ pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
 }
 
 struct Writer<'a> {
-    view: &'a View<'a>,
+    export: &'a Export<'a>,
     source: &'a Source,
     profile: Profile,
     /// The events of a weight of 1: more than one where the format's weights would be too small.
@@ -41,22 +41,22 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(view: &'a View<'a>, source: &'a Source) -> Self {
-        let began = view.gathered.recording.metadata.began;
+    fn new(export: &'a Export<'a>, source: &'a Source) -> Self {
+        let began = export.aggregate.recording.metadata.began;
         let began = ReferenceTimestamp::from_millis_since_unix_epoch(began as f64 * 1000.0);
-        let interval = SamplingInterval::from_nanos(interval_ns(view, source));
+        let interval = SamplingInterval::from_nanos(interval_ns(export, source));
         let (machine, rest) = {
-            let mut captions = view.captions();
+            let mut captions = export.captions();
             let machine = captions.remove(0);
             (machine, captions.join("; "))
         };
-        let unit = unit(view, source);
-        let weight = match unit {
+        let unit = unit(export, source);
+        let totals = match unit {
             1 => "events".to_owned(),
             unit => format!("of {} events each", thousands(unit)),
         };
-        let (name, title) = (&source.name, &view.title);
-        let product = format!("halprof: {name} of {title}; weights are {weight}; {rest}");
+        let (name, title) = (&source.name, &export.title);
+        let product = format!("halprof: {name} of {title}; weights are {totals}; {rest}");
         let mut profile = Profile::new(&product, began, interval);
         profile.set_os_name(&machine);
         profile.set_symbolicated(true);
@@ -64,7 +64,7 @@ impl<'a> Writer<'a> {
         let kernel = profile.add_category("Kernel", CategoryColor::Orange);
         let marked = profile.add_category("Marks", CategoryColor::Green);
         Self {
-            view,
+            export,
             source,
             profile,
             unit,
@@ -79,10 +79,10 @@ impl<'a> Writer<'a> {
     }
 
     fn threads(&mut self) {
-        let gathered = self.view.gathered;
-        let sampled = gathered.spots_of(self.source);
-        let sampled = sampled.map(|(place, _)| (place.process, place.thread));
-        let marks = gathered.marks.named().take(MARKS_MAX);
+        let aggregate = self.export.aggregate;
+        let sampled = aggregate.location_totals_of(self.source);
+        let sampled = sampled.map(|(location, _)| (location.process, location.thread));
+        let marks = aggregate.marks.named().take(MARKS_MAX);
         let marked = marks.map(|(_, mark)| (mark.process, mark.thread));
         for (process, thread) in sampled.chain(marked) {
             self.thread(process, thread);
@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
         let begin = Timestamp::from_nanos_since_reference(0);
         let known = self.processes.get(&process).copied();
         let handle = known.unwrap_or_else(|| {
-            let name = self.view.gathered.process_name(process);
+            let name = self.export.aggregate.process_name(process);
             self.profile.add_process(&name, process, begin)
         });
         self.processes.insert(process, handle);
@@ -107,12 +107,12 @@ impl<'a> Writer<'a> {
     }
 
     fn marks(&mut self) {
-        let gathered = self.view.gathered;
-        for (channel, mark) in gathered.marks.named().take(MARKS_MAX) {
+        let aggregate = self.export.aggregate;
+        for (channel, mark) in aggregate.marks.named().take(MARKS_MAX) {
             let Some(&thread) = self.threads.get(&(mark.process, mark.thread)) else {
                 continue;
             };
-            let time = Timestamp::from_nanos_since_reference(gathered.since_first(mark.time));
+            let time = Timestamp::from_nanos_since_reference(aggregate.since_first(mark.time));
             let made = Marked {
                 channel: self.profile.intern_string(channel),
                 value: self.profile.intern_string(&mark.value.to_string()),
@@ -123,33 +123,36 @@ impl<'a> Writer<'a> {
     }
 
     fn samples(&mut self) {
-        let gathered = self.view.gathered;
-        let moments = gathered.moments.iter();
-        for moment in moments.filter(|moment| moment.source == self.source.index) {
-            let Some(place) = gathered.places.get(moment.place) else {
+        let aggregate = self.export.aggregate;
+        let timed_samples = aggregate.timed_samples.iter();
+        for timed_sample in
+            timed_samples.filter(|timed_sample| timed_sample.source == self.source.index)
+        {
+            let Some(location) = aggregate.locations.get(timed_sample.location) else {
                 continue;
             };
-            let Some(&thread) = self.threads.get(&(place.process, place.thread)) else {
+            let Some(&thread) = self.threads.get(&(location.process, location.thread)) else {
                 continue;
             };
-            let stack = if let Some(&known) = self.stacks.get(&moment.place) {
+            let stack = if let Some(&known) = self.stacks.get(&timed_sample.location) {
                 known
             } else {
-                let frame = self.frame(place);
+                let frame = self.frame(location);
                 let stack = self.profile.intern_stack_frames(thread, [frame].into_iter());
-                self.stacks.insert(moment.place, stack);
+                self.stacks.insert(timed_sample.location, stack);
                 stack
             };
-            let time = Timestamp::from_nanos_since_reference(gathered.since_first(moment.time));
-            let weight = i32::try_from(moment.weight.events / self.unit).unwrap_or(i32::MAX);
-            self.profile.add_sample(thread, time, stack, CpuDelta::ZERO, weight);
+            let time =
+                Timestamp::from_nanos_since_reference(aggregate.since_first(timed_sample.time));
+            let totals = i32::try_from(timed_sample.totals.events / self.unit).unwrap_or(i32::MAX);
+            self.profile.add_sample(thread, time, stack, CpuDelta::ZERO, totals);
         }
     }
 
-    fn frame(&mut self, place: &Place) -> FrameInfo {
-        let category = if place.mode == Mode::Kernel { self.kernel } else { self.user };
-        let frame = self.library_frame(place).unwrap_or_else(|| {
-            let name = place.frame.symbol.as_ref().unwrap_or(&place.frame.module);
+    fn frame(&mut self, location: &ThreadLocation) -> FrameInfo {
+        let category = if location.mode == Mode::Kernel { self.kernel } else { self.user };
+        let frame = self.library_frame(location).unwrap_or_else(|| {
+            let name = location.frame.symbol.as_ref().unwrap_or(&location.frame.module);
             Frame::Label(self.profile.intern_string(name))
         });
         FrameInfo { frame, category_pair: category.into(), flags: FrameFlags::empty() }
@@ -157,9 +160,9 @@ impl<'a> Writer<'a> {
 
     /// An address in a library; `None` if no module is known or the offset is too large for the
     /// format.
-    fn library_frame(&mut self, place: &Place) -> Option<Frame> {
-        let (index, module) = self.view.gathered.module_of(place)?;
-        let address = u32::try_from(place.address.checked_sub(module.start)?).ok()?;
+    fn library_frame(&mut self, location: &ThreadLocation) -> Option<Frame> {
+        let (index, module) = self.export.aggregate.module_of(location)?;
+        let address = u32::try_from(location.address.checked_sub(module.start)?).ok()?;
         let library = if let Some(&known) = self.libraries.get(&index) {
             known
         } else {
@@ -194,14 +197,14 @@ impl<'a> Writer<'a> {
 
     /// The symbols of a module that has samples.
     fn symbols(&self, index: usize, module: &Module) -> SymbolTable {
-        let places = self.view.gathered.places.iter();
-        let places = places.filter(|place| place.module == Some(index));
-        let symbols = places.filter_map(|place| {
-            let name = place.frame.symbol.as_ref()?.to_string();
-            let begin = place.address.checked_sub(place.frame.offset)?;
+        let locations = self.export.aggregate.locations.iter();
+        let locations = locations.filter(|location| location.module == Some(index));
+        let symbols = locations.filter_map(|location| {
+            let name = location.frame.symbol.as_ref()?.to_string();
+            let begin = location.address.checked_sub(location.frame.offset)?;
             let address = u32::try_from(begin.checked_sub(module.start)?).ok()?;
             // Code after the last sampled address may belong to another symbol.
-            let size = u32::try_from(place.frame.offset).ok()?.checked_add(1)?;
+            let size = u32::try_from(location.frame.offset).ok()?.checked_add(1)?;
             Some(Symbol { address, size: Some(size), name })
         });
         let mut longest: HashMap<u32, Symbol> = HashMap::new();
@@ -250,15 +253,15 @@ impl StaticSchemaMarker for Marked {
 }
 
 /// How many events a weight of 1 must stand for, so that the largest fits.
-fn unit(view: &View<'_>, source: &Source) -> u64 {
-    let moments = view.gathered.moments.iter();
-    let own = moments.filter(|moment| moment.source == source.index);
-    let most = own.map(|moment| moment.weight.events).max();
+fn unit(export: &Export<'_>, source: &Source) -> u64 {
+    let timed_samples = export.aggregate.timed_samples.iter();
+    let own = timed_samples.filter(|timed_sample| timed_sample.source == source.index);
+    let most = own.map(|timed_sample| timed_sample.totals.events).max();
     most.unwrap_or(0).div_ceil(i32::MAX as u64).max(1)
 }
 
 /// The mean time between samples.
-fn interval_ns(view: &View<'_>, source: &Source) -> u64 {
-    let elapsed = view.gathered.recording.elapsed_ns();
-    elapsed.checked_div(source.weight.samples).unwrap_or(0).max(1)
+fn interval_ns(export: &Export<'_>, source: &Source) -> u64 {
+    let elapsed = export.aggregate.recording.elapsed_ns();
+    elapsed.checked_div(source.totals.samples).unwrap_or(0).max(1)
 }

@@ -1,17 +1,17 @@
 //! Folded stacks: for each place a line with its levels separated by `;`, and the number of events.
 
-use super::View;
+use super::Export;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Writes one line for each distinct place, by name and in the order of names.
-pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
-    let gathered = view.gathered;
+pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()> {
+    let aggregate = export.aggregate;
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    for (place, weight) in gathered.spots_of(&view.source()) {
-        let levels: Vec<String> = gathered.levels(place).iter().map(|l| plain(l)).collect();
+    for (location, totals) in aggregate.location_totals_of(&export.source()) {
+        let levels: Vec<String> = aggregate.levels(location).iter().map(|l| plain(l)).collect();
         let events = lines.entry(levels.join(";")).or_default();
-        *events = events.saturating_add(weight.events);
+        *events = events.saturating_add(totals.events);
     }
     for (levels, events) in lines {
         writeln!(out, "{levels} {events}")?;

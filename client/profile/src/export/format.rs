@@ -17,13 +17,13 @@ pub enum Format {
 
 /// Properties of a format that matter before it is written.
 #[derive(Clone, Copy, Debug)]
-pub struct Traits {
+pub struct FormatTraits {
     /// The file extension, including the leading dot.
     pub ending: &'static str,
     /// Whether one file holds one source, because events of different sources may not be added.
     pub single_source: bool,
     /// Whether it shows the time of each sample.
-    pub moments: bool,
+    pub timed_samples: bool,
     /// Whether it shows any time at all: each machine has a clock of its own.
     pub clock: bool,
 }
@@ -65,14 +65,19 @@ impl Format {
 
     /// Its properties.
     #[must_use]
-    pub const fn traits(self) -> Traits {
-        let (ending, single_source, moments) = match self {
+    pub const fn traits(self) -> FormatTraits {
+        let (ending, single_source, timed_samples) = match self {
             Self::Flamegraph => (".flamegraph.svg", true, false),
             Self::Html => (".html", false, false),
             Self::Firefox => (".firefox.json", true, true),
             Self::Pprof => (".pb.gz", true, false),
             Self::Folded => (".folded", true, false),
         };
-        Traits { ending, single_source, moments, clock: moments || matches!(self, Self::Html) }
+        FormatTraits {
+            ending,
+            single_source,
+            timed_samples,
+            clock: timed_samples || matches!(self, Self::Html),
+        }
     }
 }

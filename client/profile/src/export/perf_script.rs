@@ -9,7 +9,7 @@
 use crate::aggregate::filter::{Filter, Pattern};
 use crate::file::{Module, Reader, Recording};
 use crate::symbols::{SymbolPath, Symbols};
-use crate::views::branches::{Kept, Step, walk, without_branches, without_code};
+use crate::views::branches::{RecordCounts, Step, walk, without_branches, without_code};
 use halprof_measure::{Error, Result};
 use shared_types::Branch;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,7 +28,7 @@ pub struct Written {
     /// The number of sample lines.
     pub lines: u64,
     /// How many records were kept and dropped.
-    pub kept: Kept,
+    pub kept: RecordCounts,
     /// Modules that have records but no line, because their files were not found or are not PE.
     pub without_file: Vec<String>,
     /// The error that stopped the writing.
@@ -85,7 +85,7 @@ pub fn write(
             .filter_map(|module| Some((module, recording.modules.get(module)?)))
             .map(|(module, of)| (module, (of, symbols.code_section(module))))
             .collect(),
-        told: HashMap::new(),
+        named: HashMap::new(),
         out,
         written: 0,
         error: None,
@@ -113,7 +113,7 @@ struct Lines<'a, W> {
     /// The modules with records, each with the offset of its code.
     modules: BTreeMap<usize, (&'a Module, Option<u64>)>,
     /// Where each file is, as its last line said.
-    told: HashMap<&'a str, u64>,
+    named: HashMap<&'a str, u64>,
     out: &'a mut W,
     written: u64,
     error: Option<io::Error>,
@@ -151,7 +151,7 @@ impl<W: Write> Lines<'_, W> {
         let Some(&(module, Some(section))) = self.modules.get(&index) else {
             return Ok(());
         };
-        if self.told.insert(&module.name, module.start) == Some(module.start) {
+        if self.named.insert(&module.name, module.start) == Some(module.start) {
             return Ok(());
         }
         let file = module.path.as_deref().unwrap_or(&module.name);
@@ -170,7 +170,7 @@ fn record(out: &mut impl Write, branch: &Branch) -> io::Result<()> {
     let flag = |flag, name| if flags & flag == 0 { '-' } else { name };
     let predicted = match flag(Branch::MISPREDICTED, 'M') {
         '-' => flag(Branch::PREDICTED, 'P'),
-        told => told,
+        named => named,
     };
     let (transaction, abort) = (flag(Branch::TRANSACTION, 'X'), flag(Branch::ABORT, 'A'));
     write!(out, " {from:#x}/{to:#x}/{predicted}/{transaction}/{abort}/{cycles}")

@@ -11,7 +11,7 @@ mod units;
 pub use flamegraph::flamegraph;
 pub use page::page;
 
-use crate::export::view::View;
+use crate::export::selection::Export;
 use std::fmt::Write;
 use units::fitting;
 
@@ -64,11 +64,11 @@ struct Caption {
 
 impl Caption {
     /// The caption of a picture of the view's source.
-    fn new(view: &View<'_>, what: &str, more: impl IntoIterator<Item = String>) -> Self {
-        let name = view.source().name;
-        let mut lines = view.captions();
+    fn new(export: &Export<'_>, what: &str, more: impl IntoIterator<Item = String>) -> Self {
+        let name = export.source().name;
+        let mut lines = export.captions();
         lines.extend(more);
-        Self { title: format!("{name}: {what} of {}", view.title), lines }
+        Self { title: format!("{name}: {what} of {}", export.title), lines }
     }
 }
 

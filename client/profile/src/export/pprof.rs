@@ -4,7 +4,7 @@
 //! into levels. If no function is known, the module takes its place, because most readers show
 //! nothing for a location without a name; the mapping then says that it has no functions.
 
-use super::{Place, View};
+use super::{Export, ThreadLocation};
 use crate::file::{Identity, Module};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -117,17 +117,17 @@ struct Function {
 }
 
 /// Writes one source: its samples and its events. Readers show events unless told otherwise.
-pub(super) fn write(view: &View<'_>, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()> {
     let mut gzip = GzEncoder::new(out, Compression::default());
-    gzip.write_all(&profile(view).encode_to_vec())?;
+    gzip.write_all(&profile(export).encode_to_vec())?;
     gzip.finish()?;
     Ok(())
 }
 
-fn profile(view: &View<'_>) -> Profile {
-    let gathered = view.gathered;
-    let spaces = &gathered.recording.spaces;
-    let source = view.source();
+fn profile(export: &Export<'_>) -> Profile {
+    let aggregate = export.aggregate;
+    let process_ids = &aggregate.recording.process_ids;
+    let source = export.source();
     let mut tables = Tables::default();
     // The first string is always empty.
     tables.string("");
@@ -140,25 +140,25 @@ fn profile(view: &View<'_>) -> Profile {
         mode: tables.string("mode"),
         machine: tables.string("machine"),
     };
-    let sample = gathered.spots_of(&source).map(|(place, weight)| {
+    let sample = aggregate.location_totals_of(&source).map(|(location, totals)| {
         let mut label = vec![
-            tables.label(keys.process, &place.process_name),
-            number(keys.pid, spaces.id(place.process)),
-            number(keys.tid, place.thread),
-            tables.label(keys.mode, place.mode.name()),
+            tables.label(keys.process, &location.process_name),
+            number(keys.pid, process_ids.id(location.process)),
+            number(keys.tid, location.thread),
+            tables.label(keys.mode, location.mode.name()),
         ];
-        let machine = place.machine.as_deref();
+        let machine = location.machine.as_deref();
         label.extend(machine.map(|machine| tables.label(keys.machine, machine)));
         Sample {
-            location_id: vec![tables.location(view, place)],
-            value: vec![signed(weight.samples), signed(weight.events)],
+            location_id: vec![tables.location(export, location)],
+            value: vec![signed(totals.samples), signed(totals.events)],
             label,
         }
     });
     let sample = sample.collect();
-    let comment = view.captions();
+    let comment = export.captions();
     let comment = comment.iter().map(|line| tables.string(line)).collect();
-    let metadata = &gathered.recording.metadata;
+    let metadata = &aggregate.recording.metadata;
     Profile {
         sample_type: vec![samples, events],
         sample,
@@ -167,7 +167,7 @@ fn profile(view: &View<'_>) -> Profile {
         function: tables.functions,
         string_table: tables.strings,
         time_nanos: signed(metadata.began.saturating_mul(1_000_000_000)),
-        duration_nanos: signed(gathered.recording.elapsed_ns()),
+        duration_nanos: signed(aggregate.recording.elapsed_ns()),
         period_type: Some(events),
         period: signed(source.period),
         comment,
@@ -225,18 +225,18 @@ impl Tables {
         Label { key, str: self.string(text), num: 0 }
     }
 
-    fn location(&mut self, view: &View<'_>, place: &Place) -> u64 {
-        let mapping_id = self.mapping(view, place);
-        let function_id = self.function(place);
-        let key = (mapping_id, place.address, function_id, place.frame.line.unwrap_or(0));
+    fn location(&mut self, export: &Export<'_>, location: &ThreadLocation) -> u64 {
+        let mapping_id = self.mapping(export, location);
+        let function_id = self.function(location);
+        let key = (mapping_id, location.address, function_id, location.frame.line.unwrap_or(0));
         let next = self.locations.len() as u64 + 1;
         let id = *self.location_index.entry(key).or_insert(next);
         if id == next {
-            let line = Line { function_id, line: place.frame.line.unwrap_or(0).into() };
+            let line = Line { function_id, line: location.frame.line.unwrap_or(0).into() };
             self.locations.push(Location {
                 id,
                 mapping_id,
-                address: place.address,
+                address: location.address,
                 line: vec![line],
             });
         }
@@ -244,10 +244,10 @@ impl Tables {
     }
 
     /// The function, or the module if no function is known.
-    fn function(&mut self, place: &Place) -> u64 {
-        let name = place.frame.symbol.as_ref();
-        let name = self.string(name.unwrap_or(&place.frame.module));
-        let filename = self.string(place.frame.file.as_deref().unwrap_or(""));
+    fn function(&mut self, location: &ThreadLocation) -> u64 {
+        let name = location.frame.symbol.as_ref();
+        let name = self.string(name.unwrap_or(&location.frame.module));
+        let filename = self.string(location.frame.file.as_deref().unwrap_or(""));
         let next = self.functions.len() as u64 + 1;
         let id = *self.function_index.entry((name, filename)).or_insert(next);
         if id == next {
@@ -257,8 +257,8 @@ impl Tables {
     }
 
     /// The mapping; 0 if the module is not known.
-    fn mapping(&mut self, view: &View<'_>, place: &Place) -> u64 {
-        let Some((index, module)) = view.gathered.module_of(place) else {
+    fn mapping(&mut self, export: &Export<'_>, location: &ThreadLocation) -> u64 {
+        let Some((index, module)) = export.aggregate.module_of(location) else {
             return 0;
         };
         let next = self.mappings.len() as u64 + 1;
@@ -274,7 +274,7 @@ impl Tables {
             };
             self.mappings.push(mapping);
         }
-        if place.frame.symbol.is_some()
+        if location.frame.symbol.is_some()
             && let Some(mapping) = self.mappings.get_mut(id as usize - 1)
         {
             mapping.has_functions = true;

@@ -1,6 +1,6 @@
 //! Writes a recording on a thread of its own, so that a slow disk does not delay draining.
 
-use super::{Channels, Happened, Mark, Module, Process, Sample, Statistics, Writer};
+use super::{Channels, Mark, Module, Process, RecordedEvent, Sample, Statistics, Writer};
 use halprof_measure::{Error, Result};
 use shared_types::Branch;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,7 +11,7 @@ const WAITING_MAX: usize = 64;
 
 /// A part of the recording to write.
 #[derive(Clone, Debug)]
-pub enum Part {
+pub enum Block {
     /// Samples.
     Samples(Vec<Sample>),
     /// Samples with their branch records.
@@ -21,7 +21,7 @@ pub enum Part {
     /// Modules, or updates of known ones.
     Modules(Vec<Module>),
     /// Other events.
-    Events(Vec<Happened>),
+    Events(Vec<RecordedEvent>),
     /// The statistics of the samples so far.
     Statistics(Box<Statistics>),
     /// Marks.
@@ -33,14 +33,14 @@ pub enum Part {
 /// What takes the parts of a recording while it is made.
 pub trait Sink {
     /// Takes a part.
-    fn put(&mut self, part: Part) -> Result<()>;
+    fn put(&mut self, block: Block) -> Result<()>;
 }
 
 /// A [`Writer`] on a thread of its own. When dropped it writes what is waiting and leaves the
 /// recording unfinished.
 #[derive(Debug)]
 pub struct Background {
-    parts: Option<SyncSender<Part>>,
+    blocks: Option<SyncSender<Block>>,
     thread: Option<JoinHandle<Result<Writer>>>,
 }
 
@@ -48,8 +48,8 @@ impl Background {
     /// Takes over a recording that has been started.
     #[must_use]
     pub fn new(writer: Writer) -> Self {
-        let (sender, parts) = sync_channel(WAITING_MAX);
-        Self { parts: Some(sender), thread: Some(std::thread::spawn(|| write(writer, parts))) }
+        let (sender, blocks) = sync_channel(WAITING_MAX);
+        Self { blocks: Some(sender), thread: Some(std::thread::spawn(|| write(writer, blocks))) }
     }
 
     /// Waits until everything is written, writes the end and gives the file its final name.
@@ -58,7 +58,7 @@ impl Background {
     }
 
     fn written(&mut self) -> Result<Writer> {
-        drop(self.parts.take());
+        drop(self.blocks.take());
         let ended = || Error::Internal("the recording's own thread has ended".to_owned());
         let thread = self.thread.take().ok_or_else(ended)?;
         thread.join().map_err(|_| ended())?
@@ -68,8 +68,8 @@ impl Background {
 impl Sink for Background {
     /// Hands over a part for writing; waits only if the disk is far behind. An error is that of an
     /// earlier part.
-    fn put(&mut self, part: Part) -> Result<()> {
-        let sent = self.parts.as_ref().map(|parts| parts.send(part));
+    fn put(&mut self, block: Block) -> Result<()> {
+        let sent = self.blocks.as_ref().map(|blocks| blocks.send(block));
         match sent {
             Some(Ok(())) => Ok(()),
             _ => self.written().map(drop),
@@ -84,17 +84,17 @@ impl Drop for Background {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "who sends learns that this thread has ended")]
-fn write(mut writer: Writer, parts: Receiver<Part>) -> Result<Writer> {
-    for part in &parts {
-        match part {
-            Part::Samples(samples) => writer.samples(&samples)?,
-            Part::Branched(samples, branches) => writer.branched(&samples, &branches)?,
-            Part::Processes(processes) => writer.processes(&processes)?,
-            Part::Modules(modules) => writer.modules(&modules)?,
-            Part::Events(events) => writer.events(&events)?,
-            Part::Statistics(statistics) => writer.statistics(&statistics)?,
-            Part::Marks(marks) => writer.marks(&marks)?,
-            Part::Channels(channels) => writer.channels(&channels)?,
+fn write(mut writer: Writer, blocks: Receiver<Block>) -> Result<Writer> {
+    for block in &blocks {
+        match block {
+            Block::Samples(samples) => writer.samples(&samples)?,
+            Block::Branched(samples, branches) => writer.branched(&samples, &branches)?,
+            Block::Processes(processes) => writer.processes(&processes)?,
+            Block::Modules(modules) => writer.modules(&modules)?,
+            Block::Events(events) => writer.events(&events)?,
+            Block::Statistics(statistics) => writer.statistics(&statistics)?,
+            Block::Marks(marks) => writer.marks(&marks)?,
+            Block::Channels(channels) => writer.channels(&channels)?,
         }
     }
     Ok(writer)

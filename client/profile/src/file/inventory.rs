@@ -1,24 +1,24 @@
 //! Which processes run and what is loaded in them, kept up to date while samples come in.
 //!
-//! The driver reports processes and images as they come and go ([`Inventory::happened`]); what ran
+//! The driver reports processes and images as they come and go ([`Inventory::apply_events`]); what ran
 //! before is scanned. Without such reports everything is scanned repeatedly, and a process that
 //! ends between two scans is missed. The samples decide when a scan is worth its cost: one is
 //! requested by a sample from an unknown process, or from an address where nothing is known to be.
 
-mod told;
+mod notifications;
 
-use crate::file::{Happened, Identity, Module, Process};
+use crate::file::{Identity, Module, Process, RecordedEvent};
 use crate::symbols::Build;
 use shared_types::{Branch, Mode, Sample};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The scan interval while nothing new appears.
-const LOOK_NS: u64 = 1_000_000_000;
+const SCAN_NS: u64 = 1_000_000_000;
 /// The shortest interval between scans that samples request.
-const LOOK_SOON_NS: u64 = 40_000_000;
+const SCAN_SOON_NS: u64 = 40_000_000;
 /// A process that keeps requesting scans but shows nothing new skips up to this many scans.
-const PATIENCE_MAX: u32 = 64;
+const BACKOFF_MAX: u32 = 64;
 /// Samples of a process from one page belong to one module.
 const PAGE_BITS: u32 = 12;
 
@@ -61,7 +61,7 @@ pub struct Changes {
     /// Modules that are new or were unloaded.
     pub modules: Vec<Module>,
     /// What else happened.
-    pub events: Vec<Happened>,
+    pub events: Vec<RecordedEvent>,
 }
 
 /// What could not be determined.
@@ -80,10 +80,10 @@ type Owner = Option<u32>;
 pub struct Inventory {
     system: Box<dyn System>,
     /// When the last scan was, in nanoseconds since the beginning.
-    looked_ns: Option<u64>,
+    scanned_ns: Option<u64>,
     /// The running processes.
     running: BTreeMap<u32, Process>,
-    spaces: BTreeMap<Owner, Space>,
+    address_spaces: BTreeMap<Owner, AddressSpace>,
     /// How many samples each process has.
     samples: HashMap<u32, u64>,
     /// Every process ever seen.
@@ -93,33 +93,33 @@ pub struct Inventory {
     /// Where the last sample came from; the next one most often comes from there too.
     last: (Owner, u64),
     /// A sample has requested a scan.
-    asked: bool,
+    scan_requested: bool,
     /// The system reports processes and images.
-    told: bool,
+    notifications: bool,
     /// Some of its reports were lost.
     catch_up: bool,
 }
 
 /// An address space.
 #[derive(Default)]
-struct Space {
+struct AddressSpace {
     /// By first address.
-    modules: BTreeMap<u64, Known>,
+    modules: BTreeMap<u64, TrackedModule>,
     /// Pages that samples came from.
     pages: HashSet<u64>,
     /// A sample came from an address where nothing is known to be.
-    asks: bool,
+    wants_scan: bool,
     /// How many scans it skips after its next request.
-    patience: u32,
-    left_out: u32,
+    backoff: u32,
+    skips: u32,
 }
 
-struct Known {
+struct TrackedModule {
     module: Module,
     sampled: bool,
 }
 
-impl Known {
+impl TrackedModule {
     fn of(process: Owner, image: Image, loaded: Option<u64>) -> Self {
         let module = Module {
             process,
@@ -150,21 +150,21 @@ impl Inventory {
     pub fn new(system: Box<dyn System>) -> Self {
         Self {
             system,
-            looked_ns: None,
+            scanned_ns: None,
             running: BTreeMap::new(),
-            spaces: BTreeMap::new(),
+            address_spaces: BTreeMap::new(),
             samples: HashMap::new(),
             seen: HashSet::new(),
             gone: Vec::new(),
             last: (None, u64::MAX),
-            asked: false,
-            told: false,
+            scan_requested: false,
+            notifications: false,
             catch_up: false,
         }
     }
 
     /// Notes where samples come from.
-    pub fn note(&mut self, samples: &[Sample]) {
+    pub fn note_samples(&mut self, samples: &[Sample]) {
         for sample in samples {
             *self.samples.entry(sample.process).or_default() += 1;
             if sample.mode == Mode::Unknown as u8 {
@@ -194,61 +194,63 @@ impl Inventory {
     }
 
     fn page(&mut self, (owner, page): (Owner, u64)) {
-        let space = self.spaces.entry(owner).or_default();
-        if space.pages.insert(page) && !space.mark(page) {
-            space.asks = true;
-            self.asked |= space.left_out == 0;
+        let address_space = self.address_spaces.entry(owner).or_default();
+        if address_space.pages.insert(page) && !address_space.mark(page) {
+            address_space.wants_scan = true;
+            self.scan_requested |= address_space.skips == 0;
         }
     }
 
     /// Scans if it is time to; `elapsed_ns` is the time since the beginning.
-    pub fn look_if_due(&mut self, elapsed_ns: u64) -> Changes {
-        let since = self.looked_ns.map(|looked| elapsed_ns.saturating_sub(looked));
-        let wait = match (self.asked || self.catch_up, self.told) {
-            (true, _) => LOOK_SOON_NS,
-            (false, false) => LOOK_NS,
+    pub fn scan_if_due(&mut self, elapsed_ns: u64) -> Changes {
+        let since = self.scanned_ns.map(|looked| elapsed_ns.saturating_sub(looked));
+        let wait = match (self.scan_requested || self.catch_up, self.notifications) {
+            (true, _) => SCAN_SOON_NS,
+            (false, false) => SCAN_NS,
             (false, true) => return Changes::default(),
         };
         if since.is_some_and(|since| since < wait) {
             return Changes::default();
         }
-        self.look(elapsed_ns)
+        self.scan(elapsed_ns)
     }
 
     /// Scans what runs and what is loaded now.
-    pub fn look(&mut self, elapsed_ns: u64) -> Changes {
-        let since = self.looked_ns.map(|_| self.system.now());
-        self.looked_ns = Some(elapsed_ns);
-        self.asked = false;
+    pub fn scan(&mut self, elapsed_ns: u64) -> Changes {
+        let since = self.scanned_ns.map(|_| self.system.now());
+        self.scanned_ns = Some(elapsed_ns);
+        self.scan_requested = false;
         self.last = (None, u64::MAX);
         let mut changes = Changes::default();
-        let new = self.look_at_processes(since, &mut changes);
-        let spaces = self.spaces.iter_mut().map(|(&owner, space)| (owner, space));
-        let asking = spaces.filter_map(|(owner, space)| space.takes_its_turn().then_some(owner));
+        let new = self.scan_processes(since, &mut changes);
+        let address_spaces =
+            self.address_spaces.iter_mut().map(|(&owner, address_space)| (owner, address_space));
+        let asking = address_spaces
+            .filter_map(|(owner, address_space)| address_space.take_scan().then_some(owner));
         let mut owners: BTreeSet<Owner> = asking.chain(new.into_iter().map(Some)).collect();
         if since.is_none() {
             owners.insert(None);
         }
         for owner in owners {
-            self.look_at_modules(owner, since, &mut changes);
+            self.scan_modules(owner, since, &mut changes);
         }
         self.catch_up = false;
         changes
     }
 
     /// Returns the new processes.
-    fn look_at_processes(&mut self, since: Option<u64>, changes: &mut Changes) -> Vec<u32> {
+    fn scan_processes(&mut self, since: Option<u64>, changes: &mut Changes) -> Vec<u32> {
         let now: BTreeMap<u32, String> = self.system.processes().into_iter().collect();
         // Ends are reported, unless some reports were lost.
-        let trusts = self.told && !self.catch_up;
+        let trusts = self.notifications && !self.catch_up;
         let gone = |(id, process): &(&u32, &mut Process)| {
             !trusts && now.get(id).is_none_or(|name| !is_called(process, name))
         };
         for (_, process) in self.running.iter_mut().filter(gone) {
             process.ended = since;
             changes.processes.push(process.clone());
-            let space = self.spaces.remove(&Some(process.id));
-            self.gone.extend(space.into_iter().flat_map(Space::sampled));
+            let address_space = self.address_spaces.remove(&Some(process.id));
+            self.gone.extend(address_space.into_iter().flat_map(AddressSpace::sampled));
         }
         self.running.retain(|_, process| process.ended.is_none());
         let mut new = Vec::new();
@@ -261,9 +263,9 @@ impl Inventory {
                     self.seen.insert(id);
                     new.push(id);
                 }
-                Entry::Occupied(mut known) if known.get().name.is_empty() => {
-                    known.get_mut().name = name;
-                    changes.processes.push(known.get().clone());
+                Entry::Occupied(mut tracked) if tracked.get().name.is_empty() => {
+                    tracked.get_mut().name = name;
+                    changes.processes.push(tracked.get().clone());
                 }
                 Entry::Occupied(_) => {}
             }
@@ -271,38 +273,38 @@ impl Inventory {
         new
     }
 
-    fn look_at_modules(&mut self, owner: Owner, since: Option<u64>, changes: &mut Changes) {
+    fn scan_modules(&mut self, owner: Owner, since: Option<u64>, changes: &mut Changes) {
         let images = match owner {
             Some(process) => self.system.modules(process),
             None => Some(self.system.kernel()),
         };
-        let space = self.spaces.entry(owner).or_default();
+        let address_space = self.address_spaces.entry(owner).or_default();
         let before = changes.modules.len();
         if let Some(images) = images {
-            let gone = space.update(owner, images, since, &mut changes.modules);
+            let gone = address_space.update(owner, images, since, &mut changes.modules);
             self.gone.extend(gone);
         }
-        space.asks = false;
+        address_space.wants_scan = false;
         if changes.modules.len() > before {
-            space.patience = 0;
-            space.mark_again();
+            address_space.backoff = 0;
+            address_space.mark_again();
         } else {
-            space.patience = (space.patience * 2 + 1).min(PATIENCE_MAX);
+            address_space.backoff = (address_space.backoff * 2 + 1).min(BACKOFF_MAX);
         }
-        space.left_out = space.patience;
+        address_space.skips = address_space.backoff;
     }
 
     /// The modules that samples came from, each with what `identify` finds in its file; modules
     /// about which it finds nothing are left out.
     pub fn identified(&mut self, mut identify: impl FnMut(&str) -> Build) -> Vec<Module> {
-        let spaces = std::mem::take(&mut self.spaces).into_values();
+        let address_spaces = std::mem::take(&mut self.address_spaces).into_values();
         let mut modules = std::mem::take(&mut self.gone);
-        modules.extend(spaces.flat_map(Space::sampled));
+        modules.extend(address_spaces.flat_map(AddressSpace::sampled));
         let mut files: HashMap<String, Build> = HashMap::new();
         for module in &mut modules {
             if let (Some(path), None) = (&module.path, &module.identity) {
-                let known = files.entry(path.clone());
-                let build = known.or_insert_with(|| identify(path)).clone();
+                let tracked = files.entry(path.clone());
+                let build = tracked.or_insert_with(|| identify(path)).clone();
                 (module.identity, module.stamp) = (build.identity, build.stamp);
             }
         }
@@ -329,17 +331,17 @@ impl Inventory {
     }
 }
 
-impl Space {
+impl AddressSpace {
     /// Whether it requests a scan and does not skip it.
     const fn is_due(&self) -> bool {
-        self.asks && self.left_out == 0
+        self.wants_scan && self.skips == 0
     }
 
     /// Whether it takes part in this scan: it has requested one and has no more to skip.
-    const fn takes_its_turn(&mut self) -> bool {
-        let waited = self.left_out == 0;
-        self.left_out = self.left_out.saturating_sub(1);
-        self.asks && waited
+    const fn take_scan(&mut self) -> bool {
+        let waited = self.skips == 0;
+        self.skips = self.skips.saturating_sub(1);
+        self.wants_scan && waited
     }
 
     /// Returns the modules with samples that have been unloaded.
@@ -353,24 +355,24 @@ impl Space {
         let mut sampled = Vec::new();
         let now: BTreeMap<u64, Image> =
             images.into_iter().map(|image| (image.start, image)).collect();
-        let gone = |known: &Module| {
-            now.get(&known.start)
-                .is_none_or(|image| image.end != known.end || image.name != known.name)
+        let gone = |tracked: &Module| {
+            now.get(&tracked.start)
+                .is_none_or(|image| image.end != tracked.end || image.name != tracked.name)
         };
-        self.modules.retain(|_, known| {
-            let gone = gone(&known.module);
+        self.modules.retain(|_, tracked| {
+            let gone = gone(&tracked.module);
             if gone {
-                known.module.unloaded = since;
-                changes.push(known.module.clone());
-                sampled.extend(known.sampled.then(|| known.module.clone()));
+                tracked.module.unloaded = since;
+                changes.push(tracked.module.clone());
+                sampled.extend(tracked.sampled.then(|| tracked.module.clone()));
             }
             !gone
         });
         for (start, image) in now {
             self.modules.entry(start).or_insert_with(|| {
-                let known = Known::of(process, image, since);
-                changes.push(known.module.clone());
-                known
+                let tracked = TrackedModule::of(process, image, since);
+                changes.push(tracked.module.clone());
+                tracked
             });
         }
         sampled
@@ -385,25 +387,25 @@ impl Space {
         now: u64,
         changes: &mut Vec<Module>,
     ) -> Vec<Module> {
-        let same = |known: &Module| known.end == image.end && known.name == image.name;
+        let matches = |tracked: &Module| tracked.end == image.end && tracked.name == image.name;
         let there = self.modules.get(&image.start);
-        if image.end <= image.start || there.is_some_and(|known| same(&known.module)) {
+        if image.end <= image.start || there.is_some_and(|tracked| matches(&tracked.module)) {
             return Vec::new();
         }
         let mut sampled = Vec::new();
-        self.modules.retain(|_, known| {
-            let module = &mut known.module;
+        self.modules.retain(|_, tracked| {
+            let module = &mut tracked.module;
             let stays = module.end <= image.start || image.end <= module.start;
             if !stays {
                 module.unloaded = Some(now);
                 changes.push(module.clone());
-                sampled.extend(known.sampled.then(|| module.clone()));
+                sampled.extend(tracked.sampled.then(|| module.clone()));
             }
             stays
         });
-        let known = Known::of(process, image, Some(now));
-        changes.push(known.module.clone());
-        self.modules.insert(known.module.start, known);
+        let tracked = TrackedModule::of(process, image, Some(now));
+        changes.push(tracked.module.clone());
+        self.modules.insert(tracked.module.start, tracked);
         self.mark_again();
         sampled
     }
@@ -413,15 +415,15 @@ impl Space {
         let pages = std::mem::take(&mut self.pages);
         let before = pages.len();
         self.pages = pages.into_iter().filter(|&page| self.mark(page)).collect();
-        self.asks &= self.pages.len() < before;
+        self.wants_scan &= self.pages.len() < before;
     }
 
     /// Notes that a sample came from a page; returns whether a module is there.
     fn mark(&mut self, page: u64) -> bool {
         let (first, last) = (page << PAGE_BITS, page << PAGE_BITS | ((1 << PAGE_BITS) - 1));
         match self.modules.range_mut(..=last).next_back() {
-            Some((_, known)) if known.module.end > first => {
-                known.sampled = true;
+            Some((_, tracked)) if tracked.module.end > first => {
+                tracked.sampled = true;
                 true
             }
             _ => false,
@@ -429,8 +431,8 @@ impl Space {
     }
 
     fn sampled(self) -> impl Iterator<Item = Module> {
-        let sampled = self.modules.into_values().filter(|known| known.sampled);
-        sampled.map(|known| known.module)
+        let sampled = self.modules.into_values().filter(|tracked| tracked.sampled);
+        sampled.map(|tracked| tracked.module)
     }
 }
 

@@ -1,6 +1,8 @@
 //! A recording in memory that is read while it is made, each time with the samples since the last.
 
-use super::{Ending, Metadata, Module, Part, Process, Recording, Sample, Sink, Spaces, Statistics};
+use super::{
+    Block, Ending, Metadata, Module, Process, ProcessIds, Recording, Sample, Sink, Statistics,
+};
 use halprof_measure::Result;
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ pub struct Live {
     modules: BTreeMap<(Option<u32>, u64, Option<u64>), Module>,
     /// Samples and events since the last time.
     samples: Vec<Sample>,
-    events: Vec<super::Happened>,
+    events: Vec<super::RecordedEvent>,
     statistics: Statistics,
     /// The statistics of the last time.
     before: Statistics,
@@ -29,7 +31,7 @@ impl Live {
     }
 
     /// What came since the last call, as a recording and its samples. Their processes are numbers of
-    /// its [`Recording::spaces`].
+    /// its [`Recording::process_ids`].
     pub fn take(&mut self) -> (Recording, Vec<Sample>) {
         let mut samples = std::mem::take(&mut self.samples);
         let count = samples.len() as u64;
@@ -45,8 +47,8 @@ impl Live {
             ..Recording::default()
         };
         self.before = self.statistics.clone();
-        recording.spaces = Spaces::of(&recording);
-        recording.spaces.renumber(&mut samples);
+        recording.process_ids = ProcessIds::of(&recording);
+        recording.process_ids.renumber(&mut samples);
         self.forget_before(first.unwrap_or(0));
         (recording, samples)
     }
@@ -70,23 +72,23 @@ impl Live {
 
 impl Sink for Live {
     /// Keeps a part; branch records and marks are dropped.
-    fn put(&mut self, part: Part) -> Result<()> {
-        match part {
-            Part::Samples(samples) | Part::Branched(samples, _) => self.samples.extend(samples),
-            Part::Processes(processes) => {
+    fn put(&mut self, block: Block) -> Result<()> {
+        match block {
+            Block::Samples(samples) | Block::Branched(samples, _) => self.samples.extend(samples),
+            Block::Processes(processes) => {
                 let keyed = processes.into_iter();
                 self.processes
                     .extend(keyed.map(|process| ((process.id, process.started), process)));
             }
-            Part::Modules(modules) => {
+            Block::Modules(modules) => {
                 let keyed = modules.into_iter();
                 self.modules.extend(
                     keyed.map(|module| ((module.process, module.start, module.loaded), module)),
                 );
             }
-            Part::Events(events) => self.events.extend(events),
-            Part::Statistics(statistics) => self.statistics = *statistics,
-            Part::Marks(_) | Part::Channels(_) => {}
+            Block::Events(events) => self.events.extend(events),
+            Block::Statistics(statistics) => self.statistics = *statistics,
+            Block::Marks(_) | Block::Channels(_) => {}
         }
         Ok(())
     }

@@ -4,9 +4,9 @@
 use super::branches::Records;
 use super::marks::{CHANNELS, MARKS};
 use super::{
-    BRANCHES, Damage, END, EVENTS, FIELDS, HEAD_BYTES, Happened, MAGIC, META, MODULES, Mark,
-    Metadata, Module, PAYLOAD_MAX, PROCESSES, Process, Recording, SAMPLES, STATISTICS, Sample,
-    Spaces, VERSION,
+    BRANCHES, Damage, END, EVENTS, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
+    Module, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES,
+    STATISTICS, Sample, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
@@ -29,7 +29,7 @@ const PIECE_SAMPLES: usize = 1 << 13;
 
 /// Reads a recording, passes its samples to `visit` in the order of the file, and returns the rest
 /// of its contents. Of a truncated or damaged file the intact part is read: see
-/// [`Recording::flaw`].
+/// [`Recording::damaged`].
 pub fn read(path: &Path, visit: impl FnMut(&[Sample])) -> Result<Recording> {
     Reader::open(path)?.samples(visit)
 }
@@ -119,15 +119,15 @@ impl Reader<File> {
         let mut reader = Self::new(path, open()?)?;
         // What is no file can be read once only.
         if path.is_file() {
-            reader.recording.spaces = Self::new(path, open()?)?.spaces();
+            reader.recording.process_ids = Self::new(path, open()?)?.process_ids();
         }
         Ok(reader)
     }
 
     /// What its processes and modules say of the times of identifiers, as far as it can be read.
-    fn spaces(mut self) -> Spaces {
+    fn process_ids(mut self) -> ProcessIds {
         while let Ok(true) | Err(Bad::Block(_)) = self.look_ahead() {}
-        Spaces::of(&self.recording)
+        ProcessIds::of(&self.recording)
     }
 
     /// Reads a block if it is of processes or modules, and passes over all others; answers whether
@@ -217,13 +217,13 @@ impl<R: Read> Reader<R> {
                 }
             }
         }
-        let told = self.recording.ending.as_ref();
-        let told = told.map(|ending| (ending.samples, ending.marks));
+        let ending = self.recording.ending.as_ref();
+        let counts = ending.map(|ending| (ending.samples, ending.marks));
         let (samples, marks) = (self.recording.samples, self.recording.marked.count);
-        if told.is_some_and(|(told, _)| told != samples) {
+        if counts.is_some_and(|(written, _)| written != samples) {
             self.damaged(self.offset, "its end gives another number of samples");
         }
-        if told.is_some_and(|(_, told)| told != marks) {
+        if counts.is_some_and(|(_, written)| written != marks) {
             self.damaged(self.offset, "its end gives another number of marks");
         }
         Ok(self.recording)
@@ -290,7 +290,7 @@ impl<R: Read> Reader<R> {
             MODULES => self.module_block(head)?,
             STATISTICS => self.recording.statistics = Some(self.json(head)?),
             EVENTS => {
-                let events = self.rows::<Happened>(head)?;
+                let events = self.rows::<RecordedEvent>(head)?;
                 self.recording.events.extend(events);
             }
             END => self.recording.ending = Some(self.json(head)?),
@@ -355,7 +355,7 @@ impl<R: Read> Reader<R> {
         }
         checked(head, hasher.finalize())?;
         let samples = buffer.get_mut(..count).unwrap_or_default();
-        self.recording.spaces.renumber(samples);
+        self.recording.process_ids.renumber(samples);
         visit(samples);
         self.recording.samples += count as u64;
         if samples.iter().any(|sample| sample.branches != 0) {
@@ -455,8 +455,8 @@ impl<R: Read> Reader<R> {
     /// The payload of a block.
     fn bytes(&mut self, head: Head) -> std::result::Result<Vec<u8>, Bad> {
         let mut bytes = Vec::new();
-        let mut part = (&mut self.file).take(head.length.into());
-        let got = part.read_to_end(&mut bytes).map_err(Bad::Io)?;
+        let mut block = (&mut self.file).take(head.length.into());
+        let got = block.read_to_end(&mut bytes).map_err(Bad::Io)?;
         self.offset += got as u64;
         if got != head.length as usize {
             return Err(CUT);

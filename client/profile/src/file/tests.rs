@@ -24,8 +24,8 @@ fn statistics(generated: u64) -> Statistics {
     }
 }
 
-fn asleep() -> Happened {
-    Happened { timestamp: 17, kind: "asleep".to_owned(), ..Happened::default() }
+fn asleep() -> RecordedEvent {
+    RecordedEvent { timestamp: 17, kind: "asleep".to_owned(), ..RecordedEvent::default() }
 }
 
 /// The recording: each sample in a block of its own, a process and a module in between.
@@ -59,9 +59,9 @@ fn reread(bytes: &[u8]) -> (Result<Recording>, Vec<u64>) {
     (result, ips)
 }
 
-fn flaw(bytes: &[u8]) -> String {
+fn damaged(bytes: &[u8]) -> String {
     let (result, _) = reread(bytes);
-    result.expect("readable").flaw().expect("a flaw")
+    result.expect("readable").damaged().expect("damage")
 }
 
 /// Where the blocks begin.
@@ -85,7 +85,7 @@ fn with_block(bytes: &[u8], tag: [u8; 4], payload: &[u8]) -> Vec<u8> {
 fn what_is_written_is_read() {
     let (result, ips) = reread(&recording(3));
     let recording = result.expect("whole");
-    assert_eq!(recording.flaw(), None);
+    assert_eq!(recording.damaged(), None);
     assert_eq!(recording.metadata.machine, "a model");
     assert_eq!((recording.samples, ips), (3, vec![0, 1, 2]));
     assert_eq!(recording.processes[0].name, "System");
@@ -137,8 +137,8 @@ fn a_recording_cut_at_any_byte_is_read_as_far_as_it_is_whole() {
         assert_eq!(recording.ending, None);
         let cut_in_a_block = !starts.contains(&length);
         assert_eq!(recording.damage.is_some(), cut_in_a_block, "at {length}");
-        let flaw = recording.flaw().expect("it has no end");
-        assert!(flaw.contains(&format!("{samples} samples are whole")), "{flaw}");
+        let damaged = recording.damaged().expect("it has no end");
+        assert!(damaged.contains(&format!("{samples} samples are whole")), "{damaged}");
     }
 }
 
@@ -156,7 +156,7 @@ fn a_flip_of_any_bit_is_found_and_costs_one_block_at_most_unless_it_is_in_a_head
         };
         let block = starts.iter().rposition(|&start| start <= byte);
         let start = starts[block.expect("behind the version")];
-        assert!(recording.flaw().is_some(), "byte {byte}");
+        assert!(recording.damaged().is_some(), "byte {byte}");
         let damage = recording.damage.expect("damage");
         assert_eq!(damage.offset, start as u64, "byte {byte}");
         if byte >= start + HEAD_BYTES {
@@ -167,20 +167,20 @@ fn a_flip_of_any_bit_is_found_and_costs_one_block_at_most_unless_it_is_in_a_head
 }
 
 #[test]
-fn a_flaw_says_how_much_is_missing() {
+fn damage_says_how_much_is_missing() {
     let whole = recording(3);
     let starts = blocks(&whole);
     let mut bytes = whole.clone();
     bytes[starts[2] + HEAD_BYTES] ^= 1;
-    let text = flaw(&bytes);
+    let text = damaged(&bytes);
     assert!(text.contains("2 samples are whole, 1 are not"), "{text}");
     let end = starts[starts.len() - 1];
-    let text = flaw(&whole[..end]);
+    let text = damaged(&whole[..end]);
     assert!(text.contains("the recorder ended before it had finished"), "{text}");
     // All that the statistics know of are there.
     assert!(text.contains("their number is not known"), "{text}");
     let more = serde_json::to_vec(&statistics(11)).expect("JSON");
-    let text = flaw(&with_block(&whole[..end], STATISTICS, &more));
+    let text = damaged(&with_block(&whole[..end], STATISTICS, &more));
     assert!(text.contains("at least 7 are missing"), "{text}");
 }
 
@@ -194,9 +194,9 @@ fn a_hostile_length_allocates_nothing() {
             head.extend(crc32fast::hash(&head).to_le_bytes());
             let bytes = [&whole[..start], &head, &[0; 38]].concat();
             let recording = reread(&bytes).0.expect("its head is whole");
-            let flaw = recording.flaw().expect("a flaw");
-            let too_long = flaw.contains("longer than any");
-            assert_eq!(too_long, length > PAYLOAD_MAX, "{length}: {flaw}");
+            let damaged = recording.damaged().expect("damage");
+            let too_long = damaged.contains("longer than any");
+            assert_eq!(too_long, length > PAYLOAD_MAX, "{length}: {damaged}");
             assert_eq!(recording.samples, 0);
         }
     }
@@ -214,10 +214,10 @@ fn a_block_of_rows_without_fields_is_refused() {
     };
     for tag in [EVENTS, PROCESSES, MODULES] {
         let many = with(tag, 1000);
-        let flaw = many.flaw().expect("a flaw");
-        assert!(flaw.contains("makes no sense"), "{flaw}");
+        let damaged = many.damaged().expect("damage");
+        assert!(damaged.contains("makes no sense"), "{damaged}");
         assert_eq!(many.events.len(), 1, "the one of the whole block");
-        assert_eq!(with(tag, 1).flaw(), None);
+        assert_eq!(with(tag, 1).damaged(), None);
     }
 }
 
@@ -242,7 +242,7 @@ fn other_files_and_versions_are_told_apart() {
     assert_eq!(error.code(), "bad-file");
     let mut bytes = recording(1);
     bytes.push(0);
-    assert!(reread(&bytes).0.expect("readable").flaw().is_some());
+    assert!(reread(&bytes).0.expect("readable").damaged().is_some());
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn blocks_of_other_kinds_are_passed_over() {
     let start = blocks(&whole)[1];
     let more = with_block(&whole[..start], *b"NEW ", b"whatever");
     let (result, ips) = reread(&[&more[..], &whole[start..]].concat());
-    assert_eq!((result.expect("whole").flaw(), ips), (None, vec![0]));
+    assert_eq!((result.expect("whole").damaged(), ips), (None, vec![0]));
 }
 
 /// Fields of samples and blocks that only a later version knows.
@@ -271,14 +271,14 @@ fn what_is_not_known_is_skipped_and_counted() {
     };
     let (result, ips) = with(&fields.concat());
     let read = result.expect("whole");
-    assert_eq!((read.flaw(), ips), (None, vec![0]));
+    assert_eq!((read.damaged(), ips), (None, vec![0]));
     let skipped: Vec<(&str, u64)> = read.skipped.iter().map(|(tag, n)| (&**tag, *n)).collect();
     assert_eq!(skipped, [("BRCH", 2), ("NEXT", 1), (r"\x00\x1b[m", 1)]);
     // A field longer than its block is damage, but the samples are still read.
     let cut = &fields[0][..fields[0].len() - 1];
     for payload in [cut, &[0; 3][..], &[0; 11][..]] {
         let (result, ips) = with(payload);
-        assert!(result.expect("readable").flaw().is_some());
+        assert!(result.expect("readable").damaged().is_some());
         assert_eq!(ips, [0]);
     }
 }
@@ -330,7 +330,7 @@ fn branches_come_back_with_their_samples_and_take_little_room() {
     let bytes = recording_of(&samples, &branches);
     let (result, all) = reread_branches(&bytes);
     let recording = result.expect("whole");
-    assert_eq!((recording.flaw(), recording.samples), (None, 20_000));
+    assert_eq!((recording.damaged(), recording.samples), (None, 20_000));
     assert_eq!(recording.branches, branches.len() as u64);
     let with = (0..20_000).filter(|n| n % 5 != 0);
     assert!(all.iter().map(|&(ip, _)| ip).eq(with));
@@ -362,13 +362,13 @@ fn a_recording_with_branches_cut_at_any_byte_is_read_as_far_as_it_is_whole() {
     for end in behind_samples..whole.len() {
         let (result, all) = reread_branches(&whole[..end]);
         let recording = result.expect("readable");
-        assert!(recording.flaw().is_some());
+        assert!(recording.damaged().is_some());
         assert_eq!(recording.samples, 3);
         assert_eq!(recording.branches, all.iter().map(|(_, own)| own.len() as u64).sum::<u64>());
     }
     // Another block is where they should be.
     let bytes = [&whole[..behind_samples], &whole[blocks(&whole)[3]..]].concat();
-    assert!(flaw(&bytes).contains("the branches of samples are missing"), "{}", flaw(&bytes));
+    assert!(damaged(&bytes).contains("the branches of samples are missing"), "{}", damaged(&bytes));
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn branches_of_a_stranger_are_not_believed() {
     let edge = [&1u32.to_le_bytes()[..], &[0x11; 17]].concat();
     let payload = |records: &[u8]| [&edge[..], records].concat();
     let (result, all) = with(1, &payload(&[0, 0]));
-    assert_eq!(result.expect("whole").flaw(), None);
+    assert_eq!(result.expect("whole").damaged(), None);
     assert_eq!(all[0].1[0].from, 0x1111_1111_1111_1111);
     for (of_samples, bad) in [
         // Truncated at any byte, or too long.
@@ -412,8 +412,8 @@ fn branches_of_a_stranger_are_not_believed() {
     ] {
         let (result, _) = with(of_samples, &bad);
         let recording = result.expect("readable");
-        let flaw = recording.flaw().expect("a flaw");
-        assert!(flaw.contains("make no sense"), "{bad:?}: {flaw}");
+        let damaged = recording.damaged().expect("damage");
+        assert!(damaged.contains("make no sense"), "{bad:?}: {damaged}");
         assert_eq!(recording.samples, 1);
     }
 }
@@ -529,7 +529,7 @@ fn a_thread_writes_all_that_it_is_given() {
     let mut background = Background::new(writer);
     for first in (0..100_000).step_by(1000) {
         let samples = (first..first + 1000).map(sample).collect();
-        background.put(Part::Samples(samples)).expect("written");
+        background.put(Block::Samples(samples)).expect("written");
     }
     background.finish(&statistics(100_001), true).expect("finished");
     let mut ips = Vec::new();
@@ -549,7 +549,7 @@ fn a_thread_that_is_left_keeps_what_it_was_given() {
     let writer = Writer::create(&path, &Metadata::default()).expect("created");
     let partial = writer.partial().expect("a file").to_owned();
     let mut background = Background::new(writer);
-    background.put(Part::Samples(vec![sample(1)])).expect("written");
+    background.put(Block::Samples(vec![sample(1)])).expect("written");
     drop(background);
     assert!(!path.exists());
     assert_eq!(read(&partial, |_| {}).expect("readable").samples, 1);
@@ -564,11 +564,11 @@ fn at(timestamp: u64) -> Sample {
 fn ending() -> Live {
     let mut live = Live::new(Metadata::default());
     let process = |ended| Process { id: 4, name: "a.exe".to_owned(), ended, ..Process::default() };
-    let put = |live: &mut Live, part| live.put(part).expect("kept");
-    put(&mut live, Part::Processes(vec![process(None)]));
+    let put = |live: &mut Live, block| live.put(block).expect("kept");
+    put(&mut live, Block::Processes(vec![process(None)]));
     let modules = vec![module(None, "a.sys"), module(Some(4), "a.exe")];
-    put(&mut live, Part::Modules(modules));
-    put(&mut live, Part::Processes(vec![process(Some(10))]));
+    put(&mut live, Block::Modules(modules));
+    put(&mut live, Block::Processes(vec![process(Some(10))]));
     live
 }
 
@@ -577,15 +577,15 @@ fn a_live_recording_has_what_came_since_the_last_time() {
     let mut live = ending();
     for (more, generated) in [(2, 3), (5, 9), (0, 9)] {
         let samples = vec![at(5); more];
-        live.put(Part::Samples(samples)).expect("kept");
-        let told = Part::Statistics(Box::new(statistics(generated)));
+        live.put(Block::Samples(samples)).expect("kept");
+        let told = Block::Statistics(Box::new(statistics(generated)));
         live.put(told).expect("kept");
         let (recording, samples) = live.take();
         assert_eq!((samples.len(), recording.samples), (more, more as u64));
-        assert_eq!(recording.flaw(), None);
+        assert_eq!(recording.damaged(), None);
         assert_eq!((recording.processes.len(), recording.modules.len()), (1, 2));
     }
-    let told = Part::Statistics(Box::new(statistics(20)));
+    let told = Block::Statistics(Box::new(statistics(20)));
     live.put(told).expect("kept");
     let (recording, _) = live.take();
     let told = recording.statistics.expect("statistics");
@@ -597,7 +597,7 @@ fn a_live_recording_has_what_came_since_the_last_time() {
 fn a_live_recording_forgets_what_has_ended_when_later_samples_come() {
     let mut live = ending();
     for (timestamp, processes) in [(5, 1), (20, 1), (30, 0)] {
-        live.put(Part::Samples(vec![at(timestamp)])).expect("kept");
+        live.put(Block::Samples(vec![at(timestamp)])).expect("kept");
         let (recording, _) = live.take();
         assert_eq!(recording.processes.len(), processes, "{timestamp}");
         // The kernel's module stays.
@@ -609,11 +609,11 @@ fn a_live_recording_forgets_what_has_ended_when_later_samples_come() {
 fn samples_of_a_live_recording_are_of_the_process_that_ran_then() {
     let mut live = ending();
     let process = Process { id: 4, name: "b.exe".to_owned(), started: Some(15), ended: None };
-    live.put(Part::Processes(vec![process])).expect("kept");
-    live.put(Part::Samples(vec![at(5), at(20)])).expect("kept");
+    live.put(Block::Processes(vec![process])).expect("kept");
+    live.put(Block::Samples(vec![at(5), at(20)])).expect("kept");
     let (recording, samples) = live.take();
     assert_ne!(samples[0].process, samples[1].process);
-    let ids = samples.iter().map(|one| recording.spaces.id(one.process));
+    let ids = samples.iter().map(|one| recording.process_ids.id(one.process));
     assert!(ids.eq([4, 4]));
 }
 
@@ -643,10 +643,10 @@ proptest! {
 
 #[test]
 fn events_of_turns_are_scaled_to_the_nearest() {
-    let turns = Turns { enabled: 10, running: 4, ..Turns::default() };
+    let slices = Slices { enabled: 10, running: 4, ..Slices::default() };
     // 2.5, 5 and 7.5.
-    assert_eq!([1, 2, 3].map(|events| turns.scale(events)), [3, 5, 8]);
-    assert_eq!(Turns::default().scale(1), 0, "it was on no counter");
+    assert_eq!([1, 2, 3].map(|events| slices.scale(events)), [3, 5, 8]);
+    assert_eq!(Slices::default().scale(1), 0, "it was on no counter");
 }
 
 #[test]
@@ -658,17 +658,17 @@ fn the_end_of_a_module_is_the_first_address_after_it() {
 
 #[test]
 fn sources_that_some_processors_cannot_count_are_told() {
-    let source = |name: &str, left_out: &str| Source {
+    let source = |name: &str, excluded_cpus: &str| Source {
         name: name.to_owned(),
-        left_out: left_out.to_owned(),
+        excluded_cpus: excluded_cpus.to_owned(),
         ..Source::default()
     };
     let metadata = Metadata {
         sources: vec![source("a", ""), source("b", "4-11"), source("c", "0")],
         ..Metadata::default()
     };
-    let left_out = metadata.left_out().into_iter().collect::<Vec<_>>();
-    assert_eq!(left_out, [("b", "4-11"), ("c", "0")]);
+    let excluded_cpus = metadata.excluded_cpus().into_iter().collect::<Vec<_>>();
+    assert_eq!(excluded_cpus, [("b", "4-11"), ("c", "0")]);
 }
 
 /// An identifier means something else where a module comes to be where another is or was.
@@ -690,31 +690,31 @@ fn modules_that_share_addresses_part_the_time_of_their_process() {
         ),
     ] {
         let recording = Recording { modules, ..Recording::default() };
-        let spaces = Spaces::of(&recording);
-        let [before, after] = [99, 100].map(|time| spaces.number(4, time));
+        let process_ids = ProcessIds::of(&recording);
+        let [before, after] = [99, 100].map(|time| process_ids.number(4, time));
         assert_eq!(before != after, parted, "{:x?}", recording.modules);
-        assert_eq!(spaces == Spaces::default(), !parted);
+        assert_eq!(process_ids == ProcessIds::default(), !parted);
     }
 }
 
 #[test]
 fn the_bound_of_samples_in_turns_has_one_period_of_each_processor() {
-    let turns =
-        Turns { source: 0, enabled: 400, running: 100, error_ppm: Some(10_000), processors: 8 };
+    let slices =
+        Slices { source: 0, enabled: 400, running: 100, error_ppm: Some(10_000), processors: 8 };
     // No sample: eight processors may each be just below a period of 1,000, a quarter of the time.
-    assert_eq!(turns.error(0, 0, 0, 1_000), Some(32_000));
+    assert_eq!(slices.error(0, 0, 0, 1_000), Some(32_000));
     // Four samples: 1 % of 16,000, and eight times 4,000.
     let squares = 4 * 4_000 * 4_000;
-    assert_eq!(turns.error(16_000, 4, squares, 1_000), Some(160 + 32_000));
+    assert_eq!(slices.error(16_000, 4, squares, 1_000), Some(160 + 32_000));
     // Many: 1 % of 40 million, and 1.96 times 4,000 times the root of 10,000.
     assert_eq!(
-        turns.error(40_000_000, 10_000, 10_000 * 4_000 * 4_000, 1_000),
+        slices.error(40_000_000, 10_000, 10_000 * 4_000 * 4_000, 1_000),
         Some(400_000 + 784_000)
     );
     // Half of the events in samples of ten times the others' period: as many events have less to tell.
     let unequal = 9_091 * 2_200 * 2_200 + 909 * 22_000 * 22_000;
-    assert_eq!(turns.error(40_000_000, 10_000, unequal, 1_000), Some(400_000 + 1_363_513));
-    let unknown = Turns { error_ppm: None, ..turns };
+    assert_eq!(slices.error(40_000_000, 10_000, unequal, 1_000), Some(400_000 + 1_363_513));
+    let unknown = Slices { error_ppm: None, ..slices };
     assert_eq!(unknown.error(16_000, 4, squares, 1_000), None);
 }
 
@@ -723,10 +723,10 @@ fn what_was_there_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let path = at("a.rec");
-    assert_eq!(kept(&path), None);
+    assert_eq!(backup_path(&path), None);
     for machine in ["first", "second", "third"] {
         let metadata = Metadata { machine: machine.to_owned(), ..Metadata::default() };
-        let there = kept(&path);
+        let there = backup_path(&path);
         assert_eq!(there, (machine != "first").then(|| at("a.rec.old")));
         let writer = Writer::create(&path, &metadata).expect("created");
         let finished = writer.finish(&Statistics::default(), false);

@@ -3,9 +3,9 @@
 use super::marks::{CHANNELS, MARKS};
 use super::origin::seal;
 use super::{
-    BRANCHES, Channels, END, EVENTS, Ending, HEAD_BYTES, Happened, MAGIC, META, MODULES, Mark,
-    Metadata, Module, PAYLOAD_MAX, PROCESSES, Process, SAMPLES, STATISTICS, Sample, Statistics,
-    VERSION,
+    BRANCHES, Channels, END, EVENTS, Ending, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
+    Module, PAYLOAD_MAX, PROCESSES, Process, RecordedEvent, SAMPLES, STATISTICS, Sample,
+    Statistics, VERSION,
 };
 use halprof_measure::{Error, Result};
 use serde::Serialize;
@@ -86,16 +86,16 @@ impl Writer {
     /// first.
     pub fn branched(&mut self, samples: &[Sample], branches: &[Branch]) -> Result<()> {
         let mut rest = branches;
-        for part in samples.chunks(BLOCK_SAMPLES) {
-            let own = part.iter().map(|sample| usize::from(sample.branches));
+        for chunk in samples.chunks(BLOCK_SAMPLES) {
+            let own = chunk.iter().map(|sample| usize::from(sample.branches));
             let (own, others) = rest.split_at_checked(own.sum()).ok_or_else(|| {
                 Error::Internal("samples have fewer branches than they say".to_owned())
             })?;
             self.block(SAMPLES, |block| {
-                block.extend_from_slice(part.as_bytes());
+                block.extend_from_slice(chunk.as_bytes());
                 Ok(())
             })?;
-            self.samples += part.len() as u64;
+            self.samples += chunk.len() as u64;
             if !own.is_empty() {
                 self.block(BRANCHES, |block| {
                     super::branches::encode(own, block);
@@ -109,12 +109,12 @@ impl Writer {
 
     /// Appends marks.
     pub fn marks(&mut self, marks: &[Mark]) -> Result<()> {
-        for part in marks.chunks(BLOCK_MARKS) {
+        for chunk in marks.chunks(BLOCK_MARKS) {
             self.block(MARKS, |block| {
-                block.extend_from_slice(part.as_bytes());
+                block.extend_from_slice(chunk.as_bytes());
                 Ok(())
             })?;
-            self.marks += part.len() as u64;
+            self.marks += chunk.len() as u64;
         }
         Ok(())
     }
@@ -126,28 +126,28 @@ impl Writer {
 
     /// Records processes: new ones, or updates of known ones.
     pub fn processes(&mut self, processes: &[Process]) -> Result<()> {
-        let mut parts = processes.chunks(BLOCK_ROWS);
-        parts.try_for_each(|part| self.block_of_json(PROCESSES, &part))
+        let mut blocks = processes.chunks(BLOCK_ROWS);
+        blocks.try_for_each(|block| self.block_of_json(PROCESSES, &block))
     }
 
     /// Records modules: new ones, or updates of known ones.
     pub fn modules(&mut self, modules: &[Module]) -> Result<()> {
         let Some(key) = &self.key else {
-            let mut parts = modules.chunks(BLOCK_ROWS);
-            return parts.try_for_each(|part| self.block_of_json(MODULES, &part));
+            let mut blocks = modules.chunks(BLOCK_ROWS);
+            return blocks.try_for_each(|block| self.block_of_json(MODULES, &block));
         };
         let sealed = modules
             .iter()
             .map(|module| Module { seal: Some(seal(key, &self.origin, module)), ..module.clone() });
         let sealed: Vec<Module> = sealed.collect();
-        let mut parts = sealed.chunks(BLOCK_ROWS);
-        parts.try_for_each(|part| self.block_of_json(MODULES, &part))
+        let mut blocks = sealed.chunks(BLOCK_ROWS);
+        blocks.try_for_each(|block| self.block_of_json(MODULES, &block))
     }
 
     /// Records other events.
-    pub fn events(&mut self, events: &[Happened]) -> Result<()> {
-        let mut parts = events.chunks(BLOCK_ROWS);
-        parts.try_for_each(|part| self.block_of_json(EVENTS, &part))
+    pub fn events(&mut self, events: &[RecordedEvent]) -> Result<()> {
+        let mut blocks = events.chunks(BLOCK_ROWS);
+        blocks.try_for_each(|block| self.block_of_json(EVENTS, &block))
     }
 
     /// Records the statistics of the samples so far.
@@ -173,7 +173,7 @@ impl Writer {
         self.partial.as_deref()
     }
 
-    /// Writes the end and gives the file its final name. A file of this name is kept: see [`kept`].
+    /// Writes the end and gives the file its final name. A file of this name is kept: see [`backup_path`].
     pub fn finish(mut self, statistics: &Statistics, interrupted: bool) -> Result<()> {
         self.statistics(statistics)?;
         let ending = Ending { samples: self.samples, marks: self.marks, interrupted };
@@ -181,8 +181,8 @@ impl Writer {
         let Some(partial) = &self.partial else {
             return Ok(());
         };
-        let keep = || match kept(&self.path) {
-            Some(kept) => fs::rename(&self.path, kept),
+        let keep = || match backup_path(&self.path) {
+            Some(backup_path) => fs::rename(&self.path, backup_path),
             None => Ok(()),
         };
         let named = self
@@ -310,7 +310,7 @@ fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
 /// Where what is at a path now will be when a recording has taken its name: `FILE.old`, in place of an
 /// earlier one. `None` if nothing is there, or a pipe or a device.
 #[must_use]
-pub fn kept(path: &Path) -> Option<PathBuf> {
+pub fn backup_path(path: &Path) -> Option<PathBuf> {
     let path = file_at(path).ok()??;
     path.is_file().then(|| old(&path))
 }

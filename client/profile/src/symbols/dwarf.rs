@@ -3,10 +3,10 @@
 //! Files are read, not mapped: a mapped file that somebody shortens ends the process. Split DWARF
 //! is read from where [`SymbolPath::split_files`] allows, not from where the program names it.
 
-use super::found::Found;
 use super::functions::Function;
 use super::search::SymbolPath;
-use super::{Inlined, image, names};
+use super::symbol_match::SymbolMatch;
+use super::{Inlined, demangle, image};
 use addr2line::gimli::{
     AbbreviationsCacheStrategy, Dwarf as Sections, DwarfPackage, EndianSlice, LittleEndian,
     SectionId,
@@ -73,7 +73,7 @@ impl Dwarf {
 
     /// The code at an address relative to the module's start; `function` is the symbol table's
     /// function there, which alone gives its bounds.
-    pub(super) fn find(&self, address: u64, function: Option<&Function>) -> Option<Found> {
+    pub(super) fn find(&self, address: u64, function: Option<&Function>) -> Option<SymbolMatch> {
         self.opened.with_dependent(|kept, tables| {
             let mut lookup = tables.context.find_frames(address.wrapping_add(self.base));
             let mut frames = loop {
@@ -84,7 +84,8 @@ impl Dwarf {
                     }
                 }
             };
-            let mut found = Found { function: function.cloned(), ..Found::default() };
+            let mut symbol_match =
+                SymbolMatch { function: function.cloned(), ..SymbolMatch::default() };
             let mut inner: Option<Inlined> = None;
             let mut first = true;
             while let Ok(Some(frame)) = frames.next() {
@@ -92,26 +93,26 @@ impl Dwarf {
                 let file = location.and_then(|location| location.file);
                 let line = location.and_then(|location| location.line);
                 if first {
-                    (found.file, found.line) = (file.map(str::to_owned), line);
+                    (symbol_match.file, symbol_match.line) = (file.map(str::to_owned), line);
                     first = false;
                 }
                 if let Some(mut inlined) = inner.take() {
                     inlined.caller_file = file.map(Into::into);
                     inlined.caller_line = line;
-                    found.inlined.push(inlined);
+                    symbol_match.inlined.push(inlined);
                 }
                 let name = frame.function.as_ref();
                 let name = name.and_then(|name| name.raw_name().ok());
                 inner = Some(Inlined {
-                    function: names::readable(&name.unwrap_or_default()).into(),
+                    function: demangle::demangle(&name.unwrap_or_default()).into(),
                     caller_file: None,
                     caller_line: None,
                 });
             }
-            if let (None, Some(outer)) = (&found.function, inner) {
-                found.function = unbounded(&outer.function, address);
+            if let (None, Some(outer)) = (&symbol_match.function, inner) {
+                symbol_match.function = unbounded(&outer.function, address);
             }
-            Some(found)
+            Some(symbol_match)
         })
     }
 
@@ -144,13 +145,13 @@ impl Dwarf {
         let [folder, name] =
             [load.comp_dir, load.path].map(|part| part.unwrap_or_default().slice());
         let [folder, name] = [folder, name].map(String::from_utf8_lossy);
-        let places = self.path.split_files(&folder, &name, &self.file);
-        let mut places = places.iter().filter(|place| place.is_file());
-        let found = places.find_map(|place| unit(kept, place, load));
-        if found.is_none() {
+        let locations = self.path.split_files(&folder, &name, &self.file);
+        let mut locations = locations.iter().filter(|place| place.is_file());
+        let symbol_match = locations.find_map(|place| unit(kept, place, load));
+        if symbol_match.is_none() {
             self.missing.borrow_mut().push(name.into_owned());
         }
-        found
+        symbol_match
     }
 }
 
@@ -228,12 +229,11 @@ impl<'a> Parsed<'a> {
         let Some(section) = name.and_then(|name| self.object.section_by_name(name)) else {
             return Ok(Slice::default());
         };
-        let told = |error: object::Error| error.to_string();
-        let data = section.compressed_data().map_err(told)?;
+        let data = section.compressed_data().map_err(|error| error.to_string())?;
         if data.uncompressed_size > SECTION_BYTES_MAX {
             return Err("one of its sections is longer than any".to_owned());
         }
-        Ok(match data.decompress().map_err(told)? {
+        Ok(match data.decompress().map_err(|error| error.to_string())? {
             Cow::Borrowed(bytes) => Slice::new(bytes, LittleEndian),
             Cow::Owned(bytes) => Slice::new(self.kept.expanded.alloc(bytes), LittleEndian),
         })

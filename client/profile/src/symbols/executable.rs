@@ -1,10 +1,10 @@
 //! An executable file and its symbols, before it runs.
 
+use super::code_path::{Code, PathBranch};
 use super::functions::Function;
 use super::image::{Image, within};
 use super::lookup::Lookup;
 use super::search::SymbolPath;
-use super::way::{Code, Passed};
 use crate::file::Module;
 use iced_x86::{Decoder, DecoderOptions};
 use std::ops::Range;
@@ -68,8 +68,8 @@ impl Executable {
     /// The source file and line of an address relative to the start of the module.
     #[must_use]
     pub fn line(&self, address: u64) -> Option<(String, u32)> {
-        let found = self.lookup.find(address);
-        found.file.zip(found.line)
+        let symbol_match = self.lookup.find(address);
+        symbol_match.file.zip(symbol_match.line)
     }
 
     /// Problems with its symbols, and what to do about them.
@@ -112,7 +112,7 @@ impl Executable {
     ///
     /// # Errors
     /// A message, if there is no readable code.
-    pub fn way(&self, functions: &[Function]) -> Result<Vec<Passed>, String> {
+    pub fn code_path(&self, functions: &[Function]) -> Result<Vec<PathBranch>, String> {
         let mut ranges = self.ranges(&self.functions());
         let unnamed =
             |section: &&Range<u64>| !ranges.iter().any(|range| section.contains(&range.start));
@@ -135,7 +135,7 @@ impl Executable {
         }
         let entries: Vec<u64> =
             entries.iter().map(|entry| self.module.start.wrapping_add(*entry)).collect();
-        Ok(code.way(&entries))
+        Ok(code.code_path(&entries))
     }
 
     /// Where functions are, without what is outside of code.

@@ -1,7 +1,7 @@
 //! A PE or ELF file: its build, its code sections, and the functions that its own tables name.
 
+use super::demangle;
 use super::functions::{Function, Functions};
-use super::names;
 use super::trust::local;
 use crate::file::{Identity, Stamp};
 use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
@@ -78,8 +78,8 @@ impl Image {
             let address = range.start.wrapping_add(self.base);
             let length = range.end.saturating_sub(range.start);
             let mut sections = file.sections();
-            let found = sections.find_map(|s| s.data_range(address, length).ok().flatten());
-            found.map(<[u8]>::to_vec).unwrap_or_default()
+            let symbol_match = sections.find_map(|s| s.data_range(address, length).ok().flatten());
+            symbol_match.map(<[u8]>::to_vec).unwrap_or_default()
         };
         Ok(self.code.iter().map(bytes).collect())
     }
@@ -98,12 +98,12 @@ pub(super) fn within<'a>(
     range: &Range<u64>,
 ) -> Result<&'a [u8], String> {
     let mut all = code.iter().zip(sections);
-    let found = all.find_map(|(section, bytes)| {
+    let symbol_match = all.find_map(|(section, bytes)| {
         let start = usize::try_from(range.start.checked_sub(section.start)?).ok()?;
         let end = usize::try_from(range.end.checked_sub(section.start)?).ok()?;
         bytes.get(start..end)
     });
-    found.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
+    symbol_match.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
 }
 
 /// The build of a file.
@@ -218,7 +218,7 @@ fn functions<'a>(
     let place = |name: &[u8], address: u64, size: u64| {
         let start = address.checked_sub(base)?;
         let in_code = code.iter().any(|range| range.contains(&start));
-        let name = names::readable(&String::from_utf8_lossy(name));
+        let name = demangle::demangle(&String::from_utf8_lossy(name));
         let end = start.saturating_add(size);
         (in_code && !name.is_empty()).then_some(Function { name, start, end })
     };

@@ -2,13 +2,13 @@
 
 use super::Kind;
 use super::dwarf::Dwarf;
-use super::found::Found;
 use super::functions::{Function, Functions};
 use super::image::Image;
 use super::pdb::Pdb;
-use super::readable::Readable;
 use super::search::SymbolPath;
 use super::store::Key;
+use super::store_file::StoreFile;
+use super::symbol_match::SymbolMatch;
 use crate::file::{Identity, Module};
 use std::path::{Path, PathBuf};
 use tempfile::TempPath;
@@ -31,7 +31,7 @@ pub(super) struct Lookup {
     /// What could not be used when it was opened, and what to do about it.
     pub(super) notes: Vec<String>,
     /// Whether a server might have the PDB, and asking it was not allowed.
-    pub(super) unasked: bool,
+    pub(super) download_might_help: bool,
     /// Expanded files, kept while they are read.
     expanded: Vec<TempPath>,
 }
@@ -52,7 +52,7 @@ impl Lookup {
             kind: Kind::None,
             file: None,
             notes: Vec::new(),
-            unasked: false,
+            download_might_help: false,
             expanded: Vec::new(),
         };
         lookup.find_image(module, path);
@@ -99,7 +99,7 @@ impl Lookup {
 
     /// Opens one file if it is the module; otherwise notes why it is not.
     fn take_image(&mut self, file: &Path, module: &Module, path: &SymbolPath) -> bool {
-        let readable = Readable::of(file, path);
+        let readable = StoreFile::of(file, path);
         let image = readable.and_then(|file| Ok((image_of(&file.path, module)?, file)));
         match image {
             Ok((image, readable)) => {
@@ -116,7 +116,7 @@ impl Lookup {
 
     /// Opens one file if it is the PDB; otherwise notes why it is not.
     fn take_pdb(&mut self, file: &Path, identity: &Identity, path: &SymbolPath) -> bool {
-        let readable = Readable::of(file, path);
+        let readable = StoreFile::of(file, path);
         let pdb = readable.and_then(|file| Ok((Pdb::open(&file.path, identity)?, file)));
         match pdb {
             Ok((pdb, readable)) => {
@@ -162,7 +162,7 @@ impl Lookup {
         self.notes.push(match path.servers().first() {
             Some(_) if path.fetch().is_some() => missing,
             Some(server) => {
-                self.unasked = true;
+                self.download_might_help = true;
                 format!("{missing}; {} was not asked", server.url)
             }
             None => format!(
@@ -247,14 +247,17 @@ impl Lookup {
     }
 
     /// The code at an address relative to the module's start.
-    pub(super) fn find(&self, address: u64) -> Found {
+    pub(super) fn find(&self, address: u64) -> SymbolMatch {
         let function = self.table.containing(address);
-        let found = match &self.lines {
+        let symbol_match = match &self.lines {
             Lines::Pdb(pdb) => pdb.find(address),
             Lines::Dwarf(dwarf) => dwarf.find(address, function),
             Lines::None => None,
         };
-        found.unwrap_or_else(|| Found { function: function.cloned(), ..Found::default() })
+        symbol_match.unwrap_or_else(|| SymbolMatch {
+            function: function.cloned(),
+            ..SymbolMatch::default()
+        })
     }
 
     /// All named functions.
@@ -270,7 +273,9 @@ impl Lookup {
 fn image_of(path: &Path, module: &Module) -> Result<Image, String> {
     let image = image_of_build(path, module.identity.as_ref())?;
     match (module.stamp, image.stamp) {
-        (Some(wanted), Some(found)) if module.identity.is_none() && wanted != found => {
+        (Some(wanted), Some(symbol_match))
+            if module.identity.is_none() && wanted != symbol_match =>
+        {
             Err("it is of another build: it was linked at another time".to_owned())
         }
         _ => Ok(image),
@@ -281,8 +286,8 @@ fn image_of(path: &Path, module: &Module) -> Result<Image, String> {
 fn image_of_build(path: &Path, wanted: Option<&Identity>) -> Result<Image, String> {
     let image = Image::open(path)?;
     match (wanted, &image.identity) {
-        (Some(wanted), Some(found)) if !found.is_same_build(wanted) => {
-            Err(format!("it is of another build: {found}, where {wanted} is wanted"))
+        (Some(wanted), Some(symbol_match)) if !symbol_match.is_same_build(wanted) => {
+            Err(format!("it is of another build: {symbol_match}, where {wanted} is wanted"))
         }
         (Some(wanted), None) => Err(format!("it has no build identity, and {wanted} is needed")),
         _ => Ok(image),

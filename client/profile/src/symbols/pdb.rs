@@ -1,10 +1,10 @@
 //! Functions and lines from a PDB.
 
 use super::Inlined;
-use super::found::Found;
+use super::demangle;
 use super::functions::Function;
 use super::image;
-use super::names;
+use super::symbol_match::SymbolMatch;
 use crate::file::Identity;
 use pdb_addr2line::pdb::PDB;
 use pdb_addr2line::{Context, ContextPdbData};
@@ -30,10 +30,10 @@ impl Pdb {
     pub(super) fn open(path: &Path, wanted: &Identity) -> Result<Self, String> {
         let told = |error: pdb_addr2line::Error| error.to_string();
         let mut pdb = PDB::open(image::open(path)?).map_err(|error| error.to_string())?;
-        let found = identity(&mut pdb, wanted).map_err(|error| error.to_string())?;
-        if !found.is_same_build(wanted) {
+        let symbol_match = identity(&mut pdb, wanted).map_err(|error| error.to_string())?;
+        if !symbol_match.is_same_build(wanted) {
             return Err(format!(
-                "it belongs to another build: it is {found}, and {wanted} is wanted"
+                "it belongs to another build: it is {symbol_match}, and {wanted} is wanted"
             ));
         }
         let data = ContextPdbData::try_from_pdb(pdb).map_err(told)?;
@@ -41,16 +41,16 @@ impl Pdb {
     }
 
     /// The code at an address relative to the module's start.
-    pub(super) fn find(&self, address: u64) -> Option<Found> {
+    pub(super) fn find(&self, address: u64) -> Option<SymbolMatch> {
         let address = u32::try_from(address).ok()?;
         self.0.with_dependent(|_, context| {
             let frames = context.find_frames(address).ok()??;
             let (outer, inner) = frames.frames.split_last()?;
             let innermost = frames.frames.first()?;
             let inlined = inner.iter().zip(frames.frames.iter().skip(1));
-            Some(Found {
+            Some(SymbolMatch {
                 function: outer.function.as_deref().map(|name| Function {
-                    name: names::readable(name),
+                    name: demangle::demangle(name),
                     start: frames.start_rva.into(),
                     end: frames.end_rva.unwrap_or(u32::MAX).into(),
                 }),
@@ -58,7 +58,7 @@ impl Pdb {
                 line: innermost.line,
                 inlined: inlined
                     .map(|(frame, caller)| Inlined {
-                        function: names::readable(frame.function.as_deref().unwrap_or_default())
+                        function: demangle::demangle(frame.function.as_deref().unwrap_or_default())
                             .into(),
                         caller_file: caller.file.as_deref().map(Into::into),
                         caller_line: caller.line,
@@ -73,7 +73,7 @@ impl Pdb {
         self.0.with_dependent(|_, context| {
             let functions = context.functions().filter_map(|function| {
                 Some(Function {
-                    name: names::readable(&function.name?),
+                    name: demangle::demangle(&function.name?),
                     start: function.start_rva.into(),
                     end: function.end_rva.unwrap_or(function.start_rva).into(),
                 })

@@ -187,7 +187,7 @@ impl SymbolPath {
         for folder in self.folders.iter().chain(&self.image_folders) {
             all.extend(name.map(|name| folder.join(name)));
             let key = Key::of_image(module);
-            all.extend(key.into_iter().flat_map(|key| key.places(folder)));
+            all.extend(key.into_iter().flat_map(|key| key.locations(folder)));
         }
         each_once(all)
     }
@@ -201,7 +201,7 @@ impl SymbolPath {
         let mut all = Vec::new();
         for folder in &self.folders {
             all.push(folder.join(name));
-            all.extend(key.places(folder));
+            all.extend(key.locations(folder));
         }
         all.extend(image.map(|image| image.with_file_name(name)));
         if let Identity::Pdb { file, .. } = identity {
@@ -339,9 +339,9 @@ mod tests {
             stamp: Some(crate::file::Stamp { time: 0x1234, size: 0x5000 }),
             ..Module::default()
         };
-        let found = path.images(&module);
+        let symbol_match = path.images(&module);
         for wanted in ["/s/a.dll", "/i/a.dll", "/i/a.dll/000012345000/a.dll"] {
-            assert!(found.contains(&PathBuf::from(wanted)), "{found:?}");
+            assert!(symbol_match.contains(&PathBuf::from(wanted)), "{symbol_match:?}");
         }
         let identity = Identity::pdb([0; 16], 2, b"a.pdb");
         let pdbs = path.pdbs(&identity, None);
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_pdb_is_looked_for_in_stores_then_beside_and_not_where_it_was_linked() {
         let identity = Identity::pdb([0; 16], 2, b"/build/a.pdb");
-        let found = SymbolPath::parse("/s").pdbs(&identity, Some(Path::new("/bin/a.exe")));
+        let symbol_match = SymbolPath::parse("/s").pdbs(&identity, Some(Path::new("/bin/a.exe")));
         let build = "000000000000000000000000000000002";
         let expected = [
             "/s/a.pdb".to_owned(),
@@ -377,7 +377,7 @@ mod tests {
             format!("/s/a./a.pdb/{build}/file.ptr"),
             "/bin/a.pdb".to_owned(),
         ];
-        assert_eq!(found, expected.map(PathBuf::from));
+        assert_eq!(symbol_match, expected.map(PathBuf::from));
     }
 
     #[test]
@@ -385,7 +385,7 @@ mod tests {
         let identity = Identity::build_id(&[0xAB, 0xCD]);
         let path = SymbolPath::parse("/s");
         let image = Path::new("/bin/a");
-        let found = path.debug_files(Some(&identity), Some("a.debug"), image);
+        let symbol_match = path.debug_files(Some(&identity), Some("a.debug"), image);
         let expected = [
             "/s/.build-id/ab/cd.debug",
             "/usr/lib/debug/.build-id/ab/cd.debug",
@@ -394,7 +394,7 @@ mod tests {
             "/bin/.debug/a.debug",
             "/usr/lib/debug/bin/a.debug",
         ];
-        assert_eq!(found, expected.map(PathBuf::from));
+        assert_eq!(symbol_match, expected.map(PathBuf::from));
     }
 
     #[cfg(unix)]
@@ -419,13 +419,13 @@ mod tests {
             (at("obj"), "/etc/a.dwo", None),
             (String::new(), "a.dwo", None),
         ] {
-            let found = path.split_files(&compiled_in, name, image);
+            let symbol_match = path.split_files(&compiled_in, name, image);
             let wanted = usual.iter().chain(&more).map(PathBuf::from);
-            assert_eq!(found, wanted.collect::<Vec<_>>(), "{compiled_in} {name}");
+            assert_eq!(symbol_match, wanted.collect::<Vec<_>>(), "{compiled_in} {name}");
         }
         for name in ["", "..", "NUL", "a\0"] {
-            let found = path.split_files(&at("obj"), name, image);
-            assert_eq!(found, Vec::<PathBuf>::new(), "{name}");
+            let symbol_match = path.split_files(&at("obj"), name, image);
+            assert_eq!(symbol_match, Vec::<PathBuf>::new(), "{name}");
         }
     }
 
@@ -456,7 +456,7 @@ mod tests {
         let (place, notes) = path(answers_compressed).fetched(&key);
         let place = place.expect("it came");
         assert_eq!(notes, Vec::<String>::new());
-        assert!(key.places(folder.path()).contains(&place));
+        assert!(key.locations(folder.path()).contains(&place));
         assert_eq!(
             fs::read_to_string(place).expect("it is there"),
             "http://a/b/my%20app.pdb/111111111111111111111111111111112A/my%20app.pd_"

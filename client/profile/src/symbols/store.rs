@@ -54,7 +54,7 @@ impl<'a> Key<'a> {
 
     /// Where a store may have it: plain, compressed, or by a pointer. In a two-tier store these are
     /// below a folder named after the first two letters.
-    pub(super) fn places(&self, store: &Path) -> Vec<PathBuf> {
+    pub(super) fn locations(&self, store: &Path) -> Vec<PathBuf> {
         let tiers = [Some(""), self.name.get(..2)].into_iter().flatten();
         let folders = tiers.map(|letters| store.join(letters).join(self.name).join(&self.build));
         let names = [self.name.to_owned(), compressed(self.name), POINTER.to_owned()];
@@ -117,11 +117,11 @@ mod tests {
         let identity = Identity::pdb([0x11; 16], 0x2A, b"C:\\build\\my app.pdb");
         let key = Key::of_pdb(&identity).expect("a key");
         let folder = "my app.pdb/111111111111111111111111111111112A";
-        let places = key.places(Path::new("/s"));
+        let locations = key.locations(Path::new("/s"));
         let wanted = ["my app.pdb", "my app.pd_", "file.ptr"];
         let plain = wanted.map(|name| PathBuf::from(format!("/s/{folder}/{name}")));
         let tiers = wanted.map(|name| PathBuf::from(format!("/s/my/{folder}/{name}")));
-        assert_eq!(places, [plain, tiers].concat());
+        assert_eq!(locations, [plain, tiers].concat());
         let module = Module {
             name: "ntdll.dll".to_owned(),
             stamp: Some(Stamp { time: 0x0ABC_DEF1, size: 0x1E_0000 }),
@@ -129,7 +129,7 @@ mod tests {
         };
         let key = Key::of_image(&module).expect("a key");
         assert_eq!(
-            key.places(Path::new("/s"))[1],
+            key.locations(Path::new("/s"))[1],
             Path::new("/s/ntdll.dll/0ABCDEF11e0000/ntdll.dl_")
         );
         assert_eq!(Key::of_image(&Module::default()), None);

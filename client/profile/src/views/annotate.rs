@@ -1,12 +1,12 @@
 //! The code of one function, and the samples of each of its instructions.
 
+use crate::aggregate::aggregator::CodeLocation;
 use crate::aggregate::filter::{Filter, Pattern};
-use crate::aggregate::tally::Place;
 use crate::file::{Module, Recording};
 use crate::symbols::{Code, Frame, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN};
-use crate::views::branches::code::Stretches;
+use crate::views::branches::code::CodeRuns;
 use crate::views::report::share::Share;
-use crate::views::report::{Hits, OfSource, Sum, no_recording, sources};
+use crate::views::report::{ByAddress, SourceTotals, Totals, no_recording, sources};
 use halprof_measure::{Error, Result};
 use iced_x86::{
     Decoder, DecoderError, DecoderOptions, FlowControl, Formatter, IntelFormatter, Mnemonic,
@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::views::branches::Kept;
+pub use crate::views::branches::RecordCounts;
 pub use crate::views::instruction::{Flow, Instruction, Jump};
 
 /// Which function to annotate.
@@ -75,11 +75,11 @@ pub struct Annotated {
     /// The recording without its samples.
     pub recording: Recording,
     /// The sources that have samples in the recording, those with the most samples first.
-    pub sources: Vec<OfSource>,
+    pub sources: Vec<SourceTotals>,
     /// The function and its code.
     pub code: Code,
     /// All samples in the function, by source in the order of `sources`.
-    pub sums: Vec<Sum>,
+    pub sums: Vec<Totals>,
     /// Its instructions, in order.
     pub instructions: Vec<Instruction>,
     /// Samples at addresses where no instruction begins: this code is not the code that ran.
@@ -90,17 +90,17 @@ pub struct Annotated {
     pub symbols: Vec<Opened>,
     /// What branch records show about the function; `None` if none of them show the code between
     /// branches.
-    pub stretches: Option<Told>,
+    pub code_runs: Option<CodeRunSummary>,
 }
 
 /// What the branch records of a recording show about a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct CodeRunSummary {
     /// How many records were kept and dropped.
-    pub kept: Kept,
-    /// For each source, the number of stretches between records in the function, and of samples
-    /// with such stretches.
-    pub of_sources: Vec<(u64, u64)>,
+    pub records: RecordCounts,
+    /// For each source, the number of runs between records in the function, and of samples
+    /// with such runs.
+    pub per_source: Vec<(u64, u64)>,
     /// Stretches that are impossible in this code: other code ran there.
     pub impossible: u64,
 }
@@ -115,14 +115,14 @@ struct Function {
 
 /// The samples of one function.
 #[derive(Default)]
-struct Found {
+struct FunctionSamples {
     /// An address in it, and the index of the recording that has it.
-    place: Option<(usize, Place)>,
+    location: Option<(usize, CodeLocation)>,
     /// By source. The first decides which function is the hottest: events of different sources
     /// cannot be added up.
     events: Vec<u64>,
     /// By offset from its start and by source.
-    hits: FxHashMap<(u64, usize), Sum>,
+    by_address: FxHashMap<(u64, usize), Totals>,
 }
 
 impl Annotated {
@@ -138,28 +138,31 @@ impl Annotated {
         filter: &Filter,
         symbol_path: &SymbolPath,
     ) -> Result<Self> {
-        let hits = paths.iter().map(|path| Hits::read(path.as_ref(), filter.clone(), symbol_path));
-        let mut hits = hits.collect::<Result<Vec<Hits>>>()?;
-        let sources = sources(hits.iter().flat_map(|one| &one.sources));
+        let by_address =
+            paths.iter().map(|path| ByAddress::read(path.as_ref(), filter.clone(), symbol_path));
+        let mut by_address = by_address.collect::<Result<Vec<ByAddress>>>()?;
+        let sources = sources(by_address.iter().flat_map(|one| &one.sources));
         let mut functions = FxHashMap::default();
-        for (recording, one) in hits.iter_mut().enumerate() {
+        for (recording, one) in by_address.iter_mut().enumerate() {
             by_function(recording, one, &sources, &mut functions);
         }
         if target.address().is_none() {
-            with_samples(paths, &hits)?;
+            with_samples(paths, &by_address)?;
         }
-        let first = hits.first_mut().ok_or_else(no_recording)?;
-        let (function, others) = chosen(target, &functions, first)?;
+        let first = by_address.first_mut().ok_or_else(no_recording)?;
+        let (function, others) = choose_function(target, &functions, first)?;
         let mut found = functions.remove(&function).unwrap_or_default();
-        let (recording, process, ip, mode) = match (target.address(), found.place) {
+        let (recording, process, ip, mode) = match (target.address(), found.location) {
             (Some(address), _) => {
                 let (process, ip, mode) = owner(&first.recording, address);
                 (0, process, ip, mode)
             }
-            (None, Some((recording, place))) => (recording, place.process, place.ip, place.mode()),
+            (None, Some((recording, location))) => {
+                (recording, location.process, location.ip, location.mode())
+            }
             (None, None) => (0, 0, 0, Mode::Unknown),
         };
-        let own = hits.get_mut(recording).ok_or_else(no_recording)?;
+        let own = by_address.get_mut(recording).ok_or_else(no_recording)?;
         let code = match target {
             Target::Range(range) => own.symbols.code_in(process, range, mode),
             Target::Address(_) => own.symbols.code_around(process, ip, mode),
@@ -171,22 +174,22 @@ impl Annotated {
             check_end(&code, instructions.last())?;
         }
         if target.address().is_some() {
-            found = in_code(&code, (recording, process, mode), &sources, &hits);
+            found = in_code(&code, (recording, process, mode), &sources, &by_address);
         }
-        let own = hits.get_mut(recording).ok_or_else(no_recording)?;
+        let own = by_address.get_mut(recording).ok_or_else(no_recording)?;
         let between = distribute(&found, &code, &mut instructions);
         add_lines(&mut instructions, &mut own.symbols, process, mode);
-        let stretches =
-            stretches(paths, filter, (recording, process, mode), &code, &sources, &hits)?;
-        let stretches = stretches.map(|all| Told {
-            impossible: all.tell(code.start, &mut instructions),
-            kept: all.kept,
-            of_sources: all.of_sources().to_vec(),
+        let code_runs =
+            code_runs(paths, filter, (recording, process, mode), &code, &sources, &by_address)?;
+        let code_runs = code_runs.map(|all| CodeRunSummary {
+            impossible: all.apply_to(code.start, &mut instructions),
+            records: all.records,
+            per_source: all.per_source().to_vec(),
         });
-        let mut sums = vec![Sum::default(); sources.len()];
-        for (&(_, source), &sum) in &found.hits {
+        let mut sums = vec![Totals::default(); sources.len()];
+        for (&(_, source), &totals) in &found.by_address {
             if let Some(all) = sums.get_mut(source) {
-                all.add(sum);
+                all.add(totals);
             }
         }
         Ok(Self {
@@ -195,24 +198,26 @@ impl Annotated {
             instructions,
             between,
             others,
-            stretches,
-            symbols: hits.iter().flat_map(|one| one.symbols.opened()).collect(),
+            code_runs,
+            symbols: by_address.iter().flat_map(|one| one.symbols.opened()).collect(),
             sources,
-            recording: Recording::combined(hits.into_iter().map(|one| one.recording).collect())
-                .ok_or_else(no_recording)?,
+            recording: Recording::combined(
+                by_address.into_iter().map(|one| one.recording).collect(),
+            )
+            .ok_or_else(no_recording)?,
         })
     }
 
     /// How often a conditional jump was taken when it was executed, by the records of a source. The
     /// records of one sample are not independent, so the bounds are computed for as many executions
-    /// as there would be with one stretch per sample.
+    /// as there would be with one run per sample.
     #[must_use]
     pub fn taken(&self, instruction: &Instruction, source: usize) -> Option<Share> {
-        let told = self.stretches.as_ref()?;
+        let summary = self.code_runs.as_ref()?;
         let flow = instruction.flows.get(source)?;
-        let &(stretches, samples) = told.of_sources.get(source)?;
+        let &(code_runs, samples) = summary.per_source.get(source)?;
         let groups = u128::from(flow.executed) * u128::from(samples);
-        let groups = groups.checked_div(stretches.into())?.max(1);
+        let groups = groups.checked_div(code_runs.into())?.max(1);
         let conditional = instruction.jump == Jump::Sometimes && flow.executed != 0;
         conditional.then(|| {
             let groups = u64::try_from(groups).unwrap_or(u64::MAX);
@@ -221,32 +226,35 @@ impl Annotated {
     }
 }
 
-/// The stretches that the branch records of the recordings show in a function's code; `None` if
+/// The runs that the branch records of the recordings show in a function's code; `None` if
 /// there are no records, or if they leave out some kinds of branches.
-fn stretches<P: AsRef<Path>>(
+fn code_runs<P: AsRef<Path>>(
     paths: &[P],
     filter: &Filter,
     (recording, process, mode): (usize, u32, Mode),
     code: &Code,
-    sources: &[OfSource],
-    hits: &[Hits],
-) -> Result<Option<Stretches>> {
-    let own = module_of(code, (recording, process, mode), hits);
-    let tells =
-        |hits: &Hits| hits.recording.branches != 0 && hits.recording.metadata.has_straight_code();
-    let Some(own) = own.filter(|_| hits.iter().any(tells)) else {
+    sources: &[SourceTotals],
+    by_address: &[ByAddress],
+) -> Result<Option<CodeRuns>> {
+    let own = module_of(code, (recording, process, mode), by_address);
+    let tells = |by_address: &ByAddress| {
+        by_address.recording.branches != 0 && by_address.recording.metadata.has_straight_code()
+    };
+    let Some(own) = own.filter(|_| by_address.iter().any(tells)) else {
         return Ok(None);
     };
     let start = code.start.wrapping_sub(own.start);
     let end = start.saturating_add(code.bytes.len() as u64);
-    let mut all = Stretches::new(start..end, sources.len());
+    let mut all = CodeRuns::new(start..end, sources.len());
     let is_own = |module: &Module| is_same_build(module, own);
-    for (path, hits) in paths.iter().zip(hits).filter(|(_, hits)| tells(hits)) {
+    for (path, by_address) in
+        paths.iter().zip(by_address).filter(|(_, by_address)| tells(by_address))
+    {
         let source = |index: u16| {
-            let own = hits.recording.metadata.sources.get(usize::from(index))?;
+            let own = by_address.recording.metadata.sources.get(usize::from(index))?;
             sources.iter().position(|source| *source.name == *own.name)
         };
-        let of = (&hits.recording, &hits.symbols);
+        let of = (&by_address.recording, &by_address.symbols);
         all.add(path.as_ref(), filter, of, source, is_own)?;
     }
     Ok(Some(all))
@@ -256,9 +264,9 @@ fn stretches<P: AsRef<Path>>(
 fn module_of<'a>(
     code: &Code,
     (recording, process, mode): (usize, u32, Mode),
-    hits: &'a [Hits],
+    by_address: &'a [ByAddress],
 ) -> Option<&'a Module> {
-    let own = hits.get(recording)?;
+    let own = by_address.get(recording)?;
     let module = own.symbols.module(process, code.start, mode)?;
     own.recording.modules.get(module)
 }
@@ -268,25 +276,30 @@ fn is_same_build(module: &Module, other: &Module) -> bool {
 }
 
 /// The samples at the addresses of code, in all recordings that have the same build of its module.
-fn in_code(code: &Code, place: (usize, u32, Mode), sources: &[OfSource], hits: &[Hits]) -> Found {
-    let mut found = Found::default();
-    let Some(own) = module_of(code, place, hits) else {
+fn in_code(
+    code: &Code,
+    location: (usize, u32, Mode),
+    sources: &[SourceTotals],
+    by_address: &[ByAddress],
+) -> FunctionSamples {
+    let mut found = FunctionSamples::default();
+    let Some(own) = module_of(code, location, by_address) else {
         return found;
     };
     let first = code.start.wrapping_sub(own.start);
-    for one in hits {
+    for one in by_address {
         let index = indexes(one, sources);
-        for &(place, source, sum) in &one.all {
-            let module = one.symbols.module(place.process, place.ip, place.mode());
+        for &(location, source, totals) in &one.all {
+            let module = one.symbols.module(location.process, location.ip, location.mode());
             let module = module.and_then(|module| one.recording.modules.get(module));
             let Some(module) = module.filter(|module| is_same_build(module, own)) else {
                 continue;
             };
-            let address = place.ip.wrapping_sub(module.start);
+            let address = location.ip.wrapping_sub(module.start);
             let offset = address.wrapping_sub(first);
             if offset < code.bytes.len() as u64 {
                 let source = index.get(source).copied().unwrap_or(0);
-                found.hits.entry((offset, source)).or_default().add(sum);
+                found.by_address.entry((offset, source)).or_default().add(totals);
             }
         }
     }
@@ -294,9 +307,9 @@ fn in_code(code: &Code, place: (usize, u32, Mode), sources: &[OfSource], hits: &
 }
 
 /// For each source of a recording, its index among all sources.
-fn indexes(hits: &Hits, sources: &[OfSource]) -> Vec<usize> {
-    let index = |own: &OfSource| sources.iter().position(|source| source.name == own.name);
-    let indexes = hits.sources.iter().map(|own| index(own).unwrap_or(0));
+fn indexes(by_address: &ByAddress, sources: &[SourceTotals]) -> Vec<usize> {
+    let index = |own: &SourceTotals| sources.iter().position(|source| source.name == own.name);
+    let indexes = by_address.sources.iter().map(|own| index(own).unwrap_or(0));
     indexes.collect()
 }
 
@@ -319,42 +332,42 @@ fn check_end(code: &Code, last: Option<&Instruction>) -> Result<()> {
 /// Adds all functions that have samples in a recording. Code without a name is not a function.
 fn by_function(
     recording: usize,
-    hits: &mut Hits,
-    sources: &[OfSource],
-    functions: &mut FxHashMap<Function, Found>,
+    by_address: &mut ByAddress,
+    sources: &[SourceTotals],
+    functions: &mut FxHashMap<Function, FunctionSamples>,
 ) {
-    let index = indexes(hits, sources);
-    for &(place, source, sum) in &hits.all {
-        let module = hits.symbols.module(place.process, place.ip, place.mode());
-        let module = module.and_then(|module| hits.recording.modules.get(module));
+    let index = indexes(by_address, sources);
+    for &(location, source, totals) in &by_address.all {
+        let module = by_address.symbols.module(location.process, location.ip, location.mode());
+        let module = module.and_then(|module| by_address.recording.modules.get(module));
         let build = module.and_then(|module| module.identity.as_ref().map(ToString::to_string));
         let source = index.get(source).copied().unwrap_or(0);
-        let frame = hits.symbols.frame(place.process, place.ip, place.mode());
+        let frame = by_address.symbols.frame(location.process, location.ip, location.mode());
         let Frame { module, symbol: Some(symbol), offset, .. } = frame else {
             continue;
         };
         let function = Function { module, symbol, build };
         let found = functions.entry(function).or_default();
-        found.place.get_or_insert((recording, place));
+        found.location.get_or_insert((recording, location));
         found.events.resize(sources.len(), 0);
         if let Some(events) = found.events.get_mut(source) {
-            *events = events.saturating_add(sum.events);
+            *events = events.saturating_add(totals.events);
         }
-        found.hits.entry((offset, source)).or_default().add(sum);
+        found.by_address.entry((offset, source)).or_default().add(totals);
     }
 }
 
 /// The chosen function, and others that match.
-fn chosen(
+fn choose_function(
     target: &Target,
-    functions: &FxHashMap<Function, Found>,
-    hits: &mut Hits,
+    functions: &FxHashMap<Function, FunctionSamples>,
+    by_address: &mut ByAddress,
 ) -> Result<(Function, Vec<String>)> {
     if let Some(address) = target.address() {
-        let (process, ip, mode) = owner(&hits.recording, address);
-        let frame = hits.symbols.frame(process, ip, mode);
-        let module = hits.symbols.module(process, ip, mode);
-        let module = module.and_then(|module| hits.recording.modules.get(module));
+        let (process, ip, mode) = owner(&by_address.recording, address);
+        let frame = by_address.symbols.frame(process, ip, mode);
+        let module = by_address.symbols.module(process, ip, mode);
+        let module = module.and_then(|module| by_address.recording.modules.get(module));
         let symbol = frame.symbol.filter(|_| !matches!(target, Target::Range(_)));
         let function = Function {
             module: frame.module,
@@ -371,7 +384,7 @@ fn chosen(
         functions.iter().filter(|(function, _)| meant(&function.symbol)).collect();
     meant.sort_by(|a, b| b.1.events.cmp(&a.1.events).then_with(|| a.0.cmp(b.0)));
     let Some((&(function, _), rest)) = meant.split_first() else {
-        return Err(no_function(functions, hits));
+        return Err(no_function(functions, by_address));
     };
     let others = match target {
         Target::Symbol(_) => rest.iter().map(|(function, _)| function.to_string()),
@@ -386,7 +399,7 @@ fn owner(recording: &Recording, address: u64) -> (u32, u64, Mode) {
     let module = modules.find(|module| module.contains(address));
     let own = module.and_then(|module| {
         let loaded = module.loaded.unwrap_or(0);
-        Some(recording.spaces.number(module.process?, loaded))
+        Some(recording.process_ids.number(module.process?, loaded))
     });
     let mode = match own {
         Some(_) => Mode::User,
@@ -400,24 +413,25 @@ pub const OF_SAME_BUILD: &str =
     "The file that ran is needed, of the same build: put it into a folder of the symbol path.";
 
 /// Refuses recordings that have no samples, or none that count.
-fn with_samples<P: AsRef<Path>>(paths: &[P], hits: &[Hits]) -> Result<()> {
-    if hits.iter().any(|one| !one.all.is_empty()) {
+fn with_samples<P: AsRef<Path>>(paths: &[P], by_address: &[ByAddress]) -> Result<()> {
+    if by_address.iter().any(|one| !one.all.is_empty()) {
         return Ok(());
     }
-    let flawed = paths.iter().zip(hits);
-    let mut flawed = flawed.filter_map(|(path, one)| Some((path, one.recording.flaw()?)));
-    let flawed = flawed.next();
-    if hits.iter().any(|one| one.recording.samples != 0) {
-        let flaw = flawed.map_or_else(String::new, |(_, flaw)| format!("; {flaw}"));
+    let damaged_file = paths.iter().zip(by_address);
+    let mut damaged_file =
+        damaged_file.filter_map(|(path, one)| Some((path, one.recording.damaged()?)));
+    let damaged_file = damaged_file.next();
+    if by_address.iter().any(|one| one.recording.samples != 0) {
+        let damaged = damaged_file.map_or_else(String::new, |(_, damaged)| format!("; {damaged}"));
         return Err(Error::usage(
-            format!("no samples pass the filters{flaw}"),
+            format!("no samples pass the filters{damaged}"),
             "`halprof report` shows which samples there are.",
         ));
     }
-    Err(match flawed {
-        Some((path, flaw)) => Error::BadFile {
+    Err(match damaged_file {
+        Some((path, damaged)) => Error::BadFile {
             path: path.as_ref().into(),
-            why: format!("has no whole sample: {flaw}"),
+            why: format!("has no whole sample: {damaged}"),
             hint: "Record again.".to_owned(),
         },
         None => Error::unavailable(
@@ -434,40 +448,40 @@ pub const SYMBOLS: &str = "An address or a range of addresses needs no symbols. 
 const RANGE: &str =
     "Give a range of addresses, which needs no symbols: 0x1000-0x1040 or 0x1000+64.";
 
-fn no_function(functions: &FxHashMap<Function, Found>, hits: &Hits) -> Error {
+fn no_function(functions: &FxHashMap<Function, FunctionSamples>, by_address: &ByAddress) -> Error {
     let mut most: Vec<_> = functions.iter().collect();
     most.sort_by(|a, b| b.1.events.cmp(&a.1.events).then_with(|| a.0.cmp(b.0)));
     let most: Vec<String> = most.iter().take(3).map(|(function, _)| function.to_string()).collect();
-    let flaw = hits.recording.flaw();
-    let flaw = flaw.map_or_else(String::new, |flaw| format!("; {flaw}"));
+    let damaged = by_address.recording.damaged();
+    let damaged = damaged.map_or_else(String::new, |damaged| format!("; {damaged}"));
     if !most.is_empty() {
         return Error::usage(
-            format!("no sample is in a function of that name{flaw}"),
+            format!("no sample is in a function of that name{damaged}"),
             format!("Functions with the most samples: {}.", most.join(", ")),
         );
     }
-    let told = notes(&hits.symbols) + &flaw;
-    let mut opened = hits.symbols.opened().into_iter();
+    let summary = notes(&by_address.symbols) + &damaged;
+    let mut opened = by_address.symbols.opened().into_iter();
     let Some(opened) = opened.find(|opened| opened.module.path.is_some()) else {
-        let hint = if hits.recording.metadata.modelled {
+        let hint = if by_address.recording.metadata.modelled {
             "A model runs the code of a real file if its workload names one: `image=FILE`."
         } else {
             OF_SAME_BUILD
         };
         return Error::unavailable(
-            format!("no sample is in a function that has a name{told}"),
+            format!("no sample is in a function that has a name{summary}"),
             hint,
         );
     };
     match opened.image {
         Some(image) => Error::BadFile {
             path: image,
-            why: format!("has no symbols for the functions that were sampled{told}"),
+            why: format!("has no symbols for the functions that were sampled{summary}"),
             hint: SYMBOLS.to_owned(),
         },
         None => Error::BadFile {
             path: opened.module.name.into(),
-            why: format!("is needed to name the functions that were sampled{told}"),
+            why: format!("is needed to name the functions that were sampled{summary}"),
             hint: OF_SAME_BUILD.to_owned(),
         },
     }
@@ -479,7 +493,7 @@ impl fmt::Display for Function {
     }
 }
 
-fn no_code(function: &Function, why: &NoCode, hits: &Hits) -> Error {
+fn no_code(function: &Function, why: &NoCode, by_address: &ByAddress) -> Error {
     let module = &function.module;
     if module.as_ref() == UNKNOWN || module.as_ref() == NO_ADDRESS {
         return Error::usage(
@@ -491,7 +505,7 @@ fn no_code(function: &Function, why: &NoCode, hits: &Hits) -> Error {
         "" => "that address",
         name => name,
     };
-    let modules = &hits.recording.modules;
+    let modules = &by_address.recording.modules;
     let path = modules.iter().find(|loaded| loaded.name == **module);
     let path = path.and_then(|loaded| loaded.path.clone());
     Error::BadFile {
@@ -512,8 +526,8 @@ fn notes(symbols: &Symbols) -> String {
             notes.push(note);
         }
     }
-    let told = notes.iter().take(3);
-    told.fold(String::new(), |text, note| text + "; " + note)
+    let summary = notes.iter().take(3);
+    summary.fold(String::new(), |text, note| text + "; " + note)
 }
 
 fn disassembled(code: &Code, sources: usize) -> Vec<Instruction> {
@@ -533,7 +547,7 @@ fn disassembled(code: &Code, sources: usize) -> Vec<Instruction> {
             text,
             line: None,
             inlined: Vec::new(),
-            sums: vec![Sum::default(); sources],
+            sums: vec![Totals::default(); sources],
             jump: jump(&instruction),
             flows: vec![Flow::default(); sources],
         });
@@ -571,15 +585,15 @@ pub fn intel() -> IntelFormatter {
 }
 
 /// Assigns the samples to the instructions; returns how many belong to none.
-fn distribute(found: &Found, code: &Code, instructions: &mut [Instruction]) -> u64 {
+fn distribute(found: &FunctionSamples, code: &Code, instructions: &mut [Instruction]) -> u64 {
     let mut between = 0;
-    for (&(offset, source), &sum) in &found.hits {
+    for (&(offset, source), &totals) in &found.by_address {
         let address = code.start.wrapping_add(offset);
         let at = instructions.binary_search_by_key(&address, |instruction| instruction.address);
         let sums = at.ok().and_then(|at| instructions.get_mut(at)?.sums.get_mut(source));
         match sums {
-            Some(sums) => sums.add(sum),
-            None => between += sum.samples,
+            Some(sums) => sums.add(totals),
+            None => between += totals.samples,
         }
     }
     between

@@ -13,14 +13,14 @@ pub(crate) mod code;
 use crate::aggregate::filter::Filter;
 use crate::file::{Reader, Recording};
 use crate::symbols::Symbols;
-use crate::views::report::{Names, Window};
+use crate::views::report::{Names, TimeRange};
 use halprof_measure::{Error, Result};
 use shared_types::{Branch, Mode, Sample};
 use std::path::Path;
 
 /// How many records of the counted samples were kept and dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct RecordCounts {
     /// Samples with records.
     pub samples: u64,
     /// All records of these samples.
@@ -34,7 +34,7 @@ pub struct Kept {
     pub foreign: u64,
 }
 
-impl Kept {
+impl RecordCounts {
     pub(crate) const fn add(&mut self, other: Self) {
         self.samples += other.samples;
         self.records += other.records;
@@ -73,19 +73,19 @@ pub(crate) fn walk(
     recording: &Recording,
     symbols: &Symbols,
     mut visit: impl FnMut(&Sample, &[Step]),
-) -> Result<Kept> {
+) -> Result<RecordCounts> {
     let names = Names::of(recording, filter)?;
-    let window = Window::of(path, filter)?;
+    let time_range = TimeRange::of(path, filter)?;
     let straight = recording.metadata.has_straight_code();
-    let mut kept = Kept::default();
+    let mut counts = RecordCounts::default();
     let mut steps = Vec::new();
     Reader::open(path)?.branches(|sample, branches| {
-        if window.has(sample) && names.passes(sample, filter) {
-            kept.add(steps_of(sample, branches, symbols, straight, &mut steps));
+        if time_range.has(sample) && names.passes(sample, filter) {
+            counts.add(steps_of(sample, branches, symbols, straight, &mut steps));
             visit(sample, &steps);
         }
     })?;
-    Ok(kept)
+    Ok(counts)
 }
 
 /// Fills `steps` with the accepted records.
@@ -95,33 +95,34 @@ fn steps_of(
     symbols: &Symbols,
     straight: bool,
     steps: &mut Vec<Step>,
-) -> Kept {
-    let mut kept = Kept { samples: 1, records: branches.len() as u64, ..Kept::default() };
+) -> RecordCounts {
+    let mut counts =
+        RecordCounts { samples: 1, records: branches.len() as u64, ..RecordCounts::default() };
     let module = |address| symbols.module(sample.process, address, mode(address));
     steps.clear();
     // The branch of the next newer record, if nothing is missing in between.
     let mut newer: Option<(u64, usize)> = None;
     for (index, &branch) in branches.iter().enumerate() {
         if branch.flags & Branch::HIDDEN != 0 {
-            kept.hidden += 1;
+            counts.hidden += 1;
             newer = None;
             steps.push(Step { branch, modules: None, joined: false });
             continue;
         }
         let Some((from, to)) = module(branch.from).zip(module(branch.to)) else {
-            kept.unresolved += 1;
+            counts.unresolved += 1;
             newer = None;
             continue;
         };
         let leads = newer.is_none_or(|(end, within)| to == within && branch.to <= end);
         if straight && !leads {
-            kept.foreign += (branches.len() - index) as u64;
+            counts.foreign += (branches.len() - index) as u64;
             break;
         }
         steps.push(Step { branch, modules: Some([from, to]), joined: newer.is_some() });
         newer = Some((branch.from, from));
     }
-    kept
+    counts
 }
 
 /// The hint of errors for recordings without branch records.

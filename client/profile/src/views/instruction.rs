@@ -1,6 +1,6 @@
 //! One instruction of a function, with what samples and branch records show of it.
 
-use crate::views::report::Sum;
+use crate::views::report::Totals;
 use std::sync::Arc;
 
 /// One instruction.
@@ -17,7 +17,7 @@ pub struct Instruction {
     /// The functions inlined at this instruction, innermost first.
     pub inlined: Vec<Arc<str>>,
     /// Its samples, by source.
-    pub sums: Vec<Sum>,
+    pub sums: Vec<Totals>,
     /// Whether it branches.
     pub jump: Jump,
     /// How often it was executed and branched, by source; zeros if no branch records show it.
@@ -39,9 +39,9 @@ pub enum Jump {
 /// The counts of one instruction, from the records of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// How often it was executed in recorded stretches.
+    /// How often it was executed in recorded runs.
     pub executed: u64,
-    /// How often it branched at the end of a stretch.
+    /// How often it branched at the end of a run.
     pub taken: u64,
     /// How many of these branches had been predicted.
     pub predicted: u64,

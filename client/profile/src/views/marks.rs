@@ -10,7 +10,7 @@ const NAMELESS: &str = "(channel without a name)";
 
 /// Which marks are used.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct MarkFilter {
     /// Those on these channels; all if empty.
     pub channels: Vec<Pattern>,
     /// Those in this span of time, in nanoseconds since the first mark.
@@ -31,7 +31,7 @@ pub struct Marks {
 
 /// One mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row<'a> {
+pub struct MarkRow<'a> {
     /// Its number, from 1, in order of time.
     pub number: u64,
     /// Its time, in nanoseconds since the recording's first mark.
@@ -50,9 +50,9 @@ pub struct Row<'a> {
     pub on_any_ns: Option<u64>,
 }
 
-/// Statistics over many stretches of time.
+/// Statistics over many spans of time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stretches {
+pub struct SpanStats {
     /// All but the maximum.
     pub distribution: Distribution,
     /// The maximum.
@@ -67,7 +67,7 @@ pub struct Summary<'a> {
     /// The number of marks.
     pub marks: u64,
     /// The time from each mark to the next; `None` for fewer than two marks.
-    pub apart: Option<Stretches>,
+    pub gaps: Option<SpanStats>,
 }
 
 /// Marks counted in columns of equal width.
@@ -78,12 +78,12 @@ pub struct Strip<'a> {
     /// Where the first column begins.
     pub from_ns: u64,
     /// The number of marks in each column, by channel.
-    pub rows: Vec<(&'a str, Vec<u64>)>,
+    pub tracks: Vec<(&'a str, Vec<u64>)>,
     /// Further columns that are not shown, up to the one with the last mark.
-    pub left_out: u64,
+    pub omitted_columns: u64,
 }
 
-/// The stretch of time from one mark to another.
+/// The span of time from one mark to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// Its start, in nanoseconds since the recording's first mark.
@@ -100,7 +100,7 @@ pub struct Interval {
 
 /// All intervals from one channel to another.
 #[derive(Clone, Debug, Default)]
-pub struct Between {
+pub struct Intervals {
     /// The intervals, in the order in which they end.
     pub intervals: Vec<Interval>,
     /// Marks on the first channel that no mark on the second followed.
@@ -112,7 +112,7 @@ pub struct Between {
 impl Marks {
     /// The chosen marks of a recording that was read with its marks.
     #[must_use]
-    pub fn of(recording: &mut Recording, choice: &Choice) -> Self {
+    pub fn of(recording: &mut Recording, choice: &MarkFilter) -> Self {
         let channels = recording.marked.channels.clone().unwrap_or_default();
         let mut names = channels.names.clone();
         names.push(NAMELESS.to_owned());
@@ -182,14 +182,14 @@ impl Marks {
     }
 
     /// Every mark, in order of time.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    pub fn rows(&self) -> impl Iterator<Item = MarkRow<'_>> {
         let mut on_channel: HashMap<u32, u64> = HashMap::new();
         let mut on_any = None;
         (1..).zip(&self.all).map(move |(number, mark)| {
             let time_ns = self.nanoseconds(mark.time);
             let before = on_channel.insert(mark.channel, time_ns);
             let any = on_any.replace(time_ns);
-            Row {
+            MarkRow {
                 number,
                 time_ns,
                 channel: self.name(mark.channel),
@@ -217,11 +217,11 @@ impl Marks {
         let summary = |channel: &u32| {
             let times = times.get(channel)?;
             let pairs = times.iter().zip(times.iter().skip(1));
-            let apart: Vec<u64> = pairs.map(|(one, next)| next - one).collect();
+            let gaps: Vec<u64> = pairs.map(|(one, next)| next - one).collect();
             Some(Summary {
                 channel: self.name(*channel),
                 marks: times.len() as u64,
-                apart: Stretches::of(&apart),
+                gaps: SpanStats::of(&gaps),
             })
         };
         order.iter().filter_map(summary).collect()
@@ -236,28 +236,28 @@ impl Marks {
         let last = self.all.last().map_or(0, column);
         let columns = (last - first).saturating_add(u64::from(!self.is_empty()));
         let shown = columns.min(columns_max as u64);
-        let mut rows: Vec<(&str, Vec<u64>)> = Vec::new();
-        let mut places: HashMap<u32, usize> = HashMap::new();
+        let mut tracks: Vec<(&str, Vec<u64>)> = Vec::new();
+        let mut locations: HashMap<u32, usize> = HashMap::new();
         for mark in &self.all {
-            let place = *places.entry(mark.channel).or_insert_with(|| {
-                rows.push((self.name(mark.channel), vec![0; shown as usize]));
-                rows.len() - 1
+            let place = *locations.entry(mark.channel).or_insert_with(|| {
+                tracks.push((self.name(mark.channel), vec![0; shown as usize]));
+                tracks.len() - 1
             });
             let column = usize::try_from(column(mark) - first).unwrap_or(usize::MAX);
-            let cells = rows.get_mut(place).map(|(_, cells)| cells);
+            let cells = tracks.get_mut(place).map(|(_, cells)| cells);
             if let Some(cell) = cells.and_then(|cells| cells.get_mut(column)) {
                 *cell += 1;
             }
         }
-        Strip { tick_ns, from_ns: first * tick_ns, rows, left_out: columns - shown }
+        Strip { tick_ns, from_ns: first * tick_ns, tracks, omitted_columns: columns - shown }
     }
 
     /// The intervals from each mark on one channel to the next on another by the same thread. If
     /// several marks on the first precede one on the other, the interval starts at the last of them.
     #[must_use]
-    pub fn between(&self, from: &str, to: &str) -> Between {
+    pub fn between(&self, from: &str, to: &str) -> Intervals {
         let mut open: HashMap<(u32, u32), &Mark> = HashMap::new();
-        let mut between = Between::default();
+        let mut between = Intervals::default();
         for mark in &self.all {
             let key = (mark.process, mark.thread);
             let name = self.name(mark.channel);
@@ -296,13 +296,13 @@ impl Marks {
     }
 }
 
-impl Choice {
+impl MarkFilter {
     fn has(&self, name: &str) -> bool {
         self.channels.is_empty() || self.channels.iter().any(|one| one.matches(name))
     }
 }
 
-impl Stretches {
+impl SpanStats {
     /// Statistics of these lengths in nanoseconds; `None` if there are none. No length is discarded
     /// as an outlier: a rare one may be the one that is wanted.
     #[must_use]

@@ -6,17 +6,17 @@
 //! comparable.
 
 mod combined;
-pub mod happenings;
+pub mod events;
 pub mod share;
 pub mod skid;
 
+use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey};
 use crate::aggregate::filter::{Filter, Pattern};
 use crate::aggregate::key::{Key, Value};
-use crate::aggregate::places::Places;
-use crate::aggregate::tally::{Apart, Entry, Tallies};
+use crate::aggregate::locations::ResolvedLocations;
 #[cfg(doc)]
 use crate::file::Live;
-use crate::file::{Cores, Reader, Recording, Spaces, Turns};
+use crate::file::{Cores, ProcessIds, Reader, Recording, Slices};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;
@@ -27,8 +27,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use crate::aggregate::tally::Sum;
-pub(crate) use combined::{no_recording, sources, turns};
+pub use crate::aggregate::aggregator::Totals;
+pub(crate) use combined::{no_recording, slices, sources};
 
 /// A query on a recording.
 #[derive(Clone, Debug, Default)]
@@ -45,8 +45,8 @@ pub struct Query {
 
 impl Query {
     /// What tallies must distinguish for it.
-    fn apart(&self) -> Vec<Apart> {
-        let base = self.filter.apart();
+    fn group_by(&self) -> Vec<GroupBy> {
+        let base = self.filter.group_by();
         let tables = self.tables.iter().map(|by| base.with(by));
         tables.chain([base]).collect()
     }
@@ -70,9 +70,9 @@ pub struct Report {
     /// The recording without its samples.
     pub recording: Recording,
     /// The sources that have samples, in the order of the recording.
-    pub sources: Vec<OfSource>,
+    pub sources: Vec<SourceTotals>,
     /// All samples that count.
-    pub total: Sum,
+    pub total: Totals,
     /// The tables that were asked for.
     pub tables: Vec<Table>,
     /// The modules whose symbols were needed.
@@ -81,27 +81,27 @@ pub struct Report {
 
 /// The samples of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OfSource {
+pub struct SourceTotals {
     /// Its name, with its filter if it has one.
     pub name: Arc<str>,
     /// Its period at the beginning, if the recording has it.
     pub period: Option<u64>,
     /// All its samples that count.
-    pub sum: Sum,
+    pub totals: Totals,
     /// How many of them have an address.
     pub addressed: u64,
     /// If it took turns on the counters: how long it was on one. All its events are scaled by that
     /// to the whole time.
-    pub turns: Option<Turns>,
+    pub slices: Option<Slices>,
 }
 
-impl OfSource {
+impl SourceTotals {
     /// The 95 % bound of its events, if it took turns and the bound is known.
     #[must_use]
     pub fn error(&self) -> Option<u64> {
-        let Sum { samples, events, squares } = self.sum;
-        let turns = self.turns.as_ref()?;
-        turns.error(events, samples, squares, self.period.unwrap_or(0))
+        let Totals { samples, events, squares } = self.totals;
+        let slices = self.slices.as_ref()?;
+        slices.error(events, samples, squares, self.period.unwrap_or(0))
     }
 }
 
@@ -111,28 +111,28 @@ pub struct Table {
     /// The keys, in the order of the values of each row.
     pub by: Vec<Key>,
     /// One part for each source; a single part if `source` is a key.
-    pub parts: Vec<Part>,
+    pub sections: Vec<SourceSection>,
 }
 
 /// The samples of one source; if `source` is a key, those of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SourceSection {
     /// Their source; `None` if `source` is a key.
     pub source: Option<Arc<str>>,
     /// Whether they are of several sources: cycles and misses are not parts of one whole.
     pub mixed: bool,
     /// The sum over all of them.
-    pub all: Sum,
+    pub all: Totals,
     /// One row for each combination of values.
-    pub rows: Vec<Row>,
+    pub rows: Vec<GroupTotals>,
     /// How many rows were left out, and their samples.
-    pub more: (usize, Sum),
+    pub more: (usize, Totals),
 }
 
-impl Part {
+impl SourceSection {
     /// The share of all events that some of its samples stand for; `None` if their sources differ.
     #[must_use]
-    pub fn share(&self, some: Sum) -> Option<Share> {
+    pub fn share(&self, some: Totals) -> Option<Share> {
         (!self.mixed).then(|| Share::weighted(some, self.all))
     }
 
@@ -145,11 +145,11 @@ impl Part {
 
 /// One combination of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct GroupTotals {
     /// The values, in the order of the table's keys.
     pub values: Vec<Value>,
     /// Its samples.
-    pub sum: Sum,
+    pub totals: Totals,
 }
 
 /// The keys of a row as numbers; at most all of [`Key::ALL`].
@@ -158,10 +158,10 @@ type Numbers = [u32; Key::ALL.len()];
 impl Report {
     /// Reads and sums up a recording.
     pub fn read(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
-        let (recording, tallies) = tallied(path, &query.filter, &query.apart())?;
+        let (recording, aggregator) = aggregate_file(path, &query.filter, &query.group_by())?;
         let mut symbols = Symbols::open(&recording, symbol_path);
         let machine = machine(path, &recording);
-        Self::sum(recording, machine, &tallies, query, &mut symbols)
+        Self::totals(recording, machine, &aggregator, query, &mut symbols)
     }
 
     /// Sums up the samples that [`Live::take`] gave, within any span of time. The files that `symbols`
@@ -171,35 +171,40 @@ impl Report {
         query: &Query,
         symbols: &mut Symbols,
     ) -> Result<Self> {
-        let mut tallies = Tallies::new(&query.apart());
-        tallies.add(&samples.iter());
+        let mut aggregator = Aggregator::new(&query.group_by());
+        aggregator.add(&samples.iter());
         symbols.renew(&recording);
         let machine = machine(Path::new(""), &recording);
-        Self::sum(recording, machine, &tallies, query, symbols)
+        Self::totals(recording, machine, &aggregator, query, symbols)
     }
 
-    fn sum(
+    fn totals(
         recording: Recording,
         machine: Arc<str>,
-        tallies: &Tallies,
+        aggregator: &Aggregator,
         query: &Query,
         symbols: &mut Symbols,
     ) -> Result<Self> {
-        let base = query.filter.apart();
+        let base = query.filter.group_by();
         let keys: Vec<Key> = query.tables.iter().flatten().copied().collect();
-        let summing = Summing {
-            places: &Places::resolve(&tallies.places(), symbols, &query.filter, &keys),
+        let summing = ReportBuilder {
+            locations: &ResolvedLocations::resolve(
+                &aggregator.locations(),
+                symbols,
+                &query.filter,
+                &keys,
+            ),
             names: Names::of(&recording, &query.filter)?,
             machine,
-            tallies,
-            turns: recording.turns(),
+            aggregator,
+            slices: recording.slices(),
             cores: &recording.metadata.cores,
             query,
         };
         let sources = summing.sources(base, &recording);
-        let mut total = Sum::default();
+        let mut total = Totals::default();
         for source in &sources {
-            total.add(source.sum);
+            total.add(source.totals);
         }
         let tables = query.tables.iter();
         Ok(Self {
@@ -213,38 +218,43 @@ impl Report {
 }
 
 /// The samples that count, by address.
-pub(crate) struct Hits {
+pub(crate) struct ByAddress {
     pub(crate) recording: Recording,
     pub(crate) symbols: Symbols,
     /// The sources with samples, those with the most first.
-    pub(crate) sources: Vec<OfSource>,
+    pub(crate) sources: Vec<SourceTotals>,
     /// Each place with the index of its source in `sources`.
-    pub(crate) all: Vec<(crate::aggregate::tally::Place, usize, Sum)>,
+    pub(crate) all: Vec<(crate::aggregate::aggregator::CodeLocation, usize, Totals)>,
 }
 
-impl Hits {
+impl ByAddress {
     pub(crate) fn read(path: &Path, filter: Filter, symbol_path: &SymbolPath) -> Result<Self> {
         let query = Query { filter, ..Query::default() };
-        let apart = query.filter.apart().with(&[Key::Address]);
-        let (recording, tallies) = tallied(path, &query.filter, &[apart])?;
+        let group_by = query.filter.group_by().with(&[Key::Address]);
+        let (recording, aggregator) = aggregate_file(path, &query.filter, &[group_by])?;
         let mut symbols = Symbols::open(&recording, symbol_path);
-        let summing = Summing {
-            places: &Places::resolve(&tallies.places(), &mut symbols, &query.filter, &[]),
+        let summing = ReportBuilder {
+            locations: &ResolvedLocations::resolve(
+                &aggregator.locations(),
+                &mut symbols,
+                &query.filter,
+                &[],
+            ),
             names: Names::of(&recording, &query.filter)?,
             machine: machine(path, &recording),
-            tallies: &tallies,
-            turns: recording.turns(),
+            aggregator: &aggregator,
+            slices: recording.slices(),
             cores: &recording.metadata.cores,
             query: &query,
         };
-        let mut sources = summing.sources(apart, &recording);
-        sources.retain(|source| source.sum.samples != 0);
-        sources.sort_by_key(|source| std::cmp::Reverse(source.sum.samples));
+        let mut sources = summing.sources(group_by, &recording);
+        sources.retain(|source| source.totals.samples != 0);
+        sources.sort_by_key(|source| std::cmp::Reverse(source.totals.samples));
         let mut all = Vec::new();
-        summing.counted(apart, |entry, sum| {
+        summing.counted(group_by, |entry, totals| {
             let name = summing.names.source(entry.source);
             let source = sources.iter().position(|source| source.name == name);
-            all.extend(source.map(|source| (entry.place(), source, sum)));
+            all.extend(source.map(|source| (entry.location(), source, totals)));
         });
         Ok(Self { recording, symbols, sources, all })
     }
@@ -252,9 +262,9 @@ impl Hits {
 
 impl Filter {
     /// What tallies must distinguish for it; time is checked sample by sample.
-    fn apart(&self) -> Apart {
-        Apart {
-            place: !self.modules.is_empty() || !self.symbols.is_empty(),
+    fn group_by(&self) -> GroupBy {
+        GroupBy {
+            location: !self.modules.is_empty() || !self.symbols.is_empty(),
             process: !self.processes.is_empty(),
             thread: false,
             processor: self.processors.is_some(),
@@ -262,12 +272,12 @@ impl Filter {
     }
 }
 
-impl Apart {
+impl GroupBy {
     /// The same, extended by what these keys need.
     fn with(self, keys: &[Key]) -> Self {
         let has = |key| keys.contains(&key);
         Self {
-            place: self.place || keys.iter().any(|key| key.is_place()),
+            location: self.location || keys.iter().any(|key| key.is_location()),
             process: self.process || has(Key::Process),
             thread: self.thread || has(Key::Thread),
             processor: self.processor || has(Key::Processor) || has(Key::Core),
@@ -276,31 +286,31 @@ impl Apart {
 }
 
 /// Reads a recording and sums up its samples within the filter's span of time.
-pub(crate) fn tallied(
+pub(crate) fn aggregate_file(
     path: &Path,
     filter: &Filter,
-    apart: &[Apart],
-) -> Result<(Recording, Tallies)> {
-    let window = Window::of(path, filter)?;
-    let mut tallies = Tallies::new(apart);
+    group_by: &[GroupBy],
+) -> Result<(Recording, Aggregator)> {
+    let window = TimeRange::of(path, filter)?;
+    let mut aggregator = Aggregator::new(group_by);
     let mut recording = Reader::open(path)?.samples(|samples| {
-        tallies.add(&samples.iter().filter(|sample| window.has(sample)));
+        aggregator.add(&samples.iter().filter(|sample| window.has(sample)));
     })?;
     if filter.time.is_none() {
-        recording.seen_ns = tallies.seen_ns(recording.metadata.timestamp_frequency);
+        recording.seen_ns = aggregator.seen_ns(recording.metadata.timestamp_frequency);
     }
-    Ok((recording, tallies))
+    Ok((recording, aggregator))
 }
 
 /// The span of a recording's time that counts.
-pub(crate) struct Window {
+pub(crate) struct TimeRange {
     /// The first time stamp, and the ticks per second.
     clock: (u64, u64),
     /// In nanoseconds since the first time stamp.
     range: Option<Range<u64>>,
 }
 
-impl Window {
+impl TimeRange {
     pub(crate) fn of(path: &Path, filter: &Filter) -> Result<Self> {
         let Some((from, to)) = filter.time else {
             let (clock, range) = ((0, 0), None);
@@ -338,14 +348,14 @@ impl Window {
 pub(crate) struct Names {
     sources: Vec<(Arc<str>, bool)>,
     processes: FxHashMap<u32, Arc<str>>,
-    spaces: Spaces,
+    process_ids: ProcessIds,
 }
 
 impl Names {
     pub(crate) fn of(recording: &Recording, filter: &Filter) -> Result<Self> {
         let names = recording.metadata.sources.iter().map(|source| source.name.as_str());
         for pattern in &filter.sources {
-            if !names.clone().any(|name| meant(pattern, name)) {
+            if !names.clone().any(|name| matches_source(pattern, name)) {
                 let all: Vec<&str> = names.collect();
                 return Err(Error::usage(
                     format!("the recording has no source called `{pattern}`"),
@@ -355,17 +365,17 @@ impl Names {
         }
         let passes = |name| {
             let patterns = &filter.sources;
-            patterns.is_empty() || patterns.iter().any(|pattern| meant(pattern, name))
+            patterns.is_empty() || patterns.iter().any(|pattern| matches_source(pattern, name))
         };
         let processes = recording.processes.iter();
-        let spaces = &recording.spaces;
+        let process_ids = &recording.process_ids;
         Ok(Self {
             sources: names.map(|name| (name.into(), passes(name))).collect(),
             processes: processes
                 .filter(|process| !process.name.is_empty())
-                .map(|process| (spaces.of_process(process), process.name.as_str().into()))
+                .map(|process| (process_ids.of_process(process), process.name.as_str().into()))
                 .collect(),
-            spaces: spaces.clone(),
+            process_ids: process_ids.clone(),
         })
     }
 
@@ -380,20 +390,20 @@ impl Names {
     fn process_passes(&self, process: u32, filter: &Filter) -> bool {
         let name = self.process(process);
         let id = self.id(process).to_string();
-        let meant = |pattern: &Pattern| {
+        let matches_source = |pattern: &Pattern| {
             pattern.matches(&id) || name.as_deref().is_some_and(|name| pattern.matches(name))
         };
-        filter.processes.is_empty() || filter.processes.iter().any(meant)
+        filter.processes.is_empty() || filter.processes.iter().any(matches_source)
     }
 
     /// The name of a process, if it is known.
     pub(crate) fn process(&self, number: u32) -> Option<Arc<str>> {
-        self.processes.get(&self.spaces.process(number)).cloned()
+        self.processes.get(&self.process_ids.process(number)).cloned()
     }
 
     /// Its identifier.
     pub(crate) fn id(&self, number: u32) -> u32 {
-        self.spaces.id(number)
+        self.process_ids.id(number)
     }
 
     pub(crate) fn source(&self, index: u16) -> Arc<str> {
@@ -411,7 +421,7 @@ impl Names {
 }
 
 /// Whether a pattern matches a source: with its filter, or by its name alone.
-fn meant(pattern: &Pattern, source: &str) -> bool {
+fn matches_source(pattern: &Pattern, source: &str) -> bool {
     let name = source.split(':').next().unwrap_or(source);
     pattern.matches(source) || pattern.matches(name)
 }
@@ -432,36 +442,36 @@ pub fn machine(path: &Path, recording: &Recording) -> Arc<str> {
     clippy::cast_sign_loss,
     reason = "squares only serve bounds, and casts saturate"
 )]
-pub(crate) fn whole_time(turns: &BTreeMap<u16, Turns>, source: u16, sum: Sum) -> Sum {
-    let Some(turns) = turns.get(&source) else {
-        return sum;
+pub(crate) fn whole_time(slices: &BTreeMap<u16, Slices>, source: u16, totals: Totals) -> Totals {
+    let Some(slices) = slices.get(&source) else {
+        return totals;
     };
-    let factor = turns.enabled as f64 / turns.running.max(1) as f64;
-    Sum {
-        events: turns.scale(sum.events),
-        squares: (sum.squares as f64 * factor * factor) as u128,
-        ..sum
+    let factor = slices.enabled as f64 / slices.running.max(1) as f64;
+    Totals {
+        events: slices.scale(totals.events),
+        squares: (totals.squares as f64 * factor * factor) as u128,
+        ..totals
     }
 }
 
 /// What rows are computed from.
-struct Summing<'a> {
+struct ReportBuilder<'a> {
     names: Names,
     machine: Arc<str>,
-    tallies: &'a Tallies,
-    places: &'a Places,
+    aggregator: &'a Aggregator,
+    locations: &'a ResolvedLocations,
     query: &'a Query,
     /// The sources that were not on a counter all the time.
-    turns: BTreeMap<u16, Turns>,
+    slices: BTreeMap<u16, Slices>,
     cores: &'a [Cores],
 }
 
-impl Summing<'_> {
+impl ReportBuilder<'_> {
     /// Each source that passes, with samples or without.
-    fn sources(&self, base: Apart, recording: &Recording) -> Vec<OfSource> {
-        let mut sums: FxHashMap<u16, Sum> = FxHashMap::default();
-        self.counted(base, |entry, sum| {
-            sums.entry(entry.source).or_default().add(sum);
+    fn sources(&self, base: GroupBy, recording: &Recording) -> Vec<SourceTotals> {
+        let mut sums: FxHashMap<u16, Totals> = FxHashMap::default();
+        self.counted(base, |entry, totals| {
+            sums.entry(entry.source).or_default().add(totals);
         });
         let named = 0..u16::try_from(self.names.sources.len()).unwrap_or(u16::MAX);
         for index in named.filter(|&index| self.names.source_passes(index)) {
@@ -470,64 +480,64 @@ impl Summing<'_> {
         let mut all: Vec<_> = sums.into_iter().collect();
         all.sort_unstable_by_key(|&(index, _)| index);
         let metadata = &recording.metadata.sources;
-        let of_source = |(index, sum): (u16, Sum)| OfSource {
+        let source_totals = |(index, totals): (u16, Totals)| SourceTotals {
             name: self.names.source(index),
             period: metadata.get(usize::from(index)).map(|source| source.period.used),
-            sum,
-            turns: self.turns.get(&index).cloned(),
-            addressed: self.tallies.addressed.get(&index).copied().unwrap_or(0),
+            totals,
+            slices: self.slices.get(&index).cloned(),
+            addressed: self.aggregator.addressed.get(&index).copied().unwrap_or(0),
         };
-        all.into_iter().map(of_source).collect()
+        all.into_iter().map(source_totals).collect()
     }
 
     /// Passes each entry that the filter accepts to `visit`, with events scaled to the whole time.
-    fn counted(&self, apart: Apart, mut visit: impl FnMut(Entry, Sum)) {
-        self.tallies.each(apart, |entry, sum| {
+    fn counted(&self, group_by: GroupBy, mut visit: impl FnMut(GroupKey, Totals)) {
+        self.aggregator.each(group_by, |entry, totals| {
             if self.counts(entry) {
-                visit(entry, whole_time(&self.turns, entry.source, sum));
+                visit(entry, whole_time(&self.slices, entry.source, totals));
             }
         });
     }
 
-    fn counts(&self, entry: Entry) -> bool {
+    fn counts(&self, entry: GroupKey) -> bool {
         let filter = &self.query.filter;
         let processor = filter.processors.as_ref();
         let placed = !filter.modules.is_empty() || !filter.symbols.is_empty();
         self.names.source_passes(entry.source)
             && processor.is_none_or(|processors| processors.contains(&entry.processor))
             && self.names.process_passes(entry.process, filter)
-            && (!placed || self.places.passes(entry.place()))
+            && (!placed || self.locations.passes(entry.location()))
     }
 
-    fn table(&self, by: &[Key], apart: Apart) -> Table {
+    fn table(&self, by: &[Key], group_by: GroupBy) -> Table {
         let mixed = by.contains(&Key::Source);
-        let mut parts: FxHashMap<u16, FxHashMap<Numbers, Sum>> = FxHashMap::default();
-        self.counted(apart, |entry, sum| {
-            let part = if mixed { 0 } else { entry.source };
-            let rows = parts.entry(part).or_default();
-            rows.entry(self.numbers(by, entry)).or_default().add(sum);
+        let mut sections: FxHashMap<u16, FxHashMap<Numbers, Totals>> = FxHashMap::default();
+        self.counted(group_by, |entry, totals| {
+            let section = if mixed { 0 } else { entry.source };
+            let rows = sections.entry(section).or_default();
+            rows.entry(self.numbers(by, entry)).or_default().add(totals);
         });
-        let mut parts: Vec<_> = parts.into_iter().collect();
-        parts.sort_unstable_by_key(|&(source, _)| source);
-        let parts = parts.into_iter().map(|(source, rows)| {
+        let mut sections: Vec<_> = sections.into_iter().collect();
+        sections.sort_unstable_by_key(|&(source, _)| source);
+        let sections = sections.into_iter().map(|(source, rows)| {
             let source = (!mixed).then(|| self.names.source(source));
-            self.part(by, source, rows)
+            self.section(by, source, rows)
         });
-        Table { by: by.to_vec(), parts: parts.collect() }
+        Table { by: by.to_vec(), sections: sections.collect() }
     }
 
-    fn numbers(&self, by: &[Key], entry: Entry) -> Numbers {
+    fn numbers(&self, by: &[Key], entry: GroupKey) -> Numbers {
         let mut numbers = Numbers::default();
         for (number, &key) in numbers.iter_mut().zip(by) {
             *number = match key {
                 // A recording is of one machine.
                 Key::Machine => 0,
                 Key::Source => entry.source.into(),
-                Key::Process => self.names.spaces.process(entry.process),
+                Key::Process => self.names.process_ids.process(entry.process),
                 Key::Thread => entry.thread,
                 Key::Processor => entry.processor,
                 Key::Core => self.core(entry.processor),
-                _ => self.places.number(entry.place(), key),
+                _ => self.locations.number(entry.location(), key),
             };
         }
         numbers
@@ -542,28 +552,35 @@ impl Summing<'_> {
         alike.unwrap_or(self.cores.len()) as u32
     }
 
-    fn part(&self, by: &[Key], source: Option<Arc<str>>, sums: FxHashMap<Numbers, Sum>) -> Part {
-        let mut all = Sum::default();
-        let mut sums: Vec<(Numbers, Sum)> = sums.into_iter().collect();
-        for (_, sum) in &sums {
-            all.add(*sum);
+    fn section(
+        &self,
+        by: &[Key],
+        source: Option<Arc<str>>,
+        sums: FxHashMap<Numbers, Totals>,
+    ) -> SourceSection {
+        let mut all = Totals::default();
+        let mut sums: Vec<(Numbers, Totals)> = sums.into_iter().collect();
+        for (_, totals) in &sums {
+            all.add(*totals);
         }
-        let source_of = |(numbers, _): &(Numbers, Sum)| {
+        let source_of = |(numbers, _): &(Numbers, Totals)| {
             let at = by.iter().position(|&key| key == Key::Source)?;
             Some(self.names.source(*numbers.get(at)? as u16))
         };
-        let mixed = several(sums.iter().map(source_of));
+        let mixed = differ(sums.iter().map(source_of));
         let keep = self.query.rows.unwrap_or(usize::MAX).min(sums.len());
-        let named =
-            |(numbers, sum): &(Numbers, Sum)| Row { values: self.values(by, *numbers), sum: *sum };
-        let mut rows: Vec<Row>;
+        let named = |(numbers, totals): &(Numbers, Totals)| GroupTotals {
+            values: self.values(by, *numbers),
+            totals: *totals,
+        };
+        let mut rows: Vec<GroupTotals>;
         if self.query.sort == Sort::Name {
             rows = sums.iter().map(named).collect();
             rows.sort_by(|a, b| a.values.cmp(&b.values));
         } else {
-            let order = |sum: &Sum| match self.query.sort {
-                Sort::Events => (sum.events, sum.samples),
-                _ => (sum.samples, sum.events),
+            let order = |totals: &Totals| match self.query.sort {
+                Sort::Events => (totals.events, totals.samples),
+                _ => (totals.samples, totals.events),
             };
             sums.sort_unstable_by(|a, b| order(&b.1).cmp(&order(&a.1)).then(a.0.cmp(&b.0)));
             rows = Self::in_order(&sums, keep, order, named);
@@ -571,25 +588,25 @@ impl Summing<'_> {
         let mut more = all;
         rows.truncate(keep);
         for row in &rows {
-            more.subtract(row.sum);
+            more.subtract(row.totals);
         }
-        Part { source, mixed, all, more: (sums.len() - rows.len(), more), rows }
+        SourceSection { source, mixed, all, more: (sums.len() - rows.len(), more), rows }
     }
 
     /// The rows to keep and those that tie with the last of them; equal ones are sorted by name.
     fn in_order(
-        sums: &[(Numbers, Sum)],
+        sums: &[(Numbers, Totals)],
         keep: usize,
-        order: impl Fn(&Sum) -> (u64, u64),
-        named: impl Fn(&(Numbers, Sum)) -> Row,
-    ) -> Vec<Row> {
+        order: impl Fn(&Totals) -> (u64, u64),
+        named: impl Fn(&(Numbers, Totals)) -> GroupTotals,
+    ) -> Vec<GroupTotals> {
         let Some((_, last)) = keep.checked_sub(1).and_then(|last| sums.get(last)) else {
             return Vec::new();
         };
-        let ties = sums.partition_point(|(_, sum)| order(sum) >= order(last));
-        let mut rows: Vec<Row> = sums.iter().take(ties).map(named).collect();
+        let ties = sums.partition_point(|(_, totals)| order(totals) >= order(last));
+        let mut rows: Vec<GroupTotals> = sums.iter().take(ties).map(named).collect();
         rows.sort_by(|a, b| {
-            let by_sum = order(&b.sum).cmp(&order(&a.sum));
+            let by_sum = order(&b.totals).cmp(&order(&a.totals));
             by_sum.then_with(|| a.values.cmp(&b.values))
         });
         rows
@@ -608,14 +625,14 @@ impl Summing<'_> {
                 let run = self.cores.get(number as usize);
                 Some(Value::Core(run.map(|run| run.name.as_str().into())))
             }
-            _ => self.places.value(key, number),
+            _ => self.locations.value(key, number),
         });
         values.collect()
     }
 }
 
 /// Whether these are not all alike.
-fn several<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {
+fn differ<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {
     let first = all.next();
     all.any(|other| first.as_ref() != Some(&other))
 }

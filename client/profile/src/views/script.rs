@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// One sample with names.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct ScriptLine {
     /// Nanoseconds since the first sample; 0 if the recording does not give its clock's rate.
     pub time_ns: u64,
     /// The sample as in the file.
@@ -28,11 +28,11 @@ pub struct Line {
 
 /// Passes the samples that count to `visit`, in the order of the file, until it returns `false`.
 /// Samples of one processor are in order of time.
-pub fn lines(
+pub fn each_sample(
     path: &Path,
     filter: &Filter,
     symbol_path: &SymbolPath,
-    mut visit: impl FnMut(&Recording, Line) -> bool,
+    mut visit: impl FnMut(&Recording, ScriptLine) -> bool,
 ) -> Result<Recording> {
     let mut first = u64::MAX;
     let recording = Reader::open(path)?.samples(|samples| {
@@ -47,7 +47,7 @@ pub fn lines(
         });
     }
     let names = Names::of(&recording, filter)?;
-    let turns = recording.turns();
+    let slices = recording.slices();
     let mut symbols = Symbols::open(&recording, symbol_path);
     let mut going = true;
     Reader::open(path)?.samples(|samples| {
@@ -67,17 +67,17 @@ pub fn lines(
             if !filter.passes_frame(&frame) {
                 continue;
             }
-            let line = Line {
+            let script_line = ScriptLine {
                 time_ns,
                 sample: Sample { process: names.id(sample.process), ..*sample },
-                events: turns
+                events: slices
                     .get(&sample.source)
-                    .map_or(sample.period, |turns| turns.scale(sample.period)),
+                    .map_or(sample.period, |slices| slices.scale(sample.period)),
                 source: names.source(sample.source),
                 process: names.process(sample.process),
                 frame,
             };
-            going = visit(&recording, line);
+            going = visit(&recording, script_line);
         }
     })?;
     Ok(recording)

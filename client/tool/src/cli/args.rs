@@ -10,7 +10,7 @@ use clap::{
     Subcommand, ValueEnum,
 };
 use halprof_profile::aggregate::branches::PATH_LENGTH;
-use halprof_profile::export::{Format, Lanes};
+use halprof_profile::export::{Format, TrackBy};
 use halprof_profile::symbols::SymbolPath;
 use shared_types::MAX_BRANCHES;
 use std::ffi::OsString;
@@ -775,7 +775,7 @@ pub(crate) struct Export {
     pub(crate) source: Option<String>,
     /// What the lanes of `html`'s rates over time show
     #[arg(long, value_name = "LANES", default_value = "processor", value_parser = lanes())]
-    pub(crate) by: Lanes,
+    pub(crate) by: TrackBy,
     #[command(flatten)]
     pub(crate) naming: Naming,
 }
@@ -882,9 +882,10 @@ fn fraction(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| "it must be a number, e.g. 0.5".to_owned())
 }
 
-fn lanes() -> impl TypedValueParser<Value = Lanes> {
-    let values = [Lanes::Processor, Lanes::Process]
+fn lanes() -> impl TypedValueParser<Value = TrackBy> {
+    let values = [TrackBy::Processor, TrackBy::Process]
         .map(|lanes| PossibleValue::new(lanes.name()).help(format!("Each {}", lanes.name())));
-    PossibleValuesParser::new(values)
-        .map(|name| if name == Lanes::Process.name() { Lanes::Process } else { Lanes::Processor })
+    PossibleValuesParser::new(values).map(|name| {
+        if name == TrackBy::Process.name() { TrackBy::Process } else { TrackBy::Processor }
+    })
 }

@@ -14,7 +14,7 @@ use anstyle::{AnsiColor, Style};
 use halprof_profile::aggregate::key::short_path;
 use halprof_profile::symbols::SymbolPath;
 use halprof_profile::views::annotate::{Annotated, Instruction, Jump, Target};
-use halprof_profile::views::report::Sum;
+use halprof_profile::views::report::Totals;
 use halprof_profile::views::report::share::Share;
 use halprof_profile::views::report::skid::Skid;
 use schemars::JsonSchema;
@@ -187,8 +187,8 @@ fn warnings(annotated: &Annotated) -> Vec<String> {
             annotated.others.join(", ")
         ));
     }
-    if let Some(told) = &annotated.stretches {
-        warnings.extend(dropped(&told.kept));
+    if let Some(told) = &annotated.code_runs {
+        warnings.extend(dropped(&told.records));
         if told.impossible != 0 {
             warnings.push(format!(
                 "{} stretches between branch records cannot have run in this code and are left out",
@@ -201,21 +201,21 @@ fn warnings(annotated: &Annotated) -> Vec<String> {
 
 fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) -> Body {
     let interface = &annotated.recording.metadata.interface;
-    let told = annotated.stretches.as_ref();
+    let told = annotated.code_runs.as_ref();
     let sources = annotated.sources.iter().zip(&annotated.sums).enumerate();
     let sources = sources.map(|(index, (source, sum))| Source {
         source: source.name.to_string(),
         samples: sum.samples,
         events: sum.events,
-        all_samples: source.sum.samples,
-        skid: Skid::of(interface, source.sum.samples, source.addressed).0.name(),
-        stretches: told.map_or(0, |told| told.of_sources.get(index).map_or(0, |all| all.0)),
-        branched_samples: told.map_or(0, |told| told.of_sources.get(index).map_or(0, |all| all.1)),
+        all_samples: source.totals.samples,
+        skid: Skid::of(interface, source.totals.samples, source.addressed).0.name(),
+        stretches: told.map_or(0, |told| told.per_source.get(index).map_or(0, |all| all.0)),
+        branched_samples: told.map_or(0, |told| told.per_source.get(index).map_or(0, |all| all.1)),
     });
     Body {
         file: filters::names(&recordings(options)),
         machine: annotated.recording.metadata.machine.clone(),
-        flaw: annotated.recording.flaw(),
+        flaw: annotated.recording.damaged(),
         module: annotated.code.module.to_string(),
         symbol: annotated.code.symbol.to_string(),
         image: annotated.code.file.display().to_string(),
@@ -235,7 +235,7 @@ fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) 
 fn row(annotated: &Annotated, instruction: &Instruction) -> Row {
     let line = instruction.line.as_ref();
     let flows = &instruction.flows;
-    let told = if annotated.stretches.is_some() { flows.as_slice() } else { &[] };
+    let told = if annotated.code_runs.is_some() { flows.as_slice() } else { &[] };
     let shares = (0..told.len()).map(|source| annotated.taken(instruction, source));
     Row {
         address: format!("{:#x}", instruction.address),
@@ -271,7 +271,7 @@ struct Columns {
 
 impl Columns {
     fn of(annotated: &Annotated, width: Width) -> Self {
-        let executed = annotated.stretches.is_some();
+        let executed = annotated.code_runs.is_some();
         let last = annotated.instructions.last();
         let address = last.map_or(0, |last| format!("{:x}", last.address).len());
         let address = address.max("address".len());
@@ -415,8 +415,8 @@ fn head(annotated: &Annotated, width: Width) -> String {
     let interface = &annotated.recording.metadata.interface;
     let mut told = Vec::new();
     for (source, sum) in annotated.sources.iter().zip(&annotated.sums) {
-        let share = Share::weighted(*sum, source.sum);
-        let (_, skid) = Skid::of(interface, source.sum.samples, source.addressed);
+        let share = Share::weighted(*sum, source.totals);
+        let (_, skid) = Skid::of(interface, source.totals.samples, source.addressed);
         let all = format!(
             "{}: {} samples here, {:.2} % of all events\n",
             Shown(&source.name),
@@ -428,7 +428,7 @@ fn head(annotated: &Annotated, width: Width) -> String {
             told.push(skid);
         }
     }
-    if annotated.stretches.is_some() {
+    if annotated.code_runs.is_some() {
         told.push(
             "Executed: times that branch records prove, without skid; shares of mispredicted are of \
              the times that it branched.",
@@ -439,7 +439,7 @@ fn head(annotated: &Annotated, width: Width) -> String {
 
 /// The share of a source's events at an instruction, coloured by heat: red from 5 %, green from
 /// 0.5 %, as in perf.
-fn heat(sum: Sum, all: Sum) -> String {
+fn heat(sum: Totals, all: Totals) -> String {
     if sum.samples == 0 {
         return " ".repeat(SOURCE_COLUMNS);
     }
@@ -500,18 +500,18 @@ mod tests {
     use crate::screen::{WIDTHS, assert_screen};
     use halprof_profile::file::{Metadata, Recording};
     use halprof_profile::symbols::Code;
-    use halprof_profile::views::annotate::{Flow, Told};
-    use halprof_profile::views::report::OfSource;
+    use halprof_profile::views::annotate::{CodeRunSummary, Flow};
+    use halprof_profile::views::report::SourceTotals;
 
     /// A loop of four instructions, one of them hot and one cold.
     fn example(names: &[&str]) -> Annotated {
-        let sum = |samples| Sum::alike(samples, 1000);
-        let source = |name: &&str| OfSource {
+        let sum = |samples| Totals::alike(samples, 1000);
+        let source = |name: &&str| SourceTotals {
             name: (*name).into(),
             period: Some(1000),
-            sum: sum(20_000),
+            totals: sum(20_000),
             addressed: 20_000,
-            turns: None,
+            slices: None,
         };
         let code = [
             (0x0000_7ff6_1234_1000, 41, "mov       eax, [rcx+8]", 90),
@@ -556,7 +556,7 @@ mod tests {
             between: 0,
             others: Vec::new(),
             symbols: Vec::new(),
-            stretches: None,
+            code_runs: None,
         }
     }
 
@@ -577,8 +577,10 @@ mod tests {
                 mispredicted: 300,
             });
         }
-        annotated.stretches =
-            Some(Told { of_sources: vec![(31_000, 1000); names.len()], ..Told::default() });
+        annotated.code_runs = Some(CodeRunSummary {
+            per_source: vec![(31_000, 1000); names.len()],
+            ..CodeRunSummary::default()
+        });
         annotated
     }
 

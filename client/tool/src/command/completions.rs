@@ -15,7 +15,7 @@ use clap::Command;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 use halprof_measure::catalog::Catalog;
-use halprof_profile::aggregate::branches::By;
+use halprof_profile::aggregate::branches::Grouping;
 use halprof_profile::aggregate::key::Key;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -86,7 +86,7 @@ fn names(sources: Vec<String>) -> Result<Vec<Names>> {
     let machines = models.chain([DRIVER]).map(str::to_owned);
     let codes = Code::explained().map(|code| code.name.to_owned());
     let topics = codes.chain(sources.iter().cloned());
-    let keys = Key::ALL.iter().map(|key| key.name()).chain(By::NAMES);
+    let keys = Key::ALL.iter().map(|key| key.name()).chain(Grouping::NAMES);
     let keys = keys.map(str::to_owned);
     Ok(vec![
         ("metrics", metrics.collect()),

@@ -10,7 +10,7 @@ use crate::output::number::thousands;
 use crate::output::{Output, Told};
 use crate::select::filters;
 use halprof_profile::export::{
-    self, Format, Gathered, Gatherer, MARKS_MAX, View, listed, perf_script,
+    self, Aggregate, AggregateBuilder, Export, Format, MARKS_MAX, listed, perf_script,
 };
 use halprof_profile::file::{Reader, replace};
 use halprof_profile::symbols::Symbols;
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
         [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         several => format!("{} recordings", several.len()),
     };
-    let view = View::new(&gathered, title, format, options.source.as_deref())?;
+    let view = Export::new(&gathered, title, format, options.source.as_deref())?;
     let bytes = write(&place, |mut out| export::write(&view, format, &mut out))?;
     let body = body(options, format, &view, &place, bytes);
     let given_twice = filters::given_twice(&options.files);
@@ -75,7 +75,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
 }
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
-fn gather(options: &args::Export, format: Format) -> Result<Gathered> {
+fn gather(options: &args::Export, format: Format) -> Result<Aggregate> {
     let traits = format.traits();
     if options.files.len() > 1 && traits.clock {
         return Err(Error::usage(
@@ -90,7 +90,7 @@ fn gather(options: &args::Export, format: Format) -> Result<Gathered> {
         if format.shows_marks() {
             reader = reader.with_marks();
         }
-        let mut taken = Gatherer::new(reader.metadata(), options.by, traits.moments);
+        let mut taken = AggregateBuilder::new(reader.metadata(), options.by, traits.timed_samples);
         let recording =
             reader.samples(|samples| samples.iter().for_each(|sample| taken.add(sample)))?;
         let machine = report::machine(file, &recording);
@@ -101,7 +101,7 @@ fn gather(options: &args::Export, format: Format) -> Result<Gathered> {
         });
         all.push((machine, gathered));
     }
-    Gathered::combined(all).ok_or_else(|| Error::internal("an export of no recording"))
+    Aggregate::combined(all).ok_or_else(|| Error::internal("an export of no recording"))
 }
 
 /// Where the result is written.
@@ -196,12 +196,12 @@ impl<W: Write> Write for Counted<W> {
 fn body(
     options: &args::Export,
     format: Format,
-    view: &View<'_>,
+    view: &Export<'_>,
     place: &Backend,
     bytes: u64,
 ) -> Body {
-    let gathered = view.gathered;
-    let resolution = gathered.ticks_to_ns(gathered.moment_ticks);
+    let gathered = view.aggregate;
+    let resolution = gathered.ticks_to_ns(gathered.timed_sample_ticks);
     Body {
         recording: filters::names(&options.files),
         machine: gathered.recording.metadata.machine.clone(),
@@ -209,11 +209,11 @@ fn body(
         file: place.name(),
         bytes,
         sources: view.sources.iter().map(|source| source.name.clone()).collect(),
-        samples: view.sources.iter().map(|source| source.weight.samples).sum(),
+        samples: view.sources.iter().map(|source| source.totals.samples).sum(),
         lost: gathered.recording.all_lost(),
         marks: gathered.marks.len() as u64,
-        time_resolution_ns: format.traits().moments.then_some(resolution),
-        flaw: gathered.recording.flaw(),
+        time_resolution_ns: format.traits().timed_samples.then_some(resolution),
+        flaw: gathered.recording.damaged(),
     }
 }
 
@@ -257,7 +257,7 @@ fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<
         lost: recording.all_lost(),
         marks: 0,
         time_resolution_ns: None,
-        flaw: recording.flaw(),
+        flaw: recording.damaged(),
     };
     if *place != Backend::Stdout {
         let modelled = recording.metadata.modelled;
@@ -296,9 +296,9 @@ fn branch_warnings(written: &perf_script::Written) -> Vec<String> {
 }
 
 /// Notes on what may be unexpected.
-fn notes(body: &Body, view: &View<'_>) -> Vec<String> {
+fn notes(body: &Body, view: &Export<'_>) -> Vec<String> {
     let mut notes = Vec::new();
-    let others = view.left_out();
+    let others = view.omitted_sources();
     if !others.is_empty() {
         notes.push(format!(
             "this shows {} alone; `--source` shows another of {}",
@@ -318,7 +318,7 @@ fn notes(body: &Body, view: &View<'_>) -> Vec<String> {
     if body.samples == 0 {
         notes.push("there are no samples to show".to_owned());
     }
-    let exact = view.gathered.moment_ticks == 1;
+    let exact = view.aggregate.timed_sample_ticks == 1;
     if let Some(resolution) = body.time_resolution_ns.filter(|_| !exact) {
         notes.push(format!(
             "samples within {resolution} ns at one place are told as one, with their number: there are too many to open otherwise"
@@ -327,12 +327,12 @@ fn notes(body: &Body, view: &View<'_>) -> Vec<String> {
     notes
 }
 
-fn text(body: &Body, view: &View<'_>) -> String {
+fn text(body: &Body, view: &Export<'_>) -> String {
     format!(
         "{} samples of {}, {}, written to {} ({} bytes)\n",
         thousands(body.samples),
         Shown(listed(view.sources.iter().copied())),
-        view.gathered.recording.losses(),
+        view.aggregate.recording.losses(),
         body.file.as_deref().unwrap_or("standard output"),
         thousands(body.bytes)
     )

@@ -20,7 +20,7 @@ use crate::target::context::Context;
 use crate::target::machine_id;
 use crate::target::seal_key;
 use halprof_measure::Effective;
-use halprof_profile::file::{self, Background, Cores, Metadata, Writer, cannot_count, kept};
+use halprof_profile::file::{self, Background, Cores, Metadata, Writer, backup_path, cannot_count};
 use halprof_profile::symbols;
 use halprof_setup::describe;
 use schemars::JsonSchema;
@@ -264,13 +264,17 @@ pub(crate) struct Target {
     /// Holds the file until it is sent to standard output.
     folder: Option<TempDir>,
     /// Where the file that is there will be.
-    kept: Option<PathBuf>,
+    backup_path: Option<PathBuf>,
 }
 
 impl Target {
     pub(crate) fn of(path: &Path, output: &Output) -> Result<Self> {
         if path.as_os_str() != "-" {
-            return Ok(Self { path: path.to_owned(), folder: None, kept: kept(path) });
+            return Ok(Self {
+                path: path.to_owned(),
+                folder: None,
+                backup_path: backup_path(path),
+            });
         }
         let taken = output.is_json() || output.is_csv();
         if taken || io::stdout().is_terminal() {
@@ -283,7 +287,7 @@ impl Target {
         }
         let folder = tempfile::tempdir().map_err(|error| Error::writing("-", error))?;
         let path = folder.path().join("halprof.rec");
-        Ok(Self { path, folder: Some(folder), kept: None })
+        Ok(Self { path, folder: Some(folder), backup_path: None })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -292,9 +296,9 @@ impl Target {
 
     /// Says where what was there is now.
     pub(crate) fn note_kept(&self, output: &Output) {
-        if let Some(kept) = &self.kept {
-            let (path, kept) = (self.path.display(), kept.display());
-            output.note(&format!("the {path} that was there is now {kept}"));
+        if let Some(backup_path) = &self.backup_path {
+            let (path, backup_path) = (self.path.display(), backup_path.display());
+            output.note(&format!("the {path} that was there is now {backup_path}"));
         }
     }
 
@@ -362,8 +366,8 @@ fn record(
             message: error.to_string(),
             hint: error.hint(),
         }),
-        left_out: metadata.left_out().into_iter().map(LeftOut::of).collect(),
-        turns: turns(&sum.statistics.turns, event_set),
+        left_out: metadata.excluded_cpus().into_iter().map(LeftOut::of).collect(),
+        turns: turns(&sum.statistics.slices, event_set),
         lost_events: sum.statistics.lost_events,
         machine: ctx.told.machine.clone(),
         scope: runner.scope(event_set),
@@ -416,8 +420,8 @@ fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
     }
 }
 
-fn turns(turns: &[file::Turns], event_set: &EventSet) -> Vec<Turn> {
-    let turn = |turns: &file::Turns| {
+fn turns(turns: &[file::Slices], event_set: &EventSet) -> Vec<Turn> {
+    let turn = |turns: &file::Slices| {
         let chosen = event_set.chosen.get(turns.source as usize)?;
         Some(Turn { source: chosen.label.clone(), on_counter: part(turns.running, turns.enabled) })
     };
@@ -493,7 +497,7 @@ fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
     let left_out: BTreeMap<String, String> = event_set.left_out().into_iter().collect();
     let periods = periods.iter();
     let sources = periods.map(|row| file::Source {
-        left_out: left_out.get(&row.period.source).cloned().unwrap_or_default(),
+        excluded_cpus: left_out.get(&row.period.source).cloned().unwrap_or_default(),
         ..source(&row.period, row.pass)
     });
     sources.collect()

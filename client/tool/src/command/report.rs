@@ -15,9 +15,11 @@ use crate::output::table::{Column, Width, cell, table};
 use crate::select::filters;
 use halprof_profile::aggregate::key::{Key, Value};
 use halprof_profile::file::Metadata;
-use halprof_profile::views::report::happenings::Happening;
+use halprof_profile::views::report::events::EventSummary;
 use halprof_profile::views::report::skid::Skid;
-use halprof_profile::views::report::{OfSource, Part, Query, Report, Row, Sort, Sum, Table};
+use halprof_profile::views::report::{
+    GroupTotals, Query, Report, Sort, SourceSection, SourceTotals, Table, Totals,
+};
 use head::head;
 use row::{Keys, ShareBody, described};
 use schemars::JsonSchema;
@@ -117,8 +119,8 @@ struct EventBody {
     first_ns: Option<u64>,
 }
 
-impl From<Happening> for EventBody {
-    fn from(happening: Happening) -> Self {
+impl From<EventSummary> for EventBody {
+    fn from(happening: EventSummary) -> Self {
         Self {
             kind: happening.kind.name(),
             times: happening.times,
@@ -291,13 +293,13 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
         elapsed_ns: recording.elapsed_ns(),
         samples: recording.samples,
         counted: report.total.samples,
-        damaged: recording.flaw(),
-        flaw: recording.flaw(),
+        damaged: recording.damaged(),
+        flaw: recording.damaged(),
         lost: recording.losses_are_known().then(|| recording.lost()),
         throttled: statistics.throttled,
         longest_period: statistics.longest_period,
-        left_out: recording.metadata.left_out().into_iter().map(LeftOut::of).collect(),
-        events: recording.happenings().into_iter().map(Into::into).collect(),
+        left_out: recording.metadata.excluded_cpus().into_iter().map(LeftOut::of).collect(),
+        events: recording.event_summaries().into_iter().map(Into::into).collect(),
         warnings,
         by_source: by_source(report),
         by_processor: by(Key::Processor),
@@ -311,15 +313,15 @@ fn body(options: &args::Report, report: &Report, asked: usize, warnings: Vec<Str
 
 fn by_source(report: &Report) -> Vec<BySource> {
     let interface = &report.recording.metadata.interface;
-    let sources = report.sources.iter().filter(|source| source.sum.samples != 0);
+    let sources = report.sources.iter().filter(|source| source.totals.samples != 0);
     let sources = sources.map(|source| {
-        let (skid, explanation) = Skid::of(interface, source.sum.samples, source.addressed);
+        let (skid, explanation) = Skid::of(interface, source.totals.samples, source.addressed);
         BySource {
             source: source.name.to_string(),
             period: source.period,
-            samples: source.sum.samples,
-            events: source.sum.events,
-            scaled: source.turns.is_some(),
+            samples: source.totals.samples,
+            events: source.totals.events,
+            scaled: source.slices.is_some(),
             error: source.error(),
             skid: SkidTold { direction: skid.name(), explanation },
         }
@@ -330,11 +332,11 @@ fn by_source(report: &Report) -> Vec<BySource> {
 /// Rows of all sources together, those with the most events first; of several sources, whose events
 /// cannot be added up, those with the most samples.
 fn merged(table: &Table) -> Vec<Json> {
-    let mut sums: BTreeMap<&[Value], Sum> = BTreeMap::new();
-    for row in table.parts.iter().flat_map(|part| &part.rows) {
-        sums.entry(&row.values).or_default().add(row.sum);
+    let mut sums: BTreeMap<&[Value], Totals> = BTreeMap::new();
+    for row in table.sections.iter().flat_map(|part| &part.rows) {
+        sums.entry(&row.values).or_default().add(row.totals);
     }
-    let several = table.parts.len() > 1;
+    let several = table.sections.len() > 1;
     let mut rows: Vec<_> = sums.into_iter().collect();
     rows.sort_by_key(|(_, sum)| {
         let events = (!several).then_some(sum.events);
@@ -351,13 +353,13 @@ fn merged(table: &Table) -> Vec<Json> {
 
 fn table_json(table: &Table) -> TableBody {
     let keys: Vec<_> = table.by.iter().map(|key| key.name()).collect();
-    let row = |part: &Part, row: &Row| RowBody {
+    let row = |part: &SourceSection, row: &GroupTotals| RowBody {
         keys: described(&row.values),
-        samples: row.sum.samples,
-        events: row.sum.events,
-        share: part.share(row.sum).map(Into::into),
+        samples: row.totals.samples,
+        events: row.totals.events,
+        share: part.share(row.totals).map(Into::into),
     };
-    let parts = table.parts.iter().map(|part| PartBody {
+    let parts = table.sections.iter().map(|part| PartBody {
         source: part.source.as_deref().map(str::to_owned),
         samples: part.all.samples,
         events: part.events(),
@@ -383,7 +385,7 @@ pub(crate) fn csv(report: &Report) -> Result<String> {
         let numbers = ["samples", "events", "share", "share_low", "share_high", "modelled"];
         let columns = first.into_iter().chain(head.iter().copied()).chain(numbers);
         writer.write_record(columns).map_err(|e| internal(&e))?;
-        for part in &table.parts {
+        for part in &table.sections {
             for row in &part.rows {
                 let mut fields = fields(part, row, &head, part_source);
                 fields.push(modelled.clone());
@@ -395,15 +397,20 @@ pub(crate) fn csv(report: &Report) -> Result<String> {
     String::from_utf8(bytes).map_err(|e| internal(&e))
 }
 
-fn fields(part: &Part, row: &Row, head: &[&str], part_source: bool) -> Vec<String> {
+fn fields(
+    part: &SourceSection,
+    row: &GroupTotals,
+    head: &[&str],
+    part_source: bool,
+) -> Vec<String> {
     let described = described(&row.values);
     let field = |value: Option<&Json>| value.map_or_else(String::new, cell);
-    let share = part.share(row.sum);
+    let share = part.share(row.totals);
     let share = share.map_or([None; 3], |share| [share.value, share.low, share.high].map(Some));
     let mut fields = Vec::with_capacity(head.len() + 6);
     fields.extend(part_source.then(|| part.source.as_deref().unwrap_or_default().to_owned()));
     fields.extend(head.iter().map(|&column| field(described.get(column))));
-    fields.extend([row.sum.samples, row.sum.events].map(|number| number.to_string()));
+    fields.extend([row.totals.samples, row.totals.events].map(|number| number.to_string()));
     fields.extend(share.map(|part| part.map_or_else(String::new, |part| format!("{part:.6}"))));
     fields
 }
@@ -421,7 +428,7 @@ fn overview(report: &Report, options: &args::Report, width: Width) -> String {
     text += &format!("\n{}", sources(report, SOURCES, width));
     let parts = report.tables.iter().filter(|table| table.by == [key]);
     let parts: Vec<_> =
-        parts.flat_map(|table| table.parts.iter().map(move |part| (table, part))).collect();
+        parts.flat_map(|table| table.sections.iter().map(move |part| (table, part))).collect();
     let several = report.sources.len() > 1;
     // A section has a blank line before it, a title, a header, and a line on what is left out.
     let around = 3 + usize::from(several);
@@ -445,7 +452,7 @@ pub(crate) fn tables(report: &Report, rows: usize, all: &str, width: Width) -> S
     text += &format!("\n{}", sources(report, usize::MAX, width));
     let several = report.sources.len() > 1;
     for table in &report.tables {
-        for part in &table.parts {
+        for part in &table.sections {
             text += &format!("\n{}", first_rows(table, part, several, rows, all, width));
         }
     }
@@ -486,7 +493,7 @@ fn sources(report: &Report, keep: usize, width: Width) -> String {
         [
             Shown(&source.name).to_string(),
             source.period.map_or_else(String::new, thousands),
-            thousands(source.sum.samples),
+            thousands(source.totals.samples),
             estimated(source),
         ]
     });
@@ -514,8 +521,8 @@ fn sources(report: &Report, keep: usize, width: Width) -> String {
 }
 
 /// The events of a source, with their bound if they were scaled.
-fn estimated(source: &OfSource) -> String {
-    let events = thousands(source.sum.events);
+fn estimated(source: &SourceTotals) -> String {
+    let events = thousands(source.totals.events);
     match source.error() {
         Some(error) => format!("{events} ±{}", thousands(error)),
         None => events,
@@ -525,7 +532,7 @@ fn estimated(source: &OfSource) -> String {
 /// The first rows of a part, and how to see the others.
 fn first_rows(
     of: &Table,
-    part: &Part,
+    part: &SourceSection,
     several: bool,
     keep: usize,
     all: &str,
@@ -537,7 +544,13 @@ fn first_rows(
 }
 
 /// Some rows of a part; with `several` sources, its source comes first.
-fn section(of: &Table, part: &Part, several: bool, rows: Range<usize>, width: Width) -> String {
+fn section(
+    of: &Table,
+    part: &SourceSection,
+    several: bool,
+    rows: Range<usize>,
+    width: Width,
+) -> String {
     let mut columns = Vec::new();
     if !part.mixed {
         columns.extend([Column::number("share"), Column::number("95 %")]);
@@ -545,11 +558,11 @@ fn section(of: &Table, part: &Part, several: bool, rows: Range<usize>, width: Wi
     columns.extend([Column::number("samples"), Column::number("events").extra()]);
     columns.extend(of.by.iter().map(|key| Column::name(key.name())));
     let rows = part.rows.iter().take(rows.end).skip(rows.start).map(|row| {
-        let share = part.share(row.sum).into_iter().flat_map(|share| {
+        let share = part.share(row.totals).into_iter().flat_map(|share| {
             [format!("{:.2} %", share.value * 100.0), format!("±{:.2}", share.bound() * 100.0)]
         });
         let mut cells: Vec<String> = share.collect();
-        cells.extend([row.sum.samples, row.sum.events].map(thousands));
+        cells.extend([row.totals.samples, row.totals.events].map(thousands));
         cells.extend(row.values.iter().map(|value| Shown(value).to_string()));
         cells
     });
@@ -559,11 +572,11 @@ fn section(of: &Table, part: &Part, several: bool, rows: Range<usize>, width: Wi
 }
 
 /// What else a part has, in words; `None` if these are all its rows.
-fn left_out(part: &Part, rows: &Range<usize>) -> Option<String> {
+fn left_out(part: &SourceSection, rows: &Range<usize>) -> Option<String> {
     let (mut more, mut sum) = part.more;
     for (_, row) in part.rows.iter().enumerate().filter(|(at, _)| !rows.contains(at)) {
         more += 1;
-        sum.add(row.sum);
+        sum.add(row.totals);
     }
     (more != 0).then(|| {
         format!("{} more rows with {} samples", thousands(more as u64), thousands(sum.samples))
@@ -605,11 +618,11 @@ pub(crate) mod tests {
             ("ntdll.dll", "RtlAllocateHeap", 2_000),
             ("ntoskrnl.exe", "KeWaitForSingleObject", 1_000),
         ];
-        let row = |(module, symbol, samples): (&str, &str, u64)| Row {
+        let row = |(module, symbol, samples): (&str, &str, u64)| GroupTotals {
             values: vec![Value::Symbol { module: module.into(), symbol: Some(symbol.into()) }],
-            sum: Sum::alike(samples, 1_000_000),
+            totals: Totals::alike(samples, 1_000_000),
         };
-        let all = Sum::alike(20_000, 1_000_000);
+        let all = Totals::alike(20_000, 1_000_000);
         Report {
             recording: Recording {
                 metadata,
@@ -618,22 +631,22 @@ pub(crate) mod tests {
                 ending: Some(Ending { marks: 0, samples: 20_000, interrupted: false }),
                 ..Recording::default()
             },
-            sources: vec![OfSource {
+            sources: vec![SourceTotals {
                 name: "TotalCycles".into(),
                 period: Some(1_000_000),
-                sum: all,
+                totals: all,
                 addressed: 20_000,
-                turns: None,
+                slices: None,
             }],
             total: all,
             tables: vec![Table {
                 by: vec![Key::Symbol],
-                parts: vec![Part {
+                sections: vec![SourceSection {
                     source: Some("TotalCycles".into()),
                     mixed: false,
                     all,
                     rows: names.map(row).to_vec(),
-                    more: (0, Sum::default()),
+                    more: (0, Totals::default()),
                 }],
             }],
             symbols: vec![Opened {
@@ -642,7 +655,7 @@ pub(crate) mod tests {
                 file: None,
                 image: None,
                 notes: Vec::new(),
-                unasked: false,
+                download_might_help: false,
             }],
         }
     }

@@ -8,7 +8,7 @@ use crate::output::escape::Shown;
 use crate::output::table::{Column, Rows, cell_text};
 use crate::select::filters;
 use halprof_profile::file::Recording;
-use halprof_profile::views::script::{self, Line};
+use halprof_profile::views::script::{self, ScriptLine};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::Mode;
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
         block += &lines.head();
     }
     let mut going = Ok(true);
-    let recording = script::lines(&options.file, &filter, &path, |recording, line| {
+    let recording = script::each_sample(&options.file, &filter, &path, |recording, line| {
         let modelled = recording.metadata.modelled;
         let told = match (csv, options.jsonl) {
             (true, _) => csv_line(&row(&line), modelled),
@@ -80,10 +80,10 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
 
 /// Says which sources took turns: a sum of their periods is too small.
 fn output_turns(recording: &Recording, output: &Output) {
-    let turns = recording.turns();
+    let turns = recording.slices();
     let parts = turns.iter().filter_map(|(&source, turns)| {
         let source = recording.metadata.sources.get(usize::from(source))?;
-        Some((source.name.clone(), turns.part()))
+        Some((source.name.clone(), turns.running_share()))
     });
     let parts: Vec<(String, f64)> = parts.collect();
     let what = "`events` is scaled up, `period` is not";
@@ -92,7 +92,7 @@ fn output_turns(recording: &Recording, output: &Output) {
     }
 }
 
-fn row(line: &Line) -> Row<'_> {
+fn row(line: &ScriptLine) -> Row<'_> {
     let mode = Mode::from_wire(line.sample.mode.into()).unwrap_or(Mode::Unknown);
     Row {
         time_ns: line.time_ns,
@@ -139,7 +139,7 @@ const COLUMNS: [(Column, usize); 7] = [
     (Column::name("symbol"), 24),
 ];
 
-fn cells(line: &Line) -> [String; COLUMNS.len()] {
+fn cells(line: &ScriptLine) -> [String; COLUMNS.len()] {
     let sample = &line.sample;
     let process = match &line.process {
         Some(name) => format!("{} ({})", Shown(name), sample.process),

@@ -19,10 +19,10 @@ use crate::target::seal_key;
 use halprof_measure::did_you_mean;
 use halprof_profile::aggregate::filter::{self, Pattern};
 use halprof_profile::file::{
-    Background, Metadata, Part, Process, Reader, Recording, Sink, Statistics, Writer,
+    Background, Block, Metadata, Process, Reader, Recording, Sink, Statistics, Writer,
 };
 use halprof_profile::symbols;
-use halprof_profile::views::marks::{Choice, Interval, Marks, Row, Stretches};
+use halprof_profile::views::marks::{Interval, MarkFilter, MarkRow, Marks, SpanStats};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -225,7 +225,7 @@ fn record(
     })?;
     let since = Instant::now();
     program.resume()?;
-    writer.put(Part::Processes(process(&program, options)))?;
+    writer.put(Block::Processes(process(&program, options)))?;
     let progress = output.progress(None);
     let mut asked = None;
     while !program.wait(DRAIN)? {
@@ -282,7 +282,7 @@ fn show(
     status: Option<u32>,
     output: &Output,
 ) -> Result<Body> {
-    let choice = Choice {
+    let choice = MarkFilter {
         channels: options.channel.iter().map(|text| Pattern::new(text)).collect(),
         time: options.time.as_deref().map(filter::time).transpose()?,
     };
@@ -344,7 +344,7 @@ fn body(path: &Path, recording: &Recording, marks: &Marks) -> Body {
         rows_left_out: 0,
         ticks: None,
         between: None,
-        flaw: recording.flaw(),
+        flaw: recording.damaged(),
         warnings: warnings(recording),
     }
 }
@@ -355,7 +355,7 @@ fn nanoseconds(ticks: u64, ticks_a_second: u64) -> f64 {
 }
 
 fn warnings(recording: &Recording) -> Vec<String> {
-    let mut warnings: Vec<String> = recording.flaw().into_iter().collect();
+    let mut warnings: Vec<String> = recording.damaged().into_iter().collect();
     let Some(channels) = &recording.marked.channels else {
         warnings.push(
             "the recording has no marks: halprof records those of programs that it starts"
@@ -391,12 +391,12 @@ fn summaries(marks: &Marks) -> Vec<OnChannel> {
     let summaries = summaries.map(|summary| OnChannel {
         channel: summary.channel.to_owned(),
         marks: summary.marks,
-        apart: summary.apart.as_ref().map(apart),
+        apart: summary.gaps.as_ref().map(apart),
     });
     summaries.collect()
 }
 
-fn apart(stretches: &Stretches) -> Apart {
+fn apart(stretches: &SpanStats) -> Apart {
     let found = &stretches.distribution;
     Apart {
         n: found.n,
@@ -420,7 +420,7 @@ fn rows(marks: &Marks, options: &args::Timeline, output: &Output) -> Vec<Marked>
 }
 
 impl Marked {
-    fn of(row: &Row<'_>) -> Self {
+    fn of(row: &MarkRow<'_>) -> Self {
         Self {
             number: row.number,
             time_ns: row.time_ns,
@@ -441,14 +441,14 @@ fn ticks(marks: &Marks, width: Duration, columns: usize) -> Ticks {
     let tick_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX);
     let strip = marks.strip(tick_ns, room.max(text::LEAST));
     let rows = strip
-        .rows
+        .tracks
         .into_iter()
         .map(|(channel, marks)| TickRow { channel: channel.to_owned(), marks });
     Ticks {
         tick_ns: strip.tick_ns,
         from_ns: strip.from_ns,
         rows: rows.collect(),
-        left_out: strip.left_out,
+        left_out: strip.omitted_columns,
     }
 }
 
@@ -491,7 +491,7 @@ fn between(marks: &Marks, options: &args::Timeline) -> Result<Option<Between>> {
         to: to.to_owned(),
         without_end: found.without_end,
         without_begin: found.without_begin,
-        lengths: Stretches::of(&lengths).as_ref().map(apart),
+        lengths: SpanStats::of(&lengths).as_ref().map(apart),
         longest,
         all,
     }))

@@ -71,7 +71,7 @@ impl<'a> Keys<'a> {
         let executable = Executable::open(Path::new(image), &SymbolPath::default()).map_err(bad)?;
         let functions = self.functions(&executable)?;
         workload.run_from(executable.instructions(&functions).map_err(bad)?);
-        let way = executable.way(&functions).map_err(bad)?;
+        let way = executable.code_path(&functions).map_err(bad)?;
         workload.follow(way.into_iter().map(passed).collect());
         Ok(Some(executable.module().clone()))
     }
@@ -94,8 +94,8 @@ impl<'a> Keys<'a> {
     }
 }
 
-const fn passed(branch: symbols::Passed) -> Passed {
-    let symbols::Passed { from, to, kind, taken } = branch;
+const fn passed(branch: symbols::PathBranch) -> Passed {
+    let symbols::PathBranch { from, to, kind, taken } = branch;
     Passed { from, to, kind, taken }
 }
 

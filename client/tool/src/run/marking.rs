@@ -3,7 +3,7 @@
 use crate::output::error::Result;
 use halprof_measure::Clock;
 use halprof_measure::marks::{Buffer, Cause, Rate};
-use halprof_profile::file::{Channels, Part, Sink};
+use halprof_profile::file::{Block, Channels, Sink};
 use std::time::{Duration, Instant};
 
 /// How often the buffer is drained: at this interval it has room for more than a hundred million
@@ -46,7 +46,7 @@ impl Marking {
             self.tell(sink)?;
         }
         if !marks.is_empty() {
-            sink.put(Part::Marks(marks))?;
+            sink.put(Block::Marks(marks))?;
         }
         Ok(())
     }
@@ -58,7 +58,7 @@ impl Marking {
     }
 
     fn tell(&self, sink: &mut impl Sink) -> Result<()> {
-        Ok(sink.put(Part::Channels(Box::new(self.channels())))?)
+        Ok(sink.put(Block::Channels(Box::new(self.channels())))?)
     }
 
     fn channels(&self) -> Channels {

@@ -12,7 +12,7 @@ use halprof_measure::estimate::Estimate;
 use halprof_measure::{Code, Connection, Effective, Error as Cause, Refusal, Session, Transport};
 use halprof_profile::file;
 use halprof_profile::file::inventory::{Changes, Inventory, Missed};
-use halprof_profile::file::{Background, Part, Sink, Statistics, Turns};
+use halprof_profile::file::{Background, Block, Sink, Slices, Statistics};
 use halprof_profile::symbols;
 use indicatif::ProgressBar;
 use shared_types::request::counts::Count;
@@ -91,7 +91,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             marking,
             untold: None,
         };
-        let there = recorder.inventory.look(0);
+        let there = recorder.inventory.scan(0);
         recorder.tell(there)?;
         Ok(recorder)
     }
@@ -108,7 +108,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
         self.drain_marks()?;
         self.drain_events(session)?;
         let elapsed_ns = self.sum.elapsed_ns.saturating_add(elapsed_ns);
-        let changes = self.inventory.look_if_due(elapsed_ns);
+        let changes = self.inventory.scan_if_due(elapsed_ns);
         self.tell(changes)
     }
 
@@ -128,7 +128,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             }
             started => started?,
         }
-        self.inventory.set_told(self.untold.is_none());
+        self.inventory.set_notifications(self.untold.is_none());
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
         }
         let (events, lost) = session.drain_events()?;
         self.sum.events_lost = self.sum.events_lost.saturating_add(lost);
-        let changes = self.inventory.happened(&events, lost);
+        let changes = self.inventory.apply_events(&events, lost);
         self.tell(changes)
     }
 
@@ -151,7 +151,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
                 return Ok(());
             }
             in_the_choice(&mut samples, indexes);
-            self.inventory.note(&samples);
+            self.inventory.note_samples(&samples);
             self.inventory.note_branches(&samples, &branches);
             self.samples += samples.len() as u64;
             self.branches += branches.len() as u64;
@@ -159,9 +159,9 @@ impl<'a, S: Sink> Recorder<'a, S> {
                 *self.of_processors.entry(sample.processor).or_default() += 1;
             }
             self.sink.put(if branches.is_empty() {
-                Part::Samples(samples)
+                Block::Samples(samples)
             } else {
-                Part::Branched(samples, branches)
+                Block::Branched(samples, branches)
             })?;
             if left == 0 {
                 return Ok(());
@@ -178,13 +178,13 @@ impl<'a, S: Sink> Recorder<'a, S> {
 
     fn tell(&mut self, changes: Changes) -> Result<()> {
         if !changes.processes.is_empty() {
-            self.sink.put(Part::Processes(changes.processes))?;
+            self.sink.put(Block::Processes(changes.processes))?;
         }
         if !changes.modules.is_empty() {
-            self.sink.put(Part::Modules(changes.modules))?;
+            self.sink.put(Block::Modules(changes.modules))?;
         }
         if !changes.events.is_empty() {
-            self.sink.put(Part::Events(changes.events))?;
+            self.sink.put(Block::Events(changes.events))?;
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             lost: added(&self.sum.lost, by_cause(pass.lost)),
             lost_events: added(&self.sum.lost_events, by_cause(pass.lost_events)),
             ended: Refusal::from_statistics(pass).map(|refusal| refusal.code.code().to_owned()),
-            turns: self.sum.turns.clone(),
+            slices: self.sum.slices.clone(),
             spurious: self.sum.spurious.saturating_add(pass.spurious),
             throttled: self.sum.throttled.saturating_add(pass.throttled),
             longest_period: self.sum.longest_period.max(pass.longest_period),
@@ -243,7 +243,7 @@ impl Recorder<'_, Background> {
             if elapsed_ns.saturating_sub(told_ns) >= STATISTICS_NS {
                 told_ns = elapsed_ns;
                 let now = self.with(&session.statistics()?, elapsed_ns);
-                self.sink.put(Part::Statistics(Box::new(now)))?;
+                self.sink.put(Block::Statistics(Box::new(now)))?;
             }
             let elapsed = seconds(self.sum.elapsed_ns + elapsed_ns);
             let samples = thousands(self.samples);
@@ -253,14 +253,14 @@ impl Recorder<'_, Background> {
         session.stop_sampling()?;
         self.drain(&mut session, indexes)?;
         self.drain_events(&mut session)?;
-        self.inventory.set_told(false);
+        self.inventory.set_notifications(false);
         let statistics = session.statistics()?;
         let mut turns = turns(&session.snapshot()?, indexes, self.event_set);
         self.sum = self.with(&statistics, elapsed_ns);
-        self.sum.turns.append(&mut turns);
+        self.sum.slices.append(&mut turns);
         self.ended = Refusal::from_statistics(&statistics);
         drop(session);
-        let changes = self.inventory.look(self.sum.elapsed_ns);
+        let changes = self.inventory.scan(self.sum.elapsed_ns);
         self.tell(changes)?;
         runner.end()?;
         self.drain_marks()
@@ -275,7 +275,7 @@ impl Recorder<'_, Background> {
     pub(crate) fn finish(mut self) -> Result<Recorded> {
         let missed = self.inventory.missed();
         let modules = self.inventory.identified(build);
-        self.sink.put(Part::Modules(modules))?;
+        self.sink.put(Block::Modules(modules))?;
         if let Some(marking) = &mut self.marking {
             marking.finish(&mut self.sink)?;
         }
@@ -341,7 +341,7 @@ fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMa
 
 /// The sources of a pass that were on a counter for only part of the time, on the processors that
 /// can count them.
-pub(crate) fn turns(counts: &[Vec<Count>], indexes: &[usize], event_set: &EventSet) -> Vec<Turns> {
+pub(crate) fn turns(counts: &[Vec<Count>], indexes: &[usize], event_set: &EventSet) -> Vec<Slices> {
     let of_source = |(place, &index): (usize, &usize)| {
         let chosen = event_set.chosen.get(index)?;
         let able: Vec<_> =
@@ -349,7 +349,7 @@ pub(crate) fn turns(counts: &[Vec<Count>], indexes: &[usize], event_set: &EventS
         let counts = able.iter().filter_map(|one| counts.get(one.index as usize)?.get(place));
         let estimate = Estimate::sum(counts.map(Estimate::new));
         let narrow = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);
-        estimate.scaled.then(|| Turns {
+        estimate.scaled.then(|| Slices {
             source: u32::try_from(index).unwrap_or(u32::MAX),
             enabled: narrow(estimate.enabled),
             running: narrow(estimate.running),
@@ -388,6 +388,6 @@ pub(crate) fn source(period: &crate::select::periods::Period, pass: u32) -> file
             by_core_cycles: period.by_core_cycles,
         },
         pass,
-        left_out: String::new(),
+        excluded_cpus: String::new(),
     }
 }

@@ -7,7 +7,7 @@ use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::{thousands, times};
 use crate::output::{Output, Told};
 use halprof_measure::{did_you_mean, selection};
-use halprof_profile::aggregate::branches::By;
+use halprof_profile::aggregate::branches::Grouping;
 use halprof_profile::aggregate::filter::{self, Filter, Pattern};
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::file::{Reader, Recording, cannot_count};
@@ -111,8 +111,8 @@ pub(crate) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
 
 /// The values of `--by` for branches, for a message.
 fn keys_of_branches() -> String {
-    let sides: Vec<&str> = By::SIDES.iter().map(|key: &Key| key.name()).collect();
-    format!("{}, alone or with one of {}", By::NAMES.join(" and "), sides.join(", "))
+    let sides: Vec<&str> = Grouping::SIDES.iter().map(|key: &Key| key.name()).collect();
+    format!("{}, alone or with one of {}", Grouping::NAMES.join(" and "), sides.join(", "))
 }
 
 /// The error that there is more than one table of comma-separated values.
@@ -130,7 +130,7 @@ pub(crate) fn introduce(recording: &Recording, output: &Output) -> u8 {
         modelled: recording.metadata.modelled,
         machine: recording.metadata.machine.clone(),
     });
-    let flaw = recording.flaw();
+    let flaw = recording.damaged();
     if let Some(flaw) = &flaw {
         output.warn(flaw);
     }
@@ -150,7 +150,7 @@ pub(crate) fn warnings(report: &Report) -> Vec<String> {
     let mut warnings = too_few(report);
     warnings.extend(turns(report));
     let metadata = &report.recording.metadata;
-    for (source, processors) in metadata.left_out() {
+    for (source, processors) in metadata.excluded_cpus() {
         warnings.push(cannot_count(source, processors));
     }
     for source in &metadata.sources {
@@ -174,14 +174,14 @@ pub(crate) fn warnings(report: &Report) -> Vec<String> {
 /// The sources with too few samples.
 fn too_few(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
-    let silent = report.sources.iter().filter(|one| one.sum.samples == 0);
+    let silent = report.sources.iter().filter(|one| one.totals.samples == 0);
     let silent: Vec<&str> = silent.map(|source| &*source.name).collect();
     if !silent.is_empty() {
         warnings.push(format!("no samples of {}", some_of(&silent)));
     }
     for source in &report.sources {
-        let n = source.sum.samples;
-        let tenth = Share::of_a_tenth(source.sum);
+        let n = source.totals.samples;
+        let tenth = Share::of_a_tenth(source.totals);
         // As many samples of one period would be as accurate.
         let worth = rounded(tenth.effective).min(n);
         if n != 0 && worth < ENOUGH {
@@ -215,8 +215,8 @@ fn rounded(samples: f64) -> u64 {
 /// Which sources took turns.
 fn turns(report: &Report) -> Option<String> {
     let turns = report.sources.iter().filter_map(|source| {
-        let turns = source.turns.as_ref()?;
-        Some((source.name.to_string(), turns.part()))
+        let turns = source.slices.as_ref()?;
+        Some((source.name.to_string(), turns.running_share()))
     });
     let turns: Vec<(String, f64)> = turns.collect();
     took_turns(&turns, "their events are scaled up")
@@ -321,7 +321,7 @@ impl From<&Opened> for OpenedModule {
 /// What there is to say about a module's symbols, with the option that may find them.
 fn notes(opened: &Opened) -> Vec<String> {
     let mut notes = opened.notes.clone();
-    if opened.unasked {
+    if opened.download_might_help {
         notes.push("`--download` asks the symbol servers".to_owned());
     }
     notes

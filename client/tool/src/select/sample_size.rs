@@ -2,7 +2,7 @@
 
 use crate::output::number::thousands;
 use crate::select::sampling_rate::Aim;
-use halprof_profile::views::report::Sum;
+use halprof_profile::views::report::Totals;
 use halprof_profile::views::report::share::Share;
 use std::fmt;
 
@@ -83,7 +83,7 @@ impl fmt::Display for Advice {
                  for about {seconds} s",
                 thousands(*samples),
                 thousands(Aim::SAMPLES),
-                Share::of_a_tenth(Sum::alike(*samples, 1)).bound() * 100.0
+                Share::of_a_tenth(Totals::alike(*samples, 1)).bound() * 100.0
             ),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::cli::foreign::{Foreign, HOSTILE, gathered, invented};
 use crate::cli::support::{halprof, json, refused};
-use halprof_profile::export::{self, Format, Lanes, View};
+use halprof_profile::export::{self, Export, Format, TrackBy};
 use halprof_profile::file::{Metadata, Module, Source, Statistics, Writer};
 use serde_json::{Value, json as value};
 use shared_types::Sample;
@@ -20,9 +20,9 @@ impl Exports {
         let exports = Self(tempfile::tempdir().expect("a folder"));
         let recording = exports.0.path().join("a.rec");
         invented(&recording);
-        let gathered = gathered(&recording, Lanes::Processor);
+        let gathered = gathered(&recording, TrackBy::Processor);
         for &format in formats {
-            let view = View::new(&gathered, "a.rec", format, None).expect("a view");
+            let view = Export::new(&gathered, "a.rec", format, None).expect("a view");
             let mut file = File::create(exports.path(format)).expect("created");
             export::write(&view, format, &mut file).expect("written");
         }

@@ -1,16 +1,16 @@
 //! Do pages and pictures look as they should in a real browser?
 
 use crate::cli::foreign::{Foreign, HOSTILE, gathered, invented};
-use halprof_profile::export::{self, Format, Lanes, View};
+use halprof_profile::export::{self, Export, Format, TrackBy};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-fn write(folder: &Path, format: Format, lanes: Lanes) -> PathBuf {
+fn write(folder: &Path, format: Format, lanes: TrackBy) -> PathBuf {
     let recording = folder.join("a.rec");
     invented(&recording);
     let gathered = gathered(&recording, lanes);
-    let view = View::new(&gathered, HOSTILE, format, None).expect("a view");
+    let view = Export::new(&gathered, HOSTILE, format, None).expect("a view");
     let path = folder.join(format!("{lanes:?}{}", format.traits().ending));
     let mut file = File::create(&path).expect("created");
     export::write(&view, format, &mut file).expect("written");
@@ -30,7 +30,7 @@ const SYMBOL: usize = 6;
 #[test]
 fn a_page_is_read_sorted_filtered_and_zoomed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let page = write(folder.path(), Format::Html, Lanes::Processor);
+    let page = write(folder.path(), Format::Html, TrackBy::Processor);
     let Some(foreign) = Foreign::find() else {
         return;
     };
@@ -89,7 +89,7 @@ fn a_page_is_read_sorted_filtered_and_zoomed() {
 #[test]
 fn a_picture_stands_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let picture = write(folder.path(), Format::Flamegraph, Lanes::Processor);
+    let picture = write(folder.path(), Format::Flamegraph, TrackBy::Processor);
     let Some(foreign) = Foreign::find() else {
         return;
     };
@@ -121,8 +121,8 @@ fn a_picture_stands_alone() {
 fn a_page_has_the_rates_of_each_lane() {
     let folder = tempfile::tempdir().expect("a folder");
     for (lanes, lane, sum) in [
-        (Lanes::Processor, ">processor 1</text>", "all processors"),
-        (Lanes::Process, ">alpha.exe (8)</text>", "all processes"),
+        (TrackBy::Processor, ">processor 1</text>", "all processors"),
+        (TrackBy::Process, ">alpha.exe (8)</text>", "all processes"),
     ] {
         let page = write(folder.path(), Format::Html, lanes);
         let page = std::fs::read_to_string(page).expect("read");

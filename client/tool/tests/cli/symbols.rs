@@ -3,7 +3,7 @@
 use crate::cli::binaries::{self, Built, SOURCE};
 use crate::cli::support::{json, refused};
 use halprof_profile::aggregate::key::{Key, Value};
-use halprof_profile::file::{Identity, Live, Metadata, Module, Part, Recording, Sink, Stamp};
+use halprof_profile::file::{Block, Identity, Live, Metadata, Module, Recording, Sink, Stamp};
 use halprof_profile::symbols::{
     Executable, Frame, Kind, Opened, SymbolPath, Symbols, build_of, identity_of,
 };
@@ -226,7 +226,7 @@ fn a_module_and_its_pdb_are_fetched_where_that_is_asked_for() {
     assert_eq!((line, without.kind), (None, Kind::None));
     let told = without.notes.join(" ");
     assert!(told.contains("http://here was not asked"), "{told}");
-    assert!(without.unasked);
+    assert!(without.download_might_help);
     let (line, with) = found(&path.clone().downloading(served));
     assert_eq!((line, with.kind), (Some(21), Kind::Pdb), "{with:?}");
     let [pdb, image] = places.map(|place| store.path().join(place));
@@ -239,7 +239,7 @@ fn a_module_and_its_pdb_are_fetched_where_that_is_asked_for() {
     let (_, missing) = found(&path);
     let told = missing.notes.join(" ");
     assert!(told.contains("was not found"), "{told}");
-    assert!(!told.contains("was not asked") && !missing.unasked, "{told}");
+    assert!(!told.contains("was not asked") && !missing.download_might_help, "{told}");
 }
 
 #[test]
@@ -555,16 +555,16 @@ fn files_stay_open_from_one_live_report_to_the_next() {
         .find(|(_, frame)| frame.symbol.as_deref() == Some("spin"))
         .expect("a function");
     let query = Query { tables: vec![vec![Key::Symbol]], ..Query::default() };
-    live.put(Part::Modules(vec![module])).expect("kept");
+    live.put(Block::Modules(vec![module])).expect("kept");
     for others in 0..3 {
         let sample = Sample { ip, mode: Mode::User as u8, ..Sample::default() };
-        live.put(Part::Samples(vec![sample])).expect("kept");
+        live.put(Block::Samples(vec![sample])).expect("kept");
         let report = Report::live(live.take(), &query, &mut symbols).expect("summed up");
         let named = Value::Symbol { module: spin.module.clone(), symbol: spin.symbol.clone() };
-        assert_eq!(report.tables[0].parts[0].rows[0].values, [named]);
+        assert_eq!(report.tables[0].sections[0].rows[0].values, [named]);
         // Modules come and go, and the file itself is gone.
         let other = Module { process: Some(others), ..Module::default() };
-        live.put(Part::Modules(vec![other])).expect("kept");
+        live.put(Block::Modules(vec![other])).expect("kept");
         let _ = std::fs::remove_file(&built.file);
     }
 }

@@ -3,7 +3,7 @@
 use crate::tests::{SOON, halprof, json, ran, read_when_written};
 use halprof_measure::marks::Channel;
 use halprof_profile::file::{Reader, Recording};
-use halprof_profile::views::marks::{Choice, Marks};
+use halprof_profile::views::marks::{MarkFilter, Marks};
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -168,7 +168,7 @@ fn a_million_marks_of_four_threads() {
 
     let mut recording = read(&file);
     assert_eq!(recording.ending.as_ref().map(|ending| ending.marks), Some(1_000_000));
-    let marks = Marks::of(&mut recording, &Choice::default());
+    let marks = Marks::of(&mut recording, &MarkFilter::default());
     let (mut next, mut times, mut last) = (HashMap::new(), HashMap::new(), None);
     for row in marks.rows() {
         let next = next.entry((row.channel.to_owned(), row.thread)).or_insert(0);

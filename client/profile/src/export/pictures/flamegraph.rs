@@ -3,10 +3,10 @@
 
 use super::units::{fraction, share};
 use super::{Caption, Drawing, RIGHT, WIDTH, ZOOM, escaped, standalone};
-use crate::aggregate::gathered::Source;
-use crate::export::view::View;
+use crate::aggregate::samples::Source;
+use crate::export::selection::Export;
 use crate::number::thousands;
-use crate::views::report::Sum;
+use crate::views::report::Totals;
 use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,29 +26,29 @@ const HUES: u32 = 6;
 /// One frame, with everything inside it.
 #[derive(Default)]
 struct Node {
-    weight: Sum,
+    totals: Totals,
     class: String,
     within: BTreeMap<String, Node>,
 }
 
 /// The flame graph of the view's source, as an SVG file.
 #[must_use]
-pub fn flamegraph(view: &View<'_>) -> String {
-    let source = view.source();
-    let whole = thousands(source.weight.events);
+pub fn flamegraph(export: &Export<'_>) -> String {
+    let source = export.source();
+    let whole = thousands(source.totals.events);
     let caption = Caption::new(
-        view,
+        export,
         "flame graph",
         [format!("width: estimated events, {whole} total; rows are {}", LEVELS.join(", "))],
     );
-    standalone(&caption, &drawing(view, &source), ZOOM)
+    standalone(&caption, &drawing(export, &source), ZOOM)
 }
 
 /// The frames of one source.
-pub(super) fn drawing(view: &View<'_>, source: &Source) -> Drawing {
-    let root = tree(view, source);
+pub(super) fn drawing(export: &Export<'_>, source: &Source) -> Drawing {
+    let root = tree(export, source);
     let mut marks = String::new();
-    let mut drawer = Drawer { whole: root.weight.events, marks: &mut marks, deepest: 0, hidden: 0 };
+    let mut drawer = Drawer { whole: root.totals.events, marks: &mut marks, deepest: 0, hidden: 0 };
     drawer.row(&root, 0.0, 0);
     let (deepest, hidden) = (drawer.deepest, drawer.hidden);
     for (level, name) in LEVELS.iter().enumerate().take(deepest) {
@@ -65,7 +65,7 @@ pub(super) fn drawing(view: &View<'_>, source: &Source) -> Drawing {
             escaped(text)
         );
     };
-    if root.weight.samples == 0 {
+    if root.totals.samples == 0 {
         note("no samples");
     }
     if hidden != 0 {
@@ -74,17 +74,17 @@ pub(super) fn drawing(view: &View<'_>, source: &Source) -> Drawing {
     Drawing { height, marks }
 }
 
-fn tree(view: &View<'_>, source: &Source) -> Node {
-    let gathered = view.gathered;
+fn tree(export: &Export<'_>, source: &Source) -> Node {
+    let aggregate = export.aggregate;
     let mut root = Node::default();
-    for (place, weight) in gathered.spots_of(source) {
-        root.weight.add(weight);
+    for (location, totals) in aggregate.location_totals_of(source) {
+        root.totals.add(totals);
         let mut node = &mut root;
-        for (level, name) in gathered.levels(place).into_iter().enumerate() {
+        for (level, name) in aggregate.levels(location).into_iter().enumerate() {
             node = node.within.entry(name).or_default();
-            node.weight.add(weight);
+            node.totals.add(totals);
             if node.class.is_empty() {
-                node.class = class(level, place.mode, &place.frame.module);
+                node.class = class(level, location.mode, &location.frame.module);
             }
         }
     }
@@ -117,9 +117,9 @@ impl Drawer<'_> {
     /// Draws the children of a node, largest first, from `x` on: 0 is the left end, 1 the right.
     fn row(&mut self, node: &Node, mut x: f64, level: usize) {
         let mut within: Vec<_> = node.within.iter().collect();
-        within.sort_by_key(|(_, inner)| std::cmp::Reverse(inner.weight.events));
+        within.sort_by_key(|(_, inner)| std::cmp::Reverse(inner.totals.events));
         for (name, inner) in within {
-            let width = fraction(inner.weight.events, self.whole);
+            let width = fraction(inner.totals.events, self.whole);
             if width < NARROWEST {
                 self.hidden += 1;
                 continue;
@@ -144,9 +144,9 @@ impl Drawer<'_> {
             ROW * level as f64,
             width * room,
             ROW - 1.0,
-            thousands(node.weight.events),
-            share(node.weight.events, self.whole),
-            thousands(node.weight.samples),
+            thousands(node.totals.events),
+            share(node.totals.events, self.whole),
+            thousands(node.totals.samples),
             node.class
         );
     }

@@ -2,7 +2,7 @@
 
 use super::units::{duration, fitting, short, step, time_unit};
 use super::{Drawing, RIGHT, WIDTH, escaped, inline};
-use crate::export::view::View;
+use crate::export::selection::Export;
 use crate::number::thousands;
 use crate::views::marks::{Marks, Strip, Summary};
 use std::fmt::Write;
@@ -19,8 +19,8 @@ const LANES_MAX: usize = 32;
 const COLUMNS: usize = 1020;
 
 /// A section of the page; empty if there are no marks.
-pub(super) fn section(view: &View<'_>) -> String {
-    let marks = &view.gathered.marks;
+pub(super) fn section(export: &Export<'_>) -> String {
+    let marks = &export.aggregate.marks;
     if marks.is_empty() {
         return String::new();
     }
@@ -44,7 +44,7 @@ fn drawing(marks: &Marks) -> Drawing {
     let strip = marks.strip(range.div_ceil(COLUMNS as u64), COLUMNS + 2);
     let mut drawn = String::new();
     let mut y = 4.0;
-    for (name, cells) in strip.rows.iter().take(LANES_MAX) {
+    for (name, cells) in strip.tracks.iter().take(LANES_MAX) {
         let _ = writeln!(
             drawn,
             "<text class=\"lane\" x=\"16\" y=\"{:.1}\">{}</text>\n<path class=\"mark\" d=\"{}\"/>\n\
@@ -57,7 +57,7 @@ fn drawing(marks: &Marks) -> Drawing {
         );
         y += LANE;
     }
-    if let Some(more) = strip.rows.len().checked_sub(LANES_MAX).filter(|&n| n != 0) {
+    if let Some(more) = strip.tracks.len().checked_sub(LANES_MAX).filter(|&n| n != 0) {
         let _ = writeln!(
             drawn,
             "<text class=\"about\" x=\"16\" y=\"{:.1}\">{more} more channels</text>",
@@ -116,15 +116,15 @@ fn table(summaries: &[Summary<'_>]) -> String {
     }
     table += "</tr></thead>\n<tbody>\n";
     for summary in summaries.iter().take(LANES_MAX) {
-        let apart = summary.apart.as_ref();
-        let times = apart.map_or(const { [const { String::new() }; 5] }, |apart| {
-            let found = &apart.distribution;
+        let gaps = summary.gaps.as_ref();
+        let times = gaps.map_or(const { [const { String::new() }; 5] }, |gaps| {
+            let found = &gaps.distribution;
             [
                 duration(found.min as f64),
                 duration(found.median as f64),
                 duration(found.mean),
                 found.deviation.map(duration).unwrap_or_default(),
-                duration(apart.max as f64),
+                duration(gaps.max as f64),
             ]
         });
         let _ = write!(

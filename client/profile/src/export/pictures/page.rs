@@ -3,10 +3,10 @@
 
 use super::units::{duration, fraction, share};
 use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
-use crate::aggregate::gathered::Source;
-use crate::export::view::View;
+use crate::aggregate::samples::Source;
+use crate::export::selection::Export;
 use crate::number::thousands;
-use crate::views::report::Sum;
+use crate::views::report::Totals;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
@@ -33,10 +33,10 @@ struct Row {
 
 /// The page.
 #[must_use]
-pub fn page(view: &View<'_>) -> String {
+pub fn page(export: &Export<'_>) -> String {
     let style = format!("{STYLE}{LOOKS}");
     let script = format!("{ZOOM}{TABLE}");
-    let title = escaped(&format!("{} - halprof", view.title));
+    let title = escaped(&format!("{} - halprof", export.title));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
@@ -45,16 +45,16 @@ pub fn page(view: &View<'_>) -> String {
          <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n",
         policy(&style, &script)
     );
-    page += &header(view);
+    page += &header(export);
     page += "<main>\n";
-    if pictured(view).next().is_none() {
+    if pictured(export).next().is_none() {
         page += "<p>no samples</p>\n";
     }
-    for &source in pictured(view) {
-        page += &section(view, source);
+    for &source in pictured(export) {
+        page += &section(export, source);
     }
-    page += &marks::section(view);
-    page += &table(view);
+    page += &marks::section(export);
+    page += &table(export);
     let _ = write!(
         page,
         "</main>\n<footer>halprof {}</footer>\n<script>{script}</script>\n</body>\n</html>\n",
@@ -73,21 +73,21 @@ fn policy(style: &str, script: &str) -> String {
     )
 }
 
-fn pictured<'a, 'b>(view: &'b View<'a>) -> impl Iterator<Item = &'b &'a Source> {
-    let sampled = view.sources.iter();
-    sampled.filter(|source| source.weight.samples != 0).take(PICTURED_MAX)
+fn pictured<'a, 'b>(export: &'b Export<'a>) -> impl Iterator<Item = &'b &'a Source> {
+    let sampled = export.sources.iter();
+    sampled.filter(|source| source.totals.samples != 0).take(PICTURED_MAX)
 }
 
-fn header(view: &View<'_>) -> String {
-    let recording = &view.gathered.recording;
+fn header(export: &Export<'_>) -> String {
+    let recording = &export.aggregate.recording;
     let metadata = &recording.metadata;
-    let samples: u64 = view.sources.iter().map(|source| source.weight.samples).sum();
-    let mut header = format!("<header>\n<h1>{}</h1>\n", escaped(&view.title));
+    let samples: u64 = export.sources.iter().map(|source| source.totals.samples).sum();
+    let mut header = format!("<header>\n<h1>{}</h1>\n", escaped(&export.title));
     if metadata.modelled {
         header += "<p class=\"modelled\">Modelled machine, not silicon</p>\n";
     }
-    if let Some(flaw) = recording.flaw() {
-        let _ = writeln!(header, "<p class=\"flaw\">{}</p>", escaped(&flaw));
+    if let Some(damaged) = recording.damaged() {
+        let _ = writeln!(header, "<p class=\"flaw\">{}</p>", escaped(&damaged));
     }
     let lost = recording.all_lost();
     let lost = lost.map_or_else(|| "unknown".to_owned(), thousands);
@@ -119,12 +119,12 @@ fn header(view: &View<'_>) -> String {
     header + "</dl>\n</header>\n"
 }
 
-fn section(view: &View<'_>, source: &Source) -> String {
+fn section(export: &Export<'_>, source: &Source) -> String {
     let name = escaped(&source.name);
     let mut section = format!(
         "<section>\n<h2>{name}</h2>\n<p>{} events, estimated from {} samples",
-        thousands(source.weight.events),
-        thousands(source.weight.samples)
+        thousands(source.totals.events),
+        thousands(source.totals.samples)
     );
     if source.period != 0 {
         let _ = write!(section, " of period {}", thousands(source.period));
@@ -132,16 +132,16 @@ fn section(view: &View<'_>, source: &Source) -> String {
     section += ".</p>\n<h3>Flame graph</h3>\n";
     section += &inline(
         &format!("{}: flame graph; the table below has the numbers", source.name),
-        &flamegraph::drawing(view, source),
+        &flamegraph::drawing(export, source),
     );
-    let about = timeline::about(view, source);
+    let about = timeline::about(export, source);
     let _ = write!(section, "<h3>Timeline</h3>\n<p>{}</p>\n", escaped(&about));
-    section += &inline(&format!("{}: {about}", source.name), &timeline::drawing(view, source));
+    section += &inline(&format!("{}: {about}", source.name), &timeline::drawing(export, source));
     section + "</section>\n"
 }
 
-fn table(view: &View<'_>) -> String {
-    let rows = rows(view);
+fn table(export: &Export<'_>) -> String {
+    let rows = rows(export);
     let mut table = "<section>\n<h2>Where</h2>\n\
          <p class=\"filter\" hidden><label>Filter <input type=\"search\" id=\"filter\" autocomplete=\"off\"></label> <output id=\"count\" for=\"filter\"></output></p>\n\
          <div class=\"scroll\"><table id=\"places\">\n<thead><tr>"
@@ -151,8 +151,8 @@ fn table(view: &View<'_>) -> String {
         let _ = write!(table, "<th scope=\"col\" class=\"{class}\"{sort}>{name}</th>");
     }
     table += "</tr></thead>\n<tbody>\n";
-    for (row, weight) in rows.iter().take(ROWS_MAX) {
-        table += &line(view, row, *weight);
+    for (row, totals) in rows.iter().take(ROWS_MAX) {
+        table += &line(export, row, *totals);
     }
     table += "</tbody>\n</table></div>\n";
     if let Some(hidden) = rows.len().checked_sub(ROWS_MAX).filter(|&n| n != 0) {
@@ -178,30 +178,30 @@ const COLUMNS: &[(&str, &str)] = &[
 ];
 
 /// The rows, those with the most events first, and equal ones in order of their names.
-fn rows(view: &View<'_>) -> Vec<(Row, Sum)> {
-    let gathered = view.gathered;
-    let mut rows: BTreeMap<Row, Sum> = BTreeMap::new();
-    for &source in &view.sources {
-        for (place, weight) in gathered.spots_of(source) {
+fn rows(export: &Export<'_>) -> Vec<(Row, Totals)> {
+    let aggregate = export.aggregate;
+    let mut rows: BTreeMap<Row, Totals> = BTreeMap::new();
+    for &source in &export.sources {
+        for (location, totals) in aggregate.location_totals_of(source) {
             let row = Row {
                 source: source.index,
-                process: place.process,
-                module: place.frame.module.to_string(),
-                symbol: place.frame.symbol.as_deref().unwrap_or_default().to_owned(),
-                line: place.file_and_line().unwrap_or_default(),
+                process: location.process,
+                module: location.frame.module.to_string(),
+                symbol: location.frame.symbol.as_deref().unwrap_or_default().to_owned(),
+                line: location.file_and_line().unwrap_or_default(),
             };
-            rows.entry(row).or_default().add(weight);
+            rows.entry(row).or_default().add(totals);
         }
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by_key(|(_, weight)| std::cmp::Reverse(weight.events));
+    rows.sort_by_key(|(_, totals)| std::cmp::Reverse(totals.events));
     rows
 }
 
-fn line(view: &View<'_>, row: &Row, weight: Sum) -> String {
-    let source = view.sources.iter().find(|one| one.index == row.source);
-    let (name, whole) = source.map_or(("", 0), |one| (one.name.as_str(), one.weight.events));
-    let part = fraction(weight.events, whole);
+fn line(export: &Export<'_>, row: &Row, totals: Totals) -> String {
+    let source = export.sources.iter().find(|one| one.index == row.source);
+    let (name, whole) = source.map_or(("", 0), |one| (one.name.as_str(), one.totals.events));
+    let part = fraction(totals.events, whole);
     let text = |text: &str| format!("<td>{}</td>", escaped(text));
     let number = |key: String, shown: String, more: &str| {
         format!("<td class=\"number\" data-key=\"{key}\">{more}{shown}</td>")
@@ -212,10 +212,10 @@ fn line(view: &View<'_>, row: &Row, weight: Sum) -> String {
     );
     let cells = [
         text(name),
-        number(format!("{part:.9}"), share(weight.events, whole), &bar),
-        number(weight.events.to_string(), thousands(weight.events), ""),
-        number(weight.samples.to_string(), thousands(weight.samples), ""),
-        text(&view.gathered.process_name(row.process)),
+        number(format!("{part:.9}"), share(totals.events, whole), &bar),
+        number(totals.events.to_string(), thousands(totals.events), ""),
+        number(totals.samples.to_string(), thousands(totals.samples), ""),
+        text(&export.aggregate.process_name(row.process)),
         text(&row.module),
         format!("<td class=\"symbol\">{}</td>", escaped(&row.symbol)),
         text(&row.line),

@@ -2,8 +2,8 @@
 
 use super::units::{duration, fitting, si, step, time_unit};
 use super::{Drawing, RIGHT, WIDTH, escaped};
-use crate::aggregate::gathered::{self, Bin, Bins, Source};
-use crate::export::view::View;
+use crate::aggregate::samples::{Bin, Bins, Source};
+use crate::export::selection::Export;
 use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -31,21 +31,21 @@ const STACKED: [(Mode, &str, &str); 3] = [
 ];
 
 /// Describes the picture in words.
-pub(super) fn about(view: &View<'_>, source: &Source) -> String {
-    let lanes = Lanes::new(view, source);
+pub(super) fn about(export: &Export<'_>, source: &Source) -> String {
+    let tracks = TrackBy::new(export, source);
     let mut about = format!(
         "events a second, estimated from samples, in bins of {}, by {}",
-        duration(lanes.bin_ns),
-        view.gathered.lanes.name()
+        duration(tracks.bin_ns),
+        export.aggregate.tracks.name()
     );
-    if view.gathered.recording.all_lost() != Some(0) {
+    if export.aggregate.recording.all_lost() != Some(0) {
         about += "; when samples were lost is not recorded";
     }
     about
 }
 
 /// The bins of all lanes, as wide as they are drawn.
-struct Lanes {
+struct TrackBy {
     sum: Bins,
     each: BTreeMap<u32, Bins>,
     bin_ns: f64,
@@ -55,18 +55,18 @@ struct Lanes {
     range_ns: f64,
 }
 
-impl Lanes {
-    fn new(view: &View<'_>, source: &Source) -> Self {
-        let gathered = view.gathered;
-        let each = gathered.lanes_of(source);
+impl TrackBy {
+    fn new(export: &Export<'_>, source: &Source) -> Self {
+        let aggregate = export.aggregate;
+        let each = aggregate.tracks_of(source);
         let mut each: BTreeMap<u32, Bins> = each.map(|(n, bins)| (n, bins.clone())).collect();
         let mut sum = Bins::new();
         for (&bin, &events) in each.values().flatten() {
             sum.entry(bin).or_default().add(events);
         }
-        let mut width = gathered.timeline.width();
+        let mut width = aggregate.timeline.width();
         let last = sum.last_key_value().map_or(0, |(&bin, _)| bin);
-        let in_each = source.weight.samples / (each.len() as u64).max(1);
+        let in_each = source.totals.samples / (each.len() as u64).max(1);
         let mut count = last + 1;
         while count / 2 >= BINS_MIN && in_each / count < SAMPLES_IN_BIN {
             sum = merged(&sum);
@@ -74,14 +74,14 @@ impl Lanes {
             count = count.div_ceil(2);
             width = width.saturating_mul(2);
         }
-        let (first, last) = gathered.timeline.range().unwrap_or((0, 0));
-        let lead = first % gathered.timeline.width();
+        let (first, last) = aggregate.timeline.range().unwrap_or((0, 0));
+        let lead = first % aggregate.timeline.width();
         Self {
             sum,
             each,
-            lead_ns: gathered.ticks_to_ns(lead) as f64,
-            bin_ns: gathered.ticks_to_ns(width).max(1) as f64,
-            range_ns: gathered.ticks_to_ns(last - first).max(1) as f64,
+            lead_ns: aggregate.ticks_to_ns(lead) as f64,
+            bin_ns: aggregate.ticks_to_ns(width).max(1) as f64,
+            range_ns: aggregate.ticks_to_ns(last - first).max(1) as f64,
         }
     }
 
@@ -90,8 +90,8 @@ impl Lanes {
         events as f64 / self.bin_ns * 1e9
     }
 
-    fn highest<'a>(&self, lanes: impl IntoIterator<Item = &'a Bins>) -> f64 {
-        let bins = lanes.into_iter().flat_map(BTreeMap::values);
+    fn highest<'a>(&self, tracks: impl IntoIterator<Item = &'a Bins>) -> f64 {
+        let bins = tracks.into_iter().flat_map(BTreeMap::values);
         self.rate(bins.map(|bin| bin.events()).max().unwrap_or(0))
     }
 }
@@ -106,9 +106,9 @@ fn merged(bins: &Bins) -> Bins {
 }
 
 /// The mean of several lanes.
-fn mean<'a>(lanes: impl Iterator<Item = &'a Bins>) -> Bins {
+fn mean<'a>(tracks: impl Iterator<Item = &'a Bins>) -> Bins {
     let (mut sum, mut count) = (Bins::new(), 0);
-    for bins in lanes {
+    for bins in tracks {
         count += 1;
         for (&bin, &events) in bins {
             sum.entry(bin).or_default().add(events);
@@ -121,30 +121,30 @@ fn mean<'a>(lanes: impl Iterator<Item = &'a Bins>) -> Bins {
 }
 
 /// The lanes of one source.
-pub(super) fn drawing(view: &View<'_>, source: &Source) -> Drawing {
-    let lanes = Lanes::new(view, source);
-    if lanes.sum.is_empty() {
+pub(super) fn drawing(export: &Export<'_>, source: &Source) -> Drawing {
+    let tracks = TrackBy::new(export, source);
+    if tracks.sum.is_empty() {
         let marks = "<text class=\"about\" x=\"16\" y=\"16\">no samples</text>\n".to_owned();
         return Drawing { height: 24.0, marks };
     }
-    let kind = view.gathered.lanes.name();
-    let (shown, others) = chosen(&lanes.each);
-    let mut drawer = Drawer { lanes: &lanes, marks: String::new(), y: 18.0 };
-    drawer.legend(view, source);
+    let kind = export.aggregate.tracks.name();
+    let (shown, others) = chosen(&tracks.each);
+    let mut drawer = Drawer { tracks: &tracks, marks: String::new(), y: 18.0 };
+    drawer.legend(export, source);
     let plural = if kind == "process" { "processes" } else { "processors" };
-    drawer.lane(&format!("all {plural}"), &lanes.sum, SUM, lanes.highest([&lanes.sum]), 4.0);
+    drawer.track(&format!("all {plural}"), &tracks.sum, SUM, tracks.highest([&tracks.sum]), 4.0);
     let rest = (!others.is_empty()).then(|| mean(others.iter().copied()));
-    let highest = lanes.highest(shown.iter().map(|&(_, bins)| bins).chain(&rest));
+    let highest = tracks.highest(shown.iter().map(|&(_, bins)| bins).chain(&rest));
     for (number, bins) in shown {
-        let name = match view.gathered.lanes {
-            gathered::Lanes::Processor => format!("{kind} {number}"),
-            gathered::Lanes::Process => view.gathered.process_name(number),
+        let name = match export.aggregate.tracks {
+            crate::export::TrackBy::Processor => format!("{kind} {number}"),
+            crate::export::TrackBy::Process => export.aggregate.process_name(number),
         };
-        drawer.lane(&name, bins, LANE, highest, 1.0);
+        drawer.track(&name, bins, LANE, highest, 1.0);
     }
     if let Some(rest) = &rest {
         let name = format!("{} others (mean)", others.len());
-        drawer.lane(&name, rest, LANE, highest, 1.0);
+        drawer.track(&name, rest, LANE, highest, 1.0);
     }
     drawer.time_axis();
     Drawing { height: drawer.y, marks: drawer.marks }
@@ -165,15 +165,15 @@ fn chosen(each: &BTreeMap<u32, Bins>) -> (Vec<(u32, &Bins)>, Vec<&Bins>) {
 
 /// The stretches of time, in nanoseconds, in which samples had raised periods; gaps shorter than
 /// `gap` are bridged.
-fn lengthened(view: &View<'_>, source: &Source, gap: f64) -> Vec<(f64, f64)> {
-    let gathered = view.gathered;
-    let width = gathered.ticks_to_ns(gathered.lengthened.width()) as f64;
+fn raised_periods(export: &Export<'_>, source: &Source, gap: f64) -> Vec<(f64, f64)> {
+    let aggregate = export.aggregate;
+    let width = aggregate.ticks_to_ns(aggregate.raised_periods.width()) as f64;
     let mut stretches: Vec<(f64, f64)> = Vec::new();
-    for (bin, index, _) in gathered.lengthened.sums() {
+    for (bin, index, _) in aggregate.raised_periods.totals() {
         if index != source.index {
             continue;
         }
-        let begin = gathered.nanoseconds(gathered.lengthened.begin(bin)) as f64;
+        let begin = aggregate.nanoseconds(aggregate.raised_periods.begin(bin)) as f64;
         let end = begin + width.max(gap);
         match stretches.last_mut() {
             Some((_, last)) if begin <= *last => *last = end,
@@ -184,14 +184,14 @@ fn lengthened(view: &View<'_>, source: &Source, gap: f64) -> Vec<(f64, f64)> {
 }
 
 struct Drawer<'a> {
-    lanes: &'a Lanes,
+    tracks: &'a TrackBy,
     marks: String,
     y: f64,
 }
 
 impl Drawer<'_> {
     fn x(&self, ns: f64) -> f64 {
-        LEFT + (ns / self.lanes.range_ns).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
+        LEFT + (ns / self.tracks.range_ns).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
     }
 
     fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
@@ -201,15 +201,15 @@ impl Drawer<'_> {
     }
 
     /// Explains the colours, and where periods were raised.
-    fn legend(&mut self, view: &View<'_>, source: &Source) {
-        let lengthened = lengthened(view, source, self.lanes.bin_ns);
+    fn legend(&mut self, export: &Export<'_>, source: &Source) {
+        let raised_periods = raised_periods(export, source, self.tracks.bin_ns);
         let modes = STACKED.iter().filter(|&&(mode, ..)| {
-            let mut bins = self.lanes.sum.values();
+            let mut bins = self.tracks.sum.values();
             bins.any(|bin| events_of(*bin, mode) != 0)
         });
         let entries = modes.map(|&(_, class, label)| (class, label));
         let longer = ("longer", "periods lengthened to keep to the interrupt budget");
-        let longer = (!lengthened.is_empty()).then_some(longer);
+        let longer = (!raised_periods.is_empty()).then_some(longer);
         let mut x = LEFT;
         for (class, label) in entries.chain(longer).collect::<Vec<_>>() {
             let _ = writeln!(
@@ -219,7 +219,7 @@ impl Drawer<'_> {
             self.text("tick", x + 16.0, 10.0, label);
             x += 36.0 + 6.5 * label.len() as f64;
         }
-        for (from, to) in lengthened {
+        for (from, to) in raised_periods {
             let (from, to) = (self.x(from), self.x(to));
             let _ = writeln!(
                 self.marks,
@@ -232,7 +232,7 @@ impl Drawer<'_> {
     }
 
     /// Draws one lane, with a scale up to at least `highest` in about `steps` steps.
-    fn lane(&mut self, name: &str, bins: &Bins, height: f64, highest: f64, steps: f64) {
+    fn track(&mut self, name: &str, bins: &Bins, height: f64, highest: f64, steps: f64) {
         let tick = step(highest, steps);
         let top = (highest / tick).ceil().max(1.0) * tick;
         let (first, base) = (self.y, self.y + height);
@@ -288,10 +288,10 @@ impl Drawer<'_> {
             if events == 0 {
                 continue;
             }
-            let edge = |bin: u64| self.x(bin as f64 * self.lanes.bin_ns - self.lanes.lead_ns);
+            let edge = |bin: u64| self.x(bin as f64 * self.tracks.bin_ns - self.tracks.lead_ns);
             let (from, to) = (edge(bin), edge(bin + 1));
             let under = below.entry(bin).or_default();
-            let over = *under + self.lanes.rate(events);
+            let over = *under + self.tracks.rate(events);
             let (low, high) = (base - *under * scale, base - over * scale);
             *under = over;
             if behind != Some(bin) {
@@ -307,7 +307,7 @@ impl Drawer<'_> {
     }
 
     fn time_axis(&mut self) {
-        let range = self.lanes.range_ns;
+        let range = self.tracks.range_ns;
         let (unit, size) = time_unit(range);
         let tick = step(range, 10.0);
         let y = self.y + 6.0;

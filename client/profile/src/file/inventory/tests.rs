@@ -83,7 +83,7 @@ fn inventory() -> (Stage, Inventory) {
 /// The same after its first scan.
 fn begun() -> (Stage, Inventory) {
     let (stage, mut inventory) = inventory();
-    inventory.look(0);
+    inventory.scan(0);
     (stage, inventory)
 }
 
@@ -98,61 +98,61 @@ fn identity(path: &str) -> Identity {
 #[test]
 fn the_first_look_sees_what_ran_before() {
     let (_, mut inventory) = inventory();
-    let changes = inventory.look(0);
+    let changes = inventory.scan(0);
     assert_eq!(changes.processes.len(), 2);
     assert_eq!(names(&changes.modules), ["ntoskrnl.exe", "a.exe", "b.dll"]);
     assert_eq!(changes.modules[0].process, None);
     assert_eq!(changes.modules[1].process, Some(7));
     assert!(changes.processes.iter().all(|one| one.started.is_none()));
     assert!(changes.modules.iter().all(|one| one.loaded.is_none()));
-    assert_eq!(inventory.look(1), Changes::default());
+    assert_eq!(inventory.scan(1), Changes::default());
 }
 
 #[test]
 fn what_comes_and_goes_is_told_with_its_time() {
     let (stage, mut inventory) = inventory();
-    inventory.look(0);
+    inventory.scan(0);
     stage.run(9, "new.exe", &["new.exe"]);
-    let changes = inventory.look(1);
+    let changes = inventory.scan(1);
     assert_eq!(changes.processes[0].started, Some(1));
     assert_eq!(changes.modules[0].loaded, Some(1));
     stage.end(9);
-    let changes = inventory.look(2);
+    let changes = inventory.scan(2);
     assert_eq!((changes.processes[0].id, changes.processes[0].ended), (9, Some(2)));
     stage.run(9, "other.exe", &["other.exe"]);
-    inventory.look(3);
+    inventory.scan(3);
     stage.run(9, "third.exe", &["third.exe"]);
-    let changes = inventory.look(4);
-    let told: Vec<_> = changes.processes.iter().map(|one| &one.name[..]).collect();
-    assert_eq!(told, ["other.exe", "third.exe"], "one number, two programs");
+    let changes = inventory.scan(4);
+    let notifications: Vec<_> = changes.processes.iter().map(|one| &one.name[..]).collect();
+    assert_eq!(notifications, ["other.exe", "third.exe"], "one number, two programs");
 }
 
 #[test]
 fn a_sample_from_nowhere_asks_for_a_look() {
     let (stage, mut inventory) = inventory();
-    inventory.look(0);
-    inventory.note(&[sample(7, 0x1_1000)]);
-    assert_eq!(inventory.look_if_due(LOOK_SOON_NS), Changes::default());
+    inventory.scan(0);
+    inventory.note_samples(&[sample(7, 0x1_1000)]);
+    assert_eq!(inventory.scan_if_due(SCAN_SOON_NS), Changes::default());
     stage.run(7, "a.exe", &["a.exe", "b.dll", "late.dll"]);
-    assert_eq!(inventory.look_if_due(LOOK_SOON_NS), Changes::default(), "nothing asks");
-    inventory.note(&[sample(7, 0x3_1000)]);
-    assert_eq!(inventory.look_if_due(LOOK_SOON_NS - 1), Changes::default());
-    let changes = inventory.look_if_due(LOOK_SOON_NS);
+    assert_eq!(inventory.scan_if_due(SCAN_SOON_NS), Changes::default(), "nothing asks");
+    inventory.note_samples(&[sample(7, 0x3_1000)]);
+    assert_eq!(inventory.scan_if_due(SCAN_SOON_NS - 1), Changes::default());
+    let changes = inventory.scan_if_due(SCAN_SOON_NS);
     assert_eq!(names(&changes.modules), ["late.dll"]);
     stage.run(11, "short.exe", &["short.exe"]);
-    inventory.note(&[sample(11, 0x1_0000)]);
-    let changes = inventory.look_if_due(3 * LOOK_SOON_NS);
+    inventory.note_samples(&[sample(11, 0x1_0000)]);
+    let changes = inventory.scan_if_due(3 * SCAN_SOON_NS);
     assert_eq!(names(&changes.modules), ["short.exe"]);
 }
 
 #[test]
 fn code_without_a_module_is_not_asked_for_at_every_look() {
     let (stage, mut inventory) = inventory();
-    inventory.look(0);
+    inventory.scan(0);
     let before = stage.0.borrow().looks;
     for page in 0..1000 {
-        inventory.note(&[sample(7, 0x100_0000 + (page << PAGE_BITS))]);
-        inventory.look(page);
+        inventory.note_samples(&[sample(7, 0x100_0000 + (page << PAGE_BITS))]);
+        inventory.scan(page);
     }
     let looks = stage.0.borrow().looks - before;
     // Each pause is twice as long as the one before, up to 64 looks: 1, 3, 7, ..., 127, and then
@@ -163,32 +163,32 @@ fn code_without_a_module_is_not_asked_for_at_every_look() {
 #[test]
 fn modules_with_samples_are_identified_and_no_others() {
     let (stage, mut inventory) = inventory();
-    inventory.look(0);
-    inventory.note(&[sample(7, 0x1_0000), sample(7, KERNEL + 1)]);
+    inventory.scan(0);
+    inventory.note_samples(&[sample(7, 0x1_0000), sample(7, KERNEL + 1)]);
     stage.run(9, "brief.exe", &["brief.exe"]);
     // Its samples come before any scan, and it is gone when the next one comes.
-    inventory.note(&[sample(9, 0x1_7FFF)]);
-    inventory.look(1);
+    inventory.note_samples(&[sample(9, 0x1_7FFF)]);
+    inventory.scan(1);
     stage.end(9);
-    inventory.look(2);
-    let mut asked = Vec::new();
+    inventory.scan(2);
+    let mut scan_requested = Vec::new();
     let mut modules = inventory.identified(|path| {
-        asked.push(path.to_owned());
+        scan_requested.push(path.to_owned());
         Build { identity: Some(identity(path)), stamp: None }
     });
     modules.sort_by(|a, b| a.name.cmp(&b.name));
     assert_eq!(names(&modules), ["a.exe", "brief.exe", "ntoskrnl.exe"]);
-    assert_eq!(asked.len(), 3);
+    assert_eq!(scan_requested.len(), 3);
     assert_eq!(modules[1].identity, Some(identity("C:\\brief.exe")));
 }
 
 #[test]
 fn samples_of_processes_that_nobody_saw_are_counted() {
     let (_, mut inventory) = inventory();
-    inventory.look(0);
-    inventory.note(&[sample(7, 0x1_0000), sample(21, 0x1000), sample(21, 0x1000)]);
-    inventory.note(&[sample(22, 0x1000)]);
-    inventory.look(1);
+    inventory.scan(0);
+    inventory.note_samples(&[sample(7, 0x1_0000), sample(21, 0x1000), sample(21, 0x1000)]);
+    inventory.note_samples(&[sample(22, 0x1000)]);
+    inventory.scan(1);
     let expected = Missed { processes: 2, samples: 3 };
     assert_eq!(inventory.missed(), expected);
 }
@@ -215,9 +215,9 @@ fn loaded(process: u32, path: &str, start: u64, timestamp: u64) -> SystemEvent {
 fn a_process_that_nobody_could_look_at_is_told_of() {
     const PATH: &str = r"\Device\HarddiskVolume3\short.exe";
     let (stage, mut inventory) = begun();
-    inventory.set_told(true);
-    inventory.note(&[sample(900, (1 << 16) + 5)]);
-    let changes = inventory.happened(
+    inventory.set_notifications(true);
+    inventory.note_samples(&[sample(900, (1 << 16) + 5)]);
+    let changes = inventory.apply_events(
         &[
             event(EventKind::ProcessStarted, 900, 70),
             loaded(900, PATH, 1 << 16, 71),
@@ -237,7 +237,7 @@ fn a_process_that_nobody_could_look_at_is_told_of() {
     assert_eq!(inventory.missed(), Missed::default());
     // No sample requests a scan any more, and without a request there is none.
     let looks = stage.0.borrow().looks;
-    assert_eq!(inventory.look_if_due(60 * LOOK_NS), Changes::default());
+    assert_eq!(inventory.scan_if_due(60 * SCAN_NS), Changes::default());
     assert_eq!(stage.0.borrow().looks, looks);
     let modules = inventory.identified(|_| Build { identity: None, stamp: Some(Stamp::default()) });
     let names: Vec<_> = modules.iter().map(|module| &*module.name).collect();
@@ -248,10 +248,10 @@ fn a_process_that_nobody_could_look_at_is_told_of() {
 #[test]
 fn a_scan_names_what_was_reported_without_a_name() {
     let (stage, mut inventory) = begun();
-    inventory.set_told(true);
-    inventory.happened(&[event(EventKind::ProcessStarted, 900, 70)], 0);
+    inventory.set_notifications(true);
+    inventory.apply_events(&[event(EventKind::ProcessStarted, 900, 70)], 0);
     stage.run(900, "slow.exe", &[]);
-    let changes = inventory.look(1);
+    let changes = inventory.scan(1);
     let named: Vec<_> = changes.processes.iter().map(|one| &*one.name).collect();
     assert_eq!(named, ["slow.exe"]);
 }
@@ -260,10 +260,10 @@ fn a_scan_names_what_was_reported_without_a_name() {
 #[test]
 fn an_identifier_that_is_used_again_is_another_process() {
     let (_stage, mut inventory) = begun();
-    inventory.set_told(true);
-    inventory.happened(&[event(EventKind::ProcessStarted, 900, 70)], 0);
-    inventory.happened(&[loaded(900, "first.exe", 1 << 16, 71)], 0);
-    let changes = inventory.happened(&[event(EventKind::ProcessStarted, 900, 80)], 0);
+    inventory.set_notifications(true);
+    inventory.apply_events(&[event(EventKind::ProcessStarted, 900, 70)], 0);
+    inventory.apply_events(&[loaded(900, "first.exe", 1 << 16, 71)], 0);
+    let changes = inventory.apply_events(&[event(EventKind::ProcessStarted, 900, 80)], 0);
     let times = changes.processes.iter().map(|one| (one.started, one.ended));
     assert_eq!(times.collect::<Vec<_>>(), [(Some(70), Some(80)), (Some(80), None)]);
 }
@@ -272,12 +272,12 @@ fn an_identifier_that_is_used_again_is_another_process() {
 #[test]
 fn an_image_takes_the_place_of_what_was_there() {
     let (_stage, mut inventory) = begun();
-    inventory.set_told(true);
+    inventory.set_notifications(true);
     let first = loaded(900, "a.dll", 1 << 16, 71);
-    inventory.happened(&[event(EventKind::ProcessStarted, 900, 70), first], 0);
-    assert_eq!(inventory.happened(&[first], 0), Changes::default());
+    inventory.apply_events(&[event(EventKind::ProcessStarted, 900, 70), first], 0);
+    assert_eq!(inventory.apply_events(&[first], 0), Changes::default());
     let over = loaded(900, "b.dll", (1 << 16) + 0x800, 75);
-    let changes = inventory.happened(&[over], 0);
+    let changes = inventory.apply_events(&[over], 0);
     let modules = changes.modules.iter();
     let modules = modules.map(|one| (&*one.name, one.loaded, one.unloaded));
     assert_eq!(
@@ -286,23 +286,23 @@ fn an_image_takes_the_place_of_what_was_there() {
     );
     // Another of the same size, exactly there.
     let same_place = loaded(900, "c.dll", (1 << 16) + 0x800, 76);
-    let changes = inventory.happened(&[same_place], 0);
+    let changes = inventory.apply_events(&[same_place], 0);
     assert_eq!(names(&changes.modules), ["b.dll", "c.dll"]);
     // Others stay where they are.
     let beside = loaded(900, "d.dll", 1 << 20, 77);
-    let changes = inventory.happened(&[beside], 0);
+    let changes = inventory.apply_events(&[beside], 0);
     assert_eq!(names(&changes.modules), ["d.dll"]);
 }
 
 #[test]
 fn what_was_lost_is_looked_for() {
     let (stage, mut inventory) = begun();
-    inventory.set_told(true);
+    inventory.set_notifications(true);
     stage.run(904, "late.exe", &["late.exe"]);
     stage.end(4);
-    assert_eq!(inventory.look_if_due(60 * LOOK_NS), Changes::default());
-    inventory.happened(&[], 3);
-    let changes = inventory.look_if_due(61 * LOOK_NS);
+    assert_eq!(inventory.scan_if_due(60 * SCAN_NS), Changes::default());
+    inventory.apply_events(&[], 3);
+    let changes = inventory.scan_if_due(61 * SCAN_NS);
     let ids: Vec<_> = changes.processes.iter().map(|one| one.id).collect();
     assert!(ids.contains(&904) && ids.contains(&4), "{changes:?}");
 }
@@ -313,8 +313,8 @@ fn what_is_no_process_and_no_image_is_kept_as_it_was() {
     let lost = SystemEvent { subject: 3, amount: 17, ..event(EventKind::SamplesLost, 0, 99) };
     let asleep = event(EventKind::Asleep, 0, 100);
     let unknown = SystemEvent { kind: 999, ..asleep };
-    let changes = inventory.happened(&[lost, asleep, unknown], 0);
-    let row = |timestamp, kind: &str, processor, amount| Happened {
+    let changes = inventory.apply_events(&[lost, asleep, unknown], 0);
+    let row = |timestamp, kind: &str, processor, amount| RecordedEvent {
         timestamp,
         kind: kind.to_owned(),
         processor,
@@ -359,9 +359,9 @@ fn modules_with_branches_are_identified_too() {
 #[test]
 fn a_page_beside_a_module_is_not_the_modules() {
     let (_stage, mut inventory) = begun();
-    inventory.set_told(true);
-    inventory.happened(&[loaded(7, "late.dll", 0x90_1000, 70)], 0);
-    inventory.note(&[sample(7, 0x90_0FFF), sample(7, 0x2_8000)]);
+    inventory.set_notifications(true);
+    inventory.apply_events(&[loaded(7, "late.dll", 0x90_1000, 70)], 0);
+    inventory.note_samples(&[sample(7, 0x90_0FFF), sample(7, 0x2_8000)]);
     assert_eq!(sampled(&mut inventory), [""; 0]);
 }
 
@@ -378,11 +378,11 @@ fn reports_alone_ask_for_no_scan() {
         (&[sample(7, unknown), sample(7, 0xA0_0000)], &[late], true),
     ] {
         let (stage, mut inventory) = begun();
-        inventory.set_told(true);
+        inventory.set_notifications(true);
         stage.run(904, "new.exe", &[]);
-        inventory.note(samples);
-        inventory.happened(events, 0);
-        let changes = inventory.look_if_due(60 * LOOK_NS);
+        inventory.note_samples(samples);
+        inventory.apply_events(events, 0);
+        let changes = inventory.scan_if_due(60 * SCAN_NS);
         assert_eq!(changes != Changes::default(), scans, "{samples:?}");
     }
 }
@@ -392,8 +392,8 @@ fn reports_alone_ask_for_no_scan() {
 fn a_scan_tells_what_took_the_place_of_another() {
     let (stage, mut inventory) = begun();
     stage.run(7, "a.exe", &["a.exe", "c.dll"]);
-    inventory.note(&[sample(7, 0x90_0000)]);
-    let changes = inventory.look(1);
+    inventory.note_samples(&[sample(7, 0x90_0000)]);
+    let changes = inventory.scan(1);
     let modules = changes.modules.iter();
     let modules = modules.map(|one| (&*one.name, one.loaded, one.unloaded));
     assert_eq!(modules.collect::<Vec<_>>(), [("b.dll", None, Some(1)), ("c.dll", Some(1), None)]);
@@ -413,7 +413,7 @@ fn a_reported_image_is_the_kernels_or_its_processs() {
         (cut, "long.dll", Some(7), None),
         (loaded(7, "", 1 << 25, 73), "", Some(7), None),
     ] {
-        let changes = inventory.happened(&[event], 0);
+        let changes = inventory.apply_events(&[event], 0);
         let module = changes.modules.last().expect("a module");
         assert_eq!((&*module.name, module.process, module.path.as_deref()), (name, process, path));
     }

@@ -3,7 +3,7 @@
 //! Between the target of a record and the branch of the next newer one, every instruction was
 //! executed once. The addresses of samples, which skid, are not needed for that.
 
-use super::{Kept, walk};
+use super::{RecordCounts, walk};
 use crate::aggregate::filter::Filter;
 use crate::file::{Module, Recording};
 use crate::symbols::Symbols;
@@ -14,36 +14,36 @@ use shared_types::Branch;
 use std::ops::Range;
 use std::path::Path;
 
-/// A stretch of code: its source, and its offsets from the start of the module.
+/// A run of code: its source, and its offsets from the start of the module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Stretch {
+struct CodeRun {
     source: usize,
     start: u64,
     /// The branch that ends it.
     end: u64,
 }
 
-/// The stretches that touch one function.
-pub(crate) struct Stretches {
+/// The runs that touch one function.
+pub(crate) struct CodeRuns {
     /// The function, relative to the start of its module.
     function: Range<u64>,
-    all: FxHashMap<Stretch, Flow>,
-    /// For each source, the number of stretches, and of samples that have them.
-    of_sources: Vec<(u64, u64)>,
-    pub(crate) kept: Kept,
+    all: FxHashMap<CodeRun, Flow>,
+    /// For each source, the number of runs, and of samples that have them.
+    per_source: Vec<(u64, u64)>,
+    pub(crate) records: RecordCounts,
 }
 
-impl Stretches {
+impl CodeRuns {
     pub(crate) fn new(function: Range<u64>, sources: usize) -> Self {
         Self {
             function,
             all: FxHashMap::default(),
-            of_sources: vec![(0, 0); sources],
-            kept: Kept::default(),
+            per_source: vec![(0, 0); sources],
+            records: RecordCounts::default(),
         }
     }
 
-    /// Adds the stretches of a recording; `source` maps the recording's index of a source to ours,
+    /// Adds the runs of a recording; `source` maps the recording's index of a source to ours,
     /// and `is_own` says which modules contain the function.
     pub(crate) fn add(
         &mut self,
@@ -56,7 +56,7 @@ impl Stretches {
         let modules = recording.modules.iter();
         let starts: Vec<Option<u64>> =
             modules.map(|module| is_own(module).then_some(module.start)).collect();
-        let kept = walk(path, filter, recording, symbols, |sample, steps| {
+        let records = walk(path, filter, recording, symbols, |sample, steps| {
             let Some(source) = source(sample.source) else {
                 return;
             };
@@ -69,47 +69,47 @@ impl Stretches {
                 let Some(start) = starts.get(from).copied().flatten() else {
                     continue;
                 };
-                let stretch = Stretch {
+                let run = CodeRun {
                     source,
                     start: older.branch.to.wrapping_sub(start),
                     end: newer.branch.from.wrapping_sub(start),
                 };
-                if stretch.end < self.function.start || stretch.start >= self.function.end {
+                if run.end < self.function.start || run.start >= self.function.end {
                     continue;
                 }
                 found += 1;
-                let flow = self.all.entry(stretch).or_default();
+                let flow = self.all.entry(run).or_default();
                 flow.executed += 1;
                 flow.predicted += u64::from(newer.is(Branch::PREDICTED));
                 flow.mispredicted += u64::from(newer.is(Branch::MISPREDICTED));
             }
-            if let Some((stretches, samples)) = self.of_sources.get_mut(source) {
-                *stretches += found;
+            if let Some((runs, samples)) = self.per_source.get_mut(source) {
+                *runs += found;
                 *samples += u64::from(found != 0);
             }
         })?;
-        self.kept.add(kept);
+        self.records.add(records);
         Ok(())
     }
 
-    /// For each source, the number of stretches, and of samples that have them.
-    pub(crate) fn of_sources(&self) -> &[(u64, u64)] {
-        &self.of_sources
+    /// For each source, the number of runs, and of samples that have them.
+    pub(crate) fn per_source(&self) -> &[(u64, u64)] {
+        &self.per_source
     }
 
     /// Adds the counts to the function's instructions, whose first address is `start`. Returns how
-    /// many stretches are impossible: they begin or end inside an instruction, or run across an
+    /// many runs are impossible: they begin or end inside an instruction, or run across an
     /// unconditional jump.
-    pub(crate) fn tell(&self, start: u64, instructions: &mut [Instruction]) -> u64 {
+    pub(crate) fn apply_to(&self, start: u64, instructions: &mut [Instruction]) -> u64 {
         let mut leaving = vec![0u64];
         for instruction in instructions.iter() {
             let before = leaving.last().copied().unwrap_or(0);
             leaving.push(before + u64::from(instruction.jump == Jump::Always));
         }
-        let mut begun = vec![vec![0u64; self.of_sources.len()]; instructions.len() + 1];
+        let mut begun = vec![vec![0u64; self.per_source.len()]; instructions.len() + 1];
         let mut impossible = 0;
-        for (stretch, flow) in &self.all {
-            let Some((range, branch)) = self.indices(stretch, start, instructions) else {
+        for (run, flow) in &self.all {
+            let Some((range, branch)) = self.indices(run, start, instructions) else {
                 impossible += flow.executed;
                 continue;
             };
@@ -123,18 +123,18 @@ impl Stretches {
             for (at, times) in
                 [(range.start, flow.executed), (range.end, flow.executed.wrapping_neg())]
             {
-                if let Some(sum) = begun.get_mut(at).and_then(|all| all.get_mut(stretch.source)) {
+                if let Some(sum) = begun.get_mut(at).and_then(|all| all.get_mut(run.source)) {
                     *sum = sum.wrapping_add(times);
                 }
             }
-            let own = branch.and_then(|at| instructions.get_mut(at)?.flows.get_mut(stretch.source));
+            let own = branch.and_then(|at| instructions.get_mut(at)?.flows.get_mut(run.source));
             if let Some(own) = own {
                 own.taken += flow.executed;
                 own.predicted += flow.predicted;
                 own.mispredicted += flow.mispredicted;
             }
         }
-        let mut running = vec![0u64; self.of_sources.len()];
+        let mut running = vec![0u64; self.per_source.len()];
         for (instruction, begun) in instructions.iter_mut().zip(begun) {
             let sources = instruction.flows.iter_mut().zip(&mut running).zip(begun);
             for ((flow, running), begun) in sources {
@@ -145,11 +145,11 @@ impl Stretches {
         impossible
     }
 
-    /// The instructions of a stretch, and the one that branched at its end, if that lies in the
-    /// function and no interrupt ended the stretch.
+    /// The instructions of a run, and the one that branched at its end, if that lies in the
+    /// function and no interrupt ended the run.
     fn indices(
         &self,
-        stretch: &Stretch,
+        run: &CodeRun,
         start: u64,
         instructions: &[Instruction],
     ) -> Option<(Range<usize>, Option<usize>)> {
@@ -158,11 +158,11 @@ impl Stretches {
             let found = instructions.binary_search_by_key(&address, |one| one.address);
             found.ok()
         };
-        let first = if stretch.start < self.function.start { 0 } else { index(stretch.start)? };
-        if stretch.end >= self.function.end {
+        let first = if run.start < self.function.start { 0 } else { index(run.start)? };
+        if run.end >= self.function.end {
             return Some((first..instructions.len(), None));
         }
-        let last = index(stretch.end)?;
+        let last = index(run.end)?;
         let jumps = |at: usize| instructions.get(at).map(|one| one.jump);
         match (jumps(last), jumps(last + 1)) {
             (Some(Jump::Never), Some(Jump::Sometimes)) => {

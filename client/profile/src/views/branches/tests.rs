@@ -1,8 +1,8 @@
 //! Do tables and walks contain what the records say, and nothing from another thread?
 
-use super::code::Stretches;
+use super::code::CodeRuns;
 use super::*;
-use crate::aggregate::branches::{Branches, By, Order, PATH_LENGTH, Query};
+use crate::aggregate::branches::{Branches, Grouping, Order, PATH_LENGTH, Query};
 use crate::aggregate::filter::Pattern;
 use crate::aggregate::key::{Key, Value};
 use crate::file::{Branches as How, Metadata, Module, Source, Statistics, Writer};
@@ -72,7 +72,7 @@ fn recorded(kinds: &[&str], all: &[Taken<'_>]) -> (TempDir, std::path::PathBuf) 
     (folder, path)
 }
 
-fn query(by: By) -> Query {
+fn query(by: Grouping) -> Query {
     Query {
         tables: vec![by],
         filter: Filter::default(),
@@ -86,16 +86,16 @@ fn read(path: &Path, query: &Query) -> Branches {
     Branches::read(&[path], query, &SymbolPath::default()).expect("read")
 }
 
-const EDGES: By = By { paths: false, sides: Key::Address };
+const EDGES: Grouping = Grouping { paths: false, sides: Key::Address };
 
 /// The rows of the only table: source, sides, and how often taken.
 fn rows(branches: &Branches) -> Vec<(String, u64)> {
-    let parts = branches.tables[0].parts.iter();
+    let parts = branches.tables[0].sections.iter();
     let rows = parts.flat_map(|part| {
         part.rows.iter().map(|row| {
             let edges = row.edges.iter().map(|[from, to]| format!("{from} > {to}"));
             let edges: Vec<String> = edges.collect();
-            (format!("{}: {}", part.source, edges.join(", ")), row.sum.taken)
+            (format!("{}: {}", part.source, edges.join(", ")), row.totals.taken)
         })
     });
     rows.collect()
@@ -139,8 +139,8 @@ fn edges_are_summed_up_by_their_sides() {
         (format!("Cycles: {back}"), 1),
     ];
     assert_eq!(rows(&branches), expected);
-    let part = &branches.tables[0].parts[0];
-    let [there, back] = [part.rows[0].sum, part.rows[1].sum];
+    let part = &branches.tables[0].sections[0];
+    let [there, back] = [part.rows[0].totals, part.rows[1].totals];
     assert_eq!(
         (there.samples, there.kind(), there.mean_cycles()),
         (2, BranchKind::from_wire(2), Some(3.0))
@@ -148,24 +148,27 @@ fn edges_are_summed_up_by_their_sides() {
     let share = there.share_mispredicted().expect("told");
     assert!(share.value == 0.0 && share.high > 0.5, "two samples tell little: {share:?}");
     assert!(back.share_mispredicted().expect("told").value > 0.99);
-    assert_eq!(branches.kept, Kept { samples: 3, records: 11, ..Kept::default() });
+    assert_eq!(
+        branches.records,
+        RecordCounts { samples: 3, records: 11, ..RecordCounts::default() }
+    );
     // By module there is a single row.
-    let modules = read(&path, &query(By { sides: Key::Module, ..EDGES }));
+    let modules = read(&path, &query(Grouping { sides: Key::Module, ..EDGES }));
     let expected = [("Branches: own.exe > own.exe", 9), ("Cycles: own.exe > own.exe", 2)];
     assert_eq!(rows(&modules), named(&expected));
-    let sum = modules.tables[0].parts[0].rows[0].sum;
+    let sum = modules.tables[0].sections[0].rows[0].totals;
     assert_eq!((sum.samples, sum.kind()), (2, None), "of two kinds, in two samples");
     // Most often mispredicted first.
     let query = Query { order: Order::Mispredicted, rows: Some(1), ..query(EDGES) };
-    let part = &read(&path, &query).tables[0].parts[0];
-    assert_eq!((part.rows[0].sum, part.more, part.all), (back, (1, 5), 9));
+    let part = &read(&path, &query).tables[0].sections[0];
+    assert_eq!((part.rows[0].totals, part.more, part.all), (back, (1, 5), 9));
 }
 
 #[test]
 fn paths_are_runs_of_records() {
     let rounds = ROUND.repeat(2);
     let (_folder, path) = recorded(&[], &[(0, 7, &rounds), (0, 7, &rounds)]);
-    let paths = By { paths: true, ..EDGES };
+    let paths = Grouping { paths: true, ..EDGES };
     let branches = read(&path, &Query { length: 3, ..query(paths) });
     let [there, back] =
         ["0x140000020 own.exe > 0x140000040 own.exe", "0x140000050 own.exe > 0x140000010 own.exe"];
@@ -174,7 +177,7 @@ fn paths_are_runs_of_records() {
         (format!("Branches: {back}, {there}, {back}"), 2),
     ];
     assert_eq!(rows(&branches), expected);
-    let sum = branches.tables[0].parts[0].rows[0].sum;
+    let sum = branches.tables[0].sections[0].rows[0].totals;
     assert_eq!((sum.mispredicted, sum.predicted, sum.mean_cycles()), (2, 0, Some(11.0)));
     let longer = read(&path, &Query { length: 5, ..query(paths) });
     assert_eq!(rows(&longer), []);
@@ -192,28 +195,36 @@ fn what_may_be_anothers_is_left_out_and_counted() {
     let foreign = branch(CODE + 0x100, CODE + 0x60);
     let library = branch(OTHER, OTHER + 8);
     let nowhere = branch(0x6666_0000, CODE + 8);
-    let cases: [(&[Branch], Kept, u64); 5] = [
-        (&[own, own, foreign, own, newest], Kept { foreign: 3, ..Kept::default() }, 2),
-        (&[library, own, newest], Kept { foreign: 1, ..Kept::default() }, 2),
-        (&[own, nowhere, own, newest], Kept { unresolved: 1, ..Kept::default() }, 3),
-        (&[branch(CODE, OTHER), library], Kept::default(), 2),
-        (&[foreign], Kept::default(), 1),
+    let cases: [(&[Branch], RecordCounts, u64); 5] = [
+        (
+            &[own, own, foreign, own, newest],
+            RecordCounts { foreign: 3, ..RecordCounts::default() },
+            2,
+        ),
+        (&[library, own, newest], RecordCounts { foreign: 1, ..RecordCounts::default() }, 2),
+        (
+            &[own, nowhere, own, newest],
+            RecordCounts { unresolved: 1, ..RecordCounts::default() },
+            3,
+        ),
+        (&[branch(CODE, OTHER), library], RecordCounts::default(), 2),
+        (&[foreign], RecordCounts::default(), 1),
     ];
     for (taken, kept, left) in cases {
         let (_folder, path) = recorded(&[], &[(0, 7, taken)]);
         let branches = read(&path, &query(EDGES));
-        let expected = Kept { samples: 1, records: taken.len() as u64, ..kept };
-        assert_eq!(branches.kept, expected, "{taken:x?}");
-        assert_eq!(branches.tables[0].parts[0].all, left, "{taken:x?}");
+        let expected = RecordCounts { samples: 1, records: taken.len() as u64, ..kept };
+        assert_eq!(branches.records, expected, "{taken:x?}");
+        assert_eq!(branches.tables[0].sections[0].all, left, "{taken:x?}");
         // A record that is left out splits a path.
-        let paths = Query { length: 2, ..query(By { paths: true, ..EDGES }) };
-        let runs: u64 = read(&path, &paths).tables[0].parts.iter().map(|part| part.all).sum();
+        let paths = Query { length: 2, ..query(Grouping { paths: true, ..EDGES }) };
+        let runs: u64 = read(&path, &paths).tables[0].sections.iter().map(|part| part.all).sum();
         let whole = left - 1 - kept.unresolved;
         assert_eq!(runs, whole, "{taken:x?}");
     }
     // The library is not loaded in process 8.
     let (_folder, path) = recorded(&[], &[(0, 8, &[library])]);
-    assert_eq!(read(&path, &query(EDGES)).kept.unresolved, 1);
+    assert_eq!(read(&path, &query(EDGES)).records.unresolved, 1);
 }
 
 /// With calls alone, nothing is known about the code between records.
@@ -222,7 +233,7 @@ fn kinds_that_were_left_out_make_gaps() {
     let backwards = [branch(CODE + 0x20, CODE + 0x100), branch(CODE + 0x50, CODE + 0x10)];
     let (_folder, path) = recorded(&["call"], &[(0, 7, &backwards)]);
     let branches = read(&path, &query(EDGES));
-    assert_eq!((branches.kept.foreign, branches.tables[0].parts[0].all), (0, 2));
+    assert_eq!((branches.records.foreign, branches.tables[0].sections[0].all), (0, 2));
     let mut out = Vec::new();
     let error = crate::export::perf_script::write(&path, None, &SymbolPath::default(), &mut out);
     let error = error.expect_err("no code between");
@@ -236,15 +247,18 @@ fn a_hidden_side_is_shown_as_such() {
     let taken = [branch(CODE + 0x20, CODE + 0x40), hidden, branch(CODE + 0x10, CODE + 0x30)];
     let (_folder, path) = recorded(&[], &[(0, 7, &taken)]);
     let branches = read(&path, &query(EDGES));
-    assert_eq!(branches.kept, Kept { samples: 1, records: 3, hidden: 1, ..Kept::default() });
+    assert_eq!(
+        branches.records,
+        RecordCounts { samples: 1, records: 3, hidden: 1, ..RecordCounts::default() }
+    );
     let rows = rows(&branches);
     assert!(rows.contains(&("Branches: hidden > hidden".to_owned(), 1)), "{rows:?}");
-    let paths = Query { length: 2, ..query(By { paths: true, ..EDGES }) };
-    assert!(read(&path, &paths).tables[0].parts.is_empty(), "there is a gap");
+    let paths = Query { length: 2, ..query(Grouping { paths: true, ..EDGES }) };
+    assert!(read(&path, &paths).tables[0].sections.is_empty(), "there is a gap");
     // It is in no module that a filter can name.
     let filter = Filter { modules: vec![Pattern::new("*")], ..Filter::default() };
     let named = Query { filter, ..query(EDGES) };
-    assert_eq!(read(&path, &named).tables[0].parts[0].all, 2);
+    assert_eq!(read(&path, &named).tables[0].sections[0].all, 2);
 }
 
 #[test]
@@ -252,10 +266,10 @@ fn the_kernel_is_everybodys() {
     let kernel = branch(KERNEL, KERNEL + 8);
     let (_folder, path) = recorded(&[], &[(0, 7, &[kernel]), (0, 8, &[kernel])]);
     let branches = read(&path, &query(EDGES));
-    let [row] = &branches.tables[0].parts[0].rows[..] else {
+    let [row] = &branches.tables[0].sections[0].rows[..] else {
         panic!("{branches:?}");
     };
-    assert_eq!((row.sum.taken, row.sum.samples), (2, 2));
+    assert_eq!((row.totals.taken, row.totals.samples), (2, 2));
     // It returns to the process that called it.
     let back = [branch(KERNEL + 8, CODE)];
     let (_folder, path) = recorded(&[], &[(0, 7, &back), (0, 8, &back)]);
@@ -274,7 +288,7 @@ fn an_edge_is_in_a_module_if_one_side_is() {
     let only = |module: &str| {
         let modules = vec![Pattern::new(module)];
         let filter = Filter { modules, ..Filter::default() };
-        read(&path, &Query { filter, ..query(EDGES) }).tables[0].parts[0].all
+        read(&path, &Query { filter, ..query(EDGES) }).tables[0].sections[0].all
     };
     assert_eq!((only("library.dll"), only("own.exe"), only("*")), (2, 4, 4));
 }
@@ -301,7 +315,7 @@ fn keys_of_tables() {
         (&["line"], None),
         (&["line", "edge"], None),
     ] {
-        let parsed = By::parse(keys).map(|by| by.keys().into());
+        let parsed = Grouping::parse(keys).map(|by| by.keys().into());
         assert_eq!(parsed, expected, "{keys:?}");
     }
 }
@@ -318,7 +332,7 @@ fn records_of_samples_that_a_filter_refuses_do_not_count() {
     for (filter, records) in [(none(), 4), (by_process, 1), (by_source, 3), (on(0), 4), (on(1), 0)]
     {
         let filtered = Query { filter, ..query(EDGES) };
-        assert_eq!(read(&path, &filtered).kept.records, records, "{filtered:?}");
+        assert_eq!(read(&path, &filtered).records.records, records, "{filtered:?}");
     }
 }
 
@@ -328,12 +342,12 @@ fn sides_are_told_apart_by_what_is_asked_for() {
     let symbol = Value::Symbol { module: "own.exe".into(), symbol: None };
     let line = Value::Line { module: "own.exe".into(), line: None };
     for (sides, value) in [(Key::Symbol, symbol), (Key::Line, line)] {
-        let by = query(By { sides, ..EDGES });
+        let by = query(Grouping { sides, ..EDGES });
         let branches = Branches::read(&[&path, &path], &by, &SymbolPath::default());
         let branches = branches.expect("read");
-        let row = &branches.tables[0].parts[0].rows[0];
+        let row = &branches.tables[0].sections[0].rows[0];
         assert_eq!(row.edges, [[value.clone(), value]]);
-        assert_eq!(row.sum.taken, 4);
+        assert_eq!(row.totals.taken, 4);
         let symbols = branches.symbols.iter();
         let symbols: Vec<&str> = symbols.map(|opened| &*opened.module.name).collect();
         assert_eq!(symbols, ["own.exe"], "of both recordings, once");
@@ -350,12 +364,12 @@ fn paths_beyond_the_limit_are_left_out() {
     let all: Vec<Vec<Branch>> = (0..SAMPLES).map(of_sample).collect();
     let taken: Vec<Taken<'_>> = all.iter().map(|own| (0, 7, &own[..])).collect();
     let (_folder, path) = recorded(&[], &taken);
-    let pairs = Query { length: 2, ..query(By { paths: true, sides: Key::Module }) };
+    let pairs = Query { length: 2, ..query(Grouping { paths: true, sides: Key::Module }) };
     let branches = read(&path, &pairs);
     let most = 1 << 18;
     let expected = ("Branches: own.exe > own.exe, own.exe > own.exe", most);
     assert_eq!(rows(&branches), named(&[expected]));
-    assert_eq!(branches.left_out, 31 * SAMPLES - most);
+    assert_eq!(branches.omitted, 31 * SAMPLES - most);
 }
 
 /// A function in `own.exe`, relative to its start.
@@ -380,21 +394,21 @@ fn instructions() -> Vec<Instruction> {
 
 /// What samples say about the function: how many stretches of each source and samples with them,
 /// how many stretches are impossible, and the flows of its instructions.
-fn told(all: &[Taken<'_>]) -> ([(u64, u64); 2], u64, Vec<Vec<Flow>>) {
+fn code_runs(all: &[Taken<'_>]) -> ([(u64, u64); 2], u64, Vec<Vec<Flow>>) {
     let (_folder, path) = recorded(&[], all);
     let recording = Reader::open(&path).and_then(|reader| reader.samples(|_| {}));
     let recording = recording.expect("read");
     let symbols = Symbols::open(&recording, &SymbolPath::default());
-    let mut stretches = Stretches::new(FUNCTION, 2);
+    let mut code_runs = CodeRuns::new(FUNCTION, 2);
     let of = (&recording, &symbols);
     let source = |index| Some(usize::from(index));
     let is_own = |module: &Module| module.name == "own.exe";
-    let added = stretches.add(&path, &Filter::default(), of, source, is_own);
+    let added = code_runs.add(&path, &Filter::default(), of, source, is_own);
     added.expect("read");
-    assert_eq!(stretches.kept.samples, all.len() as u64);
+    assert_eq!(code_runs.records.samples, all.len() as u64);
     let mut instructions = instructions();
-    let impossible = stretches.tell(CODE + FUNCTION.start, &mut instructions);
-    let of_sources = stretches.of_sources().try_into().expect("two sources");
+    let impossible = code_runs.apply_to(CODE + FUNCTION.start, &mut instructions);
+    let of_sources = code_runs.per_source().try_into().expect("two sources");
     let flows = instructions.into_iter().map(|one| one.flows);
     (of_sources, impossible, flows.collect())
 }
@@ -429,7 +443,7 @@ fn between_two_records_each_instruction_was_executed_once() {
         let mispredicted = stretch(start, end, Branch::MISPREDICTED);
         let predicted = stretch(start, end, Branch::PREDICTED);
         let samples = [&predicted, &mispredicted, &mispredicted].map(|own| (0, 7, &own[..]));
-        let (of_sources, impossible, flows) = told(&samples);
+        let (of_sources, impossible, flows) = code_runs(&samples);
         assert_eq!(of_sources, [(3, 3), (0, 0)], "{start:#x}");
         assert_eq!(impossible, if expected.is_some() { 0 } else { 3 });
         let (range, branch) = expected.unwrap_or((0..0, None));
@@ -462,7 +476,7 @@ fn stretches_elsewhere_do_not_count() {
         &[last],
     ];
     for taken in cases {
-        let (of_sources, impossible, flows) = told(&[(0, 7, taken)]);
+        let (of_sources, impossible, flows) = code_runs(&[(0, 7, taken)]);
         assert_eq!((of_sources, impossible), ([(0, 0); 2], 0), "{taken:x?}");
         assert_eq!(flows, [[Flow::default(); 2]; 7], "{taken:x?}");
     }
@@ -477,7 +491,7 @@ fn stretches_are_added_up_by_source() {
         branch(CODE + 0x20, CODE + 0x24),
     ];
     let one = stretch(0x10, 0x18, 0);
-    let (of_sources, impossible, flows) = told(&[(1, 7, &both), (0, 7, &one), (0, 7, &one)]);
+    let (of_sources, impossible, flows) = code_runs(&[(1, 7, &both), (0, 7, &one), (0, 7, &one)]);
     assert_eq!((of_sources, impossible), ([(2, 2), (2, 1)], 0));
     let executed = flows.iter().map(|own| (own[0].executed, own[1].executed));
     let expected = [(2, 1), (2, 1), (2, 1), (0, 1), (0, 1), (0, 0), (0, 0)];

@@ -27,14 +27,14 @@ fn recording(marks: &[(u64, u32, u32, u64)]) -> Recording {
 }
 
 fn marks(marks: &[(u64, u32, u32, u64)]) -> Marks {
-    Marks::of(&mut recording(marks), &Choice::default())
+    Marks::of(&mut recording(marks), &MarkFilter::default())
 }
 
 #[test]
 fn rows_are_in_the_order_of_time_with_both_distances() {
     let marks = marks(&[(1600, 1, 1, 7), (1000, 1, 0, 5), (1400, 2, 0, 6), (1601, 1, 8, 0)]);
     let rows: Vec<_> = marks.rows().collect();
-    let told = |row: &Row<'_>| {
+    let told = |row: &MarkRow<'_>| {
         let name = row.channel.to_owned();
         (row.number, row.time_ns, name, row.value, row.on_channel_ns, row.on_any_ns)
     };
@@ -60,10 +60,10 @@ fn distances_have_statistics() {
     let [summary] = &marks.summaries()[..] else {
         panic!("one channel");
     };
-    let apart = summary.apart.as_ref().expect("distances");
-    let found = &apart.distribution;
+    let gaps = summary.gaps.as_ref().expect("distances");
+    let found = &gaps.distribution;
     assert_eq!((summary.channel, summary.marks), ("a", 6));
-    assert_eq!((found.n, found.min, found.median, apart.max), (5, 1, 3, 100));
+    assert_eq!((found.n, found.min, found.median, gaps.max), (5, 1, 3, 100));
     assert_eq!(found.culled, 0, "the longest are what is looked for");
 }
 
@@ -72,9 +72,9 @@ fn ticks_are_columns_of_channels() {
     let marks =
         marks(&[(0, 1, 0, 0), (10, 1, 0, 0), (25, 1, 1, 0), (39, 1, 0, 0), (2000, 1, 1, 0)]);
     let strip = marks.strip(10, 3);
-    assert_eq!(strip.rows, [("a", vec![2, 1, 0]), ("b", vec![0, 1, 0])]);
-    assert_eq!((strip.from_ns, strip.left_out), (0, 98));
-    assert_eq!(marks.strip(u64::MAX, 9).rows, [("a", vec![3]), ("b", vec![2])]);
+    assert_eq!(strip.tracks, [("a", vec![2, 1, 0]), ("b", vec![0, 1, 0])]);
+    assert_eq!((strip.from_ns, strip.omitted_columns), (0, 98));
+    assert_eq!(marks.strip(u64::MAX, 9).tracks, [("a", vec![3]), ("b", vec![2])]);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn from_mark_to_mark() {
 #[test]
 fn what_is_chosen_counts_alone() {
     let mut recording = recording(&[(0, 1, 0, 0), (100, 1, 1, 1), (200, 1, 0, 2), (300, 1, 1, 3)]);
-    let choice = Choice { channels: vec![Pattern::new("B*")], time: Some((50, 151)) };
+    let choice = MarkFilter { channels: vec![Pattern::new("B*")], time: Some((50, 151)) };
     let marks = Marks::of(&mut recording, &choice);
     let rows = marks.rows().map(|row| (row.time_ns, row.value, row.on_any_ns));
     assert_eq!(rows.collect::<Vec<_>>(), [(50, 1, None), (150, 3, Some(100))]);
@@ -121,15 +121,15 @@ fn whatever_a_file_says_is_shown() {
     for rate in worst {
         let mut recording = recording(&all);
         recording.marked.channels.as_mut().expect("channels").ticks_a_second = rate;
-        let marks = Marks::of(&mut recording, &Choice::default());
+        let marks = Marks::of(&mut recording, &MarkFilter::default());
         assert_eq!(marks.rows().count(), 9);
         assert_eq!(marks.summaries().len(), 2);
         for tick in worst {
-            assert!(marks.strip(tick, 100).rows.iter().all(|(_, cells)| cells.len() <= 100));
+            assert!(marks.strip(tick, 100).tracks.iter().all(|(_, cells)| cells.len() <= 100));
         }
         assert_eq!(marks.between("a", NAMELESS).intervals.len(), 3);
     }
     let mut nothing = Recording::default();
-    let marks = Marks::of(&mut nothing, &Choice::default());
-    assert!(marks.is_empty() && marks.strip(1, 9).rows.is_empty());
+    let marks = Marks::of(&mut nothing, &MarkFilter::default());
+    assert!(marks.is_empty() && marks.strip(1, 9).tracks.is_empty());
 }

@@ -1,8 +1,10 @@
 //! Several recordings as one report: each is summed up by itself, with its own modules and symbols,
 //! and rows with the same values are merged.
 
-use super::{OfSource, Part, Query, Report, Row, Sort, Sum, Table, Value, several};
-use crate::file::{Recording, Spaces, Statistics, Turns};
+use super::{
+    GroupTotals, Query, Report, Sort, SourceSection, SourceTotals, Table, Totals, Value, differ,
+};
+use crate::file::{ProcessIds, Recording, Slices, Statistics};
 use crate::symbols::SymbolPath;
 use halprof_measure::{Error, Result};
 use std::collections::BTreeMap;
@@ -30,7 +32,7 @@ impl Report {
 }
 
 /// Sums by the values of rows.
-type Rows = BTreeMap<Vec<Value>, Sum>;
+type Rows = BTreeMap<Vec<Value>, Totals>;
 
 pub(crate) fn no_recording() -> Error {
     Error::usage("no recording is named", "`halprof record -o FILE` makes one.")
@@ -43,7 +45,7 @@ fn combined(reports: Vec<Report>, query: &Query) -> Option<Report> {
     });
     let tables = tables.collect::<Option<Vec<Table>>>()?;
     let sources = sources(reports.iter().flat_map(|report| &report.sources));
-    let mut total = Sum::default();
+    let mut total = Totals::default();
     for report in &reports {
         total.add(report.total);
     }
@@ -64,15 +66,15 @@ fn combined(reports: Vec<Report>, query: &Query) -> Option<Report> {
 }
 
 /// The sources by name, in order of their first occurrence.
-pub(crate) fn sources<'a>(all: impl Iterator<Item = &'a OfSource>) -> Vec<OfSource> {
-    let mut sources: Vec<OfSource> = Vec::new();
+pub(crate) fn sources<'a>(all: impl Iterator<Item = &'a SourceTotals>) -> Vec<SourceTotals> {
+    let mut sources: Vec<SourceTotals> = Vec::new();
     for one in all {
         let Some(same) = sources.iter_mut().find(|source| source.name == one.name) else {
             sources.push(one.clone());
             continue;
         };
-        same.turns = turns(same.turns.as_ref(), one.turns.as_ref());
-        same.sum.add(one.sum);
+        same.slices = slices(same.slices.as_ref(), one.slices.as_ref());
+        same.totals.add(one.totals);
         same.addressed += one.addressed;
         same.period = same.period.filter(|_| same.period == one.period);
     }
@@ -81,91 +83,95 @@ pub(crate) fn sources<'a>(all: impl Iterator<Item = &'a OfSource>) -> Vec<OfSour
 
 /// How long a source was on a counter on all machines together. The largest error bound is used for
 /// the sum; if any bound is unknown, so is that of the sum.
-pub(crate) fn turns(one: Option<&Turns>, other: Option<&Turns>) -> Option<Turns> {
+pub(crate) fn slices(one: Option<&Slices>, other: Option<&Slices>) -> Option<Slices> {
     let first = one.or(other)?;
-    let ticks = |of: fn(&Turns) -> u64| {
+    let ticks = |of: fn(&Slices) -> u64| {
         let each = [one, other].into_iter().flatten().map(of);
         each.fold(0, u64::saturating_add)
     };
     let bounds: Option<Vec<u64>> =
-        [one, other].into_iter().flatten().map(|turns| turns.error_ppm).collect();
-    Some(Turns {
+        [one, other].into_iter().flatten().map(|slices| slices.error_ppm).collect();
+    Some(Slices {
         source: first.source,
-        enabled: ticks(|turns| turns.enabled),
-        running: ticks(|turns| turns.running),
+        enabled: ticks(|slices| slices.enabled),
+        running: ticks(|slices| slices.running),
         error_ppm: bounds.and_then(|bounds| bounds.into_iter().max()),
         processors: [one, other]
             .into_iter()
             .flatten()
-            .fold(0, |sum, turns| sum.saturating_add(turns.processors)),
+            .fold(0, |totals, slices| totals.saturating_add(slices.processors)),
     })
 }
 
 fn table(tables: &[&Table], query: &Query) -> Option<Table> {
     let by = tables.first()?.by.clone();
-    let mut parts: Vec<(Option<Arc<str>>, Rows)> = Vec::new();
-    for part in tables.iter().flat_map(|table| &table.parts) {
-        let at = parts.iter().position(|(source, _)| *source == part.source);
+    let mut sections: Vec<(Option<Arc<str>>, Rows)> = Vec::new();
+    for section in tables.iter().flat_map(|table| &table.sections) {
+        let at = sections.iter().position(|(source, _)| *source == section.source);
         let at = at.unwrap_or_else(|| {
-            parts.push((part.source.clone(), BTreeMap::new()));
-            parts.len() - 1
+            sections.push((section.source.clone(), BTreeMap::new()));
+            sections.len() - 1
         });
-        let rows = parts.get_mut(at).map(|(_, rows)| rows)?;
-        for row in &part.rows {
-            rows.entry(row.values.clone()).or_default().add(row.sum);
+        let rows = sections.get_mut(at).map(|(_, rows)| rows)?;
+        for row in &section.rows {
+            rows.entry(row.values.clone()).or_default().add(row.totals);
         }
     }
-    let parts = parts.into_iter();
-    Some(Table { by, parts: parts.map(|(source, rows)| part(source, rows, query)).collect() })
+    let sections = sections.into_iter();
+    Some(Table {
+        by,
+        sections: sections.map(|(source, rows)| section(source, rows, query)).collect(),
+    })
 }
 
-fn part(source: Option<Arc<str>>, rows: Rows, query: &Query) -> Part {
-    let mut all = Sum::default();
-    let mut rows: Vec<Row> = rows.into_iter().map(|(values, sum)| Row { values, sum }).collect();
+fn section(source: Option<Arc<str>>, rows: Rows, query: &Query) -> SourceSection {
+    let mut all = Totals::default();
+    let mut rows: Vec<GroupTotals> =
+        rows.into_iter().map(|(values, totals)| GroupTotals { values, totals }).collect();
     for row in &rows {
-        all.add(row.sum);
+        all.add(row.totals);
     }
-    let source_of = |row: &Row| {
+    let source_of = |row: &GroupTotals| {
         let is_source = |value: &&Value| matches!(value, Value::Source(_));
         row.values.iter().find(is_source).cloned()
     };
-    let mixed = several(rows.iter().map(source_of));
+    let mixed = differ(rows.iter().map(source_of));
     // They come sorted by name, and the sort is stable.
     match query.sort {
         Sort::Samples => {
-            rows.sort_by_key(|row| std::cmp::Reverse((row.sum.samples, row.sum.events)));
+            rows.sort_by_key(|row| std::cmp::Reverse((row.totals.samples, row.totals.events)));
         }
         Sort::Events => {
-            rows.sort_by_key(|row| std::cmp::Reverse((row.sum.events, row.sum.samples)));
+            rows.sort_by_key(|row| std::cmp::Reverse((row.totals.events, row.totals.samples)));
         }
         Sort::Name => {}
     }
     let keep = query.rows.unwrap_or(usize::MAX).min(rows.len());
-    let mut more = Sum::default();
+    let mut more = Totals::default();
     for row in rows.iter().skip(keep) {
-        more.add(row.sum);
+        more.add(row.totals);
     }
     let left_out = rows.len() - keep;
     rows.truncate(keep);
-    Part { source, mixed, all, rows, more: (left_out, more) }
+    SourceSection { source, mixed, all, rows, more: (left_out, more) }
 }
 
 impl Recording {
     /// Several recordings merged: sums, and what is the same in all; `None` if there are none.
     pub(crate) fn combined(recordings: Vec<Self>) -> Option<Self> {
         let count = recordings.len();
-        let flaws = recordings.iter().filter_map(|one| {
-            let flaw = one.flaw()?;
-            Some(format!("{}: {flaw}", one.file.display()))
+        let damaged_parts = recordings.iter().filter_map(|one| {
+            let damaged = one.damaged()?;
+            Some(format!("{}: {damaged}", one.file.display()))
         });
-        let flaws = flaws.collect();
+        let damaged_parts = damaged_parts.collect();
         let mut all = recordings.into_iter();
-        let mut sum = all.next()?;
+        let mut totals = all.next()?;
         if count == 1 {
-            return Some(sum);
+            return Some(totals);
         }
         for one in all {
-            let (own, other) = (&mut sum.metadata, one.metadata);
+            let (own, other) = (&mut totals.metadata, one.metadata);
             own.modelled |= other.modelled;
             own.processors = own.processors.saturating_add(other.processors);
             own.began = own.began.min(other.began);
@@ -182,42 +188,44 @@ impl Recording {
                 "different machines".clone_into(&mut own.machine);
             }
             own.sources.extend(other.sources);
-            sum.samples = sum.samples.saturating_add(one.samples);
-            sum.branches = sum.branches.saturating_add(one.branches);
-            let statistics = sum.statistics.get_or_insert_default();
+            totals.samples = totals.samples.saturating_add(one.samples);
+            totals.branches = totals.branches.saturating_add(one.branches);
+            let statistics = totals.statistics.get_or_insert_default();
             add(statistics, one.statistics.unwrap_or_default());
             // One incomplete recording makes the sum incomplete.
-            sum.damage = sum.damage.or(one.damage);
-            sum.ending = sum.ending.zip(one.ending).map(|(mut own, other)| {
+            totals.damage = totals.damage.or(one.damage);
+            totals.ending = totals.ending.zip(one.ending).map(|(mut own, other)| {
                 own.samples = own.samples.saturating_add(other.samples);
                 own.interrupted |= other.interrupted;
                 own
             });
             for (tag, number) in one.skipped {
-                *sum.skipped.entry(tag).or_default() += number;
+                *totals.skipped.entry(tag).or_default() += number;
             }
         }
-        sum.flaws = flaws;
-        sum.metadata.machine = format!("{count} recordings: {}", sum.metadata.machine);
-        sum.processes.clear();
-        sum.modules.clear();
-        sum.spaces = Spaces::default();
-        sum.events.clear();
-        Some(sum)
+        totals.damaged_parts = damaged_parts;
+        totals.metadata.machine = format!("{count} recordings: {}", totals.metadata.machine);
+        totals.processes.clear();
+        totals.modules.clear();
+        totals.process_ids = ProcessIds::default();
+        totals.events.clear();
+        Some(totals)
     }
 }
 
-fn add(sum: &mut Statistics, other: Statistics) {
-    sum.elapsed_ns = sum.elapsed_ns.max(other.elapsed_ns);
-    sum.generated = sum.generated.saturating_add(other.generated);
-    sum.spurious = sum.spurious.saturating_add(other.spurious);
-    sum.throttled = sum.throttled.saturating_add(other.throttled);
-    sum.longest_period = sum.longest_period.max(other.longest_period);
-    sum.handler_ticks = sum.handler_ticks.saturating_add(other.handler_ticks);
-    sum.events_lost = sum.events_lost.saturating_add(other.events_lost);
-    sum.ended = sum.ended.take().or(other.ended);
-    sum.turns.clear();
-    for (lost, more) in [(&mut sum.lost, other.lost), (&mut sum.lost_events, other.lost_events)] {
+fn add(totals: &mut Statistics, other: Statistics) {
+    totals.elapsed_ns = totals.elapsed_ns.max(other.elapsed_ns);
+    totals.generated = totals.generated.saturating_add(other.generated);
+    totals.spurious = totals.spurious.saturating_add(other.spurious);
+    totals.throttled = totals.throttled.saturating_add(other.throttled);
+    totals.longest_period = totals.longest_period.max(other.longest_period);
+    totals.handler_ticks = totals.handler_ticks.saturating_add(other.handler_ticks);
+    totals.events_lost = totals.events_lost.saturating_add(other.events_lost);
+    totals.ended = totals.ended.take().or(other.ended);
+    totals.slices.clear();
+    for (lost, more) in
+        [(&mut totals.lost, other.lost), (&mut totals.lost_events, other.lost_events)]
+    {
         for (cause, number) in more {
             let all = lost.entry(cause).or_default();
             *all = all.saturating_add(number);

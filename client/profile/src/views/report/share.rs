@@ -11,7 +11,7 @@
 //! proportion, Statistical Science 16, 2001). It assumes independent samples: code that runs in
 //! step with the period is sampled more or less often than it runs, and no bound shows that.
 
-use super::Sum;
+use super::Totals;
 
 /// The 97.5th percentile of the normal distribution.
 const Z: f64 = 1.959_963_985;
@@ -39,7 +39,7 @@ impl Share {
     /// samples have R (1 - R) / n. The smaller number is used.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
-    pub fn weighted(part: Sum, whole: Sum) -> Self {
+    pub fn weighted(part: Totals, whole: Totals) -> Self {
         if whole.events == 0 {
             return Self::of(0, 0);
         }
@@ -56,8 +56,8 @@ impl Share {
 
     /// What one of ten samples would have: how accurate this many are.
     #[must_use]
-    pub fn of_a_tenth(whole: Sum) -> Self {
-        Self::with(0.1, Self::weighted(Sum::default(), whole).effective)
+    pub fn of_a_tenth(whole: Totals) -> Self {
+        Self::with(0.1, Self::weighted(Totals::default(), whole).effective)
     }
 
     /// The share of `part` samples of equal weight in `whole`.
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    fn both(mut one: Sum, other: Sum) -> Sum {
+    fn both(mut one: Totals, other: Totals) -> Totals {
         one.add(other);
         one
     }
@@ -159,7 +159,8 @@ mod tests {
     fn samples_of_one_period_are_counted() {
         for period in [1, 100_000, 1_000_000_007] {
             for (part, whole) in [(0, 10), (1, 10), (50, 100), (1000, 10_000), (10, 10)] {
-                let weighted = Share::weighted(Sum::alike(part, period), Sum::alike(whole, period));
+                let weighted =
+                    Share::weighted(Totals::alike(part, period), Totals::alike(whole, period));
                 let counted = Share::of(part, whole);
                 let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
                 assert!(close(weighted.value, counted.value), "{weighted:?}");
@@ -173,7 +174,7 @@ mod tests {
     /// (2 * 10^9)^2 / (10^14 + 10^15) = 3636 equal ones.
     #[test]
     fn equal_events_are_equal_shares_whatever_the_periods() {
-        let (short, long) = (Sum::alike(10_000, 100_000), Sum::alike(1000, 1_000_000));
+        let (short, long) = (Totals::alike(10_000, 100_000), Totals::alike(1000, 1_000_000));
         let whole = both(short, long);
         for part in [short, long] {
             let share = Share::weighted(part, whole);
@@ -197,13 +198,13 @@ mod tests {
             let truth = (one + ten) / (light + (1.0 - light) * 10.0);
             let mut held = 0;
             for _ in 0..1000 {
-                let (mut part, mut whole) = (Sum::default(), Sum::default());
+                let (mut part, mut whole) = (Totals::default(), Totals::default());
                 for _ in 0..2000 {
                     let (period, rate) =
                         if random.next() < light { (1000, in_light) } else { (10_000, in_heavy) };
-                    whole.add(Sum::alike(1, period));
+                    whole.add(Totals::alike(1, period));
                     if random.next() < rate {
-                        part.add(Sum::alike(1, period));
+                        part.add(Totals::alike(1, period));
                     }
                 }
                 let share = Share::weighted(part, whole);
@@ -216,14 +217,14 @@ mod tests {
 
     #[test]
     fn what_a_hostile_file_adds_up_to_is_a_share() {
-        let most = Sum { samples: u64::MAX, events: u64::MAX, squares: u128::MAX };
-        let heavy = both(Sum::alike(1, u64::MAX), Sum::alike(1000, 1));
+        let most = Totals { samples: u64::MAX, events: u64::MAX, squares: u128::MAX };
+        let heavy = both(Totals::alike(1, u64::MAX), Totals::alike(1000, 1));
         for (part, whole) in [
             (most, most),
-            (Sum::alike(1, u64::MAX), heavy),
-            (Sum::alike(1000, 1), heavy),
-            (most, Sum::alike(1, 1)),
-            (Sum::alike(1, 0), Sum::alike(2, 0)),
+            (Totals::alike(1, u64::MAX), heavy),
+            (Totals::alike(1000, 1), heavy),
+            (most, Totals::alike(1, 1)),
+            (Totals::alike(1, 0), Totals::alike(2, 0)),
         ] {
             let Share { value, low, high, effective } = Share::weighted(part, whole);
             assert!(0.0 <= low && low <= value && value <= high && high <= 1.0);

@@ -1,7 +1,7 @@
 use super::*;
-use crate::export::{Gatherer, Lanes};
+use crate::export::{AggregateBuilder, TrackBy};
 use crate::file::{
-    Ending, Live, Metadata, Module, Part as Piece, Process, Sink, Source, Statistics, Writer,
+    Block, Ending, Live, Metadata, Module, Process, Sink, Source, Statistics, Writer,
 };
 use shared_types::{Mode, Sample};
 use std::collections::BTreeSet;
@@ -78,13 +78,13 @@ fn read(samples: &[Sample], by: &[Key], filter: Filter) -> Report {
 
 /// The rows of the only table, as text.
 fn rows(report: &Report) -> Vec<(String, u64, u64)> {
-    let parts = report.tables[0].parts.iter();
-    let rows = parts.flat_map(|part| {
-        part.rows.iter().map(|row| {
+    let sections = report.tables[0].sections.iter();
+    let rows = sections.flat_map(|section| {
+        section.rows.iter().map(|row| {
             let values: Vec<_> = row.values.iter().map(ToString::to_string).collect();
-            let source = part.source.as_deref().unwrap_or("all");
+            let source = section.source.as_deref().unwrap_or("all");
             let text = format!("{source}: {}", values.join(", "));
-            (text, row.sum.samples, row.sum.events)
+            (text, row.totals.samples, row.totals.events)
         })
     });
     rows.collect()
@@ -118,12 +118,12 @@ fn a_live_report_is_that_on_the_file() {
     let of_file = Report::read(&path, &query, &SymbolPath::default()).expect("read");
     let recording = of_file.recording.clone();
     let mut live = Live::new(recording.metadata);
-    for part in [
-        Piece::Processes(recording.processes),
-        Piece::Modules(recording.modules),
-        Piece::Samples(some()),
+    for section in [
+        Block::Processes(recording.processes),
+        Block::Modules(recording.modules),
+        Block::Samples(some()),
     ] {
-        live.put(part).expect("kept");
+        live.put(section).expect("kept");
     }
     let mut symbols = Symbols::open(&Recording::default(), &SymbolPath::default());
     let of_memory = Report::live(live.take(), &query, &mut symbols).expect("summed up");
@@ -131,7 +131,7 @@ fn a_live_report_is_that_on_the_file() {
     assert_eq!(of_memory.sources, of_file.sources);
     // What is taken is not counted again.
     let empty = Report::live(live.take(), &query, &mut symbols).expect("summed up");
-    assert_eq!(empty.total, Sum::default());
+    assert_eq!(empty.total, Totals::default());
 }
 
 #[test]
@@ -181,14 +181,14 @@ fn keys_part_rows_in_their_order() {
 #[test]
 fn an_address_is_relative_to_the_start_of_its_module() {
     let report = read(&some(), &[Key::Address], Filter::default());
-    let rows = report.tables[0].parts[0].rows.iter();
-    let places = rows.map(|row| match &row.values[..] {
+    let rows = report.tables[0].sections[0].rows.iter();
+    let locations = rows.map(|row| match &row.values[..] {
         [Value::Address { address, module, symbol: None, offset }] => {
             (&**module, *address, *offset)
         }
         other => panic!("{other:?}"),
     });
-    let places: BTreeSet<(&str, u64, u64)> = places.collect();
+    let locations: BTreeSet<(&str, u64, u64)> = locations.collect();
     let expected = [
         ("a.exe", 0x1000, 0),
         ("a.exe", 0x1FFF, 0xFFF),
@@ -198,7 +198,7 @@ fn an_address_is_relative_to_the_start_of_its_module() {
         ("no address", 0, 0),
         ("unknown", 0x2000, 0x2000),
     ];
-    assert_eq!(places, BTreeSet::from(expected));
+    assert_eq!(locations, BTreeSet::from(expected));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn rows_come_in_the_order_that_is_asked_for() {
     ] {
         let query = Query { tables: vec![vec![Key::Module]], sort, ..Query::default() };
         let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
-        let rows = report.tables[0].parts[0].rows.iter();
+        let rows = report.tables[0].sections[0].rows.iter();
         let names = rows.map(|row| row.values[0].to_string());
         assert_eq!(names.collect::<Vec<_>>(), expected, "{sort:?}");
     }
@@ -251,11 +251,11 @@ fn rows_come_in_the_order_that_is_asked_for() {
 fn samples_by_address_are_those_that_a_filter_lets_through() {
     let (_folder, path) = recorded(&some());
     let filter = Filter { processes: vec![Pattern::new("8")], ..Filter::default() };
-    let hits = Hits::read(&path, filter, &SymbolPath::default()).expect("read");
-    let places = hits.all.iter().map(|(place, _, sum)| (place.ip, sum.samples));
-    let places: BTreeSet<(u64, u64)> = places.collect();
-    assert_eq!(places, BTreeSet::from([(0x1000, 1), (0xFFFF_0010, 1)]));
-    assert_eq!(hits.sources[0].sum.samples, 2);
+    let hits = ByAddress::read(&path, filter, &SymbolPath::default()).expect("read");
+    let locations = hits.all.iter().map(|(location, _, totals)| (location.ip, totals.samples));
+    let locations: BTreeSet<(u64, u64)> = locations.collect();
+    assert_eq!(locations, BTreeSet::from([(0x1000, 1), (0xFFFF_0010, 1)]));
+    assert_eq!(hits.sources[0].totals.samples, 2);
 }
 
 #[test]
@@ -277,12 +277,12 @@ fn patterns_and_times_that_are_hard_to_match() {
 fn without_statistics_a_recording_is_as_long_as_its_samples_show() {
     let at = |timestamp| Sample { timestamp, ..Sample::default() };
     let seen = |times: &[u64], frequency| {
-        let mut tallies = Tallies::new(&[]);
+        let mut aggregator = Aggregator::new(&[]);
         // In several blocks, and not in order.
         for &time in times {
-            tallies.add(&[at(time)].iter());
+            aggregator.add(&[at(time)].iter());
         }
-        tallies.seen_ns(frequency)
+        aggregator.seen_ns(frequency)
     };
     assert_eq!(seen(&[2000, 500, 2500], 1000), 2_000_000_000);
     assert_eq!(seen(&[7], 1000), 0);
@@ -292,9 +292,9 @@ fn without_statistics_a_recording_is_as_long_as_its_samples_show() {
 
 #[test]
 fn a_share_of_nothing_may_be_any() {
-    for (part, whole, groups) in [(0, 0, 5), (1, 2, 0), (0, 0, 0)] {
-        let share = Share::of_groups(part, whole, groups);
-        assert_eq!((share.low, share.high), (0.0, 1.0), "{part}/{whole}");
+    for (section, whole, groups) in [(0, 0, 5), (1, 2, 0), (0, 0, 0)] {
+        let share = Share::of_groups(section, whole, groups);
+        assert_eq!((share.low, share.high), (0.0, 1.0), "{section}/{whole}");
     }
 }
 
@@ -344,9 +344,9 @@ fn rows_that_are_left_out_are_told() {
     let (_folder, path) = recorded(&some());
     let query = Query { tables: vec![vec![Key::Module]], rows: Some(2), ..Query::default() };
     let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
-    let part = &report.tables[0].parts[0];
-    assert_eq!((part.rows.len(), part.more.0, part.more.1.samples), (2, 3, 3));
-    assert_eq!(part.all.samples, 7);
+    let section = &report.tables[0].sections[0];
+    assert_eq!((section.rows.len(), section.more.0, section.more.1.samples), (2, 3, 3));
+    assert_eq!(section.all.samples, 7);
 }
 
 #[test]
@@ -374,8 +374,8 @@ fn several_recordings_are_one_report() {
     assert_eq!(rows(&report), named(&machines));
     assert_eq!((report.total.samples, report.recording.samples), (6, 6));
     assert_eq!(report.recording.lost()["ring-full"], 4);
-    assert_eq!(report.recording.flaw(), None);
-    let sums: Vec<u64> = report.sources.iter().map(|one| one.sum.samples).collect();
+    assert_eq!(report.recording.damaged(), None);
+    let sums: Vec<u64> = report.sources.iter().map(|one| one.totals.samples).collect();
     assert_eq!(sums, [5, 1]);
     assert_eq!(report.sources[0].addressed, 5);
     let report = summed(&[Key::Symbol], None);
@@ -386,14 +386,14 @@ fn several_recordings_are_one_report() {
 
     let report = summed(&[Key::Module], Some(1));
     assert_eq!(rows(&report), named(&[("TotalCycles: a.exe", 3), ("CacheMisses:u: b.exe", 1)]));
-    let (left_out, rest) = report.tables[0].parts[0].more;
+    let (left_out, rest) = report.tables[0].sections[0].more;
     assert_eq!((left_out, rest.samples), (1, 2));
 
     // One truncated recording makes the whole truncated.
     let bytes = std::fs::read(&paths[1]).expect("a file");
     std::fs::write(&paths[1], &bytes[..bytes.len() - 4]).expect("written");
     let report = summed(&[Key::Machine], None);
-    assert!(report.recording.flaw().is_some());
+    assert!(report.recording.damaged().is_some());
     assert!(!report.recording.losses_are_known());
     let none: [&Path; 0] = [];
     let nothing = Report::read_all(&none, &Query::default(), &SymbolPath::default());
@@ -413,11 +413,11 @@ fn shares_are_of_events_whatever_the_periods() {
     let read = |sort| {
         let report = Report::read_all(&paths, &query(sort), &SymbolPath::default());
         let mut tables = report.expect("read").tables;
-        tables.remove(0).parts.remove(0)
+        tables.remove(0).sections.remove(0)
     };
-    let part = read(Sort::default());
-    let shares = part.rows.iter().map(|row| {
-        let share = part.share(row.sum).expect("one source");
+    let section = read(Sort::default());
+    let shares = section.rows.iter().map(|row| {
+        let share = section.share(row.totals).expect("one source");
         (row.values[0].to_string(), share.value * 210.0)
     });
     let shares: Vec<(String, f64)> = shares.collect();
@@ -432,8 +432,8 @@ fn shares_are_of_events_whatever_the_periods() {
 fn different_events_are_not_parts_of_one_whole() {
     let whole = |by: &[Key], samples: &[Sample]| {
         let mut tables = read(samples, by, Filter::default()).tables;
-        let part = tables.remove(0).parts.remove(0);
-        (part.share(part.rows[0].sum), part.events())
+        let section = tables.remove(0).sections.remove(0);
+        (section.share(section.rows[0].totals), section.events())
     };
     let by = [Key::Source, Key::Process];
     assert_eq!(whole(&by, &some()), (None, None));
@@ -452,18 +452,18 @@ fn different_events_are_not_parts_of_one_whole() {
         ..Query::default()
     };
     let report = Report::read_all(&paths, &query, &SymbolPath::default()).expect("read");
-    let mixed = report.tables.iter().map(|table| table.parts[0].mixed);
+    let mixed = report.tables.iter().map(|table| table.sections[0].mixed);
     assert_eq!(mixed.collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
 fn estimates_of_several_machines_keep_the_widest_bound() {
-    let source = |turns: Option<(u64, u64, Option<u64>)>| OfSource {
+    let source = |slices: Option<(u64, u64, Option<u64>)>| SourceTotals {
         name: "a".into(),
         period: Some(1),
-        sum: Sum::default(),
+        totals: Totals::default(),
         addressed: 0,
-        turns: turns.map(|(enabled, running, error_ppm)| Turns {
+        slices: slices.map(|(enabled, running, error_ppm)| Slices {
             source: 0,
             enabled,
             running,
@@ -473,9 +473,9 @@ fn estimates_of_several_machines_keep_the_widest_bound() {
     };
     let both = |one, other| {
         let sources = [source(one), source(other)];
-        let sum = combined::sources(sources.iter()).remove(0);
-        let turns = sum.turns?;
-        Some((turns.enabled, turns.running, turns.error_ppm))
+        let totals = combined::sources(sources.iter()).remove(0);
+        let slices = totals.slices?;
+        Some((slices.enabled, slices.running, slices.error_ppm))
     };
     assert_eq!(both(None, None), None);
     let (exact, wide) = (Some((10, 5, Some(7))), Some((10, 2, Some(9))));
@@ -486,28 +486,28 @@ fn estimates_of_several_machines_keep_the_widest_bound() {
 
 #[test]
 fn the_bound_of_a_source_is_that_of_its_turns() {
-    let turns =
-        Turns { source: 0, enabled: 400, running: 100, error_ppm: Some(10_000), processors: 8 };
-    let source = |samples, period, turns| OfSource {
+    let slices =
+        Slices { source: 0, enabled: 400, running: 100, error_ppm: Some(10_000), processors: 8 };
+    let source = |samples, period, slices| SourceTotals {
         name: "a".into(),
         period: Some(1000),
-        sum: Sum::alike(samples, period),
+        totals: Totals::alike(samples, period),
         addressed: 0,
-        turns,
+        slices,
     };
-    let bound = turns.error(16_000, 4, 4 * 4_000 * 4_000, 1_000);
-    assert_eq!(source(4, 4000, Some(turns)).error(), bound);
+    let bound = slices.error(16_000, 4, 4 * 4_000 * 4_000, 1_000);
+    assert_eq!(source(4, 4000, Some(slices)).error(), bound);
     assert_eq!(source(4, 4000, None).error(), None);
 }
 
 #[test]
 fn of_several_recordings_only_what_all_have_in_common_is_told() {
-    let source = |period| OfSource {
+    let source = |period| SourceTotals {
         name: "a".into(),
         period: Some(period),
-        sum: Sum::default(),
+        totals: Totals::default(),
         addressed: 0,
-        turns: None,
+        slices: None,
     };
     for (other, period) in [(7, Some(7)), (8, None)] {
         let sources = sources([source(7), source(other)].iter());
@@ -528,13 +528,13 @@ fn of_several_recordings_only_what_all_have_in_common_is_told() {
         ..Recording::default()
     };
     let one = || recording("one", false, false, 2);
-    let sum = |other| Recording::combined(vec![one(), other]).expect("a sum");
-    let alike = sum(one());
+    let totals = |other| Recording::combined(vec![one(), other]).expect("a sum");
+    let alike = totals(one());
     let expected = Metadata { machine: text("2 recordings: one"), ..one().metadata };
     assert_eq!(alike.metadata, expected);
     assert!(alike.ending.is_some_and(|ending| !ending.interrupted));
     assert_eq!(alike.skipped["NEXT"], 4);
-    let different = sum(recording("other", true, true, 3));
+    let different = totals(recording("other", true, true, 3));
     let expected = Metadata {
         machine: text("2 recordings: different machines"),
         halprof: text("of several versions"),
@@ -622,7 +622,7 @@ fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
     assert_eq!(read(&[Key::Process, Key::Module], "8"), named(&expected[..3]));
     let mut lines = Vec::new();
     let filter = Filter::default();
-    crate::views::script::lines(&path, &filter, &SymbolPath::default(), |_, line| {
+    crate::views::script::each_sample(&path, &filter, &SymbolPath::default(), |_, line| {
         let name = line.process.expect("a name");
         lines.push((line.sample.process, name.to_string(), line.frame.module.to_string()));
         true
@@ -638,17 +638,17 @@ fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
 fn exports_tell_processes_of_one_identifier_apart() {
     let (_folder, path) = changing();
     let reader = Reader::open(&path).expect("readable");
-    let mut taken = Gatherer::new(reader.metadata(), Lanes::Process, false);
+    let mut taken = AggregateBuilder::new(reader.metadata(), TrackBy::Process, false);
     let recording = reader.samples(|samples| samples.iter().for_each(|one| taken.add(one)));
     let recording = recording.expect("read");
     let mut symbols = Symbols::open(&recording, &SymbolPath::default());
-    let gathered = taken.finish(recording, |process, address, mode| {
+    let aggregate = taken.finish(recording, |process, address, mode| {
         let module = symbols.module(process, address, mode);
         (symbols.frame(process, address, mode), module)
     });
-    let places = gathered.places.iter();
-    let places: BTreeSet<(&str, &str)> =
-        places.map(|place| (&*place.process_name, &*place.frame.module)).collect();
+    let locations = aggregate.locations.iter();
+    let locations: BTreeSet<(&str, &str)> =
+        locations.map(|location| (&*location.process_name, &*location.frame.module)).collect();
     let expected = [
         ("both.exe (12)", "one.dll"),
         ("both.exe (12)", "two.dll"),
@@ -656,9 +656,9 @@ fn exports_tell_processes_of_one_identifier_apart() {
         ("second.exe (8)", "unknown"),
         ("second.exe (8)", "new.dll"),
     ];
-    assert_eq!(places, BTreeSet::from(expected));
-    let lanes = gathered.lanes_of(&gathered.sources[0]);
-    let lanes: BTreeSet<String> = lanes.map(|(lane, _)| gathered.process_name(lane)).collect();
+    assert_eq!(locations, BTreeSet::from(expected));
+    let lanes = aggregate.tracks_of(&aggregate.sources[0]);
+    let lanes: BTreeSet<String> = lanes.map(|(lane, _)| aggregate.process_name(lane)).collect();
     let names = ["both.exe (12)", "first.exe (8)", "second.exe (8)"];
     assert_eq!(lanes, BTreeSet::from(names.map(str::to_owned)));
 }

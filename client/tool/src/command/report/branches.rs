@@ -10,9 +10,11 @@ use crate::output::escape::Shown;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Width, cell, cell_text, table};
 use crate::select::filters;
-use halprof_profile::aggregate::branches::{Branches, By, Edge, Order, Part, Query, Row, Table};
+use halprof_profile::aggregate::branches::{
+    Branches, Edge, Grouping, Order, PathTotals, Query, SourceSection, Table,
+};
 use halprof_profile::aggregate::key::Value;
-use halprof_profile::views::branches::Kept;
+use halprof_profile::views::branches::RecordCounts;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -101,12 +103,13 @@ struct EdgeBody {
 }
 
 /// The requested tables of branches; `None` if the keys are for samples.
-pub(crate) fn wanted(lists: &[String]) -> Result<Option<Vec<By>>> {
+pub(crate) fn wanted(lists: &[String]) -> Result<Option<Vec<Grouping>>> {
     let keys = |list: &String| -> Vec<String> {
         list.split(',').map(|key| key.trim().to_owned()).collect()
     };
-    let is_branches =
-        |list: &&String| By::NAMES.iter().any(|&name| keys(list).iter().any(|key| key == name));
+    let is_branches = |list: &&String| {
+        Grouping::NAMES.iter().any(|&name| keys(list).iter().any(|key| key == name))
+    };
     match lists.iter().filter(is_branches).count() {
         0 => return Ok(None),
         n if n < lists.len() => {
@@ -120,7 +123,7 @@ pub(crate) fn wanted(lists: &[String]) -> Result<Option<Vec<By>>> {
     let parse = |list: &String| {
         let keys = keys(list);
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        By::parse(&keys).ok_or_else(|| {
+        Grouping::parse(&keys).ok_or_else(|| {
             Error::usage(
                 format!("`--by {list}` is not a table of branches"),
                 "Give `edge` or `path`, alone or with how to tell places apart: `edge,address`, `edge,line`, `edge,symbol` or `edge,module`.",
@@ -130,7 +133,7 @@ pub(crate) fn wanted(lists: &[String]) -> Result<Option<Vec<By>>> {
     lists.iter().map(parse).collect::<Result<_>>().map(Some)
 }
 
-pub(super) fn run(options: &args::Report, tables: Vec<By>, output: &Output) -> Result<u8> {
+pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output) -> Result<u8> {
     if options.diff.is_some() {
         return Err(Error::usage(
             "`--diff` compares samples, not branches",
@@ -173,7 +176,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<By>, output: &Output) -> R
 }
 
 /// The message that records were dropped.
-pub(crate) fn dropped(kept: &Kept) -> Option<String> {
+pub(crate) fn dropped(kept: &RecordCounts) -> Option<String> {
     let dropped = kept.unresolved + kept.foreign;
     (dropped != 0).then(|| {
         format!(
@@ -189,11 +192,11 @@ pub(crate) fn dropped(kept: &Kept) -> Option<String> {
 
 /// Warnings about what is missing from the tables.
 fn warnings(branches: &Branches) -> Vec<String> {
-    let mut warnings: Vec<String> = dropped(&branches.kept).into_iter().collect();
-    if branches.left_out != 0 {
+    let mut warnings: Vec<String> = dropped(&branches.records).into_iter().collect();
+    if branches.omitted != 0 {
         warnings.push(format!(
             "there are too many different edges or paths: {} that came late are in no row",
-            thousands(branches.left_out)
+            thousands(branches.omitted)
         ));
     }
     warnings
@@ -202,14 +205,14 @@ fn warnings(branches: &Branches) -> Vec<String> {
 fn body(options: &args::Report, branches: &Branches, warnings: Vec<String>) -> Body {
     let recording = &branches.recording;
     let how = recording.metadata.branches.clone().unwrap_or_default();
-    let kept = branches.kept;
+    let kept = branches.records;
     Body {
         file: filters::names(&options.files),
         machine: recording.metadata.machine.clone(),
         samples: recording.samples,
         lost: recording.losses_are_known().then(|| recording.lost()),
-        damaged: recording.flaw(),
-        flaw: recording.flaw(),
+        damaged: recording.damaged(),
+        flaw: recording.damaged(),
         recorder: how.recorder,
         depth: how.depth,
         kinds: how.kinds,
@@ -219,7 +222,7 @@ fn body(options: &args::Report, branches: &Branches, warnings: Vec<String>) -> B
             hidden: kept.hidden,
             unresolved: kept.unresolved,
             foreign: kept.foreign,
-            left_out: branches.left_out,
+            left_out: branches.omitted,
         },
         path_length: options.path_length,
         warnings,
@@ -229,34 +232,34 @@ fn body(options: &args::Report, branches: &Branches, warnings: Vec<String>) -> B
 }
 
 fn table_body(table: &Table) -> TableBody {
-    let parts = table.parts.iter().map(|part| PartBody {
+    let parts = table.sections.iter().map(|part| PartBody {
         source: part.source.to_string(),
         taken: part.all,
         rows: part.rows.iter().map(|row| row_body(part, row)).collect(),
     });
-    TableBody { by: table.by.keys(), parts: parts.collect() }
+    TableBody { by: table.grouping.keys(), parts: parts.collect() }
 }
 
-fn row_body(part: &Part, row: &Row) -> RowBody {
+fn row_body(part: &SourceSection, row: &PathTotals) -> RowBody {
     let edge = |[from, to]: &Edge| EdgeBody {
         from: described(std::slice::from_ref(from)),
         to: described(std::slice::from_ref(to)),
     };
-    let mispredicted = row.sum.share_mispredicted();
+    let mispredicted = row.totals.share_mispredicted();
     RowBody {
         edges: row.edges.iter().map(edge).collect(),
-        taken: row.sum.taken,
+        taken: row.totals.taken,
         share: share(part, row),
-        kind: row.sum.kind().map(BranchKind::name),
-        mispredicted: mispredicted.map(|_| row.sum.mispredicted),
+        kind: row.totals.kind().map(BranchKind::name),
+        mispredicted: mispredicted.map(|_| row.totals.mispredicted),
         mispredicted_share: mispredicted.map(Into::into),
-        cycles: row.sum.mean_cycles(),
+        cycles: row.totals.mean_cycles(),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
-fn share(part: &Part, row: &Row) -> f64 {
-    row.sum.taken as f64 / part.all.max(1) as f64
+fn share(part: &SourceSection, row: &PathTotals) -> f64 {
+    row.totals.taken as f64 / part.all.max(1) as f64
 }
 
 fn csv(branches: &Branches) -> Result<String> {
@@ -264,10 +267,10 @@ fn csv(branches: &Branches) -> Result<String> {
     let failed = |error: csv::Error| Error::internal(error);
     let modelled = branches.recording.metadata.modelled.to_string();
     for table in &branches.tables {
-        let columns = table.by.sides.columns();
+        let columns = table.grouping.sides.columns();
         let sides =
             ["from", "to"].map(|side| columns.iter().map(move |column| format!("{side}_{column}")));
-        let places: Vec<String> = if table.by.paths {
+        let places: Vec<String> = if table.grouping.paths {
             vec!["path".to_owned()]
         } else {
             sides.into_iter().flatten().collect()
@@ -285,9 +288,9 @@ fn csv(branches: &Branches) -> Result<String> {
         ];
         let heads = ["source"].into_iter().chain(places.iter().map(String::as_str));
         writer.write_record(heads.chain(numbers)).map_err(failed)?;
-        for part in &table.parts {
+        for part in &table.sections {
             for row in &part.rows {
-                let mut fields = fields(table.by, part, row);
+                let mut fields = fields(table.grouping, part, row);
                 fields.push(modelled.clone());
                 writer.write_record(fields).map_err(failed)?;
             }
@@ -297,7 +300,7 @@ fn csv(branches: &Branches) -> Result<String> {
     String::from_utf8(bytes).map_err(Error::internal)
 }
 
-fn fields(by: By, part: &Part, row: &Row) -> Vec<String> {
+fn fields(by: Grouping, part: &SourceSection, row: &PathTotals) -> Vec<String> {
     let mut fields = vec![part.source.to_string()];
     if by.paths {
         fields.push(cell_text(&path(row)).into_owned());
@@ -308,13 +311,13 @@ fn fields(by: By, part: &Part, row: &Row) -> Vec<String> {
             fields.extend(by.sides.columns().iter().map(field));
         }
     }
-    let mispredicted = row.sum.share_mispredicted();
-    let known = mispredicted.map(|_| row.sum.mispredicted.to_string());
+    let mispredicted = row.totals.share_mispredicted();
+    let known = mispredicted.map(|_| row.totals.mispredicted.to_string());
     let part_of = |value: f64| format!("{value:.6}");
     fields.extend([
-        row.sum.taken.to_string(),
+        row.totals.taken.to_string(),
         part_of(share(part, row)),
-        row.sum.kind().map_or_else(String::new, |kind| kind.name().to_owned()),
+        row.totals.kind().map_or_else(String::new, |kind| kind.name().to_owned()),
         known.unwrap_or_default(),
     ]);
     let [value, low, high] = match mispredicted {
@@ -322,7 +325,7 @@ fn fields(by: By, part: &Part, row: &Row) -> Vec<String> {
         None => [const { String::new() }; 3],
     };
     fields.extend([value, low, high]);
-    fields.push(row.sum.mean_cycles().map_or_else(String::new, |mean| format!("{mean:.2}")));
+    fields.push(row.totals.mean_cycles().map_or_else(String::new, |mean| format!("{mean:.2}")));
     fields
 }
 
@@ -330,10 +333,10 @@ fn text(branches: &Branches, width: Width) -> String {
     let mut text = head(&branches.recording, branches.recording.samples, width);
     text += &width.prose(0, &told(branches));
     text += "\n";
-    let several = branches.tables.iter().any(|table| table.parts.len() > 1);
+    let several = branches.tables.iter().any(|table| table.sections.len() > 1);
     for table in &branches.tables {
-        for part in &table.parts {
-            text += &format!("\n{}", section(table.by, part, several, width));
+        for part in &table.sections {
+            text += &format!("\n{}", section(table.grouping, part, several, width));
         }
     }
     text
@@ -341,7 +344,7 @@ fn text(branches: &Branches, width: Width) -> String {
 
 /// How the branches were recorded.
 fn told(branches: &Branches) -> String {
-    let kept = branches.kept;
+    let kept = branches.records;
     let mut text = format!(
         "{} branch records in {} samples",
         thousands(kept.records),
@@ -365,7 +368,7 @@ fn told(branches: &Branches) -> String {
     text
 }
 
-fn section(by: By, part: &Part, several: bool, width: Width) -> String {
+fn section(by: Grouping, part: &SourceSection, several: bool, width: Width) -> String {
     let mut columns = vec![
         Column::number("share"),
         Column::number("taken"),
@@ -379,19 +382,19 @@ fn section(by: By, part: &Part, several: bool, width: Width) -> String {
         columns.extend([Column::word("kind").extra(), Column::name("from"), Column::name("to")]);
     }
     let rows = part.rows.iter().map(|row| {
-        let mispredicted = row.sum.share_mispredicted();
+        let mispredicted = row.totals.share_mispredicted();
         let percent = |share: f64| format!("{:.2} %", share * 100.0);
         let mut cells = vec![
             percent(share(part, row)),
-            thousands(row.sum.taken),
+            thousands(row.totals.taken),
             mispredicted.map_or_else(String::new, |share| percent(share.value)),
             mispredicted.map_or_else(String::new, |share| format!("±{:.2}", share.bound() * 100.0)),
-            row.sum.mean_cycles().map_or_else(String::new, |mean| format!("{mean:.1}")),
+            row.totals.mean_cycles().map_or_else(String::new, |mean| format!("{mean:.1}")),
         ];
         if by.paths {
             cells.push(Shown(path(row)).to_string());
         } else {
-            let kind = row.sum.kind().map_or("", |kind| kind.name());
+            let kind = row.totals.kind().map_or("", |kind| kind.name());
             cells.push(kind.to_owned());
             let sides = row.edges.iter().flatten();
             cells.extend(sides.map(|side| Shown(place(side, true)).to_string()));
@@ -412,7 +415,7 @@ fn section(by: By, part: &Part, several: bool, width: Width) -> String {
 }
 
 /// The edges of a path on one line.
-fn path(row: &Row) -> String {
+fn path(row: &PathTotals) -> String {
     let edge = |[from, to]: &Edge| format!("{} → {}", place(from, false), place(to, false));
     let edges: Vec<String> = row.edges.iter().map(edge).collect();
     edges.join(", ")

@@ -12,7 +12,7 @@ use crate::output::table::{Column, Width, csv, table};
 use crate::select::filters;
 use halprof_profile::aggregate::key::Value;
 use halprof_profile::views::report::share::Share;
-use halprof_profile::views::report::{Part, Report, Sum, Table};
+use halprof_profile::views::report::{Report, SourceSection, Table, Totals};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -72,8 +72,8 @@ struct Line {
 /// The sums of one row before and after.
 #[derive(Clone, Copy, Default)]
 struct Change {
-    before: Sum,
-    after: Sum,
+    before: Totals,
+    after: Totals,
 }
 
 /// The rows of one source in both recordings.
@@ -160,22 +160,22 @@ fn common(before: &Report, after: &Report) -> Result<Vec<Arc<str>>> {
 }
 
 fn mixed(table: &Table) -> bool {
-    table.parts.iter().any(|part| part.mixed)
+    table.sections.iter().any(|part| part.mixed)
 }
 
 /// Pairs rows with the same text. Process identifiers differ from run to run, so a process is
 /// matched by name.
 fn compare<'a>(before: &'a Table, after: &'a Table, common: &[Arc<str>]) -> Vec<Compared<'a>> {
     let mut sources: Vec<Option<&str>> = Vec::new();
-    for part in before.parts.iter().chain(&after.parts) {
+    for part in before.sections.iter().chain(&after.sections) {
         let source = part.source.as_ref();
         let both = source.is_none_or(|source| common.contains(source));
         if both && !sources.contains(&part.source.as_deref()) {
             sources.push(part.source.as_deref());
         }
     }
-    let of = |table: &'a Table, source| -> Option<&'a Part> {
-        let mut parts = table.parts.iter();
+    let of = |table: &'a Table, source| -> Option<&'a SourceSection> {
+        let mut parts = table.sections.iter();
         parts.find(|part| part.source.as_deref() == source)
     };
     let compared = |source| {
@@ -183,11 +183,11 @@ fn compare<'a>(before: &'a Table, after: &'a Table, common: &[Arc<str>]) -> Vec<
         let mut rows: BTreeMap<Vec<String>, (Change, &'a [Value])> = BTreeMap::new();
         for row in a.into_iter().flat_map(|part| &part.rows) {
             let entry = rows.entry(names(&row.values)).or_insert((Change::default(), &row.values));
-            entry.0.before.add(row.sum);
+            entry.0.before.add(row.totals);
         }
         for row in b.into_iter().flat_map(|part| &part.rows) {
             let entry = rows.entry(names(&row.values)).or_insert((Change::default(), &row.values));
-            entry.0.after.add(row.sum);
+            entry.0.after.add(row.totals);
         }
         let all = Change {
             before: a.map(|part| part.all).unwrap_or_default(),
@@ -215,7 +215,7 @@ fn names(values: &[Value]) -> Vec<String> {
 
 /// By how many percentage points its share has grown.
 fn points(change: Change, all: Change) -> f64 {
-    let share = |part: Sum, whole: Sum| Share::weighted(part, whole).value;
+    let share = |part: Totals, whole: Totals| Share::weighted(part, whole).value;
     share(change.after, all.after) - share(change.before, all.before)
 }
 
@@ -241,7 +241,7 @@ fn text(of: &Table, part: &Compared<'_>, several: bool, (keep, width): (usize, W
     columns.extend(of.by.iter().map(|key| Column::name(key.name())));
     let rows = part.rows.iter().take(keep).map(|row| {
         let (names, change) = (&row.names, row.change);
-        let percent = |part: Sum, whole: Sum| Share::weighted(part, whole).value * 100.0;
+        let percent = |part: Totals, whole: Totals| Share::weighted(part, whole).value * 100.0;
         let mut cells = vec![
             format!("{:+.2}", points(change, part.all) * 100.0),
             format!("{:.2} %", percent(change.before, part.all.before)),
@@ -260,7 +260,7 @@ fn text(of: &Table, part: &Compared<'_>, several: bool, (keep, width): (usize, W
 
 fn row_body(part: &Compared<'_>, row: &Row<'_>) -> RowBody {
     let change = row.change;
-    let side = |sum: Sum, all: Sum| Side {
+    let side = |sum: Totals, all: Totals| Side {
         samples: sum.samples,
         events: sum.events,
         share: Share::weighted(sum, all).into(),

@@ -4,7 +4,7 @@ use crate::output::escape::Shown;
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::Width;
 use halprof_profile::file::Recording;
-use halprof_profile::views::report::happenings::Happening;
+use halprof_profile::views::report::events::EventSummary;
 use shared_types::EventKind;
 
 /// How many samples there are, what was lost, and what happened meanwhile.
@@ -22,19 +22,19 @@ pub(crate) fn head(recording: &Recording, counted: u64, width: Width) -> String 
     if counted != recording.samples {
         text += &format!("; {} pass the filters", thousands(counted));
     }
-    width.prose(0, &text) + "\n" + &happenings(recording, width)
+    width.prose(0, &text) + "\n" + &events(recording, width)
 }
 
 /// A line on other events; empty if there were none.
-fn happenings(recording: &Recording, width: Width) -> String {
-    let happened: Vec<String> = recording.happenings().iter().map(in_words).collect();
+fn events(recording: &Recording, width: Width) -> String {
+    let happened: Vec<String> = recording.event_summaries().iter().map(in_words).collect();
     if happened.is_empty() {
         return String::new();
     }
     width.prose(0, &format!("Meanwhile: {}.", happened.join("; "))) + "\n"
 }
 
-fn in_words(happening: &Happening) -> String {
+fn in_words(happening: &EventSummary) -> String {
     let (times, often) = (thousands(happening.times), times(happening.times));
     let mut text = match happening.kind {
         EventKind::Throttled => format!("periods lengthened {often}"),

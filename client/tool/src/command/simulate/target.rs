@@ -3,8 +3,8 @@
 use crate::output::error::Error;
 use crate::output::error::Result;
 use halprof_profile::aggregate::filter::Pattern;
-use halprof_simulate::simulation::cut;
 use halprof_profile::symbols::{Executable, Function};
+use halprof_simulate::simulation::cut;
 use std::io;
 
 /// The longest range that is accepted: 1 MiB.

@@ -57,7 +57,7 @@ pub(super) struct Samples {
 
 impl Samples {
     pub(super) fn new(mut inventory: Inventory) -> Self {
-        let there = inventory.look(0);
+        let there = inventory.scan(0);
         let mut samples = Self {
             inventory,
             processes: BTreeMap::new(),
@@ -91,7 +91,7 @@ impl Samples {
         elapsed_ns: u64,
     ) -> Result<()> {
         let samples = self.gather(session)?;
-        let changes = self.inventory.look_if_due(elapsed_ns);
+        let changes = self.inventory.scan_if_due(elapsed_ns);
         self.know(changes);
         for sample in &samples {
             self.take(sample);
@@ -108,7 +108,7 @@ impl Samples {
             if let Some(code) = session.ended() {
                 return Err(ended(code));
             }
-            self.inventory.note(&samples);
+            self.inventory.note_samples(&samples);
             let done = samples.is_empty() || left == 0;
             all.extend(samples);
             if done {
@@ -133,7 +133,7 @@ impl Samples {
         elapsed_ns: u64,
     ) -> Result<()> {
         let samples = self.gather(session)?;
-        let changes = self.inventory.look(elapsed_ns);
+        let changes = self.inventory.scan(elapsed_ns);
         self.know(changes);
         for sample in &samples {
             self.take(sample);

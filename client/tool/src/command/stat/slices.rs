@@ -23,7 +23,7 @@
 
 use crate::output::float::float;
 use halprof_measure::statistics::student_t;
-use halprof_profile::views::report::Sum;
+use halprof_profile::views::report::Totals;
 use halprof_profile::views::report::share::Share;
 use shared_types::Sample;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(super) type Who = (u32, usize);
 /// The samples of one source on one processor.
 #[derive(Default)]
 pub(super) struct Taken {
-    all: Sum,
+    all: Totals,
     of: BTreeMap<Who, Own>,
     /// The sums of `m[i]^2` and of `(m[i] - m[i-1])^2`.
     squares: f64,
@@ -47,7 +47,7 @@ pub(super) struct Taken {
 /// The samples of one process.
 #[derive(Default)]
 struct Own {
-    sum: Sum,
+    sum: Totals,
     /// The sums of `(y[i] - y[i-1])^2` and of `(y[i] - y[i-1]) (m[i] - m[i-1])`.
     steps: f64,
     products: f64,
@@ -81,8 +81,8 @@ impl Taken {
         for events in [&mut self.now.all, self.now.of.entry(who).or_default()] {
             *events = events.saturating_add(sample.period);
         }
-        self.all.add(Sum::of(sample));
-        self.of.entry(who).or_default().sum.add(Sum::of(sample));
+        self.all.add(Totals::of(sample));
+        self.of.entry(who).or_default().sum.add(Totals::of(sample));
     }
 
     /// Ends the slice, after its last sample.
@@ -133,7 +133,7 @@ impl Taken {
         } else {
             1.0
         };
-        let least = Share::weighted(Sum::default(), self.all).bound();
+        let least = Share::weighted(Totals::default(), self.all).bound();
         (s, bound.clamp(least, 1.0))
     }
 }

@@ -31,7 +31,7 @@ use halprof_profile::aggregate::key::Key;
 use halprof_profile::file::{Live, Recording, Sink, Statistics, cannot_count};
 use halprof_profile::symbols::{SymbolPath, Symbols};
 use halprof_profile::views::report::share::Share;
-use halprof_profile::views::report::{self as reports, Part, Query, Report};
+use halprof_profile::views::report::{self as reports, Query, Report, SourceSection};
 use shared_types::Sample;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
@@ -199,12 +199,12 @@ impl<'a> Sampling<'a> {
         let statistics = self.session.statistics()?;
         let interval = self.rates.take(self.session.snapshot()?);
         let statistics = Statistics {
-            turns: turns(interval.counts(), &self.indexes, self.event_set),
+            slices: turns(interval.counts(), &self.indexes, self.event_set),
             ..self.recorder.with(&statistics, self.elapsed_ns())
         };
         self.recorder.inventory.forget();
         let live = &mut self.recorder.sink;
-        live.put(halprof_profile::file::Part::Statistics(Box::new(statistics)))?;
+        live.put(halprof_profile::file::Block::Statistics(Box::new(statistics)))?;
         Ok(live.take())
     }
 }
@@ -263,7 +263,7 @@ pub(super) fn picture(elapsed: Duration, report: &Report) -> Picture {
     let parts = report
         .tables
         .iter()
-        .flat_map(|table| table.parts.iter().map(move |part| (&table.by, part)));
+        .flat_map(|table| table.sections.iter().map(move |part| (&table.by, part)));
     Picture {
         elapsed,
         notes: head.lines().map(str::to_owned).collect(),
@@ -273,7 +273,7 @@ pub(super) fn picture(elapsed: Duration, report: &Report) -> Picture {
     }
 }
 
-fn table(by: &[Key], part: &Part, report: &Report) -> Table {
+fn table(by: &[Key], part: &SourceSection, report: &Report) -> Table {
     let mut columns = vec![
         Column::number("share"),
         Column::number("95 %"),
@@ -297,9 +297,9 @@ fn table(by: &[Key], part: &Part, report: &Report) -> Table {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rows are sorted by it")]
-fn row(source: &str, row: &reports::Row, part: &Part) -> Row {
+fn row(source: &str, row: &reports::GroupTotals, part: &SourceSection) -> Row {
     // None where events of several sources are the rows.
-    let share = part.share(row.sum);
+    let share = part.share(row.totals);
     let shown = |of: fn(&Share) -> f64, text: fn(f64) -> String| {
         share.map_or(Cell::Number("-".to_owned(), f64::NAN), |share| {
             let value = of(&share);
@@ -311,8 +311,8 @@ fn row(source: &str, row: &reports::Row, part: &Part) -> Row {
     let mut cells = vec![
         shown(|share| share.value, |value| format!("{value:.2} %")),
         shown(Share::bound, |bound| format!("±{bound:.2}")),
-        Cell::Number(thousands(row.sum.samples), row.sum.samples as f64),
-        Cell::Number(thousands(row.sum.events), row.sum.events as f64),
+        Cell::Number(thousands(row.totals.samples), row.totals.samples as f64),
+        Cell::Number(thousands(row.totals.events), row.totals.events as f64),
     ];
     let key = format!("{source}\n{}", names.join("\n"));
     cells.extend(names.into_iter().map(Cell::Name));

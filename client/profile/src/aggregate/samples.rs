@@ -2,11 +2,11 @@
 
 pub mod binned;
 
-use crate::aggregate::tally::{Apart, Entry, Sums};
-use crate::file::{Metadata, Module, Recording, Turns};
+use crate::aggregate::aggregator::{GroupBy, GroupKey, TotalsByKey};
+use crate::file::{Metadata, Module, Recording, Slices};
 use crate::symbols::Frame;
-use crate::views::marks::{Choice, Marks};
-use crate::views::report::{Sum, turns, whole_time};
+use crate::views::marks::{MarkFilter, Marks};
+use crate::views::report::{Totals, slices, whole_time};
 use binned::{Binned, Limit};
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, HashMap};
@@ -15,11 +15,11 @@ use std::sync::Arc;
 /// The largest number of bins of a timeline; fewer would hide detail, more could not be seen.
 const TIMELINE_BINS: u64 = 256;
 /// The largest number of moments: what a browser can still load.
-const MOMENTS_MAX: usize = 1 << 19;
+const TIMED_SAMPLES_MAX: usize = 1 << 19;
 
 /// What the lanes of a timeline stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lanes {
+pub enum TrackBy {
     /// One lane for each processor.
     #[default]
     Processor,
@@ -27,7 +27,7 @@ pub enum Lanes {
     Process,
 }
 
-impl Lanes {
+impl TrackBy {
     /// The word before a lane's number.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -39,17 +39,17 @@ impl Lanes {
 }
 
 /// What pictures and exports distinguish.
-const APART: Apart = Apart { place: true, process: true, thread: true, processor: false };
+const APART: GroupBy = GroupBy { location: true, process: true, thread: true, processor: false };
 
 /// Where samples were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ThreadLocation {
     /// The machine, if there are several.
     pub machine: Option<Arc<str>>,
     /// The process's name: its program's name with its identifier.
     pub process_name: Arc<str>,
     /// Process identifier, or the number of a process that has that of an earlier one: see
-    /// [`Recording::spaces`].
+    /// [`Recording::process_ids`].
     pub process: u32,
     /// Thread identifier.
     pub thread: u32,
@@ -65,26 +65,26 @@ pub struct Place {
 
 /// Samples of one source at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct LocationTotals {
     /// Index of the source, as in samples.
     pub source: u16,
-    /// Index in [`Gathered::places`].
-    pub place: usize,
+    /// Index in [`Aggregate::locations`].
+    pub location: usize,
     /// The sum of these samples.
-    pub weight: Sum,
+    pub totals: Totals,
 }
 
 /// Samples of one source at one place and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct TimedSample {
     /// The time, as a sample's time stamp.
     pub time: u64,
     /// Index of the source, as in samples.
     pub source: u16,
-    /// Index in [`Gathered::places`].
-    pub place: usize,
+    /// Index in [`Aggregate::locations`].
+    pub location: usize,
     /// The sum of these samples.
-    pub weight: Sum,
+    pub totals: Totals,
 }
 
 /// One source of a recording.
@@ -97,10 +97,10 @@ pub struct Source {
     /// Events between samples at the beginning; 0 if the recording does not say.
     pub period: u64,
     /// All its samples.
-    pub weight: Sum,
+    pub totals: Totals,
     /// If it took turns on the counters: how long it was on one. All its events are scaled by that
     /// to the whole time.
-    pub turns: Option<Turns>,
+    pub slices: Option<Slices>,
 }
 
 impl Source {
@@ -109,10 +109,10 @@ impl Source {
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "percentages with one decimal")]
     pub fn estimated(&self) -> Option<String> {
-        let turns = self.turns.as_ref()?;
-        let part = turns.running as f64 / turns.enabled.max(1) as f64 * 100.0;
-        let events = self.weight.events;
-        let bound = turns.error(events, self.weight.samples, self.weight.squares, self.period);
+        let slices = self.slices.as_ref()?;
+        let part = slices.running as f64 / slices.enabled.max(1) as f64 * 100.0;
+        let events = self.totals.events;
+        let bound = slices.error(events, self.totals.samples, self.totals.squares, self.period);
         let bound = match bound.filter(|_| events != 0) {
             // Rounded up, never down.
             Some(bound) => {
@@ -130,7 +130,7 @@ impl Source {
 
 /// The rate of a source in one lane of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lane {
+pub struct TrackKey {
     /// Index of the source.
     pub source: u16,
     /// Number of the processor or process.
@@ -163,76 +163,76 @@ pub type Bins = BTreeMap<u64, Bin>;
 
 /// Gathers samples one after the other, in memory that does not grow with their number.
 #[derive(Debug)]
-pub struct Gatherer {
-    lanes: Lanes,
-    sums: Sums,
-    timeline: Binned<Lane>,
-    moments: Option<Binned<Entry>>,
-    lengthened: Binned<u16>,
+pub struct AggregateBuilder {
+    tracks: TrackBy,
+    sums: TotalsByKey,
+    timeline: Binned<TrackKey>,
+    timed_samples: Option<Binned<GroupKey>>,
+    raised_periods: Binned<u16>,
     periods: HashMap<u16, u64>,
 }
 
 /// Samples by place and by time.
 #[derive(Debug)]
-pub struct Gathered {
+pub struct Aggregate {
     /// The recording without its samples.
     pub recording: Recording,
     /// The sources that were recorded.
     pub sources: Vec<Source>,
     /// Every place, in order of process, thread, mode and address.
-    pub places: Vec<Place>,
+    pub locations: Vec<ThreadLocation>,
     /// The sum for each source and place, in their order.
-    pub spots: Vec<Spot>,
+    pub location_totals: Vec<LocationTotals>,
     /// What the lanes of `timeline` stand for.
-    pub lanes: Lanes,
+    pub tracks: TrackBy,
     /// The sums by time for each lane.
-    pub timeline: Binned<Lane>,
+    pub timeline: Binned<TrackKey>,
     rates: BTreeMap<u16, BTreeMap<u32, Bins>>,
     /// By source, the samples whose period the interrupt-time guard had raised, over time.
-    pub lengthened: Binned<u16>,
-    /// Single samples, or those merged within `moment_ticks`; empty unless they were asked for.
-    pub moments: Vec<Moment>,
+    pub raised_periods: Binned<u16>,
+    /// Single samples, or those merged within `timed_sample_ticks`; empty unless they were asked for.
+    pub timed_samples: Vec<TimedSample>,
     /// How many ticks each moment covers: 1 if times are exact.
-    pub moment_ticks: u64,
+    pub timed_sample_ticks: u64,
     /// The program's marks, if the recording was read with them.
     pub marks: Marks,
 }
 
-impl Gatherer {
-    /// Gathers the samples of a recording; with `moments`, single samples are kept too.
+impl AggregateBuilder {
+    /// Gathers the samples of a recording; with `timed_samples`, single samples are kept too.
     #[must_use]
-    pub fn new(metadata: &Metadata, lanes: Lanes, moments: bool) -> Self {
+    pub fn new(metadata: &Metadata, tracks: TrackBy, timed_samples: bool) -> Self {
         let periods = (0..=u16::MAX).zip(metadata.sources.iter().map(period));
         Self {
-            lanes,
-            sums: Sums::default(),
+            tracks,
+            sums: TotalsByKey::default(),
             timeline: Binned::new(Limit::Bins(TIMELINE_BINS)),
-            moments: moments.then(|| Binned::new(Limit::Sums(MOMENTS_MAX))),
-            lengthened: Binned::new(Limit::Bins(TIMELINE_BINS)),
+            timed_samples: timed_samples.then(|| Binned::new(Limit::Keys(TIMED_SAMPLES_MAX))),
+            raised_periods: Binned::new(Limit::Bins(TIMELINE_BINS)),
             periods: periods.collect(),
         }
     }
 
     /// Adds a sample.
     pub fn add(&mut self, sample: &Sample) {
-        let weight = Sum::of(sample);
-        let lane = Lane {
+        let totals = Totals::of(sample);
+        let track = TrackKey {
             source: sample.source,
-            number: match self.lanes {
-                Lanes::Processor => sample.processor,
-                Lanes::Process => sample.process,
+            number: match self.tracks {
+                TrackBy::Processor => sample.processor,
+                TrackBy::Process => sample.process,
             },
             mode: mode(sample.mode) as u8,
         };
-        self.timeline.add(sample.timestamp, lane, weight);
-        let entry = Entry::of(sample, APART);
-        self.sums.entry(entry).or_default().add(weight);
-        if let Some(moments) = &mut self.moments {
-            moments.add(sample.timestamp, entry, weight);
+        self.timeline.add(sample.timestamp, track, totals);
+        let entry = GroupKey::of(sample, APART);
+        self.sums.entry(entry).or_default().add(totals);
+        if let Some(timed_samples) = &mut self.timed_samples {
+            timed_samples.add(sample.timestamp, entry, totals);
         }
         let begun = self.periods.get(&sample.source);
         if begun.is_some_and(|&begun| begun != 0 && sample.period > begun) {
-            self.lengthened.add(sample.timestamp, sample.source, weight);
+            self.raised_periods.add(sample.timestamp, sample.source, totals);
         }
     }
 
@@ -241,24 +241,24 @@ impl Gatherer {
         mut self,
         mut recording: Recording,
         mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
-    ) -> Gathered {
-        let turns = recording.turns();
-        let scaled = |source: u16, sum: Sum| whole_time(&turns, source, sum);
-        self.timeline.scale(|lane, weight| scaled(lane.source, weight));
-        let mut entries: Vec<(Entry, Sum)> = self.sums.into_iter().collect();
+    ) -> Aggregate {
+        let slices = recording.slices();
+        let scaled = |source: u16, sum: Totals| whole_time(&slices, source, sum);
+        self.timeline.scale(|track, totals| scaled(track.source, totals));
+        let mut entries: Vec<(GroupKey, Totals)> = self.sums.into_iter().collect();
         entries.sort_unstable_by_key(|&(entry, _)| entry);
-        let mut places: Vec<Place> = Vec::new();
-        let mut spots = Vec::with_capacity(entries.len());
-        let mut place_of: HashMap<Entry, usize> = HashMap::with_capacity(entries.len());
+        let mut locations: Vec<ThreadLocation> = Vec::new();
+        let mut location_totals = Vec::with_capacity(entries.len());
+        let mut place_of: HashMap<GroupKey, usize> = HashMap::with_capacity(entries.len());
         let mut last = None;
         for (entry, sum) in entries {
-            let at = (entry.process, entry.thread, entry.place());
+            let at = (entry.process, entry.thread, entry.location());
             if last != Some(at) {
-                let (process, thread, place) = at;
-                let (mode, address) = (place.mode(), place.ip);
+                let (process, thread, location) = at;
+                let (mode, address) = (location.mode(), location.ip);
                 let (frame, module) = name(process, address, mode);
-                let process = recording.spaces.process(process);
-                places.push(Place {
+                let process = recording.process_ids.process(process);
+                locations.push(ThreadLocation {
                     machine: None,
                     process_name: process_name(&recording, process).into(),
                     process,
@@ -270,52 +270,58 @@ impl Gatherer {
                 });
             }
             last = Some(at);
-            let place = places.len() - 1;
-            place_of.insert(entry, place);
-            spots.push(Spot { source: entry.source, place, weight: scaled(entry.source, sum) });
+            let location = locations.len() - 1;
+            place_of.insert(entry, location);
+            location_totals.push(LocationTotals {
+                source: entry.source,
+                location,
+                totals: scaled(entry.source, sum),
+            });
         }
-        spots.sort_unstable_by_key(|spot| (spot.source, spot.place));
-        let moment_ticks = self.moments.as_ref().map_or(1, Binned::width);
-        let moments = self.moments.as_ref();
-        let moments = moments.map(|moments| single(moments, &place_of, scaled));
-        let spaces = &recording.spaces;
-        let rates = rates(&self.timeline, |number| match self.lanes {
-            Lanes::Processor => number,
-            Lanes::Process => spaces.process(number),
+        location_totals
+            .sort_unstable_by_key(|entry_totals| (entry_totals.source, entry_totals.location));
+        let timed_sample_ticks = self.timed_samples.as_ref().map_or(1, Binned::width);
+        let timed_samples = self.timed_samples.as_ref();
+        let timed_samples =
+            timed_samples.map(|timed_samples| timed_samples_of(timed_samples, &place_of, scaled));
+        let process_ids = &recording.process_ids;
+        let rates = rates(&self.timeline, |number| match self.tracks {
+            TrackBy::Processor => number,
+            TrackBy::Process => process_ids.process(number),
         });
-        Gathered {
-            marks: Marks::of(&mut recording, &Choice::default()),
-            sources: sources(&recording, &spots, &turns),
+        Aggregate {
+            marks: Marks::of(&mut recording, &MarkFilter::default()),
+            sources: sources(&recording, &location_totals, &slices),
             recording,
-            places,
-            spots,
-            lanes: self.lanes,
+            locations,
+            location_totals,
+            tracks: self.tracks,
             rates,
             timeline: self.timeline,
-            lengthened: self.lengthened,
-            moments: moments.unwrap_or_default(),
-            moment_ticks,
+            raised_periods: self.raised_periods,
+            timed_samples: timed_samples.unwrap_or_default(),
+            timed_sample_ticks,
         }
     }
 }
 
 /// Moments in order of time, with the place of each.
-fn single(
-    moments: &Binned<Entry>,
-    places: &HashMap<Entry, usize>,
-    scaled: impl Fn(u16, Sum) -> Sum,
-) -> Vec<Moment> {
-    let sums = moments.sums().into_iter();
-    let moment = |(bin, entry, weight): (u64, Entry, Sum)| {
-        let &place = places.get(&entry)?;
-        Some(Moment {
-            time: moments.begin(bin),
+fn timed_samples_of(
+    timed_samples: &Binned<GroupKey>,
+    locations: &HashMap<GroupKey, usize>,
+    scaled: impl Fn(u16, Totals) -> Totals,
+) -> Vec<TimedSample> {
+    let sums = timed_samples.totals().into_iter();
+    let timed_sample = |(bin, entry, totals): (u64, GroupKey, Totals)| {
+        let &location = locations.get(&entry)?;
+        Some(TimedSample {
+            time: timed_samples.begin(bin),
             source: entry.source,
-            place,
-            weight: scaled(entry.source, weight),
+            location,
+            totals: scaled(entry.source, totals),
         })
     };
-    sums.filter_map(moment).collect()
+    sums.filter_map(timed_sample).collect()
 }
 
 /// The mode of a number; unknown if it is not a mode's.
@@ -332,29 +338,33 @@ const fn period(source: &crate::file::Source) -> u64 {
 }
 
 /// The recording's sources in its order, then those that only occur in samples.
-fn sources(recording: &Recording, spots: &[Spot], turns: &BTreeMap<u16, Turns>) -> Vec<Source> {
-    let told = (0..=u16::MAX).zip(&recording.metadata.sources);
-    let mut sources: BTreeMap<u16, Source> = told
+fn sources(
+    recording: &Recording,
+    location_totals: &[LocationTotals],
+    slices: &BTreeMap<u16, Slices>,
+) -> Vec<Source> {
+    let named = (0..=u16::MAX).zip(&recording.metadata.sources);
+    let mut sources: BTreeMap<u16, Source> = named
         .map(|(index, source)| {
             let source = Source {
                 index,
                 name: source.name.clone(),
                 period: period(source),
-                weight: Sum::default(),
-                turns: turns.get(&index).cloned(),
+                totals: Totals::default(),
+                slices: slices.get(&index).cloned(),
             };
             (index, source)
         })
         .collect();
-    for spot in spots {
-        let source = sources.entry(spot.source).or_insert_with(|| Source {
-            index: spot.source,
-            name: format!("source {}", spot.source),
+    for entry_totals in location_totals {
+        let source = sources.entry(entry_totals.source).or_insert_with(|| Source {
+            index: entry_totals.source,
+            name: format!("source {}", entry_totals.source),
             period: 0,
-            weight: Sum::default(),
-            turns: turns.get(&spot.source).cloned(),
+            totals: Totals::default(),
+            slices: slices.get(&entry_totals.source).cloned(),
         });
-        source.weight.add(spot.weight);
+        source.totals.add(entry_totals.totals);
     }
     sources.into_values().collect()
 }
@@ -365,8 +375,8 @@ fn index_of(sums: &mut Vec<Source>, own: &[Source]) -> HashMap<u16, u16> {
     for source in own {
         let known = sums.iter_mut().find(|sum| sum.name == source.name);
         let index = if let Some(sum) = known {
-            sum.weight.add(source.weight);
-            sum.turns = turns(sum.turns.as_ref(), source.turns.as_ref());
+            sum.totals.add(source.totals);
+            sum.slices = slices(sum.slices.as_ref(), source.slices.as_ref());
             sum.index
         } else {
             let index = u16::try_from(sums.len()).unwrap_or(u16::MAX);
@@ -379,16 +389,16 @@ fn index_of(sums: &mut Vec<Source>, own: &[Source]) -> HashMap<u16, u16> {
 }
 
 fn process_name(recording: &Recording, number: u32) -> String {
-    let spaces = &recording.spaces;
-    let (id, first) = (spaces.id(number), spaces.process(number));
+    let process_ids = &recording.process_ids;
+    let (id, first) = (process_ids.id(number), process_ids.process(number));
     let mut all = recording.processes.iter();
-    match all.find(|process| process.id == id && spaces.of_process(process) == first) {
+    match all.find(|process| process.id == id && process_ids.of_process(process) == first) {
         Some(process) if !process.name.is_empty() => format!("{} ({id})", process.name),
         _ => format!("process {id}"),
     }
 }
 
-impl Place {
+impl ThreadLocation {
     /// The file's own name with the line, `main.c:7`; `None` if the line is not known.
     #[must_use]
     pub fn file_and_line(&self) -> Option<String> {
@@ -398,7 +408,7 @@ impl Place {
     }
 }
 
-impl Gathered {
+impl Aggregate {
     /// The name of a process: its program's name with its identifier.
     #[must_use]
     pub fn process_name(&self, number: u32) -> String {
@@ -412,38 +422,40 @@ impl Gathered {
         if all.len() < 2 {
             return all.pop().map(|(_, one)| one);
         }
-        let mut places = Vec::new();
-        let mut spots = Vec::new();
+        let mut locations = Vec::new();
+        let mut location_totals = Vec::new();
         let mut modules = Vec::new();
         let mut sources: Vec<Source> = Vec::new();
         let mut recordings = Vec::new();
         let mut rest = None;
         for (machine, mut one) in all {
             let index_of = index_of(&mut sources, &one.sources);
-            spots.extend(one.spots.drain(..).map(|spot| Spot {
-                source: index_of.get(&spot.source).copied().unwrap_or_default(),
-                place: places.len() + spot.place,
-                weight: spot.weight,
+            location_totals.extend(one.location_totals.drain(..).map(|entry_totals| {
+                LocationTotals {
+                    source: index_of.get(&entry_totals.source).copied().unwrap_or_default(),
+                    location: locations.len() + entry_totals.location,
+                    totals: entry_totals.totals,
+                }
             }));
-            places.extend(one.places.drain(..).map(|place| Place {
+            locations.extend(one.locations.drain(..).map(|location| ThreadLocation {
                 machine: Some(Arc::clone(&machine)),
-                module: place.module.map(|module| modules.len() + module),
-                process: one.recording.spaces.id(place.process),
-                ..place
+                module: location.module.map(|module| modules.len() + module),
+                process: one.recording.process_ids.id(location.process),
+                ..location
             }));
             modules.append(&mut one.recording.modules);
             recordings.push(std::mem::take(&mut one.recording));
             rest = Some(one);
         }
-        spots.sort_by_key(|spot| (spot.source, spot.place));
+        location_totals.sort_by_key(|entry_totals| (entry_totals.source, entry_totals.location));
         let recording = Recording { modules, ..Recording::combined(recordings)? };
         Some(Self {
             recording,
             sources,
-            places,
-            spots,
+            locations,
+            location_totals,
             rates: BTreeMap::new(),
-            moments: Vec::new(),
+            timed_samples: Vec::new(),
             ..rest?
         })
     }
@@ -451,16 +463,16 @@ impl Gathered {
     /// The names of all levels of a place, outermost first: process, thread, module, then the
     /// symbol and the line if they are known.
     #[must_use]
-    pub fn levels(&self, place: &Place) -> Vec<String> {
-        let machine = place.machine.iter().map(ToString::to_string);
+    pub fn levels(&self, location: &ThreadLocation) -> Vec<String> {
+        let machine = location.machine.iter().map(ToString::to_string);
         let mut levels: Vec<String> = machine.collect();
         levels.extend([
-            place.process_name.to_string(),
-            format!("thread {}", place.thread),
-            place.frame.module.to_string(),
+            location.process_name.to_string(),
+            format!("thread {}", location.thread),
+            location.frame.module.to_string(),
         ]);
-        levels.extend(place.frame.symbol.as_deref().map(str::to_owned));
-        levels.extend(place.file_and_line());
+        levels.extend(location.frame.symbol.as_deref().map(str::to_owned));
+        levels.extend(location.file_and_line());
         levels
     }
 
@@ -485,7 +497,7 @@ impl Gathered {
     pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
         let frequency = match self.recording.metadata.timestamp_frequency {
             0 => 1_000_000_000,
-            told => u128::from(told),
+            named => u128::from(named),
         };
         let nanoseconds = u128::from(ticks) * 1_000_000_000 / frequency;
         u64::try_from(nanoseconds).unwrap_or(u64::MAX)
@@ -493,41 +505,45 @@ impl Gathered {
 
     /// The module that contains a place, with its index in the recording.
     #[must_use]
-    pub fn module_of(&self, place: &Place) -> Option<(usize, &Module)> {
-        let index = place.module?;
+    pub fn module_of(&self, location: &ThreadLocation) -> Option<(usize, &Module)> {
+        let index = location.module?;
         Some((index, self.recording.modules.get(index)?))
     }
 
     /// The rates of one source over time, for each lane by number.
-    pub fn lanes_of(&self, source: &Source) -> impl Iterator<Item = (u32, &Bins)> {
-        let lanes = self.rates.get(&source.index).into_iter().flatten();
-        lanes.map(|(&number, bins)| (number, bins))
+    pub fn tracks_of(&self, source: &Source) -> impl Iterator<Item = (u32, &Bins)> {
+        let tracks = self.rates.get(&source.index).into_iter().flatten();
+        tracks.map(|(&number, bins)| (number, bins))
     }
 
     /// The spots of one source.
-    pub fn spots_of(&self, source: &Source) -> impl Iterator<Item = (&Place, Sum)> {
-        let first = self.spots.partition_point(|spot| spot.source < source.index);
-        let spots = self.spots.iter().skip(first);
+    pub fn location_totals_of(
+        &self,
+        source: &Source,
+    ) -> impl Iterator<Item = (&ThreadLocation, Totals)> {
+        let first =
+            self.location_totals.partition_point(|entry_totals| entry_totals.source < source.index);
+        let location_totals = self.location_totals.iter().skip(first);
         let index = source.index;
-        spots
-            .take_while(move |spot| spot.source == index)
-            .filter_map(|spot| Some((self.places.get(spot.place)?, spot.weight)))
+        location_totals.take_while(move |entry_totals| entry_totals.source == index).filter_map(
+            |entry_totals| Some((self.locations.get(entry_totals.location)?, entry_totals.totals)),
+        )
     }
 }
 
 /// The sums of a timeline by source and lane.
 fn rates(
-    timeline: &Binned<Lane>,
+    timeline: &Binned<TrackKey>,
     number: impl Fn(u32) -> u32,
 ) -> BTreeMap<u16, BTreeMap<u32, Bins>> {
     let mut rates: BTreeMap<u16, BTreeMap<u32, Bins>> = BTreeMap::new();
-    for (bin, lane, weight) in timeline.sums() {
+    for (bin, track, totals) in timeline.totals() {
         let mut by_mode = Bin::default();
-        if let Some(events) = by_mode.0.get_mut(usize::from(lane.mode)) {
-            *events = weight.events;
+        if let Some(events) = by_mode.0.get_mut(usize::from(track.mode)) {
+            *events = totals.events;
         }
-        let lanes = rates.entry(lane.source).or_default();
-        let bins = lanes.entry(number(lane.number)).or_default();
+        let tracks = rates.entry(track.source).or_default();
+        let bins = tracks.entry(number(track.number)).or_default();
         bins.entry(bin).or_default().add(by_mode);
     }
     rates

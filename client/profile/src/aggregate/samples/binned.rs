@@ -1,6 +1,6 @@
 //! Sums over time in bounded memory: bins widen as more is added.
 
-use crate::views::report::Sum;
+use crate::views::report::Totals;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -10,7 +10,7 @@ pub enum Limit {
     /// At most this many bins from the first to the last.
     Bins(u64),
     /// At most this many sums, unless wider bins would not reduce them.
-    Sums(usize),
+    Keys(usize),
 }
 
 /// Sums by time and key. A bin is 2^`shift` ticks wide and begins at a multiple of its width.
@@ -19,7 +19,7 @@ pub struct Binned<K> {
     limit: Limit,
     shift: u32,
     range: Option<(u64, u64)>,
-    sums: HashMap<(u64, K), Sum>,
+    sums: HashMap<(u64, K), Totals>,
 }
 
 /// The widest bins: half of all time.
@@ -33,10 +33,10 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
     }
 
     /// Adds a sum at a time.
-    pub fn add(&mut self, time: u64, key: K, weight: Sum) {
+    pub fn add(&mut self, time: u64, key: K, totals: Totals) {
         let (first, last) = self.range.unwrap_or((time, time));
         self.range = Some((first.min(time), last.max(time)));
-        self.sums.entry((time >> self.shift, key)).or_default().add(weight);
+        self.sums.entry((time >> self.shift, key)).or_default().add(totals);
         while self.is_beyond() && self.shift < SHIFT_MAX {
             self.widen();
         }
@@ -67,25 +67,25 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
     /// Every sum with its key and its bin, relative to the bin of the first time; sorted by bin and
     /// key.
     #[must_use]
-    pub fn sums(&self) -> Vec<(u64, K, Sum)> {
+    pub fn totals(&self) -> Vec<(u64, K, Totals)> {
         let first = self.range.map_or(0, |(first, _)| first >> self.shift);
         let sums = self.sums.iter();
         let mut sums: Vec<_> =
-            sums.map(|(&(bin, key), &weight)| (bin - first, key, weight)).collect();
+            sums.map(|(&(bin, key), &totals)| (bin - first, key, totals)).collect();
         sums.sort_unstable_by_key(|&(bin, key, _)| (bin, key));
         sums
     }
 
     /// Changes every sum.
-    pub fn scale(&mut self, of: impl Fn(&K, Sum) -> Sum) {
-        for ((_, key), weight) in &mut self.sums {
-            *weight = of(key, *weight);
+    pub fn scale(&mut self, scaled: impl Fn(&K, Totals) -> Totals) {
+        for ((_, key), totals) in &mut self.sums {
+            *totals = scaled(key, *totals);
         }
     }
 
     fn is_beyond(&self) -> bool {
         match self.limit {
-            Limit::Sums(most) => self.sums.len() > most,
+            Limit::Keys(most) => self.sums.len() > most,
             Limit::Bins(most) => self
                 .range
                 .is_some_and(|(first, last)| (last >> self.shift) - (first >> self.shift) >= most),
@@ -95,8 +95,8 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
     fn widen(&mut self) {
         self.shift += 1;
         let narrow = std::mem::take(&mut self.sums);
-        for ((bin, key), weight) in narrow {
-            self.sums.entry((bin >> 1, key)).or_default().add(weight);
+        for ((bin, key), totals) in narrow {
+            self.sums.entry((bin >> 1, key)).or_default().add(totals);
         }
     }
 }
@@ -105,12 +105,12 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
 mod tests {
     use super::*;
 
-    const ONE: Sum = Sum::alike(1, 1000);
+    const ONE: Totals = Totals::alike(1, 1000);
 
-    fn total<K: Copy + Eq + Hash + Ord>(binned: &Binned<K>) -> Sum {
-        let mut total = Sum::default();
-        for (_, _, weight) in binned.sums() {
-            total.add(weight);
+    fn total<K: Copy + Eq + Hash + Ord>(binned: &Binned<K>) -> Totals {
+        let mut total = Totals::default();
+        for (_, _, totals) in binned.totals() {
+            total.add(totals);
         }
         total
     }
@@ -128,36 +128,36 @@ mod tests {
                 binned.add(time, 0u8, ONE);
             }
             let count = times.len() as u64;
-            assert_eq!(total(&binned), Sum::alike(count, 1000));
-            assert!(binned.sums().len() <= 16, "{times:?}");
+            assert_eq!(total(&binned), Totals::alike(count, 1000));
+            assert!(binned.totals().len() <= 16, "{times:?}");
             let (first, last) = binned.range().expect("a range");
             assert_eq!(binned.begin(0), first);
-            let behind = binned.sums().iter().map(|sum| binned.begin(sum.0)).max();
+            let behind = binned.totals().iter().map(|sum| binned.begin(sum.0)).max();
             assert!(behind.expect("a bin") <= last, "{times:?}");
         }
     }
 
     #[test]
     fn times_are_exact_until_there_are_too_many_sums() {
-        let mut binned = Binned::new(Limit::Sums(4));
+        let mut binned = Binned::new(Limit::Keys(4));
         for time in [10, 11, 12, 13] {
             binned.add(time, 'a', ONE);
         }
         assert_eq!(binned.width(), 1);
-        let sums = binned.sums();
+        let sums = binned.totals();
         let times: Vec<u64> = sums.iter().map(|sum| binned.begin(sum.0)).collect();
         assert_eq!(times, [10, 11, 12, 13]);
         binned.add(14, 'a', ONE);
-        assert_eq!((binned.width(), binned.sums().len()), (2, 3));
+        assert_eq!((binned.width(), binned.totals().len()), (2, 3));
         assert_eq!(total(&binned).samples, 5);
     }
 
     #[test]
     fn keys_that_no_bin_can_merge_are_all_kept() {
-        let mut binned = Binned::new(Limit::Sums(4));
+        let mut binned = Binned::new(Limit::Keys(4));
         for key in 0..100u32 {
             binned.add(u64::from(key) << 50, key, ONE);
         }
-        assert_eq!(binned.sums().len(), 100);
+        assert_eq!(binned.totals().len(), 100);
     }
 }

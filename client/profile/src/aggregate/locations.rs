@@ -1,26 +1,26 @@
 //! Resolves places: the module, function and line of each address, as numbers that compare fast.
 
+use crate::aggregate::aggregator::CodeLocation;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{Key, Value};
-use crate::aggregate::tally::Place;
 use crate::symbols::Symbols;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
 /// A mapping between values and numbers.
-struct Known<T> {
+struct Interner<T> {
     all: Vec<T>,
     numbers: FxHashMap<T, u32>,
 }
 
-impl<T> Default for Known<T> {
+impl<T> Default for Interner<T> {
     fn default() -> Self {
         Self { all: Vec::new(), numbers: FxHashMap::default() }
     }
 }
 
-impl<T: Clone + Eq + Hash> Known<T> {
+impl<T: Clone + Eq + Hash> Interner<T> {
     fn number(&mut self, value: T) -> u32 {
         let (all, next) = (&mut self.all, self.numbers.len() as u32);
         *self.numbers.entry(value).or_insert_with_key(|value| {
@@ -32,7 +32,7 @@ impl<T: Clone + Eq + Hash> Known<T> {
 
 /// The module, function and line of one place, as numbers.
 #[derive(Clone, Copy, Default)]
-struct Here {
+struct Resolved {
     module: u32,
     symbol: u32,
     line: u32,
@@ -45,20 +45,20 @@ type Line = (Arc<str>, u32);
 
 /// The module, function and line of each place of a recording.
 #[derive(Default)]
-pub(crate) struct Places {
-    here: FxHashMap<Place, Here>,
-    modules: Known<Arc<str>>,
-    symbols: Known<(u32, Option<Arc<str>>)>,
-    lines: Known<(u32, Option<Line>)>,
-    addresses: Known<(u64, u32)>,
+pub(crate) struct ResolvedLocations {
+    resolved_at: FxHashMap<CodeLocation, Resolved>,
+    modules: Interner<Arc<str>>,
+    symbols: Interner<(u32, Option<Arc<str>>)>,
+    lines: Interner<(u32, Option<Line>)>,
+    addresses: Interner<(u64, u32)>,
     /// The function of each of `addresses`, and the offset from its start.
     within: Vec<(u32, u64)>,
 }
 
-impl Places {
+impl ResolvedLocations {
     /// Looks up what `keys` and the filter need.
     pub(crate) fn resolve(
-        places: &[Place],
+        locations: &[CodeLocation],
         symbols: &mut Symbols,
         filter: &Filter,
         keys: &[Key],
@@ -66,63 +66,68 @@ impl Places {
         let needs_symbols =
             !filter.symbols.is_empty() || keys.iter().any(|key| key.needs_symbols());
         let mut resolved = Self::default();
-        for &place in places {
-            let here = if needs_symbols {
-                resolved.in_full(place, symbols, filter, keys)
+        for &location in locations {
+            let resolved_at = if needs_symbols {
+                resolved.in_full(location, symbols, filter, keys)
             } else {
-                resolved.module_alone(place, symbols, filter)
+                resolved.module_alone(location, symbols, filter)
             };
-            resolved.here.insert(place, here);
+            resolved.resolved_at.insert(location, resolved_at);
         }
         resolved
     }
 
-    fn module_alone(&mut self, place: Place, symbols: &mut Symbols, filter: &Filter) -> Here {
-        let module = symbols.module_name(place.process, place.ip, place.mode());
-        Here {
+    fn module_alone(
+        &mut self,
+        location: CodeLocation,
+        symbols: &mut Symbols,
+        filter: &Filter,
+    ) -> Resolved {
+        let module = symbols.module_name(location.process, location.ip, location.mode());
+        Resolved {
             passes: filter.passes_module(&module),
             module: self.modules.number(module),
-            ..Here::default()
+            ..Resolved::default()
         }
     }
 
     fn in_full(
         &mut self,
-        place: Place,
+        location: CodeLocation,
         symbols: &mut Symbols,
         filter: &Filter,
         keys: &[Key],
-    ) -> Here {
-        let frame = symbols.resolve(place.process, place.ip, place.mode());
+    ) -> Resolved {
+        let frame = symbols.resolve(location.process, location.ip, location.mode());
         let passes = filter.passes_frame(&frame);
         let module = self.modules.number(frame.module);
         let symbol = self.symbols.number((module, frame.symbol));
-        let mut here = Here { module, symbol, passes, ..Here::default() };
+        let mut resolved_at = Resolved { module, symbol, passes, ..Resolved::default() };
         if keys.contains(&Key::Line) {
-            here.line = self.lines.number((module, frame.file.zip(frame.line)));
+            resolved_at.line = self.lines.number((module, frame.file.zip(frame.line)));
         }
         if keys.contains(&Key::Address) {
-            here.address = self.addresses.number((place.ip, module));
-            if here.address as usize == self.within.len() {
+            resolved_at.address = self.addresses.number((location.ip, module));
+            if resolved_at.address as usize == self.within.len() {
                 self.within.push((symbol, frame.offset));
             }
         }
-        here
+        resolved_at
     }
 
     /// Whether the filter accepts a place.
-    pub(crate) fn passes(&self, place: Place) -> bool {
-        self.here.get(&place).is_some_and(|here| here.passes)
+    pub(crate) fn passes(&self, location: CodeLocation) -> bool {
+        self.resolved_at.get(&location).is_some_and(|resolved_at| resolved_at.passes)
     }
 
     /// The number of a key's value at a place.
-    pub(crate) fn number(&self, place: Place, key: Key) -> u32 {
-        let here = self.here.get(&place).copied().unwrap_or_default();
+    pub(crate) fn number(&self, location: CodeLocation, key: Key) -> u32 {
+        let resolved_at = self.resolved_at.get(&location).copied().unwrap_or_default();
         match key {
-            Key::Module => here.module,
-            Key::Symbol => here.symbol,
-            Key::Line => here.line,
-            _ => here.address,
+            Key::Module => resolved_at.module,
+            Key::Symbol => resolved_at.symbol,
+            Key::Line => resolved_at.line,
+            _ => resolved_at.address,
         }
     }
 

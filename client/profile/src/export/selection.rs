@@ -1,6 +1,6 @@
 //! What of a recording is shown, and what is said about it.
 
-use crate::aggregate::gathered::{Gathered, Source};
+use crate::aggregate::samples::{Aggregate, Source};
 use crate::export::format::Format;
 use crate::file::cannot_count;
 use crate::number::thousands;
@@ -8,42 +8,42 @@ use halprof_measure::{Error, Result};
 
 /// The part of what was gathered that is shown.
 #[derive(Debug)]
-pub struct View<'a> {
+pub struct Export<'a> {
     /// Everything that was gathered.
-    pub gathered: &'a Gathered,
+    pub aggregate: &'a Aggregate,
     /// The sources to show, in their order; at least one unless the recording has none.
     pub sources: Vec<&'a Source>,
     /// The recording's title.
     pub title: String,
 }
 
-impl<'a> View<'a> {
+impl<'a> Export<'a> {
     /// Shows the source called `source`, in any case. Without a name, a format of one source shows
     /// the first that has samples, and any other format all that have some; if none has samples,
     /// the first is shown.
     pub fn new(
-        gathered: &'a Gathered,
+        aggregate: &'a Aggregate,
         title: impl Into<String>,
         format: Format,
         source: Option<&str>,
     ) -> Result<Self> {
-        let all = &gathered.sources;
+        let all = &aggregate.sources;
         let sources = if let Some(name) = source {
             vec![named(all, name)?]
         } else {
             let most = if format.traits().single_source { 1 } else { all.len() };
-            let sampled = all.iter().filter(|source| source.weight.samples != 0);
+            let sampled = all.iter().filter(|source| source.totals.samples != 0);
             let sampled: Vec<_> = sampled.take(most).collect();
             if sampled.is_empty() { all.first().into_iter().collect() } else { sampled }
         };
-        Ok(Self { gathered, sources, title: title.into() })
+        Ok(Self { aggregate, sources, title: title.into() })
     }
 
     /// The sources that have samples but are not shown.
     #[must_use]
-    pub fn left_out(&self) -> Vec<&'a Source> {
-        let all = self.gathered.sources.iter();
-        all.filter(|source| source.weight.samples != 0)
+    pub fn omitted_sources(&self) -> Vec<&'a Source> {
+        let all = self.aggregate.sources.iter();
+        all.filter(|source| source.totals.samples != 0)
             .filter(|source| !self.sources.iter().any(|shown| shown.index == source.index))
             .collect()
     }
@@ -51,10 +51,10 @@ impl<'a> View<'a> {
     /// What makes the figures of its sources worth less than they look.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let metadata = &self.gathered.recording.metadata;
-        let left_out = metadata.left_out().into_iter();
+        let metadata = &self.aggregate.recording.metadata;
+        let excluded = metadata.excluded_cpus().into_iter();
         let shown = |name| self.sources.iter().any(|source| source.name == name);
-        let partly = left_out
+        let partly = excluded
             .filter(|&(source, _)| shown(source))
             .map(|(source, processors)| cannot_count(source, processors));
         let estimated = self.sources.iter().filter_map(|source| source.estimated());
@@ -65,22 +65,22 @@ impl<'a> View<'a> {
     /// how many are missing, and what they lack.
     #[must_use]
     pub fn captions(&self) -> Vec<String> {
-        let gathered = self.gathered;
-        let metadata = &gathered.recording.metadata;
+        let aggregate = self.aggregate;
+        let metadata = &aggregate.recording.metadata;
         let machine = if metadata.modelled {
             format!("modelled machine, not silicon: {}", metadata.machine)
         } else {
             metadata.machine.clone()
         };
-        let samples: u64 = self.sources.iter().map(|source| source.weight.samples).sum();
+        let samples: u64 = self.sources.iter().map(|source| source.totals.samples).sum();
         let counts = format!(
             "{} samples shown, {}; samples have no call stacks",
             thousands(samples),
-            gathered.recording.losses()
+            aggregate.recording.losses()
         );
         let mut captions = vec![machine, counts];
         captions.extend(self.warnings());
-        captions.extend(gathered.recording.flaw());
+        captions.extend(aggregate.recording.damaged());
         captions
     }
 

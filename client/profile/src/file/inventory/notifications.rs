@@ -1,37 +1,37 @@
 //! What the system reports by itself, as it happens: processes and images, including short-lived
 //! ones.
 
-use super::{Changes, Image, Inventory, Owner, Space};
-use crate::file::{Happened, Process};
+use super::{AddressSpace, Changes, Image, Inventory, Owner};
+use crate::file::{Process, RecordedEvent};
 use shared_types::{EventKind, SystemEvent};
 
 impl Inventory {
     /// Sets whether the system reports processes and images from now on. If so, scans only serve to
     /// find what ran before.
-    pub fn set_told(&mut self, told: bool) {
-        self.told = told;
+    pub fn set_notifications(&mut self, notifications: bool) {
+        self.notifications = notifications;
     }
 
     /// Takes in system events. If some were `lost`, the next scan is due at once.
-    pub fn happened(&mut self, events: &[SystemEvent], lost: u64) -> Changes {
+    pub fn apply_events(&mut self, events: &[SystemEvent], lost: u64) -> Changes {
         let mut changes = Changes::default();
         for event in events {
             match EventKind::from_wire(event.kind) {
                 Some(EventKind::ProcessStarted) => self.started(event, &mut changes),
                 Some(EventKind::ProcessEnded) => self.ended(event, &mut changes),
                 Some(EventKind::ImageLoaded) => self.loaded(event, &mut changes),
-                Some(kind) => changes.events.push(happened(kind, event)),
+                Some(kind) => changes.events.push(apply_events(kind, event)),
                 None => {}
             }
         }
         self.catch_up |= lost != 0;
-        self.asked = self.spaces.values().any(Space::is_due);
+        self.scan_requested = self.address_spaces.values().any(AddressSpace::is_due);
         changes
     }
 
     fn started(&mut self, event: &SystemEvent, changes: &mut Changes) {
-        let known = self.running.get(&event.process);
-        let seen_since = known.and_then(|process| process.started);
+        let tracked = self.running.get(&event.process);
+        let seen_since = tracked.and_then(|process| process.started);
         if seen_since.is_some_and(|seen| seen >= event.timestamp) {
             // A scan found it before the event was read.
             return;
@@ -55,8 +55,8 @@ impl Inventory {
         };
         process.ended = Some(event.timestamp);
         changes.processes.push(process);
-        let space = self.spaces.remove(&Some(event.process));
-        self.gone.extend(space.into_iter().flat_map(Space::sampled));
+        let address_space = self.address_spaces.remove(&Some(event.process));
+        self.gone.extend(address_space.into_iter().flat_map(AddressSpace::sampled));
         self.last = (None, u64::MAX);
     }
 
@@ -70,8 +70,8 @@ impl Inventory {
             process.name.clone_from(&image.name);
             changes.processes.push(process.clone());
         }
-        let space = self.spaces.entry(owner).or_default();
-        let gone = space.load(owner, image, event.timestamp, &mut changes.modules);
+        let address_space = self.address_spaces.entry(owner).or_default();
+        let gone = address_space.load(owner, image, event.timestamp, &mut changes.modules);
         self.gone.extend(gone);
         self.last = (None, u64::MAX);
     }
@@ -93,10 +93,10 @@ impl Inventory {
 }
 
 /// An event in the form that a recording stores.
-fn happened(kind: EventKind, event: &SystemEvent) -> Happened {
+fn apply_events(kind: EventKind, event: &SystemEvent) -> RecordedEvent {
     use EventKind::{ProcessorAdded, SamplesLost, Storm, Throttled};
     let on_processor = matches!(kind, ProcessorAdded | SamplesLost | Storm | Throttled);
-    Happened {
+    RecordedEvent {
         timestamp: event.timestamp,
         kind: kind.name().to_owned(),
         processor: on_processor.then_some(event.subject),

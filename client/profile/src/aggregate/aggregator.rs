@@ -3,20 +3,20 @@
 use rustc_hash::FxHashMap;
 use shared_types::{Mode, Sample};
 
-/// What a tally tells apart besides the source.
+/// What samples are grouped by, besides their source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each stands for a key, and any may be with any")]
-pub(crate) struct Apart {
-    pub(crate) place: bool,
+pub(crate) struct GroupBy {
+    pub(crate) location: bool,
     pub(crate) process: bool,
     pub(crate) thread: bool,
     pub(crate) processor: bool,
 }
 
-impl Apart {
-    /// Whether it tells apart all that the other does.
+impl GroupBy {
+    /// Whether it distinguishes all that the other does.
     const fn has(self, other: Self) -> bool {
-        (self.place || !other.place)
+        (self.location || !other.location)
             && (self.process || !other.process)
             && (self.thread || !other.thread)
             && (self.processor || !other.processor)
@@ -25,14 +25,14 @@ impl Apart {
 
 /// Where samples were taken: an address of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct CodeLocation {
     /// 0 in kernel mode, which all processes share.
     pub(crate) process: u32,
     pub(crate) ip: u64,
     mode: u8,
 }
 
-impl Place {
+impl CodeLocation {
     pub(crate) fn mode(self) -> Mode {
         Mode::from_wire(self.mode.into()).unwrap_or(Mode::Unknown)
     }
@@ -40,7 +40,7 @@ impl Place {
 
 /// A number of samples, and the number of events that they stand for. All saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct Totals {
     /// Samples.
     pub samples: u64,
     /// The sum of their periods.
@@ -49,7 +49,7 @@ pub struct Sum {
     pub squares: u128,
 }
 
-impl Sum {
+impl Totals {
     /// A single sample.
     #[must_use]
     pub const fn of(sample: &Sample) -> Self {
@@ -82,10 +82,10 @@ impl Sum {
     }
 }
 
-/// What a tally has of a sample: everything that it does not tell apart is 0.
+/// The group of a sample: everything that it is not grouped by is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Entry {
-    /// Without [`Apart::process`], that of the place.
+pub(crate) struct GroupKey {
+    /// Without [`GroupBy::process`], that of the place.
     pub(crate) process: u32,
     pub(crate) thread: u32,
     mode: u8,
@@ -94,8 +94,8 @@ pub(crate) struct Entry {
     pub(crate) source: u16,
 }
 
-impl Entry {
-    pub(crate) fn of(sample: &Sample, apart: Apart) -> Self {
+impl GroupKey {
+    pub(crate) fn of(sample: &Sample, group_by: GroupBy) -> Self {
         let whole = Self {
             ip: sample.ip,
             process: sample.process,
@@ -104,50 +104,54 @@ impl Entry {
             source: sample.source,
             mode: sample.mode,
         };
-        whole.only(apart)
+        whole.only(group_by)
     }
 
-    /// The same, with what `apart` does not tell apart left out.
-    fn only(self, apart: Apart) -> Self {
-        let place = if apart.place { self.place() } else { Place::default() };
+    /// The same, without what `group_by` does not distinguish.
+    fn only(self, group_by: GroupBy) -> Self {
+        let location = if group_by.location { self.location() } else { CodeLocation::default() };
         Self {
-            ip: place.ip,
-            process: if apart.process { self.process } else { place.process },
-            thread: if apart.thread { self.thread } else { 0 },
-            processor: if apart.processor { self.processor } else { 0 },
+            ip: location.ip,
+            process: if group_by.process { self.process } else { location.process },
+            thread: if group_by.thread { self.thread } else { 0 },
+            processor: if group_by.processor { self.processor } else { 0 },
             source: self.source,
-            mode: place.mode,
+            mode: location.mode,
         }
     }
 
-    pub(crate) const fn place(self) -> Place {
+    pub(crate) const fn location(self) -> CodeLocation {
         let kernel = self.mode == Mode::Kernel as u8;
-        Place { ip: self.ip, process: if kernel { 0 } else { self.process }, mode: self.mode }
+        CodeLocation {
+            ip: self.ip,
+            process: if kernel { 0 } else { self.process },
+            mode: self.mode,
+        }
     }
 }
 
-/// Sums by what they tell apart.
-pub(crate) type Sums = FxHashMap<Entry, Sum>;
+/// Totals by group.
+pub(crate) type TotalsByKey = FxHashMap<GroupKey, Totals>;
 
 /// Everything that was summed up.
 #[derive(Debug)]
-pub(crate) struct Tallies {
+pub(crate) struct Aggregator {
     /// The first and the last timestamp that was counted.
     pub(crate) span: Option<(u64, u64)>,
     /// Samples with an address, by source.
     pub(crate) addressed: FxHashMap<u16, u64>,
-    all: Vec<(Apart, Sums)>,
+    all: Vec<(GroupBy, TotalsByKey)>,
 }
 
-impl Tallies {
-    /// Each sample is counted in as few tallies as there can be: a tally that tells less apart than
-    /// another is a sum over it.
-    pub(crate) fn new(apart: &[Apart]) -> Self {
-        let mut all: Vec<(Apart, Sums)> = Vec::new();
-        for &apart in apart {
-            if !all.iter().any(|(other, _)| other.has(apart)) {
-                all.retain(|&(other, _)| !apart.has(other));
-                all.push((apart, Sums::default()));
+impl Aggregator {
+    /// Each sample is counted in as few maps as there can be: a coarser grouping is a sum over a
+    /// finer one.
+    pub(crate) fn new(group_by: &[GroupBy]) -> Self {
+        let mut all: Vec<(GroupBy, TotalsByKey)> = Vec::new();
+        for &group_by in group_by {
+            if !all.iter().any(|(other, _)| other.has(group_by)) {
+                all.retain(|&(other, _)| !group_by.has(other));
+                all.push((group_by, TotalsByKey::default()));
             }
         }
         Self { span: None, addressed: FxHashMap::default(), all }
@@ -161,8 +165,8 @@ impl Tallies {
         u64::try_from(nanoseconds).unwrap_or(u64::MAX)
     }
 
-    /// Adds samples: all of them to one tally after the other, so that the processor waits for
-    /// several entries of a large tally at the same time.
+    /// Adds samples: all of them to one map after the other, so that the processor waits for
+    /// several entries of a large map at the same time.
     pub(crate) fn add<'a>(&mut self, samples: &(impl Iterator<Item = &'a Sample> + Clone)) {
         let (mut first, mut last) = self.span.unwrap_or((u64::MAX, 0));
         for sample in samples.clone() {
@@ -173,42 +177,42 @@ impl Tallies {
             last = last.max(sample.timestamp);
         }
         self.span = (first <= last).then_some((first, last));
-        for (apart, sums) in &mut self.all {
+        for (group_by, sums) in &mut self.all {
             for sample in samples.clone() {
-                let entry = Entry::of(sample, *apart);
-                sums.entry(entry).or_default().add(Sum::of(sample));
+                let entry = GroupKey::of(sample, *group_by);
+                sums.entry(entry).or_default().add(Totals::of(sample));
             }
         }
     }
 
-    /// Passes each entry that `apart` tells apart to `visit`, with its sum.
-    pub(crate) fn each(&self, apart: Apart, mut visit: impl FnMut(Entry, Sum)) {
-        let Some((finer, sums)) = self.all.iter().find(|(other, _)| other.has(apart)) else {
+    /// Passes each group to `visit`, with its totals.
+    pub(crate) fn each(&self, group_by: GroupBy, mut visit: impl FnMut(GroupKey, Totals)) {
+        let Some((finer, sums)) = self.all.iter().find(|(other, _)| other.has(group_by)) else {
             return;
         };
-        if *finer == apart {
+        if *finer == group_by {
             for (&entry, &sum) in sums {
                 visit(entry, sum);
             }
             return;
         }
-        let mut coarser = Sums::default();
+        let mut coarser = TotalsByKey::default();
         for (entry, &sum) in sums {
-            coarser.entry(entry.only(apart)).or_default().add(sum);
+            coarser.entry(entry.only(group_by)).or_default().add(sum);
         }
         for (entry, sum) in coarser {
             visit(entry, sum);
         }
     }
 
-    /// Every place that was told apart, once, in order.
-    pub(crate) fn places(&self) -> Vec<Place> {
-        let tallies = self.all.iter().filter(|(apart, _)| apart.place);
+    /// Every location, once, in order.
+    pub(crate) fn locations(&self) -> Vec<CodeLocation> {
+        let tallies = self.all.iter().filter(|(group_by, _)| group_by.location);
         let entries = tallies.flat_map(|(_, sums)| sums.keys());
-        let mut places: Vec<Place> = entries.map(|entry| entry.place()).collect();
-        places.sort_unstable();
-        places.dedup();
-        places
+        let mut locations: Vec<CodeLocation> = entries.map(|entry| entry.location()).collect();
+        locations.sort_unstable();
+        locations.dedup();
+        locations
     }
 }
 
@@ -216,13 +220,14 @@ impl Tallies {
 mod tests {
     use super::*;
 
-    const PLACE: Apart = Apart { place: true, process: false, thread: false, processor: false };
-    const PROCESS: Apart = Apart { place: false, process: true, ..PLACE };
-    const NOTHING: Apart = Apart { place: false, ..PLACE };
+    const PLACE: GroupBy =
+        GroupBy { location: true, process: false, thread: false, processor: false };
+    const PROCESS: GroupBy = GroupBy { location: false, process: true, ..PLACE };
+    const NOTHING: GroupBy = GroupBy { location: false, ..PLACE };
 
-    fn each(tallies: &Tallies, apart: Apart) -> Vec<(Entry, Sum)> {
+    fn each(tallies: &Aggregator, group_by: GroupBy) -> Vec<(GroupKey, Totals)> {
         let mut all = Vec::new();
-        tallies.each(apart, |entry, sum| all.push((entry, sum)));
+        tallies.each(group_by, |entry, sum| all.push((entry, sum)));
         all.sort_unstable_by_key(|&(entry, _)| entry);
         all
     }
@@ -232,32 +237,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_apart_is_one() {
-        let mut tallies = Tallies::new(&[NOTHING, PLACE, PROCESS, NOTHING, PLACE]);
+    fn coarser_groups_are_sums() {
+        let mut tallies = Aggregator::new(&[NOTHING, PLACE, PROCESS, NOTHING, PLACE]);
         assert_eq!(tallies.all.len(), 2);
         let samples = [1, 2, 1].map(|ip| sample(ip, 4, Mode::User));
         tallies.add(&samples.iter());
         let all = each(&tallies, NOTHING);
-        let sum = Sum { samples: 3, events: u64::MAX, squares: u128::MAX };
-        assert_eq!(all, [(Entry::default(), sum)]);
+        let sum = Totals { samples: 3, events: u64::MAX, squares: u128::MAX };
+        assert_eq!(all, [(GroupKey::default(), sum)]);
         assert_eq!(each(&tallies, PLACE).len(), 2);
         assert_eq!(each(&tallies, PROCESS).len(), 1);
     }
 
     #[test]
     fn all_processes_share_the_kernel() {
-        let both = Apart { process: true, ..PLACE };
+        let both = GroupBy { process: true, ..PLACE };
         let samples =
             [sample(1, 4, Mode::Kernel), sample(1, 8, Mode::Kernel), sample(1, 8, Mode::User)];
-        for apart in [&[PLACE, PROCESS][..], &[both]] {
-            let mut tallies = Tallies::new(apart);
+        for group_by in [&[PLACE, PROCESS][..], &[both]] {
+            let mut tallies = Aggregator::new(group_by);
             tallies.add(&samples.iter());
-            let kernel = Place { ip: 1, process: 0, mode: Mode::Kernel as u8 };
-            let user = Place { ip: 1, process: 8, mode: Mode::User as u8 };
-            assert_eq!(tallies.places(), [kernel, user]);
-            let places = each(&tallies, PLACE);
-            let places = places.iter().map(|(entry, sum)| (entry.place(), sum.samples));
-            assert_eq!(places.collect::<Vec<_>>(), [(kernel, 2), (user, 1)]);
+            let kernel = CodeLocation { ip: 1, process: 0, mode: Mode::Kernel as u8 };
+            let user = CodeLocation { ip: 1, process: 8, mode: Mode::User as u8 };
+            assert_eq!(tallies.locations(), [kernel, user]);
+            let locations = each(&tallies, PLACE);
+            let locations = locations.iter().map(|(entry, sum)| (entry.location(), sum.samples));
+            assert_eq!(locations.collect::<Vec<_>>(), [(kernel, 2), (user, 1)]);
             let processes = each(&tallies, PROCESS);
             let processes = processes.iter().map(|(entry, sum)| (entry.process, sum.samples));
             assert_eq!(processes.collect::<Vec<_>>(), [(4, 1), (8, 2)]);

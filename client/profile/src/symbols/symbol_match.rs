@@ -5,7 +5,7 @@ use super::functions::Function;
 
 /// What is known about an address.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SymbolMatch {
     pub(super) function: Option<Function>,
     pub(super) file: Option<String>,
     pub(super) line: Option<u32>,

@@ -9,15 +9,15 @@ use std::ops::Range;
 /// Which identifiers stand for several processes, or for one with several modules at one address, and
 /// when. Samples of those have numbers of their own in place of the identifier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spaces {
+pub struct ProcessIds {
     /// The numbers of an identifier, by when each begins; the first is the identifier itself.
     of: FxHashMap<u32, Vec<(u64, u32)>>,
-    by_number: FxHashMap<u32, Space>,
+    by_number: FxHashMap<u32, IdSpan>,
 }
 
 /// A part of the time of an identifier in which it means one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Space {
+struct IdSpan {
     id: u32,
     /// The first number of a process of this name with that identifier.
     process: u32,
@@ -31,7 +31,7 @@ struct Space {
 const FIRST: u32 = 0x7FFF_FFFF;
 const STEP: u32 = 4;
 
-impl Spaces {
+impl ProcessIds {
     /// What the processes and modules of a recording say.
     pub(super) fn of(recording: &Recording) -> Self {
         let mut processes: FxHashMap<u32, Vec<&Process>> = FxHashMap::default();
@@ -47,14 +47,14 @@ impl Spaces {
         let mut ids: Vec<u32> = processes.keys().chain(modules.keys()).copied().collect();
         ids.sort_unstable();
         ids.dedup();
-        let mut spaces = Self::default();
+        let mut process_ids = Self::default();
         let mut next = FIRST;
         for id in ids {
             let lives = lives(processes.remove(&id).unwrap_or_default());
             let changes = changes(modules.remove(&id).unwrap_or_default());
-            spaces.add(id, &lives, changes, &mut next);
+            process_ids.add(id, &lives, changes, &mut next);
         }
-        spaces
+        process_ids
     }
 
     fn add(&mut self, id: u32, lives: &[(u64, &str)], changes: Vec<u64>, next: &mut u32) {
@@ -77,7 +77,7 @@ impl Spaces {
             let end = |next: Option<u64>| next.unwrap_or(u64::MAX);
             let (since, name) =
                 *after.checked_sub(1).and_then(|at| lives.get(at)).unwrap_or(&(0, ""));
-            let space = Space {
+            let space = IdSpan {
                 id,
                 process: *first_of.entry(name).or_insert(number),
                 lived: since..end(lives.get(after).map(|&(since, _)| since)),
@@ -145,7 +145,7 @@ impl Spaces {
     }
 }
 
-impl Space {
+impl IdSpan {
     /// Whether a module was there at any time of it.
     fn has(&self, module: &Module) -> bool {
         let unloaded = module.unloaded.unwrap_or(u64::MAX);

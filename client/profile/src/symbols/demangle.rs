@@ -12,7 +12,7 @@ const LONGEST: usize = 1024;
 const MANGLED: [&str; 4] = ["_Z", "__Z", "_R", "__R"];
 
 /// Demangles a name by the rules of Microsoft, Rust or Itanium; a name that was not mangled stays.
-pub(super) fn readable(name: &str) -> String {
+pub(super) fn demangle(name: &str) -> String {
     if name.len() > LONGEST {
         return name.to_owned();
     }
@@ -44,7 +44,7 @@ mod tests {
             ("?", "?"),
             ("_Z", "_Z"),
         ] {
-            assert_eq!(readable(mangled), name);
+            assert_eq!(demangle(mangled), name);
         }
     }
 
@@ -57,13 +57,13 @@ mod tests {
             _Zebra _Read __Z _ _Z_ @f@4 f@plt";
         let types = types.split_whitespace().map(str::to_owned);
         for name in letters.chain(types) {
-            assert_eq!(readable(&name), name);
+            assert_eq!(demangle(&name), name);
         }
     }
 
     #[test]
     fn a_name_too_long_to_demangle_stays() {
         let long = format!("?{}", "A".repeat(100_000));
-        assert_eq!(readable(&long), long);
+        assert_eq!(demangle(&long), long);
     }
 }

@@ -16,13 +16,13 @@ const EXPANDED_BYTES_MAX: u64 = 1 << 32;
 
 /// A readable file of a store: itself, what it points to, or what is compressed in it.
 #[derive(Debug)]
-pub(super) struct Readable {
+pub(super) struct StoreFile {
     pub(super) path: PathBuf,
     /// The expanded file exists for as long as this does.
     pub(super) expanded: Option<TempPath>,
 }
 
-impl Readable {
+impl StoreFile {
     /// # Errors
     /// A message that says why it cannot be read.
     pub(super) fn of(place: &Path, path: &SymbolPath) -> Result<Self, String> {
@@ -90,19 +90,19 @@ mod tests {
         let path = SymbolPath::parse(folder.path().to_str().expect("UTF-8"));
         let bytes: Vec<u8> = (0..100_000u32).flat_map(u32::to_le_bytes).collect();
         fs::write(at("a.pd_"), cabinet(&bytes)).expect("written");
-        let readable = Readable::of(&at("a.pd_"), &path).expect("it expands");
+        let readable = StoreFile::of(&at("a.pd_"), &path).expect("it expands");
         assert_eq!(fs::read(&readable.path).expect("a file"), bytes);
         let expanded = readable.path.clone();
         drop(readable);
         assert!(!expanded.exists(), "it is cleared away");
         fs::write(at("b.pd_"), "no cabinet").expect("written");
-        assert!(Readable::of(&at("b.pd_"), &path).is_err());
+        assert!(StoreFile::of(&at("b.pd_"), &path).is_err());
 
         fs::write(at("real.pdb"), "real").expect("written");
         let real = at("real.pdb");
         let pointer = |text: String| {
             fs::write(at(POINTER), text).expect("written");
-            Readable::of(&at(POINTER), &path).map(|readable| readable.path)
+            StoreFile::of(&at(POINTER), &path).map(|readable| readable.path)
         };
         assert_eq!(pointer(format!("PATH:{}\r\n", real.display())), Ok(real));
         for text in [r"PATH:\\host\share\a.pdb", "PATH:/etc/passwd", "MSG: gone"] {

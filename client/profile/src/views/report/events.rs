@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// The events of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Happening {
+pub struct EventSummary {
     /// Which kind.
     pub kind: EventKind,
     /// How often it happened; for samples lost and periods raised, the sum of their amounts.
@@ -31,12 +31,12 @@ const KINDS: [EventKind; 6] = [
 impl Recording {
     /// What happened besides sampling, by kind.
     #[must_use]
-    pub fn happenings(&self) -> Vec<Happening> {
+    pub fn event_summaries(&self) -> Vec<EventSummary> {
         let kinds = KINDS.into_iter();
-        kinds.filter_map(|kind| self.happening(kind)).collect()
+        kinds.filter_map(|kind| self.event_summary(kind)).collect()
     }
 
-    fn happening(&self, kind: EventKind) -> Option<Happening> {
+    fn event_summary(&self, kind: EventKind) -> Option<EventSummary> {
         let of = |kind: EventKind| {
             let events = self.events.iter();
             events.filter(move |event| event.kind == kind.name())
@@ -44,7 +44,7 @@ impl Recording {
         let first = of(kind).map(|event| event.timestamp).min()?;
         let began = of(EventKind::SessionStarted).map(|event| event.timestamp);
         let processors: BTreeSet<u32> = of(kind).filter_map(|event| event.processor).collect();
-        Some(Happening {
+        Some(EventSummary {
             kind,
             times: of(kind).map(|event| event.amount.max(1)).fold(0, u64::saturating_add),
             processors: processors.len(),
@@ -64,16 +64,21 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::{Happened, Metadata};
+    use crate::file::{Metadata, RecordedEvent};
 
-    fn event(timestamp: u64, kind: EventKind, processor: Option<u32>, amount: u64) -> Happened {
-        Happened { timestamp, kind: kind.name().to_owned(), processor, amount }
+    fn event(
+        timestamp: u64,
+        kind: EventKind,
+        processor: Option<u32>,
+        amount: u64,
+    ) -> RecordedEvent {
+        RecordedEvent { timestamp, kind: kind.name().to_owned(), processor, amount }
     }
 
     #[test]
     fn each_kind_is_summed_up() {
         use EventKind::{Asleep, SamplesLost, SessionStarted, SessionStopped};
-        let unknown = Happened { kind: "of-tomorrow".to_owned(), ..Happened::default() };
+        let unknown = RecordedEvent { kind: "of-tomorrow".to_owned(), ..RecordedEvent::default() };
         let recording = Recording {
             metadata: Metadata { timestamp_frequency: 2_000_000_000, ..Metadata::default() },
             events: vec![
@@ -87,17 +92,17 @@ mod tests {
             ],
             ..Recording::default()
         };
-        let of = |kind, times, processors, first_ns| Happening {
+        let of = |kind, times, processors, first_ns| EventSummary {
             kind,
             times,
             processors,
             first_ns: Some(first_ns),
         };
         assert_eq!(
-            recording.happenings(),
+            recording.event_summaries(),
             [of(SamplesLost, 43, 2, 1_000), of(Asleep, 1, 0, 4_000)]
         );
-        assert_eq!(Recording::default().happenings(), []);
+        assert_eq!(Recording::default().event_summaries(), []);
     }
 
     /// A file may contain anything.
@@ -111,7 +116,7 @@ mod tests {
             ],
             ..Recording::default()
         };
-        let [storm] = recording.happenings()[..] else {
+        let [storm] = recording.event_summaries()[..] else {
             panic!("one kind");
         };
         assert_eq!((storm.times, storm.first_ns), (u64::MAX, None));

@@ -18,7 +18,7 @@ const SEARCHES: usize = 64;
 
 /// A branch on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passed {
+pub struct PathBranch {
     /// Its address.
     pub from: u64,
     /// Where code continues.
@@ -75,7 +75,7 @@ impl Code {
 
     /// A way that begins at one of these addresses, and leads back to its own beginning; empty if
     /// there is none.
-    pub(super) fn way(mut self, entries: &[u64]) -> Vec<Passed> {
+    pub(super) fn code_path(mut self, entries: &[u64]) -> Vec<PathBranch> {
         self.find_dead_ends();
         let entries: Vec<u64> =
             entries.iter().copied().filter(|&entry| self.branch_from(entry).is_some()).collect();
@@ -89,16 +89,16 @@ impl Code {
             }
         }
         let start = walk.at;
-        let mut way = Vec::new();
-        while way.len() < LENGTH.end {
+        let mut code_path = Vec::new();
+        while code_path.len() < LENGTH.end {
             // If code does not come back by itself, a branch that can go anywhere does.
-            let wanted = (way.len() >= LENGTH.end / 2).then_some(start);
+            let wanted = (code_path.len() >= LENGTH.end / 2).then_some(start);
             let Some(passed) = walk.next(wanted) else {
                 break;
             };
-            way.push(passed);
-            if way.len() >= LENGTH.start && passed.to == start {
-                return way;
+            code_path.push(passed);
+            if code_path.len() >= LENGTH.start && passed.to == start {
+                return code_path;
             }
         }
         Vec::new()
@@ -143,7 +143,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Runs on to the next branch and past it, to `wanted` if that branch can go anywhere.
-    fn next(&mut self, wanted: Option<u64>) -> Option<Passed> {
+    fn next(&mut self, wanted: Option<u64>) -> Option<PathBranch> {
         let branch = self.code.branch_from(self.at)?;
         let there = |address: &u64| self.code.branch_from(*address).is_some();
         self.passed += 1;
@@ -175,7 +175,7 @@ impl Walk<'_> {
             }
         };
         self.at = to;
-        Some(Passed { from: branch.at, to, kind: branch.kind, taken })
+        Some(PathBranch { from: branch.at, to, kind: branch.kind, taken })
     }
 
     fn call(&mut self, back: u64) {
@@ -236,10 +236,10 @@ mod tests {
             0x90, // 1010 nop
             0xC3, // 1011 ret
         ];
-        let way = code(&bytes).way(&[0x1000]);
-        let next = way.iter().cycle().skip(1);
+        let code_path = code(&bytes).code_path(&[0x1000]);
+        let next = code_path.iter().cycle().skip(1);
         let mut seen = std::collections::BTreeSet::new();
-        for (one, next) in way.iter().zip(next) {
+        for (one, next) in code_path.iter().zip(next) {
             let reached = match one.to {
                 0x1000 | 0x1002 => 0x1007,
                 0x1009 => 0x1009,
@@ -258,21 +258,21 @@ mod tests {
             (0x1011, 0x100E, true),
         ];
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), edges);
-        assert_eq!(way, code(&bytes).way(&[0x1000]));
+        assert_eq!(code_path, code(&bytes).code_path(&[0x1000]));
     }
 
     #[test]
     fn a_way_avoids_what_leads_nowhere() {
         // 1000 je 1007; 1002 call out of the code; 1007 jmp 1000.
         let bytes = [0x74, 0x05, 0xE8, 0, 0x10, 0, 0, 0xEB, 0xF7];
-        let way = code(&bytes).way(&[0x1000]);
+        let code_path = code(&bytes).code_path(&[0x1000]);
         let edges: std::collections::BTreeSet<_> =
-            way.iter().map(|one| (one.from, one.to)).collect();
+            code_path.iter().map(|one| (one.from, one.to)).collect();
         let expected = [(0x1000, 0x1007), (0x1007, 0x1000)];
         assert_eq!(edges.into_iter().collect::<Vec<_>>(), expected);
         // Nothing but a jump out of the code, or no branch at all.
         for bytes in [&[0xE9, 0, 0x10, 0, 0][..], &[0x90, 0x90], &[]] {
-            assert!(code(bytes).way(&[0x1000]).is_empty());
+            assert!(code(bytes).code_path(&[0x1000]).is_empty());
         }
     }
 }
