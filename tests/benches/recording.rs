@@ -2,7 +2,7 @@
 #![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use halprof_profile::file::{Background, Metadata, Block, Sink, Statistics, Writer};
+use halprof_profile::file::{Background, Block, Metadata, Sink, Statistics, Writer};
 use shared_types::Sample;
 use std::path::Path;
 

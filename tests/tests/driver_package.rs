@@ -15,10 +15,13 @@ use zip::ZipArchive;
 
 /// What the zip holds besides the documents: what Windows installs and, in folders, the scripts and
 /// what debuggers load.
-const FILES: [&str; 13] = [
+const FILES: [&str; 16] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "SHA256SUMS",
+    "c/halprof.h",
+    "c/halprof_c.dll",
+    "c/halprof_c.lib",
     "driver/windbg/halprof.js",
     "driver/windbg/halprof.natvis",
     "halprof-test.cer",
@@ -246,6 +249,33 @@ fn the_zip_holds_the_package_as_listed_and_nothing_else() {
     hashes.sort();
     listed.sort_unstable();
     assert_eq!(hashes, listed);
+}
+
+/// What a C program needs: the DLL exports the functions of the header, and the import library has
+/// them all.
+#[test]
+fn the_c_library_is_whole() {
+    use object::Object as _;
+    let Some(folder) = package::folder() else {
+        return;
+    };
+    let name = format!("halprof-driver-{}-x64.zip", env!("CARGO_PKG_VERSION"));
+    let files = unpacked(package::read(&folder.join(name)));
+    let header = String::from_utf8_lossy(&files["c/halprof.h"]);
+    let dll = PeFile64::parse(&*files["c/halprof_c.dll"]).expect("a DLL");
+    let library = String::from_utf8_lossy(&files["c/halprof_c.lib"]);
+    let mut exports = 0;
+    for export in dll.exports().expect("exports") {
+        let name = std::str::from_utf8(export.name()).expect("a name");
+        if name.starts_with("halprof_") {
+            exports += 1;
+            assert!(header.contains(&format!("{name}(")), "{name} is not in the header");
+            let import = format!("{name}\0halprof_c.dll\0");
+            assert!(library.contains(&import), "{name} is not in the import library");
+        }
+    }
+    let lines = header.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+    assert_eq!(exports, lines.filter(|line| line.contains('(')).count(), "declared in the header");
 }
 
 fn unpacked(zip: Vec<u8>) -> BTreeMap<String, Vec<u8>> {

@@ -15,13 +15,20 @@ pub(crate) const EXE: &str = "target/exe/halprof.exe";
 /// The same tool on a model that runs in real time, for tests.
 const REAL_TIME: &str = "target/exe/halprof-real-time.exe";
 
-/// The C library; MinGW links against the DLL directly.
-const DLL: &str = "target/exe/halprof_c.dll";
+/// The C library.
+pub(crate) const DLL: &str = "target/exe/halprof_c.dll";
 
-/// Builds `halprof.exe`, `halprof-real-time.exe` and `halprof_c.dll` into `target/exe`, without
-/// symbols.
+/// Its import library, in the short form that both Microsoft's linker and MinGW's read.
+pub(crate) const IMPORT_LIBRARY: &str = "target/exe/halprof_c.lib";
+
+/// Its header.
+pub(crate) const HEADER: &str = "client/c/include/halprof.h";
+
+/// Builds `halprof.exe`, `halprof-real-time.exe`, `halprof_c.dll` and its import library into
+/// `target/exe`, without symbols.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     setup::require(setup::MINGW)?;
+    setup::require(setup::LLVM)?;
     let (toolchain, standard_library) = toolchain(shell)?;
     toolchain
         .cargo(shell)
@@ -39,8 +46,32 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
         let built = format!("target/exe/work/{TARGET}/dist/{name}");
         cmd!(shell, "x86_64-w64-mingw32-strip -o {to} {built}").run()?;
     }
+    import_library(shell)?;
     println!("{EXE}");
     Ok(())
+}
+
+/// Makes the import library of the functions that the header declares.
+fn import_library(shell: &Shell) -> Result<()> {
+    const DEFINITION: &str = "target/exe/work/halprof_c.def";
+    let definition = definition(&shell.read_file(HEADER)?);
+    shell.write_file(DEFINITION, definition)?;
+    cmd!(shell, "llvm-dlltool-19 -m i386:x86-64 -d {DEFINITION} -l {IMPORT_LIBRARY}")
+        .run()
+        .context("make the import library")
+}
+
+/// The module definition of the DLL: every function that the header declares.
+fn definition(header: &str) -> String {
+    let mut definition = "LIBRARY halprof_c.dll\nEXPORTS\n".to_owned();
+    for line in header.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+        let name =
+            line.split_once('(').and_then(|(before, _)| before.split([' ', '*']).next_back());
+        if let Some(name) = name.filter(|name| name.starts_with("halprof_")) {
+            definition += &format!("    {name}\n");
+        }
+    }
+    definition
 }
 
 /// The configuration that keeps paths of this machine out of the tool.

@@ -53,6 +53,13 @@ const DOCUMENTS: [(&str, &str, &str); 3] = [
 /// Where the manual pages are generated.
 const MANUAL: &str = "target/package-work/man";
 
+/// The library for C and Python: where each file is, and where it goes in the zip.
+const C_LIBRARY: [(&str, &str); 3] = [
+    (exe::HEADER, "c/halprof.h"),
+    (exe::DLL, "c/halprof_c.dll"),
+    (exe::IMPORT_LIBRARY, "c/halprof_c.lib"),
+];
+
 /// The files for Windows and its debuggers, and the tool, in the order in which they are listed.
 const FILES: [&str; 6] =
     ["halprof.exe", "halprof.inf", "halprof.sys", "halprof.cat", "halprof.pdb", "halprof-test.cer"];
@@ -159,8 +166,9 @@ fn files(shell: &Shell) -> Result<Vec<File>> {
     for name in FILES {
         files.push(read(shell, name)?);
     }
-    for name in PAPERS {
-        files.push(File { name: name.to_owned(), contents: shell.read_binary_file(name)? });
+    let papers = PAPERS.map(|name| (name, name));
+    for (path, name) in papers.into_iter().chain(C_LIBRARY) {
+        files.push(File { name: name.to_owned(), contents: shell.read_binary_file(path)? });
     }
     for (folder, extension, place) in DOCUMENTS {
         let mut paths = shell.read_dir(folder)?;

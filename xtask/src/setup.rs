@@ -32,16 +32,18 @@ pub(crate) const DRIVER: &[Package] = &[
     },
     Package { name: "lld-19", what_for: "links the driver", proof: "/usr/bin/lld-link-19" },
     Package {
-        name: "llvm-19",
-        what_for: "makes import libraries",
-        proof: "/usr/bin/llvm-dlltool-19",
-    },
-    Package {
         name: "mingw-w64-common",
         what_for: "has a public DDK's headers",
         proof: "/usr/share/mingw-w64/include/ddk/wdm.h",
     },
 ];
+
+/// What makes import libraries, for the driver and for the C library.
+pub(crate) const LLVM: &[Package] = &[Package {
+    name: "llvm-19",
+    what_for: "makes import libraries",
+    proof: "/usr/bin/llvm-dlltool-19",
+}];
 
 /// A Rust toolchain with the sources of `core`, for when rustup has no Windows target.
 pub(crate) const RUST: &[Package] = &[
@@ -176,7 +178,7 @@ impl Package {
 /// The packages that `cargo xtask test` needs.
 pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
     let rust = if rustup::has_target(shell) { &[] } else { RUST };
-    [DRIVER, TERMINAL, NODE, READERS, ENGINE, rust].into_iter().flatten().collect()
+    [DRIVER, LLVM, TERMINAL, NODE, READERS, ENGINE, rust].into_iter().flatten().collect()
 }
 
 /// The packages that all tasks together need.

@@ -108,6 +108,7 @@ pub(crate) fn lint(shell: &Shell) -> Result<()> {
 
 fn assemble(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
     setup::require(setup::DRIVER)?;
+    setup::require(setup::LLVM)?;
     let wdk = content_root::assemble(shell, folders).context("the WDK content root")?;
     let linker = workspace::assemble(shell, folders).context("the driver's work folder")?;
     if wdk || linker {
