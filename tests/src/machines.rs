@@ -34,12 +34,8 @@ pub fn specs(connection: &mut Connection<InProcess>, list: &str) -> Vec<Spec> {
     let mut items = Vec::new();
     parse_list(list, &mut items).expect("a list");
     let catalog = Catalog::read(connection, true).expect("what it counts");
-    let chosen = catalog.resolve(&items).expect("sources of this machine");
-    let mut specs: Vec<Spec> = chosen.into_iter().map(|chosen| chosen.spec).collect();
-    for (spec, item) in specs.iter_mut().zip(&items) {
-        spec.interval = item.period.unwrap_or(0);
-    }
-    specs
+    let events = catalog.resolve(&items).expect("sources of this machine");
+    events.into_iter().flat_map(|event| event.specs).collect()
 }
 
 /// A source that counts in these modes, a combination of [`Spec::USER`] and [`Spec::KERNEL`].

@@ -120,14 +120,13 @@ fn names_drawn_at_random_reach_the_registers_as_their_rows_say() {
                 assert_eq!(error.code(), "unavailable", "{file} {name}");
                 continue;
             }
-            let chosen = catalog.resolve(&items).expect(name);
+            let events = catalog.resolve(&items).expect(name);
             for (kind, _, how) in &found.encodings {
                 let Ok(how) = how else { continue };
                 let bit = 1 << kind.processor.kind;
-                let of_kind = |one: &&halprof_measure::selection::Chosen| {
-                    one.spec.kinds == 0 || one.spec.kinds & bit != 0
-                };
-                let spec = chosen.iter().find(of_kind).expect("of this kind").spec;
+                let mut specs = events[0].specs.iter();
+                let spec = specs.find(|spec| spec.kinds == 0 || spec.kinds & bit != 0);
+                let spec = *spec.expect("of this kind");
                 let row = &rows_of(kind.microarchitecture.expect("known").table)[&found.event.name];
                 let (general, fixed) = registers(&mut connection, spec, kind.processor.index);
                 let told = format!("{file} {name}");
@@ -166,14 +165,14 @@ fn the_names_of_linux_perf_are_the_selects_of_linux() {
         parse_list(name, &mut items).expect("a name");
         let catalog = Catalog::read(&mut connection, true).expect("what it counts");
         let told = format!("{row:?}");
-        let chosen = match catalog.resolve(&items) {
-            Ok(chosen) => chosen,
+        let events = match catalog.resolve(&items) {
+            Ok(events) => events,
             Err(error) => {
                 assert_eq!((error.code(), counts), ("source-unknown", ""), "{told}");
                 continue;
             }
         };
-        let (general, fixed) = registers(&mut connection, chosen[0].spec, processor);
+        let (general, fixed) = registers(&mut connection, events[0].common(), processor);
         let general = general.iter().map(|(_, value)| format!("{:X}", value & !MODES_AND_ENABLE));
         let fixed = fixed.iter().map(|index| format!("fixed {index}"));
         let found: Vec<String> = general.chain(fixed).collect();

@@ -2,7 +2,7 @@
 //! each kind of core, and the names that Linux perf and Windows use for them.
 
 use crate::events::{self, Alias, Event, Microarchitecture, OFFCORE_RSP_0};
-use crate::selection::{Chosen, Item, What, bad_list, filter_suffix, parse_number, raw_select};
+use crate::selection::{EventSpec, Item, What, bad_list, filter_suffix, parse_number, raw_select};
 use crate::{Connection, Error, Result, Transport};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
@@ -158,15 +158,24 @@ impl Catalog {
         &self.cpu_types
     }
 
-    /// Whether a processor can count a source.
+    /// Whether a processor can count an event.
     #[must_use]
-    pub fn counts_on(&self, chosen: &Chosen, processor: &Processor) -> bool {
-        let kind = u32::from(processor.kind);
-        let has = |mask: u64| mask.checked_shr(kind).unwrap_or(0) & 1 != 0;
-        let source = self.sources.iter().find(|source| source.id == chosen.spec.source);
-        (chosen.spec.kinds == 0 || has(chosen.spec.kinds.into()))
-            && source
-                .is_none_or(|source| source.flags & Source::TIMER != 0 || has(source.kinds.into()))
+    pub fn counts_on(&self, event: &EventSpec, processor: &Processor) -> bool {
+        self.spec_on(event, processor.kind).is_some()
+    }
+
+    /// The index of the specification by which a CPU type counts an event; `None` if it cannot.
+    #[must_use]
+    pub fn spec_on(&self, event: &EventSpec, cpu_type: u8) -> Option<usize> {
+        event.specs.iter().position(|spec| self.counts_spec(spec, cpu_type))
+    }
+
+    fn counts_spec(&self, spec: &Spec, cpu_type: u8) -> bool {
+        let among = |kinds: u64| kinds.checked_shr(cpu_type.into()).unwrap_or(0) & 1 != 0;
+        let source = self.sources.iter().find(|source| source.id == spec.source);
+        let timer = |source: &Source| source.flags & Source::TIMER != 0;
+        (spec.kinds == 0 || among(spec.kinds.into()))
+            && source.is_none_or(|source| timer(source) || among(source.kinds.into()))
     }
 
     /// The same for these processors alone: an event is chosen only as their CPU types count it.
@@ -176,22 +185,24 @@ impl Catalog {
         self
     }
 
-    /// Finds each item of a list.
-    pub fn resolve(&self, items: &[Item]) -> Result<Vec<Chosen>> {
-        let mut chosen = Vec::new();
+    /// Finds each item of a list. What is named for one CPU type after the other
+    /// (`cpu_core/…/,cpu_atom/…/`) is one event.
+    pub fn resolve(&self, items: &[Item]) -> Result<Vec<EventSpec>> {
+        let mut events: Vec<EventSpec> = Vec::new();
         for item in items {
             if item.text.eq_ignore_ascii_case(ALL) {
-                for source in &self.sources {
-                    if source.flags & Source::SUPPORTED != 0 {
-                        chosen.push(self.from_source(item, source));
-                    }
-                }
+                let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
+                let supported = self.sources.iter().filter(supported);
+                events.extend(supported.map(|source| self.from_source(item, source)));
             } else {
-                self.resolve_one(item, &mut chosen)?;
+                let mut event = self.resolve_one(item)?;
+                match events.iter_mut().find(|other| other.is_complemented_by(&event)) {
+                    Some(other) => other.specs.append(&mut event.specs),
+                    None => events.push(event),
+                }
             }
         }
-        let indexes = counted_on(&chosen, self.measured);
-        Ok(indexes.into_iter().filter_map(|index| chosen.get(index).cloned()).collect())
+        Ok(events.into_iter().map(|event| event.on_cpu_types(self.measured)).collect())
     }
 
     /// The source that has this name, if one does.
@@ -276,53 +287,51 @@ impl Catalog {
         names.into_iter().collect()
     }
 
-    fn resolve_one(&self, item: &Item, chosen: &mut Vec<Chosen>) -> Result<()> {
+    fn resolve_one(&self, item: &Item) -> Result<EventSpec> {
         match &item.what {
-            What::Named(name) => self.resolve_name(item, name, chosen)?,
+            What::Named(name) => self.resolve_name(item, name),
             What::Raw(select) => {
                 let (select, filter) = self.raw(item, *select)?;
-                chosen.push(self.from_raw(item, select, &item.text, filter));
+                Ok(self.from_raw(item, select, &item.text, filter))
             }
             What::Changed { name, changed, select } => {
                 let mut event = self.event(name).ok_or_else(|| self.unknown(name))?;
                 for (_, _, encoding) in &mut event.encodings {
                     *encoding = encoding.clone().and_then(|one| one.with(*changed, *select));
                 }
-                chosen.extend(self.from_event(item, &event, &item.text)?);
+                self.from_event(item, &event, &item.text)
             }
         }
-        Ok(())
     }
 
-    fn resolve_name(&self, item: &Item, name: &str, chosen: &mut Vec<Chosen>) -> Result<()> {
+    fn resolve_name(&self, item: &Item, name: &str) -> Result<EventSpec> {
         if let Some(source) = self.source(name) {
-            chosen.push(self.from_source(item, source));
-        } else if let Some(event) = self.event(name) {
-            chosen.extend(self.from_event(item, &event, &event.event.name)?);
-        } else {
-            let alias = self.alias(name).ok_or_else(|| self.unknown(name))?;
-            chosen.push(match (self.source(alias.target), raw_select(alias.target)) {
-                (Some(source), _) => self.from_source(item, source),
-                (None, Some(Ok(select))) => self.from_raw(item, select, alias.name, item.filter),
-                _ => return Err(self.unknown(name)),
-            });
+            return Ok(self.from_source(item, source));
         }
-        Ok(())
+        if let Some(event) = self.event(name) {
+            return self.from_event(item, &event, &event.event.name);
+        }
+        let alias = self.alias(name).ok_or_else(|| self.unknown(name))?;
+        match (self.source(alias.target), raw_select(alias.target)) {
+            (Some(source), _) => Ok(self.from_source(item, source)),
+            (None, Some(Ok(select))) => Ok(self.from_raw(item, select, alias.name, item.filter)),
+            _ => Err(self.unknown(name)),
+        }
     }
 
-    fn from_source(&self, item: &Item, source: &Source) -> Chosen {
+    fn from_source(&self, item: &Item, source: &Source) -> EventSpec {
         let spec = Spec { source: source.id, ..self.spec(item, item.filter) };
-        chosen(item, spec, source.name.as_str())
+        event_spec(item, vec![spec], source.name.as_str())
     }
 
-    fn from_raw(&self, item: &Item, select: u64, name: &str, filter: Option<u16>) -> Chosen {
+    fn from_raw(&self, item: &Item, select: u64, name: &str, filter: Option<u16>) -> EventSpec {
         let spec = self.spec(item, filter);
         let (source, counters) = (ProfileSource::RAW.0, Spec::ANY_COUNTER);
-        chosen(item, Spec { source, raw: select, counters, ..spec }, name)
+        event_spec(item, vec![Spec { source, raw: select, counters, ..spec }], name)
     }
 
-    /// One for each encoding: CPU types may count an event in different ways.
-    fn from_event(&self, item: &Item, event: &EventMatch<'_>, label: &str) -> Result<Vec<Chosen>> {
+    /// With a specification for each encoding: CPU types may count an event in different ways.
+    fn from_event(&self, item: &Item, event: &EventMatch<'_>, label: &str) -> Result<EventSpec> {
         let spec = self.spec(item, item.filter);
         let mut encodings: Vec<(Encoding, u16)> = Vec::new();
         let mut why = "no such processor has it";
@@ -350,18 +359,18 @@ impl Catalog {
             ));
         }
         let flags = if event.event.alone { Spec::ALONE } else { 0 };
-        let encoded = encodings.into_iter().map(|(encoding, kinds)| {
+        let mut specs = Vec::new();
+        for (encoding, kinds) in encodings {
             let all = kinds.count_ones() as usize == self.all_types;
             let spec = Spec { flags, kinds: if all { 0 } else { kinds }, ..spec };
-            let spec = match encoding {
+            specs.push(match encoding {
                 Encoding::Select { select, counters } => {
                     Spec { source: ProfileSource::RAW.0, raw: select, counters, ..spec }
                 }
                 Encoding::Fixed(index) => Spec { source: FIRST_FIXED + u32::from(index), ..spec },
-            };
-            chosen(item, spec, label)
-        });
-        Ok(encoded.collect())
+            });
+        }
+        Ok(event_spec(item, specs, label))
     }
 
     /// What an item says of any source: its group, its filter, its period and its type of core.
@@ -577,26 +586,17 @@ const fn type_bit(processor: &Processor) -> u16 {
 }
 
 /// The CPU types of these processors, as a mask.
-pub(crate) fn types_of<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> u16 {
-    processors.into_iter().fold(0, |mask, processor| mask | type_bit(processor))
+pub fn types_of<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> u16 {
+    let bit = |processor: &Processor| 1u16 << (processor.kind % 16);
+    let processors = processors.into_iter();
+    processors.fold(0, |mask, processor| mask | bit(processor))
 }
 
-/// The indexes of those that these CPU types count: where an event has several encodings, the others
-/// are left out. An event that these CPU types cannot count keeps all, and the refusal says where it
-/// can be counted.
-pub(crate) fn counted_on(chosen: &[Chosen], cpu_types: u16) -> Vec<usize> {
-    let is_counted = |one: &Chosen| one.spec.kinds == 0 || one.spec.kinds & cpu_types != 0;
-    let counted: BTreeSet<&str> =
-        chosen.iter().filter(|one| is_counted(one)).map(|one| one.label.as_str()).collect();
-    let kept = |one: &Chosen| is_counted(one) || !counted.contains(one.label.as_str());
-    (0..chosen.len()).filter(|&index| chosen.get(index).is_some_and(kept)).collect()
-}
-
-fn chosen(item: &Item, spec: Spec, name: &str) -> Chosen {
-    Chosen {
-        spec,
+fn event_spec(item: &Item, specs: Vec<Spec>, name: &str) -> EventSpec {
+    EventSpec {
         label: format!("{name}{}", item.filter.map_or("", filter_suffix)),
         requested: Some(item.requested.clone()),
+        specs,
     }
 }
 

@@ -22,9 +22,9 @@
 //! and take the minimum. A modelled machine does nothing but run its workload: the code makes it
 //! run, which is why it is given the machine.
 
-use crate::catalog::{Catalog, counted_on, types_of};
+use crate::catalog::{Catalog, types_of};
 use crate::estimate::Estimate;
-use crate::selection::{self, Chosen};
+use crate::selection::{self, EventSpec};
 use crate::{Connection, Error, Result, Session, Setup, Transport};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
@@ -36,7 +36,8 @@ const EMPTY_RUNS: usize = 5;
 /// Sources by name, ready to count.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    chosen: Vec<Chosen>,
+    /// Each has one specification: an event that CPU types count in different ways is several.
+    events: Vec<EventSpec>,
     setup: Setup,
     /// For each source, the processors that can count it.
     able: Vec<Vec<usize>>,
@@ -72,32 +73,45 @@ impl Sources {
         let mut items = Vec::new();
         selection::parse_list(list, &mut items)?;
         let catalog = Catalog::read(connection, false)?;
-        let chosen = catalog.resolve(&items)?;
+        let mut events = Vec::new();
+        for event in catalog.resolve(&items)? {
+            let each =
+                event.specs.iter().map(|&spec| EventSpec { specs: vec![spec], ..event.clone() });
+            events.extend(each);
+        }
         let processors = connection.processors()?;
-        let able = |chosen: &Chosen| {
+        let able = |event: &EventSpec| {
             let able = processors.iter();
-            let able = able.filter(|processor| catalog.counts_on(chosen, processor));
+            let able = able.filter(|processor| catalog.counts_on(event, processor));
             able.map(|processor| processor.index as usize).collect()
         };
-        let able = chosen.iter().map(able).collect();
+        let able = events.iter().map(able).collect();
         let setup =
-            Setup { specs: chosen.iter().map(|chosen| chosen.spec).collect(), ..Setup::default() };
-        Ok(Self { chosen, setup, able, machine: processors })
+            Setup { specs: events.iter().map(EventSpec::common).collect(), ..Setup::default() };
+        Ok(Self { events, setup, able, machine: processors })
     }
 
     /// The same sources on these processors only.
     #[must_use]
-    pub fn on(self, processors: &[u32]) -> Self {
-        let named = |one: &&Processor| processors.is_empty() || processors.contains(&one.index);
-        let kinds = types_of(self.machine.iter().filter(named));
-        let mut here = self.only(&counted_on(&self.chosen, kinds));
-        here.setup.processors = processors.to_vec();
-        here
+    pub fn on(mut self, processors: &[u32]) -> Self {
+        self.setup.processors = processors.to_vec();
+        self.only(&counted_on(&self.events, self.cpu_types()))
     }
 
     /// Their names, each with its filter if it has one, in the order of all counts.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.chosen.iter().map(|chosen| chosen.label.as_str())
+        self.events.iter().map(|event| event.label.as_str())
+    }
+
+    pub(crate) fn events(&self) -> &[EventSpec] {
+        &self.events
+    }
+
+    /// The CPU types of the processors that they are counted on, as a mask.
+    pub(crate) fn cpu_types(&self) -> u16 {
+        let wanted = &self.setup.processors;
+        let measured = |one: &&Processor| wanted.is_empty() || wanted.contains(&one.index);
+        types_of(self.machine.iter().filter(measured))
     }
 
     /// Starts counting them. The session ends when it is dropped.
@@ -135,7 +149,7 @@ impl Sources {
 
     /// The sources of `first`, followed by these.
     pub(crate) fn prepend(mut self, first: &Self) -> Self {
-        self.chosen.splice(0..0, first.chosen.iter().cloned());
+        self.events.splice(0..0, first.events.iter().cloned());
         let specs = &mut self.setup.specs;
         specs.splice(0..0, first.setup.specs.iter().copied());
         self.able.splice(0..0, first.able.iter().cloned());
@@ -144,9 +158,9 @@ impl Sources {
 
     /// The subset of these sources at the given indices.
     pub(crate) fn only(&self, places: &[usize]) -> Self {
-        let chosen = places.iter().filter_map(|&place| self.chosen.get(place));
+        let events = places.iter().filter_map(|&place| self.events.get(place));
         Self {
-            chosen: chosen.cloned().collect(),
+            events: events.cloned().collect(),
             setup: self.setup.only(places),
             able: places.iter().filter_map(|&place| self.able.get(place).cloned()).collect(),
             machine: self.machine.clone(),
@@ -166,10 +180,24 @@ impl Sources {
     }
 
     fn name(&self, id: u32) -> Option<String> {
-        let mut chosen = self.chosen.iter();
-        let chosen = chosen.find(|chosen| chosen.spec.source == id);
-        chosen.map(|chosen| chosen.label.clone())
+        let event = self.events.iter().find(|event| event.common().source == id);
+        event.map(|event| event.label.clone())
     }
+}
+
+/// The indexes of those that these CPU types count. A name that none of them counts stays, and the
+/// refusal says where it can be counted.
+fn counted_on(events: &[EventSpec], cpu_types: u16) -> Vec<usize> {
+    let counts = |event: &EventSpec| {
+        let kinds = event.common().kinds;
+        kinds == 0 || kinds & cpu_types != 0
+    };
+    let is_counted = |event: &EventSpec| {
+        let mut same = events.iter().filter(|other| other.label == event.label);
+        counts(event) || !same.any(counts)
+    };
+    let indexes = events.iter().enumerate().filter(|(_, event)| is_counted(event));
+    indexes.map(|(index, _)| index).collect()
 }
 
 /// Counts while some code runs. The code is given the transport, because a modelled machine only
@@ -179,7 +207,7 @@ pub fn measure<T: Transport, R>(
     sources: &Sources,
     code: impl FnOnce(&mut T) -> R,
 ) -> Result<Measured<R>> {
-    let mut least = vec![u128::MAX; sources.chosen.len()];
+    let mut least = vec![u128::MAX; sources.events.len()];
     for _ in 0..EMPTY_RUNS {
         let counts = sources.start(connection)?.stop_and_read()?;
         for (source, least) in least.iter_mut().enumerate() {

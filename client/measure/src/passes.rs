@@ -2,71 +2,112 @@
 //! turns on the counters: the workload is run again for each pass, and every count is exact.
 
 use crate::error::Refusal;
+use crate::selection::EventSpec;
 use crate::{Connection, Error, Fit, Result, Setup, Transport};
 use shared_types::ErrorCode;
-use shared_types::request::session::Spec;
 use shared_types::request::source::Placement;
-use std::collections::BTreeSet;
 
 impl<T: Transport> Connection<T> {
-    /// Splits sources that do not fit together into sets that do, each as indexes into the specs of
-    /// `setup`, in the order of its first source.
+    /// Splits events that do not fit together on these CPU types, a mask, into sets that do, each as
+    /// indexes into `events`, in the order of its first event. `setup` has the rest of the request;
+    /// its specs are ignored.
     ///
-    /// Every source is in exactly one set, and a group stays together. `sampling` says what the
-    /// passes are for: time that is sampled takes a counter. Sources that a processor cannot count
+    /// Every event is in exactly one set, and a group stays together. `sampling` says what the
+    /// passes are for: time that is sampled takes a counter. Events that a processor cannot count
     /// need none.
-    pub fn passes(&mut self, setup: &Setup, sampling: bool) -> Result<Vec<Vec<usize>>> {
-        sets(self, setup, sampling, None)
+    pub fn passes(
+        &mut self,
+        events: &[EventSpec],
+        setup: &Setup,
+        cpu_types: u16,
+        sampling: bool,
+    ) -> Result<Vec<Vec<usize>>> {
+        Splitter { connection: self, events, setup, cpu_types, sampling, anchor: None }.sets()
     }
 }
 
-/// The same for sources that are counted, with a common source added to every set in which it fits.
+/// The same for events that are counted, with a common event added to every set in which it fits.
 pub(crate) fn passes_beside<T: Transport>(
     connection: &mut Connection<T>,
+    events: &[EventSpec],
     setup: &Setup,
+    cpu_types: u16,
     anchor: Option<usize>,
 ) -> Result<Vec<Vec<usize>>> {
-    sets(connection, setup, false, anchor)
+    Splitter { connection, events, setup, cpu_types, sampling: false, anchor }.sets()
 }
 
-fn sets<T: Transport>(
-    connection: &mut Connection<T>,
-    setup: &Setup,
+struct Splitter<'a, T> {
+    connection: &'a mut Connection<T>,
+    events: &'a [EventSpec],
+    setup: &'a Setup,
+    cpu_types: u16,
     sampling: bool,
+    /// The event that is in every set in which it fits.
     anchor: Option<usize>,
-) -> Result<Vec<Vec<usize>>> {
-    let kinds = kinds_of(connection, setup)?;
-    let is_anchor = |index: &usize| Some(*index) == anchor;
-    let mut left: Vec<usize> = (0..setup.specs.len()).collect();
-    left.retain(|index| !is_anchor(index));
-    let mut room = left.len();
-    let mut sets = Vec::new();
-    while !left.is_empty() {
-        let mut asked = whole_units(&left, &setup.specs, room);
-        asked.splice(0..0, anchor);
-        let fit = match connection.plan_for(&setup.only(&asked), sampling) {
-            Err(Error::Refused(refusal)) if too_many(&refusal, asked.len()) => {
-                room = (refusal.detail as usize).saturating_sub(anchor.iter().len());
-                continue;
+}
+
+impl<T: Transport> Splitter<'_, T> {
+    fn sets(&mut self) -> Result<Vec<Vec<usize>>> {
+        let anchor = self.anchor;
+        let is_anchor = |index: &usize| Some(*index) == anchor;
+        let mut left: Vec<usize> = (0..self.events.len()).collect();
+        left.retain(|index| !is_anchor(index));
+        let mut room = left.len();
+        let mut sets = Vec::new();
+        while !left.is_empty() {
+            let mut requested = whole_units(&left, self.events, room);
+            requested.splice(0..0, anchor);
+            let fit = match self.plan(&requested) {
+                Err(Error::Refused(refusal)) if too_many(&refusal, requested.len()) => {
+                    room = (refusal.detail as usize).saturating_sub(anchor.iter().len());
+                    continue;
+                }
+                planned => planned?,
+            };
+            let mut set = self.first_slice(&requested, &fit);
+            set.retain(|index| !is_anchor(index));
+            if set.is_empty() {
+                // Two CPU types put different events into their first slices.
+                set = whole_units(&left, self.events, 1);
             }
-            planned => planned?,
-        };
-        let mut set = first_turn(&asked, &fit, &kinds);
-        set.retain(|index| !is_anchor(index));
-        if set.is_empty() {
-            // Two kinds of processor put different sources into their first turns.
-            set = whole_units(&left, &setup.specs, 1);
+            left.retain(|index| !set.contains(index));
+            let beside: Vec<usize> = anchor.into_iter().chain(set.iter().copied()).collect();
+            let fits = anchor.is_some() && self.plan(&beside).is_ok_and(|fit| fit.at_once());
+            sets.push(if fits { beside } else { set });
         }
-        left.retain(|index| !set.contains(index));
-        let beside: Vec<usize> = anchor.into_iter().chain(set.iter().copied()).collect();
-        let fits = connection.plan_for(&setup.only(&beside), sampling);
-        let fits = anchor.is_some() && fits.is_ok_and(|fit| fit.at_once());
-        sets.push(if fits { beside } else { set });
+        if sets.is_empty() {
+            sets.extend(anchor.map(|anchor| vec![anchor]));
+        }
+        Ok(sets)
     }
-    if sets.is_empty() {
-        sets.extend(anchor.map(|anchor| vec![anchor]));
+
+    fn plan(&mut self, indexes: &[usize]) -> Result<Fit> {
+        let events = indexes.iter().filter_map(|&index| self.events.get(index));
+        let specs = events.flat_map(|event| event.specs.iter().copied()).collect();
+        self.connection.plan_for(&Setup { specs, ..self.setup.clone() }, self.sampling)
     }
-    Ok(sets)
+
+    /// The events that run in the first slice on every CPU type that is counted on.
+    fn first_slice(&self, requested: &[usize], fit: &Fit) -> Vec<usize> {
+        let mut first = Vec::new();
+        let mut spec = 0;
+        for &index in requested {
+            let specs = self.events.get(index).map_or(0, |event| event.specs.len());
+            if (spec..spec + specs).all(|spec| self.is_in_first_slice(fit, spec)) {
+                first.push(index);
+            }
+            spec += specs;
+        }
+        first
+    }
+
+    fn is_in_first_slice(&self, fit: &Fit, spec: usize) -> bool {
+        let counted_on = (0..).zip(&fit.kinds).filter(|(kind, _)| self.cpu_types >> kind & 1 != 0);
+        counted_on.filter_map(|(_, placements)| placements.get(spec)).all(|placement| {
+            placement.error != 0 || matches!(placement.turn, 0 | Placement::EVERY_TURN)
+        })
+    }
 }
 
 impl Setup {
@@ -78,28 +119,14 @@ impl Setup {
     }
 }
 
-/// The kinds of processor that are counted on.
-fn kinds_of<T: Transport>(
-    connection: &mut Connection<T>,
-    setup: &Setup,
-) -> Result<BTreeSet<usize>> {
-    let wanted = &setup.processors;
-    let processors = connection.processors()?;
-    Ok(processors
-        .iter()
-        .filter(|processor| wanted.is_empty() || wanted.contains(&processor.index))
-        .map(|processor| processor.kind.into())
-        .collect())
+fn too_many(refusal: &Refusal, requested: usize) -> bool {
+    refusal.code == ErrorCode::TooManySources && (1..requested as u64).contains(&refusal.detail)
 }
 
-fn too_many(refusal: &Refusal, asked: usize) -> bool {
-    refusal.code == ErrorCode::TooManySources && (1..asked as u64).contains(&refusal.detail)
-}
-
-/// The first sources of `left` with the rest of their groups: at most `room`, but at least one
+/// The first events of `left` with the rest of their groups: at most `room`, but at least one
 /// unit.
-fn whole_units(left: &[usize], specs: &[Spec], room: usize) -> Vec<usize> {
-    let group_of = |index: usize| specs.get(index).map_or(0, |spec| spec.group);
+fn whole_units(left: &[usize], events: &[EventSpec], room: usize) -> Vec<usize> {
+    let group_of = |index: usize| events.get(index).map_or(0, |event| event.common().group);
     let mut units: Vec<usize> = Vec::new();
     for &index in left {
         if units.contains(&index) {
@@ -118,23 +145,12 @@ fn whole_units(left: &[usize], specs: &[Spec], room: usize) -> Vec<usize> {
     units
 }
 
-/// The sources that run in the first turn on every kind of processor that is counted on.
-fn first_turn(asked: &[usize], fit: &Fit, kinds: &BTreeSet<usize>) -> Vec<usize> {
-    let first_on = |kind: &usize, place: usize| {
-        let placement = fit.kinds.get(*kind).and_then(|kind| kind.get(place));
-        placement.is_none_or(|placement| {
-            placement.error != 0 || matches!(placement.turn, 0 | Placement::EVERY_TURN)
-        })
-    };
-    let first = |place: usize| kinds.iter().all(|kind| first_on(kind, place));
-    let places = asked.iter().enumerate();
-    places.filter(|&(place, _)| first(place)).map(|(_, &index)| index).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::InProcess;
+    use crate::catalog::types_of;
+    use shared_types::request::session::Spec;
     use shared_types::request::source::Source;
 
     fn on(machine: &str) -> Connection<InProcess> {
@@ -142,18 +158,34 @@ mod tests {
         Connection::new(InProcess::new(&spec.leaves)).expect("it answers")
     }
 
-    fn every_source(connection: &mut Connection<InProcess>) -> Setup {
+    fn events(specs: impl Iterator<Item = Spec>) -> Vec<EventSpec> {
+        let event = |spec| EventSpec { label: String::new(), requested: None, specs: vec![spec] };
+        specs.map(event).collect()
+    }
+
+    fn passes(
+        connection: &mut Connection<InProcess>,
+        events: &[EventSpec],
+        processors: &[u32],
+    ) -> Result<Vec<Vec<usize>>> {
+        let mut measured = connection.processors()?;
+        measured.retain(|one| processors.is_empty() || processors.contains(&one.index));
+        let setup = Setup { processors: processors.to_vec(), ..Setup::default() };
+        connection.passes(events, &setup, types_of(&measured), false)
+    }
+
+    fn every_source(connection: &mut Connection<InProcess>) -> Vec<EventSpec> {
         let sources = connection.sources(false).expect("sources");
         let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
         let spec =
             |source: &Source| Spec { source: source.id, filter: Spec::USER, ..Spec::default() };
-        Setup { specs: sources.iter().filter(supported).map(spec).collect(), ..Setup::default() }
+        events(sources.iter().filter(supported).map(spec))
     }
 
-    fn raw(count: u64, group_of: impl Fn(u64) -> u16) -> Setup {
+    fn raw(count: u64, group_of: impl Fn(u64) -> u16) -> Vec<EventSpec> {
         let spec =
             |select| Spec { filter: Spec::USER, group: group_of(select), ..Spec::of_raw(select) };
-        Setup { specs: (1..=count).map(spec).collect(), ..Setup::default() }
+        events((1..=count).map(spec))
     }
 
     fn sorted(sets: &[Vec<usize>]) -> Vec<usize> {
@@ -166,11 +198,13 @@ mod tests {
     fn every_source_of_every_model_has_its_pass_and_no_pass_has_turns() {
         for model in sim::models::MODELS {
             let mut connection = on(model.name);
-            let setup = every_source(&mut connection);
-            let sets = connection.passes(&setup, false).expect("passes");
-            assert_eq!(sorted(&sets), (0..setup.specs.len()).collect::<Vec<_>>(), "{}", model.name);
+            let events = every_source(&mut connection);
+            let sets = passes(&mut connection, &events, &[]).expect("passes");
+            assert_eq!(sorted(&sets), (0..events.len()).collect::<Vec<_>>(), "{}", model.name);
             for set in &sets {
-                let fit = connection.plan_for(&setup.only(set), false).expect("a plan");
+                let specs = set.iter().map(|&index| events[index].common()).collect();
+                let setup = Setup { specs, ..Setup::default() };
+                let fit = connection.plan(&setup).expect("a plan");
                 let mut placements = fit.kinds.iter().flatten();
                 let at_once = placements.all(|placement| placement.turn == 0);
                 assert!(at_once, "{}: {set:?}", model.name);
@@ -183,7 +217,7 @@ mod tests {
         let mut connection = on("skylake");
         // Four general counters.
         for (sources, expected) in [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2), (9, 3), (1000, 250)] {
-            let sets = connection.passes(&raw(sources, |_| 0), false).expect("passes");
+            let sets = passes(&mut connection, &raw(sources, |_| 0), &[]).expect("passes");
             assert_eq!(sets.len(), expected, "{sources} sources");
             assert_eq!(sorted(&sets).len(), sources as usize);
         }
@@ -192,28 +226,27 @@ mod tests {
     #[test]
     fn a_group_stays_together() {
         let mut connection = on("skylake");
-        let setup = raw(300, |select| (select % 100) as u16 + 1);
-        let sets = connection.passes(&setup, false).expect("passes");
+        let events = raw(300, |select| (select % 100) as u16 + 1);
+        let sets = passes(&mut connection, &events, &[]).expect("passes");
         assert_eq!(sorted(&sets).len(), 300);
         for set in sets {
             for index in &set {
-                let group = setup.specs[*index].group;
-                let same = |&&other: &&usize| setup.specs[other].group == group;
+                let group = events[*index].common().group;
+                let same = |&&other: &&usize| events[other].common().group == group;
                 assert_eq!(set.iter().filter(same).count(), 3, "{set:?}");
             }
         }
         let five = raw(5, |_| 1);
-        let refused = connection.passes(&five, false).expect_err("four counters");
+        let refused = passes(&mut connection, &five, &[]).expect_err("four counters");
         assert_eq!(refused.code(), "does-not-fit");
     }
 
     #[test]
     fn only_the_processors_that_take_part_matter() {
         let mut connection = on("hybrid");
-        let mut setup = raw(10, |_| 0);
-        let everywhere = connection.passes(&setup, false).expect("passes");
-        setup.processors = vec![0];
-        let one_kind = connection.passes(&setup, false).expect("passes");
+        let events = raw(10, |_| 0);
+        let everywhere = passes(&mut connection, &events, &[]).expect("passes");
+        let one_kind = passes(&mut connection, &events, &[0]).expect("passes");
         assert!(one_kind.len() < everywhere.len(), "{one_kind:?}");
     }
 }

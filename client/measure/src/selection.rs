@@ -7,6 +7,7 @@
 mod perf;
 
 use crate::{Error, Result};
+use shared_types::ProfileSource;
 use shared_types::request::session::{MAX_PROCESSORS, Spec};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -51,15 +52,58 @@ pub struct Item {
     pub core: Option<u8>,
 }
 
-/// A source of a machine, chosen for counting or sampling.
+/// An event to count or to sample, as this machine does it.
 #[derive(Clone, Debug)]
-pub struct Chosen {
-    /// Its specification on the wire.
-    pub spec: Spec,
+pub struct EventSpec {
     /// Its name, with its filter if one was given.
     pub label: String,
     /// As the user named it, with filter and period; `None` where no user did.
     pub requested: Option<String>,
+    /// Its specifications on the wire, at least one. CPU types that count it in different ways have
+    /// one each, which differ in nothing else.
+    pub specs: Vec<Spec>,
+}
+
+impl EventSpec {
+    /// What all its specifications have in common: filter, group, interval and flags.
+    #[must_use]
+    pub fn common(&self) -> Spec {
+        self.specs.first().copied().unwrap_or_default()
+    }
+
+    /// Whether it is time, which takes no counter where it is counted.
+    #[must_use]
+    pub fn is_time(&self) -> bool {
+        self.common().source == ProfileSource::TIME.0
+    }
+
+    /// Whether the other is the same event for other CPU types.
+    pub(crate) fn is_complemented_by(&self, other: &Self) -> bool {
+        let cpu_types = |event: &Self| {
+            let masks = event.specs.iter().map(|spec| spec.kinds);
+            masks
+                .map(|mask| if mask == 0 { u16::MAX } else { mask })
+                .fold(0, |all, mask| all | mask)
+        };
+        let common = |event: &Self| {
+            let Spec { group, filter, interval, flags, .. } = event.common();
+            (group, filter, interval, flags)
+        };
+        self.label == other.label
+            && common(self) == common(other)
+            && cpu_types(self) & cpu_types(other) == 0
+    }
+
+    /// The same for these CPU types, a mask, where any of them counts it. An event that none of them
+    /// counts keeps all, and the refusal says where it can be counted.
+    #[must_use]
+    pub fn on_cpu_types(mut self, cpu_types: u16) -> Self {
+        let counts = |spec: &Spec| spec.kinds == 0 || spec.kinds & cpu_types != 0;
+        if self.specs.iter().any(counts) {
+            self.specs.retain(counts);
+        }
+        self
+    }
 }
 
 /// Parses a list of sources; groups are numbered after the highest in `items`.

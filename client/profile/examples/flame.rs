@@ -5,7 +5,7 @@
 //! named. Elsewhere it samples a modelled machine, whose time passes only when it is made to run.
 
 use halprof_measure::catalog::Catalog;
-use halprof_measure::selection::{self, Chosen};
+use halprof_measure::selection::{self, EventSpec};
 use halprof_measure::{Connection, Error, InProcess, Result, Session, Setup, Transport};
 use halprof_profile::export::{self, AggregateBuilder, Export, Format, TrackBy};
 use halprof_profile::file::{Metadata, Module, Period, Process, Recording, Source, Statistics};
@@ -90,17 +90,19 @@ fn sample<T: Transport>(
     mut recording: Recording,
     mut work: impl FnMut(&mut T) -> Result<bool>,
 ) -> Result<String> {
-    let chosen = chosen(connection)?;
-    let setup =
-        Setup { specs: chosen.iter().map(|chosen| chosen.spec).collect(), ..Setup::default() };
+    let events = events(connection)?;
+    let setup = Setup {
+        specs: events.iter().flat_map(|event| event.specs.clone()).collect(),
+        ..Setup::default()
+    };
     let mut session = Session::open(connection, true, false)?;
     let settled = session.configure(&setup, true)?;
-    let source = |(chosen, used): (&Chosen, &UsedInterval)| Source {
-        name: chosen.label.clone(),
+    let source = |(events, used): (&EventSpec, &UsedInterval)| Source {
+        name: events.label.clone(),
         period: Period { used: used.used, ..Period::default() },
         ..Source::default()
     };
-    recording.metadata.sources = chosen.iter().zip(&settled.intervals).map(source).collect();
+    recording.metadata.sources = events.iter().zip(&settled.intervals).map(source).collect();
     let mut builder = AggregateBuilder::new(&recording.metadata, TrackBy::Processor, false);
     session.start()?;
     while work(session.transport())? {
@@ -116,7 +118,7 @@ fn sample<T: Transport>(
     draw(builder, recording)
 }
 
-fn chosen<T: Transport>(connection: &mut Connection<T>) -> Result<Vec<Chosen>> {
+fn events<T: Transport>(connection: &mut Connection<T>) -> Result<Vec<EventSpec>> {
     let mut items = Vec::new();
     selection::parse_list(SOURCE, &mut items)?;
     Catalog::read(connection, false)?.resolve(&items)

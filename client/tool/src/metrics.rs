@@ -7,9 +7,11 @@ pub(crate) mod formula;
 pub(crate) mod significance;
 pub(crate) mod topdown;
 
+use crate::cli::args::joined;
 use crate::metrics::formula::{Formula, Value};
+use crate::output::error as tool;
 use crate::output::float::float;
-use halprof_measure::{Error, Result};
+use halprof_measure::{Error, Result, did_you_mean};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -53,6 +55,33 @@ pub(crate) struct Metric {
     formula: Formula,
     /// Shown only on request.
     pub(crate) asked: bool,
+}
+
+impl Metric {
+    /// Whether it is one of the parts that `--topdown` has too.
+    pub(crate) fn is_of_slots(&self) -> bool {
+        const PARTS: [&str; 4] = ["retiring", "bad-speculation", "frontend-bound", "backend-bound"];
+        PARTS.contains(&self.id.as_str())
+    }
+}
+
+/// A metric that was requested, and its mode.
+#[derive(Clone, Copy)]
+pub(crate) struct Requested<'a> {
+    pub(crate) metric: &'a Metric,
+    /// `u`, `k`, or empty for both.
+    pub(crate) filter: &'static str,
+}
+
+impl Requested<'_> {
+    /// The label of a source with the filter that it needs for this part.
+    pub(crate) fn label(&self, name: &str, term: &Term) -> String {
+        let filter = if term.filter.is_empty() { self.filter } else { &term.filter };
+        if filter.is_empty() {
+            return name.to_owned();
+        }
+        format!("{name}:{filter}")
+    }
 }
 
 /// How a metric is computed.
@@ -293,6 +322,46 @@ impl Metrics {
             return Err(wrong(text, "neither a quantity nor a source"));
         }
         Ok(Term { name: name.to_owned(), filter: filter.to_owned() })
+    }
+
+    /// The metrics that a list names, each with its mode.
+    pub(crate) fn requested(&self, names: &[String]) -> tool::Result<Vec<Requested<'_>>> {
+        let Some(list) = joined(names) else {
+            return Ok(Vec::new());
+        };
+        list.split(',').map(|name| self.requested_one(name.trim())).collect()
+    }
+
+    fn requested_one(&self, name: &str) -> tool::Result<Requested<'_>> {
+        let (id, filter) = name.split_once(':').unwrap_or((name, "uk"));
+        let metric = self.named(id).ok_or_else(|| self.no_metric(id))?;
+        let filter = match filter {
+            "u" => "u",
+            "k" => "k",
+            "uk" => "",
+            _ => {
+                return Err(tool::Error::usage(
+                    format!("`{name}`: `{filter}` is not a filter"),
+                    "A metric is of user mode with `:u`, of kernel mode with `:k`.",
+                ));
+            }
+        };
+        let names_modes = self.terms(metric).iter().any(|term| !term.filter.is_empty());
+        if !filter.is_empty() && names_modes {
+            return Err(tool::Error::usage(
+                format!("`{name}`: this metric names its modes itself"),
+                format!("Ask for `{id}`."),
+            ));
+        }
+        Ok(Requested { metric, filter })
+    }
+
+    fn no_metric(&self, id: &str) -> tool::Error {
+        let names = self.all.iter().map(|metric| metric.id.as_str());
+        let meant = did_you_mean(id, names).unwrap_or_default();
+        let hint =
+            format!("{meant} `halprof list --metrics` shows them all; `--metrics FILE` adds more.");
+        tool::Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
     }
 
     /// Sets whether threads share cores on the machine, which is what `smt_on` means in a formula.

@@ -1,9 +1,10 @@
 //! What is measured: events, processors, periods; and which samples are shown.
 
-pub(crate) mod column_index;
 pub(crate) mod event_set;
 pub(crate) mod filters;
 pub(crate) mod periods;
+pub(crate) mod refusal;
 pub(crate) mod sample_size;
 pub(crate) mod sampling_rate;
 pub(crate) mod source;
+pub(crate) mod time;

@@ -2,5 +2,6 @@
 
 pub mod backend;
 pub(crate) mod context;
+pub(crate) mod machine;
 pub(crate) mod machine_id;
 pub(crate) mod seal_key;

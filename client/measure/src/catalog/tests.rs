@@ -9,7 +9,7 @@ fn resolved(list: &str, interface: ProfileInterface) -> Result<Spec> {
     let mut items = Vec::new();
     parse_list(list, &mut items).expect(list);
     let catalog = Catalog::new(Vec::new(), interface as u32, &[]);
-    catalog.resolve(&items).map(|chosen| chosen[0].spec)
+    catalog.resolve(&items).map(|events| events[0].common())
 }
 
 /// SDM vol. 3, "ESCR MSRs": USR is bit 2 and OS is bit 3.

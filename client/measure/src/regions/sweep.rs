@@ -71,7 +71,8 @@ pub(super) fn sweep_on<T: Transport + Send>(
             Method::Processors => part.sources.setup().clone(),
             _ => part.sources.by_thread(),
         };
-        for set in passes_beside(connection, &setup, part.anchor)? {
+        let (events, cpu_types) = (part.sources.events(), part.sources.cpu_types());
+        for set in passes_beside(connection, events, &setup, cpu_types, part.anchor)? {
             let sources = part.sources.only(&set);
             let is_anchor = |index: &usize| Some(*index) == part.anchor;
             let anchor = set.iter().position(is_anchor);

@@ -12,7 +12,11 @@ fn list(text: &str) -> Result<Vec<Item>> {
     parse_list(text, &mut items).map(|()| items)
 }
 
-fn resolve(items: &[Item], sources: &[Source], interface: ProfileInterface) -> Result<Vec<Chosen>> {
+fn resolve(
+    items: &[Item],
+    sources: &[Source],
+    interface: ProfileInterface,
+) -> Result<Vec<EventSpec>> {
     Catalog::new(sources.to_vec(), interface as u32, &[]).resolve(items)
 }
 
@@ -51,9 +55,9 @@ fn every_form_of_naming_finds_its_source() {
         ("2", 2),
         ("0", 0),
     ] {
-        let chosen =
+        let events =
             resolve(&list(text).expect(text), &sources(), ProfileInterface::Emon).expect(text);
-        assert_eq!(chosen[0].spec.source, id, "{text}");
+        assert_eq!(events[0].common().source, id, "{text}");
     }
 }
 
@@ -74,9 +78,9 @@ fn filters_are_kept_and_shown_as_given() {
         ("totalissues:K", 2, "TotalIssues:k"),
         ("ProfileTotalIssues:uk", 3, "TotalIssues:uk"),
     ] {
-        let chosen =
+        let events =
             resolve(&list(text).expect(text), &sources(), ProfileInterface::Emon).expect(text);
-        assert_eq!((chosen[0].spec.filter, chosen[0].label.as_str()), (filter, label));
+        assert_eq!((events[0].common().filter, events[0].label.as_str()), (filter, label));
     }
 }
 
@@ -93,9 +97,9 @@ fn user_and_kernel_bits_of_a_raw_select_are_its_filter() {
         ("r10F0000C0", Emon, 0x1_0F00_00C0, 3),
         ("r5000010604", NetBurst, 0x50_0001_0604, 1),
     ] {
-        let chosen = resolve(&list(text).expect(text), &[], interface).expect(text);
-        assert_eq!((chosen[0].spec.raw, chosen[0].spec.filter), (raw, filter), "{text}");
-        assert_eq!(chosen[0].label, text);
+        let events = resolve(&list(text).expect(text), &[], interface).expect(text);
+        assert_eq!((events[0].common().raw, events[0].common().filter), (raw, filter), "{text}");
+        assert_eq!(events[0].label, text);
     }
     let contradiction = list("r100C0:k").expect("a list");
     let error = resolve(&contradiction, &[], Emon).expect_err("contradicts itself");

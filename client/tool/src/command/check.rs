@@ -4,11 +4,11 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::{Column, Width, table};
-use crate::select::event_set::EventSet;
+use crate::select::event_set::{EventSet, Purpose};
 use crate::target::context::Context;
 use halprof_measure::Fit;
 use halprof_measure::catalog::format_counters;
-use halprof_measure::selection::{Chosen, format_processors};
+use halprof_measure::selection::{EventSpec, format_processors};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::session::Spec;
@@ -48,9 +48,9 @@ struct Row {
 }
 
 pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> Result<u8> {
-    let event_set = EventSet::of(&options.selection, ctx, true)?;
-    let planned = ctx.connection.plan(&event_set.setup);
-    let (mut body, status) = match planned.map_err(|error| event_set.name_source(error)) {
+    let event_set = EventSet::new(&options.selection, ctx, Purpose::Count)?;
+    let planned = ctx.connection.plan(&event_set.setup());
+    let (mut body, status) = match planned.map_err(|error| event_set.explain(error)) {
         Ok(fit) => (answer(&event_set, &fit), 0),
         Err(error) if error.code() == ErrorCode::DoesNotFit.code() => {
             let reason = error.code();
@@ -88,13 +88,17 @@ fn answer(event_set: &EventSet, fit: &Fit) -> Body {
     let mut assignment = Vec::new();
     for processor in event_set.selected() {
         let placements = fit.kinds.get(usize::from(processor.kind));
-        for (chosen, placement) in event_set.chosen.iter().zip(placements.into_iter().flatten()) {
-            assignment.push(row(&chosen.label, processor.index, *placement));
+        let mut first = 0;
+        for event in &event_set.events {
+            let spec = event_set.catalog().spec_on(event, processor.kind).unwrap_or(0);
+            let placement = placements.and_then(|placements| placements.get(first + spec));
+            assignment.extend(placement.map(|one| row(&event.label, processor.index, *one)));
+            first += event.specs.len();
         }
     }
     let partly = assignment.iter().any(|row| row.error.is_some());
-    let alone = |chosen: &&Chosen| chosen.spec.flags & Spec::ALONE != 0;
-    let alone = event_set.chosen.iter().find(alone);
+    let is_alone = |event: &&EventSpec| event.common().flags & Spec::ALONE != 0;
+    let alone = event_set.events.iter().find(is_alone);
     let explanation = match (fit.fits, partly, alone) {
         (true, ..) => "All run at once on every processor.".to_owned(),
         (false, true, _) => "Not every processor can count every source.".to_owned(),
@@ -119,21 +123,23 @@ fn answer(event_set: &EventSet, fit: &Fit) -> Body {
 /// Remarks on each event besides its counter: its constraints, and the vendor's errata.
 fn notes(event_set: &EventSet) -> Vec<Note> {
     let mut notes = Vec::new();
-    for Chosen { spec, label, .. } in &event_set.chosen {
+    for event @ EventSpec { label, specs, .. } in &event_set.events {
         let mut note = |text: String| {
             let note = Note { source: label.clone(), text };
             if !notes.contains(&note) {
                 notes.push(note);
             }
         };
-        if spec.source == ProfileSource::RAW.0 && spec.counters != Spec::ANY_COUNTER {
-            let counters = format_counters(spec.counters);
-            note(match spec.counters.count_ones() {
-                1 => format!("only general counter {counters} counts it"),
-                _ => format!("only general counters {counters} count it"),
-            });
+        for spec in specs {
+            if spec.source == ProfileSource::RAW.0 && spec.counters != Spec::ANY_COUNTER {
+                let counters = format_counters(spec.counters);
+                note(match spec.counters.count_ones() {
+                    1 => format!("only general counter {counters} counts it"),
+                    _ => format!("only general counters {counters} count it"),
+                });
+            }
         }
-        if spec.flags & Spec::ALONE != 0 {
+        if event.common().flags & Spec::ALONE != 0 {
             note("nothing else can be counted at the same time".to_owned());
         }
         let name = label.split(':').next().unwrap_or_default();

@@ -42,7 +42,7 @@ pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result
 
 fn collect(place: Result<Backend>, here: bool) -> Result<(Told, Facts)> {
     let system = here.then(system).flatten();
-    let Context { mut connection, told } = match place.and_then(Context::open) {
+    let Context { mut connection, told, .. } = match place.and_then(Context::open) {
         Ok(ctx) => ctx,
         Err(
             error @ Error::Measure(

@@ -174,7 +174,7 @@ fn section(title: &'static str, text: impl Into<String>) -> Section {
 }
 
 fn of_source(topic: &str, ctx: &mut Context) -> Result<Body> {
-    let machine = ctx.connection.machine()?;
+    let machine = ctx.machine.description;
     let interface =
         ProfileInterface::from_wire(machine.interface).unwrap_or(ProfileInterface::Default);
     let mut items = Vec::new();
@@ -185,11 +185,11 @@ fn of_source(topic: &str, ctx: &mut Context) -> Result<Body> {
             "`halprof explain` lists what there is.",
         ));
     };
-    let catalog = Catalog::read(&mut ctx.connection, false)?;
+    let catalog = ctx.catalog(false)?;
     let raw = || -> Result<Body> {
-        let chosen = catalog.resolve(&items)?;
-        let registers = chosen.first().map_or_else(Vec::new, |chosen| {
-            registers(interface, chosen.spec.raw, chosen.spec.filter)
+        let events = catalog.resolve(&items)?;
+        let registers = events.first().map_or_else(Vec::new, |event| {
+            registers(interface, event.common().raw, event.common().filter)
         });
         Ok(of_raw(topic, registers))
     };
@@ -203,12 +203,12 @@ fn of_source(topic: &str, ctx: &mut Context) -> Result<Body> {
     let Some(source) = catalog.source(name).or_else(|| catalog.source(meant)) else {
         if let Some(found) = catalog.event(name) {
             let selects = |select| registers(interface, select, filter);
-            return Ok(of_event(&found, selects, &ctx.connection.processors()?));
+            return Ok(of_event(&found, selects, &ctx.machine.processors));
         }
         return Ok(with_alias(raw()?, alias));
     };
-    let processors = ctx.connection.processors()?;
-    let kinds = kinds(&processors, |processor| can_count(source, processor));
+    let processors = &ctx.machine.processors;
+    let kinds = kinds(processors, |processor| can_count(source, processor));
     let body = Body {
         summary: counts(source),
         sections: sections(&machine, &catalog, source),

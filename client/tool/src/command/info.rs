@@ -89,8 +89,8 @@ struct Row {
 }
 
 pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
-    let machine = ctx.connection.machine()?;
-    let processors = ctx.connection.processors()?;
+    let machine = ctx.machine.description;
+    let processors = &ctx.machine.processors;
     let boot = processors.first().ok_or_else(|| halprof_measure::Error::Protocol {
         request: "processors",
         why: "it lists none".to_owned(),
@@ -122,7 +122,7 @@ fn holder(machine: &Machine) -> Option<Holder> {
     (machine.holder_session != 0).then(|| Holder {
         process: machine.holder_process,
         session: machine.holder_session,
-        held_ns: crate::select::event_set::nanoseconds(
+        held_ns: crate::select::time::nanoseconds(
             machine.holder_ticks,
             machine.timestamp_frequency,
         ),

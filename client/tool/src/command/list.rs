@@ -11,7 +11,6 @@ use crate::output::number::thousands;
 use crate::output::table::{Column, Width, table};
 use crate::select::source::{OWN_BITS, can_count};
 use crate::target::context::Context;
-use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::format_processors;
 use halprof_profile::aggregate::filter::Pattern;
 use halprof_setup::describe;
@@ -82,18 +81,16 @@ pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
 }
 
 fn body(options: &args::List, ctx: &mut Context) -> Result<Body> {
-    let processors = ctx.connection.processors()?;
-    let sources = ctx.connection.sources(options.approximate)?;
-    let machine = ctx.connection.machine()?;
+    let mut catalog = ctx.catalog(options.approximate)?;
+    let processors = &ctx.machine.processors;
     let glob = options.glob.as_deref().map(Pattern::new);
     let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
-    let mut rows: Vec<Row> = sources.iter().map(|source| row(source, &processors)).collect();
+    let mut rows: Vec<Row> = catalog.sources.iter().map(|source| row(source, processors)).collect();
     if options.events || options.event_file.is_some() || glob.is_some() {
-        let mut catalog = Catalog::new(sources, machine.interface, &processors);
         if let Some(path) = &options.event_file {
             catalog = catalog.with_event_file(path)?;
         }
-        let events = events::rows(&catalog, &processors);
+        let events = events::rows(&catalog, processors);
         rows.extend(events.into_iter().filter(|row| named(&row.name)));
     }
     rows.retain(|row| (options.all || row.supported) && (named(&row.name) || named(&row.symbol)));
@@ -105,7 +102,7 @@ fn body(options: &args::List, ctx: &mut Context) -> Result<Body> {
             "`*` stands for any text, as in `list *miss*`; `--all` shows what cannot be counted too.",
         ));
     }
-    Ok(Body { interface: describe::interface_name(machine.interface), sources: rows })
+    Ok(Body { interface: describe::interface_name(ctx.machine.interface()), sources: rows })
 }
 
 fn row(source: &Source, processors: &[Processor]) -> Row {

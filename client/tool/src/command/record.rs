@@ -11,11 +11,12 @@ use crate::run::calibration::{self, Calibration};
 use crate::run::marking::Marking;
 use crate::run::recorder::{Recorded, Recorder, configured, source};
 use crate::run::runner::{Runner, Scope};
-use crate::select::event_set::{EventSet, nanoseconds, rotation};
+use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::{self, took_turns};
 use crate::select::periods::{self, Period};
 use crate::select::sample_size::Advice;
 use crate::select::sampling_rate::Aim;
+use crate::select::time::{nanoseconds, rotation};
 use crate::target::context::Context;
 use crate::target::machine_id;
 use crate::target::seal_key;
@@ -128,7 +129,7 @@ struct Advised {
 pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
     let rotation = rotation(&options.work, options.passes)?;
     conflicts(options)?;
-    let mut event_set = EventSet::of(&options.selection, ctx, false)?;
+    let mut event_set = EventSet::new(&options.selection, ctx, Purpose::Sample)?;
     if options.rate.is_some() {
         refuse_periods(&event_set, options)?;
     }
@@ -144,7 +145,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let target = Target::of(&options.output, output)?;
     let what = (options, branches);
     let body = record(what, target.path(), ctx, &mut event_set, &mut runner, output);
-    let (body, ended) = body.map_err(|error| event_set.name_source(error))?;
+    let (body, ended) = body.map_err(|error| event_set.explain(error))?;
     for warning in warnings(&body) {
         output.warn(&warning);
     }
@@ -179,8 +180,8 @@ fn conflicts(options: &args::Record) -> Result<()> {
 
 /// `--rate` chooses the periods; a given period would be ignored.
 fn refuse_periods(event_set: &EventSet, options: &args::Record) -> Result<()> {
-    let mut chosen = event_set.chosen.iter();
-    match chosen.find(|chosen| chosen.spec.interval != 0) {
+    let mut events = event_set.events.iter();
+    match events.find(|event| event.common().interval != 0) {
         Some(given) if !options.selection.is_default() => Err(Error::usage(
             format!("{} has a period, and `--rate` chooses the periods", given.label),
             "Leave out the period or `--rate`.",
@@ -326,7 +327,7 @@ fn record(
     let passes = event_set.sets(options.passes, true, &mut ctx.connection)?;
     let calibration = calibration::calibrate(options, ctx, event_set, &passes, runner, output)?;
     let (first, others) = passes.split_first().ok_or_else(|| Error::internal("no pass"))?;
-    let machine = ctx.connection.machine()?;
+    let machine = ctx.machine.description;
     let model = ctx.connection.transport().model();
     let modules = model.map_or_else(Vec::new, |model| model.modules());
     // The head of the file has the periods of every pass. The session that tells those of the first
@@ -422,8 +423,8 @@ fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
 
 fn turns(turns: &[file::Slices], event_set: &EventSet) -> Vec<Turn> {
     let turn = |turns: &file::Slices| {
-        let chosen = event_set.chosen.get(turns.source as usize)?;
-        Some(Turn { source: chosen.label.clone(), on_counter: part(turns.running, turns.enabled) })
+        let event = event_set.events.get(turns.source as usize)?;
+        Some(Turn { source: event.label.clone(), on_counter: part(turns.running, turns.enabled) })
     };
     turns.iter().filter_map(turn).collect()
 }
@@ -494,7 +495,7 @@ fn cores(processors: &[Processor]) -> Vec<Cores> {
 
 /// What the file says of the sources.
 fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
-    let left_out: BTreeMap<String, String> = event_set.left_out().into_iter().collect();
+    let left_out: BTreeMap<String, String> = event_set.excluded_cpus().into_iter().collect();
     let periods = periods.iter();
     let sources = periods.map(|row| file::Source {
         excluded_cpus: left_out.get(&row.period.source).cloned().unwrap_or_default(),

@@ -16,6 +16,7 @@ use serde::Serialize;
 use shared_types::ProfileInterface;
 use shared_types::request::machine::Register;
 use std::fmt::Write;
+use std::sync::Arc;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct Body {
@@ -53,7 +54,7 @@ impl From<(Part, u64)> for Field {
 }
 
 pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output) -> Result<u8> {
-    let all = ctx.connection.processors()?;
+    let all = Arc::clone(&ctx.machine.processors);
     let wanted = match args::joined(&options.processors) {
         Some(list) => processors_of(&selection::parse_processors(&list)?, &all)?,
         None => vec![0],

@@ -14,7 +14,7 @@ mod text;
 mod topdown;
 
 use crate::cli::args::{self, Dividing};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::seconds;
@@ -22,9 +22,10 @@ use crate::output::style::plain;
 use crate::run::recorder;
 use crate::run::runner::{Runner, Scope, interrupted};
 use crate::run::system;
-use crate::select::event_set::{self, EventSet, TIME_UNITS_A_SECOND, Wanted, rotation};
+use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::some_of;
 use crate::select::periods;
+use crate::select::time::{self, TIME_UNITS_A_SECOND, rotation};
 use crate::target::context::Context;
 pub(crate) use body::{Body, Interval};
 use body::{Pass, ProcessPart, Row, Run};
@@ -76,10 +77,10 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         ));
     }
     let form = Form::of(options, output);
-    let interval = options.interval.map(event_set::interval).transpose()?;
+    let interval = options.interval.map(time::interval).transpose()?;
     let rotation = rotation(&options.work, options.passes)?;
     let metrics = metrics(options, ctx)?;
-    let wanted = event_set::wanted(&metrics, &options.metrics)?;
+    let wanted = metrics.requested(&options.metrics)?;
     let mut event_set = event_set(options, ctx, &metrics, &wanted)?;
     event_set.setup.slice_100ns = rotation;
     let level = options.topdown;
@@ -90,7 +91,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     warnings.extend(partly_counted(&event_set, form, topdown.is_some()));
     warn(output, &warnings);
     let view = View {
-        frequency: ctx.connection.machine()?.timestamp_frequency,
+        frequency: ctx.machine.frequency(),
         by: By::of(options, &event_set, form),
         event_set: &event_set,
         metrics: &metrics,
@@ -134,7 +135,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     for run in 1..=options.repeat {
         let run = (options.repeat > 1).then_some(run);
         let one = bench.measure(&sets, run);
-        measured.push(one.map_err(|error| event_set.name_source(error))?);
+        measured.push(one.map_err(|error| event_set.explain(error))?);
         if bench.is_over() {
             break;
         }
@@ -196,15 +197,16 @@ fn event_set(
     options: &args::Stat,
     ctx: &mut Context,
     metrics: &Metrics,
-    wanted: &[Wanted<'_>],
+    requested: &[Requested<'_>],
 ) -> Result<EventSet> {
-    let selection = &options.selection;
-    match (options.by, options.topdown) {
-        (Some(Dividing::Process), _) => EventSet::to_divide(selection, ctx),
-        (None, Some(_)) if wanted.is_empty() => EventSet::only_named(selection, ctx),
-        (None, None) if wanted.is_empty() => EventSet::of(selection, ctx, true),
-        _ => EventSet::with_metrics(selection, ctx, metrics, wanted, !options.passes),
-    }
+    let purpose = match options.by {
+        Some(Dividing::Process) => Purpose::Divide,
+        None if requested.is_empty() && options.topdown.is_none() => Purpose::Count,
+        None => Purpose::CountBeside,
+    };
+    let mut event_set = EventSet::new(&options.selection, ctx, purpose)?;
+    event_set.add_metrics(metrics, requested, !options.passes, ctx)?;
+    Ok(event_set)
 }
 
 /// The metrics that there are, with those of the user's file.
@@ -213,7 +215,7 @@ fn metrics(options: &args::Stat, ctx: &mut Context) -> Result<Metrics> {
     if let Some(path) = &options.metric_file {
         metrics.add_file(path)?;
     }
-    metrics.set_smt(ctx.shares_cores()?);
+    metrics.set_smt(ctx.shares_cores());
     Ok(metrics)
 }
 
@@ -224,10 +226,10 @@ fn partly_counted(event_set: &EventSet, form: Form, topdown: bool) -> Vec<String
         return Vec::new();
     }
     let requested = |name: &str| {
-        let mut chosen = event_set.chosen.iter();
-        chosen.any(|one| one.label == name && one.requested.is_some())
+        let mut events = event_set.events.iter();
+        events.any(|one| one.label == name && one.requested.is_some())
     };
-    let left_out = event_set.left_out().into_iter();
+    let left_out = event_set.excluded_cpus().into_iter();
     left_out
         .filter(|(source, _)| !topdown || requested(source))
         .map(|(source, processors)| cannot_count(&source, &processors))
@@ -288,18 +290,19 @@ impl Bench<'_> {
     /// Runs everything once, and counts these of the chosen sources.
     fn pass(&mut self, set: &[usize], told: Told, kept: &mut Vec<Interval>) -> Result<OnePass> {
         let event_set = self.view.event_set;
-        let setup = event_set.setup.only(set);
+        let setup = event_set.setup_of(set);
         self.runner.prepare()?;
         let mut session =
             Session::open(&mut self.ctx.connection, event_set.sees_kernel(), setup.approximate)?;
         let effective = session.configure(&setup, self.samples.is_some())?;
         if let Some(samples) = &mut self.samples {
             let ticks = u128::from(effective.head.rotation) * u128::from(self.view.frequency);
-            samples.in_turns_of((ticks / u128::from(TIME_UNITS_A_SECOND)) as u64);
+            let ticks = (ticks / u128::from(TIME_UNITS_A_SECOND)) as u64;
+            samples.begin(event_set.owners(set), ticks);
         }
         session.start()?;
         if let Some(exposition) = &mut self.exposition {
-            exposition.publish(&session.snapshot()?, 0)?;
+            exposition.publish(event_set.counts(set, &session.snapshot()?), 0)?;
         }
         self.runner.begin(session.transport())?;
         let mut pace = Pace::new(self.runner.is_modelled());
@@ -327,11 +330,11 @@ impl Bench<'_> {
             if !more || self.teller.is_closed() {
                 break;
             }
-            let now = Reading { time_ns: now, counts: session.snapshot()? };
+            let now = Reading { time_ns: now, counts: event_set.counts(set, &session.snapshot()?) };
             if let Some(exposition) = &mut self.exposition {
                 let late = until.map_or(0, |until| now.time_ns.saturating_sub(until));
                 let missed = late.checked_div(self.interval.unwrap_or(0)).unwrap_or(0);
-                exposition.publish(&now.counts, missed)?;
+                exposition.publish(now.counts.clone(), missed)?;
             }
             let interval = since_reading(self.view, set, told, &before, &now);
             self.teller.tell(interval, kept)?;
@@ -339,7 +342,7 @@ impl Bench<'_> {
         }
         let end = Reading {
             time_ns: self.runner.elapsed_ns(session.transport()),
-            counts: session.stop_and_read()?,
+            counts: event_set.counts(set, &session.stop_and_read()?),
         };
         if let Some(samples) = &mut self.samples {
             samples.finish(&mut session, end.time_ns)?;
@@ -347,7 +350,7 @@ impl Bench<'_> {
         drop(session);
         self.runner.end()?;
         if let Some(exposition) = &mut self.exposition {
-            exposition.publish(&end.counts, 0)?;
+            exposition.publish(end.counts.clone(), 0)?;
         }
         if self.interval.is_some() {
             let mut last = since_reading(self.view, set, told, &before, &end);

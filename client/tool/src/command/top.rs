@@ -14,7 +14,7 @@ use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::run::runner::interrupted;
 use crate::run::watch::{Watch, start};
-use crate::select::event_set::{NANOSECONDS_MAX, positive};
+use crate::select::time::{NANOSECONDS_MAX, positive};
 use crate::target::context::Context;
 use counts::Counts;
 use halprof_profile::aggregate::key::Key;
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     for warning in warnings.iter().flatten() {
         output.warn(warning);
     }
-    for (source, processors) in watch.event_set.left_out() {
+    for (source, processors) in watch.event_set.excluded_cpus() {
         output.warn(&cannot_count(&source, &processors));
     }
     if options.once {

@@ -2,6 +2,7 @@
 //! `topdown.csv`, over events that general counters can count.
 
 use crate::metrics::formula::{Formula, Value};
+use halprof_measure::catalog::Catalog;
 use halprof_measure::events::Microarchitecture;
 
 const ROWS: &str = include_str!("topdown.csv");
@@ -17,6 +18,12 @@ pub(crate) struct Part {
     pub(crate) parent: Option<&'static str>,
     /// In percent, over events of the processor.
     formula: Formula,
+}
+
+/// Whether there are formulas for `--topdown` on this machine.
+pub(crate) fn is_available(catalog: &Catalog) -> bool {
+    let mut known = catalog.cpu_types().iter().filter_map(|kind| kind.microarchitecture);
+    known.any(|one| !Part::of(one, 1).is_empty())
 }
 
 impl Part {

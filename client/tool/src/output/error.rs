@@ -128,15 +128,6 @@ impl Error {
             Self::Output(_) => Code::of(self.code()).hint.to_owned(),
         }
     }
-
-    /// The same error, with the name of the source it concerns.
-    #[must_use]
-    pub(crate) fn about(self, name_of: impl Fn(u32) -> Option<String>) -> Self {
-        match self {
-            Self::Measure(error) => Self::Measure(error.about(name_of)),
-            other => other,
-        }
-    }
 }
 
 /// The options that do what a hint of the libraries advises.

@@ -8,14 +8,15 @@ use crate::output::error::Result;
 use crate::output::number::{seconds, thousands};
 use crate::run::recorder::configured;
 use crate::run::runner::{LONGER, Runner};
-use crate::select::event_set::{EventSet, positive};
+use crate::select::event_set::EventSet;
 use crate::select::periods;
 use crate::select::sampling_rate::Aim;
+use crate::select::time::positive;
 use crate::target::context::Context;
 use halprof_measure::Session;
+use halprof_measure::selection::EventSpec;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shared_types::ProfileSource;
 
 /// The length of a try if nothing that runs ends by itself.
 const TRY_NS: u64 = 1_000_000_000;
@@ -152,9 +153,7 @@ impl Try {
 }
 
 fn intervals(event_set: &EventSet, indexes: &[usize]) -> Vec<u64> {
-    let specs = &event_set.setup.specs;
-    let specs = indexes.iter().filter_map(|&index| specs.get(index));
-    specs.map(|spec| spec.interval).collect()
+    indexes.iter().map(|&index| event_set.period(index)).collect()
 }
 
 /// Runs once, counting, and chooses periods from the counts.
@@ -171,7 +170,7 @@ fn try_once(
     let samples = aim.samples.filter(|_| planned_ns.is_some());
     let planned_ns = planned_ns.unwrap_or(elapsed_ns);
     let aim = Aim { samples, ..*aim };
-    let all = event_set.chosen.len();
+    let all = event_set.events.len();
     for (place, &index) in indexes.iter().enumerate() {
         let planned = |events: &u128| {
             let events = events.saturating_mul(planned_ns.into());
@@ -205,7 +204,7 @@ fn count(
     indexes: &[usize],
     runner: &mut Runner,
 ) -> Result<(Vec<Vec<u128>>, u64)> {
-    let setup = event_set.setup.only(indexes);
+    let setup = event_set.setup_of(indexes);
     runner.prepare()?;
     let mut session =
         Session::open(&mut ctx.connection, event_set.sees_kernel(), event_set.setup.approximate)?;
@@ -219,10 +218,10 @@ fn count(
     drop(session);
     runner.end()?;
     let is_time = |place: usize| {
-        let spec = setup.specs.get(place);
-        spec.is_some_and(|spec| spec.source == ProfileSource::TIME.0)
+        let event = indexes.get(place).and_then(|&index| event_set.events.get(index));
+        event.is_some_and(EventSpec::is_time)
     };
-    let counts = counts.into_iter().map(|counts| {
+    let counts = event_set.counts(indexes, &counts).into_iter().map(|counts| {
         let counts = counts.into_iter().enumerate();
         let counts = counts.map(|(place, count)| {
             let counted =

@@ -5,7 +5,7 @@ use crate::output::error::Result;
 use crate::select::event_set::{EventSet, choose};
 use crate::select::source::OWN_BITS;
 use halprof_measure::catalog::Catalog;
-use halprof_measure::selection::Chosen;
+use halprof_measure::selection::EventSpec;
 use shared_types::ProfileSource;
 use shared_types::request::source::Source;
 use sim::event::{Event, NAMED_MAX};
@@ -195,7 +195,7 @@ fn events(table: &str, cycles: u64) -> impl Iterator<Item = (&'static str, u64)>
     })
 }
 
-/// The default workload. Where the choice counts events of issue slots, it has amounts of those too,
+/// The default workload. Where events of issue slots are counted, it has amounts of those too,
 /// on each type of core its own; all other counts stay the same.
 pub(crate) fn default_workload(event_set: &EventSet) -> Result<Workload> {
     let catalog = event_set.catalog();
@@ -205,10 +205,10 @@ pub(crate) fn default_workload(event_set: &EventSet) -> Result<Workload> {
         kinds.filter_map(|kind| kind.microarchitecture.map(|one| one.table)).collect();
     tables.sort_unstable();
     tables.dedup();
-    let counted: Vec<(u32, u64)> = inputs(&event_set.chosen, catalog).collect();
+    let counted: Vec<(u32, u64)> = inputs(&event_set.events, catalog).collect();
     let is_counted = |event: &str| {
-        let ways = choose(event, catalog).unwrap_or_default();
-        inputs(&ways, catalog).any(|input| counted.contains(&input))
+        let events = choose(event, catalog).unwrap_or_default();
+        inputs(&events, catalog).any(|input| counted.contains(&input))
     };
     let mut named: Vec<String> = Vec::new();
     for table in tables {
@@ -236,15 +236,14 @@ pub(crate) fn default_workload(event_set: &EventSet) -> Result<Workload> {
 
 /// What counters are programmed to count, however it is called: [`ProfileSource::RAW`] and a select,
 /// or the source of a fixed counter and 0.
-fn inputs(chosen: &[Chosen], catalog: &Catalog) -> impl Iterator<Item = (u32, u64)> {
-    chosen.iter().map(|one| {
+fn inputs(events: &[EventSpec], catalog: &Catalog) -> impl Iterator<Item = (u32, u64)> {
+    events.iter().flat_map(|event| &event.specs).map(|spec| {
         let mut sources = catalog.sources.iter();
-        let is = |source: &&Source| {
-            source.id == one.spec.source && source.flags & Source::HAS_SELECT != 0
-        };
-        match sources.find(is) {
+        let has_select =
+            |source: &&Source| source.id == spec.source && source.flags & Source::HAS_SELECT != 0;
+        match sources.find(has_select) {
             Some(source) => (ProfileSource::RAW.0, source.select & !OWN_BITS),
-            None => (one.spec.source, one.spec.raw & !OWN_BITS),
+            None => (spec.source, spec.raw & !OWN_BITS),
         }
     })
 }

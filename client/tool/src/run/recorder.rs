@@ -123,7 +123,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
                 if self.untold.is_none() && refusal.code == ErrorCode::EventsUnavailable =>
             {
                 self.untold = Some(refusal);
-                session.configure(&self.event_set.setup.only(indexes), true)?;
+                session.configure(&self.event_set.setup_of(indexes), true)?;
                 session.start()?;
             }
             started => started?,
@@ -145,12 +145,13 @@ impl<'a, S: Sink> Recorder<'a, S> {
 
     /// Moves the contents of the rings to the recording.
     fn drain<T: Transport>(&mut self, session: &mut Session<T>, indexes: &[usize]) -> Result<()> {
+        let owners = self.event_set.owners(indexes);
         loop {
             let (mut samples, branches, left) = session.drain_branches()?;
             if samples.is_empty() {
                 return Ok(());
             }
-            in_the_choice(&mut samples, indexes);
+            renumber(&mut samples, &owners);
             self.inventory.note_samples(&samples);
             self.inventory.note_branches(&samples, &branches);
             self.samples += samples.len() as u64;
@@ -209,7 +210,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
 
 /// A recording in a file.
 impl Recorder<'_, Background> {
-    /// Samples one pass in a session of its own: these sources of the choice, for one complete run.
+    /// Samples one pass in a session of its own: these events, for one complete run.
     pub(crate) fn pass(
         &mut self,
         connection: &mut Connection<Backend>,
@@ -296,11 +297,11 @@ impl Recorder<'_, Background> {
     }
 }
 
-/// Replaces each sample's index of its source in the pass by the index in the choice, as in the
-/// file.
-fn in_the_choice(samples: &mut [Sample], indexes: &[usize]) {
+/// Replaces each sample's index of its specification in the session by that of its event, which is
+/// that of its source in the file.
+fn renumber(samples: &mut [Sample], owners: &[usize]) {
     for sample in samples {
-        let index = indexes.get(usize::from(sample.source)).copied();
+        let index = owners.get(usize::from(sample.source)).copied();
         let index = index.and_then(|index| u16::try_from(index).ok());
         sample.source = index.unwrap_or(u16::MAX);
     }
@@ -312,14 +313,14 @@ fn build(path: &str) -> symbols::Build {
     symbols::build_where_loaded(path).unwrap_or_default()
 }
 
-/// Opens a session that samples these sources of the choice, with system events or without.
+/// Opens a session that samples these events, with system events or without.
 pub(crate) fn configured<'a>(
     connection: &'a mut Connection<Backend>,
     event_set: &EventSet,
     indexes: &[usize],
     events: bool,
 ) -> Result<(Session<'a, Backend>, Effective)> {
-    let mut setup = event_set.setup.only(indexes);
+    let mut setup = event_set.setup_of(indexes);
     setup.events = events;
     let mut session = Session::open(connection, event_set.sees_kernel(), setup.approximate)?;
     let effective = session.configure(&setup, true)?;
@@ -342,10 +343,11 @@ fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMa
 /// The sources of a pass that were on a counter for only part of the time, on the processors that
 /// can count them.
 pub(crate) fn turns(counts: &[Vec<Count>], indexes: &[usize], event_set: &EventSet) -> Vec<Slices> {
+    let counts = event_set.counts(indexes, counts);
     let of_source = |(place, &index): (usize, &usize)| {
-        let chosen = event_set.chosen.get(index)?;
+        let event = event_set.events.get(index)?;
         let able: Vec<_> =
-            event_set.selected().filter(|one| event_set.counts_on(chosen, one)).collect();
+            event_set.selected().filter(|one| event_set.counts_on(event, one)).collect();
         let counts = able.iter().filter_map(|one| counts.get(one.index as usize)?.get(place));
         let estimate = Estimate::sum(counts.map(Estimate::new));
         let narrow = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);

@@ -7,12 +7,13 @@ use crate::output::number::thousands;
 use crate::run::default_workload::default_workload;
 use crate::run::image;
 use crate::run::program::{Launch, Outlived, Pin, Program, STATUS_CONTROL_C_EXIT};
-use crate::select::event_set::{EventSet, NANOSECONDS_MAX, no_processor, positive};
+use crate::select::event_set::EventSet;
+use crate::select::refusal::no_processor;
+use crate::select::time::{NANOSECONDS_MAX, positive};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
-use halprof_measure::catalog::Catalog;
+use halprof_measure::did_you_mean;
 use halprof_measure::selection::format_processors;
-use halprof_measure::{Connection, did_you_mean};
 use halprof_profile::file::Module;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -102,7 +103,7 @@ impl Runner {
         let limit = work.duration.map(limit).transpose()?;
         let modelled = ctx.connection.transport().model().is_some();
         let what = match modelled {
-            true => modelled_work(work, event_set, &mut ctx.connection)?,
+            true => modelled_work(work, event_set, ctx)?,
             false if work.workload.is_some() => return Err(no_workload()),
             false => What::Real {
                 launch: Launch {
@@ -383,18 +384,14 @@ pub(crate) fn no_workload() -> Error {
     )
 }
 
-fn modelled_work(
-    work: &Work,
-    event_set: &EventSet,
-    connection: &mut Connection<Backend>,
-) -> Result<What> {
+fn modelled_work(work: &Work, event_set: &EventSet, ctx: &mut Context) -> Result<What> {
     if !work.program.is_empty() {
         return Err(Error::unavailable(
             "a modelled machine runs no programs",
             "Describe its load with `--workload`, or measure with `--machine driver` on Windows.",
         ));
     }
-    let planned = planned(work.workload.as_deref(), event_set, connection)?;
+    let planned = planned(work.workload.as_deref(), event_set, ctx)?;
     Ok(What::Workload(planned))
 }
 
@@ -402,7 +399,7 @@ fn modelled_work(
 pub(crate) fn planned(
     text: Option<&str>,
     event_set: &EventSet,
-    connection: &mut Connection<Backend>,
+    ctx: &mut Context,
 ) -> Result<Planned> {
     let Some(text) = text else {
         let (workload, image) = (Box::new(default_workload(event_set)?), None);
@@ -411,7 +408,7 @@ pub(crate) fn planned(
     let (image, rest) = image::Keys::take(text)?;
     let parsed = match workload::parse(&rest) {
         Err(WorkloadError::UnknownKey { .. }) => {
-            let catalog = Catalog::read(connection, false)?;
+            let catalog = ctx.catalog(false)?;
             workload::parse_with(&rest, &|name| catalog.modelled(name, None))
         }
         parsed => parsed,

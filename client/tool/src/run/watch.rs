@@ -8,7 +8,8 @@ use crate::cli::args::Watching;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::run::runner::{Planned, no_workload, planned, watch_for_interrupt};
-use crate::select::event_set::{EventSet, positive};
+use crate::select::event_set::{EventSet, Purpose};
+use crate::select::time::slice_length;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
 use halprof_measure::{Connection, ModelledMachine, Session};
@@ -56,13 +57,13 @@ impl Watch {
         counted: bool,
     ) -> Result<Self> {
         let interval = interval(options.interval)?;
-        let mut event_set = EventSet::of(selection, ctx, counted)?;
-        let rotation = |value| positive("--rotate", value, 1e4, f64::from(u32::MAX));
-        event_set.setup.slice_100ns = options.rotate.map(rotation).transpose()?.unwrap_or(0) as u32;
-        let frequency = ctx.connection.machine()?.timestamp_frequency;
+        let purpose = if counted { Purpose::Count } else { Purpose::Sample };
+        let mut event_set = EventSet::new(selection, ctx, purpose)?;
+        event_set.setup.slice_100ns = slice_length(options.rotate)?;
+        let frequency = ctx.machine.frequency();
         let workload = options.workload.as_deref();
         let is_model = ctx.connection.transport().model().is_some();
-        let planned = is_model.then(|| planned(workload, &event_set, &mut ctx.connection));
+        let planned = is_model.then(|| planned(workload, &event_set, ctx));
         let planned = planned.transpose()?;
         let model = match ctx.connection.transport().model().zip(planned) {
             Some((model, planned)) => Some(Pace::begin(planned, model)),
@@ -91,10 +92,10 @@ pub(crate) fn start<'a>(
     connection: &'a mut Connection<Backend>,
     event_set: &EventSet,
 ) -> Result<Session<'a, Backend>> {
-    let named = |error| event_set.name_source(error);
+    let named = |error| event_set.explain(error);
     let approximate = event_set.setup.approximate;
     let mut session = Session::open(connection, event_set.sees_kernel(), approximate)?;
-    session.configure(&event_set.setup, false).map_err(named)?;
+    session.configure(&event_set.setup(), false).map_err(named)?;
     session.start().map_err(named)?;
     Ok(session)
 }

@@ -3,10 +3,9 @@
 use crate::output::number::thousands;
 use crate::select::event_set::EventSet;
 use halprof_measure::Effective;
-use halprof_measure::selection::Chosen;
+use halprof_measure::selection::EventSpec;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shared_types::ProfileSource;
 use shared_types::request::session::UsedInterval;
 
 /// The period of one source. ProfileTime's is in units of 100 ns, all others' in events.
@@ -30,41 +29,44 @@ pub(crate) struct Period {
     pub(crate) time: bool,
 }
 
-/// The periods of those sources of the choice that were configured together.
+/// The periods of those events that were configured together.
 pub(crate) fn of_pass(
     event_set: &EventSet,
     indexes: &[usize],
     effective: &Effective,
 ) -> Vec<Period> {
-    let chosen = indexes.iter().filter_map(|&index| event_set.chosen.get(index));
-    let chosen = chosen.zip(&effective.intervals);
-    chosen.map(|(chosen, used)| period(chosen, used)).collect()
+    let mut periods = Vec::new();
+    let mut spec = 0;
+    for event in indexes.iter().filter_map(|&index| event_set.events.get(index)) {
+        periods.extend(effective.intervals.get(spec).map(|used| period(event, used)));
+        spec += event.specs.len();
+    }
+    periods
 }
 
-/// The periods that matter when these of the chosen sources are counted: the tick of time, and
+/// The periods that matter when these of the events are counted: the tick of time, and
 /// those that were requested.
 pub(crate) fn of_counting(
     event_set: &EventSet,
     indexes: &[usize],
     effective: &Effective,
 ) -> Vec<Period> {
-    let chosen = indexes.iter().filter_map(|&index| event_set.chosen.get(index));
-    let all = chosen.zip(of_pass(event_set, indexes, effective));
-    all.filter(|(chosen, period)| period.time || chosen.spec.interval != 0)
+    let all = indexes.iter().zip(of_pass(event_set, indexes, effective));
+    all.filter(|(index, period)| period.time || event_set.period(**index) != 0)
         .map(|(_, period)| period)
         .collect()
 }
 
-fn period(chosen: &Chosen, interval: &UsedInterval) -> Period {
+fn period(event: &EventSpec, interval: &UsedInterval) -> Period {
     Period {
-        source: chosen.label.clone(),
+        source: event.label.clone(),
         requested: if interval.requested == 0 { interval.used } else { interval.requested },
         used: interval.used,
         events: interval.events,
         clamped: interval.flags & UsedInterval::CLAMPED != 0,
         by_reference_cycles: interval.flags & UsedInterval::BY_REFERENCE_CYCLES != 0,
         by_core_cycles: interval.flags & UsedInterval::BY_CORE_CYCLES != 0,
-        time: chosen.spec.source == ProfileSource::TIME.0,
+        time: event.is_time(),
     }
 }
 

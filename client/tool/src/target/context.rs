@@ -5,7 +5,9 @@ use crate::output::Told;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::target::backend::Backend;
+use crate::target::machine::Machine;
 use halprof_measure::Connection;
+use halprof_measure::catalog::Catalog;
 use halprof_setup::doctor::no_counters;
 use shared_types::ErrorCode;
 use shared_types::request::machine::Processor;
@@ -14,37 +16,41 @@ use std::collections::BTreeSet;
 /// What a command measures on.
 pub(crate) struct Context {
     pub(crate) connection: Connection<Backend>,
+    pub(crate) machine: Machine,
     pub(crate) told: Told,
 }
 
 impl Context {
     pub(crate) fn open(backend: Backend) -> Result<Self> {
         let description = backend.description().map(str::to_owned);
-        let connection = Connection::new(backend)?;
+        let mut connection = Connection::new(backend)?;
         let told = Told {
             // The shipped driver does not know when its machine is a model.
             modelled: connection.modelled() || description.is_some(),
             machine: description.unwrap_or_else(|| connection.driver_name().to_owned()),
         };
-        Ok(Self { connection, told })
+        let machine = Machine::of(&mut connection)?;
+        Ok(Self { connection, machine, told })
+    }
+
+    /// Everything that the machine can count.
+    pub(crate) fn catalog(&mut self, approximate: bool) -> Result<Catalog> {
+        self.machine.catalog(&mut self.connection, approximate)
     }
 
     /// Whether threads share cores on this machine.
-    pub(crate) fn shares_cores(&mut self) -> Result<bool> {
-        let processors = self.connection.processors()?;
-        let shares = |one: &Processor| one.flags & Processor::SHARES_CORE != 0;
-        Ok(processors.iter().any(shares))
+    pub(crate) fn shares_cores(&self) -> bool {
+        let mut processors = self.machine.processors.iter();
+        processors.any(|one| one.flags & Processor::SHARES_CORE != 0)
     }
 
     /// Why no counter can be used on this machine, and what helps.
-    fn no_counters(&mut self) -> Option<(String, String)> {
-        let machine = self.connection.machine().ok()?;
-        let processors = self.connection.processors().ok()?;
-        no_counters(&machine, processors.first()?)
+    fn no_counters(&self) -> Option<(String, String)> {
+        no_counters(&self.machine.description, self.machine.processors.first()?)
     }
 
     /// What is to be said where nothing was asked for and there is nothing but time.
-    pub(crate) fn only_time(&mut self, selection: &Selection) -> Option<String> {
+    pub(crate) fn only_time(&self, selection: &Selection) -> Option<String> {
         if !selection.is_default() {
             return None;
         }
@@ -53,10 +59,10 @@ impl Context {
     }
 
     /// What is to be said where a user's list of events is used for several types of core.
-    pub(crate) fn one_list(&mut self, selection: &Selection) -> Option<String> {
+    pub(crate) fn one_list(&self, selection: &Selection) -> Option<String> {
         let file = selection.event_file.as_ref()?;
-        let processors = self.connection.processors().ok()?;
-        let types: BTreeSet<u8> = processors.iter().map(|one| one.core_type).collect();
+        let processors = self.machine.processors.iter();
+        let types: BTreeSet<u8> = processors.map(|one| one.core_type).collect();
         (types.len() > 1).then(|| {
             format!(
                 "the events of {} are used on every type of core, but Intel publishes a list for each type: `-C` chooses processors of one",
@@ -67,7 +73,7 @@ impl Context {
 
     /// The same error; if a source is unavailable because there are no counters, with the reason
     /// for that.
-    pub(crate) fn explained(&mut self, error: Error) -> Error {
+    pub(crate) fn explained(&self, error: Error) -> Error {
         const OF_SOURCES: [ErrorCode; 3] = [
             ErrorCode::SourceUnknown,
             ErrorCode::SourceNotSupported,
@@ -80,7 +86,7 @@ impl Context {
     }
 
     /// The same error of something that needs a counter; where there is none, with the reason.
-    pub(crate) fn without_counters(&mut self, error: Error) -> Error {
+    pub(crate) fn without_counters(&self, error: Error) -> Error {
         match (error, self.no_counters()) {
             (Error::Measure(refused), Some((why, helps))) => Error::NoCounters {
                 refused,

@@ -1,12 +1,12 @@
 //! `halprof list --metrics`: the available metrics, and what each counts here.
 
 use crate::cli::args;
-use crate::metrics::{Form, Metric, Metrics, Term};
+use crate::metrics::{Form, Metric, Metrics, Term, topdown};
 use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::table::{Column, Width, table};
-use crate::select::event_set::{countable, counts_on, of_slots, topdown};
+use crate::select::event_set::countable;
 use crate::target::context::Context;
 use halprof_measure::catalog::{Catalog, CpuType};
 use halprof_profile::aggregate::filter::Pattern;
@@ -57,8 +57,8 @@ pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
     if let Some(path) = &options.metric_file {
         metrics.add_file(path)?;
     }
-    metrics.set_smt(ctx.shares_cores()?);
-    let catalog = Catalog::read(&mut ctx.connection, options.approximate)?;
+    metrics.set_smt(ctx.shares_cores());
+    let catalog = ctx.catalog(options.approximate)?;
     let glob = options.glob.as_deref().map(Pattern::new);
     let named = |metric: &&Metric| {
         let matches = |glob: &Pattern| glob.matches(&metric.id) || glob.matches(&metric.name);
@@ -66,7 +66,7 @@ pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
     };
     let all = metrics.all().iter().filter(named);
     let body = Body {
-        interface: describe::interface_name(ctx.connection.machine()?.interface),
+        interface: describe::interface_name(ctx.machine.interface()),
         metrics: all.map(|metric| row(metric, &metrics, &catalog)).collect(),
     };
     if body.metrics.is_empty()
@@ -94,8 +94,7 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
     let counted = |term: &Term, kind: &CpuType| {
         let names = metrics.names(&term.name);
         let able = |name: &&str| {
-            let chosen = countable(name, catalog).into_iter().flatten();
-            chosen.into_iter().any(|chosen| counts_on(catalog, &chosen, &kind.processor))
+            countable(name, catalog).is_some_and(|event| catalog.counts_on(&event, &kind.processor))
         };
         names.is_empty() || names.iter().any(able)
     };
@@ -109,7 +108,7 @@ fn row(metric: &Metric, metrics: &Metrics, catalog: &Catalog) -> Row {
     let kinds: Vec<&CpuType> = catalog.cpu_types().iter().filter(able).collect();
     let types = kinds.iter().filter_map(|kind| describe::core_type(&kind.processor));
     Row {
-        topdown: of_slots(metric) && topdown(catalog),
+        topdown: metric.is_of_slots() && topdown::is_available(catalog),
         id: metric.id.clone(),
         name: metric.name.clone(),
         unit: metric.unit.clone(),

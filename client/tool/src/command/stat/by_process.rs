@@ -48,8 +48,10 @@ pub(super) fn keep_only(processes: &[String], parts: &mut Vec<ProcessPart>) -> O
 pub(super) struct Samples {
     inventory: Inventory,
     processes: BTreeMap<u32, Vec<Process>>,
-    /// By the index of the source in the session, and by processor.
-    taken: BTreeMap<(u16, u32), Taken>,
+    /// By the index of the event, and by processor.
+    taken: BTreeMap<(usize, u32), Taken>,
+    /// The event of each specification of the session.
+    owners: Vec<usize>,
     /// How long a source is on a counter at a time, in ticks.
     turn: u64,
     lost: u64,
@@ -62,6 +64,7 @@ impl Samples {
             inventory,
             processes: BTreeMap::new(),
             taken: BTreeMap::new(),
+            owners: Vec::new(),
             turn: 0,
             lost: 0,
         };
@@ -69,8 +72,10 @@ impl Samples {
         samples
     }
 
-    /// Tells how long a source is on a counter at a time, in ticks.
-    pub(super) fn in_turns_of(&mut self, ticks: u64) {
+    /// Begins a session: the event of each of its specifications, and how long an event is on a
+    /// counter at a time, in ticks.
+    pub(super) fn begin(&mut self, owners: Vec<usize>, ticks: u64) {
+        self.owners = owners;
         self.turn = ticks;
     }
 
@@ -118,10 +123,13 @@ impl Samples {
     }
 
     fn take(&mut self, sample: &Sample) {
+        let Some(&event) = self.owners.get(usize::from(sample.source)) else {
+            return;
+        };
         let same_id = self.processes.get(&sample.process);
         let ended = |process: &Process| process.ended.is_some_and(|end| end <= sample.timestamp);
         let before = same_id.map_or(0, |all| all.iter().take_while(|one| ended(one)).count());
-        let taken = self.taken.entry((sample.source, sample.processor));
+        let taken = self.taken.entry((event, sample.processor));
         let who = (sample.process, before);
         taken.or_default().add(who, sample, self.turn);
     }
@@ -167,10 +175,10 @@ impl Samples {
         place: usize,
         counts: &[Vec<Count>],
     ) -> Vec<ProcessPart> {
-        let Some((chosen, parts)) = view.parts(sources, place, counts) else {
+        let Some((event, parts)) = view.parts(sources, place, counts) else {
             return Vec::new();
         };
-        let Some(total) = Estimate::sum(parts.values().map(|&(_, estimate)| estimate)).value else {
+        let Some(total) = Estimate::sum(parts.values().copied()).value else {
             return Vec::new();
         };
         let part = |value: u128| match total {
@@ -180,18 +188,15 @@ impl Samples {
         let row = |who: Option<Who>, value, error, samples| ProcessPart {
             process: who.and_then(|who| self.name(who)),
             id: who.map(|(id, _)| id),
-            source: chosen.label.clone(),
+            source: event.label.clone(),
             value,
             error,
             share: part(value),
             samples,
         };
-        let taken = |processor: u32, place: usize| {
-            let place = u16::try_from(place).ok()?;
-            self.taken.get(&(place, processor))
-        };
-        let places = parts.iter().filter_map(|(&processor, &(place, estimate))| {
-            Some((taken(processor, place)?, estimate, estimate.value?))
+        let index = sources.get(place).copied().unwrap_or(usize::MAX);
+        let places = parts.iter().filter_map(|(&processor, &estimate)| {
+            Some((self.taken.get(&(index, processor))?, estimate, estimate.value?))
         });
         let places: Vec<_> = places.collect();
         let mut all: Vec<Who> = places.iter().flat_map(|(taken, ..)| taken.processes()).collect();
@@ -256,9 +261,9 @@ impl Samples {
             let mut sources = view.event_set.catalog().sources.iter();
             let counting = sources.find(|source| source.flags & Source::TIMER == 0);
             let least = counting.map_or(1, |source| u128::from(source.min_interval));
-            let mut chosen = view.event_set.chosen.iter();
-            let used = chosen.find(|one| one.label == label);
-            let used = used.map_or(0, |one| u128::from(one.spec.interval));
+            let mut events = view.event_set.events.iter();
+            let used = events.find(|one| one.label == label);
+            let used = used.map_or(0, |one| u128::from(one.common().interval));
             let more = if used <= least.max(period) {
                 "in a longer measurement".to_owned()
             } else if period < least {

@@ -10,10 +10,10 @@
 use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
-use crate::select::column_index::ByName;
 use crate::select::event_set::EventSet;
 use crate::target::context::Context;
 use halprof_measure::rates::{Interval, Rate, Rates};
+use halprof_measure::selection::EventSpec;
 use halprof_profile::file::write_whole;
 use halprof_setup::describe;
 use prometheus_client::collector::Collector;
@@ -37,7 +37,7 @@ struct Machine {
     description: String,
     modelled: bool,
     interface: String,
-    sources: ByName,
+    event_set: EventSet,
     processors: Vec<Processor>,
     frequency: u64,
 }
@@ -68,18 +68,17 @@ impl<'a> Exposition<'a> {
                 "Name a file, e.g. halprof.prom in the collector's folder.",
             ));
         }
-        let machine = ctx.connection.machine()?;
-        let interface = ProfileInterface::from_wire(machine.interface);
+        let interface = ProfileInterface::from_wire(ctx.machine.interface());
         Ok(Self {
             path,
-            rates: Rates::new(machine.timestamp_frequency),
+            rates: Rates::new(ctx.machine.frequency()),
             machine: Arc::new(Machine {
                 description: ctx.told.machine.clone(),
                 modelled: ctx.told.modelled,
                 interface: format!("{:?}", interface.unwrap_or(ProfileInterface::Default)),
-                sources: ByName::of(event_set),
+                event_set: event_set.clone(),
                 processors: event_set.selected().copied().collect(),
-                frequency: machine.timestamp_frequency,
+                frequency: ctx.machine.frequency(),
             }),
             readings: 0,
             missed: 0,
@@ -90,9 +89,9 @@ impl<'a> Exposition<'a> {
 
     /// Replaces the file with a reading; `missed` readings before it were skipped. The first one
     /// must succeed.
-    pub(super) fn publish(&mut self, counts: &[Vec<Count>], missed: u64) -> Result<()> {
+    pub(super) fn publish(&mut self, counts: Vec<Vec<Count>>, missed: u64) -> Result<()> {
         self.missed = self.missed.saturating_add(missed);
-        let interval = self.rates.take(self.machine.sources.counts(counts));
+        let interval = self.rates.take(counts);
         let text = self.text(&interval)?;
         let written = write_whole(&self.path, text.as_bytes());
         let failing = written.is_err();
@@ -133,21 +132,24 @@ impl<'a> Exposition<'a> {
 
     fn cells(&self, interval: &Interval) -> Vec<Cell> {
         let machine = &self.machine;
-        let of_source = |(source, name): (usize, &String)| {
+        let of_source = |(source, event): (usize, &EventSpec)| {
             let cell = |processor: &Processor| {
                 let index = processor.index as usize;
-                if !machine.sources.counts_on(index, source) {
+                if !machine.event_set.counts_on(event, processor) {
                     return None;
                 }
                 Some(Cell {
-                    labels: [("source", name.clone()), ("processor", processor.index.to_string())],
+                    labels: [
+                        ("source", event.label.clone()),
+                        ("processor", processor.index.to_string()),
+                    ],
                     count: *self.rates.totals().get(index)?.get(source)?,
                     rate: interval.rate(index, source),
                 })
             };
             machine.processors.iter().filter_map(cell).collect::<Vec<_>>()
         };
-        let sources = machine.sources.names().iter().enumerate();
+        let sources = machine.event_set.events.iter().enumerate();
         sources.flat_map(of_source).collect()
     }
 }

@@ -5,10 +5,12 @@ use super::form::Form;
 use super::measured::{Measured, OnePass};
 use super::topdown::{PassCounts, TopDown};
 use crate::cli::args;
+use crate::metrics::Requested;
 use crate::metrics::{self, Counted, Metrics};
-use crate::select::event_set::{EventSet, Wanted, nanoseconds};
+use crate::select::event_set::EventSet;
+use crate::select::time::nanoseconds;
 use halprof_measure::estimate::Estimate;
-use halprof_measure::selection::{Chosen, format_processors};
+use halprof_measure::selection::{EventSpec, format_processors};
 use halprof_setup::describe;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
@@ -19,7 +21,7 @@ pub(super) struct View<'a> {
     pub(super) event_set: &'a EventSet,
     pub(super) metrics: &'a Metrics,
     /// The metrics that were requested; if none was, all that can be computed.
-    pub(super) wanted: Vec<Wanted<'a>>,
+    pub(super) wanted: Vec<Requested<'a>>,
     pub(super) frequency: u64,
     pub(super) by: By,
     /// Where the slots went, if requested.
@@ -55,8 +57,8 @@ fn types_differ(event_set: &EventSet) -> bool {
     types.any(|other| Some(other) != first)
 }
 
-/// The count of a source on each processor, with the index of that source in its session.
-pub(super) type Parts = BTreeMap<u32, (usize, Estimate)>;
+/// The count of an event on each processor.
+pub(super) type Parts = BTreeMap<u32, Estimate>;
 
 /// What a figure is of: one processor, one core type, or all.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,8 +77,8 @@ struct Party<'a> {
 impl View<'_> {
     /// The names of these of the chosen sources.
     pub(super) fn labels(&self, sources: &[usize]) -> Vec<String> {
-        let chosen = sources.iter().filter_map(|&at| self.event_set.chosen.get(at));
-        chosen.map(|chosen| chosen.label.clone()).collect()
+        let events = sources.iter().filter_map(|&at| self.event_set.events.get(at));
+        events.map(|event| event.label.clone()).collect()
     }
 
     /// Where the slots went, by the counts of these passes.
@@ -116,8 +118,7 @@ impl View<'_> {
         (0..sources.len()).flat_map(|place| self.source(sources, place, counts, pass)).collect()
     }
 
-    /// The rows of one of `sources`. A source that kinds of processor count in different ways is
-    /// several sources with one label; all its rows come with the first of them.
+    /// The rows of one of `sources`.
     fn source(
         &self,
         sources: &[usize],
@@ -125,16 +126,14 @@ impl View<'_> {
         counts: &[Vec<Count>],
         pass: Option<u32>,
     ) -> Vec<Row> {
-        let Some((chosen, parts)) = self.parts(sources, place, counts) else {
+        let Some((event, parts)) = self.parts(sources, place, counts) else {
             return Vec::new();
         };
         let counting = |processor: &&Processor| parts.contains_key(&processor.index);
         let (able, unable): (Vec<&Processor>, Vec<&Processor>) =
             self.event_set.selected().partition(counting);
-        let estimate = |processor: &&Processor| {
-            let part = parts.get(&processor.index);
-            part.map(|&(_, estimate)| estimate).unwrap_or_default()
-        };
+        let estimate =
+            |processor: &&Processor| parts.get(&processor.index).copied().unwrap_or_default();
         let row = |party: Party<'_>| {
             let lacks = |member: &&&Processor| estimate(member).never_scheduled_cpus != 0;
             let without = party.members.iter().filter(lacks);
@@ -145,7 +144,7 @@ impl View<'_> {
                 pass,
                 without_turn: Some(without).filter(|processors| !processors.is_empty()),
                 members: party.members.iter().map(|member| member.index).collect(),
-                ..self.row(chosen, &Estimate::sum(party.members.iter().map(estimate)))
+                ..self.row(event, &Estimate::sum(party.members.iter().map(estimate)))
             }
         };
         let mut rows: Vec<Row> = self.parties(able).into_iter().map(row).collect();
@@ -156,38 +155,21 @@ impl View<'_> {
         rows
     }
 
-    /// For each processor that counts one of `sources`, its count and the index of the source
-    /// there; `None` if an earlier source has the same label.
+    /// The event at this place among `sources`, and its count on each processor that can count it.
     pub(super) fn parts(
         &self,
         sources: &[usize],
         place: usize,
         counts: &[Vec<Count>],
-    ) -> Option<(&Chosen, Parts)> {
-        let chosen_at = |place: usize| self.event_set.chosen.get(*sources.get(place)?);
-        let chosen = chosen_at(place)?;
-        let same = |other: &usize| {
-            chosen_at(*other).is_some_and(|other| {
-                other.label == chosen.label && other.spec.group == chosen.spec.group
-            })
-        };
-        if (0..place).any(|earlier| same(&earlier)) {
-            return None;
-        }
-        let place_of = |processor: &Processor| {
-            let mut places = (place..sources.len()).filter(same);
-            places.find(|&place| {
-                chosen_at(place).is_some_and(|one| self.event_set.counts_on(one, processor))
-            })
-        };
+    ) -> Option<(&EventSpec, Parts)> {
+        let event = self.event_set.events.get(*sources.get(place)?)?;
         let part = |processor: &Processor| {
-            let place = place_of(processor)?;
             let counts = counts.get(processor.index as usize);
-            let count = counts.and_then(|counts| counts.get(place));
-            let estimate = Estimate::new(&count.copied().unwrap_or_default());
-            Some((processor.index, (place, estimate)))
+            let count = counts.and_then(|counts| counts.get(place)).copied();
+            (processor.index, Estimate::new(&count.unwrap_or_default()))
         };
-        Some((chosen, self.event_set.selected().filter_map(part).collect()))
+        let able = self.event_set.selected().filter(|one| self.event_set.counts_on(event, one));
+        Some((event, able.map(part).collect()))
     }
 
     fn parties<'b>(&self, able: Vec<&'b Processor>) -> Vec<Party<'b>> {
@@ -217,13 +199,13 @@ impl View<'_> {
         parties
     }
 
-    fn row(&self, chosen: &Chosen, estimate: &Estimate) -> Row {
+    fn row(&self, event: &EventSpec, estimate: &Estimate) -> Row {
         Row {
-            source: chosen.label.clone(),
-            requested: chosen.requested.clone(),
+            source: event.label.clone(),
+            requested: event.requested.clone(),
             processor: None,
             core_type: None,
-            group: Some(chosen.spec.group).filter(|&group| group != 0),
+            group: Some(event.common().group).filter(|&group| group != 0),
             pass: None,
             value: estimate.value,
             counted: estimate.counted,
@@ -235,7 +217,7 @@ impl View<'_> {
             repeats: None,
             left_out: None,
             without_turn: None,
-            note: self.event_set.note(chosen),
+            note: self.event_set.note(event),
             members: Vec::new(),
         }
     }
@@ -274,7 +256,7 @@ impl View<'_> {
             }
             let partly = rows.iter().filter(|row| row.without_turn.is_some());
             let partly: Vec<&str> = partly.map(|row| row.source.as_str()).collect();
-            let figure = |one: &Wanted<'_>| {
+            let figure = |one: &Requested<'_>| {
                 let of = |counts: &Vec<Counted<'_>>| {
                     let figure = self.metrics.figure(one.metric, counts, one.filter);
                     figure.map(|figure| shown(&figure, there))
@@ -381,7 +363,7 @@ fn shown(figure: &metrics::Figure<'_>, place: Backend) -> Figure {
     }
 }
 
-fn not_shown(wanted: &Wanted<'_>, place: Backend, why: String) -> Figure {
+fn not_shown(wanted: &Requested<'_>, place: Backend, why: String) -> Figure {
     Figure {
         metric: wanted.metric.id.clone(),
         name: wanted.metric.name.clone(),

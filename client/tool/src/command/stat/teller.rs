@@ -7,7 +7,7 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::Width;
-use crate::select::event_set;
+use crate::select::time;
 
 /// Prints intervals as they end, if the form allows that, and otherwise keeps them.
 #[expect(
@@ -48,7 +48,7 @@ impl<'a> Teller<'a> {
         modelled: bool,
         output: &'a Output,
     ) -> Self {
-        let interval = options.interval.map(event_set::interval);
+        let interval = options.interval.map(time::interval);
         let watch = |asked_ns| Watch { asked_ns, ..Watch::default() };
         Self {
             form,

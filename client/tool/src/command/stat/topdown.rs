@@ -113,7 +113,7 @@ impl TopDown {
                 "`halprof list --metrics` shows which metrics are available.",
             )));
         }
-        let first = event_set.chosen.len();
+        let first = event_set.events.len();
         // Several kinds may have formulas over one event, which is chosen once.
         let mut wanted: Vec<(String, u16)> = Vec::new();
         for kind in &kinds {
@@ -268,8 +268,8 @@ impl Kind {
 /// The causes that a kind of processor can count.
 fn causes(event_set: &EventSet, kind: &Known) -> BTreeMap<&'static str, &'static str> {
     let able = |event: &&&str| {
-        let ways = countable(event, event_set.catalog()).unwrap_or_default();
-        ways.iter().any(|way| event_set.counts_on(way, &kind.processor))
+        let event = countable(event, event_set.catalog());
+        event.is_some_and(|event| event_set.counts_on(&event, &kind.processor))
     };
     let first = |&(part, events): &(&'static str, &'static [&'static str])| {
         let event = events.iter().find(able)?;
@@ -288,7 +288,7 @@ fn counted(
     let mut parts: Vec<Estimate> = Vec::new();
     for (sources, counts) in passes {
         for (place, &source) in sources.iter().enumerate() {
-            let Some(chosen) = event_set.chosen.get(source) else {
+            let Some(chosen) = event_set.events.get(source) else {
                 continue;
             };
             if chosen.label != label {

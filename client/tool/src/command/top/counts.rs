@@ -6,10 +6,11 @@ use crate::command::stat::csv::COUNT;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::table::Column;
-use crate::select::column_index::ByName;
-use crate::select::event_set::{EventSet, nanoseconds};
+use crate::select::event_set::EventSet;
+use crate::select::time::nanoseconds;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::rates::{Interval, Rate, Rates};
+use halprof_measure::selection::EventSpec;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use std::time::Duration;
@@ -31,7 +32,7 @@ struct Line {
 
 /// The readings, evaluated.
 pub(super) struct Counts {
-    by_name: ByName,
+    event_set: EventSet,
     lines: Vec<Line>,
     /// The processors that are counted on, with their types of core.
     processors: Vec<(usize, &'static str)>,
@@ -47,7 +48,7 @@ impl Counts {
         let selected = event_set.selected();
         let processors = selected.map(|one| (one.index as usize, core(one.core_type)));
         Self {
-            by_name: ByName::of(event_set),
+            event_set: event_set.clone(),
             lines: lines(event_set, each),
             processors: processors.collect(),
             rates: Rates::new(frequency),
@@ -59,7 +60,7 @@ impl Counts {
 
     /// Takes a reading.
     pub(super) fn take(&mut self, elapsed: Duration, snapshot: &[Vec<Count>]) {
-        self.interval = self.rates.take(self.by_name.counts(snapshot));
+        self.interval = self.rates.take(self.event_set.counts(&self.event_set.indexes(), snapshot));
         self.elapsed = elapsed;
     }
 
@@ -116,8 +117,8 @@ impl Counts {
     }
 
     fn name(&self, line: &Line) -> &str {
-        let name = self.by_name.names().get(line.source);
-        name.map_or("", String::as_str)
+        let event = self.event_set.events.get(line.source);
+        event.map_or("", |event| event.label.as_str())
     }
 
     fn rate(&self, line: &Line) -> Option<Rate> {
@@ -130,7 +131,7 @@ impl Counts {
 
     /// The metrics of the interval, for each type of core.
     pub(super) fn metrics(&self) -> Vec<String> {
-        let metrics = figures::metrics(self.by_name.names(), &self.interval, &self.processors);
+        let metrics = figures::metrics(&self.event_set.events, &self.interval, &self.processors);
         let metrics = metrics.into_iter();
         metrics.map(|(name, value)| format!("{value} {name}")).collect()
     }
@@ -174,17 +175,16 @@ fn lines(event_set: &EventSet, each: bool) -> Vec<Line> {
     cores.sort_unstable_by_key(|&core| std::cmp::Reverse(core));
     cores.dedup();
     let is_one = cores.len() == 1;
-    let names = event_set.names();
-    let counting = |name: &str, of: &dyn Fn(&Processor) -> bool| -> Vec<usize> {
+    let counting = |event: &EventSpec, of: &dyn Fn(&Processor) -> bool| -> Vec<usize> {
         let all = event_set.selected().filter(|one| of(one));
-        let counting = all.filter(|one| event_set.counts_name_on(name, one));
+        let counting = all.filter(|one| event_set.counts_on(event, one));
         counting.map(|one| one.index as usize).collect()
     };
-    let line = |source: usize, name: &str, core_type: u8, processor: Option<u32>| Line {
+    let line = |source: usize, event: &EventSpec, core_type: u8, processor: Option<u32>| Line {
         source,
         core: if is_one { "" } else { core(core_type) },
         processor: processor.map(|one| one as usize),
-        processors: counting(name, &|one| match processor {
+        processors: counting(event, &|one| match processor {
             Some(processor) => one.index == processor,
             None => one.core_type == core_type,
         }),
@@ -195,10 +195,10 @@ fn lines(event_set: &EventSet, each: bool) -> Vec<Line> {
     } else {
         cores.iter().map(|&core| (core, None)).collect()
     };
-    let sources = names.iter().enumerate();
-    let lines = sources.flat_map(|(source, name)| {
+    let events = event_set.events.iter().enumerate();
+    let lines = events.flat_map(|(source, event)| {
         let parties = parties.iter();
-        parties.map(move |&(core, processor)| line(source, name, core, processor))
+        parties.map(move |&(core, processor)| line(source, event, core, processor))
     });
     lines.filter(|line| !line.processors.is_empty()).collect()
 }

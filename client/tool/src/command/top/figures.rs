@@ -4,6 +4,7 @@ use crate::metrics::{Counted, Metrics};
 use crate::output::number::thousands;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::rates::{Interval, Rate};
+use halprof_measure::selection::EventSpec;
 
 const PREFIXES: [&str; 7] = ["", " k", " M", " G", " T", " P", " E"];
 
@@ -61,14 +62,14 @@ pub(super) fn total(total: &Estimate) -> String {
 
 /// The metrics of an interval, each with its value, for each type of core.
 pub(super) fn metrics(
-    sources: &[String],
+    events: &[EventSpec],
     interval: &Interval,
     processors: &[(usize, &'static str)],
 ) -> Vec<(String, String)> {
     let of_core = |core: &str| {
         let alike = processors.iter().filter(|one| one.1 == core);
         let alike: Vec<usize> = alike.map(|one| one.0).collect();
-        of_party(sources, interval, &alike)
+        of_party(events, interval, &alike)
     };
     let mut cores: Vec<&str> = processors.iter().map(|one| one.1).collect();
     cores.sort_unstable();
@@ -89,7 +90,7 @@ pub(super) fn metrics(
 
 /// The metrics of several processors together.
 fn of_party(
-    sources: &[String],
+    events: &[EventSpec],
     interval: &Interval,
     processors: &[usize],
 ) -> Vec<(String, String)> {
@@ -111,7 +112,7 @@ fn of_party(
             ..Counted::default()
         })
     };
-    let named = sources.iter().map(String::as_str).enumerate();
+    let named = events.iter().map(|event| event.label.as_str()).enumerate();
     let counts: Vec<Counted<'_>> = named.filter_map(counted).collect();
     let Ok(known) = Metrics::built_in() else {
         return Vec::new();

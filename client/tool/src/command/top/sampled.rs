@@ -58,7 +58,7 @@ pub(super) fn run(
         Watch::new(&options.selection, &options.watching, ctx, false)?;
     let state = State::new(&ctx.told, interval);
     let sampling = Sampling::start(&event_set, clock, ctx);
-    let mut sampling = sampling.map_err(|error| event_set.name_source(error))?;
+    let mut sampling = sampling.map_err(|error| event_set.explain(error))?;
     for warning in &sampling.warnings {
         output.warn(warning);
     }
@@ -66,7 +66,7 @@ pub(super) fn run(
         let report = Report::live(sampling.once(interval)?, &query, &mut nothing_open(&path))?;
         return print(&report, output);
     }
-    for (source, processors) in event_set.left_out() {
+    for (source, processors) in event_set.excluded_cpus() {
         output.warn(&cannot_count(&source, &processors));
     }
     sampling.show(state, &mut Sums::begin(query, path), limit)
@@ -113,10 +113,10 @@ struct Sampling<'a> {
 
 impl<'a> Sampling<'a> {
     fn start(event_set: &'a EventSet, clock: Clock, ctx: &'a mut Context) -> Result<Self> {
-        let machine = ctx.connection.machine()?;
+        let machine = ctx.machine.description;
         let model = ctx.connection.transport().model();
         let modules = model.map_or_else(Vec::new, |model| model.modules());
-        let indexes: Vec<usize> = (0..event_set.chosen.len()).collect();
+        let indexes = event_set.indexes();
         let (mut session, settled) = configured(&mut ctx.connection, event_set, &indexes, true)?;
         let periods = in_pass(event_set, &indexes, &settled, 0);
         let periods: Vec<InPass> = periods.map(|(_, period)| period).collect();
