@@ -1,11 +1,14 @@
 //! What runs while it is measured, and who reads the counters and samples meanwhile.
 
 pub(crate) mod calibration;
+pub(crate) mod clock;
 pub(crate) mod default_workload;
 pub(crate) mod image;
+pub(crate) mod interrupt;
 pub(crate) mod marking;
+pub(crate) mod modelled_work;
 pub(crate) mod program;
 pub(crate) mod recorder;
 pub(crate) mod runner;
+pub(crate) mod scope;
 pub(crate) mod system;
-pub(crate) mod watch;

@@ -121,11 +121,11 @@ fn counting(sources: u64) -> Setup {
 fn measured(processors: u32, setup: &Setup) -> (Vec<Vec<Count>>, u64) {
     let mut ctx = context(&format!("skylake,processors={processors}"));
     let before = ctx.connection.requests();
+    let model = ctx.model.clone().expect("a model");
     let mut session = Session::open(&mut ctx.connection, false, false).expect("a session");
     session.configure(setup, false).expect("configured");
     session.start().expect("started");
     let work = workload::parse("instructions=1000,processors=all").expect("a workload");
-    let model = session.transport().model().expect("a model");
     model.begin(&work);
     while model.advance(1 << 40).expect("no fault") {}
     let snapshot = session.snapshot().expect("a snapshot");

@@ -10,7 +10,8 @@ use crate::output::{Output, Told};
 use crate::run::calibration::{self, Calibration};
 use crate::run::marking::Marking;
 use crate::run::recorder::{Recorded, Recorder, configured, source};
-use crate::run::runner::{Runner, Scope};
+use crate::run::runner::Runner;
+use crate::run::scope::Scope;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::{self, took_turns};
 use crate::select::periods::{self, Period};
@@ -328,8 +329,6 @@ fn record(
     let calibration = calibration::calibrate(options, ctx, event_set, &passes, runner, output)?;
     let (first, others) = passes.split_first().ok_or_else(|| Error::internal("no pass"))?;
     let machine = ctx.machine.description;
-    let model = ctx.connection.transport().model();
-    let modules = model.map_or_else(Vec::new, |model| model.modules());
     // The head of the file has the periods of every pass. The session that tells those of the first
     // is the one that samples it.
     let mut periods = settle(ctx, event_set, others)?;
@@ -346,7 +345,7 @@ fn record(
     let writer = Background::new(writer);
     let progress = output.progress(None);
     let marking = listen(runner, output);
-    let mut recorder = Recorder::new(writer, event_set, runner.planned(), &modules, marking)?;
+    let mut recorder = Recorder::new(writer, event_set, runner.system(), marking)?;
     recorder.sample(session, first, runner, &progress)?;
     for indexes in others {
         if recorder.has_ended() {
@@ -395,7 +394,7 @@ fn record(
         handler_share: share(handler_ns, elapsed_ns, event_set.selected().count()),
         missed_processes: sum.missed.processes,
         missed_samples: sum.missed.samples,
-        told: sum.untold.is_none(),
+        told: sum.notifications_error.is_none(),
         sealed,
         events_lost: sum.statistics.events_lost,
         calibration,
@@ -411,7 +410,7 @@ fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
     }
     match Marking::begin() {
         Ok(marking) => {
-            runner.lend(marking.environment());
+            runner.add_variable(marking.environment());
             Some(marking)
         }
         Err(error) => {
@@ -650,7 +649,7 @@ fn summary(body: &Body) -> String {
         let marks = thousands(body.marks);
         text += &format!("\n{marks} marks: `halprof timeline` shows them");
     }
-    for line in [body.scope.text(), body.scope.left()].into_iter().flatten() {
+    for line in [body.scope.text(), body.scope.left_running()].into_iter().flatten() {
         text += &format!("\n{line}");
     }
     text

@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::number::thousands;
-use crate::run::runner::{interrupted, watch_for_interrupt};
+use crate::run::interrupt::{interrupted, watch_for_interrupt};
 use halprof_profile::symbols::Executable;
 use halprof_simulate::simulation::Simulation;
 use halprof_simulate::simulation::cache::{Caches, Geometry};

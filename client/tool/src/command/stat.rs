@@ -19,9 +19,10 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::seconds;
 use crate::output::style::plain;
+use crate::run::interrupt::interrupted;
 use crate::run::recorder;
-use crate::run::runner::{Runner, Scope, interrupted};
-use crate::run::system;
+use crate::run::runner::Runner;
+use crate::run::scope::Scope;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::some_of;
 use crate::select::periods;
@@ -99,8 +100,6 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         topdown,
     };
     let sets = event_set.sets(options.passes, false, &mut ctx.connection)?;
-    let model = ctx.connection.transport().model();
-    let modules = model.map_or_else(Vec::new, |model| model.modules());
     let runner = Runner::new(&options.work, ctx, &event_set, form.owns_output(options))?;
     if options.by.is_some() {
         runner.check_can_be_sampled()?;
@@ -117,9 +116,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     } else {
         output.progress(length.map(|length| length.saturating_mul(measurements)))
     };
-    let samples = options.by.map(|Dividing::Process| {
-        Samples::new(Inventory::new(system::system(runner.planned(), &modules)))
-    });
+    let samples = options.by.map(|Dividing::Process| Samples::new(Inventory::new(runner.system())));
     let mut bench = Bench {
         ctx,
         view: &view,
@@ -304,13 +301,13 @@ impl Bench<'_> {
         if let Some(exposition) = &mut self.exposition {
             exposition.publish(event_set.counts(set, &session.snapshot()?), 0)?;
         }
-        self.runner.begin(session.transport())?;
+        self.runner.begin()?;
         let mut pace = Pace::new(self.runner.is_modelled());
         let mut before = Reading::default();
         loop {
             let until = self.interval.map(|interval| before.next(interval));
             let mut more = true;
-            let mut now = self.runner.elapsed_ns(session.transport());
+            let mut now = self.runner.elapsed_ns();
             while more && until.is_none_or(|until| now < until) {
                 let left = until.map_or(u64::MAX, |until| until - now);
                 let began = Instant::now();
@@ -318,9 +315,9 @@ impl Bench<'_> {
                     Some(_) => pace.step(left).min(recorder::STEP_NS),
                     None => pace.step(left),
                 };
-                more = self.runner.step(session.transport(), step)?;
+                more = self.runner.step(step)?;
                 pace.took(began.elapsed());
-                now = self.runner.elapsed_ns(session.transport());
+                now = self.runner.elapsed_ns();
                 if let Some(samples) = &mut self.samples {
                     samples.drain(&mut session, now)?;
                 }
@@ -341,7 +338,7 @@ impl Bench<'_> {
             before = now;
         }
         let end = Reading {
-            time_ns: self.runner.elapsed_ns(session.transport()),
+            time_ns: self.runner.elapsed_ns(),
             counts: event_set.counts(set, &session.stop_and_read()?),
         };
         if let Some(samples) = &mut self.samples {

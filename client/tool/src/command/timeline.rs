@@ -11,9 +11,9 @@ use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Shown;
 use crate::output::float::float;
 use crate::output::number::thousands;
-use crate::run::marking::{DRAIN, Marking};
-use crate::run::program::{Launch, Program};
-use crate::run::runner::{interrupted, watch_for_interrupt};
+use crate::run::interrupt::interrupted;
+use crate::run::marking::{DRAIN_NS, Marking};
+use crate::run::runner::{Every, Runner};
 use crate::target::machine_id;
 use crate::target::seal_key;
 use halprof_measure::did_you_mean;
@@ -26,11 +26,10 @@ use halprof_profile::views::marks::{Interval, MarkFilter, MarkRow, Marks, SpanSt
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-/// How long a program may take to end by itself after Ctrl-C, which reaches it as well as halprof.
-const GRACE: Duration = Duration::from_secs(2);
 /// The number of columns of ticks when there is no terminal.
 const COLUMNS: usize = 100;
 /// How many of the longest intervals are listed.
@@ -216,44 +215,31 @@ fn record(
     let mut marking = Marking::begin()?;
     let metadata = metadata(options, marking.rate().ticks_a_second);
     let mut writer = Background::new(Writer::create(path, &metadata)?);
-    watch_for_interrupt();
-    let mut program = Program::suspended(&Launch {
-        command: options.program.clone(),
-        output_to_error: own_output,
-        pin: None,
-        environment: vec![marking.environment()],
-    })?;
-    let since = Instant::now();
-    program.resume()?;
-    writer.put(Block::Processes(process(&program, options)))?;
+    let mut runner = Runner::of_program(&options.program, own_output);
+    runner.add_variable(marking.environment());
+    runner.prepare()?;
     let progress = output.progress(None);
-    let mut asked = None;
-    while !program.wait(DRAIN)? {
+    runner.begin()?;
+    writer.put(Block::Processes(process(&runner, options)))?;
+    let elapsed_ns = runner.run(Every::step(DRAIN_NS), |_| {
         marking.drain(&mut writer)?;
         let marks = thousands(marking.marks());
         progress.set_message(format!("recording, {marks} marks"));
-        if interrupted() && asked.get_or_insert_with(Instant::now).elapsed() > GRACE {
-            break;
-        }
-    }
-    if program.status().is_some() {
-        program.leave_others();
-    }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    runner.end_while(|| marking.drain(&mut writer))?;
     marking.finish(&mut writer)?;
     progress.finish_and_clear();
-    let statistics = Statistics {
-        elapsed_ns: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        ..Statistics::default()
-    };
+    let statistics = Statistics { elapsed_ns, ..Statistics::default() };
     writer.finish(&statistics, interrupted())?;
-    Ok(program.status())
+    Ok(runner.exit_status())
 }
 
-fn process(program: &Program, options: &args::Timeline) -> Vec<Process> {
+fn process(runner: &Runner, options: &args::Timeline) -> Vec<Process> {
     let name = options.program.first().map(PathBuf::from);
     let name = name.as_deref().and_then(Path::file_name);
     let name = name.unwrap_or_default().to_string_lossy().into_owned();
-    let process = program.id().map(|id| Process { id, name, ..Process::default() });
+    let process = runner.process_id().map(|id| Process { id, name, ..Process::default() });
     process.into_iter().collect()
 }
 

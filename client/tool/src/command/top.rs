@@ -10,30 +10,82 @@ mod view;
 
 use crate::cli::args;
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
-use crate::run::runner::interrupted;
-use crate::run::watch::{Watch, start};
-use crate::select::time::{NANOSECONDS_MAX, positive};
+use crate::output::error::{Error, Result};
+use crate::run::recorder::STEP_NS;
+use crate::run::runner::{self, Every, Runner, Tick};
+use crate::select::event_set::{EventSet, Purpose};
+use crate::select::time::slice_length;
 use crate::target::context::Context;
 use counts::Counts;
+use halprof_measure::Session;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::file::cannot_count;
 use look::Look;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::{DefaultTerminal, Frame};
-use state::State;
+use state::{Picture, State};
 use std::io::{self, IsTerminal};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
-
-/// How often Ctrl-C and the time limit are checked.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+use std::ops::ControlFlow;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::time::Duration;
 
 /// The keys of `--by` that need no samples.
 const COUNTED: [Key; 3] = [Key::Source, Key::Processor, Key::Core];
 
+/// The bounds of `--interval`: how often the counters may be read.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+const INTERVAL_MAX: Duration = Duration::from_secs(3600);
+
 pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Result<u8> {
+    let tables = sampled::keys(options)?;
+    let is_counted = tables.iter().flatten().all(|key| COUNTED.contains(key));
+    conflicts(options, is_counted, output)?;
+    let interval = interval(options.watching.interval)?;
+    let duration_ns = runner::duration(options.duration)?;
+    let limit_ns = if options.once { Some(interval.as_nanos() as u64) } else { duration_ns };
+    let purpose = if is_counted { Purpose::Count } else { Purpose::Sample };
+    let mut event_set = EventSet::new(&options.selection, ctx, purpose)?;
+    event_set.setup.slice_100ns = slice_length(options.watching.rotate)?;
+    let live = !options.once;
+    let mut runner = Runner::watching(&options.watching, limit_ns, live, ctx, &event_set)?;
+    if !is_counted {
+        return sampled::run(options, tables, (&event_set, interval), runner, ctx, output);
+    }
+    let warnings = [ctx.only_time(&options.selection), ctx.one_list(&options.selection)];
+    for warning in warnings.iter().flatten() {
+        output.warn(warning);
+    }
+    for (source, processors) in event_set.excluded_cpus() {
+        output.warn(&cannot_count(&source, &processors));
+    }
+    let frequency = ctx.machine.frequency();
+    let each = tables.iter().flatten().any(|&key| key == Key::Processor);
+    let mut counts = Counts::new(&event_set, frequency, each);
+    let (state, modelled) = (State::new(&ctx.told, interval), ctx.told.modelled);
+    let named = |error| event_set.explain(error);
+    let approximate = event_set.setup.approximate;
+    let mut session = Session::open(&mut ctx.connection, event_set.sees_kernel(), approximate)?;
+    session.configure(&event_set.setup(), false).map_err(named)?;
+    session.start().map_err(named)?;
+    if options.once {
+        runner.begin()?;
+        let elapsed_ns = runner.run(Every::LOOK, |_| Ok(ControlFlow::Continue(())))?;
+        counts.take(Duration::from_nanos(elapsed_ns), &session.stop_and_read()?);
+        print(&counts, modelled, output)?;
+    } else {
+        show(&mut runner, interval, state, |tick| {
+            if !tick.is_due {
+                return Ok((tick.elapsed_ns == 0).then(|| counts.picture()));
+            }
+            counts.take(Duration::from_nanos(tick.elapsed_ns), &session.snapshot()?);
+            Ok(Some(counts.picture()))
+        })?;
+    }
+    Ok(0)
+}
+
+/// Refuses what a live picture cannot do.
+fn conflicts(options: &args::Top, is_counted: bool, output: &Output) -> Result<()> {
     if output.is_json() {
         return Err(Error::usage(
             "`top` has no JSON output",
@@ -47,10 +99,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
             "Add `--once`; `halprof stat -I MS --csv` prints every reading.",
         ));
     }
-    let keys = sampled::keys(options)?;
-    let keys: Vec<Key> = keys.into_iter().flatten().collect();
-    let counted = keys.iter().all(|key| COUNTED.contains(key));
-    if counted && (options.naming.is_given() || !options.process.is_empty()) {
+    if is_counted && (options.naming.is_given() || !options.process.is_empty()) {
         return Err(Error::usage(
             "`--process`, `--symbol-path` and `--download` are for samples",
             "Add `--by`, as in `--by process,symbol`.",
@@ -63,42 +112,25 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
             "`halprof top --once` prints one interval; `halprof stat -I MS` prints them as they come.",
         ));
     }
-    let limit = |value| positive("--duration", value, 1e9, NANOSECONDS_MAX);
-    let limit = options.duration.map(limit).transpose()?;
-    let limit = limit.map(Duration::from_nanos);
-    if !counted {
-        return sampled::run(options, limit, ctx, output);
+    Ok(())
+}
+
+fn interval(milliseconds: f64) -> Result<Duration> {
+    let interval = Duration::try_from_secs_f64(milliseconds / 1000.0).unwrap_or_default();
+    if (INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {
+        return Ok(interval);
     }
-    let watch = Watch::new(&options.selection, &options.watching, ctx, true)?;
-    let each = keys.contains(&Key::Processor);
-    let counts = Counts::new(&watch.event_set, watch.frequency, each);
-    let selection = &options.selection;
-    let warnings = [ctx.only_time(selection), ctx.one_list(selection)];
-    for warning in warnings.iter().flatten() {
-        output.warn(warning);
-    }
-    for (source, processors) in watch.event_set.excluded_cpus() {
-        output.warn(&cannot_count(&source, &processors));
-    }
-    if options.once {
-        print(watch, counts, ctx, output)?;
-    } else {
-        show(watch, counts, limit, ctx)?;
-    }
-    Ok(0)
+    let (least, most) = (INTERVAL_MIN.as_millis(), INTERVAL_MAX.as_millis());
+    Err(Error::usage(
+        format!("`--interval {milliseconds}` is out of range"),
+        format!("It is a number of milliseconds from {least} to {most}."),
+    ))
 }
 
 /// Prints one interval as plain text.
-fn print(mut watch: Watch, mut counts: Counts, ctx: &mut Context, output: &Output) -> Result<()> {
-    let mut session = start(&mut ctx.connection, &watch.event_set)?;
-    let end = Instant::now() + watch.interval;
-    while !interrupted() && Instant::now() < end {
-        std::thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
-    }
-    watch.clock.follow(session.transport())?;
-    counts.take(watch.clock.elapsed(), &session.stop_and_read()?);
+fn print(counts: &Counts, modelled: bool, output: &Output) -> Result<()> {
     if output.is_csv() {
-        return output.print_data(&counts.csv(ctx.told.modelled)?);
+        return output.print_data(&counts.csv(modelled)?);
     }
     let mut text = counts.table().text(output.width());
     for metric in counts.metrics() {
@@ -107,41 +139,34 @@ fn print(mut watch: Watch, mut counts: Counts, ctx: &mut Context, output: &Outpu
     output.print(&(text + "\n"))
 }
 
-/// Shows the live picture until the user quits.
+/// Shows the live picture until the user quits. `measure` has the next one from time to time.
 fn show(
-    mut watch: Watch,
-    mut counts: Counts,
-    limit: Option<Duration>,
-    ctx: &mut Context,
+    runner: &mut Runner,
+    interval: Duration,
+    mut state: State,
+    mut measure: impl FnMut(Tick) -> Result<Option<Picture>>,
 ) -> Result<()> {
-    let mut state = State::new(&ctx.told, watch.interval);
-    let mut session = start(&mut ctx.connection, &watch.event_set)?;
     let mut screen = Screen::open()?;
     let look = Look::of_terminal();
-    let mut next = Instant::now() + watch.interval;
-    state.take(counts.picture());
-    screen.draw(|frame| view::draw(frame, &state, &look))?;
-    while !interrupted() && limit.is_none_or(|limit| watch.clock.elapsed() < limit) {
-        let left = next.saturating_duration_since(Instant::now());
-        let event = screen.event(left.min(LOOK_EVERY))?;
-        let mut changed = event.is_some();
-        let key = event.and_then(|event| event.as_key_press_event());
-        if key.is_some_and(|key| state.key(key)) {
-            break;
-        }
-        if Instant::now() >= next {
-            watch.clock.follow(session.transport())?;
-            counts.take(watch.clock.elapsed(), &session.snapshot()?);
-            state.take(counts.picture());
+    let every = Every::step(STEP_NS).reading(Some(interval.as_nanos() as u64));
+    runner.begin()?;
+    runner.run(every, |tick| {
+        let mut changed = tick.elapsed_ns == 0;
+        while let Some(event) = screen.event()? {
             changed = true;
-            // A late reading has a longer interval; the next one comes half an interval later at the
-            // earliest.
-            next = (next + watch.interval).max(Instant::now() + watch.interval / 2);
+            if event.as_key_press_event().is_some_and(|key| state.key(key)) {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        if let Some(picture) = measure(tick)? {
+            changed = true;
+            state.take(picture);
         }
         if changed {
             screen.draw(|frame| view::draw(frame, &state, &look))?;
         }
-    }
+        Ok(ControlFlow::Continue(()))
+    })?;
     Ok(())
 }
 
@@ -173,12 +198,12 @@ impl Screen {
         drawn.map(drop).map_err(Error::Output)
     }
 
-    /// The user's input within `wait`, if any.
-    fn event(&mut self, wait: Duration) -> Result<Option<Event>> {
-        match self.events.recv_timeout(wait) {
+    /// The user's input, if any.
+    fn event(&mut self) -> Result<Option<Event>> {
+        match self.events.try_recv() {
             Ok(event) => event.map(Some).map_err(Error::Output),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => {
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => {
                 Err(Error::Output(io::ErrorKind::UnexpectedEof.into()))
             }
         }

@@ -49,7 +49,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<list::Body>("list"),
         of::<machines::MachinesResult>("machines"),
         of::<list::metrics::Body>("metrics"),
-        of::<rdpmc::Body>("rdpmc"),
+        of::<rdpmc::RdpmcResult>("rdpmc"),
         of::<record::Body>("record"),
         of::<Regions>("regions"),
         of::<registers::Body>("registers"),

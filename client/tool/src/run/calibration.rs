@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::number::{seconds, thousands};
 use crate::run::recorder::configured;
-use crate::run::runner::{LONGER, Runner};
+use crate::run::runner::{Every, LONGER, Runner};
 use crate::select::event_set::EventSet;
 use crate::select::periods;
 use crate::select::sampling_rate::Aim;
@@ -17,6 +17,7 @@ use halprof_measure::Session;
 use halprof_measure::selection::EventSpec;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::ops::ControlFlow;
 
 /// The length of a try if nothing that runs ends by itself.
 const TRY_NS: u64 = 1_000_000_000;
@@ -210,10 +211,11 @@ fn count(
         Session::open(&mut ctx.connection, event_set.sees_kernel(), event_set.setup.approximate)?;
     session.configure(&setup, false)?;
     session.start()?;
-    runner.begin(session.transport())?;
-    let step = if runner.ends() { u64::MAX } else { TRY_NS };
-    while runner.step(session.transport(), step)? && runner.ends() {}
-    let elapsed_ns = runner.elapsed_ns(session.transport());
+    let try_ns = (!runner.ends()).then_some(TRY_NS);
+    runner.begin()?;
+    let elapsed_ns = runner.run(Every::LOOK.reading(try_ns), |tick| {
+        Ok(if tick.is_due { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
     let counts = session.stop_and_read()?;
     drop(session);
     runner.end()?;

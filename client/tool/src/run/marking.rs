@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// How often the buffer is drained: at this interval it has room for more than a hundred million
 /// marks a second.
-pub(crate) const DRAIN: Duration = Duration::from_millis(10);
+pub(crate) const DRAIN_NS: u64 = 10_000_000;
 /// How often the channels' data is written to the file.
 const TOLD: Duration = Duration::from_secs(1);
 

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::Processor;
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 #[cfg(windows)]
 use std::os::windows::io::OwnedHandle;
@@ -70,11 +71,20 @@ impl Pin {
 
 /// A process that a program started and that outlives it.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
-pub(crate) struct Outlived {
+pub(crate) struct LeftRunning {
     /// Its identifier.
     pub(crate) id: u32,
     /// Its file's name, if Windows reveals it.
     pub(crate) name: Option<String>,
+}
+
+impl fmt::Display for LeftRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name} ({})", self.id),
+            None => write!(f, "{}", self.id),
+        }
+    }
 }
 
 /// A program that was started. If it is still running when this is dropped, it is ended, together
@@ -186,13 +196,14 @@ impl Program {
         not(windows),
         expect(clippy::unused_self, reason = "only Windows knows what a program started")
     )]
-    pub(crate) fn outlived(&self) -> Vec<Outlived> {
+    pub(crate) fn left_running(&self) -> Vec<LeftRunning> {
         #[cfg(windows)]
         {
-            let own = self.child.as_ref().map(Child::id);
-            let others = self.job.processes().into_iter();
-            let others = others.filter(|(id, _)| Some(*id) != own);
-            others.map(|(id, name)| Outlived { id, name }).collect()
+            let processes = self.job.processes().into_iter();
+            processes
+                .filter(|(id, _)| Some(*id) != self.id())
+                .map(|(id, name)| LeftRunning { id, name })
+                .collect()
         }
         #[cfg(not(windows))]
         Vec::new()

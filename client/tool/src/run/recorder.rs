@@ -3,13 +3,14 @@
 
 use crate::output::error::Result;
 use crate::output::number::{seconds, thousands};
+use crate::run::interrupt::interrupted;
 use crate::run::marking::Marking;
-use crate::run::runner::{Planned, Runner, interrupted};
-use crate::run::system;
+use crate::run::runner::{Every, Runner};
+use crate::run::system::System;
 use crate::select::event_set::EventSet;
 use crate::target::backend::Backend;
 use halprof_measure::estimate::Estimate;
-use halprof_measure::{Code, Connection, Effective, Error as Cause, Refusal, Session, Transport};
+use halprof_measure::{Connection, Effective, Error as Cause, Refusal, Session, Transport};
 use halprof_profile::file;
 use halprof_profile::file::inventory::{Changes, Inventory, Missed};
 use halprof_profile::file::{Background, Block, Sink, Slices, Statistics};
@@ -19,6 +20,7 @@ use shared_types::request::counts::Count;
 use shared_types::request::samples;
 use shared_types::{ErrorCode, LossCause, Sample};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 /// The interval between drains. The rings hold two seconds of samples.
 pub(crate) const STEP_NS: u64 = 20_000_000;
@@ -37,13 +39,13 @@ pub(crate) struct Recorder<'a, S> {
     /// Their branch records.
     branches: u64,
     /// The samples of each processor.
-    of_processors: BTreeMap<u32, u64>,
+    by_processor: BTreeMap<u32, u64>,
     /// Why the driver ended a pass.
     ended: Option<Refusal>,
     /// The recorder of marks, if there is one.
     marking: Option<Marking>,
-    /// Why system events are not reported.
-    pub(crate) untold: Option<Refusal>,
+    /// Why Windows does not notify of processes and images.
+    pub(crate) notifications_error: Option<Refusal>,
 }
 
 /// The result of a recording.
@@ -61,24 +63,22 @@ pub(crate) struct Recorded {
     pub(crate) interrupted: bool,
     /// Why the driver ended it.
     pub(crate) ended: Option<Refusal>,
-    /// Why system events were not reported.
-    pub(crate) untold: Option<Refusal>,
+    /// Why Windows did not notify of processes and images.
+    pub(crate) notifications_error: Option<Refusal>,
 }
 
 impl<'a, S: Sink> Recorder<'a, S> {
-    /// Begins the recording of what runs, which is `planned` on a modelled machine; `modules` are the
-    /// model's own.
+    /// Begins the recording of what runs on a `system`.
     pub(crate) fn new(
         sink: S,
         event_set: &'a EventSet,
-        planned: Option<&Planned>,
-        modules: &[Code],
+        system: Box<dyn System>,
         marking: Option<Marking>,
     ) -> Result<Self> {
         let mut recorder = Self {
             event_set,
             sink,
-            inventory: Inventory::new(system::system(planned, modules)),
+            inventory: Inventory::new(system),
             sum: Statistics {
                 lost: by_cause(samples::Statistics::default().lost),
                 lost_events: by_cause(samples::Statistics::default().lost_events),
@@ -86,13 +86,13 @@ impl<'a, S: Sink> Recorder<'a, S> {
             },
             samples: 0,
             branches: 0,
-            of_processors: BTreeMap::new(),
+            by_processor: BTreeMap::new(),
             ended: None,
             marking,
-            untold: None,
+            notifications_error: None,
         };
-        let there = recorder.inventory.scan(0);
-        recorder.tell(there)?;
+        let running = recorder.inventory.scan(0);
+        recorder.put_changes(running)?;
         Ok(recorder)
     }
 
@@ -109,7 +109,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
         self.drain_events(session)?;
         let elapsed_ns = self.sum.elapsed_ns.saturating_add(elapsed_ns);
         let changes = self.inventory.scan_if_due(elapsed_ns);
-        self.tell(changes)
+        self.put_changes(changes)
     }
 
     /// Starts a pass with system events, or without them if Windows does not report any.
@@ -120,27 +120,28 @@ impl<'a, S: Sink> Recorder<'a, S> {
     ) -> Result<()> {
         match session.start() {
             Err(Cause::Refused(refusal))
-                if self.untold.is_none() && refusal.code == ErrorCode::EventsUnavailable =>
+                if self.notifications_error.is_none()
+                    && refusal.code == ErrorCode::EventsUnavailable =>
             {
-                self.untold = Some(refusal);
+                self.notifications_error = Some(refusal);
                 session.configure(&self.event_set.setup_of(indexes), true)?;
                 session.start()?;
             }
             started => started?,
         }
-        self.inventory.set_notifications(self.untold.is_none());
+        self.inventory.set_notifications(self.notifications_error.is_none());
         Ok(())
     }
 
     /// Moves pending system events to the recording.
     fn drain_events<T: Transport>(&mut self, session: &mut Session<T>) -> Result<()> {
-        if self.untold.is_some() {
+        if self.notifications_error.is_some() {
             return Ok(());
         }
         let (events, lost) = session.drain_events()?;
         self.sum.events_lost = self.sum.events_lost.saturating_add(lost);
         let changes = self.inventory.apply_events(&events, lost);
-        self.tell(changes)
+        self.put_changes(changes)
     }
 
     /// Moves the contents of the rings to the recording.
@@ -157,7 +158,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             self.samples += samples.len() as u64;
             self.branches += branches.len() as u64;
             for sample in &samples {
-                *self.of_processors.entry(sample.processor).or_default() += 1;
+                *self.by_processor.entry(sample.processor).or_default() += 1;
             }
             self.sink.put(if branches.is_empty() {
                 Block::Samples(samples)
@@ -177,7 +178,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
         }
     }
 
-    fn tell(&mut self, changes: Changes) -> Result<()> {
+    fn put_changes(&mut self, changes: Changes) -> Result<()> {
         if !changes.processes.is_empty() {
             self.sink.put(Block::Processes(changes.processes))?;
         }
@@ -210,7 +211,8 @@ impl<'a, S: Sink> Recorder<'a, S> {
 
 /// A recording in a file.
 impl Recorder<'_, Background> {
-    /// Samples one pass in a session of its own: these events, for one complete run.
+    /// Samples one pass in a session of its own: these sources of the event set, for one complete
+    /// run.
     pub(crate) fn pass(
         &mut self,
         connection: &mut Connection<Backend>,
@@ -218,8 +220,8 @@ impl Recorder<'_, Background> {
         runner: &mut Runner,
         progress: &ProgressBar,
     ) -> Result<()> {
-        let tells = self.untold.is_none();
-        let (session, _) = configured(connection, self.event_set, indexes, tells)?;
+        let events = self.notifications_error.is_none();
+        let (session, _) = configured(connection, self.event_set, indexes, events)?;
         self.sample(session, indexes, runner, progress)
     }
 
@@ -233,24 +235,22 @@ impl Recorder<'_, Background> {
     ) -> Result<()> {
         runner.prepare()?;
         self.start(&mut session, indexes)?;
-        runner.begin(session.transport())?;
-        let mut told_ns = 0;
-        while runner.step(session.transport(), STEP_NS)? {
-            let elapsed_ns = runner.elapsed_ns(session.transport());
-            self.step(&mut session, indexes, elapsed_ns)?;
+        let every = Every::step(STEP_NS).reading(Some(STATISTICS_NS));
+        runner.begin()?;
+        let elapsed_ns = runner.run(every, |tick| {
+            self.step(&mut session, indexes, tick.elapsed_ns)?;
             if session.ended().is_some() {
-                break;
+                return Ok(ControlFlow::Break(()));
             }
-            if elapsed_ns.saturating_sub(told_ns) >= STATISTICS_NS {
-                told_ns = elapsed_ns;
-                let now = self.with(&session.statistics()?, elapsed_ns);
+            if tick.is_due {
+                let now = self.with(&session.statistics()?, tick.elapsed_ns);
                 self.sink.put(Block::Statistics(Box::new(now)))?;
             }
-            let elapsed = seconds(self.sum.elapsed_ns + elapsed_ns);
+            let elapsed = seconds(self.sum.elapsed_ns + tick.elapsed_ns);
             let samples = thousands(self.samples);
             progress.set_message(format!("sampling, {elapsed}, {samples} samples"));
-        }
-        let elapsed_ns = runner.elapsed_ns(session.transport());
+            Ok(ControlFlow::Continue(()))
+        })?;
         session.stop_sampling()?;
         self.drain(&mut session, indexes)?;
         self.drain_events(&mut session)?;
@@ -262,8 +262,8 @@ impl Recorder<'_, Background> {
         self.ended = Refusal::from_statistics(&statistics);
         drop(session);
         let changes = self.inventory.scan(self.sum.elapsed_ns);
-        self.tell(changes)?;
-        runner.end()?;
+        self.put_changes(changes)?;
+        runner.end_while(|| self.drain_marks())?;
         self.drain_marks()
     }
 
@@ -284,10 +284,10 @@ impl Recorder<'_, Background> {
         self.sink.finish(&self.sum, interrupted)?;
         Ok(Recorded {
             ended: self.ended,
-            untold: self.untold,
+            notifications_error: self.notifications_error,
             samples: self.samples,
             branches: self.branches,
-            busiest: self.of_processors.into_values().max().unwrap_or(0),
+            busiest: self.by_processor.into_values().max().unwrap_or(0),
             statistics: self.sum,
             marks: self.marking.as_ref().map_or(0, Marking::marks),
             marks_dropped: self.marking.as_ref().map_or(0, Marking::dropped),
@@ -297,8 +297,8 @@ impl Recorder<'_, Background> {
     }
 }
 
-/// Replaces each sample's index of its specification in the session by that of its event, which is
-/// that of its source in the file.
+/// Replaces each sample's index of its source in the pass by the index in the event set, as in the
+/// file.
 fn renumber(samples: &mut [Sample], owners: &[usize]) {
     for sample in samples {
         let index = owners.get(usize::from(sample.source)).copied();
@@ -313,7 +313,7 @@ fn build(path: &str) -> symbols::Build {
     symbols::build_where_loaded(path).unwrap_or_default()
 }
 
-/// Opens a session that samples these events, with system events or without.
+/// Opens a session that samples these sources of the event set, with system events or without.
 pub(crate) fn configured<'a>(
     connection: &'a mut Connection<Backend>,
     event_set: &EventSet,

@@ -1,154 +1,209 @@
 //! What runs during a measurement: a workload, a program, or just time.
+//!
+//! Every command that measures runs the same way:
+//!
+//! ```text
+//! runner.prepare()?;                       // a program is there, suspended
+//! session.start()?;
+//! runner.begin()?;
+//! runner.run(every, |tick| { ... })?;      // drains, readings, progress; returns the time taken
+//! let counts = session.stop_and_read()?;
+//! runner.end()?;                           // the program and what it started end, or are left
+//! ```
 
-use crate::cli::args::Work;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::cli::args::{Watching, Work};
+use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
-use crate::run::default_workload::default_workload;
-use crate::run::image;
-use crate::run::program::{Launch, Outlived, Pin, Program, STATUS_CONTROL_C_EXIT};
+use crate::run::clock::{Clock, Pace};
+use crate::run::interrupt::{await_interrupt, interrupted, watch_for_interrupt};
+use crate::run::modelled_work::{ModelledWork, no_workload};
+use crate::run::program::{Launch, LeftRunning, Pin, Program, STATUS_CONTROL_C_EXIT};
+use crate::run::scope::Scope;
+use crate::run::system::{self, System};
 use crate::select::event_set::EventSet;
-use crate::select::refusal::no_processor;
 use crate::select::time::{NANOSECONDS_MAX, positive};
-use crate::target::backend::Backend;
 use crate::target::context::Context;
-use halprof_measure::did_you_mean;
-use halprof_measure::selection::format_processors;
-use halprof_profile::file::Module;
-use schemars::JsonSchema;
-use serde::Serialize;
 use sim::event::Event;
-use sim::workload::{self, Workload, WorkloadError};
-#[cfg(unix)]
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Once};
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What runs during a measurement, and for how long.
 pub(crate) struct Runner {
-    what: What,
-    limit: Option<u64>,
+    clock: Clock,
+    /// The program to run; none if its command is empty.
+    launch: Launch,
+    /// The program, from when it is prepared.
+    program: Option<Program>,
+    limit_ns: Option<u64>,
     kill_children: bool,
     /// The exit status of the program, or the first one that is not 0 if it ran several times;
     /// `None` until it has ended by itself.
-    status: Option<u32>,
-    /// Processes that it started and that outlived it.
-    outlived: Vec<Outlived>,
-}
-
-/// The scope of a measurement.
-#[derive(Clone, JsonSchema, Serialize)]
-pub(crate) struct Scope {
-    /// The processors whose events are counted or sampled, for all programs.
-    processors: Vec<u32>,
-    /// The program that ran in the meantime, as it was called; null if the time did not depend on
-    /// one.
-    program: Option<String>,
-    /// The program was restricted to these processors.
-    pinned: bool,
-    /// The program's exit status; null if it did not end by itself.
     exit_status: Option<u32>,
-    /// Processes that it started, that outlived it, and that were left alone.
-    outlived: Vec<Outlived>,
-    #[serde(skip)]
-    all: u32,
-    #[serde(skip)]
-    modelled: bool,
+    left_running: Vec<LeftRunning>,
 }
 
-/// What a modelled machine runs.
-pub(crate) struct Planned {
-    pub(crate) workload: Box<Workload>,
-    /// The real module whose code it runs.
-    pub(crate) image: Option<Module>,
+/// How often a run is looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Every {
+    /// The longest time between two looks.
+    step_ns: u64,
+    /// The interval between readings. They stay on its grid, and those that are already late are
+    /// skipped.
+    interval_ns: Option<u64>,
 }
 
-enum What {
-    /// A workload on a modelled machine.
-    Workload(Planned),
-    /// A program, or just time.
-    Real { launch: Launch, running: Option<Running> },
-}
-
-struct Running {
-    since: Instant,
-    program: Option<Program>,
+/// A look at a run.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Tick {
+    pub(crate) elapsed_ns: u64,
+    /// Whether a reading is due.
+    pub(crate) is_due: bool,
+    /// The readings since the one before that were due, and came too late.
+    #[expect(
+        dead_code,
+        reason = "for the file of `stat --openmetrics`, which is not converted yet"
+    )]
+    pub(crate) missed: u64,
 }
 
 /// How long a program may take to end by itself after Ctrl-C, which reaches it as well as halprof.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often Ctrl-C is checked for.
+/// How often a real machine is looked at, and Ctrl-C is checked for.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long after a program halprof may learn of the same Ctrl-C.
-const AFTER: Duration = Duration::from_millis(250);
-/// The most events of one kind on a processor that a model samples, and the most nanoseconds: it
+/// The most events of one type on a processor that a model samples, and the most nanoseconds: it
 /// takes each interrupt for itself.
 const SAMPLED_MAX: u64 = 1_000_000_000_000;
-/// How many times as long as asked a run may become.
+/// How many times as long as requested a run may become.
 pub(crate) const LONGER: u64 = 10;
-/// The exit status after a second Ctrl-C.
-const ENDED_BY_INTERRUPT: i32 = 130;
+
+impl Every {
+    /// Looks only as often as Ctrl-C is checked for.
+    pub(crate) const LOOK: Self = Self { step_ns: u64::MAX, interval_ns: None };
+
+    /// Looks at least this often.
+    pub(crate) const fn step(step_ns: u64) -> Self {
+        Self { step_ns, interval_ns: None }
+    }
+
+    /// The same with a reading at each interval.
+    pub(crate) const fn reading(self, interval_ns: Option<u64>) -> Self {
+        Self { interval_ns, ..self }
+    }
+
+    /// When the next reading is due after this time.
+    fn due_after(self, elapsed_ns: u64) -> Option<u64> {
+        let interval_ns = self.interval_ns?;
+        Some((elapsed_ns / interval_ns).saturating_add(1).saturating_mul(interval_ns))
+    }
+
+    fn tick(self, elapsed_ns: u64, due_ns: Option<u64>) -> Tick {
+        let late_ns = due_ns.and_then(|due_ns| elapsed_ns.checked_sub(due_ns));
+        let missed =
+            late_ns.zip(self.interval_ns).map(|(late_ns, interval_ns)| late_ns / interval_ns);
+        Tick { elapsed_ns, is_due: missed.is_some(), missed: missed.unwrap_or(0) }
+    }
+}
 
 impl Runner {
-    /// Prepares what the options name, if this machine can run it. `own_output`: standard output is
-    /// for the result, and what a program prints goes to standard error.
+    /// What the options name, if this machine can run it. `output_to_error`: standard output is for
+    /// the result, and what a program prints goes to standard error.
     pub(crate) fn new(
         work: &Work,
         ctx: &mut Context,
         event_set: &EventSet,
-        own_output: bool,
+        output_to_error: bool,
     ) -> Result<Self> {
-        let limit = |value| positive("--duration", value, 1e9, NANOSECONDS_MAX);
-        let limit = work.duration.map(limit).transpose()?;
-        let modelled = ctx.connection.transport().model().is_some();
-        let what = match modelled {
-            true => modelled_work(work, event_set, ctx)?,
-            false if work.workload.is_some() => return Err(no_workload()),
-            false => What::Real {
-                launch: Launch {
-                    command: work.program.clone(),
-                    output_to_error: own_output,
-                    pin: pin(work, event_set)?,
-                    environment: Vec::new(),
-                },
-                running: None,
-            },
+        let clock = match ctx.model.clone() {
+            Some(_) if !work.program.is_empty() => return Err(no_programs()),
+            Some(model) => {
+                let modelled = ModelledWork::parse(work.workload.as_deref(), event_set, ctx)?;
+                Clock::modelled(model, modelled, Pace::Once)
+            }
+            None if work.workload.is_some() => return Err(no_workload()),
+            None => Clock::real(),
         };
-        watch_for_interrupt();
+        let runner = Self::of_program(&work.program, output_to_error);
         Ok(Self {
-            what,
-            limit,
+            clock,
+            limit_ns: duration(work.duration)?,
             kill_children: work.kill_children,
-            status: None,
-            outlived: Vec::new(),
+            launch: Launch { pin: pin(work, event_set)?, ..runner.launch },
+            ..runner
         })
     }
 
+    /// The time that a machine is watched, until the limit or until the user ends it. A model runs its workload over
+    /// and over, if `live` in step with real time.
+    pub(crate) fn watching(
+        options: &Watching,
+        limit_ns: Option<u64>,
+        live: bool,
+        ctx: &mut Context,
+        event_set: &EventSet,
+    ) -> Result<Self> {
+        let clock = match ctx.model.clone() {
+            Some(model) => {
+                let work = ModelledWork::parse(options.workload.as_deref(), event_set, ctx)?;
+                Clock::modelled(model, work, if live { Pace::Live } else { Pace::Repeated })
+            }
+            None if options.workload.is_some() => return Err(no_workload()),
+            None => Clock::real(),
+        };
+        Ok(Self { clock, limit_ns, ..Self::of_program(&[], false) })
+    }
+
+    /// A program that runs here, whatever the machine; without a command just time.
+    pub(crate) fn of_program(command: &[OsString], output_to_error: bool) -> Self {
+        watch_for_interrupt();
+        Self {
+            clock: Clock::real(),
+            launch: Launch {
+                command: command.to_vec(),
+                output_to_error,
+                pin: None,
+                environment: Vec::new(),
+            },
+            program: None,
+            limit_ns: None,
+            kill_children: false,
+            exit_status: None,
+            left_running: Vec::new(),
+        }
+    }
+
     /// What a modelled machine runs; `None` on a real one.
-    pub(crate) fn planned(&self) -> Option<&Planned> {
-        match &self.what {
-            What::Workload(planned) => Some(planned),
-            What::Real { .. } => None,
+    const fn modelled_work(&self) -> Option<&ModelledWork> {
+        match &self.clock {
+            Clock::Modelled(clock) => Some(&clock.work),
+            Clock::Real { .. } => None,
+        }
+    }
+
+    /// The processes and modules of the machine.
+    pub(crate) fn system(&self) -> Box<dyn System> {
+        match &self.clock {
+            Clock::Modelled(clock) => system::modelled(&clock.work, &clock.model().modules()),
+            Clock::Real { .. } => system::windows(),
         }
     }
 
     /// Refuses a workload whose sampling would not end.
     pub(crate) fn check_can_be_sampled(&self) -> Result<()> {
-        let Some(Planned { workload, .. }) = self.planned() else {
+        let Some(ModelledWork { workload, .. }) = self.modelled_work() else {
             return Ok(());
         };
-        let end = workload.length();
-        let until = self.limit.and_then(|limit| workload.position_at(limit));
-        let until = until.unwrap_or(end);
+        let until = self.limit_ns.and_then(|limit_ns| workload.position_at(limit_ns));
+        let until = until.unwrap_or_else(|| workload.length());
         if until <= SAMPLED_MAX && workload.time_at(until) <= SAMPLED_MAX {
             return Ok(());
         }
-        let most = thousands(SAMPLED_MAX);
         Err(Error::usage(
             format!(
-                "the workload has {} events of one kind on a processor, and a model samples at most {most}",
-                thousands(until)
+                "the workload has {} events of one kind on a processor, and a model samples at most {}",
+                thousands(until),
+                thousands(SAMPLED_MAX)
             ),
             "Give smaller amounts or a shorter `--duration`; `stat` counts any amount.",
         ))
@@ -156,210 +211,195 @@ impl Runner {
 
     /// Whether it is a program.
     pub(crate) const fn runs_program(&self) -> bool {
-        matches!(&self.what, What::Real { launch, .. } if !launch.command.is_empty())
+        !self.launch.command.is_empty()
     }
 
     /// Adds a variable to the program's environment.
-    pub(crate) fn lend(&mut self, variable: (&'static str, String)) {
-        if let What::Real { launch, .. } = &mut self.what {
-            launch.environment.push(variable);
-        }
+    pub(crate) fn add_variable(&mut self, variable: (&'static str, String)) {
+        self.launch.environment.push(variable);
     }
 
     /// Prepares a program so far that only its first instruction is still to come when measuring
     /// begins.
     pub(crate) fn prepare(&mut self) -> Result<()> {
-        if let What::Real { launch, running } = &mut self.what {
-            let program = (!launch.command.is_empty()).then(|| Program::suspended(launch));
-            *running = Some(Running { since: Instant::now(), program: program.transpose()? });
+        if self.runs_program() {
+            self.program = Some(Program::suspended(&self.launch)?);
         }
         Ok(())
     }
 
     /// Starts it.
-    pub(crate) fn begin(&mut self, place: &mut Backend) -> Result<()> {
-        match (&mut self.what, place.model()) {
-            (What::Workload(planned), Some(model)) => model.begin(&planned.workload),
-            (What::Real { running: Some(running), .. }, _) => running.begin()?,
-            _ => {}
-        }
-        Ok(())
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        self.clock.begin();
+        self.program.as_mut().map_or(Ok(()), |program| Ok(program.resume()?))
     }
 
-    /// Lets it run for at most `nanoseconds`; returns whether there is more to run.
-    pub(crate) fn step(&mut self, place: &mut Backend, nanoseconds: u64) -> Result<bool> {
-        let left = match self.limit {
-            Some(limit) => limit.saturating_sub(self.elapsed_ns(place)),
-            None => u64::MAX,
+    /// Lets it run to its end, or until `look` breaks; returns how long it ran. `look` is called at
+    /// the start, and then as often as `every` says, but not at the end.
+    pub(crate) fn run(
+        &mut self,
+        every: Every,
+        mut look: impl FnMut(Tick) -> Result<ControlFlow<()>>,
+    ) -> Result<u64> {
+        let mut tick = Tick::default();
+        let mut due_ns = every.due_after(0);
+        while look(tick)?.is_continue() {
+            let left_ns = due_ns.map_or(u64::MAX, |due_ns| due_ns.saturating_sub(tick.elapsed_ns));
+            if !self.step(left_ns.min(every.step_ns))? {
+                break;
+            }
+            tick = every.tick(self.elapsed_ns(), due_ns);
+            if tick.is_due {
+                due_ns = every.due_after(tick.elapsed_ns);
+            }
+        }
+        Ok(self.elapsed_ns())
+    }
+
+    /// Lets it run for at most `nanoseconds`, and for about [`LOOK`] of real time; returns whether
+    /// there is more to run.
+    pub(crate) fn step(&mut self, nanoseconds: u64) -> Result<bool> {
+        let elapsed_ns = self.elapsed_ns();
+        let left_ns = self.limit_ns.map_or(u64::MAX, |limit| limit.saturating_sub(elapsed_ns));
+        let step_ns = nanoseconds.min(left_ns);
+        let more = match &mut self.clock {
+            Clock::Modelled(clock) => clock.advance(step_ns)?,
+            Clock::Real { .. } => self.wait(Duration::from_nanos(step_ns).min(LOOK))?,
         };
-        let nanoseconds = nanoseconds.min(left);
-        let more = match (&mut self.what, place.model()) {
-            (What::Workload(_), Some(model)) => model.advance(nanoseconds)?,
-            (What::Real { running: Some(running), .. }, _) => running.wait(nanoseconds)?,
-            _ => false,
+        let is_over = self.limit_ns.is_some_and(|limit_ns| self.elapsed_ns() >= limit_ns);
+        Ok(more && !is_over && !interrupted())
+    }
+
+    /// Waits for the given time, or until the program ends; returns whether there is more to run.
+    fn wait(&mut self, time: Duration) -> Result<bool> {
+        let Some(program) = &mut self.program else {
+            sleep(time);
+            return Ok(true);
         };
-        Ok(more && nanoseconds < left && !interrupted())
+        let ended = program.wait(time)?;
+        if ended && program.status() == Some(STATUS_CONTROL_C_EXIT) {
+            await_interrupt();
+        }
+        Ok(!ended)
     }
 
     /// How long it has been running: in modelled time on a modelled machine.
-    pub(crate) fn elapsed_ns(&self, place: &mut Backend) -> u64 {
-        match (&self.what, place.model()) {
-            (What::Workload(_), Some(model)) => model.elapsed_ns(),
-            (What::Real { running: Some(running), .. }, _) => {
-                u64::try_from(running.since.elapsed().as_nanos()).unwrap_or(u64::MAX)
-            }
-            _ => 0,
-        }
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        self.clock.elapsed_ns()
     }
 
     /// Whether its time is modelled, so that a step may take any amount of it.
     pub(crate) const fn is_modelled(&self) -> bool {
-        matches!(self.what, What::Workload(_))
+        matches!(self.clock, Clock::Modelled(_))
     }
 
     /// Whether it ends without `--duration` or Ctrl-C.
     pub(crate) const fn ends(&self) -> bool {
-        match &self.what {
-            What::Workload(_) => true,
-            What::Real { launch, .. } => !launch.command.is_empty(),
-        }
+        self.is_modelled() || self.runs_program()
     }
 
     /// How long the next run will take, judging from one that took `elapsed_ns`; `None` if the user
     /// will end it.
     pub(crate) const fn planned_ns(&self, elapsed_ns: u64) -> Option<u64> {
-        if self.ends() { Some(elapsed_ns) } else { self.limit }
+        if self.ends() { Some(elapsed_ns) } else { self.limit_ns }
     }
 
     /// The `--duration`.
     pub(crate) const fn limit_ns(&self) -> Option<u64> {
-        self.limit
+        self.limit_ns
     }
 
-    /// Lengthens the `--duration` to `longer_ns`, but at most to [`LONGER`] times what was asked, and
-    /// to the end of a workload; returns the new one. `None` if it stays, or if a program runs.
+    /// Lengthens the `--duration` to `longer_ns`, but at most to [`LONGER`] times what was requested,
+    /// and to the end of a workload; returns the new one. `None` if it stays, or if a program runs.
     pub(crate) fn lengthen(&mut self, longer_ns: u64) -> Option<u64> {
-        let asked = self.limit?;
-        let most = match &self.what {
-            What::Workload(Planned { workload, .. }) => {
-                workload.time_at(workload.length()).min(SAMPLED_MAX)
-            }
-            What::Real { launch, .. } if launch.command.is_empty() => u64::MAX,
-            What::Real { .. } => asked,
-        };
-        let most = asked.saturating_mul(LONGER).min(most);
-        let longer = longer_ns.min(most);
-        if longer <= asked {
+        let requested_ns = self.limit_ns.filter(|_| !self.runs_program())?;
+        let end_ns = self.modelled_work().map_or(u64::MAX, |work| {
+            work.workload.time_at(work.workload.length()).min(SAMPLED_MAX)
+        });
+        let longer_ns = longer_ns.min(requested_ns.saturating_mul(LONGER)).min(end_ns);
+        if longer_ns <= requested_ns {
             return None;
         }
-        self.limit = Some(longer);
-        self.limit
+        self.limit_ns = Some(longer_ns);
+        self.limit_ns
     }
 
     /// How long it will take, if known.
     pub(crate) fn length_ns(&self) -> Option<u64> {
-        let length = match &self.what {
+        let length_ns = self.modelled_work().map(|work| {
             // Modelled processors run one instruction, or one cycle, per nanosecond.
-            What::Workload(planned) => {
-                let amount = |event| planned.workload.amount(event);
-                Some(amount(Event::Instructions).max(amount(Event::Cycles)))
-            }
-            What::Real { .. } => None,
-        };
-        self.limit.into_iter().chain(length).min()
+            work.workload.amount(Event::Instructions).max(work.workload.amount(Event::Cycles))
+        });
+        self.limit_ns.into_iter().chain(length_ns).min()
     }
 
     /// Ends the run. A program that still runs is ended with all that it has started; after Ctrl-C
     /// only if it does not end by itself. Processes that outlive a program are left alone, except
     /// after Ctrl-C and with `--kill-children`.
     pub(crate) fn end(&mut self) -> Result<()> {
-        let What::Real { running: Some(running), .. } = &mut self.what else {
+        self.end_while(|| Ok(()))
+    }
+
+    /// The same, with something to do while the program ends by itself.
+    pub(crate) fn end_while(&mut self, mut meanwhile: impl FnMut() -> Result<()>) -> Result<()> {
+        let Some(mut program) = self.program.take() else {
             return Ok(());
         };
-        let Some(program) = &mut running.program else {
-            return Ok(());
-        };
-        let grace = if interrupted() { GRACE } else { Duration::ZERO };
-        if !program.wait(grace)? || interrupted() || self.kill_children {
+        let until = Instant::now() + if interrupted() { GRACE } else { Duration::ZERO };
+        let mut ended = program.wait(Duration::ZERO)?;
+        while !ended && Instant::now() < until {
+            ended = program.wait(LOOK)?;
+            meanwhile()?;
+        }
+        if !ended || interrupted() || self.kill_children {
             program.end();
         } else {
-            self.outlived.extend(program.outlived());
+            self.left_running.extend(program.left_running());
             program.leave_others();
         }
-        if self.status.unwrap_or(0) == 0 {
-            self.status = program.status();
+        if self.exit_status.unwrap_or(0) == 0 {
+            self.exit_status = program.status();
         }
         Ok(())
     }
 
+    /// The process identifier of the program, once it runs.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        self.program.as_ref().and_then(Program::id)
+    }
+
+    /// The exit status of the program; `None` if it did not end by itself.
+    pub(crate) const fn exit_status(&self) -> Option<u32> {
+        self.exit_status
+    }
+
     /// The exit status of the program that was run, or 0.
     pub(crate) fn program_status(&self) -> u32 {
-        self.status.unwrap_or(0)
+        self.exit_status.unwrap_or(0)
+    }
+
+    /// The program, as it was called.
+    pub(crate) fn program_name(&self) -> Option<String> {
+        self.launch.command.first().map(|name| name.to_string_lossy().into_owned())
     }
 
     /// The scope of the measurement.
     pub(crate) fn scope(&self, event_set: &EventSet) -> Scope {
-        let launch = match &self.what {
-            What::Workload(_) => None,
-            What::Real { launch, .. } => Some(launch),
-        };
-        let program = launch.and_then(|launch| launch.command.first());
         Scope {
             processors: event_set.selected().map(|one| one.index).collect(),
-            program: program.map(|program| program.to_string_lossy().into_owned()),
-            pinned: launch.is_some_and(|launch| launch.pin.is_some()),
-            exit_status: self.status,
-            outlived: self.outlived.clone(),
-            all: event_set.processor_count(),
+            program: self.program_name(),
+            pinned: self.launch.pin.is_some(),
+            exit_status: self.exit_status,
+            left_running: self.left_running.clone(),
+            processor_count: event_set.processor_count(),
             modelled: self.is_modelled(),
         }
     }
 }
 
-impl Scope {
-    /// The scope in one line; `None` for a modelled machine, which runs a workload and no programs.
-    pub(crate) fn text(&self) -> Option<String> {
-        if self.modelled {
-            return None;
-        }
-        let some = format_processors(self.processors.iter().copied());
-        let mut text = if self.processors.len() == self.all as usize {
-            format!("{}, all programs", counted(self.all, "processor"))
-        } else {
-            format!("processors {some} of {}, all programs", self.all)
-        };
-        if let Some(program) = &self.program {
-            text += &format!(", while `{program}` ran");
-            if self.pinned {
-                text += &format!(" on {some}");
-            }
-            text += &match self.exit_status {
-                Some(status) => format!(" (exit {status})"),
-                None => " (ended by halprof)".to_owned(),
-            };
-        }
-        Some(text)
-    }
-
-    /// One line about the processes that the program left running; `None` if there are none.
-    pub(crate) fn left(&self) -> Option<String> {
-        let one = |process: &Outlived| match &process.name {
-            Some(name) => format!("{name} ({})", process.id),
-            None => process.id.to_string(),
-        };
-        let left: Vec<String> = self.outlived.iter().map(one).collect();
-        (!left.is_empty()).then(|| {
-            format!(
-                "still running, started by the program: {}; `--kill-children` ends what outlives it",
-                left.join(", ")
-            )
-        })
-    }
-}
-
-fn counted(number: u32, what: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{s}")
+/// `--duration` in nanoseconds.
+pub(crate) fn duration(seconds: Option<f64>) -> Result<Option<u64>> {
+    seconds.map(|value| positive("--duration", value, 1e9, NANOSECONDS_MAX)).transpose()
 }
 
 /// The processors that `--pin` restricts a program to.
@@ -376,144 +416,9 @@ fn pin(work: &Work, event_set: &EventSet) -> Result<Option<Pin>> {
     Ok(Some(Pin::to(event_set.selected())?))
 }
 
-/// The error for `--workload` on a machine that is no model.
-pub(crate) fn no_workload() -> Error {
+fn no_programs() -> Error {
     Error::unavailable(
-        "only a modelled machine runs a `--workload`",
-        "Name a model with `--machine`.",
+        "a modelled machine runs no programs",
+        "Describe its load with `--workload`, or measure with `--machine driver` on Windows.",
     )
-}
-
-fn modelled_work(work: &Work, event_set: &EventSet, ctx: &mut Context) -> Result<What> {
-    if !work.program.is_empty() {
-        return Err(Error::unavailable(
-            "a modelled machine runs no programs",
-            "Describe its load with `--workload`, or measure with `--machine driver` on Windows.",
-        ));
-    }
-    let planned = planned(work.workload.as_deref(), event_set, ctx)?;
-    Ok(What::Workload(planned))
-}
-
-/// The workload that `--workload` describes, or the default.
-pub(crate) fn planned(
-    text: Option<&str>,
-    event_set: &EventSet,
-    ctx: &mut Context,
-) -> Result<Planned> {
-    let Some(text) = text else {
-        let (workload, image) = (Box::new(default_workload(event_set)?), None);
-        return Ok(Planned { workload, image });
-    };
-    let (image, rest) = image::Keys::take(text)?;
-    let parsed = match workload::parse(&rest) {
-        Err(WorkloadError::UnknownKey { .. }) => {
-            let catalog = ctx.catalog(false)?;
-            workload::parse_with(&rest, &|name| catalog.modelled(name, None))
-        }
-        parsed => parsed,
-    };
-    let mut workload = parsed.map_err(|error| {
-        let hint = match &error {
-            WorkloadError::UnknownKey { key } => {
-                let meant = did_you_mean(key, workload::keys().chain(image::KEYS));
-                let meant = meant.map_or_else(String::new, |meant| meant + " ");
-                format!("{meant}{} {}.", error.hint(), image::KEYS.join(" "))
-            }
-            _ => format!("{}.", error.hint()),
-        };
-        Error::usage(format!("`--workload`: {error}"), hint)
-    })?;
-    let processors = event_set.processor_count();
-    match workload.highest_processor() {
-        Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
-        _ => {
-            let image = image.apply(&mut workload)?;
-            let workload = Box::new(workload);
-            Ok(Planned { workload, image })
-        }
-    }
-}
-
-impl Running {
-    fn begin(&mut self) -> Result<()> {
-        self.since = Instant::now();
-        if let Some(program) = &mut self.program {
-            program.resume()?;
-        }
-        Ok(())
-    }
-
-    /// Waits for the given time, or until the program ends; returns whether it still runs.
-    fn wait(&mut self, nanoseconds: u64) -> Result<bool> {
-        let end = Instant::now() + Duration::from_nanos(nanoseconds.min(1 << 60));
-        while !interrupted() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(true);
-            }
-            let slice = left.min(LOOK);
-            let Some(program) = &mut self.program else {
-                std::thread::sleep(slice);
-                continue;
-            };
-            if program.wait(slice)? {
-                if program.status() == Some(STATUS_CONTROL_C_EXIT) {
-                    await_interrupt();
-                }
-                return Ok(false);
-            }
-        }
-        Ok(false)
-    }
-}
-
-static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-
-/// Makes Ctrl-C end the measurement and not the process: what was counted so far is printed. A
-/// second Ctrl-C ends the process at once.
-pub(crate) fn watch_for_interrupt() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // If no handler can be installed, Ctrl-C ends the process, and closing its handle ends the
-        // session.
-        let _ = handle_interrupts(&INTERRUPTED);
-    });
-}
-
-#[cfg(windows)]
-fn handle_interrupts(interrupted: &'static AtomicBool) -> std::result::Result<(), ctrlc::Error> {
-    ctrlc::set_handler(|| {
-        if interrupted.swap(true, Ordering::Relaxed) {
-            std::process::exit(ENDED_BY_INTERRUPT);
-        }
-    })
-}
-
-/// The handler itself sets the flag: a thread that is told by the handler could run after the end of
-/// a program that the same Ctrl-C has ended, and the measurement would not say that it was
-/// interrupted.
-#[cfg(unix)]
-fn handle_interrupts(interrupted: &Arc<AtomicBool>) -> io::Result<()> {
-    use signal_hook::{consts, flag};
-    for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
-        let flag = || Arc::clone(interrupted);
-        flag::register_conditional_shutdown(signal, ENDED_BY_INTERRUPT, flag())?;
-        flag::register(signal, flag())?;
-    }
-    Ok(())
-}
-
-/// Waits for the Ctrl-C that has ended a program: Windows calls the handler of each process in a
-/// thread of its own, and halprof's may run later than the end of the program.
-fn await_interrupt() {
-    let since = Instant::now();
-    while !interrupted() && since.elapsed() < AFTER {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Whether the user has asked to stop.
-pub(crate) fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -1,9 +1,9 @@
 //! What runs on the measured machine: as Windows reports it, or as a model runs it.
 
-use crate::run::runner::Planned;
+use crate::run::modelled_work::ModelledWork;
 use halprof_measure::Code;
-use halprof_profile::file::Module;
-use halprof_profile::file::inventory::{Image, System};
+use halprof_profile::file::inventory::Image;
+pub(crate) use halprof_profile::file::inventory::System;
 use sim::run::PROCESS;
 use sim::workload::KERNEL_CODE;
 use std::collections::BTreeMap;
@@ -11,32 +11,37 @@ use std::collections::BTreeMap;
 /// The name of a workload's program that is not real.
 const PROGRAM: &str = "modelled.exe";
 
-/// The system that is measured: Windows, or that of a modelled machine, with the model's own
-/// `modules`.
-pub(crate) fn system(planned: Option<&Planned>, modules: &[Code]) -> Box<dyn System> {
-    let Some(Planned { workload, image }) = planned else {
-        return windows();
+/// The system of a modelled machine, with the model's own `modules`.
+pub(crate) fn modelled(work: &ModelledWork, modules: &[Code]) -> Box<dyn System> {
+    let ModelledWork { workload, image } = work;
+    let mut programs = modules.iter().filter(|module| module.process == Some(PROCESS));
+    let program = match (programs.next(), image) {
+        (Some(code), _) => image_of(code),
+        (None, Some(module)) => Image {
+            name: module.name.clone(),
+            path: module.path.clone(),
+            start: module.start,
+            end: module.end,
+            identity: module.identity.clone(),
+        },
+        (None, None) => without_file(PROGRAM, workload.code()),
     };
-    let mut programs = modules.iter().filter(|one| one.process == Some(PROCESS));
-    let program = programs.next().map(of_model);
-    let program = program.or_else(|| image.as_ref().map(of_system));
-    let kernel = modules.iter().filter(|one| one.process.is_none());
-    let mut kernel: Vec<Image> = kernel.map(of_model).collect();
-    kernel.push(made_up("modelled kernel", KERNEL_CODE));
-    let program = program.unwrap_or_else(|| made_up(PROGRAM, workload.code()));
-    let named = (1..).zip(sim::run::processes(workload)).map(|(number, process)| {
+    let mut kernel: Vec<Image> =
+        modules.iter().filter(|module| module.process.is_none()).map(image_of).collect();
+    kernel.push(without_file("modelled kernel", KERNEL_CODE));
+    let mut programs = BTreeMap::new();
+    for (number, process) in (1..).zip(sim::run::processes(workload)) {
         let name = match number {
             1 => program.name.clone(),
             _ => format!("modelled-{number}.exe"),
         };
-        let program = program.clone();
-        (process, Image { name, ..program })
-    });
-    Box::new(Modelled { programs: named.collect(), kernel })
+        programs.insert(process, Image { name, ..program.clone() });
+    }
+    Box::new(Modelled { programs, kernel })
 }
 
 #[cfg(windows)]
-fn windows() -> Box<dyn System> {
+pub(crate) fn windows() -> Box<dyn System> {
     Box::new(Windows(halprof_setup::windows::Running::begin()))
 }
 
@@ -81,7 +86,7 @@ fn loaded(loaded: halprof_setup::windows::Loaded) -> Image {
 
 /// Other systems have models only.
 #[cfg(not(windows))]
-fn windows() -> Box<dyn System> {
+pub(crate) fn windows() -> Box<dyn System> {
     Box::new(Modelled { programs: BTreeMap::new(), kernel: Vec::new() })
 }
 
@@ -111,21 +116,10 @@ impl System for Modelled {
     }
 }
 
-/// A module without a file.
-fn made_up(name: &str, (start, end): (u64, u64)) -> Image {
+fn without_file(name: &str, (start, end): (u64, u64)) -> Image {
     Image { name: name.to_owned(), path: None, start, end, identity: None }
 }
 
-fn of_model(code: &Code) -> Image {
-    made_up(&code.name, (code.start, code.end))
-}
-
-fn of_system(module: &Module) -> Image {
-    Image {
-        name: module.name.clone(),
-        path: module.path.clone(),
-        start: module.start,
-        end: module.end,
-        identity: module.identity.clone(),
-    }
+fn image_of(code: &Code) -> Image {
+    without_file(&code.name, (code.start, code.end))
 }

@@ -4,23 +4,52 @@ use crate::output::error::Error;
 use crate::output::error::Result;
 #[cfg(windows)]
 use halprof_measure::Driver;
-use halprof_measure::{InProcess, ModelledMachine, Transport, did_you_mean, spec};
+use halprof_measure::{Code, InProcess, ModelledMachine, Transport, did_you_mean, spec};
 use shared_types::request::RequestCode;
+use sim::workload::Workload;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// The name of the installed driver for `--machine`.
 pub const DRIVER: &str = "driver";
 
-/// A place to measure, which answers the requests.
+/// Where measuring is done: what answers the requests.
 pub struct Backend {
-    answers: Answers,
+    port: Port,
     /// The description of the model, if this is one.
     description: Option<String>,
 }
 
-enum Answers {
+enum Port {
     /// `halprof.sys` on Windows, or anything else that measures in real time.
     RealTime(Box<dyn Transport>),
-    Modelled(Box<dyn ModelledMachine>),
+    Modelled(Model),
+}
+
+/// A modelled machine. A session sends it requests while a clock lets its time pass.
+#[derive(Clone)]
+pub(crate) struct Model(Rc<RefCell<Box<dyn ModelledMachine>>>);
+
+impl Model {
+    /// Starts a workload on its processors.
+    pub(crate) fn begin(&self, workload: &Workload) {
+        self.0.borrow_mut().begin(workload);
+    }
+
+    /// Runs for at most this many modelled nanoseconds; returns whether work is left.
+    pub(crate) fn advance(&self, nanoseconds: u64) -> halprof_measure::Result<bool> {
+        self.0.borrow_mut().advance(nanoseconds)
+    }
+
+    /// Modelled time since the workload began.
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        self.0.borrow_mut().elapsed_ns()
+    }
+
+    /// Code that actually runs on it, apart from the places that a workload names.
+    pub(crate) fn modules(&self) -> Vec<Code> {
+        self.0.borrow().modules()
+    }
 }
 
 impl Backend {
@@ -37,13 +66,14 @@ impl Backend {
     /// Something that measures in real time, on the machine where programs run.
     #[must_use]
     pub fn real_time(transport: Box<dyn Transport>) -> Self {
-        Self { answers: Answers::RealTime(transport), description: None }
+        Self { port: Port::RealTime(transport), description: None }
     }
 
     /// A modelled machine, and the description of its model.
     #[must_use]
     pub fn modelled(machine: Box<dyn ModelledMachine>, description: String) -> Self {
-        Self { answers: Answers::Modelled(machine), description: Some(description) }
+        let model = Model(Rc::new(RefCell::new(machine)));
+        Self { port: Port::Modelled(model), description: Some(description) }
     }
 
     /// The description of the model, if this is a modelled machine.
@@ -52,10 +82,10 @@ impl Backend {
     }
 
     /// The model, if this is one.
-    pub(crate) fn model(&mut self) -> Option<&mut dyn ModelledMachine> {
-        match &mut self.answers {
-            Answers::RealTime(_) => None,
-            Answers::Modelled(model) => Some(model.as_mut()),
+    pub(crate) fn model(&self) -> Option<&Model> {
+        match &self.port {
+            Port::RealTime(_) => None,
+            Port::Modelled(model) => Some(model),
         }
     }
 }
@@ -67,9 +97,9 @@ impl Transport for Backend {
         input: &[u8],
         output: &mut [u8],
     ) -> halprof_measure::Result<usize> {
-        match &mut self.answers {
-            Answers::RealTime(transport) => transport.request(code, input, output),
-            Answers::Modelled(model) => model.request(code, input, output),
+        match &mut self.port {
+            Port::RealTime(transport) => transport.request(code, input, output),
+            Port::Modelled(Model(model)) => model.borrow_mut().request(code, input, output),
         }
     }
 }

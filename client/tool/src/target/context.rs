@@ -4,7 +4,7 @@ use crate::cli::args::Selection;
 use crate::output::Told;
 use crate::output::error::Error;
 use crate::output::error::Result;
-use crate::target::backend::Backend;
+use crate::target::backend::{Backend, Model};
 use crate::target::machine::Machine;
 use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
@@ -17,12 +17,15 @@ use std::collections::BTreeSet;
 pub(crate) struct Context {
     pub(crate) connection: Connection<Backend>,
     pub(crate) machine: Machine,
+    /// The model, if the machine is one.
+    pub(crate) model: Option<Model>,
     pub(crate) told: Told,
 }
 
 impl Context {
     pub(crate) fn open(backend: Backend) -> Result<Self> {
         let description = backend.description().map(str::to_owned);
+        let model = backend.model().cloned();
         let mut connection = Connection::new(backend)?;
         let told = Told {
             // The shipped driver does not know when its machine is a model.
@@ -30,7 +33,7 @@ impl Context {
             machine: description.unwrap_or_else(|| connection.driver_name().to_owned()),
         };
         let machine = Machine::of(&mut connection)?;
-        Ok(Self { connection, machine, told })
+        Ok(Self { connection, machine, model, told })
     }
 
     /// Everything that the machine can count.

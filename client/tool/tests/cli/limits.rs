@@ -146,7 +146,7 @@ fn a_model_tells_its_scope() {
         "program": null,
         "pinned": false,
         "exit_status": null,
-        "outlived": []
+        "left_running": []
     });
     assert_eq!(scope, expected);
 }

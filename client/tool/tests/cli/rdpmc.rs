@@ -13,7 +13,7 @@ fn on_machine(arguments: &[&str]) -> Value {
 fn status_tells_and_changes_nothing() {
     let told = on_machine(&["rdpmc", "status"]);
     assert_eq!(
-        [&told["holders"], &told["processors"], &told["on"], &told["found"]],
+        [&told["holders"], &told["processors"], &told["enabled"], &told["enabled_before"]],
         [&json!(0), &json!(3), &json!(0), &json!(0)]
     );
     let text = halprof(&[&MACHINE[..], &["rdpmc", "status"]].concat()).stdout;
@@ -34,7 +34,7 @@ fn a_program_runs_meanwhile_and_its_status_is_passed_on() {
     let ran = halprof(&[&MACHINE[..], &["--json"], &program].concat());
     let told = ran.json();
     assert_eq!((ran.status, &told["exit_status"]), (7, &json!(7)));
-    assert_eq!([&told["holders"], &told["on"]], [&json!(1), &json!(3)]);
+    assert_eq!([&told["holders"], &told["enabled"]], [&json!(1), &json!(3)]);
     assert!(ran.stderr.contains("it ran"), "{}", ran.stderr);
     let missing = [&MACHINE[..], &["rdpmc", "--", "/no/such/program"]].concat();
     refused(&missing, 5, "file");

@@ -229,7 +229,7 @@ fn one_interval_is_printed_anywhere() {
 /// A sum over two types of core is the rate of no core there is.
 #[test]
 fn types_of_core_have_rates_of_their_own() {
-    let work = "instructions=100,cycles=100,processors=2-3";
+    let work = "instructions=1000000,cycles=1000000,processors=2-3";
     let once = ["top", "--once", "-I", "50", "--workload", work];
     let sources = ["-e", "TotalIssues,TopdownSlots,BR_INST_RETIRED.COND"];
     let all = [&["--machine", "hybrid"], &once[..], &sources].concat();

@@ -168,7 +168,7 @@ fn the_scope_is_told() {
         "program": "sh",
         "pinned": false,
         "exit_status": 7,
-        "outlived": []
+        "left_running": []
     });
     assert_eq!(value["scope"], expected);
     for (options, told) in [

@@ -87,7 +87,7 @@ fn its_status_is_told(wine: &Wine) {
         assert_eq!(scope["program"], "program.exe");
         assert_eq!(scope["exit_status"], told, "{scope}");
         assert_eq!(scope["processors"], json!([0, 1]));
-        assert_eq!(scope["outlived"], json!([]));
+        assert_eq!(scope["left_running"], json!([]));
         assert!(value["counts"][0]["value"].as_u64() > Some(0), "{value}");
     }
 }
@@ -117,7 +117,7 @@ fn what_outlives_it_is_named_and_left_alone(wine: &Wine) {
     let child = child.expect("two");
     let id: u32 = child.parse().expect("a number");
     let left = json!([{"id": id, "name": "program.exe"}]);
-    assert_eq!(value["scope"]["outlived"], left);
+    assert_eq!(value["scope"]["left_running"], left);
     assert_eq!(value["scope"]["exit_status"], 0);
     assert!(lives(wine, &child));
 }
@@ -126,7 +126,7 @@ fn what_outlives_it_is_ended_where_that_is_asked_for(wine: &Wine) {
     let (value, ..) = stat(wine, &["--kill-children"], &["start", "killed.txt"]);
     let child = told(wine, "killed.txt").and_then(|mut two| two.pop());
     let child = child.expect("two");
-    assert_eq!(value["scope"]["outlived"], json!([]));
+    assert_eq!(value["scope"]["left_running"], json!([]));
     assert!(!lives(wine, &child));
 }
 

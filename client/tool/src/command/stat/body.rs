@@ -1,6 +1,6 @@
 //! The result of a measurement, as in JSON.
 
-use crate::run::runner::Scope;
+use crate::run::scope::Scope;
 use crate::select::periods::Period;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;

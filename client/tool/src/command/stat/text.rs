@@ -64,7 +64,7 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
 fn remarks(body: &Body) -> String {
     let mut text = String::new();
     let mut told = BTreeSet::new();
-    if let Some(left) = body.scope.left() {
+    if let Some(left) = body.scope.left_running() {
         text += &format!("\n{left}\n");
     }
     for row in &body.counts {

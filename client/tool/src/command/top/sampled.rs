@@ -1,10 +1,7 @@
 //! `halprof top --by KEYS`: where the samples of each interval fall. A recorder drains them into a
 //! recording in memory, and what is shown is the report on it.
 
-use super::Screen;
-use super::look::Look;
 use super::state::{Cell, Picture, Row, State, Table};
-use super::view;
 use crate::cli::args;
 use crate::cli::args::joined;
 use crate::command::record::{InPass, UNTOLD, in_pass, metadata};
@@ -17,8 +14,7 @@ use crate::output::escape::Shown;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Width};
 use crate::run::recorder::{Recorder, STEP_NS, configured, turns};
-use crate::run::runner::interrupted;
-use crate::run::watch::{Clock, Watch};
+use crate::run::runner::{Every, Runner};
 use crate::select::event_set::EventSet;
 use crate::select::filters;
 use crate::select::periods;
@@ -33,43 +29,55 @@ use halprof_profile::symbols::{SymbolPath, Symbols};
 use halprof_profile::views::report::share::Share;
 use halprof_profile::views::report::{self as reports, Query, Report, SourceSection};
 use shared_types::Sample;
+use std::ops::ControlFlow;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How often the rings are drained.
-const STEP: Duration = Duration::from_nanos(STEP_NS);
 /// The rows that `--once` prints of each source.
 const ROWS: usize = 20;
 
 pub(super) fn run(
     options: &args::Top,
-    limit: Option<Duration>,
+    tables: Vec<Vec<Key>>,
+    (event_set, interval): (&EventSet, Duration),
+    mut runner: Runner,
     ctx: &mut Context,
     output: &Output,
 ) -> Result<u8> {
     let processes = options.process.iter().map(|text| Pattern::new(text)).collect();
-    let query = Query {
-        tables: keys(options)?,
-        filter: Filter { processes, ..Filter::default() },
-        ..Query::default()
-    };
+    let filter = Filter { processes, ..Filter::default() };
+    let query = Query { tables, filter, ..Query::default() };
     let path = options.naming.path()?.loaded_here();
-    let Watch { event_set, interval, clock, .. } =
-        Watch::new(&options.selection, &options.watching, ctx, false)?;
     let state = State::new(&ctx.told, interval);
-    let sampling = Sampling::start(&event_set, clock, ctx);
+    let sampling = Sampling::start(event_set, &runner, ctx);
     let mut sampling = sampling.map_err(|error| event_set.explain(error))?;
     for warning in &sampling.warnings {
         output.warn(warning);
     }
     if options.once {
-        let report = Report::live(sampling.once(interval)?, &query, &mut nothing_open(&path))?;
+        runner.begin()?;
+        let elapsed_ns = runner.run(Every::step(STEP_NS), |tick| {
+            sampling.drain(tick.elapsed_ns)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        sampling.drain(elapsed_ns)?;
+        let sampled = sampling.interval(elapsed_ns)?;
+        let report = Report::live(sampled, &query, &mut nothing_open(&path))?;
         return print(&report, output);
     }
     for (source, processors) in event_set.excluded_cpus() {
         output.warn(&cannot_count(&source, &processors));
     }
-    sampling.show(state, &mut Sums::begin(query, path), limit)
+    let mut reports = Reports::begin(query, path);
+    super::show(&mut runner, interval, state, |tick| {
+        sampling.drain(tick.elapsed_ns)?;
+        if tick.is_due && !reports.is_busy {
+            reports.request(sampling.interval(tick.elapsed_ns)?);
+        }
+        let report = reports.next()?;
+        Ok(report.map(|report| picture(Duration::from_nanos(tick.elapsed_ns), &report)))
+    })?;
+    Ok(0)
 }
 
 /// The keys of `--by`.
@@ -102,90 +110,36 @@ struct Sampling<'a> {
     session: Session<'a, Backend>,
     recorder: Recorder<'a, Live>,
     event_set: &'a EventSet,
-    /// All of the chosen sources.
+    /// All sources of the event set.
     indexes: Vec<usize>,
     rates: Rates,
-    clock: Clock,
-    /// When sampling began.
-    began: Duration,
     warnings: Vec<String>,
 }
 
 impl<'a> Sampling<'a> {
-    fn start(event_set: &'a EventSet, clock: Clock, ctx: &'a mut Context) -> Result<Self> {
+    fn start(event_set: &'a EventSet, runner: &Runner, ctx: &'a mut Context) -> Result<Self> {
         let machine = ctx.machine.description;
-        let model = ctx.connection.transport().model();
-        let modules = model.map_or_else(Vec::new, |model| model.modules());
         let indexes = event_set.indexes();
         let (mut session, settled) = configured(&mut ctx.connection, event_set, &indexes, true)?;
         let periods = in_pass(event_set, &indexes, &settled, 0);
         let periods: Vec<InPass> = periods.map(|(_, period)| period).collect();
         let live = Live::new(metadata(&machine, &ctx.told, event_set, &periods, Vec::new()));
-        let mut recorder = Recorder::new(live, event_set, clock.planned(), &modules, None)?;
+        let mut recorder = Recorder::new(live, event_set, runner.system(), None)?;
         recorder.start(&mut session, &indexes)?;
         let clamped = periods::clamped(periods.iter().map(|row| &row.period));
-        let untold = recorder.untold.as_ref().map(|_| UNTOLD.to_owned());
+        let without_events = recorder.notifications_error.as_ref().map(|_| UNTOLD.to_owned());
         Ok(Self {
             session,
             event_set,
             indexes,
             rates: Rates::new(machine.timestamp_frequency),
-            began: clock.ran(),
-            clock,
-            warnings: clamped.chain(untold).collect(),
+            warnings: clamped.chain(without_events).collect(),
             recorder,
         })
     }
 
-    fn elapsed_ns(&self) -> u64 {
-        let elapsed = self.clock.ran().saturating_sub(self.began);
-        u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// Samples for one interval.
-    fn once(&mut self, interval: Duration) -> Result<(Recording, Vec<Sample>)> {
-        let end = self.began + interval;
-        while self.clock.ran() < end && !interrupted() {
-            let step = STEP.min(end.saturating_sub(self.clock.ran()));
-            self.clock.pass(self.session.transport(), step)?;
-            self.drain()?;
-        }
-        self.interval()
-    }
-
-    /// Shows the live picture until the user quits.
-    fn show(mut self, mut state: State, sums: &mut Sums, limit: Option<Duration>) -> Result<u8> {
-        let mut screen = Screen::open()?;
-        let look = Look::of_terminal();
-        let mut next = Instant::now() + state.every;
-        screen.draw(|frame| view::draw(frame, &state, &look))?;
-        while !interrupted() && limit.is_none_or(|limit| self.clock.elapsed() < limit) {
-            let event = screen.event(STEP)?;
-            let mut changed = event.is_some();
-            let key = event.and_then(|event| event.as_key_press_event());
-            if key.is_some_and(|key| state.key(key)) {
-                break;
-            }
-            self.clock.follow(self.session.transport())?;
-            self.drain()?;
-            if sums.is_free() && Instant::now() >= next {
-                sums.ask(self.interval()?);
-                next = (next + state.every).max(Instant::now() + state.every / 2);
-            }
-            if let Some(report) = sums.answer()? {
-                state.take(picture(self.clock.elapsed(), &report));
-                changed = true;
-            }
-            if changed {
-                screen.draw(|frame| view::draw(frame, &state, &look))?;
-            }
-        }
-        Ok(0)
-    }
-
     /// Moves the contents of the rings to the recording.
-    fn drain(&mut self) -> Result<()> {
-        let elapsed_ns = self.elapsed_ns();
+    fn drain(&mut self, elapsed_ns: u64) -> Result<()> {
         self.recorder.step(&mut self.session, &self.indexes, elapsed_ns)?;
         if self.session.ended().is_none() {
             return Ok(());
@@ -195,12 +149,12 @@ impl<'a> Sampling<'a> {
     }
 
     /// What came since the last interval.
-    fn interval(&mut self) -> Result<(Recording, Vec<Sample>)> {
+    fn interval(&mut self, elapsed_ns: u64) -> Result<(Recording, Vec<Sample>)> {
         let statistics = self.session.statistics()?;
         let interval = self.rates.take(self.session.snapshot()?);
         let statistics = Statistics {
             slices: turns(interval.counts(), &self.indexes, self.event_set),
-            ..self.recorder.with(&statistics, self.elapsed_ns())
+            ..self.recorder.with(&statistics, elapsed_ns)
         };
         self.recorder.inventory.forget();
         let live = &mut self.recorder.sink;
@@ -209,49 +163,43 @@ impl<'a> Sampling<'a> {
     }
 }
 
-/// Sums up intervals on a thread of its own: to open symbols may take longer than the rings last.
-struct Sums {
+/// Makes the reports on a thread of its own: to open symbols may take longer than the rings last.
+struct Reports {
     intervals: Sender<(Recording, Vec<Sample>)>,
     reports: Receiver<halprof_measure::Result<Report>>,
-    /// Whether an answer is still to come.
-    busy: bool,
+    is_busy: bool,
 }
 
-impl Sums {
+impl Reports {
     fn begin(query: Query, path: SymbolPath) -> Self {
-        let (intervals, asked) = mpsc::channel();
-        let (answers, reports) = mpsc::channel();
+        let (intervals, requested) = mpsc::channel();
+        let (finished, reports) = mpsc::channel();
         std::thread::spawn(move || {
             let mut symbols = nothing_open(&path);
-            for interval in asked {
-                if answers.send(Report::live(interval, &query, &mut symbols)).is_err() {
+            for interval in requested {
+                if finished.send(Report::live(interval, &query, &mut symbols)).is_err() {
                     break;
                 }
             }
         });
-        let busy = false;
-        Self { intervals, reports, busy }
+        Self { intervals, reports, is_busy: false }
     }
 
-    const fn is_free(&self) -> bool {
-        !self.busy
-    }
-
-    fn ask(&mut self, interval: (Recording, Vec<Sample>)) {
-        // If the thread has ended, so have the answers.
+    fn request(&mut self, interval: (Recording, Vec<Sample>)) {
+        // If the thread has ended, so have the reports.
         let _ = self.intervals.send(interval);
-        self.busy = true;
+        self.is_busy = true;
     }
 
-    fn answer(&mut self) -> Result<Option<Report>> {
+    fn next(&mut self) -> Result<Option<Report>> {
         match self.reports.try_recv() {
             Ok(report) => {
-                self.busy = false;
+                self.is_busy = false;
                 Ok(Some(report?))
             }
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => {
-                Err(Error::internal("the thread that sums up has ended"))
+                Err(Error::internal("the thread that makes the reports has ended"))
             }
         }
     }

@@ -1,0 +1,68 @@
+//! What a modelled machine runs: the workload of `--workload`, or the default.
+
+use crate::output::error::{Error, Result};
+use crate::run::default_workload::default_workload;
+use crate::run::image;
+use crate::select::event_set::EventSet;
+use crate::select::refusal::no_processor;
+use crate::target::context::Context;
+use halprof_measure::did_you_mean;
+use halprof_profile::file::Module;
+use sim::workload::{self, Workload, WorkloadError};
+
+/// What a modelled machine runs.
+pub(crate) struct ModelledWork {
+    pub(crate) workload: Box<Workload>,
+    /// The real module whose code it runs.
+    pub(crate) image: Option<Module>,
+}
+
+impl ModelledWork {
+    /// What `--workload` describes, or the default.
+    pub(crate) fn parse(
+        text: Option<&str>,
+        event_set: &EventSet,
+        ctx: &mut Context,
+    ) -> Result<Self> {
+        let Some(text) = text else {
+            return Ok(Self { workload: Box::new(default_workload(event_set)?), image: None });
+        };
+        let (image, rest) = image::Keys::take(text)?;
+        let parsed = match workload::parse(&rest) {
+            Err(WorkloadError::UnknownKey { .. }) => {
+                let catalog = ctx.catalog(false)?;
+                workload::parse_with(&rest, &|name| catalog.modelled(name, None))
+            }
+            parsed => parsed,
+        };
+        let mut workload = parsed.map_err(|error| refused(&error))?;
+        let processors = event_set.processor_count();
+        match workload.highest_processor() {
+            Some(highest) if highest >= processors => Err(no_processor(highest, processors.into())),
+            _ => {
+                let image = image.apply(&mut workload)?;
+                Ok(Self { workload: Box::new(workload), image })
+            }
+        }
+    }
+}
+
+fn refused(error: &WorkloadError) -> Error {
+    let hint = match error {
+        WorkloadError::UnknownKey { key } => {
+            let suggestion = did_you_mean(key, workload::keys().chain(image::KEYS));
+            let suggestion = suggestion.map_or_else(String::new, |text| text + " ");
+            format!("{suggestion}{} {}.", error.hint(), image::KEYS.join(" "))
+        }
+        _ => format!("{}.", error.hint()),
+    };
+    Error::usage(format!("`--workload`: {error}"), hint)
+}
+
+/// The error for `--workload` on a machine that is no model.
+pub(crate) fn no_workload() -> Error {
+    Error::unavailable(
+        "only a modelled machine runs a `--workload`",
+        "Name a model with `--machine`.",
+    )
+}
