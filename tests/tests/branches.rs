@@ -326,7 +326,6 @@ fn every_processor_says_what_it_records() {
 
 /// Each condition for branch recording; if one is not met, no register behind it is accessed.
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table: one row for each gate")]
 fn gates() {
     use BranchReason as R;
     let model = |name| models::find(name).expect("a model").processors()[0].clone();

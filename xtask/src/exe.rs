@@ -68,7 +68,7 @@ fn definition(header: &str) -> String {
         let name =
             line.split_once('(').and_then(|(before, _)| before.split([' ', '*']).next_back());
         if let Some(name) = name.filter(|name| name.starts_with("halprof_")) {
-            definition += &format!("    {name}\n");
+            definition.extend(["    ", name, "\n"]);
         }
     }
     definition

@@ -193,7 +193,7 @@ impl Catalog {
             if item.text.eq_ignore_ascii_case(ALL) {
                 let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
                 let supported = self.sources.iter().filter(supported);
-                events.extend(supported.map(|source| self.from_source(item, source)));
+                events.extend(supported.map(|source| self.spec_of_source(item, source)));
             } else {
                 let mut event = self.resolve_one(item)?;
                 match events.iter_mut().find(|other| other.is_complemented_by(&event)) {
@@ -292,46 +292,54 @@ impl Catalog {
             What::Named(name) => self.resolve_name(item, name),
             What::Raw(select) => {
                 let (select, filter) = self.raw(item, *select)?;
-                Ok(self.from_raw(item, select, &item.text, filter))
+                Ok(self.spec_of_select(item, select, &item.text, filter))
             }
             What::Changed { name, changed, select } => {
                 let mut event = self.event(name).ok_or_else(|| self.unknown(name))?;
                 for (_, _, encoding) in &mut event.encodings {
                     *encoding = encoding.clone().and_then(|one| one.with(*changed, *select));
                 }
-                self.from_event(item, &event, &item.text)
+                self.spec_of_event(item, &event, &item.text)
             }
         }
     }
 
     fn resolve_name(&self, item: &Item, name: &str) -> Result<EventSpec> {
         if let Some(source) = self.source(name) {
-            return Ok(self.from_source(item, source));
+            return Ok(self.spec_of_source(item, source));
         }
         if let Some(event) = self.event(name) {
-            return self.from_event(item, &event, &event.event.name);
+            return self.spec_of_event(item, &event, &event.event.name);
         }
         let alias = self.alias(name).ok_or_else(|| self.unknown(name))?;
         match (self.source(alias.target), raw_select(alias.target)) {
-            (Some(source), _) => Ok(self.from_source(item, source)),
-            (None, Some(Ok(select))) => Ok(self.from_raw(item, select, alias.name, item.filter)),
+            (Some(source), _) => Ok(self.spec_of_source(item, source)),
+            (None, Some(Ok(select))) => {
+                Ok(self.spec_of_select(item, select, alias.name, item.filter))
+            }
             _ => Err(self.unknown(name)),
         }
     }
 
-    fn from_source(&self, item: &Item, source: &Source) -> EventSpec {
+    fn spec_of_source(&self, item: &Item, source: &Source) -> EventSpec {
         let spec = Spec { source: source.id, ..self.spec(item, item.filter) };
         event_spec(item, vec![spec], source.name.as_str())
     }
 
-    fn from_raw(&self, item: &Item, select: u64, name: &str, filter: Option<u16>) -> EventSpec {
+    fn spec_of_select(
+        &self,
+        item: &Item,
+        select: u64,
+        name: &str,
+        filter: Option<u16>,
+    ) -> EventSpec {
         let spec = self.spec(item, filter);
         let (source, counters) = (ProfileSource::RAW.0, Spec::ANY_COUNTER);
         event_spec(item, vec![Spec { source, raw: select, counters, ..spec }], name)
     }
 
     /// With a specification for each encoding: CPU types may count an event in different ways.
-    fn from_event(&self, item: &Item, event: &EventMatch<'_>, label: &str) -> Result<EventSpec> {
+    fn spec_of_event(&self, item: &Item, event: &EventMatch<'_>, label: &str) -> Result<EventSpec> {
         let spec = self.spec(item, item.filter);
         let mut encodings: Vec<(Encoding, u16)> = Vec::new();
         let mut why = "no such processor has it";

@@ -398,7 +398,9 @@ fn clear(machine: &mut impl Machine, records: BranchRecords, kept: u64) {
     match records {
         BranchRecords::None => {}
         BranchRecords::Info => {
-            INFO_BASES.into_iter().for_each(|first| zero(first, INFO_DEPTH.into()))
+            for first in INFO_BASES {
+                zero(first, INFO_DEPTH.into());
+            }
         }
         BranchRecords::Architectural => machine.write_msr(intel::IA32_LBR_DEPTH, kept),
         BranchRecords::AmdV2 => zero(amd::LBR_FROM0, 2 * kept as u32),

@@ -203,7 +203,7 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
     match capabilities.interface() {
         ProfileInterface::Default => return,
         ProfileInterface::Pentium => {
-            [layout.select, layout.counter, layout.counter + 1].into_iter().for_each(&mut *visit)
+            [layout.select, layout.counter, layout.counter + 1].into_iter().for_each(&mut *visit);
         }
         ProfileInterface::NetBurst => {
             visit(intel::IA32_MISC_ENABLE);

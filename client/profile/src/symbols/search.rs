@@ -260,7 +260,7 @@ impl SymbolPath {
                 Ok(Some(place)) => return (Some(place), notes),
                 Ok(None) => notes.push(format!("{} does not have {}", server.url, key.name)),
                 Err(why) => {
-                    notes.push(format!("{} was not fetched from {}: {why}", key.name, server.url))
+                    notes.push(format!("{} was not fetched from {}: {why}", key.name, server.url));
                 }
             }
         }

@@ -72,6 +72,7 @@ const MACHINE: &str = "machine";
 
 /// Counts and samples hardware performance events on Windows, or on a model of a real processor.
 #[derive(Debug, Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 #[command(name = "halprof", version, subcommand_required = true, after_help = help::HALPROF)]
 pub(crate) struct Arguments {
     /// Print one JSON object
@@ -241,6 +242,7 @@ pub(crate) enum Commands {
 }
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub(crate) struct List {
     /// Add intervals, event selects and notes
     #[arg(long, short)]

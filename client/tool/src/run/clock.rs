@@ -15,7 +15,7 @@ const STEP_TIME: Duration = Duration::from_millis(50);
 /// The time that passes while something is measured.
 pub(crate) enum Clock {
     Real { began: Instant },
-    Modelled(ModelledClock),
+    Modelled(Box<ModelledClock>),
 }
 
 /// How the time of a modelled machine passes.
@@ -48,7 +48,7 @@ impl Clock {
 
     pub(crate) fn modelled(model: Model, work: ModelledWork, pace: Pace) -> Self {
         let (began, done_ns, step_ns) = (Instant::now(), 0, FIRST_STEP_NS);
-        Self::Modelled(ModelledClock { model, work, pace, began, done_ns, step_ns })
+        Self::Modelled(Box::new(ModelledClock { model, work, pace, began, done_ns, step_ns }))
     }
 
     /// Begins at 0; a modelled machine begins its workload.

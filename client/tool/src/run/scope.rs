@@ -57,8 +57,7 @@ impl Scope {
         if self.left_running.is_empty() {
             return None;
         }
-        let processes: Vec<String> =
-            self.left_running.iter().map(|process| process.to_string()).collect();
+        let processes: Vec<String> = self.left_running.iter().map(ToString::to_string).collect();
         Some(format!(
             "still running, started by the program: {}; `--kill-children` ends what outlives it",
             processes.join(", ")

@@ -165,15 +165,15 @@ impl<'a> Sampling<'a> {
 
 /// Makes the reports on a thread of its own: to open symbols may take longer than the rings last.
 struct Reports {
-    intervals: Sender<(Recording, Vec<Sample>)>,
-    reports: Receiver<halprof_measure::Result<Report>>,
+    requests: Sender<(Recording, Vec<Sample>)>,
+    results: Receiver<halprof_measure::Result<Report>>,
     is_busy: bool,
 }
 
 impl Reports {
     fn begin(query: Query, path: SymbolPath) -> Self {
-        let (intervals, requested) = mpsc::channel();
-        let (finished, reports) = mpsc::channel();
+        let (requests, requested) = mpsc::channel();
+        let (finished, results) = mpsc::channel();
         std::thread::spawn(move || {
             let mut symbols = nothing_open(&path);
             for interval in requested {
@@ -182,17 +182,17 @@ impl Reports {
                 }
             }
         });
-        Self { intervals, reports, is_busy: false }
+        Self { requests, results, is_busy: false }
     }
 
     fn request(&mut self, interval: (Recording, Vec<Sample>)) {
         // If the thread has ended, so have the reports.
-        let _ = self.intervals.send(interval);
+        let _ = self.requests.send(interval);
         self.is_busy = true;
     }
 
     fn next(&mut self) -> Result<Option<Report>> {
-        match self.reports.try_recv() {
+        match self.results.try_recv() {
             Ok(report) => {
                 self.is_busy = false;
                 Ok(Some(report?))
