@@ -359,8 +359,9 @@ impl Metrics {
     fn no_metric(&self, id: &str) -> tool::Error {
         let names = self.all.iter().map(|metric| metric.id.as_str());
         let meant = did_you_mean(id, names).unwrap_or_default();
-        let hint =
-            format!("{meant} `halprof list --metrics` shows them all; `--metrics FILE` adds more.");
+        let hint = format!(
+            "{meant} `halprof list --metrics` shows them all; `--metric-file FILE` adds more."
+        );
         tool::Error::usage(format!("no metric is called `{id}`"), hint.trim_start())
     }
 

@@ -4,7 +4,7 @@ use crate::output::error::{Error, Result};
 use crate::run::default_workload::default_workload;
 use crate::run::image;
 use crate::select::event_set::EventSet;
-use crate::select::refusal::no_processor;
+use crate::select::event_set::refusal::no_processor;
 use crate::target::context::Context;
 use halprof_measure::did_you_mean;
 use halprof_profile::file::Module;

@@ -1,9 +1,10 @@
 //! The events and processors of a measurement: the one list from the command line to the wire.
 
+pub(crate) mod refusal;
+
 use crate::cli::args::{Selection, joined};
 use crate::metrics::{Metrics, Requested, Term};
 use crate::output::error::{Error, Result};
-use crate::select::refusal;
 use crate::select::sampling_rate::Aim;
 use crate::select::time::TIME_UNITS_A_SECOND;
 use crate::target::backend::Backend;
