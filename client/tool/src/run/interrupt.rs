@@ -25,7 +25,7 @@ pub(crate) fn watch_for_interrupt() {
 }
 
 #[cfg(windows)]
-fn handle_interrupts(interrupted: &'static AtomicBool) -> std::result::Result<(), ctrlc::Error> {
+fn handle_interrupts(interrupted: &'static AtomicBool) -> Result<(), ctrlc::Error> {
     ctrlc::set_handler(|| {
         if interrupted.swap(true, Ordering::Relaxed) {
             std::process::exit(ENDED_BY_INTERRUPT);
