@@ -5,7 +5,7 @@
 //! use halprof_measure::{Sources, measure};
 //! # fn main() -> halprof_measure::Result<()> {
 //! # let leaves = halprof_measure::spec("skylake")?.leaves;
-//! # let mut connection = halprof_measure::Connection::new(halprof_measure::Modelled::new(&leaves))?;
+//! # let mut connection = halprof_measure::Connection::new(halprof_measure::InProcess::new(&leaves))?;
 //! let sources = Sources::named(&mut connection, "TotalIssues:u,TotalCycles:u")?.on(&[0]);
 //! let measured = measure(&mut connection, &sources, |_machine| (1..=20u64).product::<u64>())?;
 //! for count in &measured.counts {

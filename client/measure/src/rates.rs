@@ -8,7 +8,7 @@
 //! use halprof_measure::Sources;
 //! use halprof_measure::rates::Rates;
 //! # let leaves = halprof_measure::spec("skylake")?.leaves;
-//! # let mut connection = halprof_measure::Connection::new(halprof_measure::Modelled::new(&leaves))?;
+//! # let mut connection = halprof_measure::Connection::new(halprof_measure::InProcess::new(&leaves))?;
 //! let sources = Sources::named(&mut connection, "TotalIssues")?;
 //! let mut rates = Rates::new(connection.machine()?.timestamp_frequency);
 //! let mut session = sources.start(&mut connection)?;
