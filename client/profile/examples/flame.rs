@@ -7,7 +7,7 @@
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::{self, EventSpec};
 use halprof_measure::{Connection, Error, InProcess, Result, Session, Setup, Transport};
-use halprof_profile::export::{self, AggregateBuilder, Export, Format, TrackBy};
+use halprof_profile::export::{self, Export, Format, SamplesBuilder, TrackBy};
 use halprof_profile::file::{Metadata, Module, Period, Process, Recording, Source, Statistics};
 use halprof_profile::symbols::{SymbolPath, Symbols};
 use shared_types::LossCause;
@@ -103,7 +103,7 @@ fn sample<T: Transport>(
         ..Source::default()
     };
     recording.metadata.sources = events.iter().zip(&settled.intervals).map(source).collect();
-    let mut builder = AggregateBuilder::new(&recording.metadata, TrackBy::Processor, false);
+    let mut builder = SamplesBuilder::new(&recording.metadata, TrackBy::Processor, false);
     session.start()?;
     while work(session.transport())? {
         drain(&mut session, &mut builder)?;
@@ -125,7 +125,7 @@ fn events<T: Transport>(connection: &mut Connection<T>) -> Result<Vec<EventSpec>
 }
 
 /// Takes the samples that are in the rings.
-fn drain<T: Transport>(session: &mut Session<'_, T>, builder: &mut AggregateBuilder) -> Result<()> {
+fn drain<T: Transport>(session: &mut Session<'_, T>, builder: &mut SamplesBuilder) -> Result<()> {
     loop {
         let (samples, left) = session.drain()?;
         for sample in &samples {
@@ -137,7 +137,7 @@ fn drain<T: Transport>(session: &mut Session<'_, T>, builder: &mut AggregateBuil
     }
 }
 
-fn draw(builder: AggregateBuilder, recording: Recording) -> Result<String> {
+fn draw(builder: SamplesBuilder, recording: Recording) -> Result<String> {
     let mut symbols = Symbols::open(&recording, &SymbolPath::default());
     let samples = builder.finish(recording, |process, address, mode| {
         let module = symbols.module(process, address, mode);

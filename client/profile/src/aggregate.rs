@@ -1,8 +1,138 @@
 //! Samples and branches, filtered and summed by keys.
+//!
+//! ```text
+//! samples -> Aggregator (totals by GroupKey) -> Aggregate (filtered, scaled) -> report, annotate
+//!                                            -> Samples (by thread and time) -> exports, pictures
+//! ```
 
 pub(crate) mod aggregator;
 pub mod branches;
+pub(crate) mod by_address;
 pub mod filter;
+pub(crate) mod filtered;
 pub mod key;
 pub(crate) mod locations;
 pub(crate) mod samples;
+pub(crate) mod source_totals;
+
+use crate::file::{Reader, Recording, Slices};
+use crate::symbols::Symbols;
+use aggregator::{Aggregator, GroupBy, GroupKey, Totals};
+use filter::Filter;
+use filtered::{BoundFilter, TimeRange};
+use halprof_measure::Result;
+use key::Key;
+use locations::ResolvedLocations;
+use source_totals::{SourceTotals, whole_time};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The samples of one recording that a filter accepts, by what they are grouped by.
+pub(crate) struct Aggregate {
+    pub(crate) recording: Recording,
+    pub(crate) filter: BoundFilter,
+    pub(crate) locations: ResolvedLocations,
+    aggregator: Aggregator,
+    /// The sources that were not on a counter all the time.
+    slices: BTreeMap<u16, Slices>,
+}
+
+impl Aggregate {
+    /// What was aggregated of a recording, with the code that `keys` and the filter need.
+    pub(crate) fn new(
+        recording: Recording,
+        aggregator: Aggregator,
+        filter: &Filter,
+        keys: &[Key],
+        symbols: &mut Symbols,
+    ) -> Result<Self> {
+        Ok(Self {
+            filter: BoundFilter::new(filter, &recording)?,
+            locations: ResolvedLocations::resolve(&aggregator.locations(), symbols, filter, keys),
+            slices: recording.slices(),
+            aggregator,
+            recording,
+        })
+    }
+
+    /// Passes each group that the filter accepts to `visit`, with events scaled to the whole time.
+    pub(crate) fn each(&self, group_by: GroupBy, mut visit: impl FnMut(GroupKey, Totals)) {
+        self.aggregator.each(group_by, |group, totals| {
+            let GroupKey { source, process, processor, .. } = group;
+            if self.filter.passes(source, process, processor)
+                && (!self.filter.needs_code() || self.locations.passes(group.location()))
+            {
+                visit(group, whole_time(&self.slices, source, totals));
+            }
+        });
+    }
+
+    /// Each source that passes, with samples or without. `group_by` has what the filter needs.
+    pub(crate) fn sources(&self, group_by: GroupBy) -> Vec<SourceTotals> {
+        let mut totals: BTreeMap<u16, Totals> = BTreeMap::new();
+        for index in self.filter.sources().filter(|&index| self.filter.passes_source(index)) {
+            totals.insert(index, Totals::default());
+        }
+        self.each(group_by, |group, some| totals.entry(group.source).or_default().add(some));
+        let sources = totals.into_iter().map(|(index, totals)| SourceTotals {
+            totals,
+            addressed: self.aggregator.addressed.get(&index).copied().unwrap_or(0),
+            ..SourceTotals::new(index, self.filter.source(index), &self.recording, &self.slices)
+        });
+        sources.collect()
+    }
+}
+
+/// Reads a recording and sums up its samples within the filter's span of time.
+pub(crate) fn aggregate_file(
+    path: &Path,
+    filter: &Filter,
+    group_by: &[GroupBy],
+) -> Result<(Recording, Aggregator)> {
+    let time = TimeRange::read(path, filter)?;
+    let mut aggregator = Aggregator::new(group_by);
+    let mut recording = Reader::open(path)?.samples(|samples| {
+        aggregator.add(&samples.iter().filter(|sample| time.has(sample)));
+    })?;
+    if filter.time.is_none() {
+        recording.seen_ns = aggregator.seen_ns(recording.metadata.timestamp_frequency);
+    }
+    Ok((recording, aggregator))
+}
+
+impl Filter {
+    /// What samples must be grouped by for it; time is checked sample by sample.
+    pub(crate) const fn group_by(&self) -> GroupBy {
+        GroupBy {
+            location: !self.modules.is_empty() || !self.symbols.is_empty(),
+            process: !self.processes.is_empty(),
+            thread: false,
+            processor: self.processors.is_some(),
+        }
+    }
+}
+
+impl GroupBy {
+    /// The same, extended by what these keys need.
+    pub(crate) fn with(self, keys: &[Key]) -> Self {
+        let has = |key| keys.contains(&key);
+        Self {
+            location: self.location || keys.iter().any(|key| key.is_location()),
+            process: self.process || has(Key::Process),
+            thread: self.thread || has(Key::Thread),
+            processor: self.processor || has(Key::Processor) || has(Key::Core),
+        }
+    }
+}
+
+impl Recording {
+    /// The machine's own name, or the file's if the recording does not give it.
+    #[must_use]
+    pub fn machine_name(&self) -> Arc<str> {
+        match self.metadata.host.as_str() {
+            "" => self.file.file_stem().unwrap_or_default().to_string_lossy().into(),
+            host => host.into(),
+        }
+    }
+}

@@ -1,8 +1,7 @@
 //! Files for other programs: pictures, and the formats of other profilers.
 //!
 //! ```text
-//! file::Reader -> Gatherer -> Gathered -> View -> one file of a Format
-//!                                  symbols ----^
+//! read (a Filter, files) -> Samples -> Export -> one file of a Format
 //! ```
 //!
 //! Samples have no call stacks: where a format wants a stack, it gets only the sampled place.
@@ -17,18 +16,80 @@ mod selection;
 
 pub use crate::aggregate::samples::binned;
 pub use crate::aggregate::samples::{
-    Aggregate, AggregateBuilder, Bin, Bins, LocationTotals, Source, ThreadLocation, TimedSample,
-    TrackBy, TrackKey,
+    Bin, Bins, LocationTotals, Samples, SamplesBuilder, ThreadLocation, TimedSample, TrackBy,
+    TrackKey,
 };
 pub use crate::export::format::{Format, FormatTraits};
 pub use crate::export::selection::{Export, listed};
 
+use crate::aggregate::filter::Filter;
+use crate::aggregate::filtered::{BoundFilter, read_ahead};
+use crate::file::Reader;
+use crate::symbols::{SymbolPath, Symbols};
+use crate::views::report::no_recording;
+use halprof_measure::Result;
+use shared_types::Mode;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// The largest number of marks in a file: what a browser can still load.
 pub const MARKS_MAX: usize = 1 << 19;
 
-/// Writes a view in a format.
+/// Reads what of recordings a format shows: the samples that count, each recording with its own modules
+/// and symbols, and its marks if the format shows them.
+///
+/// # Errors
+/// A recording cannot be read, none is given, or the filter names a source that one does not have.
+pub fn read<P: AsRef<Path>>(
+    paths: &[P],
+    format: Format,
+    tracks: TrackBy,
+    filter: &Filter,
+    symbol_path: &SymbolPath,
+) -> Result<Samples> {
+    let mut all = Vec::new();
+    for path in paths {
+        all.push(read_one(path.as_ref(), format, tracks, filter, symbol_path)?);
+    }
+    Samples::combined(all).ok_or_else(no_recording)
+}
+
+fn read_one(
+    path: &Path,
+    format: Format,
+    tracks: TrackBy,
+    filter: &Filter,
+    symbol_path: &SymbolPath,
+) -> Result<Samples> {
+    let mut reader = Reader::open(path)?;
+    if format.shows_marks() {
+        reader = reader.with_marks();
+    }
+    let (recording, time) = read_ahead(reader, filter)?;
+    let bound = BoundFilter::new(filter, &recording)?;
+    let mut symbols = Symbols::open(&recording, symbol_path);
+    let timed_samples = format.traits().timed_samples;
+    let mut builder = SamplesBuilder::new(&recording.metadata, tracks, timed_samples);
+    Reader::open(path)?.samples(|samples| {
+        for sample in samples.iter().filter(|sample| time.has(sample)) {
+            if !bound.passes_sample(sample) {
+                continue;
+            }
+            let mode = Mode::from_wire(sample.mode.into()).unwrap_or(Mode::Unknown);
+            if !bound.needs_code()
+                || filter.passes_frame(&symbols.frame(sample.process, sample.ip, mode))
+            {
+                builder.add(sample);
+            }
+        }
+    })?;
+    Ok(builder.finish(recording, |process, address, mode| {
+        let module = symbols.module(process, address, mode);
+        (symbols.frame(process, address, mode), module)
+    }))
+}
+
+/// Writes an export in a format.
 pub fn write(export: &Export<'_>, format: Format, out: &mut impl Write) -> io::Result<()> {
     match format {
         Format::Flamegraph => out.write_all(pictures::flamegraph(export).as_bytes()),

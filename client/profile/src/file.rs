@@ -196,6 +196,14 @@ pub struct Period {
     pub by_core_cycles: bool,
 }
 
+impl Period {
+    /// The same in events of the counter; 0 if the recording does not say.
+    #[must_use]
+    pub const fn in_events(&self) -> u64 {
+        if self.events == 0 { self.used } else { self.events }
+    }
+}
+
 /// How long a source was on a counter, if sources were multiplexed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

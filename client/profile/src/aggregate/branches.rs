@@ -1,12 +1,13 @@
 //! Tables of edges and paths: how often each was taken, and how often it was mispredicted.
 
 use crate::aggregate::filter::Filter;
+use crate::aggregate::filtered::BoundFilter;
 use crate::aggregate::key::{Key, Value};
 use crate::file::{Reader, Recording};
 use crate::symbols::{Frame, Opened, SymbolPath, Symbols};
 use crate::views::branches::{RecordCounts, Step, mode, walk, without_branches};
+use crate::views::report::no_recording;
 use crate::views::report::share::Share;
-use crate::views::report::{Names, no_recording};
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;
 use shared_types::{Branch, BranchKind, MAX_BRANCHES, Sample};
@@ -239,9 +240,9 @@ impl Branches {
             let visit = |sample: &Sample, steps: &[Step]| counts.add(sample, steps);
             records.add(walk(path, &query.filter, &recording, &own, visit)?);
             omitted += counts.omitted;
-            let names = Names::of(&recording, &query.filter)?;
+            let bound = BoundFilter::new(&query.filter, &recording)?;
             for (sections, &grouping) in tables.iter_mut().zip(&query.tables) {
-                counts.sum_up(grouping, query, &names, &mut own, sections);
+                counts.sum_up(grouping, query, &bound, &mut own, sections);
             }
             for opened in own.opened() {
                 if !symbols.contains(&opened) {
@@ -382,7 +383,7 @@ impl PathCounts {
         &self,
         grouping: Grouping,
         query: &Query,
-        names: &Names,
+        bound: &BoundFilter,
         symbols: &mut Symbols,
         sections: &mut Sections,
     ) {
@@ -410,7 +411,7 @@ impl PathCounts {
             sum.samples = samples;
         }
         for ((source, edges), sum) in own {
-            let part = sections.entry(names.source(source)).or_default();
+            let part = sections.entry(bound.source(source)).or_default();
             part.entry(edges).or_default().add(sum);
         }
     }

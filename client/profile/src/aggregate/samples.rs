@@ -2,11 +2,11 @@
 
 pub mod binned;
 
-use crate::aggregate::aggregator::{GroupBy, GroupKey, TotalsByKey};
+use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey, Totals};
+use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
 use crate::file::{Metadata, Module, Recording, Slices};
 use crate::symbols::Frame;
 use crate::views::marks::{MarkFilter, Marks};
-use crate::views::report::{Totals, slices, whole_time};
 use binned::{Binned, Limit};
 use shared_types::{Mode, Sample};
 use std::collections::{BTreeMap, HashMap};
@@ -39,7 +39,7 @@ impl TrackBy {
 }
 
 /// What pictures and exports distinguish.
-const APART: GroupBy = GroupBy { location: true, process: true, thread: true, processor: false };
+const GROUP_BY: GroupBy = GroupBy { location: true, process: true, thread: true, processor: false };
 
 /// Where samples were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct ThreadLocation {
 pub struct LocationTotals {
     /// Index of the source, as in samples.
     pub source: u16,
-    /// Index in [`Aggregate::locations`].
+    /// Index in [`Samples::locations`].
     pub location: usize,
     /// The sum of these samples.
     pub totals: Totals,
@@ -81,51 +81,10 @@ pub struct TimedSample {
     pub time: u64,
     /// Index of the source, as in samples.
     pub source: u16,
-    /// Index in [`Aggregate::locations`].
+    /// Index in [`Samples::locations`].
     pub location: usize,
     /// The sum of these samples.
     pub totals: Totals,
-}
-
-/// One source of a recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source {
-    /// Its index, as in samples.
-    pub index: u16,
-    /// Its name, with its filter if it has one.
-    pub name: String,
-    /// Events between samples at the beginning; 0 if the recording does not say.
-    pub period: u64,
-    /// All its samples.
-    pub totals: Totals,
-    /// If it took turns on the counters: how long it was on one. All its events are scaled by that
-    /// to the whole time.
-    pub slices: Option<Slices>,
-}
-
-impl Source {
-    /// For which part of the time it was counted, and how accurate its events are; `None` if it was
-    /// on a counter all the time.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "percentages with one decimal")]
-    pub fn estimated(&self) -> Option<String> {
-        let slices = self.slices.as_ref()?;
-        let part = slices.running as f64 / slices.enabled.max(1) as f64 * 100.0;
-        let events = self.totals.events;
-        let bound = slices.error(events, self.totals.samples, self.totals.squares, self.period);
-        let bound = match bound.filter(|_| events != 0) {
-            // Rounded up, never down.
-            Some(bound) => {
-                let percent = bound as f64 / events as f64 * 100.0;
-                format!("±{:.1} %", (percent * 10.0).ceil() / 10.0)
-            }
-            None => "with an unknown bound".to_owned(),
-        };
-        Some(format!(
-            "{} was on a counter {part:.1} % of the time: its events are estimates for all of it, {bound}",
-            self.name
-        ))
-    }
 }
 
 /// The rate of a source in one lane of a timeline.
@@ -161,11 +120,11 @@ impl Bin {
 /// Bins by their number.
 pub type Bins = BTreeMap<u64, Bin>;
 
-/// Gathers samples one after the other, in memory that does not grow with their number.
+/// Sums up samples one after the other, in memory that does not grow with their number.
 #[derive(Debug)]
-pub struct AggregateBuilder {
+pub struct SamplesBuilder {
     tracks: TrackBy,
-    sums: TotalsByKey,
+    aggregator: Aggregator,
     timeline: Binned<TrackKey>,
     timed_samples: Option<Binned<GroupKey>>,
     raised_periods: Binned<u16>,
@@ -174,11 +133,11 @@ pub struct AggregateBuilder {
 
 /// Samples by place and by time.
 #[derive(Debug)]
-pub struct Aggregate {
+pub struct Samples {
     /// The recording without its samples.
     pub recording: Recording,
     /// The sources that were recorded.
-    pub sources: Vec<Source>,
+    pub sources: Vec<SourceTotals>,
     /// Every place, in order of process, thread, mode and address.
     pub locations: Vec<ThreadLocation>,
     /// The sum for each source and place, in their order.
@@ -198,14 +157,15 @@ pub struct Aggregate {
     pub marks: Marks,
 }
 
-impl AggregateBuilder {
-    /// Gathers the samples of a recording; with `timed_samples`, single samples are kept too.
+impl SamplesBuilder {
+    /// Sums up the samples of a recording; with `timed_samples`, single samples are kept too.
     #[must_use]
     pub fn new(metadata: &Metadata, tracks: TrackBy, timed_samples: bool) -> Self {
-        let periods = (0..=u16::MAX).zip(metadata.sources.iter().map(period));
+        let periods = metadata.sources.iter().map(|source| source.period.in_events());
+        let periods = (0..=u16::MAX).zip(periods);
         Self {
             tracks,
-            sums: TotalsByKey::default(),
+            aggregator: Aggregator::new(&[GROUP_BY]),
             timeline: Binned::new(Limit::Bins(TIMELINE_BINS)),
             timed_samples: timed_samples.then(|| Binned::new(Limit::Keys(TIMED_SAMPLES_MAX))),
             raised_periods: Binned::new(Limit::Bins(TIMELINE_BINS)),
@@ -225,8 +185,8 @@ impl AggregateBuilder {
             mode: mode(sample.mode) as u8,
         };
         self.timeline.add(sample.timestamp, track, totals);
-        let entry = GroupKey::of(sample, APART);
-        self.sums.entry(entry).or_default().add(totals);
+        let entry = GroupKey::of(sample, GROUP_BY);
+        self.aggregator.add(&std::iter::once(sample));
         if let Some(timed_samples) = &mut self.timed_samples {
             timed_samples.add(sample.timestamp, entry, totals);
         }
@@ -241,15 +201,16 @@ impl AggregateBuilder {
         mut self,
         mut recording: Recording,
         mut name: impl FnMut(u32, u64, Mode) -> (Frame, Option<usize>),
-    ) -> Aggregate {
+    ) -> Samples {
         let slices = recording.slices();
         let scaled = |source: u16, sum: Totals| whole_time(&slices, source, sum);
         self.timeline.scale(|track, totals| scaled(track.source, totals));
-        let mut entries: Vec<(GroupKey, Totals)> = self.sums.into_iter().collect();
+        let mut entries: Vec<(GroupKey, Totals)> = Vec::new();
+        self.aggregator.each(GROUP_BY, |entry, totals| entries.push((entry, totals)));
         entries.sort_unstable_by_key(|&(entry, _)| entry);
         let mut locations: Vec<ThreadLocation> = Vec::new();
         let mut location_totals = Vec::with_capacity(entries.len());
-        let mut place_of: HashMap<GroupKey, usize> = HashMap::with_capacity(entries.len());
+        let mut location_of: HashMap<GroupKey, usize> = HashMap::with_capacity(entries.len());
         let mut last = None;
         for (entry, sum) in entries {
             let at = (entry.process, entry.thread, entry.location());
@@ -271,25 +232,24 @@ impl AggregateBuilder {
             }
             last = Some(at);
             let location = locations.len() - 1;
-            place_of.insert(entry, location);
+            location_of.insert(entry, location);
             location_totals.push(LocationTotals {
                 source: entry.source,
                 location,
                 totals: scaled(entry.source, sum),
             });
         }
-        location_totals
-            .sort_unstable_by_key(|entry_totals| (entry_totals.source, entry_totals.location));
+        location_totals.sort_unstable_by_key(|own| (own.source, own.location));
         let timed_sample_ticks = self.timed_samples.as_ref().map_or(1, Binned::width);
         let timed_samples = self.timed_samples.as_ref();
-        let timed_samples =
-            timed_samples.map(|timed_samples| timed_samples_of(timed_samples, &place_of, scaled));
+        let timed_samples = timed_samples
+            .map(|timed_samples| timed_samples_of(timed_samples, &location_of, scaled));
         let process_ids = &recording.process_ids;
         let rates = rates(&self.timeline, |number| match self.tracks {
             TrackBy::Processor => number,
             TrackBy::Process => process_ids.process(number),
         });
-        Aggregate {
+        Samples {
             marks: Marks::of(&mut recording, &MarkFilter::default()),
             sources: sources(&recording, &location_totals, &slices),
             recording,
@@ -305,7 +265,7 @@ impl AggregateBuilder {
     }
 }
 
-/// Moments in order of time, with the place of each.
+/// Timed samples in order of time, with the location of each.
 fn timed_samples_of(
     timed_samples: &Binned<GroupKey>,
     locations: &HashMap<GroupKey, usize>,
@@ -329,63 +289,21 @@ fn mode(wire: u8) -> Mode {
     Mode::from_wire(wire.into()).unwrap_or(Mode::Unknown)
 }
 
-/// Events between samples at the beginning; 0 if the recording does not say.
-const fn period(source: &crate::file::Source) -> u64 {
-    match source.period.events {
-        0 => source.period.used,
-        events => events,
-    }
-}
-
 /// The recording's sources in its order, then those that only occur in samples.
 fn sources(
     recording: &Recording,
     location_totals: &[LocationTotals],
     slices: &BTreeMap<u16, Slices>,
-) -> Vec<Source> {
+) -> Vec<SourceTotals> {
+    let new = |index, name: &str| SourceTotals::new(index, name.into(), recording, slices);
     let named = (0..=u16::MAX).zip(&recording.metadata.sources);
-    let mut sources: BTreeMap<u16, Source> = named
-        .map(|(index, source)| {
-            let source = Source {
-                index,
-                name: source.name.clone(),
-                period: period(source),
-                totals: Totals::default(),
-                slices: slices.get(&index).cloned(),
-            };
-            (index, source)
-        })
-        .collect();
-    for entry_totals in location_totals {
-        let source = sources.entry(entry_totals.source).or_insert_with(|| Source {
-            index: entry_totals.source,
-            name: format!("source {}", entry_totals.source),
-            period: 0,
-            totals: Totals::default(),
-            slices: slices.get(&entry_totals.source).cloned(),
-        });
-        source.totals.add(entry_totals.totals);
+    let mut sources: BTreeMap<u16, SourceTotals> =
+        named.map(|(index, source)| (index, new(index, &source.name))).collect();
+    for LocationTotals { source, totals, .. } in location_totals {
+        let unnamed = || new(*source, &format!("source {source}"));
+        sources.entry(*source).or_insert_with(unnamed).totals.add(*totals);
     }
     sources.into_values().collect()
-}
-
-/// Adds `own` to `sums`, merging sources of the same name; returns the new index of each of `own`.
-fn index_of(sums: &mut Vec<Source>, own: &[Source]) -> HashMap<u16, u16> {
-    let mut index_of = HashMap::new();
-    for source in own {
-        let known = sums.iter_mut().find(|sum| sum.name == source.name);
-        let index = if let Some(sum) = known {
-            sum.totals.add(source.totals);
-            sum.slices = slices(sum.slices.as_ref(), source.slices.as_ref());
-            sum.index
-        } else {
-            let index = u16::try_from(sums.len()).unwrap_or(u16::MAX);
-            sums.push(Source { index, ..source.clone() });
-            index
-        };
-        index_of.insert(source.index, index);
-    }
-    index_of
 }
 
 fn process_name(recording: &Recording, number: u32) -> String {
@@ -408,7 +326,7 @@ impl ThreadLocation {
     }
 }
 
-impl Aggregate {
+impl Samples {
     /// The name of a process: its program's name with its identifier.
     #[must_use]
     pub fn process_name(&self, number: u32) -> String {
@@ -418,24 +336,25 @@ impl Aggregate {
     /// Several recordings as one, each with its machine's name; `None` if there are none. The
     /// result shows no times, because each machine has a clock of its own.
     #[must_use]
-    pub fn combined(mut all: Vec<(Arc<str>, Self)>) -> Option<Self> {
+    pub fn combined(mut all: Vec<Self>) -> Option<Self> {
         if all.len() < 2 {
-            return all.pop().map(|(_, one)| one);
+            return all.pop();
         }
         let mut locations = Vec::new();
         let mut location_totals = Vec::new();
         let mut modules = Vec::new();
-        let mut sources: Vec<Source> = Vec::new();
+        let mut sources: Vec<SourceTotals> = Vec::new();
         let mut recordings = Vec::new();
         let mut rest = None;
-        for (machine, mut one) in all {
-            let index_of = index_of(&mut sources, &one.sources);
-            location_totals.extend(one.location_totals.drain(..).map(|entry_totals| {
-                LocationTotals {
-                    source: index_of.get(&entry_totals.source).copied().unwrap_or_default(),
-                    location: locations.len() + entry_totals.location,
-                    totals: entry_totals.totals,
-                }
+        for mut one in all {
+            let machine = one.recording.machine_name();
+            let merged = merge(&mut sources, &one.sources).into_iter();
+            let merged: HashMap<u16, usize> =
+                one.sources.iter().map(|source| source.index).zip(merged).collect();
+            location_totals.extend(one.location_totals.drain(..).map(|own| LocationTotals {
+                source: merged.get(&own.source).copied().unwrap_or_default() as u16,
+                location: locations.len() + own.location,
+                totals: own.totals,
             }));
             locations.extend(one.locations.drain(..).map(|location| ThreadLocation {
                 machine: Some(Arc::clone(&machine)),
@@ -447,7 +366,7 @@ impl Aggregate {
             recordings.push(std::mem::take(&mut one.recording));
             rest = Some(one);
         }
-        location_totals.sort_by_key(|entry_totals| (entry_totals.source, entry_totals.location));
+        location_totals.sort_by_key(|own| (own.source, own.location));
         let recording = Recording { modules, ..Recording::combined(recordings)? };
         Some(Self {
             recording,
@@ -511,7 +430,7 @@ impl Aggregate {
     }
 
     /// The rates of one source over time, for each lane by number.
-    pub fn tracks_of(&self, source: &Source) -> impl Iterator<Item = (u32, &Bins)> {
+    pub fn tracks_of(&self, source: &SourceTotals) -> impl Iterator<Item = (u32, &Bins)> {
         let tracks = self.rates.get(&source.index).into_iter().flatten();
         tracks.map(|(&number, bins)| (number, bins))
     }
@@ -519,15 +438,14 @@ impl Aggregate {
     /// The spots of one source.
     pub fn location_totals_of(
         &self,
-        source: &Source,
+        source: &SourceTotals,
     ) -> impl Iterator<Item = (&ThreadLocation, Totals)> {
-        let first =
-            self.location_totals.partition_point(|entry_totals| entry_totals.source < source.index);
+        let first = self.location_totals.partition_point(|own| own.source < source.index);
         let location_totals = self.location_totals.iter().skip(first);
         let index = source.index;
-        location_totals.take_while(move |entry_totals| entry_totals.source == index).filter_map(
-            |entry_totals| Some((self.locations.get(entry_totals.location)?, entry_totals.totals)),
-        )
+        location_totals
+            .take_while(move |own| own.source == index)
+            .filter_map(|own| Some((self.locations.get(own.location)?, own.totals)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The Firefox Profiler: <https://profiler.firefox.com>, its processed profile format.
 
-use super::{Export, MARKS_MAX, Source, ThreadLocation};
+use super::{Export, MARKS_MAX, ThreadLocation};
+use crate::aggregate::source_totals::SourceTotals;
 use crate::file::{Identity, Module};
 use crate::number::thousands;
 use fxprof_processed_profile::debugid::DebugId;
@@ -27,7 +28,7 @@ pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()>
 
 struct Writer<'a> {
     export: &'a Export<'a>,
-    source: &'a Source,
+    source: &'a SourceTotals,
     profile: Profile,
     /// The events of a weight of 1: more than one where the format's weights would be too small.
     unit: u64,
@@ -41,8 +42,8 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(export: &'a Export<'a>, source: &'a Source) -> Self {
-        let began = export.aggregate.recording.metadata.began;
+    fn new(export: &'a Export<'a>, source: &'a SourceTotals) -> Self {
+        let began = export.samples.recording.metadata.began;
         let began = ReferenceTimestamp::from_millis_since_unix_epoch(began as f64 * 1000.0);
         let interval = SamplingInterval::from_nanos(interval_ns(export, source));
         let (machine, rest) = {
@@ -79,12 +80,12 @@ impl<'a> Writer<'a> {
     }
 
     fn threads(&mut self) {
-        let aggregate = self.export.aggregate;
-        let sampled = aggregate.location_totals_of(self.source);
-        let sampled = sampled.map(|(location, _)| (location.process, location.thread));
-        let marks = aggregate.marks.named().take(MARKS_MAX);
+        let samples = self.export.samples;
+        let located = samples.location_totals_of(self.source);
+        let sample_threads = located.map(|(location, _)| (location.process, location.thread));
+        let marks = samples.marks.named().take(MARKS_MAX);
         let marked = marks.map(|(_, mark)| (mark.process, mark.thread));
-        for (process, thread) in sampled.chain(marked) {
+        for (process, thread) in sample_threads.chain(marked) {
             self.thread(process, thread);
         }
     }
@@ -96,7 +97,7 @@ impl<'a> Writer<'a> {
         let begin = Timestamp::from_nanos_since_reference(0);
         let known = self.processes.get(&process).copied();
         let handle = known.unwrap_or_else(|| {
-            let name = self.export.aggregate.process_name(process);
+            let name = self.export.samples.process_name(process);
             self.profile.add_process(&name, process, begin)
         });
         self.processes.insert(process, handle);
@@ -107,12 +108,12 @@ impl<'a> Writer<'a> {
     }
 
     fn marks(&mut self) {
-        let aggregate = self.export.aggregate;
-        for (channel, mark) in aggregate.marks.named().take(MARKS_MAX) {
+        let samples = self.export.samples;
+        for (channel, mark) in samples.marks.named().take(MARKS_MAX) {
             let Some(&thread) = self.threads.get(&(mark.process, mark.thread)) else {
                 continue;
             };
-            let time = Timestamp::from_nanos_since_reference(aggregate.since_first(mark.time));
+            let time = Timestamp::from_nanos_since_reference(samples.since_first(mark.time));
             let made = Marked {
                 channel: self.profile.intern_string(channel),
                 value: self.profile.intern_string(&mark.value.to_string()),
@@ -123,12 +124,12 @@ impl<'a> Writer<'a> {
     }
 
     fn samples(&mut self) {
-        let aggregate = self.export.aggregate;
-        let timed_samples = aggregate.timed_samples.iter();
+        let samples = self.export.samples;
+        let timed_samples = samples.timed_samples.iter();
         for timed_sample in
             timed_samples.filter(|timed_sample| timed_sample.source == self.source.index)
         {
-            let Some(location) = aggregate.locations.get(timed_sample.location) else {
+            let Some(location) = samples.locations.get(timed_sample.location) else {
                 continue;
             };
             let Some(&thread) = self.threads.get(&(location.process, location.thread)) else {
@@ -143,7 +144,7 @@ impl<'a> Writer<'a> {
                 stack
             };
             let time =
-                Timestamp::from_nanos_since_reference(aggregate.since_first(timed_sample.time));
+                Timestamp::from_nanos_since_reference(samples.since_first(timed_sample.time));
             let totals = i32::try_from(timed_sample.totals.events / self.unit).unwrap_or(i32::MAX);
             self.profile.add_sample(thread, time, stack, CpuDelta::ZERO, totals);
         }
@@ -161,7 +162,7 @@ impl<'a> Writer<'a> {
     /// An address in a library; `None` if no module is known or the offset is too large for the
     /// format.
     fn library_frame(&mut self, location: &ThreadLocation) -> Option<Frame> {
-        let (index, module) = self.export.aggregate.module_of(location)?;
+        let (index, module) = self.export.samples.module_of(location)?;
         let address = u32::try_from(location.address.checked_sub(module.start)?).ok()?;
         let library = if let Some(&known) = self.libraries.get(&index) {
             known
@@ -197,7 +198,7 @@ impl<'a> Writer<'a> {
 
     /// The symbols of a module that has samples.
     fn symbols(&self, index: usize, module: &Module) -> SymbolTable {
-        let locations = self.export.aggregate.locations.iter();
+        let locations = self.export.samples.locations.iter();
         let locations = locations.filter(|location| location.module == Some(index));
         let symbols = locations.filter_map(|location| {
             let name = location.frame.symbol.as_ref()?.to_string();
@@ -253,15 +254,15 @@ impl StaticSchemaMarker for Marked {
 }
 
 /// How many events a weight of 1 must stand for, so that the largest fits.
-fn unit(export: &Export<'_>, source: &Source) -> u64 {
-    let timed_samples = export.aggregate.timed_samples.iter();
+fn unit(export: &Export<'_>, source: &SourceTotals) -> u64 {
+    let timed_samples = export.samples.timed_samples.iter();
     let own = timed_samples.filter(|timed_sample| timed_sample.source == source.index);
     let most = own.map(|timed_sample| timed_sample.totals.events).max();
     most.unwrap_or(0).div_ceil(i32::MAX as u64).max(1)
 }
 
 /// The mean time between samples.
-fn interval_ns(export: &Export<'_>, source: &Source) -> u64 {
-    let elapsed = export.aggregate.recording.elapsed_ns();
+fn interval_ns(export: &Export<'_>, source: &SourceTotals) -> u64 {
+    let elapsed = export.samples.recording.elapsed_ns();
     elapsed.checked_div(source.totals.samples).unwrap_or(0).max(1)
 }

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 
 /// Writes one line for each distinct place, by name and in the order of names.
 pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()> {
-    let aggregate = export.aggregate;
+    let samples = export.samples;
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    for (location, totals) in aggregate.location_totals_of(&export.source()) {
-        let levels: Vec<String> = aggregate.levels(location).iter().map(|l| plain(l)).collect();
+    for (location, totals) in samples.location_totals_of(&export.source()) {
+        let levels: Vec<String> = samples.levels(location).iter().map(|l| plain(l)).collect();
         let events = lines.entry(levels.join(";")).or_default();
         *events = events.saturating_add(totals.events);
     }

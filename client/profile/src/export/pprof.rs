@@ -125,13 +125,13 @@ pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()>
 }
 
 fn profile(export: &Export<'_>) -> Profile {
-    let aggregate = export.aggregate;
-    let process_ids = &aggregate.recording.process_ids;
+    let samples = export.samples;
+    let process_ids = &samples.recording.process_ids;
     let source = export.source();
     let mut tables = Tables::default();
     // The first string is always empty.
     tables.string("");
-    let samples = tables.value_type("samples", "count");
+    let sample_count = tables.value_type("samples", "count");
     let events = tables.value_type(&source.name, "events");
     let keys = Keys {
         process: tables.string("process"),
@@ -140,7 +140,7 @@ fn profile(export: &Export<'_>) -> Profile {
         mode: tables.string("mode"),
         machine: tables.string("machine"),
     };
-    let sample = aggregate.location_totals_of(&source).map(|(location, totals)| {
+    let sample = samples.location_totals_of(&source).map(|(location, totals)| {
         let mut label = vec![
             tables.label(keys.process, &location.process_name),
             number(keys.pid, process_ids.id(location.process)),
@@ -158,18 +158,18 @@ fn profile(export: &Export<'_>) -> Profile {
     let sample = sample.collect();
     let comment = export.captions();
     let comment = comment.iter().map(|line| tables.string(line)).collect();
-    let metadata = &aggregate.recording.metadata;
+    let metadata = &samples.recording.metadata;
     Profile {
-        sample_type: vec![samples, events],
+        sample_type: vec![sample_count, events],
         sample,
         mapping: tables.mappings,
         location: tables.locations,
         function: tables.functions,
         string_table: tables.strings,
         time_nanos: signed(metadata.began.saturating_mul(1_000_000_000)),
-        duration_nanos: signed(aggregate.recording.elapsed_ns()),
+        duration_nanos: signed(samples.recording.elapsed_ns()),
         period_type: Some(events),
-        period: signed(source.period),
+        period: signed(source.period_events),
         comment,
         default_sample_type: events.r#type,
     }
@@ -258,7 +258,7 @@ impl Tables {
 
     /// The mapping; 0 if the module is not known.
     fn mapping(&mut self, export: &Export<'_>, location: &ThreadLocation) -> u64 {
-        let Some((index, module)) = export.aggregate.module_of(location) else {
+        let Some((index, module)) = export.samples.module_of(location) else {
             return 0;
         };
         let next = self.mappings.len() as u64 + 1;

@@ -1,6 +1,7 @@
 //! What of a recording is shown, and what is said about it.
 
-use crate::aggregate::samples::{Aggregate, Source};
+use crate::aggregate::samples::Samples;
+use crate::aggregate::source_totals::SourceTotals;
 use crate::export::format::Format;
 use crate::file::cannot_count;
 use crate::number::thousands;
@@ -10,9 +11,9 @@ use halprof_measure::{Error, Result};
 #[derive(Debug)]
 pub struct Export<'a> {
     /// Everything that was gathered.
-    pub aggregate: &'a Aggregate,
+    pub samples: &'a Samples,
     /// The sources to show, in their order; at least one unless the recording has none.
-    pub sources: Vec<&'a Source>,
+    pub sources: Vec<&'a SourceTotals>,
     /// The recording's title.
     pub title: String,
 }
@@ -22,27 +23,27 @@ impl<'a> Export<'a> {
     /// the first that has samples, and any other format all that have some; if none has samples,
     /// the first is shown.
     pub fn new(
-        aggregate: &'a Aggregate,
+        samples: &'a Samples,
         title: impl Into<String>,
         format: Format,
         source: Option<&str>,
     ) -> Result<Self> {
-        let all = &aggregate.sources;
+        let all = &samples.sources;
         let sources = if let Some(name) = source {
             vec![named(all, name)?]
         } else {
             let most = if format.traits().single_source { 1 } else { all.len() };
-            let sampled = all.iter().filter(|source| source.totals.samples != 0);
-            let sampled: Vec<_> = sampled.take(most).collect();
-            if sampled.is_empty() { all.first().into_iter().collect() } else { sampled }
+            let found = all.iter().filter(|source| source.totals.samples != 0);
+            let found: Vec<_> = found.take(most).collect();
+            if found.is_empty() { all.first().into_iter().collect() } else { found }
         };
-        Ok(Self { aggregate, sources, title: title.into() })
+        Ok(Self { samples, sources, title: title.into() })
     }
 
     /// The sources that have samples but are not shown.
     #[must_use]
-    pub fn omitted_sources(&self) -> Vec<&'a Source> {
-        let all = self.aggregate.sources.iter();
+    pub fn omitted_sources(&self) -> Vec<&'a SourceTotals> {
+        let all = self.samples.sources.iter();
         all.filter(|source| source.totals.samples != 0)
             .filter(|source| !self.sources.iter().any(|shown| shown.index == source.index))
             .collect()
@@ -51,9 +52,9 @@ impl<'a> Export<'a> {
     /// What makes the figures of its sources worth less than they look.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let metadata = &self.aggregate.recording.metadata;
+        let metadata = &self.samples.recording.metadata;
         let excluded = metadata.excluded_cpus().into_iter();
-        let shown = |name| self.sources.iter().any(|source| source.name == name);
+        let shown = |name: &str| self.sources.iter().any(|source| *source.name == *name);
         let partly = excluded
             .filter(|&(source, _)| shown(source))
             .map(|(source, processors)| cannot_count(source, processors));
@@ -65,33 +66,33 @@ impl<'a> Export<'a> {
     /// how many are missing, and what they lack.
     #[must_use]
     pub fn captions(&self) -> Vec<String> {
-        let aggregate = self.aggregate;
-        let metadata = &aggregate.recording.metadata;
+        let samples = self.samples;
+        let metadata = &samples.recording.metadata;
         let machine = if metadata.modelled {
             format!("modelled machine, not silicon: {}", metadata.machine)
         } else {
             metadata.machine.clone()
         };
-        let samples: u64 = self.sources.iter().map(|source| source.totals.samples).sum();
+        let shown: u64 = self.sources.iter().map(|source| source.totals.samples).sum();
         let counts = format!(
             "{} samples shown, {}; samples have no call stacks",
-            thousands(samples),
-            aggregate.recording.losses()
+            thousands(shown),
+            samples.recording.losses()
         );
         let mut captions = vec![machine, counts];
         captions.extend(self.warnings());
-        captions.extend(aggregate.recording.damaged());
+        captions.extend(samples.recording.damaged());
         captions
     }
 
     /// The source of a format with a single one; a nameless one without samples if there is none.
-    pub(crate) fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> SourceTotals {
         let first = self.sources.first();
-        first.map_or_else(Source::default, |&source| source.clone())
+        first.map_or_else(SourceTotals::default, |&source| source.clone())
     }
 }
 
-fn named<'a>(all: &'a [Source], name: &str) -> Result<&'a Source> {
+fn named<'a>(all: &'a [SourceTotals], name: &str) -> Result<&'a SourceTotals> {
     let mut matching = all.iter().filter(|source| source.name.eq_ignore_ascii_case(name));
     matching.next().ok_or_else(|| {
         Error::usage(
@@ -103,9 +104,9 @@ fn named<'a>(all: &'a [Source], name: &str) -> Result<&'a Source> {
 
 /// The names of sources, or their number if the list would be too long.
 #[must_use]
-pub fn listed<'a>(sources: impl IntoIterator<Item = &'a Source>) -> String {
+pub fn listed<'a>(sources: impl IntoIterator<Item = &'a SourceTotals>) -> String {
     const MOST: usize = 12;
-    let names: Vec<&str> = sources.into_iter().map(|source| source.name.as_str()).collect();
+    let names: Vec<&str> = sources.into_iter().map(|source| &*source.name).collect();
     match names.len() {
         0 => "no sources".to_owned(),
         many if many > MOST => format!("{many} sources"),

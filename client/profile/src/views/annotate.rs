@@ -1,12 +1,14 @@
 //! The code of one function, and the samples of each of its instructions.
 
 use crate::aggregate::aggregator::CodeLocation;
+use crate::aggregate::by_address::ByAddress;
 use crate::aggregate::filter::{Filter, Pattern};
+use crate::aggregate::source_totals::merge;
 use crate::file::{Module, Recording};
 use crate::symbols::{Code, Frame, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbols, UNKNOWN};
 use crate::views::branches::code::CodeRuns;
 use crate::views::report::share::Share;
-use crate::views::report::{ByAddress, SourceTotals, Totals, no_recording, sources};
+use crate::views::report::{SourceTotals, Totals, no_recording};
 use halprof_measure::{Error, Result};
 use iced_x86::{
     Decoder, DecoderError, DecoderOptions, FlowControl, Formatter, IntelFormatter, Mnemonic,
@@ -138,13 +140,16 @@ impl Annotated {
         filter: &Filter,
         symbol_path: &SymbolPath,
     ) -> Result<Self> {
-        let by_address =
-            paths.iter().map(|path| ByAddress::read(path.as_ref(), filter.clone(), symbol_path));
-        let mut by_address = by_address.collect::<Result<Vec<ByAddress>>>()?;
-        let sources = sources(by_address.iter().flat_map(|one| &one.sources));
-        let mut functions = FxHashMap::default();
-        for (recording, one) in by_address.iter_mut().enumerate() {
-            by_function(recording, one, &sources, &mut functions);
+        let mut by_address = Vec::new();
+        let (mut sources, mut functions) = (Vec::new(), FxHashMap::default());
+        for (recording, path) in paths.iter().enumerate() {
+            let mut one = ByAddress::read(path.as_ref(), filter, symbol_path)?;
+            let merged = merge(&mut sources, &one.sources);
+            for (_, source, _) in &mut one.all {
+                *source = merged.get(*source).copied().unwrap_or_default();
+            }
+            by_function(recording, &mut one, &mut functions);
+            by_address.push(one);
         }
         if target.address().is_none() {
             with_samples(paths, &by_address)?;
@@ -174,7 +179,7 @@ impl Annotated {
             check_end(&code, instructions.last())?;
         }
         if target.address().is_some() {
-            found = in_code(&code, (recording, process, mode), &sources, &by_address);
+            found = in_code(&code, (recording, process, mode), &by_address);
         }
         let own = by_address.get_mut(recording).ok_or_else(no_recording)?;
         let between = distribute(&found, &code, &mut instructions);
@@ -276,41 +281,26 @@ fn is_same_build(module: &Module, other: &Module) -> bool {
 }
 
 /// The samples at the addresses of code, in all recordings that have the same build of its module.
-fn in_code(
-    code: &Code,
-    location: (usize, u32, Mode),
-    sources: &[SourceTotals],
-    by_address: &[ByAddress],
-) -> FunctionSamples {
+fn in_code(code: &Code, location: (usize, u32, Mode), by_address: &[ByAddress]) -> FunctionSamples {
     let mut found = FunctionSamples::default();
     let Some(own) = module_of(code, location, by_address) else {
         return found;
     };
     let first = code.start.wrapping_sub(own.start);
     for one in by_address {
-        let index = indexes(one, sources);
         for &(location, source, totals) in &one.all {
-            let module = one.symbols.module(location.process, location.ip, location.mode());
-            let module = module.and_then(|module| one.recording.modules.get(module));
-            let Some(module) = module.filter(|module| is_same_build(module, own)) else {
+            let module = one.module(location).filter(|module| is_same_build(module, own));
+            let Some(module) = module else {
                 continue;
             };
             let address = location.ip.wrapping_sub(module.start);
             let offset = address.wrapping_sub(first);
             if offset < code.bytes.len() as u64 {
-                let source = index.get(source).copied().unwrap_or(0);
                 found.by_address.entry((offset, source)).or_default().add(totals);
             }
         }
     }
     found
-}
-
-/// For each source of a recording, its index among all sources.
-fn indexes(by_address: &ByAddress, sources: &[SourceTotals]) -> Vec<usize> {
-    let index = |own: &SourceTotals| sources.iter().position(|source| source.name == own.name);
-    let indexes = by_address.sources.iter().map(|own| index(own).unwrap_or(0));
-    indexes.collect()
 }
 
 /// Refuses a range whose end cuts its last instruction.
@@ -333,15 +323,11 @@ fn check_end(code: &Code, last: Option<&Instruction>) -> Result<()> {
 fn by_function(
     recording: usize,
     by_address: &mut ByAddress,
-    sources: &[SourceTotals],
     functions: &mut FxHashMap<Function, FunctionSamples>,
 ) {
-    let index = indexes(by_address, sources);
     for &(location, source, totals) in &by_address.all {
-        let module = by_address.symbols.module(location.process, location.ip, location.mode());
-        let module = module.and_then(|module| by_address.recording.modules.get(module));
+        let module = by_address.module(location);
         let build = module.and_then(|module| module.identity.as_ref().map(ToString::to_string));
-        let source = index.get(source).copied().unwrap_or(0);
         let frame = by_address.symbols.frame(location.process, location.ip, location.mode());
         let Frame { module, symbol: Some(symbol), offset, .. } = frame else {
             continue;
@@ -349,7 +335,9 @@ fn by_function(
         let function = Function { module, symbol, build };
         let found = functions.entry(function).or_default();
         found.location.get_or_insert((recording, location));
-        found.events.resize(sources.len(), 0);
+        if found.events.len() <= source {
+            found.events.resize(source + 1, 0);
+        }
         if let Some(events) = found.events.get_mut(source) {
             *events = events.saturating_add(totals.events);
         }
@@ -425,7 +413,7 @@ fn with_samples<P: AsRef<Path>>(paths: &[P], by_address: &[ByAddress]) -> Result
         let damaged = damaged_file.map_or_else(String::new, |(_, damaged)| format!("; {damaged}"));
         return Err(Error::usage(
             format!("no samples pass the filters{damaged}"),
-            "`halprof report` shows which samples there are.",
+            "A report without these filters shows which samples there are.",
         ));
     }
     Err(match damaged_file {

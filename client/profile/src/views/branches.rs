@@ -11,9 +11,9 @@
 pub(crate) mod code;
 
 use crate::aggregate::filter::Filter;
+use crate::aggregate::filtered::{BoundFilter, TimeRange};
 use crate::file::{Reader, Recording};
 use crate::symbols::Symbols;
-use crate::views::report::{Names, TimeRange};
 use halprof_measure::{Error, Result};
 use shared_types::{Branch, Mode, Sample};
 use std::path::Path;
@@ -74,13 +74,13 @@ pub(crate) fn walk(
     symbols: &Symbols,
     mut visit: impl FnMut(&Sample, &[Step]),
 ) -> Result<RecordCounts> {
-    let names = Names::of(recording, filter)?;
-    let time_range = TimeRange::of(path, filter)?;
+    let bound = BoundFilter::new(filter, recording)?;
+    let time_range = TimeRange::read(path, filter)?;
     let straight = recording.metadata.has_straight_code();
     let mut counts = RecordCounts::default();
     let mut steps = Vec::new();
     Reader::open(path)?.branches(|sample, branches| {
-        if time_range.has(sample) && names.passes(sample, filter) {
+        if time_range.has(sample) && bound.passes_sample(sample) {
             counts.add(steps_of(sample, branches, symbols, straight, &mut steps));
             visit(sample, &steps);
         }

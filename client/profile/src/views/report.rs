@@ -11,24 +11,23 @@ pub mod share;
 pub mod skid;
 
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey};
-use crate::aggregate::filter::{Filter, Pattern};
+use crate::aggregate::filter::Filter;
 use crate::aggregate::key::{Key, Value};
-use crate::aggregate::locations::ResolvedLocations;
+use crate::aggregate::{Aggregate, aggregate_file};
 #[cfg(doc)]
 use crate::file::Live;
-use crate::file::{Cores, ProcessIds, Reader, Recording, Slices};
+use crate::file::{Cores, Recording};
 use crate::symbols::{Opened, SymbolPath, Symbols};
-use halprof_measure::{Error, Result};
+use halprof_measure::Result;
 use rustc_hash::FxHashMap;
 use share::Share;
 use shared_types::Sample;
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::aggregate::aggregator::Totals;
-pub(crate) use combined::{no_recording, slices, sources};
+pub use crate::aggregate::source_totals::SourceTotals;
+pub(crate) use combined::no_recording;
 
 /// A query on a recording.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +43,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// What tallies must distinguish for it.
+    /// What samples must be grouped by for it.
     fn group_by(&self) -> Vec<GroupBy> {
         let base = self.filter.group_by();
         let tables = self.tables.iter().map(|by| base.with(by));
@@ -77,32 +76,6 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// The modules whose symbols were needed.
     pub symbols: Vec<Opened>,
-}
-
-/// The samples of one source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceTotals {
-    /// Its name, with its filter if it has one.
-    pub name: Arc<str>,
-    /// Its period at the beginning, if the recording has it.
-    pub period: Option<u64>,
-    /// All its samples that count.
-    pub totals: Totals,
-    /// How many of them have an address.
-    pub addressed: u64,
-    /// If it took turns on the counters: how long it was on one. All its events are scaled by that
-    /// to the whole time.
-    pub slices: Option<Slices>,
-}
-
-impl SourceTotals {
-    /// The 95 % bound of its events, if it took turns and the bound is known.
-    #[must_use]
-    pub fn error(&self) -> Option<u64> {
-        let Totals { samples, events, squares } = self.totals;
-        let slices = self.slices.as_ref()?;
-        slices.error(events, samples, squares, self.period.unwrap_or(0))
-    }
 }
 
 /// Samples by one or more keys.
@@ -160,8 +133,7 @@ impl Report {
     pub fn read(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
         let (recording, aggregator) = aggregate_file(path, &query.filter, &query.group_by())?;
         let mut symbols = Symbols::open(&recording, symbol_path);
-        let machine = machine(path, &recording);
-        Self::totals(recording, machine, &aggregator, query, &mut symbols)
+        Self::new(recording, aggregator, query, &mut symbols)
     }
 
     /// Sums up the samples that [`Live::take`] gave, within any span of time. The files that `symbols`
@@ -174,345 +146,41 @@ impl Report {
         let mut aggregator = Aggregator::new(&query.group_by());
         aggregator.add(&samples.iter());
         symbols.renew(&recording);
-        let machine = machine(Path::new(""), &recording);
-        Self::totals(recording, machine, &aggregator, query, symbols)
+        Self::new(recording, aggregator, query, symbols)
     }
 
-    fn totals(
+    fn new(
         recording: Recording,
-        machine: Arc<str>,
-        aggregator: &Aggregator,
+        aggregator: Aggregator,
         query: &Query,
         symbols: &mut Symbols,
     ) -> Result<Self> {
         let base = query.filter.group_by();
         let keys: Vec<Key> = query.tables.iter().flatten().copied().collect();
-        let summing = ReportBuilder {
-            locations: &ResolvedLocations::resolve(
-                &aggregator.locations(),
-                symbols,
-                &query.filter,
-                &keys,
-            ),
-            names: Names::of(&recording, &query.filter)?,
-            machine,
-            aggregator,
-            slices: recording.slices(),
-            cores: &recording.metadata.cores,
-            query,
-        };
-        let sources = summing.sources(base, &recording);
+        let aggregate = Aggregate::new(recording, aggregator, &query.filter, &keys, symbols)?;
+        let builder = ReportBuilder { aggregate: &aggregate, query };
+        let tables = query.tables.iter().map(|by| builder.table(by, base.with(by))).collect();
+        let sources = aggregate.sources(base);
         let mut total = Totals::default();
         for source in &sources {
             total.add(source.totals);
         }
-        let tables = query.tables.iter();
-        Ok(Self {
-            tables: tables.map(|by| summing.table(by, base.with(by))).collect(),
-            sources,
-            total,
-            symbols: symbols.opened(),
-            recording,
-        })
+        let symbols = symbols.opened();
+        Ok(Self { recording: aggregate.recording, sources, total, tables, symbols })
     }
 }
 
-/// The samples that count, by address.
-pub(crate) struct ByAddress {
-    pub(crate) recording: Recording,
-    pub(crate) symbols: Symbols,
-    /// The sources with samples, those with the most first.
-    pub(crate) sources: Vec<SourceTotals>,
-    /// Each place with the index of its source in `sources`.
-    pub(crate) all: Vec<(crate::aggregate::aggregator::CodeLocation, usize, Totals)>,
-}
-
-impl ByAddress {
-    pub(crate) fn read(path: &Path, filter: Filter, symbol_path: &SymbolPath) -> Result<Self> {
-        let query = Query { filter, ..Query::default() };
-        let group_by = query.filter.group_by().with(&[Key::Address]);
-        let (recording, aggregator) = aggregate_file(path, &query.filter, &[group_by])?;
-        let mut symbols = Symbols::open(&recording, symbol_path);
-        let summing = ReportBuilder {
-            locations: &ResolvedLocations::resolve(
-                &aggregator.locations(),
-                &mut symbols,
-                &query.filter,
-                &[],
-            ),
-            names: Names::of(&recording, &query.filter)?,
-            machine: machine(path, &recording),
-            aggregator: &aggregator,
-            slices: recording.slices(),
-            cores: &recording.metadata.cores,
-            query: &query,
-        };
-        let mut sources = summing.sources(group_by, &recording);
-        sources.retain(|source| source.totals.samples != 0);
-        sources.sort_by_key(|source| std::cmp::Reverse(source.totals.samples));
-        let mut all = Vec::new();
-        summing.counted(group_by, |entry, totals| {
-            let name = summing.names.source(entry.source);
-            let source = sources.iter().position(|source| source.name == name);
-            all.extend(source.map(|source| (entry.location(), source, totals)));
-        });
-        Ok(Self { recording, symbols, sources, all })
-    }
-}
-
-impl Filter {
-    /// What tallies must distinguish for it; time is checked sample by sample.
-    fn group_by(&self) -> GroupBy {
-        GroupBy {
-            location: !self.modules.is_empty() || !self.symbols.is_empty(),
-            process: !self.processes.is_empty(),
-            thread: false,
-            processor: self.processors.is_some(),
-        }
-    }
-}
-
-impl GroupBy {
-    /// The same, extended by what these keys need.
-    fn with(self, keys: &[Key]) -> Self {
-        let has = |key| keys.contains(&key);
-        Self {
-            location: self.location || keys.iter().any(|key| key.is_location()),
-            process: self.process || has(Key::Process),
-            thread: self.thread || has(Key::Thread),
-            processor: self.processor || has(Key::Processor) || has(Key::Core),
-        }
-    }
-}
-
-/// Reads a recording and sums up its samples within the filter's span of time.
-pub(crate) fn aggregate_file(
-    path: &Path,
-    filter: &Filter,
-    group_by: &[GroupBy],
-) -> Result<(Recording, Aggregator)> {
-    let window = TimeRange::of(path, filter)?;
-    let mut aggregator = Aggregator::new(group_by);
-    let mut recording = Reader::open(path)?.samples(|samples| {
-        aggregator.add(&samples.iter().filter(|sample| window.has(sample)));
-    })?;
-    if filter.time.is_none() {
-        recording.seen_ns = aggregator.seen_ns(recording.metadata.timestamp_frequency);
-    }
-    Ok((recording, aggregator))
-}
-
-/// The span of a recording's time that counts.
-pub(crate) struct TimeRange {
-    /// The first time stamp, and the ticks per second.
-    clock: (u64, u64),
-    /// In nanoseconds since the first time stamp.
-    range: Option<Range<u64>>,
-}
-
-impl TimeRange {
-    pub(crate) fn of(path: &Path, filter: &Filter) -> Result<Self> {
-        let Some((from, to)) = filter.time else {
-            let (clock, range) = ((0, 0), None);
-            return Ok(Self { clock, range });
-        };
-        let reader = Reader::open(path)?;
-        let frequency = reader.metadata().timestamp_frequency;
-        if frequency == 0 {
-            return Err(Error::Unavailable {
-                message: "the recording does not give the rate of its clock".to_owned(),
-                hint: "Give no time range.".to_owned(),
-            });
-        }
-        let mut began = u64::MAX;
-        reader.samples(|samples| {
-            let first = samples.iter().map(|sample| sample.timestamp).min();
-            began = began.min(first.unwrap_or(u64::MAX));
-        })?;
-        Ok(Self { clock: (began, frequency), range: Some(from..to) })
-    }
-
-    /// Whether a sample lies in it.
-    pub(crate) fn has(&self, sample: &Sample) -> bool {
-        let Some(range) = &self.range else {
-            return true;
-        };
-        let (began, frequency) = self.clock;
-        let ticks = u128::from(sample.timestamp.saturating_sub(began)) * 1_000_000_000;
-        let time = ticks.checked_div(frequency.into()).unwrap_or(0);
-        range.contains(&u64::try_from(time).unwrap_or(u64::MAX))
-    }
-}
-
-/// Names of sources and processes, and whether they count.
-pub(crate) struct Names {
-    sources: Vec<(Arc<str>, bool)>,
-    processes: FxHashMap<u32, Arc<str>>,
-    process_ids: ProcessIds,
-}
-
-impl Names {
-    pub(crate) fn of(recording: &Recording, filter: &Filter) -> Result<Self> {
-        let names = recording.metadata.sources.iter().map(|source| source.name.as_str());
-        for pattern in &filter.sources {
-            if !names.clone().any(|name| matches_source(pattern, name)) {
-                let all: Vec<&str> = names.collect();
-                return Err(Error::usage(
-                    format!("the recording has no source called `{pattern}`"),
-                    format!("It has {}.", all.join(", ")),
-                ));
-            }
-        }
-        let passes = |name| {
-            let patterns = &filter.sources;
-            patterns.is_empty() || patterns.iter().any(|pattern| matches_source(pattern, name))
-        };
-        let processes = recording.processes.iter();
-        let process_ids = &recording.process_ids;
-        Ok(Self {
-            sources: names.map(|name| (name.into(), passes(name))).collect(),
-            processes: processes
-                .filter(|process| !process.name.is_empty())
-                .map(|process| (process_ids.of_process(process), process.name.as_str().into()))
-                .collect(),
-            process_ids: process_ids.clone(),
-        })
-    }
-
-    /// Whether the filter accepts a sample, apart from the conditions on its address.
-    pub(crate) fn passes(&self, sample: &Sample, filter: &Filter) -> bool {
-        let processors = filter.processors.as_ref();
-        self.source_passes(sample.source)
-            && processors.is_none_or(|processors| processors.contains(&sample.processor))
-            && self.process_passes(sample.process, filter)
-    }
-
-    fn process_passes(&self, process: u32, filter: &Filter) -> bool {
-        let name = self.process(process);
-        let id = self.id(process).to_string();
-        let matches_source = |pattern: &Pattern| {
-            pattern.matches(&id) || name.as_deref().is_some_and(|name| pattern.matches(name))
-        };
-        filter.processes.is_empty() || filter.processes.iter().any(matches_source)
-    }
-
-    /// The name of a process, if it is known.
-    pub(crate) fn process(&self, number: u32) -> Option<Arc<str>> {
-        self.processes.get(&self.process_ids.process(number)).cloned()
-    }
-
-    /// Its identifier.
-    pub(crate) fn id(&self, number: u32) -> u32 {
-        self.process_ids.id(number)
-    }
-
-    pub(crate) fn source(&self, index: u16) -> Arc<str> {
-        match self.sources.get(usize::from(index)) {
-            Some((name, _)) => Arc::clone(name),
-            None => format!("source {index}").into(),
-        }
-    }
-
-    /// A source that the recording does not name passes if all others do.
-    fn source_passes(&self, index: u16) -> bool {
-        let named = self.sources.get(usize::from(index));
-        named.map_or_else(|| self.sources.iter().all(|&(_, passes)| passes), |&(_, passes)| passes)
-    }
-}
-
-/// Whether a pattern matches a source: with its filter, or by its name alone.
-fn matches_source(pattern: &Pattern, source: &str) -> bool {
-    let name = source.split(':').next().unwrap_or(source);
-    pattern.matches(source) || pattern.matches(name)
-}
-
-/// The machine's own name, or the file's if the recording does not give it.
-#[must_use]
-pub fn machine(path: &Path, recording: &Recording) -> Arc<str> {
-    match recording.metadata.host.as_str() {
-        "" => path.file_stem().unwrap_or_default().to_string_lossy().into(),
-        host => host.into(),
-    }
-}
-
-/// A sum of a source, with its events scaled to the whole time if it took turns on the counters.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "squares only serve bounds, and casts saturate"
-)]
-pub(crate) fn whole_time(slices: &BTreeMap<u16, Slices>, source: u16, totals: Totals) -> Totals {
-    let Some(slices) = slices.get(&source) else {
-        return totals;
-    };
-    let factor = slices.enabled as f64 / slices.running.max(1) as f64;
-    Totals {
-        events: slices.scale(totals.events),
-        squares: (totals.squares as f64 * factor * factor) as u128,
-        ..totals
-    }
-}
-
-/// What rows are computed from.
+/// Makes tables of an aggregate.
 struct ReportBuilder<'a> {
-    names: Names,
-    machine: Arc<str>,
-    aggregator: &'a Aggregator,
-    locations: &'a ResolvedLocations,
+    aggregate: &'a Aggregate,
     query: &'a Query,
-    /// The sources that were not on a counter all the time.
-    slices: BTreeMap<u16, Slices>,
-    cores: &'a [Cores],
 }
 
 impl ReportBuilder<'_> {
-    /// Each source that passes, with samples or without.
-    fn sources(&self, base: GroupBy, recording: &Recording) -> Vec<SourceTotals> {
-        let mut sums: FxHashMap<u16, Totals> = FxHashMap::default();
-        self.counted(base, |entry, totals| {
-            sums.entry(entry.source).or_default().add(totals);
-        });
-        let named = 0..u16::try_from(self.names.sources.len()).unwrap_or(u16::MAX);
-        for index in named.filter(|&index| self.names.source_passes(index)) {
-            sums.entry(index).or_default();
-        }
-        let mut all: Vec<_> = sums.into_iter().collect();
-        all.sort_unstable_by_key(|&(index, _)| index);
-        let metadata = &recording.metadata.sources;
-        let source_totals = |(index, totals): (u16, Totals)| SourceTotals {
-            name: self.names.source(index),
-            period: metadata.get(usize::from(index)).map(|source| source.period.used),
-            totals,
-            slices: self.slices.get(&index).cloned(),
-            addressed: self.aggregator.addressed.get(&index).copied().unwrap_or(0),
-        };
-        all.into_iter().map(source_totals).collect()
-    }
-
-    /// Passes each entry that the filter accepts to `visit`, with events scaled to the whole time.
-    fn counted(&self, group_by: GroupBy, mut visit: impl FnMut(GroupKey, Totals)) {
-        self.aggregator.each(group_by, |entry, totals| {
-            if self.counts(entry) {
-                visit(entry, whole_time(&self.slices, entry.source, totals));
-            }
-        });
-    }
-
-    fn counts(&self, entry: GroupKey) -> bool {
-        let filter = &self.query.filter;
-        let processor = filter.processors.as_ref();
-        let placed = !filter.modules.is_empty() || !filter.symbols.is_empty();
-        self.names.source_passes(entry.source)
-            && processor.is_none_or(|processors| processors.contains(&entry.processor))
-            && self.names.process_passes(entry.process, filter)
-            && (!placed || self.locations.passes(entry.location()))
-    }
-
     fn table(&self, by: &[Key], group_by: GroupBy) -> Table {
         let mixed = by.contains(&Key::Source);
         let mut sections: FxHashMap<u16, FxHashMap<Numbers, Totals>> = FxHashMap::default();
-        self.counted(group_by, |entry, totals| {
+        self.aggregate.each(group_by, |entry, totals| {
             let section = if mixed { 0 } else { entry.source };
             let rows = sections.entry(section).or_default();
             rows.entry(self.numbers(by, entry)).or_default().add(totals);
@@ -520,7 +188,7 @@ impl ReportBuilder<'_> {
         let mut sections: Vec<_> = sections.into_iter().collect();
         sections.sort_unstable_by_key(|&(source, _)| source);
         let sections = sections.into_iter().map(|(source, rows)| {
-            let source = (!mixed).then(|| self.names.source(source));
+            let source = (!mixed).then(|| self.aggregate.filter.source(source));
             self.section(by, source, rows)
         });
         Table { by: by.to_vec(), sections: sections.collect() }
@@ -533,23 +201,27 @@ impl ReportBuilder<'_> {
                 // A recording is of one machine.
                 Key::Machine => 0,
                 Key::Source => entry.source.into(),
-                Key::Process => self.names.process_ids.process(entry.process),
+                Key::Process => self.aggregate.filter.process_number(entry.process),
                 Key::Thread => entry.thread,
                 Key::Processor => entry.processor,
                 Key::Core => self.core(entry.processor),
-                _ => self.locations.number(entry.location(), key),
+                _ => self.aggregate.locations.number(entry.location(), key),
             };
         }
         numbers
     }
 
+    fn cores(&self) -> &[Cores] {
+        &self.aggregate.recording.metadata.cores
+    }
+
     /// The index of the first run of cores of this processor's type; one past the last if there is
     /// none.
     fn core(&self, processor: u32) -> u32 {
-        let mut runs = self.cores.iter();
+        let mut runs = self.cores().iter();
         let own = runs.find(|run| (run.first..=run.last).contains(&processor));
-        let alike = own.and_then(|own| self.cores.iter().position(|run| run.name == own.name));
-        alike.unwrap_or(self.cores.len()) as u32
+        let alike = own.and_then(|own| self.cores().iter().position(|run| run.name == own.name));
+        alike.unwrap_or(self.cores().len()) as u32
     }
 
     fn section(
@@ -565,7 +237,7 @@ impl ReportBuilder<'_> {
         }
         let source_of = |(numbers, _): &(Numbers, Totals)| {
             let at = by.iter().position(|&key| key == Key::Source)?;
-            Some(self.names.source(*numbers.get(at)? as u16))
+            Some(self.aggregate.filter.source(*numbers.get(at)? as u16))
         };
         let mixed = differ(sums.iter().map(source_of));
         let keep = self.query.rows.unwrap_or(usize::MAX).min(sums.len());
@@ -614,18 +286,19 @@ impl ReportBuilder<'_> {
 
     fn values(&self, by: &[Key], numbers: Numbers) -> Vec<Value> {
         let values = by.iter().zip(numbers).filter_map(|(&key, number)| match key {
-            Key::Machine => Some(Value::Machine(Arc::clone(&self.machine))),
-            Key::Source => Some(Value::Source(self.names.source(number as u16))),
-            Key::Process => {
-                Some(Value::Process { id: self.names.id(number), name: self.names.process(number) })
-            }
+            Key::Machine => Some(Value::Machine(self.aggregate.recording.machine_name())),
+            Key::Source => Some(Value::Source(self.aggregate.filter.source(number as u16))),
+            Key::Process => Some(Value::Process {
+                id: self.aggregate.filter.process_id(number),
+                name: self.aggregate.filter.process(number),
+            }),
             Key::Thread => Some(Value::Thread(number)),
             Key::Processor => Some(Value::Processor(number)),
             Key::Core => {
-                let run = self.cores.get(number as usize);
+                let run = self.cores().get(number as usize);
                 Some(Value::Core(run.map(|run| run.name.as_str().into())))
             }
-            _ => self.locations.value(key, number),
+            _ => self.aggregate.locations.value(key, number),
         });
         values.collect()
     }

@@ -1,10 +1,10 @@
 //! Each sample of a recording by itself, with the code at its address.
 
 use crate::aggregate::filter::Filter;
+use crate::aggregate::filtered::{BoundFilter, read_ahead};
 use crate::file::{Reader, Recording};
 use crate::symbols::{Frame, SymbolPath, Symbols};
-use crate::views::report::Names;
-use halprof_measure::{Error, Result};
+use halprof_measure::Result;
 use shared_types::{Mode, Sample};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,19 +34,8 @@ pub fn each_sample(
     symbol_path: &SymbolPath,
     mut visit: impl FnMut(&Recording, ScriptLine) -> bool,
 ) -> Result<Recording> {
-    let mut first = u64::MAX;
-    let recording = Reader::open(path)?.samples(|samples| {
-        let earliest = samples.iter().map(|sample| sample.timestamp).min();
-        first = first.min(earliest.unwrap_or(u64::MAX));
-    })?;
-    let frequency = recording.metadata.timestamp_frequency;
-    if filter.time.is_some() && frequency == 0 {
-        return Err(Error::Unavailable {
-            message: "the recording does not give the rate of its clock".to_owned(),
-            hint: "Give no time range.".to_owned(),
-        });
-    }
-    let names = Names::of(&recording, filter)?;
+    let (recording, time) = read_ahead(Reader::open(path)?, filter)?;
+    let bound = BoundFilter::new(filter, &recording)?;
     let slices = recording.slices();
     let mut symbols = Symbols::open(&recording, symbol_path);
     let mut going = true;
@@ -55,11 +44,7 @@ pub fn each_sample(
             if !going {
                 return;
             }
-            let ticks = u128::from(sample.timestamp.saturating_sub(first));
-            let time = (ticks * 1_000_000_000).checked_div(frequency.into());
-            let time_ns = u64::try_from(time.unwrap_or(0)).unwrap_or(u64::MAX);
-            let within = filter.time.is_none_or(|(from, to)| (from..to).contains(&time_ns));
-            if !within || !names.passes(sample, filter) {
+            if !time.has(sample) || !bound.passes_sample(sample) {
                 continue;
             }
             let mode = Mode::from_wire(sample.mode.into()).unwrap_or(Mode::Unknown);
@@ -67,17 +52,16 @@ pub fn each_sample(
             if !filter.passes_frame(&frame) {
                 continue;
             }
-            let script_line = ScriptLine {
-                time_ns,
-                sample: Sample { process: names.id(sample.process), ..*sample },
-                events: slices
-                    .get(&sample.source)
-                    .map_or(sample.period, |slices| slices.scale(sample.period)),
-                source: names.source(sample.source),
-                process: names.process(sample.process),
+            let scaled = slices.get(&sample.source).map(|slices| slices.scale(sample.period));
+            let line = ScriptLine {
+                time_ns: time.nanoseconds(sample.timestamp),
+                sample: Sample { process: bound.process_id(sample.process), ..*sample },
+                events: scaled.unwrap_or(sample.period),
+                source: bound.source(sample.source),
+                process: bound.process(sample.process),
                 frame,
             };
-            going = visit(&recording, script_line);
+            going = visit(&recording, line);
         }
     })?;
     Ok(recording)

@@ -511,7 +511,7 @@ mod tests {
             period: Some(1000),
             totals: sum(20_000),
             addressed: 20_000,
-            slices: None,
+            ..SourceTotals::default()
         };
         let code = [
             (0x0000_7ff6_1234_1000, 41, "mov       eax, [rcx+8]", 90),

@@ -9,12 +9,9 @@ use crate::output::escape::Shown;
 use crate::output::number::thousands;
 use crate::output::{Output, Told};
 use crate::select::filters;
-use halprof_profile::export::{
-    self, Aggregate, AggregateBuilder, Export, Format, MARKS_MAX, listed, perf_script,
-};
-use halprof_profile::file::{Reader, replace};
-use halprof_profile::symbols::Symbols;
-use halprof_profile::views::report;
+use halprof_profile::aggregate::filter::Filter;
+use halprof_profile::export::{self, Export, Format, MARKS_MAX, Samples, listed, perf_script};
+use halprof_profile::file::replace;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -75,7 +72,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
 }
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
-fn gather(options: &args::Export, format: Format) -> Result<Aggregate> {
+fn gather(options: &args::Export, format: Format) -> Result<Samples> {
     let traits = format.traits();
     if options.files.len() > 1 && traits.clock {
         return Err(Error::usage(
@@ -83,25 +80,8 @@ fn gather(options: &args::Export, format: Format) -> Result<Aggregate> {
             "Export each recording by itself, or several as `flamegraph`, `folded` or `pprof`.",
         ));
     }
-    let path = options.naming.path()?;
-    let mut all = Vec::new();
-    for file in &options.files {
-        let mut reader = Reader::open(file)?;
-        if format.shows_marks() {
-            reader = reader.with_marks();
-        }
-        let mut taken = AggregateBuilder::new(reader.metadata(), options.by, traits.timed_samples);
-        let recording =
-            reader.samples(|samples| samples.iter().for_each(|sample| taken.add(sample)))?;
-        let machine = report::machine(file, &recording);
-        let mut symbols = Symbols::open(&recording, &path);
-        let gathered = taken.finish(recording, |process, address, mode| {
-            let module = symbols.module(process, address, mode);
-            (symbols.frame(process, address, mode), module)
-        });
-        all.push((machine, gathered));
-    }
-    Aggregate::combined(all).ok_or_else(|| Error::internal("an export of no recording"))
+    let (filter, path) = (Filter::default(), options.naming.path()?);
+    Ok(export::read(&options.files, format, options.by, &filter, &path)?)
 }
 
 /// Where the result is written.
@@ -200,7 +180,7 @@ fn body(
     place: &Backend,
     bytes: u64,
 ) -> Body {
-    let gathered = view.aggregate;
+    let gathered = view.samples;
     let resolution = gathered.ticks_to_ns(gathered.timed_sample_ticks);
     Body {
         recording: filters::names(&options.files),
@@ -208,7 +188,7 @@ fn body(
         format: format.name(),
         file: place.name(),
         bytes,
-        sources: view.sources.iter().map(|source| source.name.clone()).collect(),
+        sources: view.sources.iter().map(|source| source.name.to_string()).collect(),
         samples: view.sources.iter().map(|source| source.totals.samples).sum(),
         lost: gathered.recording.all_lost(),
         marks: gathered.marks.len() as u64,
@@ -318,7 +298,7 @@ fn notes(body: &Body, view: &Export<'_>) -> Vec<String> {
     if body.samples == 0 {
         notes.push("there are no samples to show".to_owned());
     }
-    let exact = view.aggregate.timed_sample_ticks == 1;
+    let exact = view.samples.timed_sample_ticks == 1;
     if let Some(resolution) = body.time_resolution_ns.filter(|_| !exact) {
         notes.push(format!(
             "samples within {resolution} ns at one place are told as one, with their number: there are too many to open otherwise"
@@ -332,7 +312,7 @@ fn text(body: &Body, view: &Export<'_>) -> String {
         "{} samples of {}, {}, written to {} ({} bytes)\n",
         thousands(body.samples),
         Shown(listed(view.sources.iter().copied())),
-        view.aggregate.recording.losses(),
+        view.samples.recording.losses(),
         body.file.as_deref().unwrap_or("standard output"),
         thousands(body.bytes)
     )

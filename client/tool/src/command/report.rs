@@ -636,7 +636,7 @@ pub(crate) mod tests {
                 period: Some(1_000_000),
                 totals: all,
                 addressed: 20_000,
-                slices: None,
+                ..SourceTotals::default()
             }],
             total: all,
             tables: vec![Table {

@@ -1,7 +1,7 @@
 //! Independent programs, as `cargo xtask setup` installs them, and a recording for them.
 
 use crate::cli::support::{foreign_python, tools_are_required};
-use halprof_profile::export::{Aggregate, AggregateBuilder, TrackBy};
+use halprof_profile::export::{Samples, SamplesBuilder, TrackBy};
 use halprof_profile::file::{
     Identity, Metadata, Module, Period, Process, Reader, Source, Statistics, Writer,
 };
@@ -252,9 +252,9 @@ fn samples() -> Vec<Sample> {
 }
 
 /// What the library reads from it, with the names of [`SPOTS`].
-pub(crate) fn gathered(path: &Path, lanes: TrackBy) -> Aggregate {
+pub(crate) fn gathered(path: &Path, lanes: TrackBy) -> Samples {
     let reader = Reader::open(path).expect("opened");
-    let mut gatherer = AggregateBuilder::new(reader.metadata(), lanes, true);
+    let mut gatherer = SamplesBuilder::new(reader.metadata(), lanes, true);
     let recording = reader.samples(|samples| {
         for sample in samples {
             gatherer.add(sample);

@@ -3,7 +3,7 @@
 
 use super::units::{fraction, share};
 use super::{Caption, Drawing, RIGHT, WIDTH, ZOOM, escaped, standalone};
-use crate::aggregate::samples::Source;
+use crate::aggregate::source_totals::SourceTotals;
 use crate::export::selection::Export;
 use crate::number::thousands;
 use crate::views::report::Totals;
@@ -45,7 +45,7 @@ pub fn flamegraph(export: &Export<'_>) -> String {
 }
 
 /// The frames of one source.
-pub(super) fn drawing(export: &Export<'_>, source: &Source) -> Drawing {
+pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
     let root = tree(export, source);
     let mut marks = String::new();
     let mut drawer = Drawer { whole: root.totals.events, marks: &mut marks, deepest: 0, hidden: 0 };
@@ -74,13 +74,13 @@ pub(super) fn drawing(export: &Export<'_>, source: &Source) -> Drawing {
     Drawing { height, marks }
 }
 
-fn tree(export: &Export<'_>, source: &Source) -> Node {
-    let aggregate = export.aggregate;
+fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
+    let samples = export.samples;
     let mut root = Node::default();
-    for (location, totals) in aggregate.location_totals_of(source) {
+    for (location, totals) in samples.location_totals_of(source) {
         root.totals.add(totals);
         let mut node = &mut root;
-        for (level, name) in aggregate.levels(location).into_iter().enumerate() {
+        for (level, name) in samples.levels(location).into_iter().enumerate() {
             node = node.within.entry(name).or_default();
             node.totals.add(totals);
             if node.class.is_empty() {

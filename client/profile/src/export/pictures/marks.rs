@@ -20,7 +20,7 @@ const COLUMNS: usize = 1020;
 
 /// A section of the page; empty if there are no marks.
 pub(super) fn section(export: &Export<'_>) -> String {
-    let marks = &export.aggregate.marks;
+    let marks = &export.samples.marks;
     if marks.is_empty() {
         return String::new();
     }

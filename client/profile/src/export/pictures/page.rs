@@ -3,7 +3,7 @@
 
 use super::units::{duration, fraction, share};
 use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
-use crate::aggregate::samples::Source;
+use crate::aggregate::source_totals::SourceTotals;
 use crate::export::selection::Export;
 use crate::number::thousands;
 use crate::views::report::Totals;
@@ -73,13 +73,13 @@ fn policy(style: &str, script: &str) -> String {
     )
 }
 
-fn pictured<'a, 'b>(export: &'b Export<'a>) -> impl Iterator<Item = &'b &'a Source> {
+fn pictured<'a, 'b>(export: &'b Export<'a>) -> impl Iterator<Item = &'b &'a SourceTotals> {
     let sampled = export.sources.iter();
     sampled.filter(|source| source.totals.samples != 0).take(PICTURED_MAX)
 }
 
 fn header(export: &Export<'_>) -> String {
-    let recording = &export.aggregate.recording;
+    let recording = &export.samples.recording;
     let metadata = &recording.metadata;
     let samples: u64 = export.sources.iter().map(|source| source.totals.samples).sum();
     let mut header = format!("<header>\n<h1>{}</h1>\n", escaped(&export.title));
@@ -119,15 +119,15 @@ fn header(export: &Export<'_>) -> String {
     header + "</dl>\n</header>\n"
 }
 
-fn section(export: &Export<'_>, source: &Source) -> String {
+fn section(export: &Export<'_>, source: &SourceTotals) -> String {
     let name = escaped(&source.name);
     let mut section = format!(
         "<section>\n<h2>{name}</h2>\n<p>{} events, estimated from {} samples",
         thousands(source.totals.events),
         thousands(source.totals.samples)
     );
-    if source.period != 0 {
-        let _ = write!(section, " of period {}", thousands(source.period));
+    if source.period_events != 0 {
+        let _ = write!(section, " of period {}", thousands(source.period_events));
     }
     section += ".</p>\n<h3>Flame graph</h3>\n";
     section += &inline(
@@ -179,10 +179,10 @@ const COLUMNS: &[(&str, &str)] = &[
 
 /// The rows, those with the most events first, and equal ones in order of their names.
 fn rows(export: &Export<'_>) -> Vec<(Row, Totals)> {
-    let aggregate = export.aggregate;
+    let samples = export.samples;
     let mut rows: BTreeMap<Row, Totals> = BTreeMap::new();
     for &source in &export.sources {
-        for (location, totals) in aggregate.location_totals_of(source) {
+        for (location, totals) in samples.location_totals_of(source) {
             let row = Row {
                 source: source.index,
                 process: location.process,
@@ -200,7 +200,7 @@ fn rows(export: &Export<'_>) -> Vec<(Row, Totals)> {
 
 fn line(export: &Export<'_>, row: &Row, totals: Totals) -> String {
     let source = export.sources.iter().find(|one| one.index == row.source);
-    let (name, whole) = source.map_or(("", 0), |one| (one.name.as_str(), one.totals.events));
+    let (name, whole) = source.map_or(("", 0), |one| (&*one.name, one.totals.events));
     let part = fraction(totals.events, whole);
     let text = |text: &str| format!("<td>{}</td>", escaped(text));
     let number = |key: String, shown: String, more: &str| {
@@ -215,7 +215,7 @@ fn line(export: &Export<'_>, row: &Row, totals: Totals) -> String {
         number(format!("{part:.9}"), share(totals.events, whole), &bar),
         number(totals.events.to_string(), thousands(totals.events), ""),
         number(totals.samples.to_string(), thousands(totals.samples), ""),
-        text(&export.aggregate.process_name(row.process)),
+        text(&export.samples.process_name(row.process)),
         text(&row.module),
         format!("<td class=\"symbol\">{}</td>", escaped(&row.symbol)),
         text(&row.line),

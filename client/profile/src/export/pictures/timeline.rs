@@ -2,7 +2,8 @@
 
 use super::units::{duration, fitting, si, step, time_unit};
 use super::{Drawing, RIGHT, WIDTH, escaped};
-use crate::aggregate::samples::{Bin, Bins, Source};
+use crate::aggregate::samples::{Bin, Bins};
+use crate::aggregate::source_totals::SourceTotals;
 use crate::export::selection::Export;
 use shared_types::Mode;
 use std::collections::BTreeMap;
@@ -31,14 +32,14 @@ const STACKED: [(Mode, &str, &str); 3] = [
 ];
 
 /// Describes the picture in words.
-pub(super) fn about(export: &Export<'_>, source: &Source) -> String {
+pub(super) fn about(export: &Export<'_>, source: &SourceTotals) -> String {
     let tracks = TrackBy::new(export, source);
     let mut about = format!(
         "events a second, estimated from samples, in bins of {}, by {}",
         duration(tracks.bin_ns),
-        export.aggregate.tracks.name()
+        export.samples.tracks.name()
     );
-    if export.aggregate.recording.all_lost() != Some(0) {
+    if export.samples.recording.all_lost() != Some(0) {
         about += "; when samples were lost is not recorded";
     }
     about
@@ -56,15 +57,15 @@ struct TrackBy {
 }
 
 impl TrackBy {
-    fn new(export: &Export<'_>, source: &Source) -> Self {
-        let aggregate = export.aggregate;
-        let each = aggregate.tracks_of(source);
+    fn new(export: &Export<'_>, source: &SourceTotals) -> Self {
+        let samples = export.samples;
+        let each = samples.tracks_of(source);
         let mut each: BTreeMap<u32, Bins> = each.map(|(n, bins)| (n, bins.clone())).collect();
         let mut sum = Bins::new();
         for (&bin, &events) in each.values().flatten() {
             sum.entry(bin).or_default().add(events);
         }
-        let mut width = aggregate.timeline.width();
+        let mut width = samples.timeline.width();
         let last = sum.last_key_value().map_or(0, |(&bin, _)| bin);
         let in_each = source.totals.samples / (each.len() as u64).max(1);
         let mut count = last + 1;
@@ -74,14 +75,14 @@ impl TrackBy {
             count = count.div_ceil(2);
             width = width.saturating_mul(2);
         }
-        let (first, last) = aggregate.timeline.range().unwrap_or((0, 0));
-        let lead = first % aggregate.timeline.width();
+        let (first, last) = samples.timeline.range().unwrap_or((0, 0));
+        let lead = first % samples.timeline.width();
         Self {
             sum,
             each,
-            lead_ns: aggregate.ticks_to_ns(lead) as f64,
-            bin_ns: aggregate.ticks_to_ns(width).max(1) as f64,
-            range_ns: aggregate.ticks_to_ns(last - first).max(1) as f64,
+            lead_ns: samples.ticks_to_ns(lead) as f64,
+            bin_ns: samples.ticks_to_ns(width).max(1) as f64,
+            range_ns: samples.ticks_to_ns(last - first).max(1) as f64,
         }
     }
 
@@ -121,13 +122,13 @@ fn mean<'a>(tracks: impl Iterator<Item = &'a Bins>) -> Bins {
 }
 
 /// The lanes of one source.
-pub(super) fn drawing(export: &Export<'_>, source: &Source) -> Drawing {
+pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
     let tracks = TrackBy::new(export, source);
     if tracks.sum.is_empty() {
         let marks = "<text class=\"about\" x=\"16\" y=\"16\">no samples</text>\n".to_owned();
         return Drawing { height: 24.0, marks };
     }
-    let kind = export.aggregate.tracks.name();
+    let kind = export.samples.tracks.name();
     let (shown, others) = chosen(&tracks.each);
     let mut drawer = Drawer { tracks: &tracks, marks: String::new(), y: 18.0 };
     drawer.legend(export, source);
@@ -136,9 +137,9 @@ pub(super) fn drawing(export: &Export<'_>, source: &Source) -> Drawing {
     let rest = (!others.is_empty()).then(|| mean(others.iter().copied()));
     let highest = tracks.highest(shown.iter().map(|&(_, bins)| bins).chain(&rest));
     for (number, bins) in shown {
-        let name = match export.aggregate.tracks {
+        let name = match export.samples.tracks {
             crate::export::TrackBy::Processor => format!("{kind} {number}"),
-            crate::export::TrackBy::Process => export.aggregate.process_name(number),
+            crate::export::TrackBy::Process => export.samples.process_name(number),
         };
         drawer.track(&name, bins, LANE, highest, 1.0);
     }
@@ -165,15 +166,15 @@ fn chosen(each: &BTreeMap<u32, Bins>) -> (Vec<(u32, &Bins)>, Vec<&Bins>) {
 
 /// The stretches of time, in nanoseconds, in which samples had raised periods; gaps shorter than
 /// `gap` are bridged.
-fn raised_periods(export: &Export<'_>, source: &Source, gap: f64) -> Vec<(f64, f64)> {
-    let aggregate = export.aggregate;
-    let width = aggregate.ticks_to_ns(aggregate.raised_periods.width()) as f64;
+fn raised_periods(export: &Export<'_>, source: &SourceTotals, gap: f64) -> Vec<(f64, f64)> {
+    let samples = export.samples;
+    let width = samples.ticks_to_ns(samples.raised_periods.width()) as f64;
     let mut stretches: Vec<(f64, f64)> = Vec::new();
-    for (bin, index, _) in aggregate.raised_periods.totals() {
+    for (bin, index, _) in samples.raised_periods.totals() {
         if index != source.index {
             continue;
         }
-        let begin = aggregate.nanoseconds(aggregate.raised_periods.begin(bin)) as f64;
+        let begin = samples.nanoseconds(samples.raised_periods.begin(bin)) as f64;
         let end = begin + width.max(gap);
         match stretches.last_mut() {
             Some((_, last)) if begin <= *last => *last = end,
@@ -201,7 +202,7 @@ impl Drawer<'_> {
     }
 
     /// Explains the colours, and where periods were raised.
-    fn legend(&mut self, export: &Export<'_>, source: &Source) {
+    fn legend(&mut self, export: &Export<'_>, source: &SourceTotals) {
         let raised_periods = raised_periods(export, source, self.tracks.bin_ns);
         let modes = STACKED.iter().filter(|&&(mode, ..)| {
             let mut bins = self.tracks.sum.values();

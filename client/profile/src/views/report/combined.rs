@@ -1,10 +1,9 @@
 //! Several recordings as one report: each is summed up by itself, with its own modules and symbols,
 //! and rows with the same values are merged.
 
-use super::{
-    GroupTotals, Query, Report, Sort, SourceSection, SourceTotals, Table, Totals, Value, differ,
-};
-use crate::file::{ProcessIds, Recording, Slices, Statistics};
+use super::{GroupTotals, Query, Report, Sort, SourceSection, Table, Totals, Value, differ};
+use crate::aggregate::source_totals::merge;
+use crate::file::{ProcessIds, Recording, Statistics};
 use crate::symbols::SymbolPath;
 use halprof_measure::{Error, Result};
 use std::collections::BTreeMap;
@@ -35,7 +34,7 @@ impl Report {
 type Rows = BTreeMap<Vec<Value>, Totals>;
 
 pub(crate) fn no_recording() -> Error {
-    Error::usage("no recording is named", "`halprof record -o FILE` makes one.")
+    Error::usage("no recording is named", "Name at least one recording.")
 }
 
 fn combined(reports: Vec<Report>, query: &Query) -> Option<Report> {
@@ -44,9 +43,9 @@ fn combined(reports: Vec<Report>, query: &Query) -> Option<Report> {
         table(&tables.collect::<Vec<_>>(), query)
     });
     let tables = tables.collect::<Option<Vec<Table>>>()?;
-    let sources = sources(reports.iter().flat_map(|report| &report.sources));
-    let mut total = Totals::default();
+    let (mut sources, mut total) = (Vec::new(), Totals::default());
     for report in &reports {
+        merge(&mut sources, &report.sources);
         total.add(report.total);
     }
     let mut symbols = Vec::new();
@@ -62,44 +61,6 @@ fn combined(reports: Vec<Report>, query: &Query) -> Option<Report> {
         total,
         tables,
         symbols,
-    })
-}
-
-/// The sources by name, in order of their first occurrence.
-pub(crate) fn sources<'a>(all: impl Iterator<Item = &'a SourceTotals>) -> Vec<SourceTotals> {
-    let mut sources: Vec<SourceTotals> = Vec::new();
-    for one in all {
-        let Some(same) = sources.iter_mut().find(|source| source.name == one.name) else {
-            sources.push(one.clone());
-            continue;
-        };
-        same.slices = slices(same.slices.as_ref(), one.slices.as_ref());
-        same.totals.add(one.totals);
-        same.addressed += one.addressed;
-        same.period = same.period.filter(|_| same.period == one.period);
-    }
-    sources
-}
-
-/// How long a source was on a counter on all machines together. The largest error bound is used for
-/// the sum; if any bound is unknown, so is that of the sum.
-pub(crate) fn slices(one: Option<&Slices>, other: Option<&Slices>) -> Option<Slices> {
-    let first = one.or(other)?;
-    let ticks = |of: fn(&Slices) -> u64| {
-        let each = [one, other].into_iter().flatten().map(of);
-        each.fold(0, u64::saturating_add)
-    };
-    let bounds: Option<Vec<u64>> =
-        [one, other].into_iter().flatten().map(|slices| slices.error_ppm).collect();
-    Some(Slices {
-        source: first.source,
-        enabled: ticks(|slices| slices.enabled),
-        running: ticks(|slices| slices.running),
-        error_ppm: bounds.and_then(|bounds| bounds.into_iter().max()),
-        processors: [one, other]
-            .into_iter()
-            .flatten()
-            .fold(0, |totals, slices| totals.saturating_add(slices.processors)),
     })
 }
 

@@ -1,10 +1,12 @@
 use super::*;
-use crate::export::{AggregateBuilder, TrackBy};
+use crate::aggregate::by_address::ByAddress;
+use crate::aggregate::filter::Pattern;
+use crate::export::{self, Format, TrackBy};
 use crate::file::{
     Block, Ending, Live, Metadata, Module, Process, Sink, Source, Statistics, Writer,
 };
 use shared_types::{Mode, Sample};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tempfile::TempDir;
 
 const PERIOD: u64 = 1000;
@@ -251,7 +253,7 @@ fn rows_come_in_the_order_that_is_asked_for() {
 fn samples_by_address_are_those_that_a_filter_lets_through() {
     let (_folder, path) = recorded(&some());
     let filter = Filter { processes: vec![Pattern::new("8")], ..Filter::default() };
-    let hits = ByAddress::read(&path, filter, &SymbolPath::default()).expect("read");
+    let hits = ByAddress::read(&path, &filter, &SymbolPath::default()).expect("read");
     let locations = hits.all.iter().map(|(location, _, totals)| (location.ip, totals.samples));
     let locations: BTreeSet<(u64, u64)> = locations.collect();
     assert_eq!(locations, BTreeSet::from([(0x1000, 1), (0xFFFF_0010, 1)]));
@@ -457,62 +459,7 @@ fn different_events_are_not_parts_of_one_whole() {
 }
 
 #[test]
-fn estimates_of_several_machines_keep_the_widest_bound() {
-    let source = |slices: Option<(u64, u64, Option<u64>)>| SourceTotals {
-        name: "a".into(),
-        period: Some(1),
-        totals: Totals::default(),
-        addressed: 0,
-        slices: slices.map(|(enabled, running, error_ppm)| Slices {
-            source: 0,
-            enabled,
-            running,
-            error_ppm,
-            processors: 1,
-        }),
-    };
-    let both = |one, other| {
-        let sources = [source(one), source(other)];
-        let totals = combined::sources(sources.iter()).remove(0);
-        let slices = totals.slices?;
-        Some((slices.enabled, slices.running, slices.error_ppm))
-    };
-    assert_eq!(both(None, None), None);
-    let (exact, wide) = (Some((10, 5, Some(7))), Some((10, 2, Some(9))));
-    assert_eq!(both(exact, wide), Some((20, 7, Some(9))));
-    assert_eq!(both(exact, None), exact);
-    assert_eq!(both(exact, Some((1, 1, None))), Some((11, 6, None)));
-}
-
-#[test]
-fn the_bound_of_a_source_is_that_of_its_turns() {
-    let slices =
-        Slices { source: 0, enabled: 400, running: 100, error_ppm: Some(10_000), processors: 8 };
-    let source = |samples, period, slices| SourceTotals {
-        name: "a".into(),
-        period: Some(1000),
-        totals: Totals::alike(samples, period),
-        addressed: 0,
-        slices,
-    };
-    let bound = slices.error(16_000, 4, 4 * 4_000 * 4_000, 1_000);
-    assert_eq!(source(4, 4000, Some(slices)).error(), bound);
-    assert_eq!(source(4, 4000, None).error(), None);
-}
-
-#[test]
 fn of_several_recordings_only_what_all_have_in_common_is_told() {
-    let source = |period| SourceTotals {
-        name: "a".into(),
-        period: Some(period),
-        totals: Totals::default(),
-        addressed: 0,
-        slices: None,
-    };
-    for (other, period) in [(7, Some(7)), (8, None)] {
-        let sources = sources([source(7), source(other)].iter());
-        assert_eq!(sources[0].period, period);
-    }
     let text = str::to_owned;
     let recording = |name: &str, modelled, interrupted, unknown| Recording {
         metadata: Metadata {
@@ -637,15 +584,10 @@ fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
 #[test]
 fn exports_tell_processes_of_one_identifier_apart() {
     let (_folder, path) = changing();
-    let reader = Reader::open(&path).expect("readable");
-    let mut taken = AggregateBuilder::new(reader.metadata(), TrackBy::Process, false);
-    let recording = reader.samples(|samples| samples.iter().for_each(|one| taken.add(one)));
-    let recording = recording.expect("read");
-    let mut symbols = Symbols::open(&recording, &SymbolPath::default());
-    let aggregate = taken.finish(recording, |process, address, mode| {
-        let module = symbols.module(process, address, mode);
-        (symbols.frame(process, address, mode), module)
-    });
+    let filter = Filter::default();
+    let (format, tracks) = (Format::Html, TrackBy::Process);
+    let exported = export::read(&[path], format, tracks, &filter, &SymbolPath::default());
+    let aggregate = exported.expect("read");
     let locations = aggregate.locations.iter();
     let locations: BTreeSet<(&str, &str)> =
         locations.map(|location| (&*location.process_name, &*location.frame.module)).collect();
@@ -661,4 +603,35 @@ fn exports_tell_processes_of_one_identifier_apart() {
     let lanes: BTreeSet<String> = lanes.map(|(lane, _)| aggregate.process_name(lane)).collect();
     let names = ["both.exe (12)", "first.exe (8)", "second.exe (8)"];
     assert_eq!(lanes, BTreeSet::from(names.map(str::to_owned)));
+}
+
+/// A report and an export count the same samples, whatever the filter.
+#[test]
+fn exports_have_the_filters_of_reports() {
+    let (_folder, path) = recorded(&some());
+    let patterns = |text: &str| vec![Pattern::new(text)];
+    let all = Filter::default();
+    let filters = [
+        Filter { sources: patterns("CacheMisses"), ..all.clone() },
+        Filter { processes: patterns("b.exe"), ..all.clone() },
+        Filter { modules: patterns("kernel*"), ..all.clone() },
+        Filter { processors: Some(BTreeSet::from([0])), ..all.clone() },
+        Filter { time: Some((1, 1_000_000_000)), ..all.clone() },
+        all,
+    ];
+    for filter in filters {
+        let query = Query { filter: filter.clone(), ..Query::default() };
+        let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+        let symbols = SymbolPath::default();
+        let (format, tracks) = (Format::Firefox, TrackBy::Processor);
+        let exported = export::read(&[&path], format, tracks, &filter, &symbols).expect("read");
+        let mut by_location = Totals::default();
+        exported.location_totals.iter().for_each(|location| by_location.add(location.totals));
+        let timed: u64 = exported.timed_samples.iter().map(|sample| sample.totals.samples).sum();
+        assert_eq!(by_location, report.total, "{filter:?}");
+        assert_eq!(timed, report.total.samples, "{filter:?}");
+    }
+    let unknown = Filter { sources: patterns("Nothing"), ..Filter::default() };
+    let (format, tracks) = (Format::Folded, TrackBy::Processor);
+    assert!(export::read(&[&path], format, tracks, &unknown, &SymbolPath::default()).is_err());
 }

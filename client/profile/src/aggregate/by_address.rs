@@ -1,0 +1,46 @@
+//! The samples of one recording by address.
+
+use super::aggregator::{CodeLocation, Totals};
+use super::filter::Filter;
+use super::key::Key;
+use super::source_totals::SourceTotals;
+use super::{Aggregate, aggregate_file};
+use crate::file::{Module, Recording};
+use crate::symbols::{SymbolPath, Symbols};
+use halprof_measure::Result;
+use std::cmp::Reverse;
+use std::path::Path;
+
+/// The samples that count, by address.
+pub(crate) struct ByAddress {
+    pub(crate) recording: Recording,
+    pub(crate) symbols: Symbols,
+    /// The sources with samples, those with the most first.
+    pub(crate) sources: Vec<SourceTotals>,
+    /// Each location with the index of its source in `sources`.
+    pub(crate) all: Vec<(CodeLocation, usize, Totals)>,
+}
+
+impl ByAddress {
+    pub(crate) fn read(path: &Path, filter: &Filter, symbol_path: &SymbolPath) -> Result<Self> {
+        let group_by = filter.group_by().with(&[Key::Address]);
+        let (recording, aggregator) = aggregate_file(path, filter, &[group_by])?;
+        let mut symbols = Symbols::open(&recording, symbol_path);
+        let aggregate = Aggregate::new(recording, aggregator, filter, &[], &mut symbols)?;
+        let mut sources = aggregate.sources(group_by);
+        sources.retain(|source| source.totals.samples != 0);
+        sources.sort_by_key(|source| Reverse(source.totals.samples));
+        let mut all = Vec::new();
+        aggregate.each(group_by, |group, totals| {
+            let source = sources.iter().position(|source| source.index == group.source);
+            all.extend(source.map(|source| (group.location(), source, totals)));
+        });
+        Ok(Self { recording: aggregate.recording, symbols, sources, all })
+    }
+
+    /// The module at a location.
+    pub(crate) fn module(&self, location: CodeLocation) -> Option<&Module> {
+        let module = self.symbols.module(location.process, location.ip, location.mode())?;
+        self.recording.modules.get(module)
+    }
+}

@@ -1,0 +1,171 @@
+//! A filter on one recording: what its patterns mean there, and when its samples count.
+
+use crate::aggregate::filter::{Filter, Pattern};
+use crate::file::{ProcessIds, Reader, Recording};
+use halprof_measure::{Error, Result};
+use rustc_hash::FxHashMap;
+use shared_types::Sample;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The names of a recording's sources and processes, and which of them a filter accepts.
+pub(crate) struct BoundFilter {
+    filter: Filter,
+    sources: Vec<(Arc<str>, bool)>,
+    processes: FxHashMap<u32, Arc<str>>,
+    process_ids: ProcessIds,
+}
+
+impl BoundFilter {
+    /// # Errors
+    /// The filter names a source that the recording does not have.
+    pub(crate) fn new(filter: &Filter, recording: &Recording) -> Result<Self> {
+        let names = recording.metadata.sources.iter().map(|source| source.name.as_str());
+        for pattern in &filter.sources {
+            if !names.clone().any(|name| matches_source(pattern, name)) {
+                let all: Vec<&str> = names.collect();
+                return Err(Error::usage(
+                    format!("the recording has no source called `{pattern}`"),
+                    format!("It has {}.", all.join(", ")),
+                ));
+            }
+        }
+        let passes = |name| {
+            let patterns = &filter.sources;
+            patterns.is_empty() || patterns.iter().any(|pattern| matches_source(pattern, name))
+        };
+        let process_ids = recording.process_ids.clone();
+        let processes = recording.processes.iter().filter(|process| !process.name.is_empty());
+        Ok(Self {
+            filter: filter.clone(),
+            sources: names.map(|name| (name.into(), passes(name))).collect(),
+            processes: processes
+                .map(|process| (process_ids.of_process(process), process.name.as_str().into()))
+                .collect(),
+            process_ids,
+        })
+    }
+
+    /// Whether it accepts a sample, apart from its time and its code.
+    pub(crate) fn passes(&self, source: u16, process: u32, processor: u32) -> bool {
+        let processors = self.filter.processors.as_ref();
+        self.passes_source(source)
+            && processors.is_none_or(|processors| processors.contains(&processor))
+            && self.passes_process(process)
+    }
+
+    /// The same of a sample.
+    pub(crate) fn passes_sample(&self, sample: &Sample) -> bool {
+        self.passes(sample.source, sample.process, sample.processor)
+    }
+
+    /// Whether it needs the code at the address of a sample.
+    pub(crate) const fn needs_code(&self) -> bool {
+        !self.filter.modules.is_empty() || !self.filter.symbols.is_empty()
+    }
+
+    fn passes_process(&self, process: u32) -> bool {
+        if self.filter.processes.is_empty() {
+            return true;
+        }
+        let (name, id) = (self.process(process), self.process_id(process).to_string());
+        self.filter.processes.iter().any(|pattern| {
+            pattern.matches(&id) || name.as_deref().is_some_and(|name| pattern.matches(name))
+        })
+    }
+
+    /// A source that the recording does not name passes if all others do.
+    pub(crate) fn passes_source(&self, index: u16) -> bool {
+        match self.sources.get(usize::from(index)) {
+            Some(&(_, passes)) => passes,
+            None => self.sources.iter().all(|&(_, passes)| passes),
+        }
+    }
+
+    /// The indexes of the named sources.
+    pub(crate) fn sources(&self) -> Range<u16> {
+        0..u16::try_from(self.sources.len()).unwrap_or(u16::MAX)
+    }
+
+    /// The name of a source.
+    pub(crate) fn source(&self, index: u16) -> Arc<str> {
+        match self.sources.get(usize::from(index)) {
+            Some((name, _)) => Arc::clone(name),
+            None => format!("source {index}").into(),
+        }
+    }
+
+    /// The name of a process, if it is known.
+    pub(crate) fn process(&self, number: u32) -> Option<Arc<str>> {
+        self.processes.get(&self.process_ids.process(number)).cloned()
+    }
+
+    /// Its first number, which is the same for all its time.
+    pub(crate) fn process_number(&self, number: u32) -> u32 {
+        self.process_ids.process(number)
+    }
+
+    /// Its identifier.
+    pub(crate) fn process_id(&self, number: u32) -> u32 {
+        self.process_ids.id(number)
+    }
+}
+
+/// Whether a pattern matches a source: with its filter, or by its name alone.
+fn matches_source(pattern: &Pattern, source: &str) -> bool {
+    let name = source.split(':').next().unwrap_or(source);
+    pattern.matches(source) || pattern.matches(name)
+}
+
+/// The clock of a recording, and the span of its time that counts.
+pub(crate) struct TimeRange {
+    /// The first time stamp.
+    first: u64,
+    /// Ticks per second; 0 if not known.
+    frequency: u64,
+    /// In nanoseconds since the first time stamp.
+    range: Option<Range<u64>>,
+}
+
+impl TimeRange {
+    /// Reads when the recording's samples begin, if the filter needs it.
+    pub(crate) fn read(path: &Path, filter: &Filter) -> Result<Self> {
+        match filter.time {
+            None => Ok(Self { first: 0, frequency: 0, range: None }),
+            Some(_) => Ok(read_ahead(Reader::open(path)?, filter)?.1),
+        }
+    }
+
+    /// A time stamp, in nanoseconds since the first; 0 if the clock's rate is not known.
+    pub(crate) fn nanoseconds(&self, timestamp: u64) -> u64 {
+        let ticks = u128::from(timestamp.saturating_sub(self.first)) * 1_000_000_000;
+        let time = ticks.checked_div(self.frequency.into()).unwrap_or(0);
+        u64::try_from(time).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a sample lies in it.
+    pub(crate) fn has(&self, sample: &Sample) -> bool {
+        let range = self.range.as_ref();
+        range.is_none_or(|range| range.contains(&self.nanoseconds(sample.timestamp)))
+    }
+}
+
+/// Reads all of a recording but its samples, and when these begin: what a second pass over the
+/// samples needs.
+pub(crate) fn read_ahead(reader: Reader, filter: &Filter) -> Result<(Recording, TimeRange)> {
+    let frequency = reader.metadata().timestamp_frequency;
+    if filter.time.is_some() && frequency == 0 {
+        return Err(Error::Unavailable {
+            message: "the recording does not give the rate of its clock".to_owned(),
+            hint: "Give no time range.".to_owned(),
+        });
+    }
+    let mut first = u64::MAX;
+    let recording = reader.samples(|samples| {
+        let earliest = samples.iter().map(|sample| sample.timestamp).min();
+        first = first.min(earliest.unwrap_or(u64::MAX));
+    })?;
+    let range = filter.time.map(|(from, to)| from..to);
+    Ok((recording, TimeRange { first, frequency, range }))
+}
