@@ -143,7 +143,7 @@ fn draw(builder: SamplesBuilder, recording: Recording) -> Result<String> {
         let module = symbols.module(process, address, mode);
         (symbols.frame(process, address, mode), module)
     });
-    let view = Export::new(&samples, "flame", Format::Flamegraph, None)?;
+    let view = Export::new(&samples, "flame", Format::Flamegraph);
     let mut svg = Vec::new();
     export::write(&view, Format::Flamegraph, &mut svg)
         .map_err(|error| Error::writing("-", error))?;

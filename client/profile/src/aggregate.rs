@@ -93,7 +93,7 @@ pub(crate) fn aggregate_file(
     let time = TimeRange::read(path, filter)?;
     let mut aggregator = Aggregator::new(group_by);
     let mut recording = Reader::open(path)?.samples(|samples| {
-        aggregator.add(&samples.iter().filter(|sample| time.has(sample)));
+        aggregator.add(&samples.iter().filter(|sample| time.contains(sample.timestamp)));
     })?;
     if filter.time.is_none() {
         recording.seen_ns = aggregator.seen_ns(recording.metadata.timestamp_frequency);

@@ -35,8 +35,9 @@ use std::path::Path;
 /// The largest number of marks in a file: what a browser can still load.
 pub const MARKS_MAX: usize = 1 << 19;
 
-/// Reads what of recordings a format shows: the samples that count, each recording with its own modules
-/// and symbols, and its marks if the format shows them.
+/// Reads what of recordings a format shows: the samples and sources that a filter accepts, each
+/// recording with its own modules and symbols, and the marks of the filter's time if the format shows
+/// marks.
 ///
 /// # Errors
 /// A recording cannot be read, none is given, or the filter names a source that one does not have.
@@ -65,13 +66,14 @@ fn read_one(
     if format.shows_marks() {
         reader = reader.with_marks();
     }
-    let (recording, time) = read_ahead(reader, filter)?;
+    let (mut recording, time) = read_ahead(reader, filter)?;
+    recording.marked.marks.retain(|mark| time.contains(mark.time));
     let bound = BoundFilter::new(filter, &recording)?;
     let mut symbols = Symbols::open(&recording, symbol_path);
     let timed_samples = format.traits().timed_samples;
     let mut builder = SamplesBuilder::new(&recording.metadata, tracks, timed_samples);
     Reader::open(path)?.samples(|samples| {
-        for sample in samples.iter().filter(|sample| time.has(sample)) {
+        for sample in samples.iter().filter(|sample| time.contains(sample.timestamp)) {
             if !bound.passes_sample(sample) {
                 continue;
             }
@@ -83,10 +85,12 @@ fn read_one(
             }
         }
     })?;
-    Ok(builder.finish(recording, |process, address, mode| {
+    let mut samples = builder.finish(recording, |process, address, mode| {
         let module = symbols.module(process, address, mode);
         (symbols.frame(process, address, mode), module)
-    }))
+    });
+    samples.sources.retain(|source| bound.passes_source(source.index));
+    Ok(samples)
 }
 
 /// Writes an export in a format.

@@ -144,10 +144,10 @@ impl TimeRange {
         u64::try_from(time).unwrap_or(u64::MAX)
     }
 
-    /// Whether a sample lies in it.
-    pub(crate) fn has(&self, sample: &Sample) -> bool {
+    /// Whether a time stamp lies in it.
+    pub(crate) fn contains(&self, timestamp: u64) -> bool {
         let range = self.range.as_ref();
-        range.is_none_or(|range| range.contains(&self.nanoseconds(sample.timestamp)))
+        range.is_none_or(|range| range.contains(&self.nanoseconds(timestamp)))
     }
 }
 

@@ -7,6 +7,7 @@
 //! gap between them are written on separate lines.
 
 use crate::aggregate::filter::{Filter, Pattern};
+use crate::aggregate::filtered::BoundFilter;
 use crate::file::{Module, Reader, Recording};
 use crate::symbols::{SymbolPath, Symbols};
 use crate::views::branches::{RecordCounts, Step, walk, without_branches, without_code};
@@ -35,14 +36,16 @@ pub struct Written {
     pub error: Option<io::Error>,
 }
 
-/// Writes the branch records of one source: the one named, or else the first that has some.
+/// Writes the branch records of one source, the first that the filter accepts and that has some. The
+/// records of a sample are written whole: llvm-profgen itself picks those of its binary, so the filter
+/// may name no modules and no functions.
 ///
 /// # Errors
 /// The recording cannot be read, or lacks branches of all kinds for such a source. An error that
 /// stops the writing is in the result.
 pub fn write(
     path: &Path,
-    source: Option<&str>,
+    filter: &Filter,
     symbol_path: &SymbolPath,
     out: &mut impl Write,
 ) -> Result<Written> {
@@ -62,10 +65,14 @@ pub fn write(
     };
     let mut sources: BTreeMap<u16, String> =
         branched.into_iter().map(|index| (index, name(index))).collect();
-    let wanted = source.map(Pattern::new);
-    let is_wanted = |name: &str| wanted.as_ref().is_none_or(|wanted| wanted.matches(name));
-    let chosen = sources.iter().find(|(_, name)| is_wanted(name));
-    let Some(index) = chosen.map(|(&index, _)| index) else {
+    let bound = BoundFilter::new(filter, &recording)?;
+    if bound.needs_code() {
+        return Err(Error::usage(
+            "branch records for llvm-profgen are not filtered by module or function",
+            "Its `--binary` names the module.",
+        ));
+    }
+    let Some(index) = sources.keys().copied().find(|&index| bound.passes_source(index)) else {
         let names: Vec<String> = sources.into_values().collect();
         return Err(Error::usage(
             "no source of that name has branch records",
@@ -73,7 +80,7 @@ pub fn write(
         ));
     };
     let source = sources.remove(&index).unwrap_or_default();
-    let filter = Filter { sources: vec![Pattern::new(&source)], ..Filter::default() };
+    let filter = Filter { sources: vec![Pattern::new(&source)], ..filter.clone() };
     let mut symbols = Symbols::open(&recording, symbol_path);
     let mut used = BTreeSet::new();
     walk(path, &filter, &recording, &symbols, |_, steps| {

@@ -5,7 +5,6 @@ use crate::aggregate::source_totals::SourceTotals;
 use crate::export::format::Format;
 use crate::file::cannot_count;
 use crate::number::thousands;
-use halprof_measure::{Error, Result};
 
 /// The part of what was gathered that is shown.
 #[derive(Debug)]
@@ -19,25 +18,18 @@ pub struct Export<'a> {
 }
 
 impl<'a> Export<'a> {
-    /// Shows the source called `source`, in any case. Without a name, a format of one source shows
-    /// the first that has samples, and any other format all that have some; if none has samples,
-    /// the first is shown.
-    pub fn new(
-        samples: &'a Samples,
-        title: impl Into<String>,
-        format: Format,
-        source: Option<&str>,
-    ) -> Result<Self> {
+    /// A format of one source shows the first that has samples, and any other format all that have
+    /// some; if none has samples, the first is shown.
+    #[must_use]
+    pub fn new(samples: &'a Samples, title: impl Into<String>, format: Format) -> Self {
         let all = &samples.sources;
-        let sources = if let Some(name) = source {
-            vec![named(all, name)?]
-        } else {
-            let most = if format.traits().single_source { 1 } else { all.len() };
-            let found = all.iter().filter(|source| source.totals.samples != 0);
-            let found: Vec<_> = found.take(most).collect();
-            if found.is_empty() { all.first().into_iter().collect() } else { found }
-        };
-        Ok(Self { samples, sources, title: title.into() })
+        let most = if format.traits().single_source { 1 } else { all.len() };
+        let nonempty = all.iter().filter(|source| source.totals.samples != 0);
+        let mut sources: Vec<_> = nonempty.take(most).collect();
+        if sources.is_empty() {
+            sources.extend(all.first());
+        }
+        Self { samples, sources, title: title.into() }
     }
 
     /// The sources that have samples but are not shown.
@@ -74,8 +66,12 @@ impl<'a> Export<'a> {
             metadata.machine.clone()
         };
         let shown: u64 = self.sources.iter().map(|source| source.totals.samples).sum();
+        let of_all = match samples.recording.samples {
+            all if all == shown => String::new(),
+            all => format!(" of {}", thousands(all)),
+        };
         let counts = format!(
-            "{} samples shown, {}; samples have no call stacks",
+            "{}{of_all} samples shown, {}; samples have no call stacks",
             thousands(shown),
             samples.recording.losses()
         );
@@ -90,16 +86,6 @@ impl<'a> Export<'a> {
         let first = self.sources.first();
         first.map_or_else(SourceTotals::default, |&source| source.clone())
     }
-}
-
-fn named<'a>(all: &'a [SourceTotals], name: &str) -> Result<&'a SourceTotals> {
-    let mut matching = all.iter().filter(|source| source.name.eq_ignore_ascii_case(name));
-    matching.next().ok_or_else(|| {
-        Error::usage(
-            format!("`{name}` was not recorded"),
-            format!("The recording has {}.", listed(all)),
-        )
-    })
 }
 
 /// The names of sources, or their number if the list would be too long.

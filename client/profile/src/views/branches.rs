@@ -80,7 +80,7 @@ pub(crate) fn walk(
     let mut counts = RecordCounts::default();
     let mut steps = Vec::new();
     Reader::open(path)?.branches(|sample, branches| {
-        if time_range.has(sample) && bound.passes_sample(sample) {
+        if time_range.contains(sample.timestamp) && bound.passes_sample(sample) {
             counts.add(steps_of(sample, branches, symbols, straight, &mut steps));
             visit(sample, &steps);
         }

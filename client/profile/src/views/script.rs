@@ -44,7 +44,7 @@ pub fn each_sample(
             if !going {
                 return;
             }
-            if !time.has(sample) || !bound.passes_sample(sample) {
+            if !time.contains(sample.timestamp) || !bound.passes_sample(sample) {
                 continue;
             }
             let mode = Mode::from_wire(sample.mode.into()).unwrap_or(Mode::Unknown);

@@ -766,18 +766,17 @@ pub(crate) struct Export {
     /// Recordings made by `halprof record`; formats without times take several
     #[arg(default_value = "halprof.rec", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// What to write
+    /// What to write; a format that holds one source takes the first that passes the filters
     #[arg(long, short, value_name = "FORMAT", value_parser = formats())]
     pub(crate) format: Exported,
     /// The file to write, `-` for standard output [default: FILE with the format's extension]
     #[arg(long, short, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
-    /// Only this source; formats that hold one source take the first by default
-    #[arg(long, value_name = "NAME")]
-    pub(crate) source: Option<String>,
     /// What the lanes of `html`'s rates over time show
     #[arg(long, value_name = "LANES", default_value = "processor", value_parser = lanes())]
     pub(crate) by: TrackBy,
+    #[command(flatten)]
+    pub(crate) filters: Filters,
     #[command(flatten)]
     pub(crate) naming: Naming,
 }

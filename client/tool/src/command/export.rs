@@ -9,7 +9,6 @@ use crate::output::escape::Shown;
 use crate::output::number::thousands;
 use crate::output::{Output, Told};
 use crate::select::filters;
-use halprof_profile::aggregate::filter::Filter;
 use halprof_profile::export::{self, Export, Format, MARKS_MAX, Samples, listed, perf_script};
 use halprof_profile::file::replace;
 use schemars::JsonSchema;
@@ -51,7 +50,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
         [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         several => format!("{} recordings", several.len()),
     };
-    let view = Export::new(&gathered, title, format, options.source.as_deref())?;
+    let view = Export::new(&gathered, title, format);
     let bytes = write(&place, |mut out| export::write(&view, format, &mut out))?;
     let body = body(options, format, &view, &place, bytes);
     let given_twice = filters::given_twice(&options.files);
@@ -80,7 +79,8 @@ fn gather(options: &args::Export, format: Format) -> Result<Samples> {
             "Export each recording by itself, or several as `flamegraph`, `folded` or `pprof`.",
         ));
     }
-    let (filter, path) = (Filter::default(), options.naming.path()?);
+    let (filter, path) =
+        (filters::filter(&options.filters, &options.files)?, options.naming.path()?);
     Ok(export::read(&options.files, format, options.by, &filter, &path)?)
 }
 
@@ -206,10 +206,10 @@ fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<
         ));
     };
     let naming = options.naming.path()?;
-    let source = options.source.as_deref();
+    let filter = filters::filter(&options.filters, &options.files)?;
     let mut outcome = None;
     let bytes = write(place, |mut out| {
-        let mut written = perf_script::write(path, source, &naming, &mut out);
+        let mut written = perf_script::write(path, &filter, &naming, &mut out);
         let stopped = match &mut written {
             Ok(written) => written.error.take(),
             Err(_) => Some(io::ErrorKind::InvalidData.into()),

@@ -22,7 +22,7 @@ impl Exports {
         invented(&recording);
         let gathered = gathered(&recording, TrackBy::Processor);
         for &format in formats {
-            let view = Export::new(&gathered, "a.rec", format, None).expect("a view");
+            let view = Export::new(&gathered, "a.rec", format);
             let mut file = File::create(exports.path(format)).expect("created");
             export::write(&view, format, &mut file).expect("written");
         }

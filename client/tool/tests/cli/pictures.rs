@@ -10,7 +10,7 @@ fn write(folder: &Path, format: Format, lanes: TrackBy) -> PathBuf {
     let recording = folder.join("a.rec");
     invented(&recording);
     let gathered = gathered(&recording, lanes);
-    let view = Export::new(&gathered, HOSTILE, format, None).expect("a view");
+    let view = Export::new(&gathered, HOSTILE, format);
     let path = folder.join(format!("{lanes:?}{}", format.traits().ending));
     let mut file = File::create(&path).expect("created");
     export::write(&view, format, &mut file).expect("written");

@@ -57,12 +57,17 @@ fn filters_are_those_of_report() {
         &["--source", "TotalIssues"][..],
         &["--module", "modelled kernel"],
         &["--process", "modelled*"],
+        &["--symbol", "none"],
         &["--time", "0.005-"],
         &["-C", "1"],
     ] {
         let lines = halprof(&[&["script", recorded.file(), "--jsonl"], filter].concat()).stdout;
         let report = json(&[&["report", recorded.file()], filter].concat());
         assert_eq!(lines.lines().count() as u64, report["counted"], "{filter:?}");
+        let page = format!("{}.html", recorded.file());
+        let html = ["export", recorded.file(), "--format", "html", "-o", &page];
+        let export = json(&[&html, filter].concat());
+        assert_eq!(export["samples"], report["counted"], "{filter:?}");
     }
     refused(&["script", recorded.file()], 2, "usage");
     refused(&["script", recorded.file(), "--csv", "--jsonl"], 2, "usage");

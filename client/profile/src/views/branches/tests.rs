@@ -235,7 +235,12 @@ fn kinds_that_were_left_out_make_gaps() {
     let branches = read(&path, &query(EDGES));
     assert_eq!((branches.records.foreign, branches.tables[0].sections[0].all), (0, 2));
     let mut out = Vec::new();
-    let error = crate::export::perf_script::write(&path, None, &SymbolPath::default(), &mut out);
+    let error = crate::export::perf_script::write(
+        &path,
+        &Filter::default(),
+        &SymbolPath::default(),
+        &mut out,
+    );
     let error = error.expect_err("no code between");
     assert_eq!(error.code(), "unavailable");
     assert!(error.to_string().contains("call"), "{error}");
