@@ -11,7 +11,7 @@ mod trial;
 
 pub use machine::no_counters;
 pub use system::System;
-pub use tools::Running;
+pub use tools::RunningTool;
 pub use trial::Trials;
 
 use halprof_measure::Result;
@@ -24,7 +24,7 @@ use shared_types::request::machine::{Machine, Processor};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// No obstacle.
+    /// Nothing is in the way.
     Ok,
     /// Measuring works, but results need care.
     Warning,
@@ -46,7 +46,7 @@ pub struct Check {
     /// Its effect on a measurement, if it has one.
     pub consequence: Option<String>,
     /// What to do about it.
-    pub remedy: Option<String>,
+    pub hint: Option<String>,
     /// The error code that a measurement would end with; `halprof explain` describes it.
     pub code: Option<&'static str>,
 }
@@ -58,30 +58,25 @@ impl Check {
             state: State::Ok,
             result: result.into(),
             consequence: None,
-            remedy: None,
+            hint: None,
             code: None,
         }
     }
 
-    fn found(self, state: State, consequence: &str, remedy: impl Into<String>) -> Self {
-        Self {
-            state,
-            consequence: Some(consequence.to_owned()),
-            remedy: Some(remedy.into()),
-            ..self
-        }
+    fn with(self, state: State, consequence: &str, hint: impl Into<String>) -> Self {
+        Self { state, consequence: Some(consequence.to_owned()), hint: Some(hint.into()), ..self }
     }
 
-    fn warning(self, consequence: &str, remedy: impl Into<String>) -> Self {
-        self.found(State::Warning, consequence, remedy)
+    fn warning(self, consequence: &str, hint: impl Into<String>) -> Self {
+        self.with(State::Warning, consequence, hint)
     }
 
-    fn problem(self, consequence: &str, remedy: impl Into<String>) -> Self {
-        self.found(State::Problem, consequence, remedy)
+    fn problem(self, consequence: &str, hint: impl Into<String>) -> Self {
+        self.with(State::Problem, consequence, hint)
     }
 
-    fn unknown(self, consequence: &str, remedy: impl Into<String>) -> Self {
-        self.found(State::Unknown, consequence, remedy)
+    fn unknown(self, consequence: &str, hint: impl Into<String>) -> Self {
+        self.with(State::Unknown, consequence, hint)
     }
 
     fn code(self, code: &'static str) -> Self {
@@ -101,7 +96,7 @@ pub struct Failure {
 }
 
 /// Turns an error into a failure: whoever shows the checks decides on the advice.
-pub type Words<'a> = &'a dyn Fn(&halprof_measure::Error) -> Failure;
+pub type Describe<'a> = &'a dyn Fn(&halprof_measure::Error) -> Failure;
 
 /// A machine and its processors.
 #[derive(Clone, Debug)]
@@ -123,7 +118,7 @@ impl Described {
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Who answers, or why nothing does.
-    pub answer: std::result::Result<String, Failure>,
+    pub driver: std::result::Result<String, Failure>,
     /// What the driver reports; without a driver, what can be predicted from CPUID.
     pub described: Option<Described>,
     /// The results of counting and sampling briefly.
@@ -137,29 +132,29 @@ impl Facts {
     pub fn collect<T: Transport>(
         connection: &mut Connection<T>,
         system: Option<System>,
-        words: Words<'_>,
+        describe: Describe<'_>,
     ) -> Result<Self> {
         let described = Described::ask(connection)?;
-        let trials = Trials::make(connection, &described, words)?;
+        let trials = Trials::make(connection, &described, describe)?;
         Ok(Self {
-            answer: Ok(connection.driver_name().to_owned()),
+            driver: Ok(connection.driver_name().to_owned()),
             described: Some(described),
             trials,
             system,
         })
     }
 
-    /// The facts when nothing answers; `foreseen` is what CPUID says about the machine, if it was
+    /// The facts when nothing answers; `predicted` is what CPUID says about the machine, if it was
     /// read.
     #[must_use]
     pub const fn unanswered(
         failure: Failure,
-        foreseen: Option<Described>,
+        predicted: Option<Described>,
         system: Option<System>,
     ) -> Self {
         Self {
-            answer: Err(failure),
-            described: foreseen,
+            driver: Err(failure),
+            described: predicted,
             trials: Trials { counting: None, sampling: None },
             system,
         }
@@ -168,7 +163,7 @@ impl Facts {
     /// Whether anything answers.
     #[must_use]
     pub const fn answered(&self) -> bool {
-        self.answer.is_ok()
+        self.driver.is_ok()
     }
 }
 
@@ -186,7 +181,7 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
 }
 
 fn driver(facts: &Facts) -> Check {
-    match &facts.answer {
+    match &facts.driver {
         Ok(name) => Check::new("driver", format!("{name} answers")),
         Err(failure) => Check::new("driver", &failure.message)
             .problem("Nothing can be measured.", &failure.hint)

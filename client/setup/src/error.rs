@@ -1,6 +1,6 @@
 //! Why the driver could not be installed, removed or started.
 
-use crate::obstacle::Obstacle;
+use crate::install_error::InstallError;
 use thiserror::Error;
 
 /// What Windows refused, or what went wrong before Windows was asked.
@@ -8,7 +8,7 @@ use thiserror::Error;
 pub enum Error {
     /// Windows would not install, remove or start the driver.
     #[error("{0}")]
-    Obstacle(Obstacle),
+    Install(InstallError),
     /// There is no halprof device.
     #[error("the driver is not installed")]
     NotInstalled,

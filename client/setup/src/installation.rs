@@ -11,8 +11,8 @@ use crate::windows::installation as platform;
 use std::path::Path;
 
 pub use crate::inf::{INF, serves};
-pub use crate::obstacle::{Obstacle, codes};
-pub use crate::outcome::{Installed, Removed, Standing, Switched};
+pub use crate::install_error::{InstallError, codes};
+pub use crate::outcome::{DriverState, Installed, Removed, Switched};
 #[cfg(windows)]
 pub use crate::windows::installation::beside_the_tool;
 
@@ -74,6 +74,6 @@ pub fn beside_the_tool() -> std::path::PathBuf {
 /// The state of the driver, as far as Windows reveals it.
 #[cfg(windows)]
 #[must_use]
-pub fn standing() -> Standing {
-    platform::standing()
+pub fn driver_state() -> DriverState {
+    platform::driver_state()
 }

@@ -6,10 +6,10 @@ pub mod describe;
 pub mod doctor;
 mod error;
 mod inf;
+mod install_error;
 pub mod installation;
 #[cfg(any(windows, test))]
 mod native;
-mod obstacle;
 mod outcome;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]

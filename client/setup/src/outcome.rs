@@ -1,6 +1,6 @@
 //! What an installation, a removal, a start or a stop came to, and the state that the driver is in.
 
-use crate::obstacle::Obstacle;
+use crate::install_error::InstallError;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -43,11 +43,11 @@ pub struct Switched {
 
 /// The state of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum DriverState {
     /// There is no halprof device.
     Absent,
-    /// There is a device, but this obstacle keeps its driver from running.
-    NotRunning(Obstacle),
+    /// There is a device, but its driver does not run.
+    NotRunning(InstallError),
     /// The driver runs.
     Running,
 }

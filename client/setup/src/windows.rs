@@ -22,7 +22,7 @@ mod wide;
 pub use running::{Loaded, Running};
 
 use crate::Error;
-use crate::obstacle::Obstacle;
+use crate::install_error::InstallError;
 use std::io;
 
 /// The GetLastError number of the step that just failed.
@@ -32,5 +32,5 @@ fn last_error(step: &'static str) -> Error {
 }
 
 fn failed(step: &'static str, error: u32) -> Error {
-    Error::Obstacle(Obstacle::Failed { step, error })
+    Error::Install(InstallError::Failed { step, error })
 }

@@ -31,25 +31,25 @@ fn interface(machine: &Machine, boot: &Processor) -> Check {
         Some(ProfileInterface::Default) | None => check
             .problem(
                 "Only time can be counted, and nothing can be sampled.",
-                what_helps(Reason::from_wire(machine.reason), boot),
+                hint_without_counters(Reason::from_wire(machine.reason), boot),
             )
             .code(ErrorCode::SourceNotSupported.code()),
     }
 }
 
-/// Why no counter can be used on this machine, and what helps; `None` if counters can be used.
+/// Why no counter can be used on this machine, and what to do; `None` if counters can be used.
 #[must_use]
 pub fn no_counters(machine: &Machine, boot: &Processor) -> Option<(String, String)> {
     let interface = ProfileInterface::from_wire(machine.interface);
     if interface.is_some_and(|interface| interface != ProfileInterface::Default) {
         return None;
     }
-    let helps = what_helps(Reason::from_wire(machine.reason), boot);
-    Some((describe::interface(machine, boot), helps))
+    let hint = hint_without_counters(Reason::from_wire(machine.reason), boot);
+    Some((describe::interface(machine, boot), hint))
 }
 
 /// What to do if the interface in use has no counters.
-fn what_helps(reason: Option<Reason>, boot: &Processor) -> String {
+fn hint_without_counters(reason: Option<Reason>, boot: &Processor) -> String {
     use Reason as R;
     match (reason, describe::vendor(&boot.hypervisor)) {
         (
@@ -93,11 +93,11 @@ const ROOT_AMD: &str = "Windows hides AMD's counters while its hypervisor runs. 
 /// A guest of Hyper-V.
 const GUEST: &str = "Hyper-V guest: turn the machine off and run `Set-VMProcessor -VMName NAME -Perfmon @(\"pmu\")` on the host, which must have an Intel processor. Azure does not offer this.";
 /// KVM or Xen with Hyper-V's enlightenments.
-const BEHIND: &str = "It presents itself as Hyper-V, whose enlightenments can hide the counters (CPUID 0x40000003 EDX bit 2): turn them off for this guest, or let them offer performance monitors.";
+const UNDER_ANOTHER: &str = "It presents itself as Hyper-V, whose enlightenments can hide the counters (CPUID 0x40000003 EDX bit 2): turn them off for this guest, or let them offer performance monitors.";
 
 fn how_to_show(hypervisor: &str, boot: &Processor) -> String {
-    if let Some(behind) = describe::vendor(&boot.hypervisor_behind) {
-        return format!("{} {BEHIND}", by_name(&behind));
+    if let Some(outer) = describe::vendor(&boot.hypervisor_behind) {
+        return format!("{} {UNDER_ANOTHER}", by_name(&outer));
     }
     match describe::partition(boot) {
         Some("root") if describe::vendor(&boot.vendor).as_deref() == Some("GenuineIntel") => {
@@ -111,14 +111,12 @@ fn how_to_show(hypervisor: &str, boot: &Processor) -> String {
 }
 
 fn by_name(hypervisor: &str) -> String {
-    let mut rows = HYPERVISORS.iter();
-    let row = rows.find(|(name, _)| *name == hypervisor);
-    row.map_or_else(
-        || {
-            format!("Let the hypervisor ({hypervisor}) virtualize the CPU's performance counters, or measure on the host.")
-        },
-        |(_, how)| (*how).to_owned(),
-    )
+    match HYPERVISORS.iter().find(|(name, _)| *name == hypervisor) {
+        Some((_, hint)) => (*hint).to_owned(),
+        None => format!(
+            "Let the hypervisor ({hypervisor}) virtualize the CPU's performance counters, or measure on the host."
+        ),
+    }
 }
 
 fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
@@ -154,7 +152,7 @@ fn owner(facts: &Facts, machine: &Machine) -> Check {
     match &facts.trials.counting {
         Some(Err(failure)) if failure.code == ErrorCode::CountersReserved.code() => {
             check(failure.message.clone())
-                .problem("Every measurement of events is refused.", who_it_may_be(facts))
+                .problem("Every measurement of events is refused.", possible_owners(facts))
                 .code(failure.code)
         }
         Some(Ok(())) => check("free (reserved and released as a test)".to_owned()),
@@ -166,14 +164,12 @@ fn owner(facts: &Facts, machine: &Machine) -> Check {
 }
 
 /// Which drivers may own what Windows refuses.
-fn who_it_may_be(facts: &Facts) -> String {
-    let candidates = candidates(
-        facts
-            .system
-            .as_ref()
-            .and_then(|system| Some((system.services.as_deref()?, system.processes.as_deref()?))),
-    );
-    format!("Windows does not say which. {candidates}")
+fn possible_owners(facts: &Facts) -> String {
+    let names = facts
+        .system
+        .as_ref()
+        .and_then(|system| Some((system.services.as_deref()?, system.processes.as_deref()?)));
+    format!("Windows does not say which. {}", candidates(names))
 }
 
 fn counting(facts: &Facts) -> Check {
@@ -192,7 +188,7 @@ fn sampling(facts: &Facts, machine: &Machine) -> Check {
         Some(Ok(())) => Check::new("sampling", "works (tested)"),
         Some(Err(failure)) if failure.code == ErrorCode::InterruptTaken.code() => {
             Check::new("sampling", &failure.message)
-                .warning("`halprof record` is refused; counting works.", who_it_may_be(facts))
+                .warning("`halprof record` is refused; counting works.", possible_owners(facts))
                 .code(failure.code)
         }
         Some(Err(failure)) => Check::new("sampling", &failure.message)

@@ -85,13 +85,12 @@ fn signing(system: &System, runs: bool) -> Check {
     const BOOT: &str = "Turn off Secure Boot in the firmware setup (Hyper-V: with the machine off, run Set-VMFirmware -VMName NAME -EnableSecureBoot Off on the host). If BitLocker protects the disk, have its recovery key ready. Then";
     const TESTING: &str = "run `bcdedit /set testsigning on` from an elevated prompt and restart.";
     let testing = system.code_integrity.map(|options| options & TEST_SIGNING != 0);
-    let state = |what: &str, is: Option<bool>| match is {
-        Some(true) => format!("{what} on"),
-        Some(false) => format!("{what} off"),
-        None => format!("{what} unknown"),
-    };
-    let boot = state("Secure Boot", system.secure_boot);
-    let check = Check::new("signing", format!("{}, {boot}", state("test signing", testing)));
+    let result = format!(
+        "test signing {}, Secure Boot {}",
+        on_or_off(testing),
+        on_or_off(system.secure_boot)
+    );
+    let check = Check::new("signing", result);
     if runs || testing == Some(true) {
         return check;
     }
@@ -99,11 +98,19 @@ fn signing(system: &System, runs: bool) -> Check {
     if testing.is_none() {
         return check.unknown(consequence, "`bcdedit` shows testsigning.");
     }
-    let remedy = match system.secure_boot {
+    let hint = match system.secure_boot {
         Some(false) => TESTING.replacen('r', "R", 1),
         Some(true) | None => format!("{BOOT} {TESTING}"),
     };
-    check.warning(consequence, remedy)
+    check.warning(consequence, hint)
+}
+
+const fn on_or_off(setting: Option<bool>) -> &'static str {
+    match setting {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "unknown",
+    }
 }
 
 fn others(system: &System) -> Check {
@@ -118,12 +125,12 @@ fn others(system: &System) -> Check {
     if running.is_empty() {
         return check("none known".to_owned());
     }
-    let found: Vec<String> = running.iter().map(tools::Running::text).collect();
-    let remedies: Vec<String> =
-        running.iter().map(|one| format!("{}: {}", one.tool, one.remedy)).collect();
-    check(found.join(", ")).warning(
+    let tools: Vec<String> = running.iter().map(tools::RunningTool::text).collect();
+    let hints: Vec<String> =
+        running.iter().map(|one| format!("{}: {}", one.tool, one.hint)).collect();
+    check(tools.join(", ")).warning(
         "It may own the counters, and then measuring is refused, or change them, and then counts are wrong.",
-        format!("{}.", remedies.join("; ")),
+        format!("{}.", hints.join("; ")),
     )
 }
 
@@ -134,22 +141,22 @@ fn modules(system: &System) -> Check {
     let check = |result: String| Check::new("modules", result);
     let text = |own, kernel| format!("{own} visible in this process, {kernel} in the kernel");
     let elevated = system.elevated == Some(true);
-    let remedy = |otherwise: &str| {
+    let hint = |otherwise: &str| {
         if elevated { otherwise.to_owned() } else { "Run it from an elevated prompt.".to_owned() }
     };
     match system.modules {
         Some((own @ 1.., kernel @ 1..)) => check(text(own, kernel)),
         Some((own @ 1.., kernel)) => check(text(own, kernel)).warning(
             "Kernel samples have addresses but no names: Windows reveals kernel module addresses only with the debug privilege.",
-            remedy("Give administrators the user right \"Debug programs\" again: a policy has taken it away."),
+            hint("Give administrators the user right \"Debug programs\" again: a policy has taken it away."),
         ),
         Some((own, kernel)) => check(text(own, kernel)).warning(
             "Samples have addresses but no names: the modules of programs are not visible.",
-            remedy(PROTECTED),
+            hint(PROTECTED),
         ),
         None => check("unknown".to_owned()).unknown(
             "If modules are not visible, samples have addresses but no names.",
-            remedy(PROTECTED),
+            hint(PROTECTED),
         ),
     }
 }

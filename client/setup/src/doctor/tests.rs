@@ -23,6 +23,14 @@ fn words(error: &Error) -> Failure {
     }
 }
 
+fn check(facts: &Facts, name: &str) -> Check {
+    examine(facts).into_iter().find(|check| check.name == name).expect("this check")
+}
+
+fn hint(facts: &Facts, name: &str) -> String {
+    check(facts, name).hint.expect("a hint")
+}
+
 /// Each check's state, by name.
 fn states(facts: &Facts) -> BTreeMap<&'static str, State> {
     let checks = examine(facts);
@@ -30,9 +38,9 @@ fn states(facts: &Facts) -> BTreeMap<&'static str, State> {
     assert_eq!(states.len(), checks.len(), "a name stands twice");
     for check in checks {
         assert!(!check.result.is_empty(), "{check:?}");
-        let told = check.consequence.is_some() && check.remedy.is_some();
-        assert_eq!(told, check.state != State::Ok, "{check:?}");
-        for text in [check.consequence, check.remedy].into_iter().flatten() {
+        let explained = check.consequence.is_some() && check.hint.is_some();
+        assert_eq!(explained, check.state != State::Ok, "{check:?}");
+        for text in [check.consequence, check.hint].into_iter().flatten() {
             assert!(text.ends_with(['.', ')', '>']) && text.len() > 10, "{text}");
         }
     }
@@ -125,51 +133,6 @@ fn each_fact_of_windows_has_its_finding_before_the_driver_runs() {
 }
 
 #[test]
-fn secure_boot_is_turned_off_before_test_signing_is_turned_on() {
-    for (secure_boot, first) in [
-        (Some(true), "Turn off Secure Boot"),
-        (None, "Turn off Secure Boot"),
-        (Some(false), "Run `bcdedit"),
-    ] {
-        let system = System { code_integrity: Some(0x01), secure_boot, ..good() };
-        let checks = examine(&Facts::unanswered(absent(), None, Some(system)));
-        let check = checks.iter().find(|check| check.name == "signing");
-        let remedy = check.and_then(|check| check.remedy.clone()).expect("one");
-        assert!(remedy.starts_with(first), "{remedy}");
-        assert!(remedy.contains("testsigning on"), "{remedy}");
-    }
-}
-
-#[test]
-fn windows_on_arm_is_sent_to_a_tool_for_arm() {
-    let arm = System { arm: Some(true), ..good() };
-    let checks = examine(&Facts::unanswered(absent(), None, Some(arm)));
-    let check = checks.iter().find(|check| check.name == "windows");
-    let check = check.expect("it");
-    assert!(check.result.contains("Arm"), "{}", check.result);
-    let remedy = check.remedy.as_deref().expect("a remedy");
-    assert!(remedy.contains("WindowsPerf"), "{remedy}");
-}
-
-#[test]
-fn who_is_elevated_is_not_sent_to_an_elevated_prompt() {
-    for elevated in [true, false] {
-        for modules in [Some((30, 0)), Some((0, 180)), None] {
-            let facts = Facts::unanswered(
-                absent(),
-                None,
-                Some(System { elevated: Some(elevated), modules, ..good() }),
-            );
-            let checks = examine(&facts);
-            let check = checks.iter().find(|check| check.name == "modules");
-            let remedy = check.and_then(|check| check.remedy.clone());
-            let remedy = remedy.expect("a remedy");
-            assert_eq!(remedy.contains("elevated"), !elevated, "{remedy}");
-        }
-    }
-}
-
-#[test]
 fn a_driver_that_runs_is_the_proof_that_windows_lets_it() {
     let system = System {
         elevated: Some(false),
@@ -194,17 +157,6 @@ fn what_is_not_told_is_unknown() {
 }
 
 #[test]
-fn a_driver_of_another_version_is_told_with_both_versions() {
-    let refusal = Refusal { code: ErrorCode::VersionMismatch, subject: 7, detail: 9, source: None };
-    let checks = examine(&Facts::unanswered(words(&Error::Refused(refusal)), None, None));
-    let [driver] = checks.as_slice() else {
-        panic!("{checks:?}");
-    };
-    assert_eq!((driver.state, driver.code), (State::Problem, Some("version-mismatch")));
-    assert!(driver.result.contains('7') && driver.result.contains('9'), "{driver:?}");
-}
-
-#[test]
 fn without_a_driver_cpuid_tells_what_to_expect() {
     let described = modelled("hyperv-root-amd", None).described;
     let states = states(&Facts::unanswered(absent(), described, None));
@@ -217,21 +169,6 @@ fn refusal(code: ErrorCode) -> Failure {
     let (subject, detail, source) = (0, 0xC000_009A, None);
     let refusal = Refusal { code, subject, detail, source };
     words(&Error::Refused(refusal))
-}
-
-#[test]
-fn an_owner_that_nobody_names_has_candidates() {
-    let mut facts = modelled("skylake", Some(good()));
-    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersReserved)));
-    facts.trials.sampling = None;
-    let owner = |facts: &Facts| examine(facts).into_iter().find(|check| check.name == "owner");
-    let check = owner(&facts).expect("it");
-    assert_eq!((check.state, check.code), (State::Problem, Some("counters-reserved")));
-    assert!(check.remedy.expect("one").contains("VTune"));
-    let system = facts.system.as_mut().expect("a Windows");
-    system.processes = Some(vec!["pcm.exe".to_owned()]);
-    let remedy = owner(&facts).and_then(|check| check.remedy).expect("one");
-    assert!(remedy.contains("running here: Intel PCM (pcm.exe)"), "{remedy}");
 }
 
 #[test]
@@ -249,33 +186,10 @@ fn what_the_machine_refuses_is_found_by_trying() {
         take(machine.model(), true);
         let mut connection = Connection::new(machine).expect("an answer");
         let facts = Facts::collect(&mut connection, None, &words).expect("facts");
-        let checks = examine(&facts);
-        let check = checks.iter().find(|check| check.name == name).expect("it");
+        let check = check(&facts, name);
         assert_eq!(check.code, Some(code), "{check:?}");
         assert_ne!(check.state, State::Ok);
     }
-}
-
-#[test]
-fn a_session_that_holds_the_counters_is_named() {
-    let mut facts = modelled("skylake", None);
-    let described = facts.described.as_mut().expect("a machine");
-    (described.machine.holder_session, described.machine.holder_process) = (7, 4711);
-    facts.trials = Trials::default();
-    let states = states(&facts);
-    assert_eq!((states["owner"], states["counting"]), (State::Problem, State::Unknown));
-    let checks = examine(&facts);
-    assert!(checks.iter().any(|check| check.result.contains("process 4711")));
-}
-
-#[test]
-fn counters_that_do_not_count_are_a_problem_and_a_lost_interrupt_a_warning() {
-    let mut facts = modelled("skylake", None);
-    facts.trials.sampling = Some(Err(refusal(ErrorCode::InterruptTaken)));
-    assert_eq!(states(&facts)["sampling"], State::Warning);
-    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersDead)));
-    assert_eq!(states(&facts)["counting"], State::Problem);
-    assert_eq!(states(&facts)["owner"], State::Unknown);
 }
 
 #[test]
@@ -295,11 +209,63 @@ fn the_trial_leaves_nothing_behind() {
 }
 
 #[test]
-fn each_kind_of_hypervisor_has_its_own_advice() {
+fn hints_fit_the_windows_that_they_are_for() {
+    let unsigned = System { code_integrity: Some(0x01), ..good() };
+    for (system, name, starts, contains) in [
+        (
+            System { secure_boot: Some(true), ..unsigned.clone() },
+            "signing",
+            "Turn off Secure Boot",
+            "testsigning on",
+        ),
+        (
+            System { secure_boot: None, ..unsigned.clone() },
+            "signing",
+            "Turn off Secure Boot",
+            "testsigning on",
+        ),
+        (unsigned, "signing", "Run `bcdedit", "testsigning on"),
+        (System { arm: Some(true), ..good() }, "windows", "", "WindowsPerf"),
+    ] {
+        let hint = hint(&Facts::unanswered(absent(), None, Some(system)), name);
+        assert!(hint.starts_with(starts) && hint.contains(contains), "{hint}");
+    }
+    // An elevated user is not sent to an elevated prompt.
+    for elevated in [true, false] {
+        for modules in [Some((30, 0)), Some((0, 180)), None] {
+            let system = System { elevated: Some(elevated), modules, ..good() };
+            let hint = hint(&Facts::unanswered(absent(), None, Some(system)), "modules");
+            assert_eq!(hint.contains("elevated"), !elevated, "{hint}");
+        }
+    }
+}
+
+#[test]
+fn failed_trials_are_problems_with_candidates() {
+    let mut facts = modelled("skylake", Some(good()));
+    facts.trials.sampling = Some(Err(refusal(ErrorCode::InterruptTaken)));
+    assert_eq!(check(&facts, "sampling").state, State::Warning);
+    assert!(hint(&facts, "sampling").contains("VTune"));
+    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersDead)));
+    assert_eq!(check(&facts, "counting").state, State::Problem);
+    assert_eq!(check(&facts, "owner").state, State::Unknown);
+    facts.trials.counting = Some(Err(refusal(ErrorCode::CountersReserved)));
+    let owner = check(&facts, "owner");
+    assert_eq!((owner.state, owner.code), (State::Problem, Some("counters-reserved")));
+    assert!(hint(&facts, "owner").contains("VTune"));
+    facts.system.as_mut().expect("a Windows").processes = Some(vec!["pcm.exe".to_owned()]);
+    assert!(hint(&facts, "owner").contains("running here: Intel PCM (pcm.exe)"));
+    let described = facts.described.as_mut().expect("a machine");
+    (described.machine.holder_session, described.machine.holder_process) = (7, 4711);
+    let owner = check(&facts, "owner");
+    assert!(owner.state == State::Problem && owner.result.contains("process 4711"), "{owner:?}");
+}
+
+#[test]
+fn each_hypervisor_has_its_own_hint() {
     let root = Processor::HV1 | Processor::HV1_ROOT;
     let kvm = *b"KVMKVMKVM\0\0\0";
-    for (vendor, hypervisor, flags, behind, said) in [
-        (b"GenuineIntel", b"Microsoft Hv", root, [0; 12], "update Windows"),
+    for (vendor, hypervisor, flags, outer, contains) in [
         (b"GenuineIntel", b"Microsoft Hv", root, [0; 12], "hypervisorperfmon"),
         (b"AuthenticAMD", b"Microsoft Hv", root, [0; 12], "AMD's counters"),
         (b"GenuineIntel", b"Microsoft Hv", Processor::HV1, [0; 12], "Set-VMProcessor"),
@@ -308,23 +274,11 @@ fn each_kind_of_hypervisor_has_its_own_advice() {
     ] {
         let mut facts = modelled("hyperv-masked", None);
         let described = facts.described.as_mut().expect("a machine");
-        for boot in &mut described.processors {
-            (boot.vendor, boot.hypervisor) = (*vendor, *hypervisor);
-            (boot.flags, boot.hypervisor_behind) = (flags, behind);
+        for processor in &mut described.processors {
+            (processor.vendor, processor.hypervisor) = (*vendor, *hypervisor);
+            (processor.flags, processor.hypervisor_behind) = (flags, outer);
         }
-        let checks = examine(&facts);
-        let check = checks.iter().find(|check| check.name == "interface");
-        let remedy = check.and_then(|check| check.remedy.clone()).expect("one");
-        assert!(remedy.contains(said), "{said}: {remedy}");
+        let hint = hint(&facts, "interface");
+        assert!(hint.contains(contains), "{contains}: {hint}");
     }
-}
-
-#[test]
-fn a_refused_handler_has_candidates_too() {
-    let mut facts = modelled("skylake", None);
-    facts.trials.sampling = Some(Err(refusal(ErrorCode::InterruptTaken)));
-    let checks = examine(&facts);
-    let check = checks.iter().find(|check| check.name == "sampling");
-    let remedy = check.and_then(|check| check.remedy.clone()).expect("one");
-    assert!(remedy.contains("VTune"), "{remedy}");
 }

@@ -2,6 +2,8 @@
 //!
 //! A matching name makes a candidate, not a proof: Windows does not say who owns the counters.
 
+use std::collections::BTreeSet;
+
 /// A program that uses the counters, or may.
 pub(super) struct Tool {
     name: &'static str,
@@ -10,7 +12,7 @@ pub(super) struct Tool {
     /// Full names of its programs without `.exe`, in lower case.
     programs: &'static [&'static str],
     /// How to end it.
-    remedy: &'static str,
+    hint: &'static str,
 }
 
 const TOOLS: &[Tool] = &[
@@ -18,59 +20,58 @@ const TOOLS: &[Tool] = &[
         name: "Intel VTune Profiler (SEP)",
         services: &["sepdrv", "sepdal", "socperf", "vtss"],
         programs: &["vtune", "vtune-gui", "vtune-backend", "sep", "emon"],
-        remedy: "end its collection; `amplxe-sepreg.exe -u` in VTune's bin64 folder unloads its drivers",
+        hint: "end its collection; `amplxe-sepreg.exe -u` in VTune's bin64 folder unloads its drivers",
     },
     Tool {
         name: "AMD uProf",
         services: &["amdpowerprofiler", "amdcpuprofiler"],
         programs: &["amduprof", "amduprofcli", "amduprofpcm", "amduprofsys"],
-        remedy: "end its profile",
+        hint: "end its profile",
     },
     Tool {
         name: "Intel PCM",
         services: &["pcm test msr", "pcmservice"],
         programs: &["pcm", "pcm-core", "pcm-raw", "pcm-memory", "pcm-sensor-server", "pcm-service"],
-        remedy: "end it, and `sc stop \"PCM Test MSR\"`",
+        hint: "end it, and `sc stop \"PCM Test MSR\"`",
     },
-    Tool { name: "WindowsPerf", services: &["wperf"], programs: &["wperf"], remedy: "end it" },
+    Tool { name: "WindowsPerf", services: &["wperf"], programs: &["wperf"], hint: "end it" },
     Tool {
         name: "Windows Performance Toolkit",
         services: &[],
         programs: &["wpr", "wprui", "xperf", "tracelog"],
-        remedy: "`wpr -cancel`, or `xperf -stop`; sessions that only trace can go on",
+        hint: "`wpr -cancel`, or `xperf -stop`; sessions that only trace can go on",
     },
     Tool {
         name: "a program with access to every MSR (WinRing0, RWEverything, PawnIO)",
         services: &["winring0", "rwdrv", "rweverything", "pawnio"],
         programs: &["rw"],
-        remedy: "end the program that uses it; most only read temperatures and change nothing",
+        hint: "end the program that uses it; most only read temperatures and change nothing",
     },
 ];
 
 /// A running tool, and how it was recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningTool {
     /// The tool.
     pub tool: &'static str,
     /// Its running services and programs.
-    pub seen: Vec<String>,
+    pub seen: BTreeSet<String>,
     /// How to end it.
-    pub remedy: &'static str,
+    pub hint: &'static str,
 }
 
 /// The tools among these running services and programs.
-pub(super) fn running(services: &[String], programs: &[String]) -> Vec<Running> {
-    let seen = |tool: &Tool| {
+pub(super) fn running(services: &[String], programs: &[String]) -> Vec<RunningTool> {
+    let mut running = Vec::new();
+    for tool in TOOLS {
         let services = services.iter().filter(|name| tool.has_service(name));
         let programs = programs.iter().filter(|name| tool.has_program(name));
-        let mut seen: Vec<String> = services.chain(programs).cloned().collect();
-        seen.sort_unstable();
-        seen.dedup();
-        seen
-    };
-    let rows =
-        TOOLS.iter().map(|tool| Running { tool: tool.name, seen: seen(tool), remedy: tool.remedy });
-    rows.filter(|running| !running.seen.is_empty()).collect()
+        let seen: BTreeSet<String> = services.chain(programs).cloned().collect();
+        if !seen.is_empty() {
+            running.push(RunningTool { tool: tool.name, seen, hint: tool.hint });
+        }
+    }
+    running
 }
 
 impl Tool {
@@ -86,10 +87,14 @@ impl Tool {
     }
 }
 
-impl Running {
+impl RunningTool {
     /// The tool, and how it was recognised.
     pub(super) fn text(&self) -> String {
-        format!("{} ({})", self.tool, self.seen.join(", "))
+        format!(
+            "{} ({})",
+            self.tool,
+            Vec::from_iter(self.seen.iter().map(String::as_str)).join(", ")
+        )
     }
 }
 
@@ -99,7 +104,7 @@ pub(super) fn candidates(names: Option<(&[String], &[String])>) -> String {
         .map(|(services, programs)| running(services, programs))
         .unwrap_or_default()
         .iter()
-        .map(|running| format!("{}: {}", running.text(), running.remedy))
+        .map(|running| format!("{}: {}", running.text(), running.hint))
         .collect();
     if !found.is_empty() {
         return format!("Candidates running here: {}.", found.join("; "));

@@ -1,6 +1,6 @@
 //! Counts and samples briefly: only the machine itself can show what no table tells.
 
-use super::{Described, Failure, Words};
+use super::{Describe, Described, Failure};
 use halprof_measure::Result;
 use halprof_measure::{Connection, Session, Setup, Transport};
 use shared_types::request::session::Spec;
@@ -20,30 +20,30 @@ impl Trials {
     pub(super) fn make<T: Transport>(
         connection: &mut Connection<T>,
         described: &Described,
-        words: Words<'_>,
+        describe: Describe<'_>,
     ) -> Result<Self> {
         if described.machine.holder_session != 0 {
             return Ok(Self::default());
         }
         let sources = connection.sources(false)?;
-        let first = |wanted: u32| {
-            let mut sources = sources.iter();
-            let fits = |flags: u32| flags & wanted == wanted && flags & Source::TIMER == 0;
-            sources.find(|source| fits(source.flags)).copied()
-        };
-        let mut tried = |source: Source, sample| {
-            let outcome = attempt(connection, &source, sample);
-            outcome.map_err(|error| words(&error))
-        };
-        let counting = first(Source::SUPPORTED).map(|source| tried(source, false));
-        let sampling = match counting {
-            Some(Ok(())) => {
-                first(Source::SUPPORTED | Source::SAMPLING).map(|source| tried(source, true))
-            }
-            _ => None,
-        };
-        Ok(Self { counting, sampling })
+        let mut trials = Self::default();
+        if let Some(source) = first_with(&sources, Source::SUPPORTED) {
+            let result = attempt(connection, source, false);
+            trials.counting = Some(result.map_err(|error| describe(&error)));
+        }
+        if trials.counting == Some(Ok(()))
+            && let Some(source) = first_with(&sources, Source::SUPPORTED | Source::SAMPLING)
+        {
+            let result = attempt(connection, source, true);
+            trials.sampling = Some(result.map_err(|error| describe(&error)));
+        }
+        Ok(trials)
     }
+}
+
+/// The first source with these flags that is not a timer.
+fn first_with(sources: &[Source], flags: u32) -> Option<&Source> {
+    sources.iter().find(|source| source.flags & flags == flags && source.flags & Source::TIMER == 0)
 }
 
 /// Starts and stops at once; the driver's self-test is part of the start. Sampling asks for the

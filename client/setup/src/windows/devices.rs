@@ -2,7 +2,7 @@
 
 use super::library::Library;
 use super::{last_error, wide};
-use crate::obstacle::Obstacle;
+use crate::install_error::InstallError;
 use crate::{Error, Result};
 use shared_types::device::HARDWARE_ID;
 use std::ptr;
@@ -74,18 +74,17 @@ impl Set {
 }
 
 /// All device nodes of halprof.
-pub(super) struct Ours {
+pub(super) struct Devices {
     set: Set,
     nodes: Vec<SP_DEVINFO_DATA>,
 }
 
-impl Ours {
+impl Devices {
     /// Finds them.
     pub(super) fn find() -> Result<Self> {
         let set = Set::rooted()?;
-        let all = (0..).map_while(|index| set.element(index));
-        let ours = |data: &SP_DEVINFO_DATA| Node { set: &set, data: *data }.is_ours();
-        let nodes = all.filter(ours).collect();
+        let mut nodes: Vec<SP_DEVINFO_DATA> = (0..).map_while(|index| set.element(index)).collect();
+        nodes.retain(|data| Node { set: &set, data: *data }.is_ours());
         Ok(Self { set, nodes })
     }
 
@@ -203,18 +202,18 @@ impl Node<'_> {
     }
 
     /// Why the driver does not run, or `None` if it does.
-    pub(super) fn problem(&self) -> Option<Obstacle> {
+    pub(super) fn problem(&self) -> Option<InstallError> {
         let (mut status, mut problem) = (0, 0);
         // SAFETY: both are valid for a write; a device instance that is not present is refused.
-        let answer = unsafe {
+        let result = unsafe {
             CM_Get_DevNode_Status(&raw mut status, &raw mut problem, self.data.DevInst, 0)
         };
-        if answer != CR_SUCCESS {
+        if result != CR_SUCCESS {
             problem = CM_PROB_PHANTOM;
         } else if status & DN_HAS_PROBLEM == 0 && status & DN_STARTED != 0 {
             return None;
         }
-        Some(Obstacle::NotRunning { problem, status: self.problem_status() })
+        Some(InstallError::NotRunning { problem, status: self.problem_status() })
     }
 
     fn problem_status(&self) -> u32 {
@@ -230,46 +229,46 @@ impl Node<'_> {
     fn property<'a>(
         &self,
         key: &DEVPROPKEY,
-        wanted: u32,
+        property_type: u32,
         into: &'a mut [u16],
     ) -> Option<&'a [u16]> {
-        let mut kind = 0;
-        // SAFETY: the set is open and `data` is its element; `key` is valid for reads, `kind` for a
+        let mut found_type = 0;
+        // SAFETY: the set is open and `data` is its element; `key` is valid for reads, `found_type` for a
         // write, `into` for writes of the bytes given; the size needed is not requested.
         let done = unsafe {
             SetupDiGetDevicePropertyW(
                 self.set.0,
                 &raw const self.data,
                 key,
-                &raw mut kind,
+                &raw mut found_type,
                 into.as_mut_ptr().cast(),
                 size_of_val(into) as u32,
                 ptr::null_mut(),
                 0,
             )
         };
-        (done != FALSE && kind == wanted).then_some(into)
+        (done != FALSE && found_type == property_type).then_some(into)
     }
 
     /// Whether the device has been disabled.
     pub(super) fn is_disabled(&self) -> bool {
         let problem = self.problem();
-        matches!(problem, Some(Obstacle::NotRunning { problem: CM_PROB_DISABLED, .. }))
+        matches!(problem, Some(InstallError::NotRunning { problem: CM_PROB_DISABLED, .. }))
     }
 
     /// Enables the device, which loads its driver; returns whether Windows asks for a restart.
     pub(super) fn enable(&self) -> Result<bool> {
         // SAFETY: takes no pointer; a device instance that is not present is refused.
-        let answer = unsafe { CM_Enable_DevNode(self.data.DevInst, 0) };
-        switched("the device could not be enabled", answer)
+        let result = unsafe { CM_Enable_DevNode(self.data.DevInst, 0) };
+        restart_needed("the device could not be enabled", result)
     }
 
     /// Disables the device until it is enabled or Windows boots, which unloads its driver. Returns
     /// whether Windows asks for a restart.
     pub(super) fn disable(&self) -> Result<bool> {
         // SAFETY: takes no pointer; a device instance that is not present is refused.
-        let answer = unsafe { CM_Disable_DevNode(self.data.DevInst, CM_DISABLE_UI_NOT_OK) };
-        switched("the device could not be disabled", answer)
+        let result = unsafe { CM_Disable_DevNode(self.data.DevInst, CM_DISABLE_UI_NOT_OK) };
+        restart_needed("the device could not be disabled", result)
     }
 
     /// Removes the device; returns whether Windows asks for a restart to finish.
@@ -290,11 +289,12 @@ impl Node<'_> {
     }
 }
 
-fn switched(step: &'static str, answer: CONFIGRET) -> Result<bool> {
-    match answer {
+/// Whether Windows asks for a restart.
+fn restart_needed(step: &'static str, result: CONFIGRET) -> Result<bool> {
+    match result {
         CR_SUCCESS => Ok(false),
         CR_NEED_RESTART => Ok(true),
-        answer => Err(Error::Obstacle(Obstacle::Refused { step, answer })),
+        result => Err(Error::Install(InstallError::Refused { step, result })),
     }
 }
 

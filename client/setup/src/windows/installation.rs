@@ -2,8 +2,8 @@
 
 use super::{devices, packages, privilege, service, system};
 use crate::inf::{INF, serves};
-use crate::obstacle::Obstacle;
-use crate::outcome::{Installed, Removed, Standing, Switched};
+use crate::install_error::InstallError;
+use crate::outcome::{DriverState, Installed, Removed, Switched};
 use crate::{Error, Result};
 use halprof_measure::Error as Measure;
 use shared_types::device::HARDWARE_ID;
@@ -25,7 +25,7 @@ pub(crate) fn install(inf: &Path) -> Result<Installed> {
     let inf = checked(inf)?;
     elevated()?;
     let class = packages::class_of(&inf)?;
-    let created = devices::Ours::find()?.nodes().next().is_none();
+    let created = devices::Devices::find()?.nodes().next().is_none();
     if created {
         devices::create(&class)?;
     }
@@ -39,21 +39,21 @@ pub(crate) fn install(inf: &Path) -> Result<Installed> {
         }
         Err(error) => return Err(error),
     };
-    outcome(created, restart)
+    installed(created, restart)
 }
 
 /// What is installed now; a restart that is still needed is no failure.
-fn outcome(created: bool, restart: bool) -> Result<Installed> {
-    let ours = devices::Ours::find()?;
-    let node = ours.nodes().next().ok_or(Error::Obstacle(GONE))?;
+fn installed(created: bool, restart: bool) -> Result<Installed> {
+    let devices = devices::Devices::find()?;
+    let node = devices.nodes().next().ok_or(Error::Install(GONE))?;
     match node.problem() {
-        Some(problem) if !restart => Err(Error::Obstacle(problem)),
+        Some(problem) if !restart => Err(Error::Install(problem)),
         _ => Ok(Installed { device: node.instance(), package: node.package(), created, restart }),
     }
 }
 
 /// ERROR_NO_SUCH_DEVINST, for a device that has been removed in the meantime.
-const GONE: Obstacle = Obstacle::Failed {
+const GONE: InstallError = InstallError::Failed {
     step: "the driver package was installed, but the device is gone",
     error: 0xE000_020B,
 };
@@ -72,7 +72,7 @@ pub(crate) fn uninstall() -> Result<Removed> {
 fn remove_devices() -> Result<(Vec<String>, bool)> {
     let mut removed = Vec::new();
     let mut restart = false;
-    for node in devices::Ours::find()?.nodes() {
+    for node in devices::Devices::find()?.nodes() {
         let instance = node.instance();
         restart |= node.remove()?;
         removed.push(instance);
@@ -82,35 +82,39 @@ fn remove_devices() -> Result<(Vec<String>, bool)> {
 
 /// Loads the driver, if it does not run.
 pub(crate) fn start() -> Result<Switched> {
-    switch(|node| match node.problem() {
-        None => Ok(None),
-        Some(_) if node.is_disabled() => node.enable().map(Some),
-        Some(problem) => Err(Error::Obstacle(problem)),
-    })
-    .and_then(running)
+    elevated()?;
+    let devices = devices::Devices::find()?;
+    let mut switched = Switched::default();
+    for node in devices.nodes() {
+        switched.devices.push(node.instance());
+        match node.problem() {
+            None => {}
+            Some(_) if node.is_disabled() => {
+                switched.changed = true;
+                switched.restart |= node.enable()?;
+            }
+            Some(problem) => return Err(Error::Install(problem)),
+        }
+    }
+    if switched.devices.is_empty() {
+        return Err(Error::NotInstalled);
+    }
+    match driver_state() {
+        DriverState::NotRunning(problem) if !switched.restart => Err(Error::Install(problem)),
+        _ => Ok(switched),
+    }
 }
 
 /// Unloads the driver, unless it is disabled already.
 pub(crate) fn stop() -> Result<Switched> {
-    switch(|node| {
-        if node.is_disabled() {
-            return Ok(None);
-        }
-        node.disable().map(Some)
-    })
-}
-
-/// Switches every device of halprof; `change` returns whether a restart is needed, or `None` if
-/// nothing had to be done.
-fn switch(change: impl Fn(&devices::Node<'_>) -> Result<Option<bool>>) -> Result<Switched> {
     elevated()?;
-    let ours = devices::Ours::find()?;
+    let devices = devices::Devices::find()?;
     let mut switched = Switched::default();
-    for node in ours.nodes() {
+    for node in devices.nodes() {
         switched.devices.push(node.instance());
-        if let Some(restart) = change(&node)? {
+        if !node.is_disabled() {
             switched.changed = true;
-            switched.restart |= restart;
+            switched.restart |= node.disable()?;
         }
     }
     if switched.devices.is_empty() {
@@ -119,24 +123,16 @@ fn switch(change: impl Fn(&devices::Node<'_>) -> Result<Option<bool>>) -> Result
     Ok(switched)
 }
 
-/// Checks that what was enabled now runs; otherwise returns why not.
-fn running(switched: Switched) -> Result<Switched> {
-    match standing() {
-        Standing::NotRunning(problem) if !switched.restart => Err(Error::Obstacle(problem)),
-        _ => Ok(switched),
-    }
-}
-
 /// The state of the driver, as far as Windows reveals it.
-pub(crate) fn standing() -> Standing {
-    let Ok(ours) = devices::Ours::find() else {
-        return Standing::Absent;
+pub(crate) fn driver_state() -> DriverState {
+    let Ok(devices) = devices::Devices::find() else {
+        return DriverState::Absent;
     };
-    let mut state = Standing::Absent;
-    for node in ours.nodes() {
+    let mut state = DriverState::Absent;
+    for node in devices.nodes() {
         match node.problem() {
-            None => return Standing::Running,
-            Some(obstacle) => state = Standing::NotRunning(obstacle),
+            None => return DriverState::Running,
+            Some(problem) => state = DriverState::NotRunning(problem),
         }
     }
     state
@@ -148,7 +144,7 @@ fn elevated() -> Result<()> {
     if privilege::elevated().unwrap_or(true) {
         Ok(())
     } else {
-        Err(Error::Obstacle(Obstacle::NotElevated))
+        Err(Error::Install(InstallError::NotElevated))
     }
 }
 

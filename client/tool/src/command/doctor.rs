@@ -54,15 +54,15 @@ fn collect(place: Result<Backend>, here: bool) -> Result<(Told, Facts)> {
             ),
         ) => {
             let told = Told { modelled: false, machine: String::new() };
-            let foreseen = here.then(foreseen).flatten();
-            return Ok((told, Facts::unanswered(failure(&error), foreseen, system)));
+            let predicted = here.then(predicted).flatten();
+            return Ok((told, Facts::unanswered(failure(&error), predicted, system)));
         }
         Err(error) => return Err(error),
     };
-    Ok((told, Facts::collect(&mut connection, system, &told_of)?))
+    Ok((told, Facts::collect(&mut connection, system, &describe)?))
 }
 
-fn told_of(error: &Cause) -> Failure {
+fn describe(error: &Cause) -> Failure {
     Failure { code: error.code(), message: error.to_string(), hint: hint_of(error) }
 }
 
@@ -79,7 +79,7 @@ fn system() -> Option<System> {
 
 /// What the driver would report of these processors: its own code evaluates their CPUID.
 #[cfg(windows)]
-fn foreseen() -> Option<Described> {
+fn predicted() -> Option<Described> {
     let processors = halprof_setup::windows::cpuid::processors();
     let mut connection =
         halprof_measure::Connection::new(halprof_measure::InProcess::new(&processors)).ok()?;
@@ -92,7 +92,7 @@ const fn system() -> Option<System> {
 }
 
 #[cfg(not(windows))]
-const fn foreseen() -> Option<Described> {
+const fn predicted() -> Option<Described> {
     None
 }
 
@@ -129,7 +129,7 @@ fn coloured(of: State) -> String {
 
 /// The effect of a finding, and what to do about it.
 fn advice(check: &Check, width: Width) -> String {
-    let (Some(consequence), Some(remedy)) = (&check.consequence, &check.remedy) else {
+    let (Some(consequence), Some(hint)) = (&check.consequence, &check.hint) else {
         return String::new();
     };
     let explained = |code: &&str| Code::explained().any(|row| row.name == *code);
@@ -137,7 +137,7 @@ fn advice(check: &Check, width: Width) -> String {
     let more = more.map(|code| format!("`halprof explain {code}`"));
     let rows = [
         ("Effect", Some(consequence.as_str())),
-        ("Fix", Some(remedy.as_str())),
+        ("Fix", Some(hint.as_str())),
         ("See", more.as_deref()),
     ];
     let lines = rows.into_iter().filter_map(|(label, text)| {

@@ -6,7 +6,7 @@ use halprof_measure::Refusal;
 use halprof_measure::catalog::{OF_VENDORS_LIST, OF_YOUR_LIST};
 use halprof_profile::views::annotate::{OF_SAME_BUILD, SYMBOLS};
 use halprof_profile::views::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
-use halprof_setup::installation::Obstacle;
+use halprof_setup::installation::InstallError;
 use std::io;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub enum Error {
     Measure(#[from] Measure),
     /// Windows refused to install, remove or start the driver.
     #[error("{0}")]
-    Installation(Obstacle),
+    Installation(InstallError),
     /// Only time can be counted here, and why.
     #[error("no counter can be used here, only time can be counted. {why}")]
     NoCounters {
@@ -51,7 +51,7 @@ impl From<halprof_setup::Error> for Error {
     fn from(error: halprof_setup::Error) -> Self {
         use halprof_setup::Error as Setup;
         match error {
-            Setup::Obstacle(obstacle) => Self::Installation(obstacle),
+            Setup::Install(error) => Self::Installation(error),
             Setup::Measure(error) => Self::Measure(error),
             Setup::NotInstalled => Self::no_driver(
                 "the driver is not installed",
@@ -107,7 +107,7 @@ impl Error {
         match self {
             Self::Measure(error) | Self::NoCounters { refused: error, .. } => error.code(),
             Self::OnlyElsewhere { refused, .. } => refused.code(),
-            Self::Installation(obstacle) => obstacle.code(),
+            Self::Installation(error) => error.code(),
             Self::Output(_) => "output",
         }
     }
@@ -123,7 +123,7 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Self::Measure(error) => hint_of(error),
-            Self::Installation(obstacle) => obstacle.hint().to_owned(),
+            Self::Installation(error) => error.hint().to_owned(),
             Self::NoCounters { hint, .. } | Self::OnlyElsewhere { hint, .. } => hint.clone(),
             Self::Output(_) => Code::of(self.code()).hint.to_owned(),
         }

@@ -128,13 +128,13 @@ fn driver() -> Result<Backend> {
 /// driver.
 #[cfg(windows)]
 fn no_interface() -> Error {
-    use halprof_setup::installation::{Standing, standing};
-    match standing() {
-        Standing::Absent => halprof_setup::Error::NotInstalled.into(),
-        Standing::NotRunning(obstacle) => {
-            Error::no_driver(format!("it is installed, but {obstacle}"), obstacle.hint())
+    use halprof_setup::installation::{DriverState, driver_state};
+    match driver_state() {
+        DriverState::Absent => halprof_setup::Error::NotInstalled.into(),
+        DriverState::NotRunning(error) => {
+            Error::no_driver(format!("it is installed, but {error}"), error.hint())
         }
-        Standing::Running => Error::no_driver(
+        DriverState::Running => Error::no_driver(
             "the driver runs, but does not offer the interface of this halprof",
             "Install halprof.exe and halprof.sys of the same release.",
         ),

@@ -47,7 +47,7 @@ impl Context {
         processors.any(|one| one.flags & Processor::SHARES_CORE != 0)
     }
 
-    /// Why no counter can be used on this machine, and what helps.
+    /// Why no counter can be used on this machine, and what to do.
     fn no_counters(&self) -> Option<(String, String)> {
         no_counters(&self.machine.description, self.machine.processors.first()?)
     }
@@ -57,8 +57,8 @@ impl Context {
         if !selection.is_default() {
             return None;
         }
-        let (why, helps) = self.no_counters()?;
-        Some(format!("no counter can be used here, only time can be counted. {why} {helps}"))
+        let (why, hint) = self.no_counters()?;
+        Some(format!("no counter can be used here, only time can be counted. {why} {hint}"))
     }
 
     /// What is to be said where a user's list of events is used for several types of core.
@@ -91,10 +91,10 @@ impl Context {
     /// The same error of something that needs a counter; where there is none, with the reason.
     pub(crate) fn without_counters(&self, error: Error) -> Error {
         match (error, self.no_counters()) {
-            (Error::Measure(refused), Some((why, helps))) => Error::NoCounters {
+            (Error::Measure(refused), Some((why, hint))) => Error::NoCounters {
                 refused,
                 why,
-                hint: format!("{helps} `halprof doctor` has more."),
+                hint: format!("{hint} `halprof doctor` has more."),
             },
             (error, _) => error,
         }

@@ -39,7 +39,7 @@ fn a_doctor_without_a_driver_says_so() {
     let ran = halprof(&["--json", "--machine", "driver", "doctor"]);
     let checks = &ran.json()["checks"];
     assert_eq!((ran.status, &checks[0]["state"]), (3, &"problem".into()));
-    assert!(checks[0]["remedy"].as_str().is_some_and(|remedy| remedy.contains("--machine")));
+    assert!(checks[0]["hint"].as_str().is_some_and(|hint| hint.contains("--machine")));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Is every number the one in Windows' headers, and does each have a remedy?
+//! Is every number the one in Windows' headers, and does each have a hint?
 
 use super::*;
 use std::collections::BTreeSet;
@@ -81,7 +81,7 @@ fn problems_are_numbered_as_in_cfg_h() {
 }
 
 #[test]
-fn answers_are_numbered_as_in_cfgmgr32_h() {
+fn results_are_numbered_as_in_cfgmgr32_h() {
     let headers = [
         (setup::CR_INVALID_DEVNODE, "not there"),
         (setup::CR_NO_SUCH_DEVINST, "not there"),
@@ -89,19 +89,20 @@ fn answers_are_numbered_as_in_cfgmgr32_h() {
         (setup::CR_NOT_DISABLEABLE, "be disabled"),
         (setup::CR_ACCESS_DENIED, "denied"),
     ];
-    assert_eq!(headers.len(), ANSWERS.len());
-    for ((number, words), row) in headers.iter().zip(ANSWERS) {
+    assert_eq!(headers.len(), CONFIG_RESULTS.len());
+    for ((number, words), row) in headers.iter().zip(CONFIG_RESULTS) {
         assert!(*number == row.number && row.why.contains(words), "{}", row.why);
     }
-    let refused = |answer| Obstacle::Refused { step: "the device could not be disabled", answer };
+    let refused =
+        |result| InstallError::Refused { step: "the device could not be disabled", result };
     assert_eq!(refused(setup::CR_REMOVE_VETOED).code(), "busy");
     assert_eq!(refused(setup::CR_FAILURE).code(), "install-failed");
     assert!(refused(23).to_string().ends_with("CONFIGRET 0x17"));
 }
 
 #[test]
-fn no_number_stands_twice_and_each_has_a_remedy() {
-    for table in [ERRORS, ANSWERS, STATUSES, PROBLEMS] {
+fn no_number_stands_twice_and_each_has_a_hint() {
+    for table in [ERRORS, CONFIG_RESULTS, STATUSES, PROBLEMS] {
         let numbers: BTreeSet<u32> = table.iter().map(|row| row.number).collect();
         assert_eq!(numbers.len(), table.len());
         for row in table {
@@ -113,7 +114,7 @@ fn no_number_stands_twice_and_each_has_a_remedy() {
 
 #[test]
 fn a_status_says_more_than_a_problem() {
-    let unsigned = |problem, status| Obstacle::NotRunning { problem, status }.code();
+    let unsigned = |problem, status| InstallError::NotRunning { problem, status }.code();
     assert_eq!(unsigned(39, 0), "driver-failed");
     assert_eq!(unsigned(39, 0xC000_0428), "not-signed");
     assert_eq!(unsigned(39, 0xC000_0001), "driver-failed");
@@ -124,13 +125,13 @@ fn a_status_says_more_than_a_problem() {
 fn the_message_has_the_number_that_people_search_for() {
     let failed = |error| {
         let step = "the driver package could not be installed";
-        Obstacle::Failed { step, error }.to_string()
+        InstallError::Failed { step, error }.to_string()
     };
     assert!(failed(0xE000_0242).ends_with("error 0xE0000242"));
     assert!(failed(577).ends_with("error 577"));
     assert!(failed(87).contains("no reason that halprof knows"));
-    let problem = Obstacle::NotRunning { problem: 52, status: 0xC000_0428 };
+    let problem = InstallError::NotRunning { problem: 52, status: 0xC000_0428 };
     assert!(problem.to_string().ends_with("code 52, NTSTATUS 0xC0000428"));
     assert!(problem.hint().contains("testsigning"));
-    assert_eq!(Obstacle::NotElevated.code(), "access-denied");
+    assert_eq!(InstallError::NotElevated.code(), "access-denied");
 }

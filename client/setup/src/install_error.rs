@@ -7,7 +7,7 @@ use std::fmt;
 
 /// What keeps the driver from being installed or from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum InstallError {
     /// The process does not have the rights of an administrator.
     NotElevated,
     /// A step failed.
@@ -22,7 +22,7 @@ pub enum Obstacle {
         /// What was tried, completing "the device could not be ...".
         step: &'static str,
         /// The CONFIGRET number, from cfgmgr32.h.
-        answer: u32,
+        result: u32,
     },
     /// The device is present, but its driver does not run.
     NotRunning {
@@ -34,15 +34,20 @@ pub enum Obstacle {
 }
 
 /// What one of Windows' numbers means for halprof.
-struct Row {
+struct Explanation {
     number: u32,
     code: &'static str,
     why: &'static str,
     hint: &'static str,
 }
 
-const fn row(number: u32, code: &'static str, why: &'static str, hint: &'static str) -> Row {
-    Row { number, code, why, hint }
+const fn row(
+    number: u32,
+    code: &'static str,
+    why: &'static str,
+    hint: &'static str,
+) -> Explanation {
+    Explanation { number, code, why, hint }
 }
 
 const ELEVATE: &str = "Run it from an elevated prompt (Run as administrator).";
@@ -57,7 +62,7 @@ const RESTART: &str =
 const AGAIN: &str = "`halprof uninstall` removes what is there; install again. %SystemRoot%\\INF\\setupapi.dev.log has what Windows tried.";
 
 /// GetLastError's numbers.
-const ERRORS: &[Row] = &[
+const ERRORS: &[Explanation] = &[
     row(2, "install-failed", "a file of the package is missing (ERROR_FILE_NOT_FOUND)", REPACK),
     row(5, "access-denied", "access is denied", ELEVATE),
     row(
@@ -70,7 +75,7 @@ const ERRORS: &[Row] = &[
     row(
         1459,
         "install-failed",
-        "Windows wants to ask whether this publisher is trusted, and nobody can answer (ERROR_REQUIRES_INTERACTIVE_WINDOWSTATION)",
+        "Windows must ask whether to trust the publisher, and this session has no desktop (ERROR_REQUIRES_INTERACTIVE_WINDOWSTATION)",
         TRUST,
     ),
     row(
@@ -161,7 +166,7 @@ const ERRORS: &[Row] = &[
     row(
         0xE000_0242,
         "not-signed",
-        "nobody has said yet that the publisher is trusted (ERROR_AUTHENTICODE_TRUST_NOT_ESTABLISHED)",
+        "the publisher is not trusted yet (ERROR_AUTHENTICODE_TRUST_NOT_ESTABLISHED)",
         TRUST,
     ),
     row(
@@ -185,13 +190,13 @@ const ERRORS: &[Row] = &[
     row(
         0xE000_0248,
         "driver-blocked",
-        "a policy forbids to install this device (ERROR_DEVICE_INSTALL_BLOCKED)",
+        "a policy forbids installing this device (ERROR_DEVICE_INSTALL_BLOCKED)",
         POLICY,
     ),
     row(
         0xE000_0249,
         "driver-blocked",
-        "a policy forbids to install this driver (ERROR_DRIVER_INSTALL_BLOCKED)",
+        "a policy forbids installing this driver (ERROR_DRIVER_INSTALL_BLOCKED)",
         POLICY,
     ),
     row(
@@ -203,7 +208,7 @@ const ERRORS: &[Row] = &[
 ];
 
 /// CONFIGRET numbers of the configuration manager.
-const ANSWERS: &[Row] = &[
+const CONFIG_RESULTS: &[Explanation] = &[
     row(5, "install-failed", "the device is not there any more", AGAIN),
     row(13, "install-failed", "the device is not there any more", AGAIN),
     row(
@@ -217,11 +222,11 @@ const ANSWERS: &[Row] = &[
 ];
 
 /// NTSTATUS values behind a problem; they are more specific than the problem.
-const STATUSES: &[Row] = &[
+const STATUSES: &[Explanation] = &[
     row(
         0xC000_0059,
         "driver-failed",
-        "the driver wants a newer KMDF (STATUS_REVISION_MISMATCH)",
+        "the driver requires a newer KMDF (STATUS_REVISION_MISMATCH)",
         "Windows 10 version 2004 is the oldest that has it: update Windows.",
     ),
     row(
@@ -263,7 +268,7 @@ const STATUSES: &[Row] = &[
 ];
 
 /// CM_PROB_*.
-const PROBLEMS: &[Row] = &[
+const PROBLEMS: &[Explanation] = &[
     row(
         10,
         "driver-failed",
@@ -317,28 +322,30 @@ const PROBLEMS: &[Row] = &[
     ),
 ];
 
-const UNKNOWN_ERROR: Row =
+const UNKNOWN_ERROR: Explanation =
     row(0, "install-failed", "Windows gives no reason that halprof knows", AGAIN);
-const UNKNOWN_PROBLEM: Row =
+const UNKNOWN_PROBLEM: Explanation =
     row(0, "driver-failed", "Windows gives no reason that halprof knows", AGAIN);
 
-fn find(rows: &'static [Row], number: u32) -> Option<&'static Row> {
-    rows.iter().find(|row| row.number == number)
+fn find(table: &'static [Explanation], number: u32) -> Option<&'static Explanation> {
+    table.iter().find(|row| row.number == number)
 }
 
-/// The code of every obstacle.
+/// The code of every error.
 pub fn codes() -> impl Iterator<Item = &'static str> {
-    let tables = [ERRORS, ANSWERS, STATUSES, PROBLEMS];
-    let rows = tables.into_iter().flatten();
-    rows.chain([&UNKNOWN_ERROR, &UNKNOWN_PROBLEM]).map(|row| row.code)
+    [ERRORS, CONFIG_RESULTS, STATUSES, PROBLEMS]
+        .into_iter()
+        .flatten()
+        .chain([&UNKNOWN_ERROR, &UNKNOWN_PROBLEM])
+        .map(|row| row.code)
 }
 
-impl Obstacle {
-    fn row(self) -> &'static Row {
+impl InstallError {
+    fn explanation(self) -> &'static Explanation {
         match self {
             Self::NotElevated => find(ERRORS, 5).unwrap_or(&UNKNOWN_ERROR),
             Self::Failed { error, .. } => find(ERRORS, error).unwrap_or(&UNKNOWN_ERROR),
-            Self::Refused { answer, .. } => find(ANSWERS, answer).unwrap_or(&UNKNOWN_ERROR),
+            Self::Refused { result, .. } => find(CONFIG_RESULTS, result).unwrap_or(&UNKNOWN_ERROR),
             Self::NotRunning { problem, status } => find(STATUSES, status)
                 .or_else(|| find(PROBLEMS, problem))
                 .unwrap_or(&UNKNOWN_PROBLEM),
@@ -348,26 +355,26 @@ impl Obstacle {
     /// The stable name that programs may compare.
     #[must_use]
     pub fn code(self) -> &'static str {
-        self.row().code
+        self.explanation().code
     }
 
     /// What to do about it, as a sentence.
     #[must_use]
     pub fn hint(self) -> &'static str {
-        self.row().hint
+        self.explanation().hint
     }
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for InstallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = self.row().why;
+        let why = self.explanation().why;
         match *self {
             Self::NotElevated => {
                 f.write_str("installing, starting, stopping and removing a driver need the rights of an administrator")
             }
             Self::Failed { step, error } => write!(f, "{step}: {why}: error {}", number(error)),
-            Self::Refused { step, answer } => {
-                write!(f, "{step}: {why}: CONFIGRET {answer:#04x}")
+            Self::Refused { step, result } => {
+                write!(f, "{step}: {why}: CONFIGRET {result:#04x}")
             }
             Self::NotRunning { problem, status: 0 } => {
                 write!(f, "the driver does not run: {why}: code {problem}")
