@@ -45,6 +45,7 @@ use std::path::PathBuf;
 
 mod background;
 mod branches;
+pub mod etl;
 pub mod inventory;
 mod live;
 mod marks;
@@ -380,6 +381,18 @@ pub struct Statistics {
     pub handler_ticks: u64,
     /// System events that were lost.
     pub events_lost: u64,
+    /// Samples of the timer that found their processor idle and are not among the others. Only
+    /// Windows' own timer interrupts an idle processor.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub idle_samples: u64,
+    /// What is missing or damaged in the trace that it was converted from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Statistics {
@@ -395,6 +408,7 @@ impl Statistics {
             throttled: self.throttled.saturating_sub(before.throttled),
             handler_ticks: self.handler_ticks.saturating_sub(before.handler_ticks),
             events_lost: self.events_lost.saturating_sub(before.events_lost),
+            idle_samples: self.idle_samples.saturating_sub(before.idle_samples),
             ..self.clone()
         }
     }

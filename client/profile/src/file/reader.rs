@@ -2,11 +2,12 @@
 //! with the number of samples.
 
 use super::branches::Records;
+use super::etl;
 use super::marks::{CHANNELS, MARKS};
 use super::{
     BRANCHES, Damage, END, EVENTS, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
     Module, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES,
-    STATISTICS, Sample, VERSION,
+    STATISTICS, Sample, Statistics, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
@@ -113,14 +114,27 @@ enum Bad {
 const CUT: Bad = Bad::Rest("it is cut within a block");
 
 impl Reader<File> {
-    /// Opens a recording and reads its head, and which processes have one identifier.
+    /// Opens a recording, or a trace of Windows' own tracing as one; reads its head, and which
+    /// processes have one identifier.
     pub fn open(path: &Path) -> Result<Self> {
-        let open = || File::open(path).map_err(|error| unreadable(path, error));
-        let mut reader = Self::new(path, open()?)?;
+        let mut file = if etl::is_trace(path) {
+            etl::read(path)?
+        } else {
+            File::open(path).map_err(|error| unreadable(path, error))?
+        };
+        let mut process_ids = ProcessIds::default();
         // What is no file can be read once only.
         if path.is_file() {
-            reader.recording.process_ids = Self::new(path, open()?)?.process_ids();
+            let mut rewind = || {
+                file.rewind()?;
+                file.try_clone()
+            };
+            let copy = rewind().map_err(|error| unreadable(path, error))?;
+            process_ids = Self::new(path, copy)?.process_ids();
+            file.rewind().map_err(|error| unreadable(path, error))?;
         }
+        let mut reader = Self::new(path, file)?;
+        reader.recording.process_ids = process_ids;
         Ok(reader)
     }
 
@@ -288,7 +302,11 @@ impl<R: Read> Reader<R> {
             BRANCHES => self.branch_block(head, owed, branches)?,
             PROCESSES => self.process_block(head)?,
             MODULES => self.module_block(head)?,
-            STATISTICS => self.recording.statistics = Some(self.json(head)?),
+            STATISTICS => {
+                let statistics: Statistics = self.json(head)?;
+                self.recording.damaged_parts.clone_from(&statistics.damage);
+                self.recording.statistics = Some(statistics);
+            }
             EVENTS => {
                 let events = self.rows::<RecordedEvent>(head)?;
                 self.recording.events.extend(events);

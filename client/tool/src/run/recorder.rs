@@ -205,6 +205,8 @@ impl<'a, S: Sink> Recorder<'a, S> {
             longest_period: self.sum.longest_period.max(pass.longest_period),
             handler_ticks: self.sum.handler_ticks.saturating_add(pass.handler_ticks),
             events_lost: self.sum.events_lost,
+            idle_samples: 0,
+            damage: Vec::new(),
         }
     }
 }

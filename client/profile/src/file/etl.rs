@@ -1,0 +1,408 @@
+//! A trace of Windows' own tracing (.etl) as a recording.
+//!
+//! The trace is read once and written as a recording, so that everything that takes a recording takes
+//! a trace: samples of the timer and of counters with the thread's process, processes, and images
+//! with what identifies their symbols. What the trace does not say is left open: times before the
+//! session began, intervals that no event names.
+
+use super::{
+    Identity, Metadata, Module, Period, Process, Sample, Source, Stamp, Statistics, Writer,
+};
+use halprof_etw::join::threads::{InstanceNumber, Threads};
+use halprof_etw::payload::image::{Image, ImageId, Pdb};
+use halprof_etw::payload::process::Process as ProcessEvent;
+use halprof_etw::payload::{Change, EventKind, counters, processor};
+use halprof_etw::{Event, PointerSize, Trace};
+use halprof_measure::{Error, Result};
+use rustc_hash::FxHashMap;
+use shared_types::Mode;
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
+
+/// How traces are named.
+const EXTENSION: &str = "etl";
+
+/// The source of the timer's samples, as Windows lists it (KPROFILE_SOURCE 0).
+const TIMER: u16 = 0;
+const TIMER_NAME: &str = "Timer";
+
+/// The first interval of Windows' timer, in units of 100 ns: 1 ms.
+const TIMER_INTERVAL: u32 = 10_000;
+
+/// The idle process, whose threads all have identifier 0.
+const IDLE: u32 = 0;
+/// The process of the kernel's own threads.
+const SYSTEM: u32 = 4;
+
+/// Stands for the process of threads that no event names: Windows' identifiers are multiples of 4.
+const UNKNOWN: u32 = 1;
+const UNKNOWN_NAME: &str = "unknown process";
+
+/// Bits of a timer sample's `reserved`: it fell into a DPC or an interrupt, whatever the thread.
+const IN_DPC_OR_INTERRUPT: u16 = 0b11;
+
+/// Seconds from 1601, where FILETIME begins, to 1970.
+const UNIX_EPOCH: u64 = 11_644_473_600;
+
+/// Whether a file is called as traces are.
+pub(super) fn is_trace(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(EXTENSION))
+}
+
+/// Reads a trace and writes it as a recording that nobody else sees; returns its file.
+pub(super) fn read(path: &Path) -> Result<File> {
+    let unwritten = |error| Error::File { path: std::env::temp_dir(), doing: "write", error };
+    let file = tempfile::tempfile().map_err(unwritten)?;
+    let copy = file.try_clone().map_err(unwritten)?;
+    let contents = Contents::read(path)?;
+    let writer = Writer::to(copy, path, &contents.metadata)?;
+    contents.write(writer)?;
+    Ok(file)
+}
+
+/// Writes a trace as the recording `target`.
+pub fn convert(path: &Path, target: &Path) -> Result<()> {
+    let contents = Contents::read(path)?;
+    let writer = Writer::create(target, &contents.metadata)?;
+    contents.write(writer)
+}
+
+/// What a recording takes from a trace.
+struct Contents {
+    metadata: Metadata,
+    processes: Vec<Process>,
+    modules: Vec<Module>,
+    samples: Vec<Sample>,
+    statistics: Statistics,
+}
+
+impl Contents {
+    fn read(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(|error| unreadable(path, error))?;
+        let mut trace = Trace::open(BufReader::new(file)).map_err(|error| refused(path, error))?;
+        let mut builder = Builder::new(trace.pointer_size());
+        while let Some(event) = trace.next_event().map_err(|error| unreadable(path, error))? {
+            builder.event(event);
+        }
+        Ok(builder.finish(&trace))
+    }
+
+    fn write(self, mut writer: Writer) -> Result<()> {
+        writer.processes(&self.processes)?;
+        writer.modules(&self.modules)?;
+        writer.samples(&self.samples)?;
+        writer.finish(&self.statistics, false)
+    }
+}
+
+/// What the intervals say of a source.
+#[derive(Default)]
+struct SourceState {
+    name: String,
+    /// The first interval, which is that of samples before any event names one.
+    first: Option<u32>,
+    /// The interval in force.
+    now: Option<u32>,
+}
+
+struct Builder {
+    pointer: PointerSize,
+    threads: Threads,
+    /// By the number that samples have.
+    sources: Vec<(u16, SourceState)>,
+    /// Their source is an index of `sources`, and their thread the number of an instance, whose
+    /// process may be named later.
+    samples: Vec<Sample>,
+    idle_samples: u64,
+    processes: Vec<Process>,
+    /// The process that has an identifier now, as an index of `processes`.
+    live_processes: FxHashMap<u32, usize>,
+    modules: Vec<Module>,
+    /// The module at an address of a process now, as an index of `modules`.
+    live_modules: FxHashMap<(Option<u32>, u64), usize>,
+    /// Identities by process and address: the merge of a trace writes them far from their images.
+    identities: FxHashMap<(Option<u32>, u64), Identity>,
+    stamps: FxHashMap<(Option<u32>, u64), Stamp>,
+    /// The times of the first and the last event, in nanoseconds since the trace began.
+    span_ns: Option<(i64, i64)>,
+}
+
+impl Builder {
+    fn new(pointer: PointerSize) -> Self {
+        Self {
+            pointer,
+            threads: Threads::default(),
+            sources: Vec::new(),
+            samples: Vec::new(),
+            idle_samples: 0,
+            processes: Vec::new(),
+            live_processes: FxHashMap::default(),
+            modules: Vec::new(),
+            live_modules: FxHashMap::default(),
+            identities: FxHashMap::default(),
+            stamps: FxHashMap::default(),
+            span_ns: None,
+        }
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        let time = ticks(event.time);
+        let first = self.span_ns.map_or(event.ns, |(first, _)| first);
+        self.span_ns = Some((first, event.ns));
+        match event.kind {
+            EventKind::Sample(sample) => self.timer_sample(time, event.processor, sample),
+            EventKind::CounterSample(sample) => {
+                self.sample(time, event.processor, sample.source, sample.thread, sample.ip);
+            }
+            EventKind::Interval(interval) => self.interval(*interval),
+            EventKind::Thread(thread) => {
+                let (process, number) = (thread.process, thread.thread);
+                match thread.change {
+                    Change::Start => self.threads.start(event.time, process, number),
+                    Change::End => self.threads.end(event.time, process, number),
+                    _ => self.threads.rundown(process, number),
+                };
+            }
+            EventKind::Process(process) => self.process(time, *process),
+            EventKind::Image(image) => self.image(time, &image),
+            EventKind::ImageId(id) => self.image_id(&id),
+            EventKind::Pdb(pdb) => self.pdb(*pdb),
+            _ => {}
+        }
+    }
+
+    fn timer_sample(&mut self, time: u64, processor: u16, sample: processor::Sample) {
+        // An idle processor is none of the work that shares are of.
+        if sample.thread == 0 && sample.reserved & IN_DPC_OR_INTERRUPT == 0 {
+            self.idle_samples += 1;
+        } else {
+            self.sample(time, processor, TIMER, sample.thread, sample.ip);
+        }
+    }
+
+    fn sample(&mut self, timestamp: u64, processor: u16, source: u16, thread: u32, ip: u64) {
+        let InstanceNumber(instance) = self.threads.current(thread);
+        let mode = if self.pointer.is_kernel(ip) { Mode::Kernel } else { Mode::User };
+        let (source, state) = self.source(source);
+        let period = state.now.unwrap_or(0).into();
+        self.samples.push(Sample {
+            timestamp,
+            ip,
+            period,
+            process: 0,
+            thread: u32::try_from(instance).unwrap_or(u32::MAX),
+            processor: processor.into(),
+            source,
+            mode: mode as u8,
+            branches: 0,
+        });
+    }
+
+    fn interval(&mut self, event: counters::Interval) {
+        let Ok(number) = u16::try_from(event.source) else { return };
+        let (_, state) = self.source(number);
+        if !event.name.is_empty() {
+            state.name = event.name;
+        }
+        state.first.get_or_insert(event.interval);
+        state.now = Some(event.interval);
+    }
+
+    /// The state of the source that Windows gives this number, and its index.
+    fn source(&mut self, number: u16) -> (u16, &mut SourceState) {
+        let known = self.sources.iter().position(|&(known, _)| known == number);
+        let index = known.unwrap_or_else(|| {
+            self.sources.push((number, SourceState::default()));
+            self.sources.len() - 1
+        });
+        (index as u16, &mut self.sources[index].1)
+    }
+
+    fn process(&mut self, time: u64, event: ProcessEvent) {
+        let id = event.process;
+        match event.change {
+            Change::Start => self.add_process(id, event.image, Some(time)),
+            Change::End => match self.live_processes.remove(&id) {
+                Some(index) => self.processes[index].ended = Some(time),
+                None => self.processes.push(Process {
+                    id,
+                    name: event.image,
+                    started: None,
+                    ended: Some(time),
+                }),
+            },
+            // The rundown names each process again when the session ends.
+            Change::RundownStart | Change::RundownEnd => {
+                if !self.live_processes.contains_key(&id) {
+                    self.add_process(id, event.image, None);
+                }
+            }
+            Change::Defunct => {}
+        }
+    }
+
+    fn add_process(&mut self, id: u32, name: String, started: Option<u64>) {
+        let name = if id == IDLE && name.is_empty() { "Idle".to_owned() } else { name };
+        self.live_processes.insert(id, self.processes.len());
+        self.processes.push(Process { id, name, started, ended: None });
+    }
+
+    fn image(&mut self, time: u64, event: &Image) {
+        let process = self.owner(event.process.unwrap_or(IDLE), event.base);
+        let key = (process, event.base);
+        let known = self.live_modules.get(&key).copied();
+        match event.change {
+            Change::End => {
+                let index = known.unwrap_or_else(|| self.add_module(key, event, None));
+                self.modules[index].unloaded = Some(time);
+                self.live_modules.remove(&key);
+            }
+            Change::Start => _ = self.add_module(key, event, Some(time)),
+            _ if known.is_none() => _ = self.add_module(key, event, None),
+            _ => {}
+        }
+    }
+
+    fn add_module(&mut self, key: (Option<u32>, u64), event: &Image, loaded: Option<u64>) -> usize {
+        let (process, start) = key;
+        let name = event.name.rsplit(['\\', '/']).next().unwrap_or_default().to_owned();
+        let stamp = event.file.filter(|file| file.time_date_stamp != 0).map(|file| Stamp {
+            time: file.time_date_stamp,
+            size: u32::try_from(event.size).unwrap_or(0),
+        });
+        self.live_modules.insert(key, self.modules.len());
+        self.modules.push(Module {
+            process,
+            name,
+            path: Some(event.name.clone()).filter(|path| !path.is_empty()),
+            start,
+            end: start.saturating_add(event.size),
+            loaded,
+            stamp,
+            ..Module::default()
+        });
+        self.modules.len() - 1
+    }
+
+    fn image_id(&mut self, id: &ImageId) {
+        let Ok(size) = u32::try_from(id.size) else { return };
+        let key = (self.owner(id.process, id.base), id.base);
+        self.stamps.insert(key, Stamp { time: id.time_date_stamp, size });
+    }
+
+    fn pdb(&mut self, pdb: Pdb) {
+        let key = (self.owner(pdb.process, pdb.base), pdb.base);
+        let guid = pdb.guid.to_string().replace('-', "").to_uppercase();
+        self.identities.insert(key, Identity::Pdb { file: pdb.name, guid, age: pdb.age });
+    }
+
+    /// The process whose module is at an address; `None` for the kernel's.
+    fn owner(&self, process: u32, base: u64) -> Option<u32> {
+        let is_kernel = self.pointer.is_kernel(base) && matches!(process, IDLE | SYSTEM);
+        (!is_kernel).then_some(process)
+    }
+
+    fn finish<R: Read + Seek>(mut self, trace: &Trace<R>) -> Contents {
+        for module in &mut self.modules {
+            let key = (module.process, module.start);
+            module.identity = self.identities.get(&key).cloned();
+            module.stamp = self.stamps.get(&key).copied().or(module.stamp);
+        }
+        let sources: Vec<Source> =
+            self.sources.iter().map(|(n, state)| source(*n, state)).collect();
+        for sample in &mut self.samples {
+            let instance = self.threads.instances()[sample.thread as usize];
+            sample.thread = instance.thread;
+            sample.process = instance.process.unwrap_or(UNKNOWN);
+            if sample.period == 0 {
+                sample.period = sources[usize::from(sample.source)].period.used;
+            }
+        }
+        if self.samples.iter().any(|sample| sample.process == UNKNOWN) {
+            self.add_process(UNKNOWN, UNKNOWN_NAME.to_owned(), None);
+        }
+        let losses = trace.losses();
+        let (first, last) = self.span_ns.unwrap_or_default();
+        Contents {
+            metadata: metadata(trace, sources),
+            statistics: Statistics {
+                elapsed_ns: u64::try_from(last.saturating_sub(first)).unwrap_or(0),
+                generated: self.samples.len() as u64,
+                events_lost: losses.events,
+                idle_samples: self.idle_samples,
+                damage: damage(trace),
+                ..Statistics::default()
+            },
+            processes: self.processes,
+            modules: self.modules,
+            samples: self.samples,
+        }
+    }
+}
+
+/// A source as its samples have it.
+fn source(number: u16, state: &SourceState) -> Source {
+    let name = match (number, state.name.as_str()) {
+        (TIMER, "") => TIMER_NAME.to_owned(),
+        (_, "") => format!("source {number} of Windows"),
+        (_, name) => name.to_owned(),
+    };
+    // A sample of unknown interval is one event.
+    let unknown = if number == TIMER { TIMER_INTERVAL } else { 1 };
+    let interval = state.first.unwrap_or(unknown).into();
+    let period = Period { requested: interval, used: interval, ..Period::default() };
+    Source { name, period, ..Source::default() }
+}
+
+fn metadata<R: Read + Seek>(trace: &Trace<R>, sources: Vec<Source>) -> Metadata {
+    let header = trace.header();
+    Metadata {
+        halprof: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: format!("Windows {}.{}.{}", header.major, header.minor, header.build),
+        interface: "ETW".to_owned(),
+        timestamp_frequency: trace.clock().frequency(),
+        processors: header.processors,
+        began: (header.start_time / 10_000_000).saturating_sub(UNIX_EPOCH),
+        sources,
+        passes: 1,
+        ..Metadata::default()
+    }
+}
+
+/// What is missing of a trace, each as the end of a sentence.
+fn damage<R: Read + Seek>(trace: &Trace<R>) -> Vec<String> {
+    let losses = trace.losses();
+    let lost = [
+        (losses.events, "the session lost events"),
+        (losses.buffers, "the session lost buffers"),
+        (losses.missing_buffers, "buffers are missing"),
+    ];
+    let lost = lost.into_iter().filter(|&(count, _)| count != 0);
+    let lost = lost.map(|(count, what)| format!("{what}: {count}"));
+    let findings = trace.damage().findings();
+    lost.chain(findings.map(|(cause, finding)| format!("{cause}: {}", finding.count))).collect()
+}
+
+/// A time stamp. A damaged trace may have times before its clock began.
+fn ticks(time: i64) -> u64 {
+    u64::try_from(time).unwrap_or(0)
+}
+
+fn unreadable(path: &Path, error: std::io::Error) -> Error {
+    Error::File { path: path.to_owned(), doing: "read", error }
+}
+
+fn refused(path: &Path, error: halprof_etw::Error) -> Error {
+    match error {
+        halprof_etw::Error::Io(error) => unreadable(path, error),
+        error => Error::BadFile {
+            path: path.to_owned(),
+            why: format!("is {error}"),
+            hint: "`xperf -merge` and WPR write traces that can be read.".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

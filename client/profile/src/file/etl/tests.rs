@@ -1,0 +1,268 @@
+//! Is a trace of Windows' own tracing read as the recording that it is?
+
+use super::UNKNOWN;
+use crate::file::{Identity, Reader, Recording, Sample, Stamp};
+use halprof_etw::clock::ClockType;
+use halprof_etw::payload::{Change, EventKind, counters, image, process, processor, thread};
+use halprof_etw::write::{Origin, Session, Writer};
+use halprof_etw::{Guid, PointerSize};
+use serde_json::Value;
+use shared_types::Mode;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Real traces, with what an independent reader found in them.
+fn traces() -> Option<(PathBuf, Value)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/files");
+    let folder = PathBuf::from(folder);
+    let Ok(manifest) = fs::read(folder.join("manifest.json")) else {
+        eprintln!("skipped: no traces in {}", folder.display());
+        return None;
+    };
+    Some((folder, serde_json::from_slice(&manifest).expect("JSON")))
+}
+
+fn read(path: &Path) -> (Recording, Vec<Sample>) {
+    let mut samples = Vec::new();
+    let reader = Reader::open(path).expect("a trace");
+    let recording = reader.samples(|some| samples.extend_from_slice(some)).expect("read");
+    (recording, samples)
+}
+
+/// How many samples each source and thread has.
+fn counted(samples: &[Sample], key: impl Fn(&Sample) -> String) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for sample in samples {
+        *counts.entry(key(sample)).or_default() += 1;
+    }
+    counts
+}
+
+/// The timer's idle samples are 73,208 of 79,528 in the first: 6,320 others are what `TraceEvent`
+/// keeps of it too.
+#[test]
+fn real_traces_have_the_samples_that_independent_readers_find() {
+    let Some((folder, manifest)) = traces() else { return };
+    for (name, idle) in
+        [("net.4.5.2.x64.etl", 73_208), ("net.4.5.x86.etl", 12_011), ("artificial_pmc.etl", 29)]
+    {
+        let (recording, samples) = read(&folder.join(name));
+        let expected = &manifest[name];
+        let statistics = recording.statistics.as_ref().expect("statistics");
+        assert_eq!(statistics.idle_samples, idle, "{name}");
+        assert_eq!(samples.len() as u64 + idle, expected["samples"]["total"], "{name}");
+        assert_eq!(recording.damaged(), None, "{name}");
+        let by_thread = counted(&samples, |sample| sample.thread.to_string());
+        for (thread, count) in expected["samples"]["top_threads"].as_object().expect("threads") {
+            if thread != "0" {
+                assert_eq!(by_thread.get(thread), count.as_u64().as_ref(), "{name} {thread}");
+            }
+        }
+        for process in recording.processes.iter().filter(|process| process.id != UNKNOWN) {
+            let id = process.id.to_string();
+            assert_eq!(process.name, expected["processes"][&id], "{name} {id}");
+        }
+        for sample in &samples {
+            let id = recording.process_ids.id(sample.process);
+            let mut processes = recording.processes.iter();
+            assert!(processes.any(|process| process.id == id), "{name} {sample:?}");
+        }
+    }
+}
+
+#[test]
+fn counters_have_their_names_and_intervals() {
+    let Some((folder, _)) = traces() else { return };
+    let (recording, samples) = read(&folder.join("artificial_pmc.etl"));
+    let sources = &recording.metadata.sources;
+    let by_source = counted(&samples, |sample| {
+        let source = &sources[usize::from(sample.source)];
+        format!("{} of {}", source.name, sample.period)
+    });
+    let expected = [
+        ("BranchMispredictions of 65536", 138),
+        ("CacheMisses of 65536", 156),
+        ("Timer of 10000", 86),
+    ];
+    assert_eq!(by_source, expected.map(|(name, count)| (name.to_owned(), count)).into());
+}
+
+/// A trace in a file.
+struct Written {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+const PROCESS: u32 = 1000;
+const THREAD: u32 = 1004;
+const KERNEL: u64 = 0xFFFF_F800_0000_0000;
+const IMAGE: u64 = 0x40_0000;
+
+fn written(events: &[(i64, EventKind<'_>)]) -> Written {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.ETL");
+    let session = Session {
+        pointer_size: PointerSize::Eight,
+        buffer_size: 1024,
+        processors: 1,
+        clock_type: ClockType::PerformanceCounter,
+        perf_freq: 10_000_000,
+        cpu_mhz: 3000,
+        origin: 1000,
+        start_time: 133_000_000_000_000_000,
+        name: String::new(),
+        file_name: String::new(),
+    };
+    let mut writer = Writer::new(File::create(&path).expect("a file"), session).expect("begun");
+    for (time, kind) in events {
+        let origin = Origin { time: *time, processor: 0, thread: THREAD, process: PROCESS };
+        writer.event(origin, kind, &[]).expect("written");
+    }
+    writer.finish(1200).expect("finished");
+    Written { _folder: folder, path }
+}
+
+fn a_process(change: Change, image: &str) -> EventKind<'static> {
+    EventKind::Process(Box::new(process::Process {
+        change,
+        unique_key: 0,
+        process: PROCESS,
+        parent: 4,
+        session: 1,
+        exit_status: 259,
+        directory_table_base: 0,
+        flags: 0,
+        sid: None,
+        image: image.to_owned(),
+        command_line: String::new(),
+        package: String::new(),
+        application: String::new(),
+        exit_time: 0,
+    }))
+}
+
+fn a_thread(change: Change) -> EventKind<'static> {
+    let details = thread::Details::Version3(thread::Details3::default());
+    EventKind::Thread(Box::new(thread::Thread {
+        change,
+        process: PROCESS,
+        thread: THREAD,
+        details,
+        name: None,
+    }))
+}
+
+fn an_image(change: Change, base: u64, process: u32, name: &str) -> EventKind<'static> {
+    EventKind::Image(Box::new(image::Image {
+        change,
+        base,
+        size: 0x1000,
+        process: Some(process),
+        name: name.to_owned(),
+        file: Some(image::File { time_date_stamp: 7, ..image::File::default() }),
+    }))
+}
+
+const fn a_sample(ip: u64, thread: u32, reserved: u16) -> EventKind<'static> {
+    EventKind::Sample(processor::Sample { ip, thread, count: 1, reserved })
+}
+
+fn an_interval(source: u32, interval: u32, name: &str) -> EventKind<'static> {
+    let name = name.to_owned();
+    EventKind::Interval(Box::new(counters::Interval { source, interval, old_interval: 0, name }))
+}
+
+#[test]
+fn a_written_trace_becomes_the_recording_that_it_describes() {
+    let guid = Guid(0x0011_2233_4455_6677_8899_AABB_CCDD_EEFF);
+    let pdb = image::Pdb { base: IMAGE, process: PROCESS, guid, age: 3, name: "a.pdb".to_owned() };
+    let trace = written(&[
+        (1000, an_image(Change::RundownStart, KERNEL, 0, r"\SystemRoot\system32\ntoskrnl.exe")),
+        (1010, an_interval(0, 10_000, "Timer")),
+        (1020, a_process(Change::Start, "a.exe")),
+        // The thread's start is in the trace after its first sample.
+        (1030, a_sample(IMAGE + 1, THREAD, 0)),
+        (1040, a_thread(Change::Start)),
+        (1050, an_image(Change::Start, IMAGE, PROCESS, r"\Device\HarddiskVolume3\a.exe")),
+        (1060, an_interval(0, 1221, "Timer")),
+        (1070, a_sample(KERNEL + 1, THREAD, 0)),
+        // Idle, and an interrupt that found the processor idle.
+        (1080, a_sample(KERNEL + 2, 0, 0)),
+        (1090, a_sample(KERNEL + 3, 0, 0b10)),
+        (1100, an_image(Change::End, IMAGE, PROCESS, r"\Device\HarddiskVolume3\a.exe")),
+        (1110, a_thread(Change::End)),
+        (1120, a_process(Change::End, "a.exe")),
+        // The same identifiers again, in another program.
+        (1130, a_process(Change::Start, "b.exe")),
+        (1140, a_thread(Change::Start)),
+        (1150, a_sample(IMAGE + 2, THREAD, 0)),
+        (1160, EventKind::Pdb(Box::new(pdb))),
+    ]);
+    let (recording, samples) = read(&trace.path);
+
+    let processes: Vec<_> = recording
+        .processes
+        .iter()
+        .map(|process| (process.id, process.name.as_str(), process.started, process.ended))
+        .collect();
+    let expected =
+        [(PROCESS, "a.exe", Some(1020), Some(1120)), (PROCESS, "b.exe", Some(1130), None)];
+    assert_eq!(processes, expected);
+
+    let [kernel, module] = recording.modules.as_slice() else {
+        panic!("{:?}", recording.modules);
+    };
+    assert_eq!((kernel.process, kernel.name.as_str(), kernel.loaded), (None, "ntoskrnl.exe", None));
+    assert_eq!((module.process, module.name.as_str()), (Some(PROCESS), "a.exe"));
+    assert_eq!((module.start, module.end), (IMAGE, IMAGE + 0x1000));
+    assert_eq!((module.loaded, module.unloaded), (Some(1050), Some(1100)));
+    assert_eq!(module.stamp, Some(Stamp { time: 7, size: 0x1000 }));
+    let guid = "00112233445566778899AABBCCDDEEFF".to_owned();
+    assert_eq!(module.identity, Some(Identity::Pdb { file: "a.pdb".to_owned(), guid, age: 3 }));
+
+    let ids = &recording.process_ids;
+    let found: Vec<_> = samples
+        .iter()
+        .map(|sample| {
+            let process = ids.id(sample.process);
+            (sample.timestamp, process, sample.thread, sample.ip, sample.period, sample.mode)
+        })
+        .collect();
+    let (user, kernel) = (Mode::User as u8, Mode::Kernel as u8);
+    let expected = [
+        (1030, PROCESS, THREAD, IMAGE + 1, 10_000, user),
+        (1070, PROCESS, THREAD, KERNEL + 1, 1221, kernel),
+        (1090, 0, 0, KERNEL + 3, 1221, kernel),
+        (1150, PROCESS, THREAD, IMAGE + 2, 1221, user),
+    ];
+    assert_eq!(found, expected);
+    assert_ne!(samples[0].process, samples[3].process, "two programs had one identifier");
+    assert_eq!(recording.statistics.expect("statistics").idle_samples, 1);
+    assert_eq!(recording.metadata.timestamp_frequency, 10_000_000);
+}
+
+#[test]
+fn what_is_missing_in_a_trace_is_stated() {
+    let samples: Vec<_> = (0..200).map(|n| (1000 + n, a_sample(IMAGE, THREAD, 0))).collect();
+    let trace = written(&samples);
+    let bytes = fs::read(&trace.path).expect("bytes");
+    fs::write(&trace.path, &bytes[..bytes.len() - 1500]).expect("cut");
+    let (recording, read) = read(&trace.path);
+    assert!(read.len() > 100 && read.len() < 200, "{}", read.len());
+    let damaged = recording.damaged().expect("damage");
+    assert!(damaged.contains("the file ends inside a buffer"), "{damaged}");
+    assert_eq!(recording.all_lost(), None);
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (bytes, why) in [(&b""[..], "too short"), (&[0; 2000][..], "buffer's header")] {
+        let path = folder.path().join("a.etl");
+        fs::write(&path, bytes).expect("written");
+        let error = Reader::open(&path).expect_err("no trace").to_string();
+        assert!(error.contains("not a trace") && error.contains(why), "{error}");
+    }
+}
