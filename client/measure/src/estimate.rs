@@ -115,15 +115,6 @@ impl Estimate {
         }
         sum
     }
-
-    /// The fraction of the time that the source was on a counter, from 0 to 1.
-    #[must_use]
-    pub fn coverage(&self) -> f64 {
-        match self.enabled {
-            0 => 1.0,
-            enabled => (float(self.running) / float(enabled)).min(1.0),
-        }
-    }
 }
 
 impl Spread {

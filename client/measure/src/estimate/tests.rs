@@ -217,15 +217,6 @@ fn the_bound_of_a_sum_has_the_freedom_of_all_parts() {
     assert!((sum / expected - 1.0).abs() < 1e-3, "{sum}, not {expected}");
 }
 
-#[test]
-fn the_coverage_is_the_share_of_the_time_on_a_counter() {
-    for (enabled, running, expected) in [(10, 4, 0.4), (10, 10, 1.0), (10, 11, 1.0), (0, 0, 1.0)] {
-        let estimate = Estimate::new(&Count { enabled, running, ..Count::default() });
-        let coverage = estimate.coverage();
-        assert!((coverage - expected).abs() < 1e-12, "{coverage}");
-    }
-}
-
 /// Values right at Tukey's fences, 1.5 times the distance of the quartiles beyond them, are no
 /// outliers; those beyond are.
 #[test]
