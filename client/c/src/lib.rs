@@ -455,7 +455,7 @@ pub unsafe extern "C" fn halprof_sample_start(halprof: *mut Halprof, period: u64
         // SAFETY: the caller promises it.
         let mut inner = unsafe { lent(halprof) }?.lock();
         let connection = inner.connection()?;
-        let mut setup = inner.chosen()?.setup().clone();
+        let mut setup = inner.chosen()?.setup();
         for spec in &mut setup.specs {
             spec.interval = period;
         }

@@ -1,5 +1,4 @@
-//! Counts a piece of code: start, run it, stop, and tell how much of the count is measuring
-//! overhead.
+//! Counts a piece of code: start, run it, stop; and measures the overhead of doing so.
 //!
 //! ```
 //! use halprof_measure::{Sources, measure};
@@ -29,6 +28,7 @@ use crate::{Connection, Error, Result, Session, Setup, Transport};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
+use std::collections::BTreeSet;
 
 /// How often an empty region is measured to find the overhead.
 const EMPTY_RUNS: usize = 5;
@@ -36,13 +36,19 @@ const EMPTY_RUNS: usize = 5;
 /// Sources by name, ready to count.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// Each has one specification: an event that CPU types count in different ways is several.
-    events: Vec<EventSpec>,
-    setup: Setup,
-    /// For each source, the processors that can count it.
-    able: Vec<Vec<usize>>,
+    sources: Vec<NamedSource>,
+    /// The processors to count on; empty for all.
+    processors: Vec<u32>,
     /// Every processor of the machine.
     machine: Vec<Processor>,
+}
+
+#[derive(Clone, Debug)]
+struct NamedSource {
+    /// With one specification: an event that CPU types count in different ways is several sources.
+    event: EventSpec,
+    /// The indexes of the processors that can count it.
+    counted_on: Vec<usize>,
 }
 
 /// What happened while some code ran.
@@ -73,45 +79,59 @@ impl Sources {
         let mut items = Vec::new();
         selection::parse_list(list, &mut items)?;
         let catalog = Catalog::read(connection, false)?;
-        let mut events = Vec::new();
+        let machine = connection.processors()?;
+        let mut sources = Vec::new();
         for event in catalog.resolve(&items)? {
-            let each =
-                event.specs.iter().map(|&spec| EventSpec { specs: vec![spec], ..event.clone() });
-            events.extend(each);
+            for &spec in &event.specs {
+                let event = EventSpec { specs: vec![spec], ..event.clone() };
+                let counted_on = machine
+                    .iter()
+                    .filter(|processor| catalog.counts_on(&event, processor))
+                    .map(|processor| processor.index as usize)
+                    .collect();
+                sources.push(NamedSource { event, counted_on });
+            }
         }
-        let processors = connection.processors()?;
-        let able = |event: &EventSpec| {
-            let able = processors.iter();
-            let able = able.filter(|processor| catalog.counts_on(event, processor));
-            able.map(|processor| processor.index as usize).collect()
-        };
-        let able = events.iter().map(able).collect();
-        let setup =
-            Setup { specs: events.iter().map(EventSpec::common).collect(), ..Setup::default() };
-        Ok(Self { events, setup, able, machine: processors })
+        Ok(Self { sources, processors: Vec::new(), machine })
     }
 
-    /// The same sources on these processors only.
+    /// The same sources on these processors only. A name that none of them counts stays, and the
+    /// refusal says where it can be counted.
     #[must_use]
     pub fn on(mut self, processors: &[u32]) -> Self {
-        self.setup.processors = processors.to_vec();
-        self.only(&counted_on(&self.events, self.cpu_types()))
+        self.processors = processors.to_vec();
+        let cpu_types = self.cpu_types();
+        let counted: BTreeSet<String> = self
+            .sources
+            .iter()
+            .filter(|source| source.is_counted_by(cpu_types))
+            .map(|source| source.event.label.clone())
+            .collect();
+        self.sources.retain(|source| {
+            source.is_counted_by(cpu_types) || !counted.contains(&source.event.label)
+        });
+        self
     }
 
     /// Their names, each with its filter if it has one, in the order of all counts.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.events.iter().map(|event| event.label.as_str())
+        self.sources.iter().map(|source| source.event.label.as_str())
     }
 
-    pub(crate) fn events(&self) -> &[EventSpec] {
-        &self.events
+    pub(crate) fn events(&self) -> Vec<EventSpec> {
+        self.sources.iter().map(|source| source.event.clone()).collect()
+    }
+
+    /// The processors to count on; empty for all.
+    pub(crate) fn processors(&self) -> &[u32] {
+        &self.processors
     }
 
     /// The CPU types of the processors that they are counted on, as a mask.
     pub(crate) fn cpu_types(&self) -> u16 {
-        let wanted = &self.setup.processors;
-        let measured = |one: &&Processor| wanted.is_empty() || wanted.contains(&one.index);
-        types_of(self.machine.iter().filter(measured))
+        types_of(self.machine.iter().filter(|processor| {
+            self.processors.is_empty() || self.processors.contains(&processor.index)
+        }))
     }
 
     /// Starts counting them. The session ends when it is dropped.
@@ -120,8 +140,7 @@ impl Sources {
         connection: &'a mut Connection<T>,
     ) -> Result<Session<'a, T>> {
         let mut session = self.open(connection)?;
-        let configured = session.configure(&self.setup, false);
-        configured.map_err(|error| self.named_in(error))?;
+        session.configure(&self.setup(), false).map_err(|error| self.named_in(error))?;
         session.start()?;
         Ok(session)
     }
@@ -131,73 +150,62 @@ impl Sources {
         &self,
         connection: &'a mut Connection<T>,
     ) -> Result<Session<'a, T>> {
-        let kernel = |spec: &Spec| spec.filter & Spec::KERNEL != 0;
-        let sees_kernel = self.setup.specs.iter().any(kernel);
+        let setup = self.setup();
+        let sees_kernel = setup.specs.iter().any(|spec| spec.filter & Spec::KERNEL != 0);
         Session::open(connection, sees_kernel, false)
     }
 
     /// The setup that a session counts them with.
     #[must_use]
-    pub const fn setup(&self) -> &Setup {
-        &self.setup
+    pub fn setup(&self) -> Setup {
+        Setup {
+            specs: self.sources.iter().map(|source| source.event.common()).collect(),
+            processors: self.processors.clone(),
+            ..Setup::default()
+        }
     }
 
     /// The same setup, counted by thread, on all processors because a thread runs anywhere.
     pub(crate) fn by_thread(&self) -> Setup {
-        Setup { threads: true, processors: Vec::new(), ..self.setup.clone() }
+        Setup { threads: true, processors: Vec::new(), ..self.setup() }
     }
 
     /// The sources of `first`, followed by these.
     pub(crate) fn prepend(mut self, first: &Self) -> Self {
-        self.events.splice(0..0, first.events.iter().cloned());
-        let specs = &mut self.setup.specs;
-        specs.splice(0..0, first.setup.specs.iter().copied());
-        self.able.splice(0..0, first.able.iter().cloned());
+        self.sources.splice(0..0, first.sources.iter().cloned());
         self
     }
 
-    /// The subset of these sources at the given indices.
-    pub(crate) fn only(&self, places: &[usize]) -> Self {
-        let events = places.iter().filter_map(|&place| self.events.get(place));
+    /// The subset of these sources at the given indexes.
+    pub(crate) fn only(&self, indexes: &[usize]) -> Self {
+        let sources = indexes.iter().filter_map(|&index| self.sources.get(index).cloned());
         Self {
-            events: events.cloned().collect(),
-            setup: self.setup.only(places),
-            able: places.iter().filter_map(|&place| self.able.get(place).cloned()).collect(),
+            sources: sources.collect(),
+            processors: self.processors.clone(),
             machine: self.machine.clone(),
         }
     }
 
-    /// What one source counted on the processors that can count it.
-    fn sum(&self, counts: &[Vec<Count>], source: usize) -> Estimate {
-        let able = self.able.get(source).into_iter().flatten();
-        let counts = able.filter_map(|&processor| counts.get(processor)?.get(source));
-        Estimate::sum(counts.map(Estimate::new))
-    }
-
     /// The error, with the name of the source that it concerns.
     pub(crate) fn named_in(&self, error: Error) -> Error {
-        error.about(|id| self.name(id))
-    }
-
-    fn name(&self, id: u32) -> Option<String> {
-        let event = self.events.iter().find(|event| event.common().source == id);
-        event.map(|event| event.label.clone())
+        error.about(|id| {
+            let mut events = self.sources.iter().map(|source| &source.event);
+            events.find(|event| event.common().source == id).map(|event| event.label.clone())
+        })
     }
 }
 
-/// The indexes of those that these CPU types count. A name that none of them counts stays, and the
-/// refusal says where it can be counted.
-fn counted_on(events: &[EventSpec], cpu_types: u16) -> Vec<usize> {
-    let counts = |event: &EventSpec| {
-        let kinds = event.common().kinds;
-        kinds == 0 || kinds & cpu_types != 0
-    };
-    let is_counted = |event: &EventSpec| {
-        let mut same = events.iter().filter(|other| other.label == event.label);
-        counts(event) || !same.any(counts)
-    };
-    let indexes = events.iter().enumerate().filter(|(_, event)| is_counted(event));
-    indexes.map(|(index, _)| index).collect()
+impl NamedSource {
+    fn is_counted_by(&self, cpu_types: u16) -> bool {
+        let mask = self.event.common().kinds;
+        mask == 0 || mask & cpu_types != 0
+    }
+
+    /// What it counted on the processors that can count it; `index` is its own in the counts.
+    fn sum(&self, counts: &[Vec<Count>], index: usize) -> Estimate {
+        let counts = self.counted_on.iter().filter_map(|&cpu| counts.get(cpu)?.get(index));
+        Estimate::sum(counts.map(Estimate::new))
+    }
 }
 
 /// Counts while some code runs. The code is given the transport, because a modelled machine only
@@ -207,22 +215,23 @@ pub fn measure<T: Transport, R>(
     sources: &Sources,
     code: impl FnOnce(&mut T) -> R,
 ) -> Result<Measured<R>> {
-    let mut least = vec![u128::MAX; sources.events.len()];
+    let mut overheads = vec![u128::MAX; sources.sources.len()];
     for _ in 0..EMPTY_RUNS {
         let counts = sources.start(connection)?.stop_and_read()?;
-        for (source, least) in least.iter_mut().enumerate() {
-            let value = sources.sum(&counts, source).value;
-            *least = value.unwrap_or(0).min(*least);
+        for (index, (source, least)) in sources.sources.iter().zip(&mut overheads).enumerate() {
+            *least = source.sum(&counts, index).value.unwrap_or(0).min(*least);
         }
     }
     let mut session = sources.start(connection)?;
     let result = code(session.transport());
     let counts = session.stop_and_read()?;
-    let of_source = |((source, name), overhead): ((usize, &str), u128)| SourceCount {
-        source: name.to_owned(),
-        estimate: sources.sum(&counts, source),
-        overhead,
-    };
-    let named = sources.names().enumerate().zip(least);
-    Ok(Measured { result, counts: named.map(of_source).collect() })
+    let mut measured = Measured { result, counts: Vec::new() };
+    for (index, (source, overhead)) in sources.sources.iter().zip(overheads).enumerate() {
+        measured.counts.push(SourceCount {
+            source: source.event.label.clone(),
+            estimate: source.sum(&counts, index),
+            overhead,
+        });
+    }
+    Ok(measured)
 }

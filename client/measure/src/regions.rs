@@ -96,7 +96,7 @@ impl<'a, T: Transport> Regions<'a, T> {
         method: Option<Method>,
         platform: Option<&'a dyn Platform>,
     ) -> Result<Self> {
-        fits(connection, sources)?;
+        check_fit(connection, sources)?;
         let modelled = connection.modelled();
         let ticks_a_second = connection.machine()?.timestamp_frequency;
         let (session, offer, rejected) = method::choose(connection, sources, method, platform)?;
@@ -112,7 +112,7 @@ impl<'a, T: Transport> Regions<'a, T> {
             session: Mutex::new(session),
             offer,
             about,
-            processors: sources.setup().processors.clone(),
+            processors: sources.processors().to_vec(),
             logs: Mutex::new(Vec::new()),
         })
     }
@@ -170,8 +170,10 @@ impl<'a, T: Transport> Regions<'a, T> {
     pub fn totals(&self) -> Result<Vec<u64>> {
         let counts = lock(&self.session).snapshot()?;
         let mut totals = vec![0u64; self.about.sources.len()];
-        let chosen = |index: &u32| self.processors.is_empty() || self.processors.contains(index);
-        for (_, counts) in (0..).zip(&counts).filter(|(index, _)| chosen(index)) {
+        for (index, counts) in (0..).zip(&counts) {
+            if !self.processors.is_empty() && !self.processors.contains(&index) {
+                continue;
+            }
             for (total, count) in totals.iter_mut().zip(counts) {
                 *total = total.wrapping_add(count.counted);
             }
@@ -187,13 +189,7 @@ impl<'a, T: Transport> Regions<'a, T> {
     /// The report on the threads that have ended.
     #[must_use]
     pub fn report(&self) -> Report {
-        self.report_culled(Cull::default())
-    }
-
-    /// The same with another rule for what is anomalous.
-    #[must_use]
-    pub fn report_culled(&self, cull: Cull) -> Report {
-        Report::of(&self.about, &lock(&self.logs), cull)
+        Report::new(&self.about, &lock(&self.logs), Cull::default())
     }
 }
 
@@ -202,10 +198,10 @@ fn lock<L>(mutex: &Mutex<L>) -> MutexGuard<'_, L> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Fails unless the sources fit at once: regions have no turns to scale by.
-fn fits<T: Transport>(connection: &mut Connection<T>, sources: &Sources) -> Result<()> {
+/// Fails unless the sources fit at once: a passage is too short to be scaled.
+fn check_fit<T: Transport>(connection: &mut Connection<T>, sources: &Sources) -> Result<()> {
     let count = sources.names().count();
-    let fit = connection.plan(sources.setup()).map_err(|error| sources.named_in(error))?;
+    let fit = connection.plan(&sources.setup()).map_err(|error| sources.named_in(error))?;
     if count <= EVENTS_MAX && fit.at_once() {
         return Ok(());
     }
@@ -259,8 +255,7 @@ impl<'r> Thread<'r> {
     #[expect(clippy::needless_pass_by_value, reason = "a passage ends once")]
     pub fn end(&self, passage: Passage) {
         let mut counters = self.counters.borrow_mut();
-        let end = counters.end();
-        let counted = match end {
+        let counted = match counters.end() {
             Ok(end) => counters.between(&passage.begin, &end),
             Err(_) => Err(Discard::Failed),
         };
@@ -302,18 +297,19 @@ struct Log {
     thread: String,
     sources: usize,
     reading_ns: f64,
-    places: HashMap<String, usize>,
-    regions: Vec<Raw>,
+    /// The index of each region, by name.
+    indexes: HashMap<String, usize>,
+    regions: Vec<Passages>,
 }
 
 /// All passages through one region.
 #[derive(Debug, Default)]
-struct Raw {
+struct Passages {
     name: String,
     /// One row for each passage: regions left in the meantime, ticks, and one count for each
     /// source.
     rows: Vec<u64>,
-    passages: usize,
+    kept: usize,
     discarded: [u64; Discard::ALL.len()],
 }
 
@@ -323,32 +319,32 @@ impl Log {
     }
 
     fn region(&mut self, name: &str) -> usize {
-        if let Some(&place) = self.places.get(name) {
-            return place;
+        if let Some(&index) = self.indexes.get(name) {
+            return index;
         }
-        self.places.insert(name.to_owned(), self.regions.len());
-        self.regions.push(Raw { name: name.to_owned(), ..Raw::default() });
+        self.indexes.insert(name.to_owned(), self.regions.len());
+        self.regions.push(Passages { name: name.to_owned(), ..Passages::default() });
         self.regions.len() - 1
     }
 
     fn add(&mut self, region: usize, nested: u64, counted: std::result::Result<Reading, Discard>) {
-        let Some(raw) = self.regions.get_mut(region) else {
+        let Some(passages) = self.regions.get_mut(region) else {
             return;
         };
-        let full = raw.passages >= PASSAGES_MAX;
+        let full = passages.kept >= PASSAGES_MAX;
         match counted {
             Ok(counted) if !full => {
-                raw.rows.extend([nested, counted.ticks]);
-                raw.rows.extend(counted.values.iter().take(self.sources));
-                raw.passages += 1;
+                passages.rows.extend([nested, counted.ticks]);
+                passages.rows.extend(counted.values.iter().take(self.sources));
+                passages.kept += 1;
             }
-            Ok(_) => raw.discard(Discard::Full),
-            Err(cause) => raw.discard(cause),
+            Ok(_) => passages.discard(Discard::Full),
+            Err(cause) => passages.discard(cause),
         }
     }
 }
 
-impl Raw {
+impl Passages {
     fn discard(&mut self, cause: Discard) {
         if let Some(count) = self.discarded.get_mut(cause as usize) {
             *count += 1;

@@ -112,39 +112,38 @@ impl Offer<'_> {
     }
 }
 
-/// Starts the session by the best method that works, or by the wanted one; also returns why better
+/// Starts the session by the best method that works, or by the requested one; also returns why better
 /// methods do not work.
 pub(super) fn choose<'a, T: Transport>(
     connection: &'a mut Connection<T>,
     sources: &Sources,
-    wanted: Option<Method>,
+    requested: Option<Method>,
     platform: Option<&'a dyn Platform>,
 ) -> Result<(Session<'a, T>, Offer<'a>, Vec<String>)> {
     let mut session = sources.open(connection)?;
     let mut rejected = Vec::new();
     for method in [Method::ThreadProfiling, Method::Rdpmc] {
-        if wanted.is_some_and(|wanted| wanted != method) {
+        if requested.is_some_and(|requested| requested != method) {
             continue;
         }
         let tried = match platform {
             Some(platform) => by_thread(&mut session, sources, method, platform),
-            None => Err(not_here()),
+            None => Err(no_threads()),
         };
         match tried {
             Ok(offer) => return Ok((session, offer, rejected)),
-            Err(error) if wanted == Some(method) => return Err(error),
+            Err(error) if requested == Some(method) => return Err(error),
             // On a model nobody expects another method.
             Err(_) if platform.is_none() => {}
             Err(error) => rejected.push(format!("not counted {}: {error}", method.in_words())),
         }
     }
-    let setup = sources.setup();
-    session.configure(setup, false).map_err(|error| sources.named_in(error))?;
+    session.configure(&sources.setup(), false).map_err(|error| sources.named_in(error))?;
     session.start()?;
     Ok((session, Offer::Processors(platform), rejected))
 }
 
-fn not_here() -> Error {
+fn no_threads() -> Error {
     Error::unavailable(
         "counts of one thread come from Windows and its driver, not from a modelled machine",
         "Count whole processors, which on a modelled machine do nothing else.",

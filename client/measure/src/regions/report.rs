@@ -1,6 +1,6 @@
 //! The report on all threads' counts: rows for a table, for CSV and for JSON.
 
-use super::{Cull, Discard, Distribution, Log, Method, Raw};
+use super::{Cull, Discard, Distribution, Log, Method, Passages};
 use crate::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,21 +99,18 @@ pub struct Discarded {
 }
 
 impl Report {
-    pub(super) fn of(about: &About, logs: &[Log], cull: Cull) -> Self {
+    pub(super) fn new(about: &About, logs: &[Log], cull: Cull) -> Self {
         let mut report = Self {
             modelled: about.modelled,
             method: about.method,
             rejected: about.rejected.clone(),
-            reading_ns: logs.iter().map(|log| log.reading_ns).fold(f64::INFINITY, f64::min),
+            reading_ns: logs.iter().map(|log| log.reading_ns).reduce(f64::min).unwrap_or(0.0),
             clock: about.clock.clone(),
             ticks_a_second: about.ticks_a_second,
             rule: cull.to_string(),
             regions: Vec::new(),
             discarded: Vec::new(),
         };
-        if logs.is_empty() {
-            report.reading_ns = 0.0;
-        }
         for log in logs {
             report.add(about, log, cull);
         }
@@ -121,42 +118,43 @@ impl Report {
     }
 
     fn add(&mut self, about: &About, log: &Log, cull: Cull) {
-        let sources =
-            || std::iter::once(RegionRow::TICKS).chain(about.sources.iter().map(String::as_str));
+        let mut sources = vec![RegionRow::TICKS];
+        sources.extend(about.sources.iter().map(String::as_str));
         let overheads: Vec<Overhead> =
-            (0..sources().count()).map(|source| Overhead::of(log, source)).collect();
-        for raw in &log.regions {
-            for (source, (name, overhead)) in sources().zip(&overheads).enumerate() {
-                let overhead = overhead.for_region(&raw.name);
-                let values: Vec<u64> = raw.values(source, log.sources, overhead).collect();
-                let Some(found) = Distribution::from_values(&values, cull) else {
+            (0..sources.len()).map(|source| Overhead::new(log, source)).collect();
+        for passages in &log.regions {
+            for (source, (name, overhead)) in sources.iter().zip(&overheads).enumerate() {
+                let overhead = overhead.for_region(&passages.name);
+                let values: Vec<u64> = passages.values(source, log.sources, overhead).collect();
+                let Some(summary) = Distribution::from_values(&values, cull) else {
                     continue;
                 };
                 self.regions.push(RegionRow {
-                    name: raw.name.clone(),
+                    name: passages.name.clone(),
                     thread: log.thread.clone(),
-                    source: name.to_owned(),
+                    source: (*name).to_owned(),
                     method: about.method,
-                    n: found.n,
-                    min: found.min,
-                    median: found.median,
-                    mean: found.mean,
-                    mode: found.mode,
-                    deviation: found.deviation,
-                    trimmed_mean: found.trimmed_mean,
-                    culled: found.culled,
+                    n: summary.n,
+                    min: summary.min,
+                    median: summary.median,
+                    mean: summary.mean,
+                    mode: summary.mode,
+                    deviation: summary.deviation,
+                    trimmed_mean: summary.trimmed_mean,
+                    culled: summary.culled,
                     overhead: overhead.inside,
                 });
             }
-            let discarded = Discard::ALL.into_iter().zip(raw.discarded);
-            self.discarded.extend(discarded.filter(|&(_, passages)| passages != 0).map(
-                |(cause, passages)| Discarded {
-                    name: raw.name.clone(),
-                    thread: log.thread.clone(),
-                    cause,
-                    passages,
-                },
-            ));
+            for (cause, count) in Discard::ALL.into_iter().zip(passages.discarded) {
+                if count != 0 {
+                    self.discarded.push(Discarded {
+                        name: passages.name.clone(),
+                        thread: log.thread.clone(),
+                        cause,
+                        passages: count,
+                    });
+                }
+            }
         }
     }
 
@@ -183,14 +181,14 @@ struct Overhead {
 }
 
 impl Overhead {
-    fn of(log: &Log, source: usize) -> Self {
+    fn new(log: &Log, source: usize) -> Self {
         let least = |name: &str| {
-            let raw = log.regions.iter().find(|raw| raw.name == name);
-            let values = raw.map(|raw| raw.values(source, log.sources, Self::default()));
-            values.and_then(Iterator::min).unwrap_or(0)
+            let passages = log.regions.iter().find(|passages| passages.name == name)?;
+            passages.values(source, log.sources, Self::default()).min()
         };
-        let inside = least(RegionRow::EMPTY);
-        Self { inside, nested: least(RegionRow::EMPTY_NESTED).saturating_sub(inside) }
+        let inside = least(RegionRow::EMPTY).unwrap_or(0);
+        let both = least(RegionRow::EMPTY_NESTED).unwrap_or(0);
+        Self { inside, nested: both.saturating_sub(inside) }
     }
 
     /// Nothing is subtracted from the rows that show the cost.
@@ -202,7 +200,7 @@ impl Overhead {
     }
 }
 
-impl Raw {
+impl Passages {
     /// The counts of one source, or ticks for 0, without the cost of measuring.
     fn values(
         &self,
@@ -211,11 +209,64 @@ impl Raw {
         overhead: Overhead,
     ) -> impl Iterator<Item = u64> {
         self.rows.chunks_exact(2 + sources).map(move |row| {
-            let at = |place: usize| row.get(place).copied().unwrap_or(0);
-            let nested = at(0).saturating_mul(overhead.nested);
-            at(1 + source).saturating_sub(overhead.inside.saturating_add(nested))
+            let nested = row.first().copied().unwrap_or(0).saturating_mul(overhead.nested);
+            let value = row.get(1 + source).copied().unwrap_or(0);
+            value.saturating_sub(overhead.inside.saturating_add(nested))
         })
     }
+}
+
+/// The table's columns and their widths; the first are words, as wide as their longest.
+const COLUMNS: [(&str, usize); 12] = [
+    ("region", 0),
+    ("thread", 0),
+    ("source", 0),
+    ("n", 7),
+    ("culled", 6),
+    ("min", 12),
+    ("median", 12),
+    ("mean", 14),
+    ("mode", 12),
+    ("deviation", 11),
+    ("trimmed mean", 14),
+    ("overhead", 9),
+];
+/// How many of the columns are words, to the left of the numbers.
+const WORDS: usize = 3;
+
+impl RegionRow {
+    fn cells(&self) -> [String; 12] {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        [
+            self.name.clone(),
+            self.thread.clone(),
+            self.source.clone(),
+            self.n.to_string(),
+            self.culled.to_string(),
+            self.min.to_string(),
+            self.median.to_string(),
+            format!("{:.1}", self.mean),
+            or_dash(self.mode.map(|mode| mode.to_string())),
+            or_dash(self.deviation.map(|deviation| format!("{deviation:.1}"))),
+            format!("{:.1}", self.trimmed_mean),
+            self.overhead.to_string(),
+        ]
+    }
+}
+
+fn write_row(
+    f: &mut Formatter<'_>,
+    columns: &[(&str, usize); 12],
+    cells: &[String; 12],
+) -> Formatted {
+    for (index, ((_, width), cell)) in columns.iter().zip(cells).enumerate() {
+        match index {
+            0 => write!(f, "{cell:width$}")?,
+            _ if index < WORDS => write!(f, "  {cell:width$}")?,
+            _ => write!(f, " {cell:>width$}")?,
+        }
+    }
+    writeln!(f)
 }
 
 impl Display for Report {
@@ -230,48 +281,15 @@ impl Display for Report {
         writeln!(f, "counts: {method}; one reading takes {:.0} ns here", self.reading_ns)?;
         writeln!(f, "time: {}, {} ticks a second", self.clock, self.ticks_a_second)?;
         writeln!(f, "rule: {}", self.rule)?;
-        let width = |of: fn(&RegionRow) -> &str, head: &str| {
-            let widths = self.regions.iter().map(|row| of(row).chars().count());
-            widths.max().unwrap_or(0).max(head.len())
-        };
-        let name = width(|row| &row.name, "region");
-        let thread = width(|row| &row.thread, "thread");
-        let source = width(|row| &row.source, "source");
-        writeln!(
-            f,
-            "{:name$}  {:thread$}  {:source$} {:>7} {:>6} {:>12} {:>12} {:>14} {:>12} {:>11} {:>14} {:>9}",
-            "region",
-            "thread",
-            "source",
-            "n",
-            "culled",
-            "min",
-            "median",
-            "mean",
-            "mode",
-            "deviation",
-            "trimmed mean",
-            "overhead"
-        )?;
-        for row in &self.regions {
-            let mode = row.mode.map_or_else(|| "-".to_owned(), |mode| mode.to_string());
-            let deviation = row.deviation.map_or_else(|| "-".to_owned(), |one| format!("{one:.1}"));
-            writeln!(
-                f,
-                "{:name$}  {:thread$}  {:source$} {:>7} {:>6} {:>12} {:>12} {:>14.1} {:>12} {:>11} {:>14.1} {:>9}",
-                row.name,
-                row.thread,
-                row.source,
-                row.n,
-                row.culled,
-                row.min,
-                row.median,
-                row.mean,
-                mode,
-                deviation,
-                row.trimmed_mean,
-                row.overhead
-            )?;
+        let rows: Vec<[String; 12]> = self.regions.iter().map(RegionRow::cells).collect();
+        let mut columns = COLUMNS;
+        for (index, (title, width)) in columns.iter_mut().enumerate().take(WORDS) {
+            let cells = rows.iter().filter_map(|row| row.get(index));
+            *width = cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(title.len());
+        }
+        write_row(f, &columns, &columns.map(|(title, _)| title.to_owned()))?;
+        for row in &rows {
+            write_row(f, &columns, row)?;
         }
         for Discarded { name, thread, cause, passages } in &self.discarded {
             let why = cause.why();

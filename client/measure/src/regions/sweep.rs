@@ -66,19 +66,17 @@ pub(super) fn sweep_on<T: Transport + Send>(
     code: &mut impl FnMut(&mut T),
 ) -> Result<Sweep> {
     let mut swept: Option<Sweep> = None;
-    for part in parts(connection, list, platform)? {
+    for part in split_by_method(connection, list, platform)? {
         let setup = match part.method {
-            Method::Processors => part.sources.setup().clone(),
+            Method::Processors => part.sources.setup(),
             _ => part.sources.by_thread(),
         };
         let (events, cpu_types) = (part.sources.events(), part.sources.cpu_types());
-        for set in passes_beside(connection, events, &setup, cpu_types, part.anchor)? {
+        for set in passes_beside(connection, &events, &setup, cpu_types, part.anchor)? {
             let sources = part.sources.only(&set);
-            let is_anchor = |index: &usize| Some(*index) == part.anchor;
-            let anchor = set.iter().position(is_anchor);
-            let anchor = anchor.and_then(|place| sources.names().nth(place));
-            let method = Some(part.method);
-            let regions = Regions::open_on(connection, &sources, method, platform)?;
+            let anchor = set.iter().position(|&index| Some(index) == part.anchor);
+            let anchor = anchor.and_then(|index| sources.names().nth(index));
+            let regions = Regions::open_on(connection, &sources, Some(part.method), platform)?;
             let report = run(&regions, runs, code)?;
             let sweep = swept.get_or_insert_with(|| Sweep::empty(&report));
             sweep.add(&sources, anchor, report);
@@ -88,40 +86,46 @@ pub(super) fn sweep_on<T: Transport + Send>(
 }
 
 /// Sources that are counted by the same method.
-struct Part {
+struct SameMethod {
     sources: Sources,
     anchor: Option<usize>,
     method: Method,
 }
 
 /// The sources that can be counted by thread, if that works, and the others.
-fn parts<T: Transport>(
+fn split_by_method<T: Transport>(
     connection: &mut Connection<T>,
     list: &str,
     platform: Option<&dyn Platform>,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<SameMethod>> {
     let named = Sources::named(connection, list)?;
-    let method = best(connection, platform);
+    let method = best_method(connection, platform);
     let (mut by_thread, mut others) = (Vec::new(), Vec::new());
-    for place in 0..named.names().count() {
-        let alone = named.only(&[place]).by_thread();
-        let can = method != Method::Processors && is_counted(connection, &alone);
-        if can { &mut by_thread } else { &mut others }.push(place);
+    for index in 0..named.names().count() {
+        let alone = named.only(&[index]).by_thread();
+        if method != Method::Processors && is_counted(connection, &alone) {
+            by_thread.push(index);
+        } else {
+            others.push(index);
+        }
     }
     let mut parts = Vec::new();
-    for (places, method, anchors) in
+    for (indexes, method, anchors) in
         [(by_thread, method, &ANCHORS[1..]), (others, Method::Processors, &ANCHORS[..])]
     {
-        if !places.is_empty() {
-            let (sources, anchor) = anchored(connection, named.only(&places), anchors);
-            parts.push(Part { sources, anchor, method });
+        if !indexes.is_empty() {
+            let (sources, anchor) = anchored(connection, named.only(&indexes), anchors);
+            parts.push(SameMethod { sources, anchor, method });
         }
     }
     Ok(parts)
 }
 
-/// The best source that counts instructions.
-fn best<T: Transport>(connection: &mut Connection<T>, platform: Option<&dyn Platform>) -> Method {
+/// The best method by which instructions can be counted.
+fn best_method<T: Transport>(
+    connection: &mut Connection<T>,
+    platform: Option<&dyn Platform>,
+) -> Method {
     let [_, anchor] = ANCHORS;
     let Ok(sources) = Sources::named(connection, anchor) else {
         return Method::Processors;
@@ -130,7 +134,7 @@ fn best<T: Transport>(connection: &mut Connection<T>, platform: Option<&dyn Plat
     regions.map_or(Method::Processors, |regions| regions.method())
 }
 
-/// Whether every kind of processor can count it, by thread if asked, which takes a general counter.
+/// Whether every CPU type can count it, by thread if asked, which takes a general counter.
 fn is_counted<T: Transport>(connection: &mut Connection<T>, setup: &Setup) -> bool {
     let counted = |placement: &Placement| {
         placement.error == 0 && (!setup.threads || placement.counter < Placement::FIXED)
@@ -147,18 +151,16 @@ fn anchored<T: Transport>(
 ) -> (Sources, Option<usize>) {
     for anchor in anchors {
         // An anchor that is already in the list is used, so that no source is there twice.
-        let is_anchor = |name: &str| {
-            let source = name.split(':').next().unwrap_or(name);
-            source.eq_ignore_ascii_case(anchor)
-        };
-        let place = named.names().position(is_anchor);
-        if place.is_some() {
-            return (named, place);
+        let index = named.names().position(|name| {
+            name.split(':').next().is_some_and(|source| source.eq_ignore_ascii_case(anchor))
+        });
+        if index.is_some() {
+            return (named, index);
         }
         let Ok(first) = Sources::named(connection, &format!("{anchor}:u")) else {
             continue;
         };
-        if is_counted(connection, first.setup()) {
+        if is_counted(connection, &first.setup()) {
             return (named.prepend(&first), Some(0));
         }
     }
@@ -196,25 +198,30 @@ impl Sweep {
             row.map(|row| row.median)
         });
         let method = report.method;
-        let mut alike = self.passes.iter().filter(|pass| pass.method == method);
-        let before = alike.find_map(|pass| pass.instructions);
-        let differs = instructions.zip(before).and_then(|(now, before)| differs(now, before));
+        let mut same_method = self.passes.iter().filter(|pass| pass.method == method);
+        let before = same_method.find_map(|pass| pass.instructions);
+        let differs = instructions.zip(before).and_then(|(now, before)| difference(now, before));
         // What every pass counts is reported once.
-        let told = |source: &str| {
-            let every = source == RegionRow::TICKS || Some(source) == anchor;
-            every && self.report.regions.iter().any(|row| row.source == source)
-        };
-        let rows = report.regions.into_iter().filter(|row| !told(&row.source));
-        let rows: Vec<_> = rows.collect();
+        let reported: Vec<&str> = [Some(RegionRow::TICKS), anchor]
+            .into_iter()
+            .flatten()
+            .filter(|source| self.report.regions.iter().any(|row| row.source == *source))
+            .collect();
+        let mut rows = report.regions;
+        rows.retain(|row| !reported.contains(&row.source.as_str()));
         self.report.regions.extend(rows);
         self.report.discarded.extend(report.discarded);
-        let new = |why: &String| !self.report.rejected.contains(why);
-        let rejected: Vec<_> = report.rejected.into_iter().filter(new).collect();
-        self.report.rejected.extend(rejected);
-        self.anchor = self.anchor.take().or_else(|| anchor.map(str::to_owned));
-        let beside = |name: &&str| Some(*name) != anchor;
+        for why in report.rejected {
+            if !self.report.rejected.contains(&why) {
+                self.report.rejected.push(why);
+            }
+        }
+        if self.anchor.is_none() {
+            self.anchor = anchor.map(str::to_owned);
+        }
+        let others = sources.names().filter(|&name| Some(name) != anchor);
         self.passes.push(Pass {
-            sources: sources.names().filter(beside).map(str::to_owned).collect(),
+            sources: others.map(str::to_owned).collect(),
             method,
             instructions,
             differs,
@@ -229,7 +236,7 @@ impl Sweep {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a difference of percents needs few digits")]
-fn differs(now: u64, before: u64) -> Option<f64> {
+fn difference(now: u64, before: u64) -> Option<f64> {
     let part = now.abs_diff(before) as f64 / before.max(1) as f64;
     (part > SAME).then_some(part * 100.0)
 }
