@@ -36,7 +36,7 @@ const EMPTY_RUNS: usize = 5;
 /// Sources by name, ready to count.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    sources: Vec<NamedSource>,
+    list: Vec<NamedSource>,
     /// The processors to count on; empty for all.
     processors: Vec<u32>,
     /// Every processor of the machine.
@@ -80,7 +80,7 @@ impl Sources {
         selection::parse_list(list, &mut items)?;
         let catalog = Catalog::read(connection, false)?;
         let machine = connection.processors()?;
-        let mut sources = Vec::new();
+        let mut named = Vec::new();
         for event in catalog.resolve(&items)? {
             for &spec in &event.specs {
                 let event = EventSpec { specs: vec![spec], ..event.clone() };
@@ -89,10 +89,10 @@ impl Sources {
                     .filter(|processor| catalog.counts_on(&event, processor))
                     .map(|processor| processor.index as usize)
                     .collect();
-                sources.push(NamedSource { event, counted_on });
+                named.push(NamedSource { event, counted_on });
             }
         }
-        Ok(Self { sources, processors: Vec::new(), machine })
+        Ok(Self { list: named, processors: Vec::new(), machine })
     }
 
     /// The same sources on these processors only. A name that none of them counts stays, and the
@@ -102,12 +102,12 @@ impl Sources {
         self.processors = processors.to_vec();
         let cpu_types = self.cpu_types();
         let counted: BTreeSet<String> = self
-            .sources
+            .list
             .iter()
             .filter(|source| source.is_counted_by(cpu_types))
             .map(|source| source.event.label.clone())
             .collect();
-        self.sources.retain(|source| {
+        self.list.retain(|source| {
             source.is_counted_by(cpu_types) || !counted.contains(&source.event.label)
         });
         self
@@ -115,11 +115,11 @@ impl Sources {
 
     /// Their names, each with its filter if it has one, in the order of all counts.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.sources.iter().map(|source| source.event.label.as_str())
+        self.list.iter().map(|source| source.event.label.as_str())
     }
 
     pub(crate) fn events(&self) -> Vec<EventSpec> {
-        self.sources.iter().map(|source| source.event.clone()).collect()
+        self.list.iter().map(|source| source.event.clone()).collect()
     }
 
     /// The processors to count on; empty for all.
@@ -159,7 +159,7 @@ impl Sources {
     #[must_use]
     pub fn setup(&self) -> Setup {
         Setup {
-            specs: self.sources.iter().map(|source| source.event.common()).collect(),
+            specs: self.list.iter().map(|source| source.event.common()).collect(),
             processors: self.processors.clone(),
             ..Setup::default()
         }
@@ -172,15 +172,15 @@ impl Sources {
 
     /// The sources of `first`, followed by these.
     pub(crate) fn prepend(mut self, first: &Self) -> Self {
-        self.sources.splice(0..0, first.sources.iter().cloned());
+        self.list.splice(0..0, first.list.iter().cloned());
         self
     }
 
     /// The subset of these sources at the given indexes.
     pub(crate) fn only(&self, indexes: &[usize]) -> Self {
-        let sources = indexes.iter().filter_map(|&index| self.sources.get(index).cloned());
+        let list = indexes.iter().filter_map(|&index| self.list.get(index).cloned());
         Self {
-            sources: sources.collect(),
+            list: list.collect(),
             processors: self.processors.clone(),
             machine: self.machine.clone(),
         }
@@ -189,7 +189,7 @@ impl Sources {
     /// The error, with the name of the source that it concerns.
     pub(crate) fn named_in(&self, error: Error) -> Error {
         error.about(|id| {
-            let mut events = self.sources.iter().map(|source| &source.event);
+            let mut events = self.list.iter().map(|source| &source.event);
             events.find(|event| event.common().source == id).map(|event| event.label.clone())
         })
     }
@@ -215,10 +215,10 @@ pub fn measure<T: Transport, R>(
     sources: &Sources,
     code: impl FnOnce(&mut T) -> R,
 ) -> Result<Measured<R>> {
-    let mut overheads = vec![u128::MAX; sources.sources.len()];
+    let mut overheads = vec![u128::MAX; sources.list.len()];
     for _ in 0..EMPTY_RUNS {
         let counts = sources.start(connection)?.stop_and_read()?;
-        for (index, (source, least)) in sources.sources.iter().zip(&mut overheads).enumerate() {
+        for (index, (source, least)) in sources.list.iter().zip(&mut overheads).enumerate() {
             *least = source.sum(&counts, index).value.unwrap_or(0).min(*least);
         }
     }
@@ -226,7 +226,7 @@ pub fn measure<T: Transport, R>(
     let result = code(session.transport());
     let counts = session.stop_and_read()?;
     let mut measured = Measured { result, counts: Vec::new() };
-    for (index, (source, overhead)) in sources.sources.iter().zip(overheads).enumerate() {
+    for (index, (source, overhead)) in sources.list.iter().zip(overheads).enumerate() {
         measured.counts.push(SourceCount {
             source: source.event.label.clone(),
             estimate: source.sum(&counts, index),

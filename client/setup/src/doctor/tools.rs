@@ -90,11 +90,8 @@ impl Tool {
 impl RunningTool {
     /// The tool, and how it was recognised.
     pub(super) fn text(&self) -> String {
-        format!(
-            "{} ({})",
-            self.tool,
-            Vec::from_iter(self.seen.iter().map(String::as_str)).join(", ")
-        )
+        let seen: Vec<&str> = self.seen.iter().map(String::as_str).collect();
+        format!("{} ({})", self.tool, seen.join(", "))
     }
 }
 
