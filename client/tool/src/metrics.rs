@@ -1,20 +1,21 @@
-//! Metrics: ratios of counts, shown wherever their counts are available.
+//! Metrics: formulas over counts, shown wherever their counts are available.
 //!
 //! They are data, not code: `metrics.toml` lists them and describes its format, and
 //! [`Metrics::add_file`] adds a user's own.
 
 pub(crate) mod formula;
 pub(crate) mod significance;
-pub(crate) mod topdown;
 
 use crate::cli::args::joined;
 use crate::metrics::formula::{Formula, Value};
 use crate::output::error as tool;
 use crate::output::float::float;
+use halprof_measure::catalog::Catalog;
+use halprof_measure::events::Microarchitecture;
 use halprof_measure::{Error, Result, did_you_mean};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fmt::{self, Display, Formatter};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -34,6 +35,8 @@ pub(crate) struct Metrics {
     /// For each quantity, the names of the sources that count it, best first.
     quantities: BTreeMap<String, Vec<String>>,
     all: Vec<Metric>,
+    /// The parts of the slots, by microarchitecture.
+    topdown: Vec<TopDownMetric>,
     default: Vec<String>,
     /// Whether threads share cores on the machine: the value of `smt_on`.
     smt: bool,
@@ -50,11 +53,11 @@ pub(crate) struct Metric {
     pub(crate) unit: String,
     /// How to interpret it, for display.
     pub(crate) note: String,
-    /// How it is computed.
-    pub(crate) form: Form,
-    formula: Formula,
+    /// How it is computed, as the file has it.
+    pub(crate) text: String,
+    pub(crate) formula: Formula,
     /// Shown only on request.
-    pub(crate) asked: bool,
+    pub(crate) on_request: bool,
 }
 
 impl Metric {
@@ -63,6 +66,19 @@ impl Metric {
         const PARTS: [&str; 4] = ["retiring", "bad-speculation", "frontend-bound", "backend-bound"];
         PARTS.contains(&self.id.as_str())
     }
+}
+
+/// A part of the issue slots of some microarchitectures: the top-down method (Yasin 2014).
+#[derive(Clone, Debug)]
+pub(crate) struct TopDownMetric {
+    /// Its id and name are the vendor's; it is in percent.
+    pub(crate) metric: Metric,
+    /// The tables of events of those microarchitectures.
+    tables: String,
+    /// 1 for parts of the whole, 2 for parts of those parts.
+    pub(crate) level: u8,
+    /// The part that it is a part of.
+    pub(crate) parent: Option<String>,
 }
 
 /// A metric that was requested, and its mode.
@@ -82,22 +98,6 @@ impl Requested<'_> {
         }
         format!("{name}:{filter}")
     }
-}
-
-/// How a metric is computed.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Form {
-    /// One sum divided by another.
-    Ratio {
-        /// A factor for the ratio.
-        scale: f64,
-        /// The terms of the dividend.
-        above: Vec<Term>,
-        /// The terms of the divisor.
-        below: Vec<Term>,
-    },
-    /// A formula, as the file has it.
-    Formula(String),
 }
 
 /// A quantity or a source.
@@ -151,6 +151,8 @@ struct Document {
     quantity: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
     #[serde(default)]
     metric: Vec<Written>,
+    #[serde(default)]
+    topdown: Vec<WrittenTopDown>,
 }
 
 #[derive(Deserialize)]
@@ -162,15 +164,25 @@ struct Written {
     unit: String,
     #[serde(default)]
     note: String,
-    scale: Option<Spanned<f64>>,
-    above: Option<Parts>,
-    below: Option<Parts>,
     formula: Option<Spanned<String>>,
+    above: Option<Terms>,
+    below: Option<Terms>,
+    scale: Option<Spanned<f64>>,
     #[serde(default)]
-    asked: bool,
+    on_request: bool,
 }
 
-type Parts = Spanned<Vec<Spanned<String>>>;
+type Terms = Spanned<Vec<Spanned<String>>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenTopDown {
+    tables: String,
+    name: Spanned<String>,
+    level: u8,
+    parent: Option<String>,
+    formula: Spanned<String>,
+}
 
 /// An error in a file, and where it is.
 struct Wrong {
@@ -216,7 +228,7 @@ impl Metrics {
             }
         }
         for name in document.default {
-            self.term(&name)?;
+            self.check_term(&name)?;
             self.default.push(name.into_inner());
         }
         let mut ids: Vec<&str> = Vec::new();
@@ -231,6 +243,10 @@ impl Metrics {
                 None => self.all.push(metric),
             }
         }
+        for written in &document.topdown {
+            let metric = self.topdown_metric(written)?;
+            self.topdown.push(metric);
+        }
         Ok(())
     }
 
@@ -238,9 +254,15 @@ impl Metrics {
         if !is_plain(written.name.get_ref()) {
             return Err(wrong(&written.name, "a name that cannot be printed"));
         }
-        let (form, formula) = match (&written.formula, &written.above, &written.below) {
-            (None, Some(above), Some(below)) => self.ratio(written.scale.as_ref(), above, below)?,
-            (Some(text), None, None) if written.scale.is_none() => self.formula(text)?,
+        let (text, formula) = match (&written.formula, &written.above, &written.below) {
+            (None, Some(above), Some(below)) => {
+                let text = self.ratio(written.scale.as_ref(), above, below)?;
+                let formula = self.formula(&Spanned::new(above.span(), text.clone()))?;
+                (text, formula)
+            }
+            (Some(text), None, None) if written.scale.is_none() => {
+                (text.get_ref().clone(), self.formula(text)?)
+            }
             _ => {
                 let why = "a metric has either a `formula`, or `above` and `below` with a `scale` if need be";
                 return Err(wrong(&written.id, why));
@@ -251,9 +273,9 @@ impl Metrics {
             name: written.name.get_ref().clone(),
             unit: written.unit.clone(),
             note: written.note.clone(),
-            form,
+            text,
             formula,
-            asked: written.asked,
+            on_request: written.on_request,
         };
         for smt in [false, true] {
             if metric.terms(smt).iter().all(|term| term.name == SECONDS) {
@@ -263,39 +285,53 @@ impl Metrics {
         Ok(metric)
     }
 
-    fn ratio(
-        &self,
-        scale: Option<&Spanned<f64>>,
-        above: &Parts,
-        below: &Parts,
-    ) -> Result2<(Form, Formula)> {
-        let terms = |terms: &Parts| -> Result2<Vec<Term>> {
-            if terms.get_ref().is_empty() {
-                return Err(wrong(terms, "a ratio without a part"));
-            }
-            terms.get_ref().iter().map(|term| self.term(term)).collect()
-        };
-        let (above, below) = (terms(above)?, terms(below)?);
-        let scale = match scale {
+    /// The formula of a ratio that is written as its two sums.
+    fn ratio(&self, scale: Option<&Spanned<f64>>, above: &Terms, below: &Terms) -> Result2<String> {
+        let ratio = format!("{} / {}", self.sum(above)?, self.sum(below)?);
+        match scale {
             Some(scale) if !(scale.get_ref().is_finite() && *scale.get_ref() > 0.0) => {
-                return Err(wrong(scale, "a scale that is not a positive number"));
+                Err(wrong(scale, "a scale that is not a positive number"))
             }
-            Some(scale) => *scale.get_ref(),
-            None => 1.0,
-        };
-        let names = |terms: &[Term]| terms.iter().map(Term::to_string).collect();
-        let formula = Formula::ratio(scale, names(&above), names(&below));
-        let form = Form::Ratio { scale, above, below };
-        Ok((form, formula))
+            Some(scale) => Ok(format!("{} * {ratio}", scale.get_ref())),
+            None => Ok(ratio),
+        }
     }
 
-    fn formula(&self, text: &Spanned<String>) -> Result2<(Form, Formula)> {
+    fn sum(&self, terms: &Terms) -> Result2<String> {
+        for term in terms.get_ref() {
+            self.check_term(term)?;
+        }
+        let names: Vec<&str> = terms.get_ref().iter().map(|term| term.get_ref().as_str()).collect();
+        match names.as_slice() {
+            [] => Err(wrong(terms, "a ratio without a part")),
+            [only] => Ok((*only).to_owned()),
+            several => Ok(format!("({})", several.join(" + "))),
+        }
+    }
+
+    fn topdown_metric(&self, written: &WrittenTopDown) -> Result2<TopDownMetric> {
+        let name = written.name.get_ref();
+        Ok(TopDownMetric {
+            tables: written.tables.clone(),
+            level: written.level,
+            parent: written.parent.clone(),
+            metric: Metric {
+                id: name.clone(),
+                name: name.clone(),
+                unit: "%".to_owned(),
+                note: String::new(),
+                text: written.formula.get_ref().clone(),
+                formula: self.formula(&written.formula)?,
+                on_request: true,
+            },
+        })
+    }
+
+    fn formula(&self, text: &Spanned<String>) -> Result2<Formula> {
         if !is_plain(text.get_ref()) {
             return Err(wrong(text, "a formula that cannot be printed"));
         }
-        let quantities = self.quantities.keys().map(String::as_str);
-        let dashed: Vec<&str> = quantities.filter(|name| name.contains('-')).collect();
-        let formula = Formula::parse_with(text.get_ref(), &dashed);
+        let formula = Formula::parse_with(text.get_ref(), &self.dashed());
         let formula = formula.map_err(|why| wrong(text, &why))?;
         for smt in [false, true] {
             for name in formula.names(smt) {
@@ -305,10 +341,10 @@ impl Metrics {
                 }
             }
         }
-        Ok((Form::Formula(text.get_ref().clone()), formula))
+        Ok(formula)
     }
 
-    fn term(&self, text: &Spanned<String>) -> Result2<Term> {
+    fn check_term(&self, text: &Spanned<String>) -> Result2<()> {
         let (name, filter) = split_filter(text.get_ref());
         if !matches!(filter, "" | "u" | "k") {
             return Err(wrong(text, "a filter that is neither `:u` nor `:k`"));
@@ -321,7 +357,7 @@ impl Metrics {
         if !is_name(name) {
             return Err(wrong(text, "neither a quantity nor a source"));
         }
-        Ok(Term { name: name.to_owned(), filter: filter.to_owned() })
+        Ok(())
     }
 
     /// The metrics that a list names, each with its mode.
@@ -375,6 +411,48 @@ impl Metrics {
         metric.terms(self.smt)
     }
 
+    /// The formula of a metric as its file has it, with other names for what it counts.
+    pub(crate) fn spelled(
+        &self,
+        metric: &Metric,
+        source: impl Fn(&str) -> Option<String>,
+    ) -> String {
+        formula::respelled(&metric.text, &self.dashed(), |token| {
+            let (name, filter) = split_filter(token);
+            let source = source(name)?;
+            Some(if filter.is_empty() { source } else { format!("{source}:{filter}") })
+        })
+    }
+
+    /// The quantities whose names have a dash, which is no minus.
+    fn dashed(&self) -> Vec<&str> {
+        self.quantities.keys().map(String::as_str).filter(|name| name.contains('-')).collect()
+    }
+
+    /// The parts of a microarchitecture's slots down to a level, each before its own parts; none if
+    /// the vendor has no formulas for it.
+    pub(crate) fn topdown(&self, of: &Microarchitecture, level: u8) -> Vec<TopDownMetric> {
+        let has_table = |row: &&TopDownMetric| row.tables.split(' ').any(|one| one == of.table);
+        let rows: Vec<&TopDownMetric> = self.topdown.iter().filter(has_table).collect();
+        let named = |name: &str| {
+            let row = rows.iter().find(|row| row.metric.id == name);
+            row.map(|row| row.metric.formula.clone())
+        };
+        let mut parts = Vec::new();
+        for &row in rows.iter().filter(|row| (1..=level).contains(&row.level)) {
+            let mut part = row.clone();
+            part.metric.formula = part.metric.formula.replaced(&named);
+            parts.push(part);
+        }
+        parts
+    }
+
+    /// Whether there are formulas for `--topdown` on this machine.
+    pub(crate) fn has_topdown(&self, catalog: &Catalog) -> bool {
+        let mut known = catalog.cpu_types().iter().filter_map(|kind| kind.microarchitecture);
+        known.any(|one| !self.topdown(one, 1).is_empty())
+    }
+
     /// All metrics, in the order of their files.
     pub(crate) fn all(&self) -> &[Metric] {
         &self.all
@@ -403,13 +481,12 @@ impl Metrics {
 
     /// Every figure that can be computed from `counts`, figures for all modes first.
     pub(crate) fn derive<'a>(&'a self, counts: &[Counted<'_>]) -> Vec<Figure<'a>> {
-        let shown = self.all.iter().filter(|metric| !metric.asked);
-        let shown: Vec<&Metric> = shown.collect();
-        let of = |filter| {
-            let figures = shown.iter().map(move |metric| self.figure(metric, counts, filter));
-            figures.flatten().collect::<Vec<_>>()
-        };
-        FILTERS.into_iter().flat_map(of).collect()
+        let mut figures = Vec::new();
+        for filter in FILTERS {
+            let unasked = self.all.iter().filter(|metric| !metric.on_request);
+            figures.extend(unasked.filter_map(|metric| self.figure(metric, counts, filter)));
+        }
+        figures
     }
 
     /// One figure, if it can be computed from `counts`.
@@ -439,8 +516,8 @@ impl Metrics {
             .or_else(|| self.value(metric, &terms, &counts.iter().collect::<Vec<_>>(), filter))
     }
 
-    /// Why a figure cannot be computed from `counts`. `partly` lists the sources that had no turn on
-    /// a counter on some processor.
+    /// Why a figure cannot be computed from `counts`. `partly` lists the sources that were never
+    /// on a counter on some processor.
     pub(crate) fn why_not(
         &self,
         metric: &Metric,
@@ -458,7 +535,7 @@ impl Metrics {
                 continue;
             }
             if let Some(counted) = self.find(term, &own, filter) {
-                return no_turn(counted.label);
+                return never_scheduled(counted.label);
             }
             let filter = if term.filter.is_empty() { filter } else { &term.filter };
             let suffix = if filter.is_empty() { String::new() } else { format!(":{filter}") };
@@ -466,12 +543,18 @@ impl Metrics {
             let names: Vec<String> = names.map(|name| format!("{name}{suffix}")).collect();
             return format!("nothing counted {}", names.join(" or "));
         }
-        let Form::Ratio { below, .. } = &metric.form else {
-            return "the formula divides by zero".to_owned();
+        let value = |name: &str| {
+            let counted = self.find(&Term::of(name), &all, filter)?;
+            Some(Value::of_count(counted.value, false, None))
         };
-        let found = below.iter().filter_map(|term| self.find(term, &all, filter));
-        let below: Vec<&str> = found.map(|counted| counted.label).collect();
-        format!("division by zero: {} counted 0", below.join(" + "))
+        let divisor = metric.formula.zero_divisor(self.smt, &value);
+        let below = divisor.iter().filter_map(|name| self.find(&Term::of(name), &all, filter));
+        let below: Vec<&Counted<'_>> = below.collect();
+        if below.iter().any(|counted| counted.value != 0) {
+            return "division by zero".to_owned();
+        }
+        let names: Vec<&str> = below.iter().map(|counted| counted.label).collect();
+        format!("division by zero: {} counted 0", names.join(" + "))
     }
 
     fn value<'a>(
@@ -524,17 +607,14 @@ impl Metrics {
 }
 
 /// Why a figure has no value though its source was counted, or was to be.
-pub(crate) fn no_turn(source: &str) -> String {
-    format!("{source} did not have a turn on a counter on every processor: measure for longer")
+pub(crate) fn never_scheduled(source: &str) -> String {
+    format!("{source} was never on a counter on some processors: measure for longer")
 }
 
 impl Metric {
     /// Its parts; `smt`: threads share cores on the machine.
     fn terms(&self, smt: bool) -> Vec<Term> {
-        match &self.form {
-            Form::Ratio { above, below, .. } => above.iter().chain(below).cloned().collect(),
-            Form::Formula(_) => self.formula.names(smt).into_iter().map(Term::of).collect(),
-        }
+        self.formula.names(smt).into_iter().map(Term::of).collect()
     }
 }
 
@@ -542,17 +622,19 @@ impl Term {
     /// A name in a formula; its filter follows a colon.
     fn of(name: &str) -> Self {
         let (name, filter) = split_filter(name);
-        Self { name: topdown::listed(name), filter: filter.to_owned() }
+        Self { name: listed(name), filter: filter.to_owned() }
     }
 }
 
-impl Display for Term {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
-        match self.filter.as_str() {
-            "" => Ok(()),
-            filter => write!(f, ":{filter}"),
-        }
+/// An event of a formula, as a list of sources spells it: `NAME.c1` and perf's `cpu@NAME,cmask=1@`
+/// are events with another counter mask.
+fn listed(name: &str) -> String {
+    if let Some(inside) = name.strip_prefix("cpu@") {
+        return format!("cpu/{}/", inside.trim_end_matches('@'));
+    }
+    match name.rsplit_once(".c") {
+        Some((event, mask)) if mask.parse::<u8>().is_ok() => format!("cpu/{event},cmask={mask}/"),
+        _ => name.to_owned(),
     }
 }
 

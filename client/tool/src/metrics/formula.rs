@@ -3,7 +3,6 @@
 //!
 //! A value is a range: an estimate is known only to a bound, and the formula propagates it.
 
-use std::collections::BTreeSet;
 use std::ops::{Add, Mul, Sub};
 
 /// The deepest nesting that is accepted.
@@ -22,7 +21,7 @@ enum Node {
     Threads,
     Two(Operator, Box<[Node; 2]>),
     /// Value if true, condition, value otherwise.
-    EventSet(Box<[Node; 3]>),
+    If(Box<[Node; 3]>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,12 +90,13 @@ impl Value {
 }
 
 impl Formula {
-    /// Parses a formula; the error says what is wrong with it.
+    #[cfg(test)]
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Self::parse_with(text, &[])
     }
 
-    /// The same, where a `-` inside one of these names is part of the name.
+    /// Parses a formula; the error says what is wrong with it. A `-` inside one of the names `dashed`
+    /// is part of the name.
     pub(crate) fn parse_with(text: &str, dashed: &[&str]) -> Result<Self, String> {
         let tokens = tokens(text, dashed)?;
         let mut reader = Reader { tokens: &tokens, at: 0, depth: 0 };
@@ -107,22 +107,24 @@ impl Formula {
         }
     }
 
-    /// One sum of names divided by another, times `scale`.
-    pub(crate) fn ratio(scale: f64, above: Vec<String>, below: Vec<String>) -> Self {
-        let sum = |names: Vec<String>| {
-            let names = names.into_iter().map(Node::Name);
-            let add = |sum, name| Node::Two(Operator::Add, Box::new([sum, name]));
-            names.reduce(add).unwrap_or(Node::Number(0.0))
-        };
-        let ratio = Node::Two(Operator::Divide, Box::new([sum(above), sum(below)]));
-        Self(Node::Two(Operator::Multiply, Box::new([Node::Number(scale), ratio])))
+    /// The names in it that this machine would evaluate, each once, in their order; `smt`: both
+    /// threads of a core are enabled.
+    pub(crate) fn names(&self, smt: bool) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.0.collect(smt, &mut names);
+        names
     }
 
-    /// The names in it that this machine would evaluate, each once; `smt`: both threads of a core
-    /// are enabled.
-    pub(crate) fn names(&self, smt: bool) -> BTreeSet<&str> {
-        let mut names = BTreeSet::new();
-        self.0.collect(smt, &mut names);
+    /// The names in the first divisor that is 0; none if no divisor is.
+    pub(crate) fn zero_divisor(
+        &self,
+        smt: bool,
+        value: &impl Fn(&str) -> Option<Value>,
+    ) -> Vec<&str> {
+        let mut names = Vec::new();
+        if let Some(divisor) = self.0.zero_divisor(smt, value) {
+            divisor.collect(smt, &mut names);
+        }
         names
     }
 
@@ -139,14 +141,16 @@ impl Formula {
 }
 
 impl Node {
-    fn collect<'a>(&'a self, smt: bool, names: &mut BTreeSet<&'a str>) {
+    fn collect<'a>(&'a self, smt: bool, names: &mut Vec<&'a str>) {
         match self {
             Self::Number(_) | Self::Threads => {}
             Self::Name(name) => {
-                names.insert(name);
+                if !names.contains(&name.as_str()) {
+                    names.push(name);
+                }
             }
             Self::Two(_, parts) => parts.iter().for_each(|part| part.collect(smt, names)),
-            Self::EventSet(parts) => {
+            Self::If(parts) => {
                 let [taken, condition, otherwise] = parts.as_ref();
                 if *condition == Self::Threads {
                     let one = if smt { taken } else { otherwise };
@@ -154,6 +158,21 @@ impl Node {
                 }
                 parts.iter().for_each(|part| part.collect(smt, names));
             }
+        }
+    }
+
+    fn zero_divisor(&self, smt: bool, value: &impl Fn(&str) -> Option<Value>) -> Option<&Self> {
+        match self {
+            Self::Number(_) | Self::Threads | Self::Name(_) => None,
+            Self::Two(operator, parts) => {
+                let [left, right] = parts.as_ref();
+                let is_divisor = *operator == Operator::Divide
+                    && right.value(smt, value).is_some_and(|one| one.value == 0.0);
+                let inner =
+                    || [left, right].into_iter().find_map(|one| one.zero_divisor(smt, value));
+                if is_divisor { Some(right) } else { inner() }
+            }
+            Self::If(parts) => parts.iter().find_map(|part| part.zero_divisor(smt, value)),
         }
     }
 
@@ -169,9 +188,9 @@ impl Node {
                 let [left, right] = parts.as_ref();
                 Self::Two(*operator, Box::new([inner(left), inner(right)]))
             }
-            Self::EventSet(parts) => {
+            Self::If(parts) => {
                 let [taken, condition, otherwise] = parts.as_ref();
-                Self::EventSet(Box::new([inner(taken), inner(condition), inner(otherwise)]))
+                Self::If(Box::new([inner(taken), inner(condition), inner(otherwise)]))
             }
         }
     }
@@ -185,7 +204,7 @@ impl Node {
                 let [left, right] = parts.as_ref();
                 operator.of(left.value(smt, of)?, right.value(smt, of)?)
             }
-            Self::EventSet(parts) => {
+            Self::If(parts) => {
                 let [taken, condition, otherwise] = parts.as_ref();
                 let holds = condition.value(smt, of)?.value != 0.0;
                 if holds { taken } else { otherwise }.value(smt, of)
@@ -265,6 +284,24 @@ fn tokens<'a>(text: &'a str, dashed: &[&str]) -> Result<Vec<&'a str>, String> {
     Ok(tokens)
 }
 
+/// A formula with other names, where `name` has them.
+pub(crate) fn respelled(
+    text: &str,
+    dashed: &[&str],
+    name: impl Fn(&str) -> Option<String>,
+) -> String {
+    let mut respelled = String::new();
+    let mut rest = text;
+    for token in tokens(text, dashed).unwrap_or_default() {
+        if let Some((space, after)) = rest.split_once(token) {
+            respelled += space;
+            respelled += &name(token).unwrap_or_else(|| token.to_owned());
+            rest = after;
+        }
+    }
+    respelled + rest
+}
+
 struct Reader<'a> {
     tokens: &'a [&'a str],
     at: usize,
@@ -301,7 +338,7 @@ impl<'a> Reader<'a> {
             let condition = self.comparison()?;
             self.expect("else")?;
             let otherwise = self.expression()?;
-            Node::EventSet(Box::new([taken, condition, otherwise]))
+            Node::If(Box::new([taken, condition, otherwise]))
         } else {
             taken
         };
@@ -428,8 +465,8 @@ mod tests {
             names.into_iter().map(str::to_owned).collect::<Vec<_>>()
         };
         for (text, wanted) in [
-            ("l1-misses / cycles", &["cycles", "l1-misses"][..]),
-            ("l1-misses:u-l1-misses-all", &["l1-misses-all", "l1-misses:u"]),
+            ("l1-misses / cycles", &["l1-misses", "cycles"][..]),
+            ("l1-misses:u-l1-misses-all", &["l1-misses:u", "l1-misses-all"]),
             ("l1-missesx - 2", &["l1", "missesx"]),
             ("cycles-instructions", &["cycles", "instructions"]),
             ("cpu@a.b,cmask=1@:k * 2", &["cpu@a.b,cmask=1@:k"]),

@@ -162,7 +162,8 @@ formula = "branch-misses:u/branches:u"
         let figure = metrics.figure(metric, &counts, "").expect("a figure");
         assert!((figure.value - percent).abs() < 1e-9, "{figure:?}");
         assert!((figure.error.expect("a bound") - error).abs() < 1e-9, "{figure:?}");
-        let names: Vec<String> = metrics.terms(metric).iter().map(Term::to_string).collect();
+        let names: Vec<String> =
+            metrics.terms(metric).iter().map(|term| term.name.clone()).collect();
         let cycles = if smt { "CORE.ANY" } else { "cycles" };
         assert!(names.contains(&cycles.to_owned()) && names.len() == 3, "{names:?}");
     }

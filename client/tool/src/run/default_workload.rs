@@ -251,20 +251,21 @@ fn inputs(events: &[EventSpec], catalog: &Catalog) -> impl Iterator<Item = (u32,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Metrics;
     use crate::metrics::formula::Value;
-    use crate::metrics::topdown::Part;
     use halprof_measure::events::Microarchitecture;
 
     /// With and without hardware threads, wherever there are formulas.
     #[test]
     fn the_parts_of_level_1_are_all_slots() {
+        let metrics = Metrics::built_in().expect("metrics.toml is right");
         let cycles = Workload::default().amount(Event::Cycles);
         for one in Microarchitecture::all() {
-            let parts = Part::of(one, 1);
+            let parts = metrics.topdown(one, 1);
             let own: Vec<_> = events(one.table, cycles).collect();
             assert!(parts.is_empty() || !own.is_empty(), "{}", one.table);
             let count = |name: &str| {
-                let amount = own.iter().find(|(event, _)| *event == name);
+                let amount = own.iter().find(|(event, _)| metrics.names(name).contains(event));
                 let cycle = name.starts_with("CPU_CLK") || name == "ls_not_halted_cyc";
                 let cycle = if cycle { cycles } else { 0 };
                 let count = amount.map_or(cycle, |(_, amount)| *amount);
@@ -272,9 +273,10 @@ mod tests {
             };
             for smt in [false, true] {
                 let values = parts.iter().filter_map(|part| {
-                    let share = part.value(smt, &count).expect(part.metric).value;
-                    assert!((0.0..90.0).contains(&share), "{} {}", one.table, part.metric);
-                    (!part.metric.ends_with("_Counted")).then_some(share)
+                    let id = &part.metric.id;
+                    let share = part.metric.formula.value(smt, &count).expect(id).value;
+                    assert!((0.0..90.0).contains(&share), "{} {id}", one.table);
+                    (!id.ends_with("_Counted")).then_some(share)
                 });
                 let sum: f64 = values.sum();
                 let right = parts.is_empty() || (sum - 100.0).abs() < 1e-6;

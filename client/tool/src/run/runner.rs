@@ -60,6 +60,8 @@ pub(crate) struct Tick {
     pub(crate) elapsed_ns: u64,
     /// Whether a reading is due.
     pub(crate) is_due: bool,
+    /// The readings since the one before that were due, and came too late.
+    pub(crate) missed: u64,
 }
 
 /// How long a program may take to end by itself after Ctrl-C, which reaches it as well as halprof.
@@ -92,8 +94,11 @@ impl Every {
         Some((elapsed_ns / interval_ns).saturating_add(1).saturating_mul(interval_ns))
     }
 
-    fn tick(elapsed_ns: u64, due_ns: Option<u64>) -> Tick {
-        Tick { elapsed_ns, is_due: due_ns.is_some_and(|due_ns| elapsed_ns >= due_ns) }
+    fn tick(self, elapsed_ns: u64, due_ns: Option<u64>) -> Tick {
+        let late_ns = due_ns.and_then(|due_ns| elapsed_ns.checked_sub(due_ns));
+        let missed =
+            late_ns.zip(self.interval_ns).map(|(late_ns, interval_ns)| late_ns / interval_ns);
+        Tick { elapsed_ns, is_due: missed.is_some(), missed: missed.unwrap_or(0) }
     }
 }
 
@@ -239,7 +244,7 @@ impl Runner {
             if !self.step(left_ns.min(every.step_ns))? {
                 break;
             }
-            tick = Every::tick(self.elapsed_ns(), due_ns);
+            tick = every.tick(self.elapsed_ns(), due_ns);
             if tick.is_due {
                 due_ns = every.due_after(tick.elapsed_ns);
             }

@@ -215,7 +215,7 @@ impl EventSet {
         let able = able.filter(|event| self.selected().any(|one| self.counts_on(event, one)));
         let able: Vec<EventSpec> = able.collect();
         let Some(mut added) = able.first().cloned() else {
-            let error = refusal::not_countable(requested.metric, &names, &self.catalog);
+            let error = refusal::not_countable(requested.metric, &names, metrics, &self.catalog);
             return Err(ctx.without_counters(error));
         };
         for event in able {

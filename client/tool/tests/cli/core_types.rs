@@ -57,7 +57,7 @@ fn what_one_type_cannot_count_is_told() {
     let counts = stat["counts"].as_array().expect("a list");
     assert_eq!(counts.len(), 1, "{counts:?}");
     assert_eq!(counts[0]["core_type"], "performance");
-    assert_eq!(counts[0]["left_out"], "4-11");
+    assert_eq!(counts[0]["excluded_cpus"], "4-11");
 }
 
 /// The sum would pass for that of all processors.
@@ -76,7 +76,7 @@ fn values_for_programs_say_which_processors_are_missing() {
         assert!(first["note"].contains("crystal clock"), "{first:?}");
         assert_eq!(last["requested"], "TopdownSlots:u");
         if !more.contains(&"--per-cpu") {
-            assert_eq!((&*first["left_out"], &*last["left_out"]), ("", "4-11"));
+            assert_eq!((&*first["excluded_cpus"], &*last["excluded_cpus"]), ("", "4-11"));
         }
     }
     let warnings = json(&stat)["warnings"].to_string();

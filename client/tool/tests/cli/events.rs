@@ -239,7 +239,7 @@ fn the_slots_of_level_1_are_where_the_workload_put_them() {
         let together = stat["passes"].is_null();
         let rows = stat["topdown"].as_array().expect("rows");
         for (name, percent) in names.iter().zip([10.0, 20.0, 30.0, 40.0]) {
-            let row = rows.iter().find(|row| row["kind"] == kind && row["metric"] == *name);
+            let row = rows.iter().find(|row| row["cpu_type"] == kind && row["metric"] == *name);
             let row = row.unwrap_or_else(|| panic!("{machine} {name}: {stat}"));
             let value = row["value"].as_f64().unwrap_or_else(|| panic!("{machine}: {row}"));
             assert!((value - percent).abs() < 1e-9, "{machine}: {row}");
@@ -375,7 +375,7 @@ fn top_down_in_every_form() {
     }
 }
 
-/// Too short for turns: a share that cannot be is not shown, and no share below 0 ever is.
+/// Too short for all slices: a share that cannot be is not shown, and no share below 0 ever is.
 #[test]
 fn no_share_is_shown_that_cannot_be() {
     let work = "instructions=10000000,cycles=10000000,processors=all";
@@ -388,8 +388,8 @@ fn no_share_is_shown_that_cannot_be() {
             Some(value) => assert!(value >= 0.0 || row["error"].is_f64(), "{row}"),
         }
     }
-    let turns = |row: &Value| row["reason"].to_string().contains("turn");
-    assert!(rows.iter().any(|row| row["value"].is_null() && turns(row)), "{stat}");
+    let too_short = |row: &Value| row["reason"].to_string().contains("never on a counter");
+    assert!(rows.iter().any(|row| row["value"].is_null() && too_short(row)), "{stat}");
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn the_default_workload_has_slots() {
             let metric = row["metric"].as_str().expect("a name");
             let other = metric.eq_ignore_ascii_case("smt_contention");
             assert!(other || (1.0..90.0).contains(&value), "{machine}: {row}");
-            let kind = row["kind"].as_str().expect("a kind").to_owned();
+            let kind = row["cpu_type"].as_str().expect("a type").to_owned();
             *sums.entry(kind).or_insert(0.0) += value;
         }
         for (kind, sum) in sums {

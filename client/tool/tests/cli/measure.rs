@@ -392,10 +392,10 @@ fn remarks_below_counts_are_about_counts() {
     assert!(!process.contains("only 0 samples"), "{process}");
 }
 
-/// Twelve sources in turns of 4 ms, for 2 ms on 64 processors that all do the same: each source has
-/// a turn on some of them only.
+/// Twelve sources in slices of 4 ms, for 2 ms on 64 processors that all do the same: each source is on
+/// a counter on some of them only.
 #[test]
-fn a_processor_without_a_turn_is_not_counted_as_zero() {
+fn a_processor_that_never_counts_is_not_taken_as_zero() {
     let sources =
         "BranchInstructions,r00C0,r003C,r01C4,r02C4,r04C4,r08C4,r10C4,r20C4,r412E,r4F2E,r40C4";
     let work = "instructions=64000000,cycles=64000000,branches=16000000,processors=all";
@@ -413,10 +413,10 @@ fn a_processor_without_a_turn_is_not_counted_as_zero() {
     let (found, truth) = (found.expect("known"), truth.expect("known"));
     assert!((found / truth - 1.0).abs() < 0.01, "{found}, not {truth}");
     assert_eq!(branches["error"], Value::Null);
-    assert!(branches["without_turn"].is_string(), "{branches}");
+    assert!(branches["never_scheduled_cpus"].is_string(), "{branches}");
     let told = value["warnings"].to_string();
-    assert!(told.contains("no turn on a counter on every processor"), "{told}");
-    // The modelled workload has none of these events, which nobody can know without a turn.
+    assert!(told.contains("never on a counter on some processors"), "{told}");
+    // The modelled workload has none of these events, which nobody can know who has not counted them.
     let unknown = counts.iter().find(|count| count["source"] == "r01C4");
     assert_eq!(unknown.expect("counted")["value"], Value::Null);
     for form in [&["--csv"][..], &[]] {
@@ -424,25 +424,25 @@ fn a_processor_without_a_turn_is_not_counted_as_zero() {
         assert!(!ran.stdout.contains(" 0  ± unknown"), "{}", ran.stdout);
         let none = if form.is_empty() { "unknown" } else { "r01C4,,,0," };
         assert!(ran.stdout.contains(none), "{}", ran.stdout);
-        assert!(ran.stderr.contains("is not known"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("not known"), "{}", ran.stderr);
     }
     let topdown = json(&[&machine[..], &["stat", "-d", "0.002", "--topdown"]].concat());
     for part in topdown["topdown"].as_array().expect("parts") {
         assert_eq!(part["value"], Value::Null, "{part}");
         let reason = part["reason"].as_str().expect("a reason");
-        assert!(reason.contains("did not have a turn"), "{reason}");
+        assert!(reason.contains("never on a counter"), "{reason}");
     }
 }
 
 /// The only busy processor never counted the kernel's instructions, and an idle one counted none.
 #[test]
-fn nothing_counted_beside_a_processor_without_a_turn_is_no_zero() {
+fn nothing_counted_beside_a_processor_that_never_counts_is_no_zero() {
     let work = "instructions=1000001,cycles=2000003,user=73";
     let stat = ["--machine", "pentium4-ht", "stat", "-e", "TotalIssues:u,TotalIssues:k"];
     let value = json(&[&stat[..], &["--workload", work]].concat());
     let kernel = &value["counts"][1];
     assert_eq!((&kernel["source"], &kernel["value"]), (&"TotalIssues:k".into(), &Value::Null));
-    assert_eq!(kernel["without_turn"], "0");
+    assert_eq!(kernel["never_scheduled_cpus"], "0");
     assert_eq!(value["derived"], Value::Array(Vec::new()), "no share of the kernel");
     let shown = halprof(&[&stat[..], &["--workload", work]].concat()).stdout;
     assert!(shown.contains("unknown") && !shown.contains("kernel mode"), "{shown}");

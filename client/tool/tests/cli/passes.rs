@@ -24,7 +24,7 @@ fn counts(stat: &Value) -> &Vec<Value> {
 fn every_count_is_exact() {
     let list = AMOUNTS.map(|(source, _)| source).join(",");
     let common = ["--machine", "skylake", "stat", "-e", &list, "--workload", WORKLOAD];
-    assert_eq!(json(&common)["turns"], 2);
+    assert_eq!(json(&common)["slices"], 2);
     let stat = json(&[&common[..], &["--passes"]].concat());
     for (count, (source, amount)) in counts(&stat).iter().zip(AMOUNTS) {
         assert_eq!(

@@ -188,14 +188,14 @@ const OPTIONAL: &[(&str, &[&str])] = &[
             "elapsed_repeats",
             "repeats",
             "deviation",
-            "left_out",
+            "excluded_cpus",
             "core_type",
             "group",
             "pass",
             "run",
         ],
     ),
-    ("stat-interval", &["core_type", "group", "left_out", "run", "pass", "topdown"]),
+    ("stat-interval", &["core_type", "group", "excluded_cpus", "run", "pass", "topdown"]),
 ];
 
 fn is_optional(schema: &str, field: &str) -> bool {

@@ -142,10 +142,7 @@ fn every_form_tells_the_same() {
         let written = std::fs::read_to_string(file).expect("written");
         assert!(written.ends_with(printed.as_str()), "{written}");
         // The file says which machine it is about.
-        assert!(
-            written.contains("not silicon") || written.contains(",true,,,TotalCycles,,,,,,\n"),
-            "{written}"
-        );
+        assert!(written.contains("not silicon") || written.contains(",true\n"), "{written}");
     }
     let lines = run(&["--jsonl"]);
     run(&["--jsonl", "-o", file]);

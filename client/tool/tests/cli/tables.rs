@@ -129,7 +129,7 @@ fn lists_have_the_same_columns_on_every_machine() {
         assert_eq!(head(&["--machine", machine, "list"]), list, "{machine}");
     }
     let metrics = head(&["--machine", "skylake", "list", "--metrics"]);
-    assert!(metrics.contains(",parts.name,parts.filter,parts.source,"), "{metrics}");
+    assert!(metrics.contains(",terms.name,terms.filter,terms.source,"), "{metrics}");
     let (_folder, file) = folder();
     let formula = "[[metric]]\nid = \"a\"\nname = \"a\"\nformula = \"cycles / instructions\"\n";
     std::fs::write(&file, formula).expect("written");
@@ -228,11 +228,11 @@ fn a_list_of_objects_is_a_list_of_each_field() {
     let metrics = lines(&["--machine", "skylake", "list", "--metrics"]);
     let ipc = metrics.iter().find(|line| line["id"] == "ipc");
     let ipc = ipc.expect("a metric");
-    assert_eq!(ipc["above.name"], "instructions");
-    assert_eq!(ipc["below.source"], "FixedCycles");
+    assert_eq!(ipc["terms.name"], "instructions cycles");
+    assert_eq!(ipc["terms.source"], "FixedInstructions FixedCycles");
     let share = metrics.iter().find(|line| line["id"] == "kernel-share");
     let share = share.expect("a metric");
-    assert_eq!(share["below.filter"], "u k");
+    assert_eq!(share["terms.filter"], "k u");
     assert!(!metrics.iter().flat_map(BTreeMap::values).any(|cell| cell.contains('{')));
 }
 

@@ -6,24 +6,25 @@
 //! is the square root of the sum of the squared bounds: those of the shares ([`super::slices`]), and
 //! those of the counts.
 
-use super::body::ProcessPart;
-use super::rows::View;
+use super::count_row::{UNKNOWN, optional};
+use super::counts::{Counts, EventCounts};
+use super::result::ProcessRow;
 use super::slices::{Taken, Who};
+use super::view::View;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::float::float;
 use crate::output::number::thousands;
-use crate::output::table::{Column, Width, table};
+use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::sampling_rate::Aim;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::{Session, Transport};
 use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::file::Process;
 use halprof_profile::file::inventory::{Changes, Inventory};
-use shared_types::request::counts::Count;
 use shared_types::request::source::Source;
 use shared_types::{ErrorCode, Sample};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// With fewer samples, the shares of a source mean little.
 const FEW: u64 = 100;
@@ -31,7 +32,7 @@ const FEW: u64 = 100;
 const ROWS: usize = 20;
 
 /// Keeps only the processes that the options name, if they name any; warns if none is left.
-pub(super) fn keep_only(processes: &[String], parts: &mut Vec<ProcessPart>) -> Option<String> {
+pub(super) fn keep_only(processes: &[String], parts: &mut Vec<ProcessRow>) -> Option<String> {
     if processes.is_empty() {
         return None;
     }
@@ -157,69 +158,41 @@ impl Samples {
         Some(process.name.clone())
     }
 
-    /// The counts of a session, divided; largest first within each source.
-    pub(super) fn rows(
-        &self,
-        view: &View<'_>,
-        sources: &[usize],
-        counts: &[Vec<Count>],
-    ) -> Vec<ProcessPart> {
-        let of_source = |place: usize| self.of_source(view, sources, place, counts);
-        (0..sources.len()).flat_map(of_source).collect()
+    /// The counts of a run, divided; largest first within each event.
+    pub(super) fn rows(&self, view: &View<'_>, counts: &Counts) -> Vec<ProcessRow> {
+        counts.events.iter().flat_map(|counts| self.divide(view, counts)).collect()
     }
 
-    fn of_source(
-        &self,
-        view: &View<'_>,
-        sources: &[usize],
-        place: usize,
-        counts: &[Vec<Count>],
-    ) -> Vec<ProcessPart> {
-        let Some((event, parts)) = view.parts(sources, place, counts) else {
+    fn divide(&self, view: &View<'_>, counts: &EventCounts) -> Vec<ProcessRow> {
+        let event = view.event_set.events.get(counts.event);
+        let source = event.map_or("", |event| event.label.as_str());
+        let total = Estimate::sum(counts.by_processor.values().copied()).value;
+        let Some(total) = total else {
             return Vec::new();
         };
-        let Some(total) = Estimate::sum(parts.values().copied()).value else {
-            return Vec::new();
-        };
-        let part = |value: u128| match total {
-            0 => 0.0,
-            total => float(value) / float(total),
-        };
-        let row = |who: Option<Who>, value, error, samples| ProcessPart {
+        let row = |who: Option<Who>, value, error, samples| ProcessRow {
             process: who.and_then(|who| self.name(who)),
             id: who.map(|(id, _)| id),
-            source: event.label.clone(),
+            source: source.to_owned(),
             value,
             error,
-            share: part(value),
+            share: if total == 0 { 0.0 } else { float(value) / float(total) },
             samples,
         };
-        let index = sources.get(place).copied().unwrap_or(usize::MAX);
-        let places = parts.iter().filter_map(|(&processor, &estimate)| {
-            Some((self.taken.get(&(index, processor))?, estimate, estimate.value?))
-        });
-        let places: Vec<_> = places.collect();
-        let mut all: Vec<Who> = places.iter().flat_map(|(taken, ..)| taken.processes()).collect();
-        all.sort_unstable();
-        all.dedup();
-        let mut rows: Vec<ProcessPart> = Vec::new();
-        for who in all {
-            let (mut value, mut variance, mut samples) = (0.0, Some(0.0), 0);
-            for &(taken, estimate, count) in &places {
-                let count = float(count);
-                let (share, bound) = taken.share(who, estimate.scaled);
-                value += count * share;
-                let error = estimate.error.or((!estimate.scaled).then_some(0.0));
-                let own = error.map(|error| (count * bound).powi(2) + (share * error).powi(2));
-                variance = variance.zip(own).map(|(sum, own)| sum + own);
-                samples += taken.samples(who);
-            }
-            let error = variance.map(|variance: f64| variance.sqrt().ceil());
-            rows.push(row(Some(who), u128::from(rounded(value)), error, samples));
+        let mut sampled: Vec<(&Taken, Estimate, u128)> = Vec::new();
+        for (&processor, &estimate) in &counts.by_processor {
+            let taken = self.taken.get(&(counts.event, processor)).zip(estimate.value);
+            sampled.extend(taken.map(|(taken, count)| (taken, estimate, count)));
         }
-        let sampled: u128 = places.iter().map(|&(.., count)| count).sum();
-        let unsampled = total.saturating_sub(sampled);
+        let who: BTreeSet<Who> = sampled.iter().flat_map(|(taken, ..)| taken.processes()).collect();
+        let part = |who: Who| {
+            let (value, error, samples) = part_of(who, &sampled);
+            row(Some(who), u128::from(rounded(value)), error, samples)
+        };
+        let mut rows: Vec<ProcessRow> = who.into_iter().map(part).collect();
         rows.sort_by(|one, other| other.value.cmp(&one.value).then(one.id.cmp(&other.id)));
+        let counted: u128 = sampled.iter().map(|&(.., count)| count).sum();
+        let unsampled = total.saturating_sub(counted);
         // Rounding loses nothing: the largest part gets the remainder.
         let divided: u128 = rows.iter().map(|row| row.value).sum();
         if let Some(first) = rows.first_mut() {
@@ -234,7 +207,7 @@ impl Samples {
     /// Warns about what makes the parts less reliable than they look.
     pub(super) fn warnings(
         &self,
-        rows: &[ProcessPart],
+        rows: &[ProcessRow],
         view: &View<'_>,
         elapsed_ns: u64,
     ) -> Vec<String> {
@@ -282,44 +255,54 @@ impl Samples {
     }
 }
 
+/// The events of a process, their bound if it is known, and its samples: by its shares of the samples
+/// on each processor, and what those counted.
+fn part_of(who: Who, sampled: &[(&Taken, Estimate, u128)]) -> (f64, Option<f64>, u64) {
+    let (mut value, mut variance, mut samples) = (0.0, Some(0.0), 0);
+    for &(taken, estimate, count) in sampled {
+        let count = float(count);
+        let (share, bound) = taken.share(who, estimate.scaled);
+        value += count * share;
+        let error = estimate.error.or((!estimate.scaled).then_some(0.0));
+        variance = variance.zip(error).map(|(sum, error): (f64, f64)| {
+            sum + (count * bound).powi(2) + (share * error).powi(2)
+        });
+        samples += taken.samples(who);
+    }
+    (value, variance.map(|variance| variance.sqrt().ceil()), samples)
+}
+
 fn ended(code: ErrorCode) -> Error {
     Error::refused(halprof_measure::Refusal { code, subject: 0, detail: 0, source: None })
 }
 
-fn labels(rows: &[ProcessPart]) -> Vec<&str> {
+fn labels(rows: &[ProcessRow]) -> Vec<&str> {
     let mut labels: Vec<&str> = rows.iter().map(|row| row.source.as_str()).collect();
     labels.dedup();
     labels
 }
 
-/// As text: the largest parts of each source.
-pub(super) fn text(rows: &[ProcessPart], width: Width) -> String {
-    let mut text = String::new();
-    let columns = [
-        Column::number("count"),
-        Column::number("95 %"),
-        Column::number("share"),
-        Column::number("samples").extra(),
-        Column::number("id").extra(),
-        Column::name("process"),
+impl Record for ProcessRow {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::number("count"), |row| thousands(row.value)),
+        Field::new(Column::number("95 %"), |row| match row.error {
+            Some(error) => format!("±{}", thousands(rounded(error))),
+            None => UNKNOWN.to_owned(),
+        }),
+        Field::new(Column::number("share"), |row| format!("{:.1} %", row.share * 100.0)),
+        Field::new(Column::number("samples").extra(), |row| thousands(row.samples)),
+        Field::new(Column::number("id").extra(), |row| optional(row.id)),
+        Field::new(Column::name("process"), name),
     ];
-    for label in labels(rows) {
-        let own: Vec<&ProcessPart> = rows.iter().filter(|row| row.source == label).collect();
-        let cells = |row: &&ProcessPart| {
-            [
-                thousands(row.value),
-                row.error.map_or_else(
-                    || "± unknown".to_owned(),
-                    |error| format!("±{}", thousands(rounded(error))),
-                ),
-                format!("{:.1} %", row.share * 100.0),
-                thousands(row.samples),
-                row.id.map(|id| id.to_string()).unwrap_or_default(),
-                name(row),
-            ]
-        };
+}
+
+/// As text: the largest parts of each source.
+pub(super) fn text(rows: &[ProcessRow], width: Width) -> String {
+    let mut text = String::new();
+    for own in rows.chunk_by(|one, next| one.source == next.source) {
+        let label = own.first().map_or("", |row| row.source.as_str());
         text += &format!("\n{label} by process:\n");
-        text += &table(width, &columns, own.iter().take(ROWS).map(cells));
+        text += &records(width, own.iter().take(ROWS));
         if own.len() > ROWS {
             let rest: f64 = own.iter().skip(ROWS).map(|row| row.share).sum();
             text += &format!(
@@ -332,7 +315,7 @@ pub(super) fn text(rows: &[ProcessPart], width: Width) -> String {
     text
 }
 
-fn name(row: &ProcessPart) -> String {
+fn name(row: &ProcessRow) -> String {
     match (&row.process, row.id) {
         (Some(name), _) => name.clone(),
         (None, Some(_)) => "ended before its name was read".to_owned(),

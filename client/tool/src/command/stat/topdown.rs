@@ -1,29 +1,23 @@
 //! `stat --topdown`: which events it needs, and its results.
 
-use super::body::SlotsPart;
-use crate::metrics::formula::Value;
-use crate::metrics::no_turn;
-use crate::metrics::topdown::Part;
-use crate::output::error::Error;
-use crate::output::error::Result;
-use crate::output::table::{Column, Width, table};
+use super::counts::Counts;
+use super::result::TopDownRow;
+use crate::metrics::{Counted, Metrics, TopDownMetric, never_scheduled};
+use crate::output::error::{Error, Result};
+use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::event_set::{EventSet, countable};
+use crate::select::time::nanoseconds;
 use crate::target::context::Context;
+use halprof_measure::catalog::Catalog;
 use halprof_measure::catalog::CpuType as Known;
 use halprof_measure::estimate::Estimate;
-use halprof_measure::events::Microarchitecture;
-use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use std::collections::BTreeMap;
 
 /// If the sum of the parts is off by more than this and their bounds, in percent, a line says so.
 const OFF: f64 = 1.0;
 
-const TOO_FEW: &str = "too few turns";
-
-/// All slots: on any general counter, and on fixed counter 3, which leaves a general one to others.
-const SLOTS: [&str; 2] = ["TOPDOWN.SLOTS_P", "TOPDOWN.SLOTS"];
-const FIXED_SLOTS: u8 = 3;
+const TOO_FEW: &str = "too few slices";
 
 /// What shows where a part comes from, best first.
 const CAUSES: [(&str, &[&str]); 4] = [
@@ -46,28 +40,22 @@ const CAUSES: [(&str, &[&str]); 4] = [
 /// Of these parts of parts it shows nothing.
 const OF_OTHER_CAUSE: [&str; 5] = ["core", "cpu", "clears", "restarts", "bandwidth"];
 
-/// The counts of a pass: the chosen sources, and for each processor one count for each of them.
-pub(super) type PassCounts<'a> = (&'a [usize], &'a [Vec<Count>]);
-
-/// What is counted on each kind of processor.
+/// What is counted on each CPU type.
 pub(super) struct TopDown {
-    kinds: Vec<Kind>,
+    cpu_types: Vec<CpuType>,
     /// All events are counted at the same time.
     together: bool,
 }
 
-struct Kind {
+struct CpuType {
     /// The name of its table of events.
     name: String,
     number: u8,
-    known: Option<&'static Microarchitecture>,
-    /// A fixed counter counts its slots.
-    fixed_slots: bool,
-    /// Threads share its cores.
-    smt: bool,
-    parts: Vec<Part>,
-    /// The label of the count of each event, or why there is none.
-    labels: BTreeMap<String, std::result::Result<String, String>>,
+    parts: Vec<TopDownMetric>,
+    /// The parts that have parts of their own.
+    divided: Vec<String>,
+    /// Why an event of a part is not counted, by the event's spelling in a list.
+    errors: BTreeMap<String, String>,
     /// Why there are no parts.
     reason: Option<&'static str>,
     /// What shows where a part comes from, by the part's name.
@@ -75,38 +63,22 @@ struct Kind {
 }
 
 impl TopDown {
-    /// Adds the events that must be counted to the choice.
-    pub(super) fn add(event_set: &mut EventSet, level: u8, ctx: &mut Context) -> Result<Self> {
-        let mut kinds = Vec::new();
-        let selected: Vec<Processor> = event_set.selected().copied().collect();
-        for kind in event_set.catalog().cpu_types() {
-            let number = kind.processor.kind;
-            if !selected.iter().any(|processor| processor.kind == number) {
-                continue;
-            }
-            let known = kind.microarchitecture;
-            let parts = known.map_or_else(Vec::new, |one| Part::of(one, level));
-            let reason = match (known, parts.is_empty()) {
-                (None, _) => Some("the events of this processor are not known"),
-                (Some(_), true) => Some(
-                    "the vendor has no formula for this processor that general counters can compute",
-                ),
-                (Some(_), false) => None,
-            };
-            kinds.push(Kind {
-                name: known.map_or("unknown", |one| one.table).to_owned(),
-                number,
-                known,
-                fixed_slots: kind.processor.fixed_mask >> FIXED_SLOTS & 1 != 0,
-                smt: kind.processor.flags & Processor::SHARES_CORE != 0,
-                parts,
-                labels: BTreeMap::new(),
-                reason,
-                causes: causes(event_set, kind),
-            });
-        }
-        if kinds.iter().all(|kind| kind.reason.is_some()) {
-            let why = kinds.iter().find_map(|kind| kind.reason);
+    /// Adds the events that must be counted.
+    pub(super) fn add(
+        event_set: &mut EventSet,
+        metrics: &Metrics,
+        level: u8,
+        ctx: &mut Context,
+    ) -> Result<Self> {
+        let is_measured = |known: &&Known| {
+            event_set.selected().any(|processor| processor.kind == known.processor.kind)
+        };
+        let catalog = event_set.catalog();
+        let measured = catalog.cpu_types().iter().filter(is_measured);
+        let mut cpu_types: Vec<CpuType> =
+            measured.map(|known| CpuType::new(known, level, metrics, catalog)).collect();
+        if cpu_types.iter().all(|one| one.reason.is_some()) {
+            let why = cpu_types.iter().find_map(|one| one.reason);
             let why = why.unwrap_or("no processor has counters");
             return Err(ctx.without_counters(Error::unavailable(
                 format!("top-down is not available here: {why}"),
@@ -114,63 +86,190 @@ impl TopDown {
             )));
         }
         let first = event_set.events.len();
-        // Several kinds may have formulas over one event, which is chosen once.
+        // CPU types may have formulas over one event, which is added once for all of them.
         let mut wanted: Vec<(String, u16)> = Vec::new();
-        for kind in &kinds {
-            for listed in kind.events().map(|(_, listed)| listed) {
-                match wanted.iter_mut().find(|(other, _)| *other == listed) {
-                    Some((_, mask)) => *mask |= kind.mask(),
-                    None => wanted.push((listed, kind.mask())),
+        for cpu_type in &cpu_types {
+            for event in cpu_type.events(metrics, event_set.catalog()) {
+                match wanted.iter_mut().find(|(other, _)| *other == event) {
+                    Some((_, mask)) => *mask |= cpu_type.mask(),
+                    None => wanted.push((event, cpu_type.mask())),
                 }
             }
         }
-        let label = |(listed, mask): (String, u16)| {
-            let label = event_set.add_event(&listed, mask);
-            (listed, label.map_err(|error| error.to_string()))
-        };
-        let labels: BTreeMap<_, _> = wanted.into_iter().map(label).collect();
-        for kind in &mut kinds {
-            let of_name = |(name, listed): (&str, String)| {
-                Some((name.to_owned(), labels.get(&listed)?.clone()))
-            };
-            kind.labels = kind.events().filter_map(of_name).collect();
+        for (event, mask) in wanted {
+            if let Err(error) = event_set.add_event(&event, mask) {
+                for cpu_type in cpu_types.iter_mut().filter(|one| one.mask() & mask != 0) {
+                    cpu_type.errors.insert(event.clone(), error.to_string());
+                }
+            }
         }
         let together = event_set.group_from(first, &mut ctx.connection);
-        Ok(Self { kinds, together })
+        Ok(Self { cpu_types, together })
     }
 
     /// The results, from everything that was measured.
-    pub(super) fn rows(&self, event_set: &EventSet, passes: &[PassCounts<'_>]) -> Vec<SlotsPart> {
-        let kinds = self.kinds.iter();
-        kinds.flat_map(|kind| kind.rows(event_set, passes, self.together)).collect()
+    pub(super) fn rows(
+        &self,
+        event_set: &EventSet,
+        metrics: &Metrics,
+        frequency: u64,
+        runs: &[Counts],
+    ) -> Vec<TopDownRow> {
+        let mut rows = Vec::new();
+        for cpu_type in &self.cpu_types {
+            let sums = cpu_type.sums(event_set, runs);
+            rows.extend(cpu_type.rows(metrics, frequency, &sums, self.together));
+        }
+        rows
     }
 
-    /// What to look at next on each kind of processor, by the kind's name.
-    pub(super) fn next(&self, rows: &[SlotsPart]) -> BTreeMap<String, String> {
-        let of_kind = |kind: &Kind| Some((kind.name.clone(), kind.next(rows)?));
-        self.kinds.iter().filter_map(of_kind).collect()
+    /// What to look at next on each CPU type, by its name.
+    pub(super) fn next(&self, rows: &[TopDownRow]) -> BTreeMap<String, String> {
+        let next = |one: &CpuType| Some((one.name.clone(), one.next(rows)?));
+        self.cpu_types.iter().filter_map(next).collect()
     }
 }
 
-impl Kind {
+impl CpuType {
+    fn new(known: &Known, level: u8, metrics: &Metrics, catalog: &Catalog) -> Self {
+        let microarchitecture = known.microarchitecture;
+        let parts_to =
+            |level| microarchitecture.map_or_else(Vec::new, |one| metrics.topdown(one, level));
+        let parts = parts_to(level);
+        let reason = match (microarchitecture, parts.is_empty()) {
+            (None, _) => Some("the events of this processor are not known"),
+            (Some(_), true) => Some(
+                "the vendor has no formula for this processor that general counters can compute",
+            ),
+            (Some(_), false) => None,
+        };
+        Self {
+            name: microarchitecture.map_or("unknown", |one| one.table).to_owned(),
+            number: known.processor.kind,
+            parts,
+            divided: parts_to(2).into_iter().filter_map(|part| part.parent).collect(),
+            errors: BTreeMap::new(),
+            reason,
+            causes: causes(catalog, &known.processor),
+        }
+    }
+
+    /// The events of its parts, each as it can be counted best.
+    fn events(&self, metrics: &Metrics, catalog: &Catalog) -> Vec<String> {
+        let is_counted = |name: &&str| {
+            let event = countable(name, catalog);
+            event.is_some_and(|event| catalog.spec_on(&event, self.number).is_some())
+        };
+        let terms = self.parts.iter().flat_map(|part| metrics.terms(&part.metric));
+        let mut events = Vec::new();
+        for term in terms {
+            let names = metrics.names(&term.name);
+            let best = names.iter().copied().find(is_counted).or(names.last().copied());
+            events.extend(best.map(str::to_owned));
+        }
+        events
+    }
+
+    /// The CPU type as a mask.
+    const fn mask(&self) -> u16 {
+        1 << (self.number % 16)
+    }
+
+    /// What each event counted on processors of this CPU type, in all runs together.
+    fn sums<'a>(&self, event_set: &'a EventSet, runs: &[Counts]) -> Vec<(&'a str, Estimate)> {
+        let own = event_set.selected().filter(|processor| processor.kind == self.number);
+        let own: Vec<u32> = own.map(|processor| processor.index).collect();
+        let sum = |(index, label): (usize, &'a str)| {
+            let counts = runs.iter().flat_map(|run| &run.events).filter(|one| one.event == index);
+            let estimates = counts.flat_map(|one| {
+                own.iter().filter_map(|processor| one.by_processor.get(processor).copied())
+            });
+            let estimates: Vec<Estimate> = estimates.collect();
+            (!estimates.is_empty()).then(|| (label, Estimate::sum(estimates)))
+        };
+        let labels = event_set.events.iter().map(|event| event.label.as_str()).enumerate();
+        labels.filter_map(sum).collect()
+    }
+
+    fn rows(
+        &self,
+        metrics: &Metrics,
+        frequency: u64,
+        sums: &[(&str, Estimate)],
+        together: bool,
+    ) -> Vec<TopDownRow> {
+        let row = |metric: &str, level, parent, value: std::result::Result<Figures, String>| {
+            let (value, error, reason) = match value {
+                Ok((value, error, true)) => {
+                    (Some(value), error, Some(format!("unknown: {TOO_FEW}")))
+                }
+                Ok((value, error, false)) => (Some(value), error, None),
+                Err(reason) => (None, None, Some(reason)),
+            };
+            let (cpu_type, metric) = (self.name.clone(), metric.to_owned());
+            TopDownRow { cpu_type, metric, level, parent, value, error, reason, together }
+        };
+        if let Some(reason) = self.reason {
+            return vec![row("top-down", 1, None, Err(reason.to_owned()))];
+        }
+        let counts = counted(sums, frequency);
+        let rows = self.parts.iter().map(|part| {
+            let value = self.value(metrics, part, sums, &counts);
+            row(&part.metric.id, part.level, part.parent.clone(), value)
+        });
+        rows.collect()
+    }
+
+    /// The value of a part, its bound, and whether that is unknown; or why it has none.
+    fn value(
+        &self,
+        metrics: &Metrics,
+        part: &TopDownMetric,
+        sums: &[(&str, Estimate)],
+        counts: &[Counted<'_>],
+    ) -> std::result::Result<Figures, String> {
+        for term in metrics.terms(&part.metric) {
+            let names = metrics.names(&term.name);
+            if let Some(error) = names.iter().find_map(|name| self.errors.get(*name)) {
+                return Err(error.clone());
+            }
+            let is_named = |label: &str| names.iter().any(|name| name.eq_ignore_ascii_case(label));
+            match sums.iter().find(|(label, _)| is_named(label)) {
+                Some((label, sum)) if sum.never_scheduled_cpus != 0 => {
+                    return Err(never_scheduled(label));
+                }
+                Some((_, sum)) if sum.running == 0 => return Err(TOO_FEW.to_owned()),
+                _ => {}
+            }
+        }
+        let Some(figure) = metrics.figure(&part.metric, counts, "") else {
+            return Err(metrics.why_not(&part.metric, counts, &[], ""));
+        };
+        let is_unknown = figure.scaled && figure.error.is_none();
+        if is_unknown && !(0.0..=100.0).contains(&figure.value) {
+            return Err(TOO_FEW.to_owned());
+        }
+        Ok((figure.value, figure.error.filter(|&error| error > 0.0), is_unknown))
+    }
+
     /// What to look at next: the largest part, its largest part, and where it comes from.
-    fn next(&self, rows: &[SlotsPart]) -> Option<String> {
+    fn next(&self, rows: &[TopDownRow]) -> Option<String> {
         let largest = |parent: Option<&str>| {
-            let own = rows.iter().filter(|row| row.kind == self.name);
-            let parts = own.filter(|part| part.parent == parent);
+            let own = rows.iter().filter(|row| row.cpu_type == self.name);
+            let parts = own.filter(|part| part.parent.as_deref() == parent);
             let values = parts.map(|part| Some((part.value?, part.metric.as_str())));
             let values: Vec<_> = values.collect::<Option<_>>()?;
             let by_value = |one: &&(f64, &str), other: &&(f64, &str)| one.0.total_cmp(&other.0);
             values.iter().max_by(by_value).map(|(_, metric)| *metric)
         };
-        let own = || rows.iter().filter(|row| row.kind == self.name);
+        let own = || rows.iter().filter(|row| row.cpu_type == self.name);
         if own().any(|row| row.level == 1 && row.reason.is_some()) {
             return None;
         }
         let part = largest(None)?;
         let inner = largest(Some(part));
         let of_it = inner.map_or_else(String::new, |inner| format!(", of it {inner}"));
-        let divides = own().all(|row| row.level == 1) && self.divides(part);
+        let divides = own().all(|row| row.level == 1) && self.divided.iter().any(|one| one == part);
         let divides = divides.then(|| "`--topdown=2` divides it".to_owned());
         let cause = self.causes.get(part.to_ascii_lowercase().as_str());
         let inner = inner.unwrap_or_default().to_ascii_lowercase();
@@ -182,162 +281,74 @@ impl Kind {
         let colon = if advice.is_empty() { "" } else { ": " };
         Some(format!("{part} is the largest part{of_it}{colon}{advice}."))
     }
-
-    /// The events of its parts by their names in the formulas, each with its spelling in a list.
-    fn events(&self) -> impl Iterator<Item = (&str, String)> {
-        let [general, fixed] = SLOTS;
-        let events = self.parts.iter().flat_map(|part| part.events(self.smt));
-        events.map(move |(name, listed)| {
-            let by_fixed = self.fixed_slots && listed == general;
-            (name, if by_fixed { fixed.to_owned() } else { listed })
-        })
-    }
-
-    /// The kind as a mask.
-    const fn mask(&self) -> u16 {
-        1 << (self.number % 16)
-    }
-
-    /// Whether a part has parts of its own.
-    fn divides(&self, part: &str) -> bool {
-        let parts = self.known.map_or_else(Vec::new, |one| Part::of(one, 2));
-        parts.iter().any(|one| one.parent == Some(part))
-    }
-
-    fn rows(
-        &self,
-        event_set: &EventSet,
-        passes: &[PassCounts<'_>],
-        together: bool,
-    ) -> Vec<SlotsPart> {
-        let none = |metric: &str, reason: &str| SlotsPart {
-            kind: self.name.clone(),
-            metric: metric.to_owned(),
-            level: 1,
-            parent: None,
-            value: None,
-            error: None,
-            reason: Some(reason.to_owned()),
-            together,
-        };
-        if let Some(reason) = self.reason {
-            return vec![none("top-down", reason)];
-        }
-        let row = |part: &Part| {
-            let row = match self.value(event_set, passes, part) {
-                Ok(value) => SlotsPart {
-                    value: Some(value.value),
-                    error: value.error().filter(|error| error.is_finite()),
-                    reason: value
-                        .error()
-                        .is_some_and(f64::is_infinite)
-                        .then(|| format!("unknown: {TOO_FEW}")),
-                    ..none(part.metric, "")
-                },
-                Err(reason) => none(part.metric, &reason),
-            };
-            SlotsPart { level: part.level, parent: part.parent, ..row }
-        };
-        self.parts.iter().map(row).collect()
-    }
-
-    /// The value of a part, or why it has none.
-    fn value(
-        &self,
-        event_set: &EventSet,
-        passes: &[PassCounts<'_>],
-        part: &Part,
-    ) -> std::result::Result<Value, String> {
-        let mut counts = BTreeMap::new();
-        for (name, _) in part.events(self.smt) {
-            let Some(label) = self.labels.get(name) else {
-                continue;
-            };
-            counts.insert(name, counted(event_set, passes, label.as_ref()?, self.number)?);
-        }
-        let value = part.value(self.smt, &|name| counts.get(name).copied());
-        let value = value.ok_or("the divisor is 0")?;
-        let unbounded = value.error().is_some_and(f64::is_infinite);
-        if unbounded && !(0.0..=100.0).contains(&value.value) {
-            return Err(TOO_FEW.to_owned());
-        }
-        Ok(value)
-    }
 }
 
-/// The causes that a kind of processor can count.
-fn causes(event_set: &EventSet, kind: &Known) -> BTreeMap<&'static str, &'static str> {
-    let able = |event: &&&str| {
-        let event = countable(event, event_set.catalog());
-        event.is_some_and(|event| event_set.counts_on(&event, &kind.processor))
+/// A value, its bound, and whether that is unknown.
+type Figures = (f64, Option<f64>, bool);
+
+fn counted<'a>(sums: &[(&'a str, Estimate)], frequency: u64) -> Vec<Counted<'a>> {
+    let counted = |&(label, sum): &(&'a str, Estimate)| {
+        Some(Counted {
+            label,
+            value: sum.value?,
+            scaled: sum.scaled,
+            error: sum.error,
+            enabled_ns: nanoseconds(sum.enabled, frequency),
+            group: 0,
+        })
+    };
+    sums.iter().filter_map(counted).collect()
+}
+
+/// The causes that a processor can count.
+fn causes(catalog: &Catalog, processor: &Processor) -> BTreeMap<&'static str, &'static str> {
+    let is_counted = |event: &&&str| {
+        countable(event, catalog).is_some_and(|event| catalog.counts_on(&event, processor))
     };
     let first = |&(part, events): &(&'static str, &'static [&'static str])| {
-        let event = events.iter().find(able)?;
-        Some((part, *event))
+        Some((part, *events.iter().find(is_counted)?))
     };
     CAUSES.iter().filter_map(first).collect()
 }
 
-/// The sum of an event's counts on one kind of processor, or why there is none.
-fn counted(
-    event_set: &EventSet,
-    passes: &[PassCounts<'_>],
-    label: &str,
-    kind: u8,
-) -> std::result::Result<Value, String> {
-    let mut parts: Vec<Estimate> = Vec::new();
-    for (sources, counts) in passes {
-        for (place, &source) in sources.iter().enumerate() {
-            let Some(chosen) = event_set.events.get(source) else {
-                continue;
-            };
-            if chosen.label != label {
-                continue;
-            }
-            let counting = event_set.selected().filter(|processor| {
-                processor.kind == kind && event_set.counts_on(chosen, processor)
-            });
-            for processor in counting {
-                let counts = counts.get(processor.index as usize);
-                let count = counts.and_then(|counts| counts.get(place));
-                parts.extend(count.map(Estimate::new));
-            }
-        }
-    }
-    let sum = Estimate::sum(parts);
-    if sum.never_scheduled_cpus != 0 {
-        return Err(no_turn(label));
-    }
-    let value = sum.value.filter(|_| sum.running > 0).ok_or(TOO_FEW)?;
-    Ok(Value::of_count(value, sum.scaled, sum.error))
+impl Record for TopDownRow {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::number("slots"), Self::share),
+        Field::new(Column::word("95 %"), Self::bound),
+        Field::new(Column::name("metric"), Self::indented),
+        Field::new(Column::prose("note"), |row| row.reason.clone().unwrap_or_default()),
+    ];
 }
 
-/// The columns of the text table.
-const COLUMNS: [Column; 4] =
-    [Column::number("slots"), Column::word("95 %"), Column::name("metric"), Column::prose("note")];
+impl TopDownRow {
+    pub(super) fn share(&self) -> String {
+        self.value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1} %"))
+    }
+
+    pub(super) fn bound(&self) -> String {
+        // Rounded up, never down.
+        let bound = self.error.map(|error| (error * 10.0).ceil() / 10.0);
+        bound.map(|bound| format!("±{bound:.1}")).unwrap_or_default()
+    }
+
+    /// The name, indented below its parent's.
+    pub(super) fn indented(&self) -> String {
+        let indent = "  ".repeat(usize::from(self.level.saturating_sub(1)));
+        format!("{indent}{}", self.metric)
+    }
+}
 
 /// The result as text.
-pub(super) fn text(rows: &[SlotsPart], next: &BTreeMap<String, String>, width: Width) -> String {
+pub(super) fn text(rows: &[TopDownRow], next: &BTreeMap<String, String>, width: Width) -> String {
     let mut text = String::new();
-    let mut kinds: Vec<&str> = Vec::new();
-    for row in rows {
-        if !kinds.contains(&row.kind.as_str()) {
-            kinds.push(&row.kind);
-        }
-    }
-    for kind in kinds {
-        let own: Vec<&SlotsPart> = rows.iter().filter(|row| row.kind == kind).collect();
-        text += &format!("\nWhere the slots went ({kind}):\n");
-        let cells = |row: &&SlotsPart| {
-            let [value, bound] = figures(row);
-            let reason = row.reason.clone().unwrap_or_default();
-            [value, bound, name(row), reason]
-        };
-        text += &table(width, &COLUMNS, own.iter().map(cells));
+    for own in rows.chunk_by(|one, next| one.cpu_type == next.cpu_type) {
+        let cpu_type = own.first().map_or("", |row| row.cpu_type.as_str());
+        text += &format!("\nWhere the slots went ({cpu_type}):\n");
+        text += &records(width, own);
         let together = "There are not enough counters for all events at once: parts of one figure were counted at different times.";
         let together = own.iter().any(|row| !row.together).then_some(together);
-        let next = next.get(kind).cloned();
-        let lines = [wrong(&own), together.map(str::to_owned), next];
+        let next = next.get(cpu_type).cloned();
+        let lines = [wrong(own), together.map(str::to_owned), next];
         for line in lines.into_iter().flatten() {
             text += &format!("{}\n", width.prose(0, &line));
         }
@@ -345,25 +356,10 @@ pub(super) fn text(rows: &[SlotsPart], next: &BTreeMap<String, String>, width: W
     text
 }
 
-/// The share and its bound.
-pub(super) fn figures(row: &SlotsPart) -> [String; 2] {
-    let value = row.value.map(|value| format!("{value:.1} %"));
-    // Rounded up, never down.
-    let bound = row.error.map(|error| (error * 10.0).ceil() / 10.0);
-    let bound = bound.map(|bound| format!("±{bound:.1}"));
-    [value.unwrap_or_else(|| "-".to_owned()), bound.unwrap_or_default()]
-}
-
-/// The name, indented below its parent's.
-pub(super) fn name(row: &SlotsPart) -> String {
-    let indent = "  ".repeat(usize::from(row.level.saturating_sub(1)));
-    format!("{indent}{}", row.metric)
-}
-
 /// What is wrong if the parts of level 1 do not add up to the whole within their bounds.
-fn wrong(own: &[&SlotsPart]) -> Option<String> {
+fn wrong(own: &[TopDownRow]) -> Option<String> {
     let level_1 = || own.iter().filter(|row| row.level == 1);
-    let bounded = |row: &&&SlotsPart| row.reason.is_none();
+    let bounded = |row: &&TopDownRow| row.reason.is_none();
     if own.is_empty() || !level_1().all(|row| bounded(&row)) {
         return None;
     }
@@ -380,8 +376,8 @@ mod tests {
 
     #[test]
     fn a_sum_that_is_off_by_more_than_its_bounds_is_told() {
-        let part = |value, error| SlotsPart {
-            kind: "a".to_owned(),
+        let part = |value, error| TopDownRow {
+            cpu_type: "a".to_owned(),
             metric: "A".to_owned(),
             level: 1,
             parent: None,
@@ -399,8 +395,8 @@ mod tests {
             (&[], None),
         ] {
             let parts = parts.iter().map(|&(value, error)| part(value, error));
-            let parts: Vec<SlotsPart> = parts.collect();
-            let said = wrong(&parts.iter().collect::<Vec<_>>());
+            let parts: Vec<TopDownRow> = parts.collect();
+            let said = wrong(&parts);
             let right = match told {
                 Some(told) => said.as_ref().is_some_and(|said| said.contains(told)),
                 None => said.is_none(),

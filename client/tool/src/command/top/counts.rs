@@ -2,21 +2,34 @@
 
 use super::figures;
 use super::state::{Cell, Picture, Row, Table};
-use crate::command::stat::csv::COUNT;
-use crate::output::error::Error;
 use crate::output::error::Result;
-use crate::output::table::Column;
+use crate::output::table::{self, Column};
 use crate::select::event_set::EventSet;
 use crate::select::time::nanoseconds;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::rates::{Interval, Rate, Rates};
 use halprof_measure::selection::EventSpec;
+use schemars::JsonSchema;
+use serde::Serialize;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use std::time::Duration;
 
-/// The columns of values for programs after those of every count.
-const MORE: [&str; 3] = ["per_second", "modelled", "core_type"];
+/// A row as CSV. Counts are text, because their sums may exceed 64 bits.
+#[derive(JsonSchema, Serialize)]
+struct RateRow {
+    time_ns: u64,
+    source: String,
+    processor: Option<usize>,
+    value: Option<String>,
+    counted: String,
+    enabled_ns: String,
+    running_ns: String,
+    scaled: bool,
+    error: Option<f64>,
+    per_second: Option<f64>,
+    core_type: Option<&'static str>,
+}
 
 /// What has a row of its own: a source on the processors of one type of core, or on one processor. A
 /// sum over two types would be the rate of neither.
@@ -138,34 +151,25 @@ impl Counts {
 
     /// The table as comma-separated values, with what each source counted.
     pub(super) fn csv(&self, modelled: bool) -> Result<String> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(COUNT.iter().chain(&MORE)).map_err(Error::internal)?;
-        for line in &self.lines {
-            writer.write_record(self.values(line, modelled)).map_err(Error::internal)?;
-        }
-        let bytes = writer.into_inner().map_err(Error::internal)?;
-        String::from_utf8(bytes).map_err(Error::internal)
+        let rows: Vec<RateRow> = self.lines.iter().map(|line| self.rate_row(line)).collect();
+        table::csv(&rows, modelled)
     }
 
-    fn values(&self, line: &Line, modelled: bool) -> [String; COUNT.len() + MORE.len()] {
-        let (rate, total) = (self.rate(line), self.total(line));
-        let error = total.error.map(|error| format!("{error:.0}"));
-        let per_second = rate.map(|rate| format!("{:.3}", rate.per_second));
-        let processor = line.processor.map(|one| one.to_string());
-        [
-            self.elapsed.as_nanos().to_string(),
-            self.name(line).to_owned(),
-            processor.unwrap_or_default(),
-            total.value.map_or_else(String::new, |value| value.to_string()),
-            total.counted.to_string(),
-            nanoseconds(total.enabled, self.frequency).to_string(),
-            nanoseconds(total.running, self.frequency).to_string(),
-            total.scaled.to_string(),
-            error.unwrap_or_default(),
-            per_second.unwrap_or_default(),
-            modelled.to_string(),
-            line.core.to_owned(),
-        ]
+    fn rate_row(&self, line: &Line) -> RateRow {
+        let total = self.total(line);
+        RateRow {
+            time_ns: u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            source: self.name(line).to_owned(),
+            processor: line.processor,
+            value: total.value.map(|value| value.to_string()),
+            counted: total.counted.to_string(),
+            enabled_ns: nanoseconds(total.enabled, self.frequency).to_string(),
+            running_ns: nanoseconds(total.running, self.frequency).to_string(),
+            scaled: total.scaled,
+            error: total.error,
+            per_second: self.rate(line).map(|rate| rate.per_second),
+            core_type: Some(line.core).filter(|core| !core.is_empty()),
+        }
     }
 }
 

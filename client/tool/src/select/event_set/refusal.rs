@@ -1,6 +1,6 @@
 //! What a refusal says of the events: their names in place of numbers, and what helps.
 
-use crate::metrics::{Metric, topdown};
+use crate::metrics::{Metric, Metrics};
 use crate::output::error::Error;
 use crate::select::event_set::{EventSet, choose};
 use halprof_measure::Refusal;
@@ -114,7 +114,12 @@ impl EventSet {
 }
 
 /// The error for a metric whose part, counted by any of these names, cannot be counted.
-pub(super) fn not_countable(metric: &Metric, names: &[&str], catalog: &Catalog) -> Error {
+pub(super) fn not_countable(
+    metric: &Metric,
+    names: &[&str],
+    metrics: &Metrics,
+    catalog: &Catalog,
+) -> Error {
     let why = match names {
         [name] => choose(name, catalog).err(),
         _ => None,
@@ -123,7 +128,7 @@ pub(super) fn not_countable(metric: &Metric, names: &[&str], catalog: &Catalog) 
         || "the chosen processors count no such thing".to_owned(),
         |why| why.to_string(),
     );
-    let hint = if metric.is_of_slots() && topdown::is_available(catalog) {
+    let hint = if metric.is_of_slots() && metrics.has_topdown(catalog) {
         "`stat --topdown` has it on this processor, by the vendor's formulas."
     } else {
         "`halprof list --metrics` shows which metrics this machine has."

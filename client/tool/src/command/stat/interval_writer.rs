@@ -1,20 +1,46 @@
 //! Prints intervals as they end and the result at the end, in the requested form.
 
-use super::body::{Body, Interval, Jitter};
-use super::form::Form;
-use super::{csv, text};
+use super::result::{Interval, Jitter, Lines, StatResult};
+use super::text;
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::Width;
 use crate::select::time;
 
+/// The form of the output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Csv,
+    Json,
+    JsonLines,
+}
+
+impl Form {
+    /// The form that the options request.
+    pub(super) fn of(options: &args::Stat, output: &Output) -> Self {
+        match (output.is_csv(), options.jsonl, output.is_json()) {
+            (true, _, _) => Self::Csv,
+            (_, true, _) => Self::JsonLines,
+            (_, _, true) => Self::Json,
+            _ => Self::Text,
+        }
+    }
+
+    /// Whether standard output is reserved for the result, which a program's own output would
+    /// spoil.
+    pub(super) fn owns_output(self, options: &args::Stat) -> bool {
+        self != Self::Text && options.file().is_none()
+    }
+}
+
 /// Prints intervals as they end, if the form allows that, and otherwise keeps them.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "what was asked for, and what has come of it: each is asked alone"
+    reason = "independent flags: what was requested, and what has come of it"
 )]
-pub(super) struct Teller<'a> {
+pub(super) struct IntervalWriter<'a> {
     form: Form,
     modelled: bool,
     /// Output goes to standard output at once.
@@ -26,7 +52,7 @@ pub(super) struct Teller<'a> {
     /// Metrics were requested.
     metrics: bool,
     output: &'a Output,
-    jitter: Option<Watch>,
+    jitter: Option<Deviation>,
     /// Something has been printed already.
     begun: bool,
     closed: bool,
@@ -34,14 +60,14 @@ pub(super) struct Teller<'a> {
 
 /// How far intervals deviate from the requested length.
 #[derive(Clone, Copy, Default)]
-struct Watch {
-    asked_ns: u64,
+struct Deviation {
+    requested_ns: u64,
     intervals: u64,
     sum_ns: u128,
     max_ns: u64,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> IntervalWriter<'a> {
     pub(super) fn new(
         options: &args::Stat,
         form: Form,
@@ -49,7 +75,7 @@ impl<'a> Teller<'a> {
         output: &'a Output,
     ) -> Self {
         let interval = options.interval.map(time::interval);
-        let watch = |asked_ns| Watch { asked_ns, ..Watch::default() };
+        let deviation = |requested_ns| Deviation { requested_ns, ..Deviation::default() };
         Self {
             form,
             modelled,
@@ -61,7 +87,7 @@ impl<'a> Teller<'a> {
             file: options.file().is_some(),
             metrics: !options.metrics.is_empty(),
             output,
-            jitter: interval.and_then(Result::ok).map(watch),
+            jitter: interval.and_then(Result::ok).map(deviation),
             begun: false,
             closed: false,
         }
@@ -78,11 +104,11 @@ impl<'a> Teller<'a> {
     }
 
     /// Prints an interval, or keeps it for the result, unless a file already has it.
-    pub(super) fn tell(&mut self, interval: Interval, kept: &mut Vec<Interval>) -> Result<()> {
-        if let Some(watch) = &mut self.jitter
-            && !(interval.last && interval.length_ns < watch.asked_ns)
+    pub(super) fn write(&mut self, interval: Interval, kept: &mut Vec<Interval>) -> Result<()> {
+        if let Some(deviation) = &mut self.jitter
+            && !(interval.last && interval.length_ns < deviation.requested_ns)
         {
-            watch.see(interval.length_ns);
+            deviation.add(interval.length_ns);
         }
         if self.replaced {
             return Ok(());
@@ -91,9 +117,9 @@ impl<'a> Teller<'a> {
             kept.push(interval);
             return Ok(());
         }
-        let told = self.interval(&interval)?;
+        let text = self.interval(&interval)?;
         let is_data = self.form == Form::Csv;
-        self.closed |= !self.output.print_stream(&told, is_data)?;
+        self.closed |= !self.output.print_stream(&text, is_data)?;
         Ok(())
     }
 
@@ -102,7 +128,7 @@ impl<'a> Teller<'a> {
         let first = !std::mem::replace(&mut self.begun, true);
         match self.form {
             Form::Text => Ok(text::interval(interval, first, self.metrics, self.width())),
-            Form::Csv => csv::interval(interval, self.lines(first)),
+            Form::Csv => interval.csv(self.lines(first)),
             Form::Json | Form::JsonLines => {
                 self.output.told("stat-interval", self.modelled, interval)
             }
@@ -117,40 +143,36 @@ impl<'a> Teller<'a> {
         self.output.width()
     }
 
-    const fn lines(&self, head: bool) -> csv::Lines {
-        csv::Lines { head, metrics: self.metrics, modelled: self.modelled }
+    const fn lines(&self, head: bool) -> Lines {
+        Lines { head, metrics: self.metrics, modelled: self.modelled }
     }
 
     /// The result: everything that has not been printed yet.
-    pub(super) fn whole(mut self, body: Body) -> Result<String> {
-        let body = Body { jitter: self.jitter.map(Watch::jitter), ..body };
+    pub(super) fn result(mut self, result: StatResult) -> Result<String> {
+        let mut result = StatResult { jitter: self.jitter.map(Deviation::jitter), ..result };
         if self.form == Form::Json {
-            return self.output.told("stat", self.modelled, body);
+            return self.output.told("stat", self.modelled, result);
         }
-        let mut told = String::new();
+        let mut text = String::new();
         if self.form == Form::Text && self.file && self.modelled {
             // On a terminal, standard error says so.
-            told += &format!("modelled machine, not silicon: {}\n\n", body.machine);
+            text += &format!("modelled machine, not silicon: {}\n\n", result.machine);
         }
-        for interval in &body.intervals {
-            told += &self.interval(interval)?;
+        for interval in std::mem::take(&mut result.intervals) {
+            text += &self.interval(&interval)?;
         }
-        told += &match self.form {
-            Form::Text => text::whole(&body, self.begun, self.width()),
-            Form::Csv => csv::whole(&body, self.lines(!self.begun))?,
-            Form::Json | Form::JsonLines => {
-                let intervals = Vec::new();
-                let body = Body { intervals, ..body };
-                self.output.told("stat", self.modelled, body)?
-            }
+        text += &match self.form {
+            Form::Text => text::result(&result, self.begun, self.width()),
+            Form::Csv => result.csv(self.lines(!self.begun))?,
+            Form::Json | Form::JsonLines => self.output.told("stat", self.modelled, result)?,
         };
-        Ok(told)
+        Ok(text)
     }
 }
 
-impl Watch {
-    fn see(&mut self, length_ns: u64) {
-        let off = length_ns.abs_diff(self.asked_ns);
+impl Deviation {
+    fn add(&mut self, length_ns: u64) {
+        let off = length_ns.abs_diff(self.requested_ns);
         self.intervals += 1;
         self.sum_ns += u128::from(off);
         self.max_ns = self.max_ns.max(off);
@@ -159,7 +181,7 @@ impl Watch {
     fn jitter(self) -> Jitter {
         let mean = self.sum_ns.checked_div(self.intervals.into()).unwrap_or(0);
         Jitter {
-            asked_ns: self.asked_ns,
+            requested_ns: self.requested_ns,
             intervals: self.intervals,
             mean_ns: mean as u64,
             max_ns: self.max_ns,

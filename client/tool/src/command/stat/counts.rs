@@ -1,0 +1,135 @@
+//! What was counted: an estimate for each event on each processor that can count it.
+
+use crate::select::event_set::EventSet;
+use crate::select::periods::Period;
+use halprof_measure::estimate::Estimate;
+use halprof_setup::describe;
+use shared_types::request::counts::Count;
+use shared_types::request::machine::Processor;
+use std::collections::BTreeMap;
+
+/// What one run has counted, in one pass or in several.
+#[derive(Default)]
+pub(super) struct Counts {
+    /// The passes, in order.
+    pub(super) passes: Vec<Pass>,
+    /// In the order of the request.
+    pub(super) events: Vec<EventCounts>,
+    /// It was ended early, and is in no mean unless there is no other run.
+    pub(super) interrupted: bool,
+}
+
+/// The events that ran together.
+pub(super) struct Pass {
+    /// Their indexes in the event set.
+    pub(super) events: Vec<usize>,
+    pub(super) elapsed_ns: u64,
+    /// Slices of multiplexing that the busiest processor needs.
+    pub(super) slices: u32,
+    pub(super) periods: Vec<Period>,
+}
+
+/// What one event has counted.
+pub(super) struct EventCounts {
+    /// Its index in the event set.
+    pub(super) event: usize,
+    /// The pass in which it was counted, from 1, if there are several.
+    pub(super) pass: Option<u32>,
+    /// The processors that can count it.
+    pub(super) by_processor: BTreeMap<u32, Estimate>,
+}
+
+/// Processors whose counts are added up.
+pub(super) struct CpuGroup {
+    /// The only one of them, if each processor has a row of its own.
+    pub(super) processor: Option<u32>,
+    pub(super) core_type: Option<&'static str>,
+    pub(super) members: Vec<u32>,
+}
+
+/// What has a row of its own for each event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Machine,
+    CoreType,
+    Processor,
+}
+
+impl Counts {
+    /// Adds a pass and what its events have counted.
+    pub(super) fn add(&mut self, pass: Pass, events: Vec<EventCounts>) {
+        self.passes.push(pass);
+        self.events.extend(events);
+        self.events.sort_by_key(|counts| counts.event);
+    }
+
+    /// The length of a run: the mean over passes.
+    pub(super) fn elapsed_ns(&self) -> u64 {
+        let elapsed = self.passes.iter().map(|pass| pass.elapsed_ns);
+        elapsed.fold(0, u64::saturating_add) / self.passes.len().max(1) as u64
+    }
+}
+
+impl EventCounts {
+    /// What the events at these indexes have counted: `counts` has for each processor one count for
+    /// each of them.
+    pub(super) fn new(
+        event_set: &EventSet,
+        indexes: &[usize],
+        pass: Option<u32>,
+        counts: &[Vec<Count>],
+    ) -> Vec<Self> {
+        let mut all = Vec::new();
+        for (place, &index) in indexes.iter().enumerate() {
+            let Some(event) = event_set.events.get(index) else {
+                continue;
+            };
+            let able = event_set.selected().filter(|one| event_set.counts_on(event, one));
+            let estimate = |processor: &Processor| {
+                let count = counts.get(processor.index as usize)?.get(place)?;
+                Some((processor.index, Estimate::new(count)))
+            };
+            all.push(Self {
+                event: index,
+                pass,
+                by_processor: able.filter_map(estimate).collect(),
+            });
+        }
+        all
+    }
+
+    /// The sum over some processors.
+    pub(super) fn sum(&self, members: &[u32]) -> Estimate {
+        Estimate::sum(members.iter().filter_map(|member| self.by_processor.get(member).copied()))
+    }
+
+    /// The processors that count it, in the groups that have rows of their own.
+    pub(super) fn groups(&self, event_set: &EventSet, by: By) -> Vec<CpuGroup> {
+        let mut groups: Vec<CpuGroup> = Vec::new();
+        for processor in event_set.selected() {
+            if !self.by_processor.contains_key(&processor.index) {
+                continue;
+            }
+            let core_type = describe::core_type(processor).filter(|_| by != By::Machine);
+            let last = groups.iter_mut().find(|group| group.core_type == core_type);
+            match last.filter(|_| by != By::Processor) {
+                Some(group) => group.members.push(processor.index),
+                None => groups.push(CpuGroup {
+                    processor: (by == By::Processor).then_some(processor.index),
+                    core_type,
+                    members: vec![processor.index],
+                }),
+            }
+        }
+        if groups.is_empty() && by == By::Machine {
+            groups.push(CpuGroup { processor: None, core_type: None, members: Vec::new() });
+        }
+        groups
+    }
+
+    /// Those of these processors on which it was never on a counter.
+    pub(super) fn never_scheduled(&self, members: &[u32]) -> impl Iterator<Item = u32> {
+        let estimates = members.iter().filter_map(|member| self.by_processor.get_key_value(member));
+        estimates.filter(|(_, one)| one.never_scheduled_cpus != 0).map(|(&member, _)| member)
+    }
+}

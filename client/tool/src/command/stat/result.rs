@@ -1,0 +1,321 @@
+//! The result of `stat`, as in JSON, and its rows as in CSV.
+
+use super::count_row::{CountRow, Repeats};
+use crate::output::error::Result;
+use crate::output::table;
+use crate::run::scope::Scope;
+use crate::select::periods::Period;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct StatResult {
+    pub(super) machine: String,
+    pub(super) scope: Scope,
+    /// The length of one measurement: the mean over repeated ones, and over passes.
+    pub(super) elapsed_ns: u128,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) elapsed_repeats: Option<Repeats>,
+    pub(super) interrupted: bool,
+    /// Slices of multiplexing that the busiest processor needs.
+    pub(super) slices: u32,
+    pub(super) counts: Vec<CountRow>,
+    pub(super) derived: Vec<MetricRow>,
+    /// Where the issue slots went, if requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) topdown: Vec<TopDownRow>,
+    /// What to look at next on each CPU type.
+    #[serde(skip)]
+    pub(super) next: BTreeMap<String, String>,
+    /// The counts by process, if requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) by_process: Vec<ProcessRow>,
+    /// Why figures are worth less than they look.
+    pub(super) warnings: Vec<String>,
+    /// The periods of ProfileTime, and of sources that were given one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) periods: Vec<Period>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) passes: Vec<PassRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) jitter: Option<Jitter>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) intervals: Vec<Interval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) runs: Vec<RunRow>,
+}
+
+/// A metric.
+#[derive(Clone, JsonSchema, Serialize)]
+pub(super) struct MetricRow {
+    pub(super) metric: String,
+    pub(super) name: String,
+    /// Null with a reason.
+    pub(super) value: Option<f64>,
+    pub(super) unit: String,
+    pub(super) filter: &'static str,
+    /// The processor that it is of, if each was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) processor: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) core_type: Option<&'static str>,
+    pub(super) scaled: bool,
+    pub(super) error: Option<f64>,
+    /// Why it could not be computed.
+    pub(super) reason: Option<String>,
+}
+
+/// One part of the slots of one CPU type.
+#[derive(Clone, JsonSchema, Serialize)]
+pub(super) struct TopDownRow {
+    pub(super) cpu_type: String,
+    pub(super) metric: String,
+    pub(super) level: u8,
+    /// The part that it is a part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parent: Option<String>,
+    /// In percent; null if there is a reason why not.
+    pub(super) value: Option<f64>,
+    /// Half of the range that follows from the bounds of its events; null if it is exact.
+    pub(super) error: Option<f64>,
+    pub(super) reason: Option<String>,
+    /// Its events were counted at the same time.
+    pub(super) together: bool,
+}
+
+/// The part of a count that one process has.
+#[derive(Clone, JsonSchema, Serialize)]
+pub(super) struct ProcessRow {
+    /// Its name; null if it ended before it was seen, and if `id` is null.
+    pub(super) process: Option<String>,
+    /// Null for what was counted on processors without a sample.
+    pub(super) id: Option<u32>,
+    pub(super) source: String,
+    pub(super) value: u128,
+    /// The 95 % bound of the value; null if it is not known.
+    pub(super) error: Option<f64>,
+    /// The value as a fraction of the whole count, from 0 to 1.
+    pub(super) share: f64,
+    pub(super) samples: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Interval {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) run: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pass: Option<u32>,
+    pub(super) start_ns: u64,
+    pub(super) length_ns: u64,
+    /// When the interval ended.
+    pub(super) time_ns: u64,
+    pub(super) counts: Vec<CountRow>,
+    pub(super) derived: Vec<MetricRow>,
+    /// Where the issue slots went in the interval, if requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) topdown: Vec<TopDownRow>,
+    /// The last interval of a measurement, which ends with it.
+    #[serde(skip)]
+    pub(super) last: bool,
+}
+
+/// How far intervals deviated from the requested length; a last one that was cut short does not
+/// count.
+#[derive(Clone, Copy, JsonSchema, Serialize)]
+pub(super) struct Jitter {
+    pub(super) requested_ns: u64,
+    pub(super) intervals: u64,
+    pub(super) mean_ns: u64,
+    pub(super) max_ns: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+pub(super) struct PassRow {
+    pub(super) sources: Vec<String>,
+    pub(super) elapsed_ns: u64,
+}
+
+#[derive(JsonSchema, Serialize)]
+pub(super) struct RunRow {
+    pub(super) elapsed_ns: u64,
+    pub(super) counts: Vec<CountRow>,
+    /// It was ended early, and is in no mean unless there is no other run.
+    pub(super) interrupted: bool,
+}
+
+/// A line of CSV: a count, a metric, a part of the slots or a process's part of a count. All of them
+/// have the same columns, and leave empty what they have no value for. Counts are text, because their sums may
+/// exceed 64 bits.
+#[derive(Default, JsonSchema, Serialize)]
+struct StatLine {
+    time_ns: Option<u64>,
+    source: Option<String>,
+    processor: Option<u32>,
+    value: Option<String>,
+    counted: Option<String>,
+    enabled_ns: Option<String>,
+    running_ns: Option<String>,
+    scaled: Option<bool>,
+    error: Option<f64>,
+    start_ns: Option<u64>,
+    run: Option<u32>,
+    pass: Option<u32>,
+    core_type: Option<&'static str>,
+    group: Option<u16>,
+    deviation: Option<f64>,
+    confidence: Option<f64>,
+    min: Option<String>,
+    median: Option<String>,
+    max: Option<String>,
+    /// The numbers of the runs.
+    outliers: Option<String>,
+    metric: Option<String>,
+    figure: Option<f64>,
+    unit: Option<String>,
+    process: Option<String>,
+    process_id: Option<String>,
+    requested: Option<String>,
+    excluded_cpus: Option<String>,
+    note: Option<String>,
+    never_scheduled_cpus: Option<String>,
+    cpu_type: Option<String>,
+    level: Option<u8>,
+    reason: Option<String>,
+}
+
+/// What the lines of CSV contain.
+#[derive(Clone, Copy)]
+pub(super) struct Lines {
+    /// Whether the names of the columns come first.
+    pub(super) head: bool,
+    /// Whether metrics follow the counts.
+    pub(super) metrics: bool,
+    pub(super) modelled: bool,
+}
+
+impl StatResult {
+    pub(super) fn csv(&self, with: Lines) -> Result<String> {
+        let mut lines = lines(&self.counts, &self.derived, &self.topdown, with);
+        lines.extend(self.by_process.iter().map(ProcessRow::line));
+        csv(&lines, with)
+    }
+}
+
+impl Interval {
+    pub(super) fn csv(&self, with: Lines) -> Result<String> {
+        let mut lines = lines(&self.counts, &self.derived, &self.topdown, with);
+        for line in &mut lines {
+            line.time_ns = Some(self.time_ns);
+            line.start_ns = Some(self.start_ns);
+            line.run = self.run;
+            line.pass = self.pass;
+        }
+        csv(&lines, with)
+    }
+}
+
+fn lines(
+    counts: &[CountRow],
+    metrics: &[MetricRow],
+    topdown: &[TopDownRow],
+    with: Lines,
+) -> Vec<StatLine> {
+    let mut lines: Vec<StatLine> = counts.iter().map(CountRow::line).collect();
+    lines.extend(metrics.iter().filter(|_| with.metrics).map(MetricRow::line));
+    lines.extend(topdown.iter().map(TopDownRow::line));
+    lines
+}
+
+fn csv(lines: &[StatLine], with: Lines) -> Result<String> {
+    let text = table::csv(lines, with.modelled)?;
+    match text.split_once('\n') {
+        Some((_, rows)) if !with.head => Ok(rows.to_owned()),
+        _ => Ok(text),
+    }
+}
+
+impl CountRow {
+    fn line(&self) -> StatLine {
+        let repeats = self.repeats.as_ref();
+        let outliers = |one: &Repeats| {
+            let runs = one.outliers.iter().map(|outlier| outlier.run.to_string());
+            runs.collect::<Vec<_>>().join(" ")
+        };
+        StatLine {
+            source: Some(self.source.clone()),
+            processor: self.processor,
+            value: self.value.map(|value| value.to_string()),
+            counted: Some(self.counted.to_string()),
+            enabled_ns: Some(self.enabled_ns.to_string()),
+            running_ns: Some(self.running_ns.to_string()),
+            scaled: Some(self.scaled),
+            error: self.error,
+            pass: self.pass,
+            core_type: self.core_type,
+            group: self.group,
+            deviation: self.deviation,
+            confidence: repeats.map(|one| one.confidence),
+            min: repeats.map(|one| one.min.to_string()),
+            median: repeats.map(|one| one.median.to_string()),
+            max: repeats.map(|one| one.max.to_string()),
+            outliers: repeats.map(outliers),
+            requested: self.requested.clone(),
+            excluded_cpus: self.excluded_cpus.clone(),
+            note: self.note.clone(),
+            never_scheduled_cpus: self.never_scheduled_cpus.clone(),
+            ..StatLine::default()
+        }
+    }
+}
+
+impl MetricRow {
+    fn line(&self) -> StatLine {
+        let filter = match self.filter {
+            "" => String::new(),
+            filter => format!(":{filter}"),
+        };
+        StatLine {
+            scaled: Some(self.scaled),
+            error: self.error,
+            processor: self.processor,
+            core_type: self.core_type,
+            metric: Some(format!("{}{filter}", self.metric)),
+            figure: self.value,
+            unit: Some(self.unit.clone()),
+            reason: self.reason.clone(),
+            ..StatLine::default()
+        }
+    }
+}
+
+impl TopDownRow {
+    fn line(&self) -> StatLine {
+        StatLine {
+            scaled: Some(self.error.is_some()),
+            error: self.error,
+            metric: Some(self.metric.clone()),
+            figure: self.value,
+            unit: Some("%".to_owned()),
+            cpu_type: Some(self.cpu_type.clone()),
+            level: Some(self.level),
+            reason: self.reason.clone(),
+            ..StatLine::default()
+        }
+    }
+}
+
+impl ProcessRow {
+    /// A part without samples names no process.
+    fn line(&self) -> StatLine {
+        let id = self.id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+        StatLine {
+            source: Some(self.source.clone()),
+            value: Some(self.value.to_string()),
+            error: self.error,
+            process: self.process.clone(),
+            process_id: Some(id),
+            ..StatLine::default()
+        }
+    }
+}

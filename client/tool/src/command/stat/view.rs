@@ -1,0 +1,229 @@
+//! How counts become rows, and rows metrics.
+
+use super::count_row::{CountRow, complete};
+use super::counts::{By, Counts, EventCounts};
+use super::result::{MetricRow, TopDownRow};
+use super::topdown::TopDown;
+use crate::cli::args;
+use crate::metrics::{Counted, Figure, Metrics, Requested};
+use crate::select::event_set::EventSet;
+use halprof_measure::selection::format_processors;
+
+/// How counts become rows.
+pub(super) struct View<'a> {
+    pub(super) event_set: &'a EventSet,
+    pub(super) metrics: &'a Metrics,
+    /// The metrics that were requested; if none was, all that can be computed.
+    pub(super) requested: Vec<Requested<'a>>,
+    pub(super) frequency: u64,
+    pub(super) by: By,
+    /// Runs that are outliers are left out of means.
+    pub(super) trim: bool,
+    /// Where the slots went, if requested.
+    pub(super) topdown: Option<TopDown>,
+}
+
+impl By {
+    /// The view that the options request. In text, core types are separate by default, because a
+    /// sum over two types of core means little; programs get what they request.
+    pub(super) fn of(options: &args::Stat, event_set: &EventSet, is_text: bool) -> Self {
+        if options.per_cpu {
+            Self::Processor
+        } else if types_differ(event_set) && (options.per_core_type || is_text) {
+            Self::CoreType
+        } else {
+            Self::Machine
+        }
+    }
+}
+
+/// Whether the measured processors are of different core types.
+fn types_differ(event_set: &EventSet) -> bool {
+    let mut types = event_set.selected().map(|processor| processor.core_type);
+    let first = types.next();
+    types.any(|other| Some(other) != first)
+}
+
+impl View<'_> {
+    /// The names of these events.
+    pub(super) fn labels(&self, indexes: &[usize]) -> Vec<String> {
+        let events = indexes.iter().filter_map(|&index| self.event_set.events.get(index));
+        events.map(|event| event.label.clone()).collect()
+    }
+
+    /// The rows of the complete runs: their means, if there are several.
+    pub(super) fn rows(&self, runs: &[Counts]) -> Vec<CountRow> {
+        self.rows_by(runs, self.by)
+    }
+
+    fn rows_by(&self, runs: &[Counts], by: By) -> Vec<CountRow> {
+        let runs = complete(runs);
+        let first = runs.first().map_or(&[][..], |(_, run)| &run.events);
+        let mut rows = Vec::new();
+        for counts in first {
+            let mut of_event: Vec<(usize, &EventCounts)> = Vec::new();
+            for (number, run) in &runs {
+                let counts = run.events.iter().find(|other| other.event == counts.event);
+                of_event.extend(counts.map(|counts| (*number, counts)));
+            }
+            rows.extend(self.rows_of(&of_event, by));
+        }
+        rows
+    }
+
+    /// The rows of one event, by its counts in each run.
+    fn rows_of(&self, runs: &[(usize, &EventCounts)], by: By) -> Vec<CountRow> {
+        let Some((_, counts)) = runs.first() else {
+            return Vec::new();
+        };
+        let Some(event) = self.event_set.events.get(counts.event) else {
+            return Vec::new();
+        };
+        let groups = counts.groups(self.event_set, by).into_iter();
+        let row = |group| CountRow {
+            source: event.label.clone(),
+            requested: event.requested.clone(),
+            group: Some(event.common().group).filter(|&group| group != 0),
+            note: self.event_set.note(event),
+            ..CountRow::new(runs, group, self.frequency, self.trim)
+        };
+        let mut rows: Vec<CountRow> = groups.map(row).collect();
+        let is_excluded = |index: &u32| !counts.by_processor.contains_key(index);
+        let selected = self.event_set.selected().map(|processor| processor.index);
+        let excluded = format_processors(selected.filter(is_excluded));
+        if let Some(first) = rows.first_mut().filter(|_| by != By::Processor) {
+            first.excluded_cpus = Some(excluded).filter(|processors| !processors.is_empty());
+        }
+        rows
+    }
+
+    /// Where the slots went.
+    pub(super) fn slots(&self, runs: &[Counts]) -> Vec<TopDownRow> {
+        let topdown = self.topdown.as_ref();
+        topdown.map_or_else(Vec::new, |topdown| {
+            topdown.rows(self.event_set, self.metrics, self.frequency, runs)
+        })
+    }
+
+    /// Metrics of the sums over processors, or over those of each core type; those that were
+    /// requested, of each processor if each has rows of its own.
+    pub(super) fn metric_rows(&self, runs: &[Counts]) -> Vec<MetricRow> {
+        let by = match self.by {
+            By::Processor if self.requested.is_empty() => By::CoreType,
+            by => by,
+        };
+        let mut rows = self.rows_by(runs, by);
+        let place = |row: &CountRow| (row.processor, row.core_type);
+        let mut places = Vec::new();
+        for row in &rows {
+            if !places.contains(&place(row)) {
+                places.push(place(row));
+            }
+        }
+        rows.sort_by_key(|row| places.iter().position(|one| *one == place(row)));
+        let of_place = |rows: &[CountRow]| {
+            if self.requested.is_empty() {
+                self.all_metrics(rows)
+            } else {
+                self.requested_metrics(rows)
+            }
+        };
+        rows.chunk_by(|one, next| place(one) == place(next)).flat_map(of_place).collect()
+    }
+
+    /// Every metric that these rows give, the first of each.
+    fn all_metrics(&self, rows: &[CountRow]) -> Vec<MetricRow> {
+        let mut figures: Vec<Figure<'_>> = Vec::new();
+        for figure in by_processors(rows).iter().flat_map(|counts| self.metrics.derive(counts)) {
+            let is_same = |earlier: &Figure<'_>| {
+                earlier.metric.id == figure.metric.id && earlier.filter == figure.filter
+            };
+            if !figures.iter().any(is_same) {
+                figures.push(figure);
+            }
+        }
+        figures.into_iter().map(|figure| MetricRow::new(figure, rows)).collect()
+    }
+
+    fn requested_metrics(&self, rows: &[CountRow]) -> Vec<MetricRow> {
+        // A metric of counts from different processors would mean nothing.
+        let groups = by_processors(rows);
+        let all = groups.concat();
+        let partly = rows.iter().filter(|row| row.never_scheduled_cpus.is_some());
+        let partly: Vec<&str> = partly.map(|row| row.source.as_str()).collect();
+        let row = |one: &Requested<'_>| {
+            let figure =
+                |counts: &[Counted<'_>]| self.metrics.figure(one.metric, counts, one.filter);
+            if let Some(figure) = groups.iter().find_map(|counts| figure(counts)) {
+                return MetricRow::new(figure, rows);
+            }
+            let reason = if figure(&all).is_some() {
+                self.on_different_processors()
+            } else {
+                self.metrics.why_not(one.metric, &all, &partly, one.filter)
+            };
+            MetricRow::without_value(one, reason, rows)
+        };
+        self.requested.iter().map(row).collect()
+    }
+
+    /// Why a metric has no value whose sources were all counted.
+    fn on_different_processors(&self) -> String {
+        let hint = if self.by == By::CoreType || !types_differ(self.event_set) {
+            "choose processors of one type with -C"
+        } else {
+            "--per-core-type computes it for each type of core"
+        };
+        format!("its sources are not counted on the same processors: {hint}")
+    }
+}
+
+/// The counts of these rows, in groups that were counted on the same processors. A row that was
+/// never on a counter on some of them has no count that another can be divided by.
+fn by_processors(rows: &[CountRow]) -> Vec<Vec<Counted<'_>>> {
+    let mut groups: Vec<(&[u32], Vec<Counted<'_>>)> = Vec::new();
+    for row in rows.iter().filter(|row| row.never_scheduled_cpus.is_none()) {
+        let counted = Counted {
+            label: &row.source,
+            value: row.value.unwrap_or(0),
+            scaled: row.scaled,
+            error: row.error,
+            enabled_ns: row.enabled_ns,
+            group: row.group.unwrap_or(0),
+        };
+        match groups.iter_mut().find(|(members, _)| *members == row.members) {
+            Some((_, group)) => group.push(counted),
+            None => groups.push((&row.members, vec![counted])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+impl MetricRow {
+    /// A metric of the processors that these rows are of.
+    fn new(figure: Figure<'_>, rows: &[CountRow]) -> Self {
+        let requested = Requested { metric: figure.metric, filter: figure.filter };
+        Self {
+            value: Some(figure.value),
+            scaled: figure.scaled,
+            error: figure.error,
+            reason: None,
+            ..Self::without_value(&requested, String::new(), rows)
+        }
+    }
+
+    fn without_value(requested: &Requested<'_>, reason: String, rows: &[CountRow]) -> Self {
+        Self {
+            metric: requested.metric.id.clone(),
+            name: requested.metric.name.clone(),
+            value: None,
+            unit: requested.metric.unit.clone(),
+            filter: requested.filter,
+            processor: rows.first().and_then(|row| row.processor),
+            core_type: rows.first().and_then(|row| row.core_type),
+            scaled: false,
+            error: None,
+            reason: Some(reason),
+        }
+    }
+}
