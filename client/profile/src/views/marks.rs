@@ -3,6 +3,8 @@
 use crate::aggregate::filter::Pattern;
 use crate::file::{Channels, Mark, Recording};
 use halprof_measure::regions::{Cull, Distribution};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::HashMap;
 
 /// Stands for the name of a channel that the recording does not name.
@@ -30,14 +32,14 @@ pub struct Marks {
 }
 
 /// One mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MarkRow<'a> {
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct MarkRow {
     /// Its number, from 1, in order of time.
     pub number: u64,
     /// Its time, in nanoseconds since the recording's first mark.
     pub time_ns: u64,
     /// The channel.
-    pub channel: &'a str,
+    pub channel: String,
     /// The value that the program gave.
     pub value: u64,
     /// The process.
@@ -51,19 +53,29 @@ pub struct MarkRow<'a> {
 }
 
 /// Statistics over many spans of time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct SpanStats {
-    /// All but the maximum.
-    pub distribution: Distribution,
-    /// The maximum.
-    pub max: u64,
+    /// How many there are.
+    pub n: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// The median.
+    pub median_ns: u64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// The most frequent length; `None` if none occurs twice.
+    pub mode_ns: Option<u64>,
+    /// The standard deviation; `None` for a single one.
+    pub deviation_ns: Option<f64>,
+    /// The longest.
+    pub max_ns: u64,
 }
 
 /// The marks of one channel.
-#[derive(Clone, Debug)]
-pub struct Summary<'a> {
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Summary {
     /// Its name.
-    pub channel: &'a str,
+    pub channel: String,
     /// The number of marks.
     pub marks: u64,
     /// The time from each mark to the next; `None` for fewer than two marks.
@@ -71,20 +83,29 @@ pub struct Summary<'a> {
 }
 
 /// Marks counted in columns of equal width.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Strip<'a> {
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct Strip {
     /// The width of a column.
     pub tick_ns: u64,
     /// Where the first column begins.
     pub from_ns: u64,
-    /// The number of marks in each column, by channel.
-    pub tracks: Vec<(&'a str, Vec<u64>)>,
+    /// The channels that have marks, in the order of their first mark.
+    pub tracks: Vec<Track>,
     /// Further columns that are not shown, up to the one with the last mark.
     pub omitted_columns: u64,
 }
 
+/// The marks of one channel in columns.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct Track {
+    /// The channel.
+    pub channel: String,
+    /// The number of marks in each column.
+    pub marks: Vec<u64>,
+}
+
 /// The span of time from one mark to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Interval {
     /// Its start, in nanoseconds since the recording's first mark.
     pub begin_ns: u64,
@@ -182,7 +203,7 @@ impl Marks {
     }
 
     /// Every mark, in order of time.
-    pub fn rows(&self) -> impl Iterator<Item = MarkRow<'_>> {
+    pub fn rows(&self) -> impl Iterator<Item = MarkRow> {
         let mut on_channel: HashMap<u32, u64> = HashMap::new();
         let mut on_any = None;
         (1..).zip(&self.all).map(move |(number, mark)| {
@@ -192,7 +213,7 @@ impl Marks {
             MarkRow {
                 number,
                 time_ns,
-                channel: self.name(mark.channel),
+                channel: self.name(mark.channel).to_owned(),
                 value: mark.value,
                 process: mark.process,
                 thread: mark.thread,
@@ -204,7 +225,7 @@ impl Marks {
 
     /// The channels that have marks, in the order of their first mark.
     #[must_use]
-    pub fn summaries(&self) -> Vec<Summary<'_>> {
+    pub fn summaries(&self) -> Vec<Summary> {
         let mut order: Vec<u32> = Vec::new();
         let mut times: HashMap<u32, Vec<u64>> = HashMap::new();
         for mark in &self.all {
@@ -219,9 +240,9 @@ impl Marks {
             let pairs = times.iter().zip(times.iter().skip(1));
             let gaps: Vec<u64> = pairs.map(|(one, next)| next - one).collect();
             Some(Summary {
-                channel: self.name(*channel),
+                channel: self.name(*channel).to_owned(),
                 marks: times.len() as u64,
-                gaps: SpanStats::of(&gaps),
+                gaps: SpanStats::from_lengths(&gaps),
             })
         };
         order.iter().filter_map(summary).collect()
@@ -229,22 +250,23 @@ impl Marks {
 
     /// Columns of `tick_ns` nanoseconds, at most `columns_max` of them, starting at the first mark.
     #[must_use]
-    pub fn strip(&self, tick_ns: u64, columns_max: usize) -> Strip<'_> {
+    pub fn strip(&self, tick_ns: u64, columns_max: usize) -> Strip {
         let tick_ns = tick_ns.max(1);
         let column = |mark: &Mark| self.nanoseconds(mark.time) / tick_ns;
         let first = self.all.first().map_or(0, column);
         let last = self.all.last().map_or(0, column);
         let columns = (last - first).saturating_add(u64::from(!self.is_empty()));
         let shown = columns.min(columns_max as u64);
-        let mut tracks: Vec<(&str, Vec<u64>)> = Vec::new();
+        let mut tracks: Vec<Track> = Vec::new();
         let mut locations: HashMap<u32, usize> = HashMap::new();
         for mark in &self.all {
-            let place = *locations.entry(mark.channel).or_insert_with(|| {
-                tracks.push((self.name(mark.channel), vec![0; shown as usize]));
+            let index = *locations.entry(mark.channel).or_insert_with(|| {
+                let channel = self.name(mark.channel).to_owned();
+                tracks.push(Track { channel, marks: vec![0; shown as usize] });
                 tracks.len() - 1
             });
             let column = usize::try_from(column(mark) - first).unwrap_or(usize::MAX);
-            let cells = tracks.get_mut(place).map(|(_, cells)| cells);
+            let cells = tracks.get_mut(index).map(|track| &mut track.marks);
             if let Some(cell) = cells.and_then(|cells| cells.get_mut(column)) {
                 *cell += 1;
             }
@@ -306,10 +328,16 @@ impl SpanStats {
     /// Statistics of these lengths in nanoseconds; `None` if there are none. No length is discarded
     /// as an outlier: a rare one may be the one that is wanted.
     #[must_use]
-    pub fn of(lengths: &[u64]) -> Option<Self> {
+    pub fn from_lengths(lengths: &[u64]) -> Option<Self> {
+        let summary = Distribution::from_values(lengths, Cull::NONE)?;
         Some(Self {
-            distribution: Distribution::from_values(lengths, Cull::NONE)?,
-            max: lengths.iter().copied().max()?,
+            n: summary.n,
+            min_ns: summary.min,
+            median_ns: summary.median,
+            mean_ns: summary.mean,
+            mode_ns: summary.mode,
+            deviation_ns: summary.deviation,
+            max_ns: lengths.iter().copied().max()?,
         })
     }
 }

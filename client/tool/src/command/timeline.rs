@@ -22,7 +22,9 @@ use halprof_profile::file::{
     Background, Block, Metadata, Process, Reader, Recording, Sink, Statistics, Writer,
 };
 use halprof_profile::symbols;
-use halprof_profile::views::marks::{Interval, MarkFilter, MarkRow, Marks, SpanStats};
+use halprof_profile::views::marks::{
+    Interval, MarkFilter, MarkRow, Marks, SpanStats, Strip, Summary,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -36,7 +38,7 @@ const COLUMNS: usize = 100;
 const LONGEST: usize = 10;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+pub(crate) struct TimelineResult {
     recording: String,
     machine: String,
     command: Vec<String>,
@@ -50,21 +52,21 @@ pub(crate) struct Body {
     processes: u64,
     /// Marks in the recording.
     recorded: u64,
-    /// The chosen marks, which everything below is about.
+    /// The selected marks, which everything below is about.
     marks: u64,
     /// The time from the first to the last.
     elapsed_ns: u64,
     /// Marks that were dropped, by cause.
     dropped: BTreeMap<String, u64>,
-    /// Invalid data found in the shared buffer.
-    damaged: u64,
-    channels: Vec<OnChannel>,
-    rows: Vec<Marked>,
-    rows_left_out: u64,
-    ticks: Option<Ticks>,
+    /// Entries of the shared buffer that made no sense.
+    invalid_entries: u64,
+    channels: Vec<Summary>,
+    rows: Vec<MarkRow>,
+    rows_omitted: u64,
+    ticks: Option<Strip>,
     between: Option<Between>,
     /// Why this is not the whole recording.
-    flaw: Option<String>,
+    damaged: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -90,62 +92,9 @@ struct Cost {
     distances: u64,
 }
 
+/// The marks of a channel in one column, for CSV.
 #[derive(JsonSchema, Serialize)]
-struct OnChannel {
-    channel: String,
-    marks: u64,
-    /// From one mark to the next; null for fewer than two marks.
-    apart: Option<Apart>,
-}
-
-/// Statistics over many stretches of time.
-#[derive(JsonSchema, Serialize)]
-struct Apart {
-    n: u64,
-    min_ns: u64,
-    median_ns: u64,
-    mean_ns: f64,
-    /// The most frequent value; null if no value occurs twice.
-    mode_ns: Option<u64>,
-    /// The standard deviation; null for a single value.
-    deviation_ns: Option<f64>,
-    max_ns: u64,
-}
-
-#[derive(JsonSchema, Serialize)]
-struct Marked {
-    number: u64,
-    /// Since the first mark of the recording.
-    time_ns: u64,
-    channel: String,
-    value: u64,
-    process: u32,
-    thread: u32,
-    /// Time since the previous mark on this channel.
-    on_channel_ns: Option<u64>,
-    /// Time since the previous mark on any channel.
-    on_any_ns: Option<u64>,
-}
-
-/// Marks counted in columns.
-#[derive(JsonSchema, Serialize)]
-struct Ticks {
-    tick_ns: u64,
-    from_ns: u64,
-    rows: Vec<TickRow>,
-    /// Further columns that are not shown.
-    left_out: u64,
-}
-
-#[derive(JsonSchema, Serialize)]
-struct TickRow {
-    channel: String,
-    marks: Vec<u64>,
-}
-
-/// One cell of these columns, for CSV.
-#[derive(JsonSchema, Serialize)]
-struct Cell<'a> {
+struct TickRow<'a> {
     channel: &'a str,
     time_ns: u64,
     marks: u64,
@@ -161,20 +110,10 @@ struct Between {
     /// Marks on the second channel that no mark on the first preceded.
     without_begin: u64,
     /// Null if there are no intervals.
-    lengths: Option<Apart>,
-    longest: Vec<Stretch>,
+    lengths: Option<SpanStats>,
+    longest: Vec<Interval>,
     #[serde(skip)]
-    all: Vec<Stretch>,
-}
-
-#[derive(Clone, Copy, JsonSchema, Serialize)]
-struct Stretch {
-    /// Since the first mark of the recording.
-    begin_ns: u64,
-    length_ns: u64,
-    value: u64,
-    process: u32,
-    thread: u32,
+    all: Vec<Interval>,
 }
 
 /// `machine`: what was given with `--machine`.
@@ -188,14 +127,14 @@ pub(crate) fn run(options: &args::Timeline, machine: Option<&str>, output: &Outp
     let Some(file) = &options.file else {
         return record_and_show(options, output);
     };
-    let body = show(options, file, None, output)?;
-    Ok(body.flaw.map_or(0, |_| INCOMPLETE.into()))
+    let is_damaged = show(options, file, None, output)?;
+    Ok(if is_damaged { INCOMPLETE.into() } else { 0 })
 }
 
 fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
     let target = Target::of(&options.output, output)?;
-    let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
-    let status = record(options, target.path(), own_output, output)?;
+    let output_to_error = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
+    let status = record(options, target.path(), output_to_error, output)?;
     let path = target.path().to_owned();
     target.note_kept(output);
     if !target.send()? {
@@ -209,13 +148,13 @@ fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
 fn record(
     options: &args::Timeline,
     path: &Path,
-    own_output: bool,
+    output_to_error: bool,
     output: &Output,
 ) -> Result<Option<u32>> {
     let mut marking = Marking::begin()?;
     let metadata = metadata(options, marking.rate().ticks_a_second);
     let mut writer = Background::new(Writer::create(path, &metadata)?);
-    let mut runner = Runner::of_program(&options.program, own_output);
+    let mut runner = Runner::of_program(&options.program, output_to_error);
     runner.add_variable(marking.environment());
     runner.prepare()?;
     let progress = output.progress(None);
@@ -262,76 +201,85 @@ fn metadata(options: &args::Timeline, timestamp_frequency: u64) -> Metadata {
     metadata
 }
 
+/// Prints the marks of a recording; returns whether it is damaged.
 fn show(
     options: &args::Timeline,
     path: &Path,
-    status: Option<u32>,
+    exit_status: Option<u32>,
     output: &Output,
-) -> Result<Body> {
-    let choice = MarkFilter {
+) -> Result<bool> {
+    let filter = MarkFilter {
         channels: options.channel.iter().map(|text| Pattern::new(text)).collect(),
         time: options.time.as_deref().map(filter::time).transpose()?,
     };
     let mut recording = Reader::open(path)?.with_marks().samples(|_| {})?;
-    let marks = Marks::of(&mut recording, &choice);
+    let marks = Marks::of(&mut recording, &filter);
     let columns = output.width().columns().unwrap_or(COLUMNS);
-    let body = Body {
-        exit_status: status,
-        rows: rows(&marks, options, output),
+    let rows_max = match options.rows {
+        Some(0) => usize::MAX,
+        None if output.is_csv() => usize::MAX,
+        rows => rows.unwrap_or(20),
+    };
+    let rows: Vec<MarkRow> = marks.rows().take(rows_max).collect();
+    let result = TimelineResult {
+        exit_status,
+        rows_omitted: (marks.len() - rows.len()) as u64,
+        rows,
         ticks: options.ticks.map(|width| ticks(&marks, width, columns)),
         between: between(&marks, options)?,
-        ..body(path, &recording, &marks)
+        ..TimelineResult::new(path, &recording, &marks)
     };
-    let body = Body { rows_left_out: body.marks - body.rows.len() as u64, ..body };
-    for warning in &body.warnings {
+    for warning in &result.warnings {
         output.warn(warning);
     }
     let modelled = recording.metadata.modelled;
-    let text = |body: &Body| text::text(body, output.width());
-    match (&body.between, &body.ticks) {
-        (Some(between), _) => {
-            output.rows("timeline", modelled, (&body, &between.all), text)?;
+    let text = |result: &TimelineResult| text::text(result, output.width());
+    match (&result.between, &result.ticks) {
+        (Some(between), _) => output.rows("timeline", modelled, (&result, &between.all), text)?,
+        (None, Some(ticks)) => {
+            output.rows("timeline", modelled, (&result, &tick_rows(ticks)), text)?;
         }
-        (None, Some(ticks)) => output.rows("timeline", modelled, (&body, &cells(ticks)), text)?,
-        (None, None) => output.rows("timeline", modelled, (&body, &body.rows), text)?,
+        (None, None) => output.rows("timeline", modelled, (&result, &result.rows), text)?,
     }
-    Ok(body)
+    Ok(result.damaged.is_some())
 }
 
-fn body(path: &Path, recording: &Recording, marks: &Marks) -> Body {
-    let channels = &marks.channels;
-    let ns = |ticks: u64| nanoseconds(ticks, channels.ticks_a_second);
-    let metadata = &recording.metadata;
-    Body {
-        recording: path.display().to_string(),
-        machine: metadata.machine.clone(),
-        command: metadata.command.clone(),
-        exit_status: None,
-        clock: Clock {
-            name: channels.clock.clone(),
-            ticks_a_second: channels.ticks_a_second,
-            rate_error_ppm: float(channels.rate_error_ppb) / 1e3,
-            rate_over_ns: channels.rate_over_ns,
-            step_ns: ns(channels.step_ticks),
-        },
-        cost: channels.cost.map(|cost| Cost {
-            min_ns: ns(cost.min_ticks),
-            median_ns: ns(cost.median_ticks),
-            distances: cost.distances,
-        }),
-        processes: channels.processes,
-        recorded: recording.marked.count,
-        marks: marks.len() as u64,
-        elapsed_ns: marks.elapsed_ns(),
-        dropped: channels.dropped.clone(),
-        damaged: channels.damaged,
-        channels: summaries(marks),
-        rows: Vec::new(),
-        rows_left_out: 0,
-        ticks: None,
-        between: None,
-        flaw: recording.damaged(),
-        warnings: warnings(recording),
+impl TimelineResult {
+    /// What a recording says of its marks, without the tables that the options select.
+    fn new(path: &Path, recording: &Recording, marks: &Marks) -> Self {
+        let channels = &marks.channels;
+        let rate = channels.ticks_a_second;
+        Self {
+            recording: path.display().to_string(),
+            machine: recording.metadata.machine.clone(),
+            command: recording.metadata.command.clone(),
+            exit_status: None,
+            clock: Clock {
+                name: channels.clock.clone(),
+                ticks_a_second: rate,
+                rate_error_ppm: float(channels.rate_error_ppb) / 1e3,
+                rate_over_ns: channels.rate_over_ns,
+                step_ns: nanoseconds(channels.step_ticks, rate),
+            },
+            cost: channels.cost.map(|cost| Cost {
+                min_ns: nanoseconds(cost.min_ticks, rate),
+                median_ns: nanoseconds(cost.median_ticks, rate),
+                distances: cost.distances,
+            }),
+            processes: channels.processes,
+            recorded: recording.marked.count,
+            marks: marks.len() as u64,
+            elapsed_ns: marks.elapsed_ns(),
+            dropped: channels.dropped.clone(),
+            invalid_entries: channels.damaged,
+            channels: marks.summaries(),
+            rows: Vec::new(),
+            rows_omitted: 0,
+            ticks: None,
+            between: None,
+            damaged: recording.damaged(),
+            warnings: warnings(recording),
+        }
     }
 }
 
@@ -349,8 +297,7 @@ fn warnings(recording: &Recording) -> Vec<String> {
         );
         return warnings;
     };
-    let dropped = channels.dropped.iter().filter(|&(_, &n)| n != 0);
-    for (cause, n) in dropped {
+    for (cause, n) in channels.dropped.iter().filter(|&(_, &n)| n != 0) {
         warnings.push(format!("{} marks were dropped: {cause}", thousands(*n)));
     }
     if channels.damaged != 0 {
@@ -372,92 +319,33 @@ fn warnings(recording: &Recording) -> Vec<String> {
     warnings
 }
 
-fn summaries(marks: &Marks) -> Vec<OnChannel> {
-    let summaries = marks.summaries().into_iter();
-    let summaries = summaries.map(|summary| OnChannel {
-        channel: summary.channel.to_owned(),
-        marks: summary.marks,
-        apart: summary.gaps.as_ref().map(apart),
-    });
-    summaries.collect()
+fn ticks(marks: &Marks, width: Duration, columns: usize) -> Strip {
+    let names = marks.summaries().into_iter().map(|one| Shown(one.channel).to_string());
+    let name_width = names.map(|name| name.chars().count()).max().unwrap_or(0);
+    let room = columns.saturating_sub(name_width.min(text::NAME) + text::GAP);
+    let tick_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX);
+    marks.strip(tick_ns, room.max(text::LEAST))
 }
 
-fn apart(stretches: &SpanStats) -> Apart {
-    let found = &stretches.distribution;
-    Apart {
-        n: found.n,
-        min_ns: found.min,
-        median_ns: found.median,
-        mean_ns: found.mean,
-        mode_ns: found.mode,
-        deviation_ns: found.deviation,
-        max_ns: stretches.max,
-    }
-}
-
-/// The marks that are listed: in output for programs all of them, unless a number is given.
-fn rows(marks: &Marks, options: &args::Timeline, output: &Output) -> Vec<Marked> {
-    let most = match options.rows {
-        Some(0) => usize::MAX,
-        None if output.is_csv() => usize::MAX,
-        rows => rows.unwrap_or(20),
-    };
-    marks.rows().take(most).map(|row| Marked::of(&row)).collect()
-}
-
-impl Marked {
-    fn of(row: &MarkRow<'_>) -> Self {
-        Self {
-            number: row.number,
-            time_ns: row.time_ns,
-            channel: row.channel.to_owned(),
-            value: row.value,
-            process: row.process,
-            thread: row.thread,
-            on_channel_ns: row.on_channel_ns,
-            on_any_ns: row.on_any_ns,
+fn tick_rows(ticks: &Strip) -> Vec<TickRow<'_>> {
+    let mut rows = Vec::new();
+    for track in &ticks.tracks {
+        for (column, &marks) in (0..).zip(&track.marks) {
+            let time_ns = ticks.from_ns.saturating_add(ticks.tick_ns.saturating_mul(column));
+            rows.push(TickRow { channel: &track.channel, time_ns, marks });
         }
     }
-}
-
-fn ticks(marks: &Marks, width: Duration, columns: usize) -> Ticks {
-    let summaries = marks.summaries();
-    let names = summaries.iter().map(|summary| Shown(summary.channel).to_string().chars().count());
-    let room = columns.saturating_sub(names.max().unwrap_or(0).min(text::NAME) + text::GAP);
-    let tick_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX);
-    let strip = marks.strip(tick_ns, room.max(text::LEAST));
-    let rows = strip
-        .tracks
-        .into_iter()
-        .map(|(channel, marks)| TickRow { channel: channel.to_owned(), marks });
-    Ticks {
-        tick_ns: strip.tick_ns,
-        from_ns: strip.from_ns,
-        rows: rows.collect(),
-        left_out: strip.omitted_columns,
-    }
-}
-
-fn cells(ticks: &Ticks) -> Vec<Cell<'_>> {
-    let cells = ticks.rows.iter().flat_map(|row| {
-        let cells = (0..).zip(&row.marks);
-        cells.map(|(column, &marks)| Cell {
-            channel: &row.channel,
-            time_ns: ticks.from_ns.saturating_add(ticks.tick_ns.saturating_mul(column)),
-            marks,
-        })
-    });
-    cells.collect()
+    rows
 }
 
 fn between(marks: &Marks, options: &args::Timeline) -> Result<Option<Between>> {
-    let Some(asked) = args::joined(&options.between) else {
+    let Some(list) = args::joined(&options.between) else {
         return Ok(None);
     };
-    let names: Vec<&str> = asked.split(',').map(str::trim).collect();
+    let names: Vec<&str> = list.split(',').map(str::trim).collect();
     let &[from, to] = names.as_slice() else {
         return Err(Error::usage(
-            format!("`--between {asked}` does not name two channels"),
+            format!("`--between {list}` does not name two channels"),
             "Name the channel at which an interval begins and the one at which it ends: `--between begin,end`.",
         ));
     };
@@ -468,8 +356,7 @@ fn between(marks: &Marks, options: &args::Timeline) -> Result<Option<Between>> {
     }
     let found = marks.between(from, to);
     let lengths: Vec<u64> = found.intervals.iter().map(|one| one.length_ns).collect();
-    let all: Vec<Stretch> = found.intervals.iter().map(Stretch::of).collect();
-    let mut longest = all.clone();
+    let mut longest = found.intervals.clone();
     longest.sort_by_key(|one| std::cmp::Reverse(one.length_ns));
     longest.truncate(LONGEST);
     Ok(Some(Between {
@@ -477,38 +364,26 @@ fn between(marks: &Marks, options: &args::Timeline) -> Result<Option<Between>> {
         to: to.to_owned(),
         without_end: found.without_end,
         without_begin: found.without_begin,
-        lengths: SpanStats::of(&lengths).as_ref().map(apart),
+        lengths: SpanStats::from_lengths(&lengths),
         longest,
-        all,
+        all: found.intervals,
     }))
 }
 
 fn no_channel(name: &str, marks: &Marks) -> Error {
-    const TOLD: usize = 12;
+    const LISTED: usize = 12;
     let summaries = marks.summaries();
-    let names: Vec<&str> = summaries.iter().map(|one| one.channel).collect();
+    let names: Vec<&str> = summaries.iter().map(|one| one.channel.as_str()).collect();
     let meant = did_you_mean(name, &names).map_or_else(String::new, |meant| meant + " ");
-    let told = names.iter().take(TOLD).copied().collect::<Vec<_>>().join(", ");
-    let more = names.len().saturating_sub(TOLD);
+    let listed = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(LISTED);
     let list = match (names.len(), more) {
         (0, _) => "There are no marks.".to_owned(),
-        (_, 0) => format!("There are marks on {told}."),
-        _ => format!("There are marks on {told} and {more} others."),
+        (_, 0) => format!("There are marks on {listed}."),
+        _ => format!("There are marks on {listed} and {more} others."),
     };
     Error::usage(
         format!("`--between`: there is no mark on a channel `{name}`"),
         format!("{meant}{list}"),
     )
-}
-
-impl Stretch {
-    fn of(interval: &Interval) -> Self {
-        Self {
-            begin_ns: interval.begin_ns,
-            length_ns: interval.length_ns,
-            value: interval.value,
-            process: interval.process,
-            thread: interval.thread,
-        }
-    }
 }

@@ -60,7 +60,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<stat::StatResult>("stat"),
         of::<stat::Interval>("stat-interval"),
         of::<Switched>("stop"),
-        of::<timeline::Body>("timeline"),
+        of::<timeline::TimelineResult>("timeline"),
         of::<Removed>("uninstall"),
     ]
 }

@@ -83,9 +83,9 @@ fn figures_are_those_of_the_marks() {
         let lengths = &value["between"]["lengths"];
         assert_eq!((&lengths["min_ns"], &lengths["max_ns"]), (&100.into(), &199.into()));
         assert_eq!(lengths["mean_ns"], 149.5);
-        let begin = &value["channels"][0]["apart"];
+        let begin = &value["channels"][0]["gaps"];
         assert_eq!((&begin["n"], &begin["mode_ns"]), (&99.into(), &1000.into()));
-        let row = &value["ticks"]["rows"][0]["marks"];
+        let row = &value["ticks"]["tracks"][0]["marks"];
         assert!(row.as_array().expect("a list").iter().all(|marks| *marks == 1));
         let some = json(&["timeline", file, "--time", "0.00001-0.00002", "--channel", "end"]);
         assert_eq!((&some["marks"], &some["recorded"]), (&10.into(), &210.into()));

@@ -157,10 +157,10 @@ fn a_million_marks_of_four_threads() {
     let (_folder, file) = scratch();
     let (value, status) = timeline(&["-o", &file], &["threads"]);
     assert_eq!(status, 0, "{value}");
-    assert_eq!((&value["recorded"], &value["damaged"]), (&1_000_000.into(), &0.into()));
+    assert_eq!((&value["recorded"], &value["invalid_entries"]), (&1_000_000.into(), &0.into()));
     assert_eq!(value["dropped"]["full"], 0, "{value}");
     assert_eq!(value["warnings"], serde_json::json!([]));
-    assert_eq!((&value["rows_left_out"], &value["modelled"]), (&999_980.into(), &false.into()));
+    assert_eq!((&value["rows_omitted"], &value["modelled"]), (&999_980.into(), &false.into()));
     let (rate, cost) = (&value["clock"], &value["cost"]);
     assert!(rate["rate_error_ppm"].as_f64().expect("a number") < 1000.0, "{rate}");
     assert!(cost["min_ns"].as_f64().expect("a number") > 0.0, "{cost}");
@@ -212,9 +212,9 @@ fn a_time_line_is_told() {
         let marks = row["marks"].as_array().expect("a list").iter();
         marks.map(|one| one.as_u64().expect("a number")).sum()
     };
-    let rows = drawn["ticks"]["rows"].as_array().expect("rows");
-    let left_out = drawn["ticks"]["left_out"].as_u64().expect("a number");
-    assert!(left_out > 0 || rows.iter().all(|row| sum(row) == 1000), "{drawn}");
+    let tracks = drawn["ticks"]["tracks"].as_array().expect("tracks");
+    let omitted = drawn["ticks"]["omitted_columns"].as_u64().expect("a number");
+    assert!(omitted > 0 || tracks.iter().all(|row| sum(row) == 1000), "{drawn}");
     let one = text(&["--ticks", "1h"]);
     assert!(one.contains("\nbegin  #\nend    #\n"), "{one}");
 }
@@ -254,7 +254,7 @@ fn a_killed_program_leaves_its_marks() {
     let (_folder, file) = scratch();
     let (value, status) = timeline(&["-o", &file], &["killed"]);
     assert_eq!((&value["recorded"], status), (&1000.into(), 128 + 9));
-    assert_eq!(value["flaw"], Value::Null);
+    assert_eq!(value["damaged"], Value::Null);
 }
 
 fn a_killed_recorder_leaves_what_it_had() {
@@ -281,8 +281,8 @@ fn a_killed_recorder_leaves_what_it_had() {
     let output = ran(&["--json", "timeline", &partial]);
     let value = json(&output.stdout);
     assert_eq!((output.status.code(), &value["marks"]), (Some(5), &1000.into()));
-    let flaw = value["flaw"].as_str().expect("a flaw");
-    assert!(flaw.contains("1,000 marks are whole"), "{flaw}");
+    let damage = value["damaged"].as_str().expect("a text");
+    assert!(damage.contains("1,000 marks are whole"), "{damage}");
     assert!(value["clock"]["ticks_a_second"].as_u64() > Some(1_000_000), "{value}");
 }
 
@@ -301,7 +301,7 @@ fn a_program_that_scribbles_harms_nobody() {
     let (_folder, file) = scratch();
     let (value, status) = timeline(&["-o", &file], &["scribble"]);
     assert_eq!(status, 3, "its own");
-    assert!(value["damaged"].as_u64() > Some(4096), "{value}");
+    assert!(value["invalid_entries"].as_u64() > Some(4096), "{value}");
     assert!(value["warnings"].to_string().contains("wrote over it"), "{value}");
     assert!(value["recorded"].as_u64() >= Some(200), "{value}");
     assert_eq!(ran(&["timeline", &file, "--ticks", "1us"]).status.code(), Some(0));

@@ -44,14 +44,14 @@ fn drawing(marks: &Marks) -> Drawing {
     let strip = marks.strip(range.div_ceil(COLUMNS as u64), COLUMNS + 2);
     let mut drawn = String::new();
     let mut y = 4.0;
-    for (name, cells) in strip.tracks.iter().take(LANES_MAX) {
+    for track in strip.tracks.iter().take(LANES_MAX) {
         let _ = writeln!(
             drawn,
             "<text class=\"lane\" x=\"16\" y=\"{:.1}\">{}</text>\n<path class=\"mark\" d=\"{}\"/>\n\
              <path class=\"axis\" d=\"M{LEFT} {:.1}H{}\"/>",
             y + LINE - 2.0,
-            escaped(&fitting(name, 20)),
-            lines(cells, y),
+            escaped(&fitting(&track.channel, 20)),
+            lines(&track.marks, y),
             y + LINE,
             WIDTH - RIGHT
         );
@@ -82,7 +82,7 @@ fn lines(cells: &[u64], y: f64) -> String {
     })
 }
 
-fn axis(strip: &Strip<'_>, range: f64, y: f64) -> String {
+fn axis(strip: &Strip, range: f64, y: f64) -> String {
     let (unit, size) = time_unit(range);
     let tick = step(range, 10.0);
     let mut drawn = String::new();
@@ -107,7 +107,7 @@ fn axis(strip: &Strip<'_>, range: f64, y: f64) -> String {
 }
 
 /// The distances between marks on each channel.
-fn table(summaries: &[Summary<'_>]) -> String {
+fn table(summaries: &[Summary]) -> String {
     const HEADS: [&str; 6] = ["Marks", "Apart: min", "median", "mean", "deviation", "max"];
     let mut table =
         "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Channel</th>".to_owned();
@@ -118,19 +118,18 @@ fn table(summaries: &[Summary<'_>]) -> String {
     for summary in summaries.iter().take(LANES_MAX) {
         let gaps = summary.gaps.as_ref();
         let times = gaps.map_or(const { [const { String::new() }; 5] }, |gaps| {
-            let found = &gaps.distribution;
             [
-                duration(found.min as f64),
-                duration(found.median as f64),
-                duration(found.mean),
-                found.deviation.map(duration).unwrap_or_default(),
-                duration(gaps.max as f64),
+                duration(gaps.min_ns as f64),
+                duration(gaps.median_ns as f64),
+                duration(gaps.mean_ns),
+                gaps.deviation_ns.map(duration).unwrap_or_default(),
+                duration(gaps.max_ns as f64),
             ]
         });
         let _ = write!(
             table,
             "<tr><td>{}</td><td class=\"number\">{}</td>",
-            escaped(summary.channel),
+            escaped(&summary.channel),
             thousands(summary.marks)
         );
         for time in times {

@@ -1,9 +1,10 @@
 //! The timeline as text.
 
-use super::{Apart, Between, Body, Marked, Ticks};
+use super::{Between, TimelineResult};
 use crate::output::escape::Shown;
 use crate::output::number::{seconds, thousands};
-use crate::output::table::{Column, Width, cut, table};
+use crate::output::table::{Column, Field, Record, Width, cut, records, table};
+use halprof_profile::views::marks::{Interval, MarkRow, SpanStats, Strip, Summary};
 
 /// The largest width of a channel's name beside its ticks.
 pub(super) const NAME: usize = 24;
@@ -15,26 +16,26 @@ pub(super) const LEAST: usize = 20;
 /// The largest number of channels; a note says how many more there are.
 const CHANNELS: usize = 32;
 
-pub(super) fn text(body: &Body, width: Width) -> String {
-    let mut text = head(body, width);
+pub(super) fn text(result: &TimelineResult, width: Width) -> String {
+    let mut text = head(result, width);
     text += "\n";
-    if body.marks == 0 {
+    if result.marks == 0 {
         return text + "no marks\n";
     }
-    text += &channels(body, width);
-    if let Some(ticks) = &body.ticks {
+    text += &channels(result, width);
+    if let Some(ticks) = &result.ticks {
         text += "\n";
         text += &strip(ticks, width);
     }
-    if let Some(between) = &body.between {
+    if let Some(between) = &result.between {
         text += "\n";
         text += &from_mark_to_mark(between, width);
     }
-    if body.ticks.is_none() && body.between.is_none() {
+    if result.ticks.is_none() && result.between.is_none() {
         text += "\n";
-        text += &rows(&body.rows, width);
-        if body.rows_left_out != 0 {
-            let more = thousands(body.rows_left_out);
+        text += &records(width, &result.rows);
+        if result.rows_omitted != 0 {
+            let more = thousands(result.rows_omitted);
             text += &line(
                 width,
                 &format!(
@@ -55,26 +56,26 @@ fn more_channels(more: usize) -> String {
     format!("{} more channels: `--channel` chooses", thousands(more as u64))
 }
 
-fn head(body: &Body, width: Width) -> String {
-    let dropped: u64 = body.dropped.values().fold(0, |sum, &n| sum.saturating_add(n));
-    let of = match body.marks {
-        marks if marks == body.recorded => String::new(),
-        _ => format!(" of {}", thousands(body.recorded)),
+fn head(result: &TimelineResult, width: Width) -> String {
+    let dropped: u64 = result.dropped.values().fold(0, |sum, &n| sum.saturating_add(n));
+    let of = match result.marks {
+        marks if marks == result.recorded => String::new(),
+        _ => format!(" of {}", thousands(result.recorded)),
     };
-    let channels = match body.channels.len() {
+    let channels = match result.channels.len() {
         1 => "1 channel".to_owned(),
         some => format!("{} channels", thousands(some as u64)),
     };
-    let told = format!(
+    let summary = format!(
         "{}{of} marks on {channels} in {}, {} dropped",
-        thousands(body.marks),
-        seconds(body.elapsed_ns),
+        thousands(result.marks),
+        seconds(result.elapsed_ns),
         thousands(dropped)
     );
-    let mut text = line(width, &told);
-    let clock = &body.clock;
+    let mut text = line(width, &summary);
+    let clock = &result.clock;
     if !clock.name.is_empty() {
-        let told = format!(
+        let summary = format!(
             "{}; {} ticks a second, ±{:.2} ppm against the system's clock over {}; \
              resolution {:.1} ns",
             Shown(&clock.name),
@@ -83,116 +84,110 @@ fn head(body: &Body, width: Width) -> String {
             seconds(clock.rate_over_ns),
             clock.step_ns
         );
-        text += &format!("time    {}\n", width.prose(8, &told));
+        text += &format!("time    {}\n", width.prose(8, &summary));
     }
-    if let Some(cost) = &body.cost {
-        let told = format!(
+    if let Some(cost) = &result.cost {
+        let summary = format!(
             "takes at least {:.1} ns, median {:.1} ns, measured {} times in the program",
             cost.min_ns,
             cost.median_ns,
             thousands(cost.distances)
         );
-        text += &format!("a mark  {}\n", width.prose(8, &told));
+        text += &format!("a mark  {}\n", width.prose(8, &summary));
     }
     text
 }
 
-/// Statistics of stretches, in nanoseconds.
-const STRETCHES: [Column; 6] = [
-    Column::number("min ns"),
-    Column::number("median"),
-    Column::number("mean"),
-    Column::number("mode").extra(),
-    Column::number("deviation").extra(),
-    Column::number("max"),
-];
-
-fn stretches(apart: Option<&Apart>) -> [String; 6] {
-    let Some(apart) = apart else {
-        return [const { String::new() }; 6];
-    };
-    let decimal = |value: f64| format!("{value:.1}");
-    [
-        thousands(apart.min_ns),
-        thousands(apart.median_ns),
-        decimal(apart.mean_ns),
-        apart.mode_ns.map(thousands).unwrap_or_default(),
-        apart.deviation_ns.map(decimal).unwrap_or_default(),
-        thousands(apart.max_ns),
-    ]
+/// The columns of statistics, in nanoseconds.
+impl Record for SpanStats {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::number("min ns"), |spans| thousands(spans.min_ns)),
+        Field::new(Column::number("median"), |spans| thousands(spans.median_ns)),
+        Field::new(Column::number("mean"), |spans| format!("{:.1}", spans.mean_ns)),
+        Field::new(Column::number("mode").extra(), |spans| optional(spans.mode_ns)),
+        Field::new(Column::number("deviation").extra(), |spans| {
+            spans.deviation_ns.map(|deviation| format!("{deviation:.1}")).unwrap_or_default()
+        }),
+        Field::new(Column::number("max"), |spans| thousands(spans.max_ns)),
+    ];
 }
 
-fn channels(body: &Body, width: Width) -> String {
-    let columns = [&[Column::name("channel"), Column::number("marks")], STRETCHES.as_slice()];
-    let shown = body.channels.iter().take(CHANNELS);
-    let rows = shown.clone().map(|channel| {
-        let name = [Shown(&channel.channel).to_string(), thousands(channel.marks)];
-        let cells = name.into_iter().chain(stretches(channel.apart.as_ref()));
-        cells.collect::<Vec<_>>()
-    });
-    let mut text = table(width, &columns.concat(), rows);
-    if shown.clone().any(|channel| channel.apart.is_some()) {
+impl Record for MarkRow {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::number("n"), |mark| thousands(mark.number)),
+        Field::new(Column::number("time ns"), |mark| thousands(mark.time_ns)),
+        Field::new(Column::name("channel"), |mark| Shown(&mark.channel).to_string()),
+        Field::new(Column::number("value"), |mark| mark.value.to_string()),
+        Field::new(Column::number("on channel"), |mark| optional(mark.on_channel_ns)),
+        Field::new(Column::number("on any"), |mark| optional(mark.on_any_ns)),
+        Field::new(Column::number("process").extra(), |mark| mark.process.to_string()),
+        Field::new(Column::number("thread").extra(), |mark| mark.thread.to_string()),
+    ];
+}
+
+impl Record for Interval {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::number("longest ns"), |one| thousands(one.length_ns)),
+        Field::new(Column::number("begins at ns"), |one| thousands(one.begin_ns)),
+        Field::new(Column::number("value"), |one| one.value.to_string()),
+        Field::new(Column::number("process"), |one| one.process.to_string()),
+        Field::new(Column::number("thread"), |one| one.thread.to_string()),
+    ];
+}
+
+fn optional(ns: Option<u64>) -> String {
+    ns.map(thousands).unwrap_or_default()
+}
+
+/// A table of the channels, with the statistics of their gaps.
+fn channels(result: &TimelineResult, width: Width) -> String {
+    let mut columns = vec![Column::name("channel"), Column::number("marks")];
+    columns.extend(SpanStats::COLUMNS.iter().map(|field| field.column));
+    let listed = result.channels.iter().take(CHANNELS);
+    let mut text = table(width, &columns, listed.clone().map(channel_cells));
+    if listed.into_iter().any(|channel| channel.gaps.is_some()) {
         text += &line(width, "Times are from a mark to the next on its channel.");
     }
-    if let Some(more) = body.channels.len().checked_sub(CHANNELS).filter(|&n| n != 0) {
+    if let Some(more) = result.channels.len().checked_sub(CHANNELS).filter(|&n| n != 0) {
         text += &line(width, &more_channels(more));
     }
     text
 }
 
-fn rows(rows: &[Marked], width: Width) -> String {
-    let columns = [
-        Column::number("n"),
-        Column::number("time ns"),
-        Column::name("channel"),
-        Column::number("value"),
-        Column::number("on channel"),
-        Column::number("on any"),
-        Column::number("process").extra(),
-        Column::number("thread").extra(),
-    ];
-    let optional = |ns: Option<u64>| ns.map(thousands).unwrap_or_default();
-    let rows = rows.iter().map(|row| {
-        [
-            thousands(row.number),
-            thousands(row.time_ns),
-            Shown(&row.channel).to_string(),
-            row.value.to_string(),
-            optional(row.on_channel_ns),
-            optional(row.on_any_ns),
-            row.process.to_string(),
-            row.thread.to_string(),
-        ]
-    });
-    table(width, &columns, rows)
+fn channel_cells(channel: &Summary) -> Vec<String> {
+    let mut cells = vec![Shown(&channel.channel).to_string(), thousands(channel.marks)];
+    if let Some(gaps) = &channel.gaps {
+        cells.extend(SpanStats::COLUMNS.iter().map(|field| (field.cell)(gaps)));
+    }
+    cells
 }
 
 /// One row per channel and one column per tick, as on a logic analyser.
-fn strip(ticks: &Ticks, width: Width) -> String {
-    let names = ticks.rows.iter().map(|row| Shown(&row.channel).to_string());
+fn strip(ticks: &Strip, width: Width) -> String {
+    let names = ticks.tracks.iter().map(|track| Shown(&track.channel).to_string());
     let names: Vec<String> = names.map(|name| cut(NAME, &name).into_owned()).collect();
     let wide = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let columns = ticks.rows.first().map_or(0, |row| row.marks.len());
-    let told = format!(
+    let columns = ticks.tracks.first().map_or(0, |track| track.marks.len());
+    let summary = format!(
         "each column is {} ns, the first starts at {} ns; | is one mark, 2 to 9 that many, # more",
         thousands(ticks.tick_ns),
         thousands(ticks.from_ns)
     );
-    let mut text = line(width, &told);
+    let mut text = line(width, &summary);
     let ruler = (0..columns).map(|column| if column % 10 == 0 { '+' } else { '-' });
     let gap = " ".repeat(GAP);
     text += &format!("{:wide$}{gap}{}\n", "", ruler.collect::<String>());
-    for (name, row) in names.iter().zip(&ticks.rows).take(CHANNELS) {
-        let cells: String = row.marks.iter().map(|&marks| sign(marks)).collect();
+    for (name, track) in names.iter().zip(&ticks.tracks).take(CHANNELS) {
+        let cells: String = track.marks.iter().map(|&marks| sign(marks)).collect();
         let pad = " ".repeat(wide - name.chars().count());
         text += format!("{name}{pad}{gap}{cells}").trim_end();
         text += "\n";
     }
-    if let Some(more) = ticks.rows.len().checked_sub(CHANNELS).filter(|&n| n != 0) {
+    if let Some(more) = ticks.tracks.len().checked_sub(CHANNELS).filter(|&n| n != 0) {
         text += &line(width, &more_channels(more));
     }
-    if ticks.left_out != 0 {
-        let more = thousands(ticks.left_out);
+    if ticks.omitted_columns != 0 {
+        let more = thousands(ticks.omitted_columns);
         text += &line(
             width,
             &format!(
@@ -226,25 +221,9 @@ fn from_mark_to_mark(between: &Between, width: Width) -> String {
         return text;
     };
     text += "\n";
-    text += &table(width, &STRETCHES, [stretches(Some(lengths))]);
-    let columns = [
-        Column::number("longest ns"),
-        Column::number("begins at ns"),
-        Column::number("value"),
-        Column::number("process"),
-        Column::number("thread"),
-    ];
-    let rows = between.longest.iter().map(|one| {
-        [
-            thousands(one.length_ns),
-            thousands(one.begin_ns),
-            one.value.to_string(),
-            one.process.to_string(),
-            one.thread.to_string(),
-        ]
-    });
+    text += &records(width, [lengths]);
     text += "\n";
-    text + &table(width, &columns, rows)
+    text + &records(width, &between.longest)
 }
 
 /// The marks that are at no end of an interval.
