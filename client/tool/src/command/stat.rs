@@ -1,15 +1,15 @@
 //! `halprof stat`: counts events.
 
 mod by_process;
-mod count_row;
-mod counts;
+pub(crate) mod count_row;
+pub(crate) mod counts;
 mod interval_writer;
 mod openmetrics;
 mod result;
 mod slices;
 mod text;
 mod topdown;
-mod view;
+pub(crate) mod view;
 
 use crate::cli::args::{self, Dividing};
 use crate::metrics::{Metrics, Requested};
@@ -94,7 +94,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     warn(output, &warnings);
     let view = View {
         frequency: ctx.machine.frequency(),
-        by: By::of(options, &event_set, form == Form::Text),
+        by: By::new(&event_set, options.per_cpu, options.per_core_type || form == Form::Text),
         event_set: &event_set,
         metrics: &metrics,
         requested,

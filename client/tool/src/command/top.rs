@@ -9,6 +9,9 @@ mod state;
 mod view;
 
 use crate::cli::args;
+use crate::command::stat::counts::By;
+use crate::command::stat::view::View;
+use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::run::recorder::STEP_NS;
@@ -16,7 +19,7 @@ use crate::run::runner::{self, Every, Runner, Tick};
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::time::slice_length;
 use crate::target::context::Context;
-use counts::Counts;
+use counts::LiveCounts;
 use halprof_measure::Session;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::file::cannot_count;
@@ -58,9 +61,18 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     for (source, processors) in event_set.excluded_cpus() {
         output.warn(&cannot_count(&source, &processors));
     }
-    let frequency = ctx.machine.frequency();
-    let each = tables.iter().flatten().any(|&key| key == Key::Processor);
-    let mut counts = Counts::new(&event_set, frequency, each);
+    let per_cpu = tables.iter().flatten().any(|&key| key == Key::Processor);
+    let metrics = Metrics::built_in()?;
+    let mut counts = LiveCounts::new(View {
+        event_set: &event_set,
+        metrics: &metrics,
+        requested: Vec::new(),
+        frequency: ctx.machine.frequency(),
+        // A sum over two types of core would be the rate of neither.
+        by: By::new(&event_set, per_cpu, true),
+        trim: false,
+        topdown: None,
+    });
     let (state, modelled) = (State::new(&ctx.told, interval), ctx.told.modelled);
     let named = |error| event_set.explain(error);
     let approximate = event_set.setup.approximate;
@@ -128,7 +140,7 @@ fn interval(milliseconds: f64) -> Result<Duration> {
 }
 
 /// Prints one interval as plain text.
-fn print(counts: &Counts, modelled: bool, output: &Output) -> Result<()> {
+fn print(counts: &LiveCounts<'_>, modelled: bool, output: &Output) -> Result<()> {
     if output.is_csv() {
         return output.print_data(&counts.csv(modelled)?);
     }

@@ -13,45 +13,48 @@ use serde::Serialize;
 /// One count.
 #[derive(Clone, Default, JsonSchema, Serialize)]
 pub(crate) struct CountRow {
-    pub(super) source: String,
+    pub(crate) source: String,
     /// As the user named it; null where halprof chose it, by itself or for a metric.
-    pub(super) requested: Option<String>,
-    pub(super) processor: Option<u32>,
+    pub(crate) requested: Option<String>,
+    pub(crate) processor: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) core_type: Option<&'static str>,
+    pub(crate) core_type: Option<&'static str>,
     /// The group it ran in.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) group: Option<u16>,
+    pub(crate) group: Option<u16>,
     /// The pass it was counted in.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) pass: Option<u32>,
+    pub(crate) pass: Option<u32>,
     /// Null if it is not known: it was never on a counter, or was not on some processors and counted
     /// nothing on the others.
     #[schemars(schema_with = "integer_or_null")]
-    pub(super) value: Option<u128>,
-    pub(super) counted: u128,
-    pub(super) enabled_ns: u128,
-    pub(super) running_ns: u128,
-    pub(super) scaled: bool,
-    pub(super) error: Option<f64>,
+    pub(crate) value: Option<u128>,
+    pub(crate) counted: u128,
+    pub(crate) enabled_ns: u128,
+    pub(crate) running_ns: u128,
+    pub(crate) scaled: bool,
+    pub(crate) error: Option<f64>,
     /// Standard deviation over repeated measurements.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) deviation: Option<f64>,
+    pub(crate) deviation: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) repeats: Option<Repeats>,
+    pub(crate) repeats: Option<Repeats>,
     /// Processors that cannot count it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) excluded_cpus: Option<String>,
+    pub(crate) excluded_cpus: Option<String>,
     /// Processors that can count it, but on which it was never on a counter: they are taken to be
     /// like the others, and the bound is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) never_scheduled_cpus: Option<String>,
+    pub(crate) never_scheduled_cpus: Option<String>,
     /// What it counts on this machine, if that is not just what its name says.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) note: Option<String>,
+    pub(crate) note: Option<String>,
+    /// The index of its event in the event set.
+    #[serde(skip)]
+    pub(crate) event: usize,
     /// The processors whose counts it adds up.
     #[serde(skip)]
-    pub(super) members: Vec<u32>,
+    pub(crate) members: Vec<u32>,
 }
 
 /// Of any size: validators that read numbers beyond 64 bits as floats take them for integers only
@@ -65,7 +68,7 @@ fn integer_or_null(_: &mut SchemaGenerator) -> Schema {
 
 /// Statistics over repeated measurements of a value, which is their mean.
 #[derive(Clone, JsonSchema, Serialize)]
-pub(super) struct Repeats {
+pub(crate) struct Repeats {
     /// How many runs the mean is over.
     pub(super) runs: usize,
     pub(super) deviation: f64,
@@ -79,7 +82,7 @@ pub(super) struct Repeats {
 
 /// A run that is an outlier.
 #[derive(Clone, JsonSchema, Serialize)]
-pub(super) struct Outlier {
+pub(crate) struct Outlier {
     /// The number of the run, from 1.
     pub(super) run: usize,
     pub(super) value: u128,
@@ -275,7 +278,7 @@ fn bound_of_mean(sums: &[Estimate]) -> Option<f64> {
 /// The bound of an estimate that has too few slices for one.
 pub(super) const UNKNOWN: &str = "± unknown";
 
-pub(super) fn optional(value: Option<impl ToString>) -> String {
+pub(crate) fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 

@@ -10,46 +10,46 @@ use std::collections::BTreeMap;
 
 /// What one run has counted, in one pass or in several.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// The passes, in order.
-    pub(super) passes: Vec<Pass>,
+    pub(crate) passes: Vec<Pass>,
     /// In the order of the request.
-    pub(super) events: Vec<EventCounts>,
+    pub(crate) events: Vec<EventCounts>,
     /// It was ended early, and is in no mean unless there is no other run.
-    pub(super) interrupted: bool,
+    pub(crate) interrupted: bool,
 }
 
 /// The events that ran together.
-pub(super) struct Pass {
+pub(crate) struct Pass {
     /// Their indexes in the event set.
-    pub(super) events: Vec<usize>,
-    pub(super) elapsed_ns: u64,
+    pub(crate) events: Vec<usize>,
+    pub(crate) elapsed_ns: u64,
     /// Slices of multiplexing that the busiest processor needs.
-    pub(super) slices: u32,
-    pub(super) periods: Vec<Period>,
+    pub(crate) slices: u32,
+    pub(crate) periods: Vec<Period>,
 }
 
 /// What one event has counted.
-pub(super) struct EventCounts {
+pub(crate) struct EventCounts {
     /// Its index in the event set.
-    pub(super) event: usize,
+    pub(crate) event: usize,
     /// The pass in which it was counted, from 1, if there are several.
-    pub(super) pass: Option<u32>,
+    pub(crate) pass: Option<u32>,
     /// The processors that can count it.
-    pub(super) by_processor: BTreeMap<u32, Estimate>,
+    pub(crate) by_processor: BTreeMap<u32, Estimate>,
 }
 
 /// Processors whose counts are added up.
-pub(super) struct CpuGroup {
+pub(crate) struct CpuGroup {
     /// The only one of them, if each processor has a row of its own.
-    pub(super) processor: Option<u32>,
-    pub(super) core_type: Option<&'static str>,
-    pub(super) members: Vec<u32>,
+    pub(crate) processor: Option<u32>,
+    pub(crate) core_type: Option<&'static str>,
+    pub(crate) members: Vec<u32>,
 }
 
 /// What has a row of its own for each event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(crate) enum By {
     Machine,
     CoreType,
     Processor,
@@ -57,14 +57,14 @@ pub(super) enum By {
 
 impl Counts {
     /// Adds a pass and what its events have counted.
-    pub(super) fn add(&mut self, pass: Pass, events: Vec<EventCounts>) {
+    pub(crate) fn add(&mut self, pass: Pass, events: Vec<EventCounts>) {
         self.passes.push(pass);
         self.events.extend(events);
         self.events.sort_by_key(|counts| counts.event);
     }
 
     /// The length of a run: the mean over passes.
-    pub(super) fn elapsed_ns(&self) -> u64 {
+    pub(crate) fn elapsed_ns(&self) -> u64 {
         let elapsed = self.passes.iter().map(|pass| pass.elapsed_ns);
         elapsed.fold(0, u64::saturating_add) / self.passes.len().max(1) as u64
     }
@@ -73,20 +73,20 @@ impl Counts {
 impl EventCounts {
     /// What the events at these indexes have counted: `counts` has for each processor one count for
     /// each of them.
-    pub(super) fn new(
+    pub(crate) fn new(
         event_set: &EventSet,
         indexes: &[usize],
         pass: Option<u32>,
         counts: &[Vec<Count>],
     ) -> Vec<Self> {
         let mut all = Vec::new();
-        for (place, &index) in indexes.iter().enumerate() {
+        for (column, &index) in indexes.iter().enumerate() {
             let Some(event) = event_set.events.get(index) else {
                 continue;
             };
             let able = event_set.selected().filter(|one| event_set.counts_on(event, one));
             let estimate = |processor: &Processor| {
-                let count = counts.get(processor.index as usize)?.get(place)?;
+                let count = counts.get(processor.index as usize)?.get(column)?;
                 Some((processor.index, Estimate::new(count)))
             };
             all.push(Self {
@@ -99,12 +99,12 @@ impl EventCounts {
     }
 
     /// The sum over some processors.
-    pub(super) fn sum(&self, members: &[u32]) -> Estimate {
+    pub(crate) fn sum(&self, members: &[u32]) -> Estimate {
         Estimate::sum(members.iter().filter_map(|member| self.by_processor.get(member).copied()))
     }
 
     /// The processors that count it, in the groups that have rows of their own.
-    pub(super) fn groups(&self, event_set: &EventSet, by: By) -> Vec<CpuGroup> {
+    pub(crate) fn groups(&self, event_set: &EventSet, by: By) -> Vec<CpuGroup> {
         let mut groups: Vec<CpuGroup> = Vec::new();
         for processor in event_set.selected() {
             if !self.by_processor.contains_key(&processor.index) {
@@ -128,7 +128,7 @@ impl EventCounts {
     }
 
     /// Those of these processors on which it was never on a counter.
-    pub(super) fn never_scheduled(&self, members: &[u32]) -> impl Iterator<Item = u32> {
+    pub(crate) fn never_scheduled(&self, members: &[u32]) -> impl Iterator<Item = u32> {
         let estimates = members.iter().filter_map(|member| self.by_processor.get_key_value(member));
         estimates.filter(|(_, one)| one.never_scheduled_cpus != 0).map(|(&member, _)| member)
     }

@@ -48,27 +48,27 @@ pub(crate) struct StatResult {
 
 /// A metric.
 #[derive(Clone, JsonSchema, Serialize)]
-pub(super) struct MetricRow {
-    pub(super) metric: String,
-    pub(super) name: String,
+pub(crate) struct MetricRow {
+    pub(crate) metric: String,
+    pub(crate) name: String,
     /// Null with a reason.
-    pub(super) value: Option<f64>,
-    pub(super) unit: String,
-    pub(super) filter: &'static str,
+    pub(crate) value: Option<f64>,
+    pub(crate) unit: String,
+    pub(crate) filter: &'static str,
     /// The processor that it is of, if each was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) processor: Option<u32>,
+    pub(crate) processor: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) core_type: Option<&'static str>,
-    pub(super) scaled: bool,
-    pub(super) error: Option<f64>,
+    pub(crate) core_type: Option<&'static str>,
+    pub(crate) scaled: bool,
+    pub(crate) error: Option<f64>,
     /// Why it could not be computed.
-    pub(super) reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// One part of the slots of one CPU type.
 #[derive(Clone, JsonSchema, Serialize)]
-pub(super) struct TopDownRow {
+pub(crate) struct TopDownRow {
     pub(super) cpu_type: String,
     pub(super) metric: String,
     pub(super) level: u8,
@@ -86,7 +86,7 @@ pub(super) struct TopDownRow {
 
 /// The part of a count that one process has.
 #[derive(Clone, JsonSchema, Serialize)]
-pub(super) struct ProcessRow {
+pub(crate) struct ProcessRow {
     /// Its name; null if it ended before it was seen, and if `id` is null.
     pub(super) process: Option<String>,
     /// Null for what was counted on processors without a sample.
@@ -123,7 +123,7 @@ pub(crate) struct Interval {
 /// How far intervals deviated from the requested length; a last one that was cut short does not
 /// count.
 #[derive(Clone, Copy, JsonSchema, Serialize)]
-pub(super) struct Jitter {
+pub(crate) struct Jitter {
     pub(super) requested_ns: u64,
     pub(super) intervals: u64,
     pub(super) mean_ns: u64,
@@ -131,13 +131,13 @@ pub(super) struct Jitter {
 }
 
 #[derive(JsonSchema, Serialize)]
-pub(super) struct PassRow {
+pub(crate) struct PassRow {
     pub(super) sources: Vec<String>,
     pub(super) elapsed_ns: u64,
 }
 
 #[derive(JsonSchema, Serialize)]
-pub(super) struct RunRow {
+pub(crate) struct RunRow {
     pub(super) elapsed_ns: u64,
     pub(super) counts: Vec<CountRow>,
     /// It was ended early, and is in no mean unless there is no other run.

@@ -122,7 +122,7 @@ impl Record for MetricRow {
 }
 
 impl MetricRow {
-    fn figure(&self) -> String {
+    pub(crate) fn figure(&self) -> String {
         match self.value {
             Some(value) if self.unit.is_empty() => format!("{value:.3}"),
             Some(value) => format!("{value:.3} {}", self.unit),
@@ -139,7 +139,7 @@ impl MetricRow {
         }
     }
 
-    fn description(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         let mode = match self.filter {
             "u" => ", user mode",
             "k" => ", kernel mode",

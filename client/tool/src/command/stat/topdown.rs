@@ -41,7 +41,7 @@ const CAUSES: [(&str, &[&str]); 4] = [
 const OF_OTHER_CAUSE: [&str; 5] = ["core", "cpu", "clears", "restarts", "bandwidth"];
 
 /// What is counted on each CPU type.
-pub(super) struct TopDown {
+pub(crate) struct TopDown {
     cpu_types: Vec<CpuType>,
     /// All events are counted at the same time.
     together: bool,

@@ -4,32 +4,31 @@ use super::count_row::{CountRow, complete};
 use super::counts::{By, Counts, EventCounts};
 use super::result::{MetricRow, TopDownRow};
 use super::topdown::TopDown;
-use crate::cli::args;
 use crate::metrics::{Counted, Figure, Metrics, Requested};
 use crate::select::event_set::EventSet;
 use halprof_measure::selection::format_processors;
 
 /// How counts become rows.
-pub(super) struct View<'a> {
-    pub(super) event_set: &'a EventSet,
-    pub(super) metrics: &'a Metrics,
+pub(crate) struct View<'a> {
+    pub(crate) event_set: &'a EventSet,
+    pub(crate) metrics: &'a Metrics,
     /// The metrics that were requested; if none was, all that can be computed.
-    pub(super) requested: Vec<Requested<'a>>,
-    pub(super) frequency: u64,
-    pub(super) by: By,
+    pub(crate) requested: Vec<Requested<'a>>,
+    pub(crate) frequency: u64,
+    pub(crate) by: By,
     /// Runs that are outliers are left out of means.
-    pub(super) trim: bool,
+    pub(crate) trim: bool,
     /// Where the slots went, if requested.
-    pub(super) topdown: Option<TopDown>,
+    pub(crate) topdown: Option<TopDown>,
 }
 
 impl By {
-    /// The view that the options request. In text, core types are separate by default, because a
-    /// sum over two types of core means little; programs get what they request.
-    pub(super) fn of(options: &args::Stat, event_set: &EventSet, is_text: bool) -> Self {
-        if options.per_cpu {
+    /// What has rows of its own. In text, core types are separate by default, because a sum over two
+    /// types of core means little; programs get what they request.
+    pub(crate) fn new(event_set: &EventSet, per_cpu: bool, per_core_type: bool) -> Self {
+        if per_cpu {
             Self::Processor
-        } else if types_differ(event_set) && (options.per_core_type || is_text) {
+        } else if per_core_type && types_differ(event_set) {
             Self::CoreType
         } else {
             Self::Machine
@@ -52,7 +51,7 @@ impl View<'_> {
     }
 
     /// The rows of the complete runs: their means, if there are several.
-    pub(super) fn rows(&self, runs: &[Counts]) -> Vec<CountRow> {
+    pub(crate) fn rows(&self, runs: &[Counts]) -> Vec<CountRow> {
         self.rows_by(runs, self.by)
     }
 
@@ -82,6 +81,7 @@ impl View<'_> {
         let groups = counts.groups(self.event_set, by).into_iter();
         let row = |group| CountRow {
             source: event.label.clone(),
+            event: counts.event,
             requested: event.requested.clone(),
             group: Some(event.common().group).filter(|&group| group != 0),
             note: self.event_set.note(event),
@@ -107,28 +107,28 @@ impl View<'_> {
 
     /// Metrics of the sums over processors, or over those of each core type; those that were
     /// requested, of each processor if each has rows of its own.
-    pub(super) fn metric_rows(&self, runs: &[Counts]) -> Vec<MetricRow> {
+    pub(crate) fn metric_rows(&self, runs: &[Counts]) -> Vec<MetricRow> {
         let by = match self.by {
             By::Processor if self.requested.is_empty() => By::CoreType,
             by => by,
         };
         let mut rows = self.rows_by(runs, by);
-        let place = |row: &CountRow| (row.processor, row.core_type);
-        let mut places = Vec::new();
+        let cpu_group = |row: &CountRow| (row.processor, row.core_type);
+        let mut cpu_groups = Vec::new();
         for row in &rows {
-            if !places.contains(&place(row)) {
-                places.push(place(row));
+            if !cpu_groups.contains(&cpu_group(row)) {
+                cpu_groups.push(cpu_group(row));
             }
         }
-        rows.sort_by_key(|row| places.iter().position(|one| *one == place(row)));
-        let of_place = |rows: &[CountRow]| {
+        rows.sort_by_key(|row| cpu_groups.iter().position(|one| *one == cpu_group(row)));
+        let metrics_of = |rows: &[CountRow]| {
             if self.requested.is_empty() {
                 self.all_metrics(rows)
             } else {
                 self.requested_metrics(rows)
             }
         };
-        rows.chunk_by(|one, next| place(one) == place(next)).flat_map(of_place).collect()
+        rows.chunk_by(|one, next| cpu_group(one) == cpu_group(next)).flat_map(metrics_of).collect()
     }
 
     /// Every metric that these rows give, the first of each.

@@ -1,7 +1,7 @@
 //! `halprof top --by KEYS`: where the samples of each interval fall. A recorder drains them into a
 //! recording in memory, and what is shown is the report on it.
 
-use super::state::{Cell, Picture, Row, State, Table};
+use super::state::{Cell, Picture, PictureRow, State, Table};
 use crate::cli::args;
 use crate::cli::args::joined;
 use crate::command::record::{InPass, UNTOLD, in_pass, metadata};
@@ -13,7 +13,7 @@ use crate::output::error::Result;
 use crate::output::escape::Shown;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Width};
-use crate::run::recorder::{Recorder, STEP_NS, configured, turns};
+use crate::run::recorder::{Recorder, STEP_NS, configured, slices};
 use crate::run::runner::{Every, Runner};
 use crate::select::event_set::EventSet;
 use crate::select::filters;
@@ -120,8 +120,8 @@ impl<'a> Sampling<'a> {
     fn start(event_set: &'a EventSet, runner: &Runner, ctx: &'a mut Context) -> Result<Self> {
         let machine = ctx.machine.description;
         let indexes = event_set.indexes();
-        let (mut session, settled) = configured(&mut ctx.connection, event_set, &indexes, true)?;
-        let periods = in_pass(event_set, &indexes, &settled, 0);
+        let (mut session, effective) = configured(&mut ctx.connection, event_set, &indexes, true)?;
+        let periods = in_pass(event_set, &indexes, &effective, 0);
         let periods: Vec<InPass> = periods.map(|(_, period)| period).collect();
         let live = Live::new(metadata(&machine, &ctx.told, event_set, &periods, Vec::new()));
         let mut recorder = Recorder::new(live, event_set, runner.system(), None)?;
@@ -153,7 +153,7 @@ impl<'a> Sampling<'a> {
         let statistics = self.session.statistics()?;
         let interval = self.rates.take(self.session.snapshot()?);
         let statistics = Statistics {
-            slices: turns(interval.counts(), &self.indexes, self.event_set),
+            slices: slices(interval.counts(), &self.indexes, self.event_set),
             ..self.recorder.with(&statistics, elapsed_ns)
         };
         self.recorder.inventory.forget();
@@ -245,7 +245,7 @@ fn table(by: &[Key], part: &SourceSection, report: &Report) -> Table {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rows are sorted by it")]
-fn row(source: &str, row: &reports::GroupTotals, part: &SourceSection) -> Row {
+fn row(source: &str, row: &reports::GroupTotals, part: &SourceSection) -> PictureRow {
     // None where events of several sources are the rows.
     let share = part.share(row.totals);
     let shown = |of: fn(&Share) -> f64, text: fn(f64) -> String| {
@@ -264,7 +264,12 @@ fn row(source: &str, row: &reports::GroupTotals, part: &SourceSection) -> Row {
     ];
     let key = format!("{source}\n{}", names.join("\n"));
     cells.extend(names.into_iter().map(Cell::Name));
-    Row { key, value: share.map_or(0.0, |share| share.value) as f32, cells, trace: Vec::new() }
+    PictureRow {
+        key,
+        value: share.map_or(0.0, |share| share.value) as f32,
+        cells,
+        trace: Vec::new(),
+    }
 }
 
 fn nothing_open(path: &SymbolPath) -> Symbols {

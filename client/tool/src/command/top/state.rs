@@ -37,11 +37,11 @@ pub(super) struct Table {
     pub(super) columns: Vec<table::Column>,
     /// The column before which the trace stands.
     pub(super) trace_at: usize,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<PictureRow>,
 }
 
 #[derive(Clone)]
-pub(super) struct Row {
+pub(super) struct PictureRow {
     /// What it is known by from one interval to the next.
     pub(super) key: String,
     /// What its trace shows; NaN where it is not known.
@@ -80,13 +80,14 @@ impl Cell {
 impl Table {
     /// Its rows in plain text.
     pub(super) fn text(&self, width: Width) -> String {
-        let cells = |row: &Row| row.cells.iter().map(|cell| cell.text().to_owned()).collect();
+        let cells =
+            |row: &PictureRow| row.cells.iter().map(|cell| cell.text().to_owned()).collect();
         let rows = self.rows.iter().map(cells);
         table::table(width, &self.columns, rows.collect::<Vec<Vec<String>>>())
     }
 
     /// The same of these rows, each with its trace.
-    fn traced(&self, rows: &[&Row], width: Width, look: &Look) -> String {
+    fn traced(&self, rows: &[&PictureRow], width: Width, look: &Look) -> String {
         let at = self.trace_at.min(self.columns.len());
         let mut columns = self.columns.clone();
         columns.insert(at, table::Column::word("trend").extra());
@@ -269,9 +270,9 @@ impl State {
     }
 
     /// The rows of the table in their order.
-    pub(super) fn sorted(&self) -> Vec<&Row> {
+    pub(super) fn sorted(&self) -> Vec<&PictureRow> {
         let rows = self.table().map_or(&[][..], |table| &table.rows);
-        let mut rows: Vec<&Row> = rows.iter().collect();
+        let mut rows: Vec<&PictureRow> = rows.iter().collect();
         if let Some(by) = self.by {
             rows.sort_by(|a, b| match (a.cells.get(by), b.cells.get(by)) {
                 (Some(a), Some(b)) => a.compare(b),

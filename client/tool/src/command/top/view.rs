@@ -28,7 +28,7 @@ const HELP: &[&str] = &[
     "?, h            this help",
     "",
     "k M G T P E: 10^3, 10^6, 10^9, 10^12, 10^15, 10^18",
-    "~: an estimate, where sources take turns on the counters",
+    "~: an estimate, where sources are multiplexed",
     "trend: the last 16 intervals",
 ];
 

@@ -5,7 +5,7 @@ use crate::output::table::Column;
 
 /// A table of numbers and names.
 pub(in crate::command::top) fn table(title: &str, rows: &[(&str, f64)]) -> Table {
-    let row = |&(name, value): &(&str, f64)| Row {
+    let row = |&(name, value): &(&str, f64)| PictureRow {
         key: format!("{title}\n{name}"),
         value: value as f32,
         cells: vec![Cell::Number(format!("{value}"), value), Cell::Name(name.to_owned())],
