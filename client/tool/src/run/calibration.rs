@@ -172,12 +172,12 @@ fn try_once(
     let planned_ns = planned_ns.unwrap_or(elapsed_ns);
     let aim = Aim { samples, ..*aim };
     let all = event_set.events.len();
-    for (place, &index) in indexes.iter().enumerate() {
+    for (column, &index) in indexes.iter().enumerate() {
         let planned = |events: &u128| {
             let events = events.saturating_mul(planned_ns.into());
             events.checked_div(elapsed_ns.into()).unwrap_or(0)
         };
-        let events = counts.iter().filter_map(|counts| counts.get(place));
+        let events = counts.iter().filter_map(|counts| counts.get(column));
         let events: Vec<u128> = events.map(planned).collect();
         if let Some(period) = aim.period(&events, planned_ns, indexes.len(), all) {
             event_set.set_period(index, period);
@@ -185,8 +185,8 @@ fn try_once(
     }
     let (_, settled) = configured(&mut ctx.connection, event_set, indexes, false)?;
     let used = periods::of_pass(event_set, indexes, &settled).into_iter();
-    let sources = used.enumerate().map(|(place, period)| {
-        let events = counts.iter().filter_map(|counts| counts.get(place).copied());
+    let sources = used.enumerate().map(|(column, period)| {
+        let events = counts.iter().filter_map(|counts| counts.get(column).copied());
         Tried {
             source: period.source,
             events: events.clone().sum(),
@@ -219,15 +219,18 @@ fn count(
     let counts = session.stop_and_read()?;
     drop(session);
     runner.end()?;
-    let is_time = |place: usize| {
-        let event = indexes.get(place).and_then(|&index| event_set.events.get(index));
+    let is_time = |column: usize| {
+        let event = indexes.get(column).and_then(|&index| event_set.events.get(index));
         event.is_some_and(EventSpec::is_time)
     };
     let counts = event_set.counts(indexes, &counts).into_iter().map(|counts| {
         let counts = counts.into_iter().enumerate();
-        let counts = counts.map(|(place, count)| {
-            let counted =
-                if is_time(place) && count.enabled != 0 { elapsed_ns / 100 } else { count.counted };
+        let counts = counts.map(|(column, count)| {
+            let counted = if is_time(column) && count.enabled != 0 {
+                elapsed_ns / 100
+            } else {
+                count.counted
+            };
             u128::from(counted)
         });
         counts.collect()

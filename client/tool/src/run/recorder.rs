@@ -258,9 +258,9 @@ impl Recorder<'_, Background> {
         self.drain_events(&mut session)?;
         self.inventory.set_notifications(false);
         let statistics = session.statistics()?;
-        let mut turns = turns(&session.snapshot()?, indexes, self.event_set);
+        let mut slices = slices(&session.snapshot()?, indexes, self.event_set);
         self.sum = self.with(&statistics, elapsed_ns);
-        self.sum.slices.append(&mut turns);
+        self.sum.slices.append(&mut slices);
         self.ended = Refusal::from_statistics(&statistics);
         drop(session);
         let changes = self.inventory.scan(self.sum.elapsed_ns);
@@ -344,7 +344,11 @@ fn added(before: &BTreeMap<String, u64>, more: BTreeMap<String, u64>) -> BTreeMa
 
 /// The sources of a pass that were on a counter for only part of the time, on the processors that
 /// can count them.
-pub(crate) fn turns(counts: &[Vec<Count>], indexes: &[usize], event_set: &EventSet) -> Vec<Slices> {
+pub(crate) fn slices(
+    counts: &[Vec<Count>],
+    indexes: &[usize],
+    event_set: &EventSet,
+) -> Vec<Slices> {
     let counts = event_set.counts(indexes, counts);
     let of_source = |(place, &index): (usize, &usize)| {
         let event = event_set.events.get(index)?;

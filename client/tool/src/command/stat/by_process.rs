@@ -9,7 +9,7 @@
 use super::count_row::{UNKNOWN, optional};
 use super::counts::{Counts, EventCounts};
 use super::result::ProcessRow;
-use super::slices::{Taken, Who};
+use super::slices::{ProcessKey, SourceSamples};
 use super::view::View;
 use crate::output::error::Error;
 use crate::output::error::Result;
@@ -50,11 +50,11 @@ pub(super) struct Samples {
     inventory: Inventory,
     processes: BTreeMap<u32, Vec<Process>>,
     /// By the index of the event, and by processor.
-    taken: BTreeMap<(usize, u32), Taken>,
+    taken: BTreeMap<(usize, u32), SourceSamples>,
     /// The event of each specification of the session.
     owners: Vec<usize>,
     /// How long a source is on a counter at a time, in ticks.
-    turn: u64,
+    slice_ticks: u64,
     lost: u64,
 }
 
@@ -66,7 +66,7 @@ impl Samples {
             processes: BTreeMap::new(),
             taken: BTreeMap::new(),
             owners: Vec::new(),
-            turn: 0,
+            slice_ticks: 0,
             lost: 0,
         };
         samples.know(there);
@@ -77,7 +77,7 @@ impl Samples {
     /// counter at a time, in ticks.
     pub(super) fn begin(&mut self, owners: Vec<usize>, ticks: u64) {
         self.owners = owners;
-        self.turn = ticks;
+        self.slice_ticks = ticks;
     }
 
     fn know(&mut self, changes: Changes) {
@@ -131,8 +131,8 @@ impl Samples {
         let ended = |process: &Process| process.ended.is_some_and(|end| end <= sample.timestamp);
         let before = same_id.map_or(0, |all| all.iter().take_while(|one| ended(one)).count());
         let taken = self.taken.entry((event, sample.processor));
-        let who = (sample.process, before);
-        taken.or_default().add(who, sample, self.turn);
+        let process = (sample.process, before);
+        taken.or_default().add(process, sample, self.slice_ticks);
     }
 
     /// Takes the last samples, and scans the running processes a last time.
@@ -147,13 +147,13 @@ impl Samples {
         for sample in &samples {
             self.take(sample);
         }
-        self.taken.values_mut().for_each(Taken::end_slice);
+        self.taken.values_mut().for_each(SourceSamples::end_slice);
         let lost = session.statistics()?.lost;
         self.lost = lost.iter().copied().fold(0, u64::saturating_add);
         Ok(())
     }
 
-    fn name(&self, (id, index): Who) -> Option<String> {
+    fn name(&self, (id, index): ProcessKey) -> Option<String> {
         let process = self.processes.get(&id)?.get(index)?;
         Some(process.name.clone())
     }
@@ -170,28 +170,29 @@ impl Samples {
         let Some(total) = total else {
             return Vec::new();
         };
-        let row = |who: Option<Who>, value, error, samples| ProcessRow {
-            process: who.and_then(|who| self.name(who)),
-            id: who.map(|(id, _)| id),
+        let row = |process: Option<ProcessKey>, value, error, samples| ProcessRow {
+            process: process.and_then(|process| self.name(process)),
+            id: process.map(|(id, _)| id),
             source: source.to_owned(),
             value,
             error,
             share: if total == 0 { 0.0 } else { float(value) / float(total) },
             samples,
         };
-        let mut sampled: Vec<(&Taken, Estimate, u128)> = Vec::new();
+        let mut by_cpu: Vec<(&SourceSamples, Estimate, u128)> = Vec::new();
         for (&processor, &estimate) in &counts.by_processor {
             let taken = self.taken.get(&(counts.event, processor)).zip(estimate.value);
-            sampled.extend(taken.map(|(taken, count)| (taken, estimate, count)));
+            by_cpu.extend(taken.map(|(taken, count)| (taken, estimate, count)));
         }
-        let who: BTreeSet<Who> = sampled.iter().flat_map(|(taken, ..)| taken.processes()).collect();
-        let part = |who: Who| {
-            let (value, error, samples) = part_of(who, &sampled);
-            row(Some(who), u128::from(rounded(value)), error, samples)
+        let processes: BTreeSet<ProcessKey> =
+            by_cpu.iter().flat_map(|(taken, ..)| taken.processes()).collect();
+        let part = |process: ProcessKey| {
+            let (value, error, samples) = part_of(process, &by_cpu);
+            row(Some(process), u128::from(rounded(value)), error, samples)
         };
-        let mut rows: Vec<ProcessRow> = who.into_iter().map(part).collect();
+        let mut rows: Vec<ProcessRow> = processes.into_iter().map(part).collect();
         rows.sort_by(|one, other| other.value.cmp(&one.value).then(one.id.cmp(&other.id)));
-        let counted: u128 = sampled.iter().map(|&(.., count)| count).sum();
+        let counted: u128 = by_cpu.iter().map(|&(.., count)| count).sum();
         let unsampled = total.saturating_sub(counted);
         // Rounding loses nothing: the largest part gets the remainder.
         let divided: u128 = rows.iter().map(|row| row.value).sum();
@@ -257,17 +258,20 @@ impl Samples {
 
 /// The events of a process, their bound if it is known, and its samples: by its shares of the samples
 /// on each processor, and what those counted.
-fn part_of(who: Who, sampled: &[(&Taken, Estimate, u128)]) -> (f64, Option<f64>, u64) {
+fn part_of(
+    process: ProcessKey,
+    by_cpu: &[(&SourceSamples, Estimate, u128)],
+) -> (f64, Option<f64>, u64) {
     let (mut value, mut variance, mut samples) = (0.0, Some(0.0), 0);
-    for &(taken, estimate, count) in sampled {
+    for &(taken, estimate, count) in by_cpu {
         let count = float(count);
-        let (share, bound) = taken.share(who, estimate.scaled);
+        let (share, bound) = taken.share(process, estimate.scaled);
         value += count * share;
         let error = estimate.error.or((!estimate.scaled).then_some(0.0));
         variance = variance.zip(error).map(|(sum, error): (f64, f64)| {
             sum + (count * bound).powi(2) + (share * error).powi(2)
         });
-        samples += taken.samples(who);
+        samples += taken.samples(process);
     }
     (value, variance.map(|variance| variance.sqrt().ceil()), samples)
 }

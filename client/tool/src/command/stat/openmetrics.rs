@@ -188,14 +188,14 @@ impl Collector for Reading {
         self.counters(
             &mut encoder,
             "running",
-            "Time that the source has been on a counter: less than enabled where sources take turns, and events / running * enabled is the estimate",
+            "Time that the source has been on a counter: less than enabled where sources are multiplexed, and events / running * enabled is the estimate",
             Some(&Unit::Seconds),
             |cell| Some(ConstCounter::new(seconds(cell.count.running))),
         )?;
         self.counters(
             &mut encoder,
             "events_per_second",
-            "Events a second between the last two readings, an estimate where sources take turns",
+            "Events a second between the last two readings, an estimate where sources are multiplexed",
             None,
             |cell| Some(ConstGauge::new(cell.rate?.per_second)),
         )?;

@@ -2,7 +2,7 @@
 //!
 //! A source that is always on a counter is sampled all the time; Wilson's interval bounds its shares.
 //!
-//! A source that takes turns is sampled in slices of time, and the samples of a slice depend on each
+//! A source that is multiplexed is sampled in slices of time, and the samples of a slice depend on each
 //! other: a process that runs for longer than a slice has all of them, and the few samples of a short
 //! slice all meet neighbouring parts of what repeats in step with the period. So each slice is one
 //! observation, however many samples it has. In slice `i` the samples stand for `m[i]` events, of
@@ -29,13 +29,13 @@ use shared_types::Sample;
 use std::collections::BTreeMap;
 
 /// A process, and its position among those that had its identifier one after the other.
-pub(super) type Who = (u32, usize);
+pub(super) type ProcessKey = (u32, usize);
 
 /// The samples of one source on one processor.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct SourceSamples {
     all: Totals,
-    of: BTreeMap<Who, Own>,
+    of: BTreeMap<ProcessKey, ProcessSamples>,
     /// The sums of `m[i]^2` and of `(m[i] - m[i-1])^2`.
     squares: f64,
     steps: f64,
@@ -46,7 +46,7 @@ pub(super) struct Taken {
 
 /// The samples of one process.
 #[derive(Default)]
-struct Own {
+struct ProcessSamples {
     sum: Totals,
     /// The sums of `(y[i] - y[i-1])^2` and of `(y[i] - y[i-1]) (m[i] - m[i-1])`.
     steps: f64,
@@ -59,30 +59,30 @@ struct Slice {
     /// The time of its first sample.
     began: u64,
     all: u64,
-    of: BTreeMap<Who, u64>,
+    of: BTreeMap<ProcessKey, u64>,
 }
 
 impl Slice {
-    fn step(&self, before: &Self, who: Who) -> f64 {
-        let of = |slice: &Self| float(slice.of.get(&who).copied().unwrap_or(0));
+    fn step(&self, before: &Self, process: ProcessKey) -> f64 {
+        let of = |slice: &Self| float(slice.of.get(&process).copied().unwrap_or(0));
         of(self) - of(before)
     }
 }
 
-impl Taken {
-    /// Adds the next sample; samples within `turn` ticks are of one slice.
-    pub(super) fn add(&mut self, who: Who, sample: &Sample, turn: u64) {
-        if sample.timestamp.saturating_sub(self.now.began) >= turn {
+impl SourceSamples {
+    /// Adds the next sample; samples within `slice_ticks` ticks are of one slice.
+    pub(super) fn add(&mut self, process: ProcessKey, sample: &Sample, slice_ticks: u64) {
+        if sample.timestamp.saturating_sub(self.now.began) >= slice_ticks {
             self.end_slice();
         }
         if self.now.all == 0 {
             self.now.began = sample.timestamp;
         }
-        for events in [&mut self.now.all, self.now.of.entry(who).or_default()] {
+        for events in [&mut self.now.all, self.now.of.entry(process).or_default()] {
             *events = events.saturating_add(sample.period);
         }
         self.all.add(Totals::of(sample));
-        self.of.entry(who).or_default().sum.add(Totals::of(sample));
+        self.of.entry(process).or_default().sum.add(Totals::of(sample));
     }
 
     /// Ends the slice, after its last sample.
@@ -95,10 +95,10 @@ impl Taken {
         if self.before.all != 0 {
             let step = float(now.all) - float(self.before.all);
             self.steps += step * step;
-            let gone = |who: &&Who| !now.of.contains_key(who);
-            for &who in now.of.keys().chain(self.before.of.keys().filter(gone)) {
-                let of_own = now.step(&self.before, who);
-                let own = self.of.entry(who).or_default();
+            let gone = |process: &&ProcessKey| !now.of.contains_key(process);
+            for &process in now.of.keys().chain(self.before.of.keys().filter(gone)) {
+                let of_own = now.step(&self.before, process);
+                let own = self.of.entry(process).or_default();
                 own.steps += of_own * of_own;
                 own.products += of_own * step;
             }
@@ -107,21 +107,21 @@ impl Taken {
     }
 
     /// Who has samples.
-    pub(super) fn processes(&self) -> impl Iterator<Item = Who> {
+    pub(super) fn processes(&self) -> impl Iterator<Item = ProcessKey> {
         self.of.keys().copied()
     }
 
     /// How many samples a process has.
-    pub(super) fn samples(&self, who: Who) -> u64 {
-        self.of.get(&who).map_or(0, |own| own.sum.samples)
+    pub(super) fn samples(&self, process: ProcessKey) -> u64 {
+        self.of.get(&process).map_or(0, |own| own.sum.samples)
     }
 
     /// The share of a process and its 95 % bound, from 0 to 1.
-    pub(super) fn share(&self, who: Who, takes_turns: bool) -> (f64, f64) {
-        let none = Own::default();
-        let own = self.of.get(&who).unwrap_or(&none);
+    pub(super) fn share(&self, process: ProcessKey, is_multiplexed: bool) -> (f64, f64) {
+        let none = ProcessSamples::default();
+        let own = self.of.get(&process).unwrap_or(&none);
         let share = Share::weighted(own.sum, self.all);
-        if !takes_turns {
+        if !is_multiplexed {
             return (share.value, share.bound());
         }
         let (s, events) = (share.value, float(self.all.events));
@@ -155,31 +155,32 @@ mod tests {
         }
     }
 
-    const TURN: u64 = 1_000_000;
-    const PROCESSES: [Who; 2] = [(4, 0), (8, 0)];
+    const SLICE_TICKS: u64 = 1_000_000;
+    const PROCESSES: [ProcessKey; 2] = [(4, 0), (8, 0)];
 
     /// Two processes that run in turn for `stretch` slices on average, for 60 cycles of `turns`
     /// slices each, of which a random one has samples at equal distances. Returns the samples and
     /// the share of the first process.
-    fn run(random: &mut Random, turns: u64, stretch: f64, samples: u64) -> (Taken, f64) {
-        let whole = float(60 * turns * TURN);
+    fn run(random: &mut Random, turns: u64, stretch: f64, samples: u64) -> (SourceSamples, f64) {
+        let whole = float(60 * turns * SLICE_TICKS);
         let mut changes = vec![0.0];
         while changes.last().is_some_and(|&last| last < whole) {
             let last = changes.last().copied().unwrap_or(whole);
-            changes.push(whole.min(last - random.next().ln() * stretch * float(TURN)));
+            changes.push(whole.min(last - random.next().ln() * stretch * float(SLICE_TICKS)));
         }
         let first = changes.chunks_exact(2).map(|ends| ends[1] - ends[0]);
         let truth = first.sum::<f64>() / whole;
-        let mut taken = Taken::default();
+        let mut taken = SourceSamples::default();
         for cycle in 0..60 {
             let slice = cycle * turns
                 + (0..turns).find(|at| random.next() * float(turns - at) < 1.0).unwrap_or(0);
             let phase = random.next();
             for sample in 0..samples {
-                let at = (float(slice) + (float(sample) + phase) / float(samples)) * float(TURN);
-                let who = PROCESSES[(changes.partition_point(|&change| change <= at) + 1) % 2];
+                let at =
+                    (float(slice) + (float(sample) + phase) / float(samples)) * float(SLICE_TICKS);
+                let process = PROCESSES[(changes.partition_point(|&change| change <= at) + 1) % 2];
                 let sample = Sample { timestamp: at as u64, period: 1000, ..Sample::default() };
-                taken.add(who, &sample, TURN);
+                taken.add(process, &sample, SLICE_TICKS);
             }
         }
         taken.end_slice();
@@ -206,12 +207,15 @@ mod tests {
 
     #[test]
     fn one_slice_shows_nothing_and_several_that_agree_leave_wilsons_bound() {
-        let mut taken = Taken::default();
+        let mut taken = SourceSamples::default();
         for (slice, bound) in [(0, 1.0), (1, Share::of(0, 20).bound())] {
             for sample in 0..10 {
-                let sample =
-                    Sample { timestamp: slice * TURN + sample, period: 1000, ..Sample::default() };
-                taken.add(PROCESSES[0], &sample, TURN);
+                let sample = Sample {
+                    timestamp: slice * SLICE_TICKS + sample,
+                    period: 1000,
+                    ..Sample::default()
+                };
+                taken.add(PROCESSES[0], &sample, SLICE_TICKS);
             }
             taken.end_slice();
             assert_eq!(taken.share(PROCESSES[0], true), (1.0, bound));

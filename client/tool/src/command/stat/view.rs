@@ -142,7 +142,7 @@ impl View<'_> {
                 figures.push(figure);
             }
         }
-        figures.into_iter().map(|figure| MetricRow::new(figure, rows)).collect()
+        figures.into_iter().map(|figure| MetricRow::new(&figure, rows)).collect()
     }
 
     fn requested_metrics(&self, rows: &[CountRow]) -> Vec<MetricRow> {
@@ -155,7 +155,7 @@ impl View<'_> {
             let figure =
                 |counts: &[Counted<'_>]| self.metrics.figure(one.metric, counts, one.filter);
             if let Some(figure) = groups.iter().find_map(|counts| figure(counts)) {
-                return MetricRow::new(figure, rows);
+                return MetricRow::new(&figure, rows);
             }
             let reason = if figure(&all).is_some() {
                 self.on_different_processors()
@@ -201,7 +201,7 @@ fn by_processors(rows: &[CountRow]) -> Vec<Vec<Counted<'_>>> {
 
 impl MetricRow {
     /// A metric of the processors that these rows are of.
-    fn new(figure: Figure<'_>, rows: &[CountRow]) -> Self {
+    fn new(figure: &Figure<'_>, rows: &[CountRow]) -> Self {
         let requested = Requested { metric: figure.metric, filter: figure.filter };
         Self {
             value: Some(figure.value),
