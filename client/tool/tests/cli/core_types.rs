@@ -31,35 +31,6 @@ fn programs_get_sums_unless_they_ask() {
     assert_eq!(rows(&run_json(&["--per-core-type", "-C", "0-3"])), [(None, 2000)]);
 }
 
-#[test]
-fn people_see_types_apart() {
-    let arguments = on_hybrid(&[]);
-    let text = halprof(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).stdout;
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let row = |name: &str| lines.iter().find(|line| line.starts_with(name));
-    for name in ["performance", "efficiency"] {
-        assert!(row(name).is_some_and(|line| line.contains("2,000")), "{text}");
-    }
-}
-
-#[test]
-fn metrics_are_of_each_type() {
-    let stat = run_json(&["--per-core-type", "-M", "ipc"]);
-    let derived = stat["derived"].as_array().expect("a list").iter();
-    let figures: Vec<_> =
-        derived.map(|figure| (figure["core_type"].as_str(), figure["value"].as_f64())).collect();
-    assert_eq!(figures, [(Some("performance"), Some(0.5)), (Some("efficiency"), Some(0.5))]);
-}
-
-#[test]
-fn what_one_type_cannot_count_is_told() {
-    let stat = json(&["--machine", "hybrid", "stat", "-e", "TopdownSlots", "--per-core-type"]);
-    let counts = stat["counts"].as_array().expect("a list");
-    assert_eq!(counts.len(), 1, "{counts:?}");
-    assert_eq!(counts[0]["core_type"], "performance");
-    assert_eq!(counts[0]["excluded_cpus"], "4-11");
-}
-
 /// The sum would pass for that of all processors.
 #[test]
 fn values_for_programs_say_which_processors_are_missing() {
@@ -262,15 +233,8 @@ fn an_event_of_both_types_is_measured_on_one_by_every_command() {
 /// What only the other type counts says so, also where it is one of several raw selects.
 #[test]
 fn a_vendor_event_of_the_other_type_is_told() {
-    let ran = halprof(&[
-        "--machine",
-        "hybrid",
-        "stat",
-        "-C",
-        "0-3",
-        "-e",
-        "UOPS_ISSUED.ANY,TOPDOWN_BE_BOUND.ALL_P",
-    ]);
+    let stat = ["stat", "-C", "0-3", "-e", "UOPS_ISSUED.ANY,TOPDOWN_BE_BOUND.ALL_P"];
+    let ran = halprof(&[&["--machine", "hybrid"], &stat[..]].concat());
     let told = "TOPDOWN_BE_BOUND.ALL_P: processors 0-3 cannot count it; 4-11 can";
     assert!(ran.stderr.contains(told), "{}", ran.stderr);
     assert_eq!(ran.status, 4);

@@ -30,12 +30,8 @@ fn what_is_asked_for_is_counted_and_shown() {
     assert!((value(&stat, "branch-mpki") - 1.0).abs() < 1e-9);
     // Modelled time follows the most frequent event: 3 ms for 1.5 million cycles.
     assert!((value(&stat, "ghz") - 0.5).abs() < 1e-9);
-    let sources: Vec<_> = stat["counts"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter_map(|count| count["source"].as_str())
-        .collect();
+    let counts = stat["counts"].as_array().expect("a list").iter();
+    let sources: Vec<_> = counts.filter_map(|count| count["source"].as_str()).collect();
     assert_eq!(sources, ["FixedInstructions", "FixedCycles", "BranchMispredictions"]);
 }
 
@@ -66,17 +62,9 @@ fn there_is_no_figure_of_what_was_not_counted() {
 /// if the workload is steady.
 #[test]
 fn a_metric_that_takes_turns_is_a_group() {
-    let stat = json(&[
-        "--machine",
-        "pentium3",
-        "stat",
-        "-M",
-        "ipc,branch-miss-rate",
-        "--rotate",
-        "1",
-        "--workload",
-        "instructions=90000000,cycles=60000000,branches=9000000,branch-misses=90000,seed=7",
-    ]);
+    let work = "instructions=90000000,cycles=60000000,branches=9000000,branch-misses=90000,seed=7";
+    let stat = ["stat", "-M", "ipc,branch-miss-rate", "--rotate", "1", "--workload", work];
+    let stat = json(&[&["--machine", "pentium3"], &stat[..]].concat());
     let counts = stat["counts"].as_array().expect("a list");
     let groups: Vec<_> = counts.iter().map(|count| count["group"].as_u64()).collect();
     assert_eq!(groups, [Some(1), Some(1), Some(2), Some(2)]);
@@ -189,16 +177,8 @@ fn the_list_is_true() {
 
 #[test]
 fn comma_separated_values_have_metrics_where_asked() {
-    let arguments = [
-        "--machine",
-        "skylake,processors=1",
-        "stat",
-        "--csv",
-        "--workload",
-        WORKLOAD,
-        "-e",
-        "TotalIssues,TotalCycles",
-    ];
+    let stat = ["stat", "--csv", "--workload", WORKLOAD, "-e", "TotalIssues,TotalCycles"];
+    let arguments = [&["--machine", "skylake,processors=1"], &stat[..]].concat();
     let without = halprof(&arguments).stdout;
     assert_eq!(without.lines().count(), 3);
     let with = halprof(&[&arguments[..], &["-M", "ipc"]].concat()).stdout;

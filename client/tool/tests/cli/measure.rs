@@ -8,21 +8,23 @@ fn count<'a>(stat: &'a Value, source: &str) -> &'a Value {
     counts.iter().find(|count| count["source"] == source).unwrap_or_else(|| panic!("no {source}"))
 }
 
+/// `halprof stat` on a machine, with the words of a command line.
+fn arguments<'a>(machine: &'a str, words: &'a str) -> Vec<&'a str> {
+    ["--machine", machine, "stat"].into_iter().chain(words.split_whitespace()).collect()
+}
+
+fn stat(machine: &str, words: &str) -> Value {
+    json(&arguments(machine, words))
+}
+
 const WORKLOAD: &str =
-    "instructions=1000003,cycles=2000005,branches=200001,branch-misses=5003,user=80";
+    "--workload instructions=1000003,cycles=2000005,branches=200001,branch-misses=5003,user=80";
 
 /// A script finds its counts by the names that it gave.
 #[test]
 fn every_count_has_the_name_that_was_typed() {
-    let stat = json(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "instructions:u,{0x13, ProfileCacheMisses}",
-        "-M",
-        "branch-mpki",
-    ]);
+    let list = "instructions:u,{0x13, ProfileCacheMisses}";
+    let stat = json(&["--machine", "skylake", "stat", "-e", list, "-M", "branch-mpki"]);
     let counts = stat["counts"].as_array().expect("a list").iter();
     let named: Vec<_> =
         counts.map(|count| (count["source"].as_str(), count["requested"].as_str())).collect();
@@ -45,8 +47,7 @@ fn counts_are_exact_on_every_interface() {
         ("pentium3", &["TotalIssues", "TotalCycles"]),
         ("pentium4", &["TotalIssues", "TotalCycles", "BranchMispredictions"]),
     ] {
-        let stat =
-            json(&["--machine", model, "stat", "-e", &sources.join(","), "--workload", WORKLOAD]);
+        let stat = stat(model, &format!("-e {} {WORKLOAD}", sources.join(",")));
         for source in sources {
             let truth = match *source {
                 "TotalIssues" => 1_000_003,
@@ -56,68 +57,43 @@ fn counts_are_exact_on_every_interface() {
             };
             let count = count(&stat, source);
             assert_eq!(count["value"], truth, "{model} {source}");
-            assert_eq!(
-                (&count["scaled"], &count["error"], &count["processor"]),
-                (&false.into(), &Value::Null, &Value::Null)
-            );
+            assert_eq!((&count["scaled"], &count["error"]), (&false.into(), &Value::Null));
             assert_eq!(count["counted"], count["value"]);
         }
     }
 }
 
+/// The value of each count, in order; null if it is not known.
 #[test]
-fn filters_part_user_from_kernel() {
-    let stat = json(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "TotalIssues:u,TotalIssues:k,r100C0",
-        "--workload",
-        WORKLOAD,
-    ]);
-    assert_eq!(count(&stat, "TotalIssues:u")["value"], 800_002);
-    assert_eq!(count(&stat, "TotalIssues:k")["value"], 200_001);
-    assert_eq!(count(&stat, "r100C0")["value"], 800_002);
-}
-
-#[test]
-fn processors_are_counted_each_and_together() {
-    let workload = "instructions=5000,cycles=5000,processors=1-2";
-    let each = json(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "TotalIssues",
-        "--per-cpu",
-        "--workload",
-        workload,
-    ]);
-    let values: Vec<_> = each["counts"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|count| count["value"].as_u64())
-        .collect();
-    assert_eq!(values[..4], [Some(0), Some(5000), Some(5000), Some(0)]);
-    let sum = json(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "TotalIssues",
-        "-C",
-        "0-1",
-        "--workload",
-        workload,
-    ]);
-    assert_eq!(count(&sum, "TotalIssues")["value"], 5000);
+fn values_are_those_of_the_workload() {
+    let on_two = "--workload instructions=5000,cycles=5000,processors=1-2";
+    for (machine, words, values) in [
+        // User mode, kernel mode, and a raw select for user mode.
+        (
+            "skylake",
+            format!("-e TotalIssues:u,TotalIssues:k,r100C0 {WORKLOAD}"),
+            &[800_002, 200_001, 800_002][..],
+        ),
+        ("skylake,processors=4", format!("-e TotalIssues --per-cpu {on_two}"), &[0, 5000, 5000, 0]),
+        ("skylake", format!("-e TotalIssues -C 0-1 {on_two}"), &[5000]),
+        ("skylake", "-e TotalCycles -d 0.002 --workload cycles=4500000".to_owned(), &[2_000_000]),
+        ("skylake", "-e TotalCycles -r 3 --workload cycles=4500000".to_owned(), &[4_500_000]),
+        (
+            "skylake",
+            format!("-e TotalIssues --workload instructions={0},cycles={0}", 1_u64 << 62),
+            &[1 << 62],
+        ),
+    ] {
+        let stat = stat(machine, &words);
+        let counts = stat["counts"].as_array().expect("a list").iter();
+        let counted: Vec<u64> = counts.filter_map(|count| count["value"].as_u64()).collect();
+        assert_eq!(counted, values, "{machine} {words}");
+    }
 }
 
 /// The printed number after `"value": ` in the only count.
-fn printed_value(arguments: &[&str]) -> String {
-    let ran = halprof(&[&["--json"], arguments].concat());
+fn printed_value(machine: &str, words: &str) -> String {
+    let ran = halprof(&[&["--json"], &arguments(machine, words)[..]].concat());
     assert_eq!(ran.status, 0, "{}", ran.stdout);
     ran.json();
     let mut lines = ran.stdout.lines();
@@ -125,148 +101,33 @@ fn printed_value(arguments: &[&str]) -> String {
     line.expect("a value").trim_end_matches(',').to_owned()
 }
 
+/// 2^62 events on each of so many processors.
 #[test]
 fn sums_over_processors_are_exact_beyond_64_bits() {
-    sum_is_exact(4);
-    sum_is_exact(64);
-    let repeated = [
-        "stat",
-        "--machine",
-        "skylake",
-        "-r",
-        "2",
-        "-e",
-        "TotalIssues",
-        "--workload",
-        "instructions=4611686018427387903,processors=0-3",
-    ];
-    assert_eq!(printed_value(&repeated), "18446744073709551612");
-    let text = halprof(&repeated).stdout;
+    let amount = 1_u64 << 62;
+    for processors in [4, 64, 256] {
+        let machine = format!("skylake,processors={processors}");
+        let work = format!("instructions={amount},cycles=1,processors=all");
+        let value = printed_value(&machine, &format!("-e TotalIssues --workload {work}"));
+        assert_eq!(value, (u128::from(amount) * processors).to_string());
+    }
+    let repeated = "-r 2 -e TotalIssues --workload instructions=4611686018427387903,processors=0-3";
+    assert_eq!(printed_value("skylake", repeated), "18446744073709551612");
+    let text = halprof(&arguments("skylake", repeated)).stdout;
     assert!(text.contains("18,446,744,073,709,551,612"), "{text}");
 }
 
-/// The model looks at each processor 30,000 times.
 #[test]
-fn the_sum_over_2048_processors_is_exact() {
-    sum_is_exact(2048);
-}
-
-/// 2^62 events on each of so many processors.
-fn sum_is_exact(processors: u64) {
-    let amount = 1u64 << 62;
-    let last = processors - 1;
-    let arguments = [
-        "--machine",
-        &format!("skylake,processors={processors}"),
-        "stat",
-        "-e",
-        "TotalIssues",
-        "--workload",
-        &format!("instructions={amount},cycles=1,processors=0-{last}"),
-    ];
-    let truth = u128::from(amount) * u128::from(processors);
-    assert_eq!(printed_value(&arguments), truth.to_string());
-}
-
-#[test]
-fn the_largest_amounts_are_exact() {
-    let amount = 1u64 << 62;
-    let workload = format!("instructions={amount},cycles={amount}");
-    let stat =
-        json(&["--machine", "skylake", "stat", "-e", "TotalIssues", "--workload", &workload]);
-    assert_eq!(count(&stat, "TotalIssues")["value"], amount);
-    assert_eq!(stat["elapsed_ns"], amount);
-}
-
-#[test]
-fn sources_that_take_turns_are_estimated_within_their_bound() {
-    let list = "BranchInstructions,BranchMispredictions,LLCReference,LLCMisses,\
-                BranchInstructionRetired,BranchMispredictsRetired";
-    let workload = "instructions=100000000,cycles=100000000,branches=20000000,branch-misses=1000000,llc-references=500000,llc-misses=100000";
-    let stat = json(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        list,
-        "--workload",
-        workload,
-        "--rotate",
-        "1",
-    ]);
-    let count = count(&stat, "BranchInstructions");
-    assert_eq!(count["scaled"], true);
-    let (value, error) =
-        (count["value"].as_f64().expect("a number"), count["error"].as_f64().expect("a bound"));
-    assert!((value - 2e7).abs() <= error && error < 1e6, "{value} +/- {error}");
-    assert!(count["running_ns"].as_u64() < count["enabled_ns"].as_u64());
-}
-
-#[test]
-fn intervals_add_up_and_repeats_agree() {
-    let stat = json(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "TotalCycles",
-        "-I",
-        "1",
-        "--workload",
-        "cycles=4500000",
-    ]);
+fn intervals_add_up() {
+    let stat = stat("skylake", "-e TotalCycles -I 1 --workload cycles=4500000");
     let intervals = stat["intervals"].as_array().expect("intervals");
-    let sum: u64 =
-        intervals.iter().filter_map(|interval| interval["counts"][0]["value"].as_u64()).sum();
-    assert_eq!((intervals.len(), sum), (5, 4_500_000));
-    let stat = json(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "TotalCycles",
-        "-r",
-        "3",
-        "--workload",
-        "cycles=4500000",
-    ]);
-    assert_eq!(stat["runs"].as_array().map(Vec::len), Some(3));
-    assert_eq!(
-        (&stat["counts"][0]["value"], &stat["counts"][0]["deviation"]),
-        (&4_500_000.into(), &0.0.into())
-    );
-}
-
-#[test]
-fn a_duration_ends_it() {
-    let stat = json(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "TotalCycles",
-        "-d",
-        "0.002",
-        "--workload",
-        "cycles=4500000",
-    ]);
-    assert_eq!(
-        (&stat["elapsed_ns"], &stat["counts"][0]["value"]),
-        (&2_000_000.into(), &2_000_000.into())
-    );
+    let values = intervals.iter().filter_map(|one| one["counts"][0]["value"].as_u64());
+    assert_eq!((intervals.len(), values.sum::<u64>()), (5, 4_500_000));
 }
 
 #[test]
 fn time_is_counted_in_ticks() {
-    let stat = json(&[
-        "--machine",
-        "hyperv-masked",
-        "stat",
-        "-e",
-        "ProfileTime",
-        "--workload",
-        "cycles=1000000000",
-    ]);
+    let stat = stat("hyperv-masked", "-e ProfileTime --workload cycles=1000000000");
     let ticks = count(&stat, "Timer")["value"].as_u64().expect("a number");
     assert!(ticks > 0, "no tick in a second");
 }
@@ -276,67 +137,11 @@ fn every_model_counts_something_by_default() {
     let machines = json(&["machines"]);
     for machine in machines["machines"].as_array().expect("a list") {
         let name = machine["name"].as_str().expect("a name");
-        let stat = json(&["--machine", name, "stat"]);
+        let stat = stat(name, "");
         let counts = stat["counts"].as_array().expect("a list");
-        assert!(
-            !counts.is_empty() && counts.iter().all(|count| count["scaled"] == false),
-            "{name}"
-        );
+        let exact = counts.iter().all(|count| count["scaled"] == false);
+        assert!(!counts.is_empty() && exact, "{name}");
     }
-}
-
-#[test]
-fn figures_are_derived() {
-    let stat = json(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "TotalIssues,TotalCycles",
-        "--workload",
-        "instructions=3000,cycles=1500",
-    ]);
-    assert_eq!(stat["derived"][0]["name"], "instructions per cycle");
-    assert_eq!(stat["derived"][0]["value"], 2.0);
-    let text = halprof(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "TotalIssues,TotalCycles",
-        "--workload",
-        "instructions=3000,cycles=1500",
-    ]);
-    assert!(text.stdout.contains("3,000") && text.stdout.contains("2.000"), "{}", text.stdout);
-}
-
-#[test]
-fn a_file_gets_what_would_be_printed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("counts.csv");
-    let file = path.to_str().expect("UTF-8");
-    let ran = halprof(&[
-        "--machine",
-        "skylake",
-        "stat",
-        "-e",
-        "TotalIssues",
-        "--csv",
-        "-o",
-        file,
-        "--workload",
-        "instructions=7",
-    ]);
-    assert_eq!((ran.status, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
-    let text = std::fs::read_to_string(&path).expect("written");
-    let lines: Vec<&str> = text.lines().collect();
-    assert!(
-        lines[0].starts_with(
-            "time_ns,source,processor,value,counted,enabled_ns,running_ns,scaled,error,start_ns,"
-        ),
-        "{text}"
-    );
-    assert!(lines[1].starts_with(",TotalIssues,,7,7,"), "{text}");
 }
 
 #[test]
@@ -352,24 +157,16 @@ fn printed_bounds_hold_over_200_seeds() {
     let list = sources.map(|(source, _)| source).join(",");
     let mut held = 0;
     for seed in 0..200 {
-        let workload = format!(
+        let work = format!(
             "instructions=30000000,cycles=30000000,branches=6000000,branch-misses=300000,llc-references=150000,llc-misses=30000,seed={seed}"
         );
-        let stat = json(&[
-            "--machine",
-            "skylake,processors=1",
-            "stat",
-            "-e",
-            &list,
-            "--rotate",
-            "1",
-            "--workload",
-            &workload,
-        ]);
+        let words = format!("-e {list} --rotate 1 --workload {work}");
+        let stat = stat("skylake,processors=1", &words);
         for (source, truth) in sources {
             let count = count(&stat, source);
             let value = count["value"].as_f64().expect("a number");
             let error = count["error"].as_f64().expect("a bound");
+            assert!(count["running_ns"].as_u64() < count["enabled_ns"].as_u64());
             held += u32::from((value - f64::from(truth)).abs() <= error);
         }
     }
@@ -378,16 +175,13 @@ fn printed_bounds_hold_over_200_seeds() {
 
 #[test]
 fn remarks_below_counts_are_about_counts() {
-    let pentium = halprof(&["--machine", "pentium", "stat"]).stdout;
+    let pentium = halprof(&arguments("pentium", "")).stdout;
     assert!(!pentium.contains("raise no interrupt"), "{pentium}");
-    let clocks = ["stat", "-e", "TotalCycles,UnhaltedReferenceCycles"];
-    let clocks = halprof(&[&["--machine", "skylake"], &clocks[..]].concat()).stdout;
+    let clocks = halprof(&arguments("skylake", "-e TotalCycles,UnhaltedReferenceCycles")).stdout;
     assert!(!clocks.contains("per reference cycle"), "{clocks}");
-    let short = ["stat", "-e", "all", "--workload", "instructions=101"];
-    let short = halprof(&[&["--machine", "skylake"], &short[..]].concat()).stdout;
+    let short = halprof(&arguments("skylake", "-e all --workload instructions=101")).stdout;
     assert_eq!(short.matches("too short").count(), 1, "{short}");
-    let process = ["stat", "--by", "process", "-e", "CacheMisses"];
-    let process = halprof(&[&["--machine", "skylake"], &process[..]].concat()).stderr;
+    let process = halprof(&arguments("skylake", "--by process -e CacheMisses")).stderr;
     assert!(process.contains("CacheMisses:4096"), "{process}");
     assert!(!process.contains("only 0 samples"), "{process}");
 }

@@ -88,31 +88,19 @@ fn lines_come_while_it_runs_and_end_with_the_whole() {
 
 #[test]
 fn fractions_of_milliseconds_are_kept() {
-    let arguments = ["-I", "1.5", "--jsonl", "--workload", "cycles=4500000"];
-    let (child, mut stdout) = started(&arguments);
-    let mut text = String::new();
-    stdout.read_to_string(&mut text).expect("UTF-8");
-    assert_eq!(status_soon(child), Some(0));
-    let lines = objects(&text);
+    let stat =
+        ["stat", "-I", "1.5", "--jsonl", "--workload", "cycles=4500000", "-e", "TotalCycles"];
+    let lines = objects(&halprof(&[&["--machine", "skylake"], &stat[..]].concat()).stdout);
     assert_eq!(lines.len(), 4);
     assert!(lines[..3].iter().all(|interval| interval["length_ns"] == 1_500_000));
 }
 
 #[test]
 fn every_form_tells_the_same() {
-    let common = [
-        "--machine",
-        "skylake,processors=1",
-        "stat",
-        "-e",
-        "TotalCycles",
-        "-I",
-        "1",
-        "--workload",
-        "cycles=2500000",
-    ];
+    let stat = ["stat", "-e", "TotalCycles", "-I", "1", "--workload", "cycles=2500000"];
+    let common = [&["--machine", "skylake,processors=1"], &stat[..]].concat();
     let run = |form: &[&str]| {
-        let ran = halprof(&[&common, form].concat());
+        let ran = halprof(&[&common[..], form].concat());
         assert_eq!(ran.status, 0, "{}", ran.stderr);
         ran.stdout
     };

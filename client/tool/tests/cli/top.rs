@@ -340,12 +340,6 @@ fn functions_are_watched_on_a_terminal() {
     let moving = |screen: &str| screen.lines().nth(1).map(str::to_owned);
     let before = moving(&screen);
     terminal.until("the next interval", |screen| moving(screen) != before);
-    terminal.press(&["Space"]);
-    terminal.until("paused", |screen| screen.contains(" PAUSED "));
-    std::thread::sleep(Duration::from_millis(200));
-    let paused = terminal.screen(&[]);
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(terminal.screen(&[]), paused, "the picture moves");
     terminal.press(&["?"]);
     terminal.until("help", |screen| screen.contains("measuring goes on"));
     terminal.press(&["x", "q"]);
