@@ -171,10 +171,10 @@ fn a_million_marks_of_four_threads() {
     let marks = Marks::of(&mut recording, &MarkFilter::default());
     let (mut next, mut times, mut last) = (HashMap::new(), HashMap::new(), None);
     for row in marks.rows() {
-        let next = next.entry((row.channel.to_owned(), row.thread)).or_insert(0);
+        let next = next.entry((row.channel.clone(), row.thread)).or_insert(0);
         assert_eq!(row.value, *next, "each thread's marks are in their order");
         *next += 1;
-        let before = times.insert(row.channel.to_owned(), row.time_ns);
+        let before = times.insert(row.channel.clone(), row.time_ns);
         assert_eq!(row.on_channel_ns, before.map(|before| row.time_ns - before));
         assert_eq!(row.on_any_ns, last.map(|last| row.time_ns - last));
         last = Some(row.time_ns);
