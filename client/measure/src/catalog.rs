@@ -218,6 +218,11 @@ impl Catalog {
         self.sources.iter().find(|source| source.id == id)
     }
 
+    /// Whether this can be counted by what an alias stands for.
+    fn has(&self, target: &str) -> bool {
+        target.starts_with('r') || self.source(target).is_some() || self.event(target).is_some()
+    }
+
     /// The alias of this name, Linux perf's or Windows'.
     #[must_use]
     pub fn alias(&self, name: &str) -> Option<Alias> {
@@ -233,7 +238,7 @@ impl Catalog {
         let boot = self.cpu_types.first();
         boot.into_iter()
             .flat_map(|boot| events::aliases(&boot.processor))
-            .filter(|alias| alias.target.starts_with('r') || self.source(alias.target).is_some())
+            .filter(|alias| self.has(alias.target))
     }
 
     /// The vendor's event of this name, on the CPU types that have it.
@@ -312,6 +317,9 @@ impl Catalog {
             return self.spec_of_event(item, &event, &event.event.name);
         }
         let alias = self.alias(name).ok_or_else(|| self.unknown(name))?;
+        if let Some(event) = self.event(alias.target) {
+            return self.from_event(item, &event, &event.event.name);
+        }
         match (self.source(alias.target), raw_select(alias.target)) {
             (Some(source), _) => Ok(self.spec_of_source(item, source)),
             (None, Some(Ok(select))) => {
@@ -448,8 +456,20 @@ impl Catalog {
     fn unknown(&self, name: &str) -> Error {
         Error::UnknownName {
             name: name.to_owned(),
-            hint: self.elsewhere(name).or_else(|| self.did_you_mean(name)),
+            hint: self
+                .not_counted(name)
+                .or_else(|| self.elsewhere(name))
+                .or_else(|| self.did_you_mean(name)),
         }
+    }
+
+    /// Why a name of Linux perf stands for nothing here.
+    fn not_counted(&self, name: &str) -> Option<String> {
+        let boot = self.cpu_types.first()?;
+        let mut aliases = events::aliases(&boot.processor);
+        let alias = aliases
+            .find(|alias| alias.target.is_empty() && alias.name.eq_ignore_ascii_case(name))?;
+        Some(format!("{}.", alias.source))
     }
 
     /// The hint for an event of another microarchitecture: which one, and its name on this

@@ -212,9 +212,9 @@ fn hex(cell: &str) -> Option<u32> {
 pub struct Alias {
     /// The name, in the spelling of its origin.
     pub name: &'static str,
-    /// A source's name, or `rHEX`.
+    /// A source's or an event's name, or `rHEX`; empty if nothing here counts it.
     pub target: &'static str,
-    /// The origin of the name.
+    /// The origin of the name, or why nothing counts it.
     pub source: &'static str,
 }
 

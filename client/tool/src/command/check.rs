@@ -3,12 +3,12 @@
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
-use crate::output::table::{Column, Width, table};
+use crate::output::table::{Column, Field, Record, Width, records_by_processor};
 use crate::select::event_set::{EventSet, Purpose};
 use crate::target::context::Context;
 use halprof_measure::Fit;
 use halprof_measure::catalog::format_counters;
-use halprof_measure::selection::{EventSpec, format_processors};
+use halprof_measure::selection::EventSpec;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::session::Spec;
@@ -16,12 +16,12 @@ use shared_types::request::source::Placement;
 use shared_types::{ErrorCode, ProfileSource};
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+pub(crate) struct CheckResult {
     fits: bool,
     /// A stable code if they do not fit.
     reason: Option<&'static str>,
     explanation: String,
-    assignment: Vec<Row>,
+    assignment: Vec<Assignment>,
     notes: Vec<Note>,
     /// Why the answer is worth less than it looks.
     warnings: Vec<String>,
@@ -35,14 +35,14 @@ struct Note {
 }
 
 #[derive(Clone, JsonSchema, Serialize)]
-struct Row {
+struct Assignment {
     source: String,
     processor: u32,
     /// The index among counters of its kind; null for the timer, and if there is none.
     counter: Option<u16>,
     kind: &'static str,
-    /// The turn of the rotation; null if it runs in every turn.
-    turn: Option<u16>,
+    /// The slice of time in which it runs; null if it runs in every slice.
+    slice: Option<u16>,
     /// Why this processor cannot count it.
     error: Option<&'static str>,
 }
@@ -50,11 +50,11 @@ struct Row {
 pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> Result<u8> {
     let event_set = EventSet::new(&options.selection, ctx, Purpose::Count)?;
     let planned = ctx.connection.plan(&event_set.setup());
-    let (mut body, status) = match planned.map_err(|error| event_set.explain(error)) {
-        Ok(fit) => (answer(&event_set, &fit), 0),
+    let (mut result, status) = match planned.map_err(|error| event_set.explain(error)) {
+        Ok(fit) => (of_fit(&event_set, &fit), 0),
         Err(error) if error.code() == ErrorCode::DoesNotFit.code() => {
             let reason = error.code();
-            let body = Body {
+            let result = CheckResult {
                 fits: false,
                 reason: Some(reason),
                 explanation: format!("{error}. {}", error.hint()),
@@ -62,22 +62,23 @@ pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> 
                 notes: notes(&event_set),
                 warnings: Vec::new(),
             };
-            (body, error.exit_status())
+            (result, error.exit_status())
         }
         Err(error) => return Err(error),
     };
-    body.warnings.extend(ctx.only_time(&options.selection));
-    body.warnings.extend(ctx.one_list(&options.selection));
-    for warning in &body.warnings {
+    result.warnings.extend(ctx.only_time(&options.selection));
+    result.warnings.extend(ctx.one_list(&options.selection));
+    for warning in &result.warnings {
         output.warn(warning);
     }
-    let rows = body.assignment.as_slice();
-    output.rows("check", ctx.told.modelled, (&body, rows), |body| text(body, output.width()))?;
+    let rows = result.assignment.as_slice();
+    output
+        .rows("check", ctx.told.modelled, (&result, rows), |result| text(result, output.width()))?;
     Ok(status)
 }
 
-fn answer(event_set: &EventSet, fit: &Fit) -> Body {
-    let turns = fit
+fn of_fit(event_set: &EventSet, fit: &Fit) -> CheckResult {
+    let slices = fit
         .kinds
         .iter()
         .flatten()
@@ -103,14 +104,14 @@ fn answer(event_set: &EventSet, fit: &Fit) -> Body {
         (true, ..) => "All run at once on every processor.".to_owned(),
         (false, true, _) => "Not every processor can count every source.".to_owned(),
         (false, false, Some(alone)) => format!(
-            "{} is counted alone: they would take turns, {turns} of them, and counts would be estimates.",
+            "{} is counted alone: they would take turns, {slices} of them, and counts would be estimates.",
             alone.label
         ),
         (false, false, None) => format!(
-            "There are not enough counters for all at once: they would take turns, {turns} of them, and counts would be estimates."
+            "There are not enough counters for all at once: they would take turns, {slices} of them, and counts would be estimates."
         ),
     };
-    Body {
+    CheckResult {
         fits: fit.fits,
         reason: (!fit.fits).then(|| ErrorCode::DoesNotFit.code()),
         explanation,
@@ -153,7 +154,7 @@ fn notes(event_set: &EventSet) -> Vec<Note> {
     notes
 }
 
-fn row(source: &str, processor: u32, placement: Placement) -> Row {
+fn row(source: &str, processor: u32, placement: Placement) -> Assignment {
     let error = ErrorCode::from_wire(placement.error).map(ErrorCode::code);
     let (kind, counter) = match placement.counter {
         _ if error.is_some() => ("none", None),
@@ -161,52 +162,44 @@ fn row(source: &str, processor: u32, placement: Placement) -> Row {
         fixed if fixed >= Placement::FIXED => ("fixed", Some(fixed - Placement::FIXED)),
         general => ("general", Some(general)),
     };
-    Row {
+    Assignment {
         source: source.to_owned(),
         processor,
         counter,
         kind,
-        turn: (placement.turn != Placement::EVERY_TURN).then_some(placement.turn),
+        slice: (placement.turn != Placement::EVERY_TURN).then_some(placement.turn),
         error,
     }
 }
 
-fn text(body: &Body, width: Width) -> String {
-    let answer = if body.fits { "fits" } else { "does not fit" };
-    let head = width.prose(0, &format!("{answer}: {}", body.explanation)) + "\n";
-    let note = |note: &Note| {
-        let text = format!("{}: {}.", note.source, note.text);
-        width.prose(0, &text) + "\n"
-    };
-    let notes: String = body.notes.iter().map(note).collect();
-    let notes = if notes.is_empty() { notes } else { format!("\n{notes}") };
-    if body.assignment.is_empty() {
-        return head + &notes;
-    }
-    // Processors with the same counters share a line.
-    let mut lines: Vec<([String; 3], Vec<u32>)> = Vec::new();
-    for row in &body.assignment {
-        let counter = match (row.error, row.counter) {
+impl Record for Assignment {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::name("source"), |row| row.source.clone()),
+        Field::new(Column::word("counter"), |row| match (row.error, row.counter) {
             (Some(error), _) => error.to_owned(),
             (None, Some(counter)) => format!("{} {counter}", row.kind),
             (None, None) => row.kind.to_owned(),
-        };
-        let turn = row.turn.map(|turn| (turn + 1).to_string());
-        let turn = turn.unwrap_or_else(|| "every".to_owned());
-        let cells = [row.source.clone(), counter, turn];
-        match lines.iter_mut().find(|(same, _)| *same == cells) {
-            Some((_, processors)) => processors.push(row.processor),
-            None => lines.push((cells, vec![row.processor])),
-        }
-    }
-    let rows = lines.into_iter().map(|([source, counter, turn], processors)| {
-        [source, counter, turn, format_processors(processors)]
-    });
-    let columns = [
-        Column::name("source"),
-        Column::word("counter"),
-        Column::number("turn"),
-        Column::name("processors"),
+        }),
+        Field::new(Column::number("slice"), |row| match row.slice {
+            Some(slice) => (slice + 1).to_string(),
+            None => "every".to_owned(),
+        }),
+        Field::new(Column::name("processors"), |_| String::new()),
     ];
-    head + "\n" + &table(width, &columns, rows) + &notes
+}
+
+fn text(result: &CheckResult, width: Width) -> String {
+    let verdict = if result.fits { "fits" } else { "does not fit" };
+    let mut text = width.prose(0, &format!("{verdict}: {}", result.explanation)) + "\n";
+    if !result.assignment.is_empty() {
+        text += "\n";
+        text +=
+            &records_by_processor(width, (3, |row: &Assignment| row.processor), &result.assignment);
+    }
+    for (index, note) in result.notes.iter().enumerate() {
+        let before = if index == 0 { "\n" } else { "" };
+        let note = format!("{}: {}.", note.source, note.text);
+        text += &format!("{before}{}\n", width.prose(0, &note));
+    }
+    text
 }

@@ -2,13 +2,12 @@
 
 mod source;
 
-use self::source::{evidence, kinds, programmed, windows};
-use crate::command::registers::Field;
+use self::source::{CpuType, RegisterValue, cpu_types, evidence, registers, windows};
 use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::error_codes::Code;
-use crate::output::table::{Column, Width, table};
+use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::source::can_count;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
@@ -23,15 +22,16 @@ use shared_types::request::machine::{Machine, Processor};
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
 
-#[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+/// What is explained; which lists have rows depends on what it is.
+#[derive(Default, JsonSchema, Serialize)]
+pub(crate) struct ExplainResult {
     topic: String,
     kind: &'static str,
     summary: String,
     sections: Vec<Section>,
-    registers: Vec<Register>,
-    kinds: Vec<Kind>,
-    topics: Vec<Other>,
+    registers: Vec<RegisterValue>,
+    cpu_types: Vec<CpuType>,
+    topics: Vec<Topic>,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -40,32 +40,23 @@ struct Section {
     text: String,
 }
 
-/// The value of a register for a source.
-#[derive(JsonSchema, Serialize)]
-struct Register {
-    name: &'static str,
-    value: String,
-    fields: Vec<Field>,
-}
-
-/// Processors that are alike.
-#[derive(JsonSchema, Serialize)]
-struct Kind {
-    processors: String,
-    core_type: Option<&'static str>,
-    counted: bool,
-    counters: u32,
-    fixed_counters: u32,
-}
-
 /// Another topic that can be explained.
 #[derive(JsonSchema, Serialize)]
-struct Other {
+struct Topic {
     topic: String,
     kind: &'static str,
     summary: String,
 }
 
+impl Record for Topic {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::word("topic"), |row| row.topic.clone()),
+        Field::new(Column::word("kind"), |row| row.kind.to_owned()),
+        Field::new(Column::prose("what it is"), |row| row.summary.clone()),
+    ];
+}
+
+const TOPICS: &str = "topics";
 const CODE: &str = "code";
 const SOURCE: &str = "source";
 const EVENT: &str = "event";
@@ -75,45 +66,32 @@ pub(crate) fn run(
     open: impl FnOnce() -> Result<Backend>,
     output: &Output,
 ) -> Result<u8> {
-    let (modelled, body) = match topic {
-        None => (false, contents()),
-        Some(topic) => {
-            if let Some(code) = Code::find(topic) {
-                (false, of_code(code)?)
-            } else {
-                let mut ctx = Context::open(open()?)?;
-                output.note_model(&ctx.told);
-                let body = of_source(topic, &mut ctx);
-                let body = body.map_err(|error| guessed(topic, error, &mut ctx))?;
-                (ctx.told.modelled, body)
-            }
+    let (modelled, result) = match (topic, topic.and_then(Code::find)) {
+        (None, _) => (false, contents()),
+        (Some(_), Some(code)) => (false, of_code(code)?),
+        (Some(topic), None) => {
+            let mut ctx = Context::open(open()?)?;
+            output.note_model(&ctx.told);
+            let result = of_name(topic, &mut ctx);
+            (ctx.told.modelled, result.map_err(|error| suggested(topic, error, &ctx))?)
         }
     };
-    if output.is_csv() && topic.is_none() {
-        return print(output, modelled, &body, &body.topics);
-    }
-    if output.is_csv() && body.kind != SOURCE && body.kind != EVENT {
+    let print_text = |result: &ExplainResult| text(result, output.width());
+    if result.kind == TOPICS {
+        output.rows("explain", modelled, (&result, &result.topics), print_text)?;
+    } else if output.is_csv() && result.kind == CODE {
         return Err(Error::usage(
-            format!("`--csv` is for tables, and `{}` is explained in words", body.topic),
-            "`halprof explain --csv` lists the topics; a source has a line for each kind of processor.",
+            format!("`--csv` is for tables, and `{}` is explained in words", result.topic),
+            "`halprof explain --csv` lists the topics; a source has a line for each type of processor.",
         ));
+    } else {
+        output.rows("explain", modelled, (&result, &result.cpu_types), print_text)?;
     }
-    print(output, modelled, &body, &body.kinds)
-}
-
-/// Prints the body, or with `--csv` these rows of it.
-fn print<R: Serialize + JsonSchema>(
-    output: &Output,
-    modelled: bool,
-    body: &Body,
-    rows: &[R],
-) -> Result<u8> {
-    output.rows("explain", modelled, (body, rows), |body| text(body, output.width()))?;
     Ok(0)
 }
 
 /// The same error; for an unknown name, with topics that may have been meant or the reason.
-fn guessed(topic: &str, error: Error, ctx: &mut Context) -> Error {
+fn suggested(topic: &str, error: Error, ctx: &Context) -> Error {
     let codes = Code::explained().map(|code| code.name);
     match (error, did_you_mean(topic, codes)) {
         (Error::Measure(Cause::UnknownName { name, hint }), Some(meant)) => {
@@ -125,32 +103,21 @@ fn guessed(topic: &str, error: Error, ctx: &mut Context) -> Error {
     }
 }
 
-fn contents() -> Body {
-    let codes = Code::explained().map(|code| Other {
+fn contents() -> ExplainResult {
+    let codes = Code::explained().map(|code| Topic {
         topic: code.name.to_owned(),
         kind: CODE,
         summary: code.meaning.to_owned(),
     });
-    Body {
+    ExplainResult {
         summary: "`halprof explain TOPIC` explains one of these error codes, or any source or event of `halprof list --all --events` by its name, number or `rHEX`.".to_owned(),
         topics: codes.collect(),
-        ..empty(String::new(), "topics")
+        kind: TOPICS,
+        ..ExplainResult::default()
     }
 }
 
-const fn empty(topic: String, kind: &'static str) -> Body {
-    Body {
-        topic,
-        kind,
-        summary: String::new(),
-        sections: Vec::new(),
-        registers: Vec::new(),
-        kinds: Vec::new(),
-        topics: Vec::new(),
-    }
-}
-
-fn of_code(code: &Code) -> Result<Body> {
+fn of_code(code: &Code) -> Result<ExplainResult> {
     if code.is_for_clients() {
         return Err(Error::usage(
             format!("`{}` is between a program and the driver", code.name),
@@ -158,14 +125,16 @@ fn of_code(code: &Code) -> Result<Body> {
         ));
     }
     let causes: Vec<String> = code.causes.iter().map(|cause| format!("- {cause}")).collect();
-    Ok(Body {
+    Ok(ExplainResult {
         summary: code.meaning.to_owned(),
         sections: vec![
             section("Causes", causes.join("\n")),
             section("What to do", code.what_to_do()),
             section("Exit status", code.status.to_string()),
         ],
-        ..empty(code.name.to_owned(), CODE)
+        topic: code.name.to_owned(),
+        kind: CODE,
+        ..ExplainResult::default()
     })
 }
 
@@ -173,7 +142,7 @@ fn section(title: &'static str, text: impl Into<String>) -> Section {
     Section { title, text: text.into() }
 }
 
-fn of_source(topic: &str, ctx: &mut Context) -> Result<Body> {
+fn of_name(topic: &str, ctx: &mut Context) -> Result<ExplainResult> {
     let machine = ctx.machine.description;
     let interface =
         ProfileInterface::from_wire(machine.interface).unwrap_or(ProfileInterface::Default);
@@ -186,70 +155,54 @@ fn of_source(topic: &str, ctx: &mut Context) -> Result<Body> {
         ));
     };
     let catalog = ctx.catalog(false)?;
-    let raw = || -> Result<Body> {
-        let events = catalog.resolve(&items)?;
-        let registers = events.first().map_or_else(Vec::new, |event| {
-            registers(interface, event.common().raw, event.common().filter)
-        });
-        Ok(of_raw(topic, registers))
-    };
-    let What::Named(name) = &item.what else {
-        return raw();
-    };
-    let filter = item.filter.unwrap_or(Spec::USER | Spec::KERNEL);
-    let alias = catalog.alias(name);
-    let meant = alias.map_or(name.as_str(), |alias| alias.target);
-    let exact = &catalog.sources;
-    let Some(source) = catalog.source(name).or_else(|| catalog.source(meant)) else {
-        if let Some(found) = catalog.event(name) {
-            let selects = |select| registers(interface, select, filter);
-            return Ok(of_event(&found, selects, &ctx.machine.processors));
-        }
-        return Ok(with_alias(raw()?, alias));
-    };
     let processors = &ctx.machine.processors;
-    let kinds = kinds(processors, |processor| can_count(source, processor));
-    let body = Body {
-        summary: counts(source),
-        sections: sections(&machine, &catalog, source),
-        registers: match source.flags & (Source::HAS_SELECT | Source::TIMER) {
-            Source::HAS_SELECT => registers(interface, source.select, filter),
-            _ => Vec::new(),
-        },
-        kinds: kinds.into_iter().map(Kind::from).collect(),
-        topics: same_select(source, exact),
-        ..empty(source.name.as_str().to_owned(), SOURCE)
-    };
-    Ok(with_alias(body, alias))
-}
-
-impl From<source::Kind> for Kind {
-    fn from(kind: source::Kind) -> Self {
-        Self {
-            processors: kind.processors,
-            core_type: kind.core_type,
-            counted: kind.counted,
-            counters: kind.counters,
-            fixed_counters: kind.fixed_counters,
+    let filter = item.filter.unwrap_or(Spec::USER | Spec::KERNEL);
+    let selects = |select| registers(interface, select, filter);
+    let mut alias = None;
+    if let What::Named(name) = &item.what {
+        alias = catalog.alias(name);
+        let meant = alias.map_or(name.as_str(), |alias| alias.target);
+        if let Some(source) = catalog.source(name).or_else(|| catalog.source(meant)) {
+            let result = ExplainResult {
+                summary: counts(source),
+                sections: sections(&machine, &catalog, source),
+                registers: match source.flags & (Source::HAS_SELECT | Source::TIMER) {
+                    Source::HAS_SELECT => selects(source.select),
+                    _ => Vec::new(),
+                },
+                cpu_types: cpu_types(processors, |processor| can_count(source, processor)),
+                topics: same_select(source, &catalog.sources),
+                topic: source.name.as_str().to_owned(),
+                kind: SOURCE,
+            };
+            return Ok(with_alias(result, alias));
+        }
+        if let Some(found) = catalog.event(name).or_else(|| catalog.event(meant)) {
+            return Ok(with_alias(of_event(&found, selects, processors), alias));
         }
     }
+    let events = catalog.resolve(&items)?;
+    let registers = events.first().map_or_else(Vec::new, |event| {
+        registers(interface, event.common().raw, event.common().filter)
+    });
+    Ok(with_alias(of_raw(topic, registers), alias))
 }
 
 /// Adds whose name was asked for, if it is an alias.
-fn with_alias(mut body: Body, alias: Option<Alias>) -> Body {
+fn with_alias(mut result: ExplainResult, alias: Option<Alias>) -> ExplainResult {
     if let Some(alias) = alias {
         let text = format!("`{}` stands for `{}`: {}.", alias.name, alias.target, alias.source);
-        body.sections.insert(0, section("Alias", text));
+        result.sections.insert(0, section("Alias", text));
     }
-    body
+    result
 }
 
 /// An event of the vendor's list, on each kind of processor that has it.
 fn of_event(
     found: &EventMatch<'_>,
-    registers: impl Fn(u64) -> Vec<Register>,
+    registers: impl Fn(u64) -> Vec<RegisterValue>,
     processors: &[Processor],
-) -> Body {
+) -> ExplainResult {
     let event = found.event;
     let mut sections = Vec::new();
     if !event.description.is_empty() {
@@ -295,20 +248,24 @@ fn of_event(
         let mut kinds = found.encodings.iter();
         kinds.any(|(kind, _, counted)| kind.processor.kind == processor.kind && counted.is_ok())
     };
-    Body {
+    ExplainResult {
         summary: format!("{} is an event of {}.", event.name, titles.join(" and ")),
         sections,
         registers: selects.map_or_else(Vec::new, registers),
-        kinds: kinds(processors, counted).into_iter().map(Kind::from).collect(),
-        ..empty(event.name.clone(), EVENT)
+        cpu_types: cpu_types(processors, counted),
+        topic: event.name.clone(),
+        kind: EVENT,
+        ..ExplainResult::default()
     }
 }
 
-fn of_raw(topic: &str, registers: Vec<Register>) -> Body {
-    Body {
+fn of_raw(topic: &str, registers: Vec<RegisterValue>) -> ExplainResult {
+    ExplainResult {
         summary: "A raw select: the processor's manual says what it counts. Its user and kernel bits are taken as the filter.".to_owned(),
         registers,
-        ..empty(topic.to_owned(), SOURCE)
+        topic: topic.to_owned(),
+        kind: SOURCE,
+        ..ExplainResult::default()
     }
 }
 
@@ -375,19 +332,8 @@ fn meaning(source: &str) -> Option<String> {
     row.get(1).map(str::to_owned)
 }
 
-fn registers(interface: ProfileInterface, select: u64, filter: u16) -> Vec<Register> {
-    programmed(interface, select, filter)
-        .into_iter()
-        .map(|register| Register {
-            name: register.name,
-            value: format!("{:#x}", register.value),
-            fields: register.fields.into_iter().map(Field::from).collect(),
-        })
-        .collect()
-}
-
 /// Sources that count the same under other names.
-fn same_select(source: &Source, all: &[Source]) -> Vec<Other> {
+fn same_select(source: &Source, all: &[Source]) -> Vec<Topic> {
     let counted = |flags: u32| flags & (Source::HAS_SELECT | Source::TIMER) == Source::HAS_SELECT;
     let same = |other: &&Source| {
         counted(source.flags)
@@ -395,7 +341,7 @@ fn same_select(source: &Source, all: &[Source]) -> Vec<Other> {
             && other.select == source.select
             && other.id != source.id
     };
-    let topic = |other: &Source| Other {
+    let topic = |other: &Source| Topic {
         topic: other.name.as_str().to_owned(),
         kind: SOURCE,
         summary: "the same event under another name".to_owned(),
@@ -403,26 +349,26 @@ fn same_select(source: &Source, all: &[Source]) -> Vec<Other> {
     all.iter().filter(same).map(topic).collect()
 }
 
-fn text(body: &Body, width: Width) -> String {
-    let mut text = match body.topic.as_str() {
-        "" => width.prose(0, &body.summary) + "\n",
-        topic => format!("{topic}\n\n{}\n", width.prose(0, &body.summary)),
+fn text(result: &ExplainResult, width: Width) -> String {
+    let mut text = match result.topic.as_str() {
+        "" => width.prose(0, &result.summary) + "\n",
+        topic => format!("{topic}\n\n{}\n", width.prose(0, &result.summary)),
     };
-    for register in &body.registers {
+    for register in &result.registers {
         text += &format!("\n{}  {}\n", register.name, register.value);
-        let told = |field: &&Field| field.value != 0 || field.meaning.starts_with("event");
-        for field in register.fields.iter().filter(told) {
+        // The event's number says something even if it is 0.
+        let fields = register.fields.iter();
+        for field in fields.filter(|one| one.value != 0 || one.meaning.starts_with("event")) {
             let bits = format!("[{}]", field.bits);
             text +=
                 &format!("  {bits:<8} {:<18} {:<#6x} {}\n", field.name, field.value, field.meaning);
         }
     }
-    // A single kind adds nothing to the summary.
-    if body.kinds.len() > 1 {
-        text += "\n";
-        text += &kinds_text(&body.kinds, width);
+    // A single type adds nothing to the summary.
+    if result.cpu_types.len() > 1 {
+        text += &format!("\n{}", records(width, &result.cpu_types));
     }
-    for section in &body.sections {
+    for section in &result.sections {
         text += &format!("\n{}\n", section.title);
         for line in section.text.lines() {
             // The second line of a list item is indented to its text.
@@ -430,34 +376,10 @@ fn text(body: &Body, width: Width) -> String {
             text += &format!("    {}\n", width.prose(label, line));
         }
     }
-    if !body.topics.is_empty() {
-        let rows = body.topics.iter();
-        let rows = rows.map(|one| [one.topic.clone(), one.kind.to_owned(), one.summary.clone()]);
-        text += "\n";
-        let columns = [Column::word("topic"), Column::word("kind"), Column::prose("what it is")];
-        text += &table(width, &columns, rows);
+    if !result.topics.is_empty() {
+        text += &format!("\n{}", records(width, &result.topics));
     }
     text
-}
-
-fn kinds_text(kinds: &[Kind], width: Width) -> String {
-    let rows = kinds.iter().map(|kind| {
-        [
-            kind.processors.clone(),
-            kind.core_type.unwrap_or("-").to_owned(),
-            if kind.counted { "yes" } else { "no" }.to_owned(),
-            kind.counters.to_string(),
-            kind.fixed_counters.to_string(),
-        ]
-    });
-    let columns = [
-        Column::name("processors"),
-        Column::word("core"),
-        Column::word("counted"),
-        Column::number("counters"),
-        Column::number("fixed"),
-    ];
-    table(width, &columns, rows)
 }
 
 #[cfg(test)]

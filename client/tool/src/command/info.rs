@@ -4,8 +4,10 @@ use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::escape::Shown;
 use crate::output::number::seconds;
-use crate::output::table::{Column, Width, table};
+use crate::output::table::{Column, Field, Record, Width, records_by_processor};
+use crate::select::time::nanoseconds;
 use crate::target::context::Context;
+use halprof_measure::selection::format_processors;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,7 +18,7 @@ use shared_types::{BranchReason, BranchRecords};
 const LABEL: usize = 13;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+pub(crate) struct InfoResult {
     machine: String,
     hal_interface: &'static str,
     interface: &'static str,
@@ -34,8 +36,8 @@ pub(crate) struct Body {
     /// Windows refused to remove the overflow handler: counters and driver stay until a restart.
     handler_stuck: bool,
     /// A session by thread has ended, and Windows has not given its counters back.
-    threads_kept: bool,
-    processors: Vec<Row>,
+    threads_still_profiled: bool,
+    processors: Vec<ProcessorRow>,
 }
 
 /// Who holds the counters; only halprof itself can be identified.
@@ -47,7 +49,7 @@ struct Holder {
 }
 
 #[derive(JsonSchema, Serialize)]
-struct Row {
+struct ProcessorRow {
     index: u32,
     group: u16,
     number: u16,
@@ -73,9 +75,9 @@ struct Row {
     /// Whether Hv#1 offers performance monitors.
     monitors_offered: Option<bool>,
     /// General counters that another owner had enabled when counting last began, as a mask.
-    found_counters: u32,
+    counters_in_use: u32,
     /// Fixed counters that another owner uses, which are left alone, as a mask.
-    found_fixed: u32,
+    fixed_in_use: u32,
     /// What records branches; `none` if they cannot be recorded.
     branch_records: &'static str,
     /// Why they can or cannot.
@@ -95,7 +97,7 @@ pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
         request: "processors",
         why: "it lists none".to_owned(),
     })?;
-    let body = Body {
+    let info = InfoResult {
         machine: ctx.told.machine.clone(),
         hal_interface: describe::interface_name(machine.hal_interface),
         interface: describe::interface_name(machine.interface),
@@ -110,11 +112,11 @@ pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
         ring_bytes_max: machine.ring_bytes_max,
         interrupt_budget: f64::from(machine.interrupt_budget) / 1000.0,
         handler_stuck: machine.flags & Machine::HANDLER_STUCK != 0,
-        threads_kept: machine.flags & Machine::THREADS_KEPT != 0,
+        threads_still_profiled: machine.flags & Machine::THREADS_KEPT != 0,
         processors: processors.iter().map(row).collect(),
     };
-    let rows = body.processors.as_slice();
-    output.rows("info", ctx.told.modelled, (&body, rows), |body| text(body, output.width()))?;
+    let rows = info.processors.as_slice();
+    output.rows("info", ctx.told.modelled, (&info, rows), |info| text(info, output.width()))?;
     Ok(0)
 }
 
@@ -122,15 +124,12 @@ fn holder(machine: &Machine) -> Option<Holder> {
     (machine.holder_session != 0).then(|| Holder {
         process: machine.holder_process,
         session: machine.holder_session,
-        held_ns: crate::select::time::nanoseconds(
-            machine.holder_ticks,
-            machine.timestamp_frequency,
-        ),
+        held_ns: nanoseconds(machine.holder_ticks, machine.timestamp_frequency),
     })
 }
 
-fn row(processor: &Processor) -> Row {
-    Row {
+fn row(processor: &Processor) -> ProcessorRow {
+    ProcessorRow {
         index: processor.index,
         group: processor.group,
         number: processor.number,
@@ -151,8 +150,8 @@ fn row(processor: &Processor) -> Row {
         partition: describe::partition(processor),
         monitors_offered: describe::partition(processor)
             .map(|_| processor.flags & Processor::HV1_COUNTERS != 0),
-        found_counters: processor.found_counters,
-        found_fixed: processor.found_fixed,
+        counters_in_use: processor.found_counters,
+        fixed_in_use: processor.found_fixed,
         branch_records: named(
             BranchRecords::from_wire(processor.branch_records.into()).map(BranchRecords::name),
         ),
@@ -170,8 +169,8 @@ fn named(name: Option<&'static str>) -> &'static str {
     name.unwrap_or("unknown")
 }
 
-fn text(body: &Body, width: Width) -> String {
-    let holder = body.holder.as_ref().map_or_else(
+fn text(info: &InfoResult, width: Width) -> String {
+    let holder = info.holder.as_ref().map_or_else(
         || "no halprof session (other owners are not visible)".to_owned(),
         |holder| {
             let (session, process) = (holder.session, holder.process);
@@ -180,47 +179,63 @@ fn text(body: &Body, width: Width) -> String {
     );
     let head = format!(
         "machine      {}\ninterface    {} ({})\n             {}\nHAL          {} ({})\noverflow     {}\n             {}\nheld by      {}\n\n",
-        Shown(&body.machine),
-        body.interface,
-        body.reason,
-        width.prose(LABEL, &body.explanation),
-        body.hal_interface,
-        body.hal_reason,
-        body.overflow,
-        width.prose(LABEL, body.overflow_explanation),
+        Shown(&info.machine),
+        info.interface,
+        info.reason,
+        width.prose(LABEL, &info.explanation),
+        info.hal_interface,
+        info.hal_reason,
+        info.overflow,
+        width.prose(LABEL, info.overflow_explanation),
         width.prose(LABEL, &holder),
     );
-    let columns = [
-        Column::name("processors"),
-        Column::word("vendor").extra(),
-        Column::number("family").extra(),
-        Column::number("model").extra(),
-        Column::number("stepping").extra(),
-        Column::word("core"),
-        Column::number("PMU").extra(),
-        Column::word("counters"),
-        Column::word("fixed"),
-        Column::word("branches").extra(),
-        Column::name("hypervisor"),
+    let processors =
+        records_by_processor(width, (0, |row: &ProcessorRow| row.index), &info.processors);
+    head + &processors + &remarks(info, width)
+}
+
+impl Record for ProcessorRow {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::name("processors"), |_| String::new()),
+        Field::new(Column::word("vendor").extra(), |row| row.vendor.clone()),
+        Field::new(Column::number("family").extra(), |row| format!("{:#x}", row.family)),
+        Field::new(Column::number("model").extra(), |row| format!("{:#x}", row.model)),
+        Field::new(Column::number("stepping").extra(), |row| row.stepping.to_string()),
+        Field::new(Column::word("core"), |row| row.core_type.unwrap_or_default().to_owned()),
+        Field::new(Column::number("PMU").extra(), |row| row.pmu_version.to_string()),
+        Field::new(Column::word("counters"), |row| counters(row.counter_mask, row.counter_width)),
+        Field::new(Column::word("fixed"), |row| counters(row.fixed_mask, row.fixed_width)),
+        Field::new(Column::word("branches").extra(), |row| match row.branch_depth {
+            0 => "-".to_owned(),
+            depth => depth.to_string(),
+        }),
+        Field::new(Column::name("hypervisor"), |row| row.hypervisor.clone().unwrap_or_default()),
     ];
-    head + &table(width, &columns, alike(&body.processors)) + &remarks(body, width)
+}
+
+/// `8 x 48 bits`.
+fn counters(mask: u32, width: u8) -> String {
+    match mask.count_ones() {
+        0 => "-".to_owned(),
+        count => format!("{count} x {width} bits"),
+    }
 }
 
 /// Remarks on anything unusual, each on lines of its own.
-fn remarks(body: &Body, width: Width) -> String {
-    let processors_where = |wanted: &dyn Fn(&Row) -> bool| {
-        let rows = body.processors.iter().filter(|row| wanted(row));
+fn remarks(info: &InfoResult, width: Width) -> String {
+    let processors_where = |wanted: &dyn Fn(&ProcessorRow) -> bool| {
+        let rows = info.processors.iter().filter(|row| wanted(row));
         let indexes = rows.map(|row| row.index).collect::<Vec<_>>();
-        (!indexes.is_empty()).then(|| halprof_measure::selection::format_processors(indexes))
+        (!indexes.is_empty()).then(|| format_processors(indexes))
     };
     let mut remarks = Vec::new();
-    if body.handler_stuck {
+    if info.handler_stuck {
         remarks.push(
             "Windows refused to remove halprof's overflow handler: the driver keeps the counters, and nothing can be sampled, until Windows agrees or restarts."
                 .to_owned(),
         );
     }
-    if body.threads_kept {
+    if info.threads_still_profiled {
         remarks.push(
             "A thread still profiles itself with the counters of a session that has ended: they are stopped, and stay reserved until Windows gives them back."
                 .to_owned(),
@@ -231,17 +246,17 @@ fn remarks(body: &Body, width: Width) -> String {
             "Interrupt storm on processors {processors}: the overflow interrupt stays masked there until a start finds its cause gone."
         ));
     }
-    if let Some(processors) = processors_where(&|row| row.found_counters != 0) {
+    if let Some(processors) = processors_where(&|row| row.counters_in_use != 0) {
         remarks.push(format!(
-            "Somebody else had general counters enabled on processors {processors} when counting last began."
+            "Another program had general counters enabled on processors {processors} when counting last began."
         ));
     }
-    if let Some(processors) = processors_where(&|row| row.found_fixed != 0) {
+    if let Some(processors) = processors_where(&|row| row.fixed_in_use != 0) {
         remarks.push(format!(
-            "Somebody else uses fixed counters on processors {processors}: they are left alone, and their events take general counters."
+            "Another program uses fixed counters on processors {processors}: they are left alone, and their events take general counters."
         ));
     }
-    let first = body.processors.first();
+    let first = info.processors.first();
     if let Some(behind) = first.and_then(|row| row.hypervisor_behind.as_ref()) {
         remarks.push(format!("The hypervisor is {behind}, behind Hyper-V's face."));
     }
@@ -253,45 +268,6 @@ fn remarks(body: &Body, width: Width) -> String {
         ));
     }
     remarks.iter().fold(String::new(), |text, remark| text + "\n" + &width.prose(0, remark) + "\n")
-}
-
-/// One line for all processors that are alike.
-fn alike(processors: &[Row]) -> Vec<Vec<String>> {
-    let mut lines: Vec<(Vec<u32>, [String; 10])> = Vec::new();
-    for row in processors {
-        let cells = cells(row);
-        match lines.iter_mut().find(|(_, same)| *same == cells) {
-            Some((indexes, _)) => indexes.push(row.index),
-            None => lines.push((vec![row.index], cells)),
-        }
-    }
-    let line = |(indexes, cells): (Vec<u32>, [String; 10])| {
-        let ranges = halprof_measure::selection::format_processors(indexes);
-        std::iter::once(ranges).chain(cells).collect()
-    };
-    lines.into_iter().map(line).collect()
-}
-
-fn cells(row: &Row) -> [String; 10] {
-    let counters = |mask: u32, width: u8| match mask.count_ones() {
-        0 => "-".to_owned(),
-        count => format!("{count} x {width} bits"),
-    };
-    [
-        row.vendor.clone(),
-        format!("{:#x}", row.family),
-        format!("{:#x}", row.model),
-        row.stepping.to_string(),
-        row.core_type.unwrap_or_default().to_owned(),
-        row.pmu_version.to_string(),
-        counters(row.counter_mask, row.counter_width),
-        counters(row.fixed_mask, row.fixed_width),
-        match row.branch_depth {
-            0 => "-".to_owned(),
-            depth => depth.to_string(),
-        },
-        row.hypervisor.clone().unwrap_or_default(),
-    ]
 }
 
 #[cfg(test)]
@@ -307,7 +283,7 @@ mod tests {
             found_fixed: 2,
             ..Processor::default()
         };
-        let plain = Body {
+        let plain = InfoResult {
             machine: String::new(),
             hal_interface: "Emon",
             interface: "Emon",
@@ -322,13 +298,13 @@ mod tests {
             ring_bytes_max: 0,
             interrupt_budget: 0.1,
             handler_stuck: false,
-            threads_kept: false,
+            threads_still_profiled: false,
             processors: vec![row(&Processor::default())],
         };
         assert_eq!(remarks(&plain, Width::WHOLE), "");
-        let odd = Body {
+        let odd = InfoResult {
             handler_stuck: true,
-            threads_kept: true,
+            threads_still_profiled: true,
             processors: vec![row(&processor)],
             ..plain
         };

@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::number::thousands;
-use crate::output::table::{Column, Width, table};
+use crate::output::table::{Column, Field, records_in};
 use crate::select::source::{OWN_BITS, can_count};
 use crate::target::context::Context;
 use halprof_measure::selection::format_processors;
@@ -20,14 +20,14 @@ use shared_types::request::machine::Processor;
 use shared_types::request::source::Source;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+pub(crate) struct ListResult {
     interface: &'static str,
-    sources: Vec<Row>,
+    sources: Vec<SourceRow>,
 }
 
 #[derive(JsonSchema, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-struct Row {
+struct SourceRow {
     /// Null: an event that is no source of the tables.
     id: Option<u32>,
     name: String,
@@ -67,25 +67,41 @@ struct Differs {
     supported: bool,
 }
 
+impl Differs {
+    /// Those that do: in a list of one, or of none.
+    fn from(
+        supported: bool,
+        processors: &[Processor],
+        counts: impl Fn(&Processor) -> bool,
+    ) -> Vec<Self> {
+        let differing = processors.iter().filter(|one| counts(one) != supported);
+        let processors = format_processors(differing.map(|processor| processor.index));
+        let any = !processors.is_empty();
+        any.then_some(Self { processors, supported: !supported }).into_iter().collect()
+    }
+}
+
 pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<u8> {
     if options.metrics || options.metric_file.is_some() {
         metrics::run(options, ctx, output)?;
         return Ok(0);
     }
-    let body = body(options, ctx)?;
-    let rows = body.sources.as_slice();
-    output.rows("list", ctx.told.modelled, (&body, rows), |body| {
-        text(body, options.verbose, output.width())
+    let listed = listed(options, ctx)?;
+    let rows = listed.sources.as_slice();
+    output.rows("list", ctx.told.modelled, (&listed, rows), |listed| {
+        let columns = if options.verbose { SourceRow::VERBOSE } else { SourceRow::BRIEF };
+        records_in(output.width(), columns, &listed.sources)
     })?;
     Ok(0)
 }
 
-fn body(options: &args::List, ctx: &mut Context) -> Result<Body> {
+fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
     let mut catalog = ctx.catalog(options.approximate)?;
     let processors = &ctx.machine.processors;
     let glob = options.glob.as_deref().map(Pattern::new);
     let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
-    let mut rows: Vec<Row> = catalog.sources.iter().map(|source| row(source, processors)).collect();
+    let mut rows: Vec<SourceRow> =
+        catalog.sources.iter().map(|source| row(source, processors)).collect();
     if options.events || options.event_file.is_some() || glob.is_some() {
         if let Some(path) = &options.event_file {
             catalog = catalog.with_event_file(path)?;
@@ -102,18 +118,13 @@ fn body(options: &args::List, ctx: &mut Context) -> Result<Body> {
             "`*` stands for any text, as in `list *miss*`; `--all` shows what cannot be counted too.",
         ));
     }
-    Ok(Body { interface: describe::interface_name(ctx.machine.interface()), sources: rows })
+    Ok(ListResult { interface: describe::interface_name(ctx.machine.interface()), sources: rows })
 }
 
-fn row(source: &Source, processors: &[Processor]) -> Row {
+fn row(source: &Source, processors: &[Processor]) -> SourceRow {
     let has = |flag| source.flags & flag != 0;
     let supported = has(Source::SUPPORTED);
-    let differing = processors
-        .iter()
-        .filter(|processor| can_count(source, processor) != supported)
-        .map(|processor| processor.index);
-    let differing = format_processors(differing);
-    Row {
+    SourceRow {
         id: Some(source.id),
         name: source.name.as_str().to_owned(),
         symbol: source.symbol.as_str().to_owned(),
@@ -133,10 +144,7 @@ fn row(source: &Source, processors: &[Processor]) -> Row {
         },
         counts: source.counts.as_str().to_owned(),
         note: source.note.as_str().to_owned(),
-        processors: (!differing.is_empty())
-            .then_some(Differs { processors: differing, supported: !supported })
-            .into_iter()
-            .collect(),
+        processors: Differs::from(supported, processors, |one| can_count(source, one)),
     }
 }
 
@@ -144,51 +152,43 @@ fn hex(select: u64) -> String {
     format!("{select:#010X}").replacen("0X", "0x", 1)
 }
 
-fn text(body: &Body, verbose: bool, width: Width) -> String {
-    let supported = |row: &Row| match (row.supported, row.processors.first()) {
-        (true, None) => "yes".to_owned(),
-        (false, None) => "no".to_owned(),
-        (true, Some(differs)) => format!("not on {}", differs.processors),
-        (false, Some(differs)) => format!("only on {}", differs.processors),
-    };
-    let hex = |id: u32| format!("{id:#04X}").replacen("0X", "0x", 1);
-    let id = |row: &Row| row.id.filter(|_| !row.event).map_or_else(String::new, hex);
-    if !verbose {
-        let cells = |row: &Row| [id(row), row.name.clone(), supported(row), row.counts.clone()];
-        let columns = [
-            Column::number("id").extra(),
-            Column::name("name"),
-            Column::name("supported"),
-            Column::prose("counts"),
-        ];
-        return table(width, &columns, body.sources.iter().map(cells));
-    }
-    let cells = |row: &Row| {
-        let interval = &row.interval;
-        [
-            id(row),
-            row.name.clone(),
-            supported(row),
-            if row.sampling { "yes" } else { "no" }.to_owned(),
-            row.select.clone().unwrap_or_default(),
-            thousands(interval.default),
-            format!("{}..{}", thousands(interval.min), thousands(interval.max)),
-            row.counts.clone(),
-            row.note.clone(),
-        ]
-    };
-    let columns = [
-        Column::number("id").extra(),
-        Column::name("name"),
-        Column::name("supported"),
-        Column::word("sampling").extra(),
-        Column::word("select").extra(),
-        Column::number("interval").extra(),
-        Column::number("limits").extra(),
-        Column::narrow("counts"),
-        Column::narrow("note"),
+impl SourceRow {
+    const BRIEF: &'static [Field<Self>] = &[
+        Field::new(Column::number("id").extra(), Self::id),
+        Field::new(Column::name("name"), |row| row.name.clone()),
+        Field::new(Column::name("supported"), Self::supported),
+        Field::new(Column::prose("counts"), |row| row.counts.clone()),
     ];
-    table(width, &columns, body.sources.iter().map(cells))
+    const VERBOSE: &'static [Field<Self>] = &[
+        Field::new(Column::number("id").extra(), Self::id),
+        Field::new(Column::name("name"), |row| row.name.clone()),
+        Field::new(Column::name("supported"), Self::supported),
+        Field::new(Column::word("sampling").extra(), |row| {
+            if row.sampling { "yes" } else { "no" }.to_owned()
+        }),
+        Field::new(Column::word("select").extra(), |row| row.select.clone().unwrap_or_default()),
+        Field::new(Column::number("interval").extra(), |row| thousands(row.interval.default)),
+        Field::new(Column::number("limits").extra(), |row| {
+            format!("{}..{}", thousands(row.interval.min), thousands(row.interval.max))
+        }),
+        Field::new(Column::narrow("counts"), |row| row.counts.clone()),
+        Field::new(Column::narrow("note"), |row| row.note.clone()),
+    ];
+
+    /// The number of a source; an event is only known by its name.
+    fn id(&self) -> String {
+        let id = self.id.filter(|_| !self.event);
+        id.map_or_else(String::new, |id| format!("{id:#04X}").replacen("0X", "0x", 1))
+    }
+
+    fn supported(&self) -> String {
+        match (self.supported, self.processors.first()) {
+            (true, None) => "yes".to_owned(),
+            (false, None) => "no".to_owned(),
+            (true, Some(differs)) => format!("not on {}", differs.processors),
+            (false, Some(differs)) => format!("only on {}", differs.processors),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -213,7 +213,7 @@ mod tests {
                 metrics: false,
                 metric_file: None,
             };
-            let sources = body(&options, &mut ctx).expect("a list").sources.len();
+            let sources = listed(&options, &mut ctx).expect("a list").sources.len();
             assert_ne!(sources, 0);
             let requests = ctx.connection.requests() as usize;
             assert!(requests <= 3 + sources.div_ceil(50), "{machine}: {requests}");

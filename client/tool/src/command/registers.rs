@@ -1,9 +1,8 @@
 //! `halprof registers`: the PMU's registers, decoded field by field, read only.
 
-mod decoded;
+pub(crate) mod decode;
 
-pub(crate) use decoded::{Field as Part, decode};
-
+use self::decode::decode;
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
@@ -19,36 +18,36 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
-    processors: Vec<One>,
+pub(crate) struct RegistersResult {
+    processors: Vec<ProcessorRegisters>,
 }
 
 #[derive(JsonSchema, Serialize)]
-struct One {
+struct ProcessorRegisters {
     processor: u32,
-    registers: Vec<Row>,
+    registers: Vec<RegisterRow>,
 }
 
 #[derive(JsonSchema, Serialize)]
-struct Row {
+struct RegisterRow {
     /// The MSR's number; 0xFFFF0000 plus the offset for the local APIC's page; 0xFFFE0004 for CR4.
     number: u32,
     name: String,
     value: String,
-    fields: Vec<Field>,
+    fields: Vec<FieldRow>,
 }
 
-/// A part of a register, and its value.
+/// A field of a register, and its value.
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Field {
+pub(crate) struct FieldRow {
     pub(crate) name: &'static str,
     pub(crate) bits: String,
     pub(crate) value: u64,
     pub(crate) meaning: &'static str,
 }
 
-impl From<(Part, u64)> for Field {
-    fn from((field, value): (Part, u64)) -> Self {
+impl From<(decode::Field, u64)> for FieldRow {
+    fn from((field, value): (decode::Field, u64)) -> Self {
         Self { name: field.name, bits: field.bits(), value, meaning: field.meaning }
     }
 }
@@ -66,34 +65,33 @@ pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output)
             .and_then(|processor| ProfileInterface::from_wire(processor.interface))
             .unwrap_or(ProfileInterface::Default);
         let registers = ctx.connection.registers(index)?;
-        let registers =
-            registers.iter().map(|register| row(interface, register.number, register.value));
-        processors.push(One { processor: index, registers: registers.collect() });
+        let registers = registers.iter().map(|register| decoded(interface, register));
+        processors.push(ProcessorRegisters { processor: index, registers: registers.collect() });
     }
-    let body = Body { processors };
-    output.rows("registers", ctx.told.modelled, (&body, &lines(&body)), |body| {
-        text(body, output.width())
+    let result = RegistersResult { processors };
+    output.rows("registers", ctx.told.modelled, (&result, &lines(&result)), |result| {
+        text(result, output.width())
     })?;
     Ok(0)
 }
 
 /// A field of a register of a processor.
 #[derive(JsonSchema, Serialize)]
-struct Line<'a> {
+struct FieldLine<'a> {
     processor: u32,
     /// The MSR's number; empty for what is no MSR.
     number: Option<u32>,
     register: &'a str,
     register_value: &'a str,
     #[serde(flatten)]
-    field: &'a Field,
+    field: &'a FieldRow,
 }
 
-fn lines(body: &Body) -> Vec<Line<'_>> {
+fn lines(result: &RegistersResult) -> Vec<FieldLine<'_>> {
     let mut lines = Vec::new();
-    for one in &body.processors {
+    for one in &result.processors {
         for row in &one.registers {
-            lines.extend(row.fields.iter().map(|field| Line {
+            lines.extend(row.fields.iter().map(|field| FieldLine {
                 processor: one.processor,
                 number: row.msr(),
                 register: &row.name,
@@ -105,22 +103,26 @@ fn lines(body: &Body) -> Vec<Line<'_>> {
     lines
 }
 
-impl Row {
+impl RegisterRow {
     /// The MSR's number; `None` for CR4 and the local APIC's page.
     fn msr(&self) -> Option<u32> {
         (self.number < Register::CR4 & !0xFFFF).then_some(self.number)
     }
 }
 
-fn row(interface: ProfileInterface, number: u32, value: u64) -> Row {
-    let decoded = decode(interface, number, value);
-    let fields = decoded.fields.into_iter().map(Field::from);
-    Row { number, name: decoded.name, value: format!("{value:#018x}"), fields: fields.collect() }
+fn decoded(interface: ProfileInterface, register: &Register) -> RegisterRow {
+    let decoded = decode(interface, register.number, register.value);
+    RegisterRow {
+        number: register.number,
+        name: decoded.name,
+        value: format!("{:#018x}", register.value),
+        fields: decoded.fields.into_iter().map(FieldRow::from).collect(),
+    }
 }
 
-fn text(body: &Body, width: Width) -> String {
+fn text(result: &RegistersResult, width: Width) -> String {
     let mut text = String::new();
-    for one in &body.processors {
+    for one in &result.processors {
         let _ = writeln!(text, "processor {}", one.processor);
         if one.registers.is_empty() {
             text += "  no registers: its interface uses none\n";

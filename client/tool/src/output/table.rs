@@ -9,6 +9,7 @@ use crate::output::error::Result;
 use crate::output::schema::schema_of;
 use crate::output::style::{plain, styled};
 use anstyle::Style;
+use halprof_measure::selection::format_processors;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -247,9 +248,41 @@ pub(crate) fn records<'a, R: Record + 'a>(
     width: Width,
     records: impl IntoIterator<Item = &'a R>,
 ) -> String {
-    let columns: Vec<Column> = R::COLUMNS.iter().map(|field| field.column).collect();
-    let cells = |record: &'a R| R::COLUMNS.iter().map(move |field| (field.cell)(record));
+    records_in(width, R::COLUMNS, records)
+}
+
+/// The same in other columns than those that records of this type usually have.
+pub(crate) fn records_in<'a, R: 'a>(
+    width: Width,
+    fields: &[Field<R>],
+    records: impl IntoIterator<Item = &'a R>,
+) -> String {
+    let columns: Vec<Column> = fields.iter().map(|field| field.column).collect();
+    let cells = |record: &'a R| fields.iter().map(move |field| (field.cell)(record));
     table(width, &columns, records.into_iter().map(cells))
+}
+
+/// Records of processors: those that differ in nothing but their processor share a line, and the
+/// column `at` lists the processors.
+pub(crate) fn records_by_processor<R: Record>(
+    width: Width,
+    (at, processor): (usize, fn(&R) -> u32),
+    records: &[R],
+) -> String {
+    let mut lines: Vec<(Vec<String>, Vec<u32>)> = Vec::new();
+    for record in records {
+        let cells: Vec<String> = R::COLUMNS.iter().map(|field| (field.cell)(record)).collect();
+        match lines.iter_mut().find(|(alike, _)| *alike == cells) {
+            Some((_, processors)) => processors.push(processor(record)),
+            None => lines.push((cells, vec![processor(record)])),
+        }
+    }
+    let columns: Vec<Column> = R::COLUMNS.iter().map(|field| field.column).collect();
+    let lines = lines.into_iter().map(|(mut cells, processors)| {
+        cells[at] = format_processors(processors);
+        cells
+    });
+    table(width, &columns, lines)
 }
 
 /// Leaves out columns and narrows others until the rest fits; returns their widths, and the headers of

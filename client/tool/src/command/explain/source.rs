@@ -1,24 +1,49 @@
 //! One source on one machine: what it counts, on what evidence, and what Windows' HAL would count.
 
-use crate::command::registers::{Part as Field, decode};
+use crate::command::registers::FieldRow;
+use crate::command::registers::decode::decode;
+use crate::output::table::{Column, Field, Record};
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::format_processors;
 use halprof_setup::describe;
+use schemars::JsonSchema;
+use serde::Serialize;
 use shared_types::ProfileInterface;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
+use std::collections::BTreeSet;
 
-/// A register that a source is programmed into.
-#[derive(Clone, Debug)]
-pub(crate) struct Programmed {
-    /// The register's name; `x` stands for the counter's index.
-    pub(crate) name: &'static str,
-    /// The value for the source, without the enable and interrupt bits that are set while
-    /// measuring.
-    pub(crate) value: u64,
-    /// The fields with their values.
-    pub(crate) fields: Vec<(Field, u64)>,
+/// The value of a register for a source, without the enable and interrupt bits that are set while
+/// measuring.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct RegisterValue {
+    /// `x` stands for the counter's index.
+    pub(super) name: &'static str,
+    pub(super) value: String,
+    pub(super) fields: Vec<FieldRow>,
+}
+
+/// Processors that are alike.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct CpuType {
+    processors: String,
+    core_type: Option<&'static str>,
+    counted: bool,
+    counters: u32,
+    fixed_counters: u32,
+}
+
+impl Record for CpuType {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::name("processors"), |row| row.processors.clone()),
+        Field::new(Column::word("core"), |row| row.core_type.unwrap_or("-").to_owned()),
+        Field::new(Column::word("counted"), |row| {
+            if row.counted { "yes" } else { "no" }.to_owned()
+        }),
+        Field::new(Column::number("counters"), |row| row.counters.to_string()),
+        Field::new(Column::number("fixed"), |row| row.fixed_counters.to_string()),
+    ];
 }
 
 /// The bits of a select that count in user mode and in kernel mode.
@@ -34,8 +59,11 @@ const fn modes(interface: ProfileInterface) -> [u64; 2] {
 
 /// The registers for a select in the interface's format, with a filter of [`Spec::USER`] and
 /// [`Spec::KERNEL`].
-#[must_use]
-pub(crate) fn programmed(interface: ProfileInterface, select: u64, filter: u16) -> Vec<Programmed> {
+pub(super) fn registers(
+    interface: ProfileInterface,
+    select: u64,
+    filter: u16,
+) -> Vec<RegisterValue> {
     use ProfileInterface as I;
     let [user, kernel] = modes(interface);
     let set = |bit, mode| if filter & mode == 0 { 0 } else { bit };
@@ -54,12 +82,12 @@ pub(crate) fn programmed(interface: ProfileInterface, select: u64, filter: u16) 
             ("CCCR", 0x360, select >> 32 & !3),
         ],
     };
-    let row = |&(name, number, value): &(&'static str, u32, u64)| Programmed {
+    let value = |&(name, number, value): &(&'static str, u32, u64)| RegisterValue {
         name,
-        value,
-        fields: decode(interface, number, value).fields,
+        value: format!("{value:#x}"),
+        fields: decode(interface, number, value).fields.into_iter().map(FieldRow::from).collect(),
     };
-    registers.iter().map(row).collect()
+    registers.iter().map(value).collect()
 }
 
 /// The origin of names and numbers from recent versions of Windows.
@@ -69,8 +97,7 @@ const WINDOWS: &str = "Windows' own list";
 const FIXED: std::ops::Range<u32> = 0x8000_0100..0x8000_0200;
 
 /// The evidence for what the source counts, in published documents.
-#[must_use]
-pub(crate) fn evidence(machine: &Machine, source: &Source) -> &'static str {
+pub(super) fn evidence(machine: &Machine, source: &Source) -> &'static str {
     use ProfileInterface as I;
     if source.flags & Source::TIMER != 0 {
         return "HAL design note \"Performance Monitoring\", section 3.1: ProfileTime is a timer and takes no counter. Its intervals are those that `wpr -pmcsources` lists.";
@@ -105,8 +132,7 @@ pub(crate) fn evidence(machine: &Machine, source: &Source) -> &'static str {
 }
 
 /// What Windows' own HAL would count for it on this machine.
-#[must_use]
-pub(crate) fn windows(machine: &Machine, catalog: &Catalog, source: &Source) -> String {
+pub(super) fn windows(machine: &Machine, catalog: &Catalog, source: &Source) -> String {
     let hal = describe::interface_name(machine.hal_interface);
     let has = |flag| source.flags & flag != 0;
     if has(Source::TIMER) {
@@ -152,37 +178,22 @@ pub(crate) fn windows(machine: &Machine, catalog: &Catalog, source: &Source) -> 
     "Windows' HAL does not support it here either.".to_owned()
 }
 
-/// Processors that are alike, and whether they count a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
-    /// Their indexes, e.g. `0-7`.
-    pub(crate) processors: String,
-    /// `performance`, `efficiency`, or nothing if the processor does not report it.
-    pub(crate) core_type: Option<&'static str>,
-    /// Whether they count it.
-    pub(crate) counted: bool,
-    /// General counters that they have.
-    pub(crate) counters: u32,
-    /// Fixed-function counters that they have.
-    pub(crate) fixed_counters: u32,
-}
-
-/// Each kind of processor once.
-#[must_use]
-pub(crate) fn kinds(processors: &[Processor], counted: impl Fn(&Processor) -> bool) -> Vec<Kind> {
-    let mut all: Vec<u8> = processors.iter().map(|processor| processor.kind).collect();
-    all.sort_unstable();
-    all.dedup();
-    let kind = |kind: u8| {
-        let mut alike = processors.iter().filter(move |one| one.kind == kind).peekable();
-        let first = **alike.peek()?;
-        Some(Kind {
-            processors: format_processors(alike.map(|one| one.index)),
-            core_type: describe::core_type(&first),
-            counted: counted(&first),
+/// The types of processor of a machine, and whether they count a source.
+pub(super) fn cpu_types(
+    processors: &[Processor],
+    counted: impl Fn(&Processor) -> bool,
+) -> Vec<CpuType> {
+    let types: BTreeSet<u8> = processors.iter().map(|processor| processor.kind).collect();
+    let one_type = |cpu_type: u8| {
+        let alike = || processors.iter().filter(move |one| one.kind == cpu_type);
+        let first = alike().next()?;
+        Some(CpuType {
+            processors: format_processors(alike().map(|one| one.index)),
+            core_type: describe::core_type(first),
+            counted: counted(first),
             counters: first.counter_mask.count_ones(),
             fixed_counters: first.fixed_mask.count_ones(),
         })
     };
-    all.into_iter().filter_map(kind).collect()
+    types.into_iter().filter_map(one_type).collect()
 }

@@ -1,8 +1,7 @@
 //! The vendor's events, as rows of the list of sources.
 
-use super::{Differs, Interval, Row, hex};
+use super::{Differs, Interval, SourceRow, hex};
 use halprof_measure::catalog::{Catalog, Encoding, EventMatch, format_counters};
-use halprof_measure::selection::format_processors;
 use shared_types::request::machine::Processor;
 use shared_types::request::source::Source;
 
@@ -10,20 +9,18 @@ use shared_types::request::source::Source;
 const MODES: u64 = 0b11 << 16;
 
 /// Every event that any kind of processor has.
-pub(super) fn rows(catalog: &Catalog, processors: &[Processor]) -> Vec<Row> {
+pub(super) fn rows(catalog: &Catalog, processors: &[Processor]) -> Vec<SourceRow> {
     let names = catalog.events().into_iter();
     let found = names.filter_map(|name| catalog.event(name));
     found.map(|found| row(&found, catalog, processors)).collect()
 }
 
-fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> Row {
-    let counts = |processor: &&Processor| {
+fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> SourceRow {
+    let counts = |processor: &Processor| {
         let mut kinds = found.encodings.iter();
         kinds.any(|(kind, _, counted)| kind.processor.kind == processor.kind && counted.is_ok())
     };
-    let supported = processors.first().is_some_and(|boot| counts(&boot));
-    let differing = processors.iter().filter(|one| counts(one) != supported);
-    let differing = format_processors(differing.map(|processor| processor.index));
+    let supported = processors.first().is_some_and(counts);
     let event = found.event;
     let counted = found.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().ok());
     let fixed = match counted {
@@ -46,7 +43,7 @@ fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> R
     let limits = catalog.sources.iter().find(|source| source.flags & Source::TIMER == 0);
     let limit = |of: fn(&Source) -> u32| limits.map_or(0, of);
     let select = fixed.is_none().then(|| event.select());
-    Row {
+    SourceRow {
         id: source.map(|source| source.id),
         name: event.name.clone(),
         symbol: String::new(),
@@ -69,9 +66,6 @@ fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> R
             None => event.to_string(),
         },
         note: notes.into_iter().flatten().collect::<Vec<_>>().join("; "),
-        processors: (!differing.is_empty())
-            .then_some(Differs { processors: differing, supported: !supported })
-            .into_iter()
-            .collect(),
+        processors: Differs::from(supported, processors, counts),
     }
 }

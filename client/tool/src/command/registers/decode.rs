@@ -1,11 +1,9 @@
 //! Decodes performance-monitoring registers, field by field.
+//!
+//! The facts are in `registers.csv` and `fields.csv`. Their sources: Intel SDM vol. 3, "Performance
+//! Monitoring" and "Advanced Programmable Interrupt Controller (APIC)", and vol. 4; AMD APM vol. 2,
+//! "Performance Monitoring Counters", and the PPRs.
 
-mod netburst;
-mod rows;
-
-pub(crate) use rows::Field;
-
-use rows::{ROWS, Row};
 use shared_types::ProfileInterface;
 
 /// A register with its fields.
@@ -17,48 +15,95 @@ pub(crate) struct Decoded {
     pub(crate) fields: Vec<(Field, u64)>,
 }
 
+/// A field: its name, its highest and lowest bit, and what it means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    /// The manual's name.
+    pub(crate) name: &'static str,
+    high: u32,
+    low: u32,
+    pub(crate) meaning: &'static str,
+}
+
+/// Registers with the same fields, at regularly spaced numbers.
+struct Registers {
+    /// The names of the interfaces that have them; all if there are none.
+    interfaces: &'static str,
+    first: u32,
+    count: u32,
+    stride: u32,
+    /// `#` stands for the index.
+    name: &'static str,
+    layout: &'static str,
+}
+
 /// Decodes a register of a processor that is used through `interface`.
 ///
 /// `number` is as in `shared_types::request::machine::Register`. Some numbers mean different
 /// registers in different interfaces, e.g. IA32_FIXED_CTR0 and MSR_FLAME_COUNTER1, so the interface
 /// is needed.
-#[must_use]
 pub(crate) fn decode(interface: ProfileInterface, number: u32, value: u64) -> Decoded {
-    let (name, fields) = find(interface, number).unwrap_or(("unknown".to_owned(), &[]));
-    Decoded { name, fields: fields.iter().map(|&field| (field, field.of(value))).collect() }
+    let found = registers().find_map(|row| Some((row.index(interface, number)?, row)));
+    let Some((index, row)) = found else {
+        return Decoded { name: "unknown".to_owned(), fields: Vec::new() };
+    };
+    Decoded {
+        name: row.name.replace('#', &index.to_string()),
+        fields: fields_of(row.layout).map(|field| (field, field.value(value))).collect(),
+    }
 }
 
-fn find(interface: ProfileInterface, number: u32) -> Option<(String, &'static [Field])> {
-    if interface == ProfileInterface::NetBurst
-        && let Some(found) = rows::netburst(number)
-    {
-        return Some(found);
-    }
-    ROWS.iter().find_map(|row| {
-        let index = row.index(interface, number)?;
-        Some((row.name.replace('#', &index.to_string()), row.fields))
+fn registers() -> impl Iterator<Item = Registers> {
+    rows(include_str!("registers.csv")).filter_map(|row| {
+        let [interfaces, first, count, stride, name, layout] = cells(row)?;
+        Some(Registers {
+            interfaces,
+            first: u32::from_str_radix(first.strip_prefix("0x")?, 16).ok()?,
+            count: count.parse().ok()?,
+            stride: stride.parse().ok()?,
+            name,
+            layout,
+        })
     })
 }
 
-impl Row {
+/// The fields of a layout, from bit 0 up.
+fn fields_of(layout: &str) -> impl Iterator<Item = Field> {
+    rows(include_str!("fields.csv")).filter_map(move |row| {
+        let [of, name, high, low, meaning] = cells(row)?;
+        let (high, low) = (high.parse().ok()?, low.parse().ok()?);
+        (of == layout).then_some(Field { name, high, low, meaning })
+    })
+}
+
+/// The rows of a table below its header; its remarks begin with `#`.
+fn rows(table: &'static str) -> impl Iterator<Item = &'static str> {
+    table.lines().filter(|line| !line.starts_with('#')).skip(1)
+}
+
+/// The cells of a row; the last may contain commas.
+fn cells<const N: usize>(row: &'static str) -> Option<[&'static str; N]> {
+    row.splitn(N, ',').collect::<Vec<_>>().try_into().ok()
+}
+
+impl Registers {
     /// The index of the register with this number.
     fn index(&self, interface: ProfileInterface, number: u32) -> Option<u32> {
         let offset = number.checked_sub(self.first)?;
         let index = offset / self.stride;
-        (self.interfaces.contains(&interface) && offset % self.stride == 0 && index < self.count)
-            .then_some(index)
+        let mut interfaces = self.interfaces.split_whitespace();
+        let is_used = self.interfaces.is_empty() || interfaces.any(|name| name == interface.name());
+        (is_used && offset % self.stride == 0 && index < self.count).then_some(index)
     }
 }
 
 impl Field {
     /// The field's value in a register's value.
-    #[must_use]
-    pub(crate) const fn of(&self, value: u64) -> u64 {
-        (value >> self.low) & (u64::MAX >> (63 - (self.high - self.low)))
+    const fn value(&self, register: u64) -> u64 {
+        (register >> self.low) & (u64::MAX >> (63 - (self.high - self.low)))
     }
 
     /// Its bits in the manuals' notation, e.g. `15:8` or `22`.
-    #[must_use]
     pub(crate) fn bits(&self) -> String {
         if self.high == self.low {
             self.low.to_string()
@@ -141,20 +186,18 @@ mod tests {
 
     #[test]
     fn fields_come_in_order_and_never_overlap() {
-        for row in ROWS {
+        for row in registers() {
+            assert!(!row.layout.is_empty() && row.count > 0 && row.stride > 0, "{}", row.name);
             let mut free = 0;
-            for field in row.fields {
-                assert!(
-                    field.low >= free && field.high >= field.low,
-                    "{} {}",
-                    row.name,
-                    field.name
-                );
-                free = field.high + 1;
+            for field in fields_of(row.layout) {
+                let (name, low, high) = (field.name, field.low, field.high);
+                assert!(low >= free && high >= low, "{} {name}", row.name);
+                free = high + 1;
             }
-            assert!(free <= 64, "{}", row.name);
+            assert!((1..=64).contains(&free), "{}", row.name);
         }
+        assert_eq!(registers().count(), 120);
         let all = Field { name: "", high: 63, low: 0, meaning: "" };
-        assert_eq!((all.of(u64::MAX), all.bits()), (u64::MAX, "63:0".to_owned()));
+        assert_eq!((all.value(u64::MAX), all.bits()), (u64::MAX, "63:0".to_owned()));
     }
 }
