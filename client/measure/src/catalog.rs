@@ -318,7 +318,7 @@ impl Catalog {
         }
         let alias = self.alias(name).ok_or_else(|| self.unknown(name))?;
         if let Some(event) = self.event(alias.target) {
-            return self.from_event(item, &event, &event.event.name);
+            return self.spec_of_event(item, &event, &event.event.name);
         }
         match (self.source(alias.target), raw_select(alias.target)) {
             (Some(source), _) => Ok(self.spec_of_source(item, source)),
