@@ -1,6 +1,6 @@
 //! Does the committed table match the real dumps?
 
-use halprof_simulate::simulation::cache::Geometry;
+use halprof_simulate::cache::Geometry;
 use halprof_tests::{dumps, machines_from_table};
 
 /// Logical processors, counted by hand in the files.
@@ -105,7 +105,7 @@ fn every_model_has_the_caches_of_its_part() {
     ];
     for model in sim::models::MODELS {
         let processors = model.processors();
-        let found = Geometry::of(|leaf, subleaf| {
+        let found = Geometry::from_cpuid(|leaf, subleaf| {
             let value = processors[0].get(leaf, subleaf);
             [value.eax, value.ebx, value.ecx, value.edx]
         });

@@ -21,7 +21,7 @@ const WATCHED: [Watched; 5] = [
     Watched { package: "halprof-profile", files: &[], tests: &["halprof-profile", "halprof"] },
     Watched {
         package: "halprof-simulate",
-        files: &["client/simulate/src/simulation.rs", "client/simulate/src/simulation/**"],
+        files: &["client/simulate/src/cache.rs", "client/simulate/src/simulation.rs"],
         tests: &["halprof-simulate", "halprof"],
     },
     Watched {

@@ -1,25 +1,24 @@
 //! What a program did in a range of its code, instruction by instruction.
 //!
 //! Executions, branches and memory accesses are exact: the stepper reports each instruction of the
-//! program. What modelled caches make of them is counted separately. The state before the range, address translation, the bus and other processors are not simulated.
+//! program. What modelled caches make of them is counted separately. The state before the range,
+//! address translation, the bus and other processors are not simulated.
 
-pub mod cache;
-mod registers;
-
-use cache::{Caches, Kind};
+use crate::cache::{Caches, Kind, Misses};
+use crate::registers::Registers;
 use halprof_profile::views::annotate::intel;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter, Instruction, InstructionInfoFactory,
     InstructionInfoOptions, MemorySize, OpAccess, OpKind,
 };
-pub use registers::Registers;
 use rustc_hash::FxHashMap;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The counts of one instruction.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// The counts of an instruction or a source line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Counts {
     /// How often it was executed; a REP counts once, however often it repeats.
     pub executions: u64,
@@ -38,7 +37,7 @@ pub struct Counts {
     /// Accesses whose address is not known: gathers and scatters.
     pub unknown: u64,
     /// Modelled: misses in each cache.
-    pub misses: Vec<u64>,
+    pub misses: Misses,
 }
 
 impl Counts {
@@ -52,9 +51,8 @@ impl Counts {
         self.bytes += other.bytes;
         self.misaligned += other.misaligned;
         self.unknown += other.unknown;
-        self.misses.resize(self.misses.len().max(other.misses.len()), 0);
-        for (sum, misses) in self.misses.iter_mut().zip(&other.misses) {
-            *sum += misses;
+        for (cache, misses) in &other.misses {
+            *self.misses.entry(cache.clone()).or_default() += misses;
         }
     }
 }
@@ -63,7 +61,7 @@ impl Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// To the next instruction, or by a jump.
-    On,
+    Local,
     /// Into a function that returns to the next instruction.
     Call,
     /// Back to the caller.
@@ -76,7 +74,7 @@ pub struct Next {
     /// Where control goes after it.
     pub flow: Flow,
     /// The address of the instruction after it.
-    pub behind: u64,
+    pub following: u64,
     /// Whether it repeats, and so may end at its own address.
     pub repeats: bool,
     /// Whether it pushes the flags, including the trap flag that the debugger set.
@@ -84,16 +82,34 @@ pub struct Next {
 }
 
 /// One instruction of the range.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// Its address.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct InstructionRow {
+    /// The address in the program's file.
+    #[serde(serialize_with = "as_address")]
+    #[schemars(with = "String")]
     pub address: u64,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
     /// Its disassembly in Intel's syntax.
-    pub text: String,
+    pub instruction: String,
+    /// Its bytes.
+    #[serde(serialize_with = "as_hex")]
+    #[schemars(with = "String")]
+    pub code: Vec<u8>,
+    /// The source file that it was compiled from.
+    pub file: Option<String>,
+    /// The line in this file.
+    pub line: Option<u32>,
     /// Its counts.
+    #[serde(flatten)]
     pub counts: Counts,
+}
+
+fn as_address<S: Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{address:#x}"))
+}
+
+fn as_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    serializer.serialize_str(&digits)
 }
 
 /// A range of code and its counts.
@@ -102,7 +118,7 @@ pub struct Simulation {
     code: Vec<u8>,
     bitness: u32,
     decoded: FxHashMap<u64, Instruction>,
-    rows: BTreeMap<u64, Counts>,
+    executed: BTreeMap<u64, Counts>,
     caches: Caches,
     information: InstructionInfoFactory,
 }
@@ -116,16 +132,10 @@ impl Simulation {
             code,
             bitness: if is_32_bit { 32 } else { 64 },
             decoded: FxHashMap::default(),
-            rows: BTreeMap::new(),
+            executed: BTreeMap::new(),
             caches,
             information: InstructionInfoFactory::new(),
         }
-    }
-
-    /// Whether it is 32-bit code.
-    #[must_use]
-    pub const fn is_32_bit(&self) -> bool {
-        self.bitness == 32
     }
 
     /// Whether an address is in the range.
@@ -140,61 +150,65 @@ impl Simulation {
         let instruction = self.instruction(address);
         let flow = match instruction.flow_control() {
             // The kernel's code is not stepped, and returns to the next instruction by itself.
-            _ if [Syscall, Sysenter].contains(&instruction.mnemonic()) => Flow::On,
+            _ if [Syscall, Sysenter].contains(&instruction.mnemonic()) => Flow::Local,
             FlowControl::Call | FlowControl::IndirectCall => Flow::Call,
             FlowControl::Return => Flow::Return,
-            _ => Flow::On,
+            _ => Flow::Local,
         };
         Next {
             flow,
-            behind: instruction.next_ip(),
+            following: instruction.next_ip(),
             repeats: repeats(&instruction),
             pushes_flags: [Pushf, Pushfd, Pushfq].contains(&instruction.mnemonic()),
         }
     }
 
     fn instruction(&mut self, address: u64) -> Instruction {
-        let (start, code, bitness) = (self.start, &self.code, self.bitness);
-        let decode = || {
-            let offset = address.wrapping_sub(start) as usize;
-            let bytes = code.get(offset..).unwrap_or_default();
-            Decoder::with_ip(bitness, bytes, address, DecoderOptions::NONE).decode()
-        };
-        *self.decoded.entry(address).or_insert_with(decode)
+        if let Some(&instruction) = self.decoded.get(&address) {
+            return instruction;
+        }
+        let instruction = self.decoder(address).decode();
+        self.decoded.insert(address, instruction);
+        instruction
+    }
+
+    fn decoder(&self, address: u64) -> Decoder<'_> {
+        Decoder::with_ip(self.bitness, self.bytes_from(address), address, DecoderOptions::NONE)
+    }
+
+    fn bytes_from(&self, address: u64) -> &[u8] {
+        let offset = address.wrapping_sub(self.start) as usize;
+        self.code.get(offset..).unwrap_or_default()
     }
 
     /// Counts the instruction that a thread with these registers has executed, after which it was
     /// at `after`. `again` marks a further iteration of a REP that was already counted.
     pub fn executed(&mut self, before: &Registers, after: u64, again: bool) {
         let instruction = self.instruction(before.ip);
-        let caches = self.caches.geometries().count();
-        let row = self
-            .rows
-            .entry(before.ip)
-            .or_insert_with(|| Counts { misses: vec![0; caches], ..Counts::default() });
+        let counts = self.executed.entry(before.ip).or_insert_with(|| no_counts(&self.caches));
         if !again {
-            row.executions += 1;
+            counts.executions += 1;
             let length = instruction.len() as u64;
-            self.caches.access(Kind::Instruction, before.ip, length, &mut row.misses);
+            self.caches.access(Kind::Instruction, before.ip, length, &mut counts.misses);
         }
         if repeats(&instruction) {
-            if counter(&instruction, before) == 0 {
+            if repetitions_left(&instruction, before) == 0 {
                 return;
             }
-            row.iterations += 1;
+            counts.iterations += 1;
         } else {
             let taken = after != instruction.next_ip();
-            row.taken += u64::from(taken && instruction.flow_control() != FlowControl::Next);
+            counts.taken += u64::from(taken && instruction.flow_control() != FlowControl::Next);
         }
         let information =
             self.information.info_options(&instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
         for operand in information.used_memory() {
-            let (read, written) = kinds(operand.access());
+            let (read, written) = reads_and_writes(operand.access());
             if !read && !written {
                 continue;
             }
-            row.reads += u64::from(read);
-            row.writes += u64::from(written);
+            counts.reads += u64::from(read);
+            counts.writes += u64::from(written);
             // iced-x86 does not give the size of a REP's operand, as it takes all iterations
             // together.
             let size = match operand.memory_size() {
@@ -202,51 +216,49 @@ impl Simulation {
                 size => size,
             };
             let bytes = size.size() as u64;
-            row.bytes += bytes * (u64::from(read) + u64::from(written));
-            let address = operand.virtual_address(0, |register, _, _| before.value(register));
-            match address {
+            counts.bytes += bytes * (u64::from(read) + u64::from(written));
+            match operand.virtual_address(0, |register, _, _| before.value(register)) {
                 Some(address) => {
                     let aligned = bytes == 0 || address % bytes.next_power_of_two() == 0;
-                    row.misaligned += u64::from(!aligned);
-                    self.caches.access(Kind::Data, address, bytes, &mut row.misses);
+                    counts.misaligned += u64::from(!aligned);
+                    self.caches.access(Kind::Data, address, bytes, &mut counts.misses);
                 }
-                None => row.unknown += 1,
+                None => counts.unknown += 1,
             }
         }
     }
 
-    /// The instructions of the range in order: those that were executed, and between them what the
-    /// bytes decode to.
+    /// The instructions of the range in order, by their addresses in memory: those that were executed,
+    /// and between them what the bytes decode to.
     #[must_use]
-    pub fn rows(&self) -> Vec<Row> {
-        let offset = |address: u64| address.wrapping_sub(self.start) as usize;
+    pub fn rows(&self) -> Vec<InstructionRow> {
         let mut formatter = intel();
         let mut rows = Vec::new();
-        let mut address = self.start;
-        let mut executed = self.rows.iter().peekable();
-        while self.contains(address) {
-            let counted = executed.next_if(|&(&at, _)| at <= address);
-            let at = counted.map_or(address, |(&at, _)| at);
-            let bytes = self.code.get(offset(at)..).unwrap_or_default();
-            let decoder = Decoder::with_ip(self.bitness, bytes, at, DecoderOptions::NONE);
-            let Some(instruction) = decoder.into_iter().next() else {
+        let mut next = self.start;
+        let mut executed = self.executed.iter().peekable();
+        while self.contains(next) {
+            let known = executed.next_if(|&(&address, _)| address <= next);
+            let address = known.map_or(next, |(&address, _)| address);
+            let Some(instruction) = self.decoder(address).into_iter().next() else {
                 break;
             };
             let length = instruction.len().max(1);
             let mut text = String::new();
             formatter.format(&instruction, &mut text);
-            rows.push(Row {
-                address: at,
-                bytes: bytes.get(..length).unwrap_or(bytes).to_vec(),
-                text,
-                counts: counted.map_or_else(Counts::default, |(_, counts)| counts.clone()),
+            let counts = known.map(|(_, counts)| counts.clone());
+            rows.push(InstructionRow {
+                address,
+                instruction: text,
+                code: self.bytes_from(address).iter().copied().take(length).collect(),
+                file: None,
+                line: None,
+                counts: counts.unwrap_or_else(|| no_counts(&self.caches)),
             });
-            let behind = at.wrapping_add(length as u64);
+            next = address.wrapping_add(length as u64);
             // Where the decoder disagrees with an instruction that ran, the latter is right.
-            address = match executed.peek() {
-                Some(&(&next, _)) => behind.min(next.max(at + 1)),
-                None => behind,
-            };
+            if let Some(&(&run, _)) = executed.peek() {
+                next = next.min(run.max(address + 1));
+            }
         }
         rows
     }
@@ -258,14 +270,17 @@ impl Simulation {
     }
 }
 
+fn no_counts(caches: &Caches) -> Counts {
+    Counts { misses: caches.no_misses(), ..Counts::default() }
+}
+
 /// The instruction that an address cuts in two, where code that begins at `start` is decoded.
 #[must_use]
 pub fn cut(code: &[u8], start: u64, address: u64, is_32_bit: bool) -> Option<Range<u64>> {
     let bitness = if is_32_bit { 32 } else { 64 };
     let decoder = Decoder::with_ip(bitness, code, start, DecoderOptions::NONE);
-    let mut spans = decoder.into_iter().map(|one| one.ip()..one.next_ip());
-    let reaches = |one: &Range<u64>| one.end > address;
-    spans.find(reaches).filter(|one| one.start < address)
+    let mut spans = decoder.into_iter().map(|instruction| instruction.ip()..instruction.next_ip());
+    spans.find(|span| span.end > address).filter(|span| span.start < address)
 }
 
 /// Whether each iteration of an instruction is one step.
@@ -275,15 +290,15 @@ fn repeats(instruction: &Instruction) -> bool {
 }
 
 /// The remaining count of a REP: from ECX if addresses have 32 bits.
-fn counter(instruction: &Instruction, registers: &Registers) -> u64 {
+fn repetitions_left(instruction: &Instruction, registers: &Registers) -> u64 {
     use OpKind::{MemoryESEDI, MemorySegEDI, MemorySegESI};
-    let short = |kind| matches!(kind, MemoryESEDI | MemorySegEDI | MemorySegESI);
-    let wide = !instruction.op_kinds().any(short);
+    let mut operands = instruction.op_kinds();
+    let wide = !operands.any(|kind| matches!(kind, MemoryESEDI | MemorySegEDI | MemorySegESI));
     if wide && !registers.is_32_bit { registers.count() } else { registers.count() & 0xFFFF_FFFF }
 }
 
 /// Whether an operand is read, and whether it is written.
-const fn kinds(access: OpAccess) -> (bool, bool) {
+const fn reads_and_writes(access: OpAccess) -> (bool, bool) {
     match access {
         OpAccess::Read | OpAccess::CondRead => (true, false),
         OpAccess::Write | OpAccess::CondWrite => (false, true),

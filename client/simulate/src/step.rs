@@ -10,7 +10,7 @@ use linux::Debuggee;
 mod windows;
 #[cfg(windows)]
 use windows::Debuggee;
-pub mod range;
+pub(crate) mod range;
 
 use std::io;
 
@@ -23,10 +23,10 @@ impl Debuggee {
         if self.breaks_at(address) {
             return Ok(());
         }
-        let mut there = [0];
-        self.read(address, &mut there)?;
+        let mut original = [0];
+        self.read(address, &mut original)?;
         self.write(address, &[BREAKPOINT])?;
-        self.breakpoints.insert(address, there[0]);
+        self.breakpoints.insert(address, original[0]);
         Ok(())
     }
 
@@ -44,8 +44,8 @@ enum Event {
     /// A signal or an exception is pending before the thread's next instruction.
     Interrupted(Thread),
     /// The thread has ended.
-    Gone(Thread),
-    /// The program has been replaced by another, as by exec on Linux.
+    ThreadEnded(Thread),
+    /// The program has replaced itself by another, as by exec on Linux.
     #[cfg_attr(windows, expect(dead_code, reason = "Windows programs cannot"))]
     Replaced,
     /// The program has ended with this status.

@@ -1,10 +1,10 @@
-use super::cache::{Caches, Geometry};
 use super::*;
+use crate::cache::{Caches, Geometry};
 
 const START: u64 = 0x1_4000_1000;
 
 fn simulation(code: &[u8]) -> Simulation {
-    let first = Geometry { level: 1, kind: Kind::Data, line: 64, ways: 8, sets: 64 };
+    let first = Geometry { level: 1, kind: Kind::Data, line: 64, associativity: 8, sets: 64 };
     Simulation::new(START, code.to_vec(), false, Caches::new(&[first]))
 }
 
@@ -28,7 +28,7 @@ fn a_rep_is_one_execution_and_many_iterations() {
     assert_eq!((counts.executions, counts.iterations), (1, 70));
     assert_eq!((counts.writes, counts.bytes, counts.reads), (70, 70, 0));
     // Two lines of 64 bytes.
-    assert_eq!((counts.misses, counts.taken), (vec![2], 0));
+    assert_eq!((counts.misses["L1D"], counts.taken), (2, 0));
 }
 
 #[test]

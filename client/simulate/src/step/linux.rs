@@ -2,7 +2,7 @@
 #![expect(clippy::unused_self, reason = "on Windows the same functions need it")]
 
 use super::{BREAKPOINT, Event, Thread};
-use crate::simulation::Registers;
+use crate::registers::Registers;
 use nix::errno::Errno;
 use nix::sys::personality::{self, Persona};
 use nix::sys::ptrace::{self, Options};
@@ -22,15 +22,15 @@ const CODE_32: u64 = 0x23;
 
 /// How a thread was resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Go {
+enum Resume {
     Run,
     Step,
 }
 
 #[derive(Debug)]
-struct Standing {
+struct TracedThread {
     /// How it is resumed after an event that only this file handles.
-    go: Go,
+    resume: Resume,
     running: bool,
     /// A SIGSTOP from halprof is on its way to it.
     stopping: bool,
@@ -45,12 +45,12 @@ pub(super) struct Debuggee {
     _child: Child,
     process: Pid,
     memory: File,
-    threads: HashMap<Pid, Standing>,
+    threads: HashMap<Pid, TracedThread>,
     /// Statuses that arrived while another one was awaited.
     waiting: VecDeque<WaitStatus>,
     /// Threads and processes that stopped before the event of their creation came, and those whose
     /// event came but that have not stopped yet.
-    new: HashMap<Pid, New>,
+    new: HashMap<Pid, NewThread>,
     /// The program's original bytes at the breakpoints.
     pub(super) breakpoints: BTreeMap<u64, u8>,
     ended: bool,
@@ -58,10 +58,10 @@ pub(super) struct Debuggee {
 
 /// What is known of a new thread or process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum New {
+enum NewThread {
     Stopped,
     /// It has been created in this way, and will stop.
-    Made {
+    Created {
         shares_memory: bool,
     },
 }
@@ -107,8 +107,9 @@ impl Debuggee {
     }
 
     fn add(&mut self, thread: Pid) {
-        let standing = Standing { go: Go::Run, running: false, stopping: false, signal: None };
-        self.threads.insert(thread, standing);
+        let traced =
+            TracedThread { resume: Resume::Run, running: false, stopping: false, signal: None };
+        self.threads.insert(thread, traced);
     }
 
     /// The program's file, and the address where its image starts.
@@ -116,14 +117,14 @@ impl Debuggee {
         let folder = PathBuf::from(format!("/proc/{}", self.process));
         let path = fs::read_link(folder.join("exe"))?;
         let maps = fs::read_to_string(folder.join("maps"))?;
-        let of_image = maps.lines().find(|line| {
+        let mapped = maps.lines().find(|line| {
             let file = line.splitn(6, ' ').nth(5).map(str::trim_start);
             file.is_some_and(|file| path.as_os_str() == file)
         });
-        let start = of_image.and_then(|line| line.split('-').next());
+        let start = mapped.and_then(|line| line.split('-').next());
         let start = start.and_then(|start| u64::from_str_radix(start, 16).ok());
-        let missing = || io::Error::other("its image is not in its memory");
-        Ok((path, start.ok_or_else(missing)?))
+        let start = start.ok_or_else(|| io::Error::other("its image is not in its memory"))?;
+        Ok((path, start))
     }
 
     /// The thread that it starts with.
@@ -180,34 +181,34 @@ impl Debuggee {
 
     /// Lets a thread run at full speed.
     pub(super) fn run(&mut self, thread: Thread) -> io::Result<()> {
-        self.go(pid(thread), Go::Run)
+        self.resume(pid(thread), Resume::Run)
     }
 
     /// Lets a thread execute one instruction while others run.
     pub(super) fn step(&mut self, thread: Thread) -> io::Result<()> {
-        self.go(pid(thread), Go::Step)
+        self.resume(pid(thread), Resume::Step)
     }
 
     /// Passes a trap that is not ours to the program.
     pub(super) fn pass_on(&mut self, thread: Thread) -> io::Result<()> {
-        if let Some(standing) = self.threads.get_mut(&pid(thread)) {
-            standing.signal = Some(Signal::SIGTRAP);
+        if let Some(traced) = self.threads.get_mut(&pid(thread)) {
+            traced.signal = Some(Signal::SIGTRAP);
         }
         self.run(thread)
     }
 
-    fn go(&mut self, thread: Pid, go: Go) -> io::Result<()> {
-        let Some(standing) = self.threads.get_mut(&thread) else {
+    fn resume(&mut self, thread: Pid, resume: Resume) -> io::Result<()> {
+        let Some(traced) = self.threads.get_mut(&thread) else {
             return Ok(());
         };
-        standing.go = go;
-        let signal = standing.signal.take();
-        let gone = match go {
-            Go::Run => ptrace::cont(thread, signal),
-            Go::Step => ptrace::step(thread, signal),
+        traced.resume = resume;
+        let signal = traced.signal.take();
+        let resumed = match resume {
+            Resume::Run => ptrace::cont(thread, signal),
+            Resume::Step => ptrace::step(thread, signal),
         };
-        standing.running = true;
-        match gone {
+        traced.running = true;
+        match resumed {
             // It was killed in the meantime; its end is still to be reported.
             Ok(()) | Err(Errno::ESRCH) => Ok(()),
             Err(error) => Err(error.into()),
@@ -217,12 +218,12 @@ impl Debuggee {
     /// Lets a thread execute the instruction under a breakpoint while all others are stopped.
     pub(super) fn step_alone(&mut self, thread: Thread) -> io::Result<Event> {
         let ip = self.registers(thread)?.ip;
-        let Some(&there) = self.breakpoints.get(&ip) else {
+        let Some(&original) = self.breakpoints.get(&ip) else {
             self.step(thread)?;
             return self.wait();
         };
         let held = self.hold(pid(thread))?;
-        self.write(ip, &[there])?;
+        self.write(ip, &[original])?;
         self.step(thread)?;
         let event = loop {
             let status = waitpid(pid(thread), Some(WaitPidFlag::__WALL))?;
@@ -234,8 +235,8 @@ impl Debuggee {
             self.write(ip, &[BREAKPOINT])?;
         }
         for other in held {
-            let go = self.threads.get(&other).map_or(Go::Run, |other| other.go);
-            self.go(other, go)?;
+            let resume = self.threads.get(&other).map_or(Resume::Run, |other| other.resume);
+            self.resume(other, resume)?;
         }
         Ok(event)
     }
@@ -243,7 +244,7 @@ impl Debuggee {
     /// Stops all threads but one; returns those that have no other event pending.
     fn hold(&mut self, thread: Pid) -> io::Result<Vec<Pid>> {
         let others = self.threads.iter();
-        let others = others.filter(|&(&other, standing)| other != thread && standing.running);
+        let others = others.filter(|&(&other, traced)| other != thread && traced.running);
         let others: Vec<Pid> = others.map(|(&other, _)| other).collect();
         let mut held = Vec::new();
         for other in others {
@@ -251,14 +252,14 @@ impl Debuggee {
                 continue;
             }
             let status = waitpid(other, Some(WaitPidFlag::__WALL))?;
-            let Some(standing) = self.threads.get_mut(&other) else {
+            let Some(traced) = self.threads.get_mut(&other) else {
                 continue;
             };
-            standing.running = false;
+            traced.running = false;
             if matches!(status, WaitStatus::Stopped(_, Signal::SIGSTOP)) {
                 held.push(other);
             } else {
-                standing.stopping = true;
+                traced.stopping = true;
                 self.waiting.push_back(status);
             }
         }
@@ -284,8 +285,8 @@ impl Debuggee {
         let Some(thread) = status.pid() else {
             return Ok(None);
         };
-        if let Some(standing) = self.threads.get_mut(&thread) {
-            standing.running = false;
+        if let Some(traced) = self.threads.get_mut(&thread) {
+            traced.running = false;
         }
         let main = thread == self.process;
         let event = match status {
@@ -293,10 +294,10 @@ impl Debuggee {
             WaitStatus::Signaled(_, signal, _) if main => self.end(128 + signal as u32),
             WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
                 let known = self.threads.remove(&thread);
-                return Ok(known.map(|_| Event::Gone(thread.as_raw().cast_unsigned())));
+                return Ok(known.map(|_| Event::ThreadEnded(thread.as_raw().cast_unsigned())));
             }
             WaitStatus::PtraceEvent(_, _, ptrace_event) => {
-                return self.told(thread, ptrace_event);
+                return self.ptrace_event(thread, ptrace_event);
             }
             WaitStatus::Stopped(_, signal) => return self.stopped(thread, signal),
             _ => return Ok(None),
@@ -309,7 +310,7 @@ impl Debuggee {
         Event::Ended(status)
     }
 
-    fn told(&mut self, thread: Pid, event: i32) -> io::Result<Option<Event>> {
+    fn ptrace_event(&mut self, thread: Pid, event: i32) -> io::Result<Option<Event>> {
         use ptrace::Event::{
             PTRACE_EVENT_CLONE, PTRACE_EVENT_EXEC, PTRACE_EVENT_FORK, PTRACE_EVENT_VFORK,
         };
@@ -317,43 +318,43 @@ impl Debuggee {
             self.threads.retain(|&other, _| other == thread);
             self.breakpoints.clear();
             self.memory = memory_of(self.process)?;
-            self.go(thread, Go::Run)?;
+            self.resume(thread, Resume::Run)?;
             return Ok(Some(Event::Replaced));
         }
-        let made = [PTRACE_EVENT_CLONE, PTRACE_EVENT_FORK, PTRACE_EVENT_VFORK];
-        if made.iter().any(|&made| made as i32 == event) {
+        let creations = [PTRACE_EVENT_CLONE, PTRACE_EVENT_FORK, PTRACE_EVENT_VFORK];
+        if creations.iter().any(|&creation| creation as i32 == event) {
             let new = Pid::from_raw(ptrace::getevent(thread)? as i32);
             let shares_memory = event != PTRACE_EVENT_FORK as i32;
             if self.new.remove(&new).is_some() {
                 self.begin(new, shares_memory)?;
             } else {
-                self.new.insert(new, New::Made { shares_memory });
+                self.new.insert(new, NewThread::Created { shares_memory });
             }
         }
-        let go = self.threads.get(&thread).map_or(Go::Run, |own| own.go);
-        self.go(thread, go)?;
+        let resume = self.threads.get(&thread).map_or(Resume::Run, |traced| traced.resume);
+        self.resume(thread, resume)?;
         Ok(None)
     }
 
     fn stopped(&mut self, thread: Pid, signal: Signal) -> io::Result<Option<Event>> {
         let number = thread.as_raw().cast_unsigned();
-        let Some(standing) = self.threads.get_mut(&thread) else {
+        let Some(traced) = self.threads.get_mut(&thread) else {
             match self.new.remove(&thread) {
-                Some(New::Made { shares_memory }) => self.begin(thread, shares_memory)?,
-                _ => drop(self.new.insert(thread, New::Stopped)),
+                Some(NewThread::Created { shares_memory }) => self.begin(thread, shares_memory)?,
+                _ => drop(self.new.insert(thread, NewThread::Stopped)),
             }
             return Ok(None);
         };
         match signal {
             Signal::SIGTRAP => Ok(Some(Event::Trap(number))),
-            Signal::SIGSTOP if standing.stopping => {
-                standing.stopping = false;
-                let go = standing.go;
-                self.go(thread, go)?;
+            Signal::SIGSTOP if traced.stopping => {
+                traced.stopping = false;
+                let resume = traced.resume;
+                self.resume(thread, resume)?;
                 Ok(None)
             }
             other => {
-                standing.signal = Some(other);
+                traced.signal = Some(other);
                 Ok(Some(Event::Interrupted(number)))
             }
         }
@@ -363,13 +364,13 @@ impl Debuggee {
     fn begin(&mut self, new: Pid, shares_memory: bool) -> io::Result<()> {
         if fs::exists(format!("/proc/{}/task/{new}", self.process))? {
             self.add(new);
-            return self.go(new, Go::Run);
+            return self.resume(new, Resume::Run);
         }
         // After vfork the memory is still shared with the program, which needs the breakpoints.
         if !shares_memory {
             let memory = memory_of(new)?;
-            for (&address, &there) in &self.breakpoints {
-                memory.write_all_at(&[there], address)?;
+            for (&address, &original) in &self.breakpoints {
+                memory.write_all_at(&[original], address)?;
             }
         }
         Ok(ptrace::detach(new, None)?)

@@ -1,7 +1,8 @@
 //! Runs a program at full speed up to a range of its code, and single-steps it inside.
 
 use super::{Debuggee, Event, TRAP_FLAG, Thread};
-use crate::simulation::{Flow, Next, Registers, Simulation};
+use crate::registers::Registers;
+use crate::simulation::{Flow, Next, Simulation};
 use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
@@ -17,10 +18,10 @@ const STRAYED_MAX: u64 = 10_000;
 
 /// How long the program may take to end by itself after Ctrl-C, which may reach it as well as halprof.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often it is looked whether the user has asked to stop.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often to check whether the user has asked to stop.
+const POLL: Duration = Duration::from_millis(50);
 /// How many steps there are from one report of progress to the next.
-const REPORTED: u64 = 1 << 12;
+const REPORT: u64 = 1 << 12;
 
 /// Where a thread is.
 #[derive(Clone, Copy, Debug)]
@@ -42,57 +43,57 @@ struct Pending {
     /// One more iteration of a REP.
     again: bool,
     /// The first instruction of the range, entered from outside or by a call.
-    arrives: bool,
+    enters: bool,
 }
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// How often a thread entered the range at its start.
-    pub arrivals: u64,
+    pub(crate) entries: u64,
     /// Calls out of the range; the called functions ran at full speed.
-    pub calls: u64,
+    pub(crate) calls: u64,
     /// How often a thread jumped out of the range and was then not followed any further.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// The number of steps.
-    pub steps: u64,
+    pub(crate) steps: u64,
     /// Whether the limit of steps was reached and the program was ended.
-    pub limited: bool,
+    pub(crate) limited: bool,
     /// Whether the program replaced itself by another, which was not stepped.
-    pub replaced: bool,
+    pub(crate) replaced: bool,
     /// Whether the program was ended because the user asked to stop.
-    pub interrupted: bool,
+    pub(crate) interrupted: bool,
     /// The exit status of the program, if it ended by itself.
-    pub status: Option<u32>,
+    pub(crate) status: Option<u32>,
 }
 
 /// A program that is stopped before its first instruction.
-pub struct Suspended(Debuggee);
+pub(crate) struct Suspended(Debuggee);
 
 impl Suspended {
     /// Starts a program.
-    pub fn start(command: Command) -> io::Result<Self> {
+    pub(crate) fn start(command: Command) -> io::Result<Self> {
         Debuggee::start(command).map(Self)
     }
 
     /// The program's file, and the address where it is loaded.
-    pub fn image(&self) -> io::Result<(PathBuf, u64)> {
+    pub(crate) fn image(&self) -> io::Result<(PathBuf, u64)> {
         self.0.image()
     }
 
     /// Whether it is a 32-bit program.
-    pub fn is_32_bit(&self) -> io::Result<bool> {
+    pub(crate) fn is_32_bit(&self) -> io::Result<bool> {
         self.0.is_32_bit()
     }
 
     /// Reads its memory.
-    pub fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.0.read(address, bytes)
     }
 
     /// Runs it to its end, until it has made `max_steps` steps in the range that starts here, or until
     /// the user has `interrupted` it; `progress` takes the number of steps from time to time.
-    pub fn run(
+    pub(crate) fn run(
         self,
         start: u64,
         simulation: &mut Simulation,
@@ -126,8 +127,8 @@ struct Run<'a> {
     outcome: Outcome,
 }
 
-/// The event that came while a thread was resumed, if it had to step alone.
-type Went = ControlFlow<(), Option<Event>>;
+/// Whether to go on, and the event that came while a thread was resumed, if it had to step alone.
+type Progress = ControlFlow<(), Option<Event>>;
 
 impl Run<'_> {
     fn until_it_ends(&mut self) -> io::Result<()> {
@@ -136,8 +137,8 @@ impl Run<'_> {
         let end = self.debuggee.ender();
         let interrupted = self.interrupted;
         let done = thread::scope(|scope| {
-            let watching = scope.spawn(|| end_when_asked(interrupted, &over, &ended, end));
-            let done = self.step_on();
+            let watching = scope.spawn(|| end_when_interrupted(interrupted, &over, &ended, end));
+            let done = self.handle_events();
             over.store(true, Ordering::Relaxed);
             watching.thread().unpark();
             done
@@ -151,26 +152,26 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn step_on(&mut self) -> io::Result<()> {
+    fn handle_events(&mut self) -> io::Result<()> {
         self.debuggee.run(self.debuggee.first())?;
-        let mut at_once = None;
+        let mut next = None;
         loop {
-            let event = match at_once.take() {
+            let event = match next {
                 Some(event) => event,
                 None => self.debuggee.wait()?,
             };
-            match self.after(event)? {
+            match self.handle(event)? {
                 ControlFlow::Break(()) => return Ok(()),
-                ControlFlow::Continue(next) => at_once = next,
+                ControlFlow::Continue(event) => next = event,
             }
         }
     }
 
-    fn after(&mut self, event: Event) -> io::Result<Went> {
+    fn handle(&mut self, event: Event) -> io::Result<Progress> {
         match event {
             Event::Trap(thread) => return self.trapped(thread),
             Event::Interrupted(thread) => self.interrupted(thread)?,
-            Event::Gone(thread) => drop(self.threads.remove(&thread)),
+            Event::ThreadEnded(thread) => drop(self.threads.remove(&thread)),
             Event::Replaced => {
                 self.outcome.replaced = true;
                 self.threads.clear();
@@ -183,7 +184,7 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(None))
     }
 
-    fn trapped(&mut self, thread: Thread) -> io::Result<Went> {
+    fn trapped(&mut self, thread: Thread) -> io::Result<Progress> {
         let mut registers = self.debuggee.registers(thread)?;
         let state = self.threads.get(&thread).copied();
         let state = state.unwrap_or(State::Away(None));
@@ -199,8 +200,8 @@ impl Run<'_> {
             };
             let before = before.filter(|pending| pending.registers.ip == breakpoint);
             let again = before.is_some_and(|pending| pending.again);
-            let arrives = before.map_or(breakpoint == self.start, |pending| pending.arrives);
-            return self.advance(thread, registers, again, arrives);
+            let enters = before.map_or(breakpoint == self.start, |pending| pending.enters);
+            return self.advance(thread, registers, again, enters);
         }
         match state {
             State::Away(_) if self.simulation.contains(registers.ip) => {
@@ -231,7 +232,7 @@ impl Run<'_> {
         thread: Thread,
         pending: Pending,
         registers: Registers,
-    ) -> io::Result<Went> {
+    ) -> io::Result<Progress> {
         let Pending { registers: before, next, .. } = pending;
         self.count(&pending, registers.ip);
         if next.pushes_flags {
@@ -240,25 +241,25 @@ impl Run<'_> {
         if self.simulation.contains(registers.ip) {
             let again = next.repeats && registers.ip == before.ip;
             // A recursive call enters the range without reaching a breakpoint.
-            let arrives = next.flow == Flow::Call && registers.ip == self.start;
-            return self.advance(thread, registers, again, arrives);
+            let enters = next.flow == Flow::Call && registers.ip == self.start;
+            return self.advance(thread, registers, again, enters);
         }
         match next.flow {
             Flow::Call => {
                 self.outcome.calls += 1;
-                if self.simulation.contains(next.behind) {
-                    self.debuggee.break_at(next.behind)?;
+                if self.simulation.contains(next.following) {
+                    self.debuggee.break_at(next.following)?;
                 }
                 self.leave(thread)
             }
             Flow::Return => self.leave(thread),
-            Flow::On => self.stray(thread, registers.stack(), 0),
+            Flow::Local => self.stray(thread, registers.stack(), 0),
         }
     }
 
     fn count(&mut self, pending: &Pending, after: u64) {
         self.simulation.executed(&pending.registers, after, pending.again);
-        self.outcome.arrivals += u64::from(pending.arrives && !pending.again);
+        self.outcome.entries += u64::from(pending.enters && !pending.again);
     }
 
     /// Lets a thread execute its next instruction.
@@ -267,13 +268,13 @@ impl Run<'_> {
         thread: Thread,
         registers: Registers,
         again: bool,
-        arrives: bool,
-    ) -> io::Result<Went> {
-        if self.is_enough() {
+        enters: bool,
+    ) -> io::Result<Progress> {
+        if self.step_exceeds_limit() {
             return Ok(ControlFlow::Break(()));
         }
         let pending =
-            Pending { registers, next: self.simulation.next(registers.ip), again, arrives };
+            Pending { registers, next: self.simulation.next(registers.ip), again, enters };
         self.threads.insert(thread, State::Inside(pending));
         if self.debuggee.breaks_at(registers.ip) {
             let event = self.debuggee.step_alone(thread)?;
@@ -283,8 +284,8 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(None))
     }
 
-    fn stray(&mut self, thread: Thread, stack: u64, steps: u64) -> io::Result<Went> {
-        if self.is_enough() {
+    fn stray(&mut self, thread: Thread, stack: u64, steps: u64) -> io::Result<Progress> {
+        if self.step_exceeds_limit() {
             return Ok(ControlFlow::Break(()));
         }
         self.threads.insert(thread, State::Strayed { stack, steps });
@@ -292,17 +293,17 @@ impl Run<'_> {
         Ok(ControlFlow::Continue(None))
     }
 
-    fn leave(&mut self, thread: Thread) -> io::Result<Went> {
+    fn leave(&mut self, thread: Thread) -> io::Result<Progress> {
         self.threads.insert(thread, State::Away(None));
         self.debuggee.run(thread)?;
         Ok(ControlFlow::Continue(None))
     }
 
-    /// Counts a step; returns whether the limit has been reached.
-    fn is_enough(&mut self) -> bool {
+    /// Counts a step; returns whether there may be no more.
+    fn step_exceeds_limit(&mut self) -> bool {
         self.outcome.limited = self.outcome.steps >= self.max_steps;
         self.outcome.steps += u64::from(!self.outcome.limited);
-        if self.outcome.steps.is_multiple_of(REPORTED) {
+        if self.outcome.steps.is_multiple_of(REPORT) {
             (self.progress)(self.outcome.steps);
         }
         self.outcome.limited
@@ -311,12 +312,12 @@ impl Run<'_> {
     /// A handler of a signal or an exception runs at full speed, and returns to where the thread is
     /// now.
     fn interrupted(&mut self, thread: Thread) -> io::Result<()> {
-        let mut comes_back = None;
+        let mut returns_to = None;
         match self.threads.get(&thread).copied() {
             Some(State::Inside(pending)) => {
                 let ip = self.debuggee.registers(thread)?.ip;
                 if ip == pending.registers.ip {
-                    comes_back = Some(pending);
+                    returns_to = Some(pending);
                 } else {
                     self.count(&pending, ip);
                 }
@@ -324,10 +325,10 @@ impl Run<'_> {
                     self.debuggee.break_at(ip)?;
                 }
             }
-            Some(State::Away(pending)) => comes_back = pending,
+            Some(State::Away(pending)) => returns_to = pending,
             Some(State::Strayed { .. }) | None => {}
         }
-        self.threads.insert(thread, State::Away(comes_back));
+        self.threads.insert(thread, State::Away(returns_to));
         self.debuggee.run(thread)
     }
 
@@ -341,18 +342,18 @@ impl Run<'_> {
 
 /// Ends the program by `end`, unless it ends by itself soon after the user has asked to stop. The
 /// thread that steps may wait in the system for an event that never comes.
-fn end_when_asked(
+fn end_when_interrupted(
     interrupted: fn() -> bool,
     over: &AtomicBool,
     ended: &AtomicBool,
     end: impl Fn(),
 ) {
-    let mut asked = None;
+    let mut since = None;
     while !over.load(Ordering::Relaxed) {
-        if interrupted() && asked.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+        if interrupted() && since.get_or_insert_with(Instant::now).elapsed() >= GRACE {
             ended.store(true, Ordering::Relaxed);
             return end();
         }
-        thread::park_timeout(LOOK);
+        thread::park_timeout(POLL);
     }
 }

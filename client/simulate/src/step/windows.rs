@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "the debugger functions of Windows")]
 
 use super::{BREAKPOINT, Event, Thread};
-use crate::simulation::Registers;
+use crate::registers::Registers;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io;
@@ -42,7 +42,7 @@ const STEPS: [NTSTATUS; 2] = [EXCEPTION_SINGLE_STEP, STATUS_WX86_SINGLE_STEP];
 
 /// A thread of the program.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
+struct TracedThread {
     handle: HANDLE,
     /// Its environment block, which is the base of GS.
     environment: u64,
@@ -54,14 +54,14 @@ pub(super) struct Debuggee {
     child: Child,
     first: Thread,
     base: u64,
-    threads: HashMap<Thread, Standing>,
+    threads: HashMap<Thread, TracedThread>,
     pub(super) breakpoints: BTreeMap<u64, u8>,
     /// The breakpoints of Windows' loader that are still to come, by code: the first one of each
     /// kind means that the program is about to start.
-    of_loader: Vec<NTSTATUS>,
+    loader_breakpoints: Vec<NTSTATUS>,
     is_32_bit: bool,
     /// The thread whose event has not been continued yet, and how it will be.
-    standing: Option<(Thread, NTSTATUS)>,
+    pending: Option<(Thread, NTSTATUS)>,
     /// The last exception that was reported.
     last: NTSTATUS,
     ended: bool,
@@ -77,7 +77,7 @@ enum Context {
 #[repr(C, align(16))]
 struct Aligned(CONTEXT);
 
-fn done(result: i32) -> io::Result<()> {
+fn check(result: i32) -> io::Result<()> {
     if result == 0 {
         return Err(io::Error::last_os_error());
     }
@@ -88,19 +88,19 @@ impl Debuggee {
     /// Starts a program, which is stopped before its first instruction.
     pub(super) fn start(mut command: Command) -> io::Result<Self> {
         let child = command.creation_flags(DEBUG_ONLY_THIS_PROCESS).spawn()?;
-        let mut of_wow64 = 0;
-        // SAFETY: the process was just created and its handle is open; `of_wow64` is valid for a
+        let mut is_wow64 = 0;
+        // SAFETY: the process was just created and its handle is open; `is_wow64` is valid for a
         // write.
-        done(unsafe { IsWow64Process(child.as_raw_handle(), &raw mut of_wow64) })?;
+        check(unsafe { IsWow64Process(child.as_raw_handle(), &raw mut is_wow64) })?;
         let mut debuggee = Self {
             child,
             first: 0,
             base: 0,
             threads: HashMap::new(),
             breakpoints: BTreeMap::new(),
-            of_loader: BREAKPOINTS.to_vec(),
-            is_32_bit: of_wow64 != 0,
-            standing: None,
+            loader_breakpoints: BREAKPOINTS.to_vec(),
+            is_32_bit: is_wow64 != 0,
+            pending: None,
             last: 0,
             ended: false,
         };
@@ -128,7 +128,7 @@ impl Debuggee {
                 &raw mut length,
             )
         };
-        done(named)?;
+        check(named)?;
         path.truncate(length as usize);
         Ok((OsString::from_wide(&path).into(), self.base))
     }
@@ -157,7 +157,7 @@ impl Debuggee {
     pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         let (from, to) = (address as *const _, bytes.as_mut_ptr().cast());
         // SAFETY: `bytes` has room for its length, and the address is in the other process.
-        done(unsafe {
+        check(unsafe {
             ReadProcessMemory(self.process(), from, to, bytes.len(), std::ptr::null_mut())
         })
     }
@@ -165,48 +165,48 @@ impl Debuggee {
     pub(super) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         let (to, from) = (address as *const _, bytes.as_ptr().cast());
         // SAFETY: `bytes` is readable for its length, and the address is in the other process.
-        done(unsafe {
+        check(unsafe {
             WriteProcessMemory(self.process(), to, from, bytes.len(), std::ptr::null_mut())
         })?;
         // SAFETY: the address is in the other process.
-        done(unsafe { FlushInstructionCache(self.process(), to, bytes.len()) })
+        check(unsafe { FlushInstructionCache(self.process(), to, bytes.len()) })
     }
 
-    fn of(&self, thread: Thread) -> io::Result<Standing> {
+    fn traced(&self, thread: Thread) -> io::Result<TracedThread> {
         let known = self.threads.get(&thread).copied();
         known.ok_or_else(|| io::Error::other("the thread is not known"))
     }
 
     fn context(&self, thread: Thread) -> io::Result<Context> {
-        let handle = self.of(thread)?.handle;
+        let handle = self.traced(thread)?.handle;
         if self.is_32_bit {
             // SAFETY: all zeros is a value of this structure of numbers.
             let mut context: Box<WOW64_CONTEXT> = Box::new(unsafe { zeroed() });
             context.ContextFlags = WOW64_CONTEXT_CONTROL | WOW64_CONTEXT_INTEGER;
             // SAFETY: the thread's handle is open until its end is continued, and the thread is
             // stopped.
-            done(unsafe { Wow64GetThreadContext(handle, &raw mut *context) })?;
+            check(unsafe { Wow64GetThreadContext(handle, &raw mut *context) })?;
             return Ok(Context::Short(context));
         }
         // SAFETY: all zeros is a value of this structure of numbers.
         let mut context: Box<Aligned> = Box::new(Aligned(unsafe { zeroed() }));
         context.0.ContextFlags = CONTEXT_CONTROL_AMD64 | CONTEXT_INTEGER_AMD64;
         // SAFETY: as above; the structure is aligned to 16 bytes.
-        done(unsafe { GetThreadContext(handle, &raw mut context.0) })?;
+        check(unsafe { GetThreadContext(handle, &raw mut context.0) })?;
         Ok(Context::Long(context))
     }
 
     fn set_context(&self, thread: Thread, context: &Context) -> io::Result<()> {
-        let handle = self.of(thread)?.handle;
+        let handle = self.traced(thread)?.handle;
         match context {
             // SAFETY: the thread's handle is open, the thread is stopped, and the registers are its
             // own.
             Context::Short(context) => {
-                done(unsafe { Wow64SetThreadContext(handle, &raw const **context) })
+                check(unsafe { Wow64SetThreadContext(handle, &raw const **context) })
             }
             // SAFETY: as above; the structure is aligned to 16 bytes.
             Context::Long(context) => {
-                done(unsafe { SetThreadContext(handle, &raw const context.0) })
+                check(unsafe { SetThreadContext(handle, &raw const context.0) })
             }
         }
     }
@@ -217,7 +217,7 @@ impl Debuggee {
     }
 
     pub(super) fn registers(&self, thread: Thread) -> io::Result<Registers> {
-        let environment = self.of(thread)?.environment;
+        let environment = self.traced(thread)?.environment;
         Ok(match self.context(thread)? {
             Context::Long(now) => {
                 let now = &now.0;
@@ -265,48 +265,48 @@ impl Debuggee {
 
     /// Lets a thread run at full speed.
     pub(super) fn run(&mut self, thread: Thread) -> io::Result<()> {
-        if self.standing.is_some_and(|(_, status)| status == DBG_CONTINUE) {
+        if self.pending.is_some_and(|(_, status)| status == DBG_CONTINUE) {
             self.change(thread, None, false)?;
         }
-        self.go_on()
+        self.resume()
     }
 
     /// Lets a thread execute one instruction while others run.
     pub(super) fn step(&mut self, thread: Thread) -> io::Result<()> {
         self.change(thread, None, true)?;
-        self.go_on()
+        self.resume()
     }
 
     /// Passes a trap that is not ours to the program.
     pub(super) fn pass_on(&mut self, _: Thread) -> io::Result<()> {
-        if let Some((_, status)) = &mut self.standing {
+        if let Some((_, status)) = &mut self.pending {
             *status = DBG_EXCEPTION_NOT_HANDLED;
         }
-        self.go_on()
+        self.resume()
     }
 
-    fn go_on(&mut self) -> io::Result<()> {
-        let Some((thread, status)) = self.standing.take() else {
+    fn resume(&mut self) -> io::Result<()> {
+        let Some((thread, status)) = self.pending.take() else {
             return Ok(());
         };
         // SAFETY: the event of this thread is waiting to be continued.
-        done(unsafe { ContinueDebugEvent(self.child.id(), thread, status) })
+        check(unsafe { ContinueDebugEvent(self.child.id(), thread, status) })
     }
 
     /// Lets a thread execute the instruction under a breakpoint while all others are stopped.
     pub(super) fn step_alone(&mut self, thread: Thread) -> io::Result<Event> {
         let ip = self.registers(thread)?.ip;
-        let Some(&there) = self.breakpoints.get(&ip) else {
+        let Some(&original) = self.breakpoints.get(&ip) else {
             self.step(thread)?;
             return self.wait();
         };
         let others = self.threads.iter().filter(|&(&other, _)| other != thread);
-        let others: Vec<HANDLE> = others.map(|(_, standing)| standing.handle).collect();
+        let others: Vec<HANDLE> = others.map(|(_, traced)| traced.handle).collect();
         for &other in &others {
             // SAFETY: the thread's handle is open until its end is continued.
             unsafe { SuspendThread(other) };
         }
-        self.write(ip, &[there])?;
+        self.write(ip, &[original])?;
         self.step(thread)?;
         let event = loop {
             match self.wait()? {
@@ -317,10 +317,10 @@ impl Debuggee {
                     if self.breaks_at(ip) {
                         self.set_ip(other, ip)?;
                     }
-                    self.go_on()?;
+                    self.resume()?;
                 }
-                Event::Interrupted(other) if other != thread => self.go_on()?,
-                Event::Gone(other) if other != thread => {
+                Event::Interrupted(other) if other != thread => self.resume()?,
+                Event::ThreadEnded(other) if other != thread => {
                     self.threads.remove(&other);
                 }
                 event => break event,
@@ -349,12 +349,12 @@ impl Debuggee {
 
     /// The next event; whatever waits to be continued is continued first.
     fn next(&mut self) -> io::Result<DEBUG_EVENT> {
-        self.go_on()?;
+        self.resume()?;
         // SAFETY: all zeros is a value of this structure of numbers and pointers.
         let mut event: DEBUG_EVENT = unsafe { zeroed() };
         // SAFETY: `event` is valid for a write.
-        done(unsafe { WaitForDebugEvent(&raw mut event, INFINITE) })?;
-        self.standing = Some((event.dwThreadId, DBG_CONTINUE));
+        check(unsafe { WaitForDebugEvent(&raw mut event, INFINITE) })?;
+        self.pending = Some((event.dwThreadId, DBG_CONTINUE));
         Ok(event)
     }
 
@@ -364,33 +364,33 @@ impl Debuggee {
         match event.dwDebugEventCode {
             EXCEPTION_DEBUG_EVENT => {
                 // SAFETY: the event's code says that this member was written.
-                let told = unsafe { event.u.Exception };
-                return Ok(self.exception(thread, told.ExceptionRecord.ExceptionCode));
+                let info = unsafe { event.u.Exception };
+                return Ok(self.exception(thread, info.ExceptionRecord.ExceptionCode));
             }
             CREATE_PROCESS_DEBUG_EVENT => {
                 // SAFETY: as above.
-                let told = unsafe { event.u.CreateProcessInfo };
-                close(told.hFile);
+                let info = unsafe { event.u.CreateProcessInfo };
+                close(info.hFile);
                 self.first = thread;
-                self.base = told.lpBaseOfImage as u64;
-                self.add(thread, told.hThread, told.lpThreadLocalBase as u64);
+                self.base = info.lpBaseOfImage as u64;
+                self.add(thread, info.hThread, info.lpThreadLocalBase as u64);
             }
             CREATE_THREAD_DEBUG_EVENT => {
                 // SAFETY: as above.
-                let told = unsafe { event.u.CreateThread };
-                self.add(thread, told.hThread, told.lpThreadLocalBase as u64);
+                let info = unsafe { event.u.CreateThread };
+                self.add(thread, info.hThread, info.lpThreadLocalBase as u64);
             }
             // SAFETY: as above.
             LOAD_DLL_DEBUG_EVENT => close(unsafe { event.u.LoadDll }.hFile),
             EXIT_THREAD_DEBUG_EVENT => {
                 self.threads.remove(&thread);
-                return Ok(Some(Event::Gone(thread)));
+                return Ok(Some(Event::ThreadEnded(thread)));
             }
             EXIT_PROCESS_DEBUG_EVENT => {
                 // SAFETY: as above.
                 let status = unsafe { event.u.ExitProcess }.dwExitCode;
                 self.ended = true;
-                self.go_on()?;
+                self.resume()?;
                 return Ok(Some(Event::Ended(status)));
             }
             _ => {}
@@ -399,24 +399,25 @@ impl Debuggee {
     }
 
     fn add(&mut self, thread: Thread, handle: HANDLE, environment: u64) {
-        let standing = Standing { handle, environment };
-        self.threads.insert(thread, standing);
+        let traced = TracedThread { handle, environment };
+        self.threads.insert(thread, traced);
     }
 
     fn exception(&mut self, thread: Thread, code: NTSTATUS) -> Option<Event> {
         self.last = code;
-        if let Some(at) = self.of_loader.iter().position(|&of_loader| of_loader == code) {
+        if let Some(at) = self.loader_breakpoints.iter().position(|&breakpoint| breakpoint == code)
+        {
             let registers = self.registers(thread);
             let ours = registers.is_ok_and(|now| self.breaks_at(now.ip.wrapping_sub(1)));
             if !ours {
-                self.of_loader.remove(at);
+                self.loader_breakpoints.remove(at);
                 return None;
             }
         }
         if BREAKPOINTS.contains(&code) || STEPS.contains(&code) {
             return Some(Event::Trap(thread));
         }
-        self.standing = Some((thread, DBG_EXCEPTION_NOT_HANDLED));
+        self.pending = Some((thread, DBG_EXCEPTION_NOT_HANDLED));
         Some(Event::Interrupted(thread))
     }
 }

@@ -67,9 +67,9 @@ fn misses(program: &Stepped, what: &str, value: &Value) -> u64 {
     let start = u64::from_str_radix(&start[2..], 16).expect("hexadecimal");
     let range = start..start + value["length"].as_u64().expect("a number");
     let geometry = first_level(value);
-    let [bytes, ways, line] =
-        ["bytes", "ways", "line"].map(|name| geometry[name].as_u64().expect("a number"));
-    let sets = bytes / ways / line;
+    let [bytes, associativity, line] =
+        ["bytes", "associativity", "line"].map(|name| geometry[name].as_u64().expect("a number"));
+    let sets = bytes / associativity / line;
 
     let file = program.file("lackey.log");
     let out = format!("--log-file={}", file.display());
@@ -97,7 +97,7 @@ fn misses(program: &Stepped, what: &str, value: &Value) -> u64 {
                     misses += u64::from(!set.contains(&number));
                     set.retain(|&held| held != number);
                     set.push_front(number);
-                    set.truncate(ways as usize);
+                    set.truncate(associativity as usize);
                 }
             }
             _ => {}

@@ -1,11 +1,11 @@
-//! `--range SYMBOL[+LENGTH]`.
+//! The range of code that is stepped: `SYMBOL[+LENGTH]`, or an address.
 
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::simulation::cut;
+use halprof_measure::{Error, Result};
 use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::symbols::{Executable, Function};
-use halprof_simulate::simulation::cut;
 use std::io;
+use std::ops::Range;
 
 /// The longest range that is accepted: 1 MiB.
 const LONGEST: u64 = 1 << 20;
@@ -14,34 +14,34 @@ const INSTRUCTION: u64 = 15;
 
 /// A range of a program's code, relative to the start of its image.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(crate) struct Target {
     /// The function it starts in.
-    pub(super) symbol: Option<String>,
-    pub(super) start: u64,
-    pub(super) length: u64,
+    pub(crate) symbol: Option<String>,
+    pub(crate) start: u64,
+    pub(crate) length: u64,
     /// Where the function starts that it is in.
     function: Option<u64>,
     /// Whether the length was given.
-    measured: bool,
+    has_length: bool,
 }
 
 impl Target {
     /// Finds the requested range in the program's file.
-    pub(super) fn find(range: &str, executable: &Executable) -> Result<Self> {
-        let (place, length) = parted(range);
+    pub(crate) fn find(range: &str, executable: &Executable) -> Result<Self> {
+        let (start, length) = split(range);
         let functions = executable.functions();
-        let mut target = match number(place) {
+        let mut target = match number(start) {
             Some(address) => at(address, executable, &functions)?,
-            None => named(place, executable, functions)?,
+            None => named(start, executable, functions)?,
         };
         if let Some(length) = length {
             target.length = length;
-            target.measured = true;
+            target.has_length = true;
         }
         if target.length == 0 || target.length > LONGEST {
             return Err(Error::usage(
-                format!("`--range {range}` has {} bytes", target.length),
-                "Add a length in bytes, at most 1 MiB: `--range SYMBOL+LENGTH`.",
+                format!("the range `{range}` has {} bytes", target.length),
+                "Add a length in bytes, at most 1 MiB: `SYMBOL+LENGTH`.",
             ));
         }
         Ok(target)
@@ -50,52 +50,49 @@ impl Target {
     /// Refuses a range that cuts an instruction: at its start the breakpoint would change what the
     /// program does, and at its end an instruction would be counted that is not the program's. `base`
     /// is that of the file, and `read` reads at an address relative to the image.
-    pub(super) fn whole(
+    pub(crate) fn check_ends(
         &self,
         is_32_bit: bool,
         base: u64,
         read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
     ) -> Result<()> {
-        let cuts = |from: u64, at: u64| {
-            // What follows may not be there.
-            let bytes = [INSTRUCTION, 0].into_iter().find_map(|more| {
-                let mut bytes = vec![0; (at - from + more) as usize];
-                read(from, &mut bytes).ok().map(|()| bytes)
-            });
-            cut(&bytes.unwrap_or_default(), from, at, is_32_bit)
-        };
         let function = self.function.filter(|from| self.start - from <= LONGEST);
-        if let Some(cut) = function.and_then(|from| cuts(from, self.start)) {
+        if let Some(cut) = function.and_then(|from| cut_at(from, self.start, is_32_bit, &read)) {
             let [start, end, at] =
-                [cut.start, cut.end, self.start].map(|one| base.wrapping_add(one));
+                [cut.start, cut.end, self.start].map(|offset| base.wrapping_add(offset));
             return Err(Error::usage(
-                format!("`--range`: {at:#x} is inside the instruction at {start:#x}"),
+                format!("the range starts at {at:#x}, inside the instruction at {start:#x}"),
                 format!("Instructions begin at {start:#x} and {end:#x}."),
             ));
         }
-        let end = self.start + self.length;
-        if let Some(cut) = cuts(self.start, end).filter(|_| self.measured) {
+        if !self.has_length {
+            return Ok(());
+        }
+        if let Some(cut) = cut_at(self.start, self.start + self.length, is_32_bit, &read) {
             let at = base.wrapping_add(cut.start);
-            let [short, long] = [cut.start, cut.end].map(|one| one - self.start);
+            let (without, with) = (cut.start - self.start, cut.end - self.start);
             return Err(Error::usage(
-                format!("`--range`: {} bytes end inside the instruction at {at:#x}", self.length),
-                format!("Give a length of {long} bytes, or of {short} without it."),
+                format!(
+                    "the range of {} bytes ends inside the instruction at {at:#x}",
+                    self.length
+                ),
+                format!("Give a length of {with} bytes, or of {without} without it."),
             ));
         }
         Ok(())
     }
 
     /// Its name.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let symbol = self.symbol.clone();
         symbol.unwrap_or_else(|| format!("{:#x}", self.start))
     }
 
     /// The error for a range that is not in the program's memory.
-    pub(super) fn absent(&self) -> Error {
+    pub(crate) fn not_in_memory(&self) -> Error {
         Error::usage(
             format!(
-                "`--range`: the {} bytes from {} on are not all in the program",
+                "the range's {} bytes from {} on are not all in the program",
                 self.length,
                 self.name()
             ),
@@ -104,15 +101,31 @@ impl Target {
     }
 }
 
-/// The place and the length. A `+` without a number after it is part of a name, as in `operator+`.
-fn parted(range: &str) -> (&str, Option<u64>) {
-    let length = |text: &str| number(text).or_else(|| text.parse().ok());
-    match range.rsplit_once('+') {
-        Some((place, behind)) if !place.is_empty() && length(behind).is_some() => {
-            (place, length(behind))
-        }
-        _ => (range, None),
+/// The instruction that an address cuts in two, where the code from `from` on is decoded.
+fn cut_at(
+    from: u64,
+    address: u64,
+    is_32_bit: bool,
+    read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+) -> Option<Range<u64>> {
+    let mut bytes = vec![0; (address - from + INSTRUCTION) as usize];
+    if read(from, &mut bytes).is_err() {
+        // What follows the address may not be there.
+        bytes.truncate((address - from) as usize);
+        read(from, &mut bytes).ok()?;
     }
+    cut(&bytes, from, address, is_32_bit)
+}
+
+/// The start and the length. A `+` without a number after it is part of a name, as in `operator+`.
+fn split(range: &str) -> (&str, Option<u64>) {
+    if let Some((start, length)) = range.rsplit_once('+')
+        && !start.is_empty()
+        && let Some(length) = number(length).or_else(|| length.parse().ok())
+    {
+        return (start, Some(length));
+    }
+    (range, None)
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -128,7 +141,7 @@ fn at(address: u64, executable: &Executable, functions: &[Function]) -> Result<T
         let begin = executable.base();
         let end = begin.wrapping_add(size);
         return Err(Error::usage(
-            format!("`--range`: {address:#x} is not an address of {}", module.name),
+            format!("{address:#x} is not an address of {}", module.name),
             format!("Its file has those from {begin:#x} to {end:#x}."),
         ));
     };
@@ -138,7 +151,7 @@ fn at(address: u64, executable: &Executable, functions: &[Function]) -> Result<T
         start,
         length: function.map_or(0, |function| function.end - start),
         function: function.map(|function| function.start),
-        measured: false,
+        has_length: false,
     })
 }
 
@@ -152,10 +165,10 @@ fn named(name: &str, executable: &Executable, mut functions: Vec<Function>) -> R
             start: function.start,
             length: function.end - function.start,
             function: None,
-            measured: false,
+            has_length: false,
         }),
         [] => Err(Error::usage(
-            format!("`--range`: no function of {} is called `{name}`", executable.module().name),
+            format!("no function of {} is called `{name}`", executable.module().name),
             executable.notes().first().map_or_else(
                 || {
                     "`*` stands for any text; functions are known where the program has symbols."
@@ -165,7 +178,7 @@ fn named(name: &str, executable: &Executable, mut functions: Vec<Function>) -> R
             ),
         )),
         several => Err(Error::usage(
-            format!("`--range`: `{name}` is the name of {} functions", several.len()),
+            format!("`{name}` is the name of {} functions", several.len()),
             format!("Choose one: {}.", names().take(5).collect::<Vec<_>>().join(", ")),
         )),
     }
@@ -176,8 +189,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_is_a_number_behind_the_last_plus() {
-        for (range, place, length) in [
+    fn a_length_is_a_number_after_the_last_plus() {
+        for (range, start, length) in [
             ("main", "main", None),
             ("main+64", "main", Some(64)),
             ("main+0x40", "main", Some(64)),
@@ -186,7 +199,7 @@ mod tests {
             ("+16", "+16", None),
             ("0x401000+8", "0x401000", Some(8)),
         ] {
-            assert_eq!(parted(range), (place, length), "{range}");
+            assert_eq!(split(range), (start, length), "{range}");
         }
     }
 }

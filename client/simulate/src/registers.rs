@@ -31,7 +31,7 @@ impl Registers {
     }
 
     /// The value of a register, for a segment its base; `None` for a vector register.
-    pub(super) fn value(&self, register: Register) -> Option<u64> {
+    pub(crate) fn value(&self, register: Register) -> Option<u64> {
         if register.is_segment_register() {
             return Some(match register {
                 Register::FS => self.fs,
@@ -42,12 +42,12 @@ impl Registers {
         if !register.is_gpr() {
             return None;
         }
-        let whole = *self.general.get(register.full_register().number())?;
+        let full = *self.general.get(register.full_register().number())?;
         Some(match register.size() {
-            8 => whole,
-            4 => whole & 0xFFFF_FFFF,
-            2 => whole & 0xFFFF,
-            _ => whole & 0xFF,
+            8 => full,
+            4 => full & 0xFFFF_FFFF,
+            2 => full & 0xFFFF,
+            _ => full & 0xFF,
         })
     }
 }
