@@ -259,7 +259,7 @@ fn measuring<S>(
     command: impl FnOnce(&mut Context, &Output) -> Result<S>,
 ) -> Result<S> {
     let mut ctx = Context::open(backend)?;
-    output.note_model(&ctx.told);
+    output.note_model(&ctx.machine_info);
     command(&mut ctx, output).map_err(|error| ctx.explained(error))
 }
 

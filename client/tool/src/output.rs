@@ -43,13 +43,13 @@ pub(crate) struct Output {
     modelled: Cell<Option<bool>>,
 }
 
-/// What every result says about its machine.
+/// What every result says of its machine.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct MachineInfo {
     /// Whether it is modelled.
     pub(crate) modelled: bool,
     /// Its description.
-    pub(crate) machine: String,
+    pub(crate) description: String,
 }
 
 /// One JSON object: the command's own fields after those of every command.
@@ -131,7 +131,7 @@ impl Output {
     }
 
     /// The same, on one line if JSON lines are requested.
-    pub(crate) fn told(
+    pub(crate) fn document(
         &self,
         command: &str,
         modelled: bool,
@@ -156,7 +156,7 @@ impl Output {
         text: impl FnOnce(&T) -> String,
     ) -> Result<()> {
         if self.is_json() {
-            self.print(&self.told(command, modelled, body)?)
+            self.print(&self.document(command, modelled, body)?)
         } else {
             self.print(&text(body))
         }
@@ -211,11 +211,11 @@ impl Output {
     }
 
     /// Says on standard error that the machine is modelled; no option silences this.
-    pub(crate) fn note_model(&self, told: &Told) {
-        self.modelled.set(Some(told.modelled));
-        if told.modelled {
+    pub(crate) fn note_model(&self, info: &MachineInfo) {
+        self.modelled.set(Some(info.modelled));
+        if info.modelled {
             let model = styled(WARNING, "modelled machine, not silicon:");
-            self.say(&format!("{model} {}", Shown(&told.machine)));
+            self.say(&format!("{model} {}", Shown(&info.description)));
         }
     }
 

@@ -72,8 +72,9 @@ pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> 
         output.warn(warning);
     }
     let rows = result.assignment.as_slice();
-    output
-        .rows("check", ctx.told.modelled, (&result, rows), |result| text(result, output.width()))?;
+    output.rows("check", ctx.machine_info.modelled, (&result, rows), |result| {
+        text(result, output.width())
+    })?;
     Ok(status)
 }
 

@@ -9,7 +9,7 @@ use crate::output::error::hint_of;
 use crate::output::error_codes::Code;
 use crate::output::style::{ERROR, WARNING, styled};
 use crate::output::table::{Column, Width, table};
-use crate::output::{Output, Told};
+use crate::output::{MachineInfo, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
 use halprof_measure::Error as Cause;
@@ -25,8 +25,8 @@ pub(crate) struct Body {
 
 /// `here`: the machine to measure is this one, so that its Windows is examined too.
 pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result<u8> {
-    let (told, facts) = collect(place, here)?;
-    output.note_model(&told);
+    let (machine_info, facts) = collect(place, here)?;
+    output.note_model(&machine_info);
     let checks = doctor::examine(&facts);
     let ready = checks.iter().all(|check| check.state != State::Problem);
     let status = match (ready, facts.answered()) {
@@ -36,13 +36,14 @@ pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result
     };
     let body = Body { ready, checks };
     let rows = body.checks.as_slice();
-    output.rows("doctor", told.modelled, (&body, rows), |body| text(body, output.width()))?;
+    output
+        .rows("doctor", machine_info.modelled, (&body, rows), |body| text(body, output.width()))?;
     Ok(status)
 }
 
-fn collect(place: Result<Backend>, here: bool) -> Result<(Told, Facts)> {
+fn collect(place: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
     let system = here.then(system).flatten();
-    let Context { mut connection, told, .. } = match place.and_then(Context::open) {
+    let Context { mut connection, machine_info, .. } = match place.and_then(Context::open) {
         Ok(ctx) => ctx,
         Err(
             error @ Error::Measure(
@@ -53,13 +54,13 @@ fn collect(place: Result<Backend>, here: bool) -> Result<(Told, Facts)> {
                 | Cause::Protocol { .. },
             ),
         ) => {
-            let told = Told { modelled: false, machine: String::new() };
+            let machine_info = MachineInfo { modelled: false, description: String::new() };
             let predicted = here.then(predicted).flatten();
-            return Ok((told, Facts::unanswered(failure(&error), predicted, system)));
+            return Ok((machine_info, Facts::unanswered(failure(&error), predicted, system)));
         }
         Err(error) => return Err(error),
     };
-    Ok((told, Facts::collect(&mut connection, system, &describe)?))
+    Ok((machine_info, Facts::collect(&mut connection, system, &describe)?))
 }
 
 fn describe(error: &Cause) -> Failure {

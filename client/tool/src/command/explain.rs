@@ -71,9 +71,9 @@ pub(crate) fn run(
         (Some(_), Some(code)) => (false, of_code(code)?),
         (Some(topic), None) => {
             let mut ctx = Context::open(open()?)?;
-            output.note_model(&ctx.told);
+            output.note_model(&ctx.machine_info);
             let result = of_name(topic, &mut ctx);
-            (ctx.told.modelled, result.map_err(|error| suggested(topic, error, &ctx))?)
+            (ctx.machine_info.modelled, result.map_err(|error| suggested(topic, error, &ctx))?)
         }
     };
     let print_text = |result: &ExplainResult| text(result, output.width());
@@ -394,7 +394,8 @@ mod tests {
 
     #[test]
     fn every_source_of_64_bit_processors_has_a_meaning() {
-        let models = "yonah core2 haswell skylake sapphire-rapids hybrid k8 fam10h bulldozer zen2 zen4 zen5";
+        let models =
+            "yonah core2 haswell skylake sapphire-rapids hybrid k8 fam10h bulldozer zen2 zen4 zen5";
         for model in models.split(' ') {
             let place = Backend::open(model).expect("a model");
             let mut ctx = Context::open(place).expect("a machine");

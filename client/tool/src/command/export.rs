@@ -7,7 +7,7 @@ use crate::output::error::Result;
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Shown;
 use crate::output::number::thousands;
-use crate::output::{Output, Told};
+use crate::output::{MachineInfo, Output};
 use crate::select::filters;
 use halprof_profile::export::{self, Export, Format, MARKS_MAX, Samples, listed, perf_script};
 use halprof_profile::file::replace;
@@ -45,7 +45,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let gathered = gather(options, format)?;
     let metadata = &gathered.recording.metadata;
     let (modelled, machine) = (metadata.modelled, metadata.machine.clone());
-    output.note_model(&Told { modelled, machine });
+    output.note_model(&MachineInfo { modelled, description: machine });
     let title = match options.files.as_slice() {
         [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         several => format!("{} recordings", several.len()),

@@ -98,7 +98,7 @@ pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
         why: "it lists none".to_owned(),
     })?;
     let info = InfoResult {
-        machine: ctx.told.machine.clone(),
+        machine: ctx.machine_info.description.clone(),
         hal_interface: describe::interface_name(machine.hal_interface),
         interface: describe::interface_name(machine.interface),
         reason: describe::reason_name(machine.reason),
@@ -116,7 +116,9 @@ pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
         processors: processors.iter().map(row).collect(),
     };
     let rows = info.processors.as_slice();
-    output.rows("info", ctx.told.modelled, (&info, rows), |info| text(info, output.width()))?;
+    output.rows("info", ctx.machine_info.modelled, (&info, rows), |info| {
+        text(info, output.width())
+    })?;
     Ok(0)
 }
 

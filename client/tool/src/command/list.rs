@@ -88,7 +88,7 @@ pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
     }
     let listed = listed(options, ctx)?;
     let rows = listed.sources.as_slice();
-    output.rows("list", ctx.told.modelled, (&listed, rows), |listed| {
+    output.rows("list", ctx.machine_info.modelled, (&listed, rows), |listed| {
         let columns = if options.verbose { SourceRow::VERBOSE } else { SourceRow::BRIEF };
         records_in(output.width(), columns, &listed.sources)
     })?;

@@ -33,7 +33,7 @@ pub(crate) struct RdpmcResult {
 const WARNING: &str = "while this runs, every program on this machine can read the performance counters by RDPMC, and with them learn what other programs do";
 
 pub(crate) fn run(options: &args::Rdpmc, ctx: &mut Context, output: &Output) -> Result<u32> {
-    let modelled = ctx.told.modelled;
+    let modelled = ctx.machine_info.modelled;
     if options.holding == Some(Holding::Status) {
         let state = RdpmcResult::new(&ctx.connection.rdpmc()?);
         output.result("rdpmc", modelled, &state, RdpmcResult::text)?;

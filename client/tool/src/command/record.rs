@@ -6,7 +6,7 @@ use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::{Column, Width, table};
-use crate::output::{Output, Told};
+use crate::output::{MachineInfo, Output};
 use crate::run::calibration::{self, Calibration};
 use crate::run::marking::Marking;
 use crate::run::recorder::{Recorded, Recorder, configured, source};
@@ -74,7 +74,7 @@ pub(crate) struct Body {
     missed_processes: u64,
     missed_samples: u64,
     /// Whether processes and images were reported as they came and went.
-    told: bool,
+    notifications: bool,
     /// Whether reports by the same user know the recording again, and open modules where they were
     /// loaded.
     sealed: bool,
@@ -158,8 +158,9 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
         output.note(&summary(&body));
     } else {
         let rows = body.periods.as_slice();
-        output
-            .rows("record", ctx.told.modelled, (&body, rows), |body| text(body, output.width()))?;
+        output.rows("record", ctx.machine_info.modelled, (&body, rows), |body| {
+            text(body, output.width())
+        })?;
     }
     // The file contains the samples taken until then.
     Ok(match ended {
@@ -337,7 +338,7 @@ fn record(
     let periods: Vec<InPass> = periods.into_values().collect();
     let metadata = Metadata {
         branches: branches.told(),
-        ..metadata(&machine, &ctx.told, event_set, &periods, command(&options.work))
+        ..metadata(&machine, &ctx.machine_info, event_set, &periods, command(&options.work))
     };
     let key = seal_key::key();
     let sealed = key.is_some();
@@ -369,7 +370,7 @@ fn record(
         left_out: metadata.excluded_cpus().into_iter().map(LeftOut::of).collect(),
         turns: turns(&sum.statistics.slices, event_set),
         lost_events: sum.statistics.lost_events,
-        machine: ctx.told.machine.clone(),
+        machine: ctx.machine_info.description.clone(),
         scope: runner.scope(event_set),
         file: options.output.display().to_string(),
         elapsed_ns,
@@ -394,7 +395,7 @@ fn record(
         handler_share: share(handler_ns, elapsed_ns, event_set.selected().count()),
         missed_processes: sum.missed.processes,
         missed_samples: sum.missed.samples,
-        told: sum.notifications_error.is_none(),
+        notifications: sum.notifications_error.is_none(),
         sealed,
         events_lost: sum.statistics.events_lost,
         calibration,
@@ -513,7 +514,7 @@ fn command(work: &args::Work) -> Vec<String> {
 /// What a recording says of the machine, of its sources, and of the command that ran.
 pub(crate) fn metadata(
     machine: &Machine,
-    told: &Told,
+    machine_info: &MachineInfo,
     event_set: &EventSet,
     periods: &[InPass],
     command: Vec<String>,
@@ -521,10 +522,10 @@ pub(crate) fn metadata(
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let mut metadata = Metadata {
         halprof: env!("CARGO_PKG_VERSION").to_owned(),
-        machine: told.machine.clone(),
-        modelled: told.modelled,
+        machine: machine_info.description.clone(),
+        modelled: machine_info.modelled,
         // A model is on no network.
-        host: Some(machine_id::host()).filter(|_| !told.modelled).unwrap_or_default(),
+        host: Some(machine_id::host()).filter(|_| !machine_info.modelled).unwrap_or_default(),
         interface: describe::interface_name(machine.interface).to_owned(),
         timestamp_frequency: machine.timestamp_frequency,
         processors: machine.processors,
@@ -575,7 +576,7 @@ fn warnings(body: &Body) -> Vec<String> {
             thousands(body.longest_period)
         ));
     }
-    if !body.told {
+    if !body.notifications {
         warnings.push(UNTOLD.to_owned());
     }
     if !body.sealed {

@@ -69,7 +69,7 @@ pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output)
         processors.push(ProcessorRegisters { processor: index, registers: registers.collect() });
     }
     let result = RegistersResult { processors };
-    output.rows("registers", ctx.told.modelled, (&result, &lines(&result)), |result| {
+    output.rows("registers", ctx.machine_info.modelled, (&result, &lines(&result)), |result| {
         text(result, output.width())
     })?;
     Ok(0)

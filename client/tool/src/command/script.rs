@@ -59,7 +59,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
         let modelled = recording.metadata.modelled;
         let told = match (csv, options.jsonl) {
             (true, _) => csv_line(&row(&line), modelled),
-            (_, true) => output.told("script", modelled, row(&line)),
+            (_, true) => output.document("script", modelled, row(&line)),
             _ => Ok(lines.line(&cells(&line))),
         };
         going = told.and_then(|told| {

@@ -5,7 +5,7 @@ use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::{thousands, times};
-use crate::output::{Output, Told};
+use crate::output::{MachineInfo, Output};
 use halprof_measure::{did_you_mean, selection};
 use halprof_profile::aggregate::branches::Grouping;
 use halprof_profile::aggregate::filter::{self, Filter, Pattern};
@@ -126,7 +126,7 @@ pub(crate) fn one_table() -> Error {
 /// Prints what applies to every recording: its machine, and what is missing. Returns the exit
 /// status.
 pub(crate) fn introduce(recording: &Recording, output: &Output) -> u8 {
-    output.note_model(&Told {
+    output.note_model(&MachineInfo {
         modelled: recording.metadata.modelled,
         machine: recording.metadata.machine.clone(),
     });

@@ -1,7 +1,7 @@
 //! What a command measures on: a connection, and what every result says of the machine.
 
 use crate::cli::args::Selection;
-use crate::output::Told;
+use crate::output::MachineInfo;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::target::backend::{Backend, Model};
@@ -19,7 +19,7 @@ pub(crate) struct Context {
     pub(crate) machine: Machine,
     /// The model, if the machine is one.
     pub(crate) model: Option<Model>,
-    pub(crate) told: Told,
+    pub(crate) machine_info: MachineInfo,
 }
 
 impl Context {
@@ -27,13 +27,13 @@ impl Context {
         let description = backend.description().map(str::to_owned);
         let model = backend.model().cloned();
         let mut connection = Connection::new(backend)?;
-        let told = Told {
+        let machine_info = MachineInfo {
             // The shipped driver does not know when its machine is a model.
             modelled: connection.modelled() || description.is_some(),
-            machine: description.unwrap_or_else(|| connection.driver_name().to_owned()),
+            description: description.unwrap_or_else(|| connection.driver_name().to_owned()),
         };
         let machine = Machine::of(&mut connection)?;
-        Ok(Self { connection, machine, model, told })
+        Ok(Self { connection, machine, model, machine_info })
     }
 
     /// Everything that the machine can count.

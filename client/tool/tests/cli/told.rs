@@ -21,7 +21,7 @@ fn a_process_of_2_ms_is_named_with_its_module() {
     let (_folder, file) = folder();
     let work = "instructions=20000000,cycles=20000000,code=0x5000-0x6000,short=5000000+2000000";
     let body = record(&file, "skylake", "TotalIssues:10000", work);
-    assert_eq!((&body["told"], &body["events_lost"]), (&true.into(), &0.into()));
+    assert_eq!((&body["notifications"], &body["events_lost"]), (&true.into(), &0.into()));
     assert_eq!(body["missed_processes"], 0);
     let report = json(&["report", text(&file)]);
     let rows = report["by_process"].as_array().expect("a list");

@@ -73,8 +73,8 @@ impl<'a> Exposition<'a> {
             path,
             rates: Rates::new(ctx.machine.frequency()),
             machine: Arc::new(Machine {
-                description: ctx.told.machine.clone(),
-                modelled: ctx.told.modelled,
+                description: ctx.machine_info.description.clone(),
+                modelled: ctx.machine_info.modelled,
                 interface: format!("{:?}", interface.unwrap_or(ProfileInterface::Default)),
                 event_set: event_set.clone(),
                 processors: event_set.selected().copied().collect(),

@@ -48,7 +48,7 @@ pub(super) fn run(
     let filter = Filter { processes, ..Filter::default() };
     let query = Query { tables, filter, ..Query::default() };
     let path = options.naming.path()?.loaded_here();
-    let state = State::new(&ctx.told, interval);
+    let state = State::new(&ctx.machine_info, interval);
     let sampling = Sampling::start(event_set, &runner, ctx);
     let mut sampling = sampling.map_err(|error| event_set.explain(error))?;
     for warning in &sampling.warnings {
@@ -123,7 +123,8 @@ impl<'a> Sampling<'a> {
         let (mut session, effective) = configured(&mut ctx.connection, event_set, &indexes, true)?;
         let periods = in_pass(event_set, &indexes, &effective, 0);
         let periods: Vec<InPass> = periods.map(|(_, period)| period).collect();
-        let live = Live::new(metadata(&machine, &ctx.told, event_set, &periods, Vec::new()));
+        let live =
+            Live::new(metadata(&machine, &ctx.machine_info, event_set, &periods, Vec::new()));
         let mut recorder = Recorder::new(live, event_set, runner.system(), None)?;
         recorder.start(&mut session, &indexes)?;
         let clamped = periods::clamped(periods.iter().map(|row| &row.period));

@@ -2,7 +2,7 @@
 //! each row.
 
 use super::look::Look;
-use crate::output::Told;
+use crate::output::MachineInfo;
 use crate::output::table::{self, Width};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::cmp::Ordering;
@@ -169,10 +169,10 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(told: &Told, every: Duration) -> Self {
+    pub(super) fn new(machine_info: &MachineInfo, every: Duration) -> Self {
         Self {
-            machine: told.machine.clone(),
-            modelled: told.modelled,
+            machine: machine_info.description.clone(),
+            modelled: machine_info.modelled,
             every,
             latest: Picture::default(),
             paused: None,

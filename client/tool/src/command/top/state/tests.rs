@@ -24,8 +24,8 @@ pub(in crate::command::top) fn picture(seconds: u64, tables: Vec<Table>) -> Pict
 }
 
 pub(in crate::command::top) fn state(modelled: bool) -> State {
-    let told = Told { modelled, machine: "a machine".to_owned() };
-    State::new(&told, Duration::from_secs(1))
+    let machine_info = MachineInfo { modelled, description: "a machine".to_owned() };
+    State::new(&machine_info, Duration::from_secs(1))
 }
 
 const ROWS: [(&str, f64); 4] = [
