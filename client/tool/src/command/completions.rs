@@ -22,7 +22,7 @@ use serde::Serialize;
 use shared_types::request::source::Source;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+pub(crate) struct CompletionsResult {
     shell: String,
     script: String,
 }
@@ -55,11 +55,11 @@ pub(crate) fn run(
         args::Shell::Powershell => Shell::PowerShell,
     };
     clap_complete::generate(shell, command, "halprof", &mut script);
-    let body = Body {
+    let result = CompletionsResult {
         shell: shell.to_string(),
         script: String::from_utf8(script).map_err(Error::internal)?,
     };
-    output.result("completions", false, &body, |body| body.script.clone())?;
+    output.result("completions", false, &result, |result| result.script.clone())?;
     Ok(0)
 }
 

@@ -8,7 +8,7 @@ use crate::output::error::Result;
 use crate::output::error::hint_of;
 use crate::output::error_codes::Code;
 use crate::output::style::{ERROR, WARNING, styled};
-use crate::output::table::{Column, Width, table};
+use crate::output::table::{Column, Field, Record, Width, records};
 use crate::output::{MachineInfo, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+pub(crate) struct DoctorResult {
     ready: bool,
     checks: Vec<Check>,
 }
@@ -34,10 +34,10 @@ pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result
         (false, false) => 3,
         (false, true) => 4,
     };
-    let body = Body { ready, checks };
-    let rows = body.checks.as_slice();
-    output
-        .rows("doctor", machine_info.modelled, (&body, rows), |body| text(body, output.width()))?;
+    let result = DoctorResult { ready, checks };
+    output.rows("doctor", machine_info.modelled, (&result, &result.checks), |result| {
+        text(result, output.width())
+    })?;
     Ok(status)
 }
 
@@ -97,34 +97,29 @@ const fn predicted() -> Option<Described> {
     None
 }
 
-fn text(body: &Body, width: Width) -> String {
-    let rows = body
-        .checks
-        .iter()
-        .map(|check| [check.name.to_owned(), coloured(check.state), check.result.clone()]);
-    let columns = [Column::word("check"), Column::word("state"), Column::prose("found")];
-    let mut text = table(width, &columns, rows);
-    for check in &body.checks {
-        text += &advice(check, width);
-    }
-    text + if body.ready { "\nReady to measure.\n" } else { "\nNot ready to measure.\n" }
+impl Record for Check {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::word("check"), |check| check.name.to_owned()),
+        Field::new(Column::word("state"), |check| coloured(check.state)),
+        Field::new(Column::prose("found"), |check| check.result.clone()),
+    ];
 }
 
-const fn state(state: State) -> &'static str {
-    match state {
-        State::Ok => "ok",
-        State::Warning => "warning",
-        State::Problem => "PROBLEM",
-        State::Unknown => "unknown",
+fn text(result: &DoctorResult, width: Width) -> String {
+    let mut text = records(width, &result.checks);
+    for check in &result.checks {
+        text += &advice(check, width);
     }
+    text + if result.ready { "\nReady to measure.\n" } else { "\nNot ready to measure.\n" }
 }
 
 /// A state in its colour.
-fn coloured(of: State) -> String {
-    match of {
-        State::Problem => styled(ERROR, state(of)),
-        State::Warning => styled(WARNING, state(of)),
-        State::Ok | State::Unknown => state(of).to_owned(),
+fn coloured(state: State) -> String {
+    match state {
+        State::Ok => "ok".to_owned(),
+        State::Warning => styled(WARNING, "warning"),
+        State::Problem => styled(ERROR, "PROBLEM"),
+        State::Unknown => "unknown".to_owned(),
     }
 }
 
@@ -133,18 +128,13 @@ fn advice(check: &Check, width: Width) -> String {
     let (Some(consequence), Some(hint)) = (&check.consequence, &check.hint) else {
         return String::new();
     };
-    let explained = |code: &&str| Code::explained().any(|row| row.name == *code);
-    let more = check.code.filter(explained);
-    let more = more.map(|code| format!("`halprof explain {code}`"));
-    let rows = [
-        ("Effect", Some(consequence.as_str())),
-        ("Fix", Some(hint.as_str())),
-        ("See", more.as_deref()),
-    ];
-    let lines = rows.into_iter().filter_map(|(label, text)| {
-        let text = width.prose(11, text?);
-        Some(format!("  {label:<7}  {text}\n"))
-    });
-    let lines: String = lines.collect();
+    let mut lines = vec![("Effect", consequence.clone()), ("Fix", hint.clone())];
+    if let Some(code) = check.code.filter(|code| Code::explained().any(|row| row.name == *code)) {
+        lines.push(("See", format!("`halprof explain {code}`")));
+    }
+    let lines: String = lines
+        .into_iter()
+        .map(|(label, text)| format!("  {label:<7}  {}\n", width.prose(11, &text)))
+        .collect();
     format!("\n{} ({})\n{lines}", check.name, coloured(check.state))
 }
