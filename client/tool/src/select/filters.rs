@@ -20,10 +20,10 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// How many modules without symbols are listed one by one.
-const TOLD_MODULES: usize = 4;
+const LISTED_MODULES: usize = 4;
 
 /// The number of sources that a warning names.
-const TOLD_SOURCES: usize = 5;
+const NAMED_SOURCES: usize = 5;
 
 /// Enough samples, by VTune's advice.
 const ENOUGH: u64 = 10_000;
@@ -33,10 +33,8 @@ const LOST_PERCENT: u128 = 1;
 
 /// Which samples count.
 pub(crate) fn filter(options: &args::Filters, files: &[PathBuf]) -> Result<Filter> {
-    let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
-    let processors = joined(&options.processors);
-    let processors = processors.map(|list| selection::parse_processors(&list));
-    let processors = processors.transpose()?;
+    let processors =
+        joined(&options.processors).map(|list| selection::parse_processors(&list)).transpose()?;
     if let Some(last) = processors.as_ref().and_then(|all| all.last()) {
         exists(*last, files)?;
     }
@@ -48,6 +46,10 @@ pub(crate) fn filter(options: &args::Filters, files: &[PathBuf]) -> Result<Filte
         processors: processors.map(|all| all.into_iter().collect()),
         time: options.time.as_deref().map(filter::time).transpose()?,
     })
+}
+
+fn patterns(texts: &[String]) -> Vec<Pattern> {
+    texts.iter().map(|text| Pattern::new(text)).collect()
 }
 
 /// Refuses a processor that is in none of the recordings.
@@ -81,32 +83,31 @@ pub(crate) fn given_twice(files: &[PathBuf]) -> Option<String> {
 
 /// The keys of each table.
 pub(crate) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
-    let table = |list: &String| -> Result<Vec<Key>> {
-        let mut keys = Vec::new();
-        for name in list.split(',').map(str::trim) {
-            let key = Key::of(name);
-            if key.is_some_and(|key| keys.contains(&key)) {
-                return Err(Error::usage(
-                    format!("`--by {list}`: `{name}` is listed twice"),
-                    "Name each key once.",
-                ));
-            }
-            keys.push(key.ok_or_else(|| {
-                let names: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
-                Error::usage(format!("`--by {list}`: `{name}` is not a key"), {
-                    let meant =
-                        did_you_mean(name, &names).map_or_else(String::new, |meant| meant + " ");
-                    format!(
-                        "{meant}The keys are {}; for branches {}.",
-                        names.join(", "),
-                        keys_of_branches()
-                    )
-                })
-            })?);
+    lists.iter().map(|list| keys(list)).collect()
+}
+
+fn keys(list: &str) -> Result<Vec<Key>> {
+    let mut keys = Vec::new();
+    for name in list.split(',').map(str::trim) {
+        let key = Key::of(name).ok_or_else(|| unknown_key(list, name))?;
+        if keys.contains(&key) {
+            return Err(Error::usage(
+                format!("`--by {list}`: `{name}` is listed twice"),
+                "Name each key once.",
+            ));
         }
-        Ok(keys)
-    };
-    lists.iter().map(table).collect()
+        keys.push(key);
+    }
+    Ok(keys)
+}
+
+fn unknown_key(list: &str, name: &str) -> Error {
+    let names: Vec<_> = Key::ALL.iter().map(|key| key.name()).collect();
+    let meant = did_you_mean(name, &names).map_or_else(String::new, |meant| meant + " ");
+    Error::usage(
+        format!("`--by {list}`: `{name}` is not a key"),
+        format!("{meant}The keys are {}; for branches {}.", names.join(", "), keys_of_branches()),
+    )
 }
 
 /// The values of `--by` for branches, for a message.
@@ -128,11 +129,11 @@ pub(crate) fn one_table() -> Error {
 pub(crate) fn introduce(recording: &Recording, output: &Output) -> u8 {
     output.note_model(&MachineInfo {
         modelled: recording.metadata.modelled,
-        machine: recording.metadata.machine.clone(),
+        description: recording.metadata.machine.clone(),
     });
-    let flaw = recording.damaged();
-    if let Some(flaw) = &flaw {
-        output.warn(flaw);
+    let damage = recording.damaged();
+    if let Some(damage) = &damage {
+        output.warn(damage);
     }
     if !recording.skipped.is_empty() {
         let skipped = recording.skipped.iter();
@@ -142,13 +143,13 @@ pub(crate) fn introduce(recording: &Recording, output: &Output) -> u8 {
             skipped.join(", ")
         ));
     }
-    if flaw.is_some() { INCOMPLETE } else { 0 }
+    if damage.is_some() { INCOMPLETE } else { 0 }
 }
 
 /// Reasons why numbers are less reliable than they look.
 pub(crate) fn warnings(report: &Report) -> Vec<String> {
     let mut warnings = too_few(report);
-    warnings.extend(turns(report));
+    warnings.extend(multiplexed(report));
     let metadata = &report.recording.metadata;
     for (source, processors) in metadata.excluded_cpus() {
         warnings.push(cannot_count(source, processors));
@@ -159,12 +160,12 @@ pub(crate) fn warnings(report: &Report) -> Vec<String> {
             period if period.by_core_cycles => "core cycles",
             _ => continue,
         };
-        let told = format!(
+        let warning = format!(
             "{} was sampled by {cycles}: its period is in units of 100 ns, its events are {cycles}",
             source.name
         );
-        if !warnings.contains(&told) {
-            warnings.push(told);
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
         }
     }
     warnings.extend(disturbances(report));
@@ -212,30 +213,32 @@ fn rounded(samples: f64) -> u64 {
     samples.round() as u64
 }
 
-/// Which sources took turns.
-fn turns(report: &Report) -> Option<String> {
-    let turns = report.sources.iter().filter_map(|source| {
-        let turns = source.slices.as_ref()?;
-        Some((source.name.to_string(), turns.running_share()))
-    });
-    let turns: Vec<(String, f64)> = turns.collect();
-    took_turns(&turns, "their events are scaled up")
+/// Which sources were multiplexed.
+fn multiplexed(report: &Report) -> Option<String> {
+    let shares: Vec<(String, f64)> = report
+        .sources
+        .iter()
+        .filter_map(|source| {
+            let slices = source.slices.as_ref()?;
+            Some((source.name.to_string(), slices.running_share()))
+        })
+        .collect();
+    took_turns(&shares, "their events are scaled up")
 }
 
 /// What went wrong while it was recorded.
 pub(crate) fn disturbances(report: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
-    let told = report.recording.statistics.as_ref();
-    if let Some(code) = told.and_then(|told| told.ended.as_ref()) {
+    let statistics = report.recording.statistics.as_ref();
+    if let Some(code) = statistics.and_then(|statistics| statistics.ended.as_ref()) {
         warnings.push(format!(
             "the driver stopped sampling early ({code}): nothing after that was recorded"
         ));
     }
-    if let Some(told) = told.filter(|told| told.events_lost != 0) {
-        warnings.push(events_lost(told.events_lost));
+    if let Some(statistics) = statistics.filter(|statistics| statistics.events_lost != 0) {
+        warnings.push(events_lost(statistics.events_lost));
     }
-    let lost = report.recording.lost().into_values();
-    let lost = lost.fold(0, u64::saturating_add);
+    let lost = report.recording.lost().into_values().fold(0, u64::saturating_add);
     let all = report.recording.samples.saturating_add(lost);
     if u128::from(lost) * 100 > u128::from(all) * LOST_PERCENT {
         warnings.push(format!(
@@ -245,13 +248,12 @@ pub(crate) fn disturbances(report: &Report) -> Vec<String> {
             thousands(all)
         ));
     }
-    let throttled = report.recording.statistics.as_ref();
-    if let Some(told) = throttled.filter(|told| told.throttled != 0) {
+    if let Some(statistics) = statistics.filter(|statistics| statistics.throttled != 0) {
         warnings.push(format!(
             "interrupts took too much time: periods were lengthened {}, up to {}; each sample counts \
              with its own period",
-            times(told.throttled),
-            thousands(told.longest_period)
+            times(statistics.throttled),
+            thousands(statistics.longest_period)
         ));
     }
     warnings
@@ -278,12 +280,11 @@ pub(crate) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<S
 
 /// `A, B and 2 more`.
 pub(crate) fn some_of(names: &[&str]) -> String {
-    let more = names.len().saturating_sub(TOLD_SOURCES);
-    let told = names.iter().take(TOLD_SOURCES).copied();
-    let told = told.collect::<Vec<_>>().join(", ");
-    match more {
-        0 => told,
-        more => format!("{told} and {} more", thousands(more as u64)),
+    match names.split_at_checked(NAMED_SOURCES) {
+        Some((named, more)) if !more.is_empty() => {
+            format!("{} and {} more", named.join(", "), thousands(more.len() as u64))
+        }
+        _ => names.join(", "),
     }
 }
 
@@ -307,12 +308,11 @@ pub(crate) struct OpenedModule {
 
 impl From<&Opened> for OpenedModule {
     fn from(opened: &Opened) -> Self {
-        let shown = |path: &PathBuf| path.display().to_string();
         Self {
             module: opened.module.name.clone(),
             kind: opened.kind.name(),
-            file: opened.file.as_ref().map(shown),
-            image: opened.image.as_ref().map(shown),
+            file: opened.file.as_ref().map(|path| path.display().to_string()),
+            image: opened.image.as_ref().map(|path| path.display().to_string()),
             notes: notes(opened),
         }
     }
@@ -329,23 +329,22 @@ fn notes(opened: &Opened) -> Vec<String> {
 
 /// Notes which modules have no good symbols. Modules invented by a model have none to be found.
 pub(crate) fn note_symbols(opened: &[Opened], output: &Output) {
-    let found = |opened: &&Opened| matches!(opened.kind, Kind::Pdb | Kind::Dwarf);
-    let has_file = |opened: &&Opened| opened.module.path.is_some();
-    let lacking: Vec<_> = opened.iter().filter(|o| !found(o) && has_file(o)).collect();
-    for opened in lacking.iter().take(TOLD_MODULES) {
+    let lacking: Vec<&Opened> = opened
+        .iter()
+        .filter(|opened| !matches!(opened.kind, Kind::Pdb | Kind::Dwarf))
+        .filter(|opened| opened.module.path.is_some())
+        .collect();
+    for opened in lacking.iter().take(LISTED_MODULES) {
         let notes = notes(opened);
-        let notes: Vec<&str> = notes.iter().map(|note| note.trim()).collect();
-        let notes = notes.join("; ");
-        let notes = match notes.trim_matches([';', ' ']) {
-            "" => "none found",
-            notes => notes,
-        };
-        output.note(&format!("symbols of {}: {notes}", opened.module.name));
+        let notes: Vec<&str> =
+            notes.iter().map(|note| note.trim()).filter(|note| !note.is_empty()).collect();
+        let why = if notes.is_empty() { "none found".to_owned() } else { notes.join("; ") };
+        output.note(&format!("symbols of {}: {why}", opened.module.name));
     }
-    if lacking.len() > TOLD_MODULES {
+    if lacking.len() > LISTED_MODULES {
         output.note(&format!(
             "{} more modules have no symbols; `--json` lists them",
-            lacking.len() - TOLD_MODULES
+            lacking.len() - LISTED_MODULES
         ));
     }
 }
