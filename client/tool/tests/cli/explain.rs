@@ -127,10 +127,10 @@ fn every_source_of_every_model_is_explained() {
 }
 
 #[test]
-fn a_hybrid_tells_what_each_kind_of_processor_counts() {
+fn a_hybrid_tells_what_each_type_of_processor_counts() {
     let value = on("hybrid", "TotalIssues");
-    let kinds = value["kinds"].as_array().expect("a list");
-    let types: Vec<&Value> = kinds.iter().map(|kind| &kind["core_type"]).collect();
+    let cpu_types = value["cpu_types"].as_array().expect("a list");
+    let types: Vec<&Value> = cpu_types.iter().map(|one| &one["core_type"]).collect();
     assert_eq!(types, ["performance", "efficiency"]);
     let text = halprof(&["--machine", "hybrid", "explain", "TotalIssues"]).stdout;
     assert!(text.contains("efficiency"), "{text}");

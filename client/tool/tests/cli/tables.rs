@@ -35,6 +35,7 @@ fn lines_have_what_json_has() {
         (on_hybrid(&["list", "--metrics"]), "metrics"),
         (on_hybrid(&["check"]), "assignment"),
         (on_hybrid(&["doctor"]), "checks"),
+        (on_hybrid(&["explain", "TotalIssues"]), "cpu_types"),
         (record.to_vec(), "periods"),
         (vec!["machines"], "machines"),
         (vec!["machines", "--quirks"], "quirks"),
@@ -111,7 +112,7 @@ fn a_table_without_rows_has_its_columns() {
     );
     let fits_not = ["check", "-g", "TotalCycles,TotalCycles:u,TotalIssues,TotalIssues:u"];
     let fits_not = [&["--machine", "core2"], &fits_not[..]].concat();
-    assert_eq!(head(&fits_not), "source,processor,counter,kind,turn,error,modelled\n");
+    assert_eq!(head(&fits_not), "source,processor,counter,kind,slice,error,modelled\n");
 }
 
 /// Only a machine with several types of core has processors that differ, and only a metric that is
@@ -187,23 +188,6 @@ fn a_comparison_has_what_json_has() {
     }
     let two = ["--by", "process", "--by", "symbol", "--csv"];
     refused(&[&["report", &before, "--diff", &after], &two[..]].concat(), 2, "usage");
-}
-
-#[test]
-fn explain_has_lines_of_topics_and_of_kinds_of_processor() {
-    let topics = json(&["explain"]);
-    let topics = topics["topics"].as_array().expect("a list");
-    let listed = lines(&["explain"]);
-    assert_eq!(listed.len(), topics.len());
-    for (line, topic) in listed.iter().zip(topics) {
-        assert_eq!(line["topic"], told(&topic["topic"]));
-        assert_eq!(line["summary"], told(&topic["summary"]));
-    }
-    let source = ["--machine", "hybrid", "explain", "TotalIssues"];
-    let (kinds, value) = (lines(&source), json(&source));
-    assert_eq!(kinds.len(), value["kinds"].as_array().expect("a list").len());
-    assert_eq!(kinds[1]["core_type"], "efficiency");
-    assert_eq!(kinds[1]["modelled"], "true");
 }
 
 #[test]
