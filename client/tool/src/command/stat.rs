@@ -102,7 +102,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         topdown,
     };
     let sets = event_set.sets(options.passes, false, &mut ctx.connection)?;
-    let machine = ctx.told.machine.clone();
+    let machine = ctx.machine_info.description.clone();
     let mut bench = Bench::new(options, form, &view, sets.len(), ctx, output)?;
     let runs = bench.runs(&sets, options.repeat).map_err(|error| event_set.explain(error))?;
     let Bench { runner, writer, samples, intervals, .. } = bench;
@@ -234,7 +234,7 @@ impl<'a> Bench<'a> {
             Some(path) => Some(Exposition::new(path, ctx, view.event_set, output)?),
             None => None,
         };
-        let writer = IntervalWriter::new(options, form, ctx.told.modelled, output);
+        let writer = IntervalWriter::new(options, form, ctx.machine_info.modelled, output);
         // No progress bar is drawn among lines that are printed meanwhile, or in a program's output.
         let progress = if writer.is_live() || !options.work.program.is_empty() {
             ProgressBar::hidden()

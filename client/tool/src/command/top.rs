@@ -73,7 +73,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
         trim: false,
         topdown: None,
     });
-    let (state, modelled) = (State::new(&ctx.told, interval), ctx.told.modelled);
+    let (state, modelled) = (State::new(&ctx.machine_info, interval), ctx.machine_info.modelled);
     let named = |error| event_set.explain(error);
     let approximate = event_set.setup.approximate;
     let mut session = Session::open(&mut ctx.connection, event_set.sees_kernel(), approximate)?;

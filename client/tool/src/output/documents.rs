@@ -11,6 +11,7 @@ use crate::output::error_codes::CODES;
 use crate::output::schema::schema_of;
 use halprof_measure::regions::Report as Regions;
 use halprof_setup::installation::{Installed, Removed, Switched};
+use halprof_simulate::run::SimulateResult;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
@@ -32,7 +33,7 @@ pub fn codes(status: u8) -> Vec<&'static str> {
 pub fn schemas() -> Vec<(&'static str, Value)> {
     use command::{
         annotate, check, completions, doctor, explain, export, info, list, machines, rdpmc, record,
-        registers, report, script, simulate, stat, timeline,
+        registers, report, script, stat, timeline,
     };
     vec![
         of::<annotate::Body>("annotate"),
@@ -56,7 +57,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<report::Body>("report"),
         of::<script::Row<'_>>("script"),
         of::<Switched>("start"),
-        of::<simulate::Body>("simulate"),
+        of::<SimulateResult>("simulate"),
         of::<stat::StatResult>("stat"),
         of::<stat::Interval>("stat-interval"),
         of::<Switched>("stop"),

@@ -77,7 +77,7 @@ pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
         ));
     }
     let rows = result.metrics.as_slice();
-    output.rows("metrics", ctx.told.modelled, (&result, rows), |result| {
+    output.rows("metrics", ctx.machine_info.modelled, (&result, rows), |result| {
         records(output.width(), &result.metrics)
     })
 }

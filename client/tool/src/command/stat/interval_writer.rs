@@ -130,7 +130,7 @@ impl<'a> IntervalWriter<'a> {
             Form::Text => Ok(text::interval(interval, first, self.metrics, self.width())),
             Form::Csv => interval.csv(self.lines(first)),
             Form::Json | Form::JsonLines => {
-                self.output.told("stat-interval", self.modelled, interval)
+                self.output.document("stat-interval", self.modelled, interval)
             }
         }
     }
@@ -151,7 +151,7 @@ impl<'a> IntervalWriter<'a> {
     pub(super) fn result(mut self, result: StatResult) -> Result<String> {
         let mut result = StatResult { jitter: self.jitter.map(Deviation::jitter), ..result };
         if self.form == Form::Json {
-            return self.output.told("stat", self.modelled, result);
+            return self.output.document("stat", self.modelled, result);
         }
         let mut text = String::new();
         if self.form == Form::Text && self.file && self.modelled {
@@ -164,7 +164,7 @@ impl<'a> IntervalWriter<'a> {
         text += &match self.form {
             Form::Text => text::result(&result, self.begun, self.width()),
             Form::Csv => result.csv(self.lines(!self.begun))?,
-            Form::Json | Form::JsonLines => self.output.told("stat", self.modelled, result)?,
+            Form::Json | Form::JsonLines => self.output.document("stat", self.modelled, result)?,
         };
         Ok(text)
     }
