@@ -29,7 +29,7 @@ const WATCHED: [Watched; 5] = [
         files: &[
             "client/tool/src/metrics/formula.rs",
             "client/tool/src/metrics.rs",
-            "client/tool/src/metrics/topdown.rs",
+            "client/tool/src/command/stat/topdown.rs",
         ],
         tests: &["halprof"],
     },
