@@ -125,12 +125,7 @@ impl Output {
         self.csv
     }
 
-    /// The JSON object of a result.
-    pub(crate) fn object(command: &str, modelled: bool, body: impl Serialize) -> Result<String> {
-        written(&Object::new(command, Some(modelled), body), serde_json::to_string_pretty)
-    }
-
-    /// The same, on one line if JSON lines are requested.
+    /// The JSON object of a result, on one line if JSON lines are requested.
     pub(crate) fn document(
         &self,
         command: &str,

@@ -1,6 +1,8 @@
 //! The first pass over a recording: samples summed up by what later passes distinguish.
 
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::Serialize;
 use shared_types::{Mode, Sample};
 
 /// What samples are grouped by, besides their source.
@@ -39,13 +41,14 @@ impl CodeLocation {
 }
 
 /// A number of samples, and the number of events that they stand for. All saturate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Totals {
     /// Samples.
     pub samples: u64,
     /// The sum of their periods.
     pub events: u64,
     /// The sum of the squares of their periods, for the accuracy of shares.
+    #[serde(skip)]
     pub squares: u128,
 }
 

@@ -10,6 +10,8 @@ use crate::views::report::no_recording;
 use crate::views::report::share::Share;
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 use shared_types::{Branch, BranchKind, MAX_BRANCHES, Sample};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -105,80 +107,101 @@ pub struct Branches {
 }
 
 /// Edges or paths.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Table {
     /// What its rows stand for.
+    #[serde(serialize_with = "by_keys")]
+    #[schemars(with = "[String; 2]")]
+    #[serde(rename = "by")]
     pub grouping: Grouping,
     /// One part for each source: records of different sources are not comparable.
+    #[serde(rename = "parts")]
     pub sections: Vec<SourceSection>,
 }
 
 /// The edges or paths of the samples of one source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct SourceSection {
     /// The source.
     pub source: Arc<str>,
-    /// The sum over all of them.
-    pub all: u64,
+    /// How often the edges or paths of all rows were taken.
+    pub taken: u64,
     /// One row for each.
     pub rows: Vec<PathTotals>,
-    /// How many rows were left out, and how often their edges or paths were taken.
+    /// How many rows were omitted, and how often their edges or paths were taken.
+    #[serde(skip)]
     pub more: (usize, u64),
 }
 
-/// The two sides of an edge.
-pub type Edge = [Value; 2];
+/// A branch from one side to the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema, Serialize)]
+pub struct Edge {
+    /// Where the branch is.
+    pub from: Value,
+    /// Where it leads.
+    pub to: Value,
+}
 
 /// One edge or path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct PathTotals {
     /// The edge, or the edges of the path in the order in which they were taken.
     pub edges: Vec<Edge>,
     /// How often it was taken.
-    pub totals: BranchTotals,
+    pub taken: u64,
+    /// The share of `taken` of all rows.
+    pub share: f64,
+    /// Null if it is not known or not unique.
+    pub kind: Option<&'static str>,
+    /// How often it was mispredicted; for a path, any branch of it. Null if the processor does not
+    /// report it.
+    pub mispredicted: Option<u64>,
+    /// The share that was mispredicted. The records of one sample are not independent, so the
+    /// interval is that of the number of samples.
+    pub mispredicted_share: Option<Share>,
+    /// The mean number of cycles from the record before to the last of these; null if the processor
+    /// does not report it.
+    pub cycles: Option<f64>,
+}
+
+impl PathTotals {
+    #[expect(clippy::cast_precision_loss, reason = "shares and means need no 53 bits")]
+    fn new(edges: Vec<Edge>, totals: BranchTotals, all: u64) -> Self {
+        let reported = totals.predicted + totals.mispredicted;
+        let kind = BranchKind::from_wire(totals.kind.into());
+        Self {
+            edges,
+            taken: totals.taken,
+            share: totals.taken as f64 / all.max(1) as f64,
+            kind: kind.filter(|&kind| kind != BranchKind::Unknown).map(BranchKind::name),
+            mispredicted: (reported != 0).then_some(totals.mispredicted),
+            mispredicted_share: (reported != 0)
+                .then(|| Share::of_groups(totals.mispredicted, reported, totals.samples)),
+            cycles: (totals.timed != 0).then(|| totals.cycles as f64 / totals.timed as f64),
+        }
+    }
 }
 
 /// How often an edge or a path was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BranchTotals {
+struct BranchTotals {
     /// How often it was taken.
-    pub taken: u64,
+    taken: u64,
     /// In how many samples; a lower bound where several edges are merged into one.
-    pub samples: u64,
+    samples: u64,
     /// How often the processor predicted it; for a path, every branch of it.
-    pub predicted: u64,
+    predicted: u64,
     /// How often it was mispredicted; for a path, any branch of it.
-    pub mispredicted: u64,
+    mispredicted: u64,
     /// How often its number of cycles is known.
-    pub timed: u64,
+    timed: u64,
     /// The sum of these cycles, from the record before it to its last record.
-    pub cycles: u64,
+    cycles: u64,
     /// The kind of the edge, if it is known and unique: a [`BranchKind`].
-    pub kind: u8,
+    kind: u8,
 }
 
 impl BranchTotals {
-    /// The share that was mispredicted, if the processor reports that. The records of one sample
-    /// are not independent, so the bounds are those for the number of samples.
-    #[must_use]
-    pub fn share_mispredicted(&self) -> Option<Share> {
-        let known = self.predicted + self.mispredicted;
-        (known != 0).then(|| Share::of_groups(self.mispredicted, known, self.samples))
-    }
-
-    /// The mean number of cycles, if any is known.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a mean needs no 53 bits")]
-    pub fn mean_cycles(&self) -> Option<f64> {
-        (self.timed != 0).then(|| self.cycles as f64 / self.timed as f64)
-    }
-
-    /// The kind of branch, if it was recorded.
-    #[must_use]
-    pub fn kind(&self) -> Option<BranchKind> {
-        BranchKind::from_wire(self.kind.into()).filter(|&kind| kind != BranchKind::Unknown)
-    }
-
     fn of(steps: &[Step]) -> Self {
         let any = |flag| steps.iter().any(|step| step.is(flag));
         let all = |flag| steps.iter().all(|step| step.is(flag));
@@ -429,14 +452,15 @@ impl EdgeKey {
         if self.hidden {
             let hidden = || Value::Module(HIDDEN.into());
             let passes = filter.modules.is_empty() && filter.symbols.is_empty();
-            return ([hidden(), hidden()], passes);
+            return (Edge { from: hidden(), to: hidden() }, passes);
         }
         let frames = [self.from, self.to].map(|address| {
             let frame = symbols.frame(self.process, address, mode(address));
             (address, frame)
         });
         let passes = frames.iter().any(|(_, frame)| filter.passes_frame(frame));
-        (frames.map(|(address, frame)| side(sides, address, frame)), passes)
+        let [from, to] = frames.map(|(address, frame)| side(sides, address, frame));
+        (Edge { from, to }, passes)
     }
 }
 
@@ -450,23 +474,29 @@ fn side(key: Key, address: u64, frame: Frame) -> Value {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn by_keys<S: Serializer>(
+    grouping: &Grouping,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    grouping.keys().serialize(serializer)
+}
+
 fn table(grouping: Grouping, sections: Sections, query: &Query) -> Table {
-    let part = |(source, sums): (Arc<str>, FxHashMap<Vec<Edge>, BranchTotals>)| {
-        let mut rows: Vec<PathTotals> =
-            sums.into_iter().map(|(edges, totals)| PathTotals { edges, totals }).collect();
+    let section = |(source, sums): (Arc<str>, FxHashMap<Vec<Edge>, BranchTotals>)| {
+        let taken = sums.values().map(|totals| totals.taken).sum();
+        let rows = sums.into_iter().map(|(edges, totals)| PathTotals::new(edges, totals, taken));
+        let mut rows: Vec<PathTotals> = rows.collect();
         rows.sort_by(|a, b| a.edges.cmp(&b.edges));
         match query.order {
-            Order::Taken => rows.sort_by_key(|row| Reverse(row.totals.taken)),
-            Order::Mispredicted => {
-                rows.sort_by_key(|row| Reverse((row.totals.mispredicted, row.totals.taken)));
-            }
+            Order::Taken => rows.sort_by_key(|row| Reverse(row.taken)),
+            Order::Mispredicted => rows.sort_by_key(|row| Reverse((row.mispredicted, row.taken))),
             Order::Name => {}
         }
-        let taken = |rows: &[PathTotals]| rows.iter().map(|row| row.totals.taken).sum();
         let keep = query.rows.unwrap_or(usize::MAX).min(rows.len());
-        let all = taken(&rows);
-        let others = rows.split_off(keep);
-        SourceSection { source, all, rows, more: (others.len(), taken(&others)) }
+        let omitted = rows.split_off(keep);
+        let omitted_taken = omitted.iter().map(|row| row.taken).sum();
+        SourceSection { source, taken, rows, more: (omitted.len(), omitted_taken) }
     };
-    Table { grouping, sections: sections.into_iter().map(part).collect() }
+    Table { grouping, sections: sections.into_iter().map(section).collect() }
 }

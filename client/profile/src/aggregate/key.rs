@@ -1,11 +1,15 @@
 //! The keys by which samples can be summed up, and how each is shown.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 /// A property by which samples can be distinguished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Key {
     /// The machine that was recorded, if there are several recordings.
     Machine,
@@ -65,23 +69,6 @@ impl Key {
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|key| key.name() == name)
-    }
-
-    /// The fields that [`Value::describe`] writes for it, in that order.
-    #[must_use]
-    pub const fn columns(self) -> &'static [&'static str] {
-        match self {
-            Self::Machine => &["machine"],
-            Self::Source => &["source"],
-            Self::Process => &["process", "process_name"],
-            Self::Thread => &["thread"],
-            Self::Processor => &["processor"],
-            Self::Core => &["core"],
-            Self::Module => &["module"],
-            Self::Symbol => &["module", "symbol"],
-            Self::Line => &["module", "file", "line"],
-            Self::Address => &["address", "module", "symbol", "offset"],
-        }
     }
 
     /// Whether it depends on the address.
@@ -164,9 +151,68 @@ impl fmt::Display for Value {
     }
 }
 
+/// The fields of values in JSON and CSV: only those of the requested keys are present.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a schema is made of it")]
+pub struct Fields {
+    #[serde(skip_serializing_if = "absent")]
+    machine: String,
+    #[serde(skip_serializing_if = "absent")]
+    source: String,
+    #[serde(skip_serializing_if = "absent")]
+    process: u32,
+    #[serde(skip_serializing_if = "absent")]
+    process_name: Option<String>,
+    #[serde(skip_serializing_if = "absent")]
+    thread: u32,
+    #[serde(skip_serializing_if = "absent")]
+    processor: u32,
+    /// The type of core; null if there is only one type.
+    #[serde(skip_serializing_if = "absent")]
+    core: Option<String>,
+    #[serde(skip_serializing_if = "absent")]
+    module: String,
+    #[serde(skip_serializing_if = "absent")]
+    symbol: Option<String>,
+    #[serde(skip_serializing_if = "absent")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "absent")]
+    line: Option<u32>,
+    /// Hexadecimal.
+    #[serde(skip_serializing_if = "absent")]
+    address: String,
+    /// The offset from the start of the symbol, or of the module if no symbol is known.
+    #[serde(skip_serializing_if = "absent")]
+    offset: u64,
+}
+
+/// Serialises the values of a row as the fields of one object: keys may share some of them.
+pub fn fields<S: Serializer>(values: &[Value], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut row = Map::new();
+    for value in values {
+        value.describe(&mut row);
+    }
+    row.serialize(serializer)
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields(std::slice::from_ref(self), serializer)
+    }
+}
+
+impl JsonSchema for Value {
+    fn schema_name() -> Cow<'static, str> {
+        Fields::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Fields::json_schema(generator)
+    }
+}
+
 impl Value {
-    /// Adds its fields to a JSON object.
-    pub fn describe(&self, row: &mut Map<String, Json>) {
+    fn describe(&self, row: &mut Map<String, Json>) {
         let mut put = |name: &str, value: Json| {
             row.insert(name.to_owned(), value);
         };

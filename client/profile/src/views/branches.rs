@@ -15,11 +15,13 @@ use crate::aggregate::filtered::{BoundFilter, TimeRange};
 use crate::file::{Reader, Recording};
 use crate::symbols::Symbols;
 use halprof_measure::{Error, Result};
+use schemars::JsonSchema;
+use serde::Serialize;
 use shared_types::{Branch, Mode, Sample};
 use std::path::Path;
 
 /// How many records of the counted samples were kept and dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct RecordCounts {
     /// Samples with records.
     pub samples: u64,

@@ -12,7 +12,7 @@ pub mod skid;
 
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey};
 use crate::aggregate::filter::Filter;
-use crate::aggregate::key::{Key, Value};
+use crate::aggregate::key::{Fields, Key, Value, fields};
 use crate::aggregate::{Aggregate, aggregate_file};
 #[cfg(doc)]
 use crate::file::Live;
@@ -20,6 +20,8 @@ use crate::file::{Cores, Recording};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
 use rustc_hash::FxHashMap;
+use schemars::JsonSchema;
+use serde::Serialize;
 use share::Share;
 use shared_types::Sample;
 use std::path::Path;
@@ -79,50 +81,78 @@ pub struct Report {
 }
 
 /// Samples by one or more keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Table {
     /// The keys, in the order of the values of each row.
     pub by: Vec<Key>,
     /// One part for each source; a single part if `source` is a key.
+    #[serde(rename = "parts")]
     pub sections: Vec<SourceSection>,
 }
 
 /// The samples of one source; if `source` is a key, those of all.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct SourceSection {
-    /// Their source; `None` if `source` is a key.
+    /// Their source; null if `source` is a key.
     pub source: Option<Arc<str>>,
-    /// Whether they are of several sources: cycles and misses are not parts of one whole.
-    pub mixed: bool,
-    /// The sum over all of them.
-    pub all: Totals,
+    /// All of them.
+    pub samples: u64,
+    /// All their events; null if they are of several sources, whose events cannot be added up.
+    pub events: Option<u64>,
     /// One row for each combination of values.
     pub rows: Vec<GroupTotals>,
-    /// How many rows were left out, and their samples.
+    /// The sum over all of them.
+    #[serde(skip)]
+    pub all: Totals,
+    /// How many rows were omitted, and their samples.
+    #[serde(skip)]
     pub more: (usize, Totals),
 }
 
 impl SourceSection {
-    /// The share of all events that some of its samples stand for; `None` if their sources differ.
+    /// The rows with the share of each, unless they are of several sources: `mixed`.
     #[must_use]
-    pub fn share(&self, some: Totals) -> Option<Share> {
-        (!self.mixed).then(|| Share::weighted(some, self.all))
+    pub fn new(
+        source: Option<Arc<str>>,
+        mixed: bool,
+        (all, mut rows, more): (Totals, Vec<GroupTotals>, (usize, Totals)),
+    ) -> Self {
+        if !mixed {
+            for row in &mut rows {
+                row.share = Some(Share::weighted(row.totals, all));
+            }
+        }
+        let events = (!mixed).then_some(all.events);
+        Self { source, samples: all.samples, events, rows, all, more }
     }
 
-    /// All its events; `None` if their sources differ.
+    /// Whether its rows are of several sources: cycles and misses are not parts of one whole.
     #[must_use]
-    pub fn events(&self) -> Option<u64> {
-        (!self.mixed).then_some(self.all.events)
+    pub const fn is_mixed(&self) -> bool {
+        self.events.is_none()
     }
 }
 
 /// One combination of values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct GroupTotals {
     /// The values, in the order of the table's keys.
+    #[serde(flatten, serialize_with = "fields")]
+    #[schemars(with = "Fields")]
     pub values: Vec<Value>,
     /// Its samples.
+    #[serde(flatten)]
     pub totals: Totals,
+    /// Its share of the events; null if the rows are of several sources.
+    pub share: Option<Share>,
+}
+
+impl GroupTotals {
+    /// A row whose share is not known yet.
+    #[must_use]
+    pub const fn new(values: Vec<Value>, totals: Totals) -> Self {
+        Self { values, totals, share: None }
+    }
 }
 
 /// The keys of a row as numbers; at most all of [`Key::ALL`].
@@ -241,9 +271,8 @@ impl ReportBuilder<'_> {
         };
         let mixed = differ(sums.iter().map(source_of));
         let keep = self.query.rows.unwrap_or(usize::MAX).min(sums.len());
-        let named = |(numbers, totals): &(Numbers, Totals)| GroupTotals {
-            values: self.values(by, *numbers),
-            totals: *totals,
+        let named = |(numbers, totals): &(Numbers, Totals)| {
+            GroupTotals::new(self.values(by, *numbers), *totals)
         };
         let mut rows: Vec<GroupTotals>;
         if self.query.sort == Sort::Name {
@@ -262,7 +291,8 @@ impl ReportBuilder<'_> {
         for row in &rows {
             more.subtract(row.totals);
         }
-        SourceSection { source, mixed, all, more: (sums.len() - rows.len(), more), rows }
+        let more = (sums.len() - rows.len(), more);
+        SourceSection::new(source, mixed, (all, rows, more))
     }
 
     /// The rows to keep and those that tie with the last of them; equal ones are sorted by name.

@@ -2,7 +2,6 @@
 
 use crate::cli::args;
 use crate::command::report::branches::dropped;
-use crate::command::report::row::ShareBody;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::escape::Shown;
@@ -46,10 +45,11 @@ const WARM: Style = AnsiColor::Green.on_default();
 const LONGEST: u64 = 1 << 24;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+pub(crate) struct AnnotateResult {
     file: String,
     machine: String,
-    flaw: Option<String>,
+    /// Why this is not the whole recording.
+    damaged: Option<String>,
     module: String,
     symbol: String,
     image: String,
@@ -58,13 +58,13 @@ pub(crate) struct Body {
     between: u64,
     others: Vec<String>,
     warnings: Vec<String>,
-    sources: Vec<Source>,
-    instructions: Vec<Row>,
+    sources: Vec<AnnotatedSource>,
+    instructions: Vec<InstructionSamples>,
 }
 
 #[derive(JsonSchema, Serialize)]
 #[expect(clippy::struct_field_names, reason = "`source` is the field's name in every JSON object")]
-struct Source {
+struct AnnotatedSource {
     source: String,
     /// Samples in the function.
     samples: u64,
@@ -79,7 +79,7 @@ struct Source {
 }
 
 #[derive(JsonSchema, Serialize)]
-struct Row {
+struct InstructionSamples {
     address: String,
     bytes: String,
     text: String,
@@ -96,7 +96,7 @@ struct Row {
     /// How many of these branches were mispredicted.
     mispredicted: Vec<u64>,
     /// How often a conditional jump was taken when it was executed; null for other instructions.
-    taken_share: Vec<Option<ShareBody>>,
+    taken_share: Vec<Option<Share>>,
 }
 
 /// The recordings that are summed up.
@@ -111,25 +111,21 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
     let filter = filters::filter(&options.filters, &files)?;
     let path = options.naming.path()?;
     let annotated = Annotated::read(&files, &target, &filter, &path)?;
-    let status = filters::introduce(&annotated.recording, output);
     let mut warnings = warnings(&annotated);
     warnings.extend(filters::given_twice(&files));
-    for warning in &warnings {
-        output.warn(warning);
-    }
-    filters::note_symbols(&annotated.symbols, output);
+    let status = filters::introduce(&annotated.recording, &warnings, &annotated.symbols, output);
     let modelled = annotated.recording.metadata.modelled;
-    let body = body(options, &annotated, warnings);
+    let result = result(&files, &annotated, warnings);
     let sources = SourceLines::below(&path, &options.sources);
-    output.rows("annotate", modelled, (&body, &lines(&body)), |_| {
+    output.rows("annotate", modelled, (&result, &instruction_lines(&result)), |_| {
         text(&annotated, sources, output.width())
     })?;
     Ok(status)
 }
 
-/// The samples of one source at one instruction.
+/// The samples of one source at one instruction, a line of comma-separated values.
 #[derive(JsonSchema, Serialize)]
-struct Sampled<'a> {
+struct InstructionLine<'a> {
     address: &'a str,
     bytes: &'a str,
     text: &'a str,
@@ -143,13 +139,12 @@ struct Sampled<'a> {
     mispredicted: Option<u64>,
 }
 
-fn lines(body: &Body) -> Vec<Sampled<'_>> {
+fn instruction_lines(result: &AnnotateResult) -> Vec<InstructionLine<'_>> {
     let mut lines = Vec::new();
-    for row in &body.instructions {
+    for row in &result.instructions {
         let sums = row.samples.iter().zip(&row.events).enumerate();
-        for (source, (index, (&samples, &events))) in body.sources.iter().zip(sums) {
-            let of = |all: &[u64]| all.get(index).copied();
-            lines.push(Sampled {
+        for (source, (index, (&samples, &events))) in result.sources.iter().zip(sums) {
+            lines.push(InstructionLine {
                 address: &row.address,
                 bytes: &row.bytes,
                 text: &row.text,
@@ -158,9 +153,9 @@ fn lines(body: &Body) -> Vec<Sampled<'_>> {
                 source: &source.source,
                 samples,
                 events,
-                executed: of(&row.executed),
-                taken: of(&row.taken),
-                mispredicted: of(&row.mispredicted),
+                executed: row.executed.get(index).copied(),
+                taken: row.taken.get(index).copied(),
+                mispredicted: row.mispredicted.get(index).copied(),
             });
         }
     }
@@ -187,35 +182,41 @@ fn warnings(annotated: &Annotated) -> Vec<String> {
             annotated.others.join(", ")
         ));
     }
-    if let Some(told) = &annotated.code_runs {
-        warnings.extend(dropped(&told.records));
-        if told.impossible != 0 {
+    if let Some(runs) = &annotated.code_runs {
+        warnings.extend(dropped(&runs.records));
+        if runs.impossible != 0 {
             warnings.push(format!(
                 "{} stretches between branch records cannot have run in this code and are left out",
-                thousands(told.impossible)
+                thousands(runs.impossible)
             ));
         }
     }
     warnings
 }
 
-fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) -> Body {
+fn result(files: &[PathBuf], annotated: &Annotated, warnings: Vec<String>) -> AnnotateResult {
     let interface = &annotated.recording.metadata.interface;
-    let told = annotated.code_runs.as_ref();
     let sources = annotated.sources.iter().zip(&annotated.sums).enumerate();
-    let sources = sources.map(|(index, (source, sum))| Source {
-        source: source.name.to_string(),
-        samples: sum.samples,
-        events: sum.events,
-        all_samples: source.totals.samples,
-        skid: Skid::of(interface, source.totals.samples, source.addressed).0.name(),
-        stretches: told.map_or(0, |told| told.per_source.get(index).map_or(0, |all| all.0)),
-        branched_samples: told.map_or(0, |told| told.per_source.get(index).map_or(0, |all| all.1)),
+    let sources = sources.map(|(index, (source, sum))| {
+        let (stretches, branched_samples) = annotated
+            .code_runs
+            .as_ref()
+            .and_then(|runs| runs.per_source.get(index).copied())
+            .unwrap_or_default();
+        AnnotatedSource {
+            source: source.name.to_string(),
+            samples: sum.samples,
+            events: sum.events,
+            all_samples: source.totals.samples,
+            skid: Skid::of(interface, source.totals.samples, source.addressed).0.name(),
+            stretches,
+            branched_samples,
+        }
     });
-    Body {
-        file: filters::names(&recordings(options)),
+    AnnotateResult {
+        file: filters::names(files),
         machine: annotated.recording.metadata.machine.clone(),
-        flaw: annotated.recording.damaged(),
+        damaged: annotated.recording.damaged(),
         module: annotated.code.module.to_string(),
         symbol: annotated.code.symbol.to_string(),
         image: annotated.code.file.display().to_string(),
@@ -227,17 +228,19 @@ fn body(options: &args::Annotate, annotated: &Annotated, warnings: Vec<String>) 
         instructions: annotated
             .instructions
             .iter()
-            .map(|instruction| row(annotated, instruction))
+            .map(|instruction| instruction_samples(annotated, instruction))
             .collect(),
     }
 }
 
-fn row(annotated: &Annotated, instruction: &Instruction) -> Row {
+fn instruction_samples(annotated: &Annotated, instruction: &Instruction) -> InstructionSamples {
     let line = instruction.line.as_ref();
-    let flows = &instruction.flows;
-    let told = if annotated.code_runs.is_some() { flows.as_slice() } else { &[] };
-    let shares = (0..told.len()).map(|source| annotated.taken(instruction, source));
-    Row {
+    let flows = match annotated.code_runs {
+        Some(_) => instruction.flows.as_slice(),
+        None => &[],
+    };
+    let shares = (0..flows.len()).map(|source| annotated.taken(instruction, source));
+    InstructionSamples {
         address: format!("{:#x}", instruction.address),
         bytes: hexadecimal(&instruction.bytes),
         text: instruction.text.clone(),
@@ -246,10 +249,10 @@ fn row(annotated: &Annotated, instruction: &Instruction) -> Row {
         inlined: instruction.inlined.iter().map(ToString::to_string).collect(),
         samples: instruction.sums.iter().map(|sum| sum.samples).collect(),
         events: instruction.sums.iter().map(|sum| sum.events).collect(),
-        executed: told.iter().map(|flow| flow.executed).collect(),
-        taken: told.iter().map(|flow| flow.taken).collect(),
-        mispredicted: told.iter().map(|flow| flow.mispredicted).collect(),
-        taken_share: shares.map(|share| share.map(Into::into)).collect(),
+        executed: flows.iter().map(|flow| flow.executed).collect(),
+        taken: flows.iter().map(|flow| flow.taken).collect(),
+        mispredicted: flows.iter().map(|flow| flow.mispredicted).collect(),
+        taken_share: shares.collect(),
     }
 }
 

@@ -222,10 +222,7 @@ fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<
     let bytes = bytes?;
     let written = written.ok_or_else(|| Error::internal("an export of no recording"))?;
     let recording = &written.recording;
-    let status = filters::introduce(recording, output);
-    for warning in branch_warnings(&written) {
-        output.warn(&warning);
-    }
+    let status = filters::introduce(recording, &branch_warnings(&written), &[], output);
     let body = Body {
         recording: filters::names(&options.files),
         machine: recording.metadata.machine.clone(),

@@ -1,7 +1,7 @@
 //! `halprof record`: samples to a file.
 
 use crate::cli::args;
-use crate::command::report::LeftOut;
+use crate::command::report::ExcludedCpus;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::number::{seconds, thousands, times};
@@ -60,7 +60,7 @@ pub(crate) struct Body {
     /// Why the driver ended sampling by itself.
     ended: Option<Ended>,
     /// Sources that some of the processors cannot count.
-    left_out: Vec<LeftOut>,
+    excluded_cpus: Vec<ExcludedCpus>,
     /// Sources that took turns on the counters; empty if all were sampled all the time.
     turns: Vec<Turn>,
     generated: u64,
@@ -367,7 +367,7 @@ fn record(
             message: error.to_string(),
             hint: error.hint(),
         }),
-        left_out: metadata.excluded_cpus().into_iter().map(LeftOut::of).collect(),
+        excluded_cpus: metadata.excluded_cpus().into_iter().map(Into::into).collect(),
         turns: turns(&sum.statistics.slices, event_set),
         lost_events: sum.statistics.lost_events,
         machine: ctx.machine_info.description.clone(),
@@ -562,8 +562,8 @@ fn warnings(body: &Body) -> Vec<String> {
             ended.message, ended.hint
         ));
     }
-    for left in &body.left_out {
-        warnings.push(cannot_count(&left.source, &left.processors));
+    for excluded in &body.excluded_cpus {
+        warnings.push(cannot_count(&excluded.source, &excluded.processors));
     }
     let turns = body.turns.iter();
     let turns: Vec<(String, f64)> =

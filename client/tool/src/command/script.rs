@@ -75,7 +75,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
         output.print_stream(&block, csv)?;
     }
     output_turns(&recording, output);
-    Ok(filters::introduce(&recording, output))
+    Ok(filters::introduce(&recording, &[], &[], output))
 }
 
 /// Says which sources took turns: a sum of their periods is too small.

@@ -36,11 +36,11 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         registers, report, script, stat, timeline,
     };
     vec![
-        of::<annotate::Body>("annotate"),
-        of::<report::branches::Body>("branches"),
+        of::<annotate::AnnotateResult>("annotate"),
+        of::<report::branches::BranchesResult>("branches"),
         of::<check::CheckResult>("check"),
         of::<completions::CompletionsResult>("completions"),
-        of::<report::diff::Body>("diff"),
+        of::<report::diff::DiffResult<'_>>("diff"),
         of::<doctor::DoctorResult>("doctor"),
         of::<output::Failure<'_>>(ERROR),
         of::<explain::ExplainResult>("explain"),
@@ -54,7 +54,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<record::Body>("record"),
         of::<Regions>("regions"),
         of::<registers::RegistersResult>("registers"),
-        of::<report::Body>("report"),
+        of::<report::ReportResult<'_>>("report"),
         of::<script::Row<'_>>("script"),
         of::<Switched>("start"),
         of::<SimulateResult>("simulate"),

@@ -9,6 +9,11 @@ pub(crate) fn seconds(nanoseconds: impl Into<u128>) -> String {
     format!("{}.{:06} s", thousands(whole), rest / 1000)
 }
 
+/// A share as a percentage: `12.34 %`.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
 /// How often: `once`, `2 times`.
 pub(crate) fn times(n: u64) -> String {
     match n {

@@ -225,6 +225,22 @@ pub(crate) fn table<C: IntoIterator<Item = String>>(
     text + &no_room(width, &left_out)
 }
 
+/// A table with its title, and with what it omits in words; either may be empty.
+pub(crate) struct Section {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) more: String,
+}
+
+impl Section {
+    pub(crate) fn text(self, width: Width) -> String {
+        let table = table(width, &self.columns, self.rows);
+        let lines = [self.title, table.trim_end_matches('\n').to_owned(), self.more];
+        lines.into_iter().filter(|line| !line.is_empty()).map(|line| line + "\n").collect()
+    }
+}
+
 /// A row of a result. Serde makes JSON and CSV of it, schemars the schema, and its columns the text.
 pub(crate) trait Record: Serialize + JsonSchema + 'static {
     /// The columns in text, from left to right.

@@ -124,16 +124,21 @@ pub(crate) fn one_table() -> Error {
     )
 }
 
-/// Prints what applies to every recording: its machine, and what is missing. Returns the exit
-/// status.
-pub(crate) fn introduce(recording: &Recording, output: &Output) -> u8 {
+/// Prints what stands before any result of recordings: the machine, what is missing, warnings, and
+/// which modules have no symbols. Returns the exit status.
+pub(crate) fn introduce(
+    recording: &Recording,
+    warnings: &[String],
+    symbols: &[Opened],
+    output: &Output,
+) -> u8 {
     output.note_model(&MachineInfo {
         modelled: recording.metadata.modelled,
         description: recording.metadata.machine.clone(),
     });
-    let damage = recording.damaged();
-    if let Some(damage) = &damage {
-        output.warn(damage);
+    let damaged = recording.damaged();
+    if let Some(damaged) = &damaged {
+        output.warn(damaged);
     }
     if !recording.skipped.is_empty() {
         let skipped = recording.skipped.iter();
@@ -143,7 +148,11 @@ pub(crate) fn introduce(recording: &Recording, output: &Output) -> u8 {
             skipped.join(", ")
         ));
     }
-    if damage.is_some() { INCOMPLETE } else { 0 }
+    for warning in warnings {
+        output.warn(warning);
+    }
+    note_symbols(symbols, output);
+    if damaged.is_some() { INCOMPLETE } else { 0 }
 }
 
 /// Reasons why numbers are less reliable than they look.

@@ -88,7 +88,7 @@ pub(super) fn app() -> Module {
 fn edges_in_every_form() {
     let (_folder, file) = recorded(&app(), &[]);
     let told = json(&["report", &file, "--by", "edge", "--sort", "mispredicted"]);
-    let records = json!({"samples": 100, "all": 700, "hidden": 0, "unresolved": 0, "foreign": 100, "left_out": 0});
+    let records = json!({"samples": 100, "records": 700, "hidden": 0, "unresolved": 0, "foreign": 100, "omitted": 0});
     assert_eq!(told["records"], records);
     assert_eq!((&told["depth"], &told["recorder"]), (&json!(8), &json!("architectural-lbr")));
     let part = &told["tables"][0]["parts"][0];
@@ -108,11 +108,14 @@ fn edges_in_every_form() {
 
     let csv = halprof(&["report", &file, "--by", "edge", "--csv"]).stdout;
     let mut lines = csv.lines();
-    let heads = "source,from_address,from_module,from_symbol,from_offset,to_address,to_module,to_symbol,to_offset,\
-                 taken,share,kind,mispredicted,mispredicted_share,mispredicted_low,mispredicted_high,cycles,modelled";
+    let heads = "source,edges.from.address,edges.from.module,edges.from.symbol,edges.from.offset,\
+                 edges.to.address,edges.to.module,edges.to.symbol,edges.to.offset,taken,share,kind,mispredicted,\
+                 mispredicted_share.value,mispredicted_share.low,mispredicted_share.high,cycles,modelled";
     assert_eq!(lines.next(), Some(heads));
     assert_eq!(
-        lines.next().map(|line| line.starts_with("BranchInstructions,0x140000020,app.exe,,32,0x140000040,app.exe,,64,300,0.500000,jump,0,0.000000,")),
+        lines.next().map(|line| line.starts_with(
+            "BranchInstructions,0x140000020,app.exe,,32,0x140000040,app.exe,,64,300,0.5,jump,0,0.0,"
+        )),
         Some(true),
         "{csv}"
     );
@@ -217,7 +220,7 @@ fn a_model_records_its_branches() {
         assert!(samples > 400 && records <= most && records * 10 > most * 9, "{machine}: {told}");
         assert!(machine == "zen4" || records == most, "{machine}: {told}");
         let edges = json(&["report", file, "--by", "edge"]);
-        let own = json!({"samples": samples, "all": records, "hidden": 0, "unresolved": 0, "foreign": 0, "left_out": 0});
+        let own = json!({"samples": samples, "records": records, "hidden": 0, "unresolved": 0, "foreign": 0, "omitted": 0});
         assert_eq!(edges["records"], own, "{machine}");
         assert_eq!(edges["tables"][0]["parts"][0]["taken"], records);
     }
@@ -272,7 +275,7 @@ fn the_records_of_a_model_follow_the_code_of_its_image() {
         let edges = json(&["report", file, "--by", "edge"]);
         let found = &edges["records"];
         assert_eq!(
-            json!([found["all"], found["unresolved"], found["foreign"]]),
+            json!([found["records"], found["unresolved"], found["foreign"]]),
             json!([records, 0, 0])
         );
         let rows = edges["tables"][0]["parts"][0]["rows"].as_array().expect("rows");

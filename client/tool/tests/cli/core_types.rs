@@ -68,7 +68,7 @@ fn a_recording_says_which_processors_are_missing() {
     assert!(!ran.stderr.contains("COND: processors"), "{}", ran.stderr);
     let report = json(&["report", &file]);
     let left_out = serde_json::json!([{"source": "TopdownSlots", "processors": "4-11"}]);
-    assert_eq!(report["left_out"], left_out);
+    assert_eq!(report["excluded_cpus"], left_out);
     let ran = halprof(&["report", &file, &file, "--csv"]);
     assert_eq!(ran.stderr.matches(told).count(), 1, "{}", ran.stderr);
     let export = ["export", &file, "--format", "flamegraph", "-o", &page];

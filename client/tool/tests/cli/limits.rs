@@ -48,9 +48,9 @@ fn processors_that_are_left_out_are_told_where_it_is_sampled() {
     let value = ran.json();
     // Where the source can be counted, it was counted all the time.
     assert_eq!(value["turns"], Value::Array(Vec::new()));
-    let left_out = &value["left_out"][0];
-    assert_eq!(left_out["source"], "FixedTopdownSlots");
-    assert_eq!(left_out["processors"], "4-11");
+    let excluded = &value["excluded_cpus"][0];
+    assert_eq!(excluded["source"], "FixedTopdownSlots");
+    assert_eq!(excluded["processors"], "4-11");
 }
 
 #[test]

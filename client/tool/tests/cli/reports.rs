@@ -129,7 +129,7 @@ fn shares_are_of_events_not_of_samples() {
     let shown = halprof(&[&both[..], &["--by", "module"]].concat()).stdout;
     assert_eq!(shown.matches("50.00 %  ±1.62").count(), 2, "{shown}");
     let csv = halprof(&[&both[..], &["--by", "module", "--csv"]].concat()).stdout;
-    assert_eq!(csv.matches(",1000000000,0.500000,").count(), 2, "{csv}");
+    assert_eq!(csv.matches(",1000000000,0.5,").count(), 2, "{csv}");
     let by_module = report["by_module"].as_array().expect("rows");
     assert_eq!(by_module[0]["events"], 1_000_000_000);
     let diff = [short.file(), "--diff", long.file(), "--by", "module"];
@@ -211,8 +211,7 @@ fn comma_separated_values_have_every_row() {
         Recorded::new(&["TotalIssues:10000"], "instructions=10000000,cycles=20000000,user=75");
     let ran = halprof(&["report", recorded.file(), "--csv", "--by", "process,module"]);
     let mut reader = csv::Reader::from_reader(ran.stdout.as_bytes());
-    let head =
-        "source,process,process_name,module,samples,events,share,share_low,share_high,modelled";
+    let head = "source,process,process_name,module,samples,events,share.value,share.low,share.high,modelled";
     assert_eq!(reader.headers().expect("a head"), head.split(',').collect::<Vec<_>>());
     let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
     assert_eq!(rows.len(), 2);
@@ -377,7 +376,7 @@ fn damage_of_one_of_several_recordings_is_told_with_its_name() {
     let flaw = |files: &[&str]| {
         let ran = halprof(&[&["--json", "report"], files].concat());
         assert_eq!(ran.status, 5, "{}", ran.stdout);
-        ran.json()["flaw"].as_str().expect("a flaw").to_owned()
+        ran.json()["damaged"].as_str().expect("what is damaged").to_owned()
     };
     let own = flaw(&[cut]);
     let whole = own.split_once(" samples are whole").expect("a number").0;

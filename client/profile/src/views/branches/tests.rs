@@ -2,7 +2,7 @@
 
 use super::code::CodeRuns;
 use super::*;
-use crate::aggregate::branches::{Branches, Grouping, Order, PATH_LENGTH, Query};
+use crate::aggregate::branches::{Branches, Edge, Grouping, Order, PATH_LENGTH, Query};
 use crate::aggregate::filter::Pattern;
 use crate::aggregate::key::{Key, Value};
 use crate::file::{Branches as How, Metadata, Module, Source, Statistics, Writer};
@@ -93,9 +93,9 @@ fn rows(branches: &Branches) -> Vec<(String, u64)> {
     let parts = branches.tables[0].sections.iter();
     let rows = parts.flat_map(|part| {
         part.rows.iter().map(|row| {
-            let edges = row.edges.iter().map(|[from, to]| format!("{from} > {to}"));
+            let edges = row.edges.iter().map(|Edge { from, to }| format!("{from} > {to}"));
             let edges: Vec<String> = edges.collect();
-            (format!("{}: {}", part.source, edges.join(", ")), row.totals.taken)
+            (format!("{}: {}", part.source, edges.join(", ")), row.taken)
         })
     });
     rows.collect()
@@ -140,14 +140,12 @@ fn edges_are_summed_up_by_their_sides() {
     ];
     assert_eq!(rows(&branches), expected);
     let part = &branches.tables[0].sections[0];
-    let [there, back] = [part.rows[0].totals, part.rows[1].totals];
-    assert_eq!(
-        (there.samples, there.kind(), there.mean_cycles()),
-        (2, BranchKind::from_wire(2), Some(3.0))
-    );
-    let share = there.share_mispredicted().expect("told");
+    let [there, back] = [0, 1].map(|at: usize| part.rows[at].clone());
+    let share = there.mispredicted_share.expect("reported");
+    let kind = BranchKind::from_wire(2).map(BranchKind::name);
+    assert_eq!((there.kind, there.cycles, share.effective), (kind, Some(3.0), 2.0));
     assert!(share.value == 0.0 && share.high > 0.5, "two samples tell little: {share:?}");
-    assert!(back.share_mispredicted().expect("told").value > 0.99);
+    assert!(back.mispredicted_share.expect("reported").value > 0.99);
     assert_eq!(
         branches.records,
         RecordCounts { samples: 3, records: 11, ..RecordCounts::default() }
@@ -156,12 +154,13 @@ fn edges_are_summed_up_by_their_sides() {
     let modules = read(&path, &query(Grouping { sides: Key::Module, ..EDGES }));
     let expected = [("Branches: own.exe > own.exe", 9), ("Cycles: own.exe > own.exe", 2)];
     assert_eq!(rows(&modules), named(&expected));
-    let sum = modules.tables[0].sections[0].rows[0].totals;
-    assert_eq!((sum.samples, sum.kind()), (2, None), "of two kinds, in two samples");
+    let row = &modules.tables[0].sections[0].rows[0];
+    let share = row.mispredicted_share.expect("reported");
+    assert_eq!((share.effective, row.kind), (2.0, None), "of two kinds, in two samples");
     // Most often mispredicted first.
     let query = Query { order: Order::Mispredicted, rows: Some(1), ..query(EDGES) };
     let part = &read(&path, &query).tables[0].sections[0];
-    assert_eq!((part.rows[0].totals, part.more, part.all), (back, (1, 5), 9));
+    assert_eq!((&part.rows[0], part.more, part.taken), (&back, (1, 5), 9));
 }
 
 #[test]
@@ -177,8 +176,9 @@ fn paths_are_runs_of_records() {
         (format!("Branches: {back}, {there}, {back}"), 2),
     ];
     assert_eq!(rows(&branches), expected);
-    let sum = branches.tables[0].sections[0].rows[0].totals;
-    assert_eq!((sum.mispredicted, sum.predicted, sum.mean_cycles()), (2, 0, Some(11.0)));
+    let row = &branches.tables[0].sections[0].rows[0];
+    let share = row.mispredicted_share.map(|share| share.value);
+    assert_eq!((row.mispredicted, share, row.cycles), (Some(2), Some(1.0), Some(11.0)));
     let longer = read(&path, &Query { length: 5, ..query(paths) });
     assert_eq!(rows(&longer), []);
     let error =
@@ -215,10 +215,10 @@ fn what_may_be_anothers_is_left_out_and_counted() {
         let branches = read(&path, &query(EDGES));
         let expected = RecordCounts { samples: 1, records: taken.len() as u64, ..kept };
         assert_eq!(branches.records, expected, "{taken:x?}");
-        assert_eq!(branches.tables[0].sections[0].all, left, "{taken:x?}");
+        assert_eq!(branches.tables[0].sections[0].taken, left, "{taken:x?}");
         // A record that is left out splits a path.
         let paths = Query { length: 2, ..query(Grouping { paths: true, ..EDGES }) };
-        let runs: u64 = read(&path, &paths).tables[0].sections.iter().map(|part| part.all).sum();
+        let runs: u64 = read(&path, &paths).tables[0].sections.iter().map(|part| part.taken).sum();
         let whole = left - 1 - kept.unresolved;
         assert_eq!(runs, whole, "{taken:x?}");
     }
@@ -233,7 +233,7 @@ fn kinds_that_were_left_out_make_gaps() {
     let backwards = [branch(CODE + 0x20, CODE + 0x100), branch(CODE + 0x50, CODE + 0x10)];
     let (_folder, path) = recorded(&["call"], &[(0, 7, &backwards)]);
     let branches = read(&path, &query(EDGES));
-    assert_eq!((branches.records.foreign, branches.tables[0].sections[0].all), (0, 2));
+    assert_eq!((branches.records.foreign, branches.tables[0].sections[0].taken), (0, 2));
     let mut out = Vec::new();
     let error = crate::export::perf_script::write(
         &path,
@@ -263,7 +263,7 @@ fn a_hidden_side_is_shown_as_such() {
     // It is in no module that a filter can name.
     let filter = Filter { modules: vec![Pattern::new("*")], ..Filter::default() };
     let named = Query { filter, ..query(EDGES) };
-    assert_eq!(read(&path, &named).tables[0].sections[0].all, 2);
+    assert_eq!(read(&path, &named).tables[0].sections[0].taken, 2);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn the_kernel_is_everybodys() {
     let [row] = &branches.tables[0].sections[0].rows[..] else {
         panic!("{branches:?}");
     };
-    assert_eq!((row.totals.taken, row.totals.samples), (2, 2));
+    assert_eq!(row.taken, 2);
     // It returns to the process that called it.
     let back = [branch(KERNEL + 8, CODE)];
     let (_folder, path) = recorded(&[], &[(0, 7, &back), (0, 8, &back)]);
@@ -293,7 +293,7 @@ fn an_edge_is_in_a_module_if_one_side_is() {
     let only = |module: &str| {
         let modules = vec![Pattern::new(module)];
         let filter = Filter { modules, ..Filter::default() };
-        read(&path, &Query { filter, ..query(EDGES) }).tables[0].sections[0].all
+        read(&path, &Query { filter, ..query(EDGES) }).tables[0].sections[0].taken
     };
     assert_eq!((only("library.dll"), only("own.exe"), only("*")), (2, 4, 4));
 }
@@ -351,8 +351,8 @@ fn sides_are_told_apart_by_what_is_asked_for() {
         let branches = Branches::read(&[&path, &path], &by, &SymbolPath::default());
         let branches = branches.expect("read");
         let row = &branches.tables[0].sections[0].rows[0];
-        assert_eq!(row.edges, [[value.clone(), value]]);
-        assert_eq!(row.totals.taken, 4);
+        assert_eq!(row.edges, [Edge { from: value.clone(), to: value }]);
+        assert_eq!(row.taken, 4);
         let symbols = branches.symbols.iter();
         let symbols: Vec<&str> = symbols.map(|opened| &*opened.module.name).collect();
         assert_eq!(symbols, ["own.exe"], "of both recordings, once");

@@ -88,7 +88,7 @@ fn table(tables: &[&Table], query: &Query) -> Option<Table> {
 fn section(source: Option<Arc<str>>, rows: Rows, query: &Query) -> SourceSection {
     let mut all = Totals::default();
     let mut rows: Vec<GroupTotals> =
-        rows.into_iter().map(|(values, totals)| GroupTotals { values, totals }).collect();
+        rows.into_iter().map(|(values, totals)| GroupTotals::new(values, totals)).collect();
     for row in &rows {
         all.add(row.totals);
     }
@@ -112,9 +112,9 @@ fn section(source: Option<Arc<str>>, rows: Rows, query: &Query) -> SourceSection
     for row in rows.iter().skip(keep) {
         more.add(row.totals);
     }
-    let left_out = rows.len() - keep;
+    let omitted = rows.len() - keep;
     rows.truncate(keep);
-    SourceSection { source, mixed, all, rows, more: (left_out, more) }
+    SourceSection::new(source, mixed, (all, rows, (omitted, more)))
 }
 
 impl Recording {

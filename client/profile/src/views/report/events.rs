@@ -1,13 +1,17 @@
 //! What the system and the driver did during the recording, summed up by kind.
 
 use crate::file::Recording;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 use shared_types::EventKind;
 use std::collections::BTreeSet;
 
 /// The events of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct EventSummary {
     /// Which kind.
+    #[serde(serialize_with = "by_name")]
+    #[schemars(with = "String")]
     pub kind: EventKind,
     /// How often it happened; for samples lost and periods raised, the sum of their amounts.
     pub times: u64,
@@ -16,6 +20,11 @@ pub struct EventSummary {
     /// When it first happened, in nanoseconds since the first session was started; `None` if the
     /// clock's rate or that start is not known.
     pub first_ns: Option<u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn by_name<S: Serializer>(kind: &EventKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.name())
 }
 
 /// The kinds in the order shown, without the starts and stops of sessions.

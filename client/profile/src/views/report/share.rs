@@ -12,12 +12,14 @@
 //! step with the period is sampled more or less often than it runs, and no bound shows that.
 
 use super::Totals;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The 97.5th percentile of the normal distribution.
 const Z: f64 = 1.959_963_985;
 
-/// A share as fractions from 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A share as fractions from 0 to 1, with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Share {
     /// The part divided by the whole.
     pub value: f64,
@@ -26,6 +28,7 @@ pub struct Share {
     /// The upper end of the 95 % interval.
     pub high: f64,
     /// How many samples of equal weight would be as accurate.
+    #[serde(skip)]
     pub effective: f64,
 }
 

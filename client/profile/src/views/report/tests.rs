@@ -419,7 +419,7 @@ fn shares_are_of_events_whatever_the_periods() {
     };
     let section = read(Sort::default());
     let shares = section.rows.iter().map(|row| {
-        let share = section.share(row.totals).expect("one source");
+        let share = row.share.expect("one source");
         (row.values[0].to_string(), share.value * 210.0)
     });
     let shares: Vec<(String, f64)> = shares.collect();
@@ -435,7 +435,7 @@ fn different_events_are_not_parts_of_one_whole() {
     let whole = |by: &[Key], samples: &[Sample]| {
         let mut tables = read(samples, by, Filter::default()).tables;
         let section = tables.remove(0).sections.remove(0);
-        (section.share(section.rows[0].totals), section.events())
+        (section.rows[0].share, section.events)
     };
     let by = [Key::Source, Key::Process];
     assert_eq!(whole(&by, &some()), (None, None));
@@ -454,7 +454,7 @@ fn different_events_are_not_parts_of_one_whole() {
         ..Query::default()
     };
     let report = Report::read_all(&paths, &query, &SymbolPath::default()).expect("read");
-    let mixed = report.tables.iter().map(|table| table.sections[0].mixed);
+    let mixed = report.tables.iter().map(|table| table.sections[0].is_mixed());
     assert_eq!(mixed.collect::<Vec<_>>(), [true, false]);
 }
 

@@ -1,50 +1,50 @@
 //! `halprof report --diff`: what has increased and decreased from one recording to another.
 
-use super::row::{Keys, ShareBody, described};
+use super::rows::{SourceRow, key_columns};
 use crate::cli::args;
 use crate::metrics::significance::{by_chance, clear_of_chance};
 use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::escape::Shown;
-use crate::output::number::thousands;
-use crate::output::table::{Column, Width, csv, table};
+use crate::output::number::{percent, thousands};
+use crate::output::table::{Column, Section};
 use crate::select::filters;
-use halprof_profile::aggregate::key::Value;
+use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
 use halprof_profile::views::report::share::Share;
 use halprof_profile::views::report::{Report, SourceSection, Table, Totals};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+pub(crate) struct DiffResult<'a> {
     before: String,
     after: String,
     samples: [u64; 2],
-    tables: Vec<TableBody>,
+    tables: Vec<ComparedTable<'a>>,
 }
 
 #[derive(JsonSchema, Serialize)]
-struct TableBody {
-    by: Vec<&'static str>,
-    parts: Vec<PartBody>,
+struct ComparedTable<'a> {
+    by: &'a [Key],
+    parts: Vec<Compared<'a>>,
 }
 
+/// The rows of one source in both recordings.
 #[derive(JsonSchema, Serialize)]
-struct PartBody {
+struct Compared<'a> {
     /// Null if `source` is one of the keys.
-    source: Option<String>,
-    rows: Vec<RowBody>,
+    source: Option<&'a str>,
+    rows: Vec<Change<'a>>,
 }
 
 #[derive(JsonSchema, Serialize)]
-struct RowBody {
-    #[serde(flatten)]
-    #[schemars(with = "Keys")]
-    keys: Map<String, Json>,
+struct Change<'a> {
+    #[serde(flatten, serialize_with = "fields")]
+    #[schemars(with = "Fields")]
+    values: &'a [Value],
     before: Side,
     after: Side,
     /// The change of its share, in percentage points.
@@ -55,46 +55,15 @@ struct RowBody {
 
 #[derive(JsonSchema, Serialize)]
 struct Side {
-    samples: u64,
-    events: u64,
-    share: ShareBody,
-}
-
-/// A row and its source, for CSV.
-#[derive(JsonSchema, Serialize)]
-struct Line {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
     #[serde(flatten)]
-    row: RowBody,
-}
-
-/// The sums of one row before and after.
-#[derive(Clone, Copy, Default)]
-struct Change {
-    before: Totals,
-    after: Totals,
-}
-
-/// The rows of one source in both recordings.
-struct Compared<'a> {
-    source: Option<&'a str>,
-    all: Change,
-    rows: Vec<Row<'a>>,
-}
-
-struct Row<'a> {
-    names: Vec<String>,
-    values: &'a [Value],
-    change: Change,
-    /// Chance alone does not explain the change, given the number of rows.
-    clear: bool,
+    totals: Totals,
+    share: Share,
 }
 
 pub(super) fn run(
     options: &args::Report,
     (before, after): (&Report, &Report),
-    asked: usize,
+    requested: usize,
     output: &Output,
 ) -> Result<()> {
     let common = common(before, after)?;
@@ -105,131 +74,124 @@ pub(super) fn run(
             }
         }
     }
-    let tables = before.tables.iter().zip(&after.tables).take(asked);
-    if tables.clone().any(|(a, b)| mixed(a) || mixed(b)) {
-        return Err(Error::usage(
-            "`--diff` compares shares, and there are none across several sources",
-            "Leave `source` out of `--by`: each source has a table of its own.",
-        ));
-    }
-    let tables: Vec<_> = tables.map(|(a, b)| (a, compare(a, b, &common))).collect();
-    let modelled = before.recording.metadata.modelled || after.recording.metadata.modelled;
-    if output.is_csv() {
-        let rows = tables.iter().flat_map(|(_, parts)| lines(parts));
-        return output.print_data(&csv(&rows.collect::<Vec<_>>(), modelled)?);
-    }
-    if !output.is_json() {
-        let several = before.sources.len() > 1;
-        let texts = tables.iter().flat_map(|(table, parts)| {
-            let parts = parts.iter();
-            parts.map(move |part| text(table, part, several, (options.most_rows(), output.width())))
-        });
-        return output.print(&texts.collect::<Vec<_>>().join("\n"));
+    let mut tables = Vec::new();
+    for (before, after) in before.tables.iter().zip(&after.tables).take(requested) {
+        if before.sections.iter().chain(&after.sections).any(SourceSection::is_mixed) {
+            return Err(Error::usage(
+                "`--diff` compares shares, and there are none across several sources",
+                "Leave `source` out of `--by`: each source has a table of its own.",
+            ));
+        }
+        tables.push(ComparedTable { by: &before.by, parts: compare(before, after, &common) });
     }
     let files = filters::names(&options.files);
     let other = options.diff.as_deref();
-    let body = Body {
+    let result = DiffResult {
         after: other.map_or_else(|| files.clone(), |file| file.display().to_string()),
         before: files,
         samples: [before.total.samples, after.total.samples],
-        tables: tables.iter().map(|(table, parts)| json_of(table, parts)).collect(),
+        tables,
     };
-    output.print(&Output::object("diff", modelled, body)?)
+    let parts = result.tables.iter().flat_map(|table| &table.parts);
+    let lines: Vec<SourceRow<'_, Change<'_>>> = parts
+        .flat_map(|part| part.rows.iter().map(|row| SourceRow { source: part.source, row }))
+        .collect();
+    let several = before.sources.len() > 1;
+    let modelled = before.recording.metadata.modelled || after.recording.metadata.modelled;
+    output.rows("diff", modelled, (&result, &lines), |result| {
+        let mut texts = Vec::new();
+        for table in &result.tables {
+            for part in &table.parts {
+                let section = section(table.by, part, several, options.most_rows());
+                texts.push(section.text(output.width()));
+            }
+        }
+        texts.join("\n")
+    })
 }
 
 /// The sources that are in both recordings.
 fn common(before: &Report, after: &Report) -> Result<Vec<Arc<str>>> {
-    let names = |report: &Report| {
+    let [before, after] = [before, after].map(|report| {
         let sources = report.sources.iter();
-        sources.map(|one| Arc::clone(&one.name)).collect::<Vec<_>>()
-    };
-    let (mut common, others) = (names(before), names(after));
-    common.retain(|name| others.contains(name));
-    if common.is_empty() {
-        let listed = |names: Vec<Arc<str>>| names.join(", ");
-        return Err(Error::usage(
-            format!(
-                "the recordings have no source in common: {} and {}",
-                listed(names(before)),
-                listed(others)
-            ),
-            "Compare recordings of the same source.",
-        ));
+        sources.map(|source| Arc::clone(&source.name)).collect::<Vec<_>>()
+    });
+    if before.iter().any(|name| after.contains(name)) {
+        return Ok(before.into_iter().filter(|name| after.contains(name)).collect());
     }
-    Ok(common)
+    Err(Error::usage(
+        format!(
+            "the recordings have no source in common: {} and {}",
+            before.join(", "),
+            after.join(", ")
+        ),
+        "Compare recordings of the same source.",
+    ))
 }
 
-fn mixed(table: &Table) -> bool {
-    table.sections.iter().any(|part| part.mixed)
-}
-
-/// Pairs rows with the same text. Process identifiers differ from run to run, so a process is
-/// matched by name.
 fn compare<'a>(before: &'a Table, after: &'a Table, common: &[Arc<str>]) -> Vec<Compared<'a>> {
-    let mut sources: Vec<Option<&str>> = Vec::new();
+    let mut sources: Vec<&Option<Arc<str>>> = Vec::new();
     for part in before.sections.iter().chain(&after.sections) {
-        let source = part.source.as_ref();
-        let both = source.is_none_or(|source| common.contains(source));
-        if both && !sources.contains(&part.source.as_deref()) {
-            sources.push(part.source.as_deref());
+        let in_both = part.source.as_ref().is_none_or(|source| common.contains(source));
+        if in_both && !sources.contains(&&part.source) {
+            sources.push(&part.source);
         }
     }
-    let of = |table: &'a Table, source| -> Option<&'a SourceSection> {
-        let mut parts = table.sections.iter();
-        parts.find(|part| part.source.as_deref() == source)
-    };
-    let compared = |source| {
-        let (a, b) = (of(before, source), of(after, source));
-        let mut rows: BTreeMap<Vec<String>, (Change, &'a [Value])> = BTreeMap::new();
-        for row in a.into_iter().flat_map(|part| &part.rows) {
-            let entry = rows.entry(names(&row.values)).or_insert((Change::default(), &row.values));
-            entry.0.before.add(row.totals);
-        }
-        for row in b.into_iter().flat_map(|part| &part.rows) {
-            let entry = rows.entry(names(&row.values)).or_insert((Change::default(), &row.values));
-            entry.0.after.add(row.totals);
-        }
-        let all = Change {
-            before: a.map(|part| part.all).unwrap_or_default(),
-            after: b.map(|part| part.all).unwrap_or_default(),
-        };
-        let by_chance: Vec<f64> = rows.values().map(|(change, _)| change.by_chance(all)).collect();
-        let rows = rows.into_iter().zip(clear_of_chance(&by_chance));
-        let rows =
-            rows.map(|((names, (change, values)), clear)| Row { names, values, change, clear });
-        let mut rows: Vec<_> = rows.collect();
-        let size = |row: &Row<'_>| points(row.change, all).abs();
-        rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        Compared { source, all, rows }
-    };
-    sources.into_iter().map(compared).collect()
+    let compared = sources.into_iter().map(|source| {
+        let [before, after] =
+            [before, after].map(|table| table.sections.iter().find(|part| part.source == *source));
+        Compared { source: source.as_deref(), rows: changes(before, after) }
+    });
+    compared.collect()
+}
+
+/// Pairs rows with the same text, the largest changes first. Process identifiers differ from run to
+/// run, so a process is matched by name.
+fn changes<'a>(
+    before: Option<&'a SourceSection>,
+    after: Option<&'a SourceSection>,
+) -> Vec<Change<'a>> {
+    let mut pairs: BTreeMap<Vec<String>, (&[Value], Totals, Totals)> = BTreeMap::new();
+    for row in before.into_iter().flat_map(|part| &part.rows) {
+        let pair = pairs.entry(names(&row.values));
+        pair.or_insert((&row.values, Totals::default(), Totals::default())).1.add(row.totals);
+    }
+    for row in after.into_iter().flat_map(|part| &part.rows) {
+        let pair = pairs.entry(names(&row.values));
+        pair.or_insert((&row.values, Totals::default(), Totals::default())).2.add(row.totals);
+    }
+    let [all_before, all_after] =
+        [before, after].map(|part| part.map(|part| part.all).unwrap_or_default());
+    let changes = pairs.into_values().map(|(values, before, after)| {
+        let before = Side { totals: before, share: Share::weighted(before, all_before) };
+        let after = Side { totals: after, share: Share::weighted(after, all_after) };
+        let change = after.share.value - before.share.value;
+        Change { values, before, after, change, clear: false }
+    });
+    let mut changes: Vec<Change<'_>> = changes.collect();
+    let chances: Vec<f64> = changes
+        .iter()
+        .map(|change| by_chance(change.before.share.alike(), change.after.share.alike()))
+        .collect();
+    for (change, clear) in changes.iter_mut().zip(clear_of_chance(&chances)) {
+        change.clear = clear;
+    }
+    changes.sort_by(|a, b| b.change.abs().total_cmp(&a.change.abs()));
+    changes
 }
 
 fn names(values: &[Value]) -> Vec<String> {
-    let name = |value: &Value| match value {
-        Value::Process { name: Some(name), .. } => name.to_string(),
-        other => other.to_string(),
-    };
     values.iter().map(name).collect()
 }
 
-/// By how many percentage points its share has grown.
-fn points(change: Change, all: Change) -> f64 {
-    let share = |part: Totals, whole: Totals| Share::weighted(part, whole).value;
-    share(change.after, all.after) - share(change.before, all.before)
-}
-
-impl Change {
-    /// How likely chance alone is to cause at least this difference.
-    fn by_chance(self, all: Self) -> f64 {
-        by_chance(
-            Share::weighted(self.before, all.before).alike(),
-            Share::weighted(self.after, all.after).alike(),
-        )
+fn name(value: &Value) -> String {
+    match value {
+        Value::Process { name: Some(name), .. } => name.to_string(),
+        other => other.to_string(),
     }
 }
 
-fn text(of: &Table, part: &Compared<'_>, several: bool, (keep, width): (usize, Width)) -> String {
+fn section(by: &[Key], part: &Compared<'_>, several: bool, keep: usize) -> Section {
     let mut columns = vec![
         Column::number("change"),
         Column::number("before"),
@@ -238,55 +200,24 @@ fn text(of: &Table, part: &Compared<'_>, several: bool, (keep, width): (usize, W
         Column::number("events after").extra(),
         Column::word("verdict"),
     ];
-    columns.extend(of.by.iter().map(|key| Column::name(key.name())));
+    columns.extend(key_columns(by));
     let rows = part.rows.iter().take(keep).map(|row| {
-        let (names, change) = (&row.names, row.change);
-        let percent = |part: Totals, whole: Totals| Share::weighted(part, whole).value * 100.0;
         let mut cells = vec![
-            format!("{:+.2}", points(change, part.all) * 100.0),
-            format!("{:.2} %", percent(change.before, part.all.before)),
-            format!("{:.2} %", percent(change.after, part.all.after)),
-            thousands(change.before.events),
-            thousands(change.after.events),
-            if row.clear { "clear".to_owned() } else { "chance".to_owned() },
+            format!("{:+.2}", row.change * 100.0),
+            percent(row.before.share.value),
+            percent(row.after.share.value),
+            thousands(row.before.totals.events),
+            thousands(row.after.totals.events),
+            if row.clear { "clear" } else { "chance" }.to_owned(),
         ];
-        cells.extend(names.iter().map(|name| Shown(name).to_string()));
+        cells.extend(row.values.iter().map(|value| Shown(name(value)).to_string()));
         cells
     });
     let source = part.source.filter(|_| several);
-    let title = source.map_or_else(String::new, |source| format!("{}\n", Shown(source)));
-    title + &table(width, &columns, rows)
-}
-
-fn row_body(part: &Compared<'_>, row: &Row<'_>) -> RowBody {
-    let change = row.change;
-    let side = |sum: Totals, all: Totals| Side {
-        samples: sum.samples,
-        events: sum.events,
-        share: Share::weighted(sum, all).into(),
-    };
-    RowBody {
-        keys: described(row.values),
-        before: side(change.before, part.all.before),
-        after: side(change.after, part.all.after),
-        change: points(change, part.all),
-        clear: row.clear,
+    Section {
+        title: source.map_or_else(String::new, |source| Shown(source).to_string()),
+        columns,
+        rows: rows.collect(),
+        more: String::new(),
     }
-}
-
-fn lines(parts: &[Compared<'_>]) -> Vec<Line> {
-    let of_part = |part: &Compared<'_>| {
-        let line = |row| Line { source: part.source.map(str::to_owned), row: row_body(part, row) };
-        part.rows.iter().map(line).collect::<Vec<_>>()
-    };
-    parts.iter().flat_map(of_part).collect()
-}
-
-fn json_of(table: &Table, parts: &[Compared<'_>]) -> TableBody {
-    let parts = parts.iter().map(|part| PartBody {
-        source: part.source.map(str::to_owned),
-        rows: part.rows.iter().map(|row| row_body(part, row)).collect(),
-    });
-    let keys: Vec<_> = table.by.iter().map(|key| key.name()).collect();
-    TableBody { by: keys, parts: parts.collect() }
 }

@@ -1,11 +1,41 @@
-//! The first lines of a report: what was recorded, and what happened meanwhile.
+//! What a report begins with: which recordings it is of, what was lost, and what happened meanwhile.
 
 use crate::output::escape::Shown;
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::Width;
+use crate::select::filters;
 use halprof_profile::file::Recording;
 use halprof_profile::views::report::events::EventSummary;
+use schemars::JsonSchema;
+use serde::Serialize;
 use shared_types::EventKind;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The recordings that a result is of.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct Header {
+    file: String,
+    machine: String,
+    /// Samples in the file.
+    samples: u64,
+    /// Null if the file is truncated or damaged: `damaged` says how.
+    lost: Option<BTreeMap<String, u64>>,
+    /// Why this is not the whole recording.
+    damaged: Option<String>,
+}
+
+impl Header {
+    pub(crate) fn new(files: &[PathBuf], recording: &Recording) -> Self {
+        Self {
+            file: filters::names(files),
+            machine: recording.metadata.machine.clone(),
+            samples: recording.samples,
+            lost: recording.losses_are_known().then(|| recording.lost()),
+            damaged: recording.damaged(),
+        }
+    }
+}
 
 /// How many samples there are, what was lost, and what happened meanwhile.
 pub(crate) fn head(recording: &Recording, counted: u64, width: Width) -> String {
@@ -34,9 +64,9 @@ fn events(recording: &Recording, width: Width) -> String {
     width.prose(0, &format!("Meanwhile: {}.", happened.join("; "))) + "\n"
 }
 
-fn in_words(happening: &EventSummary) -> String {
-    let (times, often) = (thousands(happening.times), times(happening.times));
-    let mut text = match happening.kind {
+fn in_words(event: &EventSummary) -> String {
+    let (times, often) = (thousands(event.times), times(event.times));
+    let mut text = match event.kind {
         EventKind::Throttled => format!("periods lengthened {often}"),
         EventKind::SamplesLost => format!("{times} samples found a full ring"),
         EventKind::Storm => format!("interrupt storm {often}"),
@@ -45,12 +75,12 @@ fn in_words(happening: &EventSummary) -> String {
         EventKind::ProcessorAdded => format!("processor added {often}"),
         other => format!("{} {often}", other.name()),
     };
-    match (happening.kind, happening.processors) {
+    match (event.kind, event.processors) {
         (EventKind::ProcessorAdded, _) | (_, 0) => {}
         (_, 1) => text += " on 1 processor",
         (_, processors) => text += &format!(" on {} processors", thousands(processors as u64)),
     }
-    if let Some(first_ns) = happening.first_ns {
+    if let Some(first_ns) = event.first_ns {
         text += &format!(", first after {}", seconds(first_ns));
     }
     text

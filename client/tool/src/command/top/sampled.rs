@@ -6,13 +6,14 @@ use crate::cli::args;
 use crate::cli::args::joined;
 use crate::command::record::{InPass, UNTOLD, in_pass, metadata};
 use crate::command::report::head::head;
-use crate::command::report::{self, branches};
+use crate::command::report::rows::source_rows;
+use crate::command::report::{branches, text};
 use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::escape::Shown;
 use crate::output::number::thousands;
-use crate::output::table::{Column, Width};
+use crate::output::table::{Column, Width, csv};
 use crate::run::recorder::{Recorder, STEP_NS, configured, slices};
 use crate::run::runner::{Every, Runner};
 use crate::select::event_set::EventSet;
@@ -83,7 +84,7 @@ pub(super) fn run(
 /// The keys of `--by`.
 pub(super) fn keys(options: &args::Top) -> Result<Vec<Vec<Key>>> {
     let lists: Vec<String> = joined(&options.by).into_iter().collect();
-    if branches::wanted(&lists)?.is_some() {
+    if branches::requested(&lists)?.is_some() {
         return Err(Error::usage(
             "`top` shows no branches",
             "`halprof record --branches` records them, and `halprof report` has tables of them.",
@@ -98,9 +99,10 @@ fn print(report: &Report, output: &Output) -> Result<u8> {
     }
     filters::note_symbols(&report.symbols, output);
     if output.is_csv() {
-        output.print_data(&report::csv(report)?)?;
+        let modelled = report.recording.metadata.modelled;
+        output.print_data(&csv(&source_rows(&report.tables), modelled)?)?;
     } else {
-        output.print(&report::tables(report, ROWS, "--csv", output.width()))?;
+        output.print(&text::tables(report, ROWS, "--csv", output.width()))?;
     }
     Ok(0)
 }
@@ -241,14 +243,14 @@ fn table(by: &[Key], part: &SourceSection, report: &Report) -> Table {
         },
         columns,
         trace_at: 3,
-        rows: part.rows.iter().map(|one| row(name, one, part)).collect(),
+        rows: part.rows.iter().map(|one| row(name, one)).collect(),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rows are sorted by it")]
-fn row(source: &str, row: &reports::GroupTotals, part: &SourceSection) -> PictureRow {
+fn row(source: &str, row: &reports::GroupTotals) -> PictureRow {
     // None where events of several sources are the rows.
-    let share = part.share(row.totals);
+    let share = row.share;
     let shown = |of: fn(&Share) -> f64, text: fn(f64) -> String| {
         share.map_or(Cell::Number("-".to_owned(), f64::NAN), |share| {
             let value = of(&share);

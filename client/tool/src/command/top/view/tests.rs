@@ -1,7 +1,7 @@
 //! Does the picture show the state, on a terminal of any size?
 
 use super::*;
-use crate::command::report::tests::example;
+use crate::command::report::text::tests::example;
 use crate::command::top::sampled;
 use crate::command::top::state::tests::{picture, state, table};
 use crate::screen::{WIDTHS, assert_screen};

@@ -1,0 +1,79 @@
+//! Tables of samples: their text, and their rows as comma-separated values have them.
+
+use crate::output::escape::Shown;
+use crate::output::number::{percent, thousands};
+use crate::output::table::{Column, Section};
+use halprof_profile::aggregate::key::Key;
+use halprof_profile::views::report::{GroupTotals, SourceSection, Table};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A row with its source; none if the row names it among its keys.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct SourceRow<'a, R> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<&'a str>,
+    #[serde(flatten)]
+    pub(crate) row: &'a R,
+}
+
+/// All rows of tables, each with its source.
+pub(crate) fn source_rows(tables: &[Table]) -> Vec<SourceRow<'_, GroupTotals>> {
+    let parts = tables.iter().flat_map(|table| &table.sections);
+    let rows = parts.flat_map(|part| {
+        part.rows.iter().map(|row| SourceRow { source: part.source.as_deref(), row })
+    });
+    rows.collect()
+}
+
+/// The columns of a table's keys.
+pub(crate) fn key_columns(by: &[Key]) -> impl Iterator<Item = Column> {
+    by.iter().map(|key| Column::name(key.name()))
+}
+
+/// The first rows of a part, and how many more there are; `all` is the option that prints all rows.
+/// With `several` sources, its source is the title.
+pub(crate) fn section(
+    by: &[Key],
+    part: &SourceSection,
+    several: bool,
+    keep: usize,
+    all: &str,
+) -> Section {
+    let mut columns = Vec::new();
+    if !part.is_mixed() {
+        columns.extend([Column::number("share"), Column::number("95 %")]);
+    }
+    columns.extend([Column::number("samples"), Column::number("events").extra()]);
+    columns.extend(key_columns(by));
+    let source = part.source.as_deref().filter(|_| several);
+    Section {
+        title: source.map_or_else(String::new, |source| Shown(source).to_string()),
+        columns,
+        rows: part.rows.iter().take(keep).map(cells).collect(),
+        more: more(part, keep)
+            .map_or_else(String::new, |more| format!("{more}: `{all}` prints all")),
+    }
+}
+
+fn cells(row: &GroupTotals) -> Vec<String> {
+    let mut cells = Vec::new();
+    if let Some(share) = row.share {
+        cells.extend([percent(share.value), format!("±{:.2}", share.bound() * 100.0)]);
+    }
+    cells.extend([row.totals.samples, row.totals.events].map(thousands));
+    cells.extend(row.values.iter().map(|value| Shown(value).to_string()));
+    cells
+}
+
+/// What a part has beside its first rows, in words; `None` if these are all.
+fn more(part: &SourceSection, keep: usize) -> Option<String> {
+    let (mut more, mut sum) = part.more;
+    for row in part.rows.iter().skip(keep) {
+        more += 1;
+        sum.add(row.totals);
+    }
+    (more != 0).then(|| {
+        format!("{} more rows with {} samples", thousands(more as u64), thousands(sum.samples))
+    })
+}

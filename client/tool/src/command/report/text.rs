@@ -1,0 +1,215 @@
+//! The text of `halprof report`.
+
+use super::head::head;
+use super::rows::section;
+use super::{SourceSummary, recorded};
+use crate::cli::args;
+use crate::output::escape::Shown;
+use crate::output::number::thousands;
+use crate::output::table::{Column, Field, Record, Width, records};
+use halprof_profile::aggregate::key::Key;
+use halprof_profile::views::report::Report;
+
+/// The number of lines of a report without `--by`.
+const LINES: usize = 40;
+
+/// The option that prints all rows.
+pub(crate) const ALL: &str = "--rows 0";
+
+/// The largest number of sources that have a line each in it.
+const SOURCES: usize = 8;
+
+/// A report that fits into [`LINES`]: how it was recorded, what was lost, the functions with the
+/// most samples, and how to see the rest.
+pub(super) fn overview(report: &Report, options: &args::Report, width: Width) -> String {
+    let named = report.symbols.iter().any(|opened| opened.kind.names());
+    let key = if named { Key::Symbol } else { Key::Address };
+    let rest = "More: `--by module`, `line`, `address`, `process`, `thread`, `processor`, `core` or \
+                `machine`; \
+                `--rows 0` for every row; `halprof annotate FILE` for the instructions of a function.";
+    let rest = format!("\n{}\n", width.prose(0, rest));
+    let mut text = made(report, width) + &head(&report.recording, report.total.samples, width);
+    text += &format!("\n{}", sources(report, SOURCES, width));
+    let parts = report.tables.iter().filter(|table| table.by == [key]);
+    let parts: Vec<_> =
+        parts.flat_map(|table| table.sections.iter().map(move |part| (table, part))).collect();
+    let several = report.sources.len() > 1;
+    // A section has a blank line before it, a title, a header, and a line on what is left out.
+    let around = 3 + usize::from(several);
+    let room = LINES.saturating_sub(text.lines().count() + rest.lines().count() + 1);
+    let shown = parts.len().min(room / (around + 2));
+    let rows = (room / shown.max(1)).saturating_sub(around).max(1);
+    let rows = options.rows.map_or(rows.min(20), |_| options.most_rows());
+    for (table, part) in parts.iter().take(if options.rows.is_some() { usize::MAX } else { shown })
+    {
+        text += "\n";
+        text += &section(&table.by, part, several, rows, ALL).text(width);
+    }
+    if options.rows.is_none() && shown < parts.len() {
+        text += &format!("\n{} more sources: `--source NAME` chooses\n", parts.len() - shown);
+    }
+    text + &rest
+}
+
+/// The tables that were requested; `all` is the option that prints all rows.
+pub(crate) fn tables(report: &Report, rows: usize, all: &str, width: Width) -> String {
+    let mut text = head(&report.recording, report.total.samples, width);
+    text += &format!("\n{}", sources(report, usize::MAX, width));
+    let several = report.sources.len() > 1;
+    for table in &report.tables {
+        for part in &table.sections {
+            text += "\n";
+            text += &section(&table.by, part, several, rows, all).text(width);
+        }
+    }
+    text
+}
+
+/// When, how and with what it was recorded.
+fn made(report: &Report, width: Width) -> String {
+    let metadata = &report.recording.metadata;
+    let by = format!("halprof {}", metadata.halprof);
+    let when = recorded(metadata).map_or(by.clone(), |when| format!("{when} by {by}"));
+    let machine = match metadata.processors {
+        // A model's name says it.
+        _ if metadata.modelled => metadata.machine.clone(),
+        1 => format!("{}, 1 processor", metadata.machine),
+        n => format!("{}, {} processors", metadata.machine, thousands(n)),
+    };
+    let command = if metadata.modelled { "workload" } else { "command" };
+    let rows = [("recorded", when), (command, metadata.command.join(" ")), ("machine", machine)];
+    let rows = rows.iter().filter(|(_, text)| !text.is_empty());
+    let line = |(label, text): &(&str, String)| {
+        let text = Shown(text).to_string();
+        format!("{label:<10}  {}\n", width.left(12, &text))
+    };
+    rows.map(line).collect()
+}
+
+impl Record for SourceSummary {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::name("source"), |row| Shown(&row.source).to_string()),
+        Field::new(Column::number("period"), |row| row.period.map_or_else(String::new, thousands)),
+        Field::new(Column::number("samples"), |row| thousands(row.samples)),
+        Field::new(Column::number("events, estimated"), |row| match row.error {
+            Some(error) => format!("{} ±{}", thousands(row.events), thousands(error)),
+            None => thousands(row.events),
+        }),
+    ];
+}
+
+fn sources(report: &Report, keep: usize, width: Width) -> String {
+    let interface = &report.recording.metadata.interface;
+    let all: Vec<SourceSummary> =
+        report.sources.iter().map(|source| SourceSummary::new(interface, source)).collect();
+    let mut text = records(width, all.iter().take(keep));
+    if keep < all.len() {
+        text += &format!("{} more sources: `--by source` shows all\n", all.len() - keep);
+    }
+    let mut explanations = Vec::new();
+    for source in all.iter().filter(|source| source.samples != 0) {
+        if !explanations.contains(&source.skid.explanation) {
+            explanations.push(source.skid.explanation);
+        }
+    }
+    for explanation in explanations {
+        text += &format!("{}\n", width.prose(0, explanation));
+    }
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::screen::{WIDTHS, assert_screen};
+    use halprof_profile::aggregate::key::Value;
+    use halprof_profile::file::{Ending, Metadata, Module, Recording, Statistics};
+    use halprof_profile::symbols::{Kind, Opened};
+    use halprof_profile::views::report::{GroupTotals, SourceSection, SourceTotals, Table, Totals};
+    use std::collections::BTreeMap;
+
+    /// A C++ program with very long names.
+    pub(crate) fn example() -> Report {
+        let metadata = Metadata {
+            halprof: "0.1.0".to_owned(),
+            machine: "halprof.sys 0.1.0".to_owned(),
+            processors: 16,
+            began: 1_700_000_000,
+            command: vec!["game.exe".to_owned(), "--bench".to_owned()],
+            interface: "Emon".to_owned(),
+            timestamp_frequency: 1_000_000_000,
+            ..Metadata::default()
+        };
+        let statistics = Statistics {
+            elapsed_ns: 10_000_000_000,
+            generated: 20_500,
+            lost: BTreeMap::from([("ring-full".to_owned(), 500)]),
+            ..Statistics::default()
+        };
+        let names = [
+            (
+                "game.exe",
+                "world::physics::Solver<world::physics::Contact<double, 3>, std::allocator<world::physics::Contact<double, 3>>>::step(std::chrono::duration<float>)",
+                12_000,
+            ),
+            ("game.exe", "world::render(world::Scene const&)", 5_000),
+            ("ntdll.dll", "RtlAllocateHeap", 2_000),
+            ("ntoskrnl.exe", "KeWaitForSingleObject", 1_000),
+        ];
+        let rows = names.map(|(module, symbol, samples)| {
+            let symbol = Value::Symbol { module: module.into(), symbol: Some(symbol.into()) };
+            GroupTotals::new(vec![symbol], Totals::alike(samples, 1_000_000))
+        });
+        let all = Totals::alike(20_000, 1_000_000);
+        Report {
+            recording: Recording {
+                metadata,
+                statistics: Some(statistics),
+                samples: 20_000,
+                ending: Some(Ending { marks: 0, samples: 20_000, interrupted: false }),
+                ..Recording::default()
+            },
+            sources: vec![SourceTotals {
+                name: "TotalCycles".into(),
+                period: Some(1_000_000),
+                totals: all,
+                addressed: 20_000,
+                ..SourceTotals::default()
+            }],
+            total: all,
+            tables: vec![Table {
+                by: vec![Key::Symbol],
+                sections: vec![SourceSection::new(
+                    Some("TotalCycles".into()),
+                    false,
+                    (all, rows.to_vec(), (0, Totals::default())),
+                )],
+            }],
+            symbols: vec![Opened {
+                module: Module::default(),
+                kind: Kind::Pdb,
+                file: None,
+                image: None,
+                notes: Vec::new(),
+                download_might_help: false,
+            }],
+        }
+    }
+
+    #[test]
+    fn screens_are_as_expected() {
+        let arguments = args::Arguments::parse_from(["halprof", "report", "a.rec"]);
+        let args::Commands::Report(options) = arguments.expect("arguments").command else {
+            panic!("this is report");
+        };
+        for columns in WIDTHS {
+            let text = crate::output::style::plain(&overview(
+                &example(),
+                &options,
+                Width::of(Some(columns)),
+            ));
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+            assert_screen(&format!("report-{columns}"), &text);
+        }
+    }
+}
