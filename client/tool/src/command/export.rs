@@ -27,14 +27,14 @@ pub(crate) struct Body {
     bytes: u64,
     sources: Vec<String>,
     samples: u64,
-    /// Null if the file is truncated or damaged: `flaw` says how.
+    /// Null if the file is truncated or damaged: `damaged` says how.
     lost: Option<u64>,
     /// Marks in the recording; 0 if the format does not show marks.
     marks: u64,
     /// The resolution of times; null if the format has no times.
     time_resolution_ns: Option<u64>,
     /// Why this is not the whole recording.
-    flaw: Option<String>,
+    damaged: Option<String>,
 }
 
 pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let bytes = write(&place, |mut out| export::write(&view, format, &mut out))?;
     let body = body(options, format, &view, &place, bytes);
     let given_twice = filters::given_twice(&options.files);
-    for warning in body.flaw.iter().chain(&given_twice) {
+    for warning in body.damaged.iter().chain(&given_twice) {
         output.warn(warning);
     }
     for warning in view.warnings() {
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
         output
             .result("export", modelled, &body, |body| output.width().fitted(&text(body, &view)))?;
     }
-    Ok(if body.flaw.is_some() { INCOMPLETE } else { 0 })
+    Ok(if body.damaged.is_some() { INCOMPLETE } else { 0 })
 }
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
@@ -193,7 +193,7 @@ fn body(
         lost: gathered.recording.all_lost(),
         marks: gathered.marks.len() as u64,
         time_resolution_ns: format.traits().timed_samples.then_some(resolution),
-        flaw: gathered.recording.damaged(),
+        damaged: gathered.recording.damaged(),
     }
 }
 
@@ -234,7 +234,7 @@ fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<
         lost: recording.all_lost(),
         marks: 0,
         time_resolution_ns: None,
-        flaw: recording.damaged(),
+        damaged: recording.damaged(),
     };
     if *place != Backend::Stdout {
         let modelled = recording.metadata.modelled;

@@ -62,7 +62,7 @@ pub(crate) struct Body {
     /// Sources that some of the processors cannot count.
     excluded_cpus: Vec<ExcludedCpus>,
     /// Sources that took turns on the counters; empty if all were sampled all the time.
-    turns: Vec<Turn>,
+    slices: Vec<SourceSlice>,
     generated: u64,
     spurious: u64,
     throttled: u64,
@@ -112,7 +112,7 @@ struct Ended {
 
 /// A source that was not on a counter all the time.
 #[derive(JsonSchema, Serialize)]
-struct Turn {
+struct SourceSlice {
     source: String,
     /// For which fraction of the time it was on a counter.
     on_counter: f64,
@@ -368,7 +368,7 @@ fn record(
             hint: error.hint(),
         }),
         excluded_cpus: metadata.excluded_cpus().into_iter().map(Into::into).collect(),
-        turns: turns(&sum.statistics.slices, event_set),
+        slices: source_slices(&sum.statistics.slices, event_set),
         lost_events: sum.statistics.lost_events,
         machine: ctx.machine_info.description.clone(),
         scope: runner.scope(event_set),
@@ -421,12 +421,15 @@ fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
     }
 }
 
-fn turns(turns: &[file::Slices], event_set: &EventSet) -> Vec<Turn> {
-    let turn = |turns: &file::Slices| {
-        let event = event_set.events.get(turns.source as usize)?;
-        Some(Turn { source: event.label.clone(), on_counter: part(turns.running, turns.enabled) })
+fn source_slices(all: &[file::Slices], event_set: &EventSet) -> Vec<SourceSlice> {
+    let slice = |slices: &file::Slices| {
+        let event = event_set.events.get(slices.source as usize)?;
+        Some(SourceSlice {
+            source: event.label.clone(),
+            on_counter: part(slices.running, slices.enabled),
+        })
     };
-    turns.iter().filter_map(turn).collect()
+    all.iter().filter_map(slice).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
@@ -565,10 +568,10 @@ fn warnings(body: &Body) -> Vec<String> {
     for excluded in &body.excluded_cpus {
         warnings.push(cannot_count(&excluded.source, &excluded.processors));
     }
-    let turns = body.turns.iter();
-    let turns: Vec<(String, f64)> =
-        turns.map(|turn| (turn.source.clone(), turn.on_counter)).collect();
-    warnings.extend(took_turns(&turns, "`report` scales their events"));
+    let slices = body.slices.iter();
+    let slices: Vec<(String, f64)> =
+        slices.map(|slice| (slice.source.clone(), slice.on_counter)).collect();
+    warnings.extend(took_turns(&slices, "`report` scales their events"));
     if body.throttled != 0 {
         warnings.push(format!(
             "interrupts took too much time: periods were lengthened {}, up to {}",

@@ -610,12 +610,17 @@ fn names(name: &str, schema: &Value, heads: &mut Vec<String>) {
     }
 }
 
-/// The fields of an object, of a list's elements, or of what may be null.
-fn fields(schema: &Value) -> Option<&Map<String, Value>> {
-    let own = schema.get("properties").and_then(Value::as_object);
+/// The fields that an object always has, or a list's elements, or what may be null.
+fn fields(schema: &Value) -> Option<Vec<(&String, &Value)>> {
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required =
+            |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+        return Some(properties.iter().filter(|(name, _)| is_required(name)).collect());
+    }
     let elements = || fields(schema.get("items")?);
     let either = || schema.get("anyOf")?.as_array()?.iter().find_map(fields);
-    own.or_else(elements).or_else(either)
+    elements().or_else(either)
 }
 
 /// The field of the row that a column belongs to.

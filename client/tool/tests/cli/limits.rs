@@ -47,7 +47,7 @@ fn processors_that_are_left_out_are_told_where_it_is_sampled() {
     let (ran, _, _folder) = recorded(&[&["--json"], &hybrid[..]].concat());
     let value = ran.json();
     // Where the source can be counted, it was counted all the time.
-    assert_eq!(value["turns"], Value::Array(Vec::new()));
+    assert_eq!(value["slices"], Value::Array(Vec::new()));
     let excluded = &value["excluded_cpus"][0];
     assert_eq!(excluded["source"], "FixedTopdownSlots");
     assert_eq!(excluded["processors"], "4-11");

@@ -137,8 +137,8 @@ fn sources_that_take_turns_are_scaled_and_it_is_said() {
     let ran = halprof(&record);
     assert!(ran.stderr.contains("took turns"), "{}", ran.stderr);
     let told = json(&record);
-    let turns = told["turns"].as_array().expect("turns");
-    assert_eq!(turns.len(), 4, "{told}");
+    let slices = told["slices"].as_array().expect("slices");
+    assert_eq!(slices.len(), 4, "{told}");
     let report = json(&["report", file]);
     let cycles = &report["by_source"][0];
     assert_eq!((&cycles["source"], &cycles["scaled"]), (&"TotalCycles".into(), &true.into()));
