@@ -526,7 +526,7 @@ fn wrapped(columns: usize, text: &str) -> String {
 
 /// Rows as comma-separated values, under the names that their fields have in JSON: those of a field's
 /// own fields behind a point, elements of a list with spaces between them. The last column says
-/// whether the machine is modelled. Below a field are all columns that its type has, whatever the
+/// whether the machine is modelled. Below a field are all columns that its type always has, whatever the
 /// rows have there, and without rows all columns are those of the type.
 pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Result<String> {
     let mut lines = Vec::new();
