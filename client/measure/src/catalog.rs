@@ -2,7 +2,9 @@
 //! each kind of core, and the names that Linux perf and Windows use for them.
 
 use crate::events::{self, Alias, Event, Microarchitecture, OFFCORE_RSP_0};
-use crate::selection::{EventSpec, Item, What, bad_list, filter_suffix, parse_number, raw_select};
+use crate::selection::{
+    EventRef, EventSpec, Item, bad_list, filter_suffix, parse_number, raw_select,
+};
 use crate::{Connection, Error, Result, Transport};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
@@ -25,10 +27,10 @@ const SELECT_FILTER: [u64; 2] = [1 << 16, 1 << 17];
 /// Bits 2 and 3 of an ESCR, which is the low half of NetBurst's raw select.
 const ESCR_FILTER: [u64; 2] = [1 << 2, 1 << 3];
 /// Bits of a select that halprof sets itself, and their names.
-const OWN_BITS: [(u64, &str); 2] = [(1 << 22, "EN (bit 22)"), (1 << 20, "INT (bit 20)")];
+const RESERVED_BITS: [(u64, &str); 2] = [(1 << 22, "EN (bit 22)"), (1 << 20, "INT (bit 20)")];
 /// The bits of a select that users may set on every processor: event, unit mask, the modes, edge,
 /// invert and counter mask.
-const USERS_BITS: u64 = 0xFF87_FFFF;
+const USER_BITS: u64 = 0xFF87_FFFF;
 /// Event bits 11:8 of AMD's selects.
 const EVENT_HIGH: u64 = 0xF << 32;
 /// halprof's number of fixed counter 0; the others follow.
@@ -171,11 +173,15 @@ impl Catalog {
     }
 
     fn counts_spec(&self, spec: &Spec, cpu_type: u8) -> bool {
-        let among = |kinds: u64| kinds.checked_shr(cpu_type.into()).unwrap_or(0) & 1 != 0;
-        let source = self.sources.iter().find(|source| source.id == spec.source);
-        let timer = |source: &Source| source.flags & Source::TIMER != 0;
-        (spec.kinds == 0 || among(spec.kinds.into()))
-            && source.is_none_or(|source| timer(source) || among(source.kinds.into()))
+        if spec.kinds != 0 && !has_type(spec.kinds.into(), cpu_type) {
+            return false;
+        }
+        match self.sources.iter().find(|source| source.id == spec.source) {
+            Some(source) if source.flags & Source::TIMER == 0 => {
+                has_type(source.kinds.into(), cpu_type)
+            }
+            _ => true,
+        }
     }
 
     /// The same for these processors alone: an event is chosen only as their CPU types count it.
@@ -191,9 +197,11 @@ impl Catalog {
         let mut events: Vec<EventSpec> = Vec::new();
         for item in items {
             if item.text.eq_ignore_ascii_case(ALL) {
-                let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
-                let supported = self.sources.iter().filter(supported);
-                events.extend(supported.map(|source| self.spec_of_source(item, source)));
+                for source in &self.sources {
+                    if source.flags & Source::SUPPORTED != 0 {
+                        events.push(self.spec_of_source(item, source));
+                    }
+                }
             } else {
                 let mut event = self.resolve_one(item)?;
                 match events.iter_mut().find(|other| other.is_complemented_by(&event)) {
@@ -293,13 +301,13 @@ impl Catalog {
     }
 
     fn resolve_one(&self, item: &Item) -> Result<EventSpec> {
-        match &item.what {
-            What::Named(name) => self.resolve_name(item, name),
-            What::Raw(select) => {
+        match &item.event {
+            EventRef::Named(name) => self.resolve_name(item, name),
+            EventRef::Raw(select) => {
                 let (select, filter) = self.raw(item, *select)?;
                 Ok(self.spec_of_select(item, select, &item.text, filter))
             }
-            What::Changed { name, changed, select } => {
+            EventRef::Changed { name, changed, select } => {
                 let mut event = self.event(name).ok_or_else(|| self.unknown(name))?;
                 for (_, _, encoding) in &mut event.encodings {
                     *encoding = encoding.clone().and_then(|one| one.with(*changed, *select));
@@ -365,10 +373,9 @@ impl Catalog {
             }
         }
         if encodings.is_empty() {
-            let listed = |(cpu_type, event, _): &(&CpuType, &Event, _)| {
+            let is_listed = event.encodings.iter().any(|(cpu_type, event, _)| {
                 cpu_type.listed.iter().any(|listed| std::ptr::eq(listed, *event))
-            };
-            let is_listed = event.encodings.iter().any(listed);
+            });
             return Err(Error::unavailable(
                 format!("{} cannot be counted on this machine: {why}", event.event.name),
                 if is_listed { OF_YOUR_LIST } else { OF_VENDORS_LIST },
@@ -392,12 +399,12 @@ impl Catalog {
     /// What an item says of any source: its group, its filter, its period and its type of core.
     fn spec(&self, item: &Item, filter: Option<u16>) -> Spec {
         let processors = self.cpu_types.iter().map(|cpu_type| &cpu_type.processor);
-        let of_core = processors.filter(|processor| Some(processor.core_type) == item.core);
+        let named = processors.filter(|processor| Some(processor.core_type) == item.core);
         Spec {
             group: item.group,
             filter: filter.unwrap_or(Spec::USER | Spec::KERNEL),
             interval: item.period.unwrap_or(0),
-            kinds: types_of(of_core),
+            kinds: types_of(named),
             ..Spec::default()
         }
     }
@@ -409,9 +416,14 @@ impl Catalog {
             ProfileInterface::NetBurst => ESCR_FILTER,
             _ => SELECT_FILTER,
         };
-        self.refuse_own_bits(item, select)?;
-        let mode = |bit, mode| if select & bit == 0 { 0 } else { mode };
-        let modes = mode(user_bit, Spec::USER) | mode(kernel_bit, Spec::KERNEL);
+        self.refuse_reserved_bits(item, select)?;
+        let mut modes = 0;
+        if select & user_bit != 0 {
+            modes |= Spec::USER;
+        }
+        if select & kernel_bit != 0 {
+            modes |= Spec::KERNEL;
+        }
         match item.filter {
             filter if modes == 0 => Ok((select, filter)),
             Some(filter) if filter != modes => {
@@ -422,11 +434,11 @@ impl Catalog {
     }
 
     /// Users of Linux perf may paste EN and INT, which only halprof may set.
-    fn refuse_own_bits(&self, item: &Item, select: u64) -> Result<()> {
+    fn refuse_reserved_bits(&self, item: &Item, select: u64) -> Result<()> {
         use ProfileInterface as I;
         let mut names = Vec::new();
         let mut without = select;
-        for (bit, name) in OWN_BITS {
+        for (bit, name) in RESERVED_BITS {
             if select & bit != 0 {
                 names.push(name);
                 without &= !bit;
@@ -435,7 +447,7 @@ impl Catalog {
         if names.is_empty() || !matches!(self.interface, I::Emon | I::Amd64 | I::P6) {
             return Ok(());
         }
-        let mut allowed = USERS_BITS;
+        let mut allowed = USER_BITS;
         if self.interface == I::Amd64 {
             allowed |= EVENT_HIGH;
         }
@@ -608,6 +620,11 @@ pub fn format_counters(mask: u32) -> String {
     crate::selection::format_processors((0..32).filter(|bit| mask >> bit & 1 == 1))
 }
 
+/// Whether a mask of CPU types has this one.
+fn has_type(mask: u64, cpu_type: u8) -> bool {
+    mask.checked_shr(cpu_type.into()).unwrap_or(0) & 1 != 0
+}
+
 /// The bit of a processor's CPU type in a mask of CPU types.
 const fn type_bit(processor: &Processor) -> u16 {
     1 << (processor.kind % 16)
@@ -615,9 +632,7 @@ const fn type_bit(processor: &Processor) -> u16 {
 
 /// The CPU types of these processors, as a mask.
 pub fn types_of<'a>(processors: impl IntoIterator<Item = &'a Processor>) -> u16 {
-    let bit = |processor: &Processor| 1u16 << (processor.kind % 16);
-    let processors = processors.into_iter();
-    processors.fold(0, |mask, processor| mask | bit(processor))
+    processors.into_iter().fold(0, |mask, processor| mask | type_bit(processor))
 }
 
 fn event_spec(item: &Item, specs: Vec<Spec>, name: &str) -> EventSpec {

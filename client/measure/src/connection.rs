@@ -37,12 +37,12 @@ pub struct Connection<T> {
     output: Vec<u8>,
 }
 
-/// Whether sources fit together, by kind of processor.
+/// Whether sources fit together, by CPU type.
 #[derive(Clone, Debug)]
 pub struct Fit {
     /// Whether all run at once on every processor.
     pub fits: bool,
-    /// For each kind of processor, one placement for each source.
+    /// For each CPU type, one placement for each source.
     pub kinds: Vec<Vec<Placement>>,
 }
 
@@ -165,8 +165,7 @@ impl<T: Transport> Connection<T> {
 
     /// The machine's sources, unsupported ones included.
     pub fn sources(&mut self, approximate: bool) -> Result<Vec<Source>> {
-        let flags = if approximate { source::APPROXIMATE } else { 0 };
-        self.pages(source::ENUMERATE, "enumerate", flags)
+        self.pages(source::ENUMERATE, "enumerate", flag_if(approximate, source::APPROXIMATE))
     }
 
     /// The performance-monitoring registers of one processor.
@@ -190,10 +189,9 @@ impl<T: Transport> Connection<T> {
 
     /// The same for sources that are counted or sampled, as `sampling` says.
     pub(crate) fn plan_for(&mut self, setup: &Setup, sampling: bool) -> Result<Fit> {
-        let flag = |set, flag| if set { flag } else { 0 };
-        let flags = flag(setup.approximate, source::APPROXIMATE)
-            | flag(sampling, SAMPLE)
-            | flag(setup.threads, THREADS);
+        let flags = flag_if(setup.approximate, source::APPROXIMATE)
+            | flag_if(sampling, SAMPLE)
+            | flag_if(setup.threads, THREADS);
         let request = setup.request(0, flags);
         let (plan, body) = self.call::<Plan>(source::PLAN, "plan", &request)?;
         let sources = plan.sources as usize;
@@ -268,17 +266,22 @@ impl<T: Transport> Connection<T> {
             let (page, body) =
                 self.call_with_room::<Page>(code, name, request.as_bytes(), PAGE_BYTES)?;
             let more: Vec<E> = elements(name, body, page.count as usize)?;
-            let none = more.is_empty();
-            all.extend(more);
-            if all.len() >= page.total as usize {
-                return Ok(all);
-            }
-            if none {
-                let why = format!("it stops at {} of {}", all.len(), page.total);
+            let total = page.total as usize;
+            if more.is_empty() && all.len() < total {
+                let why = format!("it stops at {} of {total}", all.len());
                 return Err(Error::Protocol { request: name, why });
+            }
+            all.extend(more);
+            if all.len() >= total {
+                return Ok(all);
             }
         }
     }
+}
+
+/// The flag, or 0.
+pub(crate) const fn flag_if(set: bool, flag: u32) -> u32 {
+    if set { flag } else { 0 }
 }
 
 /// A type that can be read from a reply.

@@ -25,16 +25,15 @@ impl Refusal {
     pub fn from_statistics(statistics: &Statistics) -> Option<Self> {
         let processor = statistics.ended_processor;
         ErrorCode::from_wire(statistics.ended).map(|code| {
-            let of_a_source =
-                [ErrorCode::FixedCounterTaken, ErrorCode::NotByThread].contains(&code);
-            let (subject, detail) =
-                if of_a_source { (0, processor.into()) } else { (processor, 0) };
-            Self {
-                code,
-                subject,
-                detail,
-                // Statistics do not say which.
-                source: of_a_source.then(|| "a source of this session".to_owned()),
+            match code {
+                // Statistics do not say which source.
+                ErrorCode::FixedCounterTaken | ErrorCode::NotByThread => Self {
+                    code,
+                    subject: 0,
+                    detail: processor.into(),
+                    source: Some("a source of this session".to_owned()),
+                },
+                _ => Self { code, subject: processor, detail: 0, source: None },
             }
         })
     }
@@ -332,10 +331,10 @@ fn refused(refusal: &Refusal) -> String {
             "branches are recorded only for samples that have an address".to_owned()
         }
         E::BranchesTaken => format!(
-            "somebody else records branches on processor {subject} (control register {detail:#x})"
+            "another program is recording branches on processor {subject} (control register {detail:#x})"
         ),
         E::BranchesChanged => format!(
-            "somebody else changed how branches are recorded on processor {subject}, so sampling was stopped (control register {detail:#x})"
+            "another program changed how branches are recorded on processor {subject}, so sampling was stopped (control register {detail:#x})"
         ),
         E::BranchesKernelNotGranted => {
             "branches of kernel mode have kernel addresses, which require SeDebugPrivilege"

@@ -30,7 +30,8 @@ pub struct Microarchitecture {
     pub title: &'static str,
     /// The version of the vendor's list from which the table was made.
     pub version: &'static str,
-    place: usize,
+    /// Its bit in the masks of the packed rows.
+    bit: usize,
     events: OnceLock<Vec<Event>>,
 }
 
@@ -72,14 +73,14 @@ pub struct Event {
 }
 
 static ALL: LazyLock<Vec<Microarchitecture>> = LazyLock::new(|| {
-    let table = |(place, line): (usize, &'static str)| {
+    let table = |(bit, line): (usize, &'static str)| {
         let (table, rest) = line.split_once(',')?;
         let (title, version) = rest.rsplit_once(',')?;
         Some(Microarchitecture {
             table,
             title: title.trim_matches('"'),
             version,
-            place,
+            bit,
             events: OnceLock::new(),
         })
     };
@@ -113,12 +114,12 @@ impl Microarchitecture {
     /// Its events, in the order of their names.
     pub fn events(&self) -> &[Event] {
         self.events.get_or_init(|| {
-            let own = ROWS.lines().filter_map(|line| {
+            let rows = ROWS.lines().filter_map(|line| {
                 let (tables, row) = line.split_once(',')?;
                 let tables = u64::from_str_radix(tables, 16).ok()?;
-                (tables >> self.place & 1 == 1).then(|| Event::of_row(row))?
+                (tables >> self.bit & 1 == 1).then(|| Event::parse(row))?
             });
-            own.collect()
+            rows.collect()
         })
     }
 
@@ -145,7 +146,7 @@ impl Microarchitecture {
 impl Event {
     /// Parses a row: name, code, unit mask, counters, fixed, counter mask, invert, edge,
     /// any-thread, period, MSR and its value, precise, alone, deprecated, errata.
-    fn of_row(row: &str) -> Option<Self> {
+    fn parse(row: &str) -> Option<Self> {
         // Only the last field may contain commas.
         let mut cells = row.splitn(16, ',');
         let mut next = || cells.next();
@@ -226,8 +227,9 @@ pub(crate) fn aliases(processor: &Processor) -> impl Iterator<Item = Alias> + us
     rows.filter_map(move |row| {
         let mut cells = row.splitn(5, ',');
         let mut next = || cells.next();
-        let (names, of, tables, target, source) = (next()?, next()?, next()?, next()?, next()?);
-        let fits = of.as_bytes() == vendor
+        let (names, row_vendor, tables, target, source) =
+            (next()?, next()?, next()?, next()?, next()?);
+        let fits = row_vendor.as_bytes() == vendor
             && (tables.is_empty() || tables.split(' ').any(|one| Some(one) == table));
         let source = source.trim_matches('"');
         fits.then(|| {

@@ -15,9 +15,9 @@ use std::ops::RangeInclusive;
 const LIST_HINT: &str =
     "A list is like `TotalIssues,0x1B:u,{cycles,cache-misses:k},r01C2,cpu/event=0xc2,umask=1/`.";
 
-/// Which source an item means.
+/// How an item refers to an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EventRef {
     /// By name or number, as the user wrote it.
     Named(String),
     /// A raw select, in the layout of the family's register.
@@ -37,7 +37,7 @@ pub enum What {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Which source.
-    pub what: What,
+    pub event: EventRef,
     /// The text that names it, without filter and period.
     pub text: String,
     /// The whole text.
@@ -79,19 +79,20 @@ impl EventSpec {
 
     /// Whether the other is the same event for other CPU types.
     pub(crate) fn is_complemented_by(&self, other: &Self) -> bool {
-        let cpu_types = |event: &Self| {
-            let masks = event.specs.iter().map(|spec| spec.kinds);
-            masks
-                .map(|mask| if mask == 0 { u16::MAX } else { mask })
-                .fold(0, |all, mask| all | mask)
-        };
-        let common = |event: &Self| {
-            let Spec { group, filter, interval, flags, .. } = event.common();
-            (group, filter, interval, flags)
-        };
+        let (spec, other_spec) = (self.common(), other.common());
         self.label == other.label
-            && common(self) == common(other)
-            && cpu_types(self) & cpu_types(other) == 0
+            && spec.group == other_spec.group
+            && spec.filter == other_spec.filter
+            && spec.interval == other_spec.interval
+            && spec.flags == other_spec.flags
+            && self.cpu_types() & other.cpu_types() == 0
+    }
+
+    /// The CPU types that its specifications are for, as a mask.
+    fn cpu_types(&self) -> u16 {
+        let masks =
+            self.specs.iter().map(|spec| if spec.kinds == 0 { u16::MAX } else { spec.kinds });
+        masks.fold(0, |all, mask| all | mask)
     }
 
     /// The same for these CPU types, a mask, where any of them counts it. An event that none of them
@@ -119,16 +120,14 @@ pub fn parse_list(list: &str, items: &mut Vec<Item>) -> Result<()> {
             next += 1;
             part = rest.trim_start();
         }
-        let (text, behind) = match part.split_once('}') {
-            Some((text, behind)) => (text.trim_end(), Some(behind.trim())),
+        let (text, suffix) = match part.split_once('}') {
+            Some((text, suffix)) => (text.trim_end(), Some(suffix.trim())),
             None => (part, None),
         };
         items.push(parse_item(list, text, group.unwrap_or(0))?);
-        if let Some(behind) = behind {
-            let number = group.take();
-            let number = number.ok_or_else(|| bad_list(list, "a `}` without its `{`"))?;
-            let of_group = items.iter_mut().filter(|item| item.group == number);
-            parse_behind(list, behind, of_group)?;
+        if let Some(suffix) = suffix {
+            let closed = group.take().ok_or_else(|| bad_list(list, "a `}` without its `{`"))?;
+            parse_suffix(list, suffix, items.iter_mut().filter(|item| item.group == closed))?;
         }
     }
     match group {
@@ -137,24 +136,24 @@ pub fn parse_list(list: &str, items: &mut Vec<Item>) -> Result<()> {
     }
 }
 
-/// A filter or a period behind a group is of each of its sources.
-fn parse_behind<'a>(
+/// A filter or a period after a group applies to each of its sources.
+fn parse_suffix<'a>(
     list: &str,
-    behind: &str,
+    suffix: &str,
     group: impl Iterator<Item = &'a mut Item>,
 ) -> Result<()> {
-    if behind.is_empty() {
+    if suffix.is_empty() {
         return Ok(());
     }
-    let modifiers = behind.strip_prefix(':').ok_or_else(|| {
-        let why = format!("`{behind}` behind a group; only a filter or a period may be there");
+    let modifiers = suffix.strip_prefix(':').ok_or_else(|| {
+        let why = format!("`{suffix}` after a group; only a filter or a period may be there");
         bad_list(list, &why)
     })?;
     for item in group {
         for part in modifiers.split(':') {
             parse_modifier(list, part.trim(), item)?;
         }
-        item.requested += behind;
+        item.requested += suffix;
     }
     Ok(())
 }
@@ -177,28 +176,28 @@ pub fn parse_group(list: &str, items: &mut Vec<Item>) -> Result<()> {
 }
 
 fn parse_item(list: &str, text: &str, group: u16) -> Result<Item> {
-    let (what, name, core, period, modifiers) = if let Some(parsed) = perf::parse(text) {
-        let (event, rest) = parsed?;
+    let (event, name, core, period, modifiers) = if let Some(parsed) = perf::parse(text) {
+        let (perf, rest) = parsed?;
         let name = text.strip_suffix(rest).unwrap_or(text);
         let modifiers = rest.strip_prefix(':').unwrap_or(rest);
         let modifiers = Some(modifiers).filter(|rest| !rest.is_empty());
-        (event.what, name, event.core, event.period, modifiers)
+        (perf.event, name, perf.core, perf.period, modifiers)
     } else {
         let (name, modifiers) = match text.split_once(':') {
             Some((name, modifiers)) => (name.trim(), Some(modifiers)),
             None => (text, None),
         };
-        let what = match raw_select(name) {
-            Some(select) => What::Raw(select?),
-            None => What::Named(name.to_owned()),
+        let event = match raw_select(name) {
+            Some(select) => EventRef::Raw(select?),
+            None => EventRef::Named(name.to_owned()),
         };
-        (what, name, None, None, modifiers)
+        (event, name, None, None, modifiers)
     };
     if name.is_empty() {
         return Err(bad_list(list, "an empty name"));
     }
     let mut item = Item {
-        what,
+        event,
         text: name.to_owned(),
         requested: text.to_owned(),
         filter: None,

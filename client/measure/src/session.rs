@@ -1,6 +1,6 @@
 //! A session: configured, started, read, stopped, and closed in any case.
 
-use crate::connection::{REPLY_BYTES, Setup, elements};
+use crate::connection::{REPLY_BYTES, Setup, elements, flag_if};
 use crate::{Connection, Error, Result, Transport};
 use shared_types::ErrorCode;
 use shared_types::hal::HalProfileSourceInterval64;
@@ -38,7 +38,7 @@ const AWAKE: Duration = Duration::from_secs(1);
 /// program's, that thread is not this program's, and the driver cannot see the privilege.
 const TRIES: u32 = 3;
 
-const fn lacks_the_privilege(code: ErrorCode) -> bool {
+const fn lacks_privilege(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::KernelAddressesNotGranted | ErrorCode::BranchesKernelNotGranted)
 }
 
@@ -70,37 +70,35 @@ impl<'a, T: Transport> Session<'a, T> {
         kernel: bool,
         approximate: bool,
     ) -> Result<Self> {
-        let kernel = if kernel { session::KERNEL } else { 0 };
-        let approximate = if approximate { source::APPROXIMATE } else { 0 };
-        let number = connection.open(kernel | approximate)?;
+        let number = connection
+            .open(flag_if(kernel, session::KERNEL) | flag_if(approximate, source::APPROXIMATE))?;
         Ok(Self { connection, number, counts_bytes: size_of::<Snapshot>(), ended: None })
     }
 
     /// Sets what to count, or with `sample` what to sample.
     pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Effective> {
-        let flag = |set, flag| if set { flag } else { 0 };
-        let flags = flag(sample, session::SAMPLE)
-            | flag(setup.threads, session::THREADS)
-            | flag(setup.events, session::EVENTS);
+        let flags = flag_if(sample, session::SAMPLE)
+            | flag_if(setup.threads, session::THREADS)
+            | flag_if(setup.events, session::EVENTS);
         let request = setup.request(self.number, flags);
         #[cfg(windows)]
         let _privilege = (sample && sees_kernel(setup)).then(crate::DebugPrivilege::enable);
-        let mut effective = self.settle(&request);
+        let mut effective = self.request_configure(&request);
         for _ in 1..TRIES {
             match &effective {
-                Err(Error::Refused(refusal)) if lacks_the_privilege(refusal.code) => {
-                    effective = self.settle(&request);
+                Err(Error::Refused(refusal)) if lacks_privilege(refusal.code) => {
+                    effective = self.request_configure(&request);
                 }
                 _ => break,
             }
         }
-        let Effective { head, intervals } = effective?;
+        let effective = effective?;
         let counts = setup.specs.len() * self.connection.processor_count()? as usize;
         self.counts_bytes = size_of::<Snapshot>() + counts * size_of::<Count>();
-        Ok(Effective { head, intervals })
+        Ok(effective)
     }
 
-    fn settle(&mut self, request: &[u8]) -> Result<Effective> {
+    fn request_configure(&mut self, request: &[u8]) -> Result<Effective> {
         let (head, body) =
             self.connection.call::<Configured>(session::CONFIGURE, "configure", request)?;
         let intervals = elements("configure", body, head.sources as usize)?;
@@ -111,7 +109,7 @@ impl<'a, T: Transport> Session<'a, T> {
     pub fn start(&mut self) -> Result<()> {
         let until = Instant::now() + AWAKE;
         loop {
-            match self.bare(session::START, "start") {
+            match self.command(session::START, "start") {
                 Err(Error::Refused(refusal))
                     if refusal.code == ErrorCode::Suspended && Instant::now() < until =>
                 {
@@ -124,7 +122,7 @@ impl<'a, T: Transport> Session<'a, T> {
 
     /// Reads every counter a last time and stops.
     pub fn stop(&mut self) -> Result<()> {
-        self.bare(session::STOP, "stop")
+        self.command(session::STOP, "stop")
     }
 
     /// Stops sampling; returns why the other side had ended it by itself, if it had.
@@ -181,8 +179,7 @@ impl<'a, T: Transport> Session<'a, T> {
         let (sizes, body) = <[u32; 2]>::read_from_prefix(body).map_err(|_| malformed())?;
         let [processors, sources] = sizes.map(|size| size as usize);
         let counts: Vec<Count> = elements(name, body, processors.saturating_mul(sources))?;
-        let counts = counts.chunks(sources.max(1)).map(<[Count]>::to_vec);
-        Ok(Some(counts.collect()))
+        Ok(Some(counts.chunks(sources.max(1)).map(<[Count]>::to_vec).collect()))
     }
 
     /// Takes samples out of the rings, without their branches; returns them and how many are left.
@@ -205,7 +202,7 @@ impl<'a, T: Transport> Session<'a, T> {
             0 => (elements("drain", body, head.count as usize)?, Vec::new()),
             depth => {
                 let (count, bytes) = (head.count, body.len());
-                branched(body, count as usize, depth).ok_or_else(|| Error::Protocol {
+                split_branches(body, count as usize, depth).ok_or_else(|| Error::Protocol {
                     request: "drain",
                     why: format!("{bytes} bytes are not {count} samples with {depth} branches"),
                 })?
@@ -229,9 +226,11 @@ impl<'a, T: Transport> Session<'a, T> {
             )?;
             let events: Vec<SystemEvent> = elements("drain-events", body, head.count as usize)?;
             lost = lost.saturating_add(head.lost);
-            let none = events.is_empty();
+            if events.is_empty() {
+                return Ok((all, lost));
+            }
             all.extend(events);
-            if head.left == 0 || none {
+            if head.left == 0 {
                 return Ok((all, lost));
             }
         }
@@ -287,7 +286,7 @@ impl<'a, T: Transport> Session<'a, T> {
         self.connection.transport()
     }
 
-    fn bare(&mut self, code: RequestCode, name: &'static str) -> Result<()> {
+    fn command(&mut self, code: RequestCode, name: &'static str) -> Result<()> {
         let request = self.request();
         self.connection.head::<ReplyHeader>(code, name, request.as_bytes()).map(drop)
     }
@@ -303,7 +302,7 @@ impl<'a, T: Transport> Session<'a, T> {
 
 /// Samples with room for `depth` branches after each; `None` if they are not laid out as they
 /// claim.
-fn branched(body: &[u8], count: usize, depth: usize) -> Option<(Vec<Sample>, Vec<Branch>)> {
+fn split_branches(body: &[u8], count: usize, depth: usize) -> Option<(Vec<Sample>, Vec<Branch>)> {
     let size = size_of::<Sample>() + depth.checked_mul(size_of::<Branch>())?;
     if count.checked_mul(size)? != body.len() {
         return None;
@@ -311,9 +310,10 @@ fn branched(body: &[u8], count: usize, depth: usize) -> Option<(Vec<Sample>, Vec
     let (mut samples, mut branches) = (Vec::new(), Vec::new());
     for bytes in body.chunks_exact(size) {
         let (sample, room) = Sample::read_from_prefix(bytes).ok()?;
-        let own = room.get(..usize::from(sample.branches) * size_of::<Branch>())?;
-        let own = own.chunks_exact(size_of::<Branch>());
-        branches.extend(own.filter_map(|bytes| Branch::read_from_bytes(bytes).ok()));
+        let used = room.get(..usize::from(sample.branches) * size_of::<Branch>())?;
+        for bytes in used.chunks_exact(size_of::<Branch>()) {
+            branches.push(Branch::read_from_bytes(bytes).ok()?);
+        }
         samples.push(sample);
     }
     Some((samples, branches))
@@ -322,13 +322,13 @@ fn branched(body: &[u8], count: usize, depth: usize) -> Option<(Vec<Sample>, Vec
 /// Whether a setup asks for addresses in the kernel, of samples or of branches.
 #[cfg(windows)]
 fn sees_kernel(setup: &Setup) -> bool {
-    let kernel = |spec: &Spec| spec.filter & Spec::KERNEL != 0;
-    setup.branch_filter & Configure::TO_KERNEL != 0 || setup.specs.iter().any(kernel)
+    setup.branch_filter & Configure::TO_KERNEL != 0
+        || setup.specs.iter().any(|spec| spec.filter & Spec::KERNEL != 0)
 }
 
 impl<T: Transport> Drop for Session<'_, T> {
     fn drop(&mut self) {
         // If this request fails, closing the handle still closes the session.
-        let _ = self.bare(session::CLOSE, "close");
+        let _ = self.command(session::CLOSE, "close");
     }
 }

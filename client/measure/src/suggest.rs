@@ -1,4 +1,4 @@
-//! Which names a mistyped one may have been meant to be.
+//! Spelling suggestions.
 
 /// Names less alike than this are not suggested.
 const ALIKE: f64 = 0.87;
@@ -7,17 +7,24 @@ const MOST: usize = 3;
 
 /// The names that an unknown one may stand for, as a sentence; `None` if none is similar.
 pub fn did_you_mean(
-    wanted: &str,
+    name: &str,
     names: impl IntoIterator<Item = impl AsRef<str>>,
 ) -> Option<String> {
-    let wanted = wanted.to_lowercase();
-    let score = |name: &str| strsim::jaro_winkler(&wanted, &name.to_lowercase());
-    let scored = names.into_iter().map(|name| (score(name.as_ref()), name));
-    let mut scored: Vec<_> = scored.filter(|(score, _)| *score >= ALIKE).collect();
+    let name = name.to_lowercase();
+    let mut scored: Vec<(f64, String)> = Vec::new();
+    for candidate in names {
+        let candidate = candidate.as_ref();
+        let score = strsim::jaro_winkler(&name, &candidate.to_lowercase());
+        if score >= ALIKE {
+            scored.push((score, format!("`{candidate}`")));
+        }
+    }
+    if scored.is_empty() {
+        return None;
+    }
     scored.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let names = scored.iter().take(MOST);
-    let names: Vec<String> = names.map(|(_, name)| format!("`{}`", name.as_ref())).collect();
-    (!names.is_empty()).then(|| format!("Did you mean {}?", names.join(", ")))
+    let names: Vec<String> = scored.into_iter().take(MOST).map(|(_, name)| name).collect();
+    Some(format!("Did you mean {}?", names.join(", ")))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! `cpu_atom` for one type of core, or with an event's name between the slashes, where extra fields
 //! replace the event's own.
 
-use super::{What, bad_list, parse_number};
+use super::{EventRef, bad_list, parse_number};
 use crate::Result;
 
 /// perf's names for a core's counters, each with the type of core as in leaf 0x1A.
@@ -34,14 +34,14 @@ const fn field(name: &'static str, low: (u32, u32), high: (u32, u32)) -> Field {
 }
 
 /// What is between the slashes.
-pub(super) struct Event {
-    pub(super) what: What,
+pub(super) struct PerfEvent {
+    pub(super) event: EventRef,
     pub(super) core: Option<u8>,
     pub(super) period: Option<u64>,
 }
 
 /// The event, and what follows its second slash; `None` if this is not perf's form.
-pub(super) fn parse(text: &str) -> Option<Result<(Event, &str)>> {
+pub(super) fn parse(text: &str) -> Option<Result<(PerfEvent, &str)>> {
     let (unit, rest) = text.split_once('/')?;
     let unit = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
     let Some((_, core)) = unit else {
@@ -53,10 +53,10 @@ pub(super) fn parse(text: &str) -> Option<Result<(Event, &str)>> {
     let Some((terms, rest)) = rest.split_once('/') else {
         return Some(Err(bad_list(text, "a `/` without the second one")));
     };
-    Some(event(text, terms, *core).map(|event| (event, rest)))
+    Some(parse_terms(text, terms, *core).map(|event| (event, rest)))
 }
 
-fn event(text: &str, terms: &str, core: Option<u8>) -> Result<Event> {
+fn parse_terms(text: &str, terms: &str, core: Option<u8>) -> Result<PerfEvent> {
     let (mut select, mut changed) = (0, 0);
     let mut name = None;
     let mut period = None;
@@ -88,12 +88,12 @@ fn event(text: &str, terms: &str, core: Option<u8>) -> Result<Event> {
             name = Some(term.to_owned());
         }
     }
-    let what = match name {
-        Some(name) if changed == 0 => What::Named(name),
-        Some(name) => What::Changed { name, changed, select },
-        None => What::Raw(select),
+    let event = match name {
+        Some(name) if changed == 0 => EventRef::Named(name),
+        Some(name) => EventRef::Changed { name, changed, select },
+        None => EventRef::Raw(select),
     };
-    Ok(Event { what, core, period })
+    Ok(PerfEvent { event, core, period })
 }
 
 impl Field {

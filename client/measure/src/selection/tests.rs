@@ -120,7 +120,7 @@ fn groups_are_numbered() {
 }
 
 #[test]
-fn a_filter_behind_a_group_is_of_each_source_in_it() {
+fn a_filter_after_a_group_is_of_each_source_in_it() {
     let items = list("C,{A,B:1000}:u,D").expect("a group");
     let items: Vec<_> =
         items.iter().map(|item| (&*item.requested, item.filter, item.period, item.group)).collect();
@@ -185,9 +185,9 @@ fn processors_are_ranges() {
 }
 
 #[test]
-fn what_stands_behind_a_group_is_named() {
+fn what_stands_after_a_group_is_named() {
     for (text, wanted) in [
-        ("{A}B", "`B` behind a group"),
+        ("{A}B", "`B` after a group"),
         ("{A,B:k}:u", "`B` has two filters"),
         ("{A,B}:x", "`:x` is neither"),
     ] {

@@ -13,7 +13,7 @@ use crate::target::backend::Backend;
 use crate::target::context::Context;
 use halprof_measure::catalog::{Catalog, Encoding, EventMatch, format_counters};
 use halprof_measure::events::Alias;
-use halprof_measure::selection::{self, What};
+use halprof_measure::selection::{self, EventRef};
 use halprof_measure::{Error as Cause, did_you_mean};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -159,7 +159,7 @@ fn of_name(topic: &str, ctx: &mut Context) -> Result<ExplainResult> {
     let filter = item.filter.unwrap_or(Spec::USER | Spec::KERNEL);
     let selects = |select| registers(interface, select, filter);
     let mut alias = None;
-    if let What::Named(name) = &item.what {
+    if let EventRef::Named(name) = &item.event {
         alias = catalog.alias(name);
         let meant = alias.map_or(name.as_str(), |alias| alias.target);
         if let Some(source) = catalog.source(name).or_else(|| catalog.source(meant)) {
