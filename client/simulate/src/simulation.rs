@@ -103,12 +103,13 @@ pub struct InstructionRow {
     pub counts: Counts,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 fn as_address<S: Serializer>(address: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{address:#x}"))
 }
 
 fn as_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = bytes.iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"));
     serializer.serialize_str(&digits)
 }
 
