@@ -132,9 +132,9 @@ fn advice(check: &Check, width: Width) -> String {
     if let Some(code) = check.code.filter(|code| Code::explained().any(|row| row.name == *code)) {
         lines.push(("See", format!("`halprof explain {code}`")));
     }
-    let lines: String = lines
-        .into_iter()
-        .map(|(label, text)| format!("  {label:<7}  {}\n", width.prose(11, &text)))
-        .collect();
-    format!("\n{} ({})\n{lines}", check.name, coloured(check.state))
+    let mut text = format!("\n{} ({})\n", check.name, coloured(check.state));
+    for (label, line) in lines {
+        text += &format!("  {label:<7}  {}\n", width.prose(11, &line));
+    }
+    text
 }

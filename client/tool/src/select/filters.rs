@@ -290,8 +290,8 @@ pub(crate) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<S
 /// `A, B and 2 more`.
 pub(crate) fn some_of(names: &[&str]) -> String {
     match names.split_at_checked(NAMED_SOURCES) {
-        Some((named, more)) if !more.is_empty() => {
-            format!("{} and {} more", named.join(", "), thousands(more.len() as u64))
+        Some((first, more)) if !more.is_empty() => {
+            format!("{} and {} more", first.join(", "), thousands(more.len() as u64))
         }
         _ => names.join(", "),
     }
