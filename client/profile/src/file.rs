@@ -381,8 +381,8 @@ pub struct Statistics {
     pub handler_ticks: u64,
     /// System events that were lost.
     pub events_lost: u64,
-    /// Samples of the timer that found their processor idle and are not among the others. Only
-    /// Windows' own timer interrupts an idle processor.
+    /// Samples of the idle threads, of all sources, which are not among the others: a trace of
+    /// Windows' own tracing has them.
     #[serde(skip_serializing_if = "is_zero")]
     pub idle_samples: u64,
     /// What is missing or damaged in the trace that it was converted from.

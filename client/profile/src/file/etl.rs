@@ -11,7 +11,7 @@ use super::{
 use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::image::{Image, ImageId, Pdb};
 use halprof_etw::payload::process::Process as ProcessEvent;
-use halprof_etw::payload::{Change, EventKind, counters, processor};
+use halprof_etw::payload::{Change, EventKind, counters};
 use halprof_etw::{Event, PointerSize, Trace};
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;
@@ -38,9 +38,6 @@ const SYSTEM: u32 = 4;
 /// Stands for the process of threads that no event names: Windows' identifiers are multiples of 4.
 const UNKNOWN: u32 = 1;
 const UNKNOWN_NAME: &str = "unknown process";
-
-/// Bits of a timer sample's `reserved`: it fell into a DPC or an interrupt, whatever the thread.
-const IN_DPC_OR_INTERRUPT: u16 = 0b11;
 
 /// Seconds from 1601, where FILETIME begins, to 1970.
 const UNIX_EPOCH: u64 = 11_644_473_600;
@@ -151,7 +148,9 @@ impl Builder {
         let first = self.span_ns.map_or(event.ns, |(first, _)| first);
         self.span_ns = Some((first, event.ns));
         match event.kind {
-            EventKind::Sample(sample) => self.timer_sample(time, event.processor, sample),
+            EventKind::Sample(sample) => {
+                self.sample(time, event.processor, TIMER, sample.thread, sample.ip);
+            }
             EventKind::CounterSample(sample) => {
                 self.sample(time, event.processor, sample.source, sample.thread, sample.ip);
             }
@@ -172,16 +171,12 @@ impl Builder {
         }
     }
 
-    fn timer_sample(&mut self, time: u64, processor: u16, sample: processor::Sample) {
-        // An idle processor is none of the work that shares are of.
-        if sample.thread == 0 && sample.reserved & IN_DPC_OR_INTERRUPT == 0 {
-            self.idle_samples += 1;
-        } else {
-            self.sample(time, processor, TIMER, sample.thread, sample.ip);
-        }
-    }
-
     fn sample(&mut self, timestamp: u64, processor: u16, source: u16, thread: u32, ip: u64) {
+        // An idle processor is none of the work that shares are of.
+        if thread == 0 {
+            self.idle_samples += 1;
+            return;
+        }
         let InstanceNumber(instance) = self.threads.current(thread);
         let mode = if self.pointer.is_kernel(ip) { Mode::Kernel } else { Mode::User };
         let (source, state) = self.source(source);
