@@ -63,7 +63,6 @@ pub(crate) struct AnnotateResult {
 }
 
 #[derive(JsonSchema, Serialize)]
-#[expect(clippy::struct_field_names, reason = "`source` is the field's name in every JSON object")]
 struct AnnotatedSource {
     source: String,
     /// Samples in the function.

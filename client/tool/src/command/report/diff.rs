@@ -37,11 +37,11 @@ struct ComparedTable<'a> {
 struct Compared<'a> {
     /// Null if `source` is one of the keys.
     source: Option<&'a str>,
-    rows: Vec<Change<'a>>,
+    rows: Vec<DiffRow<'a>>,
 }
 
 #[derive(JsonSchema, Serialize)]
-struct Change<'a> {
+struct DiffRow<'a> {
     #[serde(flatten, serialize_with = "fields")]
     #[schemars(with = "Fields")]
     values: &'a [Value],
@@ -93,7 +93,7 @@ pub(super) fn run(
         tables,
     };
     let parts = result.tables.iter().flat_map(|table| &table.parts);
-    let lines: Vec<SourceRow<'_, Change<'_>>> = parts
+    let lines: Vec<SourceRow<'_, DiffRow<'_>>> = parts
         .flat_map(|part| part.rows.iter().map(|row| SourceRow { source: part.source, row }))
         .collect();
     let several = before.sources.len() > 1;
@@ -150,7 +150,7 @@ fn compare<'a>(before: &'a Table, after: &'a Table, common: &[Arc<str>]) -> Vec<
 fn changes<'a>(
     before: Option<&'a SourceSection>,
     after: Option<&'a SourceSection>,
-) -> Vec<Change<'a>> {
+) -> Vec<DiffRow<'a>> {
     let mut pairs: BTreeMap<Vec<String>, (&[Value], Totals, Totals)> = BTreeMap::new();
     for row in before.into_iter().flat_map(|part| &part.rows) {
         let pair = pairs.entry(names(&row.values));
@@ -166,14 +166,14 @@ fn changes<'a>(
         let before = Side { totals: before, share: Share::weighted(before, all_before) };
         let after = Side { totals: after, share: Share::weighted(after, all_after) };
         let change = after.share.value - before.share.value;
-        Change { values, before, after, change, clear: false }
+        DiffRow { values, before, after, change, clear: false }
     });
-    let mut changes: Vec<Change<'_>> = changes.collect();
-    let chances: Vec<f64> = changes
+    let mut changes: Vec<DiffRow<'_>> = changes.collect();
+    let p_values: Vec<f64> = changes
         .iter()
         .map(|change| by_chance(change.before.share.alike(), change.after.share.alike()))
         .collect();
-    for (change, clear) in changes.iter_mut().zip(clear_of_chance(&chances)) {
+    for (change, clear) in changes.iter_mut().zip(clear_of_chance(&p_values)) {
         change.clear = clear;
     }
     changes.sort_by(|a, b| b.change.abs().total_cmp(&a.change.abs()));
