@@ -41,6 +41,7 @@ struct Section {
 }
 
 /// Another topic that can be explained.
+#[expect(clippy::struct_field_names, reason = "the name in the JSON")]
 #[derive(JsonSchema, Serialize)]
 struct Topic {
     topic: String,

@@ -44,16 +44,15 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
     }
     // The program ran here, whatever the modelled columns say.
     let modelled = false;
+    let width = output.width();
     match options.by {
-        CodeKey::Address => {
-            output.rows("simulate", modelled, (&result, &result.rows), |result| {
-                text(result, &by_instruction(&result.rows, output.width()), output.width())
-            })?
-        }
+        CodeKey::Address => output.rows("simulate", modelled, (&result, &result.rows), |result| {
+            text(result, &by_instruction(&result.rows, width), width)
+        }),
         CodeKey::Line => output.rows("simulate", modelled, (&result, &result.lines), |result| {
-            text(result, &by_line(&result.lines, output.width()), output.width())
-        })?,
-    }
+            text(result, &by_line(&result.lines, width), width)
+        }),
+    }?;
     if result.limited {
         return Ok(Error::unavailable("", "").exit_status().into());
     }
