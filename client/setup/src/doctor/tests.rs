@@ -157,6 +157,17 @@ fn what_is_not_told_is_unknown() {
 }
 
 #[test]
+fn a_driver_of_another_version_is_reported_with_both_versions() {
+    let refusal = Refusal { code: ErrorCode::VersionMismatch, subject: 7, detail: 9, source: None };
+    let checks = examine(&Facts::unanswered(words(&Error::Refused(refusal)), None, None));
+    let [driver] = checks.as_slice() else {
+        panic!("{checks:?}");
+    };
+    assert_eq!((driver.state, driver.code), (State::Problem, Some("version-mismatch")));
+    assert!(driver.result.contains('7') && driver.result.contains('9'), "{driver:?}");
+}
+
+#[test]
 fn without_a_driver_cpuid_tells_what_to_expect() {
     let described = modelled("hyperv-root-amd", None).described;
     let states = states(&Facts::unanswered(absent(), described, None));
