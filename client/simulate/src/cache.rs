@@ -358,14 +358,17 @@ mod tests {
         }
     }
 
+    /// A cache's name, its KiB, its associativity and the bytes of a line.
+    type Expected = (&'static str, u64, u64, u64);
+
     /// Each processor's leaves as dumps of it have them; caches as its data sheet.
     #[test]
     fn geometry_is_read_from_the_leaves_that_a_processor_has() {
-        let core: &[(&str, u64, u64, u64)] =
+        let core: &[Expected] =
             &[("L1D", 32, 8, 64), ("L1I", 32, 8, 64), ("L2", 256, 4, 64), ("L3", 8192, 16, 64)];
-        let amd: &[(&str, u64, u64, u64)] =
+        let amd: &[Expected] =
             &[("L1D", 64, 2, 64), ("L1I", 64, 2, 64), ("L2", 512, 16, 64), ("L3", 2048, 32, 64)];
-        let cases: [(Cpuid, &[(&str, u64, u64, u64)]); 8] = [
+        let cases: [(Cpuid, &[Expected]); 8] = [
             (skylake, core),
             (zen, core),
             (k8, &amd[..3]),

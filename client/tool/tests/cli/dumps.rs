@@ -70,7 +70,7 @@ fn top_down_adds_up_on_every_dump() {
         for row in stat["topdown"].as_array().expect("rows") {
             let value = row["value"].as_f64();
             let value = value.unwrap_or_else(|| panic!("{machine}: {row}"));
-            let kind = row["kind"].as_str().expect("a name");
+            let kind = row["cpu_type"].as_str().expect("a name");
             let bound = row["error"].as_f64().unwrap_or(0.0);
             kinds.entry(kind).or_default().push([value, bound]);
         }

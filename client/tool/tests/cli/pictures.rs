@@ -102,7 +102,7 @@ fn a_picture_stands_alone() {
     let texts = told["texts"].to_string();
     for text in [
         "modelled machine, not silicon: model <invented>",
-        "100 samples shown, 2 lost; samples have no call stacks",
+        "100 of 108 samples shown, 2 lost; samples have no call stacks",
     ] {
         assert!(texts.contains(text), "{texts}");
     }
