@@ -85,7 +85,7 @@ const HEAD_BYTES: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// The version of halprof that wrote it.
+    /// The version of halprof that wrote it; empty if it is a trace of Windows' own tracing.
     pub halprof: String,
     /// Who answered: the driver, or the name of the modelled machine.
     pub machine: String,
@@ -495,6 +495,12 @@ impl Recording {
         let all = self.statistics.iter().flat_map(|statistics| &statistics.slices);
         all.filter_map(|slices| Some((u16::try_from(slices.source).ok()?, slices.clone())))
             .collect()
+    }
+
+    /// Samples of idle threads, which are not among the others.
+    #[must_use]
+    pub fn idle_samples(&self) -> u64 {
+        self.statistics.as_ref().map_or(0, |statistics| statistics.idle_samples)
     }
 
     /// Whether it is known how many samples were lost, which it is not if the file is truncated or

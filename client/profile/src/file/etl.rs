@@ -353,7 +353,6 @@ fn source(number: u16, state: &SourceState) -> Source {
 fn metadata<R: Read + Seek>(trace: &Trace<R>, sources: Vec<Source>) -> Metadata {
     let header = trace.header();
     Metadata {
-        halprof: env!("CARGO_PKG_VERSION").to_owned(),
         machine: format!("Windows {}.{}.{}", header.major, header.minor, header.build),
         interface: "ETW".to_owned(),
         timestamp_frequency: trace.clock().frequency(),

@@ -413,3 +413,20 @@ fn few_samples_are_told_even_quietly() {
         ran.stderr
     );
 }
+
+/// Of 79,528 samples an independent reader finds 73,313 in idle threads (manifest.json beside it).
+#[test]
+fn a_trace_of_windows_is_reported_with_its_idle_samples_apart() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/files/net.4.5.2.x64.etl");
+    if !std::path::Path::new(trace).exists() {
+        eprintln!("skipped: no {trace}");
+        return;
+    }
+    let report = json(&["report", trace, "--by", "process"]);
+    assert_eq!(report["samples"], 79_528);
+    assert_eq!(report["idle"], 73_313);
+    assert_eq!(report["modelled"], false);
+    let text = halprof(&["report", trace]).stdout;
+    assert!(text.contains("by Windows' own tracing"), "{text}");
+    assert!(text.contains("73,313 of idle threads"), "{text}");
+}

@@ -19,6 +19,8 @@ pub(crate) struct Header {
     machine: String,
     /// Samples in the file.
     samples: u64,
+    /// Those of idle threads among them, which are in no share and no row.
+    idle: u64,
     /// Null if the file is truncated or damaged: `damaged` says how.
     lost: Option<BTreeMap<String, u64>>,
     /// Why this is not the whole recording.
@@ -30,7 +32,8 @@ impl Header {
         Self {
             file: filters::names(files),
             machine: recording.metadata.machine.clone(),
-            samples: recording.samples,
+            samples: recording.samples.saturating_add(recording.idle_samples()),
+            idle: recording.idle_samples(),
             lost: recording.losses_are_known().then(|| recording.lost()),
             damaged: recording.damaged(),
         }
@@ -40,14 +43,18 @@ impl Header {
 /// How many samples there are, what was lost, and what happened meanwhile.
 pub(crate) fn head(recording: &Recording, counted: u64, width: Width) -> String {
     let lost = recording.lost();
+    let idle = recording.idle_samples();
     let mut text = format!(
         "{} samples in {}, {}",
-        thousands(recording.samples),
+        thousands(recording.samples.saturating_add(idle)),
         seconds(recording.elapsed_ns()),
         recording.losses()
     );
     for (cause, n) in lost.iter().filter(|&(_, &n)| n != 0) {
         text += &format!(", {} {}", Shown(cause), thousands(*n));
+    }
+    if idle != 0 {
+        text += &format!("; {} of idle threads, which are in no share", thousands(idle));
     }
     if counted != recording.samples {
         text += &format!("; {} pass the filters", thousands(counted));

@@ -68,7 +68,10 @@ pub(crate) fn tables(report: &Report, rows: usize, all: &str, width: Width) -> S
 /// When, how and with what it was recorded.
 fn made(report: &Report, width: Width) -> String {
     let metadata = &report.recording.metadata;
-    let by = format!("halprof {}", metadata.halprof);
+    let by = match metadata.halprof.as_str() {
+        "" => "Windows' own tracing".to_owned(),
+        version => format!("halprof {version}"),
+    };
     let when = recorded(metadata).map_or(by.clone(), |when| format!("{when} by {by}"));
     let machine = match metadata.processors {
         // A model's name says it.
