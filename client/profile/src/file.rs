@@ -45,7 +45,7 @@ use std::path::PathBuf;
 
 mod background;
 mod branches;
-pub mod etl;
+mod etl;
 pub mod inventory;
 mod live;
 mod marks;

@@ -18,15 +18,15 @@ const HINT: &str = "It is a core event list of https://github.com/intel/perfmon,
 enum Document {
     Headed {
         #[serde(rename = "Events")]
-        events: Vec<Row>,
+        events: Vec<ListedEvent>,
     },
-    Bare(Vec<Row>),
+    Bare(Vec<ListedEvent>),
 }
 
 /// One event; every value is text.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Row {
+struct ListedEvent {
     event_name: String,
     event_code: String,
     #[serde(rename = "UMask")]
@@ -80,7 +80,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Event>> {
     let (Document::Headed { events } | Document::Bare(events)) = document;
     let core =
         events.iter().filter(|row| row.unit.is_empty() && matches!(row.offcore.as_str(), "" | "0"));
-    let event = |row: &Row| {
+    let event = |row: &ListedEvent| {
         event(row)
             .ok_or_else(|| bad(format!("`{}` has a field that is not a number", row.event_name)))
     };
@@ -89,7 +89,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-fn event(row: &Row) -> Option<Event> {
+fn event(row: &ListedEvent) -> Option<Event> {
     let flag = |text: &str| text == "1";
     // An event with two codes, such as OFFCORE_RESPONSE, separates them by commas.
     let first = |text: &str| number(text.split(',').next().unwrap_or_default());

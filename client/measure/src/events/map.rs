@@ -2,8 +2,8 @@
 
 use shared_types::request::machine::Processor;
 
-/// One row: the models of a family and, on hybrid machines, the core type and its native model.
-struct Row {
+/// The models of a family and, on hybrid machines, the core type and its native model.
+struct TableRule {
     vendor: &'static str,
     family: u32,
     models: (u32, u32),
@@ -17,15 +17,15 @@ struct Row {
 pub(super) fn table_of(processor: &Processor) -> Option<&'static str> {
     let rows = || {
         let lines = include_str!("../../data/map.csv").lines().skip(1);
-        lines.filter_map(Row::of).filter(|row| row.fits(processor))
+        lines.filter_map(TableRule::of).filter(|row| row.fits(processor))
     };
-    let native = |row: &Row| row.native_model == Some(processor.native_model);
+    let native = |row: &TableRule| row.native_model == Some(processor.native_model);
     // If no row has this native model, the core type decides, as it does in Linux perf.
     let exact = rows().find(|row| row.core_type.is_none() || native(row));
     exact.or_else(|| rows().next()).map(|row| row.table)
 }
 
-impl Row {
+impl TableRule {
     fn of(line: &'static str) -> Option<Self> {
         let mut cells = line.split(',');
         let mut next = || cells.next();

@@ -58,13 +58,6 @@ pub(super) fn read(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Writes a trace as the recording `target`.
-pub fn convert(path: &Path, target: &Path) -> Result<()> {
-    let contents = Contents::read(path)?;
-    let writer = Writer::create(target, &contents.metadata)?;
-    contents.write(writer)
-}
-
 /// What a recording takes from a trace.
 struct Contents {
     metadata: Metadata,
@@ -106,8 +99,10 @@ struct SourceState {
 struct Builder {
     pointer: PointerSize,
     threads: Threads,
-    /// By the number that samples have.
+    /// With the numbers that Windows gives them.
     sources: Vec<(u16, SourceState)>,
+    /// Their indexes by these numbers.
+    source_indexes: FxHashMap<u16, usize>,
     /// Their source is an index of `sources`, and their thread the number of an instance, whose
     /// process may be named later.
     samples: Vec<Sample>,
@@ -131,6 +126,7 @@ impl Builder {
             pointer,
             threads: Threads::default(),
             sources: Vec::new(),
+            source_indexes: FxHashMap::default(),
             samples: Vec::new(),
             idle_samples: 0,
             processes: Vec::new(),
@@ -206,8 +202,7 @@ impl Builder {
 
     /// The state of the source that Windows gives this number, and its index.
     fn source(&mut self, number: u16) -> (u16, &mut SourceState) {
-        let known = self.sources.iter().position(|&(known, _)| known == number);
-        let index = known.unwrap_or_else(|| {
+        let index = *self.source_indexes.entry(number).or_insert_with(|| {
             self.sources.push((number, SourceState::default()));
             self.sources.len() - 1
         });

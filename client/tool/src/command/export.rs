@@ -18,7 +18,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+pub(crate) struct ExportResult {
     recording: String,
     machine: String,
     format: &'static str,
@@ -52,22 +52,23 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     };
     let view = Export::new(&gathered, title, format);
     let bytes = write(&place, |mut out| export::write(&view, format, &mut out))?;
-    let body = body(options, format, &view, &place, bytes);
+    let result = result(options, format, &view, &place, bytes);
     let given_twice = filters::given_twice(&options.files);
-    for warning in body.damaged.iter().chain(&given_twice) {
+    for warning in result.damaged.iter().chain(&given_twice) {
         output.warn(warning);
     }
     for warning in view.warnings() {
         output.warn(&warning);
     }
-    for note in notes(&body, &view) {
+    for note in notes(&result, &view) {
         output.note(&note);
     }
     if place != Backend::Stdout {
-        output
-            .result("export", modelled, &body, |body| output.width().fitted(&text(body, &view)))?;
+        output.result("export", modelled, &result, |result| {
+            output.width().fitted(&text(result, &view))
+        })?;
     }
-    Ok(if body.damaged.is_some() { INCOMPLETE } else { 0 })
+    Ok(if result.damaged.is_some() { INCOMPLETE } else { 0 })
 }
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
@@ -173,16 +174,16 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-fn body(
+fn result(
     options: &args::Export,
     format: Format,
     view: &Export<'_>,
     place: &Backend,
     bytes: u64,
-) -> Body {
+) -> ExportResult {
     let gathered = view.samples;
     let resolution = gathered.ticks_to_ns(gathered.timed_sample_ticks);
-    Body {
+    ExportResult {
         recording: filters::names(&options.files),
         machine: gathered.recording.metadata.machine.clone(),
         format: format.name(),
@@ -223,7 +224,7 @@ fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<
     let written = written.ok_or_else(|| Error::internal("an export of no recording"))?;
     let recording = &written.recording;
     let status = filters::introduce(recording, &branch_warnings(&written), &[], output);
-    let body = Body {
+    let result = ExportResult {
         recording: filters::names(&options.files),
         machine: recording.metadata.machine.clone(),
         format: Exported::BRANCHES,
@@ -238,15 +239,15 @@ fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<
     };
     if *place != Backend::Stdout {
         let modelled = recording.metadata.modelled;
-        output.result("export", modelled, &body, |body| {
+        output.result("export", modelled, &result, |result| {
             format!(
                 "{} branch records in {} samples of {}, {}, written to {} ({} bytes)\n",
                 thousands(written.kept.records),
-                thousands(body.samples),
+                thousands(result.samples),
                 Shown(&written.source),
                 recording.losses(),
-                body.file.as_deref().unwrap_or("standard output"),
-                thousands(body.bytes)
+                result.file.as_deref().unwrap_or("standard output"),
+                thousands(result.bytes)
             )
         })?;
     }
@@ -273,7 +274,7 @@ fn branch_warnings(written: &perf_script::Written) -> Vec<String> {
 }
 
 /// Notes on what may be unexpected.
-fn notes(body: &Body, view: &Export<'_>) -> Vec<String> {
+fn notes(result: &ExportResult, view: &Export<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     let others = view.omitted_sources();
     if !others.is_empty() {
@@ -283,20 +284,20 @@ fn notes(body: &Body, view: &Export<'_>) -> Vec<String> {
             listed(others)
         ));
     }
-    let marks = thousands(body.marks);
-    if body.marks > MARKS_MAX as u64 && body.time_resolution_ns.is_some() {
+    let marks = thousands(result.marks);
+    if result.marks > MARKS_MAX as u64 && result.time_resolution_ns.is_some() {
         let shown = thousands(MARKS_MAX as u64);
         notes.push(format!(
             "the first {shown} of {marks} marks are shown: there are too many to open otherwise"
         ));
-    } else if body.marks != 0 {
+    } else if result.marks != 0 {
         notes.push(format!("{marks} marks are shown"));
     }
-    if body.samples == 0 {
+    if result.samples == 0 {
         notes.push("there are no samples to show".to_owned());
     }
     let exact = view.samples.timed_sample_ticks == 1;
-    if let Some(resolution) = body.time_resolution_ns.filter(|_| !exact) {
+    if let Some(resolution) = result.time_resolution_ns.filter(|_| !exact) {
         notes.push(format!(
             "samples within {resolution} ns at one place are told as one, with their number: there are too many to open otherwise"
         ));
@@ -304,13 +305,13 @@ fn notes(body: &Body, view: &Export<'_>) -> Vec<String> {
     notes
 }
 
-fn text(body: &Body, view: &Export<'_>) -> String {
+fn text(result: &ExportResult, view: &Export<'_>) -> String {
     format!(
         "{} samples of {}, {}, written to {} ({} bytes)\n",
-        thousands(body.samples),
+        thousands(result.samples),
         Shown(listed(view.sources.iter().copied())),
         view.samples.recording.losses(),
-        body.file.as_deref().unwrap_or("standard output"),
-        thousands(body.bytes)
+        result.file.as_deref().unwrap_or("standard output"),
+        thousands(result.bytes)
     )
 }

@@ -38,7 +38,7 @@ use std::time::SystemTime;
 use tempfile::TempDir;
 
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Body {
+pub(crate) struct RecordResult {
     machine: String,
     scope: Scope,
     file: String,
@@ -145,21 +145,21 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     }
     let target = Target::of(&options.output, output)?;
     let what = (options, branches);
-    let body = record(what, target.path(), ctx, &mut event_set, &mut runner, output);
-    let (body, ended) = body.map_err(|error| event_set.explain(error))?;
-    for warning in warnings(&body) {
+    let result = record(what, target.path(), ctx, &mut event_set, &mut runner, output);
+    let (result, ended) = result.map_err(|error| event_set.explain(error))?;
+    for warning in warnings(&result) {
         output.warn(&warning);
     }
-    for note in notes(&body) {
+    for note in notes(&result) {
         output.note(&note);
     }
     target.note_kept(output);
     if target.send()? {
-        output.note(&summary(&body));
+        output.note(&summary(&result));
     } else {
-        let rows = body.periods.as_slice();
-        output.rows("record", ctx.machine_info.modelled, (&body, rows), |body| {
-            text(body, output.width())
+        let rows = result.periods.as_slice();
+        output.rows("record", ctx.machine_info.modelled, (&result, rows), |result| {
+            text(result, output.width())
         })?;
     }
     // The file contains the samples taken until then.
@@ -325,7 +325,7 @@ fn record(
     event_set: &mut EventSet,
     runner: &mut Runner,
     output: &Output,
-) -> Result<(Body, Option<Error>)> {
+) -> Result<(RecordResult, Option<Error>)> {
     let passes = event_set.sets(options.passes, true, &mut ctx.connection)?;
     let calibration = calibration::calibrate(options, ctx, event_set, &passes, runner, output)?;
     let (first, others) = passes.split_first().ok_or_else(|| Error::internal("no pass"))?;
@@ -361,7 +361,7 @@ fn record(
     let elapsed_ns = sum.statistics.elapsed_ns;
     let advice = advice(&sum, options);
     let ended = sum.ended.map(Error::refused);
-    let body = Body {
+    let result = RecordResult {
         ended: ended.as_ref().map(|error| Ended {
             code: error.code(),
             message: error.to_string(),
@@ -401,7 +401,7 @@ fn record(
         calibration,
         advice,
     };
-    Ok((body, ended))
+    Ok((result, ended))
 }
 
 /// A recorder for the marks of the program that will run.
@@ -557,64 +557,64 @@ pub(crate) const UNTOLD: &str = "Windows does not report processes and images to
                       they are looked for once a second, and short-lived ones may have no name";
 
 /// Warnings about what differs from the request.
-fn warnings(body: &Body) -> Vec<String> {
-    let mut warnings = periods::notes(body.periods.iter().map(|row| &row.period));
-    if let Some(ended) = &body.ended {
+fn warnings(result: &RecordResult) -> Vec<String> {
+    let mut warnings = periods::notes(result.periods.iter().map(|row| &row.period));
+    if let Some(ended) = &result.ended {
         warnings.push(format!(
             "the driver ended sampling: {}; the file has what was sampled until then. {}",
             ended.message, ended.hint
         ));
     }
-    for excluded in &body.excluded_cpus {
+    for excluded in &result.excluded_cpus {
         warnings.push(cannot_count(&excluded.source, &excluded.processors));
     }
-    let slices = body.slices.iter();
+    let slices = result.slices.iter();
     let slices: Vec<(String, f64)> =
         slices.map(|slice| (slice.source.clone(), slice.on_counter)).collect();
     warnings.extend(took_turns(&slices, "`report` scales their events"));
-    if body.throttled != 0 {
+    if result.throttled != 0 {
         warnings.push(format!(
             "interrupts took too much time: periods were lengthened {}, up to {}",
-            times(body.throttled),
-            thousands(body.longest_period)
+            times(result.throttled),
+            thousands(result.longest_period)
         ));
     }
-    if !body.notifications {
+    if !result.notifications {
         warnings.push(UNTOLD.to_owned());
     }
-    if !body.sealed {
+    if !result.sealed {
         warnings.push(seal_key::UNSEALED.to_owned());
     }
-    if body.events_lost != 0 {
-        warnings.push(filters::events_lost(body.events_lost));
+    if result.events_lost != 0 {
+        warnings.push(filters::events_lost(result.events_lost));
     }
-    let few = body.advice.iter().filter(|advice| advice.few);
+    let few = result.advice.iter().filter(|advice| advice.few);
     warnings.extend(few.map(|advice| advice.message.clone()));
-    let lost = all_lost(body);
+    let lost = all_lost(result);
     if lost != 0 {
         warnings.push(format!(
             "{} of {} samples were lost",
             thousands(lost),
-            thousands(body.generated)
+            thousands(result.generated)
         ));
     }
-    if body.marks_dropped != 0 {
-        let dropped = thousands(body.marks_dropped);
+    if result.marks_dropped != 0 {
+        let dropped = thousands(result.marks_dropped);
         warnings.push(format!("{dropped} marks were dropped"));
     }
     warnings
 }
 
 /// Further notes, with advice for the next recording.
-fn notes(body: &Body) -> Vec<String> {
+fn notes(result: &RecordResult) -> Vec<String> {
     let mut notes = Vec::new();
-    if body.missed_processes != 0 {
-        notes.push(missed(body.missed_processes, body.missed_samples));
+    if result.missed_processes != 0 {
+        notes.push(missed(result.missed_processes, result.missed_samples));
     }
-    if body.interrupted {
+    if result.interrupted {
         notes.push("ended by Ctrl-C: the recording has what was sampled until then".to_owned());
     }
-    let advice = body.advice.iter().filter(|advice| !advice.few);
+    let advice = result.advice.iter().filter(|advice| !advice.few);
     notes.extend(advice.map(|advice| format!("advice: {}", advice.message)));
     notes
 }
@@ -632,40 +632,40 @@ fn missed(processes: u64, samples: u64) -> String {
 }
 
 /// The driver's figures are believed as little as a file's.
-fn all_lost(body: &Body) -> u64 {
-    body.lost.values().copied().fold(0, u64::saturating_add)
+fn all_lost(result: &RecordResult) -> u64 {
+    result.lost.values().copied().fold(0, u64::saturating_add)
 }
 
-fn summary(body: &Body) -> String {
-    let lost = all_lost(body);
-    let branches = body.branches.as_ref();
+fn summary(result: &RecordResult) -> String {
+    let lost = all_lost(result);
+    let branches = result.branches.as_ref();
     let branches = branches.map_or_else(String::new, |told| {
         format!(" with {} branch records", thousands(told.records))
     });
     let mut text = format!(
         "{} samples{branches} in {}, {} lost, written to {}",
-        thousands(body.samples),
-        seconds(body.elapsed_ns),
+        thousands(result.samples),
+        seconds(result.elapsed_ns),
         thousands(lost),
-        body.file
+        result.file
     );
-    if body.marks != 0 {
-        let marks = thousands(body.marks);
+    if result.marks != 0 {
+        let marks = thousands(result.marks);
         text += &format!("\n{marks} marks: `halprof timeline` shows them");
     }
-    for line in [body.scope.text(), body.scope.left_running()].into_iter().flatten() {
+    for line in [result.scope.text(), result.scope.left_running()].into_iter().flatten() {
         text += &format!("\n{line}");
     }
     text
 }
 
-fn text(body: &Body, width: Width) -> String {
+fn text(result: &RecordResult, width: Width) -> String {
     let row = |row: &InPass| {
         [
             row.period.source.clone(),
             thousands(row.period.requested),
             thousands(row.period.used),
-            match body.passes {
+            match result.passes {
                 1 => String::new(),
                 _ => thousands(row.pass + 1),
             },
@@ -677,18 +677,18 @@ fn text(body: &Body, width: Width) -> String {
         Column::number("used"),
         Column::number("pass"),
     ];
-    let periods = table(width, &columns, body.periods.iter().map(row));
-    let mut text = format!("{}\n\n{periods}\n", width.fitted(&summary(body)));
-    for (cause, n) in &body.lost {
-        let events = body.lost_events.get(cause).copied().unwrap_or(0);
+    let periods = table(width, &columns, result.periods.iter().map(row));
+    let mut text = format!("{}\n\n{periods}\n", width.fitted(&summary(result)));
+    for (cause, n) in &result.lost {
+        let events = result.lost_events.get(cause).copied().unwrap_or(0);
         if *n != 0 {
             text += &format!("lost, {cause}: {} ({} events)\n", thousands(*n), thousands(events));
         }
     }
     let handler = format!(
         "interrupt handler: {} total, {:.2} % of the processors' time\n",
-        seconds(body.handler_ns),
-        body.handler_share * 100.0
+        seconds(result.handler_ns),
+        result.handler_share * 100.0
     );
     text + &width.fitted(&handler)
 }

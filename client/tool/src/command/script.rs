@@ -18,7 +18,7 @@ const BLOCK: usize = 1 << 16;
 
 /// One sample.
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Row<'a> {
+pub(crate) struct SampleLine<'a> {
     time_ns: u64,
     processor: u32,
     process: u32,
@@ -92,9 +92,9 @@ fn output_turns(recording: &Recording, output: &Output) {
     }
 }
 
-fn row(line: &ScriptLine) -> Row<'_> {
+fn row(line: &ScriptLine) -> SampleLine<'_> {
     let mode = Mode::from_wire(line.sample.mode.into()).unwrap_or(Mode::Unknown);
-    Row {
+    SampleLine {
         time_ns: line.time_ns,
         processor: line.sample.processor,
         process: line.sample.process,
@@ -111,10 +111,10 @@ fn row(line: &ScriptLine) -> Row<'_> {
     }
 }
 
-fn csv_line(row: &Row<'_>, modelled: bool) -> Result<String> {
+fn csv_line(row: &SampleLine<'_>, modelled: bool) -> Result<String> {
     let [source, module] = [row.source, row.module].map(cell_text);
     let [process, symbol] = [row.process_name, row.symbol].map(|name| name.map(cell_text));
-    let row = Row {
+    let row = SampleLine {
         process_name: process.as_deref(),
         source: &source,
         address: row.address.clone(),

@@ -23,7 +23,7 @@ const ROWS_MAX: usize = 5000;
 
 /// The key of a row of the table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
+struct RowKey {
     source: u16,
     process: u32,
     module: String,
@@ -178,12 +178,12 @@ const COLUMNS: &[(&str, &str)] = &[
 ];
 
 /// The rows, those with the most events first, and equal ones in order of their names.
-fn rows(export: &Export<'_>) -> Vec<(Row, Totals)> {
+fn rows(export: &Export<'_>) -> Vec<(RowKey, Totals)> {
     let samples = export.samples;
-    let mut rows: BTreeMap<Row, Totals> = BTreeMap::new();
+    let mut rows: BTreeMap<RowKey, Totals> = BTreeMap::new();
     for &source in &export.sources {
         for (location, totals) in samples.location_totals_of(source) {
-            let row = Row {
+            let row = RowKey {
                 source: source.index,
                 process: location.process,
                 module: location.frame.module.to_string(),
@@ -198,7 +198,7 @@ fn rows(export: &Export<'_>) -> Vec<(Row, Totals)> {
     rows
 }
 
-fn line(export: &Export<'_>, row: &Row, totals: Totals) -> String {
+fn line(export: &Export<'_>, row: &RowKey, totals: Totals) -> String {
     let source = export.sources.iter().find(|one| one.index == row.source);
     let (name, whole) = source.map_or(("", 0), |one| (&*one.name, one.totals.events));
     let part = fraction(totals.events, whole);
