@@ -31,7 +31,6 @@ const SLOW: [&str; 16] = [
     // Thousands of runs of the driver.
     "every_period_is_accounted_for_at_every_skid",
     // A minute of looking at 2048 processors.
-    "the_sum_over_2048_processors_is_exact",
     // A browser.
     "pictures::",
     "speedscope_shows_what_was_sampled",

@@ -66,12 +66,23 @@ fn read_one(
     if format.shows_marks() {
         reader = reader.with_marks();
     }
-    let (mut recording, time) = read_ahead(reader, filter)?;
-    recording.marked.marks.retain(|mark| time.contains(mark.time));
-    let bound = BoundFilter::new(filter, &recording)?;
-    let mut symbols = Symbols::open(&recording, symbol_path);
     let timed_samples = format.traits().timed_samples;
-    let mut builder = SamplesBuilder::new(&recording.metadata, tracks, timed_samples);
+    let mut builder = SamplesBuilder::new(reader.metadata(), tracks, timed_samples);
+    if filter.is_empty() {
+        // In one pass, so that a pipe can be read.
+        let recording =
+            reader.samples(|samples| samples.iter().for_each(|sample| builder.add(sample)))?;
+        let mut symbols = Symbols::open(&recording, symbol_path);
+        return Ok(builder.finish(recording, |process, address, mode| {
+            let module = symbols.module(process, address, mode);
+            (symbols.frame(process, address, mode), module)
+        }));
+    }
+    let (mut recording, time) = read_ahead(reader, filter)?;
+    let bound = BoundFilter::new(filter, &recording)?;
+    let marks = &mut recording.marked.marks;
+    marks.retain(|mark| time.contains(mark.time) && bound.passes_process(mark.process));
+    let mut symbols = Symbols::open(&recording, symbol_path);
     Reader::open(path)?.samples(|samples| {
         for sample in samples.iter().filter(|sample| time.contains(sample.timestamp)) {
             if !bound.passes_sample(sample) {

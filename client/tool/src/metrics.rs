@@ -194,10 +194,20 @@ impl Metrics {
     /// The built-in metrics.
     pub(crate) fn built_in() -> Result<Self> {
         let mut metrics = Self::default();
-        match metrics.add(BUILT_IN) {
+        let document = parse(BUILT_IN);
+        match document.and_then(|document| metrics.add_built_in(&document)) {
             Ok(()) => Ok(metrics),
             Err(wrong) => Err(Error::Internal(format!("metrics.toml: {}", wrong.why))),
         }
+    }
+
+    fn add_built_in(&mut self, document: &Document) -> Result2<()> {
+        self.add_metrics(document)?;
+        for written in &document.topdown {
+            let metric = self.topdown_metric(written)?;
+            self.topdown.push(metric);
+        }
+        Ok(())
     }
 
     /// Adds the metrics of a file; one with an existing name replaces the existing one.
@@ -215,9 +225,17 @@ impl Metrics {
         })
     }
 
-    fn add(&mut self, text: &str) -> std::result::Result<(), Wrong> {
-        let document: Document = toml::from_str(text)
-            .map_err(|error| Wrong { at: error.span(), why: error.message().to_owned() })?;
+    /// Adds the metrics of a user's text.
+    fn add(&mut self, text: &str) -> Result2<()> {
+        let document = parse(text)?;
+        if let Some(topdown) = document.topdown.first() {
+            // Each of these may name others, and only our own are known to end.
+            return Err(wrong(&topdown.name, "parts of the top-down method cannot be added"));
+        }
+        self.add_metrics(&document)
+    }
+
+    fn add_metrics(&mut self, document: &Document) -> Result2<()> {
         for (name, sources) in &document.quantity {
             self.quantities.insert(
                 id_of(name, "a quantity's name")?,
@@ -227,9 +245,9 @@ impl Metrics {
                 return Err(wrong(name, "a quantity without sources"));
             }
         }
-        for name in document.default {
-            self.check_term(&name)?;
-            self.default.push(name.into_inner());
+        for name in &document.default {
+            self.check_term(name)?;
+            self.default.push(name.get_ref().clone());
         }
         let mut ids: Vec<&str> = Vec::new();
         for written in &document.metric {
@@ -242,10 +260,6 @@ impl Metrics {
                 Some(other) => *other = metric,
                 None => self.all.push(metric),
             }
-        }
-        for written in &document.topdown {
-            let metric = self.topdown_metric(written)?;
-            self.topdown.push(metric);
         }
         Ok(())
     }
@@ -550,6 +564,9 @@ impl Metrics {
         let divisor = metric.formula.zero_divisor(self.smt, &value);
         let below = divisor.iter().filter_map(|name| self.find(&Term::of(name), &all, filter));
         let below: Vec<&Counted<'_>> = below.collect();
+        if below.is_empty() {
+            return "the result is no number that can be shown".to_owned();
+        }
         if below.iter().any(|counted| counted.value != 0) {
             return "division by zero".to_owned();
         }
@@ -687,6 +704,11 @@ fn is_plain(text: &str) -> bool {
 
 fn split_filter(label: &str) -> (&str, &str) {
     label.split_once(':').unwrap_or((label, ""))
+}
+
+fn parse(text: &str) -> Result2<Document> {
+    toml::from_str(text)
+        .map_err(|error| Wrong { at: error.span(), why: error.message().to_owned() })
 }
 
 fn read(path: &Path) -> io::Result<String> {

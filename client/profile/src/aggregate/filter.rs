@@ -23,6 +23,15 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether it accepts all samples.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { sources, processes, modules, symbols, processors, time } = self;
+        let patterns = [sources, processes, modules, symbols];
+        patterns.iter().all(|patterns| patterns.is_empty())
+            && processors.is_none()
+            && time.is_none()
+    }
+
     /// Whether samples in a module can count.
     pub(crate) fn passes_module(&self, module: &str) -> bool {
         let modules = &self.modules;

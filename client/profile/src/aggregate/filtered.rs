@@ -65,7 +65,8 @@ impl BoundFilter {
         !self.filter.modules.is_empty() || !self.filter.symbols.is_empty()
     }
 
-    fn passes_process(&self, process: u32) -> bool {
+    /// Whether it accepts a process.
+    pub(crate) fn passes_process(&self, process: u32) -> bool {
         if self.filter.processes.is_empty() {
             return true;
         }
@@ -166,6 +167,11 @@ pub(crate) fn read_ahead(reader: Reader, filter: &Filter) -> Result<(Recording, 
         let earliest = samples.iter().map(|sample| sample.timestamp).min();
         first = first.min(earliest.unwrap_or(u64::MAX));
     })?;
+    if recording.samples == 0 {
+        // Marks alone: the time begins with them.
+        let marks = recording.marked.marks.iter().map(|mark| mark.time);
+        first = marks.min().unwrap_or(0);
+    }
     let range = filter.time.map(|(from, to)| from..to);
     Ok((recording, TimeRange { first, frequency, range }))
 }

@@ -16,6 +16,7 @@ use halprof_etw::{Event, PointerSize, Trace};
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;
 use shared_types::Mode;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
@@ -38,6 +39,10 @@ const SYSTEM: u32 = 4;
 /// Stands for the process of threads that no event names: Windows' identifiers are multiples of 4.
 const UNKNOWN: u32 = 1;
 const UNKNOWN_NAME: &str = "unknown process";
+
+/// The cause of losses of a session that knows how many events it lost. It does not know their kinds:
+/// that they were samples is the worst case.
+const LOST_EVENTS: &str = "trace-events";
 
 /// Seconds from 1601, where FILETIME begins, to 1970.
 const UNIX_EPOCH: u64 = 11_644_473_600;
@@ -319,7 +324,7 @@ impl Builder {
             statistics: Statistics {
                 elapsed_ns: u64::try_from(last.saturating_sub(first)).unwrap_or(0),
                 generated: self.samples.len() as u64,
-                events_lost: losses.events,
+                lost: BTreeMap::from([(LOST_EVENTS.to_owned(), losses.events)]),
                 idle_samples: self.idle_samples,
                 damage: damage(trace),
                 ..Statistics::default()
@@ -363,7 +368,6 @@ fn metadata<R: Read + Seek>(trace: &Trace<R>, sources: Vec<Source>) -> Metadata 
 fn damage<R: Read + Seek>(trace: &Trace<R>) -> Vec<String> {
     let losses = trace.losses();
     let lost = [
-        (losses.events, "the session lost events"),
         (losses.buffers, "the session lost buffers"),
         (losses.missing_buffers, "buffers are missing"),
     ];

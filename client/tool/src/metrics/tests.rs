@@ -218,6 +218,11 @@ fn what_is_wrong_is_told_with_its_line() {
         (&format!("{HEAD}formula = \"A\"\nscale = 2\n"), 3, "either"),
         (HEAD, 3, "either a `formula`"),
         ("[quantity]\nstalls = []\n", 2, "without sources"),
+        (
+            "[[topdown]]\ntables = \"t\"\nname = \"A\"\nlevel = 1\nformula = \"A + A\"\n",
+            3,
+            "cannot be added",
+        ),
         ("[quantity]\nseconds = [\"A\"]\n", 2, "seconds"),
     ] {
         let mut metrics = built_in();

@@ -300,6 +300,27 @@ fn a_full_disk_and_a_closed_pipe_end_as_they_should() {
     }
 }
 
+/// Without filters, a recording is read once: it may come through a pipe.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_recording_is_read_from_a_pipe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recording = recorded(folder.path());
+    let expected = halprof(&["export", &recording, "--format", "folded", "-o", "-"]);
+    let mut cat = Command::new("cat")
+        .arg(&recording)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("cat");
+    let ran = Command::new(env!("CARGO_BIN_EXE_halprof"))
+        .args(["export", "/dev/stdin", "--format", "folded", "-o", "-"])
+        .stdin(cat.stdout.take().expect("a pipe"))
+        .output()
+        .expect("it runs");
+    assert!(cat.wait().expect("it ended").success());
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), expected.stdout);
+}
+
 #[test]
 fn a_recording_without_samples_makes_every_format() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -29,7 +29,7 @@ fn a_program_marks_as_elsewhere() {
     let timeline = ["timeline", "-o", "marks.rec", "--between", "begin,end"];
     let (status, value) = wine.halprof(&[&timeline[..], &["--", "marks.exe"]].concat(), &[]);
     assert_eq!((status, &value["recorded"]), (0, &2000.into()), "{value}");
-    assert_eq!((&value["processes"], &value["damaged"]), (&1.into(), &0.into()));
+    assert_eq!((&value["processes"], &value["invalid_entries"]), (&1.into(), &0.into()));
     assert_eq!(value["between"]["lengths"]["n"], 1000);
     assert_eq!(value["cost"]["distances"], 255);
     // A program that makes no marks, and one that nobody records.

@@ -246,6 +246,15 @@ fn what_is_missing_in_a_trace_is_stated() {
     assert_eq!(recording.all_lost(), None);
 }
 
+/// Its session lost three events, as its header says: the trace is whole.
+#[test]
+fn events_that_a_session_lost_are_losses_and_no_damage() {
+    let Some((folder, _)) = traces() else { return };
+    let (recording, _) = read(&folder.join("AMSITrace.etl"));
+    assert_eq!(recording.all_lost(), Some(3));
+    assert_eq!(recording.damaged(), None);
+}
+
 #[test]
 fn what_is_no_trace_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
