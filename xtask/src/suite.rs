@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 16] = [
+const SLOW: [&str; 15] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -30,7 +30,6 @@ const SLOW: [&str; 16] = [
     "pgo::",
     // Thousands of runs of the driver.
     "every_period_is_accounted_for_at_every_skid",
-    // A minute of looking at 2048 processors.
     // A browser.
     "pictures::",
     "speedscope_shows_what_was_sampled",
