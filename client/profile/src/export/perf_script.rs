@@ -69,7 +69,7 @@ pub fn write(
     if bound.needs_code() {
         return Err(Error::usage(
             "branch records for llvm-profgen are not filtered by module or function",
-            "Its `--binary` names the module.",
+            "It picks those of the module that it is given.",
         ));
     }
     let Some(index) = sources.keys().copied().find(|&index| bound.passes_source(index)) else {
