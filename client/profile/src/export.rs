@@ -24,7 +24,7 @@ pub use crate::export::selection::{Export, listed};
 
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, read_ahead};
-use crate::file::Reader;
+use crate::file::{Reader, Recording};
 use crate::symbols::{SymbolPath, Symbols};
 use crate::views::report::no_recording;
 use halprof_measure::Result;
@@ -72,11 +72,8 @@ fn read_one(
         // In one pass, so that a pipe can be read.
         let recording =
             reader.samples(|samples| samples.iter().for_each(|sample| builder.add(sample)))?;
-        let mut symbols = Symbols::open(&recording, symbol_path);
-        return Ok(builder.finish(recording, |process, address, mode| {
-            let module = symbols.module(process, address, mode);
-            (symbols.frame(process, address, mode), module)
-        }));
+        let symbols = Symbols::open(&recording, symbol_path);
+        return Ok(named(builder, recording, symbols));
     }
     let (mut recording, time) = read_ahead(reader, filter)?;
     let bound = BoundFilter::new(filter, &recording)?;
@@ -96,12 +93,17 @@ fn read_one(
             }
         }
     })?;
-    let mut samples = builder.finish(recording, |process, address, mode| {
-        let module = symbols.module(process, address, mode);
-        (symbols.frame(process, address, mode), module)
-    });
+    let mut samples = named(builder, recording, symbols);
     samples.sources.retain(|source| bound.passes_source(source.index));
     Ok(samples)
+}
+
+/// The samples with the names of their code.
+fn named(builder: SamplesBuilder, recording: Recording, mut symbols: Symbols) -> Samples {
+    builder.finish(recording, |process, address, mode| {
+        let module = symbols.module(process, address, mode);
+        (symbols.frame(process, address, mode), module)
+    })
 }
 
 /// Writes an export in a format.

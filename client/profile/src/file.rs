@@ -38,10 +38,12 @@
 //! missing.
 
 use crate::number::thousands;
+use halprof_measure::Error;
 use serde::{Deserialize, Serialize};
 use shared_types::Sample;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 mod background;
 mod branches;
@@ -580,6 +582,10 @@ impl Recording {
             }
         }
     }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> Error {
+    Error::File { path: path.to_owned(), doing: "read", error }
 }
 
 #[cfg(test)]

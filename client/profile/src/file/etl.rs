@@ -7,6 +7,7 @@
 
 use super::{
     Identity, Metadata, Module, Period, Process, Sample, Source, Stamp, Statistics, Writer,
+    unreadable,
 };
 use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::image::{Image, ImageId, Pdb};
@@ -21,14 +22,14 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
-/// How traces are named.
+/// The extension of traces.
 const EXTENSION: &str = "etl";
 
 /// The source of the timer's samples, as Windows lists it (KPROFILE_SOURCE 0).
 const TIMER: u16 = 0;
 const TIMER_NAME: &str = "Timer";
 
-/// The first interval of Windows' timer, in units of 100 ns: 1 ms.
+/// The interval of Windows' timer unless somebody sets another, in units of 100 ns: 1 ms.
 const TIMER_INTERVAL: u32 = 10_000;
 
 /// The idle process, whose threads all have identifier 0.
@@ -47,7 +48,7 @@ const LOST_EVENTS: &str = "trace-events";
 /// Seconds from 1601, where FILETIME begins, to 1970.
 const UNIX_EPOCH: u64 = 11_644_473_600;
 
-/// Whether a file is called as traces are.
+/// Whether a path has the extension of a trace.
 pub(super) fn is_trace(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(EXTENSION))
 }
@@ -382,17 +383,19 @@ fn ticks(time: i64) -> u64 {
     u64::try_from(time).unwrap_or(0)
 }
 
-fn unreadable(path: &Path, error: std::io::Error) -> Error {
-    Error::File { path: path.to_owned(), doing: "read", error }
-}
-
 fn refused(path: &Path, error: halprof_etw::Error) -> Error {
     match error {
         halprof_etw::Error::Io(error) => unreadable(path, error),
-        error => Error::BadFile {
+        halprof_etw::Error::NotATrace(why) => Error::BadFile {
             path: path.to_owned(),
-            why: format!("is {error}"),
+            why: format!("is not a trace: {why}"),
             hint: "`xperf -merge` and WPR write traces that can be read.".to_owned(),
+        },
+        halprof_etw::Error::Compression(compression) => Error::BadFile {
+            path: path.to_owned(),
+            why: format!("is compressed with {compression}; only XPRESS is read"),
+            hint: "Record it again without compression, or merge it with compression off."
+                .to_owned(),
         },
     }
 }

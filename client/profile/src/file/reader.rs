@@ -7,7 +7,7 @@ use super::marks::{CHANNELS, MARKS};
 use super::{
     BRANCHES, Damage, END, EVENTS, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
     Module, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES,
-    STATISTICS, Sample, Statistics, VERSION,
+    STATISTICS, Sample, Statistics, VERSION, unreadable,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
@@ -530,8 +530,4 @@ const fn checked(head: Head, sum: u32) -> std::result::Result<(), Bad> {
 /// A 32-bit number; 0 if the length is not four bytes.
 fn number(bytes: &[u8]) -> u32 {
     bytes.try_into().map_or(0, u32::from_le_bytes)
-}
-
-fn unreadable(path: &Path, error: io::Error) -> Error {
-    Error::File { path: path.to_owned(), doing: "read", error }
 }

@@ -438,11 +438,11 @@ fn two_recorders_of_one_file_do_not_meet() {
 /// A source of bytes whose first read fails.
 struct Failing<'a> {
     bytes: &'a [u8],
-    with: Option<std::io::ErrorKind>,
+    with: Option<io::ErrorKind>,
 }
 
-impl std::io::Read for Failing<'_> {
-    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+impl io::Read for Failing<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         match self.with.take() {
             Some(error) => Err(error.into()),
             None => self.bytes.read(room),
@@ -454,9 +454,7 @@ impl std::io::Read for Failing<'_> {
 #[test]
 fn an_interrupted_read_is_repeated() {
     let whole = recording(3);
-    for (with, readable) in
-        [(std::io::ErrorKind::Interrupted, true), (std::io::ErrorKind::Other, false)]
-    {
+    for (with, readable) in [(io::ErrorKind::Interrupted, true), (io::ErrorKind::Other, false)] {
         let file = Failing { bytes: &whole, with: Some(with) };
         let reader = Reader::new(Path::new("a.rec"), file);
         let recording = reader.and_then(|reader| reader.samples(|_| {}));

@@ -262,6 +262,6 @@ fn what_is_no_trace_is_refused() {
         let path = folder.path().join("a.etl");
         fs::write(&path, bytes).expect("written");
         let error = Reader::open(&path).expect_err("no trace").to_string();
-        assert!(error.contains("not a trace") && error.contains(why), "{error}");
+        assert!(error.contains("is not a trace: ") && error.contains(why), "{error}");
     }
 }
