@@ -16,6 +16,8 @@
 //! | `META` | [`Metadata`] as JSON | first, once |
 //! | `SAMP` | whole [`Sample`]s as on the wire | anywhere |
 //! | `BRCH` | the branch records of samples | right after the samples that they belong to |
+//! | `FRAM` | whole [`StackFrame`]s | before the stacks that have them |
+//! | `STAK` | a [`StackId`] for each sample | right before the samples that they belong to |
 //! | `PROC` | a list of [`Process`] as JSON | anywhere |
 //! | `MODU` | a list of [`Module`] as JSON | anywhere |
 //! | `STAT` | [`Statistics`] as JSON, replacing earlier ones | anywhere, and before the end |
@@ -54,6 +56,7 @@ mod marks;
 pub(crate) mod origin;
 mod process_ids;
 mod reader;
+mod stacks;
 mod writer;
 
 pub use background::{Background, Block, Sink};
@@ -61,6 +64,7 @@ pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
 pub use process_ids::ProcessIds;
 pub use reader::{Reader, read};
+pub use stacks::{DEPTH_MAX, StackCounts, StackFrame, StackId, StackTable};
 pub use writer::{Writer, backup_path, replace, write_whole};
 
 /// The first eight bytes of every recording.
@@ -387,6 +391,9 @@ pub struct Statistics {
     /// Windows' own tracing has them.
     #[serde(skip_serializing_if = "is_zero")]
     pub idle_samples: u64,
+    /// How many samples have call stacks; `None` where none were recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stacks: Option<StackCounts>,
     /// What is missing or damaged in the trace that it was converted from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
@@ -457,6 +464,8 @@ pub struct Recording {
     pub statistics: Option<Statistics>,
     /// Complete samples that were read.
     pub samples: u64,
+    /// The call stacks of samples.
+    pub stacks: StackTable,
     /// Branch records that were read.
     pub branches: u64,
     /// The marks of programs.
@@ -503,6 +512,12 @@ impl Recording {
     #[must_use]
     pub fn idle_samples(&self) -> u64 {
         self.statistics.as_ref().map_or(0, |statistics| statistics.idle_samples)
+    }
+
+    /// How many samples have call stacks; `None` where none were recorded.
+    #[must_use]
+    pub fn stack_counts(&self) -> Option<StackCounts> {
+        self.statistics.as_ref()?.stacks
     }
 
     /// Whether it is known how many samples were lost, which it is not if the file is truncated or

@@ -1,14 +1,16 @@
 //! A trace of Windows' own tracing (.etl) as a recording.
 //!
 //! The trace is read once and written as a recording, so that everything that takes a recording takes
-//! a trace: samples of the timer and of counters with the thread's process, processes, and images
-//! with what identifies their symbols. What the trace does not say is left open: times before the
+//! a trace: samples of the timer and of counters with the thread's process and their call stacks,
+//! processes, and images with what identifies their symbols. What the trace does not say is left open: times before the
 //! session began, intervals that no event names.
 
+use super::stacks::StackTableBuilder;
 use super::{
-    Identity, Metadata, Module, Period, Process, Sample, Source, Stamp, Statistics, Writer,
-    unreadable,
+    Identity, Metadata, Module, Period, Process, Sample, Source, StackCounts, StackId, StackTable,
+    Stamp, Statistics, Writer, unreadable,
 };
+use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfTable};
 use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::image::{Image, ImageId, Pdb};
 use halprof_etw::payload::process::Process as ProcessEvent;
@@ -41,6 +43,10 @@ const SYSTEM: u32 = 4;
 const UNKNOWN: u32 = 1;
 const UNKNOWN_NAME: &str = "unknown process";
 
+/// How long an event waits for its stack, in nanoseconds. The longest user half seen came after
+/// 0.3 seconds.
+const STACK_PATIENCE_NS: u64 = 2_000_000_000;
+
 /// The cause of losses of a session that knows how many events it lost. It does not know their kinds:
 /// that they were samples is the worst case.
 const LOST_EVENTS: &str = "trace-events";
@@ -69,7 +75,10 @@ struct Contents {
     metadata: Metadata,
     processes: Vec<Process>,
     modules: Vec<Module>,
+    stacks: StackTable,
     samples: Vec<Sample>,
+    /// The stack of each sample.
+    sample_stacks: Vec<StackId>,
     statistics: Statistics,
 }
 
@@ -77,7 +86,8 @@ impl Contents {
     fn read(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|error| unreadable(path, error))?;
         let mut trace = Trace::open(BufReader::new(file)).map_err(|error| refused(path, error))?;
-        let mut builder = Builder::new(trace.pointer_size());
+        let patience = trace.clock().ticks(STACK_PATIENCE_NS);
+        let mut builder = Builder::new(trace.pointer_size(), patience);
         while let Some(event) = trace.next_event().map_err(|error| unreadable(path, error))? {
             builder.event(event);
         }
@@ -87,7 +97,12 @@ impl Contents {
     fn write(self, mut writer: Writer) -> Result<()> {
         writer.processes(&self.processes)?;
         writer.modules(&self.modules)?;
-        writer.samples(&self.samples)?;
+        if self.stacks.is_empty() {
+            writer.samples(&self.samples)?;
+        } else {
+            writer.frames(&self.stacks)?;
+            writer.stacked(&self.samples, &self.sample_stacks)?;
+        }
         writer.finish(&self.statistics, false)
     }
 }
@@ -102,6 +117,14 @@ struct SourceState {
     now: Option<u32>,
 }
 
+/// The halves of a sample's stack, by their numbers in the joiner's table.
+#[derive(Clone, Copy)]
+struct Halves {
+    kernel: Option<StackNumber>,
+    user: Option<StackNumber>,
+    is_shared: bool,
+}
+
 struct Builder {
     pointer: PointerSize,
     threads: Threads,
@@ -112,6 +135,11 @@ struct Builder {
     /// Their source is an index of `sources`, and their thread the number of an instance, whose
     /// process may be named later.
     samples: Vec<Sample>,
+    /// The stack of each of `samples`.
+    halves: Vec<Halves>,
+    /// Samples until their stacks are complete; `None` stands for one of the idle threads.
+    joiner: Joiner<Option<Sample>>,
+    stack_counts: StackCounts,
     idle_samples: u64,
     processes: Vec<Process>,
     /// The process that has an identifier now, as an index of `processes`.
@@ -127,13 +155,16 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(pointer: PointerSize) -> Self {
+    fn new(pointer: PointerSize, stack_patience: u64) -> Self {
         Self {
             pointer,
             threads: Threads::default(),
             sources: Vec::new(),
             source_indexes: FxHashMap::default(),
             samples: Vec::new(),
+            halves: Vec::new(),
+            joiner: Joiner::new(stack_patience),
+            stack_counts: StackCounts::default(),
             idle_samples: 0,
             processes: Vec::new(),
             live_processes: FxHashMap::default(),
@@ -151,17 +182,31 @@ impl Builder {
         self.span_ns = Some((first, event.ns));
         match event.kind {
             EventKind::Sample(sample) => {
-                self.sample(time, event.processor, TIMER, sample.thread, sample.ip);
+                self.sample(event.time, event.processor, TIMER, sample.thread, sample.ip);
             }
             EventKind::CounterSample(sample) => {
-                self.sample(time, event.processor, sample.source, sample.thread, sample.ip);
+                self.sample(event.time, event.processor, sample.source, sample.thread, sample.ip);
+            }
+            EventKind::Stack(stack) => {
+                let (time, thread) = (stack.event_time, stack.thread);
+                self.joiner.stack(event.processor, time, thread, &stack.frames);
+            }
+            EventKind::StackKey(key) => {
+                let (time, thread) = (key.event_time, key.thread);
+                self.joiner.key(event.processor, time, thread, key.half, key.key);
+            }
+            EventKind::StackDefinition(definition) => {
+                self.joiner.definition(definition.key, &definition.frames);
             }
             EventKind::Interval(interval) => self.interval(*interval),
             EventKind::Thread(thread) => {
                 let (process, number) = (thread.process, thread.thread);
                 match thread.change {
                     Change::Start => self.threads.start(event.time, process, number),
-                    Change::End => self.threads.end(event.time, process, number),
+                    Change::End => {
+                        self.joiner.thread_end(number);
+                        self.threads.end(event.time, process, number)
+                    }
                     _ => self.threads.rundown(process, number),
                 };
             }
@@ -171,20 +216,34 @@ impl Builder {
             EventKind::Pdb(pdb) => self.pdb(*pdb),
             _ => {}
         }
+        while let Some(joined) = self.joiner.next_joined() {
+            self.joined(joined);
+        }
     }
 
-    fn sample(&mut self, timestamp: u64, processor: u16, source: u16, thread: u32, ip: u64) {
+    /// A sample whose stack is as complete as it gets.
+    fn joined(&mut self, joined: Joined<Option<Sample>>) {
+        let Joined { event, kernel, user, is_shared } = joined;
+        self.stack_counts.add(kernel.is_some(), user.is_some(), is_shared);
+        if let Some(sample) = event {
+            self.samples.push(sample);
+            self.halves.push(Halves { kernel, user, is_shared });
+        }
+    }
+
+    fn sample(&mut self, time: i64, processor: u16, source: u16, thread: u32, ip: u64) {
         // An idle processor is none of the work that shares are of.
         if thread == 0 {
             self.idle_samples += 1;
+            self.joiner.event(time, thread, processor, None);
             return;
         }
         let InstanceNumber(instance) = self.threads.current(thread);
         let mode = if self.pointer.is_kernel(ip) { Mode::Kernel } else { Mode::User };
         let (source, state) = self.source(source);
         let period = state.now.unwrap_or(0).into();
-        self.samples.push(Sample {
-            timestamp,
+        let sample = Sample {
+            timestamp: ticks(time),
             ip,
             period,
             process: 0,
@@ -193,7 +252,8 @@ impl Builder {
             source,
             mode: mode as u8,
             branches: 0,
-        });
+        };
+        self.joiner.event(time, thread, processor, Some(sample));
     }
 
     fn interval(&mut self, event: counters::Interval) {
@@ -300,6 +360,9 @@ impl Builder {
     }
 
     fn finish<R: Read + Seek>(mut self, trace: &Trace<R>) -> Contents {
+        while let Some(joined) = self.joiner.pop() {
+            self.joined(joined);
+        }
         for module in &mut self.modules {
             let key = (module.process, module.start);
             module.identity = self.identities.get(&key).cloned();
@@ -318,6 +381,8 @@ impl Builder {
         if self.samples.iter().any(|sample| sample.process == UNKNOWN) {
             self.add_process(UNKNOWN, UNKNOWN_NAME.to_owned(), None);
         }
+        let (stacks, sample_stacks) = stacks(&self.samples, &self.halves, self.joiner.table());
+        let has_stacks = self.stack_counts.none != self.stack_counts.samples;
         let losses = trace.losses();
         let (first, last) = self.span_ns.unwrap_or_default();
         Contents {
@@ -327,14 +392,39 @@ impl Builder {
                 generated: self.samples.len() as u64,
                 lost: BTreeMap::from([(LOST_EVENTS.to_owned(), losses.events)]),
                 idle_samples: self.idle_samples,
+                stacks: has_stacks.then_some(self.stack_counts),
                 damage: damage(trace),
                 ..Statistics::default()
             },
             processes: self.processes,
             modules: self.modules,
+            stacks,
             samples: self.samples,
+            sample_stacks,
         }
     }
+}
+
+/// The callers of each sample, from the halves of its stack.
+fn stacks(samples: &[Sample], all: &[Halves], table: &HalfTable) -> (StackTable, Vec<StackId>) {
+    let mut builder = StackTableBuilder::default();
+    let frames = |half: Option<StackNumber>| half.and_then(|half| table.frames(half));
+    let stacks = samples.iter().zip(all).map(|(sample, halves)| {
+        let (mut kernel, mut user) =
+            (frames(halves.kernel).unwrap_or(&[]), frames(halves.user).unwrap_or(&[]));
+        // A walk begins at the sampled code itself, in its mode: that frame is no caller. Below user
+        // code there is no kernel's half.
+        if sample.mode == Mode::Kernel as u8 {
+            kernel = kernel.get(1..).unwrap_or(&[]);
+        } else {
+            (kernel, user) = (&[], user.get(1..).unwrap_or(&[]));
+        }
+        let kernel = kernel.iter().rev().map(|&address| (address, Mode::Kernel));
+        let user = user.iter().rev().map(|&address| (address, Mode::User));
+        builder.stack(user.chain(kernel)).marked(halves.is_shared)
+    });
+    let stacks = stacks.collect();
+    (builder.finish(), stacks)
 }
 
 /// A source as its samples have it.

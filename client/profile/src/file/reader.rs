@@ -4,10 +4,11 @@
 use super::branches::Records;
 use super::etl;
 use super::marks::{CHANNELS, MARKS};
+use super::stacks::{FRAMES, STACKS};
 use super::{
     BRANCHES, Damage, END, EVENTS, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
     Module, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES,
-    STATISTICS, Sample, Statistics, VERSION, unreadable,
+    STATISTICS, Sample, StackFrame, StackId, Statistics, VERSION, unreadable,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
@@ -84,6 +85,10 @@ pub struct Reader<R = File> {
     /// How many samples in `buffer` have just been read and wait for the branch records that
     /// follow.
     owed: usize,
+    /// The stacks of the samples in the next block.
+    stacks: Vec<StackId>,
+    /// Whether frames are missing, so that the numbers of stacks mean others.
+    lacks_frames: bool,
     /// Whether marks are kept, and not only counted.
     keeps_marks: bool,
     processes: Index<(u32, Option<u64>)>,
@@ -172,6 +177,8 @@ impl<R: Read> Reader<R> {
             recording: Recording { file: path.to_owned(), ..Recording::default() },
             buffer: Vec::new(),
             owed: 0,
+            stacks: Vec::new(),
+            lacks_frames: false,
             keeps_marks: false,
             processes: Index::new(),
             modules: Index::new(),
@@ -204,18 +211,23 @@ impl<R: Read> Reader<R> {
 
     /// Passes the samples to `visit` in the order of the file, and returns the rest of the
     /// contents.
-    pub fn samples(self, visit: impl FnMut(&[Sample])) -> Result<Recording> {
+    pub fn samples(self, mut visit: impl FnMut(&[Sample])) -> Result<Recording> {
+        self.stacked(|samples, _| visit(samples))
+    }
+
+    /// The same, with the stack of each sample.
+    pub fn stacked(self, visit: impl FnMut(&[Sample], &[StackId])) -> Result<Recording> {
         self.all(visit, |_, _| {})
     }
 
     /// Passes each sample with branch records to `visit`, together with them, newest first.
     pub fn branches(self, visit: impl FnMut(&Sample, &[Branch])) -> Result<Recording> {
-        self.all(|_| {}, visit)
+        self.all(|_, _| {}, visit)
     }
 
     fn all(
         mut self,
-        mut samples: impl FnMut(&[Sample]),
+        mut samples: impl FnMut(&[Sample], &[StackId]),
         mut branches: impl FnMut(&Sample, &[Branch]),
     ) -> Result<Recording> {
         loop {
@@ -282,7 +294,7 @@ impl<R: Read> Reader<R> {
     /// Reads a block; returns whether there was one.
     fn next(
         &mut self,
-        samples: &mut impl FnMut(&[Sample]),
+        samples: &mut impl FnMut(&[Sample], &[StackId]),
         branches: &mut impl FnMut(&Sample, &[Branch]),
     ) -> std::result::Result<bool, Bad> {
         let begin = self.offset;
@@ -314,6 +326,8 @@ impl<R: Read> Reader<R> {
             END => self.recording.ending = Some(self.json(head)?),
             FIELDS => self.field_block(head)?,
             MARKS => self.mark_block(head)?,
+            FRAMES => self.frame_block(head)?,
+            STACKS => self.stack_block(head)?,
             CHANNELS => self.recording.marked.channels = Some(self.json(head)?),
             tag => {
                 self.bytes(head)?;
@@ -347,8 +361,9 @@ impl<R: Read> Reader<R> {
     fn sample_block(
         &mut self,
         head: Head,
-        visit: &mut impl FnMut(&[Sample]),
+        visit: &mut impl FnMut(&[Sample], &[StackId]),
     ) -> std::result::Result<(), Bad> {
+        let mut stacks = std::mem::take(&mut self.stacks);
         let length = head.length as usize;
         if !length.is_multiple_of(size_of::<Sample>()) {
             self.bytes(head)?;
@@ -374,7 +389,13 @@ impl<R: Read> Reader<R> {
         checked(head, hasher.finalize())?;
         let samples = buffer.get_mut(..count).unwrap_or_default();
         self.recording.process_ids.renumber(samples);
-        visit(samples);
+        if !stacks.is_empty() && stacks.len() != count {
+            self.damaged(self.offset, "a block of samples has another number of stacks");
+        }
+        stacks.resize(count, StackId::NONE);
+        visit(samples, &stacks);
+        stacks.clear();
+        self.stacks = stacks;
         self.recording.samples += count as u64;
         if samples.iter().any(|sample| sample.branches != 0) {
             self.owed = count;
@@ -402,6 +423,36 @@ impl<R: Read> Reader<R> {
             visit(sample, &branches);
         }
         if records.is_empty() { Ok(()) } else { Err(BAD) }
+    }
+
+    /// The frames of stacks, each after its caller.
+    fn frame_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
+        let lacked_frames = std::mem::replace(&mut self.lacks_frames, true);
+        let payload = self.bytes(head)?;
+        let frames = payload.chunks_exact(size_of::<StackFrame>());
+        let is_whole = frames.remainder().is_empty();
+        let mut frames = frames.filter_map(|bytes| StackFrame::read_from_bytes(bytes).ok());
+        let table = &mut self.recording.stacks;
+        if !is_whole || !frames.all(|frame| table.push(frame).is_some()) {
+            return Err(Bad::Block("the frames of stacks make no sense"));
+        }
+        self.lacks_frames = lacked_frames;
+        Ok(())
+    }
+
+    /// The stacks of the samples in the next block.
+    fn stack_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
+        let payload = self.bytes(head)?;
+        let stacks = payload.chunks_exact(size_of::<StackId>());
+        if !stacks.remainder().is_empty() {
+            return Err(Bad::Block("a block does not hold whole stacks"));
+        }
+        let stacks = stacks.filter_map(|bytes| StackId::read_from_bytes(bytes).ok());
+        self.stacks.clear();
+        if !self.lacks_frames {
+            self.stacks.extend(stacks.map(StackId::unmarked));
+        }
+        Ok(())
     }
 
     fn mark_block(&mut self, head: Head) -> std::result::Result<(), Bad> {

@@ -3,7 +3,7 @@
 use super::*;
 use halprof_measure::{Error, Result};
 use proptest::prelude::*;
-use shared_types::Branch;
+use shared_types::{Branch, Mode};
 use std::path::Path;
 use zerocopy::IntoBytes;
 
@@ -94,6 +94,69 @@ fn what_is_written_is_read() {
     assert_eq!(recording.statistics, Some(statistics(4)));
     let ending = recording.ending.expect("an end");
     assert_eq!((ending.samples, ending.interrupted), (3, false));
+}
+
+/// Two blocks of one sample each, whose stacks are the frames 1 and 2.
+fn stacked() -> Vec<u8> {
+    let outer = StackFrame::new(10, Mode::User, StackId::NONE);
+    let mut table = StackTable::default();
+    let outer = table.push(outer).expect("pushed");
+    let inner = table.push(StackFrame::new(20, Mode::Kernel, outer)).expect("pushed");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
+    writer.frames(&table).expect("written");
+    writer.stacked(&[sample(1)], &[outer]).expect("written");
+    writer.stacked(&[sample(2)], &[inner.marked(true)]).expect("written");
+    writer.finish(&statistics(2), false).expect("finished");
+    std::fs::read(&path).expect("read")
+}
+
+/// The address of each sample with those of its callers.
+fn callers(bytes: &[u8]) -> (Recording, Vec<(u64, Vec<u64>)>) {
+    let mut all = Vec::new();
+    let reader = Reader::new(Path::new("a.rec"), bytes).expect("a recording");
+    let recording = reader.stacked(|samples, stacks| {
+        all.extend(samples.iter().map(|sample| sample.ip).zip(stacks.iter().copied()));
+    });
+    let recording = recording.expect("read");
+    let addresses =
+        |stack| recording.stacks.callers(stack).map(|(_, frame)| frame.address).collect();
+    let all = all.into_iter().map(|(ip, stack)| (ip, addresses(stack))).collect();
+    (recording, all)
+}
+
+/// Frames that are damaged or out of order cost all stacks, because others would have their numbers;
+/// they cost no sample. A reader that does not know the blocks skips them.
+#[test]
+fn stacks_are_read_as_written_or_not_at_all() {
+    let whole = stacked();
+    let (recording, all) = callers(&whole);
+    assert_eq!(all, [(1, vec![10]), (2, vec![20, 10])]);
+    assert_eq!(recording.damaged(), None);
+    let at = blocks(&whole);
+    let [_, frames, first_stacks, first_samples] = at[..4] else { panic!("{at:?}") };
+    let head = &whole[..frames];
+    let (stack_bytes, rest) = (&whole[first_stacks..first_samples], &whole[first_samples..]);
+    let payload = &whole[frames + HEAD_BYTES..first_stacks];
+    let swapped = [&payload[16..], &payload[..16]].concat();
+    let none = [(1, vec![]), (2, vec![])];
+    for (what, frame_payload) in
+        [("cut", &payload[..20]), ("the callee first", &swapped), ("nothing", &[0; 7])]
+    {
+        let with_frames = with_block(head, stacks::FRAMES, frame_payload);
+        let (recording, all) = callers(&[&with_frames, stack_bytes, rest].concat());
+        assert_eq!(all, none, "{what}");
+        assert!(recording.damaged().is_some(), "{what}");
+    }
+    let unknown = with_block(head, *b"XXXX", payload);
+    let (recording, all) = callers(&[&unknown, rest].concat());
+    assert_eq!(all[0], (1, vec![]));
+    assert_eq!(recording.skipped.get("XXXX"), Some(&1));
+    let two = with_block(&whole[..first_stacks], stacks::STACKS, &[1, 0, 0, 0, 1, 0, 0, 0]);
+    let (recording, _) = callers(&[&two, rest].concat());
+    let damaged = recording.damaged().expect("damage");
+    assert!(damaged.contains("another number of stacks"), "{damaged}");
 }
 
 #[test]

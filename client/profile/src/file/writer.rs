@@ -2,10 +2,11 @@
 
 use super::marks::{CHANNELS, MARKS};
 use super::origin::seal;
+use super::stacks::{FRAMES, STACKS};
 use super::{
     BRANCHES, Channels, END, EVENTS, Ending, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
-    Module, PAYLOAD_MAX, PROCESSES, Process, RecordedEvent, SAMPLES, STATISTICS, Sample,
-    Statistics, VERSION,
+    Module, PAYLOAD_MAX, PROCESSES, Process, RecordedEvent, SAMPLES, STATISTICS, Sample, StackId,
+    StackTable, Statistics, VERSION,
 };
 use halprof_measure::{Error, Result};
 use serde::Serialize;
@@ -21,6 +22,8 @@ use zerocopy::IntoBytes;
 const BLOCK_SAMPLES: usize = 1 << 14;
 /// Marks in a block, which then takes no more bytes than a block of samples.
 const BLOCK_MARKS: usize = 1 << 14;
+/// Frames in a block: 1 MiB.
+const BLOCK_FRAMES: usize = 1 << 16;
 /// Rows of processes or modules in a block, which is then not too long even with Windows' longest
 /// paths.
 const BLOCK_ROWS: usize = 64;
@@ -105,10 +108,7 @@ impl Writer {
             let (own, others) = rest.split_at_checked(own.sum()).ok_or_else(|| {
                 Error::Internal("samples have fewer branches than they say".to_owned())
             })?;
-            self.block(SAMPLES, |block| {
-                block.extend_from_slice(chunk.as_bytes());
-                Ok(())
-            })?;
+            self.block_of_bytes(SAMPLES, chunk.as_bytes())?;
             self.samples += chunk.len() as u64;
             if !own.is_empty() {
                 self.block(BRANCHES, |block| {
@@ -121,13 +121,26 @@ impl Writer {
         Ok(())
     }
 
+    /// Appends the frames of all stacks that samples after it have.
+    pub fn frames(&mut self, stacks: &StackTable) -> Result<()> {
+        let mut blocks = stacks.frames().chunks(BLOCK_FRAMES);
+        blocks.try_for_each(|block| self.block_of_bytes(FRAMES, block.as_bytes()))
+    }
+
+    /// Appends samples, each with its stack.
+    pub(super) fn stacked(&mut self, samples: &[Sample], stacks: &[StackId]) -> Result<()> {
+        let chunks = samples.chunks(BLOCK_SAMPLES).zip(stacks.chunks(BLOCK_SAMPLES));
+        for (samples, stacks) in chunks {
+            self.block_of_bytes(STACKS, stacks.as_bytes())?;
+            self.samples(samples)?;
+        }
+        Ok(())
+    }
+
     /// Appends marks.
     pub fn marks(&mut self, marks: &[Mark]) -> Result<()> {
         for chunk in marks.chunks(BLOCK_MARKS) {
-            self.block(MARKS, |block| {
-                block.extend_from_slice(chunk.as_bytes());
-                Ok(())
-            })?;
+            self.block_of_bytes(MARKS, chunk.as_bytes())?;
             self.marks += chunk.len() as u64;
         }
         Ok(())
@@ -211,6 +224,13 @@ impl Writer {
 
     fn block_of_json(&mut self, tag: [u8; 4], value: &impl Serialize) -> Result<()> {
         self.block(tag, |block| json(block, value))
+    }
+
+    fn block_of_bytes(&mut self, tag: [u8; 4], bytes: &[u8]) -> Result<()> {
+        self.block(tag, |block| {
+            block.extend_from_slice(bytes);
+            Ok(())
+        })
     }
 
     /// Assembles a block and hands it to the system whole.

@@ -206,6 +206,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
             handler_ticks: self.sum.handler_ticks.saturating_add(pass.handler_ticks),
             events_lost: self.sum.events_lost,
             idle_samples: 0,
+            stacks: None,
             damage: Vec::new(),
         }
     }

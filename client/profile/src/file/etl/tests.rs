@@ -1,8 +1,9 @@
 //! Is a trace of Windows' own tracing read as the recording that it is?
 
 use super::UNKNOWN;
-use crate::file::{Identity, Reader, Recording, Sample, Stamp};
+use crate::file::{Identity, Reader, Recording, Sample, StackCounts, StackId, Stamp};
 use halprof_etw::clock::ClockType;
+use halprof_etw::payload::stack::{Frames, Stack};
 use halprof_etw::payload::{Change, EventKind, counters, image, process, processor, thread};
 use halprof_etw::write::{Origin, Session, Writer};
 use halprof_etw::{Guid, PointerSize};
@@ -25,10 +26,18 @@ fn traces() -> Option<(PathBuf, Value)> {
 }
 
 fn read(path: &Path) -> (Recording, Vec<Sample>) {
-    let mut samples = Vec::new();
-    let reader = Reader::open(path).expect("a trace");
-    let recording = reader.samples(|some| samples.extend_from_slice(some)).expect("read");
+    let (recording, samples, _) = read_stacked(path);
     (recording, samples)
+}
+
+fn read_stacked(path: &Path) -> (Recording, Vec<Sample>, Vec<StackId>) {
+    let (mut samples, mut stacks) = (Vec::new(), Vec::new());
+    let reader = Reader::open(path).expect("a trace");
+    let recording = reader.stacked(|some, of_some| {
+        samples.extend_from_slice(some);
+        stacks.extend_from_slice(of_some);
+    });
+    (recording.expect("read"), samples, stacks)
 }
 
 /// How many samples each source and thread has.
@@ -51,6 +60,17 @@ fn real_traces_have_the_samples_that_independent_readers_find() {
         assert_eq!(idle, expected["samples"]["of_thread_0"], "{name}");
         assert_eq!(samples.len() as u64 + idle, expected["samples"]["total"], "{name}");
         assert_eq!(recording.damaged(), None, "{name}");
+        let halves = &expected["samples"]["halves"];
+        let count = |half: &str| halves[half].as_u64().unwrap_or(0);
+        let stacks = StackCounts {
+            samples: expected["samples"]["total"].as_u64().expect("a number"),
+            kernel: count("k"),
+            user: count("u"),
+            both: count("ku") + count("ku-shared"),
+            none: count("none"),
+            shared: count("ku-shared"),
+        };
+        assert_eq!(recording.stack_counts(), Some(stacks), "{name}");
         let by_thread = counted(&samples, |sample| sample.thread.to_string());
         for (thread, count) in expected["samples"]["top_threads"].as_object().expect("threads") {
             if thread != "0" {
@@ -231,6 +251,43 @@ fn a_written_trace_becomes_the_recording_that_it_describes() {
     assert_ne!(samples[0].process, samples[2].process, "two programs had one identifier");
     assert_eq!(recording.statistics.expect("statistics").idle_samples, 1);
     assert_eq!(recording.metadata.timestamp_frequency, 10_000_000);
+}
+
+/// The callers of each sample, innermost first: a walk's first frame is the sampled code itself.
+#[test]
+fn a_sample_has_the_callers_that_both_halves_name() {
+    let frames = |frames: &[u64]| frames.iter().flat_map(|at| at.to_le_bytes()).collect::<Vec<_>>();
+    let (kernel, user) =
+        (frames(&[KERNEL + 1, KERNEL + 2]), frames(&[IMAGE + 1, IMAGE + 2, IMAGE + 3]));
+    let stack = |event_time, bytes| {
+        let frames = Frames::from_bytes(bytes, PointerSize::Eight);
+        EventKind::Stack(Stack { event_time, process: PROCESS, thread: THREAD, frames })
+    };
+    let trace = written(&[
+        (1000, a_thread(Change::Start)),
+        (1010, a_sample(IMAGE + 1, THREAD)),
+        (1011, stack(1010, &user)),
+        // Two samples of one stay in the kernel: the user half names the second.
+        (1020, a_sample(KERNEL + 1, THREAD)),
+        (1021, stack(1020, &kernel)),
+        (1030, a_sample(KERNEL + 1, THREAD)),
+        (1031, stack(1030, &kernel)),
+        (1040, stack(1030, &user)),
+        (1050, a_sample(KERNEL + 5, THREAD)),
+        (1051, stack(1050, &user)),
+        (1060, a_sample(IMAGE + 7, THREAD)),
+    ]);
+    let (recording, _, stacks) = read_stacked(&trace.path);
+    let callers: Vec<Vec<u64>> = stacks
+        .iter()
+        .map(|&stack| recording.stacks.callers(stack).map(|(_, frame)| frame.address).collect())
+        .collect();
+    let in_kernel = [KERNEL + 2, IMAGE + 1, IMAGE + 2, IMAGE + 3];
+    let expected: [&[u64]; 5] =
+        [&[IMAGE + 2, IMAGE + 3], &in_kernel, &in_kernel, &[IMAGE + 1, IMAGE + 2, IMAGE + 3], &[]];
+    assert_eq!(callers, expected);
+    let counts = StackCounts { samples: 5, kernel: 0, user: 2, both: 2, none: 1, shared: 1 };
+    assert_eq!(recording.stack_counts(), Some(counts));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::{GroupTotals, Query, Report, Sort, SourceSection, Table, Totals, Value, differ};
 use crate::aggregate::source_totals::merge;
-use crate::file::{ProcessIds, Recording, Statistics};
+use crate::file::{ProcessIds, Recording, StackCounts, Statistics};
 use crate::symbols::SymbolPath;
 use halprof_measure::{Error, Result};
 use std::collections::BTreeMap;
@@ -126,6 +126,7 @@ impl Recording {
             Some(format!("{}: {damaged}", one.file.display()))
         });
         let damaged_parts = damaged_parts.collect();
+        let stacks = StackCounts::of_all(&recordings);
         let mut all = recordings.into_iter();
         let mut totals = all.next()?;
         if count == 1 {
@@ -165,6 +166,7 @@ impl Recording {
             }
         }
         totals.damaged_parts = damaged_parts;
+        totals.statistics.get_or_insert_default().stacks = stacks;
         totals.metadata.machine = format!("{count} recordings: {}", totals.metadata.machine);
         totals.processes.clear();
         totals.modules.clear();
