@@ -58,6 +58,20 @@ pub enum Error {
         /// What to do.
         hint: String,
     },
+    /// Windows' own tracing cannot be used.
+    #[error("{message}")]
+    NoTracing {
+        /// What was refused.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+    /// Fewer counters are free than there are sources to count.
+    #[error("fewer counters are free than the {sources} that were asked for")]
+    NoFreeCounters {
+        /// How many sources were to be counted.
+        sources: usize,
+    },
     /// There is no such machine model.
     #[error("{0}")]
     NoMachine(String),
@@ -141,6 +155,8 @@ impl Error {
         match self {
             Self::Usage { .. } => "usage",
             Self::NoDriver { .. } => "no-driver",
+            Self::NoTracing { .. } => "no-tracing",
+            Self::NoFreeCounters { .. } => ErrorCode::CountersReserved.code(),
             Self::NoMachine(_) => "no-machine",
             Self::UnknownName { .. } => ErrorCode::SourceUnknown.code(),
             Self::Refused(refusal) => refusal.code.code(),

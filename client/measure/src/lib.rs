@@ -34,6 +34,7 @@ pub mod selection;
 mod session;
 pub mod statistics;
 mod suggest;
+pub mod tracing;
 mod transport;
 #[cfg(windows)]
 #[expect(unsafe_code, reason = "the functions of Windows are foreign")]

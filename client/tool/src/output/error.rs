@@ -4,6 +4,7 @@ use crate::output::error_codes::Code;
 use halprof_measure::Error as Measure;
 use halprof_measure::Refusal;
 use halprof_measure::catalog::{OF_VENDORS_LIST, OF_YOUR_LIST};
+use halprof_measure::tracing::plan::IN_PASSES;
 use halprof_profile::views::annotate::{OF_SAME_BUILD, SYMBOLS};
 use halprof_profile::views::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
 use halprof_setup::installation::InstallError;
@@ -131,7 +132,8 @@ impl Error {
 }
 
 /// The options that do what a hint of the libraries advises.
-const OPTIONS: [(&str, &str); 6] = [
+const OPTIONS: [(&str, &str); 7] = [
+    (IN_PASSES, "`--passes` does."),
     (OF_YOUR_LIST, "`halprof list --all --event-file FILE NAME` shows it."),
     (OF_VENDORS_LIST, "`halprof explain NAME` shows it."),
     (SYMBOLS, "`--symbol-path` names folders."),
@@ -151,6 +153,7 @@ pub(crate) fn hint_of(error: &Measure) -> String {
     match error {
         Measure::Usage { hint, .. }
         | Measure::NoDriver { hint, .. }
+        | Measure::NoTracing { hint, .. }
         | Measure::Unavailable { hint, .. }
         | Measure::BadFile { hint, .. }
         | Measure::UnknownName { hint: Some(hint), .. } => with_options(hint),

@@ -1,0 +1,68 @@
+//! The functions of Windows that a session needs, as Windows has them: Windows implements this, and
+//! so do test doubles. Each error is a Win32 error.
+
+use super::layout::Properties;
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// TRACE_INFO_CLASS (evntrace.h): what is set or queried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[expect(missing_docs, reason = "the names of evntrace.h")]
+pub enum Class {
+    TraceStackTracingInfo = 3,
+    TraceSystemTraceEnableFlagsInfo = 4,
+    TraceSampledProfileIntervalInfo = 5,
+    TraceProfileSourceConfigInfo = 6,
+    TraceProfileSourceListInfo = 7,
+    TracePmcEventListInfo = 8,
+    TracePmcCounterListInfo = 9,
+    TraceMaxPmcCounterQuery = 22,
+    TracePmcCounterOwners = 25,
+    TracePmcSessionInformation = 27,
+}
+
+/// EVENT_TRACE_CONTROL (evntrace.h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Control {
+    /// Returns the session's state in the properties.
+    Query = 0,
+    /// The same, and ends the session.
+    Stop = 1,
+}
+
+/// Whether this process may have a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// It may, until it unlocks or ends.
+    Ours,
+    /// Another process has one.
+    Held,
+}
+
+/// What a session needs of Windows.
+pub trait Calls: Debug + Send {
+    /// Takes the mutex that the owner of the session holds. One whose owner has died is free.
+    fn lock(&mut self) -> Result<Lock, u32>;
+    /// Gives it back.
+    fn unlock(&mut self);
+    /// Enables SeSystemProfilePrivilege in this process, or disables it again.
+    fn set_privilege(&mut self, enabled: bool) -> Result<(), u32>;
+    /// StartTraceW; returns the session's handle.
+    fn start_trace(&mut self, properties: &mut Properties) -> Result<u64, u32>;
+    /// ControlTraceW, for the session of the properties' name.
+    fn control_trace(&mut self, control: Control, properties: &mut Properties) -> Result<(), u32>;
+    /// TraceSetInformation; handle 0 where the setting is the machine's.
+    fn set(&mut self, handle: u64, class: Class, data: &[u8]) -> Result<(), u32>;
+    /// TraceQueryInformation with handle 0; returns the length of the reply. The buffer begins at an
+    /// address that any type may have.
+    fn query(&mut self, class: Class, buffer: &mut [u8]) -> Result<usize, u32>;
+    /// The folder for the session's files, which only administrators can open; made at first use.
+    fn folder(&mut self) -> io::Result<PathBuf>;
+    /// The bytes that are free on the disk of a folder.
+    fn free_bytes(&mut self, folder: &Path) -> io::Result<u64>;
+    /// The active processors of the machine.
+    fn processors(&mut self) -> u32;
+}

@@ -1,0 +1,233 @@
+//! A test double of Windows: what it lists, and the state of its one session.
+
+use super::calls::{Calls, Class, Control, Lock};
+use super::layout::Properties;
+use super::sources::ProfileSource;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+type Listed = (u32, &'static str);
+
+/// What Windows lists on an Intel processor (intel-C of reference/windows-ids.csv, in part).
+pub(super) const INTEL: &[Listed] = &[
+    (0, "Timer"),
+    (2, "TotalIssues"),
+    (6, "BranchInstructions"),
+    (10, "CacheMisses"),
+    (11, "BranchMispredictions"),
+    (19, "TotalCycles"),
+    (25, "UnhaltedCoreCycles"),
+    (26, "InstructionRetired"),
+    (27, "UnhaltedReferenceCycles"),
+    (28, "LLCReference"),
+    (29, "LLCMisses"),
+    (34, "UnhaltedCoreCyclesFixed"),
+];
+/// The same on AMD's Zen 2 (amd-zen2-B, in part).
+pub(super) const AMD: &[Listed] = &[
+    (0, "Timer"),
+    (2, "TotalIssues"),
+    (6, "BranchInstructions"),
+    (8, "DcacheMisses"),
+    (9, "IcacheMisses"),
+    (11, "BranchMispredictions"),
+];
+/// The same where a hypervisor hides the counters.
+pub(super) const VIRTUALISED: &[Listed] = &[(0, "Timer")];
+
+/// A list as a backend returns it.
+pub(super) fn list(listed: &[Listed]) -> Vec<ProfileSource> {
+    let source = |&(id, name): &Listed| {
+        let (min_interval, max_interval, interval) =
+            if id == 0 { (1221, 1_000_000, 10_000) } else { (4096, 2_147_483_647, 65_536) };
+        ProfileSource { id, name: name.to_owned(), min_interval, max_interval, interval }
+    };
+    listed.iter().map(source).collect()
+}
+
+/// A list as Windows writes it.
+pub(super) fn source_list(sources: &[ProfileSource]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let mut name: Vec<u8> = source.name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        name.resize((name.len() + 2).next_multiple_of(8), 0);
+        let next = if index + 1 == sources.len() { 0 } else { 24 + name.len() as u32 };
+        for word in [next, source.id, source.min_interval, source.max_interval, 0, 0] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(name);
+    }
+    bytes
+}
+
+/// The machine on which halprof's processes run.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) sources: Vec<ProfileSource>,
+    pub(super) counters: u32,
+    pub(super) folder: PathBuf,
+    pub(super) free_bytes: u64,
+    /// Whether the mutex is taken.
+    pub(super) locked: bool,
+    pub(super) privileged: bool,
+    /// The properties of the session, if one runs.
+    pub(super) session: Option<Properties>,
+    /// The errors that calls return, by their names.
+    pub(super) refused: BTreeMap<&'static str, u32>,
+    /// The calls that change something, in order.
+    pub(super) calls: Vec<String>,
+}
+
+/// Windows, as one process sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Fake(pub(super) Arc<Mutex<Machine>>);
+
+/// The handle of the session.
+const HANDLE: u64 = 0x21;
+
+impl Fake {
+    pub(super) fn new(listed: &[Listed], folder: &Path) -> Self {
+        Self(Arc::new(Mutex::new(Machine {
+            sources: list(listed),
+            counters: 4,
+            folder: folder.to_owned(),
+            free_bytes: 1 << 40,
+            locked: false,
+            privileged: false,
+            session: None,
+            refused: BTreeMap::new(),
+            calls: Vec::new(),
+        })))
+    }
+
+    pub(super) fn machine(&self) -> MutexGuard<'_, Machine> {
+        self.0.lock().expect("no panic")
+    }
+}
+
+impl Machine {
+    pub(super) fn interval(&self, id: u32) -> u32 {
+        let mut sources = self.sources.iter();
+        sources.find(|source| source.id == id).map_or(0, |source| source.interval)
+    }
+
+    fn call(&mut self, name: &'static str, what: String) -> Result<(), u32> {
+        self.calls.push(what);
+        self.refused.get(name).map_or(Ok(()), |&error| Err(error))
+    }
+}
+
+fn words(data: &[u8]) -> Vec<u32> {
+    data.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word)).collect()
+}
+
+impl Calls for Fake {
+    fn lock(&mut self) -> Result<Lock, u32> {
+        let mut machine = self.machine();
+        let held = std::mem::replace(&mut machine.locked, true);
+        Ok(if held { Lock::Held } else { Lock::Ours })
+    }
+
+    fn unlock(&mut self) {
+        self.machine().locked = false;
+    }
+
+    fn set_privilege(&mut self, enabled: bool) -> Result<(), u32> {
+        let mut machine = self.machine();
+        machine.privileged = enabled;
+        machine.refused.get("privilege").map_or(Ok(()), |&error| Err(error))
+    }
+
+    fn start_trace(&mut self, properties: &mut Properties) -> Result<u64, u32> {
+        let mut machine = self.machine();
+        machine.call("start", "start".to_owned())?;
+        if machine.session.is_some() {
+            return Err(183);
+        }
+        let end = properties.log_file_name.iter().position(|&unit| unit == 0).expect("an end");
+        let path = String::from_utf16(&properties.log_file_name[..end]).expect("UTF-16");
+        std::fs::write(path, b"a trace").expect("written");
+        machine.session = Some(properties.clone());
+        Ok(HANDLE)
+    }
+
+    fn control_trace(&mut self, control: Control, properties: &mut Properties) -> Result<(), u32> {
+        let mut machine = self.machine();
+        if control == Control::Stop {
+            machine.call("stop", "stop".to_owned())?;
+        }
+        let session = machine.session.take().ok_or(4201_u32)?;
+        *properties = session.clone();
+        if control == Control::Query {
+            machine.session = Some(session);
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, handle: u64, class: Class, data: &[u8]) -> Result<(), u32> {
+        let mut machine = self.machine();
+        let (name, needs_session, what) = match class {
+            Class::TraceStackTracingInfo => ("stacks", true, format!("stacks {}", data.len() / 24)),
+            Class::TracePmcEventListInfo => ("hooks", true, format!("hooks {}", data.len() / 24)),
+            Class::TracePmcCounterListInfo => ("count", true, format!("count {:?}", words(data))),
+            Class::TraceSampledProfileIntervalInfo => {
+                ("interval", false, format!("interval {:?}", words(data)))
+            }
+            Class::TraceProfileSourceConfigInfo => {
+                ("sample", false, format!("sample {:?}", words(data)))
+            }
+            Class::TraceSystemTraceEnableFlagsInfo => {
+                ("mask", true, format!("mask {:X?}", &words(data)[..2]))
+            }
+            _ => return Err(87),
+        };
+        machine.call(name, what)?;
+        if needs_session != (handle == HANDLE && machine.session.is_some()) {
+            return Err(87);
+        }
+        if !needs_session && !machine.privileged {
+            return Err(1314);
+        }
+        if let (Class::TraceSampledProfileIntervalInfo, [id, interval]) = (class, &words(data)[..])
+        {
+            let source =
+                machine.sources.iter_mut().find(|source| source.id == *id).ok_or(87_u32)?;
+            source.interval = (*interval).clamp(source.min_interval, source.max_interval);
+        }
+        Ok(())
+    }
+
+    fn query(&mut self, class: Class, buffer: &mut [u8]) -> Result<usize, u32> {
+        let machine = self.machine();
+        let reply = match class {
+            Class::TraceProfileSourceListInfo => source_list(&machine.sources),
+            Class::TraceMaxPmcCounterQuery => machine.counters.to_le_bytes().to_vec(),
+            Class::TraceSampledProfileIntervalInfo => {
+                let id = words(buffer)[0];
+                [id, machine.interval(id)].map(u32::to_le_bytes).concat()
+            }
+            _ => return Err(87),
+        };
+        let room = buffer.get_mut(..reply.len()).ok_or(24_u32)?;
+        room.copy_from_slice(&reply);
+        Ok(reply.len())
+    }
+
+    fn folder(&mut self) -> io::Result<PathBuf> {
+        let machine = self.machine();
+        match machine.refused.get("folder") {
+            Some(_) => Err(io::ErrorKind::PermissionDenied.into()),
+            None => Ok(machine.folder.clone()),
+        }
+    }
+
+    fn free_bytes(&mut self, _folder: &Path) -> io::Result<u64> {
+        Ok(self.machine().free_bytes)
+    }
+
+    fn processors(&mut self) -> u32 {
+        8
+    }
+}

@@ -1,0 +1,253 @@
+//! The bytes that Windows takes and gives (evntrace.h, x64), and the numbers in them.
+
+use std::mem::{offset_of, size_of};
+use std::path::Path;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The name of the session. There is one at a time.
+pub const SESSION_NAME: &str = "halprof-etw";
+
+/// The session's own identifier, in memory order. It never changes: an administrator may grant it to
+/// others (EventAccessControl).
+const SESSION_GUID: [u8; 16] = [
+    0x5B, 0x9E, 0xC1, 0x67, 0x2D, 0xA4, 0x1F, 0x4E, 0x93, 0x70, 0x0C, 0x58, 0xE2, 0xB6, 0x41, 0xDD,
+];
+
+/// The length of a name in the properties, with its zero.
+pub const NAME_UNITS: usize = 1024;
+/// The size of EVENT_TRACE_PROPERTIES, behind which the names follow.
+pub const HEADER_BYTES: usize = offset_of!(Properties, logger_name);
+
+/// Wnode.ClientContext: event times are of the performance counter.
+const CLOCK_QPC: u32 = 1;
+/// WNODE_FLAG_TRACED_GUID.
+const TRACED_GUID: u32 = 0x2_0000;
+/// EVENT_TRACE_FILE_MODE_SEQUENTIAL: the session ends when its file is full.
+const FILE_SEQUENTIAL: u32 = 0x1;
+/// EVENT_TRACE_SYSTEM_LOGGER_MODE: the kernel's events, from Windows 8 on.
+const SYSTEM_LOGGER: u32 = 0x0200_0000;
+/// Seconds after which a buffer is written that is not full.
+const FLUSH_SECONDS: u32 = 1;
+
+/// The size of a buffer. Samples and switches are written where no buffer can be allocated, so that
+/// all buffers are there from the start: many small ones waste less than few large ones.
+const BUFFER_KB: u32 = 64;
+const BUFFERS_PER_PROCESSOR: u32 = 32;
+/// Windows wants two at least for each processor.
+const FEWEST_PER_PROCESSOR: u32 = 4;
+/// 256 MB, unless that were fewer than the fewest: buffers are memory that is never paged out.
+const BUFFERS_MAX: u32 = 4096;
+
+/// EVENT_TRACE_PROPERTIES with both names behind it. Windows overwrites it at each call.
+#[derive(Clone, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+#[expect(missing_docs, reason = "the fields of evntrace.h")]
+pub struct Properties {
+    pub buffer_size: u32,
+    pub provider_id: u32,
+    pub historical_context: u64,
+    pub time_stamp: u64,
+    pub guid: [u8; 16],
+    pub client_context: u32,
+    pub flags: u32,
+    pub buffer_kb: u32,
+    pub minimum_buffers: u32,
+    pub maximum_buffers: u32,
+    pub maximum_file_mb: u32,
+    pub log_file_mode: u32,
+    pub flush_timer: u32,
+    pub enable_flags: u32,
+    pub age_limit: u32,
+    pub number_of_buffers: u32,
+    pub free_buffers: u32,
+    pub events_lost: u32,
+    pub buffers_written: u32,
+    pub log_buffers_lost: u32,
+    pub real_time_buffers_lost: u32,
+    pub logger_thread_id: u64,
+    pub log_file_name_offset: u32,
+    pub logger_name_offset: u32,
+    pub logger_name: [u16; NAME_UNITS],
+    pub log_file_name: [u16; NAME_UNITS],
+}
+
+impl Properties {
+    /// The properties by which the session is found, with room for its state.
+    #[must_use]
+    pub fn named() -> Self {
+        let mut properties = Self::new_zeroed_names();
+        properties.buffer_size = size_of::<Self>() as u32;
+        properties.guid = SESSION_GUID;
+        properties.client_context = CLOCK_QPC;
+        properties.flags = TRACED_GUID;
+        properties.log_file_name_offset = offset_of!(Self, log_file_name) as u32;
+        properties.logger_name_offset = offset_of!(Self, logger_name) as u32;
+        copy_name(SESSION_NAME, &mut properties.logger_name);
+        properties
+    }
+
+    /// The properties of a session into a file of at most so many megabytes; `None` if the path is
+    /// too long, or is no text.
+    #[must_use]
+    pub fn into_file(file: &Path, megabytes: u32, processors: u32) -> Option<Self> {
+        let mut properties = Self::named();
+        let fewest = processors.saturating_mul(FEWEST_PER_PROCESSOR);
+        let buffers = processors.saturating_mul(BUFFERS_PER_PROCESSOR).min(BUFFERS_MAX).max(fewest);
+        properties.buffer_kb = BUFFER_KB;
+        properties.minimum_buffers = buffers;
+        properties.maximum_buffers = buffers.saturating_mul(2);
+        properties.maximum_file_mb = megabytes;
+        properties.log_file_mode = FILE_SEQUENTIAL | SYSTEM_LOGGER;
+        properties.flush_timer = FLUSH_SECONDS;
+        copy_name(file.to_str()?, &mut properties.log_file_name).then_some(properties)
+    }
+
+    /// Whether these are of a session of halprof's.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.guid == SESSION_GUID
+    }
+
+    /// The bytes written to the file.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.buffers_written) * (u64::from(self.buffer_kb) << 10)
+    }
+
+    fn new_zeroed_names() -> Self {
+        <Self as zerocopy::FromZeros>::new_zeroed()
+    }
+}
+
+/// Copies a name and leaves a zero behind it; whether it fits.
+fn copy_name(name: &str, field: &mut [u16; NAME_UNITS]) -> bool {
+    let units: Vec<u16> = name.encode_utf16().collect();
+    let fits = units.len() < NAME_UNITS;
+    for (place, unit) in field.iter_mut().zip(units.iter().take(NAME_UNITS - 1)) {
+        *place = *unit;
+    }
+    fits
+}
+
+/// CLASSIC_EVENT_ID: an event by the GUID of its class and its type.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct ClassicEventId {
+    guid: [u8; 16],
+    kind: u8,
+    reserved: [u8; 7],
+}
+
+const fn event(guid: u128, kind: u8) -> ClassicEventId {
+    ClassicEventId { guid: halprof_etw::Guid(guid).to_bytes(), kind, reserved: [0; 7] }
+}
+
+const PERF_INFO: u128 = 0xce1dbfb4_137e_4da6_87b0_3f59aa102cbc;
+const THREAD: u128 = 0x3d6fa8d1_fe05_11d0_9dda_00c04fd7ba7c;
+
+/// The samples that have stacks: of the timer and of counters. Each needs to be named.
+pub(super) const STACKS: [ClassicEventId; 2] = [event(PERF_INFO, 46), event(PERF_INFO, 47)];
+/// The events that carry counts: context switches.
+pub(super) const COUNTED: [ClassicEventId; 1] = [event(THREAD, 36)];
+
+/// TRACE_PROFILE_INTERVAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct ProfileInterval {
+    pub(super) source: u32,
+    pub(super) interval: u32,
+}
+
+/// The groups of kernel events in the words of the mask: EnableFlags, and the PERF groups whose
+/// highest three bits are the word's index.
+const PROCESSES_THREADS_IMAGES: [u32; 8] = [0x7, 0, 0, 0, 0, 0, 0, 0];
+const TIMER_SAMPLES: [u32; 8] = [0x0100_0000, 0x2, 0, 0, 0, 0, 0, 0];
+const COUNTER_SAMPLES: [u32; 8] = [0, 0x400, 0, 0, 0, 0, 0, 0];
+const SWITCHES: [u32; 8] = [0x10, 0x4, 0, 0, 0, 0, 0, 0];
+
+/// The mask of what a session traces.
+pub(super) fn mask(timer: bool, counters: bool, switches: bool) -> [u32; 8] {
+    let groups = [
+        (true, PROCESSES_THREADS_IMAGES),
+        (timer, TIMER_SAMPLES),
+        (counters, COUNTER_SAMPLES),
+        (switches, SWITCHES),
+    ];
+    let mut mask = [0; 8];
+    for (_, group) in groups.iter().filter(|(traced, _)| *traced) {
+        for (word, bits) in mask.iter_mut().zip(group) {
+            *word |= bits;
+        }
+    }
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_as_evntrace_h_lays_them_out() {
+        let file = Path::new(r"C:\Windows\System32\LogFiles\halprof\session.etl");
+        let properties = Properties::into_file(file, 4096, 8).expect("it fits");
+        let bytes = properties.as_bytes();
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        let fields = [0, 40, 44, 48, 52, 56, 60, 64, 68, 72, 112, 116].map(|at| (at, word(at)));
+        assert_eq!(
+            fields,
+            [
+                (0, 120 + 4096),
+                (40, 1),
+                (44, 0x20000),
+                (48, 64),
+                (52, 256),
+                (56, 512),
+                (60, 4096),
+                (64, 0x0200_0001),
+                (68, 1),
+                (72, 0),
+                (112, 120 + 2048),
+                (116, 120),
+            ]
+        );
+        assert_eq!(HEADER_BYTES, 120);
+        let name = |at: usize, text: &str| {
+            let units = text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes);
+            bytes[at..].starts_with(&units.collect::<Vec<u8>>())
+        };
+        assert!(name(120, SESSION_NAME) && name(120 + 2048, file.to_str().expect("UTF-8")));
+    }
+
+    #[test]
+    fn buffers_suffice_for_each_processor_and_are_no_more_than_needed() {
+        let buffers = |processors| {
+            let properties = Properties::into_file(Path::new("a.etl"), 1, processors);
+            properties.expect("it fits").minimum_buffers
+        };
+        assert_eq!([1, 64, 128, 2048].map(buffers), [32, 2048, 4096, 8192]);
+        let long = "x".repeat(NAME_UNITS);
+        assert!(Properties::into_file(Path::new(&long), 1, 1).is_none());
+    }
+
+    #[test]
+    fn events_are_the_classic_ones() {
+        let [timer, counter] = STACKS.map(|id| id.as_bytes().to_vec());
+        // {ce1dbfb4-137e-4da6-87b0-3f59aa102cbc}, in memory order.
+        let perf_info = [
+            0xB4, 0xBF, 0x1D, 0xCE, 0x7E, 0x13, 0xA6, 0x4D, 0x87, 0xB0, 0x3F, 0x59, 0xAA, 0x10,
+            0x2C, 0xBC,
+        ];
+        assert_eq!((timer.len(), &timer[..16], timer[16]), (24, &perf_info[..], 46));
+        assert_eq!((&counter[..16], counter[16]), (&perf_info[..], 47));
+        assert_eq!(COUNTED[0].as_bytes()[..4], [0xD1, 0xA8, 0x6F, 0x3D]);
+        assert_eq!((COUNTED[0].as_bytes()[16], COUNTED[0].as_bytes()[17]), (36, 0));
+    }
+
+    #[test]
+    fn a_mask_has_the_words_that_a_session_with_counters_showed() {
+        // The header event of such a session: 0xF, 0x406, with disk events and more beside.
+        assert_eq!(mask(true, true, true)[..2], [0x0100_0017, 0x406]);
+        assert_eq!(mask(false, true, false)[..3], [7, 0x400, 0]);
+        assert_eq!(mask(false, false, true)[..2], [0x17, 4]);
+    }
+}

@@ -1,0 +1,47 @@
+//! What must be undone if the owner of a session dies: intervals belong to the machine, and a session
+//! goes on without its owner.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The note's name in the folder of sessions, which only administrators can open: what is in it is
+/// what an administrator's halprof wrote.
+const NAME: &str = "session.json";
+
+/// A source's interval as it was found, of TRACE_PROFILE_INTERVAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FoundInterval {
+    pub(super) source: u32,
+    pub(super) interval: u32,
+}
+
+/// Written before a session starts, and removed after everything is as it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Note {
+    /// The process that owns the session.
+    pub(super) process: u32,
+    /// Its file.
+    pub(super) file: PathBuf,
+    pub(super) intervals: Vec<FoundInterval>,
+}
+
+impl Note {
+    /// The note of a session that has not ended; `None` if there is none.
+    pub(super) fn read(folder: &Path) -> Option<Self> {
+        let text = fs::read_to_string(folder.join(NAME)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> io::Result<()> {
+        let text = serde_json::to_string(self)?;
+        fs::write(folder.join(NAME), text)
+    }
+
+    pub(super) fn remove(folder: &Path) {
+        // One that stays costs the next session a second restoration of the same.
+        let _ = fs::remove_file(folder.join(NAME));
+    }
+}

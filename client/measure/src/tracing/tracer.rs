@@ -1,0 +1,501 @@
+//! One session of Windows' own tracing: what is called, in which order, and what is undone.
+//!
+//! A session and the intervals of its sources outlive the process that made them. The owner holds a
+//! mutex and leaves a note of what is to be undone; whoever takes the mutex and finds a note undoes it
+//! first. The session ends with [`Tracer::stop`], when the tracer is dropped, or by [`end_running`].
+//!
+//! No document describes the order of all calls; this one others have working for counts and for
+//! samples: start the session, stacks (class 3), counted sources (9), the events that carry counts
+//! (8), intervals (5), sampled sources (6), and the mask (4) last, with which everything begins.
+
+use super::calls::{Calls, Class, Control, Lock};
+use super::holders::{self, Holders};
+use super::layout::{COUNTED, ProfileInterval, Properties, STACKS, mask};
+use super::note::{FoundInterval, Note};
+use super::sources::{self, ProfileSource};
+use super::{SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing};
+use crate::{Error, Refusal, Result};
+use shared_types::ErrorCode;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zerocopy::IntoBytes;
+
+/// The errors of Windows that are told apart.
+const ACCESS_DENIED: u32 = 5;
+const BAD_LENGTH: u32 = 24;
+const NOT_SUPPORTED: u32 = 50;
+const INVALID_PARAMETER: u32 = 87;
+const INSUFFICIENT_BUFFER: u32 = 122;
+const BUSY: u32 = 170;
+const ALREADY_EXISTS: u32 = 183;
+const MORE_DATA: u32 = 234;
+const NOT_ALL_ASSIGNED: u32 = 1300;
+const PRIVILEGE_NOT_HELD: u32 = 1314;
+const NO_SYSTEM_RESOURCES: u32 = 1450;
+const INSTANCE_NOT_FOUND: u32 = 4201;
+
+/// The largest file, in megabytes, and the part of the free disk that it may take.
+const FILE_MB_MAX: u64 = 4096;
+const PART_OF_DISK: u64 = 2;
+const MEGABYTE: u64 = 1 << 20;
+
+/// The lengths of buffers for replies whose length is not known: the first, and the last that is
+/// tried.
+const REPLY_BYTES: usize = 64 << 10;
+const REPLY_BYTES_MAX: usize = 4 << 20;
+
+/// Windows' own tracing, or a test double of it.
+#[derive(Debug)]
+pub struct Tracer<C: Calls + 'static>(Arc<Mutex<Sessions<C>>>);
+
+/// The session of this process, if it has one.
+#[derive(Debug)]
+struct Sessions<C: Calls> {
+    calls: C,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    folder: PathBuf,
+    note: Note,
+    file: TraceFile,
+    limit_bytes: u64,
+    /// What was last known of it.
+    state: TraceState,
+}
+
+/// What can be ended from any thread.
+trait Ends: Send {
+    fn end(&self);
+}
+
+impl<C: Calls> Ends for Mutex<Sessions<C>> {
+    fn end(&self) {
+        // Another thread that panicked with it leaves a session that has to end all the more.
+        let mut sessions = self.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.abandon();
+    }
+}
+
+/// The session to end when this process does.
+static RUNNING: Mutex<Option<Arc<dyn Ends + Sync>>> = Mutex::new(None);
+
+fn running() -> MutexGuard<'static, Option<Arc<dyn Ends + Sync>>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the session of this process, if it has one, and puts back what it changed: for a thread that
+/// is about to end the process.
+pub fn end_running() {
+    let ends = running().take();
+    if let Some(ends) = ends {
+        ends.end();
+    }
+}
+
+impl<C: Calls> Tracer<C> {
+    /// A tracer that makes these calls.
+    #[must_use]
+    pub fn new(calls: C) -> Self {
+        Self(Arc::new(Mutex::new(Sessions { calls, running: None })))
+    }
+
+    /// Who holds counters, as far as this version of Windows says.
+    #[must_use]
+    pub fn holders(&self) -> Holders {
+        self.sessions().holders()
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions<C>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C: Calls> Drop for Tracer<C> {
+    fn drop(&mut self) {
+        self.sessions().abandon();
+    }
+}
+
+impl<C: Calls> Tracing for Tracer<C> {
+    fn sources(&mut self) -> Result<Vec<ProfileSource>> {
+        self.sessions().sources()
+    }
+
+    fn counters(&mut self) -> Result<Option<u32>> {
+        Ok(self.sessions().counters())
+    }
+
+    fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+        let sampled = self.sessions().start(request)?;
+        *running() = Some(Arc::clone(&self.0) as Arc<dyn Ends + Sync>);
+        Ok(sampled)
+    }
+
+    fn state(&mut self) -> Result<TraceState> {
+        self.sessions().state()
+    }
+
+    fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
+        *running() = None;
+        self.sessions().stop()
+    }
+}
+
+impl<C: Calls> Sessions<C> {
+    fn sources(&mut self) -> Result<Vec<ProfileSource>> {
+        let list = self.query(Class::TraceProfileSourceListInfo);
+        let list = list.map_err(|error| refused("list its sources", error))?;
+        let mut sources = sources::parse(&list);
+        for source in &mut sources {
+            source.interval = self.interval(source.id).unwrap_or(0);
+        }
+        Ok(sources)
+    }
+
+    /// Windows before 10 version 1903 does not say.
+    fn counters(&mut self) -> Option<u32> {
+        let reply = self.query(Class::TraceMaxPmcCounterQuery).ok()?;
+        Some(u32::from_le_bytes(*reply.first_chunk()?))
+    }
+
+    fn holders(&mut self) -> Holders {
+        let owners = self.query(Class::TracePmcCounterOwners).ok();
+        let sessions = self.query(Class::TracePmcSessionInformation).ok();
+        Holders {
+            counters: owners.map(|reply| holders::owners(&reply)),
+            sessions: sessions.map(|reply| holders::sessions(&reply)),
+        }
+    }
+
+    /// A reply of any length.
+    fn query(&mut self, class: Class) -> std::result::Result<Vec<u8>, u32> {
+        // The number of counters is refused unless the length is exactly its own.
+        let mut bytes = match class {
+            Class::TraceMaxPmcCounterQuery => size_of::<u32>(),
+            _ => REPLY_BYTES,
+        };
+        loop {
+            let mut buffer = vec![0_u64; bytes.div_ceil(8)];
+            match self.calls.query(class, &mut buffer.as_mut_bytes()[..bytes]) {
+                Ok(length) => {
+                    let mut reply = buffer.as_bytes().to_vec();
+                    reply.truncate(length);
+                    return Ok(reply);
+                }
+                Err(BAD_LENGTH | INSUFFICIENT_BUFFER | MORE_DATA)
+                    if (REPLY_BYTES..REPLY_BYTES_MAX).contains(&bytes) =>
+                {
+                    bytes *= 2;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The interval of a source now.
+    fn interval(&mut self, source: u32) -> Option<u32> {
+        let mut buffer = [u64::from(source)];
+        let class = Class::TraceSampledProfileIntervalInfo;
+        self.calls.query(class, buffer.as_mut_bytes()).ok()?;
+        Some((buffer[0] >> 32) as u32)
+    }
+
+    fn set_interval(&mut self, source: u32, interval: u32) -> std::result::Result<(), u32> {
+        let interval = ProfileInterval { source, interval };
+        self.calls.set(0, Class::TraceSampledProfileIntervalInfo, interval.as_bytes())
+    }
+
+    fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+        if self.running.is_some() {
+            return Err(Error::unavailable("a session runs already", "End it first."));
+        }
+        let folder = self.calls.folder().map_err(|error| no_folder(&error))?;
+        match self.calls.lock() {
+            Ok(Lock::Ours) => {}
+            Ok(Lock::Held) | Err(ACCESS_DENIED) => return Err(busy(Note::read(&folder).as_ref())),
+            Err(error) => return Err(refused("take its mutex", error)),
+        }
+        let started = match self.calls.set_privilege(true) {
+            Ok(()) => self.begin(folder, request),
+            Err(error) => Err(refused("enable a privilege", error)),
+        };
+        // Whether it could be disabled changes nothing for a session that runs.
+        let _ = self.calls.set_privilege(false);
+        if started.is_err() {
+            self.calls.unlock();
+        }
+        started
+    }
+
+    /// Starts a session while nobody else can.
+    fn begin(&mut self, folder: PathBuf, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+        if let Some(note) = Note::read(&folder) {
+            self.undo(&note);
+            Note::remove(&folder);
+        }
+        let (running, handle) = self.prepare(folder, request)?;
+        match self.configure(handle, request) {
+            Ok(sampled) => {
+                self.running = Some(running);
+                Ok(sampled)
+            }
+            Err(error) => {
+                // A session that Windows does not end has its note, by which the next one ends it.
+                let _ = self.end(running);
+                Err(error)
+            }
+        }
+    }
+
+    /// Undoes what a session changed whose owner has died.
+    fn undo(&mut self, note: &Note) {
+        // It may have ended, and its file may never have been written.
+        let _ = self.calls.control_trace(Control::Stop, &mut Properties::named());
+        self.restore(note);
+        drop(TraceFile::new(note.file.clone()));
+    }
+
+    fn restore(&mut self, note: &Note) {
+        for found in note.intervals.iter().filter(|found| found.interval != 0) {
+            // A source that is no longer there has no interval either.
+            let _ = self.set_interval(found.source, found.interval);
+        }
+    }
+
+    /// Notes what is to be undone, and starts a session that traces nothing yet; returns its handle.
+    fn prepare(&mut self, folder: PathBuf, request: &TraceRequest) -> Result<(Running, u64)> {
+        let megabytes = self.file_megabytes(&folder)?;
+        let process = std::process::id();
+        let file = folder.join(format!("{process}.etl"));
+        let mut intervals = Vec::new();
+        for sampled in &request.sampled {
+            let interval = self.interval(sampled.id).unwrap_or(0);
+            intervals.push(FoundInterval { source: sampled.id, interval });
+        }
+        let note = Note { process, file: file.clone(), intervals };
+        note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
+        let handle = self.start_trace(&file, megabytes);
+        let handle = handle.inspect_err(|_| Note::remove(&folder))?;
+        let running = Running {
+            folder,
+            note,
+            file: TraceFile::new(file),
+            limit_bytes: u64::from(megabytes) * MEGABYTE,
+            state: TraceState::default(),
+        };
+        Ok((running, handle))
+    }
+
+    /// The largest size of a file in this folder.
+    fn file_megabytes(&mut self, folder: &Path) -> Result<u32> {
+        let free = self.calls.free_bytes(folder);
+        let free = free.map_err(|error| Error::reading(folder, error))?;
+        match (free / PART_OF_DISK / MEGABYTE).min(FILE_MB_MAX) {
+            0 => Err(Error::writing(folder, io::ErrorKind::StorageFull.into())),
+            megabytes => Ok(megabytes as u32),
+        }
+    }
+
+    fn start_trace(&mut self, file: &Path, megabytes: u32) -> Result<u64> {
+        let processors = self.calls.processors().max(1);
+        let properties = Properties::into_file(file, megabytes, processors)
+            .ok_or_else(|| Error::writing(file, io::ErrorKind::InvalidFilename.into()))?;
+        let mut started = self.calls.start_trace(&mut properties.clone());
+        if started == Err(ALREADY_EXISTS) {
+            // Of an owner that died without a note: nobody else has the mutex.
+            let mut left = Properties::named();
+            let known = self.calls.control_trace(Control::Query, &mut left);
+            if known.is_ok() && left.is_ours() {
+                let _ = self.calls.control_trace(Control::Stop, &mut Properties::named());
+                started = self.calls.start_trace(&mut properties.clone());
+            }
+        }
+        started.map_err(|error| refused("start a session", error))
+    }
+
+    /// Sets what a session traces; returns the intervals in force.
+    fn configure(&mut self, handle: u64, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+        if request.stacks {
+            self.set(handle, Class::TraceStackTracingInfo, STACKS.as_bytes())?;
+        }
+        if !request.counted.is_empty() {
+            self.count(handle, &request.counted)?;
+        }
+        let mut sampled = Vec::new();
+        for &SampledSource { id, interval } in &request.sampled {
+            let set = self.set_interval(id, interval);
+            set.map_err(|error| refused("set the interval of a source", error))?;
+            // Windows may have put it into the source's limits.
+            let interval = self.interval(id).unwrap_or(interval);
+            sampled.push(SampledSource { id, interval });
+        }
+        let counters: Vec<u32> =
+            sampled.iter().map(|source| source.id).filter(|&id| id != TIMER).collect();
+        if !counters.is_empty() {
+            // The list is the machine's: with a session's handle it is refused or ignored.
+            self.set(0, Class::TraceProfileSourceConfigInfo, counters.as_bytes())?;
+        }
+        let timer = counters.len() < sampled.len();
+        let mask = mask(timer, !counters.is_empty(), !request.counted.is_empty());
+        self.set(handle, Class::TraceSystemTraceEnableFlagsInfo, mask.as_bytes())?;
+        Ok(sampled)
+    }
+
+    /// Has context switches carry counts. A refused list leaves the session unusable.
+    fn count(&mut self, handle: u64, counted: &[u32]) -> Result<()> {
+        match self.calls.set(handle, Class::TracePmcCounterListInfo, counted.as_bytes()) {
+            Ok(()) => self.set(handle, Class::TracePmcEventListInfo, COUNTED.as_bytes()),
+            Err(BUSY) => Err(Error::NoFreeCounters { sources: counted.len() }),
+            Err(error) => Err(refused("count its sources", error)),
+        }
+    }
+
+    fn set(&mut self, handle: u64, class: Class, data: &[u8]) -> Result<()> {
+        let step = match class {
+            Class::TraceStackTracingInfo => "trace call stacks",
+            Class::TracePmcEventListInfo => "count at context switches",
+            Class::TraceProfileSourceConfigInfo => "sample its sources",
+            _ => "trace samples and context switches",
+        };
+        self.calls.set(handle, class, data).map_err(|error| refused(step, error))
+    }
+
+    fn state(&mut self) -> Result<TraceState> {
+        let running = self.running.as_mut().ok_or_else(no_session)?;
+        let mut properties = Properties::named();
+        match self.calls.control_trace(Control::Query, &mut properties) {
+            Ok(()) | Err(MORE_DATA) => running.know(&properties),
+            Err(INSTANCE_NOT_FOUND) => running.state.ended = Some(running.end_by_itself()),
+            Err(error) => return Err(refused("report on its session", error)),
+        }
+        Ok(running.state)
+    }
+
+    fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
+        let running = self.running.take().ok_or_else(no_session)?;
+        // The session ends without it; intervals that cannot be put back have their note.
+        let privileged = self.calls.set_privilege(true);
+        let ended = self.end(running);
+        if privileged.is_ok() {
+            let _ = self.calls.set_privilege(false);
+        }
+        self.calls.unlock();
+        ended
+    }
+
+    fn end(&mut self, mut running: Running) -> Result<(TraceFile, TraceState)> {
+        let mut properties = Properties::named();
+        match self.calls.control_trace(Control::Stop, &mut properties) {
+            Ok(()) => running.know(&properties),
+            // It has ended already: before, or just now.
+            Err(MORE_DATA) => {}
+            Err(INSTANCE_NOT_FOUND) => running.state.ended = Some(running.end_by_itself()),
+            Err(error) => return Err(refused("end its session", error)),
+        }
+        self.restore(&running.note);
+        Note::remove(&running.folder);
+        Ok((running.file, running.state))
+    }
+
+    fn abandon(&mut self) {
+        if self.running.is_some() {
+            // Nobody is left to report to; what could not be undone has its note.
+            let _ = self.stop();
+        }
+    }
+}
+
+impl Running {
+    /// Takes over what Windows says of the session.
+    fn know(&mut self, properties: &Properties) {
+        self.state.bytes = properties.bytes();
+        self.state.events_lost = properties.events_lost.into();
+        self.state.buffers_lost =
+            u64::from(properties.log_buffers_lost) + u64::from(properties.real_time_buffers_lost);
+        if self.state.bytes >= self.limit_bytes {
+            self.state.ended = Some(TraceEnd::Full(self.limit_bytes));
+        }
+    }
+
+    /// Why it is no longer there: the last megabytes may have come after it was last asked.
+    fn end_by_itself(&self) -> TraceEnd {
+        match self.state.ended {
+            Some(end) => end,
+            None if self.state.bytes >= self.limit_bytes / 8 * 7 => {
+                TraceEnd::Full(self.limit_bytes)
+            }
+            None => TraceEnd::Stopped,
+        }
+    }
+}
+
+fn no_session() -> Error {
+    Error::unavailable("no session runs", "Start one first.")
+}
+
+fn busy(note: Option<&Note>) -> Error {
+    match note {
+        Some(Note { process, .. }) => Error::Refused(Refusal {
+            code: ErrorCode::Busy,
+            subject: *process,
+            detail: 0,
+            source: None,
+        }),
+        None => Error::unavailable(
+            "another program holds the mutex of halprof's tracing, and has no session",
+            "Wait until it ends.",
+        ),
+    }
+}
+
+/// What gives the right to trace.
+const RIGHTS: &str =
+    "Run it from an elevated prompt: the kernel's events belong to administrators.";
+
+fn no_folder(error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => no_right("open the folder for its files"),
+        _ => Error::unavailable(
+            format!("the folder for the files of traces could not be made: {error}"),
+            RIGHTS,
+        ),
+    }
+}
+
+fn no_right(step: &str) -> Error {
+    Error::NoTracing {
+        message: format!("Windows' own tracing was refused the right to {step}"),
+        hint: RIGHTS.to_owned(),
+    }
+}
+
+/// What Windows did not do, and why.
+fn refused(step: &'static str, error: u32) -> Error {
+    match error {
+        ACCESS_DENIED | PRIVILEGE_NOT_HELD => no_right(step),
+        NOT_ALL_ASSIGNED => Error::NoTracing {
+            message: "this account lacks the right to profile the system (SeSystemProfilePrivilege)"
+                .to_owned(),
+            hint: "A policy has taken \"Profile system performance\" from it: have it given back, and sign in again."
+                .to_owned(),
+        },
+        NO_SYSTEM_RESOURCES => Error::unavailable(
+            "all eight sessions of the kernel's events are in use (Win32 error 1450)",
+            "End one: an elevated `logman query -ets` lists them.",
+        ),
+        NOT_SUPPORTED | INVALID_PARAMETER => Error::unavailable(
+            format!("this Windows does not {step} (Win32 error {error})"),
+            "Tracing needs Windows 8 or later, and not a container.",
+        ),
+        _ => Error::unavailable(
+            format!("Windows' own tracing failed to {step} (Win32 error {error})"),
+            "End other tools that trace, and try again.",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

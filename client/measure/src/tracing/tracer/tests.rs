@@ -1,0 +1,213 @@
+use super::*;
+use crate::tracing::fake::{Fake, INTEL};
+use tempfile::TempDir;
+
+fn windows() -> (TempDir, Fake) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fake = Fake::new(INTEL, folder.path());
+    (folder, fake)
+}
+
+fn files(folder: &TempDir) -> usize {
+    std::fs::read_dir(folder.path()).expect("a folder").count()
+}
+
+fn sampled(id: u32, interval: u32) -> SampledSource {
+    SampledSource { id, interval }
+}
+
+fn cycles_and_timer() -> TraceRequest {
+    TraceRequest {
+        sampled: vec![sampled(19, 1_000_000), sampled(TIMER, 5000)],
+        counted: Vec::new(),
+        stacks: true,
+    }
+}
+
+fn counting() -> TraceRequest {
+    TraceRequest { counted: vec![19, 2], ..TraceRequest::default() }
+}
+
+/// Each call in the order that others have working, and everything undone.
+#[test]
+fn calls_come_in_the_known_order_and_are_undone() {
+    for (request, calls) in [
+        (
+            cycles_and_timer(),
+            &[
+                "start",
+                "stacks 2",
+                "interval [19, 1000000]",
+                "interval [0, 5000]",
+                "sample [19]",
+                "mask [1000007, 402]",
+                "stop",
+                "interval [19, 65536]",
+                "interval [0, 10000]",
+            ][..],
+        ),
+        (counting(), &["start", "count [19, 2]", "hooks 1", "mask [17, 4]", "stop"]),
+        (
+            TraceRequest { sampled: vec![sampled(26, 100_000)], stacks: true, ..counting() },
+            &[
+                "start",
+                "stacks 2",
+                "count [19, 2]",
+                "hooks 1",
+                "interval [26, 100000]",
+                "sample [26]",
+                "mask [17, 404]",
+                "stop",
+                "interval [26, 65536]",
+            ],
+        ),
+    ] {
+        let (folder, fake) = windows();
+        let mut tracer = Tracer::new(fake.clone());
+        let in_force = tracer.start(&request).expect("it starts");
+        assert_eq!(in_force, request.sampled);
+        assert!(fake.machine().locked && !fake.machine().privileged);
+        assert_eq!(files(&folder), 2, "the file, and the note");
+        let (file, state) = tracer.stop().expect("it stops");
+        assert_eq!(state, TraceState::default());
+        assert_eq!(fake.machine().calls, calls);
+        assert!(!fake.machine().locked && !fake.machine().privileged);
+        assert_eq!(files(&folder), 1, "the file");
+        let copy = folder.path().join("kept.etl");
+        file.copy_to(&copy).expect("copied");
+        drop(file);
+        assert_eq!(std::fs::read(&copy).expect("it is there"), b"a trace");
+        assert_eq!(files(&folder), 1, "the copy");
+    }
+}
+
+#[test]
+fn whatever_windows_refuses_everything_is_undone() {
+    for (step, error, code) in [
+        ("folder", 0, "no-tracing"),
+        ("privilege", 1300, "no-tracing"),
+        ("start", 5, "no-tracing"),
+        ("start", 1450, "unavailable"),
+        ("stacks", 87, "unavailable"),
+        ("count", 170, "counters-reserved"),
+        ("count", 87, "unavailable"),
+        ("hooks", 50, "unavailable"),
+        ("interval", 1314, "no-tracing"),
+        ("sample", 5, "no-tracing"),
+        ("mask", 1, "unavailable"),
+    ] {
+        let (folder, fake) = windows();
+        fake.machine().refused.insert(step, error);
+        let mut tracer = Tracer::new(fake.clone());
+        let request = TraceRequest { counted: vec![2], stacks: true, ..cycles_and_timer() };
+        let refused = tracer.start(&request).expect_err(step);
+        assert_eq!(refused.code(), code, "{step}: {refused}");
+        let machine = fake.machine();
+        assert!(!machine.locked && !machine.privileged && machine.session.is_none(), "{step}");
+        assert_eq!(machine.interval(19), 65_536, "{step}");
+        assert_eq!(files(&folder), 0, "{step}");
+    }
+}
+
+#[test]
+fn the_owner_that_holds_the_session_is_named() {
+    let (_folder, fake) = windows();
+    let mut first = Tracer::new(fake.clone());
+    first.start(&counting()).expect("it starts");
+    let mut second = Tracer::new(fake.clone());
+    let error = second.start(&counting()).expect_err("one at a time");
+    let Error::Refused(refusal) = error else { panic!("{error}") };
+    assert_eq!((refusal.code, refusal.subject), (ErrorCode::Busy, std::process::id()));
+    assert!(fake.machine().session.is_some(), "the first goes on");
+    drop(first);
+    assert!(second.start(&counting()).is_ok());
+}
+
+/// A process that was killed leaves session, intervals, note and file; its mutex is free.
+#[test]
+fn the_next_session_undoes_what_a_killed_process_left() {
+    let (folder, fake) = windows();
+    let mut killed = Tracer::new(fake.clone());
+    killed.start(&cycles_and_timer()).expect("it starts");
+    std::mem::forget(killed);
+    fake.machine().locked = false;
+    fake.machine().calls.clear();
+    let mut next = Tracer::new(fake.clone());
+    next.start(&counting()).expect("it starts");
+    assert_eq!(
+        fake.machine().calls[..4],
+        ["stop", "interval [19, 65536]", "interval [0, 10000]", "start"]
+    );
+    drop(next);
+    assert_eq!(files(&folder), 0);
+    // Without a note only the session is left.
+    let mut killed = Tracer::new(fake.clone());
+    killed.start(&counting()).expect("it starts");
+    std::mem::forget(killed);
+    fake.machine().locked = false;
+    Note::remove(folder.path());
+    Tracer::new(fake.clone()).start(&counting()).expect("it starts");
+    // A session of that name that is somebody else's stays.
+    let mut others = Properties::named();
+    others.guid[0] ^= 1;
+    fake.machine().session = Some(others);
+    let error = Tracer::new(fake.clone()).start(&counting()).expect_err("it is not ours");
+    assert!(error.to_string().contains("183"), "{error}");
+    assert!(fake.machine().session.is_some());
+}
+
+#[test]
+fn an_end_is_found_whoever_made_it() {
+    let (_folder, fake) = windows();
+    let megabytes = 1_u64 << 20;
+    fake.machine().free_bytes = 20 * megabytes + 1;
+    let mut tracer = Tracer::new(fake.clone());
+    for (buffers, lost, gone, end) in [
+        (16, 0, false, None),
+        (16, 3, false, None),
+        (160, 0, false, Some(TraceEnd::Full(10 * megabytes))),
+        (150, 0, true, Some(TraceEnd::Full(10 * megabytes))),
+        (16, 0, true, Some(TraceEnd::Stopped)),
+    ] {
+        tracer.start(&counting()).expect("it starts");
+        if let Some(session) = &mut fake.machine().session {
+            assert_eq!(session.maximum_file_mb, 10, "half of what is free");
+            (session.buffers_written, session.events_lost) = (buffers, lost);
+        }
+        let state = tracer.state().expect("it is there");
+        assert_eq!((state.bytes, state.events_lost), (u64::from(buffers) << 16, lost.into()));
+        if gone {
+            fake.machine().session = None;
+            assert_eq!(tracer.state().expect("it was there").ended, end);
+        }
+        let (_, state) = tracer.stop().expect("it ends");
+        assert_eq!(state.ended, end, "{buffers}");
+    }
+    fake.machine().free_bytes = megabytes;
+    let error = tracer.start(&counting()).expect_err("no room");
+    assert_eq!(error.code(), "file");
+}
+
+#[test]
+fn a_process_that_ends_ends_its_session() {
+    let (folder, fake) = windows();
+    let mut tracer = Tracer::new(fake.clone());
+    tracer.start(&cycles_and_timer()).expect("it starts");
+    // Tests of this process that run beside this one may have theirs ended: none relies on it.
+    tracer.0.end();
+    let machine = fake.machine();
+    assert!(machine.session.is_none() && !machine.locked);
+    assert_eq!(machine.interval(19), 65_536);
+    assert_eq!(files(&folder), 0);
+    drop(machine);
+    assert!(tracer.stop().is_err(), "it has ended");
+}
+
+#[test]
+fn what_windows_lists_is_read_with_the_intervals_in_force() {
+    let (_folder, fake) = windows();
+    let mut tracer = Tracer::new(fake.clone());
+    assert_eq!(tracer.sources().expect("a list"), crate::tracing::fake::list(INTEL));
+    assert_eq!(tracer.counters().expect("a number"), Some(4));
+    assert_eq!(tracer.holders(), Holders::default(), "it does not say");
+}
