@@ -50,4 +50,4 @@ pub use shared_types as wire;
 pub use suggest::did_you_mean;
 pub use transport::Transport;
 #[cfg(windows)]
-pub use windows::{DebugPrivilege, Driver};
+pub use windows::{DebugPrivilege, Driver, EtwCalls, tracer};

@@ -1,8 +1,10 @@
 //! Windows itself: the only folder of this crate with unsafe code.
 
 mod driver;
+mod etw;
 mod privilege;
 pub(crate) mod threads;
 
 pub use driver::Driver;
+pub use etw::{EtwCalls, tracer};
 pub use privilege::DebugPrivilege;

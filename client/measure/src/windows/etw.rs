@@ -1,0 +1,369 @@
+//! The functions of Windows' own tracing (evntrace.h), and what else a session needs of Windows.
+//!
+//! Nothing is decided here: [`Tracer`] does that.
+
+use crate::tracing::{Calls, Class, Control, Lock, Properties, Tracer, end_running};
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::os::windows::ffi::{OsStrExt, OsStringExt};
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::Once;
+use windows_sys::Win32::Foundation::{
+    ERROR_ALREADY_EXISTS, ERROR_BAD_LENGTH, ERROR_NOT_ALL_ASSIGNED, ERROR_SUCCESS, FALSE,
+    GetLastError, LUID, LocalFree, TRUE, WAIT_ABANDONED, WAIT_OBJECT_0, WAIT_TIMEOUT, WIN32_ERROR,
+};
+use windows_sys::Win32::Security::Authorization::{
+    ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1,
+};
+use windows_sys::Win32::Security::{
+    AdjustTokenPrivileges, LUID_AND_ATTRIBUTES, LookupPrivilegeValueW, SE_PRIVILEGE_ENABLED,
+    SE_SYSTEM_PROFILE_NAME, SECURITY_ATTRIBUTES, TOKEN_ADJUST_PRIVILEGES, TOKEN_PRIVILEGES,
+    TOKEN_QUERY,
+};
+use windows_sys::Win32::Storage::FileSystem::{CreateDirectoryW, GetDiskFreeSpaceExW};
+use windows_sys::Win32::System::Console::{
+    CTRL_CLOSE_EVENT, CTRL_LOGOFF_EVENT, CTRL_SHUTDOWN_EVENT, SetConsoleCtrlHandler,
+};
+use windows_sys::Win32::System::Diagnostics::Etw::{
+    CLASSIC_EVENT_ID, CONTROLTRACE_HANDLE, ControlTraceW, ETW_PMC_COUNTER_OWNER,
+    ETW_PMC_COUNTER_OWNERSHIP_STATUS, ETW_PMC_SESSION_INFO, EVENT_TRACE_CONTROL_QUERY,
+    EVENT_TRACE_CONTROL_STOP, EVENT_TRACE_PROPERTIES, PROFILE_SOURCE_INFO, StartTraceW,
+    TRACE_PROFILE_INTERVAL, TRACE_QUERY_INFO_CLASS, TraceMaxPmcCounterQuery,
+    TracePmcCounterListInfo, TracePmcCounterOwners, TracePmcEventListInfo,
+    TracePmcSessionInformation, TraceProfileSourceConfigInfo, TraceProfileSourceListInfo,
+    TraceQueryInformation, TraceSampledProfileIntervalInfo, TraceSetInformation,
+    TraceStackTracingInfo, TraceSystemTraceEnableFlagsInfo,
+};
+use windows_sys::Win32::System::SystemInformation::GetSystemWindowsDirectoryW;
+use windows_sys::Win32::System::Threading::{
+    ALL_PROCESSOR_GROUPS, CreateMutexW, GetActiveProcessorCount, GetCurrentProcess,
+    OpenProcessToken, ReleaseMutex, WaitForSingleObject,
+};
+use windows_sys::core::BOOL;
+
+/// The mutex of the session's owner, in all sessions of users.
+const MUTEX: &str = r"Global\halprof-etw";
+
+/// The folder of the session's files, below the folder of Windows. Only administrators can make
+/// anything there, so that nobody else can have prepared it.
+const FOLDER: &str = r"System32\LogFiles\halprof";
+/// All access for SYSTEM and administrators, also to what is in it, and nothing inherited.
+const ADMINISTRATORS: &str = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
+
+// What `tracing` lays out by itself is what evntrace.h lays out, as windows-sys has it.
+const _: () = {
+    assert!(size_of::<EVENT_TRACE_PROPERTIES>() == crate::tracing::HEADER_BYTES);
+    assert!(align_of::<EVENT_TRACE_PROPERTIES>() == align_of::<Properties>());
+    assert!(
+        size_of::<Properties>() == crate::tracing::HEADER_BYTES + 4 * crate::tracing::NAME_UNITS
+    );
+    assert!(offset_of!(EVENT_TRACE_PROPERTIES, BufferSize) == offset_of!(Properties, buffer_kb));
+    assert!(
+        offset_of!(EVENT_TRACE_PROPERTIES, LogFileMode) == offset_of!(Properties, log_file_mode)
+    );
+    assert!(offset_of!(EVENT_TRACE_PROPERTIES, EventsLost) == offset_of!(Properties, events_lost));
+    assert!(
+        offset_of!(EVENT_TRACE_PROPERTIES, BuffersWritten)
+            == offset_of!(Properties, buffers_written)
+    );
+    assert!(
+        offset_of!(EVENT_TRACE_PROPERTIES, LogBuffersLost)
+            == offset_of!(Properties, log_buffers_lost)
+    );
+    assert!(
+        offset_of!(EVENT_TRACE_PROPERTIES, LoggerNameOffset)
+            == offset_of!(Properties, logger_name_offset)
+    );
+    assert!(size_of::<CLASSIC_EVENT_ID>() == 24 && offset_of!(CLASSIC_EVENT_ID, Type) == 16);
+    assert!(size_of::<TRACE_PROFILE_INTERVAL>() == 8);
+    assert!(offset_of!(PROFILE_SOURCE_INFO, Description) == 24);
+    assert!(size_of::<ETW_PMC_COUNTER_OWNER>() == 12);
+    assert!(offset_of!(ETW_PMC_COUNTER_OWNERSHIP_STATUS, CounterOwners) == 8);
+    assert!(size_of::<ETW_PMC_SESSION_INFO>() == 16);
+    assert!(Control::Query as u32 == EVENT_TRACE_CONTROL_QUERY);
+    assert!(Control::Stop as u32 == EVENT_TRACE_CONTROL_STOP);
+    assert_class(Class::TraceStackTracingInfo, TraceStackTracingInfo);
+    assert_class(Class::TraceSystemTraceEnableFlagsInfo, TraceSystemTraceEnableFlagsInfo);
+    assert_class(Class::TraceSampledProfileIntervalInfo, TraceSampledProfileIntervalInfo);
+    assert_class(Class::TraceProfileSourceConfigInfo, TraceProfileSourceConfigInfo);
+    assert_class(Class::TraceProfileSourceListInfo, TraceProfileSourceListInfo);
+    assert_class(Class::TracePmcEventListInfo, TracePmcEventListInfo);
+    assert_class(Class::TracePmcCounterListInfo, TracePmcCounterListInfo);
+    assert_class(Class::TraceMaxPmcCounterQuery, TraceMaxPmcCounterQuery);
+    assert_class(Class::TracePmcCounterOwners, TracePmcCounterOwners);
+    assert_class(Class::TracePmcSessionInformation, TracePmcSessionInformation);
+};
+
+const fn assert_class(class: Class, number: TRACE_QUERY_INFO_CLASS) {
+    assert!(class as i32 == number);
+}
+
+/// Windows, for a tracer.
+pub struct EtwCalls {
+    /// The mutex, while it is owned.
+    mutex: Option<OwnedHandle>,
+    /// The state of the privilege before it was enabled, in the token of this process.
+    privilege: Option<(OwnedHandle, TOKEN_PRIVILEGES)>,
+}
+
+/// Windows' own tracing.
+#[must_use]
+pub fn tracer() -> Tracer<EtwCalls> {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(end_with_console);
+    Tracer::new(EtwCalls { mutex: None, privilege: None })
+}
+
+impl fmt::Debug for EtwCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtwCalls").field("mutex", &self.mutex).finish_non_exhaustive()
+    }
+}
+
+impl Calls for EtwCalls {
+    fn lock(&mut self) -> Result<Lock, u32> {
+        let name = terminated(MUTEX);
+        // SAFETY: the name ends with a zero; null means the access that objects of this user have.
+        let mutex = unsafe { CreateMutexW(ptr::null(), FALSE, name.as_ptr()) };
+        if mutex.is_null() {
+            return Err(last_error());
+        }
+        // SAFETY: CreateMutexW succeeded, so the handle is open and owned by nobody else.
+        let mutex = unsafe { OwnedHandle::from_raw_handle(mutex) };
+        // SAFETY: the handle is open.
+        match unsafe { WaitForSingleObject(mutex.as_raw_handle(), 0) } {
+            WAIT_OBJECT_0 | WAIT_ABANDONED => {
+                self.mutex = Some(mutex);
+                Ok(Lock::Ours)
+            }
+            WAIT_TIMEOUT => Ok(Lock::Held),
+            _ => Err(last_error()),
+        }
+    }
+
+    fn unlock(&mut self) {
+        if let Some(mutex) = self.mutex.take() {
+            // Another thread than the one that took it is refused: then the process is about to end,
+            // which gives it back.
+            // SAFETY: the handle is open.
+            unsafe { ReleaseMutex(mutex.as_raw_handle()) };
+        }
+    }
+
+    /// In the token of the process, which is where other tools have it: that Windows looks at the
+    /// thread's is not documented. A program that is started while it is enabled would inherit it.
+    fn set_privilege(&mut self, enabled: bool) -> Result<(), u32> {
+        if !enabled {
+            let Some((token, before)) = self.privilege.take() else { return Ok(()) };
+            return adjust(&token, &before).map(drop);
+        }
+        let token = token()?;
+        let mut luid = LUID::default();
+        // SAFETY: the name ends with a zero, `luid` is valid for a write, and null means this machine.
+        let found =
+            unsafe { LookupPrivilegeValueW(ptr::null(), SE_SYSTEM_PROFILE_NAME, &raw mut luid) };
+        if found == FALSE {
+            return Err(last_error());
+        }
+        let privileges = TOKEN_PRIVILEGES {
+            PrivilegeCount: 1,
+            Privileges: [LUID_AND_ATTRIBUTES { Luid: luid, Attributes: SE_PRIVILEGE_ENABLED }],
+        };
+        let before = adjust(&token, &privileges)?;
+        self.privilege = Some((token, before));
+        Ok(())
+    }
+
+    fn start_trace(&mut self, properties: &mut Properties) -> Result<u64, u32> {
+        let name = properties.logger_name;
+        let mut handle = CONTROLTRACE_HANDLE::default();
+        // SAFETY: `handle` is valid for a write; the name, a copy, ends with a zero, for names are
+        // shorter than their fields; `properties` begins with EVENT_TRACE_PROPERTIES (see above), says
+        // its own size, and has both names inside it.
+        let error =
+            unsafe { StartTraceW(&raw mut handle, name.as_ptr(), (&raw mut *properties).cast()) };
+        status(error).map(|()| handle.Value)
+    }
+
+    fn control_trace(&mut self, control: Control, properties: &mut Properties) -> Result<(), u32> {
+        let name = properties.logger_name;
+        // SAFETY: as for StartTraceW; handle 0 means the session of that name.
+        let error = unsafe {
+            ControlTraceW(
+                CONTROLTRACE_HANDLE::default(),
+                name.as_ptr(),
+                (&raw mut *properties).cast(),
+                control as u32,
+            )
+        };
+        status(error)
+    }
+
+    fn set(&mut self, handle: u64, class: Class, data: &[u8]) -> Result<(), u32> {
+        let length = length(data)?;
+        // SAFETY: `data` is valid for reads of `length` bytes, and Windows copies it.
+        let error = unsafe {
+            TraceSetInformation(
+                CONTROLTRACE_HANDLE { Value: handle },
+                class as i32,
+                data.as_ptr().cast(),
+                length,
+            )
+        };
+        status(error)
+    }
+
+    fn query(&mut self, class: Class, buffer: &mut [u8]) -> Result<usize, u32> {
+        let length = length(buffer)?;
+        let mut returned = 0;
+        // SAFETY: `buffer` is valid for reads and writes of `length` bytes, `returned` for a write.
+        let error = unsafe {
+            TraceQueryInformation(
+                CONTROLTRACE_HANDLE::default(),
+                class as i32,
+                buffer.as_mut_ptr().cast(),
+                length,
+                &raw mut returned,
+            )
+        };
+        status(error).map(|()| returned as usize)
+    }
+
+    fn folder(&mut self) -> io::Result<PathBuf> {
+        let folder = windows_folder()?.join(FOLDER);
+        let access = terminated(ADMINISTRATORS);
+        let mut descriptor = ptr::null_mut();
+        // SAFETY: the text ends with a zero, `descriptor` is valid for a write, and the length is not
+        // requested.
+        let parsed = unsafe {
+            ConvertStringSecurityDescriptorToSecurityDescriptorW(
+                access.as_ptr(),
+                SDDL_REVISION_1,
+                &raw mut descriptor,
+                ptr::null_mut(),
+            )
+        };
+        if parsed == FALSE {
+            return Err(io::Error::last_os_error());
+        }
+        let attributes = SECURITY_ATTRIBUTES {
+            nLength: size_of::<SECURITY_ATTRIBUTES>() as u32,
+            lpSecurityDescriptor: descriptor,
+            bInheritHandle: FALSE,
+        };
+        let path = terminated(&folder);
+        // SAFETY: the path ends with a zero; `attributes` and the descriptor in it are valid.
+        let created = unsafe { CreateDirectoryW(path.as_ptr(), &raw const attributes) };
+        let error = io::Error::last_os_error();
+        // SAFETY: the conversion has allocated it, for LocalFree.
+        unsafe { LocalFree(descriptor) };
+        let exists = error.raw_os_error() == Some(ERROR_ALREADY_EXISTS.cast_signed());
+        if created == FALSE && !exists {
+            return Err(error);
+        }
+        Ok(folder)
+    }
+
+    fn free_bytes(&mut self, folder: &Path) -> io::Result<u64> {
+        let path = terminated(folder);
+        let mut free = 0;
+        // SAFETY: the path ends with a zero, `free` is valid for a write, and the others are not
+        // requested.
+        let done = unsafe {
+            GetDiskFreeSpaceExW(path.as_ptr(), &raw mut free, ptr::null_mut(), ptr::null_mut())
+        };
+        if done == FALSE { Err(io::Error::last_os_error()) } else { Ok(free) }
+    }
+
+    fn processors(&mut self) -> u32 {
+        // SAFETY: takes a number.
+        unsafe { GetActiveProcessorCount(ALL_PROCESSOR_GROUPS) }
+    }
+}
+
+/// The token of this process.
+fn token() -> Result<OwnedHandle, u32> {
+    // SAFETY: takes no argument and cannot fail; the pseudo handle needs no closing.
+    let process = unsafe { GetCurrentProcess() };
+    let mut token = ptr::null_mut();
+    let access = TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY;
+    // SAFETY: `process` is valid, and `token` is valid for a write.
+    if unsafe { OpenProcessToken(process, access, &raw mut token) } == FALSE {
+        return Err(last_error());
+    }
+    // SAFETY: OpenProcessToken succeeded, so the handle is open and owned by nobody else.
+    Ok(unsafe { OwnedHandle::from_raw_handle(token) })
+}
+
+/// Changes privileges of a token; returns how those were that this changed.
+fn adjust(token: &OwnedHandle, privileges: &TOKEN_PRIVILEGES) -> Result<TOKEN_PRIVILEGES, u32> {
+    let mut before = TOKEN_PRIVILEGES::default();
+    let mut returned = 0;
+    // SAFETY: the handle is open; `privileges` has one privilege or none, as its count says, and is
+    // valid for reads; `before` is valid for writes of its length, `returned` for a write.
+    let done = unsafe {
+        AdjustTokenPrivileges(
+            token.as_raw_handle(),
+            FALSE,
+            privileges,
+            size_of::<TOKEN_PRIVILEGES>() as u32,
+            &raw mut before,
+            &raw mut returned,
+        )
+    };
+    // It succeeds also where the account lacks the privilege.
+    match last_error() {
+        error if done == FALSE || error == ERROR_NOT_ALL_ASSIGNED => Err(error),
+        _ => Ok(before),
+    }
+}
+
+/// Ends the session before Windows ends the process: it waits for the handlers, but not for any other
+/// thread. This one comes first, for handlers that were added last do.
+fn end_with_console() {
+    unsafe extern "system" fn handler(event: u32) -> BOOL {
+        if matches!(event, CTRL_CLOSE_EVENT | CTRL_LOGOFF_EVENT | CTRL_SHUTDOWN_EVENT) {
+            end_running();
+        }
+        FALSE
+    }
+    // Without a console there is none to close.
+    // SAFETY: the handler is a function, which is never freed.
+    unsafe { SetConsoleCtrlHandler(Some(handler), TRUE) };
+}
+
+/// The folder of Windows.
+fn windows_folder() -> io::Result<PathBuf> {
+    let mut path = [0_u16; 260];
+    // SAFETY: `path` is valid for writes of the characters given.
+    let length = unsafe { GetSystemWindowsDirectoryW(path.as_mut_ptr(), path.len() as u32) };
+    match path.get(..length as usize) {
+        Some(path) if !path.is_empty() => Ok(OsString::from_wide(path).into()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The text with its terminating zero.
+fn terminated(text: impl AsRef<OsStr>) -> Vec<u16> {
+    text.as_ref().encode_wide().chain([0]).collect()
+}
+
+fn length(bytes: &[u8]) -> Result<u32, u32> {
+    u32::try_from(bytes.len()).map_err(|_| ERROR_BAD_LENGTH)
+}
+
+const fn status(error: WIN32_ERROR) -> Result<(), u32> {
+    match error {
+        ERROR_SUCCESS => Ok(()),
+        error => Err(error),
+    }
+}
+
+fn last_error() -> u32 {
+    // SAFETY: takes no argument.
+    unsafe { GetLastError() }
+}
