@@ -12,6 +12,8 @@
 //! functions themselves are behind [`Calls`].
 
 mod calls;
+pub mod counts;
+pub mod etl;
 mod file;
 mod holders;
 mod layout;

@@ -13,6 +13,8 @@ pub struct Counts {
     /// Those whose counts are not: the first and the last of each processor, and those without
     /// values.
     pub unknown: u64,
+    /// Its slices whose end was lost.
+    pub lost: u64,
     /// The ticks of the known slices.
     pub ticks: u64,
     /// The ticks of the unknown ones, as far as both ends are in the trace.
@@ -82,6 +84,7 @@ impl Slices {
                 if let Some(running) = other {
                     self.lost += 1;
                     self.lost_ticks += elapsed(running.since, time);
+                    self.counts(running.instance).lost += 1;
                 }
                 let instance = threads.current(old);
                 self.counts(instance).switches += 1;

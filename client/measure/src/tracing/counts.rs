@@ -1,0 +1,433 @@
+//! Exact counts of threads, from a trace whose context switches carry the values of counters.
+//!
+//! Between two switches of a processor one thread runs there: the difference of the values is what
+//! happened in its *slice*, in the interrupts and deferred calls that hit it too. What ran before the
+//! first switch of a processor and after its last one is not known, nor what ran where a switch was
+//! lost. Values are those of a processor's counters, and are never subtracted across processors.
+
+use super::etl::{self, Etl};
+use crate::{Error, Result};
+use halprof_etw::join::slices::{Slice, Slices};
+use halprof_etw::join::threads::{Instance, InstanceNumber, Threads};
+use halprof_etw::payload::{Change, process, processor, thread};
+use halprof_etw::{Clock, Event, EventKind};
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU64;
+use std::path::Path;
+
+/// How a trace must be recorded.
+const RECORD: &str = "Record one with `xperf -on PROC_THREAD+LOADER+CSWITCH -pmc InstructionRetired,TotalCycles CSWITCH strict`, and end it with `xperf -d FILE`; `xperf -pmcsources` lists what can be counted.";
+
+/// The name of the process of the idle threads, which Windows leaves empty.
+const IDLE: &str = "Idle";
+
+/// Which slices to count, and how finely.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// Only slices on these processors; empty for all.
+    pub processors: Vec<u32>,
+    /// Apart by interval of this length, if there is one. A slice is in the interval in which it
+    /// ends: only then its counts are known.
+    pub interval_ns: Option<NonZeroU64>,
+}
+
+/// The counts of all threads of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct TraceCounts {
+    /// The system that wrote it, such as `Windows 10.0.19041`.
+    pub system: String,
+    /// What was counted, by the trace's names.
+    pub sources: Vec<String>,
+    /// How many processors the system has.
+    pub processor_count: u32,
+    /// Those whose slices are counted.
+    pub processors: Vec<u32>,
+    /// From the trace's beginning to its last event.
+    pub elapsed_ns: u64,
+    /// The processes that have threads here.
+    pub processes: Vec<Process>,
+    /// The thread instances that ran here.
+    pub threads: Vec<Thread>,
+    /// What each did on each processor in each interval, in this order: interval, thread, processor.
+    pub cells: Vec<Cell>,
+    /// The time of the processors that belongs to nobody.
+    pub unknown: Unknown,
+    /// Events that the session lost, whatever they were.
+    pub lost_events: u64,
+    /// Buffers that it lost, whatever they held.
+    pub lost_buffers: u64,
+    /// What could not be read, each as the end of a sentence.
+    pub damage: Vec<String>,
+}
+
+/// A process: identifiers are used again, so two may have the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process {
+    /// `None` for threads whose process no event names.
+    pub id: Option<u32>,
+    /// The name of its program, where an event names it.
+    pub name: Option<String>,
+}
+
+/// One life of a thread. The idle threads of all processors are one, whose identifier is 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its identifier.
+    pub id: u32,
+    /// The index of its process.
+    pub process: usize,
+    /// When it started, in nanoseconds since the trace began; `None` if it did not start in it.
+    pub started_ns: Option<u64>,
+    /// Whether all its slices have counts: none was cut by the trace's ends or by a lost switch, or
+    /// had no values.
+    pub complete: bool,
+}
+
+/// What a thread did on a processor in an interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The number of the interval from 0; always 0 without intervals.
+    pub interval: u64,
+    /// The index of the thread.
+    pub thread: usize,
+    /// The number of the processor.
+    pub processor: u16,
+    /// What it did.
+    pub sums: Sums,
+}
+
+/// Sums over slices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// How often it was switched out.
+    pub switches: u64,
+    /// Its time on processors.
+    pub time_ns: u64,
+    /// The part of it whose counts are known.
+    pub counted_ns: u64,
+    /// The counts, in the order of the sources.
+    pub counts: Vec<u128>,
+}
+
+/// Time of processors that belongs to nobody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// Before the first switch of each processor; of a processor without switches all its time.
+    pub before_first_ns: u64,
+    /// After the last one.
+    pub after_last_ns: u64,
+    /// Of slices whose end was lost.
+    pub lost_ns: u64,
+    /// How many there are.
+    pub lost_switches: u64,
+    /// Slices that belong to a thread, but whose counts are not known, because a switch at one of
+    /// their ends has no values or somebody else changed a counter.
+    pub slices_without_counts: u64,
+}
+
+impl Unknown {
+    /// All of it.
+    #[must_use]
+    pub const fn total_ns(&self) -> u64 {
+        self.before_first_ns.saturating_add(self.after_last_ns).saturating_add(self.lost_ns)
+    }
+}
+
+impl Sums {
+    /// Adds what happened elsewhere.
+    pub fn add(&mut self, other: &Self) {
+        self.switches += other.switches;
+        self.time_ns = self.time_ns.saturating_add(other.time_ns);
+        self.counted_ns = self.counted_ns.saturating_add(other.counted_ns);
+        self.add_counts(other.counts.iter().copied());
+    }
+
+    fn add_counts(&mut self, counts: impl ExactSizeIterator<Item = u128>) {
+        self.counts.resize(self.counts.len().max(counts.len()), 0);
+        for (sum, count) in self.counts.iter_mut().zip(counts) {
+            *sum = sum.saturating_add(count);
+        }
+    }
+
+    fn add_slice(&mut self, slice: &Slice, time_ns: u64) {
+        self.switches += 1;
+        self.time_ns = self.time_ns.saturating_add(time_ns);
+        if let Some(counts) = &slice.counts {
+            self.counted_ns = self.counted_ns.saturating_add(time_ns);
+            self.add_counts(counts.iter().copied().map(u128::from));
+        }
+    }
+}
+
+impl TraceCounts {
+    /// Reads a trace. One without counter values at its context switches is refused.
+    pub fn read(path: &Path, query: &Query) -> Result<Self> {
+        let mut trace = etl::open(path)?;
+        let mut reader = Reader::new(query, trace.clock(), trace.header().processors);
+        while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
+            reader.event(&event);
+        }
+        let lacks = reader.lacks();
+        let counts = reader.finish(&trace);
+        match lacks {
+            Some(why) => {
+                let hint = RECORD.to_owned();
+                Err(Error::BadFile { path: path.to_owned(), why: why.to_owned(), hint })
+            }
+            None => Ok(counts),
+        }
+    }
+
+    /// The process of a cell.
+    #[must_use]
+    pub fn process_of(&self, cell: &Cell) -> &Process {
+        &self.processes[self.threads[cell.thread].process]
+    }
+}
+
+/// A process while its trace is read.
+struct ProcessLife {
+    name: String,
+    started: i64,
+    has_ended: bool,
+}
+
+/// What the switches of one processor span.
+#[derive(Clone, Copy)]
+struct Span {
+    first: i64,
+    last: i64,
+    /// The time of its slices.
+    known_ns: u64,
+}
+
+struct Reader<'a> {
+    query: &'a Query,
+    clock: Clock,
+    processor_count: u32,
+    names: Option<Vec<String>>,
+    /// Whether counters are configured again, for other sources.
+    is_reconfigured: bool,
+    threads: Threads,
+    slices: Slices,
+    processes: HashMap<u32, Vec<ProcessLife>>,
+    spans: BTreeMap<u16, Span>,
+    cells: BTreeMap<(u64, usize, u16), Sums>,
+    slices_without_counts: u64,
+    end: i64,
+}
+
+impl<'a> Reader<'a> {
+    fn new(query: &'a Query, clock: Clock, processor_count: u32) -> Self {
+        Self {
+            query,
+            clock,
+            processor_count,
+            names: None,
+            is_reconfigured: false,
+            threads: Threads::default(),
+            slices: Slices::default(),
+            processes: HashMap::new(),
+            spans: BTreeMap::new(),
+            cells: BTreeMap::new(),
+            slices_without_counts: 0,
+            end: clock.origin(),
+        }
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        self.end = self.end.max(event.time);
+        match &event.kind {
+            EventKind::Switch(switch) => self.switch(event, switch),
+            EventKind::Thread(thread) => self.thread(event.time, thread),
+            EventKind::Process(process) => self.process(event.time, process),
+            EventKind::CounterNames(names) => match &self.names {
+                None => self.names = Some(names.names.clone()),
+                Some(known) => self.is_reconfigured |= *known != names.names,
+            },
+            EventKind::Corruption(corruption) => self.slices.corrupt(corruption.processor),
+            _ => {}
+        }
+    }
+
+    fn switch(&mut self, event: &Event<'_>, switch: &processor::Switch) {
+        let processors = &self.query.processors;
+        if !processors.is_empty() && !processors.contains(&event.processor.into()) {
+            return;
+        }
+        let pair = (switch.old_thread, switch.new_thread);
+        let values = event.counters.iter();
+        let slice =
+            self.slices.switch(&mut self.threads, event.processor, event.time, pair, values);
+        let new = Span { first: event.time, last: event.time, known_ns: 0 };
+        let span = self.spans.entry(event.processor).or_insert(new);
+        span.last = event.time;
+        let interval = self
+            .query
+            .interval_ns
+            .map_or(0, |length| u64::try_from(event.ns).unwrap_or(0) / length);
+        // Whose slice has no end in the trace was there nevertheless.
+        let InstanceNumber(thread) = self.threads.current(switch.new_thread);
+        self.cells.entry((interval, thread, event.processor)).or_default();
+        let Some(slice) = slice else {
+            // It ends a slice that nobody saw begin.
+            let InstanceNumber(thread) = self.threads.current(switch.old_thread);
+            self.cells.entry((interval, thread, event.processor)).or_default().switches += 1;
+            return;
+        };
+        let time_ns = between(self.clock, slice.begin, slice.end);
+        span.known_ns = span.known_ns.saturating_add(time_ns);
+        self.slices_without_counts += u64::from(slice.counts.is_none());
+        let InstanceNumber(thread) = slice.instance;
+        let sums = self.cells.entry((interval, thread, event.processor)).or_default();
+        sums.add_slice(&slice, time_ns);
+    }
+
+    fn thread(&mut self, time: i64, event: &thread::Thread) {
+        let (process, thread) = (event.process, event.thread);
+        match event.change {
+            Change::Start => self.threads.start(time, process, thread),
+            Change::End => self.threads.end(time, process, thread),
+            _ => self.threads.rundown(process, thread),
+        };
+    }
+
+    fn process(&mut self, time: i64, event: &process::Process) {
+        let lives = self.processes.entry(event.process).or_default();
+        let alive = lives.last_mut().filter(|last| !last.has_ended);
+        match (event.change, alive) {
+            (Change::Defunct, _) => {}
+            (Change::End, Some(life)) => life.has_ended = true,
+            (Change::RundownStart | Change::RundownEnd, Some(_)) => {}
+            (change, _) => lives.push(ProcessLife {
+                name: event.image.clone(),
+                started: if change == Change::Start { time } else { i64::MIN },
+                has_ended: change == Change::End,
+            }),
+        }
+    }
+
+    /// What the trace lacks to count by it, as the end of a sentence.
+    fn lacks(&self) -> Option<&'static str> {
+        if self.is_reconfigured {
+            return Some("configures its counters twice, for different sources");
+        }
+        if self.spans.is_empty() {
+            return Some("has no context switches, so that nobody knows which thread ran");
+        }
+        let has_counts = self.cells.values().any(|sums| !sums.counts.is_empty());
+        (!has_counts).then_some("has no values of counters at its context switches")
+    }
+
+    fn finish(mut self, trace: &Etl) -> TraceCounts {
+        self.slices.finish();
+        let header = trace.header();
+        let losses = trace.losses();
+        let findings = trace.damage().findings();
+        let (processes, threads) = self.lives();
+        let mut counts = TraceCounts {
+            system: format!("Windows {}.{}.{}", header.major, header.minor, header.build),
+            processor_count: self.processor_count,
+            processors: self.processors(),
+            elapsed_ns: between(self.clock, self.clock.origin(), self.end),
+            unknown: self.unknown(),
+            sources: self.names.unwrap_or_default(),
+            processes,
+            threads,
+            lost_events: losses.events.max(losses.buffers_after_lost_events),
+            lost_buffers: losses.buffers.max(losses.missing_buffers),
+            damage: findings.map(|(cause, found)| format!("{cause}: {}", found.count)).collect(),
+            ..TraceCounts::default()
+        };
+        let values = self.cells.values().map(|sums| sums.counts.len()).max().unwrap_or(0);
+        for number in counts.sources.len()..values {
+            counts.sources.push(format!("counter {number}"));
+        }
+        let cells = self.cells.into_iter();
+        counts.cells = cells
+            .map(|((interval, thread, processor), mut sums)| {
+                sums.counts.resize(counts.sources.len(), 0);
+                Cell { interval, thread, processor, sums }
+            })
+            .collect();
+        counts
+    }
+
+    /// The processors whose slices are counted: those of the header, and any that has switches.
+    fn processors(&self) -> Vec<u32> {
+        if !self.query.processors.is_empty() {
+            return self.query.processors.clone();
+        }
+        // A number that a damaged header claims is no reason to take memory.
+        let claimed = 0..self.processor_count.min(u16::MAX.into());
+        let beyond = self.spans.keys().copied().map(u32::from);
+        let beyond = beyond.filter(|&number| number >= claimed.end);
+        claimed.clone().chain(beyond).collect()
+    }
+
+    /// The processes, and the threads with their processes.
+    fn lives(&self) -> (Vec<Process>, Vec<Thread>) {
+        let mut numbers: HashMap<(Option<u32>, usize), usize> = HashMap::new();
+        let (mut processes, mut threads) = (Vec::new(), Vec::new());
+        let unseen = halprof_etw::join::slices::Counts::default();
+        for (number, instance) in self.threads.instances().iter().enumerate() {
+            let life = self.life_of(instance);
+            let index = life.map_or(0, |(index, _)| index);
+            let process = *numbers.entry((instance.process, index)).or_insert_with(|| {
+                let name = life.map(|(_, life)| life.name.clone());
+                let name = match instance.process {
+                    Some(0) => Some(IDLE.to_owned()),
+                    _ => name.filter(|name| !name.is_empty()),
+                };
+                processes.push(Process { id: instance.process, name });
+                processes.len() - 1
+            });
+            let counts = self.slices.by_instance().get(number).unwrap_or(&unseen);
+            let started =
+                instance.started.map(|time| between(self.clock, self.clock.origin(), time));
+            threads.push(Thread {
+                id: instance.thread,
+                process,
+                started_ns: started.filter(|_| instance.thread != 0),
+                complete: counts.unknown == 0 && counts.lost == 0,
+            });
+        }
+        (processes, threads)
+    }
+
+    /// The process of a thread among those that had its identifier, and its index among them: the
+    /// last that started before the thread did, or ended.
+    fn life_of(&self, instance: &Instance) -> Option<(usize, &ProcessLife)> {
+        let lives = self.processes.get(&instance.process?)?;
+        let time = instance.started.or(instance.ended).unwrap_or(i64::MIN);
+        let before = lives.iter().enumerate().rfind(|(_, life)| life.started <= time);
+        before.or_else(|| lives.iter().enumerate().next())
+    }
+
+    fn unknown(&self) -> Unknown {
+        let (lost_switches, _) = self.slices.lost();
+        let slices_without_counts = self.slices_without_counts;
+        let mut unknown = Unknown { lost_switches, slices_without_counts, ..Unknown::default() };
+        let (origin, clock) = (self.clock.origin(), self.clock);
+        for processor in self.processors() {
+            let span = u16::try_from(processor).ok().and_then(|number| self.spans.get(&number));
+            let nothing = Span { first: self.end, last: self.end, known_ns: 0 };
+            let Span { first, last, known_ns } = *span.unwrap_or(&nothing);
+            let sum = |sum: u64, ns| sum.saturating_add(ns);
+            unknown.before_first_ns = sum(unknown.before_first_ns, between(clock, origin, first));
+            unknown.after_last_ns = sum(unknown.after_last_ns, between(clock, last, self.end));
+            let lost = between(clock, first, last).saturating_sub(known_ns);
+            unknown.lost_ns = sum(unknown.lost_ns, lost);
+        }
+        unknown
+    }
+}
+
+/// The nanoseconds between two times. They are differences of times since the trace began, so that
+/// the parts of a span add up to it whatever the clock's frequency.
+fn between(clock: Clock, begin: i64, end: i64) -> u64 {
+    u64::try_from(clock.ns(end).saturating_sub(clock.ns(begin))).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

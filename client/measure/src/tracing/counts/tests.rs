@@ -1,0 +1,264 @@
+//! Are the counts of threads those that are in the trace, and is all time accounted for?
+
+use super::{Cell, Query, Sums, TraceCounts};
+use crate::Error;
+use halprof_etw::PointerSize;
+use halprof_etw::clock::ClockType;
+use halprof_etw::payload::{Change, EventKind, counters, process, processor, thread};
+use halprof_etw::write::{Origin, Session, Writer};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const TRACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw");
+
+/// What an independent reader found in the trace whose switches have values.
+fn expected() -> Option<(PathBuf, Value)> {
+    let Ok(vectors) = std::fs::read(Path::new(TRACES).join("vectors.json")) else {
+        eprintln!("skipped: no traces in {TRACES}");
+        return None;
+    };
+    let vectors: Value = serde_json::from_slice(&vectors).expect("JSON");
+    let file = Path::new(TRACES).join("files/artificial_pmc.etl");
+    Some((file, vectors["artificial_file"].clone()))
+}
+
+/// The sums of each thread over the cells that pass, in the order of threads.
+fn by_thread(counts: &TraceCounts, passes: impl Fn(&Cell) -> bool) -> Vec<Sums> {
+    let mut sums = vec![Sums::default(); counts.threads.len()];
+    for cell in counts.cells.iter().filter(|cell| passes(cell)) {
+        sums[cell.thread].add(&cell.sums);
+    }
+    sums
+}
+
+/// The time of all threads and of nobody is all that there is.
+fn assert_all_time_is_there(counts: &TraceCounts) {
+    let known: u64 = counts.cells.iter().map(|cell| cell.sums.time_ns).sum();
+    let all = counts.elapsed_ns * counts.processors.len() as u64;
+    assert_eq!(known + counts.unknown.total_ns(), all);
+}
+
+#[test]
+fn counts_are_those_of_an_independent_reader() {
+    let Some((file, expected)) = expected() else { return };
+    let counts = TraceCounts::read(&file, &Query::default()).expect("counts");
+    assert_eq!(json!(counts.sources), expected["counters"]);
+    let sums = by_thread(&counts, |_| true);
+    let switches: u64 = sums.iter().map(|sums| sums.switches).sum();
+    assert_eq!(switches, expected["switches"]);
+    for row in expected["threads"].as_array().expect("threads") {
+        let same = counts.threads.iter().enumerate().filter(|(_, one)| row["tid"] == one.id);
+        let instance = row["instance"].as_u64().expect("a number") as usize;
+        let (number, thread) = same.into_iter().nth(instance).expect("the thread");
+        let sums = &sums[number];
+        assert_eq!(sums.switches, row["switches"], "{row}");
+        // Its clock has ticks of 100 ns.
+        assert_eq!(sums.time_ns / 100, row["ticks"], "{row}");
+        assert_eq!(thread.complete, row["unknown"] == 0, "{row}");
+        let found: Vec<u64> = sums.counts.iter().map(|&count| count as u64).collect();
+        assert_eq!(json!(found), row["counts"], "{row}");
+    }
+    assert_all_time_is_there(&counts);
+    assert_eq!((counts.unknown.lost_ns, counts.unknown.lost_switches), (0, 0));
+}
+
+/// Whatever the intervals and processors, their parts are the whole.
+#[test]
+fn parts_add_up_to_the_whole() {
+    let Some((file, _)) = expected() else { return };
+    let read = |query: &Query| TraceCounts::read(&file, query).expect("counts");
+    let whole = by_thread(&read(&Query::default()), |_| true);
+    let interval_ns = NonZeroU64::new(1_000_000);
+    let sliced = read(&Query { interval_ns, ..Query::default() });
+    assert!(sliced.cells.last().expect("cells").interval > 5);
+    assert_eq!(by_thread(&sliced, |_| true), whole);
+    let mut sums = vec![Sums::default(); whole.len()];
+    for processor in 0..2 {
+        let one = read(&Query { processors: vec![processor], interval_ns });
+        assert!(one.cells.iter().all(|cell| u32::from(cell.processor) == processor));
+        assert_all_time_is_there(&one);
+        for cell in &one.cells {
+            let id = one.threads[cell.thread].id;
+            let started = one.threads[cell.thread].started_ns;
+            let same = |thread: &super::Thread| (thread.id, thread.started_ns) == (id, started);
+            let number = sliced.threads.iter().position(same).expect("the thread");
+            sums[number].add(&cell.sums);
+        }
+    }
+    assert_eq!(sums, whole);
+}
+
+struct Written {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+/// A trace of two processors, whose clock ticks once a microsecond from 1000 on. Events are on the
+/// processor beside them.
+fn written(events: &[(i64, u16, EventKind<'_>, &[u64])]) -> Written {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.etl");
+    let session = Session {
+        pointer_size: PointerSize::Eight,
+        buffer_size: 1024,
+        processors: 2,
+        clock_type: ClockType::PerformanceCounter,
+        perf_freq: 1_000_000,
+        cpu_mhz: 3000,
+        origin: 1000,
+        start_time: 133_000_000_000_000_000,
+        name: String::new(),
+        file_name: String::new(),
+    };
+    let mut writer = Writer::new(File::create(&path).expect("a file"), session).expect("begun");
+    for (time, processor, kind, values) in events {
+        let origin = Origin { time: 1000 + time, processor: *processor, thread: 0, process: 0 };
+        writer.event(origin, kind, values).expect("written");
+    }
+    writer.finish(1200).expect("finished");
+    Written { _folder: folder, path }
+}
+
+fn names(names: &[&str]) -> EventKind<'static> {
+    let names = names.iter().map(|&name| name.to_owned()).collect();
+    EventKind::CounterNames(counters::CounterNames { names })
+}
+
+const fn switch(old_thread: u32, new_thread: u32) -> EventKind<'static> {
+    EventKind::Switch(processor::Switch {
+        new_thread,
+        old_thread,
+        new_priority: 8,
+        old_priority: 8,
+        previous_c_state: 0,
+        spare: 0,
+        old_wait_reason: 0,
+        old_wait_mode: 0,
+        old_state: 5,
+        old_ideal_processor: 0,
+        new_wait_time: 0,
+        reserved: 0,
+    })
+}
+
+fn a_thread(change: Change, process: u32, thread: u32) -> EventKind<'static> {
+    let details = thread::Details::Version3(thread::Details3::default());
+    EventKind::Thread(Box::new(thread::Thread { change, process, thread, details, name: None }))
+}
+
+fn a_process(change: Change, process: u32, image: &str) -> EventKind<'static> {
+    EventKind::Process(Box::new(process::Process {
+        change,
+        unique_key: 0,
+        process,
+        parent: 4,
+        session: 1,
+        exit_status: 259,
+        directory_table_base: 0,
+        flags: 0,
+        sid: None,
+        image: image.to_owned(),
+        command_line: String::new(),
+        package: String::new(),
+        application: String::new(),
+        exit_time: 0,
+    }))
+}
+
+/// A row for each thread: process, thread, microsecond of its start, switches, microseconds, counts,
+/// whether they are complete.
+fn rows(counts: &TraceCounts) -> Vec<(String, u32, Option<u64>, u64, u64, Vec<u128>, bool)> {
+    let sums = by_thread(counts, |_| true).into_iter();
+    let rows = sums.zip(&counts.threads).map(|(sums, thread)| {
+        let process = &counts.processes[thread.process];
+        let id = process.id.map_or("?".to_owned(), |id| id.to_string());
+        let process = format!("{} {id}", process.name.as_deref().unwrap_or("?"));
+        let started = thread.started_ns.map(|ns| ns / 1000);
+        let time = sums.time_ns / 1000;
+        (process, thread.id, started, sums.switches, time, sums.counts, thread.complete)
+    });
+    rows.collect()
+}
+
+#[test]
+fn identifiers_that_are_used_again_are_other_threads_and_processes() {
+    let trace = written(&[
+        (0, 0, names(&["TotalCycles"]), &[]),
+        (1, 0, a_process(Change::RundownStart, 40, "old.exe"), &[]),
+        (2, 0, a_thread(Change::RundownStart, 40, 8), &[]),
+        (10, 0, switch(0, 8), &[100]),
+        (20, 0, switch(8, 0), &[150]),
+        (21, 0, a_thread(Change::End, 40, 8), &[]),
+        (22, 0, a_process(Change::End, 40, "old.exe"), &[]),
+        (30, 0, a_process(Change::Start, 40, "new.exe"), &[]),
+        // The switch to a thread can come before its start.
+        (31, 0, switch(0, 8), &[160]),
+        (32, 0, a_thread(Change::Start, 40, 8), &[]),
+        (40, 0, switch(8, 0), &[167]),
+        (41, 0, a_thread(Change::RundownEnd, 40, 8), &[]),
+        (42, 0, a_process(Change::RundownEnd, 40, "new.exe"), &[]),
+    ]);
+    let counts = TraceCounts::read(&trace.path, &Query::default()).expect("counts");
+    let expected = [
+        ("old.exe 40".to_owned(), 8, None, 1, 10, vec![50], true),
+        ("Idle 0".to_owned(), 0, None, 2, 11, vec![10], false),
+        ("new.exe 40".to_owned(), 8, Some(32), 1, 9, vec![7], true),
+    ];
+    assert_eq!(rows(&counts), expected);
+    // Of processor 0 until 10 and from 40 to 42, and all of processor 1.
+    let unknown = counts.unknown;
+    let ns = (unknown.before_first_ns, unknown.after_last_ns, unknown.lost_ns);
+    assert_eq!(ns, (52_000, 2000, 0));
+    assert_all_time_is_there(&counts);
+}
+
+#[test]
+fn what_is_lost_belongs_to_nobody() {
+    let trace = written(&[
+        (0, 0, names(&["TotalCycles", "CacheMisses"]), &[]),
+        (10, 0, switch(0, 5), &[100, 1]),
+        (20, 0, switch(5, 6), &[150, 2]),
+        // The switch from 6 to 9 is lost.
+        (40, 0, switch(9, 5), &[300, 3]),
+        // This one has no values.
+        (50, 0, switch(5, 0), &[]),
+        (60, 0, switch(0, 5), &[400, 9]),
+    ]);
+    let counts = TraceCounts::read(&trace.path, &Query::default()).expect("counts");
+    let rows: Vec<_> = rows(&counts)
+        .into_iter()
+        .map(|(_, thread, _, n, us, counts, complete)| (thread, n, us, counts, complete))
+        .collect();
+    let expected = [
+        (0, 2, 10, vec![0, 0], false),
+        (5, 2, 20, vec![50, 1], false),
+        (6, 0, 0, vec![0, 0], false),
+        (9, 1, 0, vec![0, 0], false),
+    ];
+    assert_eq!(rows, expected);
+    let unknown = counts.unknown;
+    assert_eq!((unknown.lost_ns, unknown.lost_switches), (20_000, 1));
+    assert_eq!(unknown.slices_without_counts, 2);
+    assert_all_time_is_there(&counts);
+}
+
+#[test]
+fn a_trace_that_cannot_say_is_refused() {
+    let no_values: &[u64] = &[];
+    for (events, why) in [
+        (vec![(0, 0, names(&["TotalCycles"]), no_values)], "no context switches"),
+        (vec![(0, 0, switch(0, 5), no_values), (1, 0, switch(5, 0), no_values)], "no values of"),
+        (
+            vec![(0, 0, names(&["A"]), no_values), (1, 0, names(&["B"]), no_values)],
+            "counters twice, for different sources",
+        ),
+    ] {
+        let trace = written(&events);
+        let error = TraceCounts::read(&trace.path, &Query::default()).expect_err("refused");
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(matches!(&error, Error::BadFile { hint, .. } if hint.contains("xperf -on")));
+    }
+}
