@@ -1,40 +1,28 @@
 //! Does the built tool, run as a user runs it, do what its contract says?
 
 mod annotate;
-mod bad_input;
 pub(crate) mod binaries;
 mod branches;
 mod by_process;
 mod calibration;
+mod cases;
 mod cmd;
-mod core_types;
 mod describe;
 mod dumps;
-mod errors;
-mod events;
 mod examples;
-mod explain;
 mod export;
-mod figures;
 mod foreign;
-mod help;
 mod hostile;
-mod limits;
-mod lists;
 mod manuals;
 mod measure;
 mod openmetrics;
 mod outputs;
-mod passes;
 mod pictures;
-mod rdpmc;
 mod readme;
 mod recorder;
-mod recordings;
 mod reports;
 mod schemas;
 mod screens;
-mod script;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod simulate;
 mod streams;
@@ -43,6 +31,5 @@ mod symbols;
 mod tables;
 mod terminal;
 mod timeline;
-mod told;
 mod top;
 mod windows_script;

@@ -1,8 +1,9 @@
 //! Do edges, paths and exports of branch records match what was recorded, in every form of output?
 
 use crate::cli::binaries;
-use crate::cli::screens::screen::WIDTHS;
-use crate::cli::support::{halprof, json, refused};
+use crate::cli::reports::Recorded;
+use crate::cli::screens::screen::{WIDTHS, assert_width};
+use crate::cli::support::{column, folder, halprof, json, refused, text};
 use halprof_profile::file::{Branches, Metadata, Module, Source, Statistics, Writer};
 use serde_json::{Value, json};
 use shared_types::{Branch, Mode, Sample};
@@ -11,37 +12,26 @@ use tempfile::TempDir;
 const CODE: u64 = 0x1_4000_0000;
 
 /// A loop of two branches, of which the second is mispredicted every third time.
-fn round(n: u64) -> [Branch; 2] {
-    let mispredicted = if n.is_multiple_of(3) { Branch::MISPREDICTED } else { Branch::PREDICTED };
-    [
-        Branch {
-            from: CODE + 0x20,
-            to: CODE + 0x40,
-            cycles: 3,
-            kind: 2,
-            flags: Branch::PREDICTED | Branch::CYCLES,
-            reserved: 0,
-        },
-        Branch {
-            from: CODE + 0x50,
-            to: CODE + 0x10,
-            cycles: 7,
-            kind: 1,
-            flags: mispredicted | Branch::CYCLES,
-            reserved: 0,
-        },
-    ]
+fn round(start: u64, n: u64) -> [Branch; 2] {
+    let second = if n.is_multiple_of(3) { Branch::MISPREDICTED } else { Branch::PREDICTED };
+    let rows = [(0x20, 0x40, 3, 2, Branch::PREDICTED), (0x50, 0x10, 7, 1, second)];
+    rows.map(|(from, to, cycles, kind, flags)| Branch {
+        from: start + from,
+        to: start + to,
+        cycles,
+        kind,
+        flags: flags | Branch::CYCLES,
+        reserved: 0,
+    })
 }
 
 /// Samples of three rounds each, newest first, and one of a thread that ran before, with `kinds` of
 /// branches.
 pub(super) fn recorded(module: &Module, kinds: &[&str]) -> (TempDir, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let source = Source { name: "BranchInstructions".to_owned(), ..Source::default() };
+    let (folder, path) = folder();
     let metadata = Metadata {
         interface: "Emon".to_owned(),
-        sources: vec![source],
+        sources: vec![Source { name: "BranchInstructions".to_owned(), ..Source::default() }],
         branches: Some(Branches {
             depth: 8,
             kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(),
@@ -49,28 +39,25 @@ pub(super) fn recorded(module: &Module, kinds: &[&str]) -> (TempDir, String) {
         }),
         ..Metadata::default()
     };
+    let start = module.start;
     let sample = Sample {
         process: 7,
-        ip: module.start + 0x10,
+        ip: start + 0x10,
         mode: Mode::User as u8,
         branches: 7,
         ..Sample::default()
     };
-    let foreign = Branch { from: CODE + 0x30, to: CODE + 0x28, ..Branch::default() };
+    let foreign = Branch { from: start + 0x30, to: start + 0x28, ..Branch::default() };
     let of_sample = |n: u64| {
-        let rounds = (0..3).flat_map(move |m| round(3 * n + m)).rev();
-        rounds.chain([foreign]).map(|branch| Branch {
-            from: branch.from - CODE + module.start,
-            to: branch.to - CODE + module.start,
-            ..branch
-        })
+        let rounds = (0..3).flat_map(move |m| round(start, 3 * n + m));
+        rounds.rev().chain([foreign])
     };
     let branches: Vec<Branch> = (0..100).flat_map(of_sample).collect();
     let mut writer = Writer::create(&path, &metadata).expect("created");
     writer.modules(std::slice::from_ref(module)).expect("written");
     writer.branched(&vec![sample; 100], &branches).expect("written");
     writer.finish(&Statistics::default(), false).expect("finished");
-    let path = path.to_str().expect("UTF-8").to_owned();
+    let path = text(&path).to_owned();
     (folder, path)
 }
 
@@ -87,159 +74,118 @@ pub(super) fn app() -> Module {
 #[test]
 fn edges_in_every_form() {
     let (_folder, file) = recorded(&app(), &[]);
-    let told = json(&["report", &file, "--by", "edge", "--sort", "mispredicted"]);
-    let records = json!({"samples": 100, "records": 700, "hidden": 0, "unresolved": 0, "foreign": 100, "omitted": 0});
-    assert_eq!(told["records"], records);
-    assert_eq!((&told["depth"], &told["recorder"]), (&json!(8), &json!("architectural-lbr")));
-    let part = &told["tables"][0]["parts"][0];
-    assert_eq!((&part["source"], &part["taken"]), (&json!("BranchInstructions"), &json!(600)));
-    let back = &part["rows"][0];
-    assert_eq!(back["edges"][0]["from"]["address"], "0x140000050");
-    assert_eq!(back["edges"][0]["to"]["module"], "app.exe");
-    let numbers =
-        ["taken", "share", "kind", "mispredicted", "cycles"].map(|name| back[name].clone());
-    assert_eq!(json!(numbers), json!([300, 0.5, "conditional", 100, 7.0]));
-    let share = &back["mispredicted_share"];
-    let [value, low, high] =
-        ["value", "low", "high"].map(|name| share[name].as_f64().expect("a number"));
-    assert!((value - 1.0 / 3.0).abs() < 1e-9);
-    // From a hundred samples, not from three hundred records.
-    assert!((0.24..0.25).contains(&low) && (0.42..0.44).contains(&high), "{share}");
-
-    let csv = halprof(&["report", &file, "--by", "edge", "--csv"]).stdout;
-    let mut lines = csv.lines();
-    let heads = "source,edges.from.address,edges.from.module,edges.from.symbol,edges.from.offset,\
-                 edges.to.address,edges.to.module,edges.to.symbol,edges.to.offset,taken,share,kind,mispredicted,\
-                 mispredicted_share.value,mispredicted_share.low,mispredicted_share.high,cycles,modelled";
-    assert_eq!(lines.next(), Some(heads));
-    assert_eq!(
-        lines.next().map(|line| line.starts_with(
-            "BranchInstructions,0x140000020,app.exe,,32,0x140000040,app.exe,,64,300,0.5,jump,0,0.0,"
-        )),
-        Some(true),
-        "{csv}"
-    );
-    let ran = halprof(&["report", &file, "--by", "edge"]);
-    for said in ["700 branch records in 100 samples", "app.exe+0x50", "33.33 %", "conditional"] {
-        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    let report = json(&format!("report {file} --by edge --sort mispredicted"));
+    let part = "/tables/0/parts/0";
+    let back = "/tables/0/parts/0/rows/0";
+    for (path, expected) in [
+        (
+            "/records".to_owned(),
+            json!({"samples": 100, "records": 700, "hidden": 0, "unresolved": 0, "foreign": 100, "omitted": 0}),
+        ),
+        ("/depth".to_owned(), json!(8)),
+        ("/recorder".to_owned(), json!("architectural-lbr")),
+        (format!("{part}/source"), json!("BranchInstructions")),
+        (format!("{part}/taken"), json!(600)),
+        (format!("{back}/edges/0/from/address"), json!("0x140000050")),
+        (format!("{back}/edges/0/to/module"), json!("app.exe")),
+        (format!("{back}/taken"), json!(300)),
+        (format!("{back}/share"), json!(0.5)),
+        (format!("{back}/kind"), json!("conditional")),
+        (format!("{back}/mispredicted"), json!(100)),
+        (format!("{back}/cycles"), json!(7.0)),
+    ] {
+        assert_eq!(report.pointer(&path), Some(&expected), "{path}: {report}");
     }
+    // From a hundred samples, not from three hundred records.
+    let share = &report.pointer(back).expect("a row")["mispredicted_share"];
+    for (end, range) in [("low", 0.24..0.25), ("value", 0.333..0.334), ("high", 0.42..0.44)] {
+        assert!(range.contains(&share[end].as_f64().expect("a number")), "{share}");
+    }
+    let csv = halprof(&format!("report {file} --by edge --csv")).stdout;
+    let line =
+        "BranchInstructions,0x140000020,app.exe,,32,0x140000040,app.exe,,64,300,0.5,jump,0,0.0,";
+    assert!(csv.lines().nth(1).is_some_and(|first| first.starts_with(line)), "{csv}");
+    let ran = halprof(&format!("report {file} --by edge"));
+    assert!(ran.stdout.contains("700 branch records in 100 samples"), "{}", ran.stdout);
     assert!(ran.stderr.contains("100 of 700 branch records are left out"), "{}", ran.stderr);
 }
 
 #[test]
 fn paths_in_every_form() {
     let (_folder, file) = recorded(&app(), &[]);
-    let told = json(&["report", &file, "--by", "path", "--path-length", "6"]);
-    let part = &told["tables"][0]["parts"][0];
-    assert_eq!(part["taken"], 100);
-    let edges = part["rows"][0]["edges"].as_array().expect("edges");
-    let from: Vec<&str> =
-        edges.iter().filter_map(|edge| edge["from"]["address"].as_str()).collect();
+    let report = json(&format!("report {file} --by path --path-length 6"));
+    let part = &report["tables"][0]["parts"][0];
+    assert_eq!((&part["taken"], &part["rows"][0]["cycles"]), (&json!(100), &json!(30.0)));
+    let edges = column(&part["rows"][0]["edges"], "from");
+    let from: Vec<_> = edges.iter().map(|from| &from["address"]).collect();
     assert_eq!(from, ["0x140000020", "0x140000050"].repeat(3));
-    assert_eq!(part["rows"][0]["cycles"], 30.0);
-    let csv =
-        halprof(&["report", &file, "--by", "path,module", "--path-length", "2", "--csv"]).stdout;
+    let csv = halprof(&format!("report {file} --by path,module --path-length 2 --csv")).stdout;
     let row = ",\"app.exe → app.exe, app.exe → app.exe\",app.exe app.exe,app.exe app.exe,500,1.0,";
     assert!(csv.contains(row), "{csv}");
-    let text = halprof(&["report", &file, "--by", "path"]).stdout;
-    assert!(text.contains("app.exe+0x20 → app.exe+0x40, app.exe+0x50 → app.exe+0x10"), "{text}");
+    let shown = halprof(&format!("report {file} --by path")).stdout;
+    assert!(shown.contains("app.exe+0x20 → app.exe+0x40, app.exe+0x50 → app.exe+0x10"), "{shown}");
 }
 
 #[test]
-fn what_cannot_be_told_is_refused() {
+fn what_branch_records_cannot_answer_is_refused() {
     let (folder, file) = recorded(&app(), &["call"]);
     let out = folder.path().join("out");
-    let out = out.to_str().expect("UTF-8");
-    let export = ["export", &file, "--format", "perf-script", "-o", out];
-    refused(&export, 4, "unavailable");
-    assert!(!folder.path().join("out").exists());
-    let text = halprof(&["report", &file, "--by", "edge"]).stdout;
-    assert!(text.replace('\n', " ").contains("only call"), "{text}");
-    let plain = folder.path().join("plain.rec");
-    let plain = plain.to_str().expect("UTF-8");
-    json(&["record", "--workload", "cycles=100000000", "-o", plain]);
-    for arguments in [
-        &["report", plain, "--by", "edge"][..],
-        &["report", plain, "--by", "path"],
-        &["export", plain, "--format", "perf-script", "-o", out],
+    refused(&format!("export {file} --format perf-script -o {}", text(&out)), 4, "unavailable");
+    assert!(!out.exists());
+    let shown = halprof(&format!("report {file} --by edge")).stdout;
+    assert!(shown.replace('\n', " ").contains("only call"), "{shown}");
+    for options in [
+        "--by edge --by symbol",
+        "--by edge,process",
+        "--by symbol,edge",
+        "--by symbol --sort mispredicted",
+        "--by edge --diff FILE",
+        "--by path --path-length 1",
+        "--by path --path-length 33",
     ] {
-        refused(arguments, 4, "unavailable");
-        let told = halprof(arguments).stderr;
-        assert!(told.contains("no branch records") && told.contains("--branches"), "{told}");
+        refused(&format!("report {file} {}", options.replace("FILE", &file)), 2, "usage");
     }
-    for arguments in [
-        &["--by", "edge", "--by", "symbol"][..],
-        &["--by", "edge,process"],
-        &["--by", "symbol,edge"],
-        &["--by", "symbol", "--sort", "mispredicted"],
-        &["--by", "edge", "--diff", &file],
-        &["--by", "path", "--path-length", "1"],
-        &["--by", "path", "--path-length", "33"],
-    ] {
-        refused(&[&["report", &file], arguments].concat(), 2, "usage");
-    }
-    let two = ["export", &file, &file, "--format", "perf-script"];
-    refused(&two, 2, "usage");
 }
 
 /// The path of a model's workload is known: no record belongs to another thread.
 #[test]
 fn a_model_records_its_branches() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
-    let record = |machine: &str, branches: &[&str]| {
-        let workload = "instructions=5000000,cycles=5000000,branches=1000000";
-        let rest = ["-e", "TotalIssues:10007", "--workload", workload, "-C", "0", "-o", file];
-        [&["--machine", machine, "record"], branches, &rest]
-            .concat()
-            .iter()
-            .map(|&one| one.to_owned())
-            .collect::<Vec<_>>()
+    let (_folder, path) = folder();
+    let file = text(&path);
+    let record = |machine: &str, branches: &str| {
+        let work = "instructions=5000000,cycles=5000000,branches=1000000";
+        json(&format!(
+            "--machine {machine} record {branches} -e TotalIssues:10007 -C 0 -o {file} --workload {work}"
+        ))
     };
-    let taken = |machine, branches: &[&str]| {
-        let arguments = record(machine, branches);
-        json(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
-    };
-    for (machine, asked, depth, recorder) in [
+    for (machine, options, depth, recorder) in [
         ("skylake", "--branches=8", 8, "lbr-info"),
         ("sapphire-rapids", "--branches", 32, "architectural-lbr"),
         ("zen4", "--branches", 16, "amd-lbr-v2"),
     ] {
-        let told = taken(machine, &[asked]);
-        let branches = &told["branches"];
-        assert_eq!((&branches["depth"], &branches["recorder"]), (&json!(depth), &json!(recorder)));
-        assert_eq!(branches["kinds"], json!([]));
-        let samples = told["samples"].as_u64().expect("a number");
+        let taken = record(machine, options);
+        let branches = &taken["branches"];
+        let samples = taken["samples"].as_u64().expect("a number");
         let records = branches["records"].as_u64().expect("a number");
+        assert_eq!(
+            *branches,
+            json!({"depth": depth, "recorder": recorder, "kinds": [], "records": records})
+        );
         // AMD's records may include branches that were not executed in the end; these are left out.
         let most = samples * depth;
-        assert!(samples > 400 && records <= most && records * 10 > most * 9, "{machine}: {told}");
-        assert!(machine == "zen4" || records == most, "{machine}: {told}");
-        let edges = json(&["report", file, "--by", "edge"]);
-        let own = json!({"samples": samples, "records": records, "hidden": 0, "unresolved": 0, "foreign": 0, "omitted": 0});
-        assert_eq!(edges["records"], own, "{machine}");
+        assert!(samples > 400 && records <= most && records * 10 > most * 9, "{machine}: {taken}");
+        assert!(machine == "zen4" || records == most, "{machine}: {taken}");
+        let edges = json(&format!("report {file} --by edge"));
+        let all = json!({"samples": samples, "records": records, "hidden": 0, "unresolved": 0, "foreign": 0, "omitted": 0});
+        assert_eq!(edges["records"], all, "{machine}");
         assert_eq!(edges["tables"][0]["parts"][0]["taken"], records);
     }
-    let told = taken("sapphire-rapids", &["--branches=16", "--branch-filter", "cond,call"]);
-    assert_eq!(told["branches"]["kinds"], json!(["cond", "call"]));
-    let edges = json(&["report", file, "--by", "edge"]);
-    let rows = edges["tables"][0]["parts"][0]["rows"].as_array().expect("rows");
-    assert!(
-        rows.len() > 2
-            && rows.iter().all(|row| row["kind"] == "conditional" || row["kind"] == "call"),
-        "{edges}"
-    );
-    for (machine, branches, status, code) in [
-        ("haswell", &["--branches"][..], 4, "branches-unavailable"),
-        ("zen4", &["--branches=32"], 4, "branch-depth"),
-        ("skylake", &["--branches=7"], 2, "usage"),
-        ("skylake", &["--branches", "--branch-filter", "calls"], 2, "usage"),
-        ("skylake", &["--branch-filter", "call"], 2, "usage"),
-    ] {
-        let arguments = record(machine, branches);
-        refused(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), status, code);
-    }
+    let taken = record("sapphire-rapids", "--branches=16 --branch-filter cond,call");
+    assert_eq!(taken["branches"]["kinds"], json!(["cond", "call"]));
+    let edges = json(&format!("report {file} --by edge"));
+    let kinds = column(&edges["tables"][0]["parts"][0]["rows"], "kind");
+    let chosen = |kind: &&Value| ["conditional", "call"].iter().any(|name| **kind == *name);
+    assert!(kinds.len() > 2 && kinds.iter().all(chosen), "{edges}");
 }
 
 /// Records are of branch instructions, code runs straight on from each to the next, and as many as
@@ -247,56 +193,34 @@ fn a_model_records_its_branches() {
 #[test]
 fn the_records_of_a_model_follow_the_code_of_its_image() {
     for built in [binaries::pe(), binaries::elf()].into_iter().flatten() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.rec");
-        let file = path.to_str().expect("UTF-8");
-        let workload = format!(
+        let work = format!(
             "instructions=20000000,cycles=40000000,branches=4000000,branch-misses=80000,user=80,image={}",
             built.path()
         );
-        let record = [
-            "--machine",
-            "skylake",
-            "record",
-            "--branches=16",
-            "-e",
-            "TotalIssues:10007",
-            "--workload",
-            &workload,
-            "-o",
-            file,
-        ];
-        let taken = json(&record);
-        let records = taken["branches"]["records"].as_u64().expect("a number");
-        assert!(records > 20_000, "{taken}");
-        let edges = json(&["report", file, "--by", "edge"]);
-        let found = &edges["records"];
-        assert_eq!(
-            json!([found["records"], found["unresolved"], found["foreign"]]),
-            json!([records, 0, 0])
-        );
-        let rows = edges["tables"][0]["parts"][0]["rows"].as_array().expect("rows");
-        let sum = |field: &str| -> f64 {
-            rows.iter().map(|row| row[field].as_f64().expect("a number")).sum()
-        };
+        let recorded = Recorded::new("skylake", "--branches=16 -e TotalIssues:10007", &work);
+        let edges = json(&format!("report {} --by edge", recorded.file()));
+        let records = &edges["records"];
+        assert!(records["records"].as_u64() > Some(20_000), "{edges}");
+        assert_eq!(json!([records["unresolved"], records["foreign"]]), json!([0, 0]));
+        let rows = &edges["tables"][0]["parts"][0]["rows"];
+        let sum = |field: &str| column(rows, field).iter().filter_map(|n| n.as_f64()).sum::<f64>();
         // 2 % of 30,000 records: four standard deviations are 0.33 %.
         let share = sum("mispredicted") / sum("taken");
         assert!((share - 0.02).abs() < 0.0033, "{share}");
-        let annotated = json(&["annotate", file, "spin"]);
+        let annotated = json(&format!("annotate {} spin", recorded.file()));
         let rows = annotated["instructions"].as_array().expect("instructions");
         let number = |row: &Value, field: &str| row[field][0].as_u64().expect("a number");
         for (row, next) in rows.iter().zip(&rows[1..]) {
             let (executed, taken) = (number(row, "executed"), number(row, "taken"));
-            let text = row["text"].as_str().expect("text");
-            let branches = ["j", "call", "ret"].iter().any(|one| text.starts_with(one));
-            assert!(taken == 0 || branches, "{row}");
+            let code = row["text"].as_str().expect("text");
+            let is_branch = ["j", "call", "ret"].iter().any(|name| code.starts_with(name));
+            assert!(taken == 0 || is_branch, "{row}");
             assert!(number(next, "executed") + taken >= executed, "{row} {next}");
         }
         assert!(rows.iter().any(|row| number(row, "taken") > 1000), "{annotated}");
         for width in WIDTHS {
-            let text = halprof(&["annotate", file, "spin", "--width", &width.to_string()]).stdout;
-            let long = text.lines().find(|line| line.chars().count() > width);
-            assert_eq!(long, None, "{width}");
+            let shown = halprof(&format!("annotate {} spin --width {width}", recorded.file()));
+            assert_width("annotate", &shown.stdout, width);
         }
     }
 }
@@ -309,25 +233,20 @@ fn an_export_has_the_records_newest_first() {
     let module = Module { name: "work.exe".to_owned(), start, end: start + 0x1_0000, ..app() };
     let (folder, file) = recorded(&module, &[]);
     let out = folder.path().join("out");
-    let out = out.to_str().expect("UTF-8");
-    let symbols = built.folder.path().to_str().expect("UTF-8");
-    let told =
-        json(&["export", &file, "--format", "perf-script", "--symbol-path", symbols, "-o", out]);
-    assert_eq!((&told["format"], &told["samples"]), (&json!("perf-script"), &json!(100)));
-    let text = std::fs::read_to_string(out).expect("a file");
-    let mut lines = text.lines();
-    assert_eq!(
-        lines.next(),
-        Some("PERF_RECORD_MMAP2 7/7: [0x7ff612340000(0x10000) @ 0x1000 00:00 0 0]: r-xp work.exe")
-    );
+    let symbols = text(built.folder.path());
+    let export = format!("export {file} --format perf-script -o {}", text(&out));
+    assert_eq!(json(&format!("{export} --symbol-path {symbols}"))["samples"], 100);
+    let lines = std::fs::read_to_string(&out).expect("a file");
+    let mut lines = lines.lines();
+    let module =
+        "PERF_RECORD_MMAP2 7/7: [0x7ff612340000(0x10000) @ 0x1000 00:00 0 0]: r-xp work.exe";
+    assert_eq!(lines.next(), Some(module));
     let round = |flag| {
         format!(" 0x7ff612340050/0x7ff612340010/{flag}/-/-/7 0x7ff612340020/0x7ff612340040/P/-/-/3")
     };
-    let line = format!("7ff612340010{}{}{}", round("P"), round("P"), round("M"));
-    assert!(lines.by_ref().take(100).all(|found| found == line), "{text}");
-    assert_eq!(lines.next(), None, "one line of the module is enough");
+    let sample = format!("7ff612340010{}{}{}", round("P"), round("P"), round("M"));
+    assert_eq!(lines.collect::<Vec<_>>(), vec![sample; 100], "one line of the module is enough");
     // Without the file its code section is not known, and a message says so.
-    let ran = halprof(&["export", &file, "--format", "perf-script", "-o", out]);
-    assert!(ran.stderr.contains("work.exe"), "{}", ran.stderr);
+    assert!(halprof(&export).stderr.contains("work.exe"));
     assert!(!std::fs::read_to_string(out).expect("a file").contains("MMAP2"));
 }

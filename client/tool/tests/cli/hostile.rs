@@ -1,7 +1,7 @@
 //! Can an untrusted recording control the terminal, or open files that it names?
 
 use crate::cli::binaries;
-use crate::cli::support::{halprof, json};
+use crate::cli::support::{folder, halprof, halprof_json, json, text};
 use halprof_profile::file::{
     Branches, Identity, Metadata, Module, Process, Source, Statistics, Writer,
 };
@@ -82,8 +82,7 @@ fn recording_at(path: &Path, module: Module, code: u64) {
 /// All samples that a number can count are lost, and one more.
 #[test]
 fn losses_that_exceed_every_number_are_told() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
+    let (_folder, path) = folder();
     let metadata = Metadata { sources: vec![Source::default()], ..Metadata::default() };
     let mut writer = Writer::create(&path, &metadata).expect("created");
     writer.samples(&[Sample::default()]).expect("written");
@@ -93,8 +92,7 @@ fn losses_that_exceed_every_number_are_told() {
         ..Statistics::default()
     };
     writer.finish(&statistics, false).expect("finished");
-    let file = path.to_str().expect("UTF-8");
-    let report = halprof(&["report", file]);
+    let report = halprof(&["report", text(&path)]);
     assert_eq!(report.status, 0, "{}", report.stderr);
     let all = "18,446,744,073,709,551,615";
     let warning = format!("{all} of {all} samples were lost");
@@ -103,51 +101,65 @@ fn losses_that_exceed_every_number_are_told() {
 }
 
 /// The text contains nothing that a terminal would act on, and no line that a name has started.
-fn assert_harmless(what: &[&str], text: &str) {
+fn assert_harmless(what: &str, text: &str) {
     let acted = |c: char| c.is_control() && c != '\n';
     let turned = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let found = text.chars().find(|&c| acted(c) || turned(c));
-    assert_eq!(found, None, "{what:?}: {text}");
+    assert_eq!(found, None, "{what}: {text}");
     let forged = text.lines().find(|line| line.starts_with("forged"));
-    assert_eq!(forged, None, "{what:?}: {text}");
+    assert_eq!(forged, None, "{what}: {text}");
 }
 
 #[test]
 fn no_name_of_a_recording_reaches_the_terminal_as_it_is() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
+    let (folder, path) = folder();
+    let file = text(&path);
     recording(&path, module(NAME, Some(NAME), None));
     let out = folder.path().join("out");
     let out = out.to_str().expect("UTF-8");
-    for arguments in [
-        &["report", file][..],
-        &["report", file, "--by", "source,process,module"],
-        &["report", file, "--by", "line", "--by", "address"],
-        &["report", file, "--by", "edge", "--by", "edge,module"],
-        &["report", file, "--by", "path,symbol"],
-        &["report", file, "--diff", file],
-        &["report", file, "--source", "none"],
-        &["script", file],
-        &["annotate", file],
-        &["annotate", file, "0x1000"],
-        &["annotate", file, "--source", "none"],
-        &["export", file, "--format", "html", "-o", out],
-        &["export", file, "--format", "folded", "--source", "none"],
-        &["export", file, "--format", "perf-script", "-o", out],
-        &["export", file, "--format", "perf-script", "--source", "none"],
+    for line in [
+        "report FILE",
+        "report FILE --by source,process,module",
+        "report FILE --by line --by address",
+        "report FILE --by edge --by edge,module",
+        "report FILE --by path,symbol",
+        "report FILE --diff FILE",
+        "report FILE --source none",
+        "script FILE",
+        "annotate FILE",
+        "annotate FILE 0x1000",
+        "annotate FILE --source none",
+        "export FILE --format html -o OUT",
+        "export FILE --format folded --source none",
+        "export FILE --format perf-script -o OUT",
+        "export FILE --format perf-script --source none",
     ] {
-        let ran = halprof(arguments);
-        assert_harmless(arguments, &ran.stdout);
-        assert_harmless(arguments, &ran.stderr);
-        let told = ran.stdout.contains("x1b[2J") || ran.stderr.contains("x1b[2J");
-        assert!(told, "{arguments:?} shows it: {} {}", ran.stdout, ran.stderr);
-        let ran = halprof(&[&["--json"], arguments].concat());
-        assert_harmless(arguments, &ran.stdout);
+        let line = line.replace("FILE", file).replace("OUT", out);
+        let ran = halprof(&line);
+        assert_harmless(&line, &ran.stdout);
+        assert_harmless(&line, &ran.stderr);
+        let shown = ran.stdout.contains("x1b[2J") || ran.stderr.contains("x1b[2J");
+        assert!(shown, "{line} shows it: {} {}", ran.stdout, ran.stderr);
+        assert_harmless(&line, &halprof_json(&line).stdout);
     }
     // Programs that read JSON get the name unchanged.
-    let told = json(&["report", file, "--by", "module"]);
+    let told = json(&format!("report {file} --by module"));
     assert_eq!(told["tables"][0]["parts"][0]["rows"][0]["module"], NAME);
+}
+
+/// The image of a process that `top` shows.
+#[cfg(unix)]
+#[test]
+fn no_name_of_a_program_reaches_the_terminal_as_it_is() {
+    let Some(built) = binaries::elf() else { return };
+    let hostile = built.folder.path().join("a\u{1b}[2Jb\u{202e}");
+    std::fs::copy(&built.file, &hostile).expect("copied");
+    let work = format!("image={},cycles=9000000", hostile.display());
+    let ran = halprof(&format!(
+        "--machine skylake top --once -I 100 --by process,symbol --workload {work}"
+    ));
+    assert!(ran.stdout.contains("a\\x1b[2Jb\\u{202e}!"), "{}", ran.stdout);
+    assert_harmless("top", &ran.stdout);
 }
 
 /// The colours of a terminal are the tool's own: those of a name could hide it.
@@ -177,17 +189,17 @@ fn no_path_of_another_machines_recording_is_opened() {
     let path = folder.path().join("a.rec");
     let file = path.to_str().expect("UTF-8");
     recording(&path, module("program", Some(image), None));
-    let told = json(&["report", file, "--by", "symbol"]);
+    let told = json(&format!("report {file} --by symbol"));
     assert_eq!(told["symbols"][0]["image"], serde_json::Value::Null, "{told}");
     let notes = told["symbols"][0]["notes"][0].as_str().expect("a note");
     assert!(notes.contains("was not opened"), "{notes}");
     // If the user names the folder, the file is opened.
     let named = folder.path().to_str().expect("UTF-8");
-    let told = json(&["report", file, "--by", "symbol", "--symbol-path", named]);
+    let told = json(&format!("report {file} --by symbol --symbol-path {named}"));
     assert_eq!(told["symbols"][0]["image"], image, "{told}");
     for stranger in [r"\\host\share\program", r"\\.\PhysicalDrive0", "//host/share/program"] {
         recording(&path, module("gone", Some(stranger), None));
-        let told = json(&["report", file, "--by", "symbol", "--symbol-path", "/"]);
+        let told = json(&format!("report {file} --by symbol --symbol-path /"));
         let notes = told["symbols"][0]["notes"].to_string();
         assert!(notes.contains("was not opened"), "{stranger}: {notes}");
     }
@@ -210,10 +222,10 @@ fn a_pdb_is_not_opened_where_the_recording_says_it_is() {
     let path = folder.path().join("a.rec");
     let file = path.to_str().expect("UTF-8");
     recording(&path, module("work.exe", None, Some(identity)));
-    let told = json(&["report", file, "--by", "symbol"]);
+    let told = json(&format!("report {file} --by symbol"));
     assert_eq!(told["symbols"][0]["file"], serde_json::Value::Null, "{told}");
     let named = folder.path().to_str().expect("UTF-8");
-    let told = json(&["report", file, "--by", "symbol", "--symbol-path", named]);
+    let told = json(&format!("report {file} --by symbol --symbol-path {named}"));
     assert_eq!(told["symbols"][0]["file"], moved, "{told}");
 }
 

@@ -1,7 +1,7 @@
 //! Does a recording survive what can happen to its recorder, and say what it could not do?
 #![cfg(unix)]
 
-use crate::cli::support::{folder, halprof, json, refused, text};
+use crate::cli::support::{folder, halprof_json, json, row, text};
 use halprof_profile::number::thousands;
 use serde_json::Value;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn wait_for(file: &Path, bytes: u64) {
 
 /// The report on an incomplete file.
 fn report_of_a_part(file: &Path) -> Value {
-    let ran = halprof(&["--json", "report", text(file)]);
+    let ran = halprof_json(&["report", text(file)]);
     let report = ran.json();
     assert_eq!((ran.status, &report["schema"]), (5, &"halprof/report/2".into()), "{report}");
     report
@@ -60,17 +60,6 @@ fn what_a_killed_recorder_had_written_is_reported() {
         assert_eq!(report["by_source"][0]["samples"].as_u64().unwrap_or(0), samples);
         std::fs::remove_file(&partial).expect("removed");
     }
-}
-
-#[test]
-fn what_a_recorder_left_is_not_overwritten_by_the_next() {
-    let (folder, file) = folder();
-    let partial = folder.path().join("a.rec.partial");
-    std::fs::write(&partial, "precious").expect("written");
-    json(&["record", "-o", text(&file)]);
-    assert_eq!(std::fs::read(&partial).expect("read"), b"precious");
-    json(&["report", text(&file)]);
-    assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 2);
 }
 
 #[test]
@@ -116,59 +105,14 @@ fn a_full_disk_ends_a_recording_and_keeps_what_is_there() {
     assert!(samples.expect("a number") > 5_000);
 }
 
-#[test]
-fn a_device_that_is_full_is_an_error_and_stays_a_device() {
-    if cfg!(target_os = "linux") {
-        refused(&["record", "-o", "/dev/full"], 5, "file");
-        json(&["record", "-o", "/dev/null"]);
-        let device = std::fs::metadata("/dev/full").expect("it is there");
-        assert!(!device.is_file());
-    }
-}
-
-/// Four sources on two counters: each is sampled half of the time, and its events are scaled.
-#[test]
-fn sources_that_take_turns_are_scaled_and_it_is_said() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
-    let sources = "TotalCycles,TotalIssues,CacheMisses,LLCReference";
-    let record = ["--machine", "yonah", "record", "-e", sources, "-o", file];
-    let ran = halprof(&record);
-    assert!(ran.stderr.contains("took turns"), "{}", ran.stderr);
-    let told = json(&record);
-    let slices = told["slices"].as_array().expect("slices");
-    assert_eq!(slices.len(), 4, "{told}");
-    let report = json(&["report", file]);
-    let cycles = &report["by_source"][0];
-    assert_eq!((&cycles["source"], &cycles["scaled"]), (&"TotalCycles".into(), &true.into()));
-    let (events, error) = (cycles["events"].as_u64(), cycles["error"].as_u64());
-    let (events, error) = (events.expect("events"), error.expect("a bound"));
-    // The default workload has 300 million cycles on two processors.
-    assert!(events.abs_diff(300_000_000) < error, "{events} ±{error}");
-    // Every sample by itself stands for as much, and says it.
-    let script = halprof(&["script", file, "--jsonl", "--source", "TotalCycles"]);
-    let lines = script.stdout.lines();
-    let of_sample = |line| serde_json::from_str::<Value>(line).expect("JSON")["events"].as_u64();
-    let sum: u64 = lines.map(|line| of_sample(line).expect("events")).sum();
-    // Each sample's events are rounded.
-    let samples = cycles["samples"].as_u64().expect("samples");
-    assert!(sum.abs_diff(events) <= samples, "{sum}, not {events}");
-    let warned = halprof(&["script", file, "--csv"]).stderr;
-    assert!(warned.contains("took turns"), "{warned}");
-    let ran = halprof(&["--quiet", "report", file]);
-    assert!(ran.stderr.contains("took turns"), "warnings show: {}", ran.stderr);
-}
-
 /// What was counted since the last sample is not in the samples: of a rare event that may be most.
 #[test]
 fn the_bound_of_samples_in_turns_covers_what_no_sample_stands_for() {
     const RARE: &str = "instructions=200000000,cycles=300000000,branches=40000000,\
                         branch-misses=800000,llc-references=4000000,llc-misses=400000,\
                         l1d-accesses=80000000,l1d-misses=3000000";
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
+    let (_folder, path) = folder();
+    let file = text(&path);
     let mut judged = 0;
     for (machine, sources) in [
         ("yonah", "TotalCycles,TotalIssues,CacheMisses,LLCReference"),
@@ -179,22 +123,17 @@ fn the_bound_of_samples_in_turns_covers_what_no_sample_stands_for() {
         ("core2", "TotalCycles,TotalIssues,BranchInstructions,LLCReference"),
         ("k8", "Cycles,TotalIssues,BranchInstructions,DcacheAccesses,DcacheMisses"),
     ] {
-        let workload = ["--workload", RARE];
-        let names: Vec<&str> =
-            sources.split(',').map(|source| source.split(':').next().expect("a name")).collect();
-        let names = names.join(",");
-        let exact = ["--machine", machine, "stat", "--passes", "-e", &names];
-        let exact = json(&[&exact[..], &workload].concat());
-        let record = ["--machine", machine, "record", "-e", sources, "-o", file];
-        json(&[&record[..], &workload].concat());
-        for estimate in json(&["report", file])["by_source"].as_array().expect("sources") {
+        let names = sources.split(',').map(|source| source.split(':').next().expect("a name"));
+        let names = names.collect::<Vec<_>>().join(",");
+        let stat = format!("--machine {machine} stat --passes -e {names} --workload {RARE}");
+        let exact = json(&stat);
+        json(&format!("--machine {machine} record -e {sources} -o {file} --workload {RARE}"));
+        for estimate in json(&format!("report {file}"))["by_source"].as_array().expect("sources") {
             if estimate["scaled"] == false {
                 continue;
             }
-            let counts = exact["counts"].as_array().expect("counts");
-            let same = |count: &&Value| count["source"] == estimate["source"];
-            let truth = counts.iter().find(same).expect("the same source");
-            let truth = truth["value"].as_u64().expect("a count");
+            let name = estimate["source"].as_str().expect("a name");
+            let truth = row(&exact["counts"], "source", name)["value"].as_u64().expect("a count");
             let events = estimate["events"].as_u64().expect("events");
             let bound = estimate["error"].as_u64().expect("a bound");
             assert!(events.abs_diff(truth) <= bound, "{machine}: {estimate}, and it is {truth}");

@@ -1,7 +1,7 @@
 //! Are intervals printed as they end, in every form, and does the measurement end when the reader
 //! goes away or Ctrl-C is pressed?
 
-use crate::cli::support::{halprof, schema, violations};
+use crate::cli::support::{command, halprof, schema, violations};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -206,4 +206,29 @@ fn ctrl_c_spoils_no_mean() {
     let runs = whole["runs"].as_array().expect("runs");
     let cut = runs.iter().filter(|run| run["interrupted"] == true);
     assert_eq!(cut.count(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn rdpmc_is_held_until_ctrl_c() {
+    let mut holding = command("--machine skylake,processors=3 rdpmc hold");
+    let mut holding =
+        holding.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
+    let mut stdout = BufReader::new(holding.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("it tells when it holds");
+    assert_eq!(line, "allowed on   3 of 3 processors\n");
+    assert!(holding.try_wait().expect("a status").is_none());
+    interrupt(&holding);
+    assert_eq!(status_soon(holding), Some(0));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = command("--json --machine zen4,processors=2048 info");
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !stderr.contains("panic"), "{stderr}");
 }

@@ -1,8 +1,8 @@
 //! Runs the built tool, and validates its JSON against the schemas.
 
-use assert_cmd::Command;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// The outcome of one run of the tool.
@@ -12,20 +12,64 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// Runs the tool.
-pub(crate) fn halprof(arguments: &[&str]) -> Ran {
-    let output = Command::new(env!("CARGO_BIN_EXE_halprof"))
-        .args(arguments)
-        .output()
-        .expect("the tool runs");
-    Ran {
-        status: output.status.code().expect("it ends by itself"),
-        stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+/// The arguments of a run: the words of a line, or one text for each.
+pub(crate) trait Arguments {
+    fn all(&self) -> Vec<&str>;
+}
+
+impl Arguments for str {
+    fn all(&self) -> Vec<&str> {
+        self.split_whitespace().collect()
     }
 }
 
+impl Arguments for String {
+    fn all(&self) -> Vec<&str> {
+        self.as_str().all()
+    }
+}
+
+impl Arguments for [&str] {
+    fn all(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Arguments for [&str; N] {
+    fn all(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Arguments for Vec<&str> {
+    fn all(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+/// The tool, with these arguments, to be run in another way than [`halprof`] does.
+pub(crate) fn command(arguments: &(impl Arguments + ?Sized)) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_halprof"));
+    command.args(arguments.all());
+    command
+}
+
+/// Runs the tool.
+pub(crate) fn halprof(arguments: &(impl Arguments + ?Sized)) -> Ran {
+    Ran::of(&mut command(arguments))
+}
+
 impl Ran {
+    /// Runs a command to its end.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let output = command.output().expect("the tool runs");
+        Self {
+            status: output.status.code().expect("it ends by itself"),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+
     /// The only JSON object on standard output, validated against the schema that it names.
     pub(crate) fn json(&self) -> Value {
         let value: Value = serde_json::from_str(&self.stdout)
@@ -38,25 +82,41 @@ impl Ran {
 }
 
 /// Runs the tool with `--json`; it must succeed.
-pub(crate) fn json(arguments: &[&str]) -> Value {
-    let ran = halprof(&[&["--json"], arguments].concat());
+pub(crate) fn json(arguments: &(impl Arguments + ?Sized)) -> Value {
+    let ran = halprof_json(arguments);
     let value = ran.json();
-    assert_eq!(ran.status, 0, "{arguments:?}: {}", ran.stdout);
+    assert_eq!(ran.status, 0, "{:?}: {}", arguments.all(), ran.stdout);
     value
 }
 
+/// Runs the tool with `--json`.
+pub(crate) fn halprof_json(arguments: &(impl Arguments + ?Sized)) -> Ran {
+    halprof(&[&["--json"], &arguments.all()[..]].concat())
+}
+
+/// One field of each element of a list.
+pub(crate) fn column<'a>(list: &'a Value, field: &str) -> Vec<&'a Value> {
+    list.as_array().expect("a list").iter().map(|row| &row[field]).collect()
+}
+
+/// The element of a list whose field has this text.
+pub(crate) fn row<'a>(list: &'a Value, field: &str, text: &str) -> &'a Value {
+    let mut rows = list.as_array().expect("a list").iter();
+    rows.find(|row| row[field] == text).unwrap_or_else(|| panic!("no {text}: {list}"))
+}
+
 /// Runs the tool with `--json`; it must fail with this status and this code, and give a hint.
-pub(crate) fn refused(arguments: &[&str], status: i32, code: &str) {
-    let ran = halprof(&[&["--json"], arguments].concat());
-    let value = ran.json();
-    assert_eq!(value["schema"], "halprof/error/2", "{arguments:?}: {value}");
+pub(crate) fn refused(arguments: &(impl Arguments + ?Sized), status: i32, code: &str) {
+    let ran = halprof_json(arguments);
+    let (value, arguments) = (ran.json(), arguments.all());
+    let error = &value["error"];
     assert_eq!(
-        (ran.status, value["error"]["code"].as_str()),
+        (ran.status, error["code"].as_str()),
         (status, Some(code)),
         "{arguments:?}: {value}"
     );
-    let told = |name: &str| value["error"][name].as_str().unwrap_or_default().len() > 10;
-    assert!(told("message") && told("hint"), "{arguments:?}: {value}");
+    let has = |name: &str| error[name].as_str().is_some_and(|text| text.len() > 10);
+    assert!(has("message") && has("hint"), "{arguments:?}: {value}");
 }
 
 fn assert_valid(name: &str, value: &Value) {
@@ -110,7 +170,7 @@ pub(crate) fn foreign_python(module: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/foreign/python");
     let python = folder.join("bin/python");
     let import = format!("import {module}");
-    let has = std::process::Command::new(&python).args(["-c", &import]).status();
+    let has = Command::new(&python).args(["-c", &import]).status();
     if has.is_ok_and(|status| status.success()) {
         return Some(python);
     }

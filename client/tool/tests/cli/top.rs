@@ -1,7 +1,7 @@
 //! Does the live view work on a real terminal, and leave it as it was?
 
 use crate::cli::binaries;
-use crate::cli::support::{folder, halprof, refused, text, tools_are_required};
+use crate::cli::support::{Ran, folder, halprof, text, tools_are_required};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -204,67 +204,55 @@ fn it_ends_with_its_terminal() {
     }
 }
 
+/// The words of each line that begins or ends with this one.
+fn words<'a>(shown: &'a str, word: &str) -> Vec<Vec<&'a str>> {
+    let lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines.filter(|words| words.first() == Some(&word) || words.last() == Some(&word)).collect()
+}
+
 #[test]
 fn one_interval_is_printed_anywhere() {
-    let options = ["top", "--once", "-I", "50", "-e", "TotalIssues", "--workload", WORKLOAD];
-    let ran = halprof(&[&["--machine", MACHINE], &options[..]].concat());
+    let once = format!("--machine {MACHINE} top --once -I 50 -e TotalIssues --workload {WORKLOAD}");
+    let ran = halprof(&once);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(shows(&ran.stdout, "TotalIssues", ["2.000", "G"]));
     assert!(ran.stderr.contains("modelled machine"));
-
     // Each processor is counted: nothing is sampled for it.
-    let by = [&["--machine", MACHINE], &options[..], &["--by", "processor"]].concat();
-    let text = halprof(&by).stdout;
-    let rows: Vec<Vec<&str>> = text
-        .lines()
-        .filter(|line| line.ends_with("  TotalIssues"))
-        .map(|line| line.split_whitespace().take(3).collect())
-        .collect();
-    assert_eq!(rows, [["0", "1.000", "G"], ["1", "1.000", "G"]], "{text}");
-    let csv = halprof(&[&by[..], &["--csv"]].concat()).stdout;
+    let shown = halprof(&format!("{once} --by processor")).stdout;
+    let rows = words(&shown, "TotalIssues");
+    assert_eq!(
+        [&rows[0][..3], &rows[1][..3]],
+        [["0", "1.000", "G"], ["1", "1.000", "G"]],
+        "{shown}"
+    );
+    let csv = halprof(&format!("{once} --by processor --csv")).stdout;
     let processors = csv.lines().skip(1).map(|line| line.split(',').nth(2));
     assert_eq!(processors.collect::<Vec<_>>(), [Some("0"), Some("1")], "{csv}");
 }
 
-/// A sum over two types of core is the rate of no core there is.
+/// A sum over two types of core is the rate of no core there is. No efficiency core has the second
+/// source, each type has its own select of the third, and no efficiency core runs anything.
 #[test]
 fn types_of_core_have_rates_of_their_own() {
-    let work = "instructions=1000000,cycles=1000000,processors=2-3";
-    let once = ["top", "--once", "-I", "50", "--workload", work];
-    let sources = ["-e", "TotalIssues,TopdownSlots,BR_INST_RETIRED.COND"];
-    let all = [&["--machine", "hybrid"], &once[..], &sources].concat();
-    let text = halprof(&all).stdout;
-    let rows = |core: &str| -> Vec<Vec<String>> {
-        let lines = text.lines().map(|line| line.split_whitespace());
-        let words = lines.map(|words| words.map(str::to_owned).collect::<Vec<_>>());
-        words.filter(|words| words.first().is_some_and(|word| word == core)).collect()
-    };
-    // No efficiency core has the second source, each type has its own select of the third, and none
-    // of the efficiency cores runs anything.
-    let (fast, slow) = (rows("performance"), rows("efficiency"));
-    assert_eq!((fast.len(), slow.len()), (3, 2), "{text}");
-    assert_eq!(fast[0][1..3], ["2.000", "G"], "{text}");
-    assert_eq!(slow[0][1], "0.000", "{text}");
-
-    let csv = halprof(&[&all[..], &["--csv"]].concat()).stdout;
-    let mut reader = csv::Reader::from_reader(csv.as_bytes());
-    let lines: Vec<csv::StringRecord> = reader.records().map(|one| one.expect("a line")).collect();
-    let told: Vec<_> =
-        lines.iter().map(|line| (&line[1], &line[9], &line[10], &line[11])).collect();
-    assert_eq!(told.len(), 5, "{csv}");
-    assert_eq!(told[0], ("TotalIssues", "2000000000.0", "performance", "true"));
-    assert_eq!(told[1], ("TotalIssues", "0.0", "efficiency", "true"));
-    assert_eq!((told[2].0, told[2].2), ("TopdownSlots", "performance"));
-    // Values of a live picture would be what is drawn.
-    refused(&["--machine", "hybrid", "top", "--csv"], 2, "usage");
+    let once = "--machine hybrid top --once -I 50 -e TotalIssues,TopdownSlots,BR_INST_RETIRED.COND --workload instructions=1000000,cycles=1000000,processors=2-3";
+    let shown = halprof(once).stdout;
+    let [fast, slow] = ["performance", "efficiency"].map(|core| words(&shown, core));
+    assert_eq!((fast.len(), slow.len()), (3, 2), "{shown}");
+    assert_eq!((&fast[0][1..3], slow[0][1]), (&["2.000", "G"][..], "0.000"), "{shown}");
+    let csv = halprof(&format!("{once} --csv")).stdout;
+    let lines: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let rates: Vec<_> = lines.iter().map(|line| (line[1], line[9], line[10])).collect();
+    assert_eq!(rates[0], ("TotalIssues", "2000000000.0", "performance"), "{csv}");
+    assert_eq!(rates[1], ("TotalIssues", "0.0", "efficiency"), "{csv}");
+    assert_eq!((rates.len(), rates[2].0, rates[2].2), (5, "TopdownSlots", "performance"), "{csv}");
 }
 
 /// A workload that does not end within the interval.
 const LONG: &str = "instructions=900000000,cycles=900000000,user=80,programs=70+30,processors=all";
 
-fn by<'a>(keys: &'a str, options: &[&'a str]) -> Vec<&'a str> {
-    let top = ["--machine", MACHINE, "top", "--once", "-I", "100"];
-    [&top[..], &["--by", keys], options].concat()
+/// One interval of samples by these keys.
+fn by(keys: &str, options: &str) -> Ran {
+    halprof(&format!("--machine {MACHINE} top --once -I 100 --by {keys} {options}"))
 }
 
 #[test]
@@ -272,54 +260,38 @@ fn samples_of_one_interval_are_those_of_a_recording() {
     let (_folder, file) = folder();
     let file = text(&file);
     let keys = "process,symbol,processor";
-    let sources = ["-e", "TotalCycles:100003,TotalIssues:200003:k"];
-    let work = ["--workload", LONG];
-    let record = ["--machine", MACHINE, "record", "-d", "0.1", "-o", file];
-    halprof(&[&record[..], &sources, &work].concat());
-    let report = halprof(&["report", file, "--by", keys, "--csv"]);
-    let all = by(keys, &[&sources[..], &work, &["--csv"]].concat());
-    let top = halprof(&all);
-    assert_eq!(top.status, 0, "{}", top.stderr);
+    let options = format!("-e TotalCycles:100003,TotalIssues:200003:k --workload {LONG}");
+    halprof(&format!("--machine {MACHINE} record -d 0.1 -o {file} {options}"));
+    let report = halprof(&format!("report {file} --by {keys} --csv"));
+    let top = by(keys, &format!("{options} --csv"));
     assert!(top.stdout.lines().count() > 6, "{}", top.stdout);
     assert_eq!(top.stdout, report.stdout);
-    assert!(top.stderr.contains("modelled machine"), "{}", top.stderr);
-    assert!(top.stderr.contains("aim for 10,000"), "{}", top.stderr);
+    for said in ["modelled machine", "aim for 10,000"] {
+        assert!(top.stderr.contains(said), "{}", top.stderr);
+    }
 }
 
 #[test]
 fn functions_of_a_real_program_have_their_names() {
     let Some(built) = binaries::elf() else { return };
     let work = format!("image={},function=spin,instructions=9000000,cycles=9000000", built.path());
-    let ran = halprof(&by("process,symbol", &["--workload", &work]));
-    assert!(ran.stdout.contains("work (4096)"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("work!spin"), "{}", ran.stdout);
-    assert!(ran.stdout.contains(", 0 lost"), "{}", ran.stdout);
+    let ran = by("process,symbol", &format!("--workload {work}"));
     // Without a period there are a thousand samples a second.
-    assert!(ran.stdout.contains("1,000,000      "), "{}", ran.stdout);
-}
-
-#[test]
-#[cfg(unix)]
-fn no_name_of_a_program_reaches_the_terminal_as_it_is() {
-    let Some(built) = binaries::elf() else { return };
-    let hostile = built.folder.path().join("a\u{1b}[2Jb\u{202e}");
-    std::fs::copy(&built.file, &hostile).expect("copied");
-    let work = format!("image={},cycles=9000000", hostile.display());
-    let ran = halprof(&by("process,symbol", &["--workload", &work]));
-    assert!(ran.stdout.contains("a\\x1b[2Jb\\u{202e}!"), "{}", ran.stdout);
-    let acted = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
-    assert_eq!(ran.stdout.find(acted), None, "{}", ran.stdout);
+    for part in ["work (4096)", "work!spin", ", 0 lost", "1,000,000      "] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
 }
 
 #[test]
 fn lengthened_periods_and_turns_are_told() {
-    let ran = halprof(&by("module", &["-e", "TotalCycles:4096", "--workload", LONG]));
-    assert!(ran.stderr.contains("periods were lengthened"), "{}", ran.stderr);
-    let ran = halprof(&by("module", &["-e", "TotalCycles:1"]));
-    assert!(ran.stderr.contains("outside its limits"), "{}", ran.stderr);
-    let ran = halprof(&by("module", &["-e", "all"]));
-    assert!(ran.stderr.contains("sources took turns"), "{}", ran.stderr);
-    assert!(ran.stdout.contains('\u{b1}'), "{}", ran.stdout);
+    for (options, said) in [
+        (&format!("-e TotalCycles:4096 --workload {LONG}")[..], "periods were lengthened"),
+        ("-e TotalCycles:1", "outside its limits"),
+        ("-e all", "sources took turns"),
+    ] {
+        let ran = by("module", options);
+        assert!(ran.stderr.contains(said), "{options}: {}", ran.stderr);
+    }
 }
 
 #[test]
@@ -345,30 +317,4 @@ fn functions_are_watched_on_a_terminal() {
     terminal.press(&["x", "q"]);
     let after = terminal.until("ended", |screen| screen.contains("-iuclc"));
     assert!(after.contains("status 0"), "{after}");
-}
-
-#[test]
-fn what_it_cannot_do_is_refused() {
-    // There is no terminal here.
-    refused(&["top", "--once"], 2, "usage");
-    let ran = halprof(&["top"]);
-    assert_eq!((ran.status, ran.stdout.as_str()), (4, ""));
-    assert!(ran.stderr.contains("terminal") && ran.stderr.contains("stat -I"), "{}", ran.stderr);
-    for (arguments, status) in [
-        (&["top", "--once", "-I", "1"][..], 2),
-        (&["top", "--once", "-d", "0"], 2),
-        (&["top", "--once", "--workload", "x=1"], 2),
-        (&["top", "--once", "-e", "Nonsense"], 4),
-        (&["top", "--once", "--by", "nonsense"], 2),
-        (&["top", "--once", "--by", "symbol,symbol"], 2),
-        (&["top", "--once", "--by", "edge,symbol"], 2),
-        (&["top", "--once", "--symbol-path", "."], 2),
-        (&["top", "--once", "--by", "symbol", "--symbol-path", "/no/such"], 2),
-        (&["top", "--once", "--by", "symbol", "-e", "Nonsense"], 4),
-        (&["--machine", "pentium", "top", "--once", "--by", "symbol"], 4),
-    ] {
-        let ran = halprof(arguments);
-        assert_eq!(ran.status, status, "{arguments:?}: {}", ran.stderr);
-        assert!(ran.stderr.contains("hint: ") && ran.stdout.is_empty(), "{arguments:?}");
-    }
 }

@@ -2,7 +2,9 @@
 
 /// Compares `text` with `tests/screens/NAME.txt`. With `HALPROF_SCREENS=write` in the environment
 /// it writes the file instead; `git diff` then shows what has changed.
-pub(crate) fn assert_screen(name: &str, text: &str) {
+/// No line is wider than `columns`.
+pub(crate) fn assert_screen(name: &str, text: &str, columns: usize) {
+    assert_width(name, text, columns);
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens");
     let file = folder.join(format!("{name}.txt"));
     if std::env::var_os("HALPROF_SCREENS").is_some_and(|what| what == "write") {
@@ -12,6 +14,12 @@ pub(crate) fn assert_screen(name: &str, text: &str) {
     // Git may check text out with Windows' line ends.
     let expected = expected.replace("\r\n", "\n");
     assert!(text == expected, "{}\nis not what is printed now:\n{text}", file.display());
+}
+
+/// No line is wider than this.
+pub(crate) fn assert_width(what: &str, text: &str, columns: usize) {
+    let long = text.lines().find(|line| line.chars().count() > columns);
+    assert_eq!(long, None, "{what}: wider than {columns}");
 }
 
 /// The widths for which screens are kept.

@@ -43,7 +43,7 @@ fn screens_are_as_expected() {
     for columns in WIDTHS {
         for (name, state) in [("top", counted()), ("top-samples", sampled())] {
             let text = lines(&state, columns as u16, 16).join("\n") + "\n";
-            assert_screen(&format!("{name}-{columns}"), &text);
+            assert_screen(&format!("{name}-{columns}"), &text, columns);
         }
     }
 }
