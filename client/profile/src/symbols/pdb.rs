@@ -6,7 +6,7 @@ use super::functions::Function;
 use super::image;
 use super::symbol_match::SymbolMatch;
 use crate::file::Identity;
-use pdb_addr2line::pdb::PDB;
+use pdb_addr2line::pdb::{FallibleIterator, PDB, StreamIndex};
 use pdb_addr2line::{Context, ContextPdbData};
 use self_cell::self_cell;
 use std::fs::File;
@@ -35,6 +35,10 @@ impl Pdb {
             return Err(format!(
                 "it belongs to another build: it is {symbol_match}, and {wanted} is wanted"
             ));
+        }
+        let is_whole = is_whole(&mut pdb).map_err(|error| error.to_string())?;
+        if !is_whole {
+            return Err("it is damaged: it has parts that are shorter than it says".to_owned());
         }
         let data = ContextPdbData::try_from_pdb(pdb).map_err(told)?;
         Opened::try_new(data, Data::make_context).map(Self).map_err(told)
@@ -81,6 +85,49 @@ impl Pdb {
             functions.collect()
         })
     }
+}
+
+/// The stream with the names of other streams.
+const INFORMATION: StreamIndex = StreamIndex(1);
+
+/// Whether the parts that the parser cuts out of streams unchecked are there; it panics where they are
+/// not: each module's symbols and lines, by the sizes in the list of modules, and the names of streams.
+fn is_whole(pdb: &mut PDB<'_, File>) -> Result<bool, pdb_addr2line::pdb::Error> {
+    let names = pdb.raw_stream(INFORMATION)?;
+    if names.is_some_and(|stream| has_names(stream.as_slice()) == Some(false)) {
+        return Ok(false);
+    }
+    let information = pdb.debug_information()?;
+    let mut modules = information.modules()?;
+    while let Some(module) = modules.next()? {
+        let info = module.info();
+        let stated = u64::from(info.symbols_size) + u64::from(info.c13_lines_size);
+        let stream = pdb.raw_stream(info.stream)?;
+        if stream.is_some_and(|stream| (stream.as_slice().len() as u64) < stated) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether each name begins within the names; `None` if the stream ends before its tables do.
+fn has_names(stream: &[u8]) -> Option<bool> {
+    let number = |at: usize| {
+        let bytes = stream.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(u32::from_le_bytes(bytes) as usize)
+    };
+    // Behind the version, the time, the age and the GUID: the names, the number of entries and their
+    // room, two arrays of words, and the entries.
+    let size = number(28)?;
+    let map = 32 + size;
+    let first = map + 12 + 4 * number(map + 8)?;
+    let entries = first + 4 + 4 * number(first)?;
+    for entry in 0..number(map)? {
+        if number(entries + 8 * entry)? > size {
+            return Some(false);
+        }
+    }
+    Some(true)
 }
 
 /// The identity of a PDB. It holds two ages: linkers copy the second one into the image, and tools
