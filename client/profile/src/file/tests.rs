@@ -4,7 +4,7 @@ use super::*;
 use halprof_measure::{Error, Result};
 use proptest::prelude::*;
 use shared_types::{Branch, Mode};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use zerocopy::IntoBytes;
 
 fn sample(ip: u64) -> Sample {
@@ -24,14 +24,20 @@ fn statistics(generated: u64) -> Statistics {
     }
 }
 
+/// A new folder, and the path of a recording in it.
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.rec");
+    (folder, path)
+}
+
 fn asleep() -> RecordedEvent {
     RecordedEvent { timestamp: 17, kind: "asleep".to_owned(), ..RecordedEvent::default() }
 }
 
 /// The recording: each sample in a block of its own, a process and a module in between.
 fn recording(samples: u64) -> Vec<u8> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
+    let (_folder, path) = folder();
     let metadata = Metadata { machine: "a model".to_owned(), ..Metadata::default() };
     let mut writer = Writer::create(&path, &metadata).expect("created");
     for ip in 0..samples {
@@ -102,8 +108,7 @@ fn stacked() -> Vec<u8> {
     let mut table = StackTable::default();
     let outer = table.push(outer).expect("pushed");
     let inner = table.push(StackFrame::new(20, Mode::Kernel, outer)).expect("pushed");
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
+    let (_folder, path) = folder();
     let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
     writer.frames(&table).expect("written");
     writer.stacked(&[sample(1)], &[outer]).expect("written");
@@ -367,8 +372,7 @@ fn branched(of_samples: &[u8]) -> (Vec<Sample>, Vec<Branch>) {
 }
 
 fn recording_of(samples: &[Sample], branches: &[Branch]) -> Vec<u8> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
+    let (_folder, path) = folder();
     let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
     writer.branched(samples, branches).expect("written");
     writer.finish(&statistics(0), false).expect("finished");
@@ -409,8 +413,7 @@ fn branches_come_back_with_their_samples_and_take_little_room() {
 #[test]
 fn samples_say_how_many_branches_follow() {
     let (samples, branches) = branched(&[3, 2]);
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
+    let (_folder, path) = folder();
     let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
     let error = writer.branched(&samples, &branches[1..]).expect_err("too few");
     assert_eq!(error.code(), "internal");
@@ -483,8 +486,7 @@ fn branches_of_a_stranger_are_not_believed() {
 
 #[test]
 fn two_recorders_of_one_file_do_not_meet() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
+    let (folder, path) = folder();
     let mut one = Writer::create(&path, &Metadata::default()).expect("created");
     let mut two = Writer::create(&path, &Metadata::default()).expect("created");
     assert_ne!(one.partial(), two.partial());
@@ -556,8 +558,7 @@ fn what_a_link_points_to_is_replaced() {
 
 #[test]
 fn what_has_no_sample_leaves_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
+    let (folder, path) = folder();
     drop(Writer::create(&path, &Metadata::default()).expect("created"));
     assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
     let mut writer = Writer::create(&path, &Metadata::default()).expect("created");
@@ -584,8 +585,7 @@ fn a_device_is_written_to_and_never_replaced() {
 
 #[test]
 fn a_thread_writes_all_that_it_is_given() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
+    let (_folder, path) = folder();
     let writer = Writer::create(&path, &Metadata::default()).expect("created");
     let mut background = Background::new(writer);
     for first in (0..100_000).step_by(1000) {
@@ -605,8 +605,7 @@ fn a_thread_writes_all_that_it_is_given() {
 
 #[test]
 fn a_thread_that_is_left_keeps_what_it_was_given() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
+    let (_folder, path) = folder();
     let writer = Writer::create(&path, &Metadata::default()).expect("created");
     let partial = writer.partial().expect("a file").to_owned();
     let mut background = Background::new(writer);
@@ -708,28 +707,6 @@ fn events_of_turns_are_scaled_to_the_nearest() {
     // 2.5, 5 and 7.5.
     assert_eq!([1, 2, 3].map(|events| slices.scale(events)), [3, 5, 8]);
     assert_eq!(Slices::default().scale(1), 0, "it was on no counter");
-}
-
-#[test]
-fn the_end_of_a_module_is_the_first_address_after_it() {
-    let module = module(None, "a.sys");
-    let inside = [0xFFF, 0x1000, 0x1FFF, 0x2000].map(|address| module.contains(address));
-    assert_eq!(inside, [false, true, true, false]);
-}
-
-#[test]
-fn sources_that_some_processors_cannot_count_are_told() {
-    let source = |name: &str, excluded_cpus: &str| Source {
-        name: name.to_owned(),
-        excluded_cpus: excluded_cpus.to_owned(),
-        ..Source::default()
-    };
-    let metadata = Metadata {
-        sources: vec![source("a", ""), source("b", "4-11"), source("c", "0")],
-        ..Metadata::default()
-    };
-    let excluded_cpus = metadata.excluded_cpus().into_iter().collect::<Vec<_>>();
-    assert_eq!(excluded_cpus, [("b", "4-11"), ("c", "0")]);
 }
 
 /// An identifier means something else where a module comes to be where another is or was.

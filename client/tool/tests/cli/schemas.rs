@@ -1,86 +1,57 @@
 //! Does every schema catch missing and extra fields, wherever an object occurs?
 
-use crate::cli::support::{committed, halprof, json, schema, violations};
+use crate::cli::reports::Recorded;
+use crate::cli::support::{
+    committed, folder, halprof, halprof_json, json, schema, text, violations,
+};
 use halprof_setup::installation::{Installed, Removed, Switched};
 use serde_json::Value;
 use std::path::Path;
 
 /// One real output for each schema, with an element in every list.
 fn outputs() -> Vec<(&'static str, Value)> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a.rec");
-    let file = path.to_str().expect("UTF-8");
-    let hybrid = ["--machine", "hybrid"];
-    let on_hybrid = |arguments: &[&str]| json(&[&hybrid, arguments].concat());
-    let stat = [
-        "stat",
-        "-e",
-        "TotalIssues",
-        "TotalCycles",
-        "ProfileTime",
-        "{LLCMisses,LLCReference}",
-        "-M",
-        "ipc",
-        "--topdown",
-        "-I",
-        "1",
-        "-r",
-        "2",
-        "--passes",
-        "--per-core-type",
-        "--workload",
-        "cycles=3000000,instructions=3000000",
-    ];
-    let record = [
-        "record",
-        "-e",
-        "TotalIssues:100000:u",
-        "-o",
-        file,
-        "--workload",
-        "cycles=3000000,instructions=3000000",
-    ];
-    let mut outputs = vec![
-        ("machines", json(&["machines"])),
-        ("info", on_hybrid(&["info"])),
-        ("list", on_hybrid(&["list", "--all"])),
-        ("check", on_hybrid(&["check"])),
-        ("registers", on_hybrid(&["registers"])),
-        ("rdpmc", on_hybrid(&["rdpmc", "--", "true"])),
-        ("doctor", on_hybrid(&["doctor"])),
-        ("explain", on_hybrid(&["explain", "TotalIssues"])),
-        ("completions", json(&["completions", "bash"])),
-        ("stat", on_hybrid(&stat)),
-        ("stat-interval", line("stat-interval", &[&hybrid[..], &stat, &["--jsonl"]].concat())),
-        ("metrics", on_hybrid(&["list", "--metrics"])),
-        ("record", on_hybrid(&record)),
-        ("report", json(&["report", file])),
-        ("script", line("script", &["script", file, "--jsonl"])),
-        ("diff", json(&["report", file, "--diff", file])),
+    let (_folder, path) = folder();
+    let file = text(&path);
+    let stat = "--machine hybrid stat -e TotalIssues TotalCycles ProfileTime {LLCMisses,LLCReference} -M ipc --topdown -I 1 -r 2 --passes --per-core-type --workload cycles=3000000,instructions=3000000";
+    let record = format!(
+        "--machine hybrid record -e TotalIssues:100000:u -o {file} --workload cycles=3000000,instructions=3000000"
+    );
+    let mut outputs: Vec<(&str, Value)> = [
+        ("machines", "machines"),
+        ("info", "--machine hybrid info"),
+        ("list", "--machine hybrid list --all"),
+        ("metrics", "--machine hybrid list --metrics"),
+        ("check", "--machine hybrid check"),
+        ("registers", "--machine hybrid registers"),
+        ("rdpmc", "--machine hybrid rdpmc -- true"),
+        ("doctor", "--machine hybrid doctor"),
+        ("explain", "--machine hybrid explain TotalIssues"),
+        ("completions", "completions bash"),
+        ("stat", stat),
+        ("record", &record),
+        ("report", "report FILE"),
+        ("diff", "report FILE --diff FILE"),
+        ("export", "export FILE --format firefox -o FILE.json"),
+    ]
+    .map(|(name, line)| (name, json(&line.replace("FILE", file))))
+    .to_vec();
+    outputs.extend([
+        ("stat-interval", line("stat-interval", &format!("{stat} --jsonl"))),
+        ("script", line("script", &format!("script {file} --jsonl"))),
         ("branches", branches()),
-        ("export", json(&["export", file, "--format", "firefox", "-o", &format!("{file}.json")])),
-        ("error", halprof(&["--json", "stat", "-e", "Nonsense"]).json()),
-        ("timeline", timeline(&path)),
+        ("error", halprof_json("stat -e Nonsense").json()),
         ("regions", regions()),
-        ("install", installed()),
-        ("start", switched("start")),
-        ("stop", switched("stop")),
-        ("uninstall", removed()),
-    ];
+    ]);
+    outputs.extend(of_windows());
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     outputs.push(("simulate", crate::cli::simulate::Stepped::new().json("turns", "turns")));
-    if let Some(annotated) = annotated(file) {
-        outputs.push(("annotate", annotated));
+    if let Some(built) = crate::cli::binaries::elf() {
+        let recorded = Recorded::of_function(&built, "spin", 3_000_000);
+        outputs.push(("annotate", json(&format!("annotate {}", recorded.file()))));
     }
+    crate::cli::timeline::recording(&path);
+    outputs.push(("timeline", json(&format!("timeline {file} --ticks 1us --between begin,end"))));
     outputs
-}
-
-/// Everything that can be asked about marks.
-fn timeline(path: &Path) -> Value {
-    crate::cli::timeline::recording(path);
-    let file = path.to_str().expect("UTF-8");
-    let asked = ["--ticks", "1us", "--between", "begin,end"];
-    json(&[&["timeline", file], &asked[..]].concat())
 }
 
 /// The library's report on regions.
@@ -94,65 +65,45 @@ fn regions() -> Value {
     let thread = regions.thread("main").expect("a thread");
     (0..5).for_each(|_| drop(thread.enter("parse").expect("entered")));
     drop(thread);
-    let value = serde_json::to_value(regions.report()).expect("JSON");
-    assert_eq!(value["schema"], "halprof/regions/2");
-    let errors = violations(&schema("regions"), &value);
-    assert!(errors.is_empty(), "{errors:?}");
-    value
-}
-
-/// The annotated code of a real program; `None` if there is no compiler.
-fn annotated(file: &str) -> Option<Value> {
-    let built = crate::cli::binaries::elf()?;
-    let workload = format!("instructions=3000000,image={}", built.path());
-    json(&["record", "-e", "TotalIssues:100000", "-o", file, "--workload", &workload]);
-    Some(json(&["annotate", file]))
+    valid("regions", serde_json::to_value(regions.report()).expect("JSON"))
 }
 
 /// The first line of a stream.
-fn line(name: &str, arguments: &[&str]) -> Value {
-    let ran = halprof(arguments);
-    let line = ran.stdout.lines().next().expect("a line");
-    let value = serde_json::from_str(line).expect("JSON");
-    let errors = violations(&schema(name), &value);
-    assert!(errors.is_empty(), "{errors:?}");
+fn line(name: &str, line: &str) -> Value {
+    let shown = halprof(line).stdout;
+    valid(name, serde_json::from_str(shown.lines().next().expect("a line")).expect("JSON"))
+}
+
+fn valid(name: &str, value: Value) -> Value {
+    assert_eq!(value["schema"], format!("halprof/{name}/2"));
+    assert_eq!(violations(&schema(name), &value), [""; 0], "{name}");
     value
 }
 
 /// The results of commands that only Windows supports, as the tool prints them.
-fn installed() -> Value {
+fn of_windows() -> [(&'static str, Value); 4] {
+    let devices = vec![r"ROOT\HALPROF\0000".to_owned()];
+    let packages = vec!["oem12.inf".to_owned()];
     let installed = Installed {
-        device: r"ROOT\HALPROF\0000".to_owned(),
-        package: Some("oem12.inf".to_owned()),
+        device: devices[0].clone(),
+        package: Some(packages[0].clone()),
         created: true,
         restart: false,
     };
-    printed("install", serde_json::to_value(installed))
-}
-
-fn switched(command: &str) -> Value {
-    let switched =
-        Switched { devices: vec![r"ROOT\HALPROF\0000".to_owned()], changed: true, restart: false };
-    printed(command, serde_json::to_value(switched))
-}
-
-fn removed() -> Value {
-    let removed = Removed {
-        devices: vec![r"ROOT\HALPROF\0000".to_owned()],
-        packages: vec!["oem12.inf".to_owned()],
-        service: true,
-        restart: false,
-    };
-    printed("uninstall", serde_json::to_value(removed))
-}
-
-fn printed(command: &str, body: serde_json::Result<Value>) -> Value {
-    let mut value = body.expect("JSON");
-    value["schema"] = format!("halprof/{command}/2").into();
-    value["modelled"] = false.into();
-    let errors = violations(&schema(command), &value);
-    assert!(errors.is_empty(), "{command}: {errors:?}");
-    value
+    let switched = Switched { devices: devices.clone(), changed: true, restart: false };
+    let removed = Removed { devices, packages, service: true, restart: false };
+    [
+        ("install", serde_json::to_value(installed)),
+        ("start", serde_json::to_value(&switched)),
+        ("stop", serde_json::to_value(&switched)),
+        ("uninstall", serde_json::to_value(removed)),
+    ]
+    .map(|(command, body)| {
+        let mut value = body.expect("JSON");
+        value["schema"] = format!("halprof/{command}/2").into();
+        value["modelled"] = false.into();
+        (command, valid(command, value))
+    })
 }
 
 /// The path of every object in a value; the first element of a list stands for all.
@@ -174,52 +125,21 @@ fn objects(value: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 /// Fields that are present only if they have content, by schema.
-const OPTIONAL: &[(&str, &[&str])] = &[
+const OPTIONAL: [(&str, &str); 2] = [
     (
         "stat",
-        &[
-            "periods",
-            "passes",
-            "topdown",
-            "jitter",
-            "intervals",
-            "runs",
-            "elapsed_repeats",
-            "repeats",
-            "deviation",
-            "excluded_cpus",
-            "core_type",
-            "group",
-            "pass",
-            "run",
-        ],
+        "periods passes topdown jitter intervals runs elapsed_repeats repeats deviation excluded_cpus core_type group pass run",
     ),
-    ("stat-interval", &["core_type", "group", "excluded_cpus", "run", "pass", "topdown"]),
+    ("stat-interval", "core_type group excluded_cpus run pass topdown"),
 ];
 
-fn is_optional(schema: &str, field: &str) -> bool {
-    let mut rows = OPTIONAL.iter();
-    rows.any(|(name, fields)| *name == schema && fields.contains(&field))
-}
-
 /// The rows of tables have the fields of the keys that were requested.
-fn is_key(path: &str, field: &str) -> bool {
-    const FIELDS: [&str; 13] = [
-        "machine",
-        "source",
-        "process",
-        "process_name",
-        "thread",
-        "processor",
-        "core",
-        "module",
-        "symbol",
-        "file",
-        "line",
-        "address",
-        "offset",
-    ];
-    (path.contains("/rows/") || path.starts_with("/by_")) && FIELDS.contains(&field)
+const KEYS: &str = "machine source process process_name thread processor core module symbol file line address offset";
+
+fn is_required(schema: &str, path: &str, field: &str) -> bool {
+    let has = |list: &str| list.split(' ').any(|word| word == field);
+    let is_key = (path.contains("/rows/") || path.starts_with("/by_")) && has(KEYS);
+    !is_key && !OPTIONAL.iter().any(|(name, fields)| *name == schema && has(fields))
 }
 
 #[test]
@@ -236,9 +156,7 @@ fn what_is_missing_and_what_is_too_much_is_caught() {
             let mut more = output.clone();
             more.pointer_mut(&path).expect("it")["surplus"] = "x".into();
             assert!(!violations(&schema, &more).is_empty(), "{name}{path}: surplus");
-            for field in object
-                .keys()
-                .filter(|field| !by_cause && !is_optional(name, field) && !is_key(&path, field))
+            for field in object.keys().filter(|field| !by_cause && is_required(name, &path, field))
             {
                 let mut less = output.clone();
                 let place = less.pointer_mut(&path).and_then(Value::as_object_mut);
@@ -282,7 +200,7 @@ fn schemas_are_open() {
 
 fn branches() -> Value {
     let (_folder, file) = super::branches::recorded(&super::branches::app(), &[]);
-    json(&["report", &file, "--by", "edge"])
+    json(&format!("report {file} --by edge"))
 }
 
 #[test]

@@ -4,8 +4,9 @@
 
 mod simulators;
 
-use crate::cli::support::{Ran, halprof, refused};
+use crate::cli::support::{Ran, command, halprof, halprof_json, refused};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
@@ -38,22 +39,16 @@ impl Stepped {
         self.0.path().join(name)
     }
 
-    fn arguments<'a>(&self, range: &'a str, more: &[&'a str], what: &'a str) -> Vec<String> {
-        let simulate = ["simulate", "--range", range];
-        let path = self.path().to_str().expect("UTF-8").to_owned();
-        let all = simulate.iter().chain(more).chain(&["--"]);
-        let mut all: Vec<String> = all.map(|&text| text.to_owned()).collect();
-        all.extend([path, what.to_owned()]);
-        all
+    fn line(&self, range: &str, options: &str, what: &str) -> String {
+        format!("simulate --range {range} {options} -- {} {what}", self.path().display())
     }
 
-    fn run(&self, range: &str, more: &[&str], what: &str) -> Ran {
-        let arguments = self.arguments(range, more, what);
-        halprof(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    fn run(&self, range: &str, options: &str, what: &str) -> Ran {
+        halprof(&self.line(range, options, what))
     }
 
     pub(crate) fn json(&self, range: &str, what: &str) -> Value {
-        self.run(range, &["--json"], what).json()
+        self.run(range, "--json", what).json()
     }
 }
 
@@ -120,7 +115,7 @@ fn each_instruction_is_counted_exactly() {
 #[test]
 fn memory_accesses_go_through_the_caches_that_are_asked_for() {
     let program = Stepped::new();
-    let value = program.run("touch", &["--json", "--machine", "skylake"], "touch").json();
+    let value = program.run("touch", "--json --machine skylake", "touch").json();
     assert!(value["processor"].to_string().contains("skylake"));
     let caches = value["caches"].as_array().expect("caches");
     let first = caches.iter().find(|cache| cache["name"] == "L1D").expect("one");
@@ -147,7 +142,7 @@ fn threads_signals_and_children_lose_nothing_and_harm_nothing() {
 #[test]
 fn too_many_steps_are_told_and_end_the_program() {
     let program = Stepped::new();
-    let ran = program.run("turns", &["--json", "--max-steps", "1000"], "forever");
+    let ran = program.run("turns", "--json --max-steps 1000", "forever");
     let value = ran.json();
     assert_eq!((ran.status, &value["limited"]), (4, &true.into()));
     assert_eq!(value["steps"], 1000);
@@ -159,27 +154,24 @@ fn too_many_steps_are_told_and_end_the_program() {
 #[test]
 fn what_the_program_prints_is_not_in_a_result_for_programs() {
     let program = Stepped::new();
-    let text = program.run("turns", &[], "turns");
+    let text = program.run("turns", "", "turns");
     assert_eq!(text.status, 7);
     assert!(text.stdout.starts_with("printed by the program\nprogram!turns at "));
     assert!(text.stdout.contains("Not simulated: "), "{}", text.stdout);
-    let csv = program.run("turns", &["--csv"], "turns");
+    let csv = program.run("turns", "--csv", "turns");
     assert!(csv.stderr.contains("printed by the program"));
     let mut reader = csv::Reader::from_reader(csv.stdout.as_bytes());
-    let heads = reader.headers().expect("heads").clone();
-    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
-    let column = |name: &str| -> Vec<&str> {
-        let index = heads.iter().position(|head| head == name).expect("a column");
-        rows.iter().map(|row| &row[index]).collect()
-    };
-    assert_eq!(column("executions"), ["2", "30", "30", "2"]);
+    let rows = reader.deserialize::<BTreeMap<String, String>>().map(|row| row.expect("a row"));
+    let rows: Vec<_> =
+        rows.map(|row| (row["executions"].clone(), row["modelled"].clone())).collect();
     // The program really ran, whatever the machine of the caches.
-    assert_eq!(column("modelled"), ["false"; 4]);
+    let expected = ["2", "30", "30", "2"].map(|n| (n.to_owned(), "false".to_owned()));
+    assert_eq!(rows, expected);
 }
 
 #[test]
 fn a_program_that_becomes_another_is_told() {
-    let ran = Stepped::new().run("turns", &[], "exec");
+    let ran = Stepped::new().run("turns", "", "exec");
     assert!(ran.stderr.contains("replaced itself"), "{}", ran.stderr);
     assert_eq!(ran.status, 7);
 }
@@ -217,9 +209,7 @@ int 0x80
         println!("skipped: this system runs no 32-bit programs");
         return;
     }
-    let path = file("program");
-    let path = path.to_str().expect("UTF-8");
-    let ran = halprof(&["--json", "simulate", "--range", "turns", "--", path]);
+    let ran = halprof_json(&format!("simulate --range turns -- {}", file("program").display()));
     let value = ran.json();
     assert_eq!(column(&value, "executions"), [1, 10, 10, 10, 10, 1]);
     assert_eq!(column(&value, "bytes"), [0, 40, 40, 0, 0, 4]);
@@ -229,12 +219,10 @@ int 0x80
 #[test]
 fn what_cannot_be_stepped_is_refused() {
     let program = Stepped::new();
-    let path = program.path();
-    let path = path.to_str().expect("UTF-8");
     for range in ["nothing_of_that_name", "*", "0x10", "turns+0", "turns+2000000"] {
-        refused(&["simulate", "--range", range, "--", path], 2, "usage");
+        refused(&program.line(range, "", ""), 2, "usage");
     }
-    refused(&["simulate", "--range", "main", "--", "/nothing/here"], 5, "file");
+    refused("simulate --range main -- /nothing/here", 5, "file");
 }
 
 /// A signal to halprof alone ends the program, whatever it does, and the counts so far are printed.
@@ -251,10 +239,9 @@ fn a_signal_ends_the_program_and_shows_the_counts() {
         // Outside the range, where halprof waits for an event.
         ("INT", "fill", "waits"),
     ] {
-        let arguments = program.arguments(range, &["--json"], what);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_halprof"));
-        let command = command.args(&arguments).stdout(Stdio::piped());
-        let mut halprof = command.stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut command = command(&program.line(range, "--json", what));
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut halprof = command.spawn().expect("it runs");
         // The program's own line says that it runs.
         let mut begun = [0; 1];
         let told = halprof.stderr.as_mut().expect("a pipe");
@@ -293,20 +280,12 @@ fn a_range_is_an_address_of_the_file() {
 #[test]
 fn a_range_that_cuts_an_instruction_is_refused() {
     let program = Stepped::new();
-    let path = program.path();
-    let path = path.to_str().expect("UTF-8");
     let rows = program.json("touch", "touch")["rows"].clone();
-    let starts: Vec<u64> = rows
-        .as_array()
-        .expect("rows")
-        .iter()
-        .map(|row| {
-            let address = row["address"].as_str().expect("an address");
-            u64::from_str_radix(&address[2..], 16).expect("a number")
-        })
-        .collect();
-    let (first, second, third) = (starts[0], starts[1], starts[2]);
-    assert!(third - second > 1, "{starts:x?}");
+    let [first, second, third] = [0, 1, 2].map(|row: usize| {
+        let address = rows[row]["address"].as_str().expect("an address");
+        u64::from_str_radix(&address[2..], 16).expect("a number")
+    });
+    assert!(third - second > 1, "{rows}");
     for (range, hint) in [
         (
             format!("touch+{}", second + 1 - first),
@@ -314,7 +293,7 @@ fn a_range_that_cuts_an_instruction_is_refused() {
         ),
         (format!("{:#x}", second + 1), format!("{second:#x} and {third:#x}")),
     ] {
-        let ran = halprof(&["simulate", "--range", &range, "--", path, "touch"]);
+        let ran = program.run(&range, "", "touch");
         assert_eq!(ran.status, 2, "{}", ran.stderr);
         assert!(ran.stderr.contains(&hint), "{hint}: {}", ran.stderr);
     }

@@ -1,10 +1,10 @@
 //! Are all marks recorded, whatever happens to the program, and are their times right?
 
-use crate::tests::{SOON, halprof, json, ran, read_when_written};
+use crate::tests::{SOON, halprof, json, ran, read_when_written, scratch, trials};
 use halprof_measure::marks::Channel;
 use halprof_profile::file::{Reader, Recording};
 use halprof_profile::views::marks::{MarkFilter, Marks};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,7 +13,6 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// How many marks each of four threads makes.
 const EACH: u64 = 250_000;
@@ -39,8 +38,7 @@ pub(crate) fn program(mut arguments: impl Iterator<Item = String>) -> ExitCode {
         }
         "start" => {
             turns(10);
-            let own = std::env::current_exe().expect("this file");
-            let status = Command::new(own).args(["mark", "turns"]).status();
+            let status = Command::new(own()).args(["mark", "turns"]).status();
             assert!(status.expect("it runs").success());
         }
         "flood" => {
@@ -84,17 +82,14 @@ fn scribble() -> ExitCode {
     let file = File::options().write(true).open(format!("/proc/self/fd/{handle}"));
     let mut file = file.expect("the buffer");
     let length = file.metadata().expect("its length").len();
-    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = fastrand::Rng::with_seed(15);
     for round in 0..24 {
         let worst = [u64::MAX, 0, 1, 2, 340, 341][round % 6];
         file.seek(SeekFrom::Start(0)).expect("its begin");
         let mut block = vec![0; 1 << 16];
         for _ in 0..length / block.len() as u64 {
             for word in block.chunks_exact_mut(8) {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                let value = if round % 2 == 0 { random } else { worst };
+                let value = if round % 2 == 0 { random.u64(..) } else { worst };
                 word.copy_from_slice(&value.to_le_bytes());
             }
             file.write_all(&block).expect("written");
@@ -112,38 +107,30 @@ fn signal(name: &str, process: u32) {
 }
 
 pub(crate) fn all() -> Vec<Trial> {
-    let trial = |name: &str, test: fn()| {
-        Trial::test(name, move || {
-            test();
-            Ok::<(), Failed>(())
-        })
-    };
-    vec![
-        trial("a_million_marks_of_four_threads", a_million_marks_of_four_threads),
-        trial("a_time_line_is_told", a_time_line_is_told),
-        trial("marks_are_recorded_beside_samples", marks_are_recorded_beside_samples),
-        trial("what_a_program_starts_marks_too", what_a_program_starts_marks_too),
-        trial("a_killed_program_leaves_its_marks", a_killed_program_leaves_its_marks),
-        trial("a_killed_recorder_leaves_what_it_had", a_killed_recorder_leaves_what_it_had),
-        trial("a_full_buffer_drops_and_counts_marks", a_full_buffer_drops_and_counts_marks),
-        trial("a_program_that_scribbles_harms_nobody", a_program_that_scribbles_harms_nobody),
-        trial("a_program_without_marks_or_recorder_runs", a_program_without_marks_or_recorder_runs),
-        trial("a_recording_goes_where_it_is_sent", a_recording_goes_where_it_is_sent),
-    ]
+    trials! {
+        a_million_marks_of_four_threads
+        a_time_line_is_told
+        marks_are_recorded_beside_samples
+        what_a_program_starts_marks_too
+        a_killed_program_leaves_its_marks
+        a_killed_recorder_leaves_what_it_had
+        a_full_buffer_drops_and_counts_marks
+        a_program_that_scribbles_harms_nobody
+        a_program_without_marks_or_recorder_runs
+        a_recording_goes_where_it_is_sent
+    }
 }
 
-/// A folder, and the path of a recording in it.
-fn scratch() -> (TempDir, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("a.rec").to_str().expect("UTF-8").to_owned();
-    (folder, file)
+/// This program, which makes marks.
+fn own() -> String {
+    let own = std::env::current_exe().expect("this file");
+    own.to_str().expect("UTF-8").to_owned()
 }
 
 /// The result of `timeline` on this program's marks, and its status.
 fn timeline(options: &[&str], what: &[&str]) -> (Value, i32) {
-    let own = std::env::current_exe().expect("this file");
-    let own = own.to_str().expect("UTF-8");
-    let program = ["--", own, "mark"];
+    let own = own();
+    let program = ["--", &own, "mark"];
     let output = ran(&[&["--json", "timeline"], options, &program, what].concat());
     (json(&output.stdout), output.status.code().expect("a status"))
 }
@@ -221,10 +208,9 @@ fn a_time_line_is_told() {
 
 fn marks_are_recorded_beside_samples() {
     let (_folder, file) = scratch();
-    let own = std::env::current_exe().expect("this file");
-    let own = own.to_str().expect("UTF-8");
+    let own = own();
     let record = ["--json", "record", "-e", "TotalCycles", "-o", &file];
-    let output = ran(&[&record[..], &["--", own, "mark", "turns"]].concat());
+    let output = ran(&[&record[..], &["--", &own, "mark", "turns"]].concat());
     let told = json(&output.stdout);
     assert_eq!((&told["marks"], &told["marks_dropped"]), (&2000.into(), &0.into()));
     let recording = read(&file);
@@ -261,9 +247,8 @@ fn a_killed_recorder_leaves_what_it_had() {
     let (folder, file) = scratch();
     let ready = folder.path().join("ready");
     let ready = ready.to_str().expect("UTF-8");
-    let own = std::env::current_exe().expect("this file");
-    let own = own.to_str().expect("UTF-8");
-    let mut recorder = halprof(&["timeline", "-o", &file, "--", own, "mark", "wait", ready])
+    let own = own();
+    let mut recorder = halprof(&["timeline", "-o", &file, "--", &own, "mark", "wait", ready])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -313,16 +298,14 @@ fn a_program_without_marks_or_recorder_runs() {
     assert_eq!(output.status.code(), Some(7));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("no program found the recorder"), "{said}");
-    let own = std::env::current_exe().expect("this file");
-    let alone = Command::new(own).args(["mark", "threads"]).status();
+    let alone = Command::new(own()).args(["mark", "threads"]).status();
     assert!(alone.expect("it runs").success());
 }
 
 fn a_recording_goes_where_it_is_sent() {
     let (_folder, file) = scratch();
-    let own = std::env::current_exe().expect("this file");
-    let own = own.to_str().expect("UTF-8");
-    let output = ran(&["timeline", "-o", "-", "--", own, "mark", "turns"]);
+    let own = own();
+    let output = ran(&["timeline", "-o", "-", "--", &own, "mark", "turns"]);
     std::fs::write(&file, &output.stdout).expect("written");
     assert_eq!(read(&file).marked.count, 2000);
     let refused = ran(&["--json", "timeline", "-o", "-", "--", "true"]);

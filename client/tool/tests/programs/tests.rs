@@ -1,49 +1,45 @@
 //! The tests, each of one run of the tool.
 
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::Trial;
 use serde_json::Value;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
+/// A trial for each function, by its name.
+macro_rules! trials {
+    ($($test:ident)*) => {
+        vec![$(libtest_mimic::Trial::test(stringify!($test), || {
+            $test();
+            Ok(())
+        })),*]
+    };
+}
+pub(crate) use trials;
+
 pub(crate) fn all() -> Vec<Trial> {
-    let mut all = of_programs();
+    let mut all = trials! {
+        statuses_are_passed_on
+        statuses_are_passed_on_where_it_is_sampled
+        the_first_failure_of_several_runs
+        what_does_not_start_is_an_error
+        the_scope_is_told
+        what_it_prints_is_not_in_the_result
+        what_dies_at_once_is_counted
+        a_duration_ends_the_program
+        calibration_lengthens_time_and_no_program
+        ctrl_c_ends_both
+        ctrl_c_leaves_no_program_behind
+        intervals_tell_their_own_lengths
+        repeats_have_a_spread
+    };
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     all.extend(crate::marks::all());
     all
-}
-
-fn of_programs() -> Vec<Trial> {
-    let trial = |name: &str, test: fn()| {
-        Trial::test(name, move || {
-            test();
-            Ok::<(), Failed>(())
-        })
-    };
-    vec![
-        trial("statuses_are_passed_on", statuses_are_passed_on),
-        trial(
-            "statuses_are_passed_on_where_it_is_sampled",
-            statuses_are_passed_on_where_it_is_sampled,
-        ),
-        trial("the_first_failure_of_several_runs", the_first_failure_of_several_runs),
-        trial("what_does_not_start_is_an_error", what_does_not_start_is_an_error),
-        trial("the_scope_is_told", the_scope_is_told),
-        trial("what_it_prints_is_not_in_the_result", what_it_prints_is_not_in_the_result),
-        trial("what_dies_at_once_is_counted", what_dies_at_once_is_counted),
-        trial("a_duration_ends_the_program", a_duration_ends_the_program),
-        trial(
-            "calibration_lengthens_time_and_no_program",
-            calibration_lengthens_time_and_no_program,
-        ),
-        trial("ctrl_c_ends_both", ctrl_c_ends_both),
-        trial("ctrl_c_leaves_no_program_behind", ctrl_c_leaves_no_program_behind),
-        trial("intervals_tell_their_own_lengths", intervals_tell_their_own_lengths),
-        trial("repeats_have_a_spread", repeats_have_a_spread),
-    ]
 }
 
 pub(crate) fn halprof(arguments: &[&str]) -> Command {
@@ -54,6 +50,28 @@ pub(crate) fn halprof(arguments: &[&str]) -> Command {
 
 pub(crate) fn ran(arguments: &[&str]) -> Output {
     halprof(arguments).output().expect("it runs")
+}
+
+/// The arguments of a line, and the script of a shell that is run beside it.
+fn with_script<'a>(line: &'a str, script: &'a str) -> Vec<&'a str> {
+    line.split_whitespace().chain(["--", "sh", "-c", script]).collect()
+}
+
+/// What is printed for a line.
+fn shown(line: &str) -> String {
+    let output = ran(&line.split_whitespace().collect::<Vec<_>>());
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// A new folder, and the path of a file in it.
+pub(crate) fn scratch() -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.rec").to_str().expect("UTF-8").to_owned();
+    (folder, file)
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
 }
 
 pub(crate) fn json(text: &[u8]) -> Value {
@@ -104,65 +122,54 @@ fn statuses_are_passed_on() {
         ("kill -SEGV $$", 128 + 11),
         ("kill -KILL $$", 128 + 9),
     ] {
-        let ran = ran(&["--json", "stat", "-e", "TotalCycles", "--", "sh", "-c", script]);
+        let ran = ran(&with_script("--json stat -e TotalCycles", script));
         assert_eq!(ran.status.code(), Some(status), "{script}");
         let stat = json(&ran.stdout);
-        assert_eq!(stat["schema"], "halprof/stat/2", "{script}");
-        assert_eq!(stat["interrupted"], false, "{script}");
+        assert_eq!(
+            (&stat["schema"], &stat["interrupted"]),
+            (&"halprof/stat/2".into(), &false.into())
+        );
     }
 }
 
 fn statuses_are_passed_on_where_it_is_sampled() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("a.rec");
-    let file = file.to_str().expect("UTF-8");
-    let pid = folder.path().join("pid");
-    let lasting = format!("echo $$ > {}; exec sleep 600", pid.display());
-    for (more, script, status) in [
-        (&[][..], "exit 0", 0),
-        (&[], "sleep 0.1; exit 7", 7),
-        (&["--calibrate=1"], "sleep 0.1; exit 7", 7),
-        (&["-d", "0.2"], &lasting, 0),
+    let (_folder, file) = scratch();
+    let pid = format!("{file}.pid");
+    let lasting = format!("echo $$ > {pid}; exec sleep 600");
+    for (options, script, status) in [
+        ("", "exit 0", 0),
+        ("", "sleep 0.1; exit 7", 7),
+        ("--calibrate=1", "sleep 0.1; exit 7", 7),
+        ("-d 0.2", &lasting, 0),
     ] {
-        let record = ["--json", "record", "-e", "TotalCycles", "-o", file];
-        let program = ["--", "sh", "-c", script];
-        let ran = ran(&[&record[..], more, &program].concat());
+        let record = format!("--json record -e TotalCycles -o {file} {options}");
+        let ran = ran(&with_script(&record, script));
         let told = json(&ran.stdout);
         assert_eq!(ran.status.code(), Some(status), "{script}: {told}");
         assert_eq!(told["schema"], "halprof/record/2", "{script}");
     }
-    let process = read_when_written(pid.to_str().expect("UTF-8"));
-    assert!(!is_alive(&process));
+    assert!(!is_alive(&read_when_written(&pid)));
 }
 
 fn the_first_failure_of_several_runs() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("count");
-    let script = format!("echo >> {0}; exit $(wc -l < {0})", file.display());
-    let arguments = ["stat", "-e", "TotalCycles", "-r", "3", "--", "sh", "-c", &script];
-    assert_eq!(ran(&arguments).status.code(), Some(1));
-    let runs = std::fs::read(file).expect("written").len();
-    assert_eq!(runs, 3);
+    let (_folder, file) = scratch();
+    let script = format!("echo >> {file}; exit $(wc -l < {file})");
+    let ran = ran(&with_script("stat -e TotalCycles -r 3", &script));
+    assert_eq!(ran.status.code(), Some(1));
+    assert_eq!(std::fs::read(file).expect("written").len(), 3, "runs");
 }
 
 fn what_does_not_start_is_an_error() {
     for program in ["/no/such/program", "/", "no-such-program-anywhere"] {
         let ran = ran(&["--json", "stat", "-e", "TotalCycles", "--", program]);
-        let error = json(&ran.stdout);
-        assert_eq!(
-            (ran.status.code(), &error["error"]["code"]),
-            (Some(5), &"file".into()),
-            "{error}"
-        );
-        let message = error["error"]["message"].as_str().expect("a message");
-        assert!(message.contains(program) && message.contains("started"), "{message}");
+        let error = &json(&ran.stdout)["error"];
+        assert_eq!((ran.status.code(), &error["code"]), (Some(5), &"file".into()), "{error}");
+        assert!(error["message"].to_string().contains(program), "{error}");
     }
 }
 
 fn the_scope_is_told() {
-    let stat = ["stat", "-e", "TotalCycles"];
-    let program = ["--", "sh", "-c", "exit 7"];
-    let value = json(&ran(&[&["--json"], &stat[..], &program].concat()).stdout);
+    let ran = ran(&with_script("--json stat -e TotalCycles", "exit 7"));
     let expected = serde_json::json!({
         "processors": [0, 1],
         "program": "sh",
@@ -170,122 +177,91 @@ fn the_scope_is_told() {
         "exit_status": 7,
         "left_running": []
     });
-    assert_eq!(value["scope"], expected);
+    assert_eq!(json(&ran.stdout)["scope"], expected);
     for (options, told) in [
-        (&[][..], "2 processors, all programs, while `sh` ran (exit 7)\n"),
-        (&["-C", "1"], "processors 1 of 2, all programs, while `sh` ran (exit 7)\n"),
+        ("-- false", "2 processors, all programs, while `false` ran (exit 1)\n"),
+        ("-C 1 -- false", "processors 1 of 2, all programs, while `false` ran (exit 1)\n"),
+        ("-d 0.1 -- sleep 600", "2 processors, all programs, while `sleep` ran (ended by halprof)"),
+        ("-d 0.1", "2 processors, all programs\n"),
     ] {
-        let text = ran(&[&stat[..], options, &program].concat()).stdout;
-        let text = String::from_utf8_lossy(&text);
-        assert!(text.starts_with(told), "{text}");
+        let shown = shown(&format!("stat -e TotalCycles {options}"));
+        assert!(shown.starts_with(told), "{options}: {shown}");
     }
-    let ended = ran(&[&stat[..], &["-d", "0.1", "--", "sleep", "600"]].concat()).stdout;
-    let ended = String::from_utf8_lossy(&ended);
-    assert!(ended.contains("while `sleep` ran (ended by halprof)"), "{ended}");
-    let alone = ran(&[&stat[..], &["-d", "0.1"]].concat()).stdout;
-    let alone = String::from_utf8_lossy(&alone);
-    assert!(alone.starts_with("2 processors, all programs\n"), "{alone}");
 }
 
 fn what_it_prints_is_not_in_the_result() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("result");
-    let file = file.to_str().expect("UTF-8");
-    let printing = ["--", "echo", "printed by the program"];
-    let printed = |text: &[u8]| String::from_utf8_lossy(text).contains("printed by the program");
-    let stat = ["stat", "-e", "TotalCycles"];
+    let (_folder, file) = scratch();
     for (options, on_stdout) in [
-        (&["--json"][..], false),
-        (&["--jsonl"], false),
-        (&["--csv"], false),
-        (&[], true),
-        (&["--csv", "-o", file], true),
+        ("--json stat", false),
+        ("stat --jsonl", false),
+        ("stat --csv", false),
+        ("stat", true),
+        (&format!("stat --csv -o {file}"), true),
+        (&format!("--json record -o {file}"), false),
     ] {
-        let output = ran(&[&stat[..], options, &printing].concat());
-        assert_eq!(printed(&output.stdout), on_stdout, "{options:?}");
-        assert_eq!(printed(&output.stderr), !on_stdout, "{options:?}");
+        let output = ran(&with_script(&format!("{options} -e TotalCycles"), "echo by the program"));
+        let printed = |text: &[u8]| String::from_utf8_lossy(text).contains("by the program");
+        let found = (printed(&output.stdout), printed(&output.stderr));
+        assert_eq!(found, (on_stdout, !on_stdout), "{options}");
     }
-    let record = ["--json", "record", "-e", "TotalCycles", "-o", file];
-    let output = ran(&[&record[..], &printing].concat());
-    assert_eq!(json(&output.stdout)["schema"], "halprof/record/2");
-    assert!(printed(&output.stderr));
 }
 
 fn what_dies_at_once_is_counted() {
-    let ran = ran(&["--json", "stat", "-e", "TotalCycles", "--", "true"]);
-    let stat = json(&ran.stdout);
-    assert_eq!(ran.status.code(), Some(0), "{stat}");
-    let number = |value: &Value| value.as_u64().expect("a number");
-    let (elapsed, count) = (number(&stat["elapsed_ns"]), &stat["counts"][0]);
+    let stat = json(shown("--json stat -e TotalCycles -- true").as_bytes());
     // The modelled processors, both of them, take a cycle each nanosecond.
-    let running = number(&count["running_ns"]);
-    assert_eq!(number(&count["value"]), running, "{stat}");
+    let running = number(&stat["counts"][0]["running_ns"]);
+    assert_eq!(number(&stat["counts"][0]["value"]), running, "{stat}");
+    let elapsed = number(&stat["elapsed_ns"]);
     assert!(elapsed > 0 && running >= 2 * elapsed, "{stat}");
 }
 
 fn a_duration_ends_the_program() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("pid");
-    let script = format!("echo $$ > {}; exec sleep 600", file.display());
-    let ran = ran(&["--json", "stat", "-e", "TotalCycles", "-d", "0.3", "--", "sh", "-c", &script]);
+    let (_folder, file) = scratch();
+    let script = format!("echo $$ > {file}; exec sleep 600");
+    let ran = ran(&with_script("--json stat -e TotalCycles -d 0.3", &script));
     let stat = json(&ran.stdout);
     assert_eq!(ran.status.code(), Some(0), "{stat}");
-    let elapsed = stat["elapsed_ns"].as_u64().expect("a time");
     // It did not end by itself, which would take 600 s.
+    let elapsed = number(&stat["elapsed_ns"]);
     assert!((300_000_000..600_000_000_000).contains(&elapsed), "{stat}");
-    assert!(!is_alive(&read_when_written(file.to_str().expect("UTF-8"))));
+    assert!(!is_alive(&read_when_written(&file)));
 }
 
-/// As from a terminal: the signal goes to both the tool and the program.
 fn calibration_lengthens_time_and_no_program() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("a.rec");
-    let file = file.to_str().expect("UTF-8");
-    let record = ["--json", "record", "-e", "TotalCycles", "-C", "0", "-o"];
-    let calibrated = [file, "--calibrate=1", "-d", "0.05"];
-    for (program, lengthened_ns) in [(&[][..], Some(500_000_000)), (&["--", "sleep", "600"], None)]
-    {
-        let ran = ran(&[&record[..], &calibrated, program].concat());
-        let told = json(&ran.stdout);
+    let (_folder, file) = scratch();
+    for (program, lengthened_ns) in [("", Some(500_000_000)), ("-- sleep 600", None)] {
+        let record = "--json record -e TotalCycles -C 0 --calibrate=1 -d 0.05 -o";
+        let told = json(shown(&format!("{record} {file} {program}")).as_bytes());
         let lengthened = told["calibration"]["lengthened_ns"].as_u64();
-        assert_eq!(lengthened, lengthened_ns, "{program:?}: {told}");
-        let elapsed_ns = told["elapsed_ns"].as_u64();
-        assert!(elapsed_ns >= lengthened_ns, "{program:?}: {told}");
+        assert_eq!(lengthened, lengthened_ns, "{program}: {told}");
+        assert!(told["elapsed_ns"].as_u64() >= lengthened_ns, "{program}: {told}");
     }
 }
 
-fn ctrl_c_ends_both() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("ready");
-    let file = file.to_str().expect("UTF-8");
-    let script = format!("trap 'exit 3' INT; echo > {file}; while :; do sleep 0.02; done");
-    let arguments = ["--json", "stat", "-e", "TotalCycles", "--", "sh", "-c", &script];
-    let child =
-        halprof(&arguments).stdout(Stdio::piped()).process_group(0).spawn().expect("it runs");
-    read_when_written_blank(file);
+/// Ctrl-C on a terminal, where the signal goes to both the tool and the program, once the script has
+/// written its file; what the file has, and how the tool ended.
+fn interrupted(line: &str, script: &str) -> (String, Output) {
+    let (_folder, file) = scratch();
+    let script = script.replace("FILE", &file);
+    let mut halprof = halprof(&with_script(line, &script));
+    let child = halprof.stdout(Stdio::piped()).process_group(0).spawn().expect("it runs");
+    let written = read_when_written(&file);
     interrupt(&format!("-{}", child.id()));
-    let ran = ended_soon(child);
+    (written, ended_soon(child))
+}
+
+fn ctrl_c_ends_both() {
+    let script = "trap 'exit 3' INT; echo > FILE; while :; do sleep 0.02; done";
+    let (_, ran) = interrupted("--json stat -e TotalCycles", script);
     let stat = json(&ran.stdout);
     assert_eq!((ran.status.code(), ran.status.signal()), (Some(3), None), "{stat}");
     assert_eq!(stat["interrupted"], true);
-    assert!(stat["counts"][0]["value"].as_u64() > Some(0), "{stat}");
-}
-
-fn read_when_written_blank(path: &str) {
-    assert_eq!(read_when_written(path), "");
+    assert!(number(&stat["counts"][0]["value"]) > 0, "{stat}");
 }
 
 fn ctrl_c_leaves_no_program_behind() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("pid");
-    let file = file.to_str().expect("UTF-8");
-    let script = format!("trap '' INT; echo $$ > {file}; while :; do sleep 0.02; done");
-    let arguments = ["stat", "-e", "TotalCycles", "--", "sh", "-c", &script];
-    let child =
-        halprof(&arguments).stdout(Stdio::piped()).process_group(0).spawn().expect("it runs");
-    let program = read_when_written(file);
-    interrupt(&format!("-{}", child.id()));
-    let ran = ended_soon(child);
+    let script = "trap '' INT; echo $$ > FILE; while :; do sleep 0.02; done";
+    let (program, ran) = interrupted("stat -e TotalCycles", script);
     let text = String::from_utf8_lossy(&ran.stdout);
     assert_eq!(ran.status.code(), Some(0), "{text}");
     assert!(text.contains(", interrupted"), "{text}");
@@ -293,56 +269,43 @@ fn ctrl_c_leaves_no_program_behind() {
 }
 
 fn intervals_tell_their_own_lengths() {
-    let ran = ran(&["stat", "-e", "TotalCycles", "-I", "1", "-d", "0.5", "--jsonl"]);
-    assert_eq!(ran.status.code(), Some(0));
-    let lines: Vec<Value> =
-        ran.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).map(json).collect();
+    let lines = shown("stat -e TotalCycles -I 1 -d 0.5 --jsonl");
+    let lines: Vec<Value> = lines.lines().map(|line| json(line.as_bytes())).collect();
     let (whole, intervals) = lines.split_last().expect("lines");
     assert!(intervals.len() > 10, "{}", intervals.len());
-    let number = |value: &Value| value.as_u64().expect("a number");
     let (mut end, mut sum, mut deviations) = (0, 0, Vec::new());
     for interval in intervals {
         assert_eq!(number(&interval["start_ns"]), end);
         end = number(&interval["time_ns"]);
-        assert_eq!(number(&interval["length_ns"]), end - number(&interval["start_ns"]));
+        let length = number(&interval["length_ns"]);
+        assert_eq!(length, end - number(&interval["start_ns"]));
         sum += number(&interval["counts"][0]["value"]);
-        deviations.push(number(&interval["length_ns"]).abs_diff(1_000_000));
+        // The last one may be cut short, and is then not of the requested length.
+        if end < number(&whole["elapsed_ns"]) || length >= 1_000_000 {
+            deviations.push(length.abs_diff(1_000_000));
+        }
     }
     assert_eq!((end, sum), (number(&whole["elapsed_ns"]), number(&whole["counts"][0]["value"])));
-    let last = intervals.last().map(|last| number(&last["length_ns"]));
-    if last.is_some_and(|length| length < 1_000_000) {
-        // An interval that was cut short is not of the requested length.
-        deviations.pop();
-    }
-    let (mean, most) = (
-        deviations.iter().sum::<u64>() / deviations.len() as u64,
-        deviations.iter().copied().max().expect("intervals"),
-    );
-    let jitter = &whole["jitter"];
-    assert_eq!(number(&jitter["intervals"]), deviations.len() as u64);
-    assert_eq!((number(&jitter["mean_ns"]), number(&jitter["max_ns"])), (mean, most));
+    let jitter = ["intervals", "mean_ns", "max_ns"].map(|name| number(&whole["jitter"][name]));
+    let most = *deviations.iter().max().expect("intervals");
+    let all = deviations.len() as u64;
+    assert_eq!(jitter, [all, deviations.iter().sum::<u64>() / all, most]);
     // No machine keeps time to the nanosecond.
     assert!(most > 0);
 }
 
 fn repeats_have_a_spread() {
-    let ran = ran(&["--json", "stat", "-e", "TotalCycles", "-r", "5", "--", "true"]);
-    let stat = json(&ran.stdout);
-    let (count, elapsed) = (&stat["counts"][0], &stat["elapsed_repeats"]);
-    let runs: Vec<u64> = stat["runs"]
-        .as_array()
-        .expect("runs")
-        .iter()
-        .map(|run| run["counts"][0]["value"].as_u64().expect("a count"))
-        .collect();
-    let repeats = &count["repeats"];
-    assert_eq!(repeats["runs"], 5);
-    assert_eq!(repeats["min"].as_u64(), runs.iter().copied().min());
-    assert_eq!(repeats["max"].as_u64(), runs.iter().copied().max());
-    let deviation = repeats["deviation"].as_f64().expect("a number");
-    let confidence = repeats["confidence"].as_f64().expect("a number");
-    assert!(deviation > 0.0, "{count}");
+    let stat = json(shown("--json stat -e TotalCycles -r 5 -- true").as_bytes());
+    let runs = stat["runs"].as_array().expect("runs").iter();
+    let runs: Vec<u64> = runs.map(|run| number(&run["counts"][0]["value"])).collect();
+    let repeats = &stat["counts"][0]["repeats"];
+    let summary = ["runs", "min", "max"].map(|name| repeats[name].as_u64());
+    let expected = [Some(5), runs.iter().copied().min(), runs.iter().copied().max()];
+    assert_eq!(summary, expected, "{repeats}");
+    let [deviation, confidence] =
+        ["deviation", "confidence"].map(|name| repeats[name].as_f64().expect("a number"));
+    assert!(deviation > 0.0, "{repeats}");
     // Student's t for four degrees of freedom, divided by the square root of five.
-    assert!((confidence / deviation - 2.776 / 5f64.sqrt()).abs() < 1e-3, "{count}");
-    assert_eq!(elapsed["runs"], 5);
+    assert!((confidence / deviation - 2.776 / 5f64.sqrt()).abs() < 1e-3, "{repeats}");
+    assert_eq!(stat["elapsed_repeats"]["runs"], 5);
 }
