@@ -1,7 +1,7 @@
 //! Is every command's output valid by its schema, errors included, for every available dump of a
 //! real processor?
 
-use crate::cli::support::{halprof, json, refused};
+use crate::cli::support::{folder, halprof_json, json, refused, text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -22,24 +22,21 @@ fn dumps() -> Vec<PathBuf> {
 
 #[test]
 fn every_dump_is_described_and_measured() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let recording = folder.path().join("a.rec");
-    let file = recording.to_str().expect("UTF-8");
+    let (_folder, path) = folder();
     for dump in dumps() {
-        let machine = dump.to_str().expect("UTF-8");
-        for command in ["info", "list", "check", "registers", "stat"] {
-            json(&["--machine", machine, command]);
+        let machine = text(&dump);
+        for command in ["info", "list", "check", "registers", "stat", "list --all --approximate"] {
+            json(&format!("--machine {machine} {command}"));
         }
-        json(&["--machine", machine, "list", "--all", "--approximate"]);
-        let doctor = halprof(&["--json", "--machine", machine, "doctor"]);
+        let doctor = halprof_json(&format!("--machine {machine} doctor"));
         let ready = doctor.json()["ready"].as_bool().expect("a bool");
         assert_eq!(doctor.status, if ready { 0 } else { 4 }, "{machine}");
         // Sources that can be sampled are; for the others the refusal says that they cannot.
-        let record = halprof(&["--json", "--machine", machine, "record", "-o", file]);
+        let record = halprof_json(&format!("--machine {machine} record -o {}", text(&path)));
         record.json();
         assert!(matches!(record.status, 0 | 4), "{machine}: {}", record.stdout);
-        refused(&["--machine", machine, "stat", "-e", "Nonsense"], 4, "source-unknown");
-        refused(&["--machine", machine, "stat", "-C", "2047"], 4, "processor-unknown");
+        refused(&format!("--machine {machine} stat -e Nonsense"), 4, "source-unknown");
+        refused(&format!("--machine {machine} stat -C 2047"), 4, "processor-unknown");
     }
 }
 
@@ -58,8 +55,8 @@ fn top_down_adds_up_on_every_dump() {
         "ArrowLake",
     ];
     for dump in dumps() {
-        let machine = dump.to_str().expect("UTF-8");
-        let ran = halprof(&["--json", "--machine", machine, "stat", "--topdown"]);
+        let machine = text(&dump);
+        let ran = halprof_json(&format!("--machine {machine} stat --topdown"));
         if ran.status != 0 {
             assert!(!OFFERED.iter().any(|name| machine.contains(name)), "{machine}");
             assert_eq!(ran.json()["error"]["code"], "unavailable", "{machine}");
@@ -74,7 +71,7 @@ fn top_down_adds_up_on_every_dump() {
             let bound = row["error"].as_f64().unwrap_or(0.0);
             kinds.entry(kind).or_default().push([value, bound]);
         }
-        let info = json(&["--machine", machine, "info"]);
+        let info = json(&format!("--machine {machine} info"));
         let processors = info["processors"].as_array().expect("a list").iter();
         let types: BTreeSet<String> = processors.map(|one| one["core_type"].to_string()).collect();
         assert!(kinds.len() >= types.len(), "{machine}: {kinds:?} {types:?}");
@@ -84,18 +81,5 @@ fn top_down_adds_up_on_every_dump() {
             assert!((sum - 100.0).abs() <= bound + 0.01, "{machine} {kind}: {sum} ±{bound}");
             assert!((4..=5).contains(&parts.len()), "{machine} {kind}");
         }
-    }
-}
-
-#[test]
-fn every_explanation_is_whole_sentences() {
-    for dump in dumps() {
-        let machine = dump.to_str().expect("UTF-8");
-        let info = json(&["--machine", machine, "info"]);
-        let text = info["explanation"].as_str().expect("text");
-        assert!(text.len() > 60 && text.ends_with('.'), "{machine}: {text}");
-        assert!(!text.contains(" 0 counters"), "{machine}: {text}");
-        let differs = info["interface"] != info["hal_interface"];
-        assert_eq!(text.contains("HAL would choose"), differs, "{machine}: {text}");
     }
 }

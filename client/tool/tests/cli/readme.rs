@@ -140,29 +140,3 @@ fn cargo_run_of_the_package_is_the_tool() {
     let tool = packages.iter().find(|package| package["name"] == "halprof");
     assert_eq!(tool.expect("the tool")["default_run"], "halprof");
 }
-
-#[test]
-fn the_page_of_methods_has_the_numbers_that_were_measured() {
-    let performance = document("docs/performance.md");
-    let methods = document("docs/methods.md");
-    let (own, shipped) =
-        performance.split_once("## The shipped driver").expect("the driver's part");
-    let row = |text: &str, first: &str| -> Vec<String> {
-        let line = text.lines().find(|line| line.starts_with(first));
-        let cells = line.expect(first).trim_matches('|').split('|');
-        cells.map(|cell| cell.trim().to_owned()).collect()
-    };
-    let skylake = row(own, "| Intel version 4 (Skylake)");
-    let [start, stop] = [&skylake[2], &skylake[3]].map(|cell| cell.split(", ").next().expect("it"));
-    let sample = row(shipped, "| Intel version 4 (Skylake)");
-    let snapshot = row(shipped, "| SNAPSHOT");
-    let snapshot: Vec<&str> = snapshot[1].split(", ").collect();
-    for said in [
-        format!("{start} register accesses to start and {stop} to stop"),
-        format!("{} instructions of the driver and {} register", sample[1], sample[2]),
-        format!("{} instructions of the driver on one", snapshot[0]),
-        format!("{} on 64", snapshot[3]),
-    ] {
-        assert!(methods.contains(&said), "{said}");
-    }
-}

@@ -1,7 +1,7 @@
 //! Is the output right on a terminal of any width, and coloured only if colours are wanted?
 #![cfg(unix)]
 
-use crate::cli::support::tools_are_required;
+use crate::cli::support::{folder, text, tools_are_required};
 use halprof_profile::file::{Metadata, Source, Statistics, Writer};
 use shared_types::Sample;
 use std::process::Command;
@@ -74,8 +74,7 @@ fn values_on_a_terminal_have_no_colours_of_their_own() {
     if !has_script() {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("a.rec");
+    let (_folder, file) = folder();
     let metadata = Metadata {
         sources: vec![Source { name: "plain \u{1b}[8mhidden".to_owned(), ..Source::default() }],
         ..Metadata::default()
@@ -93,12 +92,10 @@ fn values_on_a_terminal_have_no_colours_of_their_own() {
 
 #[test]
 fn a_file_has_no_colours() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("out");
-    let name = file.to_str().expect("UTF-8");
-    piped(&[("CLICOLOR_FORCE", "1")], &["stat", "-o", name]);
-    let text = std::fs::read_to_string(file).expect("written");
-    assert!(text.contains("count") && !text.contains('\u{1b}'), "{text:?}");
+    let (_folder, file) = folder();
+    piped(&[("CLICOLOR_FORCE", "1")], &["stat", "-o", text(&file)]);
+    let written = std::fs::read_to_string(file).expect("written");
+    assert!(written.contains("count") && !written.contains('\u{1b}'), "{written:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! The script runs only on Windows, but its commands can be given to a model anywhere.
 
-use crate::cli::support::{Ran, halprof};
+use crate::cli::support::{column, folder, halprof_json, json, text};
 use serde_json::Value;
 use std::path::Path;
 
@@ -55,22 +55,16 @@ fn second_text(call: &str) -> Option<&str> {
     text.get(..ends.find(|&end| !text[..end].ends_with('`'))?)
 }
 
-fn run(command: &str) -> Ran {
-    let arguments: Vec<&str> = command.split(' ').collect();
-    halprof(&[&["--machine", "skylake", "--json"], arguments.as_slice()].concat())
-}
-
 #[test]
 fn the_tool_takes_what_the_script_says() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("halprof.rec");
-    let commands = commands(file.to_str().expect("UTF-8"));
+    let (_folder, file) = folder();
+    let commands = commands(text(&file));
     assert!(commands.len() >= 15, "{commands:?}");
     let mut read = 0;
     for command in commands {
         let command = command.trim_start_matches("--json ");
         let name = command.split(' ').next().unwrap_or_default();
-        let ran = run(command);
+        let ran = halprof_json(&format!("--machine skylake {command}"));
         // Commands for Windows only, and those that a model cannot run, are parsed and then
         // refused.
         let windows_only = ["install", "uninstall", "start", "stop"].contains(&name);
@@ -97,10 +91,9 @@ fn every_control_register_is_watched() {
     let pattern = pattern.expect("the script's pattern").trim_end_matches("') {");
     let watched = |name: &str| pattern.split('|').any(|part| name.contains(part));
     for machine in ["skylake", "sapphire-rapids", "hybrid", "k8", "zen2", "zen4"] {
-        let answer = halprof(&["--json", "--machine", machine, "registers"]).json();
-        let registers = answer["processors"][0]["registers"].as_array();
-        let names = registers.into_iter().flatten();
-        let names: Vec<&str> = names.filter_map(|one| one["name"].as_str()).collect();
+        let answer = json(&format!("--machine {machine} registers"));
+        let names = column(&answer["processors"][0]["registers"], "name").into_iter();
+        let names: Vec<&str> = names.filter_map(Value::as_str).collect();
         assert!(names.iter().any(|name| watched(name)), "{machine}");
         let control =
             |name: &&&str| ["SEL", "CTL", "CTRL", "Ctl"].iter().any(|part| name.contains(part));

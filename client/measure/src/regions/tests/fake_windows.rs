@@ -4,7 +4,7 @@
 use super::row;
 use crate::platform::{Platform, Profile, ThreadData};
 use crate::regions::sweep::sweep_on;
-use crate::regions::{Discard, Method, RegionRow, Regions};
+use crate::regions::{Discard, Method, RegionRow, Regions, Report, Thread as RegionThread};
 use crate::{Connection, InProcess, Result, Sources, Transport};
 use shared_types::request::RequestCode;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -100,6 +100,22 @@ fn sources(connection: &mut Connection<InProcess>) -> Sources {
     Sources::named(connection, "TotalIssues:u,BranchInstructions:u").expect("sources")
 }
 
+/// What the passages of one thread are measured to be by this method.
+fn measured(
+    method: Method,
+    windows: &FakeWindows,
+    passages: impl FnOnce(&RegionThread<'_>),
+) -> Report {
+    let mut connection = driver(true);
+    let sources = sources(&mut connection);
+    let regions = Regions::open_on(&mut connection, &sources, Some(method), Some(windows));
+    let regions = regions.expect("regions");
+    let thread = regions.thread("main").expect("a thread");
+    passages(&thread);
+    drop(thread);
+    regions.report()
+}
+
 #[test]
 fn the_best_way_that_works_is_taken_and_the_others_are_told() {
     for (refuses_counters, refuses_all, rdpmc, method, rejected) in [
@@ -146,25 +162,20 @@ fn a_way_that_is_wanted_is_taken_or_refused() {
 #[test]
 fn what_measuring_costs_is_taken_away_nested_regions_included() {
     for method in [Method::ThreadProfiling, Method::Rdpmc] {
-        let mut connection = driver(true);
-        let sources = sources(&mut connection);
         let windows = FakeWindows::default();
         windows.state().cost = 7;
-        let regions = Regions::open_on(&mut connection, &sources, Some(method), Some(&windows));
-        let regions = regions.expect("regions");
-        let thread = regions.thread("main").expect("a thread");
-        for _ in 0..20 {
-            let _outer = thread.enter("outer").expect("entered");
-            windows.work(1000, 10);
-            for _ in 0..3 {
-                let _middle = thread.enter("middle").expect("entered");
-                windows.work(100, 2);
-                let _inner = thread.enter("inner").expect("entered");
-                windows.work(10, 1);
+        let report = measured(method, &windows, |thread| {
+            for _ in 0..20 {
+                let _outer = thread.enter("outer").expect("entered");
+                windows.work(1000, 10);
+                for _ in 0..3 {
+                    let _middle = thread.enter("middle").expect("entered");
+                    windows.work(100, 2);
+                    let _inner = thread.enter("inner").expect("entered");
+                    windows.work(10, 1);
+                }
             }
-        }
-        drop(thread);
-        let report = regions.report();
+        });
         let of = |region: &str, source: &str| {
             let row = row(&report, region, "main", source);
             assert_eq!(row.deviation, Some(0.0), "{region} {source}");
@@ -186,19 +197,14 @@ fn what_measuring_costs_is_taken_away_nested_regions_included() {
 #[test]
 fn rdpmc_discards_what_was_switched_and_thread_profiling_does_not() {
     for (method, discarded) in [(Method::Rdpmc, 4), (Method::ThreadProfiling, 0)] {
-        let mut connection = driver(true);
-        let sources = sources(&mut connection);
         let windows = FakeWindows::default();
-        let regions = Regions::open_on(&mut connection, &sources, Some(method), Some(&windows));
-        let regions = regions.expect("regions");
-        let thread = regions.thread("main").expect("a thread");
-        for pass in 0..10 {
-            let _work = thread.enter("work").expect("entered");
-            windows.work(500, 0);
-            windows.state().switches += u32::from(pass % 4 == 1 || pass == 7);
-        }
-        drop(thread);
-        let report = regions.report();
+        let report = measured(method, &windows, |thread| {
+            for pass in 0..10 {
+                let _work = thread.enter("work").expect("entered");
+                windows.work(500, 0);
+                windows.state().switches += u32::from(pass % 4 == 1 || pass == 7);
+            }
+        });
         let work = row(&report, "work", "main", "TotalIssues:u");
         assert_eq!((work.n, work.mode), (10 - discarded, Some(500)));
         let told = report.discarded.iter().map(|one| (one.cause, one.passages));
@@ -209,20 +215,14 @@ fn rdpmc_discards_what_was_switched_and_thread_profiling_does_not() {
 
 #[test]
 fn a_counter_that_wraps_has_lost_nothing() {
-    let mut connection = driver(true);
-    let sources = sources(&mut connection);
     let windows = FakeWindows::default();
     windows.state().counters[0] = (1 << WIDTH) - 250;
-    let wanted = Some(Method::Rdpmc);
-    let regions = Regions::open_on(&mut connection, &sources, wanted, Some(&windows));
-    let regions = regions.expect("regions");
-    let thread = regions.thread("main").expect("a thread");
-    for _ in 0..5 {
-        let _work = thread.enter("work").expect("entered");
-        windows.work(100, 0);
-    }
-    drop(thread);
-    let report = regions.report();
+    let report = measured(Method::Rdpmc, &windows, |thread| {
+        for _ in 0..5 {
+            let _work = thread.enter("work").expect("entered");
+            windows.work(100, 0);
+        }
+    });
     let work = row(&report, "work", "main", "TotalIssues:u");
     assert_eq!((work.n, work.min, work.mode), (5, 100, Some(100)));
 }
@@ -230,18 +230,13 @@ fn a_counter_that_wraps_has_lost_nothing() {
 #[test]
 fn a_region_over_a_sleep_is_void_by_every_method() {
     for method in [Method::ThreadProfiling, Method::Rdpmc, Method::Processors] {
-        let mut connection = driver(true);
-        let sources = sources(&mut connection);
         let windows = FakeWindows::default();
-        let regions = Regions::open_on(&mut connection, &sources, Some(method), Some(&windows));
-        let regions = regions.expect("regions");
-        let thread = regions.thread("main").expect("a thread");
-        for pass in 0..4 {
-            let _work = thread.enter("work").expect("entered");
-            windows.state().slept_ms += if pass == 2 { 5000 } else { 16 };
-        }
-        drop(thread);
-        let report = regions.report();
+        let report = measured(method, &windows, |thread| {
+            for pass in 0..4 {
+                let _work = thread.enter("work").expect("entered");
+                windows.state().slept_ms += if pass == 2 { 5000 } else { 16 };
+            }
+        });
         assert_eq!(row(&report, "work", "main", "TotalIssues:u").n, 3);
         assert_eq!(report.discarded[0].cause, Discard::Suspended, "{method:?}");
         assert!(report.to_string().contains("during which the machine slept"));

@@ -107,23 +107,13 @@ fn named(rows: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 /// A loop of two blocks: 0x10..0x20 branches to 0x40..0x50, which branches back.
 const ROUND: [Branch; 2] = [
-    Branch {
-        from: CODE + 0x20,
-        to: CODE + 0x40,
-        cycles: 3,
-        kind: 2,
-        flags: Branch::PREDICTED | Branch::CYCLES,
-        reserved: 0,
-    },
-    Branch {
-        from: CODE + 0x50,
-        to: CODE + 0x10,
-        cycles: 5,
-        kind: 1,
-        flags: Branch::MISPREDICTED | Branch::CYCLES,
-        reserved: 0,
-    },
+    looping(CODE + 0x20, CODE + 0x40, 3, 2, Branch::PREDICTED),
+    looping(CODE + 0x50, CODE + 0x10, 5, 1, Branch::MISPREDICTED),
 ];
+
+const fn looping(from: u64, to: u64, cycles: u16, kind: u8, flags: u8) -> Branch {
+    Branch { from, to, cycles, kind, flags: flags | Branch::CYCLES, reserved: 0 }
+}
 
 #[test]
 fn edges_are_summed_up_by_their_sides() {
@@ -195,31 +185,25 @@ fn what_may_be_anothers_is_left_out_and_counted() {
     let foreign = branch(CODE + 0x100, CODE + 0x60);
     let library = branch(OTHER, OTHER + 8);
     let nowhere = branch(0x6666_0000, CODE + 8);
-    let cases: [(&[Branch], RecordCounts, u64); 5] = [
-        (
-            &[own, own, foreign, own, newest],
-            RecordCounts { foreign: 3, ..RecordCounts::default() },
-            2,
-        ),
-        (&[library, own, newest], RecordCounts { foreign: 1, ..RecordCounts::default() }, 2),
-        (
-            &[own, nowhere, own, newest],
-            RecordCounts { unresolved: 1, ..RecordCounts::default() },
-            3,
-        ),
-        (&[branch(CODE, OTHER), library], RecordCounts::default(), 2),
-        (&[foreign], RecordCounts::default(), 1),
+    let cases: [(&[Branch], [u64; 2], u64); 5] = [
+        (&[own, own, foreign, own, newest], [3, 0], 2),
+        (&[library, own, newest], [1, 0], 2),
+        (&[own, nowhere, own, newest], [0, 1], 3),
+        (&[branch(CODE, OTHER), library], [0, 0], 2),
+        (&[foreign], [0, 0], 1),
     ];
-    for (taken, kept, left) in cases {
+    for (taken, [foreign, unresolved], left) in cases {
         let (_folder, path) = recorded(&[], &[(0, 7, taken)]);
         let branches = read(&path, &query(EDGES));
-        let expected = RecordCounts { samples: 1, records: taken.len() as u64, ..kept };
+        let records = taken.len() as u64;
+        let expected =
+            RecordCounts { samples: 1, records, foreign, unresolved, ..RecordCounts::default() };
         assert_eq!(branches.records, expected, "{taken:x?}");
         assert_eq!(branches.tables[0].sections[0].taken, left, "{taken:x?}");
         // A record that is left out splits a path.
         let paths = Query { length: 2, ..query(Grouping { paths: true, ..EDGES }) };
         let runs: u64 = read(&path, &paths).tables[0].sections.iter().map(|part| part.taken).sum();
-        let whole = left - 1 - kept.unresolved;
+        let whole = left - 1 - unresolved;
         assert_eq!(runs, whole, "{taken:x?}");
     }
     // The library is not loaded in process 8.

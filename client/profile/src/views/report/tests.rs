@@ -72,10 +72,26 @@ fn record(path: &Path, host: &str, samples: &[Sample]) {
     writer.finish(&statistics, false).expect("finished");
 }
 
-fn read(samples: &[Sample], by: &[Key], filter: Filter) -> Report {
+/// What is asked by these keys, of everything.
+fn by(keys: &[Key]) -> Query {
+    Query { tables: vec![keys.to_vec()], ..Query::default() }
+}
+
+fn report(path: &Path, query: &Query) -> Report {
+    Report::read(path, query, &SymbolPath::default()).expect("read")
+}
+
+fn report_all(paths: &[std::path::PathBuf], query: &Query) -> Report {
+    Report::read_all(paths, query, &SymbolPath::default()).expect("read")
+}
+
+fn read(samples: &[Sample], keys: &[Key], filter: Filter) -> Report {
     let (_folder, path) = recorded(samples);
-    let query = Query { tables: vec![by.to_vec()], filter, ..Query::default() };
-    Report::read(&path, &query, &SymbolPath::default()).expect("read")
+    report(&path, &Query { filter, ..by(keys) })
+}
+
+fn pattern(text: &str) -> Vec<Pattern> {
+    vec![Pattern::new(text)]
 }
 
 /// The rows of the only table, as text.
@@ -113,11 +129,9 @@ fn some() -> Vec<Sample> {
 #[test]
 fn a_live_report_is_that_on_the_file() {
     let (_folder, path) = recorded(&some());
-    let query = Query {
-        tables: vec![vec![Key::Process, Key::Module], vec![Key::Source]],
-        ..Query::default()
-    };
-    let of_file = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+    let tables = vec![vec![Key::Process, Key::Module], vec![Key::Source]];
+    let query = Query { tables, ..Query::default() };
+    let of_file = report(&path, &query);
     let recording = of_file.recording.clone();
     let mut live = Live::new(recording.metadata);
     for section in [
@@ -206,11 +220,8 @@ fn an_address_is_relative_to_the_start_of_its_module() {
 #[test]
 fn a_table_does_not_part_the_rows_of_another() {
     let (_folder, path) = recorded(&some()[..2]);
-    let query = Query {
-        tables: vec![vec![Key::Machine, Key::Module], vec![Key::Address]],
-        ..Query::default()
-    };
-    let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+    let tables = vec![vec![Key::Machine, Key::Module], vec![Key::Address]];
+    let report = report(&path, &Query { tables, ..Query::default() });
     // Both addresses are in one module.
     assert_eq!(rows(&report), named(&[("TotalCycles: a, a.exe", 2)]));
 }
@@ -241,8 +252,7 @@ fn rows_come_in_the_order_that_is_asked_for() {
         (Sort::Events, ["b.exe", "a.exe", "unknown"]),
         (Sort::Name, ["a.exe", "b.exe", "unknown"]),
     ] {
-        let query = Query { tables: vec![vec![Key::Module]], sort, ..Query::default() };
-        let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+        let report = report(&path, &Query { sort, ..by(&[Key::Module]) });
         let rows = report.tables[0].sections[0].rows.iter();
         let names = rows.map(|row| row.values[0].to_string());
         assert_eq!(names.collect::<Vec<_>>(), expected, "{sort:?}");
@@ -252,7 +262,7 @@ fn rows_come_in_the_order_that_is_asked_for() {
 #[test]
 fn samples_by_address_are_those_that_a_filter_lets_through() {
     let (_folder, path) = recorded(&some());
-    let filter = Filter { processes: vec![Pattern::new("8")], ..Filter::default() };
+    let filter = Filter { processes: pattern("8"), ..Filter::default() };
     let hits = ByAddress::read(&path, &filter, &SymbolPath::default()).expect("read");
     let locations = hits.all.iter().map(|(location, _, totals)| (location.ip, totals.samples));
     let locations: BTreeSet<(u64, u64)> = locations.collect();
@@ -301,29 +311,23 @@ fn a_share_of_nothing_may_be_any() {
 }
 
 #[test]
-fn what_an_address_means_has_a_stable_name() {
-    use skid::Skid::{AtOrAfter, NoAddress, Unknown};
-    let names = [AtOrAfter, NoAddress, Unknown].map(skid::Skid::name);
-    assert_eq!(names, ["at-or-after", "no-address", "unknown"]);
-}
-
-#[test]
 fn filters_let_through_what_they_name() {
-    let pattern = |text| vec![Pattern::new(text)];
-    let of = |filter: Filter| read(&some(), &[Key::Module], filter).total.samples;
     let none = Filter::default;
-    assert_eq!(of(Filter { sources: pattern("cachemisses"), ..none() }), 1);
-    assert_eq!(of(Filter { processes: pattern("8"), ..none() }), 2);
-    assert_eq!(of(Filter { processes: pattern("B.*"), ..none() }), 2);
-    assert_eq!(of(Filter { modules: pattern("*.exe"), ..none() }), 4);
-    assert_eq!(of(Filter { symbols: pattern("*"), ..none() }), 0);
-    assert_eq!(of(Filter { processors: Some(BTreeSet::from([1])), ..none() }), 0);
-    let both = Filter { processes: pattern("7"), modules: pattern("nt"), ..none() };
-    assert_eq!(of(both), 1);
+    for (filter, samples) in [
+        (Filter { sources: pattern("cachemisses"), ..none() }, 1),
+        (Filter { processes: pattern("8"), ..none() }, 2),
+        (Filter { processes: pattern("B.*"), ..none() }, 2),
+        (Filter { modules: pattern("*.exe"), ..none() }, 4),
+        (Filter { symbols: pattern("*"), ..none() }, 0),
+        (Filter { processors: Some(BTreeSet::from([1])), ..none() }, 0),
+        (Filter { processes: pattern("7"), modules: pattern("nt"), ..none() }, 1),
+    ] {
+        let found = read(&some(), &[Key::Module], filter.clone()).total.samples;
+        assert_eq!(found, samples, "{filter:?}");
+    }
     let (_folder, path) = recorded(&some());
-    let query =
-        Query { filter: Filter { sources: pattern("Other"), ..none() }, ..Query::default() };
-    let refused = Report::read(&path, &query, &SymbolPath::default());
+    let filter = Filter { sources: pattern("Other"), ..none() };
+    let refused = Report::read(&path, &Query { filter, ..by(&[]) }, &SymbolPath::default());
     assert_eq!(refused.expect_err("no such source").code(), "usage");
 }
 
@@ -332,20 +336,19 @@ fn time_begins_with_the_first_sample_whichever_stands_first() {
     let at = |timestamp| Sample { timestamp, ..sample(0, 7, 0x1000, Mode::User) };
     // One second is a thousand ticks.
     let samples = [at(12_000), at(10_000), at(10_999), at(11_000), at(11_500)];
-    let of = |from: u64, to| {
-        let time = Some((from, to));
-        read(&samples, &[Key::Module], Filter { time, ..Filter::default() }).total.samples
-    };
-    assert_eq!(of(0, 1_000_000_000), 2);
-    assert_eq!(of(1_000_000_000, 1_500_000_000), 1);
-    assert_eq!(of(1_000_000_000, u64::MAX), 3);
+    for (from, to, expected) in
+        [(0, 1_000_000_000, 2), (1_000_000_000, 1_500_000_000, 1), (1_000_000_000, u64::MAX, 3)]
+    {
+        let filter = Filter { time: Some((from, to)), ..Filter::default() };
+        let total = read(&samples, &[Key::Module], filter).total;
+        assert_eq!(total.samples, expected, "{from} to {to}");
+    }
 }
 
 #[test]
 fn rows_that_are_left_out_are_told() {
     let (_folder, path) = recorded(&some());
-    let query = Query { tables: vec![vec![Key::Module]], rows: Some(2), ..Query::default() };
-    let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+    let report = report(&path, &Query { rows: Some(2), ..by(&[Key::Module]) });
     let section = &report.tables[0].sections[0];
     assert_eq!((section.rows.len(), section.more.0, section.more.1.samples), (2, 3, 3));
     assert_eq!(section.all.samples, 7);
@@ -361,10 +364,7 @@ fn several_recordings_are_one_report() {
     record(&paths[0], "alpha", &[a, a, b]);
     record(&paths[1], "beta", &[b, other]);
     record(&paths[2], "", &[a]);
-    let summed = |by: &[Key], rows: Option<usize>| {
-        let query = Query { tables: vec![by.to_vec()], rows, ..Query::default() };
-        Report::read_all(&paths, &query, &SymbolPath::default()).expect("read")
-    };
+    let summed = |keys: &[Key], rows| report_all(&paths, &Query { rows, ..by(keys) });
     let report = summed(&[Key::Machine], None);
     // A recording that does not name its machine gets its file's name.
     let machines = [
@@ -411,11 +411,9 @@ fn shares_are_of_events_whatever_the_periods() {
     let long = |process| Sample { period: 10 * PERIOD, ..sample(0, process, 0x1000, Mode::User) };
     record(&paths[0], "alpha", &[sample(0, 7, 0x1000, Mode::User); 100]);
     record(&paths[1], "beta", &[&[long(8); 10][..], &[long(7); 1]].concat());
-    let query = |sort| Query { tables: vec![vec![Key::Machine]], sort, ..Query::default() };
     let read = |sort| {
-        let report = Report::read_all(&paths, &query(sort), &SymbolPath::default());
-        let mut tables = report.expect("read").tables;
-        tables.remove(0).sections.remove(0)
+        let mut report = report_all(&paths, &Query { sort, ..by(&[Key::Machine]) });
+        report.tables.remove(0).sections.remove(0)
     };
     let section = read(Sort::default());
     let shares = section.rows.iter().map(|row| {
@@ -432,14 +430,14 @@ fn shares_are_of_events_whatever_the_periods() {
 
 #[test]
 fn different_events_are_not_parts_of_one_whole() {
-    let whole = |by: &[Key], samples: &[Sample]| {
-        let mut tables = read(samples, by, Filter::default()).tables;
+    let whole = |keys: &[Key], samples: &[Sample]| {
+        let mut tables = read(samples, keys, Filter::default()).tables;
         let section = tables.remove(0).sections.remove(0);
         (section.rows[0].share, section.events)
     };
-    let by = [Key::Source, Key::Process];
-    assert_eq!(whole(&by, &some()), (None, None));
-    let (share, events) = whole(&by, &some()[..3]);
+    let keys = [Key::Source, Key::Process];
+    assert_eq!(whole(&keys, &some()), (None, None));
+    let (share, events) = whole(&keys, &some()[..3]);
     assert_eq!(events, Some(3 * PERIOD));
     assert!(share.is_some_and(|share| (share.value - 2.0 / 3.0).abs() < 1e-9));
     let (share, events) = whole(&[Key::Process], &some());
@@ -449,11 +447,8 @@ fn different_events_are_not_parts_of_one_whole() {
     let paths = [folder.path().join("a.rec"), folder.path().join("b.rec")];
     record(&paths[0], "alpha", &some()[..3]);
     record(&paths[1], "beta", &some()[7..]);
-    let query = Query {
-        tables: vec![vec![Key::Machine, Key::Source], vec![Key::Machine]],
-        ..Query::default()
-    };
-    let report = Report::read_all(&paths, &query, &SymbolPath::default()).expect("read");
+    let tables = vec![vec![Key::Machine, Key::Source], vec![Key::Machine]];
+    let report = report_all(&paths, &Query { tables, ..Query::default() });
     let mixed = report.tables.iter().map(|table| table.sections[0].is_mixed());
     assert_eq!(mixed.collect::<Vec<_>>(), [true, false]);
 }
@@ -543,16 +538,9 @@ fn changing() -> (TempDir, std::path::PathBuf) {
 #[test]
 fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
     let (_folder, path) = changing();
-    let read = |by: &[Key], process: &str| {
-        let processes = (!process.is_empty()).then(|| Pattern::new(process));
-        let query = Query {
-            tables: vec![by.to_vec()],
-            filter: Filter { processes: processes.into_iter().collect(), ..Filter::default() },
-            sort: Sort::Name,
-            ..Query::default()
-        };
-        let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
-        rows(&report)
+    let read = |keys: &[Key], processes: Vec<Pattern>| {
+        let filter = Filter { processes, ..Filter::default() };
+        rows(&report(&path, &Query { filter, sort: Sort::Name, ..by(keys) }))
     };
     let expected = [
         ("TotalCycles: first.exe (8), old.dll", 2),
@@ -561,12 +549,11 @@ fn what_shares_an_identifier_or_an_address_is_told_apart_by_its_time() {
         ("TotalCycles: both.exe (12), one.dll", 2),
         ("TotalCycles: both.exe (12), two.dll", 3),
     ];
-    assert_eq!(read(&[Key::Process, Key::Module], ""), named(&expected));
-    let of_both = [("TotalCycles: both.exe (12)", 5)];
-    assert_eq!(read(&[Key::Process], "both.exe"), named(&of_both));
-    let second = &expected[1..3];
-    assert_eq!(read(&[Key::Process, Key::Module], "second.exe"), named(second));
-    assert_eq!(read(&[Key::Process, Key::Module], "8"), named(&expected[..3]));
+    let keys = [Key::Process, Key::Module];
+    assert_eq!(read(&keys, Vec::new()), named(&expected));
+    assert_eq!(read(&keys, pattern("both.exe")), named(&expected[3..]));
+    assert_eq!(read(&keys, pattern("second.exe")), named(&expected[1..3]));
+    assert_eq!(read(&keys, pattern("8")), named(&expected[..3]));
     let mut lines = Vec::new();
     let filter = Filter::default();
     crate::views::script::each_sample(&path, &filter, &SymbolPath::default(), |_, line| {
@@ -609,19 +596,17 @@ fn exports_tell_processes_of_one_identifier_apart() {
 #[test]
 fn exports_have_the_filters_of_reports() {
     let (_folder, path) = recorded(&some());
-    let patterns = |text: &str| vec![Pattern::new(text)];
     let all = Filter::default();
     let filters = [
-        Filter { sources: patterns("CacheMisses"), ..all.clone() },
-        Filter { processes: patterns("b.exe"), ..all.clone() },
-        Filter { modules: patterns("kernel*"), ..all.clone() },
+        Filter { sources: pattern("CacheMisses"), ..all.clone() },
+        Filter { processes: pattern("b.exe"), ..all.clone() },
+        Filter { modules: pattern("kernel*"), ..all.clone() },
         Filter { processors: Some(BTreeSet::from([0])), ..all.clone() },
         Filter { time: Some((1, 1_000_000_000)), ..all.clone() },
         all,
     ];
     for filter in filters {
-        let query = Query { filter: filter.clone(), ..Query::default() };
-        let report = Report::read(&path, &query, &SymbolPath::default()).expect("read");
+        let report = report(&path, &Query { filter: filter.clone(), ..Query::default() });
         let symbols = SymbolPath::default();
         let (format, tracks) = (Format::Firefox, TrackBy::Processor);
         let exported = export::read(&[&path], format, tracks, &filter, &symbols).expect("read");
@@ -631,7 +616,7 @@ fn exports_have_the_filters_of_reports() {
         assert_eq!(by_location, report.total, "{filter:?}");
         assert_eq!(timed, report.total.samples, "{filter:?}");
     }
-    let unknown = Filter { sources: patterns("Nothing"), ..Filter::default() };
+    let unknown = Filter { sources: pattern("Nothing"), ..Filter::default() };
     let (format, tracks) = (Format::Folded, TrackBy::Processor);
     assert!(export::read(&[&path], format, tracks, &unknown, &SymbolPath::default()).is_err());
 }

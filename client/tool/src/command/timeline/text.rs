@@ -247,35 +247,3 @@ fn alone(between: &Between) -> String {
         end.0, end.1, begin.0, begin.1
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marks_without_an_end_or_a_begin_are_counted_in_words() {
-        for ((from, to), (without_end, without_begin), said) in [
-            (
-                ("begin", "begin"),
-                (1, 1),
-                "1 mark on begin has no later begin, 1 has no earlier one",
-            ),
-            (
-                ("begin", "end"),
-                (1200, 0),
-                "1,200 marks on begin have no later end, 0 on end have no earlier begin",
-            ),
-        ] {
-            let between = Between {
-                from: from.to_owned(),
-                to: to.to_owned(),
-                without_end,
-                without_begin,
-                lengths: None,
-                longest: Vec::new(),
-                all: Vec::new(),
-            };
-            assert_eq!(alone(&between), said);
-        }
-    }
-}
