@@ -4,7 +4,6 @@ mod annotate;
 pub(crate) mod binaries;
 mod branches;
 mod by_process;
-mod calibration;
 mod cases;
 mod cmd;
 mod describe;

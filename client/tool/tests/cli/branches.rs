@@ -3,10 +3,11 @@
 use crate::cli::binaries;
 use crate::cli::reports::Recorded;
 use crate::cli::screens::screen::{WIDTHS, assert_width};
-use crate::cli::support::{column, folder, halprof, json, refused, text};
+use crate::cli::support::{column, folder, halprof, json, text};
 use halprof_profile::file::{Branches, Metadata, Module, Source, Statistics, Writer};
 use serde_json::{Value, json};
 use shared_types::{Branch, Mode, Sample};
+use std::path::Path;
 use tempfile::TempDir;
 
 const CODE: u64 = 0x1_4000_0000;
@@ -71,80 +72,10 @@ pub(super) fn app() -> Module {
     }
 }
 
-#[test]
-fn edges_in_every_form() {
+/// The same of [`app`] with all kinds of branches, in this file.
+pub(super) fn write(path: &Path) {
     let (_folder, file) = recorded(&app(), &[]);
-    let report = json(&format!("report {file} --by edge --sort mispredicted"));
-    let part = "/tables/0/parts/0";
-    let back = "/tables/0/parts/0/rows/0";
-    for (path, expected) in [
-        (
-            "/records".to_owned(),
-            json!({"samples": 100, "records": 700, "hidden": 0, "unresolved": 0, "foreign": 100, "omitted": 0}),
-        ),
-        ("/depth".to_owned(), json!(8)),
-        ("/recorder".to_owned(), json!("architectural-lbr")),
-        (format!("{part}/source"), json!("BranchInstructions")),
-        (format!("{part}/taken"), json!(600)),
-        (format!("{back}/edges/0/from/address"), json!("0x140000050")),
-        (format!("{back}/edges/0/to/module"), json!("app.exe")),
-        (format!("{back}/taken"), json!(300)),
-        (format!("{back}/share"), json!(0.5)),
-        (format!("{back}/kind"), json!("conditional")),
-        (format!("{back}/mispredicted"), json!(100)),
-        (format!("{back}/cycles"), json!(7.0)),
-    ] {
-        assert_eq!(report.pointer(&path), Some(&expected), "{path}: {report}");
-    }
-    // From a hundred samples, not from three hundred records.
-    let share = &report.pointer(back).expect("a row")["mispredicted_share"];
-    for (end, range) in [("low", 0.24..0.25), ("value", 0.333..0.334), ("high", 0.42..0.44)] {
-        assert!(range.contains(&share[end].as_f64().expect("a number")), "{share}");
-    }
-    let csv = halprof(&format!("report {file} --by edge --csv")).stdout;
-    let line =
-        "BranchInstructions,0x140000020,app.exe,,32,0x140000040,app.exe,,64,300,0.5,jump,0,0.0,";
-    assert!(csv.lines().nth(1).is_some_and(|first| first.starts_with(line)), "{csv}");
-    let ran = halprof(&format!("report {file} --by edge"));
-    assert!(ran.stdout.contains("700 branch records in 100 samples"), "{}", ran.stdout);
-    assert!(ran.stderr.contains("100 of 700 branch records are left out"), "{}", ran.stderr);
-}
-
-#[test]
-fn paths_in_every_form() {
-    let (_folder, file) = recorded(&app(), &[]);
-    let report = json(&format!("report {file} --by path --path-length 6"));
-    let part = &report["tables"][0]["parts"][0];
-    assert_eq!((&part["taken"], &part["rows"][0]["cycles"]), (&json!(100), &json!(30.0)));
-    let edges = column(&part["rows"][0]["edges"], "from");
-    let from: Vec<_> = edges.iter().map(|from| &from["address"]).collect();
-    assert_eq!(from, ["0x140000020", "0x140000050"].repeat(3));
-    let csv = halprof(&format!("report {file} --by path,module --path-length 2 --csv")).stdout;
-    let row = ",\"app.exe → app.exe, app.exe → app.exe\",app.exe app.exe,app.exe app.exe,500,1.0,";
-    assert!(csv.contains(row), "{csv}");
-    let shown = halprof(&format!("report {file} --by path")).stdout;
-    assert!(shown.contains("app.exe+0x20 → app.exe+0x40, app.exe+0x50 → app.exe+0x10"), "{shown}");
-}
-
-#[test]
-fn what_branch_records_cannot_answer_is_refused() {
-    let (folder, file) = recorded(&app(), &["call"]);
-    let out = folder.path().join("out");
-    refused(&format!("export {file} --format perf-script -o {}", text(&out)), 4, "unavailable");
-    assert!(!out.exists());
-    let shown = halprof(&format!("report {file} --by edge")).stdout;
-    assert!(shown.replace('\n', " ").contains("only call"), "{shown}");
-    for options in [
-        "--by edge --by symbol",
-        "--by edge,process",
-        "--by symbol,edge",
-        "--by symbol --sort mispredicted",
-        "--by edge --diff FILE",
-        "--by path --path-length 1",
-        "--by path --path-length 33",
-    ] {
-        refused(&format!("report {file} {}", options.replace("FILE", &file)), 2, "usage");
-    }
+    std::fs::copy(file, path).expect("copied");
 }
 
 /// The path of a model's workload is known: no record belongs to another thread.

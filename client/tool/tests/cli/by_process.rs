@@ -1,6 +1,6 @@
 //! Does `stat --by process` divide exact counts, with bounds that hold?
 
-use crate::cli::support::{column, halprof, json, row};
+use crate::cli::support::{json, row};
 use serde_json::Value;
 
 /// How many of the 10,007 steps of a round each program of `programs=70+20+10` gets.
@@ -131,50 +131,4 @@ fn bounds_hold_at_every_period() {
     });
     let off = off.count();
     assert!(off <= 5, "{off}");
-}
-
-#[test]
-fn what_was_not_sampled_is_nobodys_and_the_hint_names_the_shortest_period() {
-    let work = |instructions: u32| {
-        format!("cycles=20000000,instructions={instructions},programs=50+50,processors=0-7")
-    };
-    for (source, instructions, hint) in [
-        (
-            "TotalIssues:5000",
-            6000,
-            "shortest period, `TotalIssues:4096`, or in a longer measurement",
-        ),
-        (
-            "TotalIssues:5000",
-            500,
-            "TotalIssues: no samples, so it is not divided; there are more with its shortest",
-        ),
-        (
-            "TotalIssues:4096",
-            6000,
-            "only 8 samples, so its parts are rough; there are more in a longer",
-        ),
-        (
-            "INST_RETIRED.ANY_P:4096",
-            6000,
-            "INST_RETIRED.ANY_P: only 8 samples, so its parts are rough; there are more in a longer",
-        ),
-    ] {
-        let work = work(instructions);
-        let ran =
-            halprof(&format!("--machine skylake stat --by process -e {source} --workload {work}"));
-        assert!(ran.stderr.contains(hint), "{source}: {}", ran.stderr);
-    }
-    let stat = json(&format!(
-        "--machine skylake stat --by process -e TotalIssues:5000 --workload {}",
-        work(500)
-    ));
-    for (field, wanted) in [
-        ("process", Value::Null),
-        ("id", Value::Null),
-        ("value", 4000.into()),
-        ("error", Value::Null),
-    ] {
-        assert_eq!(column(&stat["by_process"], field), [&wanted], "{field}");
-    }
 }

@@ -4,7 +4,8 @@
 //! with the indented lines below, `! COMMAND` is for the shell, `> ARGUMENTS` runs the tool, which must
 //! succeed, and `$ ARGUMENTS` runs it to look at what it says;
 //! `{elf}` and `{pe}` stand for the programs of [`binaries`], `{source}` for the folder with their source, and a case with one of them is skipped
-//! where there is no compiler. Below one run or several is what holds for each of them:
+//! where there is no compiler; `{marks}` and
+//! `{branches}` are the recordings of [`timeline`] and [`branches`], and in the shell `$HALPROF` is the tool. Below one run or several is what holds for each of them:
 //!
 //! * `/PATH is JSON`, `/PATH in LEAST MOST`, `/PATH has TEXT`, `/PATH lacks TEXT` and `/PATH count N`
 //!   are of the JSON, which is always valid by its schema. A path has names of fields and indexes of
@@ -18,6 +19,7 @@
 
 use crate::cli::binaries::{self, Built};
 use crate::cli::support::Ran;
+use crate::cli::{branches, timeline};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,8 +43,12 @@ macro_rules! cases {
     };
 }
 
-cases! { annotate counts describe events exports hybrid metrics refusals reports topdown }
+cases! {
+    annotate branches counts describe events exports hybrid marks metrics outputs periods refusals
+    reports top topdown
+}
 
+const HALPROF: &str = env!("CARGO_BIN_EXE_halprof");
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
 
 /// Runs a file's cases; all that do not hold are told together.
@@ -68,6 +74,15 @@ type Compile = fn() -> Option<Built>;
 /// The programs that a case may name.
 const COMPILED: [(&str, Compile); 2] = [("{elf}", binaries::elf), ("{pe}", binaries::pe)];
 
+/// How a recording is written.
+type Write = fn(&Path);
+
+/// The recordings that a case may name, their files, and what writes them.
+const RECORDINGS: [(&str, &str, Write); 2] = [
+    ("{branches}", "branches.rec", branches::write),
+    ("{marks}", "marks.rec", timeline::recording),
+];
+
 /// A case in its folder, with the programs that it names.
 struct Case {
     folder: tempfile::TempDir,
@@ -83,7 +98,13 @@ impl Case {
                 programs.push((name, compile()?));
             }
         }
-        Some(Self { folder: tempfile::tempdir().expect("a folder"), programs })
+        let case = Self { folder: tempfile::tempdir().expect("a folder"), programs };
+        for (name, file, write) in RECORDINGS {
+            if lines.contains(name) {
+                write(&case.at(file));
+            }
+        }
+        Some(case)
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -107,7 +128,8 @@ impl Case {
                 }
                 "!" => {
                     let mut shell = Command::new("sh");
-                    let ran = shell.current_dir(self.folder.path()).args(["-ec", rest]).status();
+                    let shell = shell.current_dir(self.folder.path()).env("HALPROF", HALPROF);
+                    let ran = shell.args(["-ec", rest]).status();
                     assert!(ran.expect("a shell").success(), "{line}");
                 }
                 ">" => wrong.extend(self.judged(rest, &[])),
@@ -136,6 +158,7 @@ impl Case {
     fn named(&self, line: &str) -> String {
         let programs = self.programs.iter();
         let line = line.replace("{source}", env!("CARGO_MANIFEST_DIR"));
+        let line = RECORDINGS.iter().fold(line, |line, (name, file, _)| line.replace(name, file));
         programs.fold(line, |line, (name, built)| line.replace(name, built.path()))
     }
 
@@ -174,7 +197,7 @@ impl Case {
     }
 
     fn tool(&self, arguments: &str, json: bool) -> Ran {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_halprof"));
+        let mut command = Command::new(HALPROF);
         command.current_dir(self.folder.path());
         if json {
             command.arg("--json");

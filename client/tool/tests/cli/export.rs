@@ -10,7 +10,6 @@ use shared_types::Sample;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// One file of [`invented`] for each format.
@@ -159,20 +158,6 @@ fn recorded() -> Recorded {
     Recorded::new("skylake", "-e TotalIssues:100000 -C 0", work)
 }
 
-#[test]
-fn standard_output_has_what_a_file_has() {
-    let recorded = recorded();
-    let out = format!("{}.out", recorded.file());
-    for format in FORMATS {
-        let export = format!("export {} --format {format} -o", recorded.file());
-        let written = json(&format!("{export} {out}"));
-        let bytes = std::fs::read(&out).expect("read");
-        assert_eq!(written["bytes"], bytes.len(), "{format}");
-        let output = command(&format!("{export} -")).output().expect("it runs");
-        assert!(output.stdout == bytes, "{format}");
-    }
-}
-
 #[cfg(unix)]
 #[test]
 fn a_name_that_is_no_text_is_kept() {
@@ -186,36 +171,6 @@ fn a_name_that_is_no_text_is_kept() {
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     let page = std::fs::read_to_string(folder.path().join(page)).expect("UTF-8");
     assert!(page.contains("<h1>odd \u{FFFD} name.rec</h1>"));
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_full_output_and_a_closed_pipe_end_as_they_should() {
-    let recorded = recorded();
-    for format in FORMATS {
-        let export = format!("export {} --format {format} -o -", recorded.file());
-        let full = File::options().write(true).open("/dev/full").expect("a device");
-        let ran = command(&export).stdout(full).output().expect("it runs");
-        assert_eq!(ran.status.code(), Some(5), "{format}");
-        let (reader, writer) = std::io::pipe().expect("a pipe");
-        drop(reader);
-        let ran = command(&export).stdout(writer).output().expect("it runs");
-        assert_eq!(ran.status.code(), Some(0), "{format}");
-    }
-}
-
-/// Without filters, a recording is read once: it may come through a pipe.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_recording_is_read_from_a_pipe() {
-    let recorded = recorded();
-    let expected = halprof(&format!("export {} -f folded -o -", recorded.file()));
-    let mut cat = Command::new("cat");
-    let mut cat = cat.arg(recorded.file()).stdout(Stdio::piped()).spawn().expect("cat");
-    let pipe = cat.stdout.take().expect("a pipe");
-    let ran = Ran::of(command("export /dev/stdin -f folded -o -").stdin(pipe));
-    assert!(cat.wait().expect("it ended").success());
-    assert_eq!(ran.stdout, expected.stdout);
 }
 
 /// Recordings that halprof never makes: without samples, and with any source, mode, time and period.

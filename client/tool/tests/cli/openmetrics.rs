@@ -1,7 +1,7 @@
 //! Does the file for the textfile collectors contain exactly what was counted, in a form they can
 //! read?
 
-use crate::cli::support::{folder, foreign_python, halprof, json, text};
+use crate::cli::support::{folder, foreign_python, halprof, text};
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,47 +16,8 @@ fn counted(machine: &str, options: &str) -> String {
     std::fs::read_to_string(&path).expect("a file")
 }
 
-/// The printed value after a name with its labels.
-fn printed<'a>(metrics: &'a str, name: &str) -> &'a str {
-    let mut lines = metrics.lines();
-    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.unwrap_or_else(|| panic!("no {name}: {metrics}"))
-}
-
 fn cell(family: &str, source: &str, processor: u32) -> String {
     format!("halprof_{family}{{modelled=\"true\",source=\"{source}\",processor=\"{processor}\"}}")
-}
-
-#[test]
-fn counts_are_exactly_what_happened_in_the_time_they_took() {
-    let (folder, path) = folder();
-    std::fs::write(&path, "what stood there before").expect("written");
-    let ran = halprof(&format!(
-        "--machine skylake,processors=4 stat -I 2 -e TotalIssues,BranchInstructions:u -C 1-2 --openmetrics {} --workload instructions=10000000,cycles=10000000,branches=2500000,processors=all",
-        text(&path)
-    ));
-    assert_eq!(ran.status, 0, "{}", ran.stderr);
-    let metrics = std::fs::read_to_string(&path).expect("a file");
-    for processor in [1, 2] {
-        for (family, source, value) in [
-            ("events_total", "TotalIssues", "10000000"),
-            ("events_total", "BranchInstructions:u", "2500000"),
-            ("enabled_seconds_total", "TotalIssues", "0.01"),
-            ("running_seconds_total", "TotalIssues", "0.01"),
-        ] {
-            assert_eq!(printed(&metrics, &cell(family, source, processor)), value);
-        }
-    }
-    assert!(!metrics.contains("processor=\"0\"") && !metrics.contains("processor=\"3\""));
-    // Before the first interval, after each of four complete ones, and at the end.
-    assert_eq!(printed(&metrics, "halprof_readings_total{modelled=\"true\"}"), "6");
-    assert!(metrics.ends_with("\n# EOF\n"));
-    // The collectors' parser knows these types, and rejects a file with any other.
-    for line in metrics.lines().filter(|line| line.starts_with("# TYPE ")) {
-        assert!(line.ends_with(" counter") || line.ends_with(" gauge"), "{line}");
-    }
-    // No other file is left in a folder that a collector reads.
-    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }
 
 /// An event that types of core count in different ways is one source, and a 0 of a processor that
@@ -153,19 +114,4 @@ fn parsed(python: &Path, text: &str) -> Value {
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "it does not parse: {text}");
     serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// The intervals are in the file, and only the final result is printed.
-#[test]
-fn the_result_is_printed_without_intervals() {
-    let (_folder, path) = folder();
-    let stat = format!("stat -I 10 --openmetrics {} -e TotalIssues", text(&path));
-    for (form, lines) in [("--jsonl", 1), ("--csv", 2)] {
-        let shown = halprof(&format!("{stat} {form}")).stdout;
-        assert_eq!(shown.lines().count(), lines, "{shown}");
-    }
-    let whole = json(&stat);
-    assert_eq!(whole["intervals"], Value::Null);
-    // 150 ms: the last interval ends with the measurement.
-    assert_eq!(whole["jitter"]["intervals"], 15);
 }

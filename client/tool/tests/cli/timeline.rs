@@ -4,9 +4,8 @@
 //! `tests/programs/marks.rs` has recordings of programs.
 
 use crate::cli::screens::screen::{WIDTHS, assert_screen};
-use crate::cli::support::{folder, halprof, json as halprof_value, refused, text};
+use crate::cli::support::{folder, halprof, text};
 use halprof_profile::file::{Channels, Cost, Mark, Metadata, Statistics, Writer};
-use serde_json::{Value, json};
 use std::path::Path;
 
 /// A hundred turns of two threads on three channels, with 1 tick per nanosecond.
@@ -62,73 +61,4 @@ fn screens_are_as_expected_and_keep_to_their_width() {
             assert_screen(&format!("{name}-{columns}"), &ran.stdout, columns);
         }
     }
-}
-
-#[test]
-fn figures_are_those_of_the_marks() {
-    let (_folder, path) = folder();
-    recording(&path);
-    let file = text(&path);
-    for (options, pointer, expected) in [
-        ("", "/marks", json!(210)),
-        ("", "/elapsed_ns", json!(99_199)),
-        ("--between begin,end", "/between/lengths/min_ns", json!(100)),
-        ("--between begin,end", "/between/lengths/max_ns", json!(199)),
-        ("--between begin,end", "/between/lengths/mean_ns", json!(149.5)),
-        ("", "/channels/0/gaps/n", json!(99)),
-        ("", "/channels/0/gaps/mode_ns", json!(1000)),
-        ("--ticks 1us", "/ticks/tracks/0/marks", vec![1; 80].into()),
-        ("--time 0.00001-0.00002 --channel end", "/marks", json!(10)),
-        ("--time 0.00001-0.00002 --channel end", "/recorded", json!(210)),
-        ("--rows 0", "/rows/1/on_any_ns", json!(50)),
-        ("--rows 0", "/rows/209/number", json!(210)),
-    ] {
-        let value = halprof_value(&format!("timeline {file} {options}"));
-        assert_eq!(value.pointer(pointer), Some(&expected), "{options} {pointer}: {value}");
-    }
-}
-
-#[test]
-fn exports_show_the_marks() {
-    let (_folder, path) = folder();
-    recording(&path);
-    let file = text(&path);
-    let export = |format: &str, marks: u64| {
-        let out = format!("{file}.{format}");
-        let written = halprof_value(&format!("export {file} --format {format} -o {out}"));
-        assert_eq!(written["marks"], marks, "{format}");
-        std::fs::read_to_string(out).expect("read")
-    };
-    export("folded", 0);
-    let profile: Value = serde_json::from_str(&export("firefox", 210)).expect("JSON");
-    let threads = profile["threads"].as_array().expect("threads").iter();
-    let counts: Vec<_> = threads.map(|thread| &thread["markers"]["length"]).collect();
-    // The turns alternate between two threads, and every tenth turn has one more mark.
-    assert_eq!(counts, [110, 100]);
-    let page = export("html", 210);
-    let row = "<td>begin</td><td class=\"number\">100</td><td class=\"number\">1 µs</td>";
-    assert!(page.contains("210 marks on 3 channels in 99.2 µs") && page.contains(row), "{page}");
-    assert!(!page.contains('\u{1b}'), "nothing of a name is markup");
-}
-
-#[test]
-fn what_makes_no_sense_is_refused() {
-    let (_folder, path) = folder();
-    recording(&path);
-    let file = text(&path);
-    for options in [
-        "--between begin",
-        "--between begin,nd",
-        "--ticks 0s",
-        "--ticks ten",
-        "--time 2-1",
-        "-o b.rec",
-        "-- true",
-        "--machine skylake",
-    ] {
-        refused(&format!("timeline {file} {options}"), 2, "usage");
-    }
-    let report = halprof(&format!("report {file}"));
-    let words = format!("no samples; 210 marks: `halprof timeline {file}` shows them\n");
-    assert_eq!((report.status, report.stdout), (0, words));
 }

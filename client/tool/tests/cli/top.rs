@@ -1,6 +1,5 @@
 //! Does the live view work on a real terminal, and leave it as it was?
 
-use crate::cli::binaries;
 use crate::cli::support::{Ran, folder, halprof, text, tools_are_required};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -204,49 +203,6 @@ fn it_ends_with_its_terminal() {
     }
 }
 
-/// The words of each line that begins or ends with this one.
-fn words<'a>(shown: &'a str, word: &str) -> Vec<Vec<&'a str>> {
-    let lines = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    lines.filter(|words| words.first() == Some(&word) || words.last() == Some(&word)).collect()
-}
-
-#[test]
-fn one_interval_is_printed_anywhere() {
-    let once = format!("--machine {MACHINE} top --once -I 50 -e TotalIssues --workload {WORKLOAD}");
-    let ran = halprof(&once);
-    assert_eq!(ran.status, 0, "{}", ran.stderr);
-    assert!(shows(&ran.stdout, "TotalIssues", ["2.000", "G"]));
-    assert!(ran.stderr.contains("modelled machine"));
-    // Each processor is counted: nothing is sampled for it.
-    let shown = halprof(&format!("{once} --by processor")).stdout;
-    let rows = words(&shown, "TotalIssues");
-    assert_eq!(
-        [&rows[0][..3], &rows[1][..3]],
-        [["0", "1.000", "G"], ["1", "1.000", "G"]],
-        "{shown}"
-    );
-    let csv = halprof(&format!("{once} --by processor --csv")).stdout;
-    let processors = csv.lines().skip(1).map(|line| line.split(',').nth(2));
-    assert_eq!(processors.collect::<Vec<_>>(), [Some("0"), Some("1")], "{csv}");
-}
-
-/// A sum over two types of core is the rate of no core there is. No efficiency core has the second
-/// source, each type has its own select of the third, and no efficiency core runs anything.
-#[test]
-fn types_of_core_have_rates_of_their_own() {
-    let once = "--machine hybrid top --once -I 50 -e TotalIssues,TopdownSlots,BR_INST_RETIRED.COND --workload instructions=1000000,cycles=1000000,processors=2-3";
-    let shown = halprof(once).stdout;
-    let [fast, slow] = ["performance", "efficiency"].map(|core| words(&shown, core));
-    assert_eq!((fast.len(), slow.len()), (3, 2), "{shown}");
-    assert_eq!((&fast[0][1..3], slow[0][1]), (&["2.000", "G"][..], "0.000"), "{shown}");
-    let csv = halprof(&format!("{once} --csv")).stdout;
-    let lines: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
-    let rates: Vec<_> = lines.iter().map(|line| (line[1], line[9], line[10])).collect();
-    assert_eq!(rates[0], ("TotalIssues", "2000000000.0", "performance"), "{csv}");
-    assert_eq!(rates[1], ("TotalIssues", "0.0", "efficiency"), "{csv}");
-    assert_eq!((rates.len(), rates[2].0, rates[2].2), (5, "TopdownSlots", "performance"), "{csv}");
-}
-
 /// A workload that does not end within the interval.
 const LONG: &str = "instructions=900000000,cycles=900000000,user=80,programs=70+30,processors=all";
 
@@ -268,29 +224,6 @@ fn samples_of_one_interval_are_those_of_a_recording() {
     assert_eq!(top.stdout, report.stdout);
     for said in ["modelled machine", "aim for 10,000"] {
         assert!(top.stderr.contains(said), "{}", top.stderr);
-    }
-}
-
-#[test]
-fn functions_of_a_real_program_have_their_names() {
-    let Some(built) = binaries::elf() else { return };
-    let work = format!("image={},function=spin,instructions=9000000,cycles=9000000", built.path());
-    let ran = by("process,symbol", &format!("--workload {work}"));
-    // Without a period there are a thousand samples a second.
-    for part in ["work (4096)", "work!spin", ", 0 lost", "1,000,000      "] {
-        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
-    }
-}
-
-#[test]
-fn lengthened_periods_and_turns_are_told() {
-    for (options, said) in [
-        (&format!("-e TotalCycles:4096 --workload {LONG}")[..], "periods were lengthened"),
-        ("-e TotalCycles:1", "outside its limits"),
-        ("-e all", "sources took turns"),
-    ] {
-        let ran = by("module", options);
-        assert!(ran.stderr.contains(said), "{options}: {}", ran.stderr);
     }
 }
 
