@@ -17,11 +17,11 @@ pub(crate) mod source_totals;
 
 use crate::file::{Reader, Recording, Slices};
 use crate::symbols::Symbols;
-use aggregator::{Aggregator, GroupBy, GroupKey, Totals};
+use aggregator::{Aggregator, GroupBy, GroupKey, Totals, stacked};
 use filter::Filter;
 use filtered::{BoundFilter, TimeRange};
 use halprof_measure::Result;
-use key::Key;
+use key::{Key, has_totals};
 use locations::ResolvedLocations;
 use source_totals::{SourceTotals, whole_time};
 use std::collections::BTreeMap;
@@ -49,7 +49,12 @@ impl Aggregate {
     ) -> Result<Self> {
         Ok(Self {
             filter: BoundFilter::new(filter, &recording)?,
-            locations: ResolvedLocations::resolve(&aggregator.locations(), symbols, filter, keys),
+            locations: ResolvedLocations::resolve(
+                &aggregator.locations(&recording.stacks),
+                symbols,
+                filter,
+                keys,
+            ),
             slices: recording.slices(),
             aggregator,
             recording,
@@ -92,8 +97,9 @@ pub(crate) fn aggregate_file(
 ) -> Result<(Recording, Aggregator)> {
     let time = TimeRange::read(path, filter)?;
     let mut aggregator = Aggregator::new(group_by);
-    let mut recording = Reader::open(path)?.samples(|samples| {
-        aggregator.add(&samples.iter().filter(|sample| time.contains(sample.timestamp)));
+    let mut recording = Reader::open(path)?.stacked(|samples, stacks| {
+        let samples = stacked(samples, stacks);
+        aggregator.add(&samples.filter(|(sample, _)| time.contains(sample.timestamp)));
     })?;
     if filter.time.is_none() {
         recording.seen_ns = aggregator.seen_ns(recording.metadata.timestamp_frequency);
@@ -109,6 +115,7 @@ impl Filter {
             process: !self.processes.is_empty(),
             thread: false,
             processor: self.processors.is_some(),
+            stack: false,
         }
     }
 }
@@ -122,6 +129,7 @@ impl GroupBy {
             process: self.process || has(Key::Process),
             thread: self.thread || has(Key::Thread),
             processor: self.processor || has(Key::Processor) || has(Key::Core),
+            stack: self.stack || has_totals(keys) || has(Key::Caller),
         }
     }
 }

@@ -22,6 +22,7 @@ pub use crate::aggregate::samples::{
 pub use crate::export::format::{Format, FormatTraits};
 pub use crate::export::selection::{Export, listed};
 
+use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, read_ahead};
 use crate::file::{Reader, Recording};
@@ -70,8 +71,9 @@ fn read_one(
     let mut builder = SamplesBuilder::new(reader.metadata(), tracks, timed_samples);
     if filter.is_empty() {
         // In one pass, so that a pipe can be read.
-        let recording =
-            reader.samples(|samples| samples.iter().for_each(|sample| builder.add(sample)))?;
+        let recording = reader.stacked(|samples, stacks| {
+            stacked(samples, stacks).for_each(|(sample, stack)| builder.add_stacked(sample, stack));
+        })?;
         let symbols = Symbols::open(&recording, symbol_path);
         return Ok(named(builder, recording, symbols));
     }
@@ -80,16 +82,16 @@ fn read_one(
     let marks = &mut recording.marked.marks;
     marks.retain(|mark| time.contains(mark.time) && bound.passes_process(mark.process));
     let mut symbols = Symbols::open(&recording, symbol_path);
-    Reader::open(path)?.samples(|samples| {
-        for sample in samples.iter().filter(|sample| time.contains(sample.timestamp)) {
-            if !bound.passes_sample(sample) {
+    Reader::open(path)?.stacked(|samples, stacks| {
+        for (sample, stack) in stacked(samples, stacks) {
+            if !time.contains(sample.timestamp) || !bound.passes_sample(sample) {
                 continue;
             }
             let mode = Mode::from_wire(sample.mode.into()).unwrap_or(Mode::Unknown);
             if !bound.needs_code()
                 || filter.passes_frame(&symbols.frame(sample.process, sample.ip, mode))
             {
-                builder.add(sample);
+                builder.add_stacked(sample, stack);
             }
         }
     })?;

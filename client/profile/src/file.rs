@@ -56,7 +56,7 @@ mod marks;
 pub(crate) mod origin;
 mod process_ids;
 mod reader;
-mod stacks;
+pub(crate) mod stacks;
 mod writer;
 
 pub use background::{Background, Block, Sink};

@@ -1,6 +1,7 @@
 //! The first pass over a recording: samples summed up by what later passes distinguish.
 
-use rustc_hash::FxHashMap;
+use crate::file::{StackId, StackTable};
+use rustc_hash::{FxHashMap, FxHashSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::{Mode, Sample};
@@ -13,6 +14,8 @@ pub(crate) struct GroupBy {
     pub(crate) process: bool,
     pub(crate) thread: bool,
     pub(crate) processor: bool,
+    /// The callers, whose process is then distinguished too: they may be in user mode.
+    pub(crate) stack: bool,
 }
 
 impl GroupBy {
@@ -22,6 +25,7 @@ impl GroupBy {
             && (self.process || !other.process)
             && (self.thread || !other.thread)
             && (self.processor || !other.processor)
+            && (self.stack || !other.stack)
     }
 }
 
@@ -35,6 +39,11 @@ pub(crate) struct CodeLocation {
 }
 
 impl CodeLocation {
+    pub(crate) const fn new(process: u32, ip: u64, mode: Mode) -> Self {
+        let process = if matches!(mode, Mode::Kernel) { 0 } else { process };
+        Self { process, ip, mode: mode as u8 }
+    }
+
     pub(crate) fn mode(self) -> Mode {
         Mode::from_wire(self.mode.into()).unwrap_or(Mode::Unknown)
     }
@@ -94,16 +103,18 @@ pub(crate) struct GroupKey {
     mode: u8,
     ip: u64,
     pub(crate) processor: u32,
+    pub(crate) stack: StackId,
     pub(crate) source: u16,
 }
 
 impl GroupKey {
-    pub(crate) fn of(sample: &Sample, group_by: GroupBy) -> Self {
+    pub(crate) fn of(sample: &Sample, stack: StackId, group_by: GroupBy) -> Self {
         let whole = Self {
             ip: sample.ip,
             process: sample.process,
             thread: sample.thread,
             processor: sample.processor,
+            stack,
             source: sample.source,
             mode: sample.mode,
         };
@@ -113,11 +124,14 @@ impl GroupKey {
     /// The same, without what `group_by` does not distinguish.
     fn only(self, group_by: GroupBy) -> Self {
         let location = if group_by.location { self.location() } else { CodeLocation::default() };
+        let stack = if group_by.stack { self.stack } else { StackId::NONE };
+        let has_process = group_by.process || !stack.is_none();
         Self {
             ip: location.ip,
-            process: if group_by.process { self.process } else { location.process },
+            process: if has_process { self.process } else { location.process },
             thread: if group_by.thread { self.thread } else { 0 },
             processor: if group_by.processor { self.processor } else { 0 },
+            stack,
             source: self.source,
             mode: location.mode,
         }
@@ -131,6 +145,28 @@ impl GroupKey {
             mode: self.mode,
         }
     }
+
+    /// Where its code was called, innermost first.
+    pub(crate) fn callers(self, stacks: &StackTable) -> impl Iterator<Item = CodeLocation> {
+        let frames = stacks.callers(self.stack);
+        frames
+            .map(move |(_, frame)| CodeLocation::new(self.process, frame.call_site(), frame.mode()))
+    }
+}
+
+/// Samples with their stacks, of which one is [`StackId::NONE`] if it has none.
+pub(crate) fn stacked<'a>(
+    samples: &'a [Sample],
+    stacks: &'a [StackId],
+) -> impl Iterator<Item = (&'a Sample, StackId)> + Clone {
+    samples.iter().zip(stacks.iter().copied())
+}
+
+/// The same of samples that have no stacks.
+pub(crate) fn without_stacks(
+    samples: &[Sample],
+) -> impl Iterator<Item = (&Sample, StackId)> + Clone {
+    samples.iter().map(|sample| (sample, StackId::NONE))
 }
 
 /// Totals by group.
@@ -170,9 +206,12 @@ impl Aggregator {
 
     /// Adds samples: all of them to one map after the other, so that the processor waits for
     /// several entries of a large map at the same time.
-    pub(crate) fn add<'a>(&mut self, samples: &(impl Iterator<Item = &'a Sample> + Clone)) {
+    pub(crate) fn add<'a>(
+        &mut self,
+        samples: &(impl Iterator<Item = (&'a Sample, StackId)> + Clone),
+    ) {
         let (mut first, mut last) = self.span.unwrap_or((u64::MAX, 0));
-        for sample in samples.clone() {
+        for (sample, _) in samples.clone() {
             if sample.mode != Mode::Unknown as u8 {
                 *self.addressed.entry(sample.source).or_default() += 1;
             }
@@ -181,8 +220,8 @@ impl Aggregator {
         }
         self.span = (first <= last).then_some((first, last));
         for (group_by, sums) in &mut self.all {
-            for sample in samples.clone() {
-                let entry = GroupKey::of(sample, *group_by);
+            for (sample, stack) in samples.clone() {
+                let entry = GroupKey::of(sample, stack, *group_by);
                 sums.entry(entry).or_default().add(Totals::of(sample));
             }
         }
@@ -208,11 +247,21 @@ impl Aggregator {
         }
     }
 
-    /// Every location, once, in order.
-    pub(crate) fn locations(&self) -> Vec<CodeLocation> {
+    /// Every location, callers' too, once, in order.
+    pub(crate) fn locations(&self, stacks: &StackTable) -> Vec<CodeLocation> {
         let tallies = self.all.iter().filter(|(group_by, _)| group_by.location);
         let entries = tallies.flat_map(|(_, sums)| sums.keys());
-        let mut locations: Vec<CodeLocation> = entries.map(|entry| entry.location()).collect();
+        let mut locations: Vec<CodeLocation> =
+            entries.clone().map(|entry| entry.location()).collect();
+        let mut known = FxHashSet::default();
+        for entry in entries.filter(|entry| !entry.stack.is_none()) {
+            let frames = stacks.callers(entry.stack);
+            // Where one frame is known, so are its callers.
+            let new = frames.take_while(|&(stack, _)| known.insert((entry.process, stack)));
+            locations.extend(new.map(|(_, frame)| {
+                CodeLocation::new(entry.process, frame.call_site(), frame.mode())
+            }));
+        }
         locations.sort_unstable();
         locations.dedup();
         locations
@@ -224,7 +273,7 @@ mod tests {
     use super::*;
 
     const PLACE: GroupBy =
-        GroupBy { location: true, process: false, thread: false, processor: false };
+        GroupBy { location: true, process: false, thread: false, processor: false, stack: false };
     const PROCESS: GroupBy = GroupBy { location: false, process: true, ..PLACE };
     const NOTHING: GroupBy = GroupBy { location: false, ..PLACE };
 
@@ -244,7 +293,7 @@ mod tests {
         let mut tallies = Aggregator::new(&[NOTHING, PLACE, PROCESS, NOTHING, PLACE]);
         assert_eq!(tallies.all.len(), 2);
         let samples = [1, 2, 1].map(|ip| sample(ip, 4, Mode::User));
-        tallies.add(&samples.iter());
+        tallies.add(&without_stacks(&samples));
         let all = each(&tallies, NOTHING);
         let sum = Totals { samples: 3, events: u64::MAX, squares: u128::MAX };
         assert_eq!(all, [(GroupKey::default(), sum)]);
@@ -259,10 +308,10 @@ mod tests {
             [sample(1, 4, Mode::Kernel), sample(1, 8, Mode::Kernel), sample(1, 8, Mode::User)];
         for group_by in [&[PLACE, PROCESS][..], &[both]] {
             let mut tallies = Aggregator::new(group_by);
-            tallies.add(&samples.iter());
+            tallies.add(&without_stacks(&samples));
             let kernel = CodeLocation { ip: 1, process: 0, mode: Mode::Kernel as u8 };
             let user = CodeLocation { ip: 1, process: 8, mode: Mode::User as u8 };
-            assert_eq!(tallies.locations(), [kernel, user]);
+            assert_eq!(tallies.locations(&StackTable::default()), [kernel, user]);
             let locations = each(&tallies, PLACE);
             let locations = locations.iter().map(|(entry, sum)| (entry.location(), sum.samples));
             assert_eq!(locations.collect::<Vec<_>>(), [(kernel, 2), (user, 1)]);

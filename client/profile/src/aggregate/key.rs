@@ -27,6 +27,8 @@ pub enum Key {
     Module,
     /// The function of the address.
     Symbol,
+    /// The function that called the function of the address.
+    Caller,
     /// The source line of the address.
     Line,
     /// The address.
@@ -35,9 +37,10 @@ pub enum Key {
 
 impl Key {
     /// All keys, in the order in which help lists them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Module,
         Self::Symbol,
+        Self::Caller,
         Self::Line,
         Self::Address,
         Self::Process,
@@ -60,6 +63,7 @@ impl Key {
             Self::Core => "core",
             Self::Module => "module",
             Self::Symbol => "symbol",
+            Self::Caller => "caller",
             Self::Line => "line",
             Self::Address => "address",
         }
@@ -73,13 +77,19 @@ impl Key {
 
     /// Whether it depends on the address.
     pub(crate) const fn is_location(self) -> bool {
-        matches!(self, Self::Module | Self::Symbol | Self::Line | Self::Address)
+        matches!(self, Self::Module | Self::Address) || self.needs_symbols()
     }
 
     /// Whether it needs symbol files.
     pub(crate) const fn needs_symbols(self) -> bool {
-        matches!(self, Self::Symbol | Self::Line | Self::Address)
+        matches!(self, Self::Symbol | Self::Caller | Self::Line | Self::Address)
     }
+}
+
+/// Whether a row of these keys has a total: all samples with its code anywhere in their stacks. An
+/// address has none, because a caller's is known only as the one that is returned to.
+pub(crate) fn has_totals(keys: &[Key]) -> bool {
+    keys.iter().any(|key| key.is_location()) && !keys.contains(&Key::Address)
 }
 
 /// The value of a key in one row.
@@ -111,6 +121,13 @@ pub enum Value {
         /// Its name, if it is known.
         symbol: Option<Arc<str>>,
     },
+    /// The function that called; `None` if it is not known.
+    Caller {
+        /// Its module; `None` if no caller is known.
+        module: Option<Arc<str>>,
+        /// Its name, if it is known.
+        symbol: Option<Arc<str>>,
+    },
     /// A line of source.
     Line {
         /// The module that contains its code.
@@ -139,8 +156,14 @@ impl fmt::Display for Value {
             Self::Process { id, name: None } => write!(f, "{id}"),
             Self::Thread(number) | Self::Processor(number) => write!(f, "{number}"),
             Self::Core(name) => f.write_str(name.as_deref().unwrap_or("one type")),
-            Self::Symbol { module, symbol: Some(symbol) } => write!(f, "{module}!{symbol}"),
-            Self::Symbol { module, .. } => f.write_str(module),
+            Self::Symbol { module, symbol: Some(symbol) }
+            | Self::Caller { module: Some(module), symbol: Some(symbol) } => {
+                write!(f, "{module}!{symbol}")
+            }
+            Self::Symbol { module, .. } | Self::Caller { module: Some(module), .. } => {
+                f.write_str(module)
+            }
+            Self::Caller { .. } => f.write_str("(no caller known)"),
             Self::Line { line: Some((file, line)), .. } => write!(f, "{}:{line}", short_path(file)),
             Self::Line { module, .. } => write!(f, "{module}, no line"),
             Self::Address { address, module, symbol: Some(symbol), offset } => {
@@ -174,6 +197,12 @@ pub struct Fields {
     module: String,
     #[serde(skip_serializing_if = "absent")]
     symbol: Option<String>,
+    /// The module of the caller; null if no caller is known.
+    #[serde(skip_serializing_if = "absent")]
+    caller_module: Option<String>,
+    /// The function of the caller; null if it is not known.
+    #[serde(skip_serializing_if = "absent")]
+    caller: Option<String>,
     #[serde(skip_serializing_if = "absent")]
     file: Option<String>,
     #[serde(skip_serializing_if = "absent")]
@@ -230,6 +259,10 @@ impl Value {
             Self::Symbol { module, symbol } => {
                 put("module", json!(**module));
                 put("symbol", json!(symbol.as_deref()));
+            }
+            Self::Caller { module, symbol } => {
+                put("caller_module", json!(module.as_deref()));
+                put("caller", json!(symbol.as_deref()));
             }
             Self::Line { module, line } => {
                 put("module", json!(**module));

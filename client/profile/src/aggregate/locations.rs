@@ -120,6 +120,11 @@ impl ResolvedLocations {
         self.resolved_at.get(&location).is_some_and(|resolved_at| resolved_at.passes)
     }
 
+    /// The number of the function that called at this place; 0 if none is known.
+    pub(crate) fn caller_number(&self, location: Option<CodeLocation>) -> u32 {
+        location.map_or(0, |location| self.number(location, Key::Symbol) + 1)
+    }
+
     /// The number of a key's value at a place.
     pub(crate) fn number(&self, location: CodeLocation, key: Key) -> u32 {
         let resolved_at = self.resolved_at.get(&location).copied().unwrap_or_default();
@@ -137,8 +142,14 @@ impl ResolvedLocations {
         match key {
             Key::Module => Some(Value::Module(self.module(number)?)),
             Key::Symbol => {
-                let (module, symbol) = self.symbols.all.get(index)?.clone();
-                Some(Value::Symbol { module: self.module(module)?, symbol })
+                let (module, symbol) = self.function(number)?;
+                Some(Value::Symbol { module, symbol })
+            }
+            Key::Caller => {
+                let caller = number.checked_sub(1).and_then(|number| self.function(number));
+                let (module, symbol) =
+                    caller.map_or((None, None), |(module, symbol)| (Some(module), symbol));
+                Some(Value::Caller { module, symbol })
             }
             Key::Line => {
                 let (module, line) = self.lines.all.get(index)?.clone();
@@ -155,6 +166,12 @@ impl ResolvedLocations {
                 })
             }
         }
+    }
+
+    /// The module and the name of the function with this number.
+    fn function(&self, number: u32) -> Option<(Arc<str>, Option<Arc<str>>)> {
+        let (module, symbol) = self.symbols.all.get(number as usize)?.clone();
+        Some((self.module(module)?, symbol))
     }
 
     fn module(&self, number: u32) -> Option<Arc<str>> {

@@ -4,7 +4,7 @@ pub mod binned;
 
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey, Totals};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
-use crate::file::{Metadata, Module, Recording, Slices};
+use crate::file::{Metadata, Module, Recording, Slices, StackId};
 use crate::symbols::Frame;
 use crate::views::marks::{MarkFilter, Marks};
 use binned::{Binned, Limit};
@@ -39,7 +39,8 @@ impl TrackBy {
 }
 
 /// What pictures and exports distinguish.
-const GROUP_BY: GroupBy = GroupBy { location: true, process: true, thread: true, processor: false };
+const GROUP_BY: GroupBy =
+    GroupBy { location: true, process: true, thread: true, processor: false, stack: true };
 
 /// Where samples were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,8 +174,13 @@ impl SamplesBuilder {
         }
     }
 
-    /// Adds a sample.
+    /// Adds a sample without a stack.
     pub fn add(&mut self, sample: &Sample) {
+        self.add_stacked(sample, StackId::NONE);
+    }
+
+    /// Adds a sample with its stack in the recording's table.
+    pub fn add_stacked(&mut self, sample: &Sample, stack: StackId) {
         let totals = Totals::of(sample);
         let track = TrackKey {
             source: sample.source,
@@ -185,8 +191,8 @@ impl SamplesBuilder {
             mode: mode(sample.mode) as u8,
         };
         self.timeline.add(sample.timestamp, track, totals);
-        let entry = GroupKey::of(sample, GROUP_BY);
-        self.aggregator.add(&std::iter::once(sample));
+        let entry = GroupKey::of(sample, stack, GROUP_BY);
+        self.aggregator.add(&std::iter::once((sample, stack)));
         if let Some(timed_samples) = &mut self.timed_samples {
             timed_samples.add(sample.timestamp, entry, totals);
         }

@@ -151,14 +151,14 @@ impl StackTable {
 
 /// Makes a [`StackTable`] in which each stack is once.
 #[derive(Default)]
-pub(super) struct StackTableBuilder {
+pub(crate) struct StackTableBuilder {
     table: StackTable,
     known: FxHashMap<StackFrame, StackId>,
 }
 
 impl StackTableBuilder {
     /// The stack of these frames, outermost first. What is deeper than [`DEPTH_MAX`] is left out.
-    pub(super) fn stack(&mut self, frames: impl Iterator<Item = (u64, Mode)>) -> StackId {
+    pub(crate) fn stack(&mut self, frames: impl Iterator<Item = (u64, Mode)>) -> StackId {
         let mut stack = StackId::NONE;
         for (address, mode) in frames {
             let frame = StackFrame::new(address, mode, stack);
@@ -172,7 +172,7 @@ impl StackTableBuilder {
         stack
     }
 
-    pub(super) fn finish(self) -> StackTable {
+    pub(crate) fn finish(self) -> StackTable {
         self.table
     }
 }

@@ -128,7 +128,7 @@ impl Writer {
     }
 
     /// Appends samples, each with its stack.
-    pub(super) fn stacked(&mut self, samples: &[Sample], stacks: &[StackId]) -> Result<()> {
+    pub fn stacked(&mut self, samples: &[Sample], stacks: &[StackId]) -> Result<()> {
         let chunks = samples.chunks(BLOCK_SAMPLES).zip(stacks.chunks(BLOCK_SAMPLES));
         for (samples, stacks) in chunks {
             self.block_of_bytes(STACKS, stacks.as_bytes())?;

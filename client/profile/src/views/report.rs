@@ -5,21 +5,22 @@
 //! sources are never added up unless `source` is one of the keys: cycles and cache misses are not
 //! comparable.
 
+mod call_tree;
 mod combined;
 pub mod events;
 pub mod share;
 pub mod skid;
 
-use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey};
+use crate::aggregate::aggregator::{Aggregator, CodeLocation, GroupBy, GroupKey, without_stacks};
 use crate::aggregate::filter::Filter;
-use crate::aggregate::key::{Fields, Key, Value, fields};
+use crate::aggregate::key::{Fields, Key, Value, fields, has_totals};
 use crate::aggregate::{Aggregate, aggregate_file};
 #[cfg(doc)]
 use crate::file::Live;
 use crate::file::{Cores, Recording};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 use share::Share;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 pub use crate::aggregate::aggregator::Totals;
 pub use crate::aggregate::source_totals::SourceTotals;
+pub use call_tree::{Call, CallTree};
 pub(crate) use combined::no_recording;
 
 /// A query on a recording.
@@ -36,6 +38,8 @@ pub(crate) use combined::no_recording;
 pub struct Query {
     /// The keys of each table.
     pub tables: Vec<Vec<Key>>,
+    /// Whether the call tree of each source is made.
+    pub call_tree: bool,
     /// Which samples count.
     pub filter: Filter,
     /// The order of the rows.
@@ -49,7 +53,13 @@ impl Query {
     fn group_by(&self) -> Vec<GroupBy> {
         let base = self.filter.group_by();
         let tables = self.tables.iter().map(|by| base.with(by));
-        tables.chain([base]).collect()
+        let call_tree = self.call_tree.then(|| base.with(&call_tree::KEYS));
+        tables.chain(call_tree).chain([base]).collect()
+    }
+
+    /// Whether it is of callers, which only call stacks have.
+    fn needs_stacks(&self) -> bool {
+        self.call_tree || self.tables.iter().flatten().any(|&key| key == Key::Caller)
     }
 }
 
@@ -61,6 +71,8 @@ pub enum Sort {
     /// The most events first.
     #[default]
     Events,
+    /// The most events in its code or in what that called first.
+    Total,
     /// By the values of the row.
     Name,
 }
@@ -76,6 +88,8 @@ pub struct Report {
     pub total: Totals,
     /// The tables that were asked for.
     pub tables: Vec<Table>,
+    /// The call tree of each source, if that was asked for.
+    pub call_trees: Vec<CallTree>,
     /// The modules whose symbols were needed.
     pub symbols: Vec<Opened>,
 }
@@ -143,15 +157,61 @@ pub struct GroupTotals {
     /// Its samples.
     #[serde(flatten)]
     pub totals: Totals,
+    /// Where there are call stacks, the same with what its code called.
+    #[serde(flatten)]
+    pub with_callees: Option<WithCallees>,
     /// Its share of the events; null if the rows are of several sources.
     pub share: Option<Share>,
+}
+
+/// The events of code and of what it called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct WithCallees {
+    /// Events in the code itself.
+    #[serde(rename = "self")]
+    pub own: u64,
+    /// Events with the code anywhere in their stacks.
+    pub total: u64,
 }
 
 impl GroupTotals {
     /// A row whose share is not known yet.
     #[must_use]
-    pub const fn new(values: Vec<Value>, totals: Totals) -> Self {
-        Self { values, totals, share: None }
+    pub fn new(values: Vec<Value>, totals: Totals, total: Option<u64>) -> Self {
+        let with_callees = total.map(|total| WithCallees { own: totals.events, total });
+        Self { values, totals, with_callees, share: None }
+    }
+}
+
+/// The samples of a row, and the events of all samples with its code in their stacks.
+#[derive(Clone, Copy, Debug, Default)]
+struct RowTotals {
+    own: Totals,
+    total: Option<u64>,
+}
+
+impl RowTotals {
+    fn add(&mut self, other: Self) {
+        self.own.add(other.own);
+        if let Some(more) = other.total {
+            self.total = Some(self.total.unwrap_or(0).saturating_add(more));
+        }
+    }
+
+    /// What `sort` compares first and second; the largest row comes first.
+    fn order(&self, sort: Sort) -> (u64, u64) {
+        let Totals { samples, events, .. } = self.own;
+        match sort {
+            Sort::Total => (self.total.unwrap_or(events), events),
+            Sort::Samples => (samples, events),
+            Sort::Events | Sort::Name => (events, samples),
+        }
+    }
+}
+
+impl GroupTotals {
+    fn sums(&self) -> RowTotals {
+        RowTotals { own: self.totals, total: self.with_callees.map(|both| both.total) }
     }
 }
 
@@ -174,7 +234,7 @@ impl Report {
         symbols: &mut Symbols,
     ) -> Result<Self> {
         let mut aggregator = Aggregator::new(&query.group_by());
-        aggregator.add(&samples.iter());
+        aggregator.add(&without_stacks(&samples));
         symbols.renew(&recording);
         Self::new(recording, aggregator, query, symbols)
     }
@@ -186,17 +246,25 @@ impl Report {
         symbols: &mut Symbols,
     ) -> Result<Self> {
         let base = query.filter.group_by();
-        let keys: Vec<Key> = query.tables.iter().flatten().copied().collect();
+        let mut keys: Vec<Key> = query.tables.iter().flatten().copied().collect();
+        if query.call_tree {
+            keys.extend(call_tree::KEYS);
+        }
         let aggregate = Aggregate::new(recording, aggregator, &query.filter, &keys, symbols)?;
         let builder = ReportBuilder { aggregate: &aggregate, query };
         let tables = query.tables.iter().map(|by| builder.table(by, base.with(by))).collect();
+        let call_trees = if query.call_tree {
+            builder.call_trees(base.with(&call_tree::KEYS))
+        } else {
+            Vec::new()
+        };
         let sources = aggregate.sources(base);
         let mut total = Totals::default();
         for source in &sources {
             total.add(source.totals);
         }
         let symbols = symbols.opened();
-        Ok(Self { recording: aggregate.recording, sources, total, tables, symbols })
+        Ok(Self { recording: aggregate.recording, sources, total, tables, call_trees, symbols })
     }
 }
 
@@ -209,11 +277,33 @@ struct ReportBuilder<'a> {
 impl ReportBuilder<'_> {
     fn table(&self, by: &[Key], group_by: GroupBy) -> Table {
         let mixed = by.contains(&Key::Source);
-        let mut sections: FxHashMap<u16, FxHashMap<Numbers, Totals>> = FxHashMap::default();
+        let with_totals = has_totals(by) && !self.aggregate.recording.stacks.is_empty();
+        let mut sections: FxHashMap<u16, FxHashMap<Numbers, RowTotals>> = FxHashMap::default();
+        let mut counted = FxHashSet::default();
         self.aggregate.each(group_by, |entry, totals| {
             let section = if mixed { 0 } else { entry.source };
             let rows = sections.entry(section).or_default();
-            rows.entry(self.numbers(by, entry)).or_default().add(totals);
+            let mut callers = entry.callers(&self.aggregate.recording.stacks);
+            let (location, mut caller) = (entry.location(), callers.next());
+            let numbers = self.numbers(by, entry, location, caller);
+            let total = with_totals.then_some(totals.events);
+            rows.entry(numbers).or_default().add(RowTotals { own: totals, total });
+            counted.clear();
+            counted.insert(numbers);
+            while let Some(location) = caller.filter(|_| with_totals) {
+                caller = callers.next();
+                // That nobody called the outermost frame is no row.
+                if caller.is_none() && by.contains(&Key::Caller) {
+                    break;
+                }
+                let numbers = self.numbers(by, entry, location, caller);
+                // Where code called itself, the sample counts once.
+                if counted.insert(numbers) {
+                    rows.entry(numbers)
+                        .or_default()
+                        .add(RowTotals { total, ..RowTotals::default() });
+                }
+            }
         });
         let mut sections: Vec<_> = sections.into_iter().collect();
         sections.sort_unstable_by_key(|&(source, _)| source);
@@ -224,7 +314,14 @@ impl ReportBuilder<'_> {
         Table { by: by.to_vec(), sections: sections.collect() }
     }
 
-    fn numbers(&self, by: &[Key], entry: GroupKey) -> Numbers {
+    /// The row of a sample's frame at `location`.
+    fn numbers(
+        &self,
+        by: &[Key],
+        entry: GroupKey,
+        location: CodeLocation,
+        caller: Option<CodeLocation>,
+    ) -> Numbers {
         let mut numbers = Numbers::default();
         for (number, &key) in numbers.iter_mut().zip(by) {
             *number = match key {
@@ -235,7 +332,8 @@ impl ReportBuilder<'_> {
                 Key::Thread => entry.thread,
                 Key::Processor => entry.processor,
                 Key::Core => self.core(entry.processor),
-                _ => self.aggregate.locations.number(entry.location(), key),
+                Key::Caller => self.aggregate.locations.caller_number(caller),
+                _ => self.aggregate.locations.number(location, key),
             };
         }
         numbers
@@ -258,31 +356,28 @@ impl ReportBuilder<'_> {
         &self,
         by: &[Key],
         source: Option<Arc<str>>,
-        sums: FxHashMap<Numbers, Totals>,
+        sums: FxHashMap<Numbers, RowTotals>,
     ) -> SourceSection {
         let mut all = Totals::default();
-        let mut sums: Vec<(Numbers, Totals)> = sums.into_iter().collect();
+        let mut sums: Vec<(Numbers, RowTotals)> = sums.into_iter().collect();
         for (_, totals) in &sums {
-            all.add(*totals);
+            all.add(totals.own);
         }
-        let source_of = |(numbers, _): &(Numbers, Totals)| {
+        let source_of = |(numbers, _): &(Numbers, RowTotals)| {
             let at = by.iter().position(|&key| key == Key::Source)?;
             Some(self.aggregate.filter.source(*numbers.get(at)? as u16))
         };
         let mixed = differ(sums.iter().map(source_of));
         let keep = self.query.rows.unwrap_or(usize::MAX).min(sums.len());
-        let named = |(numbers, totals): &(Numbers, Totals)| {
-            GroupTotals::new(self.values(by, *numbers), *totals)
+        let named = |(numbers, totals): &(Numbers, RowTotals)| {
+            GroupTotals::new(self.values(by, *numbers), totals.own, totals.total)
         };
         let mut rows: Vec<GroupTotals>;
         if self.query.sort == Sort::Name {
             rows = sums.iter().map(named).collect();
             rows.sort_by(|a, b| a.values.cmp(&b.values));
         } else {
-            let order = |totals: &Totals| match self.query.sort {
-                Sort::Events => (totals.events, totals.samples),
-                _ => (totals.samples, totals.events),
-            };
+            let order = |totals: &RowTotals| totals.order(self.query.sort);
             sums.sort_unstable_by(|a, b| order(&b.1).cmp(&order(&a.1)).then(a.0.cmp(&b.0)));
             rows = Self::in_order(&sums, keep, order, named);
         }
@@ -297,10 +392,10 @@ impl ReportBuilder<'_> {
 
     /// The rows to keep and those that tie with the last of them; equal ones are sorted by name.
     fn in_order(
-        sums: &[(Numbers, Totals)],
+        sums: &[(Numbers, RowTotals)],
         keep: usize,
-        order: impl Fn(&Totals) -> (u64, u64),
-        named: impl Fn(&(Numbers, Totals)) -> GroupTotals,
+        order: impl Fn(&RowTotals) -> (u64, u64),
+        named: impl Fn(&(Numbers, RowTotals)) -> GroupTotals,
     ) -> Vec<GroupTotals> {
         let Some((_, last)) = keep.checked_sub(1).and_then(|last| sums.get(last)) else {
             return Vec::new();
@@ -308,20 +403,24 @@ impl ReportBuilder<'_> {
         let ties = sums.partition_point(|(_, totals)| order(totals) >= order(last));
         let mut rows: Vec<GroupTotals> = sums.iter().take(ties).map(named).collect();
         rows.sort_by(|a, b| {
-            let by_sum = order(&b.totals).cmp(&order(&a.totals));
+            let by_sum = order(&b.sums()).cmp(&order(&a.sums()));
             by_sum.then_with(|| a.values.cmp(&b.values))
         });
         rows
+    }
+
+    fn process(&self, number: u32) -> Value {
+        Value::Process {
+            id: self.aggregate.filter.process_id(number),
+            name: self.aggregate.filter.process(number),
+        }
     }
 
     fn values(&self, by: &[Key], numbers: Numbers) -> Vec<Value> {
         let values = by.iter().zip(numbers).filter_map(|(&key, number)| match key {
             Key::Machine => Some(Value::Machine(self.aggregate.recording.machine_name())),
             Key::Source => Some(Value::Source(self.aggregate.filter.source(number as u16))),
-            Key::Process => Some(Value::Process {
-                id: self.aggregate.filter.process_id(number),
-                name: self.aggregate.filter.process(number),
-            }),
+            Key::Process => Some(self.process(number)),
             Key::Thread => Some(Value::Thread(number)),
             Key::Processor => Some(Value::Processor(number)),
             Key::Core => {

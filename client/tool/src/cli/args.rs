@@ -479,15 +479,19 @@ pub(crate) struct Report {
     /// Recordings made by `halprof record`; several are summed up, `--by machine` tells them apart
     #[arg(default_value = "halprof.rec", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Group samples by module, symbol, line, address, process, thread, processor, core, machine or
+    /// Group samples by module, symbol, caller, line, address, process, thread, processor, core, machine or
     /// source, or by several of them, as in `--by process,symbol`; each `--by` is a table. `edge` and
     /// `path` show branch records, by address or as in `--by edge,line` by line, symbol or module
     #[arg(long, value_name = "KEYS", help_heading = WHAT)]
     pub(crate) by: Vec<String>,
+    /// Show the call tree: from each process's outermost functions to those that they called, with the
+    /// share of each call with all below it (`total`) and in its own code (`self`)
+    #[arg(long, help_heading = WHAT, conflicts_with = "diff")]
+    pub(crate) stack: bool,
     #[command(flatten)]
     pub(crate) filters: Filters,
-    /// The order of rows: most events first, most samples first, by name, or for branches most
-    /// mispredicted first
+    /// The order of rows: most events first, most samples first, by name, most events with what the
+    /// code called (`total`), or for branches most mispredicted first
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Events)]
     pub(crate) sort: Sorting,
     /// Branches of a path of `--by path`
@@ -643,6 +647,7 @@ pub(crate) struct Filters {
 pub(crate) enum Sorting {
     Samples,
     Events,
+    Total,
     Name,
     Mispredicted,
 }

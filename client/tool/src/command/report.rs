@@ -14,12 +14,12 @@ use crate::output::number::thousands;
 use crate::output::table::Width;
 use crate::select::filters;
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
-use halprof_profile::file::Metadata;
+use halprof_profile::file::{Metadata, StackCounts};
 use halprof_profile::views::report::events::EventSummary;
 use halprof_profile::views::report::skid::Skid;
-use halprof_profile::views::report::{Query, Report, Sort, SourceTotals, Table, Totals};
+use halprof_profile::views::report::{Call, Query, Report, Sort, SourceTotals, Table, Totals};
 use head::Header;
-use rows::source_rows;
+use rows::{SourceRow, source_rows};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -56,8 +56,12 @@ pub(crate) struct ReportResult<'a> {
     by_process: Vec<AllSources<'a>>,
     by_module: Vec<AllSources<'a>>,
     by_address: Vec<AllSources<'a>>,
+    /// How many samples have call stacks; null where none were recorded.
+    stacks: Option<StackCounts>,
     /// The tables requested with `--by`.
     tables: &'a [Table],
+    /// The call tree of each source, requested with `--stack`: calls with at least 1 % of its events.
+    stack: Vec<SourceRow<'a, Call>>,
     symbols: Vec<filters::OpenedModule>,
 }
 
@@ -122,12 +126,18 @@ impl SourceSummary {
 
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     if let Some(tables) = branches::requested(&options.by)? {
+        if options.stack {
+            return Err(Error::usage(
+                "`--stack` shows call stacks, and `--by edge` and `--by path` branches",
+                "Give one of them.",
+            ));
+        }
         return branches::run(options, tables, output);
     }
     let mut query = query(options, output.is_csv())?;
     let mut requested = query.tables.len();
     if output.is_json() {
-        if options.by.is_empty() && options.diff.is_none() {
+        if options.by.is_empty() && options.diff.is_none() && !options.stack {
             (query.tables, requested) = (Vec::new(), DEFAULT.len());
         }
         for keys in DEFAULT {
@@ -140,7 +150,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     let path = options.naming.path()?;
     let report = Report::read_all(&options.files, &query, &path)?;
     if let Some(other) = &options.diff {
-        let other = Report::read(other, &query, &path)?;
+        let other = Report::read_all(&[other], &query, &path)?;
         let status = filters::introduce(&report.recording, &[], &[], output)
             .max(filters::introduce(&other.recording, &[], &[], output));
         diff::run(options, (&report, &other), requested, output)?;
@@ -156,12 +166,16 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     warnings.extend(only_marks.clone());
     let result = result(options, &report, requested, warnings);
     let modelled = report.recording.metadata.modelled;
+    if options.stack && output.is_csv() {
+        output.rows("report", modelled, (&result, &result.stack), |_| String::new())?;
+        return Ok(status);
+    }
     let rows = if output.is_csv() { source_rows(&report.tables) } else { Vec::new() };
     output.rows("report", modelled, (&result, &rows), |_| {
         let width = if options.verbose { Width::WHOLE } else { output.width() };
         match (only_marks, options.by.as_slice()) {
             (Some(hint), _) => output.width().fitted(&hint) + "\n",
-            (None, []) => text::overview(&report, options, width),
+            (None, []) if !options.stack => text::overview(&report, options, width),
             (None, _) => text::tables(&report, options.most_rows(), text::ALL, width),
         }
     })?;
@@ -182,10 +196,10 @@ fn only_marks(options: &args::Report, report: &Report) -> Option<String> {
 
 fn query(options: &args::Report, csv: bool) -> Result<Query> {
     let mut tables = filters::tables(&options.by)?;
-    if csv && tables.len() > 1 {
+    if csv && tables.len() + usize::from(options.stack) > 1 {
         return Err(filters::one_table());
     }
-    if tables.is_empty() {
+    if tables.is_empty() && !options.stack {
         tables = if csv || options.diff.is_some() {
             vec![vec![Key::Symbol]]
         } else {
@@ -196,11 +210,13 @@ fn query(options: &args::Report, csv: bool) -> Result<Query> {
     let all = csv || options.diff.is_some();
     Ok(Query {
         tables,
+        call_tree: options.stack,
         filter: filters::filter(&options.filters, &options.files)?,
         sort: match options.sort {
             args::Sorting::Samples => Sort::Samples,
             args::Sorting::Events => Sort::Events,
             args::Sorting::Name => Sort::Name,
+            args::Sorting::Total => Sort::Total,
             args::Sorting::Mispredicted => {
                 return Err(Error::usage(
                     "`--sort mispredicted` is an order of branches",
@@ -245,9 +261,17 @@ fn result<'a>(
         by_process: by(Key::Process),
         by_module: by(Key::Module),
         by_address: by(Key::Address),
+        stacks: recording.stack_counts(),
         tables: report.tables.get(..requested).unwrap_or(&report.tables),
+        stack: calls(report),
         symbols: report.symbols.iter().map(Into::into).collect(),
     }
+}
+
+fn calls(report: &Report) -> Vec<SourceRow<'_, Call>> {
+    let trees = report.call_trees.iter();
+    let calls = trees.flat_map(|tree| tree.calls().0.into_iter().map(|row| (&tree.source, row)));
+    calls.map(|(source, row)| SourceRow { source: Some(source), row }).collect()
 }
 
 /// Rows of all sources together, those with the most events first; of several sources, whose events
@@ -255,7 +279,9 @@ fn result<'a>(
 fn all_sources(table: &Table) -> Vec<AllSources<'_>> {
     let several = table.sections.len() > 1;
     let mut sums: BTreeMap<&[Value], Totals> = BTreeMap::new();
-    for row in table.sections.iter().flat_map(|part| &part.rows) {
+    let rows = table.sections.iter().flat_map(|part| &part.rows);
+    // Code that only called what has samples has none of its own.
+    for row in rows.filter(|row| row.totals.samples != 0) {
         sums.entry(&row.values).or_default().add(row.totals);
     }
     let rows = sums.into_iter().map(|(values, sum)| AllSources {

@@ -1,7 +1,10 @@
 //! Several recordings as one report: each is summed up by itself, with its own modules and symbols,
 //! and rows with the same values are merged.
 
-use super::{GroupTotals, Query, Report, Sort, SourceSection, Table, Totals, Value, differ};
+use super::{
+    CallTree, GroupTotals, Query, Report, RowTotals, Sort, SourceSection, Table, Totals, Value,
+    differ,
+};
 use crate::aggregate::source_totals::merge;
 use crate::file::{ProcessIds, Recording, StackCounts, Statistics};
 use crate::symbols::SymbolPath;
@@ -18,7 +21,7 @@ impl Report {
         symbol_path: &SymbolPath,
     ) -> Result<Self> {
         if let [path] = paths {
-            return Self::read(path.as_ref(), query, symbol_path);
+            return Self::read(path.as_ref(), query, symbol_path)?.checked(query);
         }
         // A row that one recording would leave out may be the largest in the sum.
         let whole = Query { rows: None, ..query.clone() };
@@ -26,25 +29,44 @@ impl Report {
         for path in paths {
             all.push(Self::read(path.as_ref(), &whole, symbol_path)?);
         }
-        combined(all, query).ok_or_else(no_recording)
+        combined(all, query).ok_or_else(no_recording)?.checked(query)
+    }
+
+    /// # Errors
+    /// Callers are asked for, and there are no call stacks.
+    fn checked(self, query: &Query) -> Result<Self> {
+        if query.needs_stacks() && self.recording.stack_counts().is_none() {
+            return Err(no_stacks());
+        }
+        Ok(self)
     }
 }
 
 /// Sums by the values of rows.
-type Rows = BTreeMap<Vec<Value>, Totals>;
+type Rows = BTreeMap<Vec<Value>, RowTotals>;
+
+fn no_stacks() -> Error {
+    Error::Unavailable {
+        message: "the recording has no call stacks".to_owned(),
+        hint: "Windows' own tracing records them (an .etl); samples of the driver have none."
+            .to_owned(),
+    }
+}
 
 pub(crate) fn no_recording() -> Error {
     Error::usage("no recording is named", "Name at least one recording.")
 }
 
-fn combined(reports: Vec<Report>, query: &Query) -> Option<Report> {
+fn combined(mut reports: Vec<Report>, query: &Query) -> Option<Report> {
     let tables = (0..query.tables.len()).map(|at| {
         let tables = reports.iter().filter_map(|report| report.tables.get(at));
         table(&tables.collect::<Vec<_>>(), query)
     });
     let tables = tables.collect::<Option<Vec<Table>>>()?;
     let (mut sources, mut total) = (Vec::new(), Totals::default());
-    for report in &reports {
+    let mut call_trees = Vec::new();
+    for report in &mut reports {
+        CallTree::merge(&mut call_trees, std::mem::take(&mut report.call_trees));
         merge(&mut sources, &report.sources);
         total.add(report.total);
     }
@@ -60,6 +82,7 @@ fn combined(reports: Vec<Report>, query: &Query) -> Option<Report> {
         sources,
         total,
         tables,
+        call_trees,
         symbols,
     })
 }
@@ -75,7 +98,7 @@ fn table(tables: &[&Table], query: &Query) -> Option<Table> {
         });
         let rows = sections.get_mut(at).map(|(_, rows)| rows)?;
         for row in &section.rows {
-            rows.entry(row.values.clone()).or_default().add(row.totals);
+            rows.entry(row.values.clone()).or_default().add(row.sums());
         }
     }
     let sections = sections.into_iter();
@@ -87,8 +110,10 @@ fn table(tables: &[&Table], query: &Query) -> Option<Table> {
 
 fn section(source: Option<Arc<str>>, rows: Rows, query: &Query) -> SourceSection {
     let mut all = Totals::default();
-    let mut rows: Vec<GroupTotals> =
-        rows.into_iter().map(|(values, totals)| GroupTotals::new(values, totals)).collect();
+    let mut rows: Vec<GroupTotals> = rows
+        .into_iter()
+        .map(|(values, sums)| GroupTotals::new(values, sums.own, sums.total))
+        .collect();
     for row in &rows {
         all.add(row.totals);
     }
@@ -98,14 +123,8 @@ fn section(source: Option<Arc<str>>, rows: Rows, query: &Query) -> SourceSection
     };
     let mixed = differ(rows.iter().map(source_of));
     // They come sorted by name, and the sort is stable.
-    match query.sort {
-        Sort::Samples => {
-            rows.sort_by_key(|row| std::cmp::Reverse((row.totals.samples, row.totals.events)));
-        }
-        Sort::Events => {
-            rows.sort_by_key(|row| std::cmp::Reverse((row.totals.events, row.totals.samples)));
-        }
-        Sort::Name => {}
+    if query.sort != Sort::Name {
+        rows.sort_by_key(|row| std::cmp::Reverse(row.sums().order(query.sort)));
     }
     let keep = query.rows.unwrap_or(usize::MAX).min(rows.len());
     let mut more = Totals::default();

@@ -292,7 +292,7 @@ fn without_statistics_a_recording_is_as_long_as_its_samples_show() {
         let mut aggregator = Aggregator::new(&[]);
         // In several blocks, and not in order.
         for &time in times {
-            aggregator.add(&[at(time)].iter());
+            aggregator.add(&without_stacks(&[at(time)]));
         }
         aggregator.seen_ns(frequency)
     };

@@ -93,7 +93,7 @@ pub(super) fn run(
         tables,
     };
     let parts = result.tables.iter().flat_map(|table| &table.parts);
-    let lines: Vec<SourceRow<'_, DiffRow<'_>>> = parts
+    let lines: Vec<SourceRow<'_, &DiffRow<'_>>> = parts
         .flat_map(|part| part.rows.iter().map(|row| SourceRow { source: part.source, row }))
         .collect();
     let several = before.sources.len() > 1;
@@ -152,11 +152,16 @@ fn changes<'a>(
     after: Option<&'a SourceSection>,
 ) -> Vec<DiffRow<'a>> {
     let mut pairs: BTreeMap<Vec<String>, (&[Value], Totals, Totals)> = BTreeMap::new();
-    for row in before.into_iter().flat_map(|part| &part.rows) {
+    let sampled = |part: Option<&'a SourceSection>| {
+        let rows = part.into_iter().flat_map(|part| &part.rows);
+        // Code that only called what has samples has none of its own.
+        rows.filter(|row| row.totals.samples != 0)
+    };
+    for row in sampled(before) {
         let pair = pairs.entry(names(&row.values));
         pair.or_insert((&row.values, Totals::default(), Totals::default())).1.add(row.totals);
     }
-    for row in after.into_iter().flat_map(|part| &part.rows) {
+    for row in sampled(after) {
         let pair = pairs.entry(names(&row.values));
         pair.or_insert((&row.values, Totals::default(), Totals::default())).2.add(row.totals);
     }

@@ -4,7 +4,7 @@ use crate::output::escape::Shown;
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::Width;
 use crate::select::filters;
-use halprof_profile::file::Recording;
+use halprof_profile::file::{Recording, StackCounts};
 use halprof_profile::views::report::events::EventSummary;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -59,7 +59,26 @@ pub(crate) fn head(recording: &Recording, counted: u64, width: Width) -> String 
     if counted != recording.samples {
         text += &format!("; {} pass the filters", thousands(counted));
     }
+    if let Some(stacks) = recording.stack_counts() {
+        text += &stacks_in_words(stacks);
+    }
     width.prose(0, &text) + "\n" + &events(recording, width)
+}
+
+/// Which halves of their stacks samples have, as a sentence.
+fn stacks_in_words(stacks: StackCounts) -> String {
+    let StackCounts { kernel, user, both, none, shared, .. } = stacks;
+    let shared = match shared {
+        0 => String::new(),
+        n => format!(" ({} with the user half of another sample)", thousands(n)),
+    };
+    format!(
+        ". Call stacks: {} of user code alone, {} of kernel code alone, {} of both{shared}; {} samples without",
+        thousands(user),
+        thousands(kernel),
+        thousands(both),
+        thousands(none)
+    )
 }
 
 /// A line on other events; empty if there were none.

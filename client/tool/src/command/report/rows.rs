@@ -4,6 +4,7 @@ use crate::output::escape::Shown;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section};
 use halprof_profile::aggregate::key::Key;
+use halprof_profile::views::report::share::Share;
 use halprof_profile::views::report::{GroupTotals, SourceSection, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,11 +15,11 @@ pub(crate) struct SourceRow<'a, R> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<&'a str>,
     #[serde(flatten)]
-    pub(crate) row: &'a R,
+    pub(crate) row: R,
 }
 
 /// All rows of tables, each with its source.
-pub(crate) fn source_rows(tables: &[Table]) -> Vec<SourceRow<'_, GroupTotals>> {
+pub(crate) fn source_rows(tables: &[Table]) -> Vec<SourceRow<'_, &GroupTotals>> {
     let parts = tables.iter().flat_map(|table| &table.sections);
     let rows = parts.flat_map(|part| {
         part.rows.iter().map(|row| SourceRow { source: part.source.as_deref(), row })
@@ -44,22 +45,28 @@ pub(crate) fn section(
     if !part.is_mixed() {
         columns.extend([Column::number("share"), Column::number("95 %")]);
     }
+    let has_totals = part.rows.iter().any(|row| row.with_callees.is_some());
+    if has_totals && !part.is_mixed() {
+        columns.push(Column::number("total"));
+    }
     columns.extend([Column::number("samples"), Column::number("events").extra()]);
     columns.extend(key_columns(by));
     let source = part.source.as_deref().filter(|_| several);
     Section {
         title: source.map_or_else(String::new, |source| Shown(source).to_string()),
         columns,
-        rows: part.rows.iter().take(keep).map(cells).collect(),
+        rows: part.rows.iter().take(keep).map(|row| cells(part, row)).collect(),
         more: more(part, keep)
             .map_or_else(String::new, |more| format!("{more}: `{all}` prints all")),
     }
 }
 
-fn cells(row: &GroupTotals) -> Vec<String> {
+fn cells(part: &SourceSection, row: &GroupTotals) -> Vec<String> {
     let mut cells = Vec::new();
     if let Some(share) = row.share {
         cells.extend([percent(share.value), format!("±{:.2}", share.bound() * 100.0)]);
+        let total = row.with_callees.map(|both| Share::of(both.total, part.all.events).value);
+        cells.extend(total.map(percent));
     }
     cells.extend([row.totals.samples, row.totals.events].map(thousands));
     cells.extend(row.values.iter().map(|value| Shown(value).to_string()));

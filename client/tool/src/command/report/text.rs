@@ -5,10 +5,10 @@ use super::rows::section;
 use super::{SourceSummary, recorded};
 use crate::cli::args;
 use crate::output::escape::Shown;
-use crate::output::number::thousands;
+use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
 use halprof_profile::aggregate::key::Key;
-use halprof_profile::views::report::Report;
+use halprof_profile::views::report::{Call, Report};
 
 /// The number of lines of a report without `--by`.
 const LINES: usize = 40;
@@ -51,11 +51,22 @@ pub(super) fn overview(report: &Report, options: &args::Report, width: Width) ->
     text + &rest
 }
 
-/// The tables that were requested; `all` is the option that prints all rows.
+/// The call trees and tables that were requested; `all` is the option that prints all rows.
 pub(crate) fn tables(report: &Report, rows: usize, all: &str, width: Width) -> String {
     let mut text = head(&report.recording, report.total.samples, width);
     text += &format!("\n{}", sources(report, usize::MAX, width));
     let several = report.sources.len() > 1;
+    for tree in &report.call_trees {
+        if several {
+            text += &format!("\n{}", Shown(&tree.source));
+        }
+        let (calls, omitted) = tree.calls();
+        text += &format!("\n{}", records(width, &calls));
+        if omitted != 0 {
+            text +=
+                &format!("{} calls with less than 1 % of the events\n", thousands(omitted as u64));
+        }
+    }
     for table in &report.tables {
         for part in &table.sections {
             text += "\n";
@@ -97,6 +108,19 @@ impl Record for SourceSummary {
         Field::new(Column::number("events, estimated"), |row| match row.error {
             Some(error) => format!("{} ±{}", thousands(row.events), thousands(error)),
             None => thousands(row.events),
+        }),
+    ];
+}
+
+impl Record for Call {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::number("total"), |call| percent(call.share.value)),
+        Field::new(Column::number("self"), |call| {
+            percent(call.share.value * call.own as f64 / call.total.max(1) as f64)
+        }),
+        Field::new(Column::number("events").extra(), |call| thousands(call.total)),
+        Field::new(Column::name("process, function"), |call| {
+            " ".repeat(call.depth as usize) + &Shown(&call.value).to_string()
         }),
     ];
 }
@@ -161,7 +185,7 @@ pub(crate) mod tests {
         ];
         let rows = names.map(|(module, symbol, samples)| {
             let symbol = Value::Symbol { module: module.into(), symbol: Some(symbol.into()) };
-            GroupTotals::new(vec![symbol], Totals::alike(samples, 1_000_000))
+            GroupTotals::new(vec![symbol], Totals::alike(samples, 1_000_000), None)
         });
         let all = Totals::alike(20_000, 1_000_000);
         Report {
@@ -188,6 +212,7 @@ pub(crate) mod tests {
                     (all, rows.to_vec(), (0, Totals::default())),
                 )],
             }],
+            call_trees: Vec::new(),
             symbols: vec![Opened {
                 module: Module::default(),
                 kind: Kind::Pdb,

@@ -1,0 +1,290 @@
+//! The call tree of a source: who called whom, from each process's outermost functions down.
+
+use super::ReportBuilder;
+use super::share::Share;
+use crate::aggregate::aggregator::{GroupBy, GroupKey, Totals};
+use crate::aggregate::key::{Fields, Key, Value};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Calls with a smaller part of the source's events, as one of so many, are left out.
+const CUT: u64 = 100;
+
+/// What a tree is grouped by.
+pub(super) const KEYS: [Key; 2] = [Key::Process, Key::Symbol];
+
+/// The call tree of the samples of one source.
+#[derive(Clone, Debug)]
+pub struct CallTree {
+    /// The source.
+    pub source: Arc<str>,
+    root: Node,
+}
+
+/// A function as it was called, with what it called; a process, or the root of all.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    /// Events in its own code.
+    own: u64,
+    total: Totals,
+    callees: BTreeMap<Value, Node>,
+}
+
+impl Node {
+    fn merge(&mut self, other: Self) {
+        self.own = self.own.saturating_add(other.own);
+        self.total.add(other.total);
+        for (value, callee) in other.callees {
+            self.callees.entry(value).or_default().merge(callee);
+        }
+    }
+}
+
+/// A process, or a function as it was called.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Call {
+    /// 0 for a process; a function is one deeper than what called it.
+    pub depth: u32,
+    /// The process or the function.
+    #[serde(flatten)]
+    #[schemars(with = "Fields")]
+    pub value: Value,
+    /// Events in its own code.
+    #[serde(rename = "self")]
+    pub own: u64,
+    /// The same with all that it called.
+    pub total: u64,
+    /// The share of `total` in the events of the source.
+    pub share: Share,
+}
+
+impl CallTree {
+    /// The calls with at least 1 % of the events, each before what it called, those with the most
+    /// events first; and how many others there are.
+    #[must_use]
+    pub fn calls(&self) -> (Vec<Call>, usize) {
+        let mut calls = Vec::new();
+        let omitted = self.visit(&self.root, 0, &mut calls);
+        (calls, omitted)
+    }
+
+    fn visit(&self, node: &Node, depth: u32, calls: &mut Vec<Call>) -> usize {
+        let all = self.root.total;
+        let mut callees: Vec<_> = node.callees.iter().collect();
+        callees.sort_by_key(|(_, callee)| Reverse(callee.total.events));
+        let mut omitted = 0;
+        for (value, callee) in callees {
+            if callee.total.events < all.events / CUT {
+                omitted += 1;
+                continue;
+            }
+            calls.push(Call {
+                depth,
+                value: value.clone(),
+                own: callee.own,
+                total: callee.total.events,
+                share: Share::weighted(callee.total, all),
+            });
+            omitted += self.visit(callee, depth + 1, calls);
+        }
+        omitted
+    }
+
+    /// Adds the trees of another recording, by source.
+    pub(super) fn merge(all: &mut Vec<Self>, others: Vec<Self>) {
+        for other in others {
+            match all.iter_mut().find(|known| known.source == other.source) {
+                Some(known) => known.root.merge(other.root),
+                None => all.push(other),
+            }
+        }
+    }
+}
+
+impl ReportBuilder<'_> {
+    /// The call tree of each source with samples.
+    pub(super) fn call_trees(&self, group_by: GroupBy) -> Vec<CallTree> {
+        let mut roots: BTreeMap<u16, Node> = BTreeMap::new();
+        self.aggregate.each(group_by, |entry, totals| {
+            let mut node = roots.entry(entry.source).or_default();
+            node.total.add(totals);
+            for value in self.path(entry) {
+                node = node.callees.entry(value).or_default();
+                node.total.add(totals);
+            }
+            node.own = node.own.saturating_add(totals.events);
+        });
+        let trees = roots
+            .into_iter()
+            .map(|(source, root)| CallTree { source: self.aggregate.filter.source(source), root });
+        trees.collect()
+    }
+
+    /// The process of a sample, then its functions, the outermost first.
+    fn path(&self, entry: GroupKey) -> impl Iterator<Item = Value> {
+        let callers = entry.callers(&self.aggregate.recording.stacks);
+        let mut locations: Vec<_> = std::iter::once(entry.location()).chain(callers).collect();
+        locations.reverse();
+        let functions = locations.into_iter().filter_map(|location| {
+            let locations = &self.aggregate.locations;
+            locations.value(Key::Symbol, locations.number(location, Key::Symbol))
+        });
+        std::iter::once(self.process(entry.process)).chain(functions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::stacks::StackTableBuilder;
+    use crate::file::{Metadata, Module, Source, StackId, Statistics, Writer};
+    use crate::symbols::SymbolPath;
+    use crate::views::report::{Query, Report};
+    use shared_types::{Mode, Sample};
+    use std::path::Path;
+
+    const PROCESS: u32 = 4;
+    const EVENTS: u64 = 10;
+    /// Each module stands for a function; those after it are called by it.
+    const MODULES: [(&str, u64, Mode); 4] = [
+        ("main", 0x1000, Mode::User),
+        ("f", 0x2000, Mode::User),
+        ("g", 0x3000, Mode::User),
+        ("kernel", 0xFFFF_8000_0000_0000, Mode::Kernel),
+    ];
+
+    fn code(name: &str) -> (u64, Mode) {
+        let (_, start, mode) = MODULES.into_iter().find(|module| module.0 == name).expect(name);
+        (start + 0x10, mode)
+    }
+
+    /// Samples with their functions, outermost first.
+    fn record(path: &Path, samples: &[&[&str]]) {
+        let sources = vec![Source { name: "cycles".to_owned(), ..Source::default() }];
+        let metadata = Metadata { sources, ..Metadata::default() };
+        let mut builder = StackTableBuilder::default();
+        let sample = |frames: &&[&str]| {
+            let (leaf, callers) = frames.split_last().expect("a function");
+            let (ip, mode) = code(leaf);
+            let stack = builder.stack(callers.iter().map(|caller| code(caller)));
+            let sample = Sample {
+                ip,
+                mode: mode as u8,
+                process: PROCESS,
+                period: EVENTS,
+                ..Sample::default()
+            };
+            (sample, stack)
+        };
+        let (samples, stacks): (Vec<Sample>, Vec<StackId>) = samples.iter().map(sample).unzip();
+        let modules = MODULES.map(|(name, start, mode)| Module {
+            process: (mode == Mode::User).then_some(PROCESS),
+            name: name.to_owned(),
+            start,
+            end: start + 0x100,
+            ..Module::default()
+        });
+        let mut writer = Writer::create(path, &metadata).expect("created");
+        writer.modules(&modules).expect("written");
+        writer.frames(&builder.finish()).expect("written");
+        writer.stacked(&samples, &stacks).expect("written");
+        let statistics = Statistics { stacks: Some(Default::default()), ..Statistics::default() };
+        writer.finish(&statistics, false).expect("finished");
+    }
+
+    const SAMPLES: [&[&str]; 5] = [
+        &["main", "f", "g"],
+        &["main", "f", "g", "kernel"],
+        &["main", "f"],
+        &["main", "f", "f"],
+        // Without a stack.
+        &["g"],
+    ];
+
+    /// In tens of events: in the code itself, and with what it called, each sample once.
+    #[test]
+    fn rows_have_the_events_of_what_they_called() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.rec");
+        record(&path, &SAMPLES);
+        let by = |keys: &[Key], files: &[&Path]| -> Vec<(String, u64, u64)> {
+            let query = Query { tables: vec![keys.to_vec()], ..Query::default() };
+            let report = Report::read_all(files, &query, &SymbolPath::default()).expect("read");
+            let rows = report.tables[0].sections[0].rows.iter().map(|row| {
+                let values: Vec<String> = row.values.iter().map(ToString::to_string).collect();
+                let events = row.with_callees.expect("stacks");
+                (values.join(" < "), events.own / EVENTS, events.total / EVENTS)
+            });
+            let mut rows: Vec<_> = rows.collect();
+            rows.sort();
+            rows
+        };
+        let expected: [(&[Key], &[(&str, u64, u64)]); 3] = [
+            (&[Key::Symbol], &[("f", 2, 4), ("g", 2, 3), ("kernel", 1, 1), ("main", 0, 4)]),
+            (
+                &[Key::Caller],
+                &[("(no caller known)", 1, 1), ("f", 2, 3), ("g", 1, 1), ("main", 1, 4)],
+            ),
+            (
+                &[Key::Module, Key::Caller],
+                &[
+                    ("f < f", 1, 1),
+                    ("f < main", 1, 4),
+                    ("g < (no caller known)", 1, 1),
+                    ("g < f", 1, 2),
+                    ("kernel < g", 1, 1),
+                ],
+            ),
+        ];
+        for (keys, rows) in expected {
+            let rows = rows.iter().map(|&(name, own, total)| (name.to_owned(), own, total));
+            let rows: Vec<_> = rows.collect();
+            assert_eq!(by(keys, &[&path]), rows, "{keys:?}");
+            let twice = rows.into_iter().map(|(name, own, total)| (name, 2 * own, 2 * total));
+            assert_eq!(by(keys, &[&path, &path]), twice.collect::<Vec<_>>(), "{keys:?} of two");
+        }
+    }
+
+    #[test]
+    fn the_tree_has_each_call_where_it_was_called() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.rec");
+        // Less than 1 %: the call of the kernel, and the lone sample.
+        let many = SAMPLES.iter().copied().chain((0..300).map(|_| SAMPLES[2]));
+        record(&path, &many.collect::<Vec<_>>());
+        let query = Query { call_tree: true, ..Query::default() };
+        let text = |files: &[&Path]| {
+            let report = Report::read_all(files, &query, &SymbolPath::default()).expect("read");
+            let [tree] = report.call_trees.as_slice() else { panic!("{:?}", report.call_trees) };
+            let (calls, omitted) = tree.calls();
+            let lines = calls.iter().map(|call| {
+                let indent = " ".repeat(call.depth as usize);
+                format!("{indent}{} {} {}", call.value, call.own / EVENTS, call.total / EVENTS)
+            });
+            (lines.collect::<Vec<_>>(), omitted)
+        };
+        let expected = ["4 0 305", " main 0 304", "  f 301 304"].map(str::to_owned).to_vec();
+        assert_eq!(text(&[&path]), (expected, 3));
+        let twice = ["4 0 610", " main 0 608", "  f 602 608"].map(str::to_owned).to_vec();
+        assert_eq!(text(&[&path, &path]), (twice, 3));
+    }
+
+    #[test]
+    fn callers_of_samples_without_stacks_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.rec");
+        let writer = Writer::create(&path, &Metadata::default()).expect("created");
+        writer.finish(&Statistics::default(), false).expect("finished");
+        for query in [
+            Query { call_tree: true, ..Query::default() },
+            Query { tables: vec![vec![Key::Caller]], ..Query::default() },
+        ] {
+            let error = Report::read_all(&[&path], &query, &SymbolPath::default());
+            let error = error.expect_err("refused").to_string();
+            assert_eq!(error, "the recording has no call stacks");
+        }
+    }
+}
