@@ -44,6 +44,7 @@ pub(crate) struct Entry {
     used: u32,
     processor: u16,
     is_compressed: bool,
+    is_after_loss: bool,
 }
 
 /// All buffers of a file.
@@ -116,6 +117,7 @@ impl Index {
             used: header.used,
             processor: header.processor,
             is_compressed: header.is_compressed(),
+            is_after_loss: header.flags & (flag::EVENTS_LOST | flag::BUFFER_LOST) != 0,
         });
     }
 
@@ -163,6 +165,9 @@ struct Chain {
     /// Where the current event begins, and the one after it.
     at: usize,
     next: usize,
+    /// Whether something is missing before the next event, and before the current one.
+    has_gap: bool,
+    is_after_gap: bool,
     /// The current event.
     header: Option<Header>,
     time: i64,
@@ -196,6 +201,8 @@ pub(crate) struct Record<'a> {
     pub(crate) header: &'a Header,
     pub(crate) bytes: &'a [u8],
     pub(crate) offset: u64,
+    /// Events of the processor before it are missing.
+    pub(crate) is_after_gap: bool,
 }
 
 /// How many times a file's length the decompressed buffers of all processors may take together, and
@@ -278,6 +285,7 @@ impl Merge {
             header,
             bytes: &chain.bytes[chain.at..chain.at + usize::from(header.size)],
             offset: chain.offset,
+            is_after_gap: chain.is_after_gap,
         });
         Ok(record.map(|record| (record, &mut self.shared.damage)))
     }
@@ -292,6 +300,8 @@ impl Chain {
             offset: 0,
             at: 0,
             next: 0,
+            has_gap: false,
+            is_after_gap: false,
             header: None,
             time: i64::MIN,
         }
@@ -321,10 +331,13 @@ impl Chain {
         self.header = None;
         while let Some(rest) = self.bytes.get(self.next..).filter(|rest| !is_end(rest)) {
             self.at = self.next;
+            // Unless it is read, it is missing before the next one.
+            let had_gap = std::mem::replace(&mut self.has_gap, true);
             match Header::parse(rest) {
                 Ok(header) if usize::from(header.size) <= rest.len() => {
                     self.next = self.at + padded(header.size);
                     self.set_time(&header, damage);
+                    (self.is_after_gap, self.has_gap) = (had_gap, false);
                     self.header = Some(header);
                     return true;
                 }
@@ -362,11 +375,13 @@ impl Chain {
     ) -> io::Result<()> {
         self.bytes.clear();
         (self.next, self.offset) = (0, entry.offset);
+        self.has_gap |= entry.is_after_loss;
         let begin = entry.offset + HEADER_LENGTH as u64;
         let used = entry.used as usize - HEADER_LENGTH;
         let is_justified = !entry.is_compressed || shared.left >= used as u64;
         if !is_justified || !self.make_room(used, shared) {
             shared.damage.add(Cause::Expansion, entry.offset, None);
+            self.has_gap = true;
         } else if entry.is_compressed {
             shared.left -= used as u64;
             let size = entry.size as usize - HEADER_LENGTH;

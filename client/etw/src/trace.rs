@@ -65,6 +65,8 @@ pub struct Event<'a> {
     pub processor: u16,
     /// The thread that wrote it and its process, where the header has them.
     pub writer: Option<(u32, u32)>,
+    /// Whether events of its processor before it are missing: lost, or damaged in the file.
+    pub is_after_gap: bool,
     /// What it is.
     pub id: EventId,
     /// The values of the counters, where they are attached.
@@ -144,6 +146,7 @@ impl<R: Read + Seek> Trace<R> {
             ns: self.clock.ns(record.time),
             processor: record.processor,
             writer,
+            is_after_gap: record.is_after_gap,
             id,
             counters: record.header.counters(record.bytes),
             kind,

@@ -17,6 +17,7 @@ pub mod etl;
 mod file;
 mod holders;
 mod layout;
+pub mod lives;
 mod note;
 pub mod plan;
 mod sources;

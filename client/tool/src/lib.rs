@@ -209,6 +209,9 @@ fn on_one_line(error: &clap::Error) -> String {
 fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u32> {
     let backend = || open(arguments.machine());
     let status = match &arguments.command {
+        Commands::Stat(options) if let Some(file) = &options.from => {
+            return stat::trace::run(options, file, output);
+        }
         Commands::Stat(options) => {
             return measuring(backend()?, output, |ctx, output| stat::run(options, ctx, output));
         }

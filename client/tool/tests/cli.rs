@@ -31,4 +31,5 @@ mod tables;
 mod terminal;
 mod timeline;
 mod top;
+mod traces;
 mod windows_script;

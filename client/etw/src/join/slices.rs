@@ -81,11 +81,8 @@ impl Slices {
         let slice = match slot {
             Some(running) if running.thread == old => Some(self.end(processor, &running, &next)),
             other => {
-                if let Some(running) = other {
-                    self.lost += 1;
-                    self.lost_ticks += elapsed(running.since, time);
-                    self.counts(running.instance).lost += 1;
-                }
+                *self.slot(processor) = other;
+                self.lose(processor, time);
                 let instance = threads.current(old);
                 self.counts(instance).switches += 1;
                 self.counts(instance).unknown += 1;
@@ -128,6 +125,16 @@ impl Slices {
         let running = self.running.get_mut(processor as usize);
         if let Some(running) = running.and_then(Option::as_mut) {
             running.values.clear();
+        }
+    }
+
+    /// Events of a processor are missing before `time`, perhaps switches: the slice that runs is
+    /// nobody's.
+    pub fn lose(&mut self, processor: u16, time: i64) {
+        if let Some(running) = self.slot(processor).take() {
+            self.lost += 1;
+            self.lost_ticks += elapsed(running.since, time);
+            self.counts(running.instance).lost += 1;
         }
     }
 

@@ -6,20 +6,18 @@
 //! lost. Values are those of a processor's counters, and are never subtracted across processors.
 
 use super::etl::{self, Etl};
+use super::lives::{Lives, Process, Thread, between};
 use crate::{Error, Result};
-use halprof_etw::join::slices::{Slice, Slices};
-use halprof_etw::join::threads::{Instance, InstanceNumber, Threads};
-use halprof_etw::payload::{Change, process, processor, thread};
+use halprof_etw::join::slices::{Counts as SliceCounts, Slice, Slices};
+use halprof_etw::join::threads::InstanceNumber;
+use halprof_etw::payload::processor::Switch;
 use halprof_etw::{Clock, Event, EventKind};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::Path;
 
 /// How a trace must be recorded.
 const RECORD: &str = "Record one with `xperf -on PROC_THREAD+LOADER+CSWITCH -pmc InstructionRetired,TotalCycles CSWITCH strict`, and end it with `xperf -d FILE`; `xperf -pmcsources` lists what can be counted.";
-
-/// The name of the process of the idle threads, which Windows leaves empty.
-const IDLE: &str = "Idle";
 
 /// Which slices to count, and how finely.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +45,7 @@ pub struct TraceCounts {
     /// The processes that have threads here.
     pub processes: Vec<Process>,
     /// The thread instances that ran here.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<CountedThread>,
     /// What each did on each processor in each interval, in this order: interval, thread, processor.
     pub cells: Vec<Cell>,
     /// The time of the processors that belongs to nobody.
@@ -60,24 +58,11 @@ pub struct TraceCounts {
     pub damage: Vec<String>,
 }
 
-/// A process: identifiers are used again, so two may have the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Process {
-    /// `None` for threads whose process no event names.
-    pub id: Option<u32>,
-    /// The name of its program, where an event names it.
-    pub name: Option<String>,
-}
-
-/// One life of a thread. The idle threads of all processors are one, whose identifier is 0.
+/// A thread, and whether its counts are all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// Its identifier.
-    pub id: u32,
-    /// The index of its process.
-    pub process: usize,
-    /// When it started, in nanoseconds since the trace began; `None` if it did not start in it.
-    pub started_ns: Option<u64>,
+pub struct CountedThread {
+    /// Who it is.
+    pub thread: Thread,
     /// Whether all its slices have counts: none was cut by the trace's ends or by a lost switch, or
     /// had no values.
     pub complete: bool,
@@ -181,15 +166,8 @@ impl TraceCounts {
     /// The process of a cell.
     #[must_use]
     pub fn process_of(&self, cell: &Cell) -> &Process {
-        &self.processes[self.threads[cell.thread].process]
+        &self.processes[self.threads[cell.thread].thread.process]
     }
-}
-
-/// A process while its trace is read.
-struct ProcessLife {
-    name: String,
-    started: i64,
-    has_ended: bool,
 }
 
 /// What the switches of one processor span.
@@ -208,9 +186,8 @@ struct Reader<'a> {
     names: Option<Vec<String>>,
     /// Whether counters are configured again, for other sources.
     is_reconfigured: bool,
-    threads: Threads,
+    lives: Lives,
     slices: Slices,
-    processes: HashMap<u32, Vec<ProcessLife>>,
     spans: BTreeMap<u16, Span>,
     cells: BTreeMap<(u64, usize, u16), Sums>,
     slices_without_counts: u64,
@@ -225,9 +202,8 @@ impl<'a> Reader<'a> {
             processor_count,
             names: None,
             is_reconfigured: false,
-            threads: Threads::default(),
+            lives: Lives::default(),
             slices: Slices::default(),
-            processes: HashMap::new(),
             spans: BTreeMap::new(),
             cells: BTreeMap::new(),
             slices_without_counts: 0,
@@ -237,20 +213,21 @@ impl<'a> Reader<'a> {
 
     fn event(&mut self, event: &Event<'_>) {
         self.end = self.end.max(event.time);
+        if event.is_after_gap {
+            self.slices.lose(event.processor, event.time);
+        }
         match &event.kind {
             EventKind::Switch(switch) => self.switch(event, switch),
-            EventKind::Thread(thread) => self.thread(event.time, thread),
-            EventKind::Process(process) => self.process(event.time, process),
             EventKind::CounterNames(names) => match &self.names {
                 None => self.names = Some(names.names.clone()),
                 Some(known) => self.is_reconfigured |= *known != names.names,
             },
             EventKind::Corruption(corruption) => self.slices.corrupt(corruption.processor),
-            _ => {}
+            _ => self.lives.event(event),
         }
     }
 
-    fn switch(&mut self, event: &Event<'_>, switch: &processor::Switch) {
+    fn switch(&mut self, event: &Event<'_>, switch: &Switch) {
         let processors = &self.query.processors;
         if !processors.is_empty() && !processors.contains(&event.processor.into()) {
             return;
@@ -258,7 +235,7 @@ impl<'a> Reader<'a> {
         let pair = (switch.old_thread, switch.new_thread);
         let values = event.counters.iter();
         let slice =
-            self.slices.switch(&mut self.threads, event.processor, event.time, pair, values);
+            self.slices.switch(&mut self.lives.threads, event.processor, event.time, pair, values);
         let new = Span { first: event.time, last: event.time, known_ns: 0 };
         let span = self.spans.entry(event.processor).or_insert(new);
         span.last = event.time;
@@ -267,11 +244,11 @@ impl<'a> Reader<'a> {
             .interval_ns
             .map_or(0, |length| u64::try_from(event.ns).unwrap_or(0) / length);
         // Whose slice has no end in the trace was there nevertheless.
-        let InstanceNumber(thread) = self.threads.current(switch.new_thread);
+        let InstanceNumber(thread) = self.lives.threads.current(switch.new_thread);
         self.cells.entry((interval, thread, event.processor)).or_default();
         let Some(slice) = slice else {
             // It ends a slice that nobody saw begin.
-            let InstanceNumber(thread) = self.threads.current(switch.old_thread);
+            let InstanceNumber(thread) = self.lives.threads.current(switch.old_thread);
             self.cells.entry((interval, thread, event.processor)).or_default().switches += 1;
             return;
         };
@@ -281,30 +258,6 @@ impl<'a> Reader<'a> {
         let InstanceNumber(thread) = slice.instance;
         let sums = self.cells.entry((interval, thread, event.processor)).or_default();
         sums.add_slice(&slice, time_ns);
-    }
-
-    fn thread(&mut self, time: i64, event: &thread::Thread) {
-        let (process, thread) = (event.process, event.thread);
-        match event.change {
-            Change::Start => self.threads.start(time, process, thread),
-            Change::End => self.threads.end(time, process, thread),
-            _ => self.threads.rundown(process, thread),
-        };
-    }
-
-    fn process(&mut self, time: i64, event: &process::Process) {
-        let lives = self.processes.entry(event.process).or_default();
-        let alive = lives.last_mut().filter(|last| !last.has_ended);
-        match (event.change, alive) {
-            (Change::Defunct, _) => {}
-            (Change::End, Some(life)) => life.has_ended = true,
-            (Change::RundownStart | Change::RundownEnd, Some(_)) => {}
-            (change, _) => lives.push(ProcessLife {
-                name: event.image.clone(),
-                started: if change == Change::Start { time } else { i64::MIN },
-                has_ended: change == Change::End,
-            }),
-        }
     }
 
     /// What the trace lacks to count by it, as the end of a sentence.
@@ -324,7 +277,8 @@ impl<'a> Reader<'a> {
         let header = trace.header();
         let losses = trace.losses();
         let findings = trace.damage().findings();
-        let (processes, threads) = self.lives();
+        let (processes, threads) = self.lives.named(self.clock);
+        let threads = self.counted(threads);
         let mut counts = TraceCounts {
             system: format!("Windows {}.{}.{}", header.major, header.minor, header.build),
             processor_count: self.processor_count,
@@ -365,43 +319,14 @@ impl<'a> Reader<'a> {
         claimed.clone().chain(beyond).collect()
     }
 
-    /// The processes, and the threads with their processes.
-    fn lives(&self) -> (Vec<Process>, Vec<Thread>) {
-        let mut numbers: HashMap<(Option<u32>, usize), usize> = HashMap::new();
-        let (mut processes, mut threads) = (Vec::new(), Vec::new());
-        let unseen = halprof_etw::join::slices::Counts::default();
-        for (number, instance) in self.threads.instances().iter().enumerate() {
-            let life = self.life_of(instance);
-            let index = life.map_or(0, |(index, _)| index);
-            let process = *numbers.entry((instance.process, index)).or_insert_with(|| {
-                let name = life.map(|(_, life)| life.name.clone());
-                let name = match instance.process {
-                    Some(0) => Some(IDLE.to_owned()),
-                    _ => name.filter(|name| !name.is_empty()),
-                };
-                processes.push(Process { id: instance.process, name });
-                processes.len() - 1
-            });
+    /// Which threads have all their counts.
+    fn counted(&self, threads: Vec<Thread>) -> Vec<CountedThread> {
+        let unseen = SliceCounts::default();
+        let threads = threads.into_iter().enumerate().map(|(number, thread)| {
             let counts = self.slices.by_instance().get(number).unwrap_or(&unseen);
-            let started =
-                instance.started.map(|time| between(self.clock, self.clock.origin(), time));
-            threads.push(Thread {
-                id: instance.thread,
-                process,
-                started_ns: started.filter(|_| instance.thread != 0),
-                complete: counts.unknown == 0 && counts.lost == 0,
-            });
-        }
-        (processes, threads)
-    }
-
-    /// The process of a thread among those that had its identifier, and its index among them: the
-    /// last that started before the thread did, or ended.
-    fn life_of(&self, instance: &Instance) -> Option<(usize, &ProcessLife)> {
-        let lives = self.processes.get(&instance.process?)?;
-        let time = instance.started.or(instance.ended).unwrap_or(i64::MIN);
-        let before = lives.iter().enumerate().rfind(|(_, life)| life.started <= time);
-        before.or_else(|| lives.iter().enumerate().next())
+            CountedThread { thread, complete: counts.unknown == 0 && counts.lost == 0 }
+        });
+        threads.collect()
     }
 
     fn unknown(&self) -> Unknown {
@@ -421,12 +346,6 @@ impl<'a> Reader<'a> {
         }
         unknown
     }
-}
-
-/// The nanoseconds between two times. They are differences of times since the trace began, so that
-/// the parts of a span add up to it whatever the clock's frequency.
-fn between(clock: Clock, begin: i64, end: i64) -> u64 {
-    u64::try_from(clock.ns(end).saturating_sub(clock.ns(begin))).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -418,10 +418,13 @@ pub(crate) struct Stat {
     #[arg(long, requires = "repeat")]
     pub(crate) trim: bool,
     /// Divide the counts among processes, by samples taken while counting; `SOURCE:PERIOD` sets how
-    /// many events are between samples
-    #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "interval", "repeat", "topdown", "metrics"])]
+    /// many events are between samples. With `--from` counts of processes and threads are exact
+    #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "repeat", "topdown"])]
     pub(crate) by: Option<Dividing>,
-    /// Show only these processes, by id or by name, of `--by process`
+    /// Count by a trace (.etl) of Windows' own tracing instead of measuring
+    #[arg(long, value_name = "FILE", help_heading = WHAT)]
+    pub(crate) from: Option<PathBuf>,
+    /// Show only these processes, by id or by name, of `--by` or `--from`
     #[arg(long, short, visible_alias = "pid", value_name = "PID|NAME", help_heading = WHAT)]
     pub(crate) process: Vec<String>,
     /// Show each processor separately
@@ -442,6 +445,7 @@ pub(crate) struct Stat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dividing {
     Process,
+    Thread,
 }
 
 #[derive(Debug, Args)]
@@ -504,6 +508,9 @@ pub(crate) struct Report {
     /// Print names in full, however wide that makes the table
     #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) verbose: bool,
+    /// Show how long threads waited, and for what, by the context switches of a trace (.etl)
+    #[arg(long, help_heading = WHAT, conflicts_with = "diff")]
+    pub(crate) off_cpu: bool,
     /// Compare FILE with another recording
     #[arg(long, value_name = "FILE2", help_heading = WHAT)]
     pub(crate) diff: Option<PathBuf>,

@@ -62,6 +62,7 @@ Examples:
   halprof stat -M ipc,branch-mpki -- app.exe --fast
   halprof stat -I 100 --csv -o counts.csv -d 10
   halprof stat -r 10 --trim -e TotalCycles -- app.exe
+  halprof stat --from trace.etl --by thread -M ipc
 
 Metric files (--metric-file FILE) are TOML:
   [[metric]]

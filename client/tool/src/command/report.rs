@@ -3,6 +3,7 @@
 pub(crate) mod branches;
 pub(crate) mod diff;
 pub(crate) mod head;
+pub(crate) mod off_cpu;
 pub(crate) mod rows;
 pub(crate) mod text;
 
@@ -125,6 +126,9 @@ impl SourceSummary {
 }
 
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
+    if options.off_cpu {
+        return off_cpu::run(options, output);
+    }
     if let Some(tables) = branches::requested(&options.by)? {
         if options.stack {
             return Err(Error::usage(

@@ -9,6 +9,7 @@ mod result;
 mod slices;
 mod text;
 mod topdown;
+pub(crate) mod trace;
 pub(crate) mod view;
 
 use crate::cli::args::{self, Dividing};
@@ -72,12 +73,7 @@ struct PassOf<'a> {
 }
 
 pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
-    if !options.process.is_empty() && options.by.is_none() {
-        return Err(Error::usage(
-            "`--process` chooses rows of `--by process`: without it, counts are of whole processors",
-            "Add `--by process`, as in `halprof stat --by process --pid 1234`.",
-        ));
-    }
+    refuse_what_traces_do(options)?;
     let form = Form::of(options, output);
     let rotation = rotation(&options.work, options.passes)?;
     let metrics = metrics(options, ctx)?;
@@ -123,6 +119,32 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     Ok(runner.program_status())
 }
 
+/// Refuses what needs the context switches of a trace: counts here are of processors, and samples
+/// divide them.
+fn refuse_what_traces_do(options: &args::Stat) -> Result<()> {
+    if options.by == Some(Dividing::Thread) {
+        return Err(Error::usage(
+            "`--by thread` needs the context switches of a trace",
+            "`--by process` divides counts by samples; `--from FILE.etl` counts each thread.",
+        ));
+    }
+    if !options.process.is_empty() && options.by.is_none() {
+        return Err(Error::usage(
+            "`--process` chooses rows of `--by process`: without it, counts are of whole processors",
+            "Add `--by process`, as in `halprof stat --by process --pid 1234`.",
+        ));
+    }
+    let beside =
+        [("--interval", options.interval.is_some()), ("--metric", !options.metrics.is_empty())];
+    match beside.iter().find(|(_, is_given)| options.by.is_some() && *is_given) {
+        Some((option, _)) => Err(Error::usage(
+            format!("the argument '--by <WHAT>' cannot be used with '{option}'"),
+            "Measure once with each; `--from FILE.etl` takes both.",
+        )),
+        None => Ok(()),
+    }
+}
+
 fn warn(output: &Output, warnings: &[String]) {
     for warning in warnings {
         output.warn(warning);
@@ -140,7 +162,7 @@ fn print(options: &args::Stat, form: Form, output: &Output, text: &str) -> Resul
 /// Warnings about the periods of the sources that were sampled.
 fn of_periods(by: Option<Dividing>, periods: &[periods::Period]) -> Vec<String> {
     match by {
-        Some(Dividing::Process) => periods::notes(periods),
+        Some(_) => periods::notes(periods),
         None => {
             let time = periods.iter().filter(|period| period.time);
             let notes = periods::notes(time);
@@ -158,7 +180,7 @@ fn event_set(
     requested: &[Requested<'_>],
 ) -> Result<EventSet> {
     let purpose = match options.by {
-        Some(Dividing::Process) => Purpose::Divide,
+        Some(_) => Purpose::Divide,
         None if requested.is_empty() && options.topdown.is_none() => Purpose::Count,
         None => Purpose::CountBeside,
     };
@@ -242,8 +264,7 @@ impl<'a> Bench<'a> {
             let measurements = passes as u64 * u64::from(options.repeat);
             output.progress(runner.length_ns().map(|length| length.saturating_mul(measurements)))
         };
-        let samples =
-            options.by.map(|Dividing::Process| Samples::new(Inventory::new(runner.system())));
+        let samples = options.by.map(|_| Samples::new(Inventory::new(runner.system())));
         let interval = options.interval.map(time::interval).transpose()?;
         Ok(Self {
             ctx,
@@ -377,6 +398,8 @@ fn since_reading(view: &View<'_>, of: PassOf<'_>, before: &Reading, now: &Readin
         derived: view.metric_rows(&counts),
         // A pass has only some of the events.
         topdown: if of.pass.is_none() { view.slots(&counts) } else { Vec::new() },
+        by_process: Vec::new(),
+        by_thread: Vec::new(),
         last: false,
     }
 }
@@ -428,6 +451,9 @@ fn result(view: &View<'_>, runs: &[Counts], machine: String, scope: Scope) -> St
         passes: if in_passes { first.iter().map(pass_row).collect() } else { Vec::new() },
         runs: if runs.len() > 1 { runs.iter().map(run_row).collect() } else { Vec::new() },
         by_process: Vec::new(),
+        by_thread: Vec::new(),
+        trace: None,
+        unknown_ns: None,
         warnings: Vec::new(),
         jitter: None,
         intervals: Vec::new(),

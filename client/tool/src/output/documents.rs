@@ -50,6 +50,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<list::ListResult>("list"),
         of::<machines::MachinesResult>("machines"),
         of::<list::metrics::MetricsResult>("metrics"),
+        of::<report::off_cpu::OffCpuResult>("off-cpu"),
         of::<rdpmc::RdpmcResult>("rdpmc"),
         of::<record::RecordResult>("record"),
         of::<Regions>("regions"),

@@ -9,19 +9,24 @@ use halprof_etw::write::{Origin, Session, Writer};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tempfile::TempDir;
 
-const TRACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw");
+/// Where the vectors are, with the traces in a folder beside them.
+fn vectors_path() -> PathBuf {
+    let usual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/etw/vectors.json");
+    std::env::var_os("HALPROF_ETW_VECTORS").map_or_else(|| usual.into(), PathBuf::from)
+}
 
 /// What an independent reader found in the trace whose switches have values.
 fn expected() -> Option<(PathBuf, Value)> {
-    let Ok(vectors) = std::fs::read(Path::new(TRACES).join("vectors.json")) else {
-        eprintln!("skipped: no traces in {TRACES}");
+    let path = vectors_path();
+    let Ok(vectors) = std::fs::read(&path) else {
+        eprintln!("skipped: no {}", path.display());
         return None;
     };
     let vectors: Value = serde_json::from_slice(&vectors).expect("JSON");
-    let file = Path::new(TRACES).join("files/artificial_pmc.etl");
+    let file = path.with_file_name("files").join("artificial_pmc.etl");
     Some((file, vectors["artificial_file"].clone()))
 }
 
@@ -50,7 +55,7 @@ fn counts_are_those_of_an_independent_reader() {
     let switches: u64 = sums.iter().map(|sums| sums.switches).sum();
     assert_eq!(switches, expected["switches"]);
     for row in expected["threads"].as_array().expect("threads") {
-        let same = counts.threads.iter().enumerate().filter(|(_, one)| row["tid"] == one.id);
+        let same = counts.threads.iter().enumerate().filter(|(_, one)| row["tid"] == one.thread.id);
         let instance = row["instance"].as_u64().expect("a number") as usize;
         let (number, thread) = same.into_iter().nth(instance).expect("the thread");
         let sums = &sums[number];
@@ -81,9 +86,10 @@ fn parts_add_up_to_the_whole() {
         assert!(one.cells.iter().all(|cell| u32::from(cell.processor) == processor));
         assert_all_time_is_there(&one);
         for cell in &one.cells {
-            let id = one.threads[cell.thread].id;
-            let started = one.threads[cell.thread].started_ns;
-            let same = |thread: &super::Thread| (thread.id, thread.started_ns) == (id, started);
+            let own = &one.threads[cell.thread].thread;
+            let same = |other: &super::CountedThread| {
+                (other.thread.id, other.thread.started_ns) == (own.id, own.started_ns)
+            };
             let number = sliced.threads.iter().position(same).expect("the thread");
             sums[number].add(&cell.sums);
         }
@@ -172,13 +178,14 @@ fn a_process(change: Change, process: u32, image: &str) -> EventKind<'static> {
 /// whether they are complete.
 fn rows(counts: &TraceCounts) -> Vec<(String, u32, Option<u64>, u64, u64, Vec<u128>, bool)> {
     let sums = by_thread(counts, |_| true).into_iter();
-    let rows = sums.zip(&counts.threads).map(|(sums, thread)| {
+    let rows = sums.zip(&counts.threads).map(|(sums, one)| {
+        let thread = &one.thread;
         let process = &counts.processes[thread.process];
         let id = process.id.map_or("?".to_owned(), |id| id.to_string());
         let process = format!("{} {id}", process.name.as_deref().unwrap_or("?"));
         let started = thread.started_ns.map(|ns| ns / 1000);
         let time = sums.time_ns / 1000;
-        (process, thread.id, started, sums.switches, time, sums.counts, thread.complete)
+        (process, thread.id, started, sums.switches, time, sums.counts, one.complete)
     });
     rows.collect()
 }

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// With fewer samples, the shares of a source mean little.
 const FEW: u64 = 100;
 /// The number of rows for each source in text output.
-const ROWS: usize = 20;
+pub(super) const ROWS: usize = 20;
 
 /// Keeps only the processes that the options name, if they name any; warns if none is left.
 pub(super) fn keep_only(processes: &[String], parts: &mut Vec<ProcessRow>) -> Option<String> {
@@ -177,7 +177,8 @@ impl Samples {
             value,
             error,
             share: if total == 0 { 0.0 } else { float(value) / float(total) },
-            samples,
+            samples: Some(samples),
+            switched: None,
         };
         let mut by_cpu: Vec<(&SourceSamples, Estimate, u128)> = Vec::new();
         for (&processor, &estimate) in &counts.by_processor {
@@ -221,7 +222,7 @@ impl Samples {
         }
         for label in labels(rows) {
             let own = || rows.iter().filter(|row| row.source == label);
-            let samples: u64 = own().map(|row| row.samples).sum();
+            let samples: u64 = own().filter_map(|row| row.samples).sum();
             if samples >= FEW {
                 continue;
             }
@@ -294,7 +295,7 @@ impl Record for ProcessRow {
             None => UNKNOWN.to_owned(),
         }),
         Field::new(Column::number("share"), |row| format!("{:.1} %", row.share * 100.0)),
-        Field::new(Column::number("samples").extra(), |row| thousands(row.samples)),
+        Field::new(Column::number("samples").extra(), |row| optional(row.samples.map(thousands))),
         Field::new(Column::number("id").extra(), |row| optional(row.id)),
         Field::new(Column::name("process"), name),
     ];
@@ -319,7 +320,7 @@ pub(super) fn text(rows: &[ProcessRow], width: Width) -> String {
     text
 }
 
-fn name(row: &ProcessRow) -> String {
+pub(super) fn name(row: &ProcessRow) -> String {
     match (&row.process, row.id) {
         (Some(name), _) => name.clone(),
         (None, Some(_)) => "ended before its name was read".to_owned(),

@@ -93,6 +93,11 @@ impl<'a> IntervalWriter<'a> {
         }
     }
 
+    /// Of intervals that are read from a file, which do not deviate.
+    pub(super) fn exact(self) -> Self {
+        Self { jitter: None, ..self }
+    }
+
     /// Whether intervals are printed as they end.
     pub(super) const fn is_live(&self) -> bool {
         self.live

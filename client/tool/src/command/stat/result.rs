@@ -31,6 +31,15 @@ pub(crate) struct StatResult {
     /// The counts by process, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) by_process: Vec<ProcessRow>,
+    /// The counts by thread, if requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) by_thread: Vec<ThreadRow>,
+    /// The trace that was counted by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) trace: Option<TraceRow>,
+    /// The time of the trace's processors that belongs to nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) unknown_ns: Option<u64>,
     /// Why figures are worth less than they look.
     pub(super) warnings: Vec<String>,
     /// The periods of ProfileTime, and of sources that were given one.
@@ -97,7 +106,73 @@ pub(crate) struct ProcessRow {
     pub(super) error: Option<f64>,
     /// The value as a fraction of the whole count, from 0 to 1.
     pub(super) share: f64,
-    pub(super) samples: u64,
+    /// Those by which it was divided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) samples: Option<u64>,
+    /// What context switches say of it, where they were traced: then the value is exact.
+    #[serde(flatten)]
+    pub(super) switched: Option<Switched>,
+}
+
+/// The count of one source in one thread.
+#[derive(Clone, JsonSchema, Serialize)]
+pub(crate) struct ThreadRow {
+    /// The name of its process; null if no event names it.
+    pub(super) process: Option<String>,
+    /// Of the process; null if no event names it.
+    pub(super) id: Option<u32>,
+    /// 0 for the idle threads of all processors together.
+    pub(super) thread: u32,
+    /// Since the trace began; null if it ran before.
+    pub(super) started_ns: Option<u64>,
+    pub(super) core_type: Option<&'static str>,
+    pub(super) source: String,
+    pub(super) value: u128,
+    #[serde(flatten)]
+    pub(super) switched: Switched,
+}
+
+/// What context switches say of a thread or a process besides its counts.
+#[derive(Clone, JsonSchema, Serialize)]
+pub(crate) struct Switched {
+    /// How often it was switched out.
+    pub(super) switches: u64,
+    /// Its time on processors.
+    pub(super) time_ns: u64,
+    /// Whether the value has all its time: none was cut off by the ends of the trace, or lost.
+    pub(super) complete: bool,
+    pub(super) metrics: Vec<MetricRow>,
+    /// Its part of the processors' time, from 0 to 1.
+    #[serde(skip)]
+    pub(super) time_share: f64,
+    /// Whether it is the first row of its thread or process, which has what is the same in all.
+    #[serde(skip)]
+    pub(super) is_first: bool,
+}
+
+/// A trace of Windows' own tracing.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct TraceRow {
+    pub(super) file: String,
+    /// Context switches that end a slice of those that are counted.
+    pub(super) switches: u64,
+    /// The parts of `unknown_ns`: before the first switch of each processor, after its last one, and
+    /// where switches were lost.
+    pub(super) before_first_ns: u64,
+    pub(super) after_last_ns: u64,
+    pub(super) lost_ns: u64,
+    pub(super) lost_switches: u64,
+    /// Of these the thread is known, and not what it counted.
+    pub(super) slices_without_counts: u64,
+    pub(super) lost_events: u64,
+    pub(super) lost_buffers: u64,
+    /// What could not be read of the file.
+    pub(super) damaged: Option<String>,
+    /// The processes that were chosen, by name or identifier; empty for all.
+    pub(super) processes: Vec<String>,
+    /// What is true of all such traces. It is among the warnings, and text has it below the tables.
+    #[serde(skip)]
+    pub(super) notes: Vec<String>,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -115,6 +190,10 @@ pub(crate) struct Interval {
     /// Where the issue slots went in the interval, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) topdown: Vec<TopDownRow>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) by_process: Vec<ProcessRow>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) by_thread: Vec<ThreadRow>,
     /// The last interval of a measurement, which ends with it.
     #[serde(skip)]
     pub(super) last: bool,
@@ -182,6 +261,10 @@ struct StatLine {
     cpu_type: Option<String>,
     level: Option<u8>,
     reason: Option<String>,
+    thread: Option<u32>,
+    started_ns: Option<u64>,
+    switches: Option<u64>,
+    complete: Option<bool>,
 }
 
 /// What the lines of CSV contain.
@@ -197,7 +280,8 @@ pub(super) struct Lines {
 impl StatResult {
     pub(super) fn csv(&self, with: Lines) -> Result<String> {
         let mut lines = lines(&self.counts, &self.derived, &self.topdown, with);
-        lines.extend(self.by_process.iter().map(ProcessRow::line));
+        lines.extend(self.by_process.iter().flat_map(|row| row.lines(with)));
+        lines.extend(self.by_thread.iter().flat_map(|row| row.lines(with)));
         csv(&lines, with)
     }
 }
@@ -205,6 +289,8 @@ impl StatResult {
 impl Interval {
     pub(super) fn csv(&self, with: Lines) -> Result<String> {
         let mut lines = lines(&self.counts, &self.derived, &self.topdown, with);
+        lines.extend(self.by_process.iter().flat_map(|row| row.lines(with)));
+        lines.extend(self.by_thread.iter().flat_map(|row| row.lines(with)));
         for line in &mut lines {
             line.time_ns = Some(self.time_ns);
             line.start_ns = Some(self.start_ns);
@@ -307,15 +393,56 @@ impl TopDownRow {
 
 impl ProcessRow {
     /// A part without samples names no process.
-    fn line(&self) -> StatLine {
+    fn lines(&self, with: Lines) -> Vec<StatLine> {
         let id = self.id.map_or_else(|| "none".to_owned(), |id| id.to_string());
-        StatLine {
+        let line = |line: StatLine| StatLine {
+            process: self.process.clone(),
+            process_id: Some(id.clone()),
+            ..line
+        };
+        let count = StatLine {
             source: Some(self.source.clone()),
             value: Some(self.value.to_string()),
             error: self.error,
-            process: self.process.clone(),
-            process_id: Some(id),
             ..StatLine::default()
-        }
+        };
+        let lines = match &self.switched {
+            Some(switched) => switched.lines(count, with),
+            None => vec![count],
+        };
+        lines.into_iter().map(line).collect()
+    }
+}
+
+impl ThreadRow {
+    fn lines(&self, with: Lines) -> Vec<StatLine> {
+        let line = |line: StatLine| StatLine {
+            process: self.process.clone(),
+            process_id: self.id.map(|id| id.to_string()),
+            thread: Some(self.thread),
+            started_ns: self.started_ns,
+            core_type: self.core_type,
+            ..line
+        };
+        let count = StatLine {
+            source: Some(self.source.clone()),
+            value: Some(self.value.to_string()),
+            ..StatLine::default()
+        };
+        self.switched.lines(count, with).into_iter().map(line).collect()
+    }
+}
+
+impl Switched {
+    /// The line of a count, and after that of the first source those of the metrics.
+    fn lines(&self, count: StatLine, with: Lines) -> Vec<StatLine> {
+        let count = StatLine {
+            running_ns: Some(self.time_ns.to_string()),
+            switches: Some(self.switches),
+            complete: Some(self.complete),
+            ..count
+        };
+        let metrics = self.metrics.iter().filter(|_| with.metrics && self.is_first);
+        [count].into_iter().chain(metrics.map(MetricRow::line)).collect()
     }
 }

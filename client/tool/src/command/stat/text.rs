@@ -2,7 +2,7 @@
 
 use super::count_row::{CountRow, Repeats, UNKNOWN, optional, relative};
 use super::result::{Interval, Jitter, MetricRow, StatResult, TopDownRow};
-use super::{by_process, topdown};
+use super::{by_process, topdown, trace};
 use crate::output::number::{seconds, thousands};
 use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Field, Record, Rows, Width, records};
@@ -15,15 +15,18 @@ pub(super) fn result(result: &StatResult, begun: bool, width: Width) -> String {
     if begun {
         text += "\ntotal\n";
     }
-    if let Some(scope) = result.scope.text() {
-        text += &format!("{scope}\n\n");
+    if let Some(scope) = trace::scope(result).or_else(|| result.scope.text()) {
+        text += &width.fitted(&format!("{scope}\n\n"));
     }
     text += &records(width, &result.counts);
     if !result.derived.is_empty() {
         text += "\n";
         text += &records(width, &result.derived);
     }
-    text += &by_process::text(&result.by_process, width);
+    text += &match result.trace {
+        Some(_) => trace::text(result, width),
+        None => by_process::text(&result.by_process, width),
+    };
     text += &topdown::text(&result.topdown, &result.next, width);
     text += &width.fitted(&remarks(result));
     text + &width.fitted(&ending(result))
@@ -33,6 +36,9 @@ pub(super) fn result(result: &StatResult, begun: bool, width: Width) -> String {
 fn remarks(result: &StatResult) -> String {
     let mut text = String::new();
     let mut noted = BTreeSet::new();
+    for note in result.trace.iter().flat_map(|trace| &trace.notes) {
+        text += &format!("\n{note}\n");
+    }
     if let Some(left) = result.scope.left_running() {
         text += &format!("\n{left}\n");
     }
@@ -173,9 +179,10 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: W
 
 /// A row of cells for each count, metric and part of the slots.
 fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.len()]> {
-    let row = |processor: Option<u32>,
-               core_type: Option<&str>,
-               [value, bound, coverage, name]: [String; 4]| {
+    let of = |[process, thread]: [String; 2],
+              processor: Option<u32>,
+              core_type: Option<&str>,
+              [value, bound, coverage, name]: [String; 4]| {
         [
             format!("{:.6}", in_seconds(interval.start_ns)),
             format!("{:.6}", in_seconds(interval.length_ns)),
@@ -183,12 +190,15 @@ fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.le
             optional(interval.pass),
             optional(processor),
             optional(core_type),
+            process,
+            thread,
             value,
             bound,
             coverage,
             name,
         ]
     };
+    let row = |processor, core_type, cells| of(Default::default(), processor, core_type, cells);
     let slots = &interval.topdown;
     let mut rows = Vec::new();
     for count in &interval.counts {
@@ -209,17 +219,28 @@ fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.le
         let name = format!("{} {cpu_type}", part.indented()).trim_end().to_owned();
         rows.push(row(None, None, [part.share(), part.bound(), String::new(), name]));
     }
+    for one in &interval.by_process {
+        let counted = [thousands(one.value), String::new(), String::new(), one.source.clone()];
+        rows.push(of([by_process::name(one), String::new()], None, None, counted));
+    }
+    for one in &interval.by_thread {
+        let process = one.process.clone().unwrap_or_else(|| optional(one.id));
+        let counted = [thousands(one.value), String::new(), String::new(), one.source.clone()];
+        rows.push(of([process, one.thread.to_string()], None, one.core_type, counted));
+    }
     rows
 }
 
 /// The columns of intervals and their widths; that of names is as wide as they are.
-const INTERVAL: [(Column, Option<usize>); 10] = [
+const INTERVAL: [(Column, Option<usize>); 12] = [
     (Column::loose("start, s", 10), Some(12)),
     (Column::number("length, s").extra(), Some(10)),
     (Column::loose("run", 3), Some(4)),
     (Column::number("pass"), Some(4)),
     (Column::number("processor"), Some(9)),
     (Column::word("cores"), Some(11)),
+    (Column::name("process"), Some(24)),
+    (Column::number("thread"), Some(6)),
     (Column::loose("count", 13), Some(17)),
     (Column::loose("95 %", 9), Some(10)),
     (Column::number("counted").extra(), Some(7)),

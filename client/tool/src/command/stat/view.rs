@@ -122,49 +122,9 @@ impl View<'_> {
         }
         rows.sort_by_key(|row| cpu_groups.iter().position(|one| *one == cpu_group(row)));
         let metrics_of = |rows: &[CountRow]| {
-            if self.requested.is_empty() {
-                self.all_metrics(rows)
-            } else {
-                self.requested_metrics(rows)
-            }
+            metrics_of(self.metrics, &self.requested, rows, || self.on_different_processors())
         };
         rows.chunk_by(|one, next| cpu_group(one) == cpu_group(next)).flat_map(metrics_of).collect()
-    }
-
-    /// Every metric that these rows give, the first of each.
-    fn all_metrics(&self, rows: &[CountRow]) -> Vec<MetricRow> {
-        let mut figures: Vec<Figure<'_>> = Vec::new();
-        for figure in by_processors(rows).iter().flat_map(|counts| self.metrics.derive(counts)) {
-            let is_same = |earlier: &Figure<'_>| {
-                earlier.metric.id == figure.metric.id && earlier.filter == figure.filter
-            };
-            if !figures.iter().any(is_same) {
-                figures.push(figure);
-            }
-        }
-        figures.into_iter().map(|figure| MetricRow::new(&figure, rows)).collect()
-    }
-
-    fn requested_metrics(&self, rows: &[CountRow]) -> Vec<MetricRow> {
-        // A metric of counts from different processors would mean nothing.
-        let groups = by_processors(rows);
-        let all = groups.concat();
-        let partly = rows.iter().filter(|row| row.never_scheduled_cpus.is_some());
-        let partly: Vec<&str> = partly.map(|row| row.source.as_str()).collect();
-        let row = |one: &Requested<'_>| {
-            let figure =
-                |counts: &[Counted<'_>]| self.metrics.figure(one.metric, counts, one.filter);
-            if let Some(figure) = groups.iter().find_map(|counts| figure(counts)) {
-                return MetricRow::new(&figure, rows);
-            }
-            let reason = if figure(&all).is_some() {
-                self.on_different_processors()
-            } else {
-                self.metrics.why_not(one.metric, &all, &partly, one.filter)
-            };
-            MetricRow::without_value(one, reason, rows)
-        };
-        self.requested.iter().map(row).collect()
     }
 
     /// Why a metric has no value whose sources were all counted.
@@ -176,6 +136,55 @@ impl View<'_> {
         };
         format!("its sources are not counted on the same processors: {hint}")
     }
+}
+
+/// The metrics of rows of the same processors: those that were requested, else all that they give.
+/// `on_different_processors` says why one has no value whose sources were all counted.
+pub(super) fn metrics_of(
+    metrics: &Metrics,
+    requested: &[Requested<'_>],
+    rows: &[CountRow],
+    on_different_processors: impl Fn() -> String,
+) -> Vec<MetricRow> {
+    // A metric of counts from different processors would mean nothing.
+    let groups = by_processors(rows);
+    if requested.is_empty() {
+        return all_metrics(metrics, &groups, rows);
+    }
+    let all = groups.concat();
+    let partly = rows.iter().filter(|row| row.never_scheduled_cpus.is_some());
+    let partly: Vec<&str> = partly.map(|row| row.source.as_str()).collect();
+    let row = |one: &Requested<'_>| {
+        let figure = |counts: &[Counted<'_>]| metrics.figure(one.metric, counts, one.filter);
+        if let Some(figure) = groups.iter().find_map(|counts| figure(counts)) {
+            return MetricRow::new(&figure, rows);
+        }
+        let reason = if figure(&all).is_some() {
+            on_different_processors()
+        } else {
+            metrics.why_not(one.metric, &all, &partly, one.filter)
+        };
+        MetricRow::without_value(one, reason, rows)
+    };
+    requested.iter().map(row).collect()
+}
+
+/// Every metric that these rows give, the first of each.
+fn all_metrics(
+    metrics: &Metrics,
+    groups: &[Vec<Counted<'_>>],
+    rows: &[CountRow],
+) -> Vec<MetricRow> {
+    let mut figures: Vec<Figure<'_>> = Vec::new();
+    for figure in groups.iter().flat_map(|counts| metrics.derive(counts)) {
+        let is_same = |earlier: &Figure<'_>| {
+            earlier.metric.id == figure.metric.id && earlier.filter == figure.filter
+        };
+        if !figures.iter().any(is_same) {
+            figures.push(figure);
+        }
+    }
+    figures.into_iter().map(|figure| MetricRow::new(&figure, rows)).collect()
 }
 
 /// The counts of these rows, in groups that were counted on the same processors. A row that was

@@ -1,0 +1,122 @@
+//! The threads of a trace with their processes: identifiers of both are used again.
+
+use halprof_etw::join::threads::{Instance, Threads};
+use halprof_etw::payload::{Change, process, thread};
+use halprof_etw::{Clock, Event, EventKind};
+use std::collections::HashMap;
+
+/// The name of the process of the idle threads, which Windows leaves empty.
+const IDLE: &str = "Idle";
+
+/// A process: identifiers are used again, so two may have the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process {
+    /// `None` for threads whose process no event names.
+    pub id: Option<u32>,
+    /// The name of its program, where an event names it.
+    pub name: Option<String>,
+}
+
+/// One life of a thread. The idle threads of all processors are one, whose identifier is 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Its identifier.
+    pub id: u32,
+    /// The index of its process.
+    pub process: usize,
+    /// When it started, in nanoseconds since the trace began; `None` if it did not start in it.
+    pub started_ns: Option<u64>,
+}
+
+/// A process while its trace is read.
+#[derive(Debug)]
+struct ProcessLife {
+    name: String,
+    started: i64,
+    has_ended: bool,
+}
+
+/// The threads and processes of a trace, as far as it was read.
+#[derive(Debug, Default)]
+pub struct Lives {
+    /// The instances of threads, by whose numbers what they did is kept.
+    pub threads: Threads,
+    processes: HashMap<u32, Vec<ProcessLife>>,
+}
+
+impl Lives {
+    /// Reads an event; other events than those of threads and processes say nothing.
+    pub fn event(&mut self, event: &Event<'_>) {
+        match &event.kind {
+            EventKind::Thread(thread) => self.thread(event.time, thread),
+            EventKind::Process(process) => self.process(event.time, process),
+            _ => {}
+        }
+    }
+
+    fn thread(&mut self, time: i64, event: &thread::Thread) {
+        let (process, thread) = (event.process, event.thread);
+        match event.change {
+            Change::Start => self.threads.start(time, process, thread),
+            Change::End => self.threads.end(time, process, thread),
+            _ => self.threads.rundown(process, thread),
+        };
+    }
+
+    fn process(&mut self, time: i64, event: &process::Process) {
+        let lives = self.processes.entry(event.process).or_default();
+        let alive = lives.last_mut().filter(|last| !last.has_ended);
+        match (event.change, alive) {
+            (Change::Defunct, _) => {}
+            (Change::End, Some(life)) => life.has_ended = true,
+            (Change::RundownStart | Change::RundownEnd, Some(_)) => {}
+            (change, _) => lives.push(ProcessLife {
+                name: event.image.clone(),
+                started: if change == Change::Start { time } else { i64::MIN },
+                has_ended: change == Change::End,
+            }),
+        }
+    }
+
+    /// The processes that have threads, and all threads, by the numbers of their instances.
+    #[must_use]
+    pub fn named(&self, clock: Clock) -> (Vec<Process>, Vec<Thread>) {
+        let mut numbers: HashMap<(Option<u32>, usize), usize> = HashMap::new();
+        let (mut processes, mut threads) = (Vec::new(), Vec::new());
+        for instance in self.threads.instances() {
+            let life = self.life_of(instance);
+            let index = life.map_or(0, |(index, _)| index);
+            let process = *numbers.entry((instance.process, index)).or_insert_with(|| {
+                let name = match instance.process {
+                    Some(0) => Some(IDLE.to_owned()),
+                    _ => life.map(|(_, life)| life.name.clone()).filter(|name| !name.is_empty()),
+                };
+                processes.push(Process { id: instance.process, name });
+                processes.len() - 1
+            });
+            let started = instance.started.filter(|_| instance.thread != 0);
+            threads.push(Thread {
+                id: instance.thread,
+                process,
+                started_ns: started.map(|time| between(clock, clock.origin(), time)),
+            });
+        }
+        (processes, threads)
+    }
+
+    /// The process of a thread among those that had its identifier, and its index among them: the
+    /// last that started before the thread did, or ended.
+    fn life_of(&self, instance: &Instance) -> Option<(usize, &ProcessLife)> {
+        let lives = self.processes.get(&instance.process?)?;
+        let time = instance.started.or(instance.ended).unwrap_or(i64::MIN);
+        let before = lives.iter().enumerate().rfind(|(_, life)| life.started <= time);
+        before.or_else(|| lives.iter().enumerate().next())
+    }
+}
+
+/// The nanoseconds between two times. They are differences of times since the trace began, so that
+/// the parts of a span add up to it whatever the clock's frequency.
+#[must_use]
+pub fn between(clock: Clock, begin: i64, end: i64) -> u64 {
+    u64::try_from(clock.ns(end).saturating_sub(clock.ns(begin))).unwrap_or(0)
+}
