@@ -23,6 +23,9 @@
     Does not send the computer to sleep.
 .PARAMETER Keep
     Does not remove the driver at the end.
+.PARAMETER WithoutDriver
+    Tries Windows' own tracing and installs nothing: only halprof.exe is needed, and neither test
+    signing nor a restart.
 #>
 [CmdletBinding()]
 param(
@@ -30,7 +33,8 @@ param(
     [string]$Log = (Join-Path $env:TEMP ('halprof-' + (Get-Date -Format 'yyyyMMdd-HHmmss'))),
     [switch]$Verifier,
     [switch]$NoSleep,
-    [switch]$Keep
+    [switch]$Keep,
+    [switch]$WithoutDriver
 )
 
 Set-StrictMode -Version 2.0
@@ -164,6 +168,12 @@ function Get-Difference($Before, $After) {
     }
 }
 
+function Skip-WithoutDriver {
+    if ($WithoutDriver) {
+        Skip-Step 'no driver is installed (-WithoutDriver)'
+    }
+}
+
 function Assert-Ready {
     if (-not $Ready) {
         Skip-Step 'nothing can be counted here (doctor)'
@@ -227,15 +237,21 @@ Invoke-Step 'Windows' {
     "build $($system.CurrentBuild), 64-bit"
 }
 Invoke-Step 'Secure Boot' {
+    Skip-WithoutDriver
     Assert-That (-not (Test-SecureBoot)) 'it is on, and then no test-signed driver loads. Turn it off in the firmware''s setup; Hyper-V: Set-VMFirmware -VMName NAME -EnableSecureBoot Off, on the host, with the VM off'
     'off'
 }
 Invoke-Step 'test signing' {
+    Skip-WithoutDriver
     $options = [Halprof.Computer]::CodeIntegrityOptions()
     Assert-That (($options -band 2) -ne 0) 'it is off. Run: bcdedit /set testsigning on   then restart: shutdown /r /t 0'
     'on; Memory integrity ' + $(if ($options -band 0x400) { 'on' } else { 'off' })
 }
 Invoke-Step 'package' {
+    if ($WithoutDriver) {
+        Assert-That (Test-Path $Tool) "halprof.exe is not in $Package; give the folder with -Package"
+        return "$Package, halprof.exe alone"
+    }
     foreach ($name in 'halprof.inf', 'halprof.sys', 'halprof.cat', 'halprof.exe') {
         Assert-That (Test-Path (Join-Path $Package $name)) "$name is not in $Package; give the folder with -Package"
     }
@@ -286,6 +302,82 @@ Invoke-Step 'ETW samples the CPU before halprof' {
         Skip-Step 'Windows gets no sample of the CPU'
     }
     "$CpuBefore samples in 2 s"
+}
+
+# --- Windows' own tracing, without the driver -----------------------------------------------------
+
+# What runs while it is measured: the same by tracing and by the driver.
+$Loop = "powershell.exe -NoProfile -Command `"for (`$n = 0; `$n -lt 3000000; `$n++) { }`""
+$Traced = [decimal]0
+# Windows' counters and their intervals, as they are now.
+function Get-Interval {
+    @([Halprof.Etw]::Sources() | Sort-Object Id | ForEach-Object { "$($_.Name) $($_.Interval)" }) -join ', '
+}
+function Skip-WithoutCounter {
+    if (@($Windows | Where-Object { $_.Id -ne 0 }).Count -eq 0) {
+        Skip-Step 'Windows lists no counter here, only its timer'
+    }
+}
+$Intervals = Get-Interval
+
+Invoke-Step 'tracing lists what Windows lists' {
+    $answer = Get-Answer 'etw-list' '--machine etw list'
+    Assert-That ($answer.backend -eq 'etw') "the backend is $($answer.backend)"
+    $missing = @($Windows | Where-Object { $answer.sources.id -notcontains $_.Id } | ForEach-Object { $_.Name })
+    Assert-That ($missing.Count -eq 0) ('not listed: ' + ($missing -join ', '))
+    $owner = (Get-Answer 'etw-doctor' '--machine etw doctor').checks | Where-Object { $_.name -eq 'owner' }
+    "$(@($answer.sources).Count) sources; who holds counters: $(if ($owner) { $owner.result } else { 'this Windows does not say' })"
+}
+Invoke-Step 'tracing samples the timer, with call stacks' {
+    $file = Join-Path $Log 'timer.rec'
+    $spin = Start-Process -WindowStyle Hidden -PassThru powershell.exe '-NoProfile -Command "while ($true) { }"'
+    try {
+        $answer = Get-Answer 'etw-timer' "--machine etw record -e Timer -d 3 -o `"$file`""
+    } finally {
+        $spin.Kill()
+    }
+    Assert-That ($answer.samples -gt 0) 'no sample'
+    $stacks = (Get-Answer 'etw-timer-report' "report `"$file`"").stacks
+    Assert-That ($null -ne $stacks -and $stacks.samples -gt $stacks.none) 'no sample has a call stack'
+    "$($answer.samples) samples; call stacks: $($stacks.samples - $stacks.none), kernel and user $($stacks.both)"
+}
+Invoke-Step 'tracing counts a program' {
+    Skip-WithoutCounter
+    $answer = Get-Answer 'etw-stat' "--machine etw stat -e TotalIssues -- $Loop" 300
+    $script:Traced = [decimal]$answer.counts[0].value
+    Assert-That ($Traced -gt 0) 'it counted nothing'
+    "$Traced instructions of all programs"
+}
+Invoke-Step 'tracing counts threads' {
+    Skip-WithoutCounter
+    $answer = Get-Answer 'etw-threads' '--machine etw stat --by thread -d 2' 300
+    $complete = @($answer.by_thread | Where-Object { $_.complete })
+    Assert-That ($complete.Count -gt 0) 'no thread is complete'
+    "$(@($answer.by_thread).Count) rows, $($complete.Count) complete"
+}
+Invoke-Step 'tracing ends with its process' {
+    $file = Join-Path $Log 'killed.rec'
+    $client = Start-Tool 'etw-killed' "--machine etw record -e Timer -d 600 -o `"$file`""
+    Start-Sleep -Seconds 2
+    Assert-That (-not $client.HasExited) 'it ended by itself: see etw-killed.err in the log'
+    $ran = Invoke-Tool 'etw-busy' "--json --machine etw record -e Timer -d 1 -o `"$file`""
+    Assert-That ($ran.Status -eq 4 -and $ran.Text -match '"busy"') "a second session ended with $($ran.Status): $($ran.Text)"
+    $client.Kill()
+    $client.WaitForExit()
+    [void](Get-Answer 'etw-after' "--machine etw record -e Timer -d 1 -o `"$file`"")
+    & "$env:SystemRoot\System32\logman.exe" query halprof-etw -ets | Out-Null
+    Assert-That ($LASTEXITCODE -ne 0) 'the session goes on'
+    $left = @(Get-ChildItem "$env:SystemRoot\System32\LogFiles\halprof" -ErrorAction SilentlyContinue)
+    Assert-That ($left.Count -eq 0) ('files are left: ' + ($left -join ', '))
+    'a session was named as busy; the next one undid what the killed one left'
+}
+Invoke-Step 'intervals after tracing' {
+    $now = Get-Interval
+    Assert-That ($now -eq $Intervals) "they are $now, and were $Intervals"
+    'as they were'
+}
+if ($WithoutDriver) {
+    Close-Run ([int](@($Results | Where-Object { $_.State -eq 'FAIL' }).Count -ne 0))
 }
 
 # --- install --------------------------------------------------------------------------------------
@@ -521,6 +613,18 @@ Invoke-Step 'registers after measuring' {
     Assert-Ready
     Assert-Clear 'registers-after'
     'equal to before'
+}
+
+Invoke-Step 'the driver counts what tracing counted' {
+    Assert-Ready
+    if ($Traced -eq 0) {
+        Skip-Step 'tracing counted nothing'
+    }
+    $answer = Get-Answer 'driver-stat' "--machine driver stat -e TotalIssues -- $Loop" 300
+    $count = [decimal]$answer.counts[0].value
+    # All programs are counted, and they differ from one run to the next.
+    Assert-That ($count -gt $Traced / 2 -and $count -lt $Traced * 2) "$count by the driver, $Traced by tracing"
+    "$count by the driver, $Traced by tracing"
 }
 
 # --- a client that is killed ----------------------------------------------------------------------

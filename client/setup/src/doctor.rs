@@ -4,14 +4,17 @@
 //! what Windows reports in the module that calls Windows. Their meaning is decided here, in safe
 //! code that runs anywhere. If a fact is missing its check is [`State::Unknown`], never ok.
 
+mod holders;
 mod machine;
 mod system;
 mod tools;
+mod tracing;
 mod trial;
 
 pub use machine::no_counters;
 pub use system::System;
 pub use tools::RunningTool;
+pub use tracing::Tracing;
 pub use trial::Trials;
 
 use halprof_measure::Result;
@@ -125,6 +128,8 @@ pub struct Facts {
     pub trials: Trials,
     /// What Windows reports; `None` when a model is measured.
     pub system: Option<System>,
+    /// What Windows' own tracing says; `None` when a model is measured.
+    pub tracing: Option<Tracing>,
 }
 
 impl Facts {
@@ -141,6 +146,7 @@ impl Facts {
             described: Some(described),
             trials,
             system,
+            tracing: None,
         })
     }
 
@@ -157,7 +163,22 @@ impl Facts {
             described: predicted,
             trials: Trials { counting: None, sampling: None },
             system,
+            tracing: None,
         }
+    }
+
+    /// The same with what Windows' own tracing says.
+    #[must_use]
+    pub fn with_tracing(self, tracing: Option<Tracing>) -> Self {
+        Self { tracing, ..self }
+    }
+
+    /// Whether Windows' own tracing can measure, and is what measures.
+    fn can_trace(&self) -> bool {
+        // A model asks nobody for rights.
+        let has_right = self.system.as_ref().is_none_or(|system| system.elevated == Some(true));
+        let tracing = self.tracing.as_ref();
+        has_right && tracing.is_some_and(|tracing| tracing.measures && tracing.sources.is_ok())
     }
 
     /// Whether anything answers.
@@ -171,6 +192,8 @@ impl Facts {
 #[must_use]
 pub fn examine(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![driver(facts)];
+    let tracing = facts.tracing.as_ref();
+    checks.extend(tracing.map(|tracing| tracing::check(tracing, facts.described.as_ref())));
     if let Some(system) = &facts.system {
         checks.extend(system::checks(system, facts.answered()));
     }
@@ -183,6 +206,10 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
 fn driver(facts: &Facts) -> Check {
     match &facts.driver {
         Ok(name) => Check::new("driver", format!("{name} answers")),
+        Err(failure) if facts.can_trace() => Check::new("driver", &failure.message).warning(
+            "Windows' own tracing measures instead: without user or kernel mode alone, vendors' events and branches, and with what Windows lists.",
+            &failure.hint,
+        ),
         Err(failure) => Check::new("driver", &failure.message)
             .problem("Nothing can be measured.", &failure.hint)
             .code(failure.code),

@@ -30,7 +30,7 @@ use output::{Form, Output};
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
-use target::backend::{Backend, DRIVER};
+use target::backend::{Backend, DRIVER, DRIVER_OR_ETW, ETW};
 use target::context::Context;
 
 /// Runs the tool with these arguments, the program's name first.
@@ -238,7 +238,10 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Start => switch::start(output),
         Commands::Stop => switch::stop(output),
         Commands::Uninstall => uninstall::run(output),
-        Commands::Doctor => doctor::run(backend(), arguments.machine() == DRIVER, output),
+        Commands::Doctor => {
+            let here = [DRIVER, ETW, DRIVER_OR_ETW].contains(&arguments.machine());
+            doctor::run(backend(), here, output)
+        }
         Commands::Info => measuring(backend()?, output, info::run),
         Commands::List(options) => {
             measuring(backend()?, output, |ctx, output| list::run(options, ctx, output))

@@ -15,6 +15,7 @@ use crate::output::error::Result;
 use crate::output::escape::{Shown, visible, visible_data, visible_json};
 use crate::output::style::{ERROR, HINT, WARNING, plain, styled};
 use crate::output::table::Width;
+use crate::target::backend::BackendKind;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,6 +42,8 @@ pub(crate) struct Output {
     width: Width,
     /// The value of `modelled` in an error: `None` before the machine is known.
     modelled: Cell<Option<bool>>,
+    /// What measures; `None` before it is known, and where nothing is measured.
+    backend: Cell<Option<BackendKind>>,
 }
 
 /// What every result says of its machine.
@@ -50,6 +53,8 @@ pub(crate) struct MachineInfo {
     pub(crate) modelled: bool,
     /// Its description.
     pub(crate) description: String,
+    /// What measures; `None` of a recording.
+    pub(crate) backend: Option<BackendKind>,
 }
 
 /// One JSON object: the command's own fields after those of every command.
@@ -57,14 +62,10 @@ pub(crate) struct MachineInfo {
 struct Object<T> {
     schema: String,
     modelled: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend: Option<BackendKind>,
     #[serde(flatten)]
     body: T,
-}
-
-impl<T> Object<T> {
-    fn new(command: &str, modelled: Option<bool>, body: T) -> Self {
-        Self { schema: format!("halprof/{command}/2"), modelled, body }
-    }
 }
 
 fn written<T>(object: &T, write: fn(&T) -> serde_json::Result<String>) -> Result<String> {
@@ -85,29 +86,18 @@ struct FailureBody<'a> {
 
 impl Output {
     pub(crate) const fn new(form: Form, quiet: bool, csv: bool, width: Width) -> Self {
-        Self { form, quiet, csv, width, modelled: Cell::new(None) }
+        let (modelled, backend) = (Cell::new(None), Cell::new(None));
+        Self { form, quiet, csv, width, modelled, backend }
     }
 
     /// Text output, for errors before the arguments are parsed.
     pub(crate) const fn text() -> Self {
-        Self {
-            form: Form::Text,
-            quiet: false,
-            csv: false,
-            width: Width::WHOLE,
-            modelled: Cell::new(None),
-        }
+        Self::new(Form::Text, false, false, Width::WHOLE)
     }
 
     /// JSON output, for errors before the arguments are parsed.
     pub(crate) const fn json(lines: bool) -> Self {
-        Self {
-            form: if lines { Form::JsonLines } else { Form::Json },
-            quiet: true,
-            csv: false,
-            width: Width::WHOLE,
-            modelled: Cell::new(None),
-        }
+        Self::new(if lines { Form::JsonLines } else { Form::Json }, true, false, Width::WHOLE)
     }
 
     /// The width of standard output in columns.
@@ -132,7 +122,17 @@ impl Output {
         modelled: bool,
         body: impl Serialize,
     ) -> Result<String> {
-        self.in_form(&Object::new(command, Some(modelled), body))
+        self.object(command, Some(modelled), body)
+    }
+
+    fn object(
+        &self,
+        command: &str,
+        modelled: Option<bool>,
+        body: impl Serialize,
+    ) -> Result<String> {
+        let (schema, backend) = (format!("halprof/{command}/2"), self.backend.get());
+        self.in_form(&Object { schema, modelled, backend, body })
     }
 
     fn in_form(&self, object: &impl Serialize) -> Result<String> {
@@ -208,6 +208,7 @@ impl Output {
     /// Says on standard error that the machine is modelled; no option silences this.
     pub(crate) fn note_model(&self, info: &MachineInfo) {
         self.modelled.set(Some(info.modelled));
+        self.backend.set(info.backend);
         if info.modelled {
             let model = styled(WARNING, "modelled machine, not silicon:");
             self.say(&format!("{model} {}", Shown(&info.description)));
@@ -250,7 +251,7 @@ impl Output {
                     hint: error.hint(),
                 },
             };
-            let object = self.in_form(&Object::new("error", self.modelled.get(), body));
+            let object = self.object("error", self.modelled.get(), body);
             let _ = object.and_then(|text| self.print(&text));
         } else {
             let (wrong, hint) = (styled(ERROR, "error:"), styled(HINT, "hint:"));

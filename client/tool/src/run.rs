@@ -12,3 +12,4 @@ pub(crate) mod recorder;
 pub(crate) mod runner;
 pub(crate) mod scope;
 pub(crate) mod system;
+pub(crate) mod tracing;

@@ -7,3 +7,4 @@ pub(crate) mod sample_size;
 pub(crate) mod sampling_rate;
 pub(crate) mod source;
 pub(crate) mod time;
+pub(crate) mod trace_plan;

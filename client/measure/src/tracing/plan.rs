@@ -41,7 +41,7 @@ const COUNTED_BY_DEFAULT: [&str; 6] =
     ["cycles", "instructions", "branches", "branch-misses", "cache-misses", "cache-references"];
 
 /// The most sources that every version of Windows can count in one session.
-const COUNTERS: u32 = 4;
+pub const COUNTERS: u32 = 4;
 
 /// Events between samples, unless the user says. Windows' own default of 65,536 would interrupt a
 /// busy processor every 20 microseconds.

@@ -147,7 +147,10 @@ impl<C: Calls> Tracing for Tracer<C> {
 impl<C: Calls> Sessions<C> {
     fn sources(&mut self) -> Result<Vec<ProfileSource>> {
         let list = self.query(Class::TraceProfileSourceListInfo);
-        let list = list.map_err(|error| refused("list its sources", error))?;
+        let list = list.map_err(|error| match error {
+            NOT_SUPPORTED | INVALID_PARAMETER => no_list(error),
+            error => refused("list its sources", error),
+        })?;
         let mut sources = sources::parse(&list);
         for source in &mut sources {
             source.interval = self.interval(source.id).unwrap_or(0);
@@ -462,6 +465,14 @@ fn no_folder(error: &io::Error) -> Error {
             format!("the folder for the files of traces could not be made: {error}"),
             RIGHTS,
         ),
+    }
+}
+
+/// Wine has no such function, and Windows before 8 no such list.
+fn no_list(error: u32) -> Error {
+    Error::NoTracing {
+        message: format!("this Windows traces no hardware events (Win32 error {error})"),
+        hint: "Tracing needs Windows 8 or later.".to_owned(),
     }
 }
 

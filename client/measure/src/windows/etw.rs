@@ -3,18 +3,19 @@
 //! Nothing is decided here: [`Tracer`] does that.
 
 use crate::tracing::{Calls, Class, Control, Lock, Properties, Tracer, end_running};
-use std::ffi::{OsStr, OsString};
+use std::ffi::{OsStr, OsString, c_void};
 use std::fmt;
 use std::io;
-use std::mem::{offset_of, size_of};
+use std::mem::{self, offset_of, size_of};
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Once;
 use windows_sys::Win32::Foundation::{
-    ERROR_ALREADY_EXISTS, ERROR_BAD_LENGTH, ERROR_NOT_ALL_ASSIGNED, ERROR_SUCCESS, FALSE,
-    GetLastError, LUID, LocalFree, TRUE, WAIT_ABANDONED, WAIT_OBJECT_0, WAIT_TIMEOUT, WIN32_ERROR,
+    ERROR_ALREADY_EXISTS, ERROR_BAD_LENGTH, ERROR_NOT_ALL_ASSIGNED, ERROR_NOT_SUPPORTED,
+    ERROR_SUCCESS, FALSE, GetLastError, LUID, LocalFree, TRUE, WAIT_ABANDONED, WAIT_OBJECT_0,
+    WAIT_TIMEOUT, WIN32_ERROR,
 };
 use windows_sys::Win32::Security::Authorization::{
     ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1,
@@ -35,15 +36,16 @@ use windows_sys::Win32::System::Diagnostics::Etw::{
     TRACE_PROFILE_INTERVAL, TRACE_QUERY_INFO_CLASS, TraceMaxPmcCounterQuery,
     TracePmcCounterListInfo, TracePmcCounterOwners, TracePmcEventListInfo,
     TracePmcSessionInformation, TraceProfileSourceConfigInfo, TraceProfileSourceListInfo,
-    TraceQueryInformation, TraceSampledProfileIntervalInfo, TraceSetInformation,
-    TraceStackTracingInfo, TraceSystemTraceEnableFlagsInfo,
+    TraceSampledProfileIntervalInfo, TraceSetInformation, TraceStackTracingInfo,
+    TraceSystemTraceEnableFlagsInfo,
 };
+use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress};
 use windows_sys::Win32::System::SystemInformation::GetSystemWindowsDirectoryW;
 use windows_sys::Win32::System::Threading::{
     ALL_PROCESSOR_GROUPS, CreateMutexW, GetActiveProcessorCount, GetCurrentProcess,
     OpenProcessToken, ReleaseMutex, WaitForSingleObject,
 };
-use windows_sys::core::BOOL;
+use windows_sys::core::{BOOL, s, w};
 
 /// The mutex of the session's owner, in all sessions of users.
 const MUTEX: &str = r"Global\halprof-etw";
@@ -220,9 +222,10 @@ impl Calls for EtwCalls {
     fn query(&mut self, class: Class, buffer: &mut [u8]) -> Result<usize, u32> {
         let length = length(buffer)?;
         let mut returned = 0;
+        let query = query_function()?;
         // SAFETY: `buffer` is valid for reads and writes of `length` bytes, `returned` for a write.
         let error = unsafe {
-            TraceQueryInformation(
+            query(
                 CONTROLTRACE_HANDLE::default(),
                 class as i32,
                 buffer.as_mut_ptr().cast(),
@@ -283,6 +286,29 @@ impl Calls for EtwCalls {
         // SAFETY: takes a number.
         unsafe { GetActiveProcessorCount(ALL_PROCESSOR_GROUPS) }
     }
+}
+
+/// TraceQueryInformation.
+type Query = unsafe extern "system" fn(
+    CONTROLTRACE_HANDLE,
+    TRACE_QUERY_INFO_CLASS,
+    *mut c_void,
+    u32,
+    *mut u32,
+) -> WIN32_ERROR;
+
+/// The function, looked up when it is needed: Wine has none, and a program that imports it ends there.
+fn query_function() -> Result<Query, u32> {
+    // SAFETY: the name ends with a zero. This program imports the module, so it stays loaded.
+    let module = unsafe { GetModuleHandleW(w!("advapi32.dll")) };
+    if module.is_null() {
+        return Err(last_error());
+    }
+    // SAFETY: the module is loaded, and the name ends with a zero.
+    let function = unsafe { GetProcAddress(module, s!("TraceQueryInformation")) };
+    let function = function.ok_or(ERROR_NOT_SUPPORTED)?;
+    // SAFETY: the function of this name has this type (evntrace.h).
+    Ok(unsafe { mem::transmute::<unsafe extern "system" fn() -> isize, Query>(function) })
 }
 
 /// The token of this process.

@@ -70,6 +70,20 @@ pub(super) fn read(path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// Writes a trace as the recording `target`, sealed with the key if there is one. `complete` adds what
+/// its recorder knows and the trace does not say.
+pub fn convert_completed(
+    path: &Path,
+    target: &Path,
+    complete: impl FnOnce(&mut Metadata),
+    key: Option<Vec<u8>>,
+) -> Result<()> {
+    let mut contents = Contents::read(path)?;
+    complete(&mut contents.metadata);
+    let writer = Writer::create(target, &contents.metadata)?.sealing(key);
+    contents.write(writer)
+}
+
 /// What a recording takes from a trace.
 struct Contents {
     metadata: Metadata,

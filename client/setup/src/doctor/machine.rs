@@ -1,5 +1,6 @@
 //! Checks of what the processors and the driver report.
 
+use super::holders::{self, WHO};
 use super::tools::candidates;
 use super::{Check, Described, Facts};
 use crate::describe;
@@ -13,6 +14,8 @@ pub(super) fn checks(facts: &Facts, described: &Described) -> Vec<Check> {
     // Without a driver nothing beyond CPUID is known.
     if facts.answered() && machine.interface != ProfileInterface::Default as u32 {
         checks.extend([owner(facts, machine), counting(facts), sampling(facts, machine)]);
+    } else if held(facts).is_some() {
+        checks.push(owner(facts, machine));
     }
     checks
 }
@@ -138,7 +141,8 @@ fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
         )
 }
 
-/// Who owns the counters. Only a halprof session can be named; Windows names no other owner.
+/// Who owns the counters: a halprof session by its process, anybody else as Windows knows them, by
+/// tags without names.
 fn owner(facts: &Facts, machine: &Machine) -> Check {
     let check = |result: String| Check::new("owner", result);
     if machine.holder_session != 0 {
@@ -156,11 +160,21 @@ fn owner(facts: &Facts, machine: &Machine) -> Check {
                 .code(failure.code)
         }
         Some(Ok(())) => check("free (reserved and released as a test)".to_owned()),
-        Some(Err(_)) | None => check("no halprof session holds them".to_owned()).unknown(
-            "Another program may own the counters.",
-            "Run `halprof stat -d 1` to find out.",
-        ),
+        Some(Err(_)) | None => match held(facts) {
+            Some(held) if held.is_empty() => check("free, as Windows says".to_owned()),
+            Some(held) => check(held.join("; ")).warning("Fewer counters are left, or none.", WHO),
+            None => check("no halprof session holds them".to_owned()).unknown(
+                "Another program may own the counters.",
+                "Run `halprof stat -d 1` to find out.",
+            ),
+        },
     }
+}
+
+/// What holds counters, as Windows says; `None` if it does not say.
+fn held(facts: &Facts) -> Option<Vec<String>> {
+    let tracing = facts.tracing.as_ref()?;
+    holders::held(&tracing.holders, tracing.sources.as_deref().unwrap_or_default())
 }
 
 /// Which drivers may own what Windows refuses.
@@ -169,7 +183,10 @@ fn possible_owners(facts: &Facts) -> String {
         .system
         .as_ref()
         .and_then(|system| Some((system.services.as_deref()?, system.processes.as_deref()?)));
-    format!("Windows does not say which. {}", candidates(names))
+    match held(facts).filter(|held| !held.is_empty()) {
+        Some(held) => format!("{}. {} {}", held.join("; "), WHO, candidates(names)),
+        None => format!("Windows does not say which. {}", candidates(names)),
+    }
 }
 
 fn counting(facts: &Facts) -> Check {

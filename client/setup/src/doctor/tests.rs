@@ -1,6 +1,7 @@
 //! Does each fact lead to its finding, and is an unknown one never taken for good?
 
 use super::*;
+use halprof_measure::tracing::{CounterOwner, CounterSession, Holders, OwnerKind, ProfileSource};
 use halprof_measure::{Error, InProcess, Refusal};
 use shared_types::ErrorCode;
 use std::collections::BTreeMap;
@@ -292,4 +293,93 @@ fn each_hypervisor_has_its_own_hint() {
         let hint = hint(&facts, "interface");
         assert!(hint.contains(contains), "{contains}: {hint}");
     }
+}
+
+fn source(id: u32, name: &str) -> ProfileSource {
+    ProfileSource { id, name: name.to_owned(), min_interval: 1, max_interval: 9, interval: 5 }
+}
+
+/// Windows' own tracing on a machine with counters.
+fn traces() -> Tracing {
+    Tracing {
+        measures: true,
+        sources: Ok(vec![source(0, "Timer"), source(19, "TotalCycles")]),
+        counters: Some(4),
+        holders: Holders::default(),
+    }
+}
+
+fn traced(machine: &str, tracing: Tracing) -> Facts {
+    let described = Described::ask(&mut on(machine)).expect("a description");
+    Facts::unanswered(absent(), Some(described), Some(good())).with_tracing(Some(tracing))
+}
+
+#[test]
+fn windows_own_tracing_stands_in_for_a_driver_that_is_not_there() {
+    let facts = traced("skylake", traces());
+    let states = states(&facts);
+    assert_eq!((states["driver"], states["tracing"]), (State::Warning, State::Ok));
+    assert!(!states.contains_key("owner"), "this Windows does not say");
+    assert!(check(&facts, "tracing").result.contains("not yet run on a real Windows"));
+    // Without the right, and where the driver was asked for, it stands in for nobody.
+    let plain = System { elevated: Some(false), ..good() };
+    let unelevated = Facts { system: Some(plain), ..facts.clone() };
+    let driver_only = traced("skylake", Tracing { measures: false, ..traces() });
+    let refused = traced("skylake", Tracing { sources: Err(absent()), ..traces() });
+    for facts in [unelevated, driver_only, refused] {
+        assert_eq!(check(&facts, "driver").state, State::Problem);
+    }
+}
+
+#[test]
+fn why_windows_lists_no_counter_is_told() {
+    for (machine, why) in [
+        ("hyperv-root-amd", "turn the hypervisor off"),
+        ("hyperv-guest-masked", "Set-VMProcessor"),
+        ("skylake", "does not know the processor"),
+    ] {
+        let facts = traced(machine, Tracing { sources: Ok(vec![source(0, "Timer")]), ..traces() });
+        assert_eq!(check(&facts, "tracing").state, State::Warning, "{machine}");
+        let hint = hint(&facts, "tracing").to_lowercase();
+        assert!(hint.contains(&why.to_lowercase()), "{machine}: {hint}");
+    }
+}
+
+#[test]
+fn who_holds_counters_is_told_as_windows_knows_them() {
+    let owner = |counter, kind, source, tag| CounterOwner {
+        processor: 0,
+        counter,
+        kind: Some(kind),
+        source,
+        tag,
+    };
+    let holders = |counters| Holders {
+        counters: Some(counters),
+        sessions: Some(vec![CounterSession { logger: 3, sources: 2, events: 1 }]),
+    };
+    let free = owner(0, OwnerKind::Free, 0, 0);
+    let nobody = Holders { counters: Some(vec![free]), sessions: Some(Vec::new()) };
+    let facts = traced("skylake", Tracing { holders: nobody, ..traces() });
+    assert_eq!(check(&facts, "owner").state, State::Ok);
+    let taken = vec![
+        free,
+        owner(1, OwnerKind::Tagged, 0, 0x7E),
+        owner(2, OwnerKind::TaggedWithSource, 19, 5),
+    ];
+    let held = Tracing { holders: holders(taken), ..traces() };
+    let facts = traced("skylake", held.clone());
+    let owner = check(&facts, "owner");
+    assert_eq!(
+        owner.result,
+        "counter 1 of processor 0: tag 0x7e; counter 2 of processor 0: tag 0x5 for TotalCycles; \
+         tracing session 3 with 2 sources"
+    );
+    assert!(hint(&facts, "owner").contains("Intel Threat Detection"));
+    // The driver is refused: the same names who may have refused it.
+    let mut facts = modelled("skylake", Some(good())).with_tracing(Some(held));
+    let refusal =
+        Refusal { code: ErrorCode::CountersReserved, subject: 0, detail: 1, source: None };
+    facts.trials.counting = Some(Err(words(&Error::Refused(refusal))));
+    assert!(hint(&facts, "owner").starts_with("counter 1 of processor 0: tag 0x7e;"));
 }

@@ -3,6 +3,7 @@
 use crate::cli::help;
 use crate::output::error::Error;
 use crate::output::number::thousands;
+use crate::target::backend::DRIVER_OR_ETW;
 use crate::target::seal_key;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The default of `--machine`.
-const DEFAULT_MACHINE: &str = if cfg!(windows) { "driver" } else { "sapphire-rapids" };
+const DEFAULT_MACHINE: &str = if cfg!(windows) { DRIVER_OR_ETW } else { "sapphire-rapids" };
 
 /// The headings of help.
 const WHAT: &str = "What";
@@ -138,7 +139,7 @@ impl Arguments {
 
 fn machine() -> Arg {
     Arg::new(MACHINE).long(MACHINE).value_name("SPEC").help_heading(MODEL).help(
-        "Where to measure: `driver`, the path of a CPUID dump, or a built-in model (see `halprof \
+        "Where to measure: `driver`, `etw` (Windows' own tracing), the path of a CPUID dump, or a built-in model (see `halprof \
          machines`); `,processors=N` repeats the processors of a model, `,quirks=A+B` adds quirks of \
          real silicon",
     )
@@ -271,7 +272,7 @@ pub(crate) struct List {
 }
 
 /// What to count or to sample.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Selection {
     /// Sources, separated by commas: a name, an id, `rHEX` (raw event select) or `all`; `:u`, `:k`
     /// or `:uk` counts user mode, kernel mode or both; the sources in `{A,B}` run together or not at all

@@ -5,10 +5,12 @@ use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::{Column, Field, Record, Width, records_by_processor};
 use crate::select::event_set::{EventSet, Purpose};
+use crate::select::trace_plan::Offer;
 use crate::target::context::Context;
 use halprof_measure::Fit;
 use halprof_measure::catalog::format_counters;
 use halprof_measure::selection::EventSpec;
+use halprof_measure::tracing::plan;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::session::Spec;
@@ -48,6 +50,47 @@ struct Assignment {
 }
 
 pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> Result<u8> {
+    let (result, status) = match &mut ctx.tracing {
+        Some(tracing) => traced(options, &Offer::of(tracing.as_mut())?)?,
+        None => planned(options, ctx)?,
+    };
+    for warning in &result.warnings {
+        output.warn(warning);
+    }
+    let rows = result.assignment.as_slice();
+    output.rows("check", ctx.machine_info.modelled, (&result, rows), |result| {
+        text(result, output.width())
+    })?;
+    Ok(status)
+}
+
+/// Whether one session of Windows' own tracing counts them all; on which counters it does not say.
+fn traced(options: &args::Check, offer: &Offer) -> Result<(CheckResult, u8)> {
+    let events = match offer.named(&options.selection)? {
+        Some(events) => events,
+        None => plan::counted_by_default(&offer.sources, offer.counters),
+    };
+    let sessions = plan::sessions(&events, offer.counters, true)?.len();
+    let fits = sessions <= 1;
+    let explanation = match sessions {
+        0 | 1 => "Windows counts all at once, if nobody else holds counters.".to_owned(),
+        _ => format!(
+            "Windows counts at most {} at once: they need {sessions} runs, one after the other.",
+            offer.counters.unwrap_or(plan::COUNTERS)
+        ),
+    };
+    let result = CheckResult {
+        fits,
+        reason: (!fits).then(|| ErrorCode::DoesNotFit.code()),
+        explanation,
+        assignment: Vec::new(),
+        notes: Vec::new(),
+        warnings: Vec::new(),
+    };
+    Ok((result, 0))
+}
+
+fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u8)> {
     let event_set = EventSet::new(&options.selection, ctx, Purpose::Count)?;
     let planned = ctx.connection.plan(&event_set.setup());
     let (mut result, status) = match planned.map_err(|error| event_set.explain(error)) {
@@ -68,14 +111,7 @@ pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> 
     };
     result.warnings.extend(ctx.only_time(&options.selection));
     result.warnings.extend(ctx.one_list(&options.selection));
-    for warning in &result.warnings {
-        output.warn(warning);
-    }
-    let rows = result.assignment.as_slice();
-    output.rows("check", ctx.machine_info.modelled, (&result, rows), |result| {
-        text(result, output.width())
-    })?;
-    Ok(status)
+    Ok((result, status))
 }
 
 fn of_fit(event_set: &EventSet, fit: &Fit) -> CheckResult {
@@ -203,4 +239,30 @@ fn text(result: &CheckResult, width: Width) -> String {
         text += &format!("{before}{}\n", width.prose(0, &note));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::Commands;
+    use crate::run::tracing::fake::{command, context};
+
+    #[test]
+    fn one_session_of_tracing_counts_as_many_as_there_are_counters() {
+        let (mut ctx, _) = context();
+        let offer = Offer::of(ctx.tracing.as_mut().expect("tracing").as_mut()).expect("a list");
+        for (list, fits) in [
+            (&[][..], Some(true)),
+            (&["-e", "cycles,instructions"], Some(true)),
+            (&["-e", "cycles,instructions,CacheMisses"], Some(false)),
+            (&["-e", "{cycles,instructions,CacheMisses}"], None),
+            (&["-e", "Timer"], None),
+        ] {
+            let (Commands::Check(options), _) = command(&[&["check"], list].concat()) else {
+                panic!("{list:?}");
+            };
+            let checked = traced(&options, &offer).ok();
+            assert_eq!(checked.map(|(result, _)| result.fits), fits, "{list:?}");
+        }
+    }
 }

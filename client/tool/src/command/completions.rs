@@ -9,7 +9,7 @@ use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::error_codes::Code;
-use crate::target::backend::{Backend, DRIVER};
+use crate::target::backend::{Backend, DRIVER, ETW};
 use crate::target::context::Context;
 use clap::Command;
 use clap::builder::PossibleValuesParser;
@@ -83,7 +83,7 @@ fn names(sources: Vec<String>) -> Result<Vec<Names>> {
     let metrics = Metrics::built_in()?;
     let metrics = metrics.all().iter().map(|metric| metric.id.clone());
     let models = sim::models::MODELS.iter().map(|model| model.name);
-    let machines = models.chain([DRIVER]).map(str::to_owned);
+    let machines = models.chain([DRIVER, ETW]).map(str::to_owned);
     let codes = Code::explained().map(|code| code.name.to_owned());
     let topics = codes.chain(sources.iter().cloned());
     let keys = Key::ALL.iter().map(|key| key.name()).chain(Grouping::NAMES);

@@ -13,6 +13,7 @@ use crate::output::{MachineInfo, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
 use halprof_measure::Error as Cause;
+use halprof_measure::tracing::Holders;
 use halprof_setup::doctor::{self, Check, Described, Facts, Failure, State, System};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -44,6 +45,7 @@ pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result
 fn collect(place: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
     let system = here.then(system).flatten();
     let Context { mut connection, machine_info, .. } = match place.and_then(Context::open) {
+        Ok(ctx) if ctx.tracing.is_some() => return traced(ctx, here, system),
         Ok(ctx) => ctx,
         Err(
             error @ Error::Measure(
@@ -54,13 +56,53 @@ fn collect(place: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
                 | Cause::Protocol { .. },
             ),
         ) => {
-            let machine_info = MachineInfo { modelled: false, description: String::new() };
+            let machine_info =
+                MachineInfo { modelled: false, description: String::new(), backend: None };
             let predicted = here.then(predicted).flatten();
-            return Ok((machine_info, Facts::unanswered(failure(&error), predicted, system)));
+            let facts = Facts::unanswered(failure(&error), predicted, system);
+            return Ok((machine_info, facts.with_tracing(here.then(|| tracing(false)).flatten())));
         }
         Err(error) => return Err(error),
     };
-    Ok((machine_info, Facts::collect(&mut connection, system, &describe)?))
+    let facts = Facts::collect(&mut connection, system, &describe)?;
+    Ok((machine_info, facts.with_tracing(here.then(|| tracing(false)).flatten())))
+}
+
+/// The facts where Windows' own tracing measures, or a model of it: its processors are described, and
+/// nothing is tried on them.
+fn traced(ctx: Context, here: bool, system: Option<System>) -> Result<(MachineInfo, Facts)> {
+    let failure = ctx.without_driver().map_or_else(not_tried, failure);
+    let Context { mut connection, machine_info, tracing: backend, .. } = ctx;
+    let described = Described::ask(&mut connection)?;
+    let tracing = if here { tracing(true) } else { None };
+    let tracing = tracing.or_else(|| {
+        let mut backend = backend?;
+        Some(doctor::Tracing::ask(backend.as_mut(), Holders::default(), true, &describe))
+    });
+    let facts = Facts::unanswered(failure, Some(described), system);
+    Ok((machine_info, facts.with_tracing(tracing)))
+}
+
+fn not_tried() -> Failure {
+    Failure {
+        code: "no-driver",
+        message: "the driver was not tried: `--machine` names another backend".to_owned(),
+        hint: "`halprof doctor` without `--machine` tries it.".to_owned(),
+    }
+}
+
+/// What Windows' own tracing says.
+#[cfg(windows)]
+#[expect(clippy::unnecessary_wraps, reason = "None elsewhere than on Windows")]
+fn tracing(measures: bool) -> Option<doctor::Tracing> {
+    let mut tracer = halprof_measure::tracer();
+    let holders = tracer.holders();
+    Some(doctor::Tracing::ask(&mut tracer, holders, measures, &describe))
+}
+
+#[cfg(not(windows))]
+const fn tracing(_measures: bool) -> Option<doctor::Tracing> {
+    None
 }
 
 fn describe(error: &Cause) -> Failure {

@@ -45,7 +45,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let gathered = gather(options, format)?;
     let metadata = &gathered.recording.metadata;
     let (modelled, machine) = (metadata.modelled, metadata.machine.clone());
-    output.note_model(&MachineInfo { modelled, description: machine });
+    output.note_model(&MachineInfo { modelled, description: machine, backend: None });
     let title = match options.files.as_slice() {
         [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         several => format!("{} recordings", several.len()),

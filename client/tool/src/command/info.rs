@@ -6,6 +6,7 @@ use crate::output::escape::Shown;
 use crate::output::number::seconds;
 use crate::output::table::{Column, Field, Record, Width, records_by_processor};
 use crate::select::time::nanoseconds;
+use crate::select::trace_plan::Offer;
 use crate::target::context::Context;
 use halprof_measure::selection::format_processors;
 use halprof_setup::describe;
@@ -33,11 +34,23 @@ pub(crate) struct InfoResult {
     ring_bytes: u64,
     ring_bytes_max: u64,
     interrupt_budget: f64,
+    /// What Windows' own tracing offers, where that measures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracing: Option<Tracing>,
     /// Windows refused to remove the overflow handler: counters and driver stay until a restart.
     handler_stuck: bool,
     /// A session by thread has ended, and Windows has not given its counters back.
     threads_still_profiled: bool,
     processors: Vec<ProcessorRow>,
+}
+
+/// What Windows' own tracing offers.
+#[derive(JsonSchema, Serialize)]
+struct Tracing {
+    /// The sources that it lists, the timer among them.
+    sources: usize,
+    /// How many of them one session counts; null where Windows does not say.
+    counters: Option<u32>,
 }
 
 /// Who holds the counters; only halprof itself can be identified.
@@ -97,6 +110,7 @@ pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
         request: "processors",
         why: "it lists none".to_owned(),
     })?;
+    let offer = ctx.tracing.as_mut().map(|tracing| Offer::of(tracing.as_mut())).transpose()?;
     let info = InfoResult {
         machine: ctx.machine_info.description.clone(),
         hal_interface: describe::interface_name(machine.hal_interface),
@@ -111,6 +125,8 @@ pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
         ring_bytes: machine.ring_bytes,
         ring_bytes_max: machine.ring_bytes_max,
         interrupt_budget: f64::from(machine.interrupt_budget) / 1000.0,
+        tracing: offer
+            .map(|offer| Tracing { sources: offer.sources.len(), counters: offer.counters }),
         handler_stuck: machine.flags & Machine::HANDLER_STUCK != 0,
         threads_still_profiled: machine.flags & Machine::THREADS_KEPT != 0,
         processors: processors.iter().map(row).collect(),
@@ -231,6 +247,16 @@ fn remarks(info: &InfoResult, width: Width) -> String {
         (!indexes.is_empty()).then(|| format_processors(indexes))
     };
     let mut remarks = Vec::new();
+    if let Some(tracing) = &info.tracing {
+        let counters = match tracing.counters {
+            Some(counters) => format!("counts {counters} of them at once"),
+            None => "does not say how many of them it counts at once".to_owned(),
+        };
+        remarks.push(format!(
+            "Windows' own tracing measures: it lists {} sources and {counters}. What is above is what the driver would use.",
+            tracing.sources
+        ));
+    }
     if info.handler_stuck {
         remarks.push(
             "Windows refused to remove halprof's overflow handler: the driver keeps the counters, and nothing can be sampled, until Windows agrees or restarts."
@@ -299,6 +325,7 @@ mod tests {
             ring_bytes: 0,
             ring_bytes_max: 0,
             interrupt_budget: 0.1,
+            tracing: None,
             handler_stuck: false,
             threads_still_profiled: false,
             processors: vec![row(&Processor::default())],

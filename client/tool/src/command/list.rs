@@ -10,8 +10,10 @@ use crate::output::error::Result;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, records_in};
 use crate::select::source::{OWN_BITS, can_count};
+use crate::select::trace_plan::{Offer, refuse_options};
 use crate::target::context::Context;
 use halprof_measure::selection::format_processors;
+use halprof_measure::tracing::ProfileSource;
 use halprof_profile::aggregate::filter::Pattern;
 use halprof_setup::describe;
 use schemars::JsonSchema;
@@ -86,7 +88,10 @@ pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
         metrics::run(options, ctx, output)?;
         return Ok(0);
     }
-    let listed = listed(options, ctx)?;
+    let listed = match &mut ctx.tracing {
+        Some(tracing) => traced(options, Offer::of(tracing.as_mut())?, ctx)?,
+        None => listed(options, ctx)?,
+    };
     let rows = listed.sources.as_slice();
     output.rows("list", ctx.machine_info.modelled, (&listed, rows), |listed| {
         let columns = if options.verbose { SourceRow::VERBOSE } else { SourceRow::BRIEF };
@@ -119,6 +124,47 @@ fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
         ));
     }
     Ok(ListResult { interface: describe::interface_name(ctx.machine.interface()), sources: rows })
+}
+
+/// The sources that Windows lists, all of which can be counted and sampled.
+fn traced(options: &args::List, offer: Offer, ctx: &mut Context) -> Result<ListResult> {
+    refuse_options(&[
+        ("--events", options.events),
+        ("--event-file", options.event_file.is_some()),
+        ("--approximate", options.approximate),
+    ])?;
+    let glob = options.glob.as_deref().map(Pattern::new);
+    let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
+    let catalog = ctx.catalog(false)?;
+    let sources = offer.sources.into_iter().filter(|source| named(&source.name));
+    let sources = sources.map(|source| traced_row(&source, catalog.source(&source.name)));
+    Ok(ListResult { interface: "ETW", sources: sources.collect() })
+}
+
+/// `known`: the source that halprof knows by the same name.
+fn traced_row(source: &ProfileSource, known: Option<&Source>) -> SourceRow {
+    SourceRow {
+        id: Some(source.id),
+        name: source.name.clone(),
+        symbol: format!("Profile{}", source.name),
+        supported: true,
+        hal: true,
+        sampling: true,
+        approximates: false,
+        select: None,
+        event_select: None,
+        counters: None,
+        fixed: None,
+        event: false,
+        interval: Interval {
+            default: source.interval,
+            min: source.min_interval,
+            max: source.max_interval,
+        },
+        counts: known.map_or_else(String::new, |known| known.counts.as_str().to_owned()),
+        note: if source.is_timer() { "sampled, not counted".to_owned() } else { String::new() },
+        processors: Vec::new(),
+    }
 }
 
 fn row(source: &Source, processors: &[Processor]) -> SourceRow {
@@ -194,7 +240,24 @@ impl SourceRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::args::Commands;
+    use crate::run::tracing::fake::{command, context};
     use crate::target::backend::Backend;
+
+    /// What a trace's backend lists is listed, and nothing else.
+    #[test]
+    fn sources_of_tracing_are_those_of_windows() {
+        let (mut ctx, _) = context();
+        let (Commands::List(options), _) = command(&["list", "*Cycles*"]) else { panic!() };
+        let offer = Offer::of(ctx.tracing.as_mut().expect("tracing").as_mut()).expect("a list");
+        let listed = traced(&options, offer, &mut ctx).expect("listed").sources;
+        let [cycles] = &listed[..] else { panic!("{}", listed.len()) };
+        assert_eq!((cycles.id, cycles.name.as_str()), (Some(19), "TotalCycles"));
+        assert!(!cycles.counts.is_empty() && cycles.interval.default == 65_536);
+        let (Commands::List(options), _) = command(&["list", "--events"]) else { panic!() };
+        let offer = Offer::of(ctx.tracing.as_mut().expect("tracing").as_mut()).expect("a list");
+        assert_eq!(traced(&options, offer, &mut ctx).err().map(|one| one.exit_status()), Some(4));
+    }
 
     /// The number of requests does not grow with the machine: three for the interface, the machine
     /// and its processors, and at most one for every fifty sources.

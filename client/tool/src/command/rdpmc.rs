@@ -33,6 +33,7 @@ pub(crate) struct RdpmcResult {
 const WARNING: &str = "while this runs, every program on this machine can read the performance counters by RDPMC, and with them learn what other programs do";
 
 pub(crate) fn run(options: &args::Rdpmc, ctx: &mut Context, output: &Output) -> Result<u32> {
+    ctx.refuse_tracing("rdpmc", "only the driver lets programs read counters")?;
     let modelled = ctx.machine_info.modelled;
     if options.holding == Some(Holding::Status) {
         let state = RdpmcResult::new(&ctx.connection.rdpmc()?);

@@ -1,5 +1,7 @@
 //! `halprof record`: samples to a file.
 
+mod traced;
+
 use crate::cli::args;
 use crate::command::report::ExcludedCpus;
 use crate::output::error::Error;
@@ -128,6 +130,9 @@ struct Advised {
 }
 
 pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
+    if ctx.tracing.is_some() {
+        return traced::run(options, ctx, output);
+    }
     let rotation = rotation(&options.work, options.passes)?;
     conflicts(options)?;
     let mut event_set = EventSet::new(&options.selection, ctx, Purpose::Sample)?;

@@ -53,6 +53,7 @@ impl From<(decode::Field, u64)> for FieldRow {
 }
 
 pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output) -> Result<u8> {
+    ctx.refuse_tracing("registers", "Windows' own tracing reads no registers")?;
     let all = Arc::clone(&ctx.machine.processors);
     let wanted = match args::joined(&options.processors) {
         Some(list) => processors_of(&selection::parse_processors(&list)?, &all)?,

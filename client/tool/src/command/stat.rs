@@ -73,6 +73,9 @@ struct PassOf<'a> {
 }
 
 pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
+    if ctx.tracing.is_some() {
+        return trace::measure(options, ctx, output);
+    }
     refuse_what_traces_do(options)?;
     let form = Form::of(options, output);
     let rotation = rotation(&options.work, options.passes)?;

@@ -40,6 +40,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(10);
 const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
 pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Result<u8> {
+    ctx.refuse_tracing("top", "Windows' own tracing writes a file, which is read after the end")?;
     let tables = sampled::keys(options)?;
     let is_counted = tables.iter().flatten().all(|key| COUNTED.contains(key));
     conflicts(options, is_counted, output)?;

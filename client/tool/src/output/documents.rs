@@ -80,6 +80,8 @@ fn of<T: JsonSchema>(name: &'static str) -> (&'static str, Value) {
     let mut properties = json!({
         "schema": {"const": format!("halprof/{name}/2")},
         "modelled": {"type": if name == ERROR { json!(["boolean", "null"]) } else { json!("boolean") }},
+        // Of what was measured, and not of what is read from a file.
+        "backend": {"enum": ["driver", "etw", "model"]},
     });
     if let (Value::Object(all), Value::Object(own)) = (&mut properties, own("properties", &schema))
     {

@@ -28,6 +28,8 @@ pub(crate) fn watch_for_interrupt() {
 fn handle_interrupts(interrupted: &'static AtomicBool) -> Result<(), ctrlc::Error> {
     ctrlc::set_handler(|| {
         if interrupted.swap(true, Ordering::Relaxed) {
+            // A session of Windows' own tracing would go on.
+            halprof_measure::tracing::end_running();
             std::process::exit(ENDED_BY_INTERRUPT);
         }
     })

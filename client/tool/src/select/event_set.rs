@@ -10,7 +10,7 @@ use crate::select::time::TIME_UNITS_A_SECOND;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
 use halprof_measure::catalog::{Catalog, types_of};
-use halprof_measure::selection::{self, EventSpec, format_processors};
+use halprof_measure::selection::{self, EventSpec, Item, format_processors};
 use halprof_measure::{Connection, Setup};
 use shared_types::ProfileSource;
 use shared_types::request::counts::Count;
@@ -45,6 +45,18 @@ pub(crate) enum Purpose {
     CountBeside,
 }
 
+/// The items of the lists that the options have.
+pub(crate) fn items(options: &Selection) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    if let Some(list) = joined(&options.events) {
+        selection::parse_list(&list, &mut items)?;
+    }
+    for list in &options.groups.0 {
+        selection::parse_group(list, &mut items)?;
+    }
+    Ok(items)
+}
+
 impl EventSet {
     /// The events that the options name; without any, the usual ones for this purpose.
     pub(crate) fn new(options: &Selection, ctx: &mut Context, purpose: Purpose) -> Result<Self> {
@@ -67,13 +79,7 @@ impl EventSet {
     }
 
     fn named(options: &Selection, ctx: &mut Context) -> Result<Self> {
-        let mut items = Vec::new();
-        if let Some(list) = joined(&options.events) {
-            selection::parse_list(&list, &mut items)?;
-        }
-        for list in &options.groups.0 {
-            selection::parse_group(list, &mut items)?;
-        }
+        let items = items(options)?;
         let processors = Arc::clone(&ctx.machine.processors);
         let requested = match joined(&options.processors) {
             Some(list) => processors_of(&selection::parse_processors(&list)?, &processors)?,

@@ -135,6 +135,7 @@ pub(crate) fn introduce(
     output.note_model(&MachineInfo {
         modelled: recording.metadata.modelled,
         description: recording.metadata.machine.clone(),
+        backend: None,
     });
     let damaged = recording.damaged();
     if let Some(damaged) = &damaged {

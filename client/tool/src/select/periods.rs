@@ -29,6 +29,22 @@ pub(crate) struct Period {
     pub(crate) time: bool,
 }
 
+impl Period {
+    /// A period of a trace's source, which is in events unless the source is time.
+    pub(crate) fn new(source: &str, requested: u64, used: u64, time: bool) -> Self {
+        Self {
+            source: source.to_owned(),
+            requested,
+            used,
+            events: if time { 0 } else { used },
+            clamped: requested != used,
+            by_reference_cycles: false,
+            by_core_cycles: false,
+            time,
+        }
+    }
+}
+
 /// The periods of those events that were configured together.
 pub(crate) fn of_pass(
     event_set: &EventSet,

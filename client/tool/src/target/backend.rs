@@ -1,11 +1,15 @@
-//! Where to measure: the installed driver, or a modelled machine.
+//! Where to measure: the installed driver, Windows' own tracing, or a modelled machine.
 
 use crate::output::error::Error;
 use crate::output::error::Result;
 #[cfg(windows)]
 use halprof_measure::Driver;
+use halprof_measure::tracing::Tracing;
 use halprof_measure::{Code, InProcess, ModelledMachine, Transport, did_you_mean, spec};
+use schemars::JsonSchema;
+use serde::Serialize;
 use shared_types::request::RequestCode;
+use sim::cpuid::Leaves;
 use sim::workload::Workload;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,11 +17,33 @@ use std::rc::Rc;
 /// The name of the installed driver for `--machine`.
 pub const DRIVER: &str = "driver";
 
+/// The name of Windows' own tracing for `--machine`.
+pub const ETW: &str = "etw";
+
+/// Where Windows measures by default: the driver, or its own tracing where no driver answers.
+pub const DRIVER_OR_ETW: &str = "driver-or-etw";
+
+/// What measures, as results name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BackendKind {
+    /// The installed driver.
+    Driver,
+    /// Windows' own tracing.
+    Etw,
+    /// A modelled machine.
+    Model,
+}
+
 /// Where measuring is done: what answers the requests.
 pub struct Backend {
     port: Port,
     /// The description of the model, if this is one.
     description: Option<String>,
+    /// What measures by a trace. The port says then what the processors are, and measures nothing.
+    tracing: Option<Box<dyn Tracing>>,
+    /// Why the driver, which would have been taken, is not.
+    without_driver: Option<Box<Error>>,
 }
 
 enum Port {
@@ -55,8 +81,11 @@ impl Model {
 impl Backend {
     /// Opens what `--machine` names: the installed driver, or its service on a modelled machine.
     pub fn open(machine: &str) -> Result<Self> {
-        if machine == DRIVER {
-            return driver();
+        match machine {
+            DRIVER => return driver(),
+            ETW => return etw(),
+            DRIVER_OR_ETW => return driver_or_etw(),
+            _ => {}
         }
         let spec = spec(machine).map_err(|error| guessed(machine, error))?;
         let model = InProcess::new(&spec.leaves);
@@ -66,14 +95,42 @@ impl Backend {
     /// Something that measures in real time, on the machine where programs run.
     #[must_use]
     pub fn real_time(transport: Box<dyn Transport>) -> Self {
-        Self { port: Port::RealTime(transport), description: None }
+        Self {
+            port: Port::RealTime(transport),
+            description: None,
+            tracing: None,
+            without_driver: None,
+        }
+    }
+
+    /// A backend that measures by a trace, on these processors.
+    #[must_use]
+    pub fn tracing(tracing: Box<dyn Tracing>, processors: &[Leaves]) -> Self {
+        let processors = Box::new(InProcess::new(processors));
+        Self { tracing: Some(tracing), ..Self::real_time(processors) }
     }
 
     /// A modelled machine, and the description of its model.
     #[must_use]
     pub fn modelled(machine: Box<dyn ModelledMachine>, description: String) -> Self {
         let model = Model(Rc::new(RefCell::new(machine)));
-        Self { port: Port::Modelled(model), description: Some(description) }
+        Self {
+            port: Port::Modelled(model),
+            description: Some(description),
+            tracing: None,
+            without_driver: None,
+        }
+    }
+
+    /// The same modelled machine, measured by a trace.
+    #[must_use]
+    pub fn measured_by(self, tracing: Box<dyn Tracing>) -> Self {
+        Self { tracing: Some(tracing), ..self }
+    }
+
+    /// What measures by a trace, and why the driver does not.
+    pub(crate) fn take_tracing(&mut self) -> Option<(Box<dyn Tracing>, Option<Box<Error>>)> {
+        self.tracing.take().map(|tracing| (tracing, self.without_driver.take()))
     }
 
     /// The description of the model, if this is a modelled machine.
@@ -139,6 +196,43 @@ fn no_interface() -> Error {
             "Install halprof.exe and halprof.sys of the same release.",
         ),
     }
+}
+
+#[cfg(windows)]
+#[expect(clippy::unnecessary_wraps, reason = "refused elsewhere than on Windows")]
+fn etw() -> Result<Backend> {
+    let processors = halprof_setup::windows::cpuid::processors();
+    Ok(Backend::tracing(Box::new(halprof_measure::tracer()), &processors))
+}
+
+/// Another version of the driver is an error, which its own tracing would hide.
+#[cfg(windows)]
+fn driver_or_etw() -> Result<Backend> {
+    match driver() {
+        Err(error) if error.code() == "no-driver" => {
+            // A Windows that lists no source, such as Wine, has nothing to measure with.
+            if halprof_measure::tracer().sources().is_err() {
+                return Err(error);
+            }
+            Ok(Backend { without_driver: Some(Box::new(error)), ..etw()? })
+        }
+        answered => answered,
+    }
+}
+
+#[cfg(not(windows))]
+fn etw() -> Result<Backend> {
+    Err(halprof_measure::Error::NoTracing {
+        message: "Windows' own tracing is on Windows only".to_owned(),
+        hint: "Measure on a model: `--machine NAME`; or take a trace (.etl) from a Windows to `halprof report`."
+            .to_owned(),
+    }
+    .into())
+}
+
+#[cfg(not(windows))]
+fn driver_or_etw() -> Result<Backend> {
+    driver()
 }
 
 #[cfg(not(windows))]

@@ -4,10 +4,11 @@ use crate::cli::args::Selection;
 use crate::output::MachineInfo;
 use crate::output::error::Error;
 use crate::output::error::Result;
-use crate::target::backend::{Backend, Model};
+use crate::target::backend::{Backend, BackendKind, Model};
 use crate::target::machine::Machine;
 use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
+use halprof_measure::tracing::Tracing;
 use halprof_setup::doctor::no_counters;
 use shared_types::ErrorCode;
 use shared_types::request::machine::Processor;
@@ -20,20 +21,54 @@ pub(crate) struct Context {
     /// The model, if the machine is one.
     pub(crate) model: Option<Model>,
     pub(crate) machine_info: MachineInfo,
+    /// What measures by a trace, if that is how this backend measures: then the connection says what
+    /// the processors are, and measures nothing.
+    pub(crate) tracing: Option<Box<dyn Tracing>>,
+    /// Why the driver, which would have been taken, is not.
+    without_driver: Option<Box<Error>>,
 }
 
 impl Context {
-    pub(crate) fn open(backend: Backend) -> Result<Self> {
+    pub(crate) fn open(mut backend: Backend) -> Result<Self> {
+        let (tracing, without_driver) = backend.take_tracing().unzip();
         let description = backend.description().map(str::to_owned);
         let model = backend.model().cloned();
         let mut connection = Connection::new(backend)?;
+        // The shipped driver does not know when its machine is a model, and of a trace's processors a
+        // model speaks.
+        let modelled = match tracing {
+            None => connection.modelled() || description.is_some(),
+            Some(_) => description.is_some(),
+        };
+        let (backend, name) = match (modelled, &tracing) {
+            (true, _) => (BackendKind::Model, connection.driver_name()),
+            (false, None) => (BackendKind::Driver, connection.driver_name()),
+            (false, Some(_)) => (BackendKind::Etw, "Windows' own tracing"),
+        };
         let machine_info = MachineInfo {
-            // The shipped driver does not know when its machine is a model.
-            modelled: connection.modelled() || description.is_some(),
-            description: description.unwrap_or_else(|| connection.driver_name().to_owned()),
+            modelled,
+            description: description.unwrap_or_else(|| name.to_owned()),
+            backend: Some(backend),
         };
         let machine = Machine::of(&mut connection)?;
-        Ok(Self { connection, machine, model, machine_info })
+        let without_driver = without_driver.flatten();
+        Ok(Self { connection, machine, model, machine_info, tracing, without_driver })
+    }
+
+    /// Why the driver, which would have been taken, is not.
+    pub(crate) fn without_driver(&self) -> Option<&Error> {
+        self.without_driver.as_deref()
+    }
+
+    /// Refuses what only the driver can do.
+    pub(crate) fn refuse_tracing(&self, what: &str, why: &str) -> Result<()> {
+        match self.tracing {
+            None => Ok(()),
+            Some(_) => Err(Error::unavailable(
+                format!("`{what}`: {why}"),
+                "It takes the driver: `halprof install`, then `--machine driver`.",
+            )),
+        }
     }
 
     /// Everything that the machine can count.
@@ -74,14 +109,28 @@ impl Context {
         })
     }
 
+    /// The same error of Windows' own tracing, with the reason why the driver does not measure.
+    fn not_driver(&self, error: Error) -> Error {
+        match (&self.without_driver, error) {
+            (Some(driver), Error::Measure(halprof_measure::Error::NoTracing { message, hint })) => {
+                Error::no_driver(
+                    format!("{driver}, and {message}"),
+                    format!("{hint} Or: {}", driver.hint()),
+                )
+            }
+            (_, error) => error,
+        }
+    }
+
     /// The same error; if a source is unavailable because there are no counters, with the reason
-    /// for that.
+    /// for that; of tracing with the reason why it is not the driver.
     pub(crate) fn explained(&self, error: Error) -> Error {
         const OF_SOURCES: [ErrorCode; 3] = [
             ErrorCode::SourceUnknown,
             ErrorCode::SourceNotSupported,
             ErrorCode::SamplingUnavailable,
         ];
+        let error = self.not_driver(error);
         if OF_SOURCES.iter().any(|code| code.code() == error.code()) {
             return self.without_counters(error);
         }

@@ -139,7 +139,10 @@ const KEYS: &str = "machine source process process_name thread processor core mo
 fn is_required(schema: &str, path: &str, field: &str) -> bool {
     let has = |list: &str| list.split(' ').any(|word| word == field);
     let is_key = (path.contains("/rows/") || path.starts_with("/by_")) && has(KEYS);
-    !is_key && !OPTIONAL.iter().any(|(name, fields)| *name == schema && has(fields))
+    // What is read from a file has no backend.
+    field != "backend"
+        && !is_key
+        && !OPTIONAL.iter().any(|(name, fields)| *name == schema && has(fields))
 }
 
 #[test]

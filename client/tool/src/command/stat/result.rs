@@ -153,7 +153,8 @@ pub(crate) struct Switched {
 /// A trace of Windows' own tracing.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct TraceRow {
-    pub(super) file: String,
+    /// Null if it was written for this result and is gone.
+    pub(super) file: Option<String>,
     /// Context switches that end a slice of those that are counted.
     pub(super) switches: u64,
     /// The parts of `unknown_ns`: before the first switch of each processor, after its last one, and

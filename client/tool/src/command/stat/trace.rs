@@ -5,7 +5,7 @@ use super::count_row::{CountRow, optional};
 use super::interval_writer::{Form, IntervalWriter};
 use super::result::{Interval, MetricRow, ProcessRow, StatResult, Switched, ThreadRow, TraceRow};
 use super::view::metrics_of;
-use crate::cli::args::{self, Dividing, joined};
+use crate::cli::args::{self, Dividing, Selection, joined};
 use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
@@ -13,11 +13,19 @@ use crate::output::error_codes::INCOMPLETE;
 use crate::output::float::float;
 use crate::output::number::{percent, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, records, records_in};
+use crate::run::interrupt::interrupted;
+use crate::run::runner::Runner;
 use crate::run::scope::Scope;
+use crate::run::tracing::trace;
+use crate::select::event_set::{EventSet, Purpose};
 use crate::select::time;
+use crate::select::trace_plan::{Offer, refuse_options};
+use crate::target::context::Context;
 use halprof_measure::selection;
+use halprof_measure::tracing::TraceRequest;
 use halprof_measure::tracing::counts::{Cell, Query, Sums, TraceCounts};
 use halprof_measure::tracing::lives::Process;
+use halprof_measure::tracing::plan::{counted_by_default, sessions};
 use halprof_profile::aggregate::filter::Pattern;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,6 +38,67 @@ const INTERRUPTS: &str = "interrupts and deferred calls are in the counts of the
 /// Counts by a trace in a file.
 pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<u32> {
     refuse_measuring(options)?;
+    show(options, file, output, |result| {
+        if let Some(trace) = &mut result.trace {
+            trace.file = Some(file.display().to_string());
+        }
+    })
+}
+
+/// Counts by Windows' own tracing: it writes a trace while the program runs, which is read then.
+pub(crate) fn measure(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
+    refuse_options(&[
+        ("--topdown", options.topdown.is_some()),
+        ("--passes", options.passes),
+        ("--repeat", options.repeat != 1),
+        ("--openmetrics", options.openmetrics.is_some()),
+        ("--per-core-type", options.per_core_type),
+        ("--rotate", options.work.rotate.is_some()),
+    ])?;
+    let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
+    let own_output = Form::of(options, output) != Form::Text;
+    let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
+    let Some(tracing) = &mut ctx.tracing else {
+        return Err(Error::internal("counts of a trace without tracing"));
+    };
+    let offer = Offer::of(tracing.as_mut())?;
+    let named = offer.named(&options.selection)?;
+    let events = named.unwrap_or_else(|| counted_by_default(&offer.sources, offer.counters));
+    if events.is_empty() {
+        return Err(Error::unavailable(
+            "Windows' own tracing has no source to count here",
+            "`halprof record` samples its timer; `halprof doctor` says what takes the counters.",
+        ));
+    }
+    sessions(&events, offer.counters, false)?;
+    let request = TraceRequest {
+        sampled: Vec::new(),
+        counted: events.iter().map(|event| event.source).collect(),
+        stacks: false,
+    };
+    let progress = output.progress(runner.length_ns());
+    let traced = trace(tracing.as_mut(), &mut runner, &request, &progress);
+    progress.finish_and_clear();
+    let traced = traced?;
+    let warnings = traced.warnings();
+    super::warn(output, &warnings);
+    let status = show(options, traced.file.path(), output, |result| {
+        let processors = std::mem::take(&mut result.scope.processors);
+        result.scope = Scope { processors, ..runner.scope(&event_set) };
+        result.machine.clone_from(&ctx.machine_info.description);
+        result.interrupted = interrupted();
+        result.warnings.splice(..0, warnings);
+    })?;
+    Ok(if status == 0 { runner.program_status() } else { status })
+}
+
+/// Reads a trace and prints its counts; `complete` adds what the trace does not know.
+fn show(
+    options: &args::Stat,
+    file: &Path,
+    output: &Output,
+    complete: impl FnOnce(&mut StatResult),
+) -> Result<u32> {
     let mut metrics = Metrics::built_in()?;
     if let Some(path) = &options.metric_file {
         metrics.add_file(path)?;
@@ -60,8 +129,9 @@ pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<
     }
     let warnings = view.warnings();
     super::warn(output, &warnings);
-    let mut result = view.result(file, warnings);
+    let mut result = view.result(warnings);
     result.intervals = intervals;
+    complete(&mut result);
     super::print(options, form, output, &writer.result(result)?)?;
     Ok(if counts.damage.is_empty() { 0 } else { INCOMPLETE.into() })
 }
@@ -321,7 +391,7 @@ impl TraceView<'_> {
         notes
     }
 
-    fn result(&self, file: &Path, mut warnings: Vec<String>) -> StatResult {
+    fn result(&self, mut warnings: Vec<String>) -> StatResult {
         let counts = self.counts;
         let cells = self.cells();
         let (unknown, notes) = (counts.unknown, self.notes());
@@ -348,7 +418,7 @@ impl TraceView<'_> {
             by_process: self.process_rows(&cells),
             by_thread: self.thread_rows(&cells),
             trace: Some(TraceRow {
-                file: file.display().to_string(),
+                file: None,
                 switches: counts.cells.iter().map(|cell| cell.sums.switches).sum(),
                 before_first_ns: unknown.before_first_ns,
                 after_last_ns: unknown.after_last_ns,
@@ -515,3 +585,6 @@ const PROCESS_COLUMNS: &[Field<ProcessRow>] = &[
 fn cell(row: &ProcessRow, text: impl FnOnce(&Switched) -> String) -> String {
     row.switched.as_ref().map(text).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

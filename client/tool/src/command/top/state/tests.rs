@@ -24,7 +24,7 @@ pub(in crate::command::top) fn picture(seconds: u64, tables: Vec<Table>) -> Pict
 }
 
 pub(in crate::command::top) fn state(modelled: bool) -> State {
-    let machine_info = MachineInfo { modelled, description: "a machine".to_owned() };
+    let machine_info = MachineInfo { modelled, description: "a machine".to_owned(), backend: None };
     State::new(&machine_info, Duration::from_secs(1))
 }
 

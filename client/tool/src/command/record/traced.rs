@@ -1,0 +1,180 @@
+//! `record` by a trace: Windows' own tracing samples, and what it wrote becomes a recording.
+
+use super::{InPass, RecordResult, Target, command, notes, summary, text, warnings};
+use crate::cli::args::{self, Selection};
+use crate::output::error::{Error, Result};
+use crate::output::{MachineInfo, Output};
+use crate::run::interrupt::interrupted;
+use crate::run::runner::Runner;
+use crate::run::scope::Scope;
+use crate::run::tracing::{Traced, trace};
+use crate::select::event_set::{EventSet, Purpose};
+use crate::select::periods::Period;
+use crate::select::trace_plan::{Offer, refuse_options};
+use crate::target::context::Context;
+use crate::target::{machine_id, seal_key};
+use halprof_measure::tracing::plan::{TraceEvent, sampled_by_default};
+use halprof_measure::tracing::{SampledSource, TIMER, TraceRequest};
+use halprof_profile::file::{self, Metadata, Recording};
+use halprof_profile::symbols;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The extension of a trace that is kept as Windows wrote it.
+const TRACE: &str = "etl";
+
+pub(super) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
+    refuse(options)?;
+    let processors = options.selection.processors.clone();
+    let everything = Selection { processors, ..Selection::default() };
+    let event_set = EventSet::new(&everything, ctx, Purpose::CountBeside)?;
+    let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
+    let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
+    let Some(tracing) = &mut ctx.tracing else {
+        return Err(Error::internal("a trace without tracing"));
+    };
+    let events = events(options, &Offer::of(tracing.as_mut())?)?;
+    let target = Target::of(&options.output, output)?;
+    let progress = output.progress(runner.length_ns());
+    let traced = trace(tracing.as_mut(), &mut runner, &request(&events), &progress);
+    progress.finish_and_clear();
+    let traced = traced?;
+    let recording = write(&traced, target.path(), &ctx.machine_info, &options.work)?;
+    let result = result(&events, &traced, &recording, options, ctx, runner.scope(&event_set));
+    for warning in traced.warnings().iter().chain(&warnings(&result)) {
+        output.warn(warning);
+    }
+    for note in notes(&result) {
+        output.note(&note);
+    }
+    target.note_kept(output);
+    if target.send()? {
+        output.note(&summary(&result));
+    } else {
+        let rows = result.periods.as_slice();
+        output.rows("record", ctx.machine_info.modelled, (&result, rows), |result| {
+            text(result, output.width())
+        })?;
+    }
+    Ok(runner.program_status())
+}
+
+fn refuse(options: &args::Record) -> Result<()> {
+    refuse_options(&[
+        ("--branches", options.branches.is_some()),
+        ("--calibrate", options.calibrate.is_some()),
+        ("--passes", options.passes),
+        ("--rate", options.rate.is_some()),
+        ("--rotate", options.work.rotate.is_some()),
+        // Samples are of all processors; which of them to show is a filter's choice.
+        ("--cpu", !options.selection.processors.is_empty() && !options.work.pin),
+    ])
+}
+
+/// What is sampled, as many sources as there are counters for.
+fn events(options: &args::Record, offer: &Offer) -> Result<Vec<TraceEvent>> {
+    let events = match offer.named(&options.selection)? {
+        Some(events) => events,
+        None => sampled_by_default(&offer.sources).into_iter().collect(),
+    };
+    let counted = events.iter().filter(|event| event.source != TIMER).count();
+    match offer.counters {
+        // Windows would leave out some of them without a word.
+        Some(most) if counted > most as usize => Err(Error::unavailable(
+            format!(
+                "{counted} sources were to be sampled at once, and Windows has {most} counters"
+            ),
+            "Name fewer, or record them one after the other.",
+        )),
+        _ => Ok(events),
+    }
+}
+
+fn request(events: &[TraceEvent]) -> TraceRequest {
+    let sampled = |event: &TraceEvent| SampledSource { id: event.source, interval: event.interval };
+    TraceRequest {
+        sampled: events.iter().map(sampled).collect(),
+        counted: Vec::new(),
+        stacks: true,
+    }
+}
+
+/// Writes the trace as it is, or as a recording; returns what is in it.
+fn write(
+    traced: &Traced,
+    path: &Path,
+    machine: &MachineInfo,
+    work: &args::Work,
+) -> Result<Recording> {
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(TRACE)) {
+        traced.file.copy_to(path)?;
+        return Ok(file::read(path, |_| {})?);
+    }
+    let key = seal_key::key();
+    let complete = |metadata: &mut Metadata| {
+        env!("CARGO_PKG_VERSION").clone_into(&mut metadata.halprof);
+        metadata.modelled = machine.modelled;
+        if machine.modelled {
+            metadata.machine.clone_from(&machine.description);
+        } else {
+            metadata.host = machine_id::host();
+        }
+        metadata.command = command(work);
+        metadata.origin =
+            key.as_ref().map(|key| symbols::origin(key, metadata)).unwrap_or_default();
+    };
+    file::convert_completed(traced.file.path(), path, complete, key.clone())?;
+    Ok(file::read(path, |_| {})?)
+}
+
+fn result(
+    events: &[TraceEvent],
+    traced: &Traced,
+    recording: &Recording,
+    options: &args::Record,
+    ctx: &Context,
+    scope: Scope,
+) -> RecordResult {
+    let statistics = recording.statistics.clone().unwrap_or_default();
+    let periods = events.iter().map(|event| {
+        let used = traced.sampled.iter().find(|one| one.id == event.source);
+        let used = used.map_or(event.interval, |one| one.interval);
+        let is_time = event.source == TIMER;
+        let period = Period::new(&event.name, event.interval.into(), used.into(), is_time);
+        InPass { period, pass: 0 }
+    });
+    RecordResult {
+        machine: ctx.machine_info.description.clone(),
+        scope,
+        file: options.output.display().to_string(),
+        elapsed_ns: traced.elapsed_ns,
+        interrupted: interrupted(),
+        passes: 1,
+        periods: periods.collect(),
+        samples: recording.samples,
+        marks: 0,
+        marks_dropped: 0,
+        branches: None,
+        lost: recording.lost(),
+        lost_events: BTreeMap::new(),
+        ended: None,
+        excluded_cpus: Vec::new(),
+        slices: Vec::new(),
+        generated: statistics.generated,
+        spurious: 0,
+        throttled: 0,
+        longest_period: 0,
+        handler_ns: 0,
+        handler_share: 0.0,
+        missed_processes: 0,
+        missed_samples: 0,
+        notifications: true,
+        sealed: true,
+        events_lost: traced.state.events_lost,
+        calibration: None,
+        advice: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

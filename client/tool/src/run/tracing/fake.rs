@@ -1,0 +1,151 @@
+//! A backend that measures by a trace and runs anywhere: it writes the same few events whatever runs.
+
+use crate::cli::args::{Arguments, Commands};
+use crate::output::table::Width;
+use crate::output::{Form, Output};
+use crate::target::backend::Backend;
+use crate::target::context::Context;
+use halprof_etw::PointerSize;
+use halprof_etw::clock::ClockType;
+use halprof_etw::payload::EventKind;
+use halprof_etw::payload::counters::CounterNames;
+use halprof_etw::payload::processor::{CounterSample, Sample, Switch};
+use halprof_etw::write::{Origin, Session, Writer};
+use halprof_measure::Result;
+use halprof_measure::tracing::{
+    ProfileSource, SampledSource, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing,
+};
+use std::cell::RefCell;
+use std::fs::File;
+use std::path::Path;
+use std::rc::Rc;
+use tempfile::TempDir;
+
+/// The samples that each source gets.
+pub(crate) const SAMPLES: i64 = 3;
+
+/// What a fake backend was asked for, and what becomes of its sessions.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) requests: Vec<TraceRequest>,
+    pub(crate) ended: Option<TraceEnd>,
+    pub(crate) running: bool,
+}
+
+const SWITCH: Switch = Switch {
+    new_thread: 0,
+    old_thread: 0,
+    new_priority: 8,
+    old_priority: 8,
+    previous_c_state: 0,
+    spare: 0,
+    old_wait_reason: 0,
+    old_wait_mode: 0,
+    old_state: 5,
+    old_ideal_processor: 0,
+    new_wait_time: 0,
+    reserved: 0,
+};
+
+struct Fake {
+    folder: TempDir,
+    asked: Rc<RefCell<Asked>>,
+}
+
+/// A context whose backend measures by a trace, on a Skylake.
+pub(crate) fn context() -> (Context, Rc<RefCell<Asked>>) {
+    let asked = Rc::<RefCell<Asked>>::default();
+    let fake = Fake { folder: tempfile::tempdir().expect("a folder"), asked: Rc::clone(&asked) };
+    let spec = halprof_measure::spec("skylake,processors=2").expect("a model");
+    let backend = Backend::tracing(Box::new(fake), &spec.leaves);
+    (Context::open(backend).expect("a machine"), asked)
+}
+
+/// The command of a command line, and an output in JSON.
+pub(crate) fn command(arguments: &[&str]) -> (Commands, Output) {
+    let arguments = [&["halprof"], arguments].concat();
+    let parsed = Arguments::parse_from(arguments).expect("arguments");
+    (parsed.command, Output::new(Form::Json, true, false, Width::WHOLE))
+}
+
+impl Tracing for Fake {
+    fn sources(&mut self) -> Result<Vec<ProfileSource>> {
+        let listed = [(0, "Timer"), (2, "TotalIssues"), (10, "CacheMisses"), (19, "TotalCycles")];
+        let source = |(id, name): (u32, &str)| ProfileSource {
+            id,
+            name: name.to_owned(),
+            min_interval: 4096,
+            max_interval: 1 << 30,
+            interval: 65_536,
+        };
+        Ok(listed.map(source).to_vec())
+    }
+
+    fn counters(&mut self) -> Result<Option<u32>> {
+        Ok(Some(2))
+    }
+
+    fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+        let mut asked = self.asked.borrow_mut();
+        assert!(!asked.running, "one at a time");
+        asked.running = true;
+        asked.requests.push(request.clone());
+        Ok(request.sampled.clone())
+    }
+
+    fn state(&mut self) -> Result<TraceState> {
+        Ok(TraceState { ended: self.asked.borrow().ended, ..TraceState::default() })
+    }
+
+    fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
+        let mut asked = self.asked.borrow_mut();
+        asked.running = false;
+        let path = self.folder.path().join("session.etl");
+        write(&path, asked.requests.last().expect("it was started"));
+        Ok((TraceFile::new(path), TraceState { events_lost: 7, ..TraceState::default() }))
+    }
+}
+
+/// A trace in which thread 8 of process 4 gets [`SAMPLES`] of each sampled source, and runs for one
+/// slice in which each counted source counts 100.
+fn write(path: &Path, request: &TraceRequest) {
+    let session = Session {
+        pointer_size: PointerSize::Eight,
+        buffer_size: 4096,
+        processors: 2,
+        clock_type: ClockType::PerformanceCounter,
+        perf_freq: 10_000_000,
+        cpu_mhz: 3000,
+        origin: 1000,
+        start_time: 133_000_000_000_000_000,
+        name: String::new(),
+        file_name: String::new(),
+    };
+    let mut writer = Writer::new(File::create(path).expect("a file"), session).expect("begun");
+    for source in &request.sampled {
+        for time in 0..SAMPLES {
+            let origin = Origin { time: 1001 + time, processor: 0, thread: 8, process: 4 };
+            let ip = 0x7FF7_0000_1000;
+            let kind = match source.id {
+                0 => EventKind::Sample(Sample { ip, thread: 8, count: 1, reserved: 0 }),
+                id => {
+                    let (thread, source) = (8, id as u16);
+                    EventKind::CounterSample(CounterSample { ip, thread, source, reserved: 0 })
+                }
+            };
+            writer.event(origin, &kind, &[]).expect("written");
+        }
+    }
+    if !request.counted.is_empty() {
+        let names = request.counted.iter().map(|id| format!("source {id}")).collect();
+        let origin = |time| Origin { time, processor: 0, thread: 8, process: 4 };
+        let names = EventKind::CounterNames(CounterNames { names });
+        writer.event(origin(1001), &names, &[]).expect("written");
+        for (time, old_thread, new_thread) in [(1002, 0, 8), (1012, 8, 0)] {
+            let counts = vec![10 * (time - 1000) as u64; request.counted.len()];
+            let switch = EventKind::Switch(Switch { new_thread, old_thread, ..SWITCH });
+            writer.event(origin(time), &switch, &counts).expect("written");
+        }
+    }
+    writer.finish(133_000_000_010_000_000).expect("finished");
+}
