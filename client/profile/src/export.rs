@@ -4,7 +4,7 @@
 //! read (a Filter, files) -> Samples -> Export -> one file of a Format
 //! ```
 //!
-//! Samples have no call stacks: where a format wants a stack, it gets only the sampled place.
+//! Where samples have no call stacks and a format wants one, it gets only the sampled place.
 
 mod firefox;
 mod folded;
@@ -116,5 +116,38 @@ pub fn write(export: &Export<'_>, format: Format, out: &mut impl Write) -> io::R
         Format::Firefox => firefox::write(export, out),
         Format::Pprof => pprof::write(export, out),
         Format::Folded => folded::write(export, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::stacks::tests::{SAMPLES, record};
+
+    #[test]
+    fn each_stack_is_a_line_from_the_outermost_function_down() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.rec");
+        record(&path, &SAMPLES);
+        let folded = |paths: &[&Path]| {
+            let (tracks, filter) = (TrackBy::default(), Filter::default());
+            let symbol_path = SymbolPath::default();
+            let samples = read(paths, Format::Folded, tracks, &filter, &symbol_path).expect("read");
+            let mut out = Vec::new();
+            write(&Export::new(&samples, "a", Format::Folded), Format::Folded, &mut out)
+                .expect("written");
+            String::from_utf8(out).expect("text")
+        };
+        let lines = [
+            "process 4;thread 0;g 10",
+            "process 4;thread 0;main;f 10",
+            "process 4;thread 0;main;f;f 10",
+            "process 4;thread 0;main;f;g 10",
+            "process 4;thread 0;main;f;g;kernel 10",
+        ];
+        assert_eq!(folded(&[&path]).lines().collect::<Vec<_>>(), lines);
+        let twice = folded(&[&path, &path]);
+        let twice: Vec<&str> = twice.lines().collect();
+        assert_eq!(twice, lines.map(|line| format!("a;{}", line.replace(" 10", " 20"))));
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod annotate;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod convert;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;

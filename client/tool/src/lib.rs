@@ -22,8 +22,8 @@ use crate::output::error::{Error, Result};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use cli::args::{Arguments, Commands};
 use command::{
-    annotate, check, completions, doctor, explain, export, info, install, list, machines, rdpmc,
-    record, registers, report, script, simulate, stat, switch, timeline, top, uninstall,
+    annotate, check, completions, convert, doctor, explain, export, info, install, list, machines,
+    rdpmc, record, registers, report, script, simulate, stat, switch, timeline, top, uninstall,
 };
 use output::table::Width;
 use output::{Form, Output};
@@ -231,6 +231,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
         Commands::Report(options) => report::run(options, output),
         Commands::Script(options) => script::run(options, output),
         Commands::Export(options) => export::run(options, output),
+        Commands::Convert(options) => convert::run(options, output),
         Commands::Annotate(options) => annotate::run(options, output),
         Commands::Install(options) => install::run(options, output),
         Commands::Explain(options) => explain::run(options.topic.as_deref(), backend, output),

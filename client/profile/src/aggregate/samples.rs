@@ -4,7 +4,7 @@ pub mod binned;
 
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey, Totals};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
-use crate::file::{Metadata, Module, Recording, Slices, StackId};
+use crate::file::{Metadata, Module, Recording, Slices, StackId, StackTable};
 use crate::symbols::Frame;
 use crate::views::marks::{MarkFilter, Marks};
 use binned::{Binned, Limit};
@@ -62,6 +62,8 @@ pub struct ThreadLocation {
     pub frame: Frame,
     /// Index of the module in the recording, if there is one.
     pub module: Option<usize>,
+    /// Where it was called: an index in [`Samples::callers`]; `None` if that is not known.
+    pub caller: Option<usize>,
 }
 
 /// Samples of one source at one place.
@@ -139,8 +141,12 @@ pub struct Samples {
     pub recording: Recording,
     /// The sources that were recorded.
     pub sources: Vec<SourceTotals>,
-    /// Every place, in order of process, thread, mode and address.
+    /// Every place, in order of process, thread, mode and address; with call stacks, once for each
+    /// stack.
     pub locations: Vec<ThreadLocation>,
+    /// Where code was called that has samples or calls such code, of all threads of a process
+    /// together. The address is within the call.
+    pub callers: Vec<ThreadLocation>,
     /// The sum for each source and place, in their order.
     pub location_totals: Vec<LocationTotals>,
     /// What the lanes of `timeline` stand for.
@@ -218,23 +224,28 @@ impl SamplesBuilder {
         let mut location_totals = Vec::with_capacity(entries.len());
         let mut location_of: HashMap<GroupKey, usize> = HashMap::with_capacity(entries.len());
         let mut last = None;
+        let mut callers = Callers::default();
+        let mut resolve = |process, thread, mode, address, caller| {
+            let (frame, module) = name(process, address, mode);
+            let process = recording.process_ids.process(process);
+            ThreadLocation {
+                machine: None,
+                process_name: process_name(&recording, process).into(),
+                process,
+                thread,
+                mode,
+                address,
+                frame,
+                module,
+                caller,
+            }
+        };
         for (entry, sum) in entries {
-            let at = (entry.process, entry.thread, entry.location());
+            let at = (entry.process, entry.thread, entry.location(), entry.stack);
             if last != Some(at) {
-                let (process, thread, location) = at;
-                let (mode, address) = (location.mode(), location.ip);
-                let (frame, module) = name(process, address, mode);
-                let process = recording.process_ids.process(process);
-                locations.push(ThreadLocation {
-                    machine: None,
-                    process_name: process_name(&recording, process).into(),
-                    process,
-                    thread,
-                    mode,
-                    address,
-                    frame,
-                    module,
-                });
+                let (process, thread, location, stack) = at;
+                let caller = callers.index(&recording.stacks, process, stack, &mut resolve);
+                locations.push(resolve(process, thread, location.mode(), location.ip, caller));
             }
             last = Some(at);
             let location = locations.len() - 1;
@@ -260,6 +271,7 @@ impl SamplesBuilder {
             sources: sources(&recording, &location_totals, &slices),
             recording,
             locations,
+            callers: callers.all,
             location_totals,
             tracks: self.tracks,
             rates,
@@ -268,6 +280,35 @@ impl SamplesBuilder {
             timed_samples: timed_samples.unwrap_or_default(),
             timed_sample_ticks,
         }
+    }
+}
+
+/// The frames of all stacks, once for each process.
+#[derive(Default)]
+struct Callers {
+    all: Vec<ThreadLocation>,
+    indexes: HashMap<(u32, StackId), usize>,
+}
+
+impl Callers {
+    /// The index of a stack's innermost frame, after its callers. `resolve` is given the process, the
+    /// thread, the mode, the address and the index of the caller.
+    fn index(
+        &mut self,
+        stacks: &StackTable,
+        process: u32,
+        stack: StackId,
+        resolve: &mut impl FnMut(u32, u32, Mode, u64, Option<usize>) -> ThreadLocation,
+    ) -> Option<usize> {
+        let frames = stacks.callers(stack);
+        let new = frames.take_while(|&(stack, _)| !self.indexes.contains_key(&(process, stack)));
+        let new: Vec<_> = new.collect();
+        for (stack, frame) in new.into_iter().rev() {
+            let caller = self.indexes.get(&(process, frame.caller)).copied();
+            self.indexes.insert((process, stack), self.all.len());
+            self.all.push(resolve(process, 0, frame.mode(), frame.call_site(), caller));
+        }
+        self.indexes.get(&(process, stack)).copied()
     }
 }
 
@@ -323,6 +364,15 @@ fn process_name(recording: &Recording, number: u32) -> String {
 }
 
 impl ThreadLocation {
+    /// The function with its module, or the module alone.
+    #[must_use]
+    pub fn function(&self) -> String {
+        match &self.frame.symbol {
+            Some(symbol) => format!("{}!{symbol}", self.frame.module),
+            None => self.frame.module.to_string(),
+        }
+    }
+
     /// The file's own name with the line, `main.c:7`; `None` if the line is not known.
     #[must_use]
     pub fn file_and_line(&self) -> Option<String> {
@@ -346,7 +396,7 @@ impl Samples {
         if all.len() < 2 {
             return all.pop();
         }
-        let mut locations = Vec::new();
+        let (mut locations, mut callers) = (Vec::new(), Vec::new());
         let mut location_totals = Vec::new();
         let mut modules = Vec::new();
         let mut sources: Vec<SourceTotals> = Vec::new();
@@ -362,12 +412,16 @@ impl Samples {
                 location: locations.len() + own.location,
                 totals: own.totals,
             }));
-            locations.extend(one.locations.drain(..).map(|location| ThreadLocation {
+            let first = callers.len();
+            let merged = |location: ThreadLocation| ThreadLocation {
                 machine: Some(Arc::clone(&machine)),
                 module: location.module.map(|module| modules.len() + module),
                 process: one.recording.process_ids.id(location.process),
+                caller: location.caller.map(|caller| first + caller),
                 ..location
-            }));
+            };
+            locations.extend(one.locations.drain(..).map(merged));
+            callers.extend(one.callers.drain(..).map(merged));
             modules.append(&mut one.recording.modules);
             recordings.push(std::mem::take(&mut one.recording));
             rest = Some(one);
@@ -378,6 +432,7 @@ impl Samples {
             recording,
             sources,
             locations,
+            callers,
             location_totals,
             rates: BTreeMap::new(),
             timed_samples: Vec::new(),
@@ -385,20 +440,39 @@ impl Samples {
         })
     }
 
-    /// The names of all levels of a place, outermost first: process, thread, module, then the
-    /// symbol and the line if they are known.
+    /// Whether any place has a caller.
     #[must_use]
-    pub fn levels(&self, location: &ThreadLocation) -> Vec<String> {
-        let machine = location.machine.iter().map(ToString::to_string);
-        let mut levels: Vec<String> = machine.collect();
-        levels.extend([
-            location.process_name.to_string(),
-            format!("thread {}", location.thread),
-            location.frame.module.to_string(),
-        ]);
-        levels.extend(location.frame.symbol.as_deref().map(str::to_owned));
-        levels.extend(location.file_and_line());
-        levels
+    pub const fn has_stacks(&self) -> bool {
+        !self.callers.is_empty()
+    }
+
+    /// A place and its callers, innermost first.
+    pub fn stack<'a>(
+        &'a self,
+        location: &'a ThreadLocation,
+    ) -> impl Iterator<Item = &'a ThreadLocation> {
+        // A caller is before what it calls: see Callers::index.
+        std::iter::successors(Some(location), |callee| self.callers.get(callee.caller?))
+    }
+
+    /// The names of all levels of a place, outermost first, each with the place whose it is: process
+    /// and thread, then with call stacks the functions, without them module, symbol and line, as far
+    /// as they are known.
+    #[must_use]
+    pub fn levels<'a>(&'a self, location: &'a ThreadLocation) -> Vec<(String, &'a ThreadLocation)> {
+        let mut names: Vec<String> = location.machine.iter().map(ToString::to_string).collect();
+        names.extend([location.process_name.to_string(), format!("thread {}", location.thread)]);
+        if self.has_stacks() {
+            let mut levels: Vec<_> =
+                self.stack(location).map(|frame| (frame.function(), frame)).collect();
+            levels.extend(names.into_iter().rev().map(|name| (name, location)));
+            levels.reverse();
+            return levels;
+        }
+        names.push(location.frame.module.to_string());
+        names.extend(location.frame.symbol.as_deref().map(str::to_owned));
+        names.extend(location.file_and_line());
+        names.into_iter().map(|name| (name, location)).collect()
     }
 
     /// Nanoseconds from the first sample to this time stamp.

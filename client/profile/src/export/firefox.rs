@@ -138,8 +138,11 @@ impl<'a> Writer<'a> {
             let stack = if let Some(&known) = self.stacks.get(&timed_sample.location) {
                 known
             } else {
-                let frame = self.frame(location);
-                let stack = self.profile.intern_stack_frames(thread, [frame].into_iter());
+                let mut frames: Vec<_> =
+                    samples.stack(location).map(|frame| self.frame(frame)).collect();
+                // The outermost comes first.
+                frames.reverse();
+                let stack = self.profile.intern_stack_frames(thread, frames.into_iter());
                 self.stacks.insert(timed_sample.location, stack);
                 stack
             };
@@ -198,7 +201,8 @@ impl<'a> Writer<'a> {
 
     /// The symbols of a module that has samples.
     fn symbols(&self, index: usize, module: &Module) -> SymbolTable {
-        let locations = self.export.samples.locations.iter();
+        let samples = self.export.samples;
+        let locations = samples.locations.iter().chain(&samples.callers);
         let locations = locations.filter(|location| location.module == Some(index));
         let symbols = locations.filter_map(|location| {
             let name = location.frame.symbol.as_ref()?.to_string();

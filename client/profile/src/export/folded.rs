@@ -1,4 +1,5 @@
-//! Folded stacks: for each place a line with its levels separated by `;`, and the number of events.
+//! Folded stacks: for each place or stack a line with its levels separated by `;`, and the number of
+//! events.
 
 use super::Export;
 use std::collections::BTreeMap;
@@ -9,7 +10,8 @@ pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()>
     let samples = export.samples;
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for (location, totals) in samples.location_totals_of(&export.source()) {
-        let levels: Vec<String> = samples.levels(location).iter().map(|l| plain(l)).collect();
+        let levels: Vec<String> =
+            samples.levels(location).iter().map(|(name, _)| plain(name)).collect();
         let events = lines.entry(levels.join(";")).or_default();
         *events = events.saturating_add(totals.events);
     }

@@ -1,8 +1,9 @@
 //! pprof: <https://github.com/google/pprof/blob/main/proto/profile.proto>, in gzip.
 //!
-//! Each sample is one location, with process and thread as labels, which `pprof -tagroot` turns
-//! into levels. If no function is known, the module takes its place, because most readers show
-//! nothing for a location without a name; the mapping then says that it has no functions.
+//! Each sample is its location with its callers, and has process and thread as labels, which
+//! `pprof -tagroot` turns into levels. If no function is known, the module takes its place, because
+//! most readers show nothing for a location without a name; the mapping then says that it has no
+//! functions.
 
 use super::{Export, ThreadLocation};
 use crate::file::{Identity, Module};
@@ -150,7 +151,7 @@ fn profile(export: &Export<'_>) -> Profile {
         let machine = location.machine.as_deref();
         label.extend(machine.map(|machine| tables.label(keys.machine, machine)));
         Sample {
-            location_id: vec![tables.location(export, location)],
+            location_id: samples.stack(location).map(|at| tables.location(export, at)).collect(),
             value: vec![signed(totals.samples), signed(totals.events)],
             label,
         }

@@ -71,9 +71,10 @@ impl<'a> Export<'a> {
             all => format!(" of {}", thousands(all)),
         };
         let counts = format!(
-            "{}{of_all} samples shown, {}; samples have no call stacks",
+            "{}{of_all} samples shown, {}; {}",
             thousands(shown),
-            samples.recording.losses()
+            samples.recording.losses(),
+            stacks(samples)
         );
         let mut captions = vec![machine, counts];
         captions.extend(self.warnings());
@@ -85,6 +86,18 @@ impl<'a> Export<'a> {
     pub(crate) fn source(&self) -> SourceTotals {
         let first = self.sources.first();
         first.map_or_else(SourceTotals::default, |&source| source.clone())
+    }
+}
+
+/// How many samples have call stacks, as the end of a sentence.
+fn stacks(samples: &Samples) -> String {
+    match samples.recording.stack_counts() {
+        Some(counts) if samples.has_stacks() => format!(
+            "{} of {} samples have call stacks, idle ones included",
+            thousands(counts.samples.saturating_sub(counts.none)),
+            thousands(counts.samples)
+        ),
+        _ => "samples have no call stacks".to_owned(),
     }
 }
 

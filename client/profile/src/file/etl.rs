@@ -70,6 +70,15 @@ pub(super) fn read(path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// Writes a trace as the recording `target`. Nothing in it is sealed: the files that it names may be
+/// those of another machine.
+///
+/// # Errors
+/// The trace cannot be read, or the recording not be written.
+pub fn convert(path: &Path, target: &Path) -> Result<()> {
+    convert_completed(path, target, |_| {}, None)
+}
+
 /// Writes a trace as the recording `target`, sealed with the key if there is one. `complete` adds what
 /// its recorder knows and the trace does not say.
 pub fn convert_completed(

@@ -211,6 +211,8 @@ pub(crate) enum Commands {
     /// Write a recording as a picture, or in the format of another profiler
     #[command(after_help = help::EXPORT)]
     Export(Export),
+    /// Make a recording of a trace of Windows' own tracing: smaller, and faster to read again
+    Convert(Convert),
     /// Execute a range of a program's code step by step and count exactly what it does
     #[command(after_help = help::SIMULATE)]
     Simulate(Simulate),
@@ -548,6 +550,15 @@ pub(crate) struct Annotate {
     pub(crate) filters: Filters,
     #[command(flatten)]
     pub(crate) naming: Naming,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    /// A trace that WPR, xperf, logman or `halprof record -o FILE.etl` wrote
+    pub(crate) file: PathBuf,
+    /// The recording; a file of this name becomes FILE.old
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -32,14 +32,15 @@ pub fn codes(status: u8) -> Vec<&'static str> {
 #[must_use]
 pub fn schemas() -> Vec<(&'static str, Value)> {
     use command::{
-        annotate, check, completions, doctor, explain, export, info, list, machines, rdpmc, record,
-        registers, report, script, stat, timeline,
+        annotate, check, completions, convert, doctor, explain, export, info, list, machines,
+        rdpmc, record, registers, report, script, stat, timeline,
     };
     vec![
         of::<annotate::AnnotateResult>("annotate"),
         of::<report::branches::BranchesResult>("branches"),
         of::<check::CheckResult>("check"),
         of::<completions::CompletionsResult>("completions"),
+        of::<convert::ConvertResult>("convert"),
         of::<report::diff::DiffResult<'_>>("diff"),
         of::<doctor::DoctorResult>("doctor"),
         of::<output::Failure<'_>>(ERROR),

@@ -4,8 +4,15 @@ use crate::cli::reports::Recorded;
 use crate::cli::support::{
     committed, folder, halprof, halprof_json, json, schema, text, violations,
 };
+use halprof_etw::PointerSize;
+use halprof_etw::clock::ClockType;
+use halprof_etw::payload::EventKind;
+use halprof_etw::payload::processor::{Sample, Switch};
+use halprof_etw::payload::stack::{Frames, Stack};
+use halprof_etw::write::{Origin, Session, Writer};
 use halprof_setup::installation::{Installed, Removed, Switched};
 use serde_json::Value;
+use std::fs::File;
 use std::path::Path;
 
 /// One real output for each schema, with an element in every list.
@@ -43,6 +50,7 @@ fn outputs() -> Vec<(&'static str, Value)> {
         ("regions", regions()),
     ]);
     outputs.extend(of_windows());
+    outputs.extend(of_a_trace(&path));
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     outputs.push(("simulate", crate::cli::simulate::Stepped::new().json("turns", "turns")));
     if let Some(built) = crate::cli::binaries::elf() {
@@ -106,6 +114,62 @@ fn of_windows() -> [(&'static str, Value); 4] {
     })
 }
 
+/// A trace with a stack, and with a thread that waits and runs again.
+fn of_a_trace(recording: &Path) -> [(&'static str, Value); 2] {
+    const THREAD: u32 = 8;
+    let path = recording.with_extension("etl");
+    let session = Session {
+        pointer_size: PointerSize::Eight,
+        buffer_size: 1024,
+        processors: 1,
+        clock_type: ClockType::PerformanceCounter,
+        perf_freq: 10_000_000,
+        cpu_mhz: 3000,
+        origin: 1000,
+        start_time: 133_000_000_000_000_000,
+        name: String::new(),
+        file_name: String::new(),
+    };
+    let frames = [0x7000u64, 0x8000].map(u64::to_le_bytes).concat();
+    let frames = Frames::from_bytes(&frames, PointerSize::Eight);
+    let stack = Stack { event_time: 1001, process: 4, thread: THREAD, frames };
+    let switch = |old_thread, new_thread| {
+        EventKind::Switch(Switch {
+            new_thread,
+            old_thread,
+            new_priority: 8,
+            old_priority: 8,
+            previous_c_state: 0,
+            spare: 0,
+            old_wait_reason: 6,
+            old_wait_mode: 1,
+            old_state: 5,
+            old_ideal_processor: 0,
+            new_wait_time: 0,
+            reserved: 0,
+        })
+    };
+    let events = [
+        EventKind::Sample(Sample { ip: 0x7000, thread: THREAD, count: 1, reserved: 0 }),
+        EventKind::Stack(stack),
+        switch(0, THREAD),
+        switch(THREAD, 0),
+        switch(0, THREAD),
+        switch(THREAD, 0),
+    ];
+    let mut writer = Writer::new(File::create(&path).expect("a file"), session).expect("begun");
+    for (time, event) in (1001..).zip(&events) {
+        let origin = Origin { time, processor: 0, thread: THREAD, process: 4 };
+        writer.event(origin, event, &[]).expect("written");
+    }
+    writer.finish(133_000_000_010_000_000).expect("finished");
+    let (trace, target) = (text(&path), recording.with_extension("converted"));
+    [
+        ("convert", json(&format!("convert {trace} -o {}", text(&target)))),
+        ("off-cpu", json(&format!("report --off-cpu {trace}"))),
+    ]
+}
+
 /// The path of every object in a value; the first element of a list stands for all.
 fn objects(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
@@ -134,7 +198,7 @@ const OPTIONAL: [(&str, &str); 2] = [
 ];
 
 /// The rows of tables have the fields of the keys that were requested.
-const KEYS: &str = "machine source process process_name thread processor core module symbol file line address offset";
+const KEYS: &str = "machine source process process_name thread processor core module symbol caller_module caller file line address offset";
 
 fn is_required(schema: &str, path: &str, field: &str) -> bool {
     let has = |list: &str| list.split(' ').any(|word| word == field);

@@ -1,5 +1,6 @@
-//! A flame graph: how the events of one source are divided among processes, threads, modules,
-//! symbols and lines, the outermost level at the top.
+//! A flame graph: how the events of one source are divided among processes, threads and functions as
+//! they were called; without call stacks among modules, symbols and lines. The outermost level is at
+//! the top.
 
 use super::units::{fraction, share};
 use super::{Caption, Drawing, RIGHT, WIDTH, ZOOM, escaped, standalone};
@@ -13,6 +14,8 @@ use std::fmt::Write;
 
 /// The levels, one for each row.
 const LEVELS: [&str; 5] = ["process", "thread", "module", "symbol", "line"];
+/// The same with call stacks: from the outermost function down.
+const STACK_LEVELS: [&str; 3] = ["process", "thread", "functions"];
 /// The margin at the left for their names.
 const LEFT: f64 = 76.0;
 const ROW: f64 = 24.0;
@@ -39,9 +42,13 @@ pub fn flamegraph(export: &Export<'_>) -> String {
     let caption = Caption::new(
         export,
         "flame graph",
-        [format!("width: estimated events, {whole} total; rows are {}", LEVELS.join(", "))],
+        [format!("width: estimated events, {whole} total; rows are {}", levels(export).join(", "))],
     );
     standalone(&caption, &drawing(export, &source), ZOOM)
+}
+
+fn levels(export: &Export<'_>) -> &'static [&'static str] {
+    if export.samples.has_stacks() { &STACK_LEVELS } else { &LEVELS }
 }
 
 /// The frames of one source.
@@ -51,7 +58,7 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
     let mut drawer = Drawer { whole: root.totals.events, marks: &mut marks, deepest: 0, hidden: 0 };
     drawer.row(&root, 0.0, 0);
     let (deepest, hidden) = (drawer.deepest, drawer.hidden);
-    for (level, name) in LEVELS.iter().enumerate().take(deepest) {
+    for (level, name) in levels(export).iter().enumerate().take(deepest) {
         let y = ROW * level as f64 + 16.0;
         let _ = writeln!(marks, "<text class=\"level\" x=\"16\" y=\"{y}\">{name}</text>");
     }
@@ -80,11 +87,11 @@ fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
     for (location, totals) in samples.location_totals_of(source) {
         root.totals.add(totals);
         let mut node = &mut root;
-        for (level, name) in samples.levels(location).into_iter().enumerate() {
+        for (level, (name, place)) in samples.levels(location).into_iter().enumerate() {
             node = node.within.entry(name).or_default();
             node.totals.add(totals);
             if node.class.is_empty() {
-                node.class = class(level, location.mode, &location.frame.module);
+                node.class = class(level, place.mode, &place.frame.module);
             }
         }
     }

@@ -139,70 +139,11 @@ impl ReportBuilder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::stacks::StackTableBuilder;
-    use crate::file::{Metadata, Module, Source, StackId, Statistics, Writer};
+    use crate::file::stacks::tests::{EVENTS, SAMPLES, record};
+    use crate::file::{Metadata, Statistics, Writer};
     use crate::symbols::SymbolPath;
     use crate::views::report::{Query, Report};
-    use shared_types::{Mode, Sample};
     use std::path::Path;
-
-    const PROCESS: u32 = 4;
-    const EVENTS: u64 = 10;
-    /// Each module stands for a function; those after it are called by it.
-    const MODULES: [(&str, u64, Mode); 4] = [
-        ("main", 0x1000, Mode::User),
-        ("f", 0x2000, Mode::User),
-        ("g", 0x3000, Mode::User),
-        ("kernel", 0xFFFF_8000_0000_0000, Mode::Kernel),
-    ];
-
-    fn code(name: &str) -> (u64, Mode) {
-        let (_, start, mode) = MODULES.into_iter().find(|module| module.0 == name).expect(name);
-        (start + 0x10, mode)
-    }
-
-    /// Samples with their functions, outermost first.
-    fn record(path: &Path, samples: &[&[&str]]) {
-        let sources = vec![Source { name: "cycles".to_owned(), ..Source::default() }];
-        let metadata = Metadata { sources, ..Metadata::default() };
-        let mut builder = StackTableBuilder::default();
-        let sample = |frames: &&[&str]| {
-            let (leaf, callers) = frames.split_last().expect("a function");
-            let (ip, mode) = code(leaf);
-            let stack = builder.stack(callers.iter().map(|caller| code(caller)));
-            let sample = Sample {
-                ip,
-                mode: mode as u8,
-                process: PROCESS,
-                period: EVENTS,
-                ..Sample::default()
-            };
-            (sample, stack)
-        };
-        let (samples, stacks): (Vec<Sample>, Vec<StackId>) = samples.iter().map(sample).unzip();
-        let modules = MODULES.map(|(name, start, mode)| Module {
-            process: (mode == Mode::User).then_some(PROCESS),
-            name: name.to_owned(),
-            start,
-            end: start + 0x100,
-            ..Module::default()
-        });
-        let mut writer = Writer::create(path, &metadata).expect("created");
-        writer.modules(&modules).expect("written");
-        writer.frames(&builder.finish()).expect("written");
-        writer.stacked(&samples, &stacks).expect("written");
-        let statistics = Statistics { stacks: Some(Default::default()), ..Statistics::default() };
-        writer.finish(&statistics, false).expect("finished");
-    }
-
-    const SAMPLES: [&[&str]; 5] = [
-        &["main", "f", "g"],
-        &["main", "f", "g", "kernel"],
-        &["main", "f"],
-        &["main", "f", "f"],
-        // Without a stack.
-        &["g"],
-    ];
 
     /// In tens of events: in the code itself, and with what it called, each sample once.
     #[test]
