@@ -129,7 +129,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.rec");
         record(&path, &SAMPLES);
-        let folded = |paths: &[&Path]| {
+        let in_lines = |paths: &[&Path]| {
             let (tracks, filter) = (TrackBy::default(), Filter::default());
             let symbol_path = SymbolPath::default();
             let samples = read(paths, Format::Folded, tracks, &filter, &symbol_path).expect("read");
@@ -145,8 +145,8 @@ mod tests {
             "process 4;thread 0;main;f;g 10",
             "process 4;thread 0;main;f;g;kernel 10",
         ];
-        assert_eq!(folded(&[&path]).lines().collect::<Vec<_>>(), lines);
-        let twice = folded(&[&path, &path]);
+        assert_eq!(in_lines(&[&path]).lines().collect::<Vec<_>>(), lines);
+        let twice = in_lines(&[&path, &path]);
         let twice: Vec<&str> = twice.lines().collect();
         assert_eq!(twice, lines.map(|line| format!("a;{}", line.replace(" 10", " 20"))));
     }

@@ -67,9 +67,8 @@ impl Lives {
         let lives = self.processes.entry(event.process).or_default();
         let alive = lives.last_mut().filter(|last| !last.has_ended);
         match (event.change, alive) {
-            (Change::Defunct, _) => {}
             (Change::End, Some(life)) => life.has_ended = true,
-            (Change::RundownStart | Change::RundownEnd, Some(_)) => {}
+            (Change::Defunct, _) | (Change::RundownStart | Change::RundownEnd, Some(_)) => {}
             (change, _) => lives.push(ProcessLife {
                 name: event.image.clone(),
                 started: if change == Change::Start { time } else { i64::MIN },

@@ -284,7 +284,8 @@ pub(crate) mod tests {
         writer.modules(&modules).expect("written");
         writer.frames(&builder.finish()).expect("written");
         writer.stacked(&samples, &stacks).expect("written");
-        let statistics = Statistics { stacks: Some(Default::default()), ..Statistics::default() };
+        let statistics =
+            Statistics { stacks: Some(StackCounts::default()), ..Statistics::default() };
         writer.finish(&statistics, false).expect("finished");
     }
 

@@ -66,8 +66,18 @@ const REASONS: [&str; 39] = [
     "WrDeferredPreempt",
 ];
 
-/// `KTHREAD_STATE`: the states of a thread that was taken off a processor.
-const READY: i8 = 1;
+/// The states of a thread that was taken off a processor: `KTHREAD_STATE`.
+const STATES: [&str; 9] = [
+    "initialized",
+    "ready",
+    "running",
+    "standby",
+    "terminated",
+    "waiting",
+    "transition",
+    "deferred ready",
+    "gate wait",
+];
 const TERMINATED: i8 = 4;
 const WAITING: i8 = 5;
 
@@ -99,7 +109,8 @@ pub struct WaitRow {
     pub thread: Option<u32>,
     /// Since the trace began; null if it ran before.
     pub started_ns: Option<u64>,
-    /// Why it was off the processors: `ready` if others ran in its place, else what Windows calls it.
+    /// Why it was off the processors: what Windows calls the reason of a wait, else the thread's
+    /// state, such as `ready` where others ran in its place.
     pub reason: String,
     /// How often. A wait whose end is not in the trace is not counted.
     pub waits: u64,
@@ -127,7 +138,7 @@ type Reason = (i8, i8);
 
 #[derive(Clone, Copy, Default)]
 struct Waits {
-    waits: u64,
+    count: u64,
     waited_ns: u64,
     longest_ns: u64,
     unfinished_ns: u64,
@@ -135,13 +146,13 @@ struct Waits {
 
 impl Waits {
     fn add(&mut self, ns: u64) {
-        self.waits += 1;
+        self.count += 1;
         self.waited_ns = self.waited_ns.saturating_add(ns);
         self.longest_ns = self.longest_ns.max(ns);
     }
 
     fn merge(&mut self, other: Self) {
-        self.waits += other.waits;
+        self.count += other.count;
         self.waited_ns = self.waited_ns.saturating_add(other.waited_ns);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
         self.unfinished_ns = self.unfinished_ns.saturating_add(other.unfinished_ns);
@@ -270,13 +281,13 @@ impl Reader {
         }
         let elapsed_ns = between(self.clock, self.clock.origin(), self.end);
         let rows = sums.into_iter().map(|((process, thread, reason), waits)| WaitRow {
-            share: waits.waited_ns as f64 / elapsed_ns.max(1) as f64,
+            share: fraction(waits.waited_ns, elapsed_ns),
             process: processes[process].name.clone(),
             id: processes[process].id,
             thread: thread.map(|thread| threads[thread].id),
             started_ns: thread.and_then(|thread| threads[thread].started_ns),
             reason: name(reason),
-            waits: waits.waits,
+            waits: waits.count,
             waited_ns: waits.waited_ns,
             longest_ns: waits.longest_ns,
             unfinished_ns: waits.unfinished_ns,
@@ -295,15 +306,18 @@ impl Reader {
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
+fn fraction(part_ns: u64, whole_ns: u64) -> f64 {
+    part_ns as f64 / whole_ns.max(1) as f64
+}
+
 fn name((state, reason): Reason) -> String {
-    match state {
-        WAITING => match usize::try_from(reason).ok().and_then(|index| REASONS.get(index)) {
-            Some(name) => (*name).to_owned(),
-            None => format!("wait reason {reason}"),
-        },
-        READY => "ready".to_owned(),
-        state => format!("thread state {state}"),
-    }
+    let (names, what, number) = match state {
+        WAITING => (&REASONS[..], "wait reason", reason),
+        _ => (&STATES[..], "thread state", state),
+    };
+    let name = usize::try_from(number).ok().and_then(|index| names.get(index));
+    name.map_or_else(|| format!("{what} {number}"), |&name| name.to_owned())
 }
 
 fn warnings(trace: &Etl, lost_switches: u64) -> Vec<String> {

@@ -10,6 +10,7 @@ mod slices;
 mod text;
 mod topdown;
 pub(crate) mod trace;
+mod trace_text;
 pub(crate) mod view;
 
 use crate::cli::args::{self, Dividing};
@@ -164,15 +165,11 @@ fn print(options: &args::Stat, form: Form, output: &Output, text: &str) -> Resul
 
 /// Warnings about the periods of the sources that were sampled.
 fn of_periods(by: Option<Dividing>, periods: &[periods::Period]) -> Vec<String> {
-    match by {
-        Some(_) => periods::notes(periods),
-        None => {
-            let time = periods.iter().filter(|period| period.time);
-            let notes = periods::notes(time);
-            let unused = periods::unused(periods);
-            notes.into_iter().chain(unused).collect()
-        }
+    if by.is_some() {
+        return periods::notes(periods);
     }
+    let time = periods.iter().filter(|period| period.time);
+    periods::notes(time).into_iter().chain(periods::unused(periods)).collect()
 }
 
 /// What to count.

@@ -35,6 +35,9 @@ pub enum BackendKind {
     Model,
 }
 
+/// What measures by a trace, and why the driver does not.
+type TracingBackend = (Box<dyn Tracing>, Option<Box<Error>>);
+
 /// Where measuring is done: what answers the requests.
 pub struct Backend {
     port: Port,
@@ -128,8 +131,8 @@ impl Backend {
         Self { tracing: Some(tracing), ..self }
     }
 
-    /// What measures by a trace, and why the driver does not.
-    pub(crate) fn take_tracing(&mut self) -> Option<(Box<dyn Tracing>, Option<Box<Error>>)> {
+    /// Takes what measures by a trace.
+    pub(crate) fn take_tracing(&mut self) -> Option<TracingBackend> {
         self.tracing.take().map(|tracing| (tracing, self.without_driver.take()))
     }
 

@@ -176,7 +176,9 @@ fn a_process(change: Change, process: u32, image: &str) -> EventKind<'static> {
 
 /// A row for each thread: process, thread, microsecond of its start, switches, microseconds, counts,
 /// whether they are complete.
-fn rows(counts: &TraceCounts) -> Vec<(String, u32, Option<u64>, u64, u64, Vec<u128>, bool)> {
+type Row = (String, u32, Option<u64>, u64, u64, Vec<u128>, bool);
+
+fn rows(counts: &TraceCounts) -> Vec<Row> {
     let sums = by_thread(counts, |_| true).into_iter();
     let rows = sums.zip(&counts.threads).map(|(sums, one)| {
         let thread = &one.thread;

@@ -57,6 +57,7 @@ fn a_thread(change: Change, process: u32, thread: u32) -> EventKind<'static> {
     EventKind::Thread(Box::new(thread::Thread { change, process, thread, details, name: None }))
 }
 
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
 fn row(thread: Option<u32>, reason: &str, times: [u64; 4]) -> WaitRow {
     let [waits, waited, longest, unfinished] = times;
     WaitRow {

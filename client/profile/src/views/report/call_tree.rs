@@ -145,6 +145,8 @@ mod tests {
     use crate::views::report::{Query, Report};
     use std::path::Path;
 
+    type Rows<'a> = &'a [(&'a str, u64, u64)];
+
     /// In tens of events: in the code itself, and with what it called, each sample once.
     #[test]
     fn rows_have_the_events_of_what_they_called() {
@@ -163,7 +165,7 @@ mod tests {
             rows.sort();
             rows
         };
-        let expected: [(&[Key], &[(&str, u64, u64)]); 3] = [
+        let expected: [(&[Key], Rows<'_>); 3] = [
             (&[Key::Symbol], &[("f", 2, 4), ("g", 2, 3), ("kernel", 1, 1), ("main", 0, 4)]),
             (
                 &[Key::Caller],

@@ -5,6 +5,7 @@ use super::rows::section;
 use super::{SourceSummary, recorded};
 use crate::cli::args;
 use crate::output::escape::Shown;
+use crate::output::float::float;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
 use halprof_profile::aggregate::key::Key;
@@ -116,7 +117,7 @@ impl Record for Call {
     const COLUMNS: &'static [Field<Self>] = &[
         Field::new(Column::number("total"), |call| percent(call.share.value)),
         Field::new(Column::number("self"), |call| {
-            percent(call.share.value * call.own as f64 / call.total.max(1) as f64)
+            percent(call.share.value * float(call.own) / float(call.total.max(1)))
         }),
         Field::new(Column::number("events").extra(), |call| thousands(call.total)),
         Field::new(Column::name("process, function"), |call| {

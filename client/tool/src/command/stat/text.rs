@@ -2,7 +2,7 @@
 
 use super::count_row::{CountRow, Repeats, UNKNOWN, optional, relative};
 use super::result::{Interval, Jitter, MetricRow, StatResult, TopDownRow};
-use super::{by_process, topdown, trace};
+use super::{by_process, topdown, trace_text};
 use crate::output::number::{seconds, thousands};
 use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Field, Record, Rows, Width, records};
@@ -15,7 +15,7 @@ pub(super) fn result(result: &StatResult, begun: bool, width: Width) -> String {
     if begun {
         text += "\ntotal\n";
     }
-    if let Some(scope) = trace::scope(result).or_else(|| result.scope.text()) {
+    if let Some(scope) = trace_text::scope(result).or_else(|| result.scope.text()) {
         text += &width.fitted(&format!("{scope}\n\n"));
     }
     text += &records(width, &result.counts);
@@ -24,7 +24,7 @@ pub(super) fn result(result: &StatResult, begun: bool, width: Width) -> String {
         text += &records(width, &result.derived);
     }
     text += &match result.trace {
-        Some(_) => trace::text(result, width),
+        Some(_) => trace_text::text(result, width),
         None => by_process::text(&result.by_process, width),
     };
     text += &topdown::text(&result.topdown, &result.next, width);

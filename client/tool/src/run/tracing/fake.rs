@@ -141,8 +141,8 @@ fn write(path: &Path, request: &TraceRequest) {
         let origin = |time| Origin { time, processor: 0, thread: 8, process: 4 };
         let names = EventKind::CounterNames(CounterNames { names });
         writer.event(origin(1001), &names, &[]).expect("written");
-        for (time, old_thread, new_thread) in [(1002, 0, 8), (1012, 8, 0)] {
-            let counts = vec![10 * (time - 1000) as u64; request.counted.len()];
+        for (time, old_thread, new_thread) in [(1002i64, 0, 8), (1012, 8, 0)] {
+            let counts = vec![10 * (time - 1000).cast_unsigned(); request.counted.len()];
             let switch = EventKind::Switch(Switch { new_thread, old_thread, ..SWITCH });
             writer.event(origin(time), &switch, &counts).expect("written");
         }

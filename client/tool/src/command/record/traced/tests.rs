@@ -33,12 +33,12 @@ fn what_is_sampled_is_recorded_with_what_only_the_recorder_knows() {
         assert_eq!(status.expect("recorded"), 0);
         let sampled: Vec<SampledSource> =
             sampled.iter().map(|&(id, interval)| SampledSource { id, interval }).collect();
-        let samples = sampled.len() as u64 * SAMPLES.cast_unsigned();
+        let expected = sampled.len() as u64 * SAMPLES.cast_unsigned();
         let request = TraceRequest { sampled, counted: Vec::new(), stacks: true };
         assert_eq!(asked.borrow().requests, [request]);
         assert!(!asked.borrow().running);
         let recording = file::read(path.as_ref(), |_| {}).expect("a recording");
-        assert_eq!(recording.samples, samples, "{names:?}");
+        assert_eq!(recording.samples, expected, "{names:?}");
         assert_eq!(recording.metadata.halprof, env!("CARGO_PKG_VERSION"));
         assert!(!recording.metadata.modelled && !recording.metadata.origin.is_empty());
     }
