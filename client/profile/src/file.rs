@@ -40,12 +40,10 @@
 //! missing.
 
 use crate::number::thousands;
-use halprof_measure::Error;
 use serde::{Deserialize, Serialize};
 use shared_types::Sample;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 mod background;
 mod branches;
@@ -598,10 +596,6 @@ impl Recording {
             }
         }
     }
-}
-
-fn unreadable(path: &Path, error: io::Error) -> Error {
-    Error::File { path: path.to_owned(), doing: "read", error }
 }
 
 #[cfg(test)]

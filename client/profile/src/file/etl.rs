@@ -8,7 +8,7 @@
 use super::stacks::StackTableBuilder;
 use super::{
     Identity, Metadata, Module, Period, Process, Sample, Source, StackCounts, StackId, StackTable,
-    Stamp, Statistics, Writer, unreadable,
+    Stamp, Statistics, Writer,
 };
 use halprof_etw::join::stacks::{Joined, Joiner, StackNumber, StackTable as HalfTable};
 use halprof_etw::join::threads::{InstanceNumber, Threads};
@@ -16,12 +16,13 @@ use halprof_etw::payload::image::{Image, ImageId, Pdb};
 use halprof_etw::payload::process::Process as ProcessEvent;
 use halprof_etw::payload::{Change, EventKind, counters};
 use halprof_etw::{Event, PointerSize, Trace};
+use halprof_measure::tracing::etl;
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;
 use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::{Read, Seek};
 use std::path::Path;
 
 /// The extension of traces.
@@ -61,7 +62,7 @@ pub(super) fn is_trace(path: &Path) -> bool {
 
 /// Reads a trace and writes it as a recording that nobody else sees; returns its file.
 pub(super) fn read(path: &Path) -> Result<File> {
-    let unwritten = |error| Error::File { path: std::env::temp_dir(), doing: "write", error };
+    let unwritten = |error| Error::writing(std::env::temp_dir(), error);
     let file = tempfile::tempfile().map_err(unwritten)?;
     let copy = file.try_clone().map_err(unwritten)?;
     let contents = Contents::read(path)?;
@@ -107,11 +108,10 @@ struct Contents {
 
 impl Contents {
     fn read(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| unreadable(path, error))?;
-        let mut trace = Trace::open(BufReader::new(file)).map_err(|error| refused(path, error))?;
+        let mut trace = etl::open(path)?;
         let patience = trace.clock().ticks(STACK_PATIENCE_NS);
         let mut builder = Builder::new(trace.pointer_size(), patience);
-        while let Some(event) = trace.next_event().map_err(|error| unreadable(path, error))? {
+        while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
             builder.event(event);
         }
         Ok(builder.finish(&trace))
@@ -494,23 +494,6 @@ fn damage<R: Read + Seek>(trace: &Trace<R>) -> Vec<String> {
 /// A time stamp. A damaged trace may have times before its clock began.
 fn ticks(time: i64) -> u64 {
     u64::try_from(time).unwrap_or(0)
-}
-
-fn refused(path: &Path, error: halprof_etw::Error) -> Error {
-    match error {
-        halprof_etw::Error::Io(error) => unreadable(path, error),
-        halprof_etw::Error::NotATrace(why) => Error::BadFile {
-            path: path.to_owned(),
-            why: format!("is not a trace: {why}"),
-            hint: "`xperf -merge` and WPR write traces that can be read.".to_owned(),
-        },
-        halprof_etw::Error::Compression(compression) => Error::BadFile {
-            path: path.to_owned(),
-            why: format!("is compressed with {compression}; only XPRESS is read"),
-            hint: "Record it again without compression, or merge it with compression off."
-                .to_owned(),
-        },
-    }
 }
 
 #[cfg(test)]

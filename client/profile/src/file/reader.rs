@@ -8,7 +8,7 @@ use super::stacks::{FRAMES, STACKS};
 use super::{
     BRANCHES, Damage, END, EVENTS, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
     Module, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES,
-    STATISTICS, Sample, StackFrame, StackId, Statistics, VERSION, unreadable,
+    STATISTICS, Sample, StackFrame, StackId, Statistics, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};
@@ -125,7 +125,7 @@ impl Reader<File> {
         let mut file = if etl::is_trace(path) {
             etl::read(path)?
         } else {
-            File::open(path).map_err(|error| unreadable(path, error))?
+            File::open(path).map_err(|error| Error::reading(path, error))?
         };
         let mut process_ids = ProcessIds::default();
         // What is no file can be read once only.
@@ -134,9 +134,9 @@ impl Reader<File> {
                 file.rewind()?;
                 file.try_clone()
             };
-            let copy = rewind().map_err(|error| unreadable(path, error))?;
+            let copy = rewind().map_err(|error| Error::reading(path, error))?;
             process_ids = Self::new(path, copy)?.process_ids();
-            file.rewind().map_err(|error| unreadable(path, error))?;
+            file.rewind().map_err(|error| Error::reading(path, error))?;
         }
         let mut reader = Self::new(path, file)?;
         reader.recording.process_ids = process_ids;
@@ -186,7 +186,7 @@ impl<R: Read> Reader<R> {
         reader.version()?;
         match reader.metadata_block() {
             Ok(metadata) => reader.recording.metadata = metadata,
-            Err(Bad::Io(error)) => return Err(unreadable(path, error)),
+            Err(Bad::Io(error)) => return Err(Error::reading(path, error)),
             Err(Bad::Block(why) | Bad::Rest(why)) => {
                 return Err(reader.refused(
                     format!("has no usable head: {why}; nothing of it can be read"),
@@ -235,7 +235,7 @@ impl<R: Read> Reader<R> {
             match self.next(&mut samples, &mut branches) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(Bad::Io(error)) => return Err(unreadable(&self.path, error)),
+                Err(Bad::Io(error)) => return Err(Error::reading(&self.path, error)),
                 Err(Bad::Block(why)) => self.damaged(begin, why),
                 Err(Bad::Rest(why)) => {
                     self.damaged(begin, why);
@@ -262,7 +262,7 @@ impl<R: Read> Reader<R> {
     fn version(&mut self) -> Result<()> {
         let mut head = [0; MAGIC.len() + size_of::<u32>()];
         let got = self.fill(&mut head);
-        let got = got.map_err(|error| unreadable(&self.path, error))?;
+        let got = got.map_err(|error| Error::reading(&self.path, error))?;
         let (magic, version) = head.split_at(MAGIC.len());
         if got != head.len() || magic != MAGIC {
             let why = "is not a halprof recording".to_owned();

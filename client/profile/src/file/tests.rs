@@ -4,6 +4,7 @@ use super::*;
 use halprof_measure::{Error, Result};
 use proptest::prelude::*;
 use shared_types::{Branch, Mode};
+use std::io;
 use std::path::{Path, PathBuf};
 use zerocopy::IntoBytes;
 
