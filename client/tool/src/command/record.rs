@@ -129,6 +129,23 @@ struct Advised {
     few: bool,
 }
 
+/// Prints what was recorded, and sends the recording to standard output if that is its target.
+fn print(result: &RecordResult, target: Target, modelled: bool, output: &Output) -> Result<()> {
+    for warning in warnings(result) {
+        output.warn(&warning);
+    }
+    for note in notes(result) {
+        output.note(&note);
+    }
+    target.note_kept(output);
+    if target.send()? {
+        output.note(&summary(result));
+        return Ok(());
+    }
+    let rows = result.periods.as_slice();
+    output.rows("record", modelled, (result, rows), |result| text(result, output.width()))
+}
+
 pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
     if ctx.tracing.is_some() {
         return traced::run(options, ctx, output);
@@ -152,21 +169,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let what = (options, branches);
     let result = record(what, target.path(), ctx, &mut event_set, &mut runner, output);
     let (result, ended) = result.map_err(|error| event_set.explain(error))?;
-    for warning in warnings(&result) {
-        output.warn(&warning);
-    }
-    for note in notes(&result) {
-        output.note(&note);
-    }
-    target.note_kept(output);
-    if target.send()? {
-        output.note(&summary(&result));
-    } else {
-        let rows = result.periods.as_slice();
-        output.rows("record", ctx.machine_info.modelled, (&result, rows), |result| {
-            text(result, output.width())
-        })?;
-    }
+    print(&result, target, ctx.machine_info.modelled, output)?;
     // The file contains the samples taken until then.
     Ok(match ended {
         Some(error) => error.exit_status().into(),

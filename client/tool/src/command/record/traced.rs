@@ -1,6 +1,6 @@
 //! `record` by a trace: Windows' own tracing samples, and what it wrote becomes a recording.
 
-use super::{InPass, RecordResult, Target, command, notes, summary, text, warnings};
+use super::{InPass, RecordResult, Target, command, print};
 use crate::cli::args::{self, Selection};
 use crate::output::error::{Error, Result};
 use crate::output::{MachineInfo, Output};
@@ -41,21 +41,10 @@ pub(super) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let traced = traced?;
     let recording = write(&traced, target.path(), &ctx.machine_info, &options.work)?;
     let result = result(&events, &traced, &recording, options, ctx, runner.scope(&event_set));
-    for warning in traced.warnings().iter().chain(&warnings(&result)) {
-        output.warn(warning);
+    for warning in traced.warnings() {
+        output.warn(&warning);
     }
-    for note in notes(&result) {
-        output.note(&note);
-    }
-    target.note_kept(output);
-    if target.send()? {
-        output.note(&summary(&result));
-    } else {
-        let rows = result.periods.as_slice();
-        output.rows("record", ctx.machine_info.modelled, (&result, rows), |result| {
-            text(result, output.width())
-        })?;
-    }
+    print(&result, target, ctx.machine_info.modelled, output)?;
     Ok(runner.program_status())
 }
 
