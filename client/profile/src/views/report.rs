@@ -57,9 +57,11 @@ impl Query {
         tables.chain(call_tree).chain([base]).collect()
     }
 
-    /// Whether it is of callers, which only call stacks have.
+    /// Whether it is of callers or of totals, which only call stacks have.
     fn needs_stacks(&self) -> bool {
-        self.call_tree || self.tables.iter().flatten().any(|&key| key == Key::Caller)
+        self.call_tree
+            || self.sort == Sort::Total
+            || self.tables.iter().flatten().any(|&key| key == Key::Caller)
     }
 }
 

@@ -142,7 +142,7 @@ mod tests {
     use crate::file::stacks::tests::{EVENTS, SAMPLES, record};
     use crate::file::{Metadata, Statistics, Writer};
     use crate::symbols::SymbolPath;
-    use crate::views::report::{Query, Report};
+    use crate::views::report::{Query, Report, Sort};
     use std::path::Path;
 
     type Rows<'a> = &'a [(&'a str, u64, u64)];
@@ -224,6 +224,7 @@ mod tests {
         for query in [
             Query { call_tree: true, ..Query::default() },
             Query { tables: vec![vec![Key::Caller]], ..Query::default() },
+            Query { sort: Sort::Total, ..Query::default() },
         ] {
             let error = Report::read_all(&[&path], &query, &SymbolPath::default());
             let error = error.expect_err("refused").to_string();

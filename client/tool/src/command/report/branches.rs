@@ -93,7 +93,13 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
         tables,
         filter: filters::filter(&options.filters, &options.files)?,
         order: match options.sort {
-            args::Sorting::Samples | args::Sorting::Events | args::Sorting::Total => Order::Taken,
+            args::Sorting::Samples | args::Sorting::Events => Order::Taken,
+            args::Sorting::Total => {
+                return Err(Error::usage(
+                    "`--sort total` is an order of code with call stacks",
+                    "Use it with other keys than `edge` and `path`.",
+                ));
+            }
             args::Sorting::Mispredicted => Order::Mispredicted,
             args::Sorting::Name => Order::Name,
         },
