@@ -71,19 +71,23 @@ fn run(
 }
 
 impl Traced {
-    /// What makes the result less than what happened.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        match self.state.ended {
-            Some(TraceEnd::Full(bytes)) => warnings.push(format!(
+    /// Why the session ended before it was told to.
+    pub(crate) fn ended_early(&self) -> Option<String> {
+        match self.state.ended? {
+            TraceEnd::Full(bytes) => Some(format!(
                 "measuring ended early: the trace has reached {} MB, the most that it may have of \
                  the disk",
                 thousands(bytes >> 20)
             )),
-            Some(TraceEnd::Stopped) => warnings
-                .push("measuring ended early: another program stopped the session".to_owned()),
-            None => {}
+            TraceEnd::Stopped => {
+                Some("measuring ended early: another program stopped the session".to_owned())
+            }
         }
+    }
+
+    /// What makes the result less than what happened.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::from_iter(self.ended_early());
         let TraceState { events_lost, buffers_lost, .. } = self.state;
         if events_lost != 0 || buffers_lost != 0 {
             warnings.push(format!(

@@ -78,7 +78,8 @@ pub(crate) fn measure(options: &args::Stat, ctx: &mut Context, output: &Output) 
     let traced = trace(tracing.as_mut(), &mut runner, &request, &progress);
     progress.finish_and_clear();
     let traced = traced?;
-    let warnings = traced.warnings();
+    // What the session lost is in its trace.
+    let warnings = Vec::from_iter(traced.ended_early());
     super::warn(output, &warnings);
     let status = show(options, traced.file.path(), output, |result| {
         let processors = std::mem::take(&mut result.scope.processors);
