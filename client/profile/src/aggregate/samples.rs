@@ -455,8 +455,8 @@ impl Samples {
         std::iter::successors(Some(location), |callee| self.callers.get(callee.caller?))
     }
 
-    /// The names of all levels of a place, outermost first, each with the place whose it is: process
-    /// and thread, then with call stacks the functions, without them module, symbol and line, as far
+    /// The names of all levels of a place, outermost first, each with the place that it names: process
+    /// and thread; then with call stacks the functions, without them module, symbol and line, as far
     /// as they are known.
     #[must_use]
     pub fn levels<'a>(&'a self, location: &'a ThreadLocation) -> Vec<(String, &'a ThreadLocation)> {
