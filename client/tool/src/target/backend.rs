@@ -125,12 +125,6 @@ impl Backend {
         }
     }
 
-    /// The same modelled machine, measured by a trace.
-    #[must_use]
-    pub fn measured_by(self, tracing: Box<dyn Tracing>) -> Self {
-        Self { tracing: Some(tracing), ..self }
-    }
-
     /// Takes what measures by a trace.
     pub(crate) fn take_tracing(&mut self) -> Option<TracingBackend> {
         self.tracing.take().map(|tracing| (tracing, self.without_driver.take()))
