@@ -13,6 +13,9 @@ use shared_types::request::session::Spec;
 /// The hint where one session cannot count all that was named.
 pub const IN_PASSES: &str = "Name fewer sources, or count them in several runs.";
 
+/// The hint where a group is too large for any session.
+const FEWER: &str = "Name fewer sources together.";
+
 /// What counts the same, best first: Windows' names, and what others call it. Which of them Windows
 /// lists differs from machine to machine.
 const NAMES: [(&[&str], &[&str]); 9] = [
@@ -219,7 +222,7 @@ pub fn sessions(
     let mut sessions: Vec<Vec<usize>> = vec![Vec::new()];
     for together in groups(events) {
         if together.len() > most {
-            return Err(too_many(together.len(), most));
+            return Err(too_many(together.len(), most, FEWER));
         }
         match sessions.last_mut() {
             Some(last) if last.len() + together.len() <= most => last.extend(together),
@@ -227,7 +230,7 @@ pub fn sessions(
         }
     }
     if sessions.len() > 1 && !passes {
-        return Err(too_many(events.len(), most));
+        return Err(too_many(events.len(), most, IN_PASSES));
     }
     Ok(sessions)
 }
@@ -244,10 +247,10 @@ fn groups(events: &[TraceEvent]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, members)| members).collect()
 }
 
-fn too_many(events: usize, most: usize) -> Error {
+fn too_many(events: usize, most: usize, hint: &str) -> Error {
     Error::unavailable(
         format!("{events} sources were to be counted at once, and Windows counts {most} at most"),
-        IN_PASSES,
+        hint,
     )
 }
 

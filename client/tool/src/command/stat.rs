@@ -11,6 +11,7 @@ mod text;
 mod topdown;
 pub(crate) mod trace;
 mod trace_text;
+mod traced;
 pub(crate) mod view;
 
 use crate::cli::args::{self, Dividing};
@@ -75,7 +76,7 @@ struct PassOf<'a> {
 
 pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
     if ctx.tracing.is_some() {
-        return trace::measure(options, ctx, output);
+        return traced::run(options, ctx, output);
     }
     refuse_what_traces_do(options)?;
     let form = Form::of(options, output);

@@ -150,8 +150,8 @@ pub(crate) struct Switched {
     pub(super) is_first: bool,
 }
 
-/// A trace of Windows' own tracing.
-#[derive(JsonSchema, Serialize)]
+/// A trace of Windows' own tracing, or those of all passes together.
+#[derive(Default, JsonSchema, Serialize)]
 pub(super) struct TraceRow {
     /// Null if it was written for this result and is gone.
     pub(super) file: Option<String>,

@@ -2,28 +2,22 @@
 
 use super::count_row::CountRow;
 use super::interval_writer::{Form, IntervalWriter};
-use super::result::{Interval, MetricRow, ProcessRow, StatResult, Switched, ThreadRow, TraceRow};
+use super::result::{
+    Interval, MetricRow, PassRow, ProcessRow, StatResult, Switched, ThreadRow, TraceRow,
+};
 use super::view::metrics_of;
-use crate::cli::args::{self, Dividing, Selection, joined};
+use crate::cli::args::{self, Dividing, joined};
 use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::float::float;
 use crate::output::number::{seconds, thousands};
-use crate::run::interrupt::interrupted;
-use crate::run::runner::Runner;
 use crate::run::scope::Scope;
-use crate::run::tracing::trace;
-use crate::select::event_set::{EventSet, Purpose};
 use crate::select::time;
-use crate::select::trace_plan::{Offer, refuse_options};
-use crate::target::context::Context;
 use halprof_measure::selection;
-use halprof_measure::tracing::TraceRequest;
 use halprof_measure::tracing::counts::{Cell, Query, Sums, TraceCounts};
 use halprof_measure::tracing::lives::Process;
-use halprof_measure::tracing::plan::{counted_by_default, sessions};
 use halprof_profile::aggregate::filter::Pattern;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -36,103 +30,91 @@ const INTERRUPTS: &str = "interrupts and deferred calls are in the counts of the
 /// Counts by a trace in a file.
 pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<u32> {
     refuse_measuring(options)?;
-    show(options, file, output, |result| {
+    let metrics = metrics(options)?;
+    let presenter = Presenter::new(options, &metrics, output)?;
+    let counts = TraceCounts::read(file, &presenter.query)?;
+    presenter.show(&[counts], false, |result| {
         if let Some(trace) = &mut result.trace {
             trace.file = Some(file.display().to_string());
         }
     })
 }
 
-/// Counts by Windows' own tracing: it writes a trace while the program runs, which is read then.
-pub(crate) fn measure(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
-    refuse_options(&[
-        ("--topdown", options.topdown.is_some()),
-        ("--passes", options.passes),
-        ("--repeat", options.repeat != 1),
-        ("--openmetrics", options.openmetrics.is_some()),
-        ("--per-core-type", options.per_core_type),
-        ("--rotate", options.work.rotate.is_some()),
-    ])?;
-    let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
-    let own_output = Form::of(options, output) != Form::Text;
-    let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
-    let Some(tracing) = &mut ctx.tracing else {
-        return Err(Error::internal("counts of a trace without tracing"));
-    };
-    let offer = Offer::of(tracing.as_mut())?;
-    let named = offer.named(&options.selection)?;
-    let events = named.unwrap_or_else(|| counted_by_default(&offer.sources, offer.counters));
-    if events.is_empty() {
-        return Err(Error::unavailable(
-            "Windows' own tracing has no source to count here",
-            "`halprof record` samples its timer; `halprof doctor` says what takes the counters.",
-        ));
-    }
-    sessions(&events, offer.counters, false)?;
-    let request = TraceRequest {
-        sampled: Vec::new(),
-        counted: events.iter().map(|event| event.source).collect(),
-        stacks: false,
-    };
-    let progress = output.progress(runner.length_ns());
-    let traced = trace(tracing.as_mut(), &mut runner, &request, &progress);
-    progress.finish_and_clear();
-    let traced = traced?;
-    // What the session lost is in its trace.
-    let warnings = Vec::from_iter(traced.ended_early());
-    super::warn(output, &warnings);
-    let status = show(options, traced.file.path(), output, |result| {
-        let processors = std::mem::take(&mut result.scope.processors);
-        result.scope = Scope { processors, ..runner.scope(&event_set) };
-        result.machine.clone_from(&ctx.machine_info.description);
-        result.interrupted = interrupted();
-        result.warnings.splice(..0, warnings);
-    })?;
-    Ok(if status == 0 { runner.program_status() } else { status })
-}
-
-/// Reads a trace and prints its counts; `complete` adds what the trace does not know.
-fn show(
-    options: &args::Stat,
-    file: &Path,
-    output: &Output,
-    complete: impl FnOnce(&mut StatResult),
-) -> Result<u32> {
+/// The metrics that there are, with those of the user's file.
+pub(super) fn metrics(options: &args::Stat) -> Result<Metrics> {
     let mut metrics = Metrics::built_in()?;
     if let Some(path) = &options.metric_file {
         metrics.add_file(path)?;
     }
-    let requested = metrics.requested(&options.metrics)?;
-    refuse_modes(&requested)?;
-    let interval_ns = options.interval.map(time::interval).transpose()?.and_then(NonZeroU64::new);
-    let processors = joined(&options.selection.processors);
-    let processors = processors.map(|list| selection::parse_processors(&list)).transpose()?;
-    let query = Query { processors: processors.unwrap_or_default(), interval_ns };
-    let counts = TraceCounts::read(file, &query)?;
-    let form = Form::of(options, output);
-    let view = TraceView {
-        counts: &counts,
-        metrics: &metrics,
-        requested: &requested,
-        by: options.by,
-        per_cpu: options.per_cpu,
-        processes: &options.process,
-        patterns: options.process.iter().map(|text| Pattern::new(text)).collect(),
-    };
-    let mut writer = IntervalWriter::new(options, form, false, output).exact();
-    let mut intervals = Vec::new();
-    if let Some(length) = interval_ns {
-        for interval in view.intervals(length.get()) {
-            writer.write(interval, &mut intervals)?;
-        }
+    Ok(metrics)
+}
+
+/// What is shown of counts by traces, and in which form.
+pub(super) struct Presenter<'a> {
+    options: &'a args::Stat,
+    metrics: &'a Metrics,
+    requested: Vec<Requested<'a>>,
+    /// Which slices to count.
+    pub(super) query: Query,
+    form: Form,
+    output: &'a Output,
+}
+
+impl<'a> Presenter<'a> {
+    pub(super) fn new(
+        options: &'a args::Stat,
+        metrics: &'a Metrics,
+        output: &'a Output,
+    ) -> Result<Self> {
+        let requested = metrics.requested(&options.metrics)?;
+        refuse_modes(&requested)?;
+        let interval = options.interval.map(time::interval).transpose()?;
+        let processors = joined(&options.selection.processors);
+        let processors = processors.map(|list| selection::parse_processors(&list)).transpose()?;
+        let query = Query {
+            processors: processors.unwrap_or_default(),
+            interval_ns: interval.and_then(NonZeroU64::new),
+        };
+        Ok(Self { options, metrics, requested, query, form: Form::of(options, output), output })
     }
-    let warnings = view.warnings();
-    super::warn(output, &warnings);
-    let mut result = view.result(warnings);
-    result.intervals = intervals;
-    complete(&mut result);
-    super::print(options, form, output, &writer.result(result)?)?;
-    Ok(if counts.damage.is_empty() { 0 } else { INCOMPLETE.into() })
+
+    /// Prints the counts of traces, one for each pass; `complete` adds what they do not know.
+    pub(super) fn show(
+        &self,
+        passes: &[TraceCounts],
+        modelled: bool,
+        complete: impl FnOnce(&mut StatResult),
+    ) -> Result<u32> {
+        let views: Vec<TraceView<'_>> = passes
+            .iter()
+            .zip(1..)
+            .map(|(counts, number)| TraceView {
+                counts,
+                pass: (passes.len() > 1).then_some(number),
+                metrics: self.metrics,
+                requested: &self.requested,
+                by: self.options.by,
+                per_cpu: self.options.per_cpu,
+                patterns: self.options.process.iter().map(|text| Pattern::new(text)).collect(),
+            })
+            .collect();
+        let mut writer =
+            IntervalWriter::new(self.options, self.form, modelled, self.output).exact();
+        let mut intervals = Vec::new();
+        if let Some(length) = self.query.interval_ns {
+            for interval in views.iter().flat_map(|view| view.intervals(length.get())) {
+                writer.write(interval, &mut intervals)?;
+            }
+        }
+        let mut result = result(&views, &self.options.process);
+        super::warn(self.output, &result.warnings);
+        result.warnings.extend(result.trace.iter().flat_map(|trace| trace.notes.clone()));
+        result.intervals = intervals;
+        complete(&mut result);
+        super::print(self.options, self.form, self.output, &writer.result(result)?)?;
+        let is_damaged = passes.iter().any(|counts| !counts.damage.is_empty());
+        Ok(if is_damaged { INCOMPLETE.into() } else { 0 })
+    }
 }
 
 /// Refuses options that say what to measure: a trace has measured.
@@ -178,12 +160,13 @@ fn refuse_modes(requested: &[Requested<'_>]) -> Result<()> {
 /// How the counts of a trace become rows.
 struct TraceView<'a> {
     counts: &'a TraceCounts,
+    /// The pass that the trace is of, if there are several.
+    pass: Option<u32>,
     metrics: &'a Metrics,
     requested: &'a [Requested<'a>],
     by: Option<Dividing>,
     per_cpu: bool,
     /// The processes that are shown, by name or identifier; empty for all.
-    processes: &'a [String],
     patterns: Vec<Pattern>,
 }
 
@@ -209,21 +192,36 @@ impl TraceView<'_> {
         if !self.per_cpu {
             sums.entry(None).or_default();
         }
-        let sources = self.counts.sources.iter().enumerate();
-        let rows = sources.flat_map(|(index, source)| {
-            let row = move |(&processor, sums): (&Option<u32>, &Sums)| CountRow {
-                processor,
-                ..count_row(source, index, sums)
-            };
-            sums.iter().map(row).collect::<Vec<_>>()
+        let rows = sums.iter().flat_map(|(&processor, sums)| {
+            let rows = self.rows_of(sums).into_iter();
+            rows.map(move |row| CountRow { processor, ..row })
         });
-        rows.collect()
+        let mut rows: Vec<CountRow> = rows.collect();
+        rows.sort_by_key(|row| row.event);
+        rows
     }
 
-    fn metric_rows(&self, sums: &Sums) -> Vec<MetricRow> {
+    /// A row for each source.
+    fn rows_of(&self, sums: &Sums) -> Vec<CountRow> {
         let sources = self.counts.sources.iter().enumerate();
-        let rows = sources.map(|(index, source)| count_row(source, index, sums));
-        metrics_of(self.metrics, self.requested, &rows.collect::<Vec<_>>(), String::new)
+        let row = |(index, source): (usize, &String)| {
+            let count = sums.counts.get(index).copied().unwrap_or(0);
+            CountRow {
+                source: source.clone(),
+                value: Some(count),
+                counted: count,
+                enabled_ns: sums.counted_ns.into(),
+                running_ns: sums.counted_ns.into(),
+                event: index,
+                pass: self.pass,
+                ..CountRow::default()
+            }
+        };
+        sources.map(row).collect()
+    }
+
+    fn metric_rows(&self, rows: &[CountRow]) -> Vec<MetricRow> {
+        metrics_of(self.metrics, self.requested, rows, String::new)
     }
 
     /// A row for each thread and source, those with the most time first and the idle threads last.
@@ -299,7 +297,7 @@ impl TraceView<'_> {
             switches: sums.switches,
             time_ns: sums.time_ns,
             complete,
-            metrics: self.metric_rows(sums),
+            metrics: self.metric_rows(&self.rows_of(sums)),
             time_share: float(sums.time_ns) / float(time_ns.max(1)),
             is_first: false,
         };
@@ -322,11 +320,11 @@ impl TraceView<'_> {
             let counts = self.count_rows(cells);
             Interval {
                 run: None,
-                pass: None,
+                pass: self.pass,
                 start_ns,
                 length_ns: end_ns.saturating_sub(start_ns),
                 time_ns: end_ns,
-                derived: self.derived(cells),
+                derived: self.metric_rows(&self.totals(cells)),
                 counts,
                 topdown: Vec::new(),
                 by_process: self.process_rows(cells),
@@ -337,24 +335,98 @@ impl TraceView<'_> {
         intervals.collect::<Vec<_>>().into_iter()
     }
 
-    fn derived(&self, cells: &[&Cell]) -> Vec<MetricRow> {
-        let sums = summed(cells, |_| ());
-        sums.values().flat_map(|sums| self.metric_rows(sums)).collect()
+    /// The counts of each source over some cells.
+    fn totals(&self, cells: &[&Cell]) -> Vec<CountRow> {
+        summed(cells, |_| ()).values().flat_map(|sums| self.rows_of(sums)).collect()
+    }
+}
+
+/// What the traces of all passes have counted: `processes` are those that are shown.
+fn result(views: &[TraceView<'_>], processes: &[String]) -> StatResult {
+    let all = views.iter().map(|view| view.counts);
+    let trace = TraceRow::of(all.clone(), processes);
+    let first = all.clone().next().cloned().unwrap_or_default();
+    let cells: Vec<Vec<&Cell>> = views.iter().map(TraceView::cells).collect();
+    let each = || views.iter().zip(&cells);
+    let elapsed = all.clone().map(|counts| u128::from(counts.elapsed_ns));
+    let totals = each().flat_map(|(view, cells)| view.totals(cells)).collect::<Vec<_>>();
+    let pass_row = |view: &TraceView<'_>| PassRow {
+        sources: view.counts.sources.clone(),
+        elapsed_ns: view.counts.elapsed_ns,
+    };
+    let mut warnings = trace.warnings();
+    if !processes.is_empty() && cells.iter().all(Vec::is_empty) {
+        warnings.push(format!("no thread of process {} ran", processes.join(", ")));
+    }
+    StatResult {
+        machine: first.system,
+        scope: Scope {
+            processors: first.processors,
+            program: None,
+            pinned: false,
+            exit_status: None,
+            left_running: Vec::new(),
+            processor_count: first.processor_count,
+            modelled: false,
+        },
+        elapsed_ns: elapsed.sum::<u128>() / views.len().max(1) as u128,
+        elapsed_repeats: None,
+        interrupted: false,
+        slices: 1,
+        counts: each().flat_map(|(view, cells)| view.count_rows(cells)).collect(),
+        derived: match views.first() {
+            Some(view) if !totals.is_empty() => view.metric_rows(&totals),
+            _ => Vec::new(),
+        },
+        topdown: Vec::new(),
+        next: BTreeMap::new(),
+        by_process: each().flat_map(|(view, cells)| view.process_rows(cells)).collect(),
+        by_thread: each().flat_map(|(view, cells)| view.thread_rows(cells)).collect(),
+        unknown_ns: Some(all.map(|counts| counts.unknown.total_ns()).sum()),
+        trace: Some(trace),
+        warnings,
+        periods: Vec::new(),
+        passes: if views.len() > 1 { views.iter().map(pass_row).collect() } else { Vec::new() },
+        jitter: None,
+        intervals: Vec::new(),
+        runs: Vec::new(),
+    }
+}
+
+impl TraceRow {
+    /// What is true of all these traces together.
+    fn of<'a>(all: impl Iterator<Item = &'a TraceCounts>, processes: &[String]) -> Self {
+        let mut row = Self { processes: processes.to_vec(), ..Self::default() };
+        for counts in all {
+            let unknown = &counts.unknown;
+            row.switches += counts.cells.iter().map(|cell| cell.sums.switches).sum::<u64>();
+            row.before_first_ns = row.before_first_ns.saturating_add(unknown.before_first_ns);
+            row.after_last_ns = row.after_last_ns.saturating_add(unknown.after_last_ns);
+            row.lost_ns = row.lost_ns.saturating_add(unknown.lost_ns);
+            row.lost_switches += unknown.lost_switches;
+            row.slices_without_counts += unknown.slices_without_counts;
+            row.lost_events = row.lost_events.saturating_add(counts.lost_events);
+            row.lost_buffers = row.lost_buffers.saturating_add(counts.lost_buffers);
+            if !counts.damage.is_empty() {
+                row.damaged.get_or_insert_with(|| counts.damage.join("; "));
+            }
+        }
+        row.notes = row.notes();
+        row
     }
 
     /// What makes the counts less than all that happened.
     fn warnings(&self) -> Vec<String> {
-        let TraceCounts { unknown, lost_events, lost_buffers, damage, .. } = self.counts;
         let mut warnings = Vec::new();
-        if unknown.lost_switches != 0 {
+        if self.lost_switches != 0 {
             warnings.push(format!(
                 "{} context switches were lost, and whoever ran in {} of a processor's time is not \
                  known: counts are at least what is shown",
-                thousands(unknown.lost_switches),
-                seconds(unknown.lost_ns)
+                thousands(self.lost_switches),
+                seconds(self.lost_ns)
             ));
         }
-        for (n, what) in [(*lost_events, "events"), (*lost_buffers, "buffers")] {
+        for (n, what) in [(self.lost_events, "events"), (self.lost_buffers, "buffers")] {
             if n != 0 {
                 warnings.push(format!(
                     "the session lost {} {what}: counts are at least what is shown",
@@ -362,82 +434,27 @@ impl TraceView<'_> {
                 ));
             }
         }
-        if !damage.is_empty() {
-            warnings.push(format!("the trace is damaged: {}", damage.join("; ")));
-        }
-        if !self.patterns.is_empty() && self.cells().is_empty() {
-            warnings.push(format!("no thread of process {} ran", self.processes.join(", ")));
-        }
+        warnings
+            .extend(self.damaged.iter().map(|damage| format!("the trace is damaged: {damage}")));
         warnings
     }
 
     fn notes(&self) -> Vec<String> {
-        let unknown = &self.counts.unknown;
         let mut notes = vec![INTERRUPTS.to_owned()];
-        let edges = unknown.before_first_ns.saturating_add(unknown.after_last_ns);
+        let edges = self.before_first_ns.saturating_add(self.after_last_ns);
         if edges != 0 {
             notes.push(format!(
                 "{} before the first and after the last switch of the processors belongs to nobody",
                 seconds(edges)
             ));
         }
-        if unknown.slices_without_counts != 0 {
+        if self.slices_without_counts != 0 {
             notes.push(format!(
                 "{} slices have no counts, for want of values at one of their ends",
-                thousands(unknown.slices_without_counts)
+                thousands(self.slices_without_counts)
             ));
         }
         notes
-    }
-
-    fn result(&self, mut warnings: Vec<String>) -> StatResult {
-        let counts = self.counts;
-        let cells = self.cells();
-        let (unknown, notes) = (counts.unknown, self.notes());
-        warnings.extend(notes.iter().cloned());
-        StatResult {
-            machine: counts.system.clone(),
-            scope: Scope {
-                processors: counts.processors.clone(),
-                program: None,
-                pinned: false,
-                exit_status: None,
-                left_running: Vec::new(),
-                processor_count: counts.processor_count,
-                modelled: false,
-            },
-            elapsed_ns: counts.elapsed_ns.into(),
-            elapsed_repeats: None,
-            interrupted: false,
-            slices: 1,
-            counts: self.count_rows(&cells),
-            derived: self.derived(&cells),
-            topdown: Vec::new(),
-            next: BTreeMap::new(),
-            by_process: self.process_rows(&cells),
-            by_thread: self.thread_rows(&cells),
-            trace: Some(TraceRow {
-                file: None,
-                switches: counts.cells.iter().map(|cell| cell.sums.switches).sum(),
-                before_first_ns: unknown.before_first_ns,
-                after_last_ns: unknown.after_last_ns,
-                lost_ns: unknown.lost_ns,
-                lost_switches: unknown.lost_switches,
-                slices_without_counts: unknown.slices_without_counts,
-                lost_events: counts.lost_events,
-                lost_buffers: counts.lost_buffers,
-                damaged: (!counts.damage.is_empty()).then(|| counts.damage.join("; ")),
-                processes: self.processes.to_vec(),
-                notes,
-            }),
-            unknown_ns: Some(unknown.total_ns()),
-            warnings,
-            periods: Vec::new(),
-            passes: Vec::new(),
-            jitter: None,
-            intervals: Vec::new(),
-            runs: Vec::new(),
-        }
     }
 }
 
@@ -449,19 +466,3 @@ fn summed<K: Ord>(cells: &[&Cell], key: impl Fn(&Cell) -> K) -> BTreeMap<K, Sums
     }
     sums
 }
-
-fn count_row(source: &str, index: usize, sums: &Sums) -> CountRow {
-    let count = sums.counts.get(index).copied().unwrap_or(0);
-    CountRow {
-        source: source.to_owned(),
-        value: Some(count),
-        counted: count,
-        enabled_ns: sums.counted_ns.into(),
-        running_ns: sums.counted_ns.into(),
-        event: index,
-        ..CountRow::default()
-    }
-}
-
-#[cfg(test)]
-mod tests;

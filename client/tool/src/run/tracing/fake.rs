@@ -11,10 +11,10 @@ use halprof_etw::payload::EventKind;
 use halprof_etw::payload::counters::CounterNames;
 use halprof_etw::payload::processor::{CounterSample, Sample, Switch};
 use halprof_etw::write::{Origin, Session, Writer};
-use halprof_measure::Result;
 use halprof_measure::tracing::{
     ProfileSource, SampledSource, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing,
 };
+use halprof_measure::{Error, Result};
 use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
@@ -29,6 +29,8 @@ pub(crate) const SAMPLES: i64 = 3;
 pub(crate) struct Asked {
     pub(crate) requests: Vec<TraceRequest>,
     pub(crate) ended: Option<TraceEnd>,
+    /// How many counters others hold, of the two that there are.
+    pub(crate) taken: usize,
     pub(crate) running: bool,
 }
 
@@ -88,8 +90,11 @@ impl Tracing for Fake {
     fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
         let mut asked = self.asked.borrow_mut();
         assert!(!asked.running, "one at a time");
-        asked.running = true;
         asked.requests.push(request.clone());
+        if request.counted.len() > 2 - asked.taken {
+            return Err(Error::NoFreeCounters { sources: request.counted.len() });
+        }
+        asked.running = true;
         Ok(request.sampled.clone())
     }
 

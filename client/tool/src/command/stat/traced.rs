@@ -1,0 +1,109 @@
+//! `stat` by Windows' own tracing: a session writes a trace while the program runs, and its context
+//! switches are counted by. With `--passes` the program runs again for each session.
+
+use super::interval_writer::Form;
+use super::trace::{Presenter, metrics};
+use crate::cli::args::{self, Selection};
+use crate::output::Output;
+use crate::output::error::{Error, Result};
+use crate::run::interrupt::interrupted;
+use crate::run::runner::Runner;
+use crate::run::scope::Scope;
+use crate::run::tracing::{Traced, trace};
+use crate::select::event_set::{EventSet, Purpose};
+use crate::select::filters::some_of;
+use crate::select::trace_plan::{Offer, refuse_options};
+use crate::target::context::Context;
+use halprof_measure::tracing::counts::TraceCounts;
+use halprof_measure::tracing::plan::{TraceEvent, counted_by_default, sessions};
+use halprof_measure::tracing::{TraceRequest, Tracing};
+use indicatif::ProgressBar;
+
+pub(super) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
+    refuse_options(&[
+        ("--topdown", options.topdown.is_some()),
+        ("--repeat", options.repeat != 1),
+        ("--openmetrics", options.openmetrics.is_some()),
+        ("--per-core-type", options.per_core_type),
+        ("--rotate", options.work.rotate.is_some()),
+    ])?;
+    let metrics = metrics(options)?;
+    let presenter = Presenter::new(options, &metrics, output)?;
+    let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
+    let own_output = Form::of(options, output).owns_output(options);
+    let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
+    let Some(tracing) = &mut ctx.tracing else {
+        return Err(Error::internal("counts of a trace without tracing"));
+    };
+    let offer = Offer::of(tracing.as_mut())?;
+    let named = offer.named(&options.selection)?;
+    let may_drop = named.is_none();
+    let events = named.unwrap_or_else(|| counted_by_default(&offer.sources, offer.counters));
+    if events.is_empty() {
+        return Err(Error::unavailable(
+            "Windows' own tracing has no source to count here",
+            "`halprof record` samples its timer; `halprof doctor` says what takes the counters.",
+        ));
+    }
+    let progress = output.progress(runner.length_ns());
+    let (mut passes, mut warnings) = (Vec::new(), Vec::new());
+    for indexes in sessions(&events, offer.counters, options.passes)? {
+        let mut counted: Vec<&TraceEvent> = indexes.iter().map(|&index| &events[index]).collect();
+        let traced = count(tracing.as_mut(), &mut runner, &mut counted, may_drop, &progress)?;
+        // The next session's trace has the same path.
+        passes.push(TraceCounts::read(traced.file.path(), &presenter.query)?);
+        warnings.extend(not_counted(&events[counted.len()..]).filter(|_| may_drop));
+        // What the session lost is in its trace.
+        warnings.extend(traced.ended_early());
+        if interrupted() {
+            break;
+        }
+    }
+    progress.finish_and_clear();
+    super::warn(output, &warnings);
+    let status = presenter.show(&passes, ctx.machine_info.modelled, |result| {
+        let processors = std::mem::take(&mut result.scope.processors);
+        result.scope = Scope { processors, ..runner.scope(&event_set) };
+        result.machine.clone_from(&ctx.machine_info.description);
+        result.interrupted = interrupted();
+        result.warnings.splice(..0, warnings);
+    })?;
+    Ok(if status == 0 { runner.program_status() } else { status })
+}
+
+/// Counts in one session. If fewer counters are free, what `may_drop` is counted without its last
+/// sources, of which as many are left in `events` as were counted.
+fn count(
+    tracing: &mut dyn Tracing,
+    runner: &mut Runner,
+    events: &mut Vec<&TraceEvent>,
+    may_drop: bool,
+    progress: &ProgressBar,
+) -> Result<Traced> {
+    loop {
+        let counted = events.iter().map(|event| event.source).collect();
+        let request = TraceRequest { counted, ..TraceRequest::default() };
+        match trace(tracing, runner, &request, progress) {
+            Err(Error::Measure(halprof_measure::Error::NoFreeCounters { .. }))
+                if may_drop && events.len() > 1 =>
+            {
+                events.pop();
+            }
+            traced => return traced,
+        }
+    }
+}
+
+/// Says what was left out for want of counters.
+fn not_counted(events: &[TraceEvent]) -> Option<String> {
+    let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "others hold counters, so that {} could not be counted; `halprof doctor` says who",
+            some_of(&names)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;
