@@ -22,6 +22,7 @@ mod note;
 pub mod plan;
 mod sources;
 mod tracer;
+pub mod waits;
 
 #[cfg(test)]
 mod fake;

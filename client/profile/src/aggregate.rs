@@ -96,12 +96,21 @@ pub(crate) fn aggregate_file(
     group_by: &[GroupBy],
 ) -> Result<(Recording, Aggregator)> {
     let time = TimeRange::read(path, filter)?;
+    aggregate(Reader::open(path)?, &time, group_by)
+}
+
+/// The same of one that is open.
+pub(crate) fn aggregate(
+    reader: Reader,
+    time: &TimeRange,
+    group_by: &[GroupBy],
+) -> Result<(Recording, Aggregator)> {
     let mut aggregator = Aggregator::new(group_by);
-    let mut recording = Reader::open(path)?.stacked(|samples, stacks| {
+    let mut recording = reader.stacked(|samples, stacks| {
         let samples = stacked(samples, stacks);
         aggregator.add(&samples.filter(|(sample, _)| time.contains(sample.timestamp)));
     })?;
-    if filter.time.is_none() {
+    if time.is_all() {
         recording.seen_ns = aggregator.seen_ns(recording.metadata.timestamp_frequency);
     }
     Ok((recording, aggregator))

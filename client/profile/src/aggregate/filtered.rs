@@ -120,6 +120,7 @@ fn matches_source(pattern: &Pattern, source: &str) -> bool {
 }
 
 /// The clock of a recording, and the span of its time that counts.
+#[derive(Default)]
 pub(crate) struct TimeRange {
     /// The first time stamp.
     first: u64,
@@ -133,9 +134,14 @@ impl TimeRange {
     /// Reads when the recording's samples begin, if the filter needs it.
     pub(crate) fn read(path: &Path, filter: &Filter) -> Result<Self> {
         match filter.time {
-            None => Ok(Self { first: 0, frequency: 0, range: None }),
+            None => Ok(Self::default()),
             Some(_) => Ok(read_ahead(Reader::open(path)?, filter)?.1),
         }
+    }
+
+    /// Whether it is all time.
+    pub(crate) const fn is_all(&self) -> bool {
+        self.range.is_none()
     }
 
     /// A time stamp, in nanoseconds since the first; 0 if the clock's rate is not known.

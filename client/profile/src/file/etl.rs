@@ -15,8 +15,10 @@ use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::image::{Image, ImageId, Pdb};
 use halprof_etw::payload::process::Process as ProcessEvent;
 use halprof_etw::payload::{Change, EventKind, counters};
-use halprof_etw::{Event, PointerSize, Trace};
+use halprof_etw::{Clock, Event, PointerSize, Trace};
 use halprof_measure::tracing::etl;
+use halprof_measure::tracing::lives::between;
+use halprof_measure::tracing::waits::{Wait, Waits};
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;
 use shared_types::Mode;
@@ -31,6 +33,10 @@ const EXTENSION: &str = "etl";
 /// The source of the timer's samples, as Windows lists it (KPROFILE_SOURCE 0).
 const TIMER: u16 = 0;
 const TIMER_NAME: &str = "Timer";
+
+/// What stands for the source of waits, which is none of Windows'.
+const WAITED: u16 = u16::MAX;
+const WAITED_NAME: &str = "waited";
 
 /// The interval of Windows' timer unless somebody sets another, in units of 100 ns: 1 ms.
 const TIMER_INTERVAL: u32 = 10_000;
@@ -62,10 +68,18 @@ pub(super) fn is_trace(path: &Path) -> bool {
 
 /// Reads a trace and writes it as a recording that nobody else sees; returns its file.
 pub(super) fn read(path: &Path) -> Result<File> {
+    unseen(path, Contents::read(path, None)?)
+}
+
+/// The same of its waits: each sample is where a thread went on after one.
+pub(super) fn read_waits(path: &Path) -> Result<File> {
+    unseen(path, Contents::read(path, Some(Waits::default()))?)
+}
+
+fn unseen(path: &Path, contents: Contents) -> Result<File> {
     let unwritten = |error| Error::writing(std::env::temp_dir(), error);
     let file = tempfile::tempfile().map_err(unwritten)?;
     let copy = file.try_clone().map_err(unwritten)?;
-    let contents = Contents::read(path)?;
     let writer = Writer::to(copy, path, &contents.metadata)?;
     contents.write(writer)?;
     Ok(file)
@@ -88,7 +102,7 @@ pub fn convert_completed(
     complete: impl FnOnce(&mut Metadata),
     key: Option<Vec<u8>>,
 ) -> Result<()> {
-    let mut contents = Contents::read(path)?;
+    let mut contents = Contents::read(path, None)?;
     complete(&mut contents.metadata);
     let writer = Writer::create(target, &contents.metadata)?.sealing(key);
     contents.write(writer)
@@ -107,10 +121,10 @@ struct Contents {
 }
 
 impl Contents {
-    fn read(path: &Path) -> Result<Self> {
+    /// The samples of a trace, or its `waits`.
+    fn read(path: &Path, waits: Option<Waits>) -> Result<Self> {
         let mut trace = etl::open(path)?;
-        let patience = trace.clock().ticks(STACK_PATIENCE_NS);
-        let mut builder = Builder::new(trace.pointer_size(), patience);
+        let mut builder = Builder::new(trace.pointer_size(), trace.clock(), waits);
         while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
             builder.event(event);
         }
@@ -150,6 +164,9 @@ struct Halves {
 
 struct Builder {
     pointer: PointerSize,
+    clock: Clock,
+    /// If they are what is wanted, instead of samples.
+    waits: Option<Waits>,
     threads: Threads,
     /// With the numbers that Windows gives them.
     sources: Vec<(u16, SourceState)>,
@@ -178,15 +195,17 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(pointer: PointerSize, stack_patience: u64) -> Self {
+    fn new(pointer: PointerSize, clock: Clock, waits: Option<Waits>) -> Self {
         Self {
             pointer,
+            clock,
+            waits,
             threads: Threads::default(),
             sources: Vec::new(),
             source_indexes: FxHashMap::default(),
             samples: Vec::new(),
             halves: Vec::new(),
-            joiner: Joiner::new(stack_patience),
+            joiner: Joiner::new(clock.ticks(STACK_PATIENCE_NS)),
             stack_counts: StackCounts::default(),
             idle_samples: 0,
             processes: Vec::new(),
@@ -203,7 +222,13 @@ impl Builder {
         let time = ticks(event.time);
         let first = self.span_ns.map_or(event.ns, |(first, _)| first);
         self.span_ns = Some((first, event.ns));
+        let waits = self.waits.as_mut();
+        if let Some(wait) = waits.and_then(|waits| waits.event(&mut self.threads, &event)) {
+            self.wait(event.time, event.processor, wait);
+        }
         match event.kind {
+            EventKind::Sample(_) | EventKind::CounterSample(_) | EventKind::Interval(_)
+                if self.waits.is_some() => {}
             EventKind::Sample(sample) => {
                 self.sample(event.time, event.processor, TIMER, sample.thread, sample.ip);
             }
@@ -274,6 +299,26 @@ impl Builder {
             processor: processor.into(),
             source,
             mode: mode as u8,
+            branches: 0,
+        };
+        self.joiner.event(time, thread, processor, Some(sample));
+    }
+
+    /// A wait that ends, with the time that it took for its period. Where it was, its stack says.
+    fn wait(&mut self, time: i64, processor: u16, wait: Wait) {
+        let InstanceNumber(instance) = wait.thread;
+        let thread = self.threads.instances()[instance].thread;
+        let (source, state) = self.source(WAITED);
+        WAITED_NAME.clone_into(&mut state.name);
+        let sample = Sample {
+            timestamp: ticks(time),
+            ip: 0,
+            period: between(self.clock, wait.since, time),
+            process: 0,
+            thread: u32::try_from(instance).unwrap_or(u32::MAX),
+            processor: processor.into(),
+            source,
+            mode: Mode::Unknown as u8,
             branches: 0,
         };
         self.joiner.event(time, thread, processor, Some(sample));
@@ -397,9 +442,12 @@ impl Builder {
             let instance = self.threads.instances()[sample.thread as usize];
             sample.thread = instance.thread;
             sample.process = instance.process.unwrap_or(UNKNOWN);
-            if sample.period == 0 {
+            if sample.period == 0 && self.waits.is_none() {
                 sample.period = sources[usize::from(sample.source)].period.used;
             }
+        }
+        if self.waits.is_some() {
+            go_on(&mut self.samples, &self.halves, self.joiner.table());
         }
         if self.samples.iter().any(|sample| sample.process == UNKNOWN) {
             self.add_process(UNKNOWN, UNKNOWN_NAME.to_owned(), None);
@@ -424,6 +472,18 @@ impl Builder {
             stacks,
             samples: self.samples,
             sample_stacks,
+        }
+    }
+}
+
+/// Sets where each wait was: the innermost frame of its stack, where it has one.
+fn go_on(waits: &mut [Sample], all: &[Halves], table: &HalfTable) {
+    let frame = |half: Option<StackNumber>| table.frames(half?)?.first().copied();
+    for (wait, halves) in waits.iter_mut().zip(all) {
+        if let Some(ip) = frame(halves.kernel) {
+            (wait.ip, wait.mode) = (ip, Mode::Kernel as u8);
+        } else if let Some(ip) = frame(halves.user) {
+            (wait.ip, wait.mode) = (ip, Mode::User as u8);
         }
     }
 }

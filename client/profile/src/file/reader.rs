@@ -122,11 +122,19 @@ impl Reader<File> {
     /// Opens a recording, or a trace of Windows' own tracing as one; reads its head, and which
     /// processes have one identifier.
     pub fn open(path: &Path) -> Result<Self> {
-        let mut file = if etl::is_trace(path) {
-            etl::read(path)?
-        } else {
-            File::open(path).map_err(|error| Error::reading(path, error))?
-        };
+        if etl::is_trace(path) {
+            return Self::of(path, etl::read(path)?);
+        }
+        Self::of(path, File::open(path).map_err(|error| Error::reading(path, error))?)
+    }
+
+    /// Opens a trace as a recording of its waits: each sample is where a thread went on after one, and
+    /// its period the time of the wait in nanoseconds.
+    pub fn open_waits(path: &Path) -> Result<Self> {
+        Self::of(path, etl::read_waits(path)?)
+    }
+
+    fn of(path: &Path, mut file: File) -> Result<Self> {
         let mut process_ids = ProcessIds::default();
         // What is no file can be read once only.
         if path.is_file() {

@@ -1,20 +1,20 @@
-//! How long threads waited, by the context switches of a trace of Windows' own tracing.
-//!
-//! A thread is off the processors from the switch that takes it off to the next one that puts it on,
-//! on whatever processor. The first of them says why: it waits for something, or others ran in its
-//! place.
+//! How long threads waited, by the context switches of a trace of Windows' own tracing; and where,
+//! if switches have call stacks.
 
+use super::report::{Query, Report};
+use crate::aggregate::filter::Filter;
 use crate::file::MAGIC;
 use crate::number::thousands;
+use crate::symbols::SymbolPath;
 use halprof_etw::join::threads::InstanceNumber;
-use halprof_etw::payload::processor::Switch;
-use halprof_etw::{Clock, Event, EventKind};
+use halprof_etw::{Clock, Event};
 use halprof_measure::tracing::etl::{self, Etl};
 use halprof_measure::tracing::lives::{Lives, between};
+use halprof_measure::tracing::waits::{Reason, Waits};
 use halprof_measure::{Error, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -22,6 +22,9 @@ use std::path::Path;
 /// How a trace must be recorded.
 const RECORD: &str =
     "`xperf -on PROC_THREAD+LOADER+CSWITCH` records one, and `xperf -d FILE` ends it.";
+
+/// The same with where threads waited.
+const RECORD_STACKS: &str = "`xperf -on PROC_THREAD+LOADER+CSWITCH -stackwalk CSwitch` records them, and `xperf -d FILE` ends it.";
 
 /// Why a thread waits: `KWAIT_REASON` (wdm.h, and the MOF class `CSwitch`), without its prefixes.
 const REASONS: [&str; 39] = [
@@ -78,8 +81,6 @@ const STATES: [&str; 9] = [
     "deferred ready",
     "gate wait",
 ];
-const TERMINATED: i8 = 4;
-const WAITING: i8 = 5;
 
 /// What threads or processes waited for.
 #[derive(Clone, Debug)]
@@ -133,18 +134,15 @@ pub enum By {
     Process,
 }
 
-/// Why a thread was taken off: its state, and the reason if it waits.
-type Reason = (i8, i8);
-
 #[derive(Clone, Copy, Default)]
-struct Waits {
+struct WaitTotals {
     count: u64,
     waited_ns: u64,
     longest_ns: u64,
     unfinished_ns: u64,
 }
 
-impl Waits {
+impl WaitTotals {
     fn add(&mut self, ns: u64) {
         self.count += 1;
         self.waited_ns = self.waited_ns.saturating_add(ns);
@@ -162,13 +160,8 @@ impl Waits {
 struct Reader {
     clock: Clock,
     lives: Lives,
-    /// Threads that are off: since when, and why.
-    off: HashMap<usize, (i64, Reason)>,
-    /// The thread on each processor.
-    running: HashMap<u16, u32>,
-    waits: BTreeMap<(usize, Reason), Waits>,
-    switches: u64,
-    lost: u64,
+    waits: Waits,
+    totals: BTreeMap<(usize, Reason), WaitTotals>,
     end: i64,
 }
 
@@ -181,15 +174,27 @@ impl OffCpu {
         while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
             reader.event(&event);
         }
-        if reader.switches == 0 {
-            return Err(Error::BadFile {
-                path: path.to_owned(),
-                why: "has no context switches, so that nobody knows who waited".to_owned(),
-                hint: RECORD.to_owned(),
-            });
+        if reader.waits.switches == 0 {
+            let why = "has no context switches, so that nobody knows who waited";
+            return Err(refused(path, why, RECORD));
         }
         Ok(reader.finish(&trace, by))
     }
+
+    /// The call tree of the waits that ended: where each thread went on, with what it had waited there
+    /// in nanoseconds. Windows writes the stack of a switch for the thread that it puts on.
+    pub fn call_tree(path: &Path, filter: Filter, symbol_path: &SymbolPath) -> Result<Report> {
+        let query = Query { call_tree: true, filter, ..Query::default() };
+        let report = Report::read_waits(path, &query, symbol_path)?;
+        match report.recording.stack_counts() {
+            Some(_) => Ok(report),
+            None => Err(refused(path, "has no call stacks of context switches", RECORD_STACKS)),
+        }
+    }
+}
+
+fn refused(path: &Path, why: &str, hint: &str) -> Error {
+    Error::BadFile { path: path.to_owned(), why: why.to_owned(), hint: hint.to_owned() }
 }
 
 /// A recording has samples and no switches.
@@ -202,11 +207,8 @@ fn refuse_recording(path: &Path) -> Result<()> {
     if magic != MAGIC {
         return Ok(());
     }
-    Err(Error::BadFile {
-        path: path.to_owned(),
-        why: "is a recording, which has no context switches".to_owned(),
-        hint: format!("A trace of Windows' own tracing (.etl) has them. {RECORD}"),
-    })
+    let hint = format!("A trace of Windows' own tracing (.etl) has them. {RECORD}");
+    Err(refused(path, "is a recording, which has no context switches", &hint))
 }
 
 impl Reader {
@@ -214,68 +216,31 @@ impl Reader {
         Self {
             clock,
             lives: Lives::default(),
-            off: HashMap::new(),
-            running: HashMap::new(),
-            waits: BTreeMap::new(),
-            switches: 0,
-            lost: 0,
+            waits: Waits::default(),
+            totals: BTreeMap::new(),
             end: clock.origin(),
         }
     }
 
     fn event(&mut self, event: &Event<'_>) {
         self.end = self.end.max(event.time);
-        if event.is_after_gap {
-            self.lose(event.processor);
+        if let Some(wait) = self.waits.event(&mut self.lives.threads, event) {
+            let InstanceNumber(thread) = wait.thread;
+            let ns = between(self.clock, wait.since, event.time);
+            self.totals.entry((thread, wait.reason)).or_default().add(ns);
         }
-        match &event.kind {
-            EventKind::Switch(switch) => self.switch(event.time, event.processor, switch),
-            _ => self.lives.event(event),
-        }
-    }
-
-    /// Switches of a processor are missing: nobody knows since when its thread is off.
-    fn lose(&mut self, processor: u16) {
-        if let Some(running) = self.running.remove(&processor) {
-            self.lost += 1;
-            let InstanceNumber(lost) = self.lives.threads.current(running);
-            self.off.remove(&lost);
-        }
-    }
-
-    fn switch(&mut self, time: i64, processor: u16, switch: &Switch) {
-        self.switches += 1;
-        if self.running.get(&processor).is_some_and(|&running| running != switch.old_thread) {
-            self.lose(processor);
-        }
-        self.running.insert(processor, switch.new_thread);
-        // The idle threads wait for work: that is no wait of anybody's.
-        if switch.old_thread != 0 {
-            let InstanceNumber(old) = self.lives.threads.current(switch.old_thread);
-            let reason = if switch.old_state == WAITING { switch.old_wait_reason } else { 0 };
-            self.off.insert(old, (time, (switch.old_state, reason)));
-        }
-        if switch.new_thread != 0 {
-            let InstanceNumber(new) = self.lives.threads.current(switch.new_thread);
-            if let Some((since, reason)) = self.off.remove(&new) {
-                let ns = between(self.clock, since, time);
-                self.waits.entry((new, reason)).or_default().add(ns);
-            }
-        }
+        self.lives.event(event);
     }
 
     fn finish(mut self, trace: &Etl, by: By) -> OffCpu {
-        let instances = self.lives.threads.instances();
-        for (thread, (since, reason)) in self.off {
-            // A thread that has ended does not wait.
-            if reason.0 != TERMINATED && instances[thread].ended.is_none() {
-                let waits = self.waits.entry((thread, reason)).or_default();
-                waits.unfinished_ns = between(self.clock, since, self.end);
-            }
+        for wait in self.waits.unfinished(&self.lives.threads) {
+            let InstanceNumber(thread) = wait.thread;
+            let totals = self.totals.entry((thread, wait.reason)).or_default();
+            totals.unfinished_ns = between(self.clock, wait.since, self.end);
         }
         let (processes, threads) = self.lives.named(self.clock);
-        let mut sums: BTreeMap<(usize, Option<usize>, Reason), Waits> = BTreeMap::new();
-        for ((thread, reason), waits) in self.waits {
+        let mut sums: BTreeMap<(usize, Option<usize>, Reason), WaitTotals> = BTreeMap::new();
+        for ((thread, reason), waits) in self.totals {
             let own = (by == By::Thread).then_some(thread);
             sums.entry((threads[thread].process, own, reason)).or_default().merge(waits);
         }
@@ -298,10 +263,10 @@ impl Reader {
         OffCpu {
             system: format!("Windows {}.{}.{}", header.major, header.minor, header.build),
             elapsed_ns,
-            switches: self.switches,
-            lost_switches: self.lost,
+            switches: self.waits.switches,
+            lost_switches: self.waits.lost_switches,
             rows,
-            warnings: warnings(trace, self.lost),
+            warnings: warnings(trace, self.waits.lost_switches),
         }
     }
 }
@@ -311,10 +276,10 @@ fn fraction(part_ns: u64, whole_ns: u64) -> f64 {
     part_ns as f64 / whole_ns.max(1) as f64
 }
 
-fn name((state, reason): Reason) -> String {
-    let (names, what, number) = match state {
-        WAITING => (&REASONS[..], "wait reason", reason),
-        _ => (&STATES[..], "thread state", state),
+fn name(reason: Reason) -> String {
+    let (names, what, number) = match reason {
+        Reason::Wait(reason) => (&REASONS[..], "wait reason", reason),
+        Reason::State(state) => (&STATES[..], "thread state", state),
     };
     let name = usize::try_from(number).ok().and_then(|index| names.get(index));
     name.map_or_else(|| format!("{what} {number}"), |&name| name.to_owned())

@@ -13,11 +13,12 @@ pub mod skid;
 
 use crate::aggregate::aggregator::{Aggregator, CodeLocation, GroupBy, GroupKey, without_stacks};
 use crate::aggregate::filter::Filter;
+use crate::aggregate::filtered::TimeRange;
 use crate::aggregate::key::{Fields, Key, Value, fields, has_totals};
-use crate::aggregate::{Aggregate, aggregate_file};
+use crate::aggregate::{Aggregate, aggregate, aggregate_file};
 #[cfg(doc)]
 use crate::file::Live;
-use crate::file::{Cores, Recording};
+use crate::file::{Cores, Reader, Recording};
 use crate::symbols::{Opened, SymbolPath, Symbols};
 use halprof_measure::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -224,6 +225,15 @@ impl Report {
     /// Reads and sums up a recording.
     pub fn read(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
         let (recording, aggregator) = aggregate_file(path, &query.filter, &query.group_by())?;
+        let mut symbols = Symbols::open(&recording, symbol_path);
+        Self::new(recording, aggregator, query, &mut symbols)
+    }
+
+    /// Sums up the waits of a trace, as samples of where each thread went on, with the nanoseconds that
+    /// it had waited for their period. The filter has no span of time.
+    pub(crate) fn read_waits(path: &Path, query: &Query, symbol_path: &SymbolPath) -> Result<Self> {
+        let reader = Reader::open_waits(path)?;
+        let (recording, aggregator) = aggregate(reader, &TimeRange::default(), &query.group_by())?;
         let mut symbols = Symbols::open(&recording, symbol_path);
         Self::new(recording, aggregator, query, &mut symbols)
     }

@@ -44,7 +44,6 @@ fn outputs() -> Vec<(&'static str, Value)> {
     .to_vec();
     outputs.extend([
         ("stat-interval", line("stat-interval", &format!("{stat} --jsonl"))),
-        ("script", line("script", &format!("script {file} --jsonl"))),
         ("branches", branches()),
         ("error", halprof_json("stat -e Nonsense").json()),
         ("regions", regions()),
@@ -114,8 +113,8 @@ fn of_windows() -> [(&'static str, Value); 4] {
     })
 }
 
-/// A trace with a stack, and with a thread that waits and runs again.
-fn of_a_trace(recording: &Path) -> [(&'static str, Value); 2] {
+/// A trace with the stacks of a sample and of a switch, and with a thread that waits and runs again.
+fn of_a_trace(recording: &Path) -> [(&'static str, Value); 3] {
     const THREAD: u32 = 8;
     let path = recording.with_extension("etl");
     let session = Session {
@@ -132,29 +131,18 @@ fn of_a_trace(recording: &Path) -> [(&'static str, Value); 2] {
     };
     let frames = [0x7000u64, 0x8000].map(u64::to_le_bytes).concat();
     let frames = Frames::from_bytes(&frames, PointerSize::Eight);
-    let stack = Stack { event_time: 1001, process: 4, thread: THREAD, frames };
+    let stack_of =
+        |event_time| EventKind::Stack(Stack { event_time, process: 4, thread: THREAD, frames });
     let switch = |old_thread, new_thread| {
-        EventKind::Switch(Switch {
-            new_thread,
-            old_thread,
-            new_priority: 8,
-            old_priority: 8,
-            previous_c_state: 0,
-            spare: 0,
-            old_wait_reason: 6,
-            old_wait_mode: 1,
-            old_state: 5,
-            old_ideal_processor: 0,
-            new_wait_time: 0,
-            reserved: 0,
-        })
+        EventKind::Switch(Switch { new_thread, old_thread, old_state: 5, ..Switch::default() })
     };
     let events = [
         EventKind::Sample(Sample { ip: 0x7000, thread: THREAD, count: 1, reserved: 0 }),
-        EventKind::Stack(stack),
+        stack_of(1001),
         switch(0, THREAD),
         switch(THREAD, 0),
         switch(0, THREAD),
+        stack_of(1005),
         switch(THREAD, 0),
     ];
     let mut writer = Writer::new(File::create(&path).expect("a file"), session).expect("begun");
@@ -166,7 +154,8 @@ fn of_a_trace(recording: &Path) -> [(&'static str, Value); 2] {
     let (trace, target) = (text(&path), recording.with_extension("converted"));
     [
         ("convert", json(&format!("convert {trace} -o {}", text(&target)))),
-        ("off-cpu", json(&format!("report --off-cpu {trace}"))),
+        ("off-cpu", json(&format!("report --off-cpu --stack {trace}"))),
+        ("script", line("script", &format!("script {trace} --jsonl"))),
     ]
 }
 
@@ -189,12 +178,13 @@ fn objects(value: &Value, path: &str, found: &mut Vec<String>) {
 }
 
 /// Fields that are present only if they have content, by schema.
-const OPTIONAL: [(&str, &str); 2] = [
+const OPTIONAL: [(&str, &str); 3] = [
     (
         "stat",
         "periods passes topdown jitter intervals runs elapsed_repeats repeats deviation excluded_cpus core_type group pass run",
     ),
     ("stat-interval", "core_type group excluded_cpus run pass topdown"),
+    ("script", "callers"),
 ];
 
 /// The rows of tables have the fields of the keys that were requested.
@@ -202,7 +192,8 @@ const KEYS: &str = "machine source process process_name thread processor core mo
 
 fn is_required(schema: &str, path: &str, field: &str) -> bool {
     let has = |list: &str| list.split(' ').any(|word| word == field);
-    let is_key = (path.contains("/rows/") || path.starts_with("/by_")) && has(KEYS);
+    let is_row = ["/rows/", "/by_", "/stack/"].iter().any(|rows| path.contains(rows));
+    let is_key = is_row && has(KEYS);
     // What is read from a file has no backend.
     field != "backend"
         && !is_key

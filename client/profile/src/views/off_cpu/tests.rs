@@ -1,9 +1,13 @@
 //! Are the waits of threads those that are in the trace?
 
 use super::{By, OffCpu, WaitRow};
+use crate::aggregate::filter::Filter;
+use crate::file::StackCounts;
+use crate::symbols::SymbolPath;
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
-use halprof_etw::payload::{Change, EventKind, processor, thread};
+use halprof_etw::payload::stack::{Frames, Stack};
+use halprof_etw::payload::{Change, EventKind, image, processor, thread};
 use halprof_etw::write::{Origin, Session, Writer};
 use std::fs::File;
 use std::path::PathBuf;
@@ -103,6 +107,83 @@ fn waits_are_from_one_switch_to_the_next_by_their_reason() {
     let by_process = OffCpu::read(&path, By::Process).expect("waits");
     let of_process = expected.map(|row| WaitRow { thread: None, ..row });
     assert_eq!(by_process.rows, of_process);
+}
+
+const KERNEL: u64 = 0xFFFF_F800_0000_0000;
+const PROGRAM: u64 = 0x40_0000;
+const LIBRARY: u64 = 0x50_0000;
+
+fn an_image(process: u32, base: u64, name: &str) -> EventKind<'static> {
+    EventKind::Image(Box::new(image::Image {
+        change: Change::RundownStart,
+        base,
+        size: 0x1000,
+        process: Some(process),
+        name: name.to_owned(),
+        file: None,
+    }))
+}
+
+/// Of the thread that was put on at this time, innermost first.
+fn stack_of(time: u64, frames: &[u8]) -> EventKind<'_> {
+    let frames = Frames::from_bytes(frames, PointerSize::Eight);
+    EventKind::Stack(Stack { event_time: 1000 + time, process: 40, thread: 8, frames })
+}
+
+/// In microseconds: each call with what was waited in its own code, and with all that it called.
+#[test]
+fn waits_are_where_a_thread_goes_on() {
+    let frames = |frames: &[u64]| frames.iter().flat_map(|at| at.to_le_bytes()).collect::<Vec<_>>();
+    let (in_wait, in_ready) = (frames(&[KERNEL + 0x10, KERNEL + 0x20]), frames(&[KERNEL + 0x30]));
+    let (in_library, in_program) = (frames(&[LIBRARY + 1, PROGRAM + 1]), frames(&[PROGRAM + 1]));
+    let events = [
+        (1, 0, an_image(4, KERNEL, "ntoskrnl.exe")),
+        (1, 0, an_image(40, PROGRAM, "a.exe")),
+        (1, 0, an_image(40, LIBRARY, "b.dll")),
+        (1, 0, a_thread(Change::RundownStart, 40, 8)),
+        (10, 0, switch(8, 5, 6, 0)),
+        (30, 1, switch(0, 2, 0, 8)),
+        (31, 1, stack_of(30, &in_wait)),
+        // The user half comes when the thread returns, here on another processor.
+        (33, 0, stack_of(30, &in_library)),
+        (40, 1, switch(8, 1, 0, 12)),
+        (45, 1, switch(12, 5, 0, 8)),
+        (46, 1, stack_of(45, &in_ready)),
+        (47, 1, stack_of(45, &in_program)),
+        // A stack of another event than a switch.
+        (48, 1, stack_of(48, &in_ready)),
+        (50, 1, switch(8, 5, 6, 0)),
+        // Without a stack.
+        (57, 0, switch(0, 2, 0, 8)),
+        (60, 0, switch(8, 5, 6, 0)),
+    ];
+    let (_folder, path) = written(&events);
+    let symbols = SymbolPath::default();
+    let report = OffCpu::call_tree(&path, Filter::default(), &symbols).expect("stacks");
+    let (calls, _) = report.call_trees[0].calls();
+    let calls = calls.iter().map(|call| {
+        format!("{}{} {} {}", " ".repeat(call.depth as usize), call.value, call.own, call.total)
+    });
+    let expected = [
+        "40 0 32000",
+        " a.exe 0 25000",
+        "  b.dll 0 20000",
+        "   ntoskrnl.exe 0 20000",
+        "    ntoskrnl.exe 20000 20000",
+        "  ntoskrnl.exe 5000 5000",
+        " no address 7000 7000",
+    ];
+    assert_eq!(calls.collect::<Vec<_>>(), expected);
+    let counts = StackCounts { samples: 3, both: 2, none: 1, ..StackCounts::default() };
+    assert_eq!(report.recording.stack_counts(), Some(counts));
+}
+
+#[test]
+fn a_trace_without_stacks_of_switches_is_refused() {
+    let (_folder, path) = written(&EVENTS);
+    let error = OffCpu::call_tree(&path, Filter::default(), &SymbolPath::default());
+    let error = error.expect_err("refused").to_string();
+    assert!(error.contains("has no call stacks of context switches"), "{error}");
 }
 
 #[test]

@@ -1,14 +1,19 @@
-//! `report --off-cpu`: how long threads waited, and for what.
+//! `report --off-cpu`: how long threads waited, and for what; with `--stack` where.
 
 use crate::cli::args::{self, Filters, joined};
 use crate::command::stat::count_row::optional;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
+use crate::output::escape::Shown;
 use crate::output::number::{percent, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
+use crate::select::filters;
 use halprof_profile::aggregate::filter::Pattern;
+use halprof_profile::aggregate::key::{Fields, Value};
+use halprof_profile::file::StackCounts;
 use halprof_profile::views::off_cpu::{By, OffCpu, WaitRow};
+use halprof_profile::views::report::Call;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,6 +28,36 @@ pub(crate) struct OffCpuResult {
     lost_switches: u64,
     warnings: Vec<String>,
     rows: Vec<WaitRow>,
+    /// How many of the waits that ended have call stacks; null without `--stack`.
+    stacks: Option<StackCounts>,
+    /// The call tree of these waits, requested with `--stack`: calls with at least 1 % of their time.
+    stack: Vec<WaitCall>,
+    /// How many calls have less.
+    #[serde(skip)]
+    omitted: usize,
+}
+
+/// A process, or a function as it was called, with what was waited there.
+#[derive(JsonSchema, Serialize)]
+pub(crate) struct WaitCall {
+    /// 0 for a process; a function is one deeper than what called it.
+    depth: u32,
+    #[serde(flatten)]
+    #[schemars(with = "Fields")]
+    value: Value,
+    /// What was waited in its own code.
+    self_ns: u64,
+    /// The same with all that it called.
+    total_ns: u64,
+    /// The total as a part of all that was waited, from 0 to 1.
+    share: f64,
+}
+
+impl From<Call> for WaitCall {
+    fn from(call: Call) -> Self {
+        let Call { depth, value, own, total, share } = call;
+        Self { depth, value, self_ns: own, total_ns: total, share: share.value }
+    }
 }
 
 pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
@@ -37,7 +72,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         output.warn(warning);
     }
     let status = if waits.warnings.is_empty() { 0 } else { INCOMPLETE };
-    let result = OffCpuResult {
+    let mut result = OffCpuResult {
         file: file.display().to_string(),
         machine: waits.system,
         elapsed_ns: waits.elapsed_ns,
@@ -45,14 +80,27 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         lost_switches: waits.lost_switches,
         warnings: waits.warnings,
         rows: waits.rows,
+        stacks: None,
+        stack: Vec::new(),
+        omitted: 0,
     };
-    output.rows("off-cpu", false, (&result, &result.rows), |result| {
-        text(
-            result,
-            options.most_rows(),
-            if options.verbose { Width::WHOLE } else { output.width() },
-        )
-    })?;
+    let width = if options.verbose { Width::WHOLE } else { output.width() };
+    if !options.stack {
+        output.rows("off-cpu", false, (&result, &result.rows), |result| {
+            text(result, options.most_rows(), width)
+        })?;
+        return Ok(status);
+    }
+    let filter = filters::filter(&options.filters, &options.files)?;
+    let report = OffCpu::call_tree(file, filter, &options.naming.path()?)?;
+    filters::note_symbols(&report.symbols, output);
+    result.stacks = report.recording.stack_counts();
+    for tree in &report.call_trees {
+        let (calls, omitted) = tree.calls();
+        result.stack.extend(calls.into_iter().map(WaitCall::from));
+        result.omitted += omitted;
+    }
+    output.rows("off-cpu", false, (&result, &result.stack), |result| tree(result, width))?;
     Ok(status)
 }
 
@@ -96,13 +144,17 @@ fn keep_only(processes: &[String], rows: &mut Vec<WaitRow>) {
     });
 }
 
-fn text(result: &OffCpuResult, most_rows: usize, width: Width) -> String {
-    let head = format!(
-        "{}: {} context switches in {}; off the processors, by reason",
+fn head(result: &OffCpuResult) -> String {
+    format!(
+        "{}: {} context switches in {}; off the processors, by",
         result.machine,
         thousands(result.switches),
         seconds(result.elapsed_ns)
-    );
+    )
+}
+
+fn text(result: &OffCpuResult, most_rows: usize, width: Width) -> String {
+    let head = format!("{} reason", head(result));
     let shown = &result.rows[..result.rows.len().min(most_rows)];
     let mut text = format!("{}\n\n{}", width.prose(0, &head), records(width, shown));
     if shown.len() < result.rows.len() {
@@ -110,6 +162,33 @@ fn text(result: &OffCpuResult, most_rows: usize, width: Width) -> String {
         text += &format!("{} more; `--rows 0` shows all\n", thousands(rest as u64));
     }
     text
+}
+
+fn tree(result: &OffCpuResult, width: Width) -> String {
+    let StackCounts { samples, none, .. } = result.stacks.unwrap_or_default();
+    let head = format!(
+        "{} where they went on; {} of {} waits have call stacks",
+        head(result),
+        thousands(samples - none),
+        thousands(samples)
+    );
+    let mut text = format!("{}\n\n{}", width.prose(0, &head), records(width, &result.stack));
+    if result.omitted != 0 {
+        let omitted = thousands(result.omitted as u64);
+        text += &format!("{omitted} calls with less than 1 % of the time\n");
+    }
+    text
+}
+
+impl Record for WaitCall {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::number("waited"), |call| seconds(call.total_ns)),
+        Field::new(Column::number("self"), |call| seconds(call.self_ns)),
+        Field::new(Column::number("share"), |call| percent(call.share)),
+        Field::new(Column::name("process, function"), |call| {
+            " ".repeat(call.depth as usize) + &Shown(&call.value).to_string()
+        }),
+    ];
 }
 
 impl Record for WaitRow {

@@ -1,0 +1,110 @@
+//! Waits of threads, by the context switches of a trace.
+//!
+//! A thread is off the processors from the switch that takes it off to the next one that puts it on,
+//! on whatever processor. The first of them says why: it waits for something, or others ran in its
+//! place.
+
+use halprof_etw::join::threads::{InstanceNumber, Threads};
+use halprof_etw::payload::processor::Switch;
+use halprof_etw::{Event, EventKind};
+use std::collections::HashMap;
+
+/// States of a thread that was taken off a processor (`KTHREAD_STATE`).
+const TERMINATED: i8 = 4;
+const WAITING: i8 = 5;
+
+/// Why a thread is off the processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// It is in another state than waiting: a `KTHREAD_STATE`.
+    State(i8),
+    /// It waits: a `KWAIT_REASON`.
+    Wait(i8),
+}
+
+/// A thread that is or was off the processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The thread's instance.
+    pub thread: InstanceNumber,
+    /// When it was taken off.
+    pub since: i64,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// The waits of all threads but the idle ones, which wait for work.
+#[derive(Debug, Default)]
+pub struct Waits {
+    /// Threads that are off: since when, and why.
+    off: HashMap<usize, (i64, Reason)>,
+    /// The thread on each processor.
+    running: HashMap<u16, u32>,
+    /// The context switches so far.
+    pub switches: u64,
+    /// Those that were lost, as far as the others show it.
+    pub lost_switches: u64,
+}
+
+impl Waits {
+    /// Reads an event; other events than context switches say only whether some are missing. Returns
+    /// the wait that it ends.
+    pub fn event(&mut self, threads: &mut Threads, event: &Event<'_>) -> Option<Wait> {
+        if event.is_after_gap {
+            self.lose(threads, event.processor);
+        }
+        match &event.kind {
+            EventKind::Switch(switch) => self.switch(threads, event, switch),
+            _ => None,
+        }
+    }
+
+    /// Switches of a processor are missing: nobody knows since when its thread is off.
+    fn lose(&mut self, threads: &mut Threads, processor: u16) {
+        if let Some(running) = self.running.remove(&processor) {
+            self.lost_switches += 1;
+            let InstanceNumber(lost) = threads.current(running);
+            self.off.remove(&lost);
+        }
+    }
+
+    fn switch(
+        &mut self,
+        threads: &mut Threads,
+        event: &Event<'_>,
+        switch: &Switch,
+    ) -> Option<Wait> {
+        self.switches += 1;
+        let processor = event.processor;
+        if self.running.get(&processor).is_some_and(|&running| running != switch.old_thread) {
+            self.lose(threads, processor);
+        }
+        self.running.insert(processor, switch.new_thread);
+        if switch.old_thread != 0 {
+            let InstanceNumber(old) = threads.current(switch.old_thread);
+            let reason = match switch.old_state {
+                WAITING => Reason::Wait(switch.old_wait_reason),
+                state => Reason::State(state),
+            };
+            self.off.insert(old, (event.time, reason));
+        }
+        if switch.new_thread == 0 {
+            return None;
+        }
+        let thread = threads.current(switch.new_thread);
+        let (since, reason) = self.off.remove(&thread.0)?;
+        Some(Wait { thread, since, reason })
+    }
+
+    /// Those that have not ended. A thread that has ended does not wait.
+    pub fn unfinished(&self, threads: &Threads) -> impl Iterator<Item = Wait> {
+        let off = self.off.iter().filter(|&(&thread, &(_, reason))| {
+            reason != Reason::State(TERMINATED) && threads.instances()[thread].ended.is_none()
+        });
+        off.map(|(&thread, &(since, reason))| Wait {
+            thread: InstanceNumber(thread),
+            since,
+            reason,
+        })
+    }
+}
