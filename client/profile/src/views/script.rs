@@ -1,5 +1,6 @@
-//! Each sample of a recording by itself, with the code at its address.
+//! Each sample of a recording by itself, with the code at its address and its call stack.
 
+use crate::aggregate::aggregator::stacked;
 use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::{BoundFilter, read_ahead};
 use crate::file::{Reader, Recording};
@@ -24,6 +25,9 @@ pub struct ScriptLine {
     pub process: Option<Arc<str>>,
     /// The code at its address.
     pub frame: Frame,
+    /// Who called it, innermost first: the address that each returns to, and the code of the call.
+    /// Empty if the recording has no call stacks.
+    pub callers: Vec<(u64, Frame)>,
 }
 
 /// Passes the samples that count to `visit`, in the order of the file, until it returns `false`.
@@ -39,8 +43,8 @@ pub fn each_sample(
     let slices = recording.slices();
     let mut symbols = Symbols::open(&recording, symbol_path);
     let mut going = true;
-    Reader::open(path)?.samples(|samples| {
-        for sample in samples {
+    Reader::open(path)?.stacked(|samples, stacks| {
+        for (sample, stack) in stacked(samples, stacks) {
             if !going {
                 return;
             }
@@ -52,6 +56,11 @@ pub fn each_sample(
             if !filter.passes_frame(&frame) {
                 continue;
             }
+            let callers = recording.stacks.callers(stack).map(|(_, caller)| {
+                let code = symbols.frame(sample.process, caller.call_site(), caller.mode());
+                (caller.address, code)
+            });
+            let callers = callers.collect();
             let scaled = slices.get(&sample.source).map(|slices| slices.scale(sample.period));
             let line = ScriptLine {
                 time_ns: time.nanoseconds(sample.timestamp),
@@ -60,6 +69,7 @@ pub fn each_sample(
                 source: bound.source(sample.source),
                 process: bound.process(sample.process),
                 frame,
+                callers,
             };
             going = visit(&recording, line);
         }

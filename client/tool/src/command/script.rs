@@ -1,13 +1,14 @@
-//! `halprof script`: the samples of a recording, one per line.
+//! `halprof script`: the samples of a recording, one per line, each with its call stack below.
 
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
 use crate::output::escape::Shown;
-use crate::output::table::{Column, Rows, cell_text};
+use crate::output::table::{Column, Rows, Width, cell_text};
 use crate::select::filters;
 use halprof_profile::file::Recording;
+use halprof_profile::symbols::Frame;
 use halprof_profile::views::script::{self, ScriptLine};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -35,6 +36,19 @@ pub(crate) struct SampleLine<'a> {
     /// The events that it stands for: its period, scaled to the whole time if its source took turns
     /// on the counters, rounded. Their sum is that of `report` but for half an event a sample.
     events: u64,
+    /// Who called it, innermost first, where there are call stacks. CSV has none of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    callers: Vec<CallerLine<'a>>,
+}
+
+/// A caller of a sample's code.
+#[derive(JsonSchema, Serialize)]
+struct CallerLine<'a> {
+    /// The address that it is returned to. The rest is of the call before it.
+    address: String,
+    module: &'a str,
+    symbol: Option<&'a str>,
+    offset: u64,
 }
 
 pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
@@ -60,7 +74,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
         let told = match (csv, options.jsonl) {
             (true, _) => csv_line(&row(&line), modelled),
             (_, true) => output.document("script", modelled, row(&line)),
-            _ => Ok(lines.line(&cells(&line))),
+            _ => Ok(lines.line(&cells(&line)) + &callers(&line, output.width())),
         };
         going = told.and_then(|told| {
             block += &told;
@@ -108,6 +122,16 @@ fn row(line: &ScriptLine) -> SampleLine<'_> {
         symbol: line.frame.symbol.as_deref(),
         offset: line.frame.offset,
         events: line.events,
+        callers: line.callers.iter().map(caller_line).collect(),
+    }
+}
+
+fn caller_line((address, frame): &(u64, Frame)) -> CallerLine<'_> {
+    CallerLine {
+        address: format!("{address:#x}"),
+        module: &frame.module,
+        symbol: frame.symbol.as_deref(),
+        offset: frame.offset,
     }
 }
 
@@ -120,6 +144,7 @@ fn csv_line(row: &SampleLine<'_>, modelled: bool) -> Result<String> {
         address: row.address.clone(),
         module: &module,
         symbol: symbol.as_deref(),
+        callers: Vec::new(),
         ..*row
     };
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
@@ -145,12 +170,6 @@ fn cells(line: &ScriptLine) -> [String; COLUMNS.len()] {
         Some(name) => format!("{} ({})", Shown(name), sample.process),
         None => sample.process.to_string(),
     };
-    let place = match &line.frame.symbol {
-        Some(symbol) => {
-            format!("{}!{}+{:#x}", Shown(&line.frame.module), Shown(symbol), line.frame.offset)
-        }
-        None => Shown(&line.frame.module).to_string(),
-    };
     let (seconds, rest) = (line.time_ns / 1_000_000_000, line.time_ns % 1_000_000_000);
     [
         format!("{seconds}.{:06}", rest / 1000),
@@ -159,6 +178,24 @@ fn cells(line: &ScriptLine) -> [String; COLUMNS.len()] {
         sample.thread.to_string(),
         Shown(&line.source).to_string(),
         format!("{:#x}", sample.ip),
-        place,
+        place(&line.frame),
     ]
 }
+
+fn place(frame: &Frame) -> String {
+    match &frame.symbol {
+        Some(symbol) => format!("{}!{}+{:#x}", Shown(&frame.module), Shown(symbol), frame.offset),
+        None => Shown(&frame.module).to_string(),
+    }
+}
+
+/// The lines below a sample: who called it, innermost first.
+fn callers(line: &ScriptLine, width: Width) -> String {
+    let lines = line.callers.iter().map(|(address, frame)| {
+        format!("{address:>#INDENT$x}  {}\n", width.left(INDENT + 2, &place(frame)))
+    });
+    lines.collect()
+}
+
+/// Callers are indented so far that their addresses end there.
+const INDENT: usize = 24;

@@ -4,6 +4,7 @@
 use crate::cli::screens::screen::{WIDTHS, assert_screen};
 use crate::cli::support::{folder, halprof, json, text};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Where the vectors are, with the traces in a folder beside them.
@@ -160,6 +161,43 @@ fn waits_are_between_the_switches_of_the_trace() {
         let ran = halprof(&["report", "--off-cpu", &file, "--width", &width]);
         assert_screen(&format!("off-cpu-{columns}"), &ran.stdout, columns);
     }
+}
+
+/// Each sample's callers are those of its line in folded stacks, in text as in JSON.
+#[test]
+fn a_script_has_the_stack_of_each_sample() {
+    let Some((file, _)) = trace() else { return };
+    let file = PathBuf::from(file).with_file_name("net.4.5.2.x64.etl");
+    let file = text(&file);
+    let lines = halprof(&["script", file, "--jsonl"]).stdout;
+    let samples: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let mut folded: BTreeMap<String, u64> = BTreeMap::new();
+    let mut callers = 0;
+    for sample in &samples {
+        let name = |frame: &Value| frame["module"].as_str().expect("a name").to_owned();
+        let inner = sample["callers"].as_array().map_or(&[][..], Vec::as_slice);
+        callers += inner.len();
+        let process = match sample["process_name"].as_str() {
+            Some(name) => format!("{name} ({})", sample["process"]),
+            None => sample["process"].to_string(),
+        };
+        let thread = format!("thread {}", sample["thread"]);
+        let outer = [process, thread].into_iter().chain(inner.iter().rev().map(name));
+        let levels: Vec<String> = outer.chain([name(sample)]).collect();
+        *folded.entry(levels.join(";")).or_default() += sample["events"].as_u64().expect("events");
+    }
+    assert!(callers > samples.len(), "it has stacks");
+    let expected: Vec<String> = folded.iter().map(|(levels, n)| format!("{levels} {n}")).collect();
+    let export = halprof(&["export", file, "-f", "folded", "-o", "-"]).stdout;
+    assert_eq!(export.lines().collect::<Vec<_>>(), expected);
+    let shown = halprof(&["script", file, "--width", "0"]).stdout;
+    let (of_callers, of_samples): (Vec<&str>, Vec<&str>) =
+        shown.lines().skip(1).partition(|line| line.trim_start().starts_with("0x"));
+    assert_eq!((of_samples.len(), of_callers.len()), (samples.len(), callers));
+    let first = samples.iter().find_map(|sample| sample["callers"].get(0)).expect("a caller");
+    let [address, module] = ["address", "module"].map(|field| first[field].as_str().expect("text"));
+    assert_eq!(of_callers[0].trim_start(), format!("{address}  {module}"));
 }
 
 #[test]
