@@ -4,6 +4,7 @@
 use crate::cpu::Cpu;
 use crate::event::{Counts, Event};
 use crate::processor::Processor;
+use crate::workload::ShortChange;
 use hal_profile::events::EventRing;
 use hal_profile::host::{Local, Overflows, Processors, Unreserved};
 use hal_profile::overflow::Interrupted;
@@ -58,6 +59,8 @@ pub struct Host {
     pub(crate) watched: bool,
     /// Whether others have registered as many routines as there may be.
     pub(crate) watch_refused: bool,
+    /// The starts and ends of short programs.
+    pub(crate) short_changes: Vec<ShortChange>,
     program: Box<Program>,
     /// Nothing to run: what an interrupt gets where no session runs.
     idle: Box<Program>,
@@ -91,6 +94,7 @@ impl Host {
             events: Vec::new(),
             watched: false,
             watch_refused: false,
+            short_changes: Vec::new(),
             program: zeroed(),
             idle: zeroed(),
             counters_taken: false,

@@ -6,8 +6,8 @@ use crate::fault::Fault;
 use crate::host::{Host, Modelled, zeroed};
 use crate::machine::processors;
 use crate::processor::Processor;
-use crate::run::{Answering, Run, SHORT, SHORT_PATH};
-use crate::workload::Workload;
+use crate::run::{Answering, Run};
+use crate::workload::{ShortChange, Workload};
 use hal_profile::events;
 use hal_profile::overflow::Interrupted;
 use hal_profile::service::{About, Service};
@@ -22,8 +22,6 @@ use zerocopy::FromZeros;
 const SESSIONS: usize = 7;
 /// Memory that all sample rings together may take, in bytes.
 const RING_BYTES_MAX: u64 = 256 << 20;
-/// The System process, the parent of the short program.
-const SYSTEM: u32 = 4;
 /// How a modelled machine describes itself.
 const MODELLED: About = About {
     answerer: concat!("modelled machine (halprof ", env!("CARGO_PKG_VERSION"), ")"),
@@ -164,6 +162,11 @@ impl Model {
     pub fn elapsed_ns(&mut self) -> u64 {
         let run = self.run.as_ref();
         run.map_or(0, |run| run.elapsed_ns(&mut self.service))
+    }
+
+    /// The starts and ends of short programs since the last call.
+    pub fn take_short_changes(&mut self) -> Vec<ShortChange> {
+        std::mem::take(&mut self.service.processors().short_changes)
     }
 
     /// The accesses that silicon refused to the core: on a real machine each would have been a bug
@@ -317,18 +320,7 @@ impl Answering for Service<Modelled> {
         self.processors().tick(index);
     }
 
-    fn short(&mut self, index: usize, code: Option<(u64, u64)>) {
-        let (process, _) = SHORT;
-        let host = self.processors();
-        match code {
-            Some((start, end)) => {
-                let path: Vec<u16> = SHORT_PATH.encode_utf16().collect();
-                host.tell(index, |now| events::process_started(now, process, SYSTEM));
-                host.tell(index, |now| {
-                    events::image_loaded(now, process, start, end - start, &path)
-                });
-            }
-            None => host.tell(index, |now| events::process_ended(now, process)),
-        }
+    fn short(&mut self, change: ShortChange) {
+        self.processors().short_changes.push(change);
     }
 }

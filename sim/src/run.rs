@@ -5,7 +5,7 @@ use crate::cpu::Cpu;
 use crate::event::{Counts, Event};
 use crate::host::INTERRUPT_COST;
 use crate::processor::Processor;
-use crate::workload::{PROGRAMS_MAX, Workload};
+use crate::workload::{PROGRAMS_MAX, ShortChange, Workload};
 use hal_profile::overflow::Interrupted;
 use shared_types::Mode;
 
@@ -46,9 +46,8 @@ pub trait Answering {
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted);
     /// A processor's timer is due.
     fn tick(&mut self, index: usize);
-    /// The short program starts on a processor, with its image at these addresses; with `None` it
-    /// ends.
-    fn short(&mut self, index: usize, code: Option<(u64, u64)>);
+    /// The short program starts or ends.
+    fn short(&mut self, change: ShortChange);
 }
 
 /// A workload being run.
@@ -235,7 +234,9 @@ impl Run {
             let due = self.workload.position_at(time).is_some_and(|at| at <= position);
             if due && self.told == number {
                 self.told += 1;
-                answering.short(index, (number == 0).then_some(self.workload.code()));
+                let code = (number == 0).then_some(self.workload.code());
+                let timestamp = processor(answering, index).map_or(0, |one| one.timestamp());
+                answering.short(ShortChange { timestamp, code });
             }
         }
     }

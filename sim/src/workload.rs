@@ -52,6 +52,15 @@ pub const KERNEL_CODE: (u64, u64) = (0xFFFF_F800_0000_1000, 0xFFFF_F800_0000_200
 /// Where user instructions retire from unless `code` says otherwise.
 pub const USER_CODE: (u64, u64) = (0x1_4000_1000, 0x1_4000_2000);
 
+/// The start or the end of a workload's short program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortChange {
+    /// The time-stamp counter of the processor that it runs on.
+    pub timestamp: u64,
+    /// If it starts, the first address of its image, and the first after it.
+    pub code: Option<(u64, u64)>,
+}
+
 /// What a workload is made of, before it is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {

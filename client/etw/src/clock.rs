@@ -1,9 +1,10 @@
 //! A trace's clock: ticks to nanoseconds and to the time of day.
 
 /// What a trace's time stamps count (evntrace.h, `WNODE_HEADER`, `ClientContext`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockType {
     /// The performance counter.
+    #[default]
     PerformanceCounter,
     /// The system time, in units of 100 ns.
     SystemTime,

@@ -1,12 +1,14 @@
 //! A machine modelled in this process: the driver's own service on software processors.
 
+use crate::processes::{ProcessChange, ProcessEvent};
 use crate::{Error, Result, Transport};
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use sim::cpuid::Leaves;
 use sim::model::{Handle, Model};
+use sim::run::{SHORT, SHORT_PATH};
 use sim::spec::{MachineSpec, SpecError};
-use sim::workload::Workload;
+use sim::workload::{ShortChange, Workload};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -36,6 +38,24 @@ pub trait ModelledMachine: Transport {
     fn modules(&self) -> Vec<Code> {
         Vec::new()
     }
+    /// What happened to processes and images since the last call.
+    fn take_process_events(&mut self) -> Vec<ProcessEvent> {
+        Vec::new()
+    }
+}
+
+/// The start or the end of a workload's short program, in the form of a source of such events.
+#[must_use]
+pub fn short_program(change: ShortChange) -> Vec<ProcessEvent> {
+    let (process, _) = SHORT;
+    let event =
+        |change_to| ProcessEvent { timestamp: change.timestamp, process, change: change_to };
+    let Some((start, end)) = change.code else {
+        return vec![event(ProcessChange::Ended)];
+    };
+    let path = SHORT_PATH.to_owned();
+    let name = path.rsplit('\\').next().unwrap_or_default().to_owned();
+    vec![event(ProcessChange::Started(name)), event(ProcessChange::Loaded { path, start, end })]
 }
 
 /// The driver's own service on modelled processors, open for reading and writing.
@@ -95,6 +115,10 @@ impl ModelledMachine for InProcess {
 
     fn elapsed_ns(&mut self) -> u64 {
         Self::elapsed_ns(self)
+    }
+
+    fn take_process_events(&mut self) -> Vec<ProcessEvent> {
+        self.model.take_short_changes().into_iter().flat_map(short_program).collect()
     }
 }
 

@@ -20,6 +20,7 @@ mod layout;
 pub mod lives;
 mod note;
 pub mod plan;
+mod processes;
 mod sources;
 mod tracer;
 pub mod waits;
@@ -31,10 +32,12 @@ pub use calls::{Calls, Class, Control, Lock};
 pub use file::TraceFile;
 pub use holders::{CounterOwner, CounterSession, Holders, OwnerKind};
 pub use layout::{HEADER_BYTES, NAME_UNITS, Properties, SESSION_NAME};
+pub use processes::TracedProcesses;
 pub use sources::{ProfileSource, TIMER};
 pub use tracer::{Tracer, end_running};
 
 use crate::Result;
+use halprof_etw::clock::ClockType;
 
 /// A source to sample, by its number in the backend's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,8 @@ pub struct TraceRequest {
     pub counted: Vec<u32>,
     /// Whether samples have call stacks.
     pub stacks: bool,
+    /// What the times of events count.
+    pub clock: ClockType,
 }
 
 /// What became of a session so far.

@@ -41,7 +41,7 @@
 
 use crate::number::thousands;
 use serde::{Deserialize, Serialize};
-use shared_types::Sample;
+use shared_types::{EventKind, Sample, SystemEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -280,6 +280,10 @@ pub struct Process {
     pub started: Option<u64>,
     /// When it was first found to have ended, as a sample's timestamp; `None` if it ran on.
     pub ended: Option<u64>,
+    /// The start in an earlier row, which this one replaces: when a scan found it, before its start
+    /// was known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<u64>,
 }
 
 /// An image of code in memory.
@@ -300,6 +304,9 @@ pub struct Module {
     pub loaded: Option<u64>,
     /// When it was first found unloaded, as a sample's timestamp; `None` if it stayed.
     pub unloaded: Option<u64>,
+    /// The time of loading in an earlier row, which this one replaces, as in [`Process::found`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<u64>,
     /// What identifies its symbols, if that was determined.
     pub identity: Option<Identity>,
     /// What identifies the PE file itself in a symbol store, if that was determined.
@@ -323,6 +330,26 @@ pub struct RecordedEvent {
     pub processor: Option<u32>,
     /// Samples lost, or how often the periods were raised; otherwise 0.
     pub amount: u64,
+}
+
+impl RecordedEvent {
+    /// An event of the driver; `None` if its kind is not known here.
+    #[must_use]
+    pub fn new(event: &SystemEvent) -> Option<Self> {
+        use EventKind::{
+            ImageLoaded, ProcessEnded, ProcessStarted, ProcessorAdded, SamplesLost, Storm,
+            Throttled,
+        };
+        let kind = EventKind::from_wire(event.kind)
+            .filter(|kind| !matches!(kind, ProcessStarted | ProcessEnded | ImageLoaded))?;
+        let on_processor = matches!(kind, ProcessorAdded | SamplesLost | Storm | Throttled);
+        Some(Self {
+            timestamp: event.timestamp,
+            kind: kind.name().to_owned(),
+            processor: on_processor.then_some(event.subject),
+            amount: event.amount,
+        })
+    }
 }
 
 /// The build of a PE file, as symbol stores identify it.

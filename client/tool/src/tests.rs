@@ -3,6 +3,7 @@
 use super::*;
 use crate::cli::args::Arguments;
 use crate::command::registers::decode::decode;
+use halprof_measure::processes::ProcessEvent;
 use halprof_measure::{InProcess, ModelledMachine, Session, Setup, Transport};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Register;
@@ -226,6 +227,10 @@ impl ModelledMachine for Changed {
 
     fn elapsed_ns(&mut self) -> u64 {
         self.model.elapsed_ns()
+    }
+
+    fn take_process_events(&mut self) -> Vec<ProcessEvent> {
+        self.model.take_process_events()
     }
 }
 

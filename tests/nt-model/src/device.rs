@@ -7,7 +7,6 @@ use crate::image::Image;
 use crate::kernel;
 use crate::kmdf::{self, Kind, Method, Request};
 use crate::machine::{Machine, SYSTEM};
-use crate::notify::{Mapped, News};
 use crate::programs::Program;
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
@@ -17,8 +16,8 @@ use shared_types::request::{Access, RequestCode};
 use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
 use sim::model::io_manager_grants;
-use sim::run::{Answering, Run, SHORT, SHORT_PATH};
-use sim::workload::Workload;
+use sim::run::{Answering, Run};
+use sim::workload::{ShortChange, Workload};
 
 /// A request that was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +67,8 @@ pub struct Device {
     /// If set, D0Entry returns this instead of its own status when it is next called.
     pub d0_entry_answers: Option<u32>,
     work: Work,
+    /// The starts and ends of short programs.
+    pub(crate) short_changes: Vec<ShortChange>,
     /// The first rule that was broken where it could not be reported.
     broken: Option<Violation>,
     /// The writable parts of the image, as the loader makes them.
@@ -95,6 +96,7 @@ impl Device {
             stage: pnp::Stage::Unloaded,
             d0_entry_answers: None,
             work: Work::None,
+            short_changes: Vec::new(),
             broken: None,
             writable: image.writable(),
         }
@@ -338,23 +340,7 @@ impl Answering for Device {
         self.settle_unless_disturbed();
     }
 
-    fn short(&mut self, _index: usize, code: Option<(u64, u64)>) {
-        if self.broken.is_some() {
-            return;
-        }
-        let (process, _) = SHORT;
-        match code {
-            Some((start, end)) => {
-                let image = Mapped {
-                    process,
-                    start,
-                    bytes: end - start,
-                    path: Some(SHORT_PATH.to_owned()),
-                };
-                self.machine.tell([News::Started(process, SYSTEM.0), News::Image(image)]);
-            }
-            None => self.machine.tell([News::Ended(process)]),
-        }
-        self.settle_unless_disturbed();
+    fn short(&mut self, change: ShortChange) {
+        self.short_changes.push(change);
     }
 }

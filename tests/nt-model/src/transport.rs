@@ -5,7 +5,8 @@ use crate::memory::{IMAGE, STUBS, STUBS_SIZE};
 use crate::programs::Program;
 use crate::rules::Violation;
 use anyhow::{Context, Result};
-use halprof_measure::{Code, Error, ModelledMachine, Transport};
+use halprof_measure::processes::ProcessEvent;
+use halprof_measure::{Code, Error, ModelledMachine, Transport, short_program};
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use sim::cpuid::Leaves;
@@ -114,6 +115,11 @@ impl ModelledMachine for DriverTransport {
 
     fn elapsed_ns(&mut self) -> u64 {
         self.device.elapsed_ns()
+    }
+
+    fn take_process_events(&mut self) -> Vec<ProcessEvent> {
+        let changes = std::mem::take(&mut self.device.short_changes);
+        changes.into_iter().flat_map(short_program).collect()
     }
 
     fn modules(&self) -> Vec<Code> {

@@ -1,5 +1,6 @@
 //! The bytes that Windows takes and gives (evntrace.h, x64), and the numbers in them.
 
+use super::TraceRequest;
 use std::mem::{offset_of, size_of};
 use std::path::Path;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -18,8 +19,6 @@ pub const NAME_UNITS: usize = 1024;
 /// The size of EVENT_TRACE_PROPERTIES, behind which the names follow.
 pub const HEADER_BYTES: usize = offset_of!(Properties, logger_name);
 
-/// Wnode.ClientContext: event times are of the performance counter.
-const CLOCK_QPC: u32 = 1;
 /// WNODE_FLAG_TRACED_GUID.
 const TRACED_GUID: u32 = 0x2_0000;
 /// EVENT_TRACE_FILE_MODE_SEQUENTIAL: the session ends when its file is full.
@@ -78,7 +77,6 @@ impl Properties {
         let mut properties = Self::new_zeroed_names();
         properties.buffer_size = size_of::<Self>() as u32;
         properties.guid = SESSION_GUID;
-        properties.client_context = CLOCK_QPC;
         properties.flags = TRACED_GUID;
         properties.log_file_name_offset = offset_of!(Self, log_file_name) as u32;
         properties.logger_name_offset = offset_of!(Self, logger_name) as u32;
@@ -86,13 +84,21 @@ impl Properties {
         properties
     }
 
-    /// The properties of a session into a file of at most so many megabytes; `None` if the path is
-    /// too long, or is no text.
+    /// The properties of a session that traces what is requested into a file of at most so many
+    /// megabytes; `None` if the path is too long, or is no text.
     #[must_use]
-    pub fn into_file(file: &Path, megabytes: u32, processors: u32) -> Option<Self> {
+    pub fn into_file(
+        file: &Path,
+        megabytes: u32,
+        processors: u32,
+        request: &TraceRequest,
+    ) -> Option<Self> {
         let mut properties = Self::named();
         let fewest = processors.saturating_mul(FEWEST_PER_PROCESSOR);
-        let buffers = processors.saturating_mul(BUFFERS_PER_PROCESSOR).min(BUFFERS_MAX).max(fewest);
+        let many = processors.saturating_mul(BUFFERS_PER_PROCESSOR).min(BUFFERS_MAX).max(fewest);
+        let is_quiet = request.sampled.is_empty() && request.counted.is_empty();
+        let buffers = if is_quiet { fewest } else { many };
+        properties.client_context = request.clock.number();
         properties.buffer_kb = BUFFER_KB;
         properties.minimum_buffers = buffers;
         properties.maximum_buffers = buffers.saturating_mul(2);
@@ -186,10 +192,14 @@ pub(super) fn mask(timer: bool, counters: bool, switches: bool) -> [u32; 8] {
 mod tests {
     use super::*;
 
+    fn counting() -> TraceRequest {
+        TraceRequest { counted: vec![2], ..TraceRequest::default() }
+    }
+
     #[test]
     fn properties_are_as_evntrace_h_lays_them_out() {
         let file = Path::new(r"C:\Windows\System32\LogFiles\halprof\session.etl");
-        let properties = Properties::into_file(file, 4096, 8).expect("it fits");
+        let properties = Properties::into_file(file, 4096, 8, &counting()).expect("it fits");
         let bytes = properties.as_bytes();
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let fields = [0, 40, 44, 48, 52, 56, 60, 64, 68, 72, 112, 116].map(|at| (at, word(at)));
@@ -221,12 +231,16 @@ mod tests {
     #[test]
     fn buffers_suffice_for_each_processor_and_are_no_more_than_needed() {
         let buffers = |processors| {
-            let properties = Properties::into_file(Path::new("a.etl"), 1, processors);
-            properties.expect("it fits").minimum_buffers
+            [counting(), TraceRequest::default()].map(|request| {
+                let path = Path::new("a.etl");
+                let properties = Properties::into_file(path, 1, processors, &request);
+                properties.expect("it fits").minimum_buffers
+            })
         };
-        assert_eq!([1, 64, 128, 2048].map(buffers), [32, 2048, 4096, 8192]);
+        let expected = [[32, 4], [2048, 256], [4096, 512], [8192, 8192]];
+        assert_eq!([1, 64, 128, 2048].map(buffers), expected);
         let long = "x".repeat(NAME_UNITS);
-        assert!(Properties::into_file(Path::new(&long), 1, 1).is_none());
+        assert!(Properties::into_file(Path::new(&long), 1, 1, &counting()).is_none());
     }
 
     #[test]

@@ -280,7 +280,7 @@ impl<C: Calls> Sessions<C> {
         }
         let note = Note { process, file: file.clone(), intervals };
         note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
-        let handle = self.start_trace(&file, megabytes);
+        let handle = self.start_trace(&file, megabytes, request);
         let handle = handle.inspect_err(|_| Note::remove(&folder))?;
         let running = Running {
             folder,
@@ -302,9 +302,9 @@ impl<C: Calls> Sessions<C> {
         }
     }
 
-    fn start_trace(&mut self, file: &Path, megabytes: u32) -> Result<u64> {
+    fn start_trace(&mut self, file: &Path, megabytes: u32, request: &TraceRequest) -> Result<u64> {
         let processors = self.calls.processors().max(1);
-        let properties = Properties::into_file(file, megabytes, processors)
+        let properties = Properties::into_file(file, megabytes, processors, request)
             .ok_or_else(|| Error::writing(file, io::ErrorKind::InvalidFilename.into()))?;
         let mut started = self.calls.start_trace(&mut properties.clone());
         if started == Err(ALREADY_EXISTS) {

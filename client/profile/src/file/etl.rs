@@ -352,8 +352,8 @@ impl Builder {
                 None => self.processes.push(Process {
                     id,
                     name: event.image,
-                    started: None,
                     ended: Some(time),
+                    ..Process::default()
                 }),
             },
             // The rundown names each process again when the session ends.
@@ -369,7 +369,7 @@ impl Builder {
     fn add_process(&mut self, id: u32, name: String, started: Option<u64>) {
         let name = if id == IDLE && name.is_empty() { "Idle".to_owned() } else { name };
         self.live_processes.insert(id, self.processes.len());
-        self.processes.push(Process { id, name, started, ended: None });
+        self.processes.push(Process { id, name, started, ..Process::default() });
     }
 
     fn image(&mut self, time: u64, event: &Image) {

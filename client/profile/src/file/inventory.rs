@@ -1,13 +1,13 @@
 //! Which processes run and what is loaded in them, kept up to date while samples come in.
 //!
-//! The driver reports processes and images as they come and go ([`Inventory::apply_events`]); what ran
-//! before is scanned. Without such reports everything is scanned repeatedly, and a process that
-//! ends between two scans is missed. The samples decide when a scan is worth its cost: one is
-//! requested by a sample from an unknown process, or from an address where nothing is known to be.
+//! What runs is scanned repeatedly, so that a recording that is cut short has names too. The samples
+//! decide when a scan is worth its cost: one is requested by a sample from an unknown process, or
+//! from an address where nothing is known to be. What came and went between two scans, and when
+//! exactly, a source of events says at the end ([`Inventory::complete`]).
 
-mod notifications;
+mod completion;
 
-use crate::file::{Identity, Module, Process, RecordedEvent};
+use crate::file::{Identity, Module, Process};
 use crate::symbols::Build;
 use shared_types::{Branch, Mode, Sample};
 use std::collections::btree_map::Entry;
@@ -60,8 +60,6 @@ pub struct Changes {
     pub processes: Vec<Process>,
     /// Modules that are new or were unloaded.
     pub modules: Vec<Module>,
-    /// What else happened.
-    pub events: Vec<RecordedEvent>,
 }
 
 /// What could not be determined.
@@ -81,23 +79,23 @@ pub struct Inventory {
     system: Box<dyn System>,
     /// When the last scan was, in nanoseconds since the beginning.
     scanned_ns: Option<u64>,
+    /// When the first scan was over, on the clock of samples.
+    first_scanned: u64,
     /// The running processes.
     running: BTreeMap<u32, Process>,
+    /// Those that have ended, by identifier.
+    ended: BTreeMap<u32, Vec<Process>>,
     address_spaces: BTreeMap<Owner, AddressSpace>,
+    /// Those of processes that have ended.
+    ended_spaces: BTreeMap<Owner, Vec<AddressSpace>>,
     /// How many samples each process has.
     samples: HashMap<u32, u64>,
     /// Every process ever seen.
     seen: HashSet<u32>,
-    /// Modules that had samples and have been unloaded.
-    gone: Vec<Module>,
     /// Where the last sample came from; the next one most often comes from there too.
     last: (Owner, u64),
     /// A sample has requested a scan.
     scan_requested: bool,
-    /// The system reports processes and images.
-    notifications: bool,
-    /// Some of its reports were lost.
-    catch_up: bool,
 }
 
 /// An address space.
@@ -105,8 +103,12 @@ pub struct Inventory {
 struct AddressSpace {
     /// By first address.
     modules: BTreeMap<u64, TrackedModule>,
+    /// Those that have been unloaded.
+    unloaded: Vec<TrackedModule>,
     /// Pages that samples came from.
     pages: HashSet<u64>,
+    /// Those where a scan has found nothing.
+    stray_pages: HashSet<u64>,
     /// A sample came from an address where nothing is known to be.
     wants_scan: bool,
     /// How many scans it skips after its next request.
@@ -129,6 +131,7 @@ impl TrackedModule {
             end: image.end,
             loaded,
             unloaded: None,
+            found: None,
             identity: image.identity,
             stamp: None,
             seal: None,
@@ -151,15 +154,15 @@ impl Inventory {
         Self {
             system,
             scanned_ns: None,
+            first_scanned: 0,
             running: BTreeMap::new(),
+            ended: BTreeMap::new(),
             address_spaces: BTreeMap::new(),
+            ended_spaces: BTreeMap::new(),
             samples: HashMap::new(),
             seen: HashSet::new(),
-            gone: Vec::new(),
             last: (None, u64::MAX),
             scan_requested: false,
-            notifications: false,
-            catch_up: false,
         }
     }
 
@@ -204,11 +207,7 @@ impl Inventory {
     /// Scans if it is time to; `elapsed_ns` is the time since the beginning.
     pub fn scan_if_due(&mut self, elapsed_ns: u64) -> Changes {
         let since = self.scanned_ns.map(|looked| elapsed_ns.saturating_sub(looked));
-        let wait = match (self.scan_requested || self.catch_up, self.notifications) {
-            (true, _) => SCAN_SOON_NS,
-            (false, false) => SCAN_NS,
-            (false, true) => return Changes::default(),
-        };
+        let wait = if self.scan_requested { SCAN_SOON_NS } else { SCAN_NS };
         if since.is_some_and(|since| since < wait) {
             return Changes::default();
         }
@@ -234,40 +233,34 @@ impl Inventory {
         for owner in owners {
             self.scan_modules(owner, since, &mut changes);
         }
-        self.catch_up = false;
+        if since.is_none() {
+            self.first_scanned = self.system.now();
+        }
         changes
     }
 
     /// Returns the new processes.
     fn scan_processes(&mut self, since: Option<u64>, changes: &mut Changes) -> Vec<u32> {
         let now: BTreeMap<u32, String> = self.system.processes().into_iter().collect();
-        // Ends are reported, unless some reports were lost.
-        let trusts = self.notifications && !self.catch_up;
-        let gone = |(id, process): &(&u32, &mut Process)| {
-            !trusts && now.get(id).is_none_or(|name| !is_called(process, name))
-        };
-        for (_, process) in self.running.iter_mut().filter(gone) {
-            process.ended = since;
-            changes.processes.push(process.clone());
-            let address_space = self.address_spaces.remove(&Some(process.id));
-            self.gone.extend(address_space.into_iter().flat_map(AddressSpace::sampled));
-        }
-        self.running.retain(|_, process| process.ended.is_none());
+        self.running.retain(|&id, process| {
+            let stays = now.get(&id) == Some(&process.name);
+            if !stays {
+                process.ended = since;
+                changes.processes.push(process.clone());
+                self.ended.entry(id).or_default().push(process.clone());
+                let address_space = self.address_spaces.remove(&Some(id));
+                self.ended_spaces.entry(Some(id)).or_default().extend(address_space);
+            }
+            stays
+        });
         let mut new = Vec::new();
         for (id, name) in now {
-            match self.running.entry(id) {
-                Entry::Vacant(place) => {
-                    let process = Process { id, name, started: since, ended: None };
-                    changes.processes.push(process.clone());
-                    place.insert(process);
-                    self.seen.insert(id);
-                    new.push(id);
-                }
-                Entry::Occupied(mut tracked) if tracked.get().name.is_empty() => {
-                    tracked.get_mut().name = name;
-                    changes.processes.push(tracked.get().clone());
-                }
-                Entry::Occupied(_) => {}
+            if let Entry::Vacant(place) = self.running.entry(id) {
+                let process = Process { id, name, started: since, ..Process::default() };
+                changes.processes.push(process.clone());
+                place.insert(process);
+                self.seen.insert(id);
+                new.push(id);
             }
         }
         new
@@ -281,8 +274,7 @@ impl Inventory {
         let address_space = self.address_spaces.entry(owner).or_default();
         let before = changes.modules.len();
         if let Some(images) = images {
-            let gone = address_space.update(owner, images, since, &mut changes.modules);
-            self.gone.extend(gone);
+            address_space.update(owner, images, since, &mut changes.modules);
         }
         address_space.wants_scan = false;
         if changes.modules.len() > before {
@@ -297,9 +289,10 @@ impl Inventory {
     /// The modules that samples came from, each with what `identify` finds in its file; modules
     /// about which it finds nothing are left out.
     pub fn identified(&mut self, mut identify: impl FnMut(&str) -> Build) -> Vec<Module> {
+        let ended = std::mem::take(&mut self.ended_spaces).into_values().flatten();
         let address_spaces = std::mem::take(&mut self.address_spaces).into_values();
-        let mut modules = std::mem::take(&mut self.gone);
-        modules.extend(address_spaces.flat_map(AddressSpace::sampled));
+        let mut modules: Vec<Module> =
+            ended.chain(address_spaces).flat_map(AddressSpace::sampled).collect();
         let mut files: HashMap<String, Build> = HashMap::new();
         for module in &mut modules {
             if let (Some(path), None) = (&module.path, &module.identity) {
@@ -312,10 +305,12 @@ impl Inventory {
         modules
     }
 
-    /// Forgets what is gone: for a recording without an end, which asks neither for
-    /// [`Self::identified`] nor for [`Self::missed`].
+    /// Forgets what is gone: for a recording without an end, which asks for none of
+    /// [`Self::complete`], [`Self::identified`] and [`Self::missed`].
     pub fn forget(&mut self) {
-        self.gone.clear();
+        self.ended.clear();
+        self.ended_spaces.clear();
+        self.address_spaces.values_mut().for_each(|space| space.unloaded.clear());
         self.seen.clear();
         self.samples.clear();
     }
@@ -332,11 +327,6 @@ impl Inventory {
 }
 
 impl AddressSpace {
-    /// Whether it requests a scan and does not skip it.
-    const fn is_due(&self) -> bool {
-        self.wants_scan && self.skips == 0
-    }
-
     /// Whether it takes part in this scan: it has requested one and has no more to skip.
     const fn take_scan(&mut self) -> bool {
         let waited = self.skips == 0;
@@ -344,30 +334,27 @@ impl AddressSpace {
         self.wants_scan && waited
     }
 
-    /// Returns the modules with samples that have been unloaded.
+    /// Takes over what a scan has found.
     fn update(
         &mut self,
         process: Owner,
         images: Vec<Image>,
         since: Option<u64>,
         changes: &mut Vec<Module>,
-    ) -> Vec<Module> {
-        let mut sampled = Vec::new();
+    ) {
         let now: BTreeMap<u64, Image> =
             images.into_iter().map(|image| (image.start, image)).collect();
-        let gone = |tracked: &Module| {
-            now.get(&tracked.start)
-                .is_none_or(|image| image.end != tracked.end || image.name != tracked.name)
-        };
-        self.modules.retain(|_, tracked| {
-            let gone = gone(&tracked.module);
-            if gone {
-                tracked.module.unloaded = since;
-                changes.push(tracked.module.clone());
-                sampled.extend(tracked.sampled.then(|| tracked.module.clone()));
+        for (start, mut tracked) in std::mem::take(&mut self.modules) {
+            let module = &mut tracked.module;
+            let image = now.get(&start);
+            if image.is_some_and(|image| image.end == module.end && image.name == module.name) {
+                self.modules.insert(start, tracked);
+            } else {
+                module.unloaded = since;
+                changes.push(module.clone());
+                self.unloaded.push(tracked);
             }
-            !gone
-        });
+        }
         for (start, image) in now {
             self.modules.entry(start).or_insert_with(|| {
                 let tracked = TrackedModule::of(process, image, since);
@@ -375,47 +362,15 @@ impl AddressSpace {
                 tracked
             });
         }
-        sampled
-    }
-
-    /// An image was mapped, and replaces what was in its place. Returns those replaced that had
-    /// samples.
-    fn load(
-        &mut self,
-        process: Owner,
-        image: Image,
-        now: u64,
-        changes: &mut Vec<Module>,
-    ) -> Vec<Module> {
-        let matches = |tracked: &Module| tracked.end == image.end && tracked.name == image.name;
-        let there = self.modules.get(&image.start);
-        if image.end <= image.start || there.is_some_and(|tracked| matches(&tracked.module)) {
-            return Vec::new();
-        }
-        let mut sampled = Vec::new();
-        self.modules.retain(|_, tracked| {
-            let module = &mut tracked.module;
-            let stays = module.end <= image.start || image.end <= module.start;
-            if !stays {
-                module.unloaded = Some(now);
-                changes.push(module.clone());
-                sampled.extend(tracked.sampled.then(|| module.clone()));
-            }
-            stays
-        });
-        let tracked = TrackedModule::of(process, image, Some(now));
-        changes.push(tracked.module.clone());
-        self.modules.insert(tracked.module.start, tracked);
-        self.mark_again();
-        sampled
     }
 
     /// Assigns earlier samples to a module that was loaded after them.
     fn mark_again(&mut self) {
         let pages = std::mem::take(&mut self.pages);
-        let before = pages.len();
-        self.pages = pages.into_iter().filter(|&page| self.mark(page)).collect();
-        self.wants_scan &= self.pages.len() < before;
+        for page in pages {
+            let pages = if self.mark(page) { &mut self.pages } else { &mut self.stray_pages };
+            pages.insert(page);
+        }
     }
 
     /// Notes that a sample came from a page; returns whether a module is there.
@@ -430,16 +385,16 @@ impl AddressSpace {
         }
     }
 
-    fn sampled(self) -> impl Iterator<Item = Module> {
-        let sampled = self.modules.into_values().filter(|tracked| tracked.sampled);
-        sampled.map(|tracked| tracked.module)
+    /// Whether samples came from where an image was.
+    fn is_sampled(&self, image: &Image) -> bool {
+        let mut pages = self.pages.iter().chain(&self.stray_pages);
+        pages.any(|page| image.start >> PAGE_BITS <= *page && *page << PAGE_BITS < image.end)
     }
-}
 
-/// Whether a process may have this name: a process without an image is reported without a name, and
-/// the path of an image may differ in case.
-fn is_called(process: &Process, name: &str) -> bool {
-    process.name.is_empty() || process.name.eq_ignore_ascii_case(name)
+    fn sampled(self) -> impl Iterator<Item = Module> {
+        let modules = self.modules.into_values().chain(self.unloaded);
+        modules.filter(|tracked| tracked.sampled).map(|tracked| tracked.module)
+    }
 }
 
 /// The owner of a sample's address: the upper half of the address space is the kernel's.

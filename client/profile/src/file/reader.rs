@@ -498,7 +498,7 @@ impl<R: Read> Reader<R> {
 
     fn process_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
         for process in self.rows::<Process>(head)? {
-            let key = (process.id, process.started);
+            let key = (process.id, process.found.or(process.started));
             let list = &mut self.recording.processes;
             put(list, &mut self.processes, key, process);
         }
@@ -507,7 +507,7 @@ impl<R: Read> Reader<R> {
 
     fn module_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
         for module in self.rows::<Module>(head)? {
-            let key = (module.process, module.start, module.loaded);
+            let key = (module.process, module.start, module.found.or(module.loaded));
             put(&mut self.recording.modules, &mut self.modules, key, module);
         }
         Ok(())

@@ -669,7 +669,8 @@ fn a_live_recording_forgets_what_has_ended_when_later_samples_come() {
 #[test]
 fn samples_of_a_live_recording_are_of_the_process_that_ran_then() {
     let mut live = ending();
-    let process = Process { id: 4, name: "b.exe".to_owned(), started: Some(15), ended: None };
+    let process =
+        Process { id: 4, name: "b.exe".to_owned(), started: Some(15), ..Process::default() };
     live.put(Block::Processes(vec![process])).expect("kept");
     live.put(Block::Samples(vec![at(5), at(20)])).expect("kept");
     let (recording, samples) = live.take();

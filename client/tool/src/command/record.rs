@@ -77,6 +77,8 @@ pub(crate) struct RecordResult {
     missed_samples: u64,
     /// Whether processes and images were reported as they came and went.
     notifications: bool,
+    /// Why not.
+    notifications_error: Option<String>,
     /// Whether reports by the same user know the recording again, and open modules where they were
     /// loaded.
     sealed: bool,
@@ -354,7 +356,8 @@ fn record(
     let writer = Background::new(writer);
     let progress = output.progress(None);
     let marking = listen(runner, output);
-    let mut recorder = Recorder::new(writer, event_set, runner.system(), marking)?;
+    let mut recorder =
+        Recorder::new(writer, event_set, runner.system(), runner.process_source(), marking)?;
     recorder.sample(session, first, runner, &progress)?;
     for indexes in others {
         if recorder.has_ended() {
@@ -403,7 +406,8 @@ fn record(
         handler_share: share(handler_ns, elapsed_ns, event_set.selected().count()),
         missed_processes: sum.missed.processes,
         missed_samples: sum.missed.samples,
-        notifications: sum.notifications_error.is_none(),
+        notifications: sum.source_error.is_none(),
+        notifications_error: sum.source_error.map(|error| error.to_string()),
         sealed,
         events_lost: sum.statistics.events_lost,
         calibration,
@@ -560,10 +564,6 @@ fn share(part_ns: u64, elapsed_ns: u64, processors: usize) -> f64 {
     if whole > 0.0 { part_ns as f64 / whole } else { 0.0 }
 }
 
-/// What a recording without system events lacks.
-pub(crate) const UNTOLD: &str = "Windows does not report processes and images to the driver (events-unavailable): \
-                      they are looked for once a second, and short-lived ones may have no name";
-
 /// Warnings about what differs from the request.
 fn warnings(result: &RecordResult) -> Vec<String> {
     let mut warnings = periods::notes(result.periods.iter().map(|row| &row.period));
@@ -587,8 +587,11 @@ fn warnings(result: &RecordResult) -> Vec<String> {
             thousands(result.longest_period)
         ));
     }
-    if !result.notifications {
-        warnings.push(UNTOLD.to_owned());
+    if let Some(error) = &result.notifications_error {
+        warnings.push(format!(
+            "processes and images were not reported as they came and went: {error}; they were looked \
+             for once a second, and short-lived ones may have no name"
+        ));
     }
     if !result.sealed {
         warnings.push(seal_key::UNSEALED.to_owned());

@@ -10,15 +10,16 @@ use crate::run::system::System;
 use crate::select::event_set::EventSet;
 use crate::target::backend::Backend;
 use halprof_measure::estimate::Estimate;
+use halprof_measure::processes::{ProcessEvents, ProcessSource};
 use halprof_measure::{Connection, Effective, Error as Cause, Refusal, Session, Transport};
 use halprof_profile::file;
 use halprof_profile::file::inventory::{Changes, Inventory, Missed};
-use halprof_profile::file::{Background, Block, Sink, Slices, Statistics};
+use halprof_profile::file::{Background, Block, RecordedEvent, Sink, Slices, Statistics};
 use halprof_profile::symbols;
 use indicatif::ProgressBar;
 use shared_types::request::counts::Count;
 use shared_types::request::samples;
-use shared_types::{ErrorCode, LossCause, Sample};
+use shared_types::{LossCause, Sample};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -44,8 +45,10 @@ pub(crate) struct Recorder<'a, S> {
     ended: Option<Refusal>,
     /// The recorder of marks, if there is one.
     marking: Option<Marking>,
-    /// Why Windows does not notify of processes and images.
-    pub(crate) notifications_error: Option<Refusal>,
+    /// What reports processes and images at the end, if something does.
+    source: Option<Box<dyn ProcessSource>>,
+    /// Why nothing does.
+    source_error: Option<Cause>,
 }
 
 /// The result of a recording.
@@ -63,18 +66,23 @@ pub(crate) struct Recorded {
     pub(crate) interrupted: bool,
     /// Why the driver ended it.
     pub(crate) ended: Option<Refusal>,
-    /// Why Windows did not notify of processes and images.
-    pub(crate) notifications_error: Option<Refusal>,
+    /// Why processes and images were not reported.
+    pub(crate) source_error: Option<Cause>,
 }
 
 impl<'a, S: Sink> Recorder<'a, S> {
-    /// Begins the recording of what runs on a `system`.
+    /// Begins the recording of what runs on a `system`. What comes and goes between scans is known
+    /// at the end, if there is a `source`.
     pub(crate) fn new(
         sink: S,
         event_set: &'a EventSet,
         system: Box<dyn System>,
+        mut source: Option<Box<dyn ProcessSource>>,
         marking: Option<Marking>,
     ) -> Result<Self> {
+        // Before the first scan, so that nothing comes or goes between the two.
+        let source_error = source.as_mut().and_then(|source| source.start().err());
+        let source = source.filter(|_| source_error.is_none());
         let mut recorder = Self {
             event_set,
             sink,
@@ -89,7 +97,8 @@ impl<'a, S: Sink> Recorder<'a, S> {
             by_processor: BTreeMap::new(),
             ended: None,
             marking,
-            notifications_error: None,
+            source,
+            source_error,
         };
         let running = recorder.inventory.scan(0);
         recorder.put_changes(running)?;
@@ -112,36 +121,15 @@ impl<'a, S: Sink> Recorder<'a, S> {
         self.put_changes(changes)
     }
 
-    /// Starts a pass with system events, or without them if Windows does not report any.
-    pub(crate) fn start<T: Transport>(
-        &mut self,
-        session: &mut Session<T>,
-        indexes: &[usize],
-    ) -> Result<()> {
-        match session.start() {
-            Err(Cause::Refused(refusal))
-                if self.notifications_error.is_none()
-                    && refusal.code == ErrorCode::EventsUnavailable =>
-            {
-                self.notifications_error = Some(refusal);
-                session.configure(&self.event_set.setup_of(indexes), true)?;
-                session.start()?;
-            }
-            started => started?,
-        }
-        self.inventory.set_notifications(self.notifications_error.is_none());
-        Ok(())
-    }
-
-    /// Moves pending system events to the recording.
+    /// Moves pending events of the driver to the recording.
     fn drain_events<T: Transport>(&mut self, session: &mut Session<T>) -> Result<()> {
-        if self.notifications_error.is_some() {
-            return Ok(());
-        }
         let (events, lost) = session.drain_events()?;
         self.sum.events_lost = self.sum.events_lost.saturating_add(lost);
-        let changes = self.inventory.apply_events(&events, lost);
-        self.put_changes(changes)
+        let events: Vec<RecordedEvent> = events.iter().filter_map(RecordedEvent::new).collect();
+        if !events.is_empty() {
+            self.sink.put(Block::Events(events))?;
+        }
+        Ok(())
     }
 
     /// Moves the contents of the rings to the recording.
@@ -185,9 +173,6 @@ impl<'a, S: Sink> Recorder<'a, S> {
         if !changes.modules.is_empty() {
             self.sink.put(Block::Modules(changes.modules))?;
         }
-        if !changes.events.is_empty() {
-            self.sink.put(Block::Events(changes.events))?;
-        }
         Ok(())
     }
 
@@ -214,6 +199,22 @@ impl<'a, S: Sink> Recorder<'a, S> {
 
 /// A recording in a file.
 impl Recorder<'_, Background> {
+    /// Adds what came and went between scans, and the exact times.
+    fn complete(&mut self) -> Result<()> {
+        let Some(mut source) = self.source.take() else {
+            return Ok(());
+        };
+        match source.stop() {
+            Ok(ProcessEvents { events, lost }) => {
+                self.sum.events_lost = self.sum.events_lost.saturating_add(lost);
+                let changes = self.inventory.complete(events);
+                self.put_changes(changes)?;
+            }
+            Err(error) => self.source_error = Some(error),
+        }
+        Ok(())
+    }
+
     /// Samples one pass in a session of its own: these sources of the event set, for one complete
     /// run.
     pub(crate) fn pass(
@@ -223,8 +224,7 @@ impl Recorder<'_, Background> {
         runner: &mut Runner,
         progress: &ProgressBar,
     ) -> Result<()> {
-        let events = self.notifications_error.is_none();
-        let (session, _) = configured(connection, self.event_set, indexes, events)?;
+        let (session, _) = configured(connection, self.event_set, indexes, true)?;
         self.sample(session, indexes, runner, progress)
     }
 
@@ -237,7 +237,7 @@ impl Recorder<'_, Background> {
         progress: &ProgressBar,
     ) -> Result<()> {
         runner.prepare()?;
-        self.start(&mut session, indexes)?;
+        session.start()?;
         let every = Every::step(STEP_NS).reading(Some(STATISTICS_NS));
         runner.begin()?;
         let elapsed_ns = runner.run(every, |tick| {
@@ -257,7 +257,6 @@ impl Recorder<'_, Background> {
         session.stop_sampling()?;
         self.drain(&mut session, indexes)?;
         self.drain_events(&mut session)?;
-        self.inventory.set_notifications(false);
         let statistics = session.statistics()?;
         let mut slices = slices(&session.snapshot()?, indexes, self.event_set);
         self.sum = self.with(&statistics, elapsed_ns);
@@ -277,6 +276,7 @@ impl Recorder<'_, Background> {
 
     /// Finishes the recording.
     pub(crate) fn finish(mut self) -> Result<Recorded> {
+        self.complete()?;
         let missed = self.inventory.missed();
         let modules = self.inventory.identified(build);
         self.sink.put(Block::Modules(modules))?;
@@ -287,7 +287,7 @@ impl Recorder<'_, Background> {
         self.sink.finish(&self.sum, interrupted)?;
         Ok(Recorded {
             ended: self.ended,
-            notifications_error: self.notifications_error,
+            source_error: self.source_error,
             samples: self.samples,
             branches: self.branches,
             busiest: self.by_processor.into_values().max().unwrap_or(0),

@@ -23,6 +23,7 @@ use crate::run::system::{self, System};
 use crate::select::event_set::EventSet;
 use crate::select::time::{NANOSECONDS_MAX, positive};
 use crate::target::context::Context;
+use halprof_measure::processes::ProcessSource;
 use sim::event::Event;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -182,6 +183,14 @@ impl Runner {
         match &self.clock {
             Clock::Modelled(clock) => system::modelled(&clock.work, &clock.model().modules()),
             Clock::Real { .. } => system::windows(),
+        }
+    }
+
+    /// What reports its processes and images as they come and go.
+    pub(crate) fn process_source(&self) -> Option<Box<dyn ProcessSource>> {
+        match &self.clock {
+            Clock::Modelled(clock) => Some(Box::new(clock.model().clone())),
+            Clock::Real { .. } => system::windows_processes(),
         }
     }
 

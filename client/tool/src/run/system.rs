@@ -2,6 +2,9 @@
 
 use crate::run::modelled_work::ModelledWork;
 use halprof_measure::Code;
+use halprof_measure::processes::ProcessSource;
+#[cfg(windows)]
+use halprof_measure::tracing::TracedProcesses;
 use halprof_profile::file::inventory::Image;
 pub(crate) use halprof_profile::file::inventory::System;
 use sim::run::PROCESS;
@@ -43,6 +46,13 @@ pub(crate) fn modelled(work: &ModelledWork, modules: &[Code]) -> Box<dyn System>
 #[cfg(windows)]
 pub(crate) fn windows() -> Box<dyn System> {
     Box::new(Windows(halprof_setup::windows::Running::begin()))
+}
+
+/// Processes and images as Windows' own tracing reports them.
+#[cfg(windows)]
+#[expect(clippy::unnecessary_wraps, reason = "other systems have none")]
+pub(crate) fn windows_processes() -> Option<Box<dyn ProcessSource>> {
+    Some(Box::new(TracedProcesses(halprof_measure::tracer())))
 }
 
 /// The processes and modules that Windows reports.
@@ -88,6 +98,11 @@ fn loaded(loaded: halprof_setup::windows::Loaded) -> Image {
 #[cfg(not(windows))]
 pub(crate) fn windows() -> Box<dyn System> {
     Box::new(Modelled { programs: BTreeMap::new(), kernel: Vec::new() })
+}
+
+#[cfg(not(windows))]
+pub(crate) fn windows_processes() -> Option<Box<dyn ProcessSource>> {
+    None
 }
 
 /// A model runs programs with one module each, and a kernel.

@@ -4,6 +4,7 @@ use crate::output::error::Error;
 use crate::output::error::Result;
 #[cfg(windows)]
 use halprof_measure::Driver;
+use halprof_measure::processes::{ProcessEvents, ProcessSource};
 use halprof_measure::tracing::Tracing;
 use halprof_measure::{Code, InProcess, ModelledMachine, Transport, did_you_mean, spec};
 use schemars::JsonSchema;
@@ -78,6 +79,17 @@ impl Model {
     /// Code that actually runs on it, apart from the places that a workload names.
     pub(crate) fn modules(&self) -> Vec<Code> {
         self.0.borrow().modules()
+    }
+}
+
+impl ProcessSource for Model {
+    fn start(&mut self) -> halprof_measure::Result<()> {
+        self.0.borrow_mut().take_process_events();
+        Ok(())
+    }
+
+    fn stop(&mut self) -> halprof_measure::Result<ProcessEvents> {
+        Ok(ProcessEvents { events: self.0.borrow_mut().take_process_events(), lost: 0 })
     }
 }
 

@@ -58,6 +58,10 @@ fn what_a_killed_recorder_had_written_is_reported() {
         let flaw = report["damaged"].as_str().expect("a flaw");
         assert!(flaw.contains(&format!("{} samples are whole", thousands(samples))), "{flaw}");
         assert_eq!(report["by_source"][0]["samples"].as_u64().unwrap_or(0), samples);
+        // What ran is in the file from the beginning.
+        let modules = report["by_module"].as_array().expect("rows").iter();
+        assert!(modules.clone().all(|row| row["module"] != Value::Null), "{report}");
+        assert!(modules.count() == usize::from(samples != 0), "{report}");
         std::fs::remove_file(&partial).expect("removed");
     }
 }

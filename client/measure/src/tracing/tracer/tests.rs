@@ -19,8 +19,8 @@ fn sampled(id: u32, interval: u32) -> SampledSource {
 fn cycles_and_timer() -> TraceRequest {
     TraceRequest {
         sampled: vec![sampled(19, 1_000_000), sampled(TIMER, 5000)],
-        counted: Vec::new(),
         stacks: true,
+        ..TraceRequest::default()
     }
 }
 

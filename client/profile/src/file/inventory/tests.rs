@@ -2,10 +2,9 @@
 
 use super::*;
 use crate::file::Stamp;
-use shared_types::{EventKind, SystemEvent};
+use halprof_measure::processes::{ProcessChange, ProcessEvent};
 use std::cell::RefCell;
 use std::rc::Rc;
-use zerocopy::FromZeros;
 
 /// A system whose processes come and go as the test decides.
 #[derive(Clone, Default)]
@@ -114,11 +113,11 @@ fn what_comes_and_goes_is_told_with_its_time() {
     inventory.scan(0);
     stage.run(9, "new.exe", &["new.exe"]);
     let changes = inventory.scan(1);
-    assert_eq!(changes.processes[0].started, Some(1));
-    assert_eq!(changes.modules[0].loaded, Some(1));
+    assert_eq!(changes.processes[0].started, Some(2));
+    assert_eq!(changes.modules[0].loaded, Some(2));
     stage.end(9);
     let changes = inventory.scan(2);
-    assert_eq!((changes.processes[0].id, changes.processes[0].ended), (9, Some(2)));
+    assert_eq!((changes.processes[0].id, changes.processes[0].ended), (9, Some(3)));
     stage.run(9, "other.exe", &["other.exe"]);
     inventory.scan(3);
     stage.run(9, "third.exe", &["third.exe"]);
@@ -193,135 +192,158 @@ fn samples_of_processes_that_nobody_saw_are_counted() {
     assert_eq!(inventory.missed(), expected);
 }
 
-fn event(kind: EventKind, process: u32, timestamp: u64) -> SystemEvent {
-    SystemEvent { kind: kind as u32, process, timestamp, ..SystemEvent::new_zeroed() }
+fn event(process: u32, timestamp: u64, change: ProcessChange) -> ProcessEvent {
+    ProcessEvent { timestamp, process, change }
 }
 
-fn loaded(process: u32, path: &str, start: u64, timestamp: u64) -> SystemEvent {
-    let mut event = SystemEvent {
-        start,
-        amount: 0x1000,
-        name_units: u16::try_from(path.len()).expect("short"),
-        ..event(EventKind::ImageLoaded, process, timestamp)
-    };
-    for (place, unit) in event.name.iter_mut().zip(path.encode_utf16()) {
-        *place = unit;
-    }
-    event
+fn started(process: u32, name: &str, timestamp: u64) -> ProcessEvent {
+    event(process, timestamp, ProcessChange::Started(name.to_owned()))
 }
 
-/// A process that lives between two scans, with samples that came before its start was reported.
+const fn ended(process: u32, timestamp: u64) -> ProcessEvent {
+    ProcessEvent { timestamp, process, change: ProcessChange::Ended }
+}
+
+/// As long as [`image`].
+fn loaded(process: u32, path: &str, start: u64, timestamp: u64) -> ProcessEvent {
+    let path = path.to_owned();
+    event(process, timestamp, ProcessChange::Loaded { path, start, end: start + 0x8000 })
+}
+
+const fn unloaded(process: u32, start: u64, timestamp: u64) -> ProcessEvent {
+    ProcessEvent { timestamp, process, change: ProcessChange::Unloaded(start) }
+}
+
+/// A process that lives between two scans, with samples.
 #[test]
-fn a_process_that_nobody_could_look_at_is_told_of() {
+fn what_no_scan_has_seen_is_known_at_the_end() {
     const PATH: &str = r"\Device\HarddiskVolume3\short.exe";
-    let (stage, mut inventory) = begun();
-    inventory.set_notifications(true);
+    let (_stage, mut inventory) = begun();
     inventory.note_samples(&[sample(900, (1 << 16) + 5)]);
-    let changes = inventory.apply_events(
-        &[
-            event(EventKind::ProcessStarted, 900, 70),
-            loaded(900, PATH, 1 << 16, 71),
-            event(EventKind::ProcessEnded, 900, 90),
-        ],
-        0,
-    );
-    let lives = changes.processes.iter().map(|one| (&*one.name, one.started, one.ended));
-    let expected =
-        [("", Some(70), None), ("short.exe", Some(70), None), ("short.exe", Some(70), Some(90))];
-    assert_eq!(lives.collect::<Vec<_>>(), expected);
-    let [module] = &changes.modules[..] else {
-        panic!("{changes:?}");
-    };
-    assert_eq!((&*module.name, module.loaded), ("short.exe", Some(71)));
+    inventory.scan(SCAN_NS);
+    assert_eq!(inventory.missed(), Missed { processes: 1, samples: 1 });
+    let changes = inventory.complete(vec![
+        started(900, "short.exe", 70),
+        loaded(900, PATH, 1 << 16, 71),
+        loaded(900, "unused.dll", 1 << 20, 72),
+        unloaded(900, 1 << 16, 89),
+        ended(900, 90),
+    ]);
+    let [process] = &changes.processes[..] else { panic!("{changes:?}") };
+    assert_eq!((&*process.name, process.started, process.ended), ("short.exe", Some(70), Some(90)));
+    assert_eq!(names(&changes.modules), ["short.exe", "unused.dll"]);
+    let module = &changes.modules[0];
+    assert_eq!((module.loaded, module.unloaded), (Some(71), Some(89)));
     assert_eq!(module.path.as_deref(), Some(PATH));
     assert_eq!(inventory.missed(), Missed::default());
-    // No sample requests a scan any more, and without a request there is none.
-    let looks = stage.0.borrow().looks;
-    assert_eq!(inventory.scan_if_due(60 * SCAN_NS), Changes::default());
-    assert_eq!(stage.0.borrow().looks, looks);
-    let modules = inventory.identified(|_| Build { identity: None, stamp: Some(Stamp::default()) });
-    let names: Vec<_> = modules.iter().map(|module| &*module.name).collect();
-    assert_eq!(names, ["short.exe"], "it had samples");
+    assert_eq!(sampled(&mut inventory), ["short.exe"]);
 }
 
-/// A process that starts is reported without a name; the next scan knows it.
+/// The times of scans give way to those of events: rows that replace others.
 #[test]
-fn a_scan_names_what_was_reported_without_a_name() {
+fn what_scans_have_seen_gets_its_exact_times() {
     let (stage, mut inventory) = begun();
-    inventory.set_notifications(true);
-    inventory.apply_events(&[event(EventKind::ProcessStarted, 900, 70)], 0);
-    stage.run(900, "slow.exe", &[]);
-    let changes = inventory.scan(1);
-    let named: Vec<_> = changes.processes.iter().map(|one| &*one.name).collect();
-    assert_eq!(named, ["slow.exe"]);
-}
-
-/// Identifiers are reused, and the end of a process may not have been reported.
-#[test]
-fn an_identifier_that_is_used_again_is_another_process() {
-    let (_stage, mut inventory) = begun();
-    inventory.set_notifications(true);
-    inventory.apply_events(&[event(EventKind::ProcessStarted, 900, 70)], 0);
-    inventory.apply_events(&[loaded(900, "first.exe", 1 << 16, 71)], 0);
-    let changes = inventory.apply_events(&[event(EventKind::ProcessStarted, 900, 80)], 0);
-    let times = changes.processes.iter().map(|one| (one.started, one.ended));
-    assert_eq!(times.collect::<Vec<_>>(), [(Some(70), Some(80)), (Some(80), None)]);
-}
-
-/// A mapped image replaces what was there before; the same image again is nothing new.
-#[test]
-fn an_image_takes_the_place_of_what_was_there() {
-    let (_stage, mut inventory) = begun();
-    inventory.set_notifications(true);
-    let first = loaded(900, "a.dll", 1 << 16, 71);
-    inventory.apply_events(&[event(EventKind::ProcessStarted, 900, 70), first], 0);
-    assert_eq!(inventory.apply_events(&[first], 0), Changes::default());
-    let over = loaded(900, "b.dll", (1 << 16) + 0x800, 75);
-    let changes = inventory.apply_events(&[over], 0);
+    stage.0.borrow_mut().now = 100;
+    stage.run(900, "late.exe", &["late.exe"]);
+    inventory.scan(SCAN_NS);
+    stage.end(900);
+    stage.run(7, "a.exe", &["a.exe"]);
+    inventory.note_samples(&[sample(7, 0x90_0000)]);
+    inventory.scan(2 * SCAN_NS);
+    let changes = inventory.complete(vec![
+        started(900, "LATE.EXE", 70),
+        loaded(900, r"\Device\late.exe", 1 << 16, 71),
+        ended(900, 95),
+        unloaded(7, 2 << 16, 99),
+    ]);
+    let found = Some(101);
+    let processes = [Process {
+        id: 900,
+        name: "late.exe".to_owned(),
+        started: Some(70),
+        ended: Some(95),
+        found,
+    }];
+    assert_eq!(changes.processes, processes);
     let modules = changes.modules.iter();
-    let modules = modules.map(|one| (&*one.name, one.loaded, one.unloaded));
-    assert_eq!(
-        modules.collect::<Vec<_>>(),
-        [("a.dll", Some(71), Some(75)), ("b.dll", Some(75), None)]
-    );
-    // Another of the same size, exactly there.
-    let same_place = loaded(900, "c.dll", (1 << 16) + 0x800, 76);
-    let changes = inventory.apply_events(&[same_place], 0);
-    assert_eq!(names(&changes.modules), ["b.dll", "c.dll"]);
-    // Others stay where they are.
-    let beside = loaded(900, "d.dll", 1 << 20, 77);
-    let changes = inventory.apply_events(&[beside], 0);
-    assert_eq!(names(&changes.modules), ["d.dll"]);
+    let modules = modules.map(|one| (&*one.name, one.loaded, one.found, one.unloaded));
+    let expected = [("b.dll", None, None, Some(99)), ("late.exe", Some(71), found, None)];
+    assert_eq!(modules.collect::<Vec<_>>(), expected);
+}
+
+/// Identifiers and addresses are used again, and the first scan takes a while.
+#[test]
+fn events_are_of_the_life_that_they_fall_into() {
+    for (events, processes, modules) in [
+        // One that no scan saw, before one that a scan found.
+        (
+            vec![started(900, "first.exe", 70), ended(900, 80), started(900, "second.exe", 90)],
+            &[("first.exe", Some(70), Some(80), None), ("second.exe", Some(90), None, Some(101))][..],
+            &[][..],
+        ),
+        // The end of the first was lost.
+        (
+            vec![started(900, "first.exe", 70), started(900, "second.exe", 90)],
+            &[("first.exe", Some(70), None, None), ("second.exe", Some(90), None, Some(101))],
+            &[],
+        ),
+        // One after it.
+        (
+            vec![started(900, "second.exe", 90), ended(900, 110), started(900, "second.exe", 120)],
+            &[
+                ("second.exe", Some(90), Some(110), Some(101)),
+                ("second.exe", Some(120), None, None),
+            ],
+            &[],
+        ),
+        // What the first scan found while it went on.
+        (
+            vec![started(7, "a.exe", 1), loaded(7, "b.dll", 2 << 16, 1), ended(7, 130)],
+            &[("a.exe", None, Some(130), None)],
+            &[],
+        ),
+        // Another image in the place of one that is unmapped, and that one again.
+        (
+            vec![
+                unloaded(7, 2 << 16, 60),
+                loaded(7, "c.dll", 2 << 16, 61),
+                unloaded(7, 2 << 16, 62),
+                loaded(7, "b.dll", 2 << 16, 63),
+            ],
+            &[],
+            &[("b.dll", None, Some(60)), ("c.dll", Some(61), Some(62)), ("b.dll", Some(63), None)],
+        ),
+        // What nobody knows does not end.
+        (vec![ended(950, 70), unloaded(950, 1 << 16, 70), unloaded(7, 9 << 16, 70)], &[], &[]),
+    ] {
+        let (stage, mut inventory) = begun();
+        stage.0.borrow_mut().now = 100;
+        stage.run(900, "second.exe", &[]);
+        inventory.scan(SCAN_NS);
+        let changes = inventory.complete(events.clone());
+        let all = changes.processes.iter();
+        let all = all.map(|one| (&*one.name, one.started, one.ended, one.found));
+        assert_eq!(all.collect::<Vec<_>>(), processes, "{events:?}");
+        let all = changes.modules.iter().map(|one| (&*one.name, one.loaded, one.unloaded));
+        assert_eq!(all.collect::<Vec<_>>(), modules, "{events:?}");
+    }
 }
 
 #[test]
-fn what_was_lost_is_looked_for() {
-    let (stage, mut inventory) = begun();
-    inventory.set_notifications(true);
-    stage.run(904, "late.exe", &["late.exe"]);
-    stage.end(4);
-    assert_eq!(inventory.scan_if_due(60 * SCAN_NS), Changes::default());
-    inventory.apply_events(&[], 3);
-    let changes = inventory.scan_if_due(61 * SCAN_NS);
-    let ids: Vec<_> = changes.processes.iter().map(|one| one.id).collect();
-    assert!(ids.contains(&904) && ids.contains(&4), "{changes:?}");
-}
-
-#[test]
-fn what_is_no_process_and_no_image_is_kept_as_it_was() {
-    let (_stage, mut inventory) = begun();
-    let lost = SystemEvent { subject: 3, amount: 17, ..event(EventKind::SamplesLost, 0, 99) };
-    let asleep = event(EventKind::Asleep, 0, 100);
-    let unknown = SystemEvent { kind: 999, ..asleep };
-    let changes = inventory.apply_events(&[lost, asleep, unknown], 0);
-    let row = |timestamp, kind: &str, processor, amount| RecordedEvent {
-        timestamp,
-        kind: kind.to_owned(),
-        processor,
-        amount,
-    };
-    let expected = [row(99, "samples-lost", Some(3), 17), row(100, "asleep", None, 0)];
-    assert_eq!(changes.events, expected);
+fn a_reported_image_is_the_kernels_or_its_processs() {
+    let high = KERNEL + (1 << 24);
+    for (event, name, process, path) in [
+        (loaded(0, r"\a.sys", high, 70), "a.sys", None, Some(r"\a.sys")),
+        // A driver that is loaded while a process runs.
+        (loaded(7, r"\b.sys", high, 71), "b.sys", None, Some(r"\b.sys")),
+        (loaded(7, r"\c.dll", 1 << 23, 71), "c.dll", Some(7), Some(r"\c.dll")),
+        (loaded(7, "", 1 << 25, 73), "", Some(7), None),
+    ] {
+        let (_stage, mut inventory) = begun();
+        let changes = inventory.complete(vec![event]);
+        let module = changes.modules.last().expect("a module");
+        assert_eq!((&*module.name, module.process, module.path.as_deref()), (name, process, path));
+    }
 }
 
 fn sampled(inventory: &mut Inventory) -> Vec<String> {
@@ -359,32 +381,9 @@ fn modules_with_branches_are_identified_too() {
 #[test]
 fn a_page_beside_a_module_is_not_the_modules() {
     let (_stage, mut inventory) = begun();
-    inventory.set_notifications(true);
-    inventory.apply_events(&[loaded(7, "late.dll", 0x90_1000, 70)], 0);
-    inventory.note_samples(&[sample(7, 0x90_0FFF), sample(7, 0x2_8000)]);
+    inventory.note_samples(&[sample(7, 0x90_0FFF), sample(7, 0x2_8000), sample(7, 0x90_9000)]);
+    inventory.complete(vec![loaded(7, "late.dll", 0x90_1000, 70)]);
     assert_eq!(sampled(&mut inventory), [""; 0]);
-}
-
-/// Where the system reports what comes and goes, only what a sample asks for is scanned.
-#[test]
-fn reports_alone_ask_for_no_scan() {
-    let unknown = 0x90_0000;
-    let late = loaded(7, "late.dll", unknown, 70);
-    for (samples, events, scans) in [
-        (&[][..], &[][..], false),
-        (&[sample(7, unknown)], &[], true),
-        // A report tells what is there; but not what is elsewhere.
-        (&[sample(7, unknown)], &[late], false),
-        (&[sample(7, unknown), sample(7, 0xA0_0000)], &[late], true),
-    ] {
-        let (stage, mut inventory) = begun();
-        inventory.set_notifications(true);
-        stage.run(904, "new.exe", &[]);
-        inventory.note_samples(samples);
-        inventory.apply_events(events, 0);
-        let changes = inventory.scan_if_due(60 * SCAN_NS);
-        assert_eq!(changes != Changes::default(), scans, "{samples:?}");
-    }
 }
 
 /// A library that took the place of another of the same size since the last scan.
@@ -396,25 +395,5 @@ fn a_scan_tells_what_took_the_place_of_another() {
     let changes = inventory.scan(1);
     let modules = changes.modules.iter();
     let modules = modules.map(|one| (&*one.name, one.loaded, one.unloaded));
-    assert_eq!(modules.collect::<Vec<_>>(), [("b.dll", None, Some(1)), ("c.dll", Some(1), None)]);
-}
-
-#[test]
-fn a_reported_image_is_the_kernels_or_its_processs() {
-    let (_stage, mut inventory) = begun();
-    let cut = SystemEvent { flags: SystemEvent::CUT, ..loaded(7, r"cut\long.dll", 1 << 24, 72) };
-    let high = KERNEL + (1 << 24);
-    for (event, name, process, path) in [
-        (loaded(0, r"\a.sys", high, 70), "a.sys", None, Some(r"\a.sys")),
-        // A driver that is loaded while a process runs.
-        (loaded(7, r"\b.sys", high, 71), "b.sys", None, Some(r"\b.sys")),
-        (loaded(7, r"\c.dll", 1 << 23, 71), "c.dll", Some(7), Some(r"\c.dll")),
-        // Of a path that was too long, only the name is left.
-        (cut, "long.dll", Some(7), None),
-        (loaded(7, "", 1 << 25, 73), "", Some(7), None),
-    ] {
-        let changes = inventory.apply_events(&[event], 0);
-        let module = changes.modules.last().expect("a module");
-        assert_eq!((&*module.name, module.process, module.path.as_deref()), (name, process, path));
-    }
+    assert_eq!(modules.collect::<Vec<_>>(), [("b.dll", None, Some(2)), ("c.dll", Some(2), None)]);
 }

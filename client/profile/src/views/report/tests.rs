@@ -505,8 +505,13 @@ fn changing() -> (TempDir, std::path::PathBuf) {
     let samples: Vec<Sample> = times.iter().flat_map(|&time| [at(time, 8), at(time, 12)]).collect();
     writer.samples(&samples).expect("written");
     writer.samples(&[Sample { ip: 0x5000, ..at(200, 8) }]).expect("written");
-    let process =
-        |id, name: &str, started, ended| Process { id, name: name.to_owned(), started, ended };
+    let process = |id, name: &str, started, ended| Process {
+        id,
+        name: name.to_owned(),
+        started,
+        ended,
+        found: None,
+    };
     let processes = [
         process(8, "first.exe", None, Some(90)),
         process(8, "second.exe", Some(100), None),

@@ -83,8 +83,8 @@ fn request(events: &[TraceEvent]) -> TraceRequest {
     let sampled = |event: &TraceEvent| SampledSource { id: event.source, interval: event.interval };
     TraceRequest {
         sampled: events.iter().map(sampled).collect(),
-        counted: Vec::new(),
         stacks: true,
+        ..TraceRequest::default()
     }
 }
 
@@ -158,6 +158,7 @@ fn result(
         missed_processes: 0,
         missed_samples: 0,
         notifications: true,
+        notifications_error: None,
         sealed: true,
         events_lost: traced.state.events_lost,
         calibration: None,

@@ -4,7 +4,7 @@
 use super::state::{Cell, Picture, PictureRow, State, Table};
 use crate::cli::args;
 use crate::cli::args::joined;
-use crate::command::record::{InPass, UNTOLD, in_pass, metadata};
+use crate::command::record::{InPass, in_pass, metadata};
 use crate::command::report::head::head;
 use crate::command::report::rows::source_rows;
 use crate::command::report::{branches, text};
@@ -127,16 +127,15 @@ impl<'a> Sampling<'a> {
         let periods: Vec<InPass> = periods.map(|(_, period)| period).collect();
         let live =
             Live::new(metadata(&machine, &ctx.machine_info, event_set, &periods, Vec::new()));
-        let mut recorder = Recorder::new(live, event_set, runner.system(), None)?;
-        recorder.start(&mut session, &indexes)?;
+        let recorder = Recorder::new(live, event_set, runner.system(), None, None)?;
+        session.start()?;
         let clamped = periods::clamped(periods.iter().map(|row| &row.period));
-        let without_events = recorder.notifications_error.as_ref().map(|_| UNTOLD.to_owned());
         Ok(Self {
             session,
             event_set,
             indexes,
             rates: Rates::new(machine.timestamp_frequency),
-            warnings: clamped.chain(without_events).collect(),
+            warnings: clamped.collect(),
             recorder,
         })
     }

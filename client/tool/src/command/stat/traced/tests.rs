@@ -31,7 +31,7 @@ fn a_session_counts_what_is_named_or_as_much_as_there_are_counters_for() {
         let (status, asked) = stat(&[&["-d", "0.01"], list].concat());
         assert_eq!(status.expect("counted"), 0, "{list:?}");
         let counted = counted.to_vec();
-        let request = TraceRequest { sampled: Vec::new(), counted, stacks: false };
+        let request = TraceRequest { counted, ..TraceRequest::default() };
         assert_eq!((&asked.borrow().requests, asked.borrow().running), (&vec![request], false));
     }
 }

@@ -1,0 +1,66 @@
+//! Process and image events from a trace, on the time-stamp counter's clock: for samples of a driver.
+
+use super::{TraceRequest, TraceState, Tracing, etl};
+use crate::processes::{ProcessChange, ProcessEvent, ProcessEvents, ProcessSource};
+use crate::{Error, Result};
+use halprof_etw::clock::ClockType;
+use halprof_etw::payload::{Change, EventKind};
+use std::path::Path;
+
+/// A backend that traces processes and images, and nothing else.
+#[derive(Debug)]
+pub struct TracedProcesses<T>(pub T);
+
+impl<T: Tracing> ProcessSource for TracedProcesses<T> {
+    fn start(&mut self) -> Result<()> {
+        let request = TraceRequest { clock: ClockType::ProcessorCycles, ..TraceRequest::default() };
+        self.0.start(&request).map(drop)
+    }
+
+    fn stop(&mut self) -> Result<ProcessEvents> {
+        let (file, TraceState { events_lost, .. }) = self.0.stop()?;
+        Ok(ProcessEvents { events: read(file.path())?, lost: events_lost })
+    }
+}
+
+/// The events of a trace. Times in cycles of the processor are the time-stamp counter's own value, as
+/// a driver reads it; other clocks cannot be converted exactly.
+fn read(path: &Path) -> Result<Vec<ProcessEvent>> {
+    let mut trace = etl::open(path)?;
+    if trace.clock().clock_type() != ClockType::ProcessorCycles {
+        return Err(Error::unavailable(
+            "this Windows does not trace by the processor's cycle counter",
+            "What runs is looked for all the same.",
+        ));
+    }
+    let mut events = Vec::new();
+    while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
+        let timestamp = event.time.cast_unsigned();
+        let change = match event.kind {
+            EventKind::Process(process) => match process.change {
+                Change::Start => (process.process, ProcessChange::Started(process.image)),
+                Change::End => (process.process, ProcessChange::Ended),
+                _ => continue,
+            },
+            EventKind::Image(image) => {
+                let change = match image.change {
+                    Change::Start => ProcessChange::Loaded {
+                        start: image.base,
+                        end: image.base.saturating_add(image.size),
+                        path: image.name,
+                    },
+                    Change::End => ProcessChange::Unloaded(image.base),
+                    _ => continue,
+                };
+                (image.process.unwrap_or(0), change)
+            }
+            _ => continue,
+        };
+        let (process, change) = change;
+        events.push(ProcessEvent { timestamp, process, change });
+    }
+    Ok(events)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+use super::*;
+use crate::tracing::Tracer;
+use crate::tracing::fake::{Fake, INTEL};
+use halprof_etw::PointerSize;
+use halprof_etw::payload::image::Image;
+use halprof_etw::payload::process::Process;
+use halprof_etw::write::{Origin, Session, Writer};
+use std::fs::File;
+
+const PATH: &str = r"\Device\HarddiskVolume3\short.exe";
+const BASE: u64 = 0x7FF7_0000_0000;
+/// A time-stamp counter that has passed 2^63: of a virtual machine whose offset is negative.
+const TSC: u64 = (1 << 63) + 12_345_678_901;
+
+fn process(change: Change) -> EventKind<'static> {
+    EventKind::Process(Box::new(Process {
+        change,
+        unique_key: 0,
+        process: 900,
+        parent: 4,
+        session: 1,
+        exit_status: 259,
+        directory_table_base: 0,
+        flags: 0,
+        sid: None,
+        image: "short.exe".to_owned(),
+        command_line: String::new(),
+        package: String::new(),
+        application: String::new(),
+        exit_time: 0,
+    }))
+}
+
+fn image(change: Change) -> EventKind<'static> {
+    let name = PATH.to_owned();
+    let process = Some(900);
+    EventKind::Image(Box::new(Image {
+        change,
+        base: BASE,
+        size: 0x8000,
+        process,
+        name,
+        file: None,
+    }))
+}
+
+/// A trace in which a process lives for 30 ticks; each event is on another processor than the last.
+fn write(path: &Path, clock_type: ClockType, origin: i64) {
+    let session = Session {
+        pointer_size: PointerSize::Eight,
+        buffer_size: 4096,
+        processors: 2,
+        clock_type,
+        perf_freq: 10_000_000,
+        cpu_mhz: 2808,
+        origin,
+        start_time: 133_000_000_000_000_000,
+        name: String::new(),
+        file_name: String::new(),
+    };
+    let mut writer = Writer::new(File::create(path).expect("a file"), session).expect("begun");
+    let events = [
+        // What was there before is none of what happened.
+        process(Change::RundownStart),
+        image(Change::RundownStart),
+        process(Change::Start),
+        image(Change::Start),
+        image(Change::End),
+        process(Change::End),
+        process(Change::RundownEnd),
+    ];
+    for (number, event) in (1_u16..).zip(&events) {
+        let processor = number % 2;
+        let time = origin + 10 * i64::from(number);
+        let origin = Origin { time, processor, thread: 0, process: 0 };
+        writer.event(origin, event, &[]).expect("written");
+    }
+    writer.finish(133_000_000_010_000_000).expect("finished");
+}
+
+/// Times of the trace are the values that the driver reads from the time-stamp counter, bit for bit.
+#[test]
+fn times_in_cycles_are_time_stamps() {
+    use ProcessChange::{Ended, Loaded, Started, Unloaded};
+    let folder = tempfile::tempdir().expect("a folder");
+    let fake = Fake::new(INTEL, folder.path());
+    let mut source = TracedProcesses(Tracer::new(fake.clone()));
+    source.start().expect("it starts");
+    let machine = fake.machine();
+    assert_eq!(machine.calls, ["start", "mask [7, 0]"], "no source, and no stacks");
+    assert_eq!(machine.session.as_ref().map(|session| session.client_context), Some(3));
+    drop(machine);
+    let path = folder.path().join(format!("{}.etl", std::process::id()));
+    write(&path, ClockType::ProcessorCycles, TSC.cast_signed());
+    if let Some(session) = &mut fake.machine().session {
+        session.events_lost = 5;
+    }
+    let stopped = source.stop().expect("it stops");
+    let expected = [
+        (30, Started("short.exe".to_owned())),
+        (40, Loaded { path: PATH.to_owned(), start: BASE, end: BASE + 0x8000 }),
+        (50, Unloaded(BASE)),
+        (60, Ended),
+    ];
+    let expected = expected.map(|(ticks, change)| ProcessEvent {
+        timestamp: TSC + ticks,
+        process: 900,
+        change,
+    });
+    assert_eq!(stopped, ProcessEvents { events: expected.to_vec(), lost: 5 });
+}
+
+#[test]
+fn another_clock_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.etl");
+    for clock_type in [ClockType::PerformanceCounter, ClockType::SystemTime] {
+        write(&path, clock_type, 1000);
+        let error = read(&path).expect_err("no time stamps");
+        assert!(error.to_string().contains("cycle counter"), "{error}");
+    }
+}
