@@ -20,6 +20,8 @@
 //! | `STAK` | a [`StackId`] for each sample | right before the samples that they belong to |
 //! | `PROC` | a list of [`Process`] as JSON | anywhere |
 //! | `MODU` | a list of [`Module`] as JSON | anywhere |
+//! | `CNTS` | [`TraceCounts`] without their threads as JSON | once |
+//! | `THRD` | a list of threads with their counts as JSON | after `CNTS` |
 //! | `STAT` | [`Statistics`] as JSON, replacing earlier ones | anywhere, and before the end |
 //! | `EVNT` | a list of [`RecordedEvent`] as JSON | anywhere |
 //! | `FLDS` | optional fields of samples | after the samples that they belong to |
@@ -40,6 +42,7 @@
 //! missing.
 
 use crate::number::thousands;
+use halprof_measure::tracing::counts::TraceCounts;
 use serde::{Deserialize, Serialize};
 use shared_types::{EventKind, Sample, SystemEvent};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +50,7 @@ use std::path::PathBuf;
 
 mod background;
 mod branches;
+mod counts;
 mod etl;
 pub mod inventory;
 mod live;
@@ -62,7 +66,7 @@ pub use etl::{convert, convert_completed};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
 pub use process_ids::ProcessIds;
-pub use reader::{Reader, read};
+pub use reader::{Reader, is_recording, read};
 pub use stacks::{DEPTH_MAX, StackCounts, StackFrame, StackId, StackTable};
 pub use writer::{Writer, backup_path, replace, write_whole};
 
@@ -492,6 +496,8 @@ pub struct Recording {
     pub samples: u64,
     /// The call stacks of samples.
     pub stacks: StackTable,
+    /// The counts of threads, if it is of a trace whose context switches have some.
+    pub counts: Option<TraceCounts>,
     /// Branch records that were read.
     pub branches: u64,
     /// The marks of programs.

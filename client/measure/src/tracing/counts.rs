@@ -12,6 +12,7 @@ use halprof_etw::join::slices::{Counts as SliceCounts, Slice, Slices};
 use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::payload::processor::Switch;
 use halprof_etw::{Clock, Event, EventKind};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -29,8 +30,10 @@ pub struct Query {
     pub interval_ns: Option<NonZeroU64>,
 }
 
-/// The counts of all threads of a trace.
-#[derive(Clone, Debug, Default)]
+/// The counts of all threads of a trace. Serialized, it is what is known of the trace without its
+/// threads.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(default)]
 pub struct TraceCounts {
     /// The system that wrote it, such as `Windows 10.0.19041`.
     pub system: String,
@@ -43,10 +46,13 @@ pub struct TraceCounts {
     /// From the trace's beginning to its last event.
     pub elapsed_ns: u64,
     /// The processes that have threads here.
+    #[serde(skip)]
     pub processes: Vec<Process>,
     /// The thread instances that ran here.
+    #[serde(skip)]
     pub threads: Vec<CountedThread>,
     /// What each did on each processor in each interval, in this order: interval, thread, processor.
+    #[serde(skip)]
     pub cells: Vec<Cell>,
     /// The time of the processors that belongs to nobody.
     pub unknown: Unknown,
@@ -95,7 +101,8 @@ pub struct Sums {
 }
 
 /// Time of processors that belongs to nobody.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(default)]
 pub struct Unknown {
     /// Before the first switch of each processor; of a processor without switches all its time.
     pub before_first_ns: u64,
@@ -121,7 +128,7 @@ impl Unknown {
 impl Sums {
     /// Adds what happened elsewhere.
     pub fn add(&mut self, other: &Self) {
-        self.switches += other.switches;
+        self.switches = self.switches.saturating_add(other.switches);
         self.time_ns = self.time_ns.saturating_add(other.time_ns);
         self.counted_ns = self.counted_ns.saturating_add(other.counted_ns);
         self.add_counts(other.counts.iter().copied());
@@ -148,19 +155,15 @@ impl TraceCounts {
     /// Reads a trace. One without counter values at its context switches is refused.
     pub fn read(path: &Path, query: &Query) -> Result<Self> {
         let mut trace = etl::open(path)?;
-        let mut reader = Reader::new(query, trace.clock(), trace.header().processors);
+        let mut counter = Counter::new(query, &trace);
         while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
-            reader.event(&event);
+            counter.event(&event);
         }
-        let lacks = reader.lacks();
-        let counts = reader.finish(&trace);
-        match lacks {
-            Some(why) => {
-                let hint = RECORD.to_owned();
-                Err(Error::BadFile { path: path.to_owned(), why: why.to_owned(), hint })
-            }
-            None => Ok(counts),
-        }
+        counter.finish(&trace).map_err(|why| Error::BadFile {
+            path: path.to_owned(),
+            why: why.to_owned(),
+            hint: RECORD.to_owned(),
+        })
     }
 
     /// The process of a cell.
@@ -179,7 +182,8 @@ struct Span {
     known_ns: u64,
 }
 
-struct Reader<'a> {
+/// Counts while somebody reads a trace.
+pub struct Counter<'a> {
     query: &'a Query,
     clock: Clock,
     processor_count: u32,
@@ -194,12 +198,15 @@ struct Reader<'a> {
     end: i64,
 }
 
-impl<'a> Reader<'a> {
-    fn new(query: &'a Query, clock: Clock, processor_count: u32) -> Self {
+impl<'a> Counter<'a> {
+    /// Counts nothing yet.
+    #[must_use]
+    pub fn new(query: &'a Query, trace: &Etl) -> Self {
+        let clock = trace.clock();
         Self {
             query,
             clock,
-            processor_count,
+            processor_count: trace.header().processors,
             names: None,
             is_reconfigured: false,
             lives: Lives::default(),
@@ -211,7 +218,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn event(&mut self, event: &Event<'_>) {
+    /// Reads an event.
+    pub fn event(&mut self, event: &Event<'_>) {
         self.end = self.end.max(event.time);
         if event.is_after_gap {
             self.slices.lose(event.processor, event.time);
@@ -260,7 +268,6 @@ impl<'a> Reader<'a> {
         sums.add_slice(&slice, time_ns);
     }
 
-    /// What the trace lacks to count by it, as the end of a sentence.
     fn lacks(&self) -> Option<&'static str> {
         if self.is_reconfigured {
             return Some("configures its counters twice, for different sources");
@@ -272,7 +279,14 @@ impl<'a> Reader<'a> {
         (!has_counts).then_some("has no values of counters at its context switches")
     }
 
-    fn finish(mut self, trace: &Etl) -> TraceCounts {
+    /// The counts, after the last event of the trace.
+    ///
+    /// # Errors
+    /// What the trace lacks to count by it, as the end of a sentence.
+    pub fn finish(mut self, trace: &Etl) -> std::result::Result<TraceCounts, &'static str> {
+        if let Some(why) = self.lacks() {
+            return Err(why);
+        }
         self.slices.finish();
         let header = trace.header();
         let losses = trace.losses();
@@ -304,7 +318,7 @@ impl<'a> Reader<'a> {
                 Cell { interval, thread, processor, sums }
             })
             .collect();
-        counts
+        Ok(counts)
     }
 
     /// The processors whose slices are counted: those of the header, and any that has switches.

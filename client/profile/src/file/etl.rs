@@ -16,6 +16,7 @@ use halprof_etw::payload::image::{Image, ImageId, Pdb};
 use halprof_etw::payload::process::Process as ProcessEvent;
 use halprof_etw::payload::{Change, EventKind, counters};
 use halprof_etw::{Clock, Event, PointerSize, Trace};
+use halprof_measure::tracing::counts::{Counter, Query, TraceCounts};
 use halprof_measure::tracing::etl;
 use halprof_measure::tracing::lives::between;
 use halprof_measure::tracing::waits::{Wait, Waits};
@@ -68,12 +69,12 @@ pub(super) fn is_trace(path: &Path) -> bool {
 
 /// Reads a trace and writes it as a recording that nobody else sees; returns its file.
 pub(super) fn read(path: &Path) -> Result<File> {
-    unseen(path, Contents::read(path, None)?)
+    unseen(path, Contents::read(path, None, None)?)
 }
 
 /// The same of its waits: each sample is where a thread went on after one.
 pub(super) fn read_waits(path: &Path) -> Result<File> {
-    unseen(path, Contents::read(path, Some(Waits::default()))?)
+    unseen(path, Contents::read(path, Some(Waits::default()), None)?)
 }
 
 fn unseen(path: &Path, contents: Contents) -> Result<File> {
@@ -102,7 +103,7 @@ pub fn convert_completed(
     complete: impl FnOnce(&mut Metadata),
     key: Option<Vec<u8>>,
 ) -> Result<()> {
-    let mut contents = Contents::read(path, None)?;
+    let mut contents = Contents::read(path, None, Some(&Query::default()))?;
     complete(&mut contents.metadata);
     let writer = Writer::create(target, &contents.metadata)?.sealing(key);
     contents.write(writer)
@@ -117,18 +118,25 @@ struct Contents {
     samples: Vec<Sample>,
     /// The stack of each sample.
     sample_stacks: Vec<StackId>,
+    /// The counts of threads, where the trace has them.
+    counts: Option<TraceCounts>,
     statistics: Statistics,
 }
 
 impl Contents {
-    /// The samples of a trace, or its `waits`.
-    fn read(path: &Path, waits: Option<Waits>) -> Result<Self> {
+    /// The samples of a trace, or its `waits`; and the counts of its threads if a `query` says which.
+    fn read(path: &Path, waits: Option<Waits>, query: Option<&Query>) -> Result<Self> {
         let mut trace = etl::open(path)?;
         let mut builder = Builder::new(trace.pointer_size(), trace.clock(), waits);
+        let mut counter = query.map(|query| Counter::new(query, &trace));
         while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
+            if let Some(counter) = &mut counter {
+                counter.event(&event);
+            }
             builder.event(event);
         }
-        Ok(builder.finish(&trace))
+        let counts = counter.and_then(|counter| counter.finish(&trace).ok());
+        Ok(Self { counts, ..builder.finish(&trace) })
     }
 
     fn write(self, mut writer: Writer) -> Result<()> {
@@ -139,6 +147,9 @@ impl Contents {
         } else {
             writer.frames(&self.stacks)?;
             writer.stacked(&self.samples, &self.sample_stacks)?;
+        }
+        if let Some(counts) = &self.counts {
+            writer.counts(counts)?;
         }
         writer.finish(&self.statistics, false)
     }
@@ -472,6 +483,7 @@ impl Builder {
             stacks,
             samples: self.samples,
             sample_stacks,
+            counts: None,
         }
     }
 }

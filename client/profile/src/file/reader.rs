@@ -2,6 +2,7 @@
 //! with the number of samples.
 
 use super::branches::Records;
+use super::counts::{COUNTS, THREADS, ThreadSums};
 use super::etl;
 use super::marks::{CHANNELS, MARKS};
 use super::stacks::{FRAMES, STACKS};
@@ -34,6 +35,15 @@ const PIECE_SAMPLES: usize = 1 << 13;
 /// [`Recording::damaged`].
 pub fn read(path: &Path, visit: impl FnMut(&[Sample])) -> Result<Recording> {
     Reader::open(path)?.samples(visit)
+}
+
+/// Whether a file is a recording, of whatever version.
+pub fn is_recording(path: &Path) -> Result<bool> {
+    let mut magic = Vec::new();
+    let file = File::open(path).map_err(|error| Error::reading(path, error))?;
+    let read = file.take(MAGIC.len() as u64).read_to_end(&mut magic);
+    read.map_err(|error| Error::reading(path, error))?;
+    Ok(magic == MAGIC)
 }
 
 /// The least that a row takes in a file. Every version of halprof names all fields of a row.
@@ -331,6 +341,8 @@ impl<R: Read> Reader<R> {
                 let events = self.rows::<RecordedEvent>(head)?;
                 self.recording.events.extend(events);
             }
+            COUNTS => self.recording.counts = Some(self.json(head)?),
+            THREADS => self.thread_block(head)?,
             END => self.recording.ending = Some(self.json(head)?),
             FIELDS => self.field_block(head)?,
             MARKS => self.mark_block(head)?,
@@ -459,6 +471,21 @@ impl<R: Read> Reader<R> {
         self.stacks.clear();
         if !self.lacks_frames {
             self.stacks.extend(stacks.map(StackId::unmarked));
+        }
+        Ok(())
+    }
+
+    /// The threads of a trace, after what is known of it besides.
+    fn thread_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
+        let rows = self.rows::<ThreadSums>(head)?;
+        let Some(counts) = &mut self.recording.counts else {
+            return Err(Bad::Block("the trace of threads is missing"));
+        };
+        for row in rows {
+            if !row.add_to(counts) {
+                self.recording.counts = None;
+                return Err(Bad::Block("threads are of no process"));
+            }
         }
         Ok(())
     }

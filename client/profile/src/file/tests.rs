@@ -3,6 +3,7 @@
 use super::*;
 use halprof_measure::{Error, Result};
 use proptest::prelude::*;
+use serde_json::json;
 use shared_types::{Branch, Mode};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -321,6 +322,35 @@ fn blocks_of_other_kinds_are_passed_over() {
     let more = with_block(&whole[..start], *b"NEW ", b"whatever");
     let (result, ips) = reread(&[&more[..], &whole[start..]].concat());
     assert_eq!((result.expect("whole").damaged(), ips), (None, vec![0]));
+}
+
+#[test]
+fn counts_of_threads_need_their_trace_and_processes_in_order() {
+    let whole = recording(1);
+    let end = *blocks(&whole).last().expect("blocks");
+    let row = |number: u64| {
+        let name = "a.exe";
+        json!({"number": number, "name": name, "thread": 8, "complete": true, "counts": [7]})
+    };
+    for (head, numbers, why) in [
+        (true, &[0, 0, 1][..], None),
+        (true, &[0, 2], Some("threads are of no process")),
+        (true, &[u64::MAX], Some("threads are of no process")),
+        (false, &[0], Some("the trace of threads is missing")),
+    ] {
+        let counts = json!({"sources": ["TotalCycles"]}).to_string();
+        let threads = json!(numbers.iter().map(|&number| row(number)).collect::<Vec<_>>());
+        let mut bytes = whole[..end].to_vec();
+        if head {
+            bytes = with_block(&bytes, *b"CNTS", counts.as_bytes());
+        }
+        bytes = with_block(&bytes, *b"THRD", threads.to_string().as_bytes());
+        let (result, ips) = reread(&[&bytes, &whole[end..]].concat());
+        let recording = result.expect("readable");
+        assert_eq!((recording.damage.map(|damage| damage.why), ips), (why, vec![0]));
+        let threads = recording.counts.map(|counts| counts.threads.len());
+        assert_eq!(threads, why.is_none().then_some(numbers.len()));
+    }
 }
 
 /// Fields of samples and blocks that only a later version knows.

@@ -1,5 +1,6 @@
 //! Writes a recording.
 
+use super::counts::{COUNTS, THREADS, thread_sums};
 use super::marks::{CHANNELS, MARKS};
 use super::origin::seal;
 use super::stacks::{FRAMES, STACKS};
@@ -8,6 +9,7 @@ use super::{
     Module, PAYLOAD_MAX, PROCESSES, Process, RecordedEvent, SAMPLES, STATISTICS, Sample, StackId,
     StackTable, Statistics, VERSION,
 };
+use halprof_measure::tracing::counts::TraceCounts;
 use halprof_measure::{Error, Result};
 use serde::Serialize;
 use shared_types::Branch;
@@ -24,7 +26,7 @@ const BLOCK_SAMPLES: usize = 1 << 14;
 const BLOCK_MARKS: usize = 1 << 14;
 /// Frames in a block: 1 MiB.
 const BLOCK_FRAMES: usize = 1 << 16;
-/// Rows of processes or modules in a block, which is then not too long even with Windows' longest
+/// Rows of processes, modules or threads in a block, which is then not too long even with Windows' longest
 /// paths.
 const BLOCK_ROWS: usize = 64;
 /// How many unfinished recordings of one name may exist.
@@ -175,6 +177,14 @@ impl Writer {
     pub fn events(&mut self, events: &[RecordedEvent]) -> Result<()> {
         let mut blocks = events.chunks(BLOCK_ROWS);
         blocks.try_for_each(|block| self.block_of_json(EVENTS, &block))
+    }
+
+    /// Records the counts of a trace's threads.
+    pub(super) fn counts(&mut self, counts: &TraceCounts) -> Result<()> {
+        self.block_of_json(COUNTS, counts)?;
+        let threads = thread_sums(counts);
+        let mut blocks = threads.chunks(BLOCK_ROWS);
+        blocks.try_for_each(|block| self.block_of_json(THREADS, &block))
     }
 
     /// Records the statistics of the samples so far.

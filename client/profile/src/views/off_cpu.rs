@@ -3,7 +3,7 @@
 
 use super::report::{Query, Report};
 use crate::aggregate::filter::Filter;
-use crate::file::MAGIC;
+use crate::file::is_recording;
 use crate::number::thousands;
 use crate::symbols::SymbolPath;
 use halprof_etw::join::threads::InstanceNumber;
@@ -15,8 +15,6 @@ use halprof_measure::{Error, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// How a trace must be recorded.
@@ -199,12 +197,7 @@ fn refused(path: &Path, why: &str, hint: &str) -> Error {
 
 /// A recording has samples and no switches.
 fn refuse_recording(path: &Path) -> Result<()> {
-    let mut magic = Vec::new();
-    let file = File::open(path).map_err(|error| Error::reading(path, error))?;
-    file.take(MAGIC.len() as u64)
-        .read_to_end(&mut magic)
-        .map_err(|error| Error::reading(path, error))?;
-    if magic != MAGIC {
+    if !is_recording(path)? {
         return Ok(());
     }
     let hint = format!("A trace of Windows' own tracing (.etl) has them. {RECORD}");

@@ -424,7 +424,7 @@ pub(crate) struct Stat {
     /// many events are between samples. With `--from` counts of processes and threads are exact
     #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "repeat", "topdown"])]
     pub(crate) by: Option<Dividing>,
-    /// Count by a trace (.etl) of Windows' own tracing instead of measuring
+    /// Count by a trace (.etl) of Windows' own tracing, or a recording made of one, instead of measuring
     #[arg(long, value_name = "FILE", help_heading = WHAT)]
     pub(crate) from: Option<PathBuf>,
     /// Show only these processes, by id or by name, of `--by` or `--from`

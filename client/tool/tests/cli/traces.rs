@@ -163,6 +163,33 @@ fn waits_are_between_the_switches_of_the_trace() {
     }
 }
 
+#[test]
+fn a_recording_keeps_the_sums_of_its_trace() {
+    let Some((file, _)) = trace() else { return };
+    let (_folder, path) = folder();
+    let path = text(&path);
+    json(&["convert", &file, "-o", path]);
+    for more in [
+        &[][..],
+        &["--by", "thread", "-M", "mips"],
+        &["--by", "process"],
+        &["-p", "1000", "--by", "thread"],
+    ] {
+        let [mut of_trace, mut of_recording] =
+            [&file, path].map(|from| json(&[&["stat", "--from", from], more].concat()));
+        assert_eq!(of_recording["trace"]["file"], path);
+        for stat in [&mut of_trace, &mut of_recording] {
+            stat["trace"]["file"].take();
+        }
+        assert_eq!(of_recording, of_trace, "{more:?}");
+    }
+    for parts in [&["-I", "1"][..], &["-C", "0"], &["--per-cpu"]] {
+        let ran = halprof(&[&["stat", "--from", path], parts].concat());
+        assert_eq!(ran.status, 2, "{parts:?}");
+        assert!(ran.stderr.contains("keeps the sums of the whole trace"), "{}", ran.stderr);
+    }
+}
+
 /// Each sample's callers are those of its line in folded stacks, in text as in JSON.
 #[test]
 fn a_script_has_the_stack_of_each_sample() {
@@ -201,11 +228,14 @@ fn a_script_has_the_stack_of_each_sample() {
 }
 
 #[test]
-fn a_recording_has_no_waits() {
+fn a_recording_of_samples_has_neither_waits_nor_counts() {
     let (_folder, path) = folder();
     let path = text(&path);
     json(&["record", "-e", "TotalCycles", "-o", path]);
     let ran = halprof(&["report", "--off-cpu", path]);
     assert_eq!(ran.status, 5);
     assert!(ran.stderr.contains("is a recording, which has no context switches"), "{}", ran.stderr);
+    let ran = halprof(&["stat", "--from", path]);
+    assert_eq!(ran.status, 5);
+    assert!(ran.stderr.contains("is a recording without counts of threads"), "{}", ran.stderr);
 }

@@ -151,6 +151,8 @@ impl Recording {
         if count == 1 {
             return Some(totals);
         }
+        // Threads of several machines are not one list.
+        totals.counts = None;
         for one in all {
             let (own, other) = (&mut totals.metadata, one.metadata);
             own.modelled |= other.modelled;

@@ -8,17 +8,18 @@ use super::result::{
 use super::view::metrics_of;
 use crate::cli::args::{self, Dividing, joined};
 use crate::metrics::{Metrics, Requested};
-use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::float::float;
 use crate::output::number::{seconds, thousands};
+use crate::output::{MachineInfo, Output};
 use crate::run::scope::Scope;
 use crate::select::time;
 use halprof_measure::selection;
 use halprof_measure::tracing::counts::{Cell, Query, Sums, TraceCounts};
 use halprof_measure::tracing::lives::Process;
 use halprof_profile::aggregate::filter::Pattern;
+use halprof_profile::file::{Metadata, Recording, is_recording};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -32,12 +33,52 @@ pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<
     refuse_measuring(options)?;
     let metrics = metrics(options)?;
     let presenter = Presenter::new(options, &metrics, output)?;
-    let counts = TraceCounts::read(file, &presenter.query)?;
-    presenter.show(&[counts], false, |result| {
+    let name = |result: &mut StatResult| {
         if let Some(trace) = &mut result.trace {
             trace.file = Some(file.display().to_string());
         }
+    };
+    if !is_recording(file)? {
+        return presenter.show(&[TraceCounts::read(file, &presenter.query)?], false, name);
+    }
+    refuse_parts(options)?;
+    let recording = halprof_profile::file::read(file, |_| {})?;
+    let Metadata { modelled, machine, .. } = recording.metadata.clone();
+    output.note_model(&MachineInfo { modelled, description: machine.clone(), backend: None });
+    presenter.show(&[recorded(recording)?], modelled, |result| {
+        name(result);
+        result.machine = machine;
     })
+}
+
+/// A recording has the sums of the whole trace.
+fn refuse_parts(options: &args::Stat) -> Result<()> {
+    let given = [
+        ("--interval", options.interval.is_some()),
+        ("--cpu", !options.selection.processors.is_empty()),
+        ("--per-cpu", options.per_cpu),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Error::usage(
+            format!("`{option}` with a recording: it keeps the sums of the whole trace"),
+            "The trace that it was made of has the parts: `--from FILE.etl`.",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The counts that a recording keeps.
+fn recorded(recording: Recording) -> Result<TraceCounts> {
+    let is_whole = recording.damage.is_none() && recording.ending.is_some();
+    let damaged = recording.damaged().filter(|_| !is_whole);
+    let mut counts = recording.counts.ok_or_else(|| halprof_measure::Error::BadFile {
+        path: recording.file,
+        why: "is a recording without counts of threads".to_owned(),
+        hint: "`halprof convert` keeps those of a trace (.etl) whose context switches have some."
+            .to_owned(),
+    })?;
+    counts.damage.extend(damaged);
+    Ok(counts)
 }
 
 /// The metrics that there are, with those of the user's file.
@@ -382,7 +423,7 @@ fn result(views: &[TraceView<'_>], processes: &[String]) -> StatResult {
         next: BTreeMap::new(),
         by_process: each().flat_map(|(view, cells)| view.process_rows(cells)).collect(),
         by_thread: each().flat_map(|(view, cells)| view.thread_rows(cells)).collect(),
-        unknown_ns: Some(all.map(|counts| counts.unknown.total_ns()).sum()),
+        unknown_ns: Some(all.map(|counts| counts.unknown.total_ns()).fold(0, u64::saturating_add)),
         trace: Some(trace),
         warnings,
         periods: Vec::new(),
@@ -399,12 +440,14 @@ impl TraceRow {
         let mut row = Self { processes: processes.to_vec(), ..Self::default() };
         for counts in all {
             let unknown = &counts.unknown;
-            row.switches += counts.cells.iter().map(|cell| cell.sums.switches).sum::<u64>();
+            let switches = counts.cells.iter().map(|cell| cell.sums.switches);
+            row.switches = switches.fold(row.switches, u64::saturating_add);
             row.before_first_ns = row.before_first_ns.saturating_add(unknown.before_first_ns);
             row.after_last_ns = row.after_last_ns.saturating_add(unknown.after_last_ns);
             row.lost_ns = row.lost_ns.saturating_add(unknown.lost_ns);
-            row.lost_switches += unknown.lost_switches;
-            row.slices_without_counts += unknown.slices_without_counts;
+            row.lost_switches = row.lost_switches.saturating_add(unknown.lost_switches);
+            row.slices_without_counts =
+                row.slices_without_counts.saturating_add(unknown.slices_without_counts);
             row.lost_events = row.lost_events.saturating_add(counts.lost_events);
             row.lost_buffers = row.lost_buffers.saturating_add(counts.lost_buffers);
             if !counts.damage.is_empty() {
