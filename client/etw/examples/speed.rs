@@ -3,7 +3,6 @@
 //! Sixteen processors with samples, their stacks and context switches with two counters; every stack
 //! is joined and every thread's counts are summed, as a report does.
 
-use halprof_etw::clock::ClockType;
 use halprof_etw::join::slices::Slices;
 use halprof_etw::join::stacks::Joiner;
 use halprof_etw::join::threads::Threads;
@@ -30,18 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn write(path: &std::path::Path, length: u64) -> Result<(), Box<dyn Error>> {
-    let session = Session {
-        pointer_size: PointerSize::Eight,
-        buffer_size: 65536,
-        processors: PROCESSORS,
-        clock_type: ClockType::PerformanceCounter,
-        perf_freq: 10_000_000,
-        cpu_mhz: 3000,
-        origin: 0,
-        start_time: 133_000_000_000_000_000,
-        name: "speed".into(),
-        file_name: "speed.etl".into(),
-    };
+    let session = Session { buffer_size: 65536, processors: PROCESSORS, ..Session::default() };
     let mut writer = Writer::new(BufWriter::new(File::create(path)?), session)?;
     let mut rng = fastrand::Rng::with_seed(1);
     let mut stacks = Vec::new();

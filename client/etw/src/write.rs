@@ -34,8 +34,26 @@ pub struct Session {
     pub file_name: String,
 }
 
+/// One of a 64-bit Windows on one processor, without names.
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            pointer_size: PointerSize::Eight,
+            buffer_size: 4096,
+            processors: 1,
+            clock_type: ClockType::PerformanceCounter,
+            perf_freq: 10_000_000,
+            cpu_mhz: 3000,
+            origin: 0,
+            start_time: 133_000_000_000_000_000,
+            name: String::new(),
+            file_name: String::new(),
+        }
+    }
+}
+
 /// When and where an event was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// In ticks. On one processor it never falls.
     pub time: i64,
@@ -43,6 +61,23 @@ pub struct Origin {
     pub thread: u32,
     pub process: u32,
 }
+
+/// Writes a whole trace of ten seconds: events with the counter values attached to each.
+pub fn trace<'a>(
+    output: impl Write + Seek,
+    session: Session,
+    events: impl IntoIterator<Item = (Origin, &'a EventKind<'a>, &'a [u64])>,
+) -> io::Result<()> {
+    let end_time = session.start_time + 10 * FILETIME_SECOND;
+    let mut writer = Writer::new(output, session)?;
+    for (origin, kind, counters) in events {
+        writer.event(origin, kind, counters)?;
+    }
+    writer.finish(end_time).map(drop)
+}
+
+/// The units of FILETIME in a second.
+const FILETIME_SECOND: u64 = 10_000_000;
 
 /// A processor's buffer.
 #[derive(Clone, Default)]

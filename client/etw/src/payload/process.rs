@@ -34,6 +34,29 @@ pub struct Process {
     pub exit_time: u64,
 }
 
+impl Process {
+    /// A process that runs, of which no more is known than its image.
+    #[must_use]
+    pub fn new(change: Change, process: u32, image: &str) -> Self {
+        Self {
+            change,
+            unique_key: 0,
+            process,
+            parent: 4,
+            session: 1,
+            exit_status: 259,
+            directory_table_base: 0,
+            flags: 0,
+            sid: None,
+            image: image.to_owned(),
+            command_line: String::new(),
+            package: String::new(),
+            application: String::new(),
+            exit_time: 0,
+        }
+    }
+}
+
 layout! {
     /// A process's memory, in bytes (MOF class `Process_TypeGroup2`).
     pub struct ProcessCounters {

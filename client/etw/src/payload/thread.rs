@@ -14,6 +14,15 @@ pub struct Thread {
     pub name: Option<String>,
 }
 
+impl Thread {
+    /// A thread of which nothing else is known.
+    #[must_use]
+    pub fn new(change: Change, process: u32, thread: u32) -> Self {
+        let details = Details::Version3(Details3::default());
+        Self { change, process, thread, details, name: None }
+    }
+}
+
 /// Where a thread runs, by the version of the event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Details {

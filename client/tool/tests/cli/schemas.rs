@@ -5,11 +5,10 @@ use crate::cli::support::{
     committed, folder, halprof, halprof_json, json, schema, text, violations,
 };
 use halprof_etw::PointerSize;
-use halprof_etw::clock::ClockType;
 use halprof_etw::payload::EventKind;
 use halprof_etw::payload::processor::{Sample, Switch};
 use halprof_etw::payload::stack::{Frames, Stack};
-use halprof_etw::write::{Origin, Session, Writer};
+use halprof_etw::write::{self, Origin, Session};
 use halprof_setup::installation::{Installed, Removed, Switched};
 use serde_json::Value;
 use std::fs::File;
@@ -117,18 +116,6 @@ fn of_windows() -> [(&'static str, Value); 4] {
 fn of_a_trace(recording: &Path) -> [(&'static str, Value); 3] {
     const THREAD: u32 = 8;
     let path = recording.with_extension("etl");
-    let session = Session {
-        pointer_size: PointerSize::Eight,
-        buffer_size: 1024,
-        processors: 1,
-        clock_type: ClockType::PerformanceCounter,
-        perf_freq: 10_000_000,
-        cpu_mhz: 3000,
-        origin: 1000,
-        start_time: 133_000_000_000_000_000,
-        name: String::new(),
-        file_name: String::new(),
-    };
     let frames = [0x7000u64, 0x8000].map(u64::to_le_bytes).concat();
     let frames = Frames::from_bytes(&frames, PointerSize::Eight);
     let stack_of =
@@ -145,12 +132,11 @@ fn of_a_trace(recording: &Path) -> [(&'static str, Value); 3] {
         stack_of(1005),
         switch(THREAD, 0),
     ];
-    let mut writer = Writer::new(File::create(&path).expect("a file"), session).expect("begun");
-    for (time, event) in (1001..).zip(&events) {
-        let origin = Origin { time, processor: 0, thread: THREAD, process: 4 };
-        writer.event(origin, event, &[]).expect("written");
-    }
-    writer.finish(133_000_000_010_000_000).expect("finished");
+    let events = (1001..).zip(&events).map(|(time, event)| {
+        (Origin { time, processor: 0, thread: THREAD, process: 4 }, event, &[][..])
+    });
+    let session = Session { origin: 1000, ..Session::default() };
+    write::trace(File::create(&path).expect("a file"), session, events).expect("written");
     let (trace, target) = (text(&path), recording.with_extension("converted"));
     [
         ("convert", json(&format!("convert {trace} -o {}", text(&target)))),

@@ -2,10 +2,11 @@
 
 use super::{Cell, Query, Sums, TraceCounts};
 use crate::Error;
-use halprof_etw::PointerSize;
-use halprof_etw::clock::ClockType;
-use halprof_etw::payload::{Change, EventKind, counters, process, processor, thread};
-use halprof_etw::write::{Origin, Session, Writer};
+use halprof_etw::payload::process::Process;
+use halprof_etw::payload::processor::Switch;
+use halprof_etw::payload::thread::Thread;
+use halprof_etw::payload::{Change, EventKind, counters};
+use halprof_etw::write::{self, Origin, Session};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -108,23 +109,17 @@ fn written(events: &[(i64, u16, EventKind<'_>, &[u64])]) -> Written {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.etl");
     let session = Session {
-        pointer_size: PointerSize::Eight,
         buffer_size: 1024,
         processors: 2,
-        clock_type: ClockType::PerformanceCounter,
         perf_freq: 1_000_000,
-        cpu_mhz: 3000,
         origin: 1000,
-        start_time: 133_000_000_000_000_000,
-        name: String::new(),
-        file_name: String::new(),
+        ..Session::default()
     };
-    let mut writer = Writer::new(File::create(&path).expect("a file"), session).expect("begun");
-    for (time, processor, kind, values) in events {
-        let origin = Origin { time: 1000 + time, processor: *processor, thread: 0, process: 0 };
-        writer.event(origin, kind, values).expect("written");
-    }
-    writer.finish(1200).expect("finished");
+    let events = events.iter().map(|(time, processor, kind, values)| {
+        let origin = Origin { time: 1000 + time, processor: *processor, ..Origin::default() };
+        (origin, kind, *values)
+    });
+    write::trace(File::create(&path).expect("a file"), session, events).expect("written");
     Written { _folder: folder, path }
 }
 
@@ -133,45 +128,16 @@ fn names(names: &[&str]) -> EventKind<'static> {
     EventKind::CounterNames(counters::CounterNames { names })
 }
 
-const fn switch(old_thread: u32, new_thread: u32) -> EventKind<'static> {
-    EventKind::Switch(processor::Switch {
-        new_thread,
-        old_thread,
-        new_priority: 8,
-        old_priority: 8,
-        previous_c_state: 0,
-        spare: 0,
-        old_wait_reason: 0,
-        old_wait_mode: 0,
-        old_state: 5,
-        old_ideal_processor: 0,
-        new_wait_time: 0,
-        reserved: 0,
-    })
+fn switch(old_thread: u32, new_thread: u32) -> EventKind<'static> {
+    EventKind::Switch(Switch { new_thread, old_thread, old_state: 5, ..Switch::default() })
 }
 
 fn a_thread(change: Change, process: u32, thread: u32) -> EventKind<'static> {
-    let details = thread::Details::Version3(thread::Details3::default());
-    EventKind::Thread(Box::new(thread::Thread { change, process, thread, details, name: None }))
+    EventKind::Thread(Box::new(Thread::new(change, process, thread)))
 }
 
 fn a_process(change: Change, process: u32, image: &str) -> EventKind<'static> {
-    EventKind::Process(Box::new(process::Process {
-        change,
-        unique_key: 0,
-        process,
-        parent: 4,
-        session: 1,
-        exit_status: 259,
-        directory_table_base: 0,
-        flags: 0,
-        sid: None,
-        image: image.to_owned(),
-        command_line: String::new(),
-        package: String::new(),
-        application: String::new(),
-        exit_time: 0,
-    }))
+    EventKind::Process(Box::new(Process::new(change, process, image)))
 }
 
 /// A row for each thread: process, thread, microsecond of its start, switches, microseconds, counts,

@@ -1,10 +1,9 @@
 use super::*;
 use crate::tracing::Tracer;
 use crate::tracing::fake::{Fake, INTEL};
-use halprof_etw::PointerSize;
 use halprof_etw::payload::image::Image;
 use halprof_etw::payload::process::Process;
-use halprof_etw::write::{Origin, Session, Writer};
+use halprof_etw::write::{self, Origin, Session};
 use std::fs::File;
 
 const PATH: &str = r"\Device\HarddiskVolume3\short.exe";
@@ -13,22 +12,7 @@ const BASE: u64 = 0x7FF7_0000_0000;
 const TSC: u64 = (1 << 63) + 12_345_678_901;
 
 fn process(change: Change) -> EventKind<'static> {
-    EventKind::Process(Box::new(Process {
-        change,
-        unique_key: 0,
-        process: 900,
-        parent: 4,
-        session: 1,
-        exit_status: 259,
-        directory_table_base: 0,
-        flags: 0,
-        sid: None,
-        image: "short.exe".to_owned(),
-        command_line: String::new(),
-        package: String::new(),
-        application: String::new(),
-        exit_time: 0,
-    }))
+    EventKind::Process(Box::new(Process::new(change, 900, "short.exe")))
 }
 
 fn image(change: Change) -> EventKind<'static> {
@@ -46,19 +30,8 @@ fn image(change: Change) -> EventKind<'static> {
 
 /// A trace in which a process lives for 30 ticks; each event is on another processor than the last.
 fn write(path: &Path, clock_type: ClockType, origin: i64) {
-    let session = Session {
-        pointer_size: PointerSize::Eight,
-        buffer_size: 4096,
-        processors: 2,
-        clock_type,
-        perf_freq: 10_000_000,
-        cpu_mhz: 2808,
-        origin,
-        start_time: 133_000_000_000_000_000,
-        name: String::new(),
-        file_name: String::new(),
-    };
-    let mut writer = Writer::new(File::create(path).expect("a file"), session).expect("begun");
+    let session =
+        Session { processors: 2, clock_type, cpu_mhz: 2808, origin, ..Session::default() };
     let events = [
         // What was there before is none of what happened.
         process(Change::RundownStart),
@@ -69,13 +42,11 @@ fn write(path: &Path, clock_type: ClockType, origin: i64) {
         process(Change::End),
         process(Change::RundownEnd),
     ];
-    for (number, event) in (1_u16..).zip(&events) {
-        let processor = number % 2;
+    let events = (1_u16..).zip(&events).map(|(number, event)| {
         let time = origin + 10 * i64::from(number);
-        let origin = Origin { time, processor, thread: 0, process: 0 };
-        writer.event(origin, event, &[]).expect("written");
-    }
-    writer.finish(133_000_000_010_000_000).expect("finished");
+        (Origin { time, processor: number % 2, ..Origin::default() }, event, &[][..])
+    });
+    write::trace(File::create(path).expect("a file"), session, events).expect("written");
 }
 
 /// Times of the trace are the values that the driver reads from the time-stamp counter, bit for bit.

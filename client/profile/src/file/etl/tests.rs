@@ -2,10 +2,11 @@
 
 use super::UNKNOWN;
 use crate::file::{Identity, Reader, Recording, Sample, StackCounts, StackId, Stamp};
-use halprof_etw::clock::ClockType;
+use halprof_etw::payload::process::Process;
 use halprof_etw::payload::stack::{Frames, Stack};
-use halprof_etw::payload::{Change, EventKind, counters, image, process, processor, thread};
-use halprof_etw::write::{Origin, Session, Writer};
+use halprof_etw::payload::thread::Thread;
+use halprof_etw::payload::{Change, EventKind, counters, image, processor};
+use halprof_etw::write::{self, Origin, Session};
 use halprof_etw::{Guid, PointerSize};
 use serde_json::Value;
 use shared_types::Mode;
@@ -116,55 +117,21 @@ const IMAGE: u64 = 0x40_0000;
 fn written(events: &[(i64, EventKind<'_>)]) -> Written {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.ETL");
-    let session = Session {
-        pointer_size: PointerSize::Eight,
-        buffer_size: 1024,
-        processors: 1,
-        clock_type: ClockType::PerformanceCounter,
-        perf_freq: 10_000_000,
-        cpu_mhz: 3000,
-        origin: 1000,
-        start_time: 133_000_000_000_000_000,
-        name: String::new(),
-        file_name: String::new(),
-    };
-    let mut writer = Writer::new(File::create(&path).expect("a file"), session).expect("begun");
-    for (time, kind) in events {
+    let session = Session { buffer_size: 1024, origin: 1000, ..Session::default() };
+    let events = events.iter().map(|(time, kind)| {
         let origin = Origin { time: *time, processor: 0, thread: THREAD, process: PROCESS };
-        writer.event(origin, kind, &[]).expect("written");
-    }
-    writer.finish(1200).expect("finished");
+        (origin, kind, &[][..])
+    });
+    write::trace(File::create(&path).expect("a file"), session, events).expect("written");
     Written { _folder: folder, path }
 }
 
 fn a_process(change: Change, image: &str) -> EventKind<'static> {
-    EventKind::Process(Box::new(process::Process {
-        change,
-        unique_key: 0,
-        process: PROCESS,
-        parent: 4,
-        session: 1,
-        exit_status: 259,
-        directory_table_base: 0,
-        flags: 0,
-        sid: None,
-        image: image.to_owned(),
-        command_line: String::new(),
-        package: String::new(),
-        application: String::new(),
-        exit_time: 0,
-    }))
+    EventKind::Process(Box::new(Process::new(change, PROCESS, image)))
 }
 
 fn a_thread(change: Change) -> EventKind<'static> {
-    let details = thread::Details::Version3(thread::Details3::default());
-    EventKind::Thread(Box::new(thread::Thread {
-        change,
-        process: PROCESS,
-        thread: THREAD,
-        details,
-        name: None,
-    }))
+    EventKind::Thread(Box::new(Thread::new(change, PROCESS, THREAD)))
 }
 
 fn an_image(change: Change, base: u64, process: u32, name: &str) -> EventKind<'static> {

@@ -5,10 +5,11 @@ use crate::aggregate::filter::Filter;
 use crate::file::StackCounts;
 use crate::symbols::SymbolPath;
 use halprof_etw::PointerSize;
-use halprof_etw::clock::ClockType;
+use halprof_etw::payload::processor::Switch;
 use halprof_etw::payload::stack::{Frames, Stack};
-use halprof_etw::payload::{Change, EventKind, image, processor, thread};
-use halprof_etw::write::{Origin, Session, Writer};
+use halprof_etw::payload::thread::Thread;
+use halprof_etw::payload::{Change, EventKind, image};
+use halprof_etw::write::{self, Origin, Session};
 use std::fs::File;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -17,48 +18,29 @@ use tempfile::TempDir;
 fn written(events: &[(i64, u16, EventKind<'_>)]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.etl");
-    let session = Session {
-        pointer_size: PointerSize::Eight,
-        buffer_size: 1024,
-        processors: 2,
-        clock_type: ClockType::PerformanceCounter,
-        perf_freq: 1_000_000,
-        cpu_mhz: 3000,
-        origin: 1000,
-        start_time: 133_000_000_000_000_000,
-        name: String::new(),
-        file_name: String::new(),
-    };
-    let mut writer = Writer::new(File::create(&path).expect("a file"), session).expect("begun");
-    for (time, processor, kind) in events {
-        let origin = Origin { time: 1000 + time, processor: *processor, thread: 0, process: 0 };
-        writer.event(origin, kind, &[]).expect("written");
-    }
-    writer.finish(1200).expect("finished");
+    let session =
+        Session { processors: 2, perf_freq: 1_000_000, origin: 1000, ..Session::default() };
+    let events = events.iter().map(|(time, processor, kind)| {
+        let origin = Origin { time: 1000 + time, processor: *processor, ..Origin::default() };
+        (origin, kind, &[][..])
+    });
+    write::trace(File::create(&path).expect("a file"), session, events).expect("written");
     (folder, path)
 }
 
 /// A switch, with the state in which the old thread is left and why it waits.
-const fn switch(old_thread: u32, state: i8, reason: i8, new_thread: u32) -> EventKind<'static> {
-    EventKind::Switch(processor::Switch {
+fn switch(old_thread: u32, state: i8, reason: i8, new_thread: u32) -> EventKind<'static> {
+    EventKind::Switch(Switch {
         new_thread,
         old_thread,
-        new_priority: 8,
-        old_priority: 8,
-        previous_c_state: 0,
-        spare: 0,
         old_wait_reason: reason,
-        old_wait_mode: 0,
         old_state: state,
-        old_ideal_processor: 0,
-        new_wait_time: 0,
-        reserved: 0,
+        ..Switch::default()
     })
 }
 
 fn a_thread(change: Change, process: u32, thread: u32) -> EventKind<'static> {
-    let details = thread::Details::Version3(thread::Details3::default());
-    EventKind::Thread(Box::new(thread::Thread { change, process, thread, details, name: None }))
+    EventKind::Thread(Box::new(Thread::new(change, process, thread)))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -77,23 +59,25 @@ fn row(thread: Option<u32>, reason: &str, times: [u64; 4]) -> WaitRow {
     }
 }
 
-const EVENTS: [(i64, u16, EventKind<'static>); 9] = [
-    (10, 0, switch(8, 5, 6, 0)),
-    // Elsewhere it goes on.
-    (30, 1, switch(0, 2, 0, 8)),
-    (35, 1, switch(8, 1, 0, 12)),
-    (36, 1, switch(12, 5, 99, 8)),
-    (40, 1, switch(8, 5, 6, 0)),
-    (45, 0, switch(0, 2, 0, 8)),
-    (50, 0, switch(8, 4, 0, 16)),
-    (60, 0, switch(16, 5, 37, 0)),
-    (70, 0, switch(0, 2, 0, 0)),
-];
+fn events() -> [(i64, u16, EventKind<'static>); 9] {
+    [
+        (10, 0, switch(8, 5, 6, 0)),
+        // Elsewhere it goes on.
+        (30, 1, switch(0, 2, 0, 8)),
+        (35, 1, switch(8, 1, 0, 12)),
+        (36, 1, switch(12, 5, 99, 8)),
+        (40, 1, switch(8, 5, 6, 0)),
+        (45, 0, switch(0, 2, 0, 8)),
+        (50, 0, switch(8, 4, 0, 16)),
+        (60, 0, switch(16, 5, 37, 0)),
+        (70, 0, switch(0, 2, 0, 0)),
+    ]
+}
 
 #[test]
 fn waits_are_from_one_switch_to_the_next_by_their_reason() {
     let there = [8, 12, 16].map(|thread| (1, 0, a_thread(Change::RundownStart, 40, thread)));
-    let (_folder, path) = written(&[&there[..], &EVENTS].concat());
+    let (_folder, path) = written(&[&there[..], &events()].concat());
     let by_thread = OffCpu::read(&path, By::Thread).expect("waits");
     let expected = [
         row(Some(8), "UserRequest", [2, 25, 20, 0]),
@@ -180,7 +164,7 @@ fn waits_are_where_a_thread_goes_on() {
 
 #[test]
 fn a_trace_without_stacks_of_switches_is_refused() {
-    let (_folder, path) = written(&EVENTS);
+    let (_folder, path) = written(&events());
     let error = OffCpu::call_tree(&path, Filter::default(), &SymbolPath::default());
     let error = error.expect_err("refused").to_string();
     assert!(error.contains("has no call stacks of context switches"), "{error}");

@@ -5,8 +5,6 @@ use crate::output::table::Width;
 use crate::output::{Form, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
-use halprof_etw::PointerSize;
-use halprof_etw::clock::ClockType;
 use halprof_etw::payload::EventKind;
 use halprof_etw::payload::counters::CounterNames;
 use halprof_etw::payload::processor::{CounterSample, Sample, Switch};
@@ -33,21 +31,6 @@ pub(crate) struct Asked {
     pub(crate) taken: usize,
     pub(crate) running: bool,
 }
-
-const SWITCH: Switch = Switch {
-    new_thread: 0,
-    old_thread: 0,
-    new_priority: 8,
-    old_priority: 8,
-    previous_c_state: 0,
-    spare: 0,
-    old_wait_reason: 0,
-    old_wait_mode: 0,
-    old_state: 5,
-    old_ideal_processor: 0,
-    new_wait_time: 0,
-    reserved: 0,
-};
 
 struct Fake {
     folder: TempDir,
@@ -114,18 +97,7 @@ impl Tracing for Fake {
 /// A trace in which thread 8 of process 4 gets [`SAMPLES`] of each sampled source, and runs for one
 /// slice in which each counted source counts 100.
 fn write(path: &Path, request: &TraceRequest) {
-    let session = Session {
-        pointer_size: PointerSize::Eight,
-        buffer_size: 4096,
-        processors: 2,
-        clock_type: ClockType::PerformanceCounter,
-        perf_freq: 10_000_000,
-        cpu_mhz: 3000,
-        origin: 1000,
-        start_time: 133_000_000_000_000_000,
-        name: String::new(),
-        file_name: String::new(),
-    };
+    let session = Session { processors: 2, origin: 1000, ..Session::default() };
     let mut writer = Writer::new(File::create(path).expect("a file"), session).expect("begun");
     for source in &request.sampled {
         for time in 0..SAMPLES {
@@ -148,7 +120,7 @@ fn write(path: &Path, request: &TraceRequest) {
         writer.event(origin(1001), &names, &[]).expect("written");
         for (time, old_thread, new_thread) in [(1002i64, 0, 8), (1012, 8, 0)] {
             let counts = vec![10 * (time - 1000).cast_unsigned(); request.counted.len()];
-            let switch = EventKind::Switch(Switch { new_thread, old_thread, ..SWITCH });
+            let switch = EventKind::Switch(Switch { new_thread, old_thread, ..Switch::default() });
             writer.event(origin(time), &switch, &counts).expect("written");
         }
     }
