@@ -10,7 +10,7 @@ mod slices;
 mod text;
 mod topdown;
 pub(crate) mod trace;
-mod trace_text;
+pub(crate) mod trace_text;
 mod traced;
 pub(crate) mod view;
 

@@ -2,6 +2,14 @@
 
 use crate::cli::binaries;
 use crate::cli::support::{folder, halprof, halprof_json, json, text};
+use halprof_etw::PointerSize;
+use halprof_etw::payload::counters::CounterNames;
+use halprof_etw::payload::image::Image;
+use halprof_etw::payload::processor::Switch;
+use halprof_etw::payload::stack::{Frames, Stack};
+use halprof_etw::payload::thread::Thread;
+use halprof_etw::payload::{Change, EventKind, process as etw};
+use halprof_etw::write::{self, Origin, Session};
 use halprof_profile::file::{
     Branches, Identity, Metadata, Module, Process, Source, Statistics, Writer,
 };
@@ -145,6 +153,65 @@ fn no_name_of_a_recording_reaches_the_terminal_as_it_is() {
     // Programs that read JSON get the name unchanged.
     let told = json(&format!("report {file} --by module"));
     assert_eq!(told["tables"][0]["parts"][0]["rows"][0]["module"], NAME);
+}
+
+/// A trace has names of processes, images and counters.
+#[test]
+fn no_name_of_a_trace_reaches_the_terminal_as_it_is() {
+    const THREAD: u32 = 8;
+    let (folder, path) = folder();
+    let trace = folder.path().join("a.etl");
+    let switch = |old_thread, new_thread| {
+        EventKind::Switch(Switch { old_thread, new_thread, old_state: 5, ..Switch::default() })
+    };
+    // The event has one byte for each character.
+    let image = "a\u{1b}[2J\nforged\r\u{7f}";
+    let frames = 0xFFFF_F800_0000_0000_u64.to_le_bytes();
+    let frames = Frames::from_bytes(&frames, PointerSize::Eight);
+    let kernel = Image {
+        change: Change::RundownStart,
+        base: 0xFFFF_F800_0000_0000,
+        size: 0x1000,
+        process: Some(0),
+        name: NAME.to_owned(),
+        file: None,
+    };
+    let events = [
+        EventKind::CounterNames(CounterNames { names: vec![NAME.to_owned()] }),
+        EventKind::Process(Box::new(etw::Process::new(Change::RundownStart, 40, image))),
+        EventKind::Thread(Box::new(Thread::new(Change::RundownStart, 40, THREAD))),
+        EventKind::Image(Box::new(kernel)),
+        switch(0, THREAD),
+        switch(THREAD, 0),
+        switch(0, THREAD),
+        EventKind::Stack(Stack { event_time: 6, process: 40, thread: THREAD, frames }),
+        switch(THREAD, 0),
+    ];
+    let events = (0..).zip(&events).map(|(time, event)| {
+        let values: &[u64] = if matches!(event, EventKind::Switch(_)) { &[7] } else { &[] };
+        (Origin { time, ..Origin::default() }, event, values)
+    });
+    let file = std::fs::File::create(&trace).expect("a file");
+    write::trace(file, Session::default(), events).expect("written");
+    let (trace, file) = (text(&trace), text(&path));
+    json(&["convert", trace, "-o", file]);
+    for line in [
+        "stat --from TRACE --by thread",
+        "stat --from TRACE --by process -I 1",
+        "stat --from TRACE --by thread -I 1",
+        "stat --from FILE --by thread",
+        "report --off-cpu TRACE",
+        "report --off-cpu --stack TRACE",
+    ] {
+        let line = line.replace("FILE", file).replace("TRACE", trace);
+        let ran = halprof(&line);
+        assert_harmless(&line, &ran.stdout);
+        assert_harmless(&line, &ran.stderr);
+        assert!(ran.stdout.contains("x1b[2J"), "{line} shows it: {} {}", ran.stdout, ran.stderr);
+        assert_harmless(&line, &halprof_json(&line).stdout);
+    }
+    let told = json(&format!("stat --from {file} --by thread"));
+    assert_eq!(told["by_thread"][0]["source"], NAME);
 }
 
 /// The image of a process that `top` shows.

@@ -2,6 +2,7 @@
 
 use crate::cli::args::{self, Filters, joined};
 use crate::command::stat::count_row::optional;
+use crate::command::stat::trace_text::process_name;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
@@ -147,7 +148,7 @@ fn keep_only(processes: &[String], rows: &mut Vec<WaitRow>) {
 fn head(result: &OffCpuResult) -> String {
     format!(
         "{}: {} context switches in {}; off the processors, by",
-        result.machine,
+        Shown(&result.machine),
         thousands(result.switches),
         seconds(result.elapsed_ns)
     )
@@ -204,8 +205,6 @@ impl Record for WaitRow {
         Field::new(Column::word("reason"), |row| row.reason.clone()),
         Field::new(Column::number("id").extra(), |row| optional(row.id)),
         Field::new(Column::number("thread"), |row| optional(row.thread)),
-        Field::new(Column::name("process"), |row| {
-            row.process.clone().unwrap_or_else(|| "unknown".to_owned())
-        }),
+        Field::new(Column::name("process"), |row| process_name(row.process.as_deref())),
     ];
 }

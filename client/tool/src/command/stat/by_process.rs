@@ -13,6 +13,7 @@ use super::slices::{ProcessKey, SourceSamples};
 use super::view::View;
 use crate::output::error::Error;
 use crate::output::error::Result;
+use crate::output::escape::Shown;
 use crate::output::float::float;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, Record, Width, records};
@@ -322,7 +323,7 @@ pub(super) fn text(rows: &[ProcessRow], width: Width) -> String {
 
 pub(super) fn name(row: &ProcessRow) -> String {
     match (&row.process, row.id) {
-        (Some(name), _) => name.clone(),
+        (Some(name), _) => Shown(name).to_string(),
         (None, Some(_)) => "ended before its name was read".to_owned(),
         (None, None) => "on processors without a sample".to_owned(),
     }

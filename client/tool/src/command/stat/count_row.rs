@@ -1,6 +1,7 @@
 //! A row of the result: what an event counted on a group of processors, over one run or several.
 
 use super::counts::{Counts, CpuGroup, EventCounts};
+use crate::output::escape::Shown;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, Record};
 use crate::select::time::nanoseconds;
@@ -226,7 +227,7 @@ impl Record for CountRow {
         }),
         Field::new(Column::number("95 %"), Self::bound),
         Field::new(Column::number("counted"), Self::coverage),
-        Field::new(Column::name("source"), |row| row.source.clone()),
+        Field::new(Column::name("source"), |row| Shown(&row.source).to_string()),
         Field::new(Column::number("group"), |row| optional(row.group)),
         Field::new(Column::number("pass"), |row| optional(row.pass)),
         Field::new(Column::number("deviation").extra(), |row| {

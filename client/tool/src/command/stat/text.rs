@@ -3,6 +3,7 @@
 use super::count_row::{CountRow, Repeats, UNKNOWN, optional, relative};
 use super::result::{Interval, Jitter, MetricRow, StatResult, TopDownRow};
 use super::{by_process, topdown, trace_text};
+use crate::output::escape::Shown;
 use crate::output::number::{seconds, thousands};
 use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Field, Record, Rows, Width, records};
@@ -204,7 +205,8 @@ fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.le
     for count in &interval.counts {
         // Of what top-down counts for itself its parts are enough.
         if slots.is_empty() || count.requested.is_some() {
-            let cells = [count.count(), count.bound(), count.coverage(), count.source.clone()];
+            let cells =
+                [count.count(), count.bound(), count.coverage(), Shown(&count.source).to_string()];
             rows.push(row(count.processor, count.core_type, cells));
         }
     }
@@ -219,13 +221,17 @@ fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.le
         let name = format!("{} {cpu_type}", part.indented()).trim_end().to_owned();
         rows.push(row(None, None, [part.share(), part.bound(), String::new(), name]));
     }
+    let counted = |value, source: &str| {
+        [thousands(value), String::new(), String::new(), Shown(source).to_string()]
+    };
     for one in &interval.by_process {
-        let counted = [thousands(one.value), String::new(), String::new(), one.source.clone()];
+        let counted = counted(one.value, &one.source);
         rows.push(of([by_process::name(one), String::new()], None, None, counted));
     }
     for one in &interval.by_thread {
-        let process = one.process.clone().unwrap_or_else(|| optional(one.id));
-        let counted = [thousands(one.value), String::new(), String::new(), one.source.clone()];
+        let process = one.process.as_ref().map(|name| Shown(name).to_string());
+        let process = process.unwrap_or_else(|| optional(one.id));
+        let counted = counted(one.value, &one.source);
         rows.push(of([process, one.thread.to_string()], None, one.core_type, counted));
     }
     rows

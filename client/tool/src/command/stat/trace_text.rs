@@ -3,6 +3,7 @@
 use super::by_process::ROWS;
 use super::count_row::optional;
 use super::result::{ProcessRow, StatResult, Switched, ThreadRow};
+use crate::output::escape::Shown;
 use crate::output::number::{percent, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, records, records_in};
 
@@ -17,7 +18,7 @@ pub(super) fn scope(result: &StatResult) -> Option<String> {
         }
     };
     let switches = thousands(trace.switches);
-    Some(format!("trace of {}, {switches} context switches; {processors}", result.machine))
+    Some(format!("trace of {}, {switches} context switches; {processors}", Shown(&result.machine)))
 }
 
 /// The tables of threads and processes, the largest first.
@@ -99,29 +100,34 @@ impl Record for ThreadRow {
         Field::new(Column::number("id"), |row| row.switched.once(optional(row.id))),
         Field::new(Column::number("thread"), |row| row.switched.once(row.thread.to_string())),
         Field::new(Column::name("process"), |row| {
-            row.switched.once(row.process.as_deref().unwrap_or("unknown"))
+            row.switched.once(process_name(row.process.as_deref()))
         }),
         Field::new(Column::word("cores"), |row| optional(row.core_type)),
         Field::new(Column::number("time"), |row| row.switched.time()),
         Field::new(Column::number("share"), |row| row.switched.share()),
         Field::new(Column::number("switches").extra(), |row| row.switched.often()),
         Field::new(Column::number("count"), |row| row.switched.count(row.value)),
-        Field::new(Column::name("source"), |row| row.source.clone()),
+        Field::new(Column::name("source"), |row| Shown(&row.source).to_string()),
         Field::new(Column::prose("metrics"), |row| row.switched.metrics()),
     ];
+}
+
+/// The name of a process, which a file gives.
+pub(crate) fn process_name(name: Option<&str>) -> String {
+    Shown(name.unwrap_or("unknown")).to_string()
 }
 
 /// The columns of processes whose counts are exact.
 const PROCESS_COLUMNS: &[Field<ProcessRow>] = &[
     Field::new(Column::number("id"), |row| cell(row, |one| one.once(optional(row.id)))),
     Field::new(Column::name("process"), |row| {
-        cell(row, |one| one.once(row.process.as_deref().unwrap_or("unknown")))
+        cell(row, |one| one.once(process_name(row.process.as_deref())))
     }),
     Field::new(Column::number("time"), |row| cell(row, Switched::time)),
     Field::new(Column::number("share"), |row| cell(row, Switched::share)),
     Field::new(Column::number("switches").extra(), |row| cell(row, Switched::often)),
     Field::new(Column::number("count"), |row| cell(row, |one| one.count(row.value))),
-    Field::new(Column::name("source"), |row| row.source.clone()),
+    Field::new(Column::name("source"), |row| Shown(&row.source).to_string()),
     Field::new(Column::prose("metrics"), |row| cell(row, Switched::metrics)),
 ];
 
