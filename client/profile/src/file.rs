@@ -328,7 +328,7 @@ pub struct Module {
 pub struct RecordedEvent {
     /// Its time, as a sample's timestamp.
     pub timestamp: u64,
-    /// The name of its [`EventKind`](shared_types::EventKind).
+    /// The name of its [`EventKind`].
     pub kind: String,
     /// The processor, if it happened on one.
     pub processor: Option<u32>,
