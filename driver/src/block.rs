@@ -4,7 +4,7 @@
 use crate::apic::{self, ApicPage};
 use crate::cpu::{Cpu, masked};
 use crate::dpc::{Dpc, Here, Importance};
-use crate::notify::EVENTS;
+use crate::events::EVENTS;
 use crate::pool::{Pool, Zeroed};
 use crate::status::{Failed, check};
 use core::cell::UnsafeCell;

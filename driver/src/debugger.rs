@@ -3,7 +3,7 @@
 
 use crate::block::{TABLE, Table};
 use crate::device::{HARDWARE, Hardware};
-use crate::notify::{EVENTS, Events};
+use crate::events::{EVENTS, Events};
 use crate::trace::{TRACE, Trace};
 use core::sync::atomic::AtomicPtr;
 
@@ -29,7 +29,7 @@ pub(crate) struct Global {
 /// The symbol that a debugger looks for: `halprof!halprof_driver::debugger::HALPROF`.
 pub(crate) static HALPROF: Global = Global {
     magic: *b"halprof\0",
-    version: 3,
+    version: 4,
     reserved: 0,
     table: &TABLE,
     hardware: &HARDWARE,

@@ -6,7 +6,7 @@ use crate::block::{Block, TABLE, Table, poll_due, slice_ended};
 use crate::clock;
 use crate::cpu::{self, Cpu, masked};
 use crate::dpc::{self, Rounds};
-use crate::notify::{EVENTS, Watch};
+use crate::events::EVENTS;
 use crate::overflow::Reservation;
 use crate::pool::Pool;
 use crate::status::Failed;
@@ -34,8 +34,6 @@ pub(crate) struct Host {
     stay: Option<Stay>,
     /// The handler of the overflow interrupt was left to the next host.
     handler_left: bool,
-    /// Windows reports processes and images.
-    watch: Option<Watch>,
     table: Pool<Table>,
     /// Declared after the table, so dropped after it: blocks have copies of its page.
     apic: Mapping,
@@ -58,7 +56,6 @@ impl Host {
             reservation: None,
             stay: None,
             handler_left: false,
-            watch: None,
             table: Table::new(apic.page()).ok_or(none)?,
             apic,
             frequency: clock::timestamp_frequency(),
@@ -276,15 +273,6 @@ impl Processors for Host {
 
     fn put_event(&mut self, event: &SystemEvent) {
         EVENTS.put(event);
-    }
-
-    fn watch(&mut self) -> Result<(), u32> {
-        self.watch = Some(Watch::new().map_err(Failed::code)?);
-        Ok(())
-    }
-
-    fn unwatch(&mut self) {
-        self.watch = None;
     }
 
     fn load(&mut self, program: &Program) {

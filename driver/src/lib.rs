@@ -14,7 +14,7 @@
 //! | `trace` | recent events, for a debugger | no |
 //! | `print` | refused requests in the debug output | yes |
 //! | `block` | the data of each processor; ticks | yes |
-//! | `notify` | the ring of system events, and the notify routines for processes and images | yes |
+//! | `events` | the ring of system events | yes |
 //! | `dpc` | work on a chosen processor | yes |
 //! | `clock` | the frequency of the time-stamp counter, and the resolution of timers | yes |
 //! | `cpu` | RDMSR, WRMSR, RDPMC, and masking interrupts | yes |
@@ -38,7 +38,7 @@
 //! - `block::Block`: a processor's state and machine, only on that processor, masked or at
 //!   PROFILE_LEVEL; its ring through atomics.
 //! - `device::Hardware`: under the device's lock, at PASSIVE_LEVEL.
-//! - `notify::EVENTS`: under its own lock, at most at DISPATCH_LEVEL; its reader through atomics.
+//! - `events::EVENTS`: under its own lock, at most at DISPATCH_LEVEL; its reader through atomics.
 //! - The program that processors run: written while no processor is running it, read by those that
 //!   are.
 #![no_std]
@@ -66,9 +66,9 @@ mod debugger;
 mod device;
 mod dpc;
 mod entry;
+mod events;
 mod host;
 mod lock;
-mod notify;
 mod overflow;
 mod pool;
 mod print;

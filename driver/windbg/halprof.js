@@ -19,7 +19,7 @@ const SAMPLE_TYPE = "shared_types::sample::Sample";
 const EVENT_TYPE = "shared_types::event::SystemEvent";
 const MAGIC = "halprof\0";
 // The layout of the global that this script reads: `version` in driver/src/debugger.rs.
-const LAYOUT = 3;
+const LAYOUT = 4;
 
 // Entries of the trace, samples of a ring and events that are shown unless more are asked for.
 const TRACE_SHOWN = 32;
@@ -30,8 +30,6 @@ const EVENTS_SHOWN = 16;
 const RING = { produced: 0, consumed: 8, slots: 16 };
 // The words of the ring of events: hal-profile/src/events.rs.
 const EVENT_RING = { produced: 0, lost: 1, consumed: 8, slots: 16 };
-// An event's flag: the beginning of its name was cut off (shared-types/src/event.rs).
-const EVENT_CUT = 1;
 // Bytes of a branch; those of all slots stand behind the slots.
 const BRANCH_SIZE = 24;
 // A counter's number: hal-profile/src/counter.rs.
@@ -132,12 +130,12 @@ const NAMES = {
         "ThreadsOwned", "ThreadsUnavailable", "ThreadsKept", "NotByThread", "BranchesUnavailable",
         "BranchDepth", "BranchesNeedSamples", "BranchesTaken", "BranchesChanged",
         "BranchesKernelNotGranted",
-        "EventsUnavailable", "NoEvents", "HandlerStuck",
+        "NoEvents", "HandlerStuck",
     ],
     "shared_types::sample::Mode": ["Unknown", "User", "Kernel"],
     "shared_types::event::EventKind": [
-        "ProcessStarted", "ProcessEnded", "ImageLoaded", "SessionStarted", "SessionStopped",
-        "Asleep", "Awake", "ProcessorAdded", "Throttled", "SamplesLost", "Storm",
+        "SessionStarted", "SessionStopped", "Asleep", "Awake", "ProcessorAdded", "Throttled",
+        "SamplesLost", "Storm",
     ],
     "halprof_driver::trace::What": [
         undefined, "Ready", "Released", "Awake", "Asleep", "SurpriseRemoved", "ProcessorAdded",
@@ -183,9 +181,6 @@ const ENTRIES = {
 
 // What an event means beyond its process: its subject and its amount in words.
 const EVENTS = {
-    ProcessStarted: ({ subject }) => `started by process ${subject}`,
-    ImageLoaded: ({ start, amount, name }) =>
-        `${name} at ${hex(start)}, ${decimal(amount)} bytes`,
     SessionStopped: ({ subject }) => (subject === 0 ? "" : refusal(subject)),
     ProcessorAdded: ({ subject }) => `processor ${subject}`,
     Throttled: ({ subject, amount }) => `processor ${subject}, ${decimal(amount)} times`,
@@ -857,26 +852,12 @@ function event(reader, one, isWaiting) {
     const process = reader.number(one, "process");
     const meaning = EVENTS[kind] === undefined ? "" : EVENTS[kind]({
         subject: reader.number(one, "subject"),
-        start: reader.wide(one, "start"),
         amount: reader.wide(one, "amount"),
-        name: eventName(reader, one),
     });
     return `  ${decimal(reader.wide(one, "timestamp"))}  ${kind}` +
         (process === 0 ? "" : ` (process ${process})`) +
         (meaning === "" ? "" : `: ${meaning}`) +
         (isWaiting ? "" : ", drained");
-}
-
-// An image's path, of which only printable ASCII is shown as it is: anybody may name a file.
-function eventName(reader, one) {
-    const units = reader.field(one, "name");
-    const length = reader.count(one, "name_units", size(units) / 2);
-    const shown = reader.memory(units.targetLocation, length, 2).map((unit) =>
-        (unit >= 0x20 && unit < 0x7f
-            ? String.fromCharCode(unit)
-            : "\\u" + ("000" + unit.toString(16)).slice(-4)));
-    const isCut = (reader.number(one, "flags") & EVENT_CUT) !== 0;
-    return length === 0 ? "unnamed image" : (isCut ? "..." : "") + shown.join("");
 }
 
 // The highest power of two that is not above `limit`.

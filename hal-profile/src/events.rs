@@ -1,6 +1,6 @@
 //! System events: the machine's one ring of them, and the notes that interrupts leave for it.
 //!
-//! Threads and ticks add events one at a time under a lock of the host; one consumer removes them
+//! Requests and ticks add events one at a time under a lock of the host; one consumer removes them
 //! without it. An event that finds the ring full is counted as lost. An interrupt, which takes no
 //! lock, leaves a [note](Notes), from which the tick writes the event.
 //!
@@ -9,18 +9,18 @@
 
 use crate::ring::Word;
 use core::sync::atomic::Ordering;
-use shared_types::{EVENT_NAME_UNITS, EventKind, SystemEvent};
+use shared_types::{EventKind, SystemEvent};
 use zerocopy::FromZeros;
 
 const WORDS_AN_EVENT: usize = size_of::<SystemEvent>() / size_of::<u64>();
 const PRODUCED: usize = 0;
 const LOST: usize = 1;
-const KERNEL: usize = 2;
 const CONSUMED: usize = 8;
 const SLOTS: usize = 16;
-/// Capacity of the ring, in events; a power of two.
+/// Capacity of the ring, in events; a power of two. One tick may note something on each of the most
+/// processors.
 pub(crate) const CAPACITY: u64 = 2048;
-/// Words of memory for the ring: a little more than 1 MiB.
+/// Words of memory for the ring: a little more than 64 KiB.
 pub(crate) const WORDS: usize = SLOTS + CAPACITY as usize * WORDS_AN_EVENT;
 
 /// A view of the ring.
@@ -28,7 +28,6 @@ pub(crate) const WORDS: usize = SLOTS + CAPACITY as usize * WORDS_AN_EVENT;
 pub struct EventRing<'a> {
     produced: &'a Word,
     lost: &'a Word,
-    kernel: &'a Word,
     consumed: &'a Word,
     slots: &'a [[Word; WORDS_AN_EVENT]],
 }
@@ -41,22 +40,13 @@ impl<'a> EventRing<'a> {
         Some(Self {
             produced: words.get(PRODUCED)?,
             lost: words.get(LOST)?,
-            kernel: words.get(KERNEL)?,
             consumed: words.get(CONSUMED)?,
             slots,
         })
     }
 
-    /// From now on, the ring also takes the kernel's images.
-    pub(crate) fn show_kernel(&self) {
-        self.kernel.store(1, Ordering::Relaxed);
-    }
-
     /// Adds an event. One producer at a time; any IRQL.
     pub fn push(&self, event: &SystemEvent) {
-        if is_kernel_image(event) && self.kernel.load(Ordering::Relaxed) == 0 {
-            return;
-        }
         let produced = self.produced.load(Ordering::Relaxed);
         let waiting = produced.wrapping_sub(self.consumed.load(Ordering::Acquire));
         let Some(slot) = self.slot(produced).filter(|_| waiting < CAPACITY) else {
@@ -109,48 +99,9 @@ impl<'a> EventRing<'a> {
     }
 }
 
-/// An image in the upper half of the address space is the kernel's, whoever loads it.
-const fn is_kernel_image(event: &SystemEvent) -> bool {
-    event.kind == EventKind::ImageLoaded as u32 && (event.process == 0 || event.start >> 63 == 1)
-}
-
 /// An event with no further data.
 pub(crate) fn event(kind: EventKind, timestamp: u64) -> SystemEvent {
     SystemEvent { timestamp, kind: kind as u32, ..SystemEvent::new_zeroed() }
-}
-
-/// A process was created.
-#[must_use]
-pub fn process_started(timestamp: u64, process: u32, parent: u32) -> SystemEvent {
-    SystemEvent { process, subject: parent, ..event(EventKind::ProcessStarted, timestamp) }
-}
-
-/// A process has ended.
-#[must_use]
-pub fn process_ended(timestamp: u64, process: u32) -> SystemEvent {
-    SystemEvent { process, ..event(EventKind::ProcessEnded, timestamp) }
-}
-
-/// An image of `bytes` bytes was mapped at `start`; `process` is 0 for the kernel's images. If the
-/// name is too long, its end is kept, which has the file's own name.
-#[must_use]
-pub fn image_loaded(
-    timestamp: u64,
-    process: u32,
-    start: u64,
-    bytes: u64,
-    name: &[u16],
-) -> SystemEvent {
-    let mut event =
-        SystemEvent { process, start, amount: bytes, ..event(EventKind::ImageLoaded, timestamp) };
-    let cut = name.len().saturating_sub(EVENT_NAME_UNITS);
-    let kept = name.get(cut..).unwrap_or_default();
-    for (place, unit) in event.name.iter_mut().zip(kept) {
-        *place = *unit;
-    }
-    event.name_units = kept.len() as u16;
-    event.flags = if cut > 0 { SystemEvent::CUT } else { 0 };
-    event
 }
 
 /// What interrupts on one processor have noted since events were last written for it.

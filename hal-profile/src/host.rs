@@ -107,13 +107,6 @@ pub trait Processors {
     /// Puts an event into that ring, if one is lent, under the lock that all producers take.
     fn put_event(&mut self, event: &SystemEvent);
 
-    /// Has Windows report every process and image (PsSetCreateProcessNotifyRoutine,
-    /// PsSetLoadImageNotifyRoutine); their events go into that ring. On failure, the NTSTATUS.
-    fn watch(&mut self) -> Result<(), u32>;
-
-    /// Undoes [`Self::watch`], and waits until no more events can arrive.
-    fn unwatch(&mut self);
-
     /// Gives every processor a copy of `program`, which code on that processor reads as
     /// [`Local::program`]. Called only while no processor is running anything.
     fn load(&mut self, program: &Program);

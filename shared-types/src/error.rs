@@ -175,11 +175,9 @@ error_codes! {
     /// A client that may not see kernel addresses asks for branches to kernel mode: `subject` is
     /// the filter.
     BranchesKernelNotGranted = 48 "branches-kernel-not-granted"
-    /// Windows refused to report processes and images: `detail` is the NTSTATUS.
-    EventsUnavailable = 49 "events-unavailable"
     /// The session does not record system events.
-    NoEvents = 50 "no-events"
+    NoEvents = 49 "no-events"
     /// Windows did not remove the driver's own overflow handler after an earlier session, so nothing
     /// can be sampled: `detail` is the NTSTATUS.
-    HandlerStuck = 51 "handler-stuck"
+    HandlerStuck = 50 "handler-stuck"
 }

@@ -29,7 +29,7 @@ mod text;
 
 pub use branch::{Branch, BranchKind, BranchReason, BranchRecords, MAX_BRANCHES};
 pub use error::{ErrorCode, NtStatus};
-pub use event::{EVENT_NAME_UNITS, EventKind, SystemEvent};
+pub use event::{EventKind, SystemEvent};
 pub use header::{ReplyHeader, RequestHeader, WIRE_VERSION};
 pub use interface::{Delivery, ProfileInterface, Reason};
 pub use sample::{LossCause, Mode, Sample};

@@ -25,8 +25,7 @@ pub const INTERRUPT_COST: u64 = 1000;
 /// A status for a handler that is already registered; no document says which one Windows returns.
 const STATUS_UNSUCCESSFUL: u32 = 0xC000_0001;
 
-/// What HalAllocateHardwareCounters returns if someone else has them, and
-/// PsSetLoadImageNotifyRoutine if there are already 64 routines.
+/// What HalAllocateHardwareCounters returns if someone else has them.
 const STATUS_INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
 
 /// What KeSetHardwareCounterConfiguration returns while a thread profiles itself.
@@ -55,10 +54,6 @@ pub struct Host {
     states: Vec<Box<ProcessorState>>,
     rings: Vec<Vec<Word>>,
     events: Vec<Word>,
-    /// Whether processes and images are reported.
-    pub(crate) watched: bool,
-    /// Whether others have registered as many routines as there may be.
-    pub(crate) watch_refused: bool,
     /// The starts and ends of short programs.
     pub(crate) short_changes: Vec<ShortChange>,
     program: Box<Program>,
@@ -92,8 +87,6 @@ impl Host {
             states: Vec::with_capacity(processors.len()),
             rings: Vec::new(),
             events: Vec::new(),
-            watched: false,
-            watch_refused: false,
             short_changes: Vec::new(),
             program: zeroed(),
             idle: zeroed(),
@@ -156,14 +149,6 @@ impl Host {
         }
         if let Some(mut local) = self.happened(index) {
             local.interrupt(interrupted);
-        }
-    }
-
-    /// Reports an event on a processor, if anyone has asked for events.
-    pub(crate) fn tell(&mut self, index: usize, event: impl Fn(u64) -> SystemEvent) {
-        if self.watched {
-            let now = self.cpus.get(index).map_or(0, |cpu| cpu.processor.timestamp());
-            self.put_event(&event(now));
         }
     }
 
@@ -289,18 +274,6 @@ impl Processors for Host {
         if let Some(ring) = EventRing::new(&self.events) {
             ring.push(event);
         }
-    }
-
-    fn watch(&mut self) -> Result<(), u32> {
-        if self.watch_refused {
-            return Err(STATUS_INSUFFICIENT_RESOURCES);
-        }
-        self.watched = true;
-        Ok(())
-    }
-
-    fn unwatch(&mut self) {
-        self.watched = false;
     }
 
     fn load(&mut self, program: &Program) {

@@ -8,7 +8,6 @@ use crate::machine::processors;
 use crate::processor::Processor;
 use crate::run::{Answering, Run};
 use crate::workload::{ShortChange, Workload};
-use hal_profile::events;
 use hal_profile::overflow::Interrupted;
 use hal_profile::service::{About, Service};
 use hal_profile::session::{Client, Session};
@@ -211,35 +210,6 @@ impl Model {
     /// The general counters that are accumulated for each thread, in order.
     pub fn counted_by_thread(&mut self) -> Vec<u32> {
         self.service.processors().by_thread.clone()
-    }
-
-    /// Others register as many routines for processes and images as there may be, or remove them.
-    pub fn refuse_watching(&mut self, refused: bool) {
-        self.service.processors().watch_refused = refused;
-    }
-
-    /// Whether processes and images are reported.
-    pub fn is_watching(&mut self) -> bool {
-        self.service.processors().watched
-    }
-
-    /// A process starts.
-    pub fn process_started(&mut self, process: u32, parent: u32) {
-        let host = self.service.processors();
-        host.tell(0, |now| events::process_started(now, process, parent));
-    }
-
-    /// A process has ended.
-    pub fn process_ended(&mut self, process: u32) {
-        let host = self.service.processors();
-        host.tell(0, |now| events::process_ended(now, process));
-    }
-
-    /// An image was mapped into a process, or into the kernel if `process` is 0.
-    pub fn image_loaded(&mut self, process: u32, start: u64, bytes: u64, path: &str) {
-        let path: Vec<u16> = path.encode_utf16().collect();
-        let host = self.service.processors();
-        host.tell(0, |now| events::image_loaded(now, process, start, bytes, &path));
     }
 
     /// Leaves this many bytes of memory for sample rings.

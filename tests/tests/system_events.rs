@@ -1,17 +1,18 @@
 //! Are system events what happened, in order, bounded, and is each loss counted?
 
 use halprof_tests::bare::Bare;
-use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
-use halprof_tests::wire::{AMPLE, PROCESS, Reply, Wire, about};
+use halprof_tests::requests::{configure, spec};
+use halprof_tests::wire::{PROCESS, Reply, Wire, about};
 use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents, EVENTS_BYTES_MAX};
 use shared_types::request::machine::Machine;
+use shared_types::request::samples;
 use shared_types::request::session::{self, Configured, EVENTS, SAMPLE, Spec, THREADS};
-use shared_types::request::{Plain, samples};
-use shared_types::{EVENT_NAME_UNITS, ErrorCode, EventKind, LossCause, SystemEvent};
+use shared_types::{ErrorCode, EventKind, LossCause, SystemEvent};
 
 const TOTAL_ISSUES: u32 = 2;
+const CAPACITY: usize = 2048;
 /// The size of the ring: 2048 events, and two cache lines.
-const RING_BYTES: u64 = 2048 * 512 + 128;
+const RING_BYTES: u64 = 2048 * 32 + 128;
 
 fn events(reply: &Reply) -> Vec<SystemEvent> {
     let head: DrainedEvents = reply.done();
@@ -34,6 +35,13 @@ fn kinds(events: &[(EventKind, SystemEvent)]) -> Vec<EventKind> {
     events.iter().map(|(kind, _)| *kind).collect()
 }
 
+/// The machine sleeps and wakes until this many events have happened.
+fn put_events(wire: &mut Wire, events: usize) {
+    for number in 0..events {
+        if number % 2 == 0 { wire.model.sleep() } else { wire.model.wake() }
+    }
+}
+
 /// One sample for every `interval` instructions.
 fn sampled(interval: u64) -> Spec {
     Spec { interval, ..spec(TOTAL_ISSUES) }
@@ -46,7 +54,6 @@ fn a_session_that_did_not_ask_has_none() {
     let error = wire.about(DRAIN_EVENTS, number).error();
     assert_eq!(error, Some(ErrorCode::NoEvents));
     assert_eq!(wire.machine().ring_bytes, 0);
-    assert!(!wire.model.is_watching());
 }
 
 /// Started, asleep, awake, processor added, stopped: as it happened, with time stamps that do not
@@ -56,7 +63,6 @@ fn the_session_power_and_processors_are_told_of() {
     use EventKind::{Asleep, Awake, ProcessorAdded, SessionStarted, SessionStopped};
     let mut wire = Wire::new("skylake", 2);
     let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
-    assert!(wire.model.is_watching());
     assert_eq!(wire.machine().ring_bytes, RING_BYTES);
     wire.work("instructions=40000,cycles=50000");
     wire.model.sleep_and_wake();
@@ -64,7 +70,6 @@ fn the_session_power_and_processors_are_told_of() {
     wire.model.add_processor(&leaves[0]);
     wire.work("instructions=40000,cycles=50000");
     assert_eq!(wire.about(session::STOP, number).refusal(), None);
-    assert!(!wire.model.is_watching());
     let events = drained(&mut wire, number);
     let expected = [SessionStarted, Asleep, Awake, ProcessorAdded, SessionStopped];
     assert_eq!(kinds(&events), expected);
@@ -75,26 +80,6 @@ fn the_session_power_and_processors_are_told_of() {
     assert_eq!(drained(&mut wire, number), []);
     wire.about(session::CLOSE, number);
     assert_eq!(wire.machine().ring_bytes, 0);
-}
-
-#[test]
-fn processes_and_images_are_told_of_in_order() {
-    use EventKind::{ImageLoaded, ProcessEnded, ProcessStarted};
-    let mut wire = Wire::new("zen4", 1);
-    let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
-    wire.model.process_started(500, 4);
-    wire.model.image_loaded(500, 0x1000, 0x2000, "\\Device\\a.exe");
-    wire.model.process_ended(500);
-    let events = drained(&mut wire, number);
-    assert_eq!(kinds(&events)[1..], [ProcessStarted, ImageLoaded, ProcessEnded]);
-    let (_, image) = events[2];
-    assert_eq!((image.process, image.start, image.amount), (500, 0x1000, 0x2000));
-    let name = String::from_utf16_lossy(&image.name[..image.name_units.into()]);
-    assert_eq!(name, "\\Device\\a.exe");
-    assert!(image.name[image.name_units.into()..].iter().all(|&unit| unit == 0));
-    wire.about(session::STOP, number);
-    wire.model.process_started(504, 4);
-    assert_eq!(kinds(&drained(&mut wire, number)), [EventKind::SessionStopped]);
 }
 
 /// What the handler only notes is written by the tick, and what no tick has written by the end of
@@ -146,14 +131,12 @@ fn a_storm_is_told_of() {
 
 #[test]
 fn a_reply_is_bounded_and_says_what_is_left() {
-    const MORE: u32 = 300;
+    let most = (EVENTS_BYTES_MAX - size_of::<DrainedEvents>()) / size_of::<SystemEvent>();
+    assert!(most < CAPACITY);
     let mut wire = Wire::new("skylake", 1);
     let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
-    for process in 0..MORE {
-        wire.model.process_started(4 * process, 4);
-    }
-    let most = (EVENTS_BYTES_MAX - size_of::<DrainedEvents>()) / size_of::<SystemEvent>();
-    let mut left = MORE as usize + 1;
+    put_events(&mut wire, CAPACITY - 1);
+    let mut left = CAPACITY;
     while left > 0 {
         let reply = wire.about(DRAIN_EVENTS, number);
         let taken = events(&reply).len();
@@ -173,9 +156,7 @@ fn a_reply_is_bounded_and_says_what_is_left() {
 fn events_that_do_not_fit_are_counted_as_lost() {
     let mut wire = Wire::new("skylake", 1);
     let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
-    for process in 0..2050 {
-        wire.model.process_started(4 * process, 4);
-    }
+    put_events(&mut wire, 2050);
     let (mut told, mut lost) = (Vec::new(), 0);
     loop {
         let reply = wire.about(DRAIN_EVENTS, number);
@@ -187,25 +168,9 @@ fn events_that_do_not_fit_are_counted_as_lost() {
     }
     assert_eq!((told.len(), lost), (2048, 3), "START is the first");
     assert_eq!(told[0].kind, EventKind::SessionStarted as u32);
-    assert_eq!(told[2047].process, 4 * 2046);
+    let asleep = told.iter().filter(|event| event.kind == EventKind::Asleep as u32);
+    assert_eq!(asleep.count(), 1024, "START, and then each sleep and its end");
     assert_eq!(wire.about(DRAIN_EVENTS, number).done::<DrainedEvents>().lost, 0);
-}
-
-/// A path that is too long keeps its end, and says so.
-#[test]
-fn a_long_path_is_cut() {
-    let mut wire = Wire::new("skylake", 1);
-    let number = wire.run(spec(TOTAL_ISSUES), EVENTS);
-    let whole = "x".repeat(EVENT_NAME_UNITS);
-    for path in [whole.clone(), format!("y{whole}"), "short".to_owned()] {
-        wire.model.image_loaded(500, 0x1000, 0x1000, &path);
-        let (_, image) = drained(&mut wire, number).pop().expect("an image");
-        let name = String::from_utf16_lossy(&image.name[..image.name_units.into()]);
-        assert!(path.ends_with(&name));
-        let cut = name.len() < path.len();
-        assert_eq!(image.flags & SystemEvent::CUT != 0, cut, "{}", path.len());
-        assert_eq!(cut, path.len() > EVENT_NAME_UNITS);
-    }
 }
 
 /// Each kind of note alone, with the time at which it first happened; by the tick, or at the end.
@@ -250,19 +215,13 @@ fn each_note_is_told_at_its_time() {
     }
 }
 
-/// Nothing is left of a start that is refused, whatever the cause.
+/// Nothing is left of a start that is refused.
 #[test]
 fn what_cannot_be_had_is_refused_and_left() {
     let mut wire = Wire::new("skylake", 1);
     let number = wire.open();
     let request = configure(number, SAMPLE | EVENTS, &[spec(TOTAL_ISSUES)]);
     let _: Configured = wire.send(session::CONFIGURE, &request).done();
-    wire.model.refuse_watching(true);
-    let told = wire.about(session::START, number).refusal();
-    let (error, _, status) = told.expect("a refusal");
-    assert_eq!((error, status), (ErrorCode::EventsUnavailable, 0xC000_009A));
-    assert_eq!(wire.machine().ring_bytes, 0);
-    wire.model.refuse_watching(false);
     wire.model.limit_ring_memory(RING_BYTES as usize - 8);
     let told = wire.about(session::START, number).refusal();
     assert_eq!(told, Some((ErrorCode::NoMemory, 0, RING_BYTES)));
@@ -270,11 +229,9 @@ fn what_cannot_be_had_is_refused_and_left() {
     wire.model.limit_ring_memory(RING_BYTES as usize);
     let error = wire.about(session::START, number).error();
     assert_eq!(error, Some(ErrorCode::NoMemory));
-    assert!(!wire.model.is_watching());
     assert_eq!(wire.machine().ring_bytes, 0);
     wire.model.limit_ring_memory(usize::MAX);
     assert_eq!(wire.about(session::START, number).refusal(), None);
-    assert!(wire.model.is_watching());
 }
 
 /// The ring counts towards the limit for all rings.
@@ -309,31 +266,4 @@ fn another_session_waits_until_they_are_gone() {
     let other = wire.other(PROCESS + 8);
     let error = wire.about_by(other, DRAIN_EVENTS, second).error();
     assert_eq!(error, Some(ErrorCode::UnknownSession));
-}
-
-#[test]
-fn an_image_of_the_kernel_needs_the_right_to_see_it() {
-    for hidden in [false, true] {
-        let mut wire = Wire::new("skylake", 1);
-        let handle = wire.model.open(PROCESS, ALL_RIGHTS);
-        if hidden {
-            wire.model.hide_kernel_addresses(handle);
-        }
-        let open = bytes(&Plain { header: header(session::KERNEL) }, &[]);
-        let opened = wire.send_by(handle, session::OPEN, &open, AMPLE);
-        let number = opened.done::<session::Opened>().session;
-        let request = configure(number, EVENTS, &[spec(TOTAL_ISSUES)]);
-        let configured = wire.send_by(handle, session::CONFIGURE, &request, AMPLE);
-        assert_eq!(configured.refusal(), None);
-        let started = wire.about_by(handle, session::START, number);
-        assert_eq!(started.refusal(), None);
-        wire.model.image_loaded(0, 0xFFFF_F800_0000_0000, 0x1000, "driver.sys");
-        wire.model.image_loaded(500, 0xFFFF_F800_0000_0000, 0x1000, "session.sys");
-        wire.model.image_loaded(500, 0x1000, 0x1000, "program.exe");
-        let reply = wire.about_by(handle, DRAIN_EVENTS, number);
-        let starts: Vec<u64> = events(&reply)[1..].iter().map(|one| one.start).collect();
-        let kernel = 0xFFFF_F800_0000_0000;
-        let all = [kernel, kernel, 0x1000];
-        assert_eq!(starts, if hidden { &all[2..] } else { &all });
-    }
 }

@@ -168,7 +168,7 @@ fn needed(code: RequestCode) -> usize {
         session::SET_INTERVAL | threads::THREADS => 56,
         session::STOP | counts::SNAPSHOT => 32 + 2 * 80,
         samples::DRAIN => 48 + 40,
-        events::DRAIN_EVENTS => 48 + 512,
+        events::DRAIN_EVENTS => 48 + 32,
         samples::STATISTICS => 24 + 8 * 15,
         rdpmc::ALLOW | rdpmc::RELEASE | rdpmc::STATUS => 40,
         // As many registers as the processor has: all of them, or none.

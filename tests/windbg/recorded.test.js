@@ -65,7 +65,7 @@ test("it is the memory of this driver", () => {
 test("the state is what the client was told", () => {
     const [processor] = known.processors;
     lines(shown("state"), [
-        `driver       ${known.driver}, layout 3`,
+        `driver       ${known.driver}, layout 4`,
         `time stamps  ${known.frequency} a second`,
         "suspended    no",
         `kind 0       processors 0 to ${known.processors.length - 1}`,

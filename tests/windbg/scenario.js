@@ -13,7 +13,7 @@ const SESSION = "hal_profile::session::Session";
 const PROGRAM = "hal_profile::program::Program";
 const STATE = "hal_profile::state::ProcessorState";
 const SAMPLE = "shared_types::sample::Sample";
-const EVENTS = "halprof_driver::notify::Events";
+const EVENTS = "halprof_driver::events::Events";
 const EVENT = "shared_types::event::SystemEvent";
 const WORD = "core::sync::atomic::AtomicU64";
 
@@ -21,7 +21,7 @@ const STARTED = 9_000_000_000_000_000_000n;
 const OWNER = { handle: 0xffffbe0f12345678n, process: 4242 };
 const HANDLE = 0xffffbe0f0badcafen;
 const RING_WORDS = 16 + 4 * 5;
-const EVENT_RING_WORDS = 16 + 4 * 64;
+const EVENT_RING_WORDS = 16 + 4 * 4;
 
 const both = { user: true, kernel: true };
 
@@ -130,18 +130,12 @@ const samples = [
         source: 1, mode: 0 },
 ];
 
-const path = "\\Device\\HarddiskVolume3\\app\\app.exe";
-
 // Newest last.
 const events = [
-    { timestamp: STARTED, kind: 3, process: 4242 },
-    { timestamp: STARTED + 100n, kind: 0, process: 4250, subject: 4242 },
-    {
-        timestamp: STARTED + 200n, kind: 2, process: 4250, start: 0x7ff6dead0000n,
-        amount: 65_536, name_units: path.length,
-        name: Array.from(path, (unit) => unit.charCodeAt(0)),
-    },
-    { timestamp: STARTED + 300n, kind: 9, subject: 1, amount: 12 },
+    { timestamp: STARTED, kind: 0, process: 4242 },
+    { timestamp: STARTED + 100n, kind: 2 },
+    { timestamp: STARTED + 200n, kind: 3 },
+    { timestamp: STARTED + 300n, kind: 6, subject: 1, amount: 12 },
 ];
 
 // Newest last.
@@ -178,7 +172,7 @@ function write(target) {
     const ofEvents = eventRing(target);
     target.write(global, GLOBAL, {
         magic: Buffer.from("halprof\0"),
-        version: 3,
+        version: 4,
         ...cells,
         trace,
         events: ofEvents.at,

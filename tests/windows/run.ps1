@@ -551,6 +551,7 @@ Invoke-Step 'record' {
     }
     $lost = Get-Sum @($answer.lost.PSObject.Properties | ForEach-Object { $_.Value })
     Assert-That ([decimal]$answer.generated -eq [decimal]$answer.samples + $lost) "generated $($answer.generated) is not samples $($answer.samples) + lost $lost"
+    Assert-That $answer.notifications "processes and images were not traced: $($answer.notifications_error)"
     # The same load counted, right after: half of what its count makes at this period must come, so
     # that interrupts which end after the first do not pass.
     $expected = (Get-Sum @($counted.counts | ForEach-Object { $_.value })) / 1000000

@@ -332,9 +332,6 @@ fn refused(refusal: &Refusal) -> String {
         E::NotByThread => format!(
             "{source} cannot be counted by thread: processor {detail} has no general counter for it, or not the one that the others use"
         ),
-        E::EventsUnavailable => format!(
-            "Windows does not report processes and images to the driver (NTSTATUS {detail:#010x})"
-        ),
         E::NoEvents => "the session does not record system events".to_owned(),
         E::BranchesUnavailable => format!(
             "processor {subject} cannot record branches: {}",

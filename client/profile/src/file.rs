@@ -340,12 +340,8 @@ impl RecordedEvent {
     /// An event of the driver; `None` if its kind is not known here.
     #[must_use]
     pub fn new(event: &SystemEvent) -> Option<Self> {
-        use EventKind::{
-            ImageLoaded, ProcessEnded, ProcessStarted, ProcessorAdded, SamplesLost, Storm,
-            Throttled,
-        };
-        let kind = EventKind::from_wire(event.kind)
-            .filter(|kind| !matches!(kind, ProcessStarted | ProcessEnded | ImageLoaded))?;
+        use EventKind::{ProcessorAdded, SamplesLost, Storm, Throttled};
+        let kind = EventKind::from_wire(event.kind)?;
         let on_processor = matches!(kind, ProcessorAdded | SamplesLost | Storm | Throttled);
         Some(Self {
             timestamp: event.timestamp,

@@ -14,27 +14,19 @@ use shared_types::{ErrorCode, EventKind, ReplyHeader, SystemEvent};
 pub(super) const RING_BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
 
 impl<H: Host> Service<H> {
-    /// If the session records events, lends the ring and has Windows report processes and images;
-    /// refuses if either cannot be had.
+    /// If the session records events, lends the ring; refuses if there is no memory for it.
     pub(super) fn begin_events(&mut self, slot: usize) -> Result<(), Refused> {
         let Some(session) = self.sessions.get(slot) else {
             return Ok(());
         };
-        let settings = &session.program.settings;
-        if !settings.events {
+        if !session.program.settings.events {
             return Ok(());
         }
-        let (kernel, process) = (settings.kernel, session.process());
+        let process = session.process();
         if !self.processors.lend_event_ring(WORDS) {
             return Err(refused(ErrorCode::NoMemory, 0, RING_BYTES));
         }
         self.ring_bytes += RING_BYTES;
-        if let Some(ring) = EventRing::new(self.processors.event_ring()).filter(|_| kernel) {
-            ring.show_kernel();
-        }
-        self.processors
-            .watch()
-            .map_err(|status| refused(ErrorCode::EventsUnavailable, 0, status.into()))?;
         let started = SystemEvent { process, ..event(EventKind::SessionStarted, self.now()) };
         self.processors.put_event(&started);
         Ok(())
@@ -45,7 +37,6 @@ impl<H: Host> Service<H> {
         if !self.records_events(slot) {
             return;
         }
-        self.processors.unwatch();
         let session = self.sessions.get(slot);
         let process = session.map_or(0, Session::process);
         let subject = session.map_or(0, |session| session.ended.error);

@@ -28,7 +28,6 @@ impl<H: Host> Service<H> {
             .and_then(|()| self.make_ready(slot, reserved))
             .and_then(|()| self.register_threads(slot));
         if let Err(refused) = ready {
-            self.processors.unwatch();
             self.return_rings();
             if reserved {
                 self.processors.release_counters();

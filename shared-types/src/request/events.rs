@@ -1,8 +1,7 @@
 //! System events: one ring for the machine, drained in bounded replies, with every loss reported.
 //!
 //! A session that is configured with [`super::session::EVENTS`] has the ring while it runs, and
-//! afterwards until its results are discarded. Images of the kernel are reported only to a session
-//! that may sample kernel mode.
+//! afterwards until its results are discarded.
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;

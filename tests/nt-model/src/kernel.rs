@@ -14,7 +14,6 @@ mod timer;
 use crate::engine::Engine;
 use crate::machine::{APC, DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, Wait};
 use crate::memory::{EXPORTS, IMAGE};
-use crate::notify::{self, Notify};
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use dpc::Dpc;
@@ -70,8 +69,6 @@ pub struct Kernel {
     pub added: usize,
     /// Mapped pages of the local APIC.
     pub mappings: u32,
-    /// Processes and images, and the routines that are called for them.
-    pub notify: Notify,
     /// Spin locks that are held: by which activity, on which processor.
     spin_locks: HashMap<u64, (usize, usize)>,
     /// What was printed.
@@ -142,7 +139,6 @@ impl Kernel {
         let listed = !self.by_thread.is_empty() && !self.kept_by_thread;
         note(listed, "the configuration of thread profiling");
         note(self.mappings > 0, "a mapping of the local APIC");
-        alive.extend(self.notify.registered());
         alive
     }
 
@@ -225,9 +221,6 @@ functions! {
     "KeSetHardwareCounterConfiguration" APC hal::set_hardware_counters;
     "KeAcquireSpinLockRaiseToDpc" DISPATCH acquire_spin_lock;
     "KeReleaseSpinLock" DISPATCH release_spin_lock;
-    "PsSetCreateProcessNotifyRoutine" PASSIVE notify::set_process_routine;
-    "PsSetLoadImageNotifyRoutine" PASSIVE notify::set_image_routine;
-    "PsRemoveLoadImageNotifyRoutine" PASSIVE notify::remove_image_routine;
     "KeQueryPerformanceCounter" PROFILE hal::performance_counter;
     "KeEnterCriticalRegion" APC |m| { m.enter_critical_region(); done() };
     "KeLeaveCriticalRegion" APC |m| { m.leave_critical_region()?; done() };

@@ -19,7 +19,6 @@
 //! | [`registers`] | which registers the driver may write, and what it must restore |
 //! | [`threads`] | threads that profile themselves, and migrate |
 //! | [`guest`] | what instructions retire, driving the PMUs |
-//! | [`notify`] | processes and images, and the routines that are called for them |
 //! | [`programs`] | code for ring 3, and what it retires |
 //! | [`rules`] | what a driver must not do, each with a name |
 //!
@@ -40,7 +39,6 @@ pub mod kmdf;
 pub mod machine;
 pub mod memory;
 pub mod memory_image;
-pub mod notify;
 pub mod programs;
 pub mod registers;
 pub mod rules;

@@ -88,8 +88,6 @@ pub enum Wait {
     Dpc,
     /// The end of a callback for added processors.
     ProcessorCallback,
-    /// The end of a routine for processes or images.
-    Routine,
 }
 
 /// The number of a thread.

@@ -10,8 +10,8 @@ use nt_model::sequence::{Action, Player, Replies};
 use nt_model::traffic::nothing_is_held;
 use nt_model::{Device, Violation};
 use serde::Deserialize;
-use shared_types::request::session::{self, Configure, EVENTS, SAMPLE, Session, Spec};
-use shared_types::request::{Plain, RequestCode, counts, events, machine, rdpmc, samples};
+use shared_types::request::session::{self, Configure, SAMPLE, Session, Spec};
+use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples};
 use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
 use sim::model::Model;
@@ -246,7 +246,6 @@ fn steps(scenario: &str) -> Vec<Step> {
             }
             steps
         }
-        "events" => running(1, first, SAMPLE | EVENTS, SOURCES),
         _ => running(1, first, 0, SOURCES),
     };
     if ["sleep", "branches-sleep"].contains(&scenario) {
@@ -265,9 +264,6 @@ fn steps(scenario: &str) -> Vec<Step> {
         steps.push(about(1, session::STOP, first));
         steps.push(about(1, samples::DRAIN, first));
         steps.push(about(1, samples::STATISTICS, first));
-    }
-    if scenario == "events" {
-        steps.push(about(1, events::DRAIN_EVENTS, first));
     }
     steps
 }
@@ -412,7 +408,7 @@ fn compare(
         processor.set_timestamp(began);
     }
     let by_driver = play(&mut device, scenario, &work)?;
-    if ["events", "failing-start"].contains(&scenario) {
+    if scenario == "failing-start" {
         nothing_is_held(&device)?;
     }
     device.remove()?;

@@ -21,7 +21,7 @@ const fn at(irql: Irql, name: &'static str) -> Entry {
 }
 
 /// All of them; `FxDriverEntry` is the image's entry.
-pub(crate) const ENTRIES: [Entry; 20] = [
+pub(crate) const ENTRIES: [Entry; 18] = [
     at(Irql::Passive, "FxDriverEntry"),
     at(Irql::Passive, "Unload"),
     at(Irql::Passive, "halprof_driver::entry::driver_entry"),
@@ -35,8 +35,6 @@ pub(crate) const ENTRIES: [Entry; 20] = [
     at(Irql::Passive, "halprof_driver::entry::file_cleanup"),
     at(Irql::Passive, "halprof_driver::entry::device_control"),
     at(Irql::Passive, "halprof_driver::entry::processor_change"),
-    at(Irql::Passive, "halprof_driver::notify::process_changed"),
-    at(Irql::Passive, "halprof_driver::notify::image_mapped"),
     at(Irql::Dispatch, "halprof_driver::dpc::work"),
     at(Irql::Dispatch, "halprof_driver::block::tick"),
     at(Irql::Dispatch, "halprof_driver::block::slice_ended"),

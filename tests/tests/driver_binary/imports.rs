@@ -7,7 +7,7 @@ use super::{Refusals, accepted, refused};
 ///
 /// No C run-time library, no exceptions, no registry, no files, no memory of other processes: what
 /// is not listed here is not called.
-const IMPORTS: [(&str, &str, &str); 50] = [
+const IMPORTS: [(&str, &str, &str); 47] = [
     ("WDFLDR.SYS", "WdfVersionBind", "binds the driver to the framework"),
     ("WDFLDR.SYS", "WdfVersionUnbind", "unbinds it"),
     ("HAL.dll", "HalAllocateHardwareCounters", "reserves counters before the first write"),
@@ -52,13 +52,6 @@ const IMPORTS: [(&str, &str, &str); 50] = [
         "KeSetHardwareCounterConfiguration",
         "Windows adds the counters up for each thread",
     ),
-    (
-        "ntoskrnl.exe",
-        "PsSetCreateProcessNotifyRoutine",
-        "system events: processes that start and end",
-    ),
-    ("ntoskrnl.exe", "PsSetLoadImageNotifyRoutine", "system events: images that are loaded"),
-    ("ntoskrnl.exe", "PsRemoveLoadImageNotifyRoutine", "no more when the session ends"),
     ("ntoskrnl.exe", "KeAcquireSpinLockRaiseToDpc", "the lock of the events' ring"),
     ("ntoskrnl.exe", "KeReleaseSpinLock", "that lock"),
     (

@@ -32,11 +32,6 @@ impl Machine {
         Ok(thread)
     }
 
-    /// Memory that is freed when a thread has returned.
-    pub(crate) fn give_frame(&mut self, thread: ThreadId, frame: u64) {
-        self.activities[thread.0].frame = frame;
-    }
-
     /// Starts a thread that serves a request with this code, with room for this many samples in its
     /// reply; no one waits for it.
     pub fn spawn_request(

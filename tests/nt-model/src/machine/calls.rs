@@ -120,7 +120,7 @@ impl Machine {
         if object != 0 {
             self.wake(|wait| *wait == Wait::Dpc);
         }
-        self.wake(|wait| matches!(wait, Wait::ProcessorCallback | Wait::Routine));
+        self.wake(|wait| *wait == Wait::ProcessorCallback);
         if frame != 0 {
             self.engine.bus().arena.free(frame, 0)?;
         }

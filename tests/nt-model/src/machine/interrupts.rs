@@ -45,8 +45,6 @@ enum Disturbance {
     Events,
     /// The timer, before its time.
     Timer,
-    /// A process that starts and ends, if the driver is called for such.
-    Process,
 }
 
 impl Machine {
@@ -132,11 +130,10 @@ impl Machine {
 
     /// Something happens at this moment.
     pub(super) fn disturb(&mut self) {
-        const KINDS: [Disturbance; 4] =
-            [Disturbance::Spurious, Disturbance::Events, Disturbance::Timer, Disturbance::Process];
-        let kinds = KINDS.len() - usize::from(!self.kernel.notify.is_watching());
+        const KINDS: [Disturbance; 3] =
+            [Disturbance::Spurious, Disturbance::Events, Disturbance::Timer];
         let index = self.rng.usize(0..self.processors.len());
-        match KINDS[self.rng.usize(0..kinds)] {
+        match KINDS[self.rng.usize(0..KINDS.len())] {
             Disturbance::Spurious => {
                 self.processors[index].interrupt = Some(self.interrupted(index));
             }
@@ -151,7 +148,6 @@ impl Machine {
                 self.take_pending(index);
             }
             Disturbance::Timer => kernel::expire_timers(self),
-            Disturbance::Process => self.disturb_with_a_process(),
         }
     }
 

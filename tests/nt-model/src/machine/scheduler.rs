@@ -141,8 +141,6 @@ impl Machine {
     /// Runs one slice of one processor; `false` if none has anything to do.
     pub(super) fn step(&mut self) -> Result<bool, Violation> {
         kmdf::present(self)?;
-        let until_a_process = self.until_a_process();
-        self.go_on_telling()?;
         if self.disturbed && self.rng.u8(0..16) == 0 {
             self.disturb();
         }
@@ -175,7 +173,6 @@ impl Machine {
         };
         self.load(id);
         let mut slice = self.slice();
-        slice = slice.min(until_a_process.unwrap_or(slice));
         if quiet && self.activities[id].program {
             slice = slice.min(self.program_may_run(index));
         }
