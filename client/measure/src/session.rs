@@ -75,6 +75,18 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok(Self { connection, number, counts_bytes: size_of::<Snapshot>(), ended: None })
     }
 
+    /// Leaves the session as it is; returns the number by which [`Self::again`] takes it up.
+    pub(crate) const fn leave_open(self) -> u32 {
+        let number = self.number;
+        std::mem::forget(self);
+        number
+    }
+
+    /// A session that was left open.
+    pub(crate) const fn again(connection: &'a mut Connection<T>, number: u32) -> Self {
+        Self { connection, number, counts_bytes: size_of::<Snapshot>(), ended: None }
+    }
+
     /// Sets what to count, or with `sample` what to sample.
     pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Effective> {
         let flags = flag_if(sample, session::SAMPLE)

@@ -1,0 +1,536 @@
+//! A modelled machine's run as Windows' tracing would write it, with the truth about it.
+//!
+//! Threads of a few processes run on the processors in turn, from switch to switch, and each
+//! processor's events are divided among its slices. The trace has the switches with the counters'
+//! values, samples at each source's interval with their call stacks, and what names all of them.
+//! What it cannot say is part of the truth: what ran before the first switch and after the last one.
+
+use super::{SampledSource, TIMER};
+use fastrand::Rng;
+use halprof_etw::PointerSize;
+use halprof_etw::clock::ClockType;
+use halprof_etw::payload::stack::{Frames, Stack};
+use halprof_etw::payload::{Change, EventKind, counters, image, process, processor, thread};
+use halprof_etw::write::{Origin, Session, Writer};
+use std::collections::BTreeMap;
+use std::io::{self, Seek, Write};
+
+/// What is modelled.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Decides everything that Windows would: who runs when, where and for how long.
+    pub seed: u64,
+    /// How many processors there are, at least one.
+    pub processors: u16,
+    /// The clock of the trace's times.
+    pub clock: ClockType,
+    /// The pointer size of the system.
+    pub pointer_size: PointerSize,
+    /// How long the session lasts, in microseconds.
+    pub length_us: u64,
+    /// What the switches carry, at most 7.
+    pub counted: Vec<TracedSource>,
+    /// What is sampled.
+    pub sampled: Vec<TracedSource>,
+    /// Whether samples have call stacks.
+    pub stacks: bool,
+    /// One buffer of so many is lost; 0 for none.
+    pub lost_buffers_one_in: u32,
+}
+
+/// A source, and how often its event happens.
+#[derive(Clone, Debug)]
+pub struct TracedSource {
+    /// Windows' name.
+    pub name: String,
+    /// Its number, and the interval between samples.
+    pub source: SampledSource,
+    /// The events of each processor from its first switch to its last one. The timer needs none.
+    pub events: Vec<u64>,
+}
+
+/// What happened in a run.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    /// By thread, in the slices of which both ends are in the trace. Thread 0 is all idle threads.
+    pub threads: BTreeMap<u32, ThreadTruth>,
+    /// The samples in the order of time, with their stacks.
+    pub samples: Vec<SampleTruth>,
+}
+
+/// What a thread did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTruth {
+    /// Its process.
+    pub process: u32,
+    /// How often it was switched out.
+    pub switches: u64,
+    /// Its time on processors, in ticks.
+    pub ticks: u64,
+    /// The counts, in the order of what the switches carry.
+    pub counts: Vec<u64>,
+    /// The events of what is sampled.
+    pub sampled: Vec<u64>,
+    /// Whether the trace has all of it.
+    pub complete: bool,
+}
+
+/// A sample and its stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleTruth {
+    /// In ticks.
+    pub time: i64,
+    /// Where it was.
+    pub processor: u16,
+    /// 0 on an idle processor.
+    pub thread: u32,
+    /// The source's number.
+    pub source: u32,
+    /// The address.
+    pub ip: u64,
+    /// The kernel's half of its stack, innermost first; empty if there is none.
+    pub kernel: Vec<u64>,
+    /// The user half.
+    pub user: Vec<u64>,
+}
+
+/// Ticks of the performance counter in a second, as on today's Windows, and the processors' clock.
+const PERF_HZ: u64 = 10_000_000;
+const CPU_MHZ: u32 = 3000;
+/// The clock at the session's beginning.
+const ORIGIN: i64 = 1_000_000;
+/// 13 June 2022 (FILETIME).
+const START_TIME: u64 = 132_995_520_000_000_000;
+/// The length of buffers: small, so that a short run has many.
+const BUFFER: u32 = 4096;
+/// The values of counters have so many bits, and begin anywhere.
+const VALUE_BITS: u32 = 48;
+
+/// The idle process, and the first of the others.
+const IDLE: u32 = 0;
+const FIRST_PROCESS: u32 = 1000;
+const PROCESSES: u32 = 3;
+const THREADS: u32 = 3;
+/// Where the processes' code is, and the kernel's.
+const IMAGE: u64 = 0x40_0000;
+const IMAGE_SIZE: u64 = 0x1_0000;
+/// Of 64 bits, and of 32.
+const KERNEL: [u64; 2] = [0xFFFF_F800_0000_0000, 0x8100_0000];
+
+/// An event of the trace.
+struct Written {
+    origin: Origin,
+    kind: Kind,
+    values: Vec<u64>,
+}
+
+/// What is written; a stack's frames are bytes in the trace, which an event borrows.
+enum Kind {
+    Event(EventKind<'static>),
+    Stack { event_time: i64, frames: Vec<u64> },
+}
+
+/// A thread on a processor, until it is switched out or the session ends.
+struct Slice {
+    processor: u16,
+    thread: u32,
+    begin: i64,
+    end: i64,
+    /// Who runs after it; `None` if the session ends before.
+    next: Option<u32>,
+    /// Whether both of its ends are in the trace.
+    is_whole: bool,
+}
+
+struct Generator<'a> {
+    run: &'a Run,
+    rng: Rng,
+    ticks_per_us: i64,
+    kernel: u64,
+    events: Vec<Written>,
+    truth: Truth,
+    /// Threads that wait for a processor.
+    ready: Vec<u32>,
+    /// When a thread was last on a processor: it is nowhere else before.
+    free_from: BTreeMap<u32, i64>,
+}
+
+impl Run {
+    /// Writes the trace; returns what is true of it.
+    pub fn write<W: Write + Seek>(&self, output: W) -> io::Result<(W, Truth)> {
+        let mut generator = Generator::new(self);
+        generator.generate();
+        let Generator { mut events, truth, mut rng, .. } = generator;
+        events.sort_by_key(|event| event.origin.time);
+        let mut writer = Writer::new(output, self.session())?;
+        for event in &events {
+            let processor = event.origin.processor;
+            match &event.kind {
+                Kind::Event(kind) => writer.event(event.origin, kind, &event.values)?,
+                Kind::Stack { event_time, frames } => {
+                    let bytes = self.bytes_of(frames);
+                    let stack = EventKind::Stack(Stack {
+                        event_time: event_time.cast_unsigned(),
+                        process: event.origin.process,
+                        thread: event.origin.thread,
+                        frames: Frames::from_bytes(&bytes, self.pointer_size),
+                    });
+                    writer.event(event.origin, &stack, &[])?;
+                }
+            }
+            // About as many events as a buffer holds.
+            if self.lost_buffers_one_in != 0 && rng.u32(..64 * self.lost_buffers_one_in) == 0 {
+                writer.lose_buffer(processor);
+            }
+        }
+        let end = START_TIME + self.length_us * 10;
+        Ok((writer.finish(end)?, truth))
+    }
+
+    fn session(&self) -> Session {
+        Session {
+            pointer_size: self.pointer_size,
+            buffer_size: BUFFER,
+            processors: self.processors,
+            clock_type: self.clock,
+            perf_freq: PERF_HZ,
+            cpu_mhz: CPU_MHZ,
+            origin: ORIGIN,
+            start_time: START_TIME,
+            name: "halprof model".to_owned(),
+            file_name: String::new(),
+        }
+    }
+
+    fn bytes_of(&self, frames: &[u64]) -> Vec<u8> {
+        let length = self.pointer_size.bytes();
+        frames.iter().flat_map(|frame| frame.to_le_bytes().into_iter().take(length)).collect()
+    }
+}
+
+impl<'a> Generator<'a> {
+    fn new(run: &'a Run) -> Self {
+        let ticks_per_us = match run.clock {
+            ClockType::ProcessorCycles => i64::from(CPU_MHZ),
+            ClockType::PerformanceCounter | ClockType::SystemTime => {
+                (PERF_HZ / 1_000_000).cast_signed()
+            }
+        };
+        Self {
+            run,
+            rng: Rng::with_seed(run.seed),
+            ticks_per_us,
+            kernel: KERNEL[usize::from(run.pointer_size == PointerSize::Four)],
+            events: Vec::new(),
+            truth: Truth::default(),
+            ready: Vec::new(),
+            free_from: BTreeMap::new(),
+        }
+    }
+
+    fn end(&self) -> i64 {
+        ORIGIN + self.run.length_us.cast_signed() * self.ticks_per_us
+    }
+
+    fn generate(&mut self) {
+        self.name_all();
+        let slices = self.schedule();
+        for processor in 0..self.run.processors {
+            let own: Vec<&Slice> =
+                slices.iter().filter(|slice| slice.processor == processor).collect();
+            self.count(&own);
+            self.sample_all(&own);
+        }
+        self.truth.samples.sort_by_key(|sample| (sample.time, sample.processor));
+    }
+
+    /// Who runs when and where.
+    fn schedule(&mut self) -> Vec<Slice> {
+        // (since when, who, whether the trace has the switch) of each processor.
+        let mut running: Vec<(i64, u32, bool)> =
+            (0..self.run.processors).map(|_| (ORIGIN, self.next_thread(ORIGIN), false)).collect();
+        let mut slices = Vec::new();
+        // Whoever is behind goes on, so that threads move in the order of time.
+        while let Some((processor, &(begin, thread, is_whole))) = (0..)
+            .zip(&running)
+            .filter(|(_, (begin, ..))| *begin < self.end())
+            .min_by_key(|(_, (begin, ..))| *begin)
+        {
+            let end = (begin + self.slice_ticks()).min(self.end());
+            let next = (end < self.end()).then(|| self.next_thread(end));
+            if next.is_some() {
+                self.free_from.insert(thread, end);
+                self.ready.extend((thread != IDLE).then_some(thread));
+            }
+            running[usize::from(processor)] = (end, next.unwrap_or(IDLE), true);
+            let is_whole = is_whole && next.is_some();
+            slices.push(Slice { processor, thread, begin, end, next, is_whole });
+        }
+        slices
+    }
+
+    /// The length of a slice: some dozens in a short run, and in a long one a few thousand at most.
+    fn slice_ticks(&mut self) -> i64 {
+        let length = self.run.length_us.cast_signed() * self.ticks_per_us;
+        let mean = (length / 32).min(400 * self.ticks_per_us).max(length / 4096).max(1);
+        1 + self.rng.i64(mean / 4..=mean)
+    }
+
+    /// A thread that is on no processor at this time; the idle one if there is none, or by chance.
+    fn next_thread(&mut self, time: i64) -> u32 {
+        let free: Vec<usize> = (0..self.ready.len())
+            .filter(|&index| self.free_from.get(&self.ready[index]).is_none_or(|&at| at < time))
+            .collect();
+        match free.as_slice() {
+            [] => IDLE,
+            _ if self.rng.u32(..4) == 0 => IDLE,
+            free => {
+                let index = free[self.rng.usize(..free.len())];
+                self.ready.swap_remove(index)
+            }
+        }
+    }
+
+    /// The switches at the ends of a processor's slices, with the counters' values.
+    fn count(&mut self, slices: &[&Slice]) {
+        let run = self.run;
+        let counts: Vec<Vec<u64>> =
+            run.counted.iter().map(|source| divided(&source.events, slices)).collect();
+        // Some are about to wrap.
+        let mut values: Vec<u64> =
+            counts.iter().map(|_| (1 << VALUE_BITS) - 1 - self.rng.u64(..1_000_000)).collect();
+        for (index, slice) in slices.iter().enumerate() {
+            let truth = self.truth.threads.entry(slice.thread).or_default();
+            truth.complete &= slice.is_whole;
+            truth.switches += u64::from(slice.next.is_some());
+            truth.ticks += if slice.is_whole { slice.ticks() } else { 0 };
+            truth.counts.resize(counts.len(), 0);
+            for (source, counts) in counts.iter().enumerate() {
+                truth.counts[source] += counts[index];
+                // Of a slice that the trace does not have whole nobody knows what happened in it.
+                let count = if slice.is_whole { counts[index] } else { self.rng.u64(..1_000_000) };
+                values[source] = (values[source] + count) % (1 << VALUE_BITS);
+            }
+            if let Some(next) = slice.next {
+                let switch = Kind::Event(switch(slice.thread, next));
+                self.push(slice.end, slice.processor, slice.thread, switch, values.clone());
+            }
+        }
+    }
+
+    /// The samples of a processor, at each source's interval.
+    fn sample_all(&mut self, slices: &[&Slice]) {
+        let run = self.run;
+        let events: Vec<Vec<u64>> = run
+            .sampled
+            .iter()
+            .map(|source| match source.source.id {
+                // In units of 100 ns, as the interval.
+                TIMER => slices
+                    .iter()
+                    .map(|one| one.ticks() * 10 / self.ticks_per_us.unsigned_abs())
+                    .collect(),
+                _ => divided(&source.events, slices),
+            })
+            .collect();
+        let mut since_sample = vec![0; events.len()];
+        for (index, slice) in slices.iter().enumerate() {
+            let mut times = Vec::new();
+            for (number, events) in events.iter().enumerate() {
+                let source = run.sampled[number].source;
+                let own =
+                    sample_times(slice, events[index], &mut since_sample[number], source.interval);
+                times.extend(own.map(|time| (time, source.id)));
+                let truth = self.truth.threads.entry(slice.thread).or_default();
+                truth.sampled.resize(run.sampled.len(), 0);
+                truth.sampled[number] += events[index];
+            }
+            times.sort_unstable();
+            // A stack names its sample by time and thread: two at once would share it.
+            times.dedup_by_key(|(time, _)| *time);
+            // Its stack follows within two ticks, on this processor.
+            times.retain(|&(time, _)| time < slice.end - 2);
+            for (time, source) in times {
+                self.sample((time, slice.processor, slice.thread), source);
+            }
+        }
+    }
+
+    fn sample(&mut self, (time, processor, thread): (i64, u16, u32), source: u32) {
+        let in_kernel = thread == IDLE || self.rng.u32(..3) == 0;
+        let user: Vec<u64> = (0..self.rng.u64(1..6)).map(|_| self.address(IMAGE)).collect();
+        let kernel: Vec<u64> = (0..self.rng.u64(1..4)).map(|_| self.address(self.kernel)).collect();
+        let kernel = if in_kernel { kernel } else { Vec::new() };
+        // An idle thread has no user mode.
+        let user = if thread == IDLE { Vec::new() } else { user };
+        let ip = kernel.first().or(user.first()).copied().unwrap_or(self.kernel);
+        let kind = match source {
+            TIMER => EventKind::Sample(processor::Sample { ip, thread, count: 1, reserved: 0 }),
+            _ => EventKind::CounterSample(processor::CounterSample {
+                ip,
+                thread,
+                source: source as u16,
+                reserved: 0,
+            }),
+        };
+        self.push(time, processor, thread, Kind::Event(kind), Vec::new());
+        let halves =
+            [&kernel, &user].map(|half| if self.run.stacks { half.clone() } else { Vec::new() });
+        for (delay, frames) in (1..).zip(&halves) {
+            if !frames.is_empty() {
+                let stack = Kind::Stack { event_time: time, frames: frames.clone() };
+                self.push(time + delay, processor, thread, stack, Vec::new());
+            }
+        }
+        let [kernel, user] = halves;
+        self.truth.samples.push(SampleTruth { time, processor, thread, source, ip, kernel, user });
+    }
+
+    fn address(&mut self, base: u64) -> u64 {
+        base + self.rng.u64(..IMAGE_SIZE)
+    }
+
+    /// Processes, threads, images, sources and counters.
+    fn name_all(&mut self) {
+        let (run, kernel) = (self.run, self.kernel);
+        let names = run.counted.iter().map(|source| source.name.clone()).collect();
+        self.begin(EventKind::CounterNames(counters::CounterNames { names }));
+        for TracedSource { name, source, .. } in &run.sampled {
+            self.begin(EventKind::Interval(Box::new(counters::Interval {
+                source: source.id,
+                interval: source.interval,
+                old_interval: source.interval,
+                name: name.clone(),
+            })));
+        }
+        self.begin(image(IDLE, kernel, r"\SystemRoot\system32\ntoskrnl.exe"));
+        for number in 0..PROCESSES {
+            let process = FIRST_PROCESS + 100 * number;
+            let name = format!("model{number}.exe");
+            self.begin(a_process(process, &name));
+            self.begin(image(process, IMAGE, &format!(r"\Device\HarddiskVolume3\{name}")));
+            for thread in (1..=THREADS).map(|thread| process + 4 * thread) {
+                self.begin(a_thread(process, thread));
+                let truth = ThreadTruth { process, complete: true, ..ThreadTruth::default() };
+                self.truth.threads.insert(thread, truth);
+                self.ready.push(thread);
+            }
+        }
+    }
+
+    /// Writes what was there when the session began.
+    fn begin(&mut self, kind: EventKind<'static>) {
+        self.push(ORIGIN + 1, 0, 0, Kind::Event(kind), Vec::new());
+    }
+
+    fn push(&mut self, time: i64, processor: u16, thread: u32, kind: Kind, values: Vec<u64>) {
+        let process = self.truth.threads.get(&thread).map_or(IDLE, |thread| thread.process);
+        let origin = Origin { time, processor, thread, process };
+        self.events.push(Written { origin, kind, values });
+    }
+}
+
+/// `KTHREAD_STATE` and `KWAIT_REASON`: waiting for a user's request.
+const WAITING: i8 = 5;
+const USER_REQUEST: i8 = 6;
+
+fn switch(old_thread: u32, new_thread: u32) -> EventKind<'static> {
+    EventKind::Switch(processor::Switch {
+        new_thread,
+        old_thread,
+        new_priority: 8,
+        old_priority: 8,
+        previous_c_state: 0,
+        spare: 0,
+        old_wait_reason: USER_REQUEST,
+        old_wait_mode: 1,
+        old_state: WAITING,
+        old_ideal_processor: 0,
+        new_wait_time: 0,
+        reserved: 0,
+    })
+}
+
+fn image(process: u32, base: u64, name: &str) -> EventKind<'static> {
+    EventKind::Image(Box::new(image::Image {
+        change: Change::RundownStart,
+        base,
+        size: IMAGE_SIZE,
+        process: Some(process),
+        name: name.to_owned(),
+        file: Some(image::File { time_date_stamp: 1, ..image::File::default() }),
+    }))
+}
+
+fn a_process(id: u32, name: &str) -> EventKind<'static> {
+    EventKind::Process(Box::new(process::Process {
+        change: Change::RundownStart,
+        unique_key: id.into(),
+        process: id,
+        parent: 4,
+        session: 1,
+        exit_status: 259,
+        directory_table_base: 0,
+        flags: 0,
+        sid: None,
+        image: name.to_owned(),
+        command_line: name.to_owned(),
+        package: String::new(),
+        application: String::new(),
+        exit_time: 0,
+    }))
+}
+
+fn a_thread(process: u32, thread: u32) -> EventKind<'static> {
+    let details = thread::Details::Version3(thread::Details3::default());
+    let change = Change::RundownStart;
+    EventKind::Thread(Box::new(thread::Thread { change, process, thread, details, name: None }))
+}
+
+impl Slice {
+    const fn ticks(&self) -> u64 {
+        (self.end - self.begin).unsigned_abs()
+    }
+
+    /// Its share of the processor's events: busy threads have more of them in the same time.
+    const fn weight(&self) -> u128 {
+        if self.is_whole { self.ticks() as u128 * (1 + self.thread / 4 % 7) as u128 } else { 0 }
+    }
+}
+
+/// The events of a processor, in each of its slices; exact in total if one of them is whole.
+fn divided(events: &[u64], slices: &[&Slice]) -> Vec<u64> {
+    let processor = slices.first().map_or(0, |slice| usize::from(slice.processor));
+    let events = u128::from(events.get(processor).copied().unwrap_or(0));
+    let all: u128 = slices.iter().map(|slice| slice.weight()).sum();
+    let mut weight = 0;
+    let until = |weight: u128| (events * weight).checked_div(all).unwrap_or(0);
+    slices
+        .iter()
+        .map(|slice| {
+            let before = until(weight);
+            weight += slice.weight();
+            (until(weight) - before) as u64
+        })
+        .collect()
+}
+
+/// When the samples of a slice are taken, whose events are evenly spread over it.
+fn sample_times(
+    slice: &Slice,
+    events: u64,
+    since_sample: &mut u64,
+    interval: u32,
+) -> impl Iterator<Item = i64> {
+    let (interval, before) = (u64::from(interval.max(1)), *since_sample);
+    let samples = (before + events) / interval;
+    *since_sample = (before + events) % interval;
+    let (begin, ticks) = (slice.begin, u128::from(slice.ticks()));
+    (1..=samples).map(move |number| {
+        let ticks = u128::from(number * interval - before) * ticks / u128::from(events.max(1));
+        begin + ticks as i64
+    })
+}
+
+#[cfg(test)]
+mod tests;

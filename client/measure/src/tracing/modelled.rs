@@ -1,0 +1,220 @@
+//! A modelled machine that measures by a trace: its counters count what it runs, and the trace is
+//! what Windows' tracing would have written of it.
+
+use super::generator::{Run, TracedSource};
+use super::{ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing};
+use crate::connection::Setup;
+use crate::{Connection, Error, Result, Session, Transport};
+use halprof_etw::PointerSize;
+use halprof_etw::clock::ClockType;
+use shared_types::request::counts::Count;
+use shared_types::request::session::Spec;
+use shared_types::request::source::Source;
+
+/// The longest run of which a trace is written, a day: a trace has thousands of slices at most, and
+/// in each of them less happens than a counter of 48 bits holds.
+const LONGEST_US: u64 = 24 * 3600 * 1_000_000;
+
+/// A backend that measures a modelled machine by a trace.
+#[derive(Debug)]
+pub struct ModelledTracing<T> {
+    connection: Connection<T>,
+    running: Option<Running>,
+}
+
+/// A session that runs.
+#[derive(Debug)]
+struct Running {
+    request: TraceRequest,
+    /// The number of the session that counts on the modelled machine.
+    session: u32,
+}
+
+impl<T: Transport> ModelledTracing<T> {
+    /// Measures the machine that this transport leads to.
+    pub fn new(machine: T) -> Result<Self> {
+        Ok(Self { connection: Connection::new(machine)?, running: None })
+    }
+
+    /// Opens a session that counts all that is counted or sampled, and time. It stays open.
+    fn begin(&mut self, request: &TraceRequest) -> Result<u32> {
+        let specs: Vec<Spec> = sources_of(request)
+            .into_iter()
+            .map(|source| Spec { source, filter: Spec::USER | Spec::KERNEL, ..Spec::default() })
+            .collect();
+        let sources = specs.len() - 1;
+        let mut session = Session::open(&mut self.connection, true, false)?;
+        let effective = session.configure(&Setup { specs, ..Setup::default() }, false)?;
+        if effective.head.turns > 1 {
+            return Err(Error::NoFreeCounters { sources });
+        }
+        session.start()?;
+        Ok(session.leave_open())
+    }
+
+    /// Ends the session and returns what each processor counted, in the order of [`sources_of`].
+    fn end(&mut self, session: u32) -> Result<Vec<Vec<Count>>> {
+        let mut session = Session::again(&mut self.connection, session);
+        session.stop()?;
+        session.snapshot()
+    }
+
+    fn run(&mut self, request: &TraceRequest, counts: &[Vec<Count>]) -> Result<Run> {
+        let ticks = counts.iter().filter_map(|counts| Some(counts.last()?.enabled)).max();
+        let frequency = u128::from(self.connection.machine()?.timestamp_frequency.max(1));
+        let length_us = u128::from(ticks.unwrap_or(0)) * 1_000_000 / frequency;
+        let length_us = u64::try_from(length_us).unwrap_or(u64::MAX);
+        if length_us > LONGEST_US {
+            return Err(Error::unavailable(
+                "the modelled run is longer than a day, and no trace is written of it",
+                "Give smaller amounts, or a duration.",
+            ));
+        }
+        let listed = self.sources()?;
+        let order = sources_of(request);
+        let traced = |source: SampledSource| {
+            let index = order.iter().position(|&id| id == source.id);
+            let events = |counts: &Vec<Count>| Some(counts.get(index?)?.counted);
+            TracedSource {
+                name: listed
+                    .iter()
+                    .find(|one| one.id == source.id)
+                    .map_or_else(String::new, |one| one.name.clone()),
+                source,
+                events: counts.iter().filter_map(events).collect(),
+            }
+        };
+        let counted = request.counted.iter().map(|&id| SampledSource { id, interval: 0 });
+        Ok(Run {
+            seed: 1,
+            processors: counts.len() as u16,
+            clock: ClockType::PerformanceCounter,
+            pointer_size: PointerSize::Eight,
+            length_us,
+            counted: counted.map(traced).collect(),
+            sampled: request.sampled.iter().copied().map(traced).collect(),
+            stacks: request.stacks,
+            lost_buffers_one_in: 0,
+        })
+    }
+}
+
+/// The numbers of all that a session counts: each source that takes a counter, and time.
+fn sources_of(request: &TraceRequest) -> Vec<u32> {
+    let sampled = request.sampled.iter().map(|source| source.id);
+    let sources = request.counted.iter().copied().chain(sampled);
+    sources.filter(|&source| source != TIMER).chain([TIMER]).collect()
+}
+
+impl<T: Transport> Tracing for ModelledTracing<T> {
+    /// Those of the HAL that this machine's processor counts: Windows lists its HAL's.
+    fn sources(&mut self) -> Result<Vec<ProfileSource>> {
+        let sources = self.connection.sources(false)?;
+        let is_listed = |source: &&Source| {
+            source.flags & Source::SUPPORTED != 0 && source.flags & Source::HAL != 0
+        };
+        let source = |source: &Source| ProfileSource {
+            id: source.id,
+            name: source.name.as_str().to_owned(),
+            min_interval: source.min_interval,
+            max_interval: source.max_interval,
+            interval: source.default_interval,
+        };
+        Ok(sources.iter().filter(is_listed).map(source).collect())
+    }
+
+    fn counters(&mut self) -> Result<Option<u32>> {
+        let processors = self.connection.processors()?;
+        Ok(processors.iter().map(|processor| processor.counter_mask.count_ones()).min())
+    }
+
+    fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
+        let session = self.begin(request)?;
+        self.running = Some(Running { request: request.clone(), session });
+        Ok(request.sampled.clone())
+    }
+
+    fn state(&mut self) -> Result<TraceState> {
+        Ok(TraceState::default())
+    }
+
+    fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
+        let Some(Running { request, session }) = self.running.take() else {
+            return Err(Error::Internal("no session runs".to_owned()));
+        };
+        let counts = self.end(session)?;
+        let run = self.run(&request, &counts)?;
+        let folder = std::env::temp_dir();
+        let failed = |error| Error::writing(&folder, error);
+        let file = tempfile::Builder::new().suffix(".etl").tempfile_in(&folder).map_err(failed)?;
+        let (file, path) = file.keep().map_err(|error| failed(error.error))?;
+        let trace = TraceFile::new(path);
+        let failed = |error| Error::writing(trace.path(), error);
+        let (file, _) = run.write(file).map_err(failed)?;
+        let bytes = file.metadata().map_err(failed)?.len();
+        Ok((trace, TraceState { bytes, ..TraceState::default() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tracing::counts::{Query, Sums, TraceCounts};
+    use crate::{InProcess, spec};
+    use sim::models::MODELS;
+    use sim::workload;
+    use std::fs;
+
+    /// Programs with exact amounts of each event that the HALs of Windows 10 count by these names.
+    const WORKLOAD: &str = "instructions=7000003,cycles=9000001,branches=1000033,\
+        branch-misses=20011,llc-misses=3001,processors=all";
+    const COUNTED: [(&str, u128); 5] = [
+        ("TotalIssues", 7_000_003),
+        ("TotalCycles", 9_000_001),
+        ("BranchInstructions", 1_000_033),
+        ("BranchMispredictions", 20_011),
+        ("CacheMisses", 3001),
+    ];
+
+    /// The built-in models and, where they are, dumps of real processors.
+    fn machines() -> impl Iterator<Item = String> {
+        let dumps = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/cpuid");
+        let dumps = fs::read_dir(dumps).into_iter().flatten().flatten();
+        let paths = dumps.map(|file| file.path().display().to_string());
+        MODELS.iter().map(|model| model.name.to_owned()).chain(paths)
+    }
+
+    #[test]
+    fn counts_of_a_trace_are_those_of_the_machine() {
+        let workload = workload::parse(WORKLOAD).expect("a workload");
+        let mut checked = 0;
+        for name in machines() {
+            let Ok(spec) = spec(&name) else { continue };
+            let machine = InProcess::new(&spec.leaves);
+            let mut backend = ModelledTracing::new(machine).expect("a machine");
+            let sources = backend.sources().expect("its sources");
+            let most = backend.counters().expect("counters").expect("a number") as usize;
+            let counted = COUNTED.iter().filter_map(|&(name, amount)| {
+                let source = sources.iter().find(|source| source.name == name)?;
+                Some((source.id, amount))
+            });
+            let (counted, amounts): (Vec<u32>, Vec<u128>) = counted.take(most).unzip();
+            if counted.is_empty() {
+                continue;
+            }
+            let request = TraceRequest { counted, ..TraceRequest::default() };
+            backend.start(&request).expect("started");
+            backend.connection.transport().begin(&workload);
+            while backend.connection.transport().advance(u64::MAX).expect("no faults") {}
+            let (file, _) = backend.stop().expect("a trace");
+            let counts = TraceCounts::read(file.path(), &Query::default()).expect("counts");
+            let mut sums = Sums::default();
+            counts.cells.iter().for_each(|cell| sums.add(&cell.sums));
+            let processors = spec.leaves.len() as u128;
+            let amounts: Vec<u128> = amounts.iter().map(|amount| amount * processors).collect();
+            assert_eq!(sums.counts, amounts, "{name}");
+            checked += 1;
+        }
+        assert!(checked >= 10, "{checked}");
+    }
+}
