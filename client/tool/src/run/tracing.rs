@@ -57,7 +57,8 @@ fn run(
     runner.prepare()?;
     runner.begin()?;
     let mut end = None;
-    let every = Every::LOOK.reading(Some(STATE_NS));
+    // A model's session has no end of its own, and a step of it may be any length.
+    let every = Every::LOOK.reading((!runner.is_modelled()).then_some(STATE_NS));
     let elapsed_ns = runner.run(every, |tick| {
         progress.set_position(tick.elapsed_ns);
         progress.set_message(seconds(tick.elapsed_ns));

@@ -5,7 +5,7 @@ use crate::output::error::Result;
 #[cfg(windows)]
 use halprof_measure::Driver;
 use halprof_measure::processes::{ProcessEvents, ProcessSource};
-use halprof_measure::tracing::Tracing;
+use halprof_measure::tracing::{ModelledTracing, Tracing};
 use halprof_measure::{Code, InProcess, ModelledMachine, Transport, did_you_mean, spec};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,6 +23,9 @@ pub const ETW: &str = "etw";
 
 /// Where Windows measures by default: the driver, or its own tracing where no driver answers.
 pub const DRIVER_OR_ETW: &str = "driver-or-etw";
+
+/// Among the options of a model: it measures by a trace, as Windows' own tracing would have written it.
+const BY_TRACE: &str = ",backend=etw";
 
 /// What measures, as results name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
@@ -59,6 +62,17 @@ enum Port {
 /// A modelled machine. A session sends it requests while a clock lets its time pass.
 #[derive(Clone)]
 pub(crate) struct Model(Rc<RefCell<Box<dyn ModelledMachine>>>);
+
+impl Transport for Model {
+    fn request(
+        &mut self,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> halprof_measure::Result<usize> {
+        self.0.borrow_mut().request(code, input, output)
+    }
+}
 
 impl Model {
     /// Starts a workload on its processors.
@@ -102,9 +116,10 @@ impl Backend {
             DRIVER_OR_ETW => return driver_or_etw(),
             _ => {}
         }
-        let spec = spec(machine).map_err(|error| guessed(machine, error))?;
-        let model = InProcess::new(&spec.leaves);
-        Ok(Self::modelled(Box::new(model), spec.description))
+        let (machine, is_traced) = without_backend(machine);
+        let spec = spec(&machine).map_err(|error| guessed(&machine, error))?;
+        let model = Self::modelled(Box::new(InProcess::new(&spec.leaves)), spec.description);
+        if is_traced { model.traced() } else { Ok(model) }
     }
 
     /// Something that measures in real time, on the machine where programs run.
@@ -137,6 +152,17 @@ impl Backend {
         }
     }
 
+    /// The same modelled machine, measured by a trace.
+    fn traced(self) -> Result<Self> {
+        let Port::Modelled(model) = &self.port else {
+            return Err(Error::internal("a trace of a machine that is no model"));
+        };
+        let tracing = Box::new(ModelledTracing::new(model.clone())?);
+        let description =
+            self.description.map(|machine| format!("{machine}, traced as by Windows"));
+        Ok(Self { tracing: Some(tracing), description, ..self })
+    }
+
     /// Takes what measures by a trace.
     pub(crate) fn take_tracing(&mut self) -> Option<TracingBackend> {
         self.tracing.take().map(|tracing| (tracing, self.without_driver.take()))
@@ -165,8 +191,18 @@ impl Transport for Backend {
     ) -> halprof_measure::Result<usize> {
         match &mut self.port {
             Port::RealTime(transport) => transport.request(code, input, output),
-            Port::Modelled(Model(model)) => model.borrow_mut().request(code, input, output),
+            Port::Modelled(model) => model.request(code, input, output),
         }
+    }
+}
+
+/// A model without [`BY_TRACE`], and whether it was there.
+fn without_backend(machine: &str) -> (String, bool) {
+    match machine.split_once(BY_TRACE) {
+        Some((name, rest)) if rest.is_empty() || rest.starts_with(',') => {
+            (format!("{name}{rest}"), true)
+        }
+        _ => (machine.to_owned(), false),
     }
 }
 

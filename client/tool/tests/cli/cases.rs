@@ -45,7 +45,7 @@ macro_rules! cases {
 
 cases! {
     annotate branches counts describe events exports hybrid marks metrics outputs periods refusals
-    reports top topdown
+    reports top topdown tracing
 }
 
 const HALPROF: &str = env!("CARGO_BIN_EXE_halprof");

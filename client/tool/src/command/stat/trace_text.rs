@@ -10,15 +10,17 @@ use crate::output::table::{Column, Field, Record, Width, records, records_in};
 /// What a result of a trace is of, in a line.
 pub(super) fn scope(result: &StatResult) -> Option<String> {
     let trace = result.trace.as_ref()?;
-    let processors = result.scope.text().unwrap_or_default();
-    let processors = match trace.processes.as_slice() {
-        [] => processors,
+    let processors = result.scope.text().map(|text| match trace.processes.as_slice() {
+        [] => format!("; {text}"),
         processes => {
-            processors.replace("all programs", &format!("process {}", processes.join(", ")))
+            format!(
+                "; {}",
+                text.replace("all programs", &format!("process {}", processes.join(", ")))
+            )
         }
-    };
-    let switches = thousands(trace.switches);
-    Some(format!("trace of {}, {switches} context switches; {processors}", Shown(&result.machine)))
+    });
+    let (switches, processors) = (thousands(trace.switches), processors.unwrap_or_default());
+    Some(format!("trace of {}, {switches} context switches{processors}", Shown(&result.machine)))
 }
 
 /// The tables of threads and processes, the largest first.
