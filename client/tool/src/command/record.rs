@@ -69,10 +69,10 @@ pub(crate) struct RecordResult {
     spurious: u64,
     throttled: u64,
     longest_period: u64,
-    /// Time that all processors together spent in the interrupt handler.
-    handler_ns: u64,
+    /// Time that all processors together spent in the interrupt handler; null by a trace.
+    handler_ns: Option<u64>,
     /// That time as a fraction of the time of all processors.
-    handler_share: f64,
+    handler_share: Option<f64>,
     missed_processes: u64,
     missed_samples: u64,
     /// Whether processes and images were reported as they came and went.
@@ -402,8 +402,8 @@ fn record(
         spurious: sum.statistics.spurious,
         throttled: sum.statistics.throttled,
         longest_period: sum.statistics.longest_period,
-        handler_ns,
-        handler_share: share(handler_ns, elapsed_ns, event_set.selected().count()),
+        handler_ns: Some(handler_ns),
+        handler_share: Some(share(handler_ns, elapsed_ns, event_set.selected().count())),
         missed_processes: sum.missed.processes,
         missed_samples: sum.missed.samples,
         notifications: sum.source_error.is_none(),
@@ -696,12 +696,14 @@ fn text(result: &RecordResult, width: Width) -> String {
             text += &format!("lost, {cause}: {} ({} events)\n", thousands(*n), thousands(events));
         }
     }
-    let handler = format!(
-        "interrupt handler: {} total, {:.2} % of the processors' time\n",
-        seconds(result.handler_ns),
-        result.handler_share * 100.0
-    );
-    text + &width.fitted(&handler)
+    if let Some((handler_ns, share)) = result.handler_ns.zip(result.handler_share) {
+        text += &width.fitted(&format!(
+            "interrupt handler: {} total, {:.2} % of the processors' time\n",
+            seconds(handler_ns),
+            share * 100.0
+        ));
+    }
+    text
 }
 
 #[cfg(test)]
