@@ -37,6 +37,9 @@ pub struct Query {
 pub struct TraceCounts {
     /// The system that wrote it, such as `Windows 10.0.19041`.
     pub system: String,
+    /// Whether that is a modelled machine.
+    #[serde(skip)]
+    pub is_modelled: bool,
     /// What was counted, by the trace's names.
     pub sources: Vec<String>,
     /// How many processors the system has.
@@ -294,7 +297,8 @@ impl<'a> Counter<'a> {
         let (processes, threads) = self.lives.named(self.clock);
         let threads = self.counted(threads);
         let mut counts = TraceCounts {
-            system: format!("Windows {}.{}.{}", header.major, header.minor, header.build),
+            system: etl::system(header),
+            is_modelled: etl::is_modelled(header),
             processor_count: self.processor_count,
             processors: self.processors(),
             elapsed_ns: between(self.clock, self.clock.origin(), self.end),

@@ -2,12 +2,28 @@
 
 use crate::{Error, Result};
 use halprof_etw::Trace;
+use halprof_etw::payload::trace::TraceHeader;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
 /// A trace in a file.
 pub type Etl = Trace<BufReader<File>>;
+
+/// The name of a modelled machine's session: its trace has nothing else that says so.
+pub const MODEL_SESSION: &str = "halprof model";
+
+/// Whether a trace is of a modelled machine.
+#[must_use]
+pub fn is_modelled(header: &TraceHeader) -> bool {
+    header.session_name == MODEL_SESSION
+}
+
+/// The system that wrote a trace, such as `Windows 10.0.19041`.
+#[must_use]
+pub fn system(header: &TraceHeader) -> String {
+    format!("Windows {}.{}.{}", header.major, header.minor, header.build)
+}
 
 /// Opens a trace.
 pub fn open(path: &Path) -> Result<Etl> {

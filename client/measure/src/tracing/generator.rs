@@ -5,6 +5,7 @@
 //! values, samples at each source's interval with their call stacks, and what names all of them.
 //! What it cannot say is part of the truth: what ran before the first switch and after the last one.
 
+use super::etl::MODEL_SESSION;
 use super::{SampledSource, TIMER};
 use fastrand::Rng;
 use halprof_etw::PointerSize;
@@ -197,8 +198,8 @@ impl Run {
             cpu_mhz: CPU_MHZ,
             origin: ORIGIN,
             start_time: START_TIME,
-            name: "halprof model".to_owned(),
-            file_name: String::new(),
+            name: MODEL_SESSION.to_owned(),
+            ..Session::default()
         }
     }
 
@@ -407,10 +408,12 @@ impl<'a> Generator<'a> {
         for number in 0..PROCESSES {
             let process = FIRST_PROCESS + 100 * number;
             let name = format!("model{number}.exe");
-            self.begin(a_process(process, &name));
+            let running = process::Process::new(Change::RundownStart, process, &name);
+            self.begin(EventKind::Process(Box::new(running)));
             self.begin(image(process, IMAGE, &format!(r"\Device\HarddiskVolume3\{name}")));
             for thread in (1..=THREADS).map(|thread| process + 4 * thread) {
-                self.begin(a_thread(process, thread));
+                let running = thread::Thread::new(Change::RundownStart, process, thread);
+                self.begin(EventKind::Thread(Box::new(running)));
                 let truth = ThreadTruth { process, complete: true, ..ThreadTruth::default() };
                 self.truth.threads.insert(thread, truth);
                 self.ready.push(thread);
@@ -460,31 +463,6 @@ fn image(process: u32, base: u64, name: &str) -> EventKind<'static> {
         name: name.to_owned(),
         file: Some(image::File { time_date_stamp: 1, ..image::File::default() }),
     }))
-}
-
-fn a_process(id: u32, name: &str) -> EventKind<'static> {
-    EventKind::Process(Box::new(process::Process {
-        change: Change::RundownStart,
-        unique_key: id.into(),
-        process: id,
-        parent: 4,
-        session: 1,
-        exit_status: 259,
-        directory_table_base: 0,
-        flags: 0,
-        sid: None,
-        image: name.to_owned(),
-        command_line: name.to_owned(),
-        package: String::new(),
-        application: String::new(),
-        exit_time: 0,
-    }))
-}
-
-fn a_thread(process: u32, thread: u32) -> EventKind<'static> {
-    let details = thread::Details::Version3(thread::Details3::default());
-    let change = Change::RundownStart;
-    EventKind::Thread(Box::new(thread::Thread { change, process, thread, details, name: None }))
 }
 
 impl Slice {

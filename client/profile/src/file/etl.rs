@@ -539,7 +539,8 @@ fn source(number: u16, state: &SourceState) -> Source {
 fn metadata<R: Read + Seek>(trace: &Trace<R>, sources: Vec<Source>) -> Metadata {
     let header = trace.header();
     Metadata {
-        machine: format!("Windows {}.{}.{}", header.major, header.minor, header.build),
+        machine: etl::system(header),
+        modelled: etl::is_modelled(header),
         interface: "ETW".to_owned(),
         timestamp_frequency: trace.clock().frequency(),
         processors: header.processors,

@@ -1,11 +1,11 @@
 //! `halprof convert`: a trace of Windows' own tracing becomes a recording.
 
 use crate::cli::args;
-use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::thousands;
-use halprof_profile::file::{self, StackCounts};
+use crate::output::{MachineInfo, Output};
+use halprof_profile::file::{self, Metadata, StackCounts};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u8> {
     }
     file::convert(trace, target)?;
     let recording = file::read(target, |_| {})?;
+    let Metadata { modelled, machine, .. } = recording.metadata.clone();
+    output.note_model(&MachineInfo { modelled, description: machine, backend: None });
     let result = ConvertResult {
         file: target.display().to_string(),
         bytes: size(target),
@@ -55,7 +57,7 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u8> {
     if let Some(damaged) = &result.damaged {
         output.warn(damaged);
     }
-    output.result("convert", false, &result, text)?;
+    output.result("convert", modelled, &result, text)?;
     Ok(if result.damaged.is_some() { INCOMPLETE } else { 0 })
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct RecordResult {
     spurious: u64,
     throttled: u64,
     longest_period: u64,
-    /// Time that all processors together spent in the interrupt handler; null by a trace.
+    /// Time that all processors together spent in the interrupt handler; null where a trace measures.
     handler_ns: Option<u64>,
     /// That time as a fraction of the time of all processors.
     handler_share: Option<f64>,

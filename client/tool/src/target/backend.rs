@@ -159,7 +159,7 @@ impl Backend {
         };
         let tracing = Box::new(ModelledTracing::new(model.clone())?);
         let description =
-            self.description.map(|machine| format!("{machine}, traced as by Windows"));
+            self.description.map(|machine| format!("{machine}, traced as Windows would"));
         Ok(Self { tracing: Some(tracing), description, ..self })
     }
 

@@ -39,7 +39,14 @@ pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<
         }
     };
     if !is_recording(file)? {
-        return presenter.show(&[TraceCounts::read(file, &presenter.query)?], false, name);
+        let counts = TraceCounts::read(file, &presenter.query)?;
+        let modelled = counts.is_modelled;
+        output.note_model(&MachineInfo {
+            modelled,
+            description: counts.system.clone(),
+            backend: None,
+        });
+        return presenter.show(&[counts], modelled, name);
     }
     refuse_parts(options)?;
     let recording = halprof_profile::file::read(file, |_| {})?;
