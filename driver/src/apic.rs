@@ -4,8 +4,8 @@
 
 use core::arch::asm;
 use core::ptr::NonNull;
-use hal_profile::machine::Machine;
-use hal_profile::registers::apic::{
+use hal_profile::cpu::machine::Machine;
+use hal_profile::cpu::registers::apic::{
     ApicBase, IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc,
 };
 use wdk_sys::LARGE_INTEGER;

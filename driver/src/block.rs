@@ -11,10 +11,10 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use hal_profile::host::Local;
-use hal_profile::program::Program;
-use hal_profile::ring::Word;
-use hal_profile::state::ProcessorState;
+use hal_profile::plan::program::Program;
+use hal_profile::run::host::Local;
+use hal_profile::run::ring::Word;
+use hal_profile::run::state::ProcessorState;
 use shared_types::request::session::MAX_PROCESSORS;
 use wdk_sys::ntddk::{
     KeGetProcessorNumberFromIndex, KeQueryActiveProcessorCountEx, KeQueryMaximumProcessorCountEx,

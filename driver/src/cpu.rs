@@ -1,4 +1,4 @@
-//! The instructions behind [`hal_profile::machine::Machine`].
+//! The instructions behind [`hal_profile::cpu::machine::Machine`].
 //!
 //! Everything here runs on the processor concerned; `hal_profile` decides from CPUID which
 //! registers may be touched.
@@ -7,7 +7,7 @@
 use crate::apic::ApicPage;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid_count, _rdtsc};
-use hal_profile::machine::{CR4_PCE, CpuidResult, Machine};
+use hal_profile::cpu::machine::{CR4_PCE, CpuidResult, Machine};
 
 /// RFLAGS.IF.
 const INTERRUPT_FLAG: u64 = 1 << 9;

@@ -9,7 +9,7 @@ use crate::wdf::{self, ContextType, Events, Request};
 use core::ffi::c_void;
 use core::hint::black_box;
 use hal_profile::service::Completion;
-use hal_profile::session::Client;
+use hal_profile::service::session::Client;
 use shared_types::NtStatus;
 use shared_types::request::{RequestCode, session};
 use wdk_sys::{

@@ -3,8 +3,8 @@
 
 use crate::pool::Pool;
 use core::cell::UnsafeCell;
-use hal_profile::events::EventRing;
-use hal_profile::ring::Word;
+use hal_profile::run::event_ring::EventRing;
+use hal_profile::run::ring::Word;
 use shared_types::SystemEvent;
 use wdk_sys::KSPIN_LOCK;
 use wdk_sys::ntddk::{KeAcquireSpinLockRaiseToDpc, KeReleaseSpinLock};

@@ -15,11 +15,11 @@ use crate::trace::{self, What};
 use crate::wdf::{Owner, Stay};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
-use hal_profile::capabilities::apic_page;
-use hal_profile::host::{Local, Overflows, Processors, Unreserved};
-use hal_profile::processor_set::ProcessorSet;
-use hal_profile::program::Program;
-use hal_profile::ring::Word;
+use hal_profile::cpu::capabilities::apic_page;
+use hal_profile::plan::cpu_set::ProcessorSet;
+use hal_profile::plan::program::Program;
+use hal_profile::run::host::{Local, Overflows, Processors, Unreserved};
+use hal_profile::run::ring::Word;
 use shared_types::SystemEvent;
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 

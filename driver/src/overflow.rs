@@ -8,8 +8,8 @@ use crate::wdf::Owner;
 use core::ffi::c_void;
 use core::mem::size_of;
 use core::ptr::null_mut;
-use hal_profile::host::{Overflows, Unreserved};
-use hal_profile::overflow::Interrupted;
+use hal_profile::run::host::{Overflows, Unreserved};
+use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
 use wdk_sys::ntddk::{
     HalAllocateHardwareCounters, HalFreeHardwareCounters, KeSetHardwareCounterConfiguration,

@@ -26,13 +26,13 @@ const TRACE_SHOWN = 32;
 const SAMPLES_SHOWN = 8;
 const EVENTS_SHOWN = 16;
 
-// A ring's words: hal-profile/src/ring.rs.
+// A ring's words: hal-profile/src/run/ring.rs.
 const RING = { produced: 0, consumed: 8, slots: 16 };
-// The words of the ring of events: hal-profile/src/events.rs.
+// The words of the ring of events: hal-profile/src/run/event_ring.rs.
 const EVENT_RING = { produced: 0, lost: 1, consumed: 8, slots: 16 };
 // Bytes of a branch; those of all slots stand behind the slots.
 const BRANCH_SIZE = 24;
-// A counter's number: hal-profile/src/counter.rs.
+// A counter's number: hal-profile/src/cpu/counter.rs.
 const FIXED_COUNTER = 0x20;
 const COUNTER_INDEX = 0x1f;
 // A session's number is its slot plus 1, and above that how often the slot was used:
@@ -115,8 +115,8 @@ const NAMES = {
         "HypervisorUnproved", "TooManyKinds", "MonitoringDisabled", "LegacyNotBuilt",
     ],
     "shared_types::interface::Delivery": ["None", "ByValue", "Acknowledged", "CccrFlag"],
-    "hal_profile::capabilities::Apic": ["None", "XApic", "X2Apic"],
-    "hal_profile::state::Phase":
+    "hal_profile::cpu::capabilities::Apic": ["None", "XApic", "X2Apic"],
+    "hal_profile::run::state::Phase":
         ["Stopped", "Suspended", "Ended", "Running", "Halted", "Proving", "Proved"],
     "shared_types::error::ErrorCode": [
         undefined, "VersionMismatch", "WrongSize", "ReplyTooSmall", "UnknownFlags",
@@ -608,7 +608,7 @@ function capabilities(reader, found, kind, processors) {
             `fixed ${counters("fixed", "fixed_width")}, ` +
             `version ${reader.number(found, "pmu_version")}`,
         `  overflow   ${named("shared_types::interface::Delivery", "delivery")}, ` +
-            `APIC ${named("hal_profile::capabilities::Apic", "apic")}, ` +
+            `APIC ${named("hal_profile::cpu::capabilities::Apic", "apic")}, ` +
             `masks LVTPC ${yes(reader.number(found, "masks_lvtpc"))}`,
     ];
 }
@@ -622,7 +622,7 @@ function showProcessors(reader) {
 
 function processor(reader, block, ids) {
     const state = reader.target(block, "state.at");
-    const phase = name(NAMES["hal_profile::state::Phase"], reader.number(state, "phase"));
+    const phase = name(NAMES["hal_profile::run::state::Phase"], reader.number(state, "phase"));
     const ended = reader.number(state, "ended");
     const lines = [
         `${processorName(reader, block)}  ${phase.toLowerCase()}` +

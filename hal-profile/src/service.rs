@@ -14,32 +14,31 @@ mod events;
 mod exchange;
 mod interval;
 mod kinds;
-mod pce;
 mod programs;
+mod rdpmc;
 mod read;
 mod run;
+pub mod session;
 mod sessions;
 mod sources;
 
 pub use exchange::Refused;
 
-use crate::capabilities::Capabilities;
-use crate::host::{Local, Processors};
-use crate::pmu;
-use crate::processor_set::ProcessorSet;
-use crate::program::{MAX_KINDS, Scratch};
-use crate::selection::Identity;
-use crate::session::{Client, Ended, Session};
-use crate::state::ProcessorState;
+use crate::cpu::capabilities::Capabilities;
+use crate::cpu::selection::Identity;
+use crate::plan::cpu_set::ProcessorSet;
+use crate::plan::program::{MAX_KINDS, Scratch};
+use crate::run::host::{Local, Processors};
+use crate::run::pmu;
+use crate::run::state::ProcessorState;
+use crate::service::session::{Client, Ended, Session};
 use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU32, Ordering};
 use exchange::{Answer, Exchange, refused};
 use kinds::Kinds;
 use shared_types::request::events::DRAIN_EVENTS;
 use shared_types::request::session::MAX_PROCESSORS;
-use shared_types::request::{
-    Access, RequestCode, counts, machine, rdpmc, samples, session, source, threads,
-};
+use shared_types::request::{self, Access, RequestCode, counts, machine, samples, source, threads};
 use shared_types::{ErrorCode, EventKind, NtStatus, Reason, ReplyHeader};
 
 /// The types from which a host builds a service.
@@ -229,18 +228,18 @@ impl<H: Host> Service<H> {
             source::ENUMERATE => self.enumerate(exchange),
             source::QUERY => self.query(client, exchange),
             source::PLAN => self.plan(exchange),
-            session::OPEN => self.open(client, exchange),
-            session::CONFIGURE => self.configure(client, exchange),
-            session::START => self.start(client, exchange),
-            session::STOP => self.stop(client, exchange),
-            session::CLOSE => self.close(client, exchange),
-            session::SET_INTERVAL => self.set_interval(client, exchange),
+            request::session::OPEN => self.open(client, exchange),
+            request::session::CONFIGURE => self.configure(client, exchange),
+            request::session::START => self.start(client, exchange),
+            request::session::STOP => self.stop(client, exchange),
+            request::session::CLOSE => self.close(client, exchange),
+            request::session::SET_INTERVAL => self.set_interval(client, exchange),
             counts::SNAPSHOT => self.snapshot(client, exchange),
             samples::DRAIN => self.drain(client, exchange),
             samples::STATISTICS => self.statistics(client, exchange),
-            rdpmc::ALLOW => self.allow_rdpmc(client, exchange),
-            rdpmc::RELEASE => self.release_rdpmc(client, exchange),
-            rdpmc::STATUS => self.rdpmc_status(exchange),
+            request::rdpmc::ALLOW => self.allow_rdpmc(client, exchange),
+            request::rdpmc::RELEASE => self.release_rdpmc(client, exchange),
+            request::rdpmc::STATUS => self.rdpmc_status(exchange),
             threads::THREADS => self.thread_counters(client, exchange),
             DRAIN_EVENTS => self.drain_events(client, exchange),
             // A code in `RequestCode::ALL` that has no arm here is a defect of this table.

@@ -18,8 +18,10 @@ macro_rules! generated {
 pub mod amd;
 pub mod amd64;
 pub mod amd64_events;
+pub mod catalog;
 pub mod default;
 pub mod emon;
+pub mod encode;
 pub mod intel;
 pub mod netburst;
 #[cfg(feature = "legacy")]

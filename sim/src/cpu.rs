@@ -3,7 +3,7 @@
 use crate::event::Counts;
 use crate::fault::Fault;
 use crate::processor::Processor;
-use hal_profile::machine::{CR4_PCE, CpuidResult, Machine};
+use hal_profile::cpu::machine::{CR4_PCE, CpuidResult, Machine};
 
 /// Refused accesses kept for each processor: the first ones are enough to diagnose it.
 const FAULTS_KEPT: usize = 16;

@@ -3,7 +3,7 @@
 mod quirks;
 
 use crate::quirks::Quirks;
-pub use hal_profile::machine::CpuidResult;
+pub use hal_profile::cpu::machine::CpuidResult;
 use std::collections::BTreeMap;
 
 /// The leaves of one logical processor, from a dump or a built-in model, and those of its

@@ -12,7 +12,7 @@
 mod line;
 
 use crate::cpuid::Leaves;
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 use line::Line;
 use std::collections::BTreeMap;
 use thiserror::Error;

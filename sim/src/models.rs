@@ -8,7 +8,7 @@
 //! none.
 
 use crate::cpuid::Leaves;
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 use std::collections::BTreeSet;
 
 /// A processor model that needs no dump.

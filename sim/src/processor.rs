@@ -14,7 +14,7 @@ use crate::pentium::Pentium;
 use crate::quirks::{Behaviour, FOREIGN_STATUS, Quirks, STORM_STATUS};
 use crate::signature::Signature;
 use crate::unit::{Unit, Watch};
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const IA32_TIME_STAMP_COUNTER: u32 = 0x10;

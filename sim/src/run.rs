@@ -6,7 +6,7 @@ use crate::event::{Counts, Event};
 use crate::host::INTERRUPT_COST;
 use crate::processor::Processor;
 use crate::workload::{PROGRAMS_MAX, ShortChange, Workload};
-use hal_profile::overflow::Interrupted;
+use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
 
 /// The most timer ticks in one workload, because time may pass in larger steps; but ticks are never

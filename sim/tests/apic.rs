@@ -1,7 +1,7 @@
 //! LVTPC in both modes, and the transitions between them (SDM vol. 3, "Advanced Programmable
 //! Interrupt Controller (APIC)").
 
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 use sim::Processor;
 use sim::cpuid::Leaves;
 use sim::event::{Counts, Event};

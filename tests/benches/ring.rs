@@ -2,7 +2,7 @@
 #![expect(missing_docs, reason = "criterion's macro writes a public function")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use hal_profile::ring::{Ring, Word, words_for};
+use hal_profile::run::ring::{Ring, Word, words_for};
 use shared_types::Sample;
 use std::hint::black_box;
 

@@ -9,11 +9,11 @@
 )]
 
 use crate::requests::{ALL_RIGHTS, bytes, header};
-use hal_profile::host::Processors as _;
-use hal_profile::overflow::Interrupted;
-use hal_profile::program::Scratch;
+use hal_profile::plan::program::Scratch;
+use hal_profile::run::host::Processors as _;
+use hal_profile::run::overflow::Interrupted;
+use hal_profile::service::session::{Client, Session};
 use hal_profile::service::{About, Service};
-use hal_profile::session::{Client, Session};
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
 use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents};
 use shared_types::request::machine::{From, PROCESSORS, Page, Processor as Described};

@@ -3,7 +3,7 @@
 #[path = "../../sim/examples/dump_leaves/rows.rs"]
 mod rows;
 
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 use sim::cpuid::Leaves;
 use std::path::PathBuf;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hal_profile::capabilities::Capabilities;
-use hal_profile::machine::{CpuidResult, Machine};
-use hal_profile::selection::{Identity, Judgement, judge};
+use hal_profile::cpu::capabilities::Capabilities;
+use hal_profile::cpu::machine::{CpuidResult, Machine};
+use hal_profile::cpu::selection::{Identity, Judgement, judge};
 use sim::cpuid::Leaves;
 
 /// "Hv#1", leaf 0x40000001 EAX of a Microsoft-compatible hypervisor.

@@ -1,11 +1,11 @@
 //! Does assignment find counters for sources whenever they exist? Compared with a matcher that
 //! tries everything.
 
-use hal_profile::assign::{Assignment, Wanted};
-use hal_profile::capabilities::Capabilities;
-use hal_profile::counter::Counter;
-use hal_profile::encode::{Filter, encode};
+use hal_profile::cpu::capabilities::Capabilities;
+use hal_profile::cpu::counter::Counter;
+use hal_profile::plan::assign::{Assignment, Wanted};
 use hal_profile::source::MAX_SOURCES;
+use hal_profile::source::encode::{Filter, encode};
 use hal_profile::source::{
     ANY, CounterSet, NO_COUNTER, NetBurstSelect, Select, Upstream, amd, netburst,
 };

@@ -1,9 +1,9 @@
 //! What does each operation cost in register accesses, compared with the budget? And does anything
 //! allocate?
 
-use hal_profile::ring::{Word, words_for};
-use hal_profile::session::Session;
-use hal_profile::state::ProcessorState;
+use hal_profile::run::ring::{Word, words_for};
+use hal_profile::run::state::ProcessorState;
+use hal_profile::service::session::Session;
 use halprof_tests::bare::Bare;
 use halprof_tests::machines::{machine, specs};
 use halprof_tests::requests::{bytes, configure, header};

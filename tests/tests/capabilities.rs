@@ -1,11 +1,11 @@
 //! Does a processor's description match CPUID and its registers, without a register that is not
 //! proven to exist?
 
-use hal_profile::capabilities::{Apic, Capabilities, Global, Layout, apic_page};
-use hal_profile::counter::{Counter, CounterWidth};
-use hal_profile::encode::Encoding;
-use hal_profile::pmu;
-use hal_profile::slot::{Active, Slot};
+use hal_profile::cpu::capabilities::{Apic, Capabilities, Global, Layout, apic_page};
+use hal_profile::cpu::counter::{Counter, CounterWidth};
+use hal_profile::plan::counter_config::{Active, Slot};
+use hal_profile::run::pmu;
+use hal_profile::source::encode::Encoding;
 use halprof_measure::{Connection, InProcess};
 use halprof_tests::machines_from_table;
 use halprof_tests::silicon::{HV1, Silicon, signature};

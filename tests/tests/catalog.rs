@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hal_profile::capabilities::Capabilities;
-use hal_profile::catalog::{
+use hal_profile::cpu::capabilities::Capabilities;
+use hal_profile::source::amd64_events::{AmdGeneration, mask_selects_nothing};
+use hal_profile::source::catalog::{
     constraint, counters, describe, find, is_hal, raw_family, rows, select_word, support,
 };
-use hal_profile::source::amd64_events::{AmdGeneration, mask_selects_nothing};
 use hal_profile::source::raw::{ANY_THREAD, Family};
 use hal_profile::source::{
     ANY, Fit, Row, Select, Upstream, amd, amd64, default, emon, intel, netburst, p6, pentium,
@@ -362,7 +362,11 @@ fn an_event_that_is_not_what_the_name_says_approximates_it() {
         let capabilities = amd(family, model);
         let row = rows(&capabilities).find(|row| row.name() == name);
         let row = row.unwrap_or_else(|| panic!("{name}"));
-        assert_eq!(hal_profile::catalog::approximates(&capabilities, row), approximates, "{name}");
+        assert_eq!(
+            hal_profile::source::catalog::approximates(&capabilities, row),
+            approximates,
+            "{name}"
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! Is the arithmetic of presets right at every width?
 
-use hal_profile::counter::{Counter, CounterWidth};
+use hal_profile::cpu::counter::{Counter, CounterWidth};
 
 #[test]
 fn widths_are_32_to_63() {

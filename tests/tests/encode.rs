@@ -1,7 +1,7 @@
 //! Do the values that program a counter match the manuals?
 
-use hal_profile::capabilities::{Capabilities, NetBurst};
-use hal_profile::encode::{self, Encoding, Filter, Register, encode};
+use hal_profile::cpu::capabilities::{Capabilities, NetBurst};
+use hal_profile::source::encode::{self, Encoding, Filter, Register, encode};
 use hal_profile::source::{NetBurstSelect, Select, Upstream, netburst};
 use halprof_tests::silicon::Silicon;
 

@@ -2,7 +2,7 @@
 //! says?
 
 use fastrand::Rng;
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 use halprof_measure::catalog::{Catalog, Encoding};
 use halprof_measure::selection::parse_list;
 use halprof_measure::{Connection, InProcess, Session, Setup};

@@ -1,6 +1,6 @@
 //! Does a session use only its own counters, and show only what its client may see?
 
-use hal_profile::overflow::Interrupted;
+use hal_profile::run::overflow::Interrupted;
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;
 use halprof_tests::wire::Wire;

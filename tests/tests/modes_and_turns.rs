@@ -1,8 +1,8 @@
 //! Does a session do what it was configured to do: in which modes, on a timer or a counter, sampled
 //! or counted, in which turns?
 
-use hal_profile::host::Processors as _;
-use hal_profile::program::ticks;
+use hal_profile::plan::program::ticks;
+use hal_profile::run::host::Processors as _;
 use halprof_measure::{Connection, InProcess, Session, Setup};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::spec;

@@ -1,11 +1,11 @@
 //! What does an interrupt do that is not a simple overflow of one counter: one that no one
 //! requested, or one that the HAL handles for another counter?
 
-use hal_profile::capabilities::Capabilities;
-use hal_profile::counter::Counter;
-use hal_profile::encode::Encoding;
-use hal_profile::pmu;
-use hal_profile::slot::{Active, Slot};
+use hal_profile::cpu::capabilities::Capabilities;
+use hal_profile::cpu::counter::Counter;
+use hal_profile::plan::counter_config::{Active, Slot};
+use hal_profile::run::pmu;
+use hal_profile::source::encode::Encoding;
 use halprof_tests::bare::Bare;
 use halprof_tests::branches::with;
 use halprof_tests::requests::spec;

@@ -2,7 +2,7 @@
 //!
 //! The same of the core alone as nt-model's tests ask of the driver's binary.
 
-use hal_profile::machine::CR4_PCE;
+use hal_profile::cpu::machine::CR4_PCE;
 use halprof_tests::requests::{bytes, header};
 use halprof_tests::wire::{Reply, Wire, leaves};
 use shared_types::ErrorCode::{Hypervisor, RdpmcRefused, Suspended};

@@ -1,13 +1,13 @@
 //! Is each field of each register where its manual puts it? Checks the lowest and highest bit of
 //! each field, and what is reserved.
 
-use hal_profile::machine::CpuidResult;
-use hal_profile::registers::amd::GLOBAL_STATUS_LBR_FROZEN;
-use hal_profile::registers::apic::{ApicBase, LvtPc};
-use hal_profile::registers::cpuid::{PerfMonEax, PerfMonEdx, Signature, available_events};
-use hal_profile::registers::intel::{FixedControl, PerfCapabilities, PerfEvtSel};
-use hal_profile::registers::netburst::{CCCR_OFF, Cccr, Escr, escr_msrs};
-use hal_profile::registers::pentium::CesrHalf;
+use hal_profile::cpu::machine::CpuidResult;
+use hal_profile::cpu::registers::amd::GLOBAL_STATUS_LBR_FROZEN;
+use hal_profile::cpu::registers::apic::{ApicBase, LvtPc};
+use hal_profile::cpu::registers::cpuid::{PerfMonEax, PerfMonEdx, Signature, available_events};
+use hal_profile::cpu::registers::intel::{FixedControl, PerfCapabilities, PerfEvtSel};
+use hal_profile::cpu::registers::netburst::{CCCR_OFF, Cccr, Escr, escr_msrs};
+use hal_profile::cpu::registers::pentium::CesrHalf;
 
 #[test]
 fn perf_evt_sel() {

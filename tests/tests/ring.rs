@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hal_profile::ring::{Ring, Word, words_for};
+use hal_profile::run::ring::{Ring, Word, words_for};
 use shared_types::Sample;
 use zerocopy::FromBytes;
 

@@ -4,7 +4,7 @@
 //! The rules: G. Chappell's "Hardware Performance Counters" for the HAL's, the older processors'
 //! manuals for halprof's.
 
-use hal_profile::selection::{Hv1, Hypervisor};
+use hal_profile::cpu::selection::{Hv1, Hypervisor};
 use halprof_measure::{Connection, InProcess};
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use halprof_tests::{data, facts, machines_from_table};

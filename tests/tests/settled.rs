@@ -1,7 +1,7 @@
 //! What is settled when a request leaves something open or asks for too much: turns, rings,
 //! intervals, and the counter that PLAN gives each source?
 
-use hal_profile::ring::words_for;
+use hal_profile::run::ring::words_for;
 use halprof_measure::{Connection, Error, InProcess, Session, Setup, Transport};
 use halprof_tests::bare::Bare;
 use halprof_tests::requests::{bytes, configure, header, spec};

@@ -307,7 +307,7 @@ for (const [field, command] of [
 }
 
 test("a layout that has moved is followed", () => {
-    const offset = (of, field) => of.type("hal_profile::slot::Active").fields.get(field).offset;
+    const offset = (of, field) => of.type("hal_profile::plan::counter_config::Active").fields.get(field).offset;
     const [preset, last] = ["preset", "last"].map((field) => offset(pdb, field));
     // The two change places.
     const others = changed((record) => record
@@ -338,20 +338,20 @@ test("what the PDB does not tell is as in the sources", () => {
     const inside = debug().inside;
     const constant = (source, name) =>
         Number(new RegExp(`const ${name}: \\w+ = (\\w+);`).exec(file(source))[1]);
-    const ring = "hal-profile/src/ring.rs";
+    const ring = "hal-profile/src/run/ring.rs";
     assert.deepStrictEqual({ ...inside("RING") }, {
         produced: constant(ring, "PRODUCED"),
         consumed: constant(ring, "CONSUMED"),
         slots: constant(ring, "SLOTS"),
     });
-    const events = "hal-profile/src/events.rs";
+    const events = "hal-profile/src/run/event_ring.rs";
     assert.deepStrictEqual({ ...inside("EVENT_RING") }, {
         produced: constant(events, "PRODUCED"),
         lost: constant(events, "LOST"),
         consumed: constant(events, "CONSUMED"),
         slots: constant(events, "SLOTS"),
     });
-    assert.strictEqual(inside("FIXED_COUNTER"), constant("hal-profile/src/counter.rs", "FIXED"));
+    assert.strictEqual(inside("FIXED_COUNTER"), constant("hal-profile/src/cpu/counter.rs", "FIXED"));
     assert.strictEqual(inside("SLOT_BITS"),
         constant("hal-profile/src/service/sessions.rs", "SLOT_BITS"));
     assert.match(file("driver/src/debugger.rs"), new RegExp(`version: ${inside("LAYOUT")},`));

@@ -42,7 +42,7 @@ enum Task {
     /// Breaks hal-profile on purpose, one change at a time, and reports the changes that the tests
     /// miss.
     Mutants {
-        /// Arguments for cargo-mutants, such as `--file hal-profile/src/assign.rs`.
+        /// Arguments for cargo-mutants, such as `--file hal-profile/src/plan/assign.rs`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

@@ -2,9 +2,9 @@
 
 use super::exchange::{Refused, refused};
 use super::kinds::Kinds;
-use crate::branches::Recording;
-use crate::program::{MAX_KINDS, Program};
-use crate::session::Rights;
+use crate::cpu::lbr::Recording;
+use crate::plan::program::{MAX_KINDS, Program};
+use crate::service::session::Rights;
 use core::mem::offset_of;
 use shared_types::ErrorCode;
 use shared_types::request::session::{Configure, SAMPLE};

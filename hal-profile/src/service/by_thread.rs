@@ -4,11 +4,11 @@
 use super::exchange::{Answer, Exchange, Refused, refused};
 use super::kinds::Kinds;
 use super::{Host, Service};
-use crate::host::Processors;
-use crate::program::Program;
-use crate::session::{Client, Ended, Session};
-use crate::slot::{Seat, Slot};
-use crate::state::ProcessorState;
+use crate::plan::counter_config::{Seat, Slot};
+use crate::plan::program::Program;
+use crate::run::host::Processors;
+use crate::run::state::ProcessorState;
+use crate::service::session::{Client, Ended, Session};
 use core::mem::{offset_of, size_of};
 use shared_types::request::session::{Configure, SAMPLE, THREADS};
 use shared_types::request::threads::{MAX_SOURCES, ThreadCounter, Threads};

@@ -1,11 +1,11 @@
 //! What a source counts on one kind of processor, and the counters that can count it there.
 
 use super::exchange::{Refused, refused};
-use crate::assign::Wanted;
-use crate::capabilities::Capabilities;
-use crate::catalog;
-use crate::encode::{self, Encoding, Filter, encode};
-use crate::program::{Settings, Source};
+use crate::cpu::capabilities::Capabilities;
+use crate::plan::assign::Wanted;
+use crate::plan::program::{Settings, Source};
+use crate::source::catalog;
+use crate::source::encode::{self, Encoding, Filter, encode};
 use crate::source::raw::{self, Family, RawEvent};
 use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Select};
 use shared_types::request::session::UsedInterval;

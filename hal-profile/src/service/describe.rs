@@ -2,16 +2,16 @@
 
 use super::exchange::{Answer, Exchange, refused};
 use super::{Host, Service};
-use crate::capabilities::{Apic, Capabilities, Gate};
-use crate::guard::DEFAULT_BUDGET;
-use crate::host::Processors;
-use crate::machine::Machine;
-use crate::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
-use crate::registers::{intel, netburst};
-use crate::selection::{Choice, Hv1, Hypervisor};
-use crate::session::Session;
+use crate::cpu::capabilities::{Apic, Capabilities, Gate};
+use crate::cpu::machine::Machine;
+use crate::cpu::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
+use crate::cpu::registers::{intel, netburst};
+use crate::cpu::selection::{Choice, Hv1, Hypervisor};
+use crate::run::host::Processors;
+use crate::run::state::ProcessorState;
+use crate::run::throttle::DEFAULT_BUDGET;
+use crate::service::session::Session;
 use crate::source::MAX_SOURCES;
-use crate::state::ProcessorState;
 use core::mem::size_of;
 use shared_types::request::Plain;
 use shared_types::request::machine::{Hello, Machine as Description, Page, Processor, Register};

@@ -2,9 +2,9 @@
 
 use super::exchange::{Answer, Exchange, Refused, refused};
 use super::{Host, Service};
-use crate::events::{EventRing, WORDS, event};
-use crate::host::Processors;
-use crate::session::{Client, Session};
+use crate::run::event_ring::{EventRing, WORDS, event};
+use crate::run::host::Processors;
+use crate::service::session::{Client, Session};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicBool, Ordering};
 use shared_types::request::events::{DrainedEvents, EVENTS_BYTES_MAX};

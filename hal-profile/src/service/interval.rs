@@ -1,6 +1,6 @@
 //! Intervals: what is used for a requested one, within the limits of its source and of the clocks.
 
-use crate::program::{Program, ticks};
+use crate::plan::program::{Program, ticks};
 use crate::source::limits;
 use shared_types::ProfileSource;
 use shared_types::request::session::UsedInterval;

@@ -1,8 +1,8 @@
 //! Kinds of processor: those with identical capabilities are judged and programmed alike.
 
-use crate::capabilities::Capabilities;
-use crate::processor_set::ProcessorSet;
-use crate::program::MAX_KINDS;
+use crate::cpu::capabilities::Capabilities;
+use crate::plan::cpu_set::ProcessorSet;
+use crate::plan::program::MAX_KINDS;
 use shared_types::request::session::MAX_PROCESSORS;
 
 /// The kinds of one machine.

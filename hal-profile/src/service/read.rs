@@ -2,10 +2,10 @@
 
 use super::exchange::{Answer, Exchange, Refused, refused};
 use super::{Host, Service};
-use crate::host::Processors;
-use crate::ring::{Ring, entry_bytes};
-use crate::session::{Client, Ended};
-use crate::statistics::SampleStatistics;
+use crate::run::host::Processors;
+use crate::run::ring::{Ring, entry_bytes};
+use crate::run::statistics::SampleStatistics;
+use crate::service::session::{Client, Ended};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicBool, Ordering};
 use shared_types::request::counts::{Count, Snapshot};

@@ -2,12 +2,12 @@
 
 use super::exchange::{Answer, Exchange, Refused, refused};
 use super::{Holder, Host, Service};
-use crate::host::{Overflows, Processors, Unreserved};
-use crate::processor_set::ProcessorSet;
-use crate::proof;
-use crate::ring::{Ring, words_for};
-use crate::session::{Client, Ended, Session};
-use crate::state::Proof;
+use crate::plan::cpu_set::ProcessorSet;
+use crate::run::host::{Overflows, Processors, Unreserved};
+use crate::run::ring::{Ring, words_for};
+use crate::run::self_test;
+use crate::run::state::Proof;
+use crate::service::session::{Client, Ended, Session};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 use shared_types::{ErrorCode, ReplyHeader};
@@ -86,7 +86,7 @@ impl<H: Host> Service<H> {
 
     fn prove(&mut self, wanted: &ProcessorSet) -> Result<(), Refused> {
         let failed = AtomicU32::new(NONE);
-        for (attempt, instructions) in proof::TRIES.into_iter().enumerate() {
+        for (attempt, instructions) in self_test::TRIES.into_iter().enumerate() {
             failed.store(NONE, Ordering::Relaxed);
             self.processors.exercise(
                 wanted,

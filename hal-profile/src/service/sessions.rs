@@ -3,8 +3,8 @@
 use super::by_thread;
 use super::exchange::{Answer, Exchange, Refused, must_be_zero, refused};
 use super::{Host, Service};
-use crate::host::Processors;
-use crate::session::{Client, Ended, Rights, Session};
+use crate::run::host::Processors;
+use crate::service::session::{Client, Ended, Rights, Session};
 use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInterval64;
 use shared_types::request::Plain;

@@ -3,10 +3,10 @@
 use super::counted::sampled_time;
 use super::exchange::{Answer, Exchange, must_be_zero, refused};
 use super::{Host, Service};
-use crate::capabilities::Capabilities;
-use crate::catalog;
-use crate::session::{Client, Rights};
-use crate::slot::{Seat, Slot};
+use crate::cpu::capabilities::Capabilities;
+use crate::plan::counter_config::{Seat, Slot};
+use crate::service::session::{Client, Rights};
+use crate::source::catalog;
 use crate::source::{Fit, Row, limits};
 use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInformationEx64;

@@ -19,7 +19,7 @@ pub enum Family {
     /// IA32_PERFEVTSELx, with the bits beyond version 1 that the processor has: [`ANY_THREAD`],
     /// [`EQUAL`], [`UNIT_MASK_2`].
     Emon {
-        /// [`crate::capabilities::Capabilities::select_bits`].
+        /// [`crate::cpu::capabilities::Capabilities::select_bits`].
         more: u64,
     },
     /// PERF_CTLx; family 10h and later have event bits 11:8 at 35:32.

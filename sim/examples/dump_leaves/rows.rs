@@ -1,6 +1,6 @@
 //! The leaf values that matter, as lines of a table.
 
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 use sim::cpuid::Leaves;
 
 /// The first line of the table.

@@ -1,6 +1,6 @@
 //! The grammar of one line of a dump.
 
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 
 /// The contents of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::processors;
 use crate::cpuid::Leaves;
 use crate::event::{Counts, Event};
 use crate::processor::Processor;
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 
 const INTEL: [u32; 3] = [0x756E_6547, 0x4965_6E69, 0x6C65_746E];
 /// MSR, TSC, APIC, debug store, more than one logical processor.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::distinct::{after, kernel, only, user};
 use crate::event::BURST;
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 
 const NORTHWOOD: u8 = 2;
 const PRESCOTT: u8 = 3;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::distinct::{after, kernel, only, user};
 use crate::event::{BURST, Event};
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 
 const KLAMATH: u32 = 0x0000_0633;
 const BANIAS: u32 = 0x0000_0695;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::distinct::{after, kernel, only, user};
 use crate::event::Event;
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 
 const P5: u32 = 0x0000_01BF;
 const P55C: u32 = 0x0080_01BF;

@@ -5,7 +5,7 @@ use crate::cpuid::Leaves;
 use crate::event::{Counts, Event};
 use crate::fault::Fault;
 use crate::unit::{Unit, Watch};
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 
 const ACKNOWLEDGE: u32 = 0x400;
 

@@ -1,6 +1,6 @@
 //! The register layouts that the checklist runs on, and a processor of each.
 
-use hal_profile::machine::CpuidResult;
+use hal_profile::cpu::machine::CpuidResult;
 use sim::Processor;
 use sim::cpuid::Leaves;
 use sim::event::{Counts, Event};

@@ -10,7 +10,7 @@ use crate::machine::{Machine, SYSTEM};
 use crate::programs::Program;
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
-use hal_profile::overflow::Interrupted;
+use hal_profile::run::overflow::Interrupted;
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use sim::cpu::Cpu;

@@ -10,7 +10,7 @@ use crate::programs;
 use crate::registers::Registers as Watched;
 use crate::rules::{Rule, Violation};
 use anyhow::{Result, anyhow};
-use hal_profile::machine::Machine as _;
+use hal_profile::cpu::machine::Machine as _;
 use sim::cpu::Cpu;
 use sim::event::{Counts, Event};
 use std::collections::{HashMap, HashSet};

@@ -17,7 +17,7 @@ use crate::memory::{EXPORTS, IMAGE};
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use dpc::Dpc;
-use hal_profile::overflow::Interrupted;
+use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
 use std::collections::{BTreeMap, HashMap};
 use timer::Timer;

@@ -20,7 +20,7 @@ use crate::memory::{STUB, STUBS};
 use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use fastrand::Rng;
-use hal_profile::overflow::Interrupted;
+use hal_profile::run::overflow::Interrupted;
 use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
 use std::collections::VecDeque;

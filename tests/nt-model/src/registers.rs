@@ -10,7 +10,7 @@
 //! other bit is what it was.
 
 use crate::rules::{Rule, Violation};
-use hal_profile::machine::{CR4_PCE, Machine as _};
+use hal_profile::cpu::machine::{CR4_PCE, Machine as _};
 use sim::cpu::Cpu;
 use sim::cpuid::Leaves;
 use sim::quirks::{Behaviour, LATE_STOP};

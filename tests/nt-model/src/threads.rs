@@ -6,7 +6,7 @@
 //! winbase.h). In between, the processor's events belong to the thread.
 
 use crate::Device;
-use hal_profile::machine::Machine as _;
+use hal_profile::cpu::machine::Machine as _;
 use sim::event::Counts;
 
 /// No counter in the models is narrower.

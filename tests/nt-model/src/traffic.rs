@@ -10,7 +10,7 @@ use crate::kmdf::{self, power};
 use crate::machine::{Fingerprint, SYSTEM, ThreadId};
 use crate::rules::{Rule, Violation};
 use fastrand::Rng;
-use hal_profile::machine::CR4_PCE;
+use hal_profile::cpu::machine::CR4_PCE;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::request::machine::{self, Register};
 use shared_types::request::samples::Drained;

@@ -1,6 +1,6 @@
 //! Whichever call fails, is everything before it undone, and does the driver go on?
 
-use hal_profile::overflow::Interrupted;
+use hal_profile::run::overflow::Interrupted;
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
 use nt_model::device::{Device, File};

@@ -1,7 +1,7 @@
 //! Is what a session leaves behind detected?
 
-use hal_profile::machine::CR4_PCE;
-use hal_profile::overflow::Interrupted;
+use hal_profile::cpu::machine::CR4_PCE;
+use hal_profile::run::overflow::Interrupted;
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
 use nt_model::Device;

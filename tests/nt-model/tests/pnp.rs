@@ -1,6 +1,6 @@
 //! Does the driver survive every order in which the PnP and power managers call it?
 
-use hal_profile::overflow::Interrupted;
+use hal_profile::run::overflow::Interrupted;
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
 use nt_model::Device;

@@ -3,7 +3,7 @@
 //! The model refuses a write that changes another bit, a write under a hypervisor, and a PCE that
 //! is not as it was found after unload. CR4 survives sleep, and user mode runs before D0Entry.
 
-use hal_profile::machine::CR4_PCE;
+use hal_profile::cpu::machine::CR4_PCE;
 use halprof_tests::driver;
 use halprof_tests::requests::{ALL_RIGHTS, bytes, header};
 use nt_model::Device;

@@ -13,7 +13,7 @@
 use super::code::{Code, Function};
 use super::image::Image;
 use super::{Refusals, accepted, overwrite, refused};
-use hal_profile::registers::apic::LVTPC_OFFSET;
+use hal_profile::cpu::registers::apic::LVTPC_OFFSET;
 use iced_x86::{
     FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };

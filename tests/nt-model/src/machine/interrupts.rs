@@ -6,7 +6,7 @@ use crate::cost::Cost;
 use crate::kernel;
 use crate::memory::{IMAGE, PAGE};
 use crate::rules::{Rule, Violation};
-use hal_profile::overflow::Interrupted;
+use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
 use sim::event::{Counts, Event};
 use sim::quirks::Behaviour;

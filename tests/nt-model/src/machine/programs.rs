@@ -10,7 +10,7 @@ use crate::kernel;
 use crate::memory::user_stack;
 use crate::programs::CODE;
 use crate::rules::{Rule, Violation};
-use hal_profile::overflow::Interrupted;
+use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
 use sim::run::PROCESS;
 use sim::workload::KERNEL_CODE;

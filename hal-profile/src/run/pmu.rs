@@ -18,17 +18,17 @@
 //! acknowledged without the status register being read; everything else there is acknowledged only
 //! where it was seen.
 
-use crate::capabilities::{Apic, Capabilities, Gate};
-use crate::counter::Counter;
-use crate::encode::Register;
-use crate::machine::Machine;
-use crate::program::KindProgram;
-use crate::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
-use crate::registers::intel::{self, DebugCtl};
-use crate::registers::netburst::Cccr;
+use crate::cpu::capabilities::{Apic, Capabilities, Gate};
+use crate::cpu::counter::Counter;
+use crate::cpu::machine::Machine;
+use crate::cpu::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
+use crate::cpu::registers::intel::{self, DebugCtl};
+use crate::cpu::registers::netburst::Cccr;
 #[cfg(feature = "legacy")]
-use crate::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
-use crate::slot::{Active, ActiveCounters, Slot};
+use crate::cpu::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
+use crate::plan::counter_config::{Active, ActiveCounters, Slot};
+use crate::plan::program::KindProgram;
+use crate::source::encode::Register;
 use shared_types::{Delivery, ProfileInterface};
 
 /// Registers as `take_over` found them.

@@ -3,10 +3,10 @@
 
 use super::exchange::{Answer, Exchange, Refused, refused};
 use super::{Host, Service};
-use crate::host::Processors;
-use crate::processor_set::ProcessorSet;
-use crate::registers::cpuid::leaf1_ecx;
-use crate::session::{Client, Session};
+use crate::cpu::registers::cpuid::leaf1_ecx;
+use crate::plan::cpu_set::ProcessorSet;
+use crate::run::host::Processors;
+use crate::service::session::{Client, Session};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 use shared_types::request::Plain;

@@ -4,8 +4,8 @@
 //! (HAL of the original Windows 10); for `used`, the older processors' manuals and one safety rule:
 //! an MSR that is not proved to exist is not touched, because its #GP is a bug check.
 
-use crate::machine::{CpuidResult, Machine};
-use crate::registers::cpuid::{
+use crate::cpu::machine::{CpuidResult, Machine};
+use crate::cpu::registers::cpuid::{
     HYPERVISOR_INTERFACE_HV1, HYPERVISOR_INTERFACE_NANOVISOR, LEAF40000003_EBX_ROOT,
     LEAF40000003_ECX_ARCHITECTURAL_PMU, LEAF40000003_EDX_LBR,
     LEAF40000003_EDX_PERFORMANCE_MONITORS, LEAF80000001_ECX_PERF_CTR_EXT_CORE,

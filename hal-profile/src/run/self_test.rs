@@ -6,13 +6,13 @@
 //! the host executes some instructions with interrupts enabled, and [`Local::end_proof`] checks the
 //! result.
 
-use crate::guard::STORM;
-use crate::host::Local;
-use crate::machine::Machine;
-use crate::pmu;
-use crate::program::KindProgram;
-use crate::slot::Seat;
-use crate::state::{Phase, Proof};
+use crate::cpu::machine::Machine;
+use crate::plan::counter_config::Seat;
+use crate::plan::program::KindProgram;
+use crate::run::host::Local;
+use crate::run::pmu;
+use crate::run::state::{Phase, Proof};
+use crate::run::throttle::STORM;
 
 /// Instructions that each try executes. An interrupt may be late, or lost once, so later tries wait
 /// longer for it.

@@ -8,20 +8,20 @@
 //!
 //! `Local::look` finds overflows for which no interrupt came; their periods are counted as missed.
 
-use crate::branches::Recorded;
-use crate::branches::recorder::{NoBranches, Reader, Records};
-use crate::capabilities::Capabilities;
-use crate::events::Notes;
-use crate::guard::{Elapsed, Verdict};
-use crate::host::Local;
-use crate::machine::Machine;
-use crate::pmu;
-use crate::program::Program;
-use crate::ring::{Ring, Word};
-use crate::slot::Active;
+use crate::cpu::capabilities::Capabilities;
+use crate::cpu::machine::Machine;
+use crate::plan::counter_config::Active;
+use crate::plan::program::Program;
+use crate::run::event_ring::Notes;
+use crate::run::host::Local;
+use crate::run::lbr::{NoBranches, Reader, Records};
+use crate::run::pmu;
+use crate::run::ring::{Ring, Word};
+use crate::run::state::Recorded;
+use crate::run::state::{MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
+use crate::run::statistics::SampleStatistics;
+use crate::run::throttle::{Elapsed, Verdict};
 use crate::source::MAX_SOURCES;
-use crate::state::{MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
-use crate::statistics::SampleStatistics;
 use shared_types::{ErrorCode, LossCause, Mode, Sample};
 
 /// A counter is never preset closer to its overflow than this many events: some processors miss the
@@ -366,7 +366,7 @@ type Totals = [Total; MAX_SOURCES];
 /// The parts of a processor's state that the loop needs besides its statistics.
 struct Parts<'a> {
     capabilities: &'a Capabilities,
-    active: &'a mut crate::slot::ActiveCounters,
+    active: &'a mut crate::plan::counter_config::ActiveCounters,
     totals: &'a mut Totals,
     branches: PartsOfBranches<'a>,
 }

@@ -1,11 +1,11 @@
 //! Slots: one counter's work, encoded once, and the counters that run together.
 
-use crate::capabilities::Capabilities;
+use crate::cpu::capabilities::Capabilities;
 #[cfg(feature = "legacy")]
-use crate::capabilities::Gate;
-use crate::counter::{Counter, CounterWidth, MAX_COUNTERS};
-use crate::encode::{Encoding, Register};
-use crate::registers::{amd, intel};
+use crate::cpu::capabilities::Gate;
+use crate::cpu::counter::{Counter, CounterWidth, MAX_COUNTERS};
+use crate::cpu::registers::{amd, intel};
+use crate::source::encode::{Encoding, Register};
 use core::borrow::Borrow;
 use shared_types::ErrorCode;
 use zerocopy::FromZeros;

@@ -15,13 +15,14 @@
 //! | architectural | 3 n + 3: the enable bit, the freeze, the status |
 //! | AMD's LbrExtV2 | 2 n + 3: the enable bit, the freeze, the status |
 
-use super::{AMD_ENABLE, Branches, INFO_DEPTH, LBR, Recorded, Recording};
-use crate::capabilities::Capabilities;
-use crate::host::Local;
-use crate::machine::Machine;
-use crate::pmu;
-use crate::registers::intel::{DebugCtl, GLOBAL_STATUS_LBR_FRZ, IA32_DEBUGCTL, LbrInfo};
-use crate::registers::{amd, intel};
+use crate::cpu::capabilities::Capabilities;
+use crate::cpu::lbr::{AMD_ENABLE, Branches, INFO_DEPTH, LBR, Recording};
+use crate::cpu::machine::Machine;
+use crate::cpu::registers::intel::{DebugCtl, GLOBAL_STATUS_LBR_FRZ, IA32_DEBUGCTL, LbrInfo};
+use crate::cpu::registers::{amd, intel};
+use crate::run::host::Local;
+use crate::run::pmu;
+use crate::run::state::Recorded;
 use shared_types::request::machine::Processor;
 use shared_types::{Branch, BranchKind, BranchRecords};
 

@@ -3,13 +3,13 @@
 //!
 //! The state is touched only on its own processor, with interrupts masked.
 
-use crate::branches::Recorded;
-use crate::capabilities::Capabilities;
-use crate::guard::Guard;
-use crate::slot::{Active, ActiveCounters};
+use crate::cpu::capabilities::Capabilities;
+use crate::plan::counter_config::{Active, ActiveCounters};
+use crate::run::statistics::SampleStatistics;
+use crate::run::throttle::Guard;
 use crate::source::MAX_SOURCES;
-use crate::statistics::SampleStatistics;
 use shared_types::request::counts::Count;
+use shared_types::{Branch, MAX_BRANCHES};
 use zerocopy::FromZeros;
 
 /// The longest period of any source: the most that a sign-extended 32-bit counter write can hold.
@@ -272,4 +272,21 @@ fn add(sum: &mut [u64; 2], more: u128) {
     let [low, high] = *sum;
     let all = (u128::from(high) << 64 | u128::from(low)).saturating_add(more);
     *sum = [all as u64, (all >> 64) as u64];
+}
+
+/// What one processor has recorded, and the register values found before recording. All zeros: it
+/// does not record.
+#[derive(Debug, FromZeros)]
+pub(crate) struct Recorded {
+    pub(crate) on: bool,
+    /// Another owner has changed how branches are recorded.
+    pub(crate) changed: bool,
+    /// The records for the interrupt being handled have been read.
+    pub(crate) read: bool,
+    pub(crate) count: u8,
+    /// The filter, the depth and DebugCtl's freeze bit as they were found.
+    pub(crate) found_control: u64,
+    pub(crate) found_depth: u64,
+    pub(crate) found_freeze: u64,
+    pub(crate) records: [Branch; MAX_BRANCHES],
 }

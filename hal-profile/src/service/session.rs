@@ -1,6 +1,6 @@
 //! A session: what one client's handle has asked for.
 
-use crate::program::Program;
+use crate::plan::program::Program;
 use shared_types::ErrorCode;
 use zerocopy::FromZeros;
 

@@ -5,9 +5,9 @@
 //! lock, leaves a [note](Notes), from which the tick writes the event.
 //!
 //! Memory: one cache line for the producer's words, one for the consumer's, then the slots, as in
-//! [`crate::ring`].
+//! [`crate::run::ring`].
 
-use crate::ring::Word;
+use crate::run::ring::Word;
 use core::sync::atomic::Ordering;
 use shared_types::{EventKind, SystemEvent};
 use zerocopy::FromZeros;

@@ -8,14 +8,14 @@
 //! [`Local::finish`] and [`Local::settle`] do the rest. Every function runs on its own processor
 //! with interrupts masked.
 
-use crate::assign::EVERY_ROTATION;
-use crate::guard::Guard;
-use crate::host::Local;
-use crate::machine::Machine;
-use crate::overflow::reload_events;
-use crate::pmu;
-use crate::program::{KindProgram, ticks};
-use crate::state::{Phase, doubled};
+use crate::cpu::machine::Machine;
+use crate::plan::assign::EVERY_ROTATION;
+use crate::plan::program::{KindProgram, ticks};
+use crate::run::host::Local;
+use crate::run::overflow::reload_events;
+use crate::run::pmu;
+use crate::run::state::{Phase, doubled};
+use crate::run::throttle::Guard;
 use shared_types::ErrorCode;
 use shared_types::request::counts::Count;
 use zerocopy::{FromZeros as _, IntoBytes};

@@ -9,10 +9,10 @@
 //! (NetBurst's ESCRs), this is a search of at most `STEPS_OF_ONE` steps, and at most `SEARCH_STEPS`
 //! in one configuration; a source that the search has not placed by then is treated as not fitting.
 
-use crate::counter::Counter;
-use crate::counter::MAX_COUNTERS;
-use crate::encode::{Encoding, Filter};
+use crate::cpu::counter::Counter;
+use crate::cpu::counter::MAX_COUNTERS;
 use crate::source::MAX_SOURCES;
+use crate::source::encode::{Encoding, Filter};
 use shared_types::request::source::Placement;
 use zerocopy::FromZeros;
 

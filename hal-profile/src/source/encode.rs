@@ -1,10 +1,10 @@
 //! The register values that make a counter count: pure functions, so they can be tested without a
 //! machine.
 
-use crate::capabilities::Capabilities;
-use crate::registers::intel::{FixedControl, PerfEvtSel};
-use crate::registers::netburst::{Cccr, Escr, PEBS_ENABLE, PEBS_MATRIX_VERT, RAT_ESCR0};
-use crate::registers::pentium::CesrHalf;
+use crate::cpu::capabilities::Capabilities;
+use crate::cpu::registers::intel::{FixedControl, PerfEvtSel};
+use crate::cpu::registers::netburst::{Cccr, Escr, PEBS_ENABLE, PEBS_MATRIX_VERT, RAT_ESCR0};
+use crate::cpu::registers::pentium::CesrHalf;
 use crate::source::{NetBurstSelect, Select, Upstream};
 use shared_types::request::session::Spec;
 use zerocopy::FromZeros;

@@ -3,13 +3,13 @@
 //! For each source and each kind of processor there is one [`Slot`]: the registers, the values to
 //! write to them, and the rotation to which they belong. All zeros: nothing to run.
 
-use crate::branches::Recording;
-use crate::counter::MAX_COUNTERS;
-use crate::encode::Filter;
-use crate::guard::Limits;
-use crate::processor_set::ProcessorSet;
-use crate::slot::{ActiveCounters, Slot};
+use crate::cpu::counter::MAX_COUNTERS;
+use crate::cpu::lbr::Recording;
+use crate::plan::counter_config::{ActiveCounters, Slot};
+use crate::plan::cpu_set::ProcessorSet;
+use crate::run::throttle::Limits;
 use crate::source::MAX_SOURCES;
+use crate::source::encode::Filter;
 use shared_types::request::session::UsedInterval;
 use zerocopy::FromZeros;
 
@@ -164,7 +164,7 @@ impl KindProgram {
 #[derive(Debug, FromZeros)]
 pub struct Scratch {
     pub(crate) program: Program,
-    pub(crate) assignment: crate::assign::Assignment,
+    pub(crate) assignment: crate::plan::assign::Assignment,
     pub(crate) seen: Seen,
 }
 

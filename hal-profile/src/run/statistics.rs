@@ -1,6 +1,6 @@
 //! What happened to the samples.
 
-use crate::events::Notes;
+use crate::run::event_ring::Notes;
 use shared_types::LossCause;
 use zerocopy::FromZeros;
 

@@ -1,18 +1,18 @@
 //! What one processor can do, discovered once, so that other code need not check for models.
 
-use crate::branches::Branches;
-use crate::counter::{Counter, CounterWidth};
-use crate::machine::{CpuidResult, Machine};
-use crate::registers::apic::{ApicBase, IA32_APIC_BASE};
-use crate::registers::cpuid::{
+use crate::cpu::counter::{Counter, CounterWidth};
+use crate::cpu::lbr::Branches;
+use crate::cpu::machine::{CpuidResult, Machine};
+use crate::cpu::registers::apic::{ApicBase, IA32_APIC_BASE};
+use crate::cpu::registers::cpuid::{
     LEAF7_1_EAX_ARCH_PERFMON_EXT, LEAF80000001_ECX_PERF_CTR_EXT_CORE, LEAF80000022_EAX_FREEZE,
     LEAF80000022_EAX_PERFMON_V2, PerfMonEax, PerfMonEdx, available_events, leaf1_ecx, leaf1_edx,
 };
-use crate::registers::netburst::{CCCR_OFF, Cccr};
-use crate::registers::{amd, intel, netburst};
+use crate::cpu::registers::netburst::{CCCR_OFF, Cccr};
+use crate::cpu::registers::{amd, intel, netburst};
 #[cfg(feature = "legacy")]
-use crate::registers::{p6, pentium};
-use crate::selection::{Choice, Identity, Judgement, judge};
+use crate::cpu::registers::{p6, pentium};
+use crate::cpu::selection::{Choice, Identity, Judgement, judge};
 use crate::source::amd64_events::AmdGeneration;
 use crate::source::raw;
 use shared_types::{Delivery, ProfileInterface, Reason};

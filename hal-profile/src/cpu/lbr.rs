@@ -3,18 +3,16 @@
 //! `Branches::discover` makes every check before any of their registers is touched; `recorder`
 //! makes all other accesses.
 
-pub(crate) mod recorder;
-
-use crate::machine::Machine;
-use crate::registers::cpuid::{
+use crate::cpu::machine::Machine;
+use crate::cpu::registers::cpuid::{
     LEAF7_EDX_ARCHITECTURAL_LBR, LEAF80000022_EAX_LBR_V2, LbrEax, LbrEbx, LbrEcx, leaf1_ecx,
 };
-use crate::registers::intel::{DebugCtl, IA32_DEBUGCTL, LbrCtl};
-use crate::registers::{amd, intel};
-use crate::selection::{Hv1, Hypervisor, Identity};
+use crate::cpu::registers::intel::{DebugCtl, IA32_DEBUGCTL, LbrCtl};
+use crate::cpu::registers::{amd, intel};
+use crate::cpu::selection::{Hv1, Hypervisor, Identity};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Configure;
-use shared_types::{Branch, BranchReason, BranchRecords, Delivery, MAX_BRANCHES, ProfileInterface};
+use shared_types::{BranchReason, BranchRecords, Delivery, MAX_BRANCHES, ProfileInterface};
 use zerocopy::FromZeros;
 
 /// Family 6 models with MSR_LBR_INFO: Skylake to Tiger Lake, Goldmont Plus, Tremont (SDM vol. 4,
@@ -26,13 +24,13 @@ const INFO_MODELS: [u16; 16] = [
 const FORMAT_INFO: u8 = 5;
 const FORMAT_INFO_2: u8 = 7;
 /// Number of records on the models with MSR_LBR_INFO.
-const INFO_DEPTH: u8 = 32;
+pub(crate) const INFO_DEPTH: u8 = 32;
 /// Bits of a virtual address if CPUID does not say.
 const ADDRESS_BITS: u8 = 48;
 /// LBRV2EN.
-const AMD_ENABLE: u64 = amd::DbgExtnCfg::new().with_lbr_v2_enable(true).into_bits();
+pub(crate) const AMD_ENABLE: u64 = amd::DbgExtnCfg::new().with_lbr_v2_enable(true).into_bits();
 /// DebugCtl's LBR.
-const LBR: u64 = DebugCtl::new().with_lbr(true).into_bits();
+pub(crate) const LBR: u64 = DebugCtl::new().with_lbr(true).into_bits();
 /// LBREn.
 const ARCHITECTURAL_ENABLE: u64 = LbrCtl::new().with_lbr_en(true).into_bits();
 
@@ -46,39 +44,22 @@ pub struct Branches {
     /// What the records contain: [`Processor::TELLS_MISPREDICTED`] and the other `TELLS` flags.
     pub tells: u16,
     /// The numbers of records that it can keep, as a mask: bit n stands for 8 (n + 1).
-    depths: u8,
+    pub(crate) depths: u8,
     /// Significant bits of an address; its sign is extended into the bits above.
-    address_bits: u8,
+    pub(crate) address_bits: u8,
 }
 
 /// What a session records on one kind of processor. All zeros: nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct Recording {
     /// The filter, in the layout of LBR_SELECT or of IA32_LBR_CTL with its enable bit.
-    control: u64,
+    pub(crate) control: u64,
     /// Branches of each sample.
-    depth: u8,
+    pub(crate) depth: u8,
     /// Records that the processor keeps.
-    kept: u8,
+    pub(crate) kept: u8,
     /// Register accesses needed to read them.
-    accesses: u8,
-}
-
-/// What one processor has recorded, and the register values found before recording. All zeros: it
-/// does not record.
-#[derive(Debug, FromZeros)]
-pub(crate) struct Recorded {
-    pub(crate) on: bool,
-    /// Another owner has changed how branches are recorded.
-    pub(crate) changed: bool,
-    /// The records for the interrupt being handled have been read.
-    read: bool,
-    count: u8,
-    /// The filter, the depth and DebugCtl's freeze bit as they were found.
-    found_control: u64,
-    found_depth: u64,
-    found_freeze: u64,
-    records: [Branch; MAX_BRANCHES],
+    pub(crate) accesses: u8,
 }
 
 impl Branches {
@@ -131,7 +112,7 @@ impl Branches {
     }
 
     /// Whether the processor can keep `depth` records.
-    fn has(&self, depth: u64) -> bool {
+    pub(crate) fn has(&self, depth: u64) -> bool {
         (1..=8).any(|n| depth == 8 * n && self.depths >> (n - 1) & 1 != 0)
     }
 
@@ -169,7 +150,7 @@ impl Branches {
     }
 
     /// The register and the bit that enable recording.
-    fn switch(&self) -> (u32, u64) {
+    pub(crate) fn switch(&self) -> (u32, u64) {
         match self.records {
             BranchRecords::None | BranchRecords::Info => (IA32_DEBUGCTL, LBR),
             BranchRecords::Architectural => (intel::IA32_LBR_CTL, ARCHITECTURAL_ENABLE),

@@ -1,10 +1,10 @@
 //! What a host gives the core: processors, memory, and ways to run code on each processor.
 
-use crate::machine::Machine;
-use crate::processor_set::ProcessorSet;
-use crate::program::Program;
-use crate::ring::Word;
-use crate::state::ProcessorState;
+use crate::cpu::machine::Machine;
+use crate::plan::cpu_set::ProcessorSet;
+use crate::plan::program::Program;
+use crate::run::ring::Word;
+use crate::run::state::ProcessorState;
 use shared_types::SystemEvent;
 
 /// What code running on one processor gets: that processor, the data that belongs to it alone, and

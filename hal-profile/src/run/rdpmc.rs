@@ -3,10 +3,10 @@
 //!
 //! Each function runs on its processor, with interrupts masked.
 
-use crate::host::Local;
-use crate::machine::{CR4_PCE, Machine};
-use crate::registers::cpuid::leaf1_ecx;
-use crate::state::Pce;
+use crate::cpu::machine::{CR4_PCE, Machine};
+use crate::cpu::registers::cpuid::leaf1_ecx;
+use crate::run::host::Local;
+use crate::run::state::Pce;
 
 impl<M: Machine> Local<'_, M> {
     /// Sets CR4.PCE. Returns CR4 as the error if the bit does not stay set.

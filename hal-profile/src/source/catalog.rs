@@ -1,6 +1,6 @@
 //! Which sources a processor has, and which of them it supports.
 
-use crate::capabilities::Capabilities;
+use crate::cpu::capabilities::Capabilities;
 use crate::source::amd64_events::{
     AmdGeneration, counts_something_else, is_documented, mask_selects_nothing, meaning, verdict,
 };
@@ -130,7 +130,7 @@ fn own_legacy(_: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
 
 #[cfg(feature = "legacy")]
 fn has_mmx(capabilities: &Capabilities) -> bool {
-    capabilities.identity.leaf1_edx & crate::registers::cpuid::leaf1_edx::MMX != 0
+    capabilities.identity.leaf1_edx & crate::cpu::registers::cpuid::leaf1_edx::MMX != 0
 }
 
 /// The layout of raw selects; `None` if there are no counters.
@@ -239,7 +239,7 @@ fn hal_amd_event(capabilities: &Capabilities, row: &Row) -> Option<(AmdGeneratio
 }
 
 fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
-    use crate::registers::cpuid::available_events;
+    use crate::cpu::registers::cpuid::available_events;
     if capabilities.interface() == ProfileInterface::Emon {
         let by_leaf_0a = available_events(capabilities.identity.leaf_0a);
         if emon::ebx_bit(row.id).is_some_and(|bit| by_leaf_0a >> bit & 1 == 0) {

@@ -1,6 +1,6 @@
 //! CPUID leaves, their fields named as the manuals name them.
 
-use crate::machine::CpuidResult;
+use crate::cpu::machine::CpuidResult;
 use bitfield_struct::bitfield;
 
 /// Leaf 1 EAX: the processor's signature.

@@ -1,4 +1,4 @@
-//! Registers as the manuals describe them; [`crate::machine::Machine`] performs the accesses.
+//! Registers as the manuals describe them; [`crate::cpu::machine::Machine`] performs the accesses.
 //!
 //! This repository cites the manuals by the names below, with the titles of sections and tables:
 //! chapter numbers change from one edition to the next.

@@ -1,0 +1,8 @@
+//! What a processor is: its registers, its identity, what it can do, and its profile interface.
+
+pub mod capabilities;
+pub mod counter;
+pub mod lbr;
+pub mod machine;
+pub mod registers;
+pub mod selection;

@@ -1,0 +1,7 @@
+//! What goes where: the sources of a session, assigned to counters and encoded once, so that a
+//! processor only executes.
+
+pub mod assign;
+pub mod counter_config;
+pub mod cpu_set;
+pub mod program;

@@ -1,0 +1,15 @@
+//! One processor that counts and samples, mostly with interrupts masked. Only [`pmu`], [`lbr`] and
+//! `rdpmc` write registers.
+
+mod control;
+pub mod event_ring;
+pub mod host;
+pub(crate) mod lbr;
+pub mod overflow;
+pub mod pmu;
+mod rdpmc;
+pub mod ring;
+pub(crate) mod self_test;
+pub mod state;
+pub mod statistics;
+pub mod throttle;
