@@ -1,8 +1,23 @@
 //! A modelled processor as the core's machine.
 
-use crate::event::Counts;
-use crate::fault::Fault;
-use crate::processor::Processor;
+pub(crate) mod apic;
+pub(crate) mod counter;
+pub mod cpuid;
+pub(crate) mod delivery;
+#[cfg(test)]
+pub(crate) mod distinct_counts;
+pub mod event;
+pub(crate) mod event_select;
+pub mod fault;
+pub(crate) mod lbr;
+pub(crate) mod processor;
+pub(crate) mod signature;
+pub mod topology;
+pub(crate) mod unit;
+
+use crate::cpu::event::Counts;
+use crate::cpu::fault::Fault;
+use crate::cpu::processor::Processor;
 use hal_profile::cpu::machine::{CR4_PCE, CpuidResult, Machine};
 
 /// Refused accesses kept for each processor: the first ones are enough to diagnose it.

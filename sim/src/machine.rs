@@ -1,41 +1,296 @@
-//! All logical processors of a machine, and which of them share a unit.
+//! A whole modelled machine: processors, the service that the driver would run, and modelled time.
 
-use crate::cpuid::Leaves;
-use crate::processor::{Package, Processor};
+use crate::cpu::Cpu;
+use crate::cpu::cpuid::Leaves;
+use crate::cpu::fault::Fault;
+use crate::cpu::processor::Processor;
+use crate::cpu::topology::processors;
+use crate::load::run::{Answering, Run};
+use crate::load::workload::{ShortChange, Workload};
+use crate::service_host::{Host, Modelled, zeroed};
+use hal_profile::run::overflow::Interrupted;
+use hal_profile::service::session::{Client, Session};
+use hal_profile::service::{About, Service};
+use shared_types::request::{Access, RequestCode};
+use shared_types::{Mode, NtStatus};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::fmt;
+use zerocopy::FromZeros;
 
-/// Units with a thread whose sibling has not yet appeared, by that sibling's APIC id.
-type Awaiting = BTreeMap<u32, Arc<Mutex<Package>>>;
+/// The number of sessions that can be open at once.
+const SESSIONS: usize = 7;
+/// Memory that all sample rings together may take, in bytes.
+const RING_BYTES_MAX: u64 = 256 << 20;
+/// How a modelled machine describes itself.
+const MODELLED: About = About {
+    answerer: concat!("modelled machine (halprof ", env!("CARGO_PKG_VERSION"), ")"),
+    modelled: true,
+    ring_bytes_max: RING_BYTES_MAX,
+};
 
-/// The processors with these leaves after power-on, in the same order.
-///
-/// Each has its own unit, except on NetBurst with Hyper-Threading: there two processors whose
-/// initial APIC ids differ only in bit 0 are the threads of one unit. A unit whose second thread is
-/// not in the list is still a unit for two threads.
+/// A handle to the modelled device: what a file object is to the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Handle(pub u64);
+
+/// A modelled machine with the service on it.
+pub struct Model {
+    service: Service<Modelled>,
+    handles: BTreeMap<Handle, Opened>,
+    next_handle: u64,
+    buffer: Vec<u8>,
+    run: Option<Run>,
+}
+
+#[derive(Clone, Debug)]
+struct Opened {
+    process: u32,
+    granted: Vec<Access>,
+    kernel_addresses: bool,
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model").field("handles", &self.handles).finish_non_exhaustive()
+    }
+}
+
+impl Model {
+    /// A machine of these processors, as Windows leaves it after booting.
+    #[must_use]
+    pub fn new(leaves: &[Leaves]) -> Self {
+        Self::with_sessions(leaves, SESSIONS)
+    }
+
+    /// The same with memory for this many sessions; with 0 it has no memory for counters at all.
+    #[must_use]
+    pub fn with_sessions(leaves: &[Leaves], sessions: usize) -> Self {
+        Self::made(leaves, sessions, MODELLED)
+    }
+
+    /// The same, with a service that describes itself like this: as a driver would, to compare the
+    /// two.
+    #[must_use]
+    pub fn with_about(leaves: &[Leaves], about: About) -> Self {
+        Self::made(leaves, SESSIONS, about)
+    }
+
+    fn made(leaves: &[Leaves], sessions: usize, about: About) -> Self {
+        let mut processors = processors(leaves);
+        processors.iter_mut().for_each(Processor::boot_windows);
+        let sessions = Session::new_vec_zeroed(sessions).unwrap_or_default();
+        Self {
+            service: Service::new(Host::new(processors), sessions, zeroed(), about),
+            handles: BTreeMap::new(),
+            next_handle: 1,
+            buffer: Vec::new(),
+            run: None,
+        }
+    }
+
+    /// Opens the device for a client process with these rights.
+    pub fn open(&mut self, process: u32, granted: &[Access]) -> Handle {
+        let handle = Handle(self.next_handle);
+        self.next_handle += 1;
+        self.handles
+            .insert(handle, Opened { process, granted: granted.to_vec(), kernel_addresses: true });
+        handle
+    }
+
+    /// Takes from a handle's process the privilege to see kernel addresses.
+    pub fn hide_kernel_addresses(&mut self, handle: Handle) {
+        if let Some(opened) = self.handles.get_mut(&handle) {
+            opened.kernel_addresses = false;
+        }
+    }
+
+    /// Closes a handle, as the I/O manager does for a process that ends.
+    pub fn close(&mut self, handle: Handle) {
+        if self.handles.remove(&handle).is_some() {
+            self.service.handle_closed(handle.0);
+        }
+    }
+
+    /// One DeviceIoControl: the status it completes with, and the bytes written to `output`.
+    pub fn device_control(
+        &mut self,
+        handle: Handle,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> (NtStatus, usize) {
+        let Some(opened) = self.handles.get(&handle) else {
+            return (NtStatus::ACCESS_DENIED, 0);
+        };
+        if !io_manager_grants(code, &opened.granted) {
+            return (NtStatus::ACCESS_DENIED, 0);
+        }
+        let client = Client {
+            handle: handle.0,
+            process: opened.process,
+            kernel_addresses: opened.kernel_addresses,
+        };
+        self.buffer.clear();
+        self.buffer.extend_from_slice(input);
+        self.buffer.resize(input.len().max(output.len()), 0);
+        let completion = self.service.handle(
+            client,
+            &opened.granted,
+            code,
+            &mut self.buffer,
+            input.len(),
+            output.len(),
+        );
+        let length = completion.length.min(output.len());
+        output[..length].copy_from_slice(&self.buffer[..length]);
+        (completion.status, length)
+    }
+
+    /// Begins a workload on its processors, in place of one that has not finished.
+    pub fn begin(&mut self, workload: &Workload) {
+        self.run = Some(Run::begin(workload, &mut self.service));
+    }
+
+    /// Runs the workload for at most this many nanoseconds of its time on every processor. Returns
+    /// whether any of it is left.
+    pub fn advance(&mut self, nanoseconds: u64) -> bool {
+        let run = self.run.as_mut();
+        run.is_some_and(|run| run.advance(&mut self.service, nanoseconds))
+    }
+
+    /// Modelled time since the workload began, interrupts included.
+    pub fn elapsed_ns(&mut self) -> u64 {
+        let run = self.run.as_ref();
+        run.map_or(0, |run| run.elapsed_ns(&mut self.service))
+    }
+
+    /// The starts and ends of short programs since the last call.
+    pub fn take_short_changes(&mut self) -> Vec<ShortChange> {
+        std::mem::take(&mut self.service.processors().short_changes)
+    }
+
+    /// The accesses that silicon refused to the core: on a real machine each would have been a bug
+    /// check.
+    pub fn faults(&mut self) -> Vec<Fault> {
+        self.service.processors().cpus.iter().flat_map(|cpu| cpu.faults.iter().copied()).collect()
+    }
+
+    /// A processor, to look at its registers or to disturb them.
+    pub fn processor(&mut self, index: usize) -> Option<&mut Processor> {
+        self.service.processors().cpus.get_mut(index).map(|cpu| &mut cpu.processor)
+    }
+
+    /// An interrupt that no overflow has raised arrives on a processor, which does nothing else.
+    pub fn spurious_interrupt(&mut self, index: usize) {
+        let idle = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
+        self.service.processors().interrupt(index, &idle);
+    }
+
+    /// Someone else takes the counters, so that no session can start, or releases them.
+    pub fn take_counters(&mut self, taken: bool) {
+        self.service.processors().counters_taken = taken;
+    }
+
+    /// Someone else takes the overflow interrupt, so that no session can sample addresses, or
+    /// releases it.
+    pub fn take_interrupt(&mut self, taken: bool) {
+        self.service.processors().interrupt_taken = taken;
+    }
+
+    /// Windows does not remove our overflow handler from now on, or does again.
+    pub fn keep_handler(&mut self, keeps: bool) {
+        self.service.processors().keeps_handler = keeps;
+    }
+
+    /// A thread begins to profile itself, or stops: meanwhile the list of counters that are
+    /// accumulated for each thread cannot change.
+    pub fn profile_a_thread(&mut self, profiles: bool) {
+        self.service.processors().thread_profiles = profiles;
+    }
+
+    /// The general counters that are accumulated for each thread, in order.
+    pub fn counted_by_thread(&mut self) -> Vec<u32> {
+        self.service.processors().by_thread.clone()
+    }
+
+    /// Leaves this many bytes of memory for sample rings.
+    pub fn limit_ring_memory(&mut self, bytes: usize) {
+        self.service.processors().ring_words_max = bytes / 8;
+    }
+
+    /// Sleeps and wakes: all registers lose their contents.
+    pub fn sleep_and_wake(&mut self) {
+        self.sleep();
+        self.wake();
+    }
+
+    /// Goes to sleep; the machine still answers requests, as a driver does on its way down.
+    pub fn sleep(&mut self) {
+        self.service.suspend();
+    }
+
+    /// Wakes from [`Self::sleep`]; all registers have lost their contents but CR4, which Windows has
+    /// restored.
+    pub fn wake(&mut self) {
+        for cpu in &mut self.service.processors().cpus {
+            let (now, cr4) = (cpu.processor.timestamp(), cpu.processor.cr4());
+            cpu.processor.reset();
+            cpu.processor.set_timestamp(now);
+            cpu.processor.set_cr4(cr4);
+            cpu.processor.boot_windows();
+        }
+        self.service.resume();
+    }
+
+    /// Adds a processor to the running machine.
+    pub fn add_processor(&mut self, leaves: &Leaves) {
+        for mut processor in processors(std::slice::from_ref(leaves)) {
+            processor.boot_windows();
+            let host = self.service.processors();
+            host.add(processor);
+            let index = host.cpus.len() - 1;
+            self.service.processor_added(index);
+        }
+    }
+
+    /// Adds a processor for which the driver has no memory.
+    pub fn add_processor_without_memory(&mut self) {
+        let index = self.service.processors().cpus.len();
+        self.service.processor_missing(index);
+    }
+
+    /// Whether a session is running.
+    #[must_use]
+    pub fn is_counting(&self) -> bool {
+        self.service.is_running()
+    }
+}
+
+/// Whether the I/O manager passes a request on to the driver: the code's access bits name rights
+/// that the handle must have been opened with ("Defining I/O Control Codes", Windows driver docs).
 #[must_use]
-pub fn processors(leaves: &[Leaves]) -> Vec<Processor> {
-    let mut awaiting = Awaiting::new();
-    let mut processors: Vec<Processor> =
-        leaves.iter().map(|leaves| processor(leaves, &mut awaiting)).collect();
-    if processors.iter().any(Processor::needs_x2apic) {
-        processors.iter_mut().for_each(Processor::require_x2apic);
-    }
-    processors
+pub fn io_manager_grants(code: RequestCode, granted: &[Access]) -> bool {
+    let needs = |bit: u32, right| code.0 >> 14 & bit == 0 || granted.contains(&right);
+    needs(1, Access::Read) && needs(2, Access::Write)
 }
 
-fn processor(leaves: &Leaves, awaiting: &mut Awaiting) -> Processor {
-    let processor = Processor::new(leaves.clone());
-    let Some(package) = processor.shared_package() else {
-        return processor;
-    };
-    let id = leaves.apic_id();
-    if let Some(siblings) = awaiting.remove(&id) {
-        return processor.on(siblings);
+impl Answering for Service<Modelled> {
+    fn cpus(&mut self) -> &mut [Cpu] {
+        &mut self.processors().cpus
     }
-    awaiting.insert(id ^ 1, package);
-    processor
-}
 
-#[cfg(test)]
-mod tests;
+    fn timer_period(&self) -> Option<u32> {
+        self.timer().map(|timer| timer.period)
+    }
+
+    fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
+        self.processors().interrupt(index, interrupted);
+    }
+
+    fn tick(&mut self, index: usize) {
+        self.processors().tick(index);
+    }
+
+    fn short(&mut self, change: ShortChange) {
+        self.processors().short_changes.push(change);
+    }
+}

@@ -3,9 +3,9 @@
 
 use hal_profile::cpu::machine::CpuidResult;
 use sim::Processor;
-use sim::cpuid::Leaves;
-use sim::event::{Counts, Event};
-use sim::fault::Fault;
+use sim::cpu::cpuid::Leaves;
+use sim::cpu::event::{Counts, Event};
+use sim::cpu::fault::Fault;
 
 type TestResult = Result<(), Fault>;
 

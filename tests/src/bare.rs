@@ -24,9 +24,9 @@ use shared_types::request::session::{
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{Branch, Mode, NtStatus, ReplyHeader, RequestHeader, Sample, SystemEvent};
 use sim::cpu::Cpu;
-use sim::cpuid::Leaves;
-use sim::event::{Counts, Event};
-use sim::host::{Host, Modelled};
+use sim::cpu::cpuid::Leaves;
+use sim::cpu::event::{Counts, Event};
+use sim::service_host::{Host, Modelled};
 use sim::{Accesses, Processor};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -83,13 +83,13 @@ impl Bare {
     }
 
     fn made(model: &str, count: usize, ring_bytes_max: u64, boot: impl Fn(&mut Processor)) -> Self {
-        let model = sim::models::find(model).expect("a built-in model");
-        let leaves = sim::models::repeat(&model.processors(), count);
+        let model = sim::machines::models::find(model).expect("a built-in model");
+        let leaves = sim::machines::models::repeat(&model.processors(), count);
         Self::on(&leaves, ring_bytes_max, boot)
     }
 
     fn on(leaves: &[Leaves], ring_bytes_max: u64, boot: impl Fn(&mut Processor)) -> Self {
-        let mut processors = sim::machine::processors(leaves);
+        let mut processors = sim::cpu::topology::processors(leaves);
         processors.iter_mut().for_each(boot);
         let about = About { answerer: "test", modelled: true, ring_bytes_max };
         let sessions = Session::new_vec_zeroed(1).expect("memory");

@@ -5,8 +5,8 @@
 )]
 
 use shared_types::BranchRecords;
-use sim::cpuid::{CpuidResult, Leaves};
-use sim::models;
+use sim::cpu::cpuid::{CpuidResult, Leaves};
+use sim::machines::models;
 
 /// A processor.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 mod rows;
 
 use hal_profile::cpu::machine::CpuidResult;
-use sim::cpuid::Leaves;
+use sim::cpu::cpuid::Leaves;
 use std::path::PathBuf;
 
 /// The committed table; `sim/examples/dump_leaves` prints it.
@@ -65,7 +65,7 @@ pub fn machines_from_table() -> Vec<(String, Vec<Leaves>)> {
         }
     }
     for (_, machine) in &mut machines {
-        *machine = sim::models::repeat(machine, machine.len());
+        *machine = sim::machines::models::repeat(machine, machine.len());
     }
     machines
 }

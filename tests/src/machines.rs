@@ -9,15 +9,15 @@ use shared_types::request::counts::Count;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::Spec;
 use shared_types::request::source::Source;
-use sim::workload::{Workload, parse};
+use sim::load::workload::{Workload, parse};
 
 /// A machine with this many processors of a built-in model; 0: as many as the model has.
 #[must_use]
 pub fn machine(model: &str, processors: usize) -> Connection<InProcess> {
-    let model = sim::models::find(model).expect("a built-in model");
+    let model = sim::machines::models::find(model).expect("a built-in model");
     let leaves = match processors {
         0 => model.processors(),
-        n => sim::models::repeat(&model.processors(), n),
+        n => sim::machines::models::repeat(&model.processors(), n),
     };
     Connection::new(InProcess::new(&leaves)).expect("a greeting")
 }

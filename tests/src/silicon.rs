@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hal_profile::cpu::capabilities::Capabilities;
 use hal_profile::cpu::machine::{CpuidResult, Machine};
 use hal_profile::cpu::selection::{Identity, Judgement, judge};
-use sim::cpuid::Leaves;
+use sim::cpu::cpuid::Leaves;
 
 /// "Hv#1", leaf 0x40000001 EAX of a Microsoft-compatible hypervisor.
 pub const HV1: u32 = 0x3123_7648;

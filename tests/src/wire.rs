@@ -9,9 +9,9 @@ use shared_types::request::machine::{self, Machine};
 use shared_types::request::session::{self, Configured, Opened, Spec, UsedInterval};
 use shared_types::request::{Access, Plain, RequestCode};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader};
-use sim::cpuid::Leaves;
-use sim::model::{Handle, Model};
-use sim::{models, workload};
+use sim::cpu::cpuid::Leaves;
+use sim::machine::{Handle, Model};
+use sim::{load::workload, machines::models};
 use std::mem::size_of;
 use zerocopy::FromBytes;
 

@@ -10,8 +10,8 @@ use shared_types::{
     Branch, BranchKind, BranchReason, BranchRecords, ErrorCode, MAX_BRANCHES, Sample,
 };
 use sim::Taken;
-use sim::event::Event;
-use sim::models;
+use sim::cpu::event::Event;
+use sim::machines::models;
 use sim::quirks::Quirks;
 use std::slice::from_ref;
 

@@ -14,7 +14,7 @@ use shared_types::request::machine::{DESCRIBE, From, HELLO, PROCESSORS, REGISTER
 use shared_types::request::samples::{DRAIN, STATISTICS};
 use shared_types::request::session::{SAMPLE, Spec};
 use shared_types::request::source::{ENUMERATE, PLAN};
-use sim::event::Event;
+use sim::cpu::event::Event;
 use sim::{Accesses, Processor};
 
 /// RDMSR, WRMSR, RDPMC, reads and writes of the local APIC's page.

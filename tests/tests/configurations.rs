@@ -223,7 +223,7 @@ fn a_raw_select_is_judged_by_the_kind_that_is_to_count_it() {
     let mut leaf = plain.get(0x23, 0);
     leaf.ebx = 0;
     plain.insert_subleaf(0x23, 0, leaf);
-    let mut wire = Wire::on(sim::model::Model::new(&[hybrid[0].clone(), plain]));
+    let mut wire = Wire::on(sim::machine::Model::new(&[hybrid[0].clone(), plain]));
     let number = wire.open();
     for (kinds, refusal) in [(0b01, None), (0b10, Some((ErrorCode::RawRefused, RAW, UNIT_MASK_2)))]
     {

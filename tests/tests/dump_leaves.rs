@@ -62,7 +62,7 @@ fn the_table_is_what_the_dumps_say() {
     let mut lines = vec![dumps::table_header().to_owned()];
     for path in paths {
         let bytes = std::fs::read(&path).expect("a dump");
-        let machine = sim::dump::parse(&bytes).expect("a dump that parses");
+        let machine = sim::machines::dump::parse(&bytes).expect("a dump that parses");
         let file = path.file_name().expect("a file").to_string_lossy();
         lines.extend(dumps::table_lines(&file, &machine));
     }
@@ -103,7 +103,7 @@ fn every_model_has_the_caches_of_its_part() {
         ("zen5", &[("L1D", 48), ("L1I", 32), ("L2", 1024), ("L3", 16384)]),
         ("kvm-amd", &[("L1D", 32), ("L1I", 64), ("L2", 512), ("L3", 8192)]),
     ];
-    for model in sim::models::MODELS {
+    for model in sim::machines::models::MODELS {
         let processors = model.processors();
         let found = Geometry::from_cpuid(|leaf, subleaf| {
             let value = processors[0].get(leaf, subleaf);

@@ -21,7 +21,7 @@ const NAMES: usize = 20;
 const FIXED_CTR_CTRL: u32 = 0x38D;
 const MODES_AND_ENABLE: u64 = 0b11 << 16 | 1 << 20 | 1 << 22;
 
-fn of_dump(leaves: &[sim::cpuid::Leaves]) -> Connection<InProcess> {
+fn of_dump(leaves: &[sim::cpu::cpuid::Leaves]) -> Connection<InProcess> {
     Connection::new(InProcess::new(leaves)).expect("a greeting")
 }
 

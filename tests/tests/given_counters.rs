@@ -6,7 +6,7 @@ use halprof_tests::requests::spec;
 use halprof_tests::wire::Wire;
 use shared_types::request::session::{SAMPLE, STOP, Spec};
 use shared_types::{ErrorCode, LossCause, Mode};
-use sim::event::Event;
+use sim::cpu::event::Event;
 
 const TOTAL_ISSUES: u32 = 0x02;
 const BRANCHES: u32 = 0x06;

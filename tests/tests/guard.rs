@@ -11,10 +11,10 @@ use shared_types::request::machine::Processor;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::{SAMPLE, STOP, Spec};
 use shared_types::{ErrorCode, LossCause, Sample};
-use sim::event::Event;
-use sim::models;
+use sim::cpu::event::Event;
+use sim::load::workload::parse;
+use sim::machines::models;
 use sim::quirks::{Behaviour, Quirks};
-use sim::workload::parse;
 
 const TOTAL_ISSUES: u32 = 0x02;
 

@@ -9,9 +9,9 @@ use shared_types::request::session::{self, Configure, Spec};
 use shared_types::request::{counts, machine, samples, source};
 use shared_types::{ErrorCode, ProfileSource};
 use sim::Processor;
-use sim::model::Model;
+use sim::load::workload;
+use sim::machine::Model;
 use sim::quirks::Quirks;
-use sim::workload;
 
 const TOTAL_ISSUES: u32 = 2;
 const BRANCH_INSTRUCTIONS: u32 = 6;

@@ -10,8 +10,8 @@ use shared_types::request::session::{self, SAMPLE, Spec};
 use shared_types::request::source::{self, APPROXIMATE, Source};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{Delivery, ErrorCode, LossCause, ProfileInterface, Sample};
-use sim::model::Model;
-use sim::models;
+use sim::machine::Model;
+use sim::machines::models;
 use std::collections::BTreeSet;
 use zerocopy::FromBytes;
 

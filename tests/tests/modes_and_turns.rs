@@ -10,10 +10,10 @@ use shared_types::request::counts::Count;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::{Configured, SAMPLE, STOP, Spec};
 use shared_types::{ErrorCode, LossCause, Mode, Sample};
-use sim::event::Event;
-use sim::models;
+use sim::cpu::event::Event;
+use sim::load::workload::parse;
+use sim::machines::models;
 use sim::quirks::Quirks;
-use sim::workload::parse;
 
 const TIME: u32 = 0x00;
 const TOTAL_ISSUES: u32 = 0x02;

@@ -5,7 +5,7 @@ use halprof_measure::{Session, Setup};
 use halprof_tests::machines::{machine, specs, workload};
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
-use sim::event::Event;
+use sim::cpu::event::Event;
 use std::fmt::Write;
 
 /// A rotation of many sources, and what each counts.

@@ -1,7 +1,7 @@
 //! Do the modelled NetBurst registers and events match the manual?
 
-use sim::netburst_events::{self, Row};
-use sim::netburst_tables::{COUNTERS, Counter, ESCRS, Escr, Group};
+use sim::historic::netburst::events::{self, Row};
+use sim::historic::netburst::tables::{COUNTERS, Counter, ESCRS, Escr, Group};
 use std::error::Error;
 
 fn records(file: &str) -> Result<Vec<csv::StringRecord>, csv::Error> {
@@ -79,8 +79,8 @@ fn a_counter_and_a_select_mean_one_escr() {
 #[test]
 fn events_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
     let records = records("hal-profile/data/p4-events.csv")?;
-    assert_eq!(records.len(), netburst_events::ROWS.len());
-    for (record, row) in records.iter().zip(&netburst_events::ROWS) {
+    assert_eq!(records.len(), events::ROWS.len());
+    for (record, row) in records.iter().zip(&events::ROWS) {
         assert_eq!(&record[0], row.name);
         assert_eq!(hex(&record[1])?, u32::from(row.select), "{}", row.name);
         assert_eq!(mask(&record[7])?, row.mask, "{}", row.name);
@@ -95,7 +95,7 @@ fn events_are_those_of_the_manual() -> Result<(), Box<dyn Error>> {
 
 #[test]
 fn what_counts_is_a_documented_mask() {
-    for row in &netburst_events::ROWS {
+    for row in &events::ROWS {
         for (mask, event) in row.counts {
             assert_eq!(mask & !row.mask, 0, "{} {}", row.name, event.name());
         }

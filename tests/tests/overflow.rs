@@ -13,7 +13,7 @@ use halprof_tests::wire::leaves;
 use shared_types::LossCause;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::{SAMPLE, STOP, Spec};
-use sim::event::{Counts, Event};
+use sim::cpu::event::{Counts, Event};
 use sim::quirks::Quirks;
 
 const TOTAL_ISSUES: u32 = 2;
@@ -344,7 +344,7 @@ fn an_interrupt_after_the_session_is_not_charged_to_it() {
 #[test]
 fn an_overflow_behind_a_masked_lvtpc_is_not_lost() {
     for model in ["zen2", "zen4", "yonah"] {
-        let model = sim::models::find(model).expect("a model");
+        let model = sim::machines::models::find(model).expect("a model");
         let masks = Quirks::parse("hypervisor-masks").expect("one");
         let leaves = model.processors()[0].with_quirks(masks);
         let mut bare = Bare::of(&[leaves]);

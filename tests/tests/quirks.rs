@@ -65,7 +65,7 @@ const SAMPLING: [&str; 28] = [
 fn open(spec: &str) -> Connection<InProcess> {
     let spec = format!("{spec},processors=1");
     let none = |_: &std::path::Path| Err(io::ErrorKind::NotFound.into());
-    let machine = sim::spec::machine(&spec, none).expect("a machine");
+    let machine = sim::machines::machine(&spec, none).expect("a machine");
     Connection::new(InProcess::new(&machine.leaves)).expect("a greeting")
 }
 

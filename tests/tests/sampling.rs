@@ -6,8 +6,8 @@ use halprof_tests::bare::Bare;
 use halprof_tests::machines::{Sampled, machine, sample, sample_in, specs, workload};
 use shared_types::request::session::{SAMPLE, Spec};
 use shared_types::{LossCause, Mode};
-use sim::event::Event;
-use sim::workload::{KERNEL_CODE, USER_CODE};
+use sim::cpu::event::Event;
+use sim::load::workload::{KERNEL_CODE, USER_CODE};
 
 const AMOUNTS: &str = "instructions=10000019,cycles=30000001,branches=2000003,\
     branch-misses=500009,ref-cycles=24000001,llc-misses=400009,l1d-misses=700001";

@@ -9,8 +9,8 @@ use shared_types::request::session::{self, IntervalSet, SetInterval, Spec, UsedI
 use shared_types::request::source::{self, Information, Query};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{ErrorCode, ReplyHeader, Sample};
-use sim::models::MODELS;
-use sim::workload;
+use sim::load::workload;
+use sim::machines::models::MODELS;
 
 const TOTAL_ISSUES: u32 = 2;
 const BRANCHES: u32 = 6;
@@ -347,7 +347,7 @@ fn profile_time_writes_no_register() {
 #[test]
 fn no_more_sessions_than_numbers_have_room_for() {
     let leaves = halprof_tests::wire::leaves("skylake", 1);
-    let mut wire = Wire::on(sim::model::Model::with_sessions(&leaves, 260));
+    let mut wire = Wire::on(sim::machine::Model::with_sessions(&leaves, 260));
     let numbers: Vec<u32> = (0..255).map(|_| wire.open()).collect();
     let open = bytes(&Plain { header: header(0) }, &[]);
     let refusal = wire.send(session::OPEN, &open).refusal();

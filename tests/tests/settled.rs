@@ -299,7 +299,7 @@ fn a_group_that_does_not_fit_names_its_source_and_a_processor() {
 #[test]
 fn one_session_is_enough_memory() {
     let leaves = halprof_tests::wire::leaves("skylake", 1);
-    let mut wire = Wire::on(sim::model::Model::with_sessions(&leaves, 1));
+    let mut wire = Wire::on(sim::machine::Model::with_sessions(&leaves, 1));
     let query = Query { header: header(0), source: TOTAL_ISSUES, session: 0 };
     let reply: Information = wire.send(source::QUERY, &bytes(&query, &[])).done();
     assert_eq!(reply.information.supported, 1);
@@ -396,7 +396,7 @@ impl Transport for Waiting {
 #[test]
 fn a_configuration_that_waited_is_asked_for_again() {
     for (requests, settled) in [(1, true), (2, true), (3, false)] {
-        let machine = sim::models::find("skylake").expect("a model");
+        let machine = sim::machines::models::find("skylake").expect("a model");
         let machine = InProcess::new(&machine.processors());
         let waiting = Waiting { machine, requests };
         let mut connection = Connection::new(waiting).expect("a greeting");

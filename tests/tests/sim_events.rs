@@ -1,8 +1,8 @@
 //! Does the model count what the facts say, all of it and nothing else?
 
-use sim::amd_events::{self, Generation};
-use sim::architectural_events;
-use sim::event::Event;
+use sim::cpu::event::Event;
+use sim::units::amd::events::{self as amd_events, Generation};
+use sim::units::intel::events as architectural_events;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Generation, event, unit mask, kind, in a form that sorts and prints.

@@ -189,7 +189,7 @@ fn each_note_is_told_at_its_time() {
                 if throttled {
                     cpu.interrupt_cost = 1_000_000;
                 }
-                bare.retire(0, &[(sim::event::Event::Instructions, at)]);
+                bare.retire(0, &[(sim::cpu::event::Event::Instructions, at)]);
                 assert!(bare.take_interrupt(0));
                 if throttled {
                     break;

@@ -11,8 +11,8 @@ use shared_types::request::machine::Machine;
 use shared_types::request::rdpmc::ALLOW;
 use shared_types::request::session::{self, SAMPLE, START, STOP, Spec, THREADS};
 use shared_types::request::threads::{self, ThreadCounter, Threads};
-use sim::cpuid::{CpuidResult, Leaves};
-use sim::model::Model;
+use sim::cpu::cpuid::{CpuidResult, Leaves};
+use sim::machine::Model;
 
 const TIME: u32 = 0;
 const INSTRUCTIONS: u32 = 2;

@@ -44,7 +44,7 @@ impl Machine {
 
     /// Lets a model run a workload to its end.
     pub(crate) fn run(&mut self, workload: &str) -> std::result::Result<(), Failure> {
-        let parsed = sim::workload::parse(workload);
+        let parsed = sim::load::workload::parse(workload);
         let workload = parsed.map_err(|error| Error::usage(error.to_string(), error.hint()))?;
         match self {
             Self::InProcess(model) => {

@@ -30,7 +30,8 @@ fn on_driver() -> Result<String> {
 pub(crate) fn on_model(machine: &str) -> Result<String> {
     let model = InProcess::new(&halprof_measure::spec(machine)?.leaves);
     let mut connection = Connection::new(model)?;
-    let workload = sim::workload::parse("instructions=3000000,cycles=2000000,branches=400000");
+    let workload =
+        sim::load::workload::parse("instructions=3000000,cycles=2000000,branches=400000");
     let workload =
         workload.map_err(|error| halprof_measure::Error::usage(error.to_string(), error.hint()))?;
     let text = count(&mut connection, |model| {

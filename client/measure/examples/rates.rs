@@ -32,7 +32,7 @@ fn on_driver(out: &mut impl Write) -> Result<()> {
 /// Modelled time passes while the machine runs its workload repeatedly.
 pub(crate) fn on_model(machine: &str, out: &mut impl Write) -> Result<()> {
     let mut connection = Connection::new(InProcess::new(&halprof_measure::spec(machine)?.leaves))?;
-    let workload = sim::workload::Workload::default();
+    let workload = sim::load::workload::Workload::default();
     connection.transport().begin(&workload);
     writeln!(out, "modelled machine {machine}, not silicon")
         .map_err(|error| Error::writing("-", error))?;

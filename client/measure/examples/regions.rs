@@ -65,7 +65,7 @@ fn one_thread<T: Transport + Send>(
 /// The work of a modelled machine.
 fn work(model: &mut InProcess, processor: u32) {
     let workload = format!("instructions=6000,cycles=4000,branches=500,processors={processor}");
-    if let Ok(workload) = sim::workload::parse(&workload) {
+    if let Ok(workload) = sim::load::workload::parse(&workload) {
         model.begin(&workload);
         while model.advance(1_000_000).unwrap_or(false) {}
     }

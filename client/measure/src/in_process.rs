@@ -4,11 +4,11 @@ use crate::processes::{ProcessChange, ProcessEvent};
 use crate::{Error, Result, Transport};
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
-use sim::cpuid::Leaves;
-use sim::model::{Handle, Model};
-use sim::run::{SHORT, SHORT_PATH};
-use sim::spec::{MachineSpec, SpecError};
-use sim::workload::{ShortChange, Workload};
+use sim::cpu::cpuid::Leaves;
+use sim::load::run::{SHORT, SHORT_PATH};
+use sim::load::workload::{ShortChange, Workload};
+use sim::machine::{Handle, Model};
+use sim::machines::{MachineSpec, SpecError};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -145,7 +145,7 @@ const DUMP_BYTES_MAX: u64 = 64 << 20;
 /// A machine to model: the name of a built-in model or the path of a CPUID dump, followed by
 /// options, as `halprof --machine` takes them.
 pub fn spec(machine: &str) -> Result<MachineSpec> {
-    sim::spec::machine(machine, read_dump).map_err(refused)
+    sim::machines::machine(machine, read_dump).map_err(refused)
 }
 
 fn read_dump(path: &Path) -> io::Result<Vec<u8>> {

@@ -154,7 +154,7 @@ mod tests {
     use shared_types::request::source::Source;
 
     fn on(machine: &str) -> Connection<InProcess> {
-        let spec = sim::spec::machine(machine, |path| std::fs::read(path)).expect("a machine");
+        let spec = sim::machines::machine(machine, |path| std::fs::read(path)).expect("a machine");
         Connection::new(InProcess::new(&spec.leaves)).expect("it answers")
     }
 
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn every_source_of_every_model_has_its_pass_and_no_pass_has_turns() {
-        for model in sim::models::MODELS {
+        for model in sim::machines::models::MODELS {
             let mut connection = on(model.name);
             let events = every_source(&mut connection);
             let sets = passes(&mut connection, &events, &[]).expect("passes");

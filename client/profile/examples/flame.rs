@@ -46,7 +46,7 @@ pub(crate) fn on_model(machine: &str) -> Result<String> {
     let mut connection = Connection::new(InProcess::new(&spec.leaves))?;
     let mut recording = described(&mut connection, true, &spec.description)?;
     recording.processes = vec![Process {
-        id: sim::run::PROCESS,
+        id: sim::load::run::PROCESS,
         name: "modelled.exe".to_owned(),
         ..Process::default()
     }];
@@ -58,10 +58,10 @@ pub(crate) fn on_model(machine: &str) -> Result<String> {
         ..Module::default()
     };
     recording.modules = vec![
-        module(None, "modelled kernel", sim::workload::KERNEL_CODE),
-        module(Some(sim::run::PROCESS), "modelled.exe", sim::workload::USER_CODE),
+        module(None, "modelled kernel", sim::load::workload::KERNEL_CODE),
+        module(Some(sim::load::run::PROCESS), "modelled.exe", sim::load::workload::USER_CODE),
     ];
-    let workload = sim::workload::parse("instructions=30000000,cycles=40000000,user=80");
+    let workload = sim::load::workload::parse("instructions=30000000,cycles=40000000,user=80");
     let workload = workload.map_err(|error| Error::usage(error.to_string(), error.hint()))?;
     connection.transport().begin(&workload);
     sample(&mut connection, recording, |model| model.advance(1_000_000))

@@ -10,7 +10,7 @@ use shared_types::request::machine::Register;
 use shared_types::request::session::Spec;
 use shared_types::request::{RequestCode, samples, session};
 use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
-use sim::workload::{self, Workload};
+use sim::load::workload::{self, Workload};
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -9,7 +9,7 @@ use std::path::Path;
 fn main() -> Result<(), Box<dyn Error>> {
     println!("{}", rows::HEADER);
     for path in std::env::args().skip(1) {
-        let machine = sim::dump::parse(&std::fs::read(&path)?)
+        let machine = sim::machines::dump::parse(&std::fs::read(&path)?)
             .map_err(|error| format!("{path}: {error}; {}", error.hint()))?;
         let file = Path::new(&path).file_name().unwrap_or_default();
         for row in rows::table(&machine) {

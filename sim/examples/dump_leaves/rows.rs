@@ -1,7 +1,7 @@
 //! The leaf values that matter, as lines of a table.
 
 use hal_profile::cpu::machine::CpuidResult;
-use sim::cpuid::Leaves;
+use sim::cpu::cpuid::Leaves;
 
 /// The first line of the table.
 pub(crate) const HEADER: &str = "file,first_processor,last_processor,leaf,subleaf,eax,ebx,ecx,edx";

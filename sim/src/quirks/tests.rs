@@ -1,9 +1,9 @@
 //! Does each option do at register level what its row says, and nothing without it?
 
 use super::*;
-use crate::event::{Counts, Event};
-use crate::models;
-use crate::processor::Processor;
+use crate::cpu::event::{Counts, Event};
+use crate::cpu::processor::Processor;
+use crate::machines::models;
 
 const GLOBAL_STATUS: u32 = 0x38E;
 const GLOBAL_CTRL: u32 = 0x38F;

@@ -3,8 +3,8 @@
 
 use crate::kvm_unit_tests::layout::{self, EN, USR_OS, counts, leaf};
 use sim::Processor;
-use sim::event::Event;
-use sim::fault::Fault;
+use sim::cpu::event::Event;
+use sim::cpu::fault::Fault;
 
 type TestResult = Result<(), Fault>;
 

@@ -1,8 +1,8 @@
 //! Counting.
 
 use crate::kvm_unit_tests::layout::{self, EN, Layout, USR_OS, counts, everything, split};
-use sim::event::{Counts, Event};
-use sim::fault::Fault;
+use sim::cpu::event::{Counts, Event};
+use sim::cpu::fault::Fault;
 
 type TestResult = Result<(), Fault>;
 

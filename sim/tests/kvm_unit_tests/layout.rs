@@ -2,8 +2,8 @@
 
 use hal_profile::cpu::machine::CpuidResult;
 use sim::Processor;
-use sim::cpuid::Leaves;
-use sim::event::{Counts, Event};
+use sim::cpu::cpuid::Leaves;
+use sim::cpu::event::{Counts, Event};
 
 pub(crate) const EN: u64 = 1 << 22;
 pub(crate) const INT: u64 = 1 << 20;

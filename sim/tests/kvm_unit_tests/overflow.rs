@@ -2,8 +2,8 @@
 
 use crate::kvm_unit_tests::layout::{self, EN, INT, Layout, USR_OS, VECTOR, counts};
 use sim::Processor;
-use sim::event::Event;
-use sim::fault::Fault;
+use sim::cpu::event::Event;
+use sim::cpu::fault::Fault;
 
 type TestResult = Result<(), Fault>;
 

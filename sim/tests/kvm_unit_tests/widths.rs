@@ -1,7 +1,7 @@
 //! Widths.
 
 use crate::kvm_unit_tests::layout;
-use sim::fault::Fault;
+use sim::cpu::fault::Fault;
 
 type TestResult = Result<(), Fault>;
 

@@ -14,10 +14,10 @@ use hal_profile::run::overflow::Interrupted;
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use sim::cpu::Cpu;
-use sim::cpuid::Leaves;
-use sim::model::io_manager_grants;
-use sim::run::{Answering, Run};
-use sim::workload::{ShortChange, Workload};
+use sim::cpu::cpuid::Leaves;
+use sim::load::run::{Answering, Run};
+use sim::load::workload::{ShortChange, Workload};
+use sim::machine::io_manager_grants;
 
 /// A request that was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::rules::{Rule, Violation};
 use anyhow::{Result, anyhow};
 use hal_profile::cpu::machine::Machine as _;
 use sim::cpu::Cpu;
-use sim::event::{Counts, Event};
+use sim::cpu::event::{Counts, Event};
 use std::collections::{HashMap, HashSet};
 use unicorn_engine::{
     Arch, Context, HookType, MemType, Mode, Prot, RegisterX86 as Register, TlbEntry, TlbType,

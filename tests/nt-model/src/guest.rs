@@ -25,7 +25,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, OpA
 use shared_types::BranchKind;
 use sim::Taken;
 use sim::cpu::Cpu;
-use sim::event::{Counts, Event};
+use sim::cpu::event::{Counts, Event};
 use std::collections::HashMap;
 
 /// No instruction makes more data accesses than this at once (gathers make 16).

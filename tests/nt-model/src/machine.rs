@@ -22,7 +22,7 @@ use anyhow::Result;
 use fastrand::Rng;
 use hal_profile::run::overflow::Interrupted;
 use sim::cpu::Cpu;
-use sim::cpuid::Leaves;
+use sim::cpu::cpuid::Leaves;
 use std::collections::VecDeque;
 
 /// A kernel stack (Windows Internals: 24 KiB on x64).
@@ -225,7 +225,7 @@ impl Machine {
     /// A machine of these processors with the driver's image in memory, ordered by `seed`.
     pub fn new(image: &Image, leaves: &[Leaves], seed: u64) -> Result<Self> {
         let mut cpus: Vec<Cpu> =
-            sim::machine::processors(leaves).into_iter().map(Cpu::new).collect();
+            sim::cpu::topology::processors(leaves).into_iter().map(Cpu::new).collect();
         for cpu in &mut cpus {
             cpu.processor.boot_windows();
         }

@@ -14,7 +14,7 @@ use object::{LittleEndian, Object, ObjectSection};
 use std::path::Path;
 
 /// The addresses of a program's code, the same as the modelled user code's; the end is exclusive.
-pub const CODE: (u64, u64) = sim::workload::USER_CODE;
+pub const CODE: (u64, u64) = sim::load::workload::USER_CODE;
 /// The return address of a program: its thread ends there and retires nothing more.
 pub const EXIT: u64 = CODE.1 - 16;
 /// The default number of rounds of a program.

@@ -12,7 +12,7 @@
 use crate::rules::{Rule, Violation};
 use hal_profile::cpu::machine::{CR4_PCE, Machine as _};
 use sim::cpu::Cpu;
-use sim::cpuid::Leaves;
+use sim::cpu::cpuid::Leaves;
 use sim::quirks::{Behaviour, LATE_STOP};
 use std::collections::BTreeMap;
 
@@ -160,7 +160,7 @@ fn unit(cpu: &Cpu) -> Option<Unit> {
 /// Whether processors have counters that the shipped driver does not serve: the Pentium's or P6's.
 #[must_use]
 pub fn is_legacy(leaves: &[Leaves]) -> bool {
-    sim::machine::processors(leaves)
+    sim::cpu::topology::processors(leaves)
         .into_iter()
         .any(|processor| matches!(unit(&Cpu::new(processor)), Some(Unit::P6 | Unit::Pentium)))
 }

@@ -7,8 +7,8 @@ use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::NtStatus;
 use shared_types::request::session::{self, Opened};
 use shared_types::request::{Access, Plain, RequestCode};
-use sim::model::{Handle, Model};
-use sim::workload::Workload;
+use sim::load::workload::Workload;
+use sim::machine::{Handle, Model};
 use std::collections::BTreeMap;
 use zerocopy::FromBytes;
 

@@ -12,7 +12,7 @@ use halprof_measure::{Connection, ModelledMachine, Session, Setup};
 use shared_types::LossCause;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::Spec;
-use sim::workload::Workload;
+use sim::load::workload::Workload;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 

@@ -7,7 +7,7 @@
 
 use crate::Device;
 use hal_profile::cpu::machine::Machine as _;
-use sim::event::Counts;
+use sim::cpu::event::Counts;
 
 /// No counter in the models is narrower.
 const WIDTH: u64 = (1 << 40) - 1;

@@ -18,9 +18,9 @@ use shared_types::request::session::{self, Configure, Opened};
 use shared_types::request::{Plain, RequestCode, counts, events, rdpmc, samples, threads};
 use shared_types::{NtStatus, ReplyHeader};
 use sim::cpu::Cpu;
-use sim::cpuid::Leaves;
+use sim::cpu::cpuid::Leaves;
+use sim::load::workload::Workload;
 use sim::quirks::{Behaviour, Quirks};
-use sim::workload::Workload;
 use std::collections::VecDeque;
 use zerocopy::FromBytes;
 
@@ -507,7 +507,7 @@ impl<'a> Traffic<'a> {
         }
         self.device.machine.kernel.added += 1;
         self.pool_differs = true;
-        for mut processor in sim::machine::processors(std::slice::from_ref(self.spare)) {
+        for mut processor in sim::cpu::topology::processors(std::slice::from_ref(self.spare)) {
             processor.boot_windows();
             processor.set_timestamp(self.device.machine.now());
             self.lanes[PROCESSORS].steps.extend([

@@ -9,9 +9,9 @@ use halprof_measure::processes::ProcessEvent;
 use halprof_measure::{Code, Error, ModelledMachine, Transport, short_program};
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
-use sim::cpuid::Leaves;
-use sim::run::PROCESS;
-use sim::workload::Workload;
+use sim::cpu::cpuid::Leaves;
+use sim::load::run::PROCESS;
+use sim::load::workload::Workload;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -8,8 +8,8 @@ use shared_types::request::counts::{self, Count, Snapshot};
 use shared_types::request::session::{self, Opened, Session};
 use shared_types::request::{Plain, RequestCode, machine};
 use shared_types::{NtStatus, ReplyHeader};
-use sim::models::find;
-use sim::workload;
+use sim::load::workload;
+use sim::machines::models::find;
 use zerocopy::FromBytes;
 
 const TOTAL_ISSUES: u32 = 2;

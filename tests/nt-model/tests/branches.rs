@@ -15,8 +15,8 @@ use shared_types::request::samples::{self, Drained};
 use shared_types::request::session::{self, Configure, Opened, SAMPLE, Session, Spec};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{Branch, BranchRecords, ReplyHeader, Sample};
-use sim::cpuid::Leaves;
-use sim::workload;
+use sim::cpu::cpuid::Leaves;
+use sim::load::workload;
 use std::collections::BTreeSet;
 use zerocopy::FromBytes;
 

@@ -8,8 +8,8 @@ use nt_model::{Device, Violation};
 use shared_types::request::session::{self, Opened, Session, Spec};
 use shared_types::request::{Plain, RequestCode, counts, machine, samples, source};
 use shared_types::{ProfileSource, ReplyHeader};
-use sim::models::{MODELS, repeat};
-use sim::workload;
+use sim::load::workload;
+use sim::machines::models::{MODELS, repeat};
 use std::process::Command;
 use zerocopy::FromBytes;
 
@@ -60,7 +60,7 @@ struct Asking {
 
 impl Asking {
     fn new(file: &[u8], model: &str) -> Self {
-        let model = sim::models::find(model).expect("a model");
+        let model = sim::machines::models::find(model).expect("a model");
         // One of each kind, if there are two.
         let all = model.processors();
         let ends = [all.first(), all.last()].map(|end| end.expect("a processor").clone());

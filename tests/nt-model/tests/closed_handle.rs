@@ -7,7 +7,7 @@ use nt_model::traffic::every_session_is_free;
 use shared_types::NtStatus;
 use shared_types::request::Plain;
 use shared_types::request::session::{self, Opened};
-use sim::models::find;
+use sim::machines::models::find;
 use zerocopy::FromBytes;
 
 #[test]

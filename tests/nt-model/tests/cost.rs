@@ -11,9 +11,9 @@ use shared_types::ReplyHeader;
 use shared_types::request::samples::{self, Statistics};
 use shared_types::request::session::{self, Opened, SAMPLE, Spec};
 use shared_types::request::{Plain, RequestCode, counts};
-use sim::host::INTERRUPT_COST;
-use sim::models;
-use sim::workload;
+use sim::load::workload;
+use sim::machines::models;
+use sim::service_host::INTERRUPT_COST;
 use zerocopy::FromBytes;
 
 const SYS: &str = "../../target/driver/halprof.sys";

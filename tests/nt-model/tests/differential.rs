@@ -3,9 +3,9 @@
 use hal_profile::service::About;
 use nt_model::Device;
 use nt_model::sequence::{Action, Sequence};
-use sim::model::Model;
-use sim::models::{MODELS, repeat};
-use sim::workload;
+use sim::load::workload;
+use sim::machine::Model;
+use sim::machines::models::{MODELS, repeat};
 
 /// The driver's description of itself.
 const ABOUT: About = About {

@@ -7,7 +7,7 @@ use nt_model::Device;
 use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents};
 use shared_types::request::session::{self, EVENTS, SAMPLE, Spec};
 use shared_types::{EventKind, SystemEvent};
-use sim::models::{find, repeat};
+use sim::machines::models::{find, repeat};
 use zerocopy::FromBytes;
 
 const SOURCES: [u32; 2] = [2, 6];

@@ -8,9 +8,9 @@ use shared_types::request::session::Opened;
 use shared_types::request::{Plain, RequestCode, counts, machine, samples, session, source};
 use shared_types::{Mode, NtStatus, ReplyHeader};
 use sim::cpu::Cpu;
-use sim::cpuid::Leaves;
-use sim::models::{find, repeat};
-use sim::workload;
+use sim::cpu::cpuid::Leaves;
+use sim::load::workload;
+use sim::machines::models::{find, repeat};
 use zerocopy::FromBytes;
 
 /// Models on which the driver takes different paths: with a page to map, in x2APIC mode, without

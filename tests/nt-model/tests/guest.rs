@@ -11,7 +11,7 @@ use serde_json::Value;
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
 use shared_types::{Mode, Sample};
-use sim::workload::Workload;
+use sim::load::workload::Workload;
 use std::collections::{BTreeSet, HashMap};
 use std::process::{Command, Output};
 

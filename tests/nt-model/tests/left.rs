@@ -12,7 +12,7 @@ use shared_types::request::machine::{From, PROCESSORS, Page, Processor};
 use shared_types::request::session::{self, Configure, Opened, Session};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{Mode, ReplyHeader};
-use sim::models::{find, repeat};
+use sim::machines::models::{find, repeat};
 use std::mem::offset_of;
 use zerocopy::FromBytes;
 

@@ -4,7 +4,7 @@
 use halprof_measure::Connection;
 use halprof_tests::limits::{hold, limits};
 use nt_model::transport::{Broken, DriverTransport};
-use sim::models;
+use sim::machines::models;
 
 #[test]
 fn what_an_event_is_limited_to_is_obeyed_or_refused() {

@@ -10,7 +10,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use nt_model::programs::{CODE, Program};
 use nt_model::transport::{Broken, DriverTransport, Guest};
 use serde_json::Value;
-use sim::workload::Workload;
+use sim::load::workload::Workload;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -11,8 +11,8 @@ use shared_types::request::machine::{self, Machine};
 use shared_types::request::session::{self, Opened, Session};
 use shared_types::request::{Plain, RequestCode, counts};
 use shared_types::{ErrorCode, Mode, NtStatus, ReplyHeader};
-use sim::models::{find, repeat};
-use sim::workload;
+use sim::load::workload;
+use sim::machines::models::{find, repeat};
 use zerocopy::FromBytes;
 
 /// WdfPowerDeviceD3 and WdfPowerDeviceD3Final.

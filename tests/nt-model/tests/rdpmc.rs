@@ -12,8 +12,8 @@ use shared_types::request::rdpmc::{self, Rdpmc};
 use shared_types::request::session::{self, Opened, Session};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader};
-use sim::cpuid::Leaves;
-use sim::models::find;
+use sim::cpu::cpuid::Leaves;
+use sim::machines::models::find;
 use zerocopy::FromBytes;
 
 const PROCESSORS: usize = 4;

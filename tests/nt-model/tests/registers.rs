@@ -10,8 +10,8 @@ use shared_types::ReplyHeader;
 use shared_types::request::session::{self, Opened, SAMPLE, Session};
 use shared_types::request::{Plain, RequestCode};
 use sim::cpu::Cpu;
-use sim::models::{find, repeat};
-use sim::workload;
+use sim::load::workload;
+use sim::machines::models::{find, repeat};
 use zerocopy::FromBytes;
 
 const PMC0: u32 = 0xC1;
@@ -25,7 +25,7 @@ const GENERAL: u64 = 0xF;
 
 fn skylake() -> Vec<Cpu> {
     let leaves = find("skylake").expect("a model").processors();
-    let processors = sim::machine::processors(&leaves[..1]).into_iter();
+    let processors = sim::cpu::topology::processors(&leaves[..1]).into_iter();
     let mut cpus: Vec<Cpu> = processors.map(Cpu::new).collect();
     put(&mut cpus[0], GLOBAL, GENERAL);
     cpus

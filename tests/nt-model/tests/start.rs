@@ -23,8 +23,8 @@ fn it_starts_and_goes() {
         return;
     };
     for seed in 0..20 {
-        let leaves = sim::models::find("skylake").expect("a model").processors();
-        let leaves = sim::models::repeat(&leaves, 2);
+        let leaves = sim::machines::models::find("skylake").expect("a model").processors();
+        let leaves = sim::machines::models::repeat(&leaves, 2);
         let mut device = Device::new(&file, &leaves, seed).expect("a machine");
         let started = device.start();
         let told = &device.machine.framework.told;
@@ -46,8 +46,8 @@ fn it_goes_while_a_processor_is_added() {
         return;
     };
     for seed in 0..100 {
-        let leaves = sim::models::find("skylake").expect("a model").processors();
-        let leaves = sim::models::repeat(&leaves[..1], 1);
+        let leaves = sim::machines::models::find("skylake").expect("a model").processors();
+        let leaves = sim::machines::models::repeat(&leaves[..1], 1);
         let mut device = Device::new(&file, &leaves, seed).expect("a machine");
         assert_eq!(device.start().expect("it starts"), 0);
         device
@@ -63,7 +63,7 @@ fn it_knows_the_frequency_even_if_a_clock_is_read_slowly() {
     let Some(file) = halprof_tests::driver::file() else {
         return;
     };
-    let leaves = sim::models::find("skylake").expect("a model").processors();
+    let leaves = sim::machines::models::find("skylake").expect("a model").processors();
     for nth in 0.. {
         let mut device = Device::new(&file, &leaves[..1], 1).expect("a machine");
         device.machine.kernel.slow_after = Some(nth);

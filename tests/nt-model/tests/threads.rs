@@ -12,8 +12,8 @@ use shared_types::request::Plain;
 use shared_types::request::counts::{self, Count, Snapshot};
 use shared_types::request::machine::{self, Machine};
 use shared_types::request::session;
-use sim::event::{Counts, Event};
-use sim::models::{find, repeat};
+use sim::cpu::event::{Counts, Event};
+use sim::machines::models::{find, repeat};
 use zerocopy::FromBytes;
 
 const PROCESSORS: usize = 4;

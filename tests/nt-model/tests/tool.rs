@@ -6,7 +6,7 @@ use halprof_profile::file::Recording;
 use halprof_tests::dumps;
 use serde_json::Value;
 use shared_types::Sample;
-use sim::workload::USER_CODE;
+use sim::load::workload::USER_CODE;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output};

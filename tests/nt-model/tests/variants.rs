@@ -13,11 +13,11 @@ use serde::Deserialize;
 use shared_types::request::session::{self, Configure, SAMPLE, Session, Spec};
 use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples};
 use sim::cpu::Cpu;
-use sim::cpuid::Leaves;
-use sim::model::Model;
-use sim::models::{find, repeat};
-use sim::spec;
-use sim::workload::{self, Workload};
+use sim::cpu::cpuid::Leaves;
+use sim::load::workload::{self, Workload};
+use sim::machine::Model;
+use sim::machines;
+use sim::machines::models::{find, repeat};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -357,7 +357,7 @@ fn leaves(model: &str) -> Vec<Leaves> {
     } else if let Some(one) = recorders().into_iter().find(|one| one.name == model) {
         vec![one.leaves]
     } else {
-        let machine = spec::machine(model, |path| std::fs::read(path));
+        let machine = machines::machine(model, |path| std::fs::read(path));
         machine.expect("a machine").leaves
     };
     repeat(&all, PROCESSORS)

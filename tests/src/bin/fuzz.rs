@@ -21,9 +21,9 @@ use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::request::session::{self, Opened, Spec};
 use shared_types::request::{Access, Plain, RequestCode};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader};
-use sim::model::{Handle, Model};
-use sim::models::{self, MODELS};
-use sim::workload::{self, Workload};
+use sim::load::workload::{self, Workload};
+use sim::machine::{Handle, Model};
+use sim::machines::models::{self, MODELS};
 use std::io::Cursor;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -193,7 +193,7 @@ fn dump_case(rng: &mut Rng) {
             }
         }
     }
-    match sim::dump::parse(&text) {
+    match sim::machines::dump::parse(&text) {
         Ok(leaves) => {
             assert!((1..=2048).contains(&leaves.len()));
             let mut machine = Model::new(&leaves[..leaves.len().min(4)]);

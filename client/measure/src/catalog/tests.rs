@@ -43,7 +43,7 @@ fn the_select_without_what_halprof_sets_is_told() {
 
 /// The only kind of processor of a model.
 fn kind(model: &str) -> CpuType {
-    let spec = sim::spec::machine(model, |path| std::fs::read(path)).expect("a machine");
+    let spec = sim::machines::machine(model, |path| std::fs::read(path)).expect("a machine");
     let mut connection = Connection::new(InProcess::new(&spec.leaves)).expect("it answers");
     let mut catalog = Catalog::read(&mut connection, false).expect("what it counts");
     catalog.cpu_types.remove(0)

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Sources;
 use crate::{Connection, InProcess};
-use sim::workload;
+use sim::load::workload;
 
 const FREQUENCY: u64 = 2_000_000_000;
 

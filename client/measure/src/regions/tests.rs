@@ -11,7 +11,7 @@ fn on(machine: &str) -> Connection<InProcess> {
 }
 
 fn run(model: &mut InProcess, workload: &str) {
-    model.begin(&sim::workload::parse(workload).expect("a workload"));
+    model.begin(&sim::load::workload::parse(workload).expect("a workload"));
     while model.advance(1_000_000).expect("no fault") {}
 }
 
@@ -118,7 +118,7 @@ fn sources_that_need_turns_are_refused_and_swept() {
 
 #[test]
 fn every_model_can_be_swept() {
-    for model in sim::models::MODELS {
+    for model in sim::machines::models::MODELS {
         let mut connection = on(model.name);
         let swept = sweep(&mut connection, "all:u", 2, |model| {
             run(model, "instructions=9000,cycles=6000");

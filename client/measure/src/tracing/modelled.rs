@@ -161,8 +161,8 @@ mod tests {
     use super::*;
     use crate::tracing::counts::{Query, Sums, TraceCounts};
     use crate::{InProcess, spec};
-    use sim::models::MODELS;
-    use sim::workload;
+    use sim::load::workload;
+    use sim::machines::models::MODELS;
     use std::fs;
 
     /// Programs with exact amounts of each event that the HALs of Windows 10 count by these names.

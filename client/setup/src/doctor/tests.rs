@@ -190,9 +190,9 @@ fn what_the_machine_refuses_is_found_by_trying() {
         (
             "owner",
             "counters-reserved",
-            sim::model::Model::take_counters as fn(&mut sim::model::Model, bool),
+            sim::machine::Model::take_counters as fn(&mut sim::machine::Model, bool),
         ),
-        ("sampling", "interrupt-taken", sim::model::Model::take_interrupt),
+        ("sampling", "interrupt-taken", sim::machine::Model::take_interrupt),
     ] {
         let mut machine = InProcess::new(&spec.leaves);
         take(machine.model(), true);

@@ -1,7 +1,7 @@
 //! CPUID of every processor: what the driver would find, before there is a driver.
 
 use shared_types::request::session::MAX_PROCESSORS;
-use sim::cpuid::{CpuidResult, Leaves};
+use sim::cpu::cpuid::{CpuidResult, Leaves};
 use std::arch::x86_64::__cpuid_count;
 use windows_sys::Win32::Foundation::FALSE;
 use windows_sys::Win32::System::SystemInformation::GROUP_AFFINITY;

@@ -82,7 +82,7 @@ fn sources(place: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<
 fn names(sources: Vec<String>) -> Result<Vec<Names>> {
     let metrics = Metrics::built_in()?;
     let metrics = metrics.all().iter().map(|metric| metric.id.clone());
-    let models = sim::models::MODELS.iter().map(|model| model.name);
+    let models = sim::machines::models::MODELS.iter().map(|model| model.name);
     let machines = models.chain([DRIVER, ETW]).map(str::to_owned);
     let codes = Code::explained().map(|code| code.name.to_owned());
     let topics = codes.chain(sources.iter().cloned());

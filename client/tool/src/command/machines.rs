@@ -6,7 +6,7 @@ use crate::output::error::Result;
 use crate::output::table::{Column, Field, Record, Width, records};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sim::models::MODELS;
+use sim::machines::models::MODELS;
 use sim::quirks::ROWS;
 
 #[derive(JsonSchema, Serialize)]

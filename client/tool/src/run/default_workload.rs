@@ -8,8 +8,8 @@ use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::EventSpec;
 use shared_types::ProfileSource;
 use shared_types::request::source::Source;
-use sim::event::{Event, NAMED_MAX};
-use sim::workload::{self, DEFAULT, Workload};
+use sim::cpu::event::{Event, NAMED_MAX};
+use sim::load::workload::{self, DEFAULT, Workload};
 
 /// Operations that retire in the default workload, of its 100 million instructions.
 const RETIRED: u64 = 120_000_000;

@@ -9,7 +9,7 @@ use crate::output::error::Result;
 use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::file::Module;
 use halprof_profile::symbols::{self, Executable, Function, SymbolPath};
-use sim::workload::{Passed, Workload, WorkloadError};
+use sim::load::workload::{Passed, Workload, WorkloadError};
 use std::path::Path;
 
 /// The keys of a workload that concern a file.

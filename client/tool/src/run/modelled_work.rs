@@ -8,7 +8,7 @@ use crate::select::event_set::refusal::no_processor;
 use crate::target::context::Context;
 use halprof_measure::did_you_mean;
 use halprof_profile::file::Module;
-use sim::workload::{self, Workload, WorkloadError};
+use sim::load::workload::{self, Workload, WorkloadError};
 
 /// What a modelled machine runs.
 pub(crate) struct ModelledWork {

@@ -24,7 +24,7 @@ use crate::select::event_set::EventSet;
 use crate::select::time::{NANOSECONDS_MAX, positive};
 use crate::target::context::Context;
 use halprof_measure::processes::ProcessSource;
-use sim::event::Event;
+use sim::cpu::event::Event;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::thread::sleep;

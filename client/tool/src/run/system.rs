@@ -7,8 +7,8 @@ use halprof_measure::processes::ProcessSource;
 use halprof_measure::tracing::TracedProcesses;
 use halprof_profile::file::inventory::Image;
 pub(crate) use halprof_profile::file::inventory::System;
-use sim::run::PROCESS;
-use sim::workload::KERNEL_CODE;
+use sim::load::run::PROCESS;
+use sim::load::workload::KERNEL_CODE;
 use std::collections::BTreeMap;
 
 /// The name of a workload's program that is not real.
@@ -33,7 +33,7 @@ pub(crate) fn modelled(work: &ModelledWork, modules: &[Code]) -> Box<dyn System>
         modules.iter().filter(|module| module.process.is_none()).map(image_of).collect();
     kernel.push(without_file("modelled kernel", KERNEL_CODE));
     let mut programs = BTreeMap::new();
-    for (number, process) in (1..).zip(sim::run::processes(workload)) {
+    for (number, process) in (1..).zip(sim::load::run::processes(workload)) {
         let name = match number {
             1 => program.name.clone(),
             _ => format!("modelled-{number}.exe"),

@@ -10,8 +10,8 @@ use halprof_measure::{Code, InProcess, ModelledMachine, Transport, did_you_mean,
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::RequestCode;
-use sim::cpuid::Leaves;
-use sim::workload::Workload;
+use sim::cpu::cpuid::Leaves;
+use sim::load::workload::Workload;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -209,7 +209,7 @@ fn without_backend(machine: &str) -> (String, bool) {
 /// Adds the model that may have been meant.
 fn guessed(machine: &str, error: halprof_measure::Error) -> halprof_measure::Error {
     let name = machine.split(',').next().unwrap_or(machine);
-    let names = sim::models::MODELS.iter().map(|model| model.name);
+    let names = sim::machines::models::MODELS.iter().map(|model| model.name);
     match (error, did_you_mean(name, names)) {
         (halprof_measure::Error::NoMachine(message), Some(meant)) => {
             halprof_measure::Error::NoMachine(format!("{message}. {meant}"))

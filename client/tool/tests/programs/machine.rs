@@ -3,7 +3,7 @@
 use halprof::target::backend::Backend;
 use halprof_measure::{InProcess, Result, Transport, spec};
 use shared_types::request::RequestCode;
-use sim::workload;
+use sim::load::workload;
 use std::time::Instant;
 
 /// Goes on running between requests.

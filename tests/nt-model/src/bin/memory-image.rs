@@ -15,7 +15,7 @@ use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
 use shared_types::{EventKind, Mode, ProfileInterface, Reason, Sample, SystemEvent};
 use sim::cpu::Cpu;
-use sim::{models, workload};
+use sim::{load::workload, machines::models};
 use std::fs;
 use std::path::PathBuf;
 

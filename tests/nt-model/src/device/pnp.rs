@@ -10,7 +10,7 @@ use crate::kmdf::{self, power};
 use crate::machine::SYSTEM;
 use crate::rules::{Rule, Violation};
 use sim::cpu::Cpu;
-use sim::cpuid::Leaves;
+use sim::cpu::cpuid::Leaves;
 
 /// WdfPowerDeviceD3: the system sleeps.
 pub const D3: u64 = 4;
@@ -251,7 +251,7 @@ impl Device {
         }
         let mut change = None;
         if let Some((callback, context)) = self.machine.kernel.processor_change {
-            for processor in sim::machine::processors(std::slice::from_ref(leaves)) {
+            for processor in sim::cpu::topology::processors(std::slice::from_ref(leaves)) {
                 self.machine.add_processor(Cpu::new(processor));
             }
             let (at, arguments) = self.processor_change(context, false)?;
@@ -330,7 +330,7 @@ impl Device {
 
     /// A processor is added to the running machine.
     pub fn add_processor(&mut self, leaves: &Leaves) -> Result<(), Violation> {
-        for mut processor in sim::machine::processors(std::slice::from_ref(leaves)) {
+        for mut processor in sim::cpu::topology::processors(std::slice::from_ref(leaves)) {
             processor.boot_windows();
             processor.set_timestamp(self.machine.now());
             let Some((callback, context)) = self.machine.kernel.processor_change else {
@@ -431,7 +431,7 @@ impl Device {
     /// It is called for them in the order `told`, because no page promises an order.
     pub fn add_processors(&mut self, leaves: &[Leaves], told: &[usize]) -> Result<(), Violation> {
         let first = self.machine.processors();
-        for mut processor in sim::machine::processors(leaves) {
+        for mut processor in sim::cpu::topology::processors(leaves) {
             processor.boot_windows();
             processor.set_timestamp(self.machine.now());
             self.machine.add_processor(Cpu::new(processor));

@@ -8,7 +8,7 @@ use crate::memory::{IMAGE, PAGE};
 use crate::rules::{Rule, Violation};
 use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
-use sim::event::{Counts, Event};
+use sim::cpu::event::{Counts, Event};
 use sim::quirks::Behaviour;
 use std::collections::VecDeque;
 

@@ -12,8 +12,8 @@ use crate::programs::CODE;
 use crate::rules::{Rule, Violation};
 use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
-use sim::run::PROCESS;
-use sim::workload::KERNEL_CODE;
+use sim::load::run::PROCESS;
+use sim::load::workload::KERNEL_CODE;
 
 /// The thread of the first processor's program; those of the others follow.
 const THREAD: u32 = PROCESS + 4;

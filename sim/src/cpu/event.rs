@@ -1,0 +1,338 @@
+//! What happens on a processor, and what a counter's input makes of it.
+
+/// The kinds of event that a workload is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Instructions retired.
+    Instructions,
+    /// Core cycles while not halted.
+    Cycles,
+    /// Branch instructions retired.
+    Branches,
+    /// Branch instructions retired that were mispredicted.
+    BranchMisses,
+    /// Reference cycles while not halted, at the rate of the time-stamp counter.
+    RefCycles,
+    /// References to the last cache level.
+    LlcReferences,
+    /// Misses of the last cache level.
+    LlcMisses,
+    /// Accesses to the first-level data cache.
+    L1dAccesses,
+    /// Misses of the first-level data cache.
+    L1dMisses,
+    /// Fetches from the first-level instruction cache.
+    L1iFetches,
+    /// Misses of the first-level instruction cache.
+    L1iMisses,
+    /// Floating-point operations.
+    FpOperations,
+    /// One that a workload names, by its index among those.
+    Named(u8),
+}
+
+/// The most events that a workload can name.
+pub const NAMED_MAX: usize = 20;
+/// The number of kinds that have their own name.
+const KINDS: usize = 12;
+/// The number of events that can be counted.
+pub(crate) const AMOUNTS: usize = KINDS + NAMED_MAX;
+
+impl Event {
+    /// Every kind that has its own name, in the order of [`Counts`].
+    pub const ALL: [Self; KINDS] = [
+        Self::Instructions,
+        Self::Cycles,
+        Self::Branches,
+        Self::BranchMisses,
+        Self::RefCycles,
+        Self::LlcReferences,
+        Self::LlcMisses,
+        Self::L1dAccesses,
+        Self::L1dMisses,
+        Self::L1iFetches,
+        Self::L1iMisses,
+        Self::FpOperations,
+    ];
+
+    /// The name in a workload, e.g. `branch-misses`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Instructions => "instructions",
+            Self::Cycles => "cycles",
+            Self::Branches => "branches",
+            Self::BranchMisses => "branch-misses",
+            Self::RefCycles => "ref-cycles",
+            Self::LlcReferences => "llc-references",
+            Self::LlcMisses => "llc-misses",
+            Self::L1dAccesses => "l1d-accesses",
+            Self::L1dMisses => "l1d-misses",
+            Self::L1iFetches => "l1i-fetches",
+            Self::L1iMisses => "l1i-misses",
+            Self::FpOperations => "fp-operations",
+            Self::Named(_) => "named",
+        }
+    }
+
+    /// Its index in [`Counts`].
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Self::Instructions => 0,
+            Self::Cycles => 1,
+            Self::Branches => 2,
+            Self::BranchMisses => 3,
+            Self::RefCycles => 4,
+            Self::LlcReferences => 5,
+            Self::LlcMisses => 6,
+            Self::L1dAccesses => 7,
+            Self::L1dMisses => 8,
+            Self::L1iFetches => 9,
+            Self::L1iMisses => 10,
+            Self::FpOperations => 11,
+            Self::Named(place) => KINDS + usize::from(place) % NAMED_MAX,
+        }
+    }
+
+    /// Whether it happens once in each of its cycles.
+    const fn is_clock(self) -> bool {
+        matches!(self, Self::Cycles | Self::RefCycles)
+    }
+}
+
+/// How counters are programmed to count an event that a workload names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Which of the workload's events.
+    pub event: Event,
+    /// The select without the mode, interrupt and enable bits; `None` for a fixed counter.
+    pub select: Option<u64>,
+    /// The fixed counter.
+    pub fixed: Option<u8>,
+    /// EAX of leaf 0x1A, type of core and native model, of the processors for which this holds;
+    /// `None` for all.
+    pub core: Option<u32>,
+}
+
+impl Code {
+    /// Bits of a select that do not choose the event: USR, OS, PC, INT and EN.
+    const NOT_THE_EVENT: u64 = 0b11 << 16 | 0b11 << 19 | 1 << 22;
+
+    /// What a general counter with this select counts.
+    pub(crate) fn of_select(codes: &[Self], select: u64) -> Option<Event> {
+        let event = Some(select & !Self::NOT_THE_EVENT);
+        let mut codes = codes.iter();
+        codes.find(|code| code.select == event).map(|code| code.event)
+    }
+
+    /// What the fixed counter of this index counts.
+    pub(crate) fn of_fixed(codes: &[Self], index: usize) -> Option<Event> {
+        let mut codes = codes.iter();
+        let is = |code: &&Self| code.fixed.map(usize::from) == Some(index);
+        codes.find(is).map(|code| code.event)
+    }
+}
+
+/// How often each kind of event has happened, in total and in user mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    total: [u64; AMOUNTS],
+    user: [u64; AMOUNTS],
+}
+
+impl Counts {
+    /// How often `event` has happened.
+    #[must_use]
+    pub fn total(&self, event: Event) -> u64 {
+        self.total[event.index()]
+    }
+
+    /// How often `event` has happened in user mode; never more than [`Self::total`].
+    #[must_use]
+    pub fn user(&self, event: Event) -> u64 {
+        self.user[event.index()]
+    }
+
+    /// Sets both counts of `event`.
+    pub fn set(&mut self, event: Event, total: u64, user: u64) {
+        self.total[event.index()] = total;
+        self.user[event.index()] = user;
+    }
+}
+
+/// Events that one processor retires in one cycle if it retires any: what CMASK is compared with.
+///
+/// A property of the model, not of a real core: events come in cycles of [`BURST`] each, the rest
+/// in one more cycle, and before each of these is a cycle without any. Only a clock ticks once in
+/// every cycle.
+pub const BURST: u64 = 4;
+
+/// What the input of one counter counts: which kind of event, in which modes, with which
+/// comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feed {
+    /// The kind counted.
+    pub event: Event,
+    /// Counted in user mode (CPL 3).
+    pub user: bool,
+    /// Counted in kernel mode (CPL 0).
+    pub kernel: bool,
+    /// The comparison of CMASK, or of NetBurst's COMPARE.
+    pub compare: Compare,
+}
+
+/// How many counts a cycle adds. Thresholds of 0 count as 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// The number of events in that cycle: CMASK is 0.
+    Off,
+    /// One if at least this many events happened.
+    AtLeast(u64),
+    /// One if fewer than this many events happened.
+    Below(u64),
+    /// One if the comparison with this threshold becomes true, inverted or not.
+    Edge(u64),
+    /// No comparison: one per this many events, like a slower clock.
+    Every(u64),
+}
+
+impl Compare {
+    /// The comparison that CMASK, INV and E of a select describe; INV without CMASK has no effect.
+    pub(crate) fn new(at_least: u64, invert: bool, edge: bool) -> Self {
+        match (at_least, invert, edge) {
+            (0, _, false) => Self::Off,
+            (n, _, true) => Self::Edge(n),
+            (n, false, false) => Self::AtLeast(n),
+            (n, true, false) => Self::Below(n),
+        }
+    }
+}
+
+impl Feed {
+    /// The total that this input has accumulated, given all that has happened.
+    ///
+    /// It falls only with [`Compare::Below`], when events happen while the cycles stand still; a
+    /// counter keeps its value, and continues from the highest amount so far.
+    #[must_use]
+    pub fn amount(&self, counts: &Counts) -> u64 {
+        let happened = self.in_modes(counts, self.event);
+        match self.compare {
+            Compare::Off => happened,
+            Compare::Edge(_) if self.event.is_clock() => 0,
+            Compare::Every(n) => happened / n.max(1),
+            Compare::AtLeast(n) | Compare::Edge(n) => self.busy_cycles(happened, n),
+            Compare::Below(n) => {
+                let cycles = self.in_modes(counts, self.clock());
+                cycles.saturating_sub(self.busy_cycles(happened, n))
+            }
+        }
+    }
+
+    /// The fewest events that add up to `amount`, which is not 0; `None` if no number of events
+    /// does, and for [`Compare::Below`], where events alone do not decide it.
+    pub(crate) fn events_for(&self, amount: u64) -> Option<u64> {
+        let n = match self.compare {
+            Compare::Off => return Some(amount),
+            Compare::Every(n) => return amount.checked_mul(n.max(1)),
+            Compare::Below(_) => return None,
+            Compare::Edge(_) if self.event.is_clock() => return None,
+            Compare::AtLeast(n) | Compare::Edge(n) => n.max(1),
+        };
+        let burst = self.burst();
+        let full_cycles = (amount - 1).checked_mul(burst)?;
+        (n <= burst).then(|| full_cycles.checked_add(n))?
+    }
+
+    /// The event that counts the cycles in which this one happens: a clock's cycles are its own.
+    pub(crate) fn clock(&self) -> Event {
+        if self.event.is_clock() { self.event } else { Event::Cycles }
+    }
+
+    fn burst(&self) -> u64 {
+        if self.event.is_clock() { 1 } else { BURST }
+    }
+
+    /// Cycles in which at least `n` events happen, out of `happened` events in total.
+    fn busy_cycles(&self, happened: u64, n: u64) -> u64 {
+        let (n, burst) = (n.max(1), self.burst());
+        if n > burst {
+            return 0;
+        }
+        happened / burst + u64::from(happened % burst >= n)
+    }
+
+    fn in_modes(&self, counts: &Counts, event: Event) -> u64 {
+        match (self.user, self.kernel) {
+            (true, true) => counts.total(event),
+            (true, false) => counts.user(event),
+            (false, true) => counts.total(event) - counts.user(event),
+            (false, false) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::distinct_counts::only;
+
+    #[test]
+    fn comparison_is_what_mask_inversion_and_edge_say() {
+        let rows = [
+            ((0, false, false), Compare::Off),
+            ((0, true, false), Compare::Off),
+            ((2, false, false), Compare::AtLeast(2)),
+            ((2, true, false), Compare::Below(2)),
+            ((0, false, true), Compare::Edge(0)),
+            ((3, false, true), Compare::Edge(3)),
+            ((3, true, true), Compare::Edge(3)),
+        ];
+        for ((at_least, invert, edge), compare) in rows {
+            assert_eq!(Compare::new(at_least, invert, edge), compare);
+        }
+    }
+
+    fn user(event: Event, compare: Compare) -> Feed {
+        Feed { event, user: true, kernel: false, compare }
+    }
+
+    #[test]
+    fn a_clock_comes_once_in_each_of_its_cycles() {
+        let rows = [
+            (Compare::Off, 100),
+            (Compare::AtLeast(1), 100),
+            (Compare::AtLeast(2), 0),
+            (Compare::Below(1), 0),
+            (Compare::Below(2), 100),
+            (Compare::Edge(0), 0),
+            (Compare::Edge(1), 0),
+        ];
+        for event in [Event::Cycles, Event::RefCycles] {
+            for (compare, amount) in rows {
+                let counted = user(event, compare).amount(&only(event, 100));
+                assert_eq!(counted, amount, "{event:?} {compare:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_events_come_four_in_a_cycle() {
+        let mut counts = only(Event::Branches, 42);
+        counts.set(Event::Cycles, 100, 100);
+        let rows = [
+            (Compare::Off, 42),
+            (Compare::AtLeast(1), 11),
+            (Compare::AtLeast(2), 11),
+            (Compare::AtLeast(3), 10),
+            (Compare::AtLeast(5), 0),
+            (Compare::Below(1), 89),
+            (Compare::Below(3), 90),
+            (Compare::Edge(0), 11),
+            (Compare::Edge(3), 10),
+        ];
+        for (compare, amount) in rows {
+            let counted = user(Event::Branches, compare).amount(&counts);
+            assert_eq!(counted, amount, "{compare:?}");
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! AMD's units: K7's four counters, the core extension of family 15h, PerfMonV2 of Zen 4.
+//!
+//! Not modelled: northbridge, L2 and L3 counters.
+
+pub mod events;
+
+use crate::cpu::counter::Counter;
+use crate::cpu::cpuid::Leaves;
+use crate::cpu::event::{Code, Compare, Counts, Feed};
+use crate::cpu::event_select::EventSelect;
+use crate::cpu::fault::Fault;
+use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Taken};
+use crate::cpu::signature::Signature;
+use crate::cpu::unit::{Unit, Watch};
+use events::Generation;
+
+/// The window of K7: four selects, then four counters (AMD 22007E, appendix D).
+const PERF_EVT_SEL0: u32 = 0xC001_0000;
+const PERF_CTR0: u32 = 0xC001_0004;
+const LEGACY_COUNTERS: u32 = 4;
+/// The core extension: select and counter in turns (CPUID 0x80000001, ECX[23] PerfCtrExtCore).
+const PERF_CTL0: u32 = 0xC001_0200;
+const EXTENDED_COUNTERS: u32 = 6;
+/// PerfMonV2 (CPUID 0x80000022, EAX[0]).
+const PERF_CNTR_GLOBAL_STATUS: u32 = 0xC000_0300;
+const PERF_CNTR_GLOBAL_CTL: u32 = 0xC000_0301;
+const PERF_CNTR_GLOBAL_STATUS_CLR: u32 = 0xC000_0302;
+const PERF_CNTR_GLOBAL_STATUS_SET: u32 = 0xC000_0303;
+
+/// DebugCtl; modelled where its bit 12 can freeze (CPUID 0x80000022, EAX[2] LbrAndPmcFreeze).
+const DEBUG_CTL: u32 = 0x1D9;
+/// LBR, BTF, the four pins, and both freezes.
+const DEBUG_CTL_BITS: u64 = 0x3F | 0b11 << 11;
+const FREEZE_ON_PMI: u64 = 1 << 12;
+
+const WIDTH: u32 = 48;
+/// Bit 21 of a select is always reserved; before family 10h so are all bits above 31.
+const SELECT_BITS: u64 = 0xFFDF_FFFF;
+/// From family 10h: event bits 11:8, guest-only, host-only.
+const SELECT_BITS_10H: u64 = SELECT_BITS | 0xF << 32 | 0b11 << 40;
+/// PerfCntrGlobalStatus: LBR frozen (58), counters frozen (59).
+const FROZEN: u64 = 0b11 << 58;
+const COUNTERS_FROZEN: u64 = 1 << 59;
+
+/// A register of this unit that is known to exist.
+#[derive(Clone, Copy, Debug)]
+enum Register {
+    Select(usize),
+    Counter(usize),
+    Status,
+    Control,
+    StatusClear,
+    StatusSet,
+    DebugCtl,
+}
+
+/// The unit of one logical processor.
+#[derive(Clone, Debug)]
+pub(crate) struct Amd {
+    generation: Option<Generation>,
+    select_bits: u64,
+    extended: bool,
+    perf_mon_v2: bool,
+    freezes: bool,
+    /// The status bits that belong to no counter and may be acknowledged at any time. A hypervisor
+    /// that emulates the register need not accept any that it does not show.
+    conditions: u64,
+    selects: Vec<EventSelect>,
+    counters: Vec<Counter>,
+    control: u64,
+    status: u64,
+    debug_ctl: u64,
+    /// The events that the workload names.
+    named: Vec<Code>,
+    branches: Option<LastBranches>,
+}
+
+impl Amd {
+    /// The unit of an AMD or Hygon processor, after power-on; `None` before K7.
+    pub(crate) fn new(leaves: &Leaves) -> Option<Self> {
+        let Signature { family, model, .. } = Signature::of(leaves);
+        if family < 6 {
+            return None;
+        }
+        let extended = leaves.get(0x8000_0001, 0).ecx >> 23 & 1 == 1;
+        let perf_mon_v2 = extended && leaves.get(0x8000_0022, 0).eax & 1 == 1;
+        let counters = counters(leaves, extended, perf_mon_v2);
+        let mut unit = Self {
+            generation: Generation::of(family, model),
+            select_bits: if family < 0x10 { SELECT_BITS } else { SELECT_BITS_10H },
+            extended,
+            perf_mon_v2,
+            freezes: perf_mon_v2 && leaves.get(0x8000_0022, 0).eax >> 2 & 1 == 1,
+            conditions: if leaves.has_hypervisor() { 0 } else { FROZEN },
+            selects: vec![EventSelect::new(); counters],
+            counters: vec![Counter::new(WIDTH); counters],
+            control: 0,
+            status: 0,
+            debug_ctl: 0,
+            named: Vec::new(),
+            branches: LastBranches::of_amd(leaves).filter(|_| perf_mon_v2),
+        };
+        unit.reset();
+        Some(unit)
+    }
+
+    fn register(&self, msr: u32) -> Option<Register> {
+        match msr {
+            PERF_CNTR_GLOBAL_STATUS if self.perf_mon_v2 => Some(Register::Status),
+            PERF_CNTR_GLOBAL_CTL if self.perf_mon_v2 => Some(Register::Control),
+            PERF_CNTR_GLOBAL_STATUS_CLR if self.perf_mon_v2 => Some(Register::StatusClear),
+            PERF_CNTR_GLOBAL_STATUS_SET if self.perf_mon_v2 => Some(Register::StatusSet),
+            DEBUG_CTL if self.freezes => Some(Register::DebugCtl),
+            PERF_CTL0.. if self.extended => {
+                let offset = msr - PERF_CTL0;
+                let i = self.index(offset / 2)?;
+                Some(if offset.is_multiple_of(2) {
+                    Register::Select(i)
+                } else {
+                    Register::Counter(i)
+                })
+            }
+            PERF_CTR0.. if msr < PERF_CTR0 + LEGACY_COUNTERS => {
+                self.index(msr - PERF_CTR0).map(Register::Counter)
+            }
+            PERF_EVT_SEL0..PERF_CTR0 => self.index(msr - PERF_EVT_SEL0).map(Register::Select),
+            _ => None,
+        }
+    }
+
+    fn index(&self, i: u32) -> Option<usize> {
+        let i = i as usize;
+        (i < self.counters.len()).then_some(i)
+    }
+
+    fn read(&self, register: Register) -> u64 {
+        match register {
+            Register::Select(i) => self.selects[i].into_bits(),
+            Register::Counter(i) => self.counters[i].value(),
+            Register::Status => self.status,
+            Register::Control => self.control,
+            Register::StatusClear | Register::StatusSet => 0,
+            Register::DebugCtl => self.debug_ctl,
+        }
+    }
+
+    /// Returns whether the value is accepted.
+    fn write(&mut self, register: Register, value: u64) -> bool {
+        if !self.accepts(register, value) {
+            return false;
+        }
+        match register {
+            Register::Select(i) => self.selects[i] = EventSelect::from_bits(value),
+            Register::Counter(i) => self.counters[i].set(value),
+            // Read-only: a write is ignored (PPR 55901, PerfCntrGlobalStatus).
+            Register::Status => {}
+            Register::Control => self.control = value,
+            Register::StatusClear => self.status &= !value,
+            Register::StatusSet => self.status |= value,
+            Register::DebugCtl => self.debug_ctl = value,
+        }
+        true
+    }
+
+    fn accepts(&self, register: Register, value: u64) -> bool {
+        match register {
+            Register::Select(_) => value & !self.select_bits == 0,
+            Register::Counter(_) => fits_counter(value),
+            Register::Status => true,
+            Register::Control => value & !self.all_counters() == 0,
+            Register::StatusClear => {
+                value & !(self.all_counters() | self.conditions | self.status & FROZEN) == 0
+            }
+            Register::StatusSet => value & !(self.all_counters() | self.conditions) == 0,
+            Register::DebugCtl => value & !DEBUG_CTL_BITS == 0,
+        }
+    }
+
+    /// One bit for each counter.
+    fn all_counters(&self) -> u64 {
+        (1 << self.counters.len()) - 1
+    }
+
+    fn reconnect(&mut self, now: &Counts) {
+        for i in 0..self.counters.len() {
+            let feed = self.feed(i);
+            self.counters[i].connect(feed, now);
+        }
+    }
+
+    fn feed(&self, i: usize) -> Option<Feed> {
+        let select = self.selects[i];
+        let frozen = self.status & COUNTERS_FROZEN != 0;
+        let globally_on = !self.perf_mon_v2 || self.control >> i & 1 == 1 && !frozen;
+        if !(select.en() && globally_on && counts_here(select)) {
+            return None;
+        }
+        if let Some(event) = Code::of_select(&self.named, select.into_bits()) {
+            return Some(Feed { compare: Compare::Off, ..select.feed(event) });
+        }
+        let event = u16::from(select.event()) | (select.high() as u16 & 0xF) << 8;
+        let row = events::find(self.generation?, event, select.unit_mask())?;
+        (row.counters() >> i & 1 == 1).then(|| select.feed(row.counts))
+    }
+}
+
+impl Unit for Amd {
+    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+        let branches = self.branches.as_ref();
+        if let Some(value) = branches.and_then(|branches| branches.read(msr)) {
+            return Some(Ok(value));
+        }
+        let register = self.register(msr)?;
+        Some(Ok(self.read(register)))
+    }
+
+    fn write_msr(
+        &mut self,
+        _thread: usize,
+        msr: u32,
+        value: u64,
+        now: &Counts,
+    ) -> Option<Result<(), Fault>> {
+        let branches = self.branches.as_mut();
+        if let Some(taken) = branches.and_then(|branches| branches.write(msr, value)) {
+            return Some(taken.then_some(()).ok_or(Fault::WriteMsr { msr, value }));
+        }
+        let register = self.register(msr)?;
+        if !self.write(register, value) {
+            return Some(Err(Fault::WriteMsr { msr, value }));
+        }
+        self.reconnect(now);
+        Some(Ok(()))
+    }
+
+    fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
+        let i = self.index(counter).ok_or(Fault::ReadPmc { counter })?;
+        Ok(self.counters[i].value())
+    }
+
+    fn count(&mut self, thread: usize, now: &Counts) -> u8 {
+        let mut pmi = false;
+        for (i, counter) in self.counters.iter_mut().enumerate() {
+            if counter.advance(now) > 0 {
+                self.status |= 1 << i;
+                pmi |= self.selects[i].int();
+            }
+        }
+        if pmi && self.branches.is_some() && self.debug_ctl & FREEZE_LBRS_ON_PMI != 0 {
+            self.status |= LBR_FRZ;
+        }
+        if pmi && self.debug_ctl & FREEZE_ON_PMI != 0 {
+            self.status |= COUNTERS_FROZEN;
+            self.reconnect(now);
+        }
+        u8::from(pmi) << thread
+    }
+
+    fn watches(&self, _thread: usize, visit: &mut dyn FnMut(Watch)) {
+        self.counters
+            .iter()
+            .zip(&self.selects)
+            .filter(|(_, select)| select.int())
+            .filter_map(|(counter, _)| Watch::of(counter))
+            .for_each(visit);
+    }
+
+    fn counter_width(&self) -> u32 {
+        WIDTH
+    }
+
+    /// AMD's local APIC leaves LVTPC as it is (Linux, events/amd/core.c).
+    fn masks_on_delivery(&self) -> bool {
+        false
+    }
+
+    fn count_from(&mut self, _thread: usize, now: &Counts) {
+        self.counters.iter_mut().for_each(|counter| counter.count_from(now));
+    }
+
+    fn break_counter_bit(&mut self, bit: u32) {
+        self.counters.iter_mut().for_each(|counter| counter.break_bit(bit));
+    }
+
+    fn set_status(&mut self, bits: u64) {
+        if self.perf_mon_v2 {
+            self.status |= bits;
+        }
+    }
+
+    fn counter_status(&self) -> u64 {
+        if self.perf_mon_v2 { self.all_counters() } else { 0 }
+    }
+
+    fn records_branches(&self) -> bool {
+        let branches = self.branches.as_ref();
+        branches.is_some_and(|branches| branches.is_on(self.debug_ctl, self.status))
+    }
+
+    fn branch(&mut self, taken: &Taken) {
+        if self.records_branches()
+            && let Some(branches) = &mut self.branches
+        {
+            branches.record(taken);
+        }
+    }
+
+    fn take_branches(&mut self) {
+        if let Some(branches) = &mut self.branches {
+            self.debug_ctl = branches.take(self.debug_ctl);
+        }
+    }
+
+    fn clear_branch_freeze(&mut self) {
+        self.debug_ctl &= !FREEZE_LBRS_ON_PMI;
+    }
+
+    fn stop_late(&mut self) {
+        self.counters.iter_mut().for_each(Counter::stop_late);
+    }
+
+    fn name_events(&mut self, codes: &[Code], now: &Counts) {
+        self.named = codes.to_vec();
+        self.reconnect(now);
+    }
+
+    /// PerfCntrGlobalCtl has every counter's bit set: software written for K7's registers, such as
+    /// the HAL, does not know the register and must still count (Intel's version 2 does the same;
+    /// Linux, arch/x86/kvm/pmu.c, says so of both).
+    fn reset(&mut self) {
+        self.counters.iter_mut().for_each(Counter::reset);
+        self.selects.fill(EventSelect::new());
+        self.control = if self.perf_mon_v2 { self.all_counters() } else { 0 };
+        self.status = 0;
+        self.debug_ctl = 0;
+        if let Some(branches) = &mut self.branches {
+            branches.reset();
+        }
+    }
+}
+
+/// How many core counters there are: at most 15, the largest number EBX[3:0] can hold.
+fn counters(leaves: &Leaves, extended: bool, perf_mon_v2: bool) -> usize {
+    let counters = match (extended, perf_mon_v2) {
+        (false, _) => LEGACY_COUNTERS,
+        (true, false) => EXTENDED_COUNTERS,
+        (true, true) => leaves.get(0x8000_0022, 0).ebx & 0xF,
+    };
+    counters as usize
+}
+
+/// The model runs as a host with SVM disabled: guest-only or host-only alone counts nothing, both
+/// together count as if neither were set (Linux, `amd_pmu_disable_virt`).
+fn counts_here(select: EventSelect) -> bool {
+    matches!(select.high() >> 8 & 0b11, 0b00 | 0b11)
+}
+
+/// Whether a value fits 48 bits, with copies of its sign or zeros above them.
+fn fits_counter(value: u64) -> bool {
+    value >> WIDTH == 0 || value.cast_signed() >> (WIDTH - 1) == -1
+}

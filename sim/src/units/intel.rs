@@ -1,0 +1,496 @@
+//! Intel's architectural performance monitoring, versions 1 to 6 (SDM vol. 3, "Architectural
+//! Performance Monitoring").
+//!
+//! Not modelled: PEBS, top-down metrics, transactions (a counter restricted to events inside one
+//! counts nothing), the EQ comparison and UMASK2 (likewise).
+
+mod capabilities;
+pub mod events;
+
+use crate::cpu::counter::Counter;
+use crate::cpu::cpuid::Leaves;
+use crate::cpu::event::{Code, Compare, Counts, Event, Feed};
+use crate::cpu::event_select::EventSelect;
+use crate::cpu::fault::Fault;
+use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Taken};
+use crate::cpu::signature::Signature;
+use crate::cpu::unit::{Unit, Watch};
+use capabilities::Capabilities;
+use events::{FIXED, REFERENCE_CYCLES, ROWS, reference_ratio};
+
+const IA32_PMC0: u32 = 0xC1;
+const IA32_PERFEVTSEL0: u32 = 0x186;
+const IA32_MISC_ENABLE: u32 = 0x1A0;
+const IA32_DEBUGCTL: u32 = 0x1D9;
+const IA32_FIXED_CTR0: u32 = 0x309;
+const IA32_PERF_CAPABILITIES: u32 = 0x345;
+const IA32_FIXED_CTR_CTRL: u32 = 0x38D;
+const IA32_PERF_GLOBAL_STATUS: u32 = 0x38E;
+const IA32_PERF_GLOBAL_CTRL: u32 = 0x38F;
+const IA32_PERF_GLOBAL_STATUS_RESET: u32 = 0x390;
+const IA32_PERF_GLOBAL_STATUS_SET: u32 = 0x391;
+const IA32_PERF_GLOBAL_INUSE: u32 = 0x392;
+const IA32_A_PMC0: u32 = 0x4C1;
+
+/// RDPMC: the fixed counters.
+const RDPMC_FIXED: u32 = 1 << 30;
+
+/// IA32_MISC_ENABLE: performance monitoring available (7), BTS (11) and PEBS (12) unavailable. All
+/// three are read-only.
+const MISC_ENABLE_READ_ONLY: u64 = 1 << 7 | 1 << 11 | 1 << 12;
+/// Its other documented bits (SDM vol. 4, "IA-32 Architectural MSRs"): fast strings, thermal
+/// control, SpeedStep, MONITOR, CPUID limit, xTPR, execute disable.
+const MISC_ENABLE_WRITABLE: u64 = 1 << 0 | 1 << 3 | 1 << 16 | 1 << 18 | 1 << 22 | 1 << 23 | 1 << 34;
+/// After reset: fast strings on.
+const MISC_ENABLE_RESET: u64 = MISC_ENABLE_READ_ONLY | 1;
+
+/// IA32_DEBUGCTL (SDM vol. 4, "IA-32 Architectural MSRs"): LBR, BTF, TR, BTS and its modes, both
+/// freezes, FREEZE_WHILE_SMM.
+const DEBUGCTL_WRITABLE: u64 = 0b11 | 0x1FC0 | 1 << 14;
+/// FREEZE_PERFMON_ON_PMI.
+const FREEZE_PERFMON_ON_PMI: u64 = 1 << 12;
+/// IA32_PERF_GLOBAL_STATUS: CTR_FRZ.
+const CTR_FRZ: u64 = 1 << 59;
+
+/// IA32_PERF_GLOBAL_STATUS_SET refuses CondChgd; in IA32_PERF_GLOBAL_INUSE the bit is PMI.
+const BIT_63: u64 = 1 << 63;
+/// The bits of a nibble of IA32_FIXED_CTR_CTRL.
+const FIXED_OS: u64 = 1;
+const FIXED_USR: u64 = 2;
+const FIXED_PMI: u64 = 8;
+
+/// A register of this unit that is known to exist.
+#[derive(Clone, Copy, Debug)]
+enum Register {
+    Select(usize),
+    Counter(usize),
+    FullWidth(usize),
+    Fixed(usize),
+    FixedControl,
+    Status,
+    Control,
+    StatusReset,
+    StatusSet,
+    InUse,
+    PerfCapabilities,
+    MiscEnable,
+    DebugCtl,
+}
+
+/// The unit of one logical processor.
+#[derive(Clone, Debug)]
+pub(crate) struct Architectural {
+    capabilities: Capabilities,
+    selects: Vec<EventSelect>,
+    general: Vec<Counter>,
+    fixed: Vec<Counter>,
+    fixed_control: u64,
+    control: u64,
+    status: u64,
+    misc_enable: u64,
+    debugctl: u64,
+    /// EAX of leaf 0x1A.
+    core: u32,
+    /// Cycles of fixed counter 2 per reference-cycles event.
+    reference_ratio: u64,
+    /// The events that the workload names.
+    named: Vec<Code>,
+    branches: Option<LastBranches>,
+}
+
+impl Architectural {
+    /// The unit that leaf 0x0A declares, after power-on; `None` if it declares none.
+    pub(crate) fn new(leaves: &Leaves) -> Option<Self> {
+        let mut capabilities = Capabilities::of(leaves)?;
+        let branches = LastBranches::of_intel(leaves);
+        let Signature { family, model, .. } = Signature::of(leaves);
+        if let (Some(branches), Some(bits)) = (&branches, &mut capabilities.perf_caps) {
+            *bits |= branches.format();
+        }
+        let general = vec![Counter::new(capabilities.general_width); slots(capabilities.general)];
+        let mut unit = Self {
+            selects: vec![EventSelect::new(); general.len()],
+            general,
+            fixed: vec![Counter::new(capabilities.fixed_width); slots(capabilities.fixed)],
+            capabilities,
+            fixed_control: 0,
+            control: 0,
+            status: 0,
+            misc_enable: 0,
+            debugctl: 0,
+            core: leaves.get(0x1A, 0).eax,
+            reference_ratio: reference_ratio(family, model),
+            named: Vec::new(),
+            branches,
+        };
+        unit.reset();
+        Some(unit)
+    }
+
+    fn register(&self, msr: u32) -> Option<Register> {
+        let version = self.capabilities.version;
+        match msr {
+            IA32_MISC_ENABLE => Some(Register::MiscEnable),
+            IA32_DEBUGCTL if self.capabilities.freezes() => Some(Register::DebugCtl),
+            IA32_PERF_CAPABILITIES => {
+                self.capabilities.perf_caps.map(|_| Register::PerfCapabilities)
+            }
+            IA32_FIXED_CTR_CTRL if version >= 2 => Some(Register::FixedControl),
+            IA32_PERF_GLOBAL_STATUS if version >= 2 => Some(Register::Status),
+            IA32_PERF_GLOBAL_CTRL if version >= 2 => Some(Register::Control),
+            IA32_PERF_GLOBAL_STATUS_RESET if version >= 2 => Some(Register::StatusReset),
+            IA32_PERF_GLOBAL_STATUS_SET if version >= 4 => Some(Register::StatusSet),
+            IA32_PERF_GLOBAL_INUSE if version >= 4 => Some(Register::InUse),
+            _ => self.counter_register(msr),
+        }
+    }
+
+    fn counter_register(&self, msr: u32) -> Option<Register> {
+        let Capabilities { general, fixed, .. } = self.capabilities;
+        let full_width = if self.capabilities.has_full_width() { general } else { 0 };
+        index(general, IA32_PERFEVTSEL0, msr)
+            .map(Register::Select)
+            .or_else(|| index(general, IA32_PMC0, msr).map(Register::Counter))
+            .or_else(|| index(full_width, IA32_A_PMC0, msr).map(Register::FullWidth))
+            .or_else(|| index(fixed, IA32_FIXED_CTR0, msr).map(Register::Fixed))
+    }
+
+    fn read(&self, register: Register) -> u64 {
+        match register {
+            Register::Select(i) => self.selects[i].into_bits(),
+            Register::Counter(i) | Register::FullWidth(i) => self.general[i].value(),
+            Register::Fixed(i) => self.fixed[i].value(),
+            Register::FixedControl => self.fixed_control,
+            Register::Status => self.status,
+            Register::Control => self.control,
+            Register::StatusReset | Register::StatusSet => 0,
+            Register::InUse => self.in_use(),
+            Register::PerfCapabilities => self.capabilities.perf_caps.unwrap_or(0),
+            Register::MiscEnable => self.misc_enable,
+            Register::DebugCtl => self.debugctl,
+        }
+    }
+
+    /// Returns whether the value is accepted.
+    fn write(&mut self, register: Register, value: u64) -> bool {
+        let refused = value & !self.writable(register) != 0;
+        if refused {
+            return false;
+        }
+        match register {
+            Register::Select(i) => self.selects[i] = EventSelect::from_bits(value),
+            Register::Counter(i) => self.general[i].set(sign_extended(value)),
+            Register::FullWidth(i) => self.general[i].set(value),
+            Register::Fixed(i) => self.fixed[i].set(value),
+            Register::FixedControl => self.fixed_control = value,
+            Register::Control => self.control = value,
+            Register::StatusReset => self.status &= !value,
+            Register::StatusSet => self.status |= value,
+            Register::MiscEnable if value & MISC_ENABLE_READ_ONLY != MISC_ENABLE_READ_ONLY => {
+                return false;
+            }
+            Register::MiscEnable => self.misc_enable = value,
+            Register::DebugCtl => {
+                let branches = self.branches.as_ref();
+                self.debugctl = branches.map_or(value, |branches| branches.debugctl(value));
+            }
+            Register::Status | Register::InUse | Register::PerfCapabilities => return false,
+        }
+        true
+    }
+
+    /// Bits that may be 1 in a written value.
+    fn writable(&self, register: Register) -> u64 {
+        match register {
+            Register::Select(_) => self.capabilities.select_bits,
+            Register::Counter(_) => u64::MAX,
+            Register::FullWidth(i) => self.general[i].mask(),
+            Register::Fixed(i) => self.fixed[i].mask(),
+            Register::FixedControl => self.capabilities.fixed_control_bits(),
+            Register::Control => self.capabilities.global_bits(),
+            Register::StatusReset => self.capabilities.status_reset_bits(self.status),
+            Register::StatusSet => self.capabilities.status_set_bits() & !BIT_63,
+            Register::MiscEnable => MISC_ENABLE_READ_ONLY | MISC_ENABLE_WRITABLE,
+            Register::DebugCtl => DEBUGCTL_WRITABLE,
+            Register::Status | Register::InUse | Register::PerfCapabilities => 0,
+        }
+    }
+
+    /// IA32_PERF_GLOBAL_INUSE: which selects and nibbles are not 0.
+    fn in_use(&self) -> u64 {
+        let modes = FIXED_OS | FIXED_USR;
+        let general = bits(self.general.len(), |i| self.selects[i].event() != 0);
+        let fixed = bits(self.fixed.len(), |i| self.nibble(i) & modes != 0);
+        let pmi = self.selects.iter().any(EventSelect::int)
+            || (0..self.fixed.len()).any(|i| self.nibble(i) & FIXED_PMI != 0);
+        general | fixed << 32 | u64::from(pmi) << 63
+    }
+
+    /// The control of one fixed counter.
+    fn nibble(&self, i: usize) -> u64 {
+        self.fixed_control >> (4 * i) & 0xF
+    }
+
+    fn reconnect(&mut self, now: &Counts) {
+        for i in 0..self.general.len() {
+            let feed = self.general_feed(i);
+            self.general[i].connect(feed, now);
+        }
+        for i in 0..self.fixed.len() {
+            let feed = self.fixed_feed(i);
+            self.fixed[i].connect(feed, now);
+        }
+    }
+
+    fn general_feed(&self, i: usize) -> Option<Feed> {
+        let select = self.selects[i];
+        let on = select.en() && self.globally_on(i);
+        if let Some(event) = Code::of_select(&self.named, select.into_bits()) {
+            return on.then(|| Feed { compare: Compare::Off, ..select.feed(event) });
+        }
+        let event = event_of(select, self.capabilities.absent_events)?;
+        on.then(|| Feed { compare: self.compare(select, event), ..select.feed(event) })
+    }
+
+    /// On many processors, the reference-cycles event ticks more slowly than fixed counter 2.
+    fn compare(&self, select: EventSelect, event: Event) -> Compare {
+        let compare = select.feed(event).compare;
+        let reference = (select.event(), select.unit_mask()) == REFERENCE_CYCLES;
+        if reference && self.reference_ratio != 1 && compare == Compare::Off {
+            Compare::Every(self.reference_ratio)
+        } else {
+            compare
+        }
+    }
+
+    fn fixed_feed(&self, i: usize) -> Option<Feed> {
+        let event = FIXED.get(i).copied();
+        let event = event.or_else(|| Code::of_fixed(&self.named, i))?;
+        let nibble = self.nibble(i);
+        self.globally_on(32 + i).then_some(Feed {
+            event,
+            user: nibble & FIXED_USR != 0,
+            kernel: nibble & FIXED_OS != 0,
+            compare: Compare::Off,
+        })
+    }
+
+    fn counters_mut(&mut self) -> impl Iterator<Item = &mut Counter> {
+        self.general.iter_mut().chain(&mut self.fixed)
+    }
+
+    fn globally_on(&self, bit: usize) -> bool {
+        !self.capabilities.has_global() || self.control >> bit & 1 == 1 && !self.is_frozen()
+    }
+
+    /// CTR_FRZ stops all counters, whoever has set it.
+    fn is_frozen(&self) -> bool {
+        self.capabilities.version >= 4 && self.status & CTR_FRZ != 0
+    }
+
+    /// A counter requests its interrupt, and FREEZE_PERFMON_ON_PMI stops all counters: up to
+    /// version 3 by clearing IA32_PERF_GLOBAL_CTRL, from version 4 on by setting CTR_FRZ (SDM vol.
+    /// 3, "Freezing LBR and Performance Counters on PMI").
+    ///
+    /// FREEZE_LBRS_ON_PMI stops the branch records by setting LBR_FRZ, from version 4 on.
+    fn freeze(&mut self, now: &Counts) {
+        let sets_bits = self.capabilities.version >= 4;
+        if sets_bits && self.branches.is_some() && self.debugctl & FREEZE_LBRS_ON_PMI != 0 {
+            self.status |= LBR_FRZ;
+        }
+        if self.debugctl & FREEZE_PERFMON_ON_PMI == 0 {
+            return;
+        }
+        if sets_bits {
+            self.status |= CTR_FRZ;
+        } else {
+            self.control = 0;
+        }
+        self.reconnect(now);
+    }
+
+    /// Whether the overflow of the counter with this status bit requests an interrupt.
+    fn interrupts(&self, bit: usize) -> bool {
+        match bit.checked_sub(32) {
+            Some(i) => i < self.fixed.len() && self.nibble(i) & FIXED_PMI != 0,
+            None => self.selects.get(bit).is_some_and(EventSelect::int),
+        }
+    }
+}
+
+/// All counters with their status bits.
+fn by_status_bit<'a>(
+    general: &'a [Counter],
+    fixed: &'a [Counter],
+) -> impl Iterator<Item = (usize, &'a Counter)> {
+    general.iter().enumerate().chain((32..).zip(fixed))
+}
+
+impl Unit for Architectural {
+    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+        let branches = self.branches.as_ref();
+        if let Some(value) = branches.and_then(|branches| branches.read(msr)) {
+            return Some(Ok(value));
+        }
+        let register = self.register(msr)?;
+        Some(Ok(self.read(register)))
+    }
+
+    fn write_msr(
+        &mut self,
+        _thread: usize,
+        msr: u32,
+        value: u64,
+        now: &Counts,
+    ) -> Option<Result<(), Fault>> {
+        let branches = self.branches.as_mut();
+        if let Some(taken) = branches.and_then(|branches| branches.write(msr, value)) {
+            return Some(taken.then_some(()).ok_or(Fault::WriteMsr { msr, value }));
+        }
+        let register = self.register(msr)?;
+        if !self.write(register, value) {
+            return Some(Err(Fault::WriteMsr { msr, value }));
+        }
+        self.reconnect(now);
+        Some(Ok(()))
+    }
+
+    fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
+        let register = if counter & RDPMC_FIXED == 0 {
+            index(self.capabilities.general, 0, counter).map(Register::Counter)
+        } else {
+            index(self.capabilities.fixed, RDPMC_FIXED, counter).map(Register::Fixed)
+        };
+        let register = register.ok_or(Fault::ReadPmc { counter })?;
+        Ok(self.read(register))
+    }
+
+    fn count(&mut self, thread: usize, now: &Counts) -> u8 {
+        let general = self.general.iter_mut().enumerate();
+        let overflowed = general
+            .chain((32..).zip(&mut self.fixed))
+            .filter_map(|(bit, counter)| (counter.advance(now) > 0).then_some(bit))
+            .fold(0, |bits, bit| bits | 1_u64 << bit);
+        self.status |= overflowed;
+        let pmi = (0..64).any(|bit| overflowed >> bit & 1 == 1 && self.interrupts(bit));
+        if pmi {
+            self.freeze(now);
+        }
+        u8::from(pmi) << thread
+    }
+
+    fn watches(&self, _thread: usize, visit: &mut dyn FnMut(Watch)) {
+        by_status_bit(&self.general, &self.fixed)
+            .filter(|&(bit, _)| self.interrupts(bit))
+            .filter_map(|(_, counter)| Watch::of(counter))
+            .for_each(visit);
+    }
+
+    fn counter_width(&self) -> u32 {
+        self.capabilities.general_width
+    }
+
+    /// Since Pentium M (SDM vol. 3, "Local Vector Table").
+    fn masks_on_delivery(&self) -> bool {
+        true
+    }
+
+    fn count_from(&mut self, _thread: usize, now: &Counts) {
+        self.counters_mut().for_each(|counter| counter.count_from(now));
+    }
+
+    fn break_counter_bit(&mut self, bit: u32) {
+        self.counters_mut().for_each(|counter| counter.break_bit(bit));
+    }
+
+    fn set_status(&mut self, bits: u64) {
+        if self.capabilities.has_global() {
+            self.status |= bits;
+        }
+    }
+
+    fn holds_interrupt(&self) -> bool {
+        (0..64).any(|bit| self.status >> bit & 1 == 1 && self.interrupts(bit))
+    }
+
+    fn counter_status(&self) -> u64 {
+        if self.capabilities.has_global() { self.capabilities.global_bits() } else { 0 }
+    }
+
+    fn records_branches(&self) -> bool {
+        let branches = self.branches.as_ref();
+        branches.is_some_and(|branches| branches.is_on(self.debugctl, self.status))
+    }
+
+    fn branch(&mut self, taken: &Taken) {
+        if self.records_branches()
+            && let Some(branches) = &mut self.branches
+        {
+            branches.record(taken);
+        }
+    }
+
+    fn take_branches(&mut self) {
+        if let Some(branches) = &mut self.branches {
+            self.debugctl = branches.take(self.debugctl);
+        }
+    }
+
+    fn clear_branch_freeze(&mut self) {
+        self.debugctl &= !FREEZE_LBRS_ON_PMI;
+    }
+
+    fn stop_late(&mut self) {
+        self.counters_mut().for_each(Counter::stop_late);
+    }
+
+    fn name_events(&mut self, codes: &[Code], now: &Counts) {
+        let own = |code: &&Code| code.core.is_none_or(|core| core == self.core);
+        self.named = codes.iter().filter(own).copied().collect();
+        self.reconnect(now);
+    }
+
+    /// General counters are enabled in IA32_PERF_GLOBAL_CTRL, for software that knows only version
+    /// 1 (SDM vol. 3, "Processor State After Reset").
+    fn reset(&mut self) {
+        self.counters_mut().for_each(Counter::reset);
+        self.selects.fill(EventSelect::new());
+        self.fixed_control = 0;
+        self.control = u64::from(self.capabilities.general);
+        self.status = 0;
+        self.misc_enable = MISC_ENABLE_RESET;
+        self.debugctl = 0;
+        if let Some(branches) = &mut self.branches {
+            branches.reset();
+        }
+    }
+}
+
+/// What a select counts; `None` for an undocumented select and for an event that does not exist.
+fn event_of(select: EventSelect, absent_events: u32) -> Option<Event> {
+    let row = ROWS.iter().find(|row| {
+        (row.event, row.unit_mask) == (select.event(), select.unit_mask()) && select.high() == 0
+    })?;
+    (absent_events >> row.bit & 1 == 0).then_some(row.counts)
+}
+
+/// A write through IA32_PMCx: the low 32 bits, with bit 31 copied into those above.
+fn sign_extended(value: u64) -> u64 {
+    i64::from((value as u32).cast_signed()).cast_unsigned()
+}
+
+/// The index of `msr` in the block at `base`, if that index's bit in `there` is set.
+fn index(there: u32, base: u32, msr: u32) -> Option<usize> {
+    let i = msr.checked_sub(base).filter(|&i| i < u32::BITS)?;
+    (there >> i & 1 == 1).then_some(i as usize)
+}
+
+/// The number of registers in a block whose highest index is the highest bit of `there`.
+fn slots(there: u32) -> usize {
+    (u32::BITS - there.leading_zeros()) as usize
+}
+
+/// One bit for each of `n` indices for which `yes` holds.
+fn bits(n: usize, yes: impl Fn(usize) -> bool) -> u64 {
+    (0..n).filter(|&i| yes(i)).fold(0, |bits, i| bits | 1_u64 << i)
+}
