@@ -17,7 +17,6 @@ fn main() {
     let hal_amd64 = records("amd64-sources");
     let meanings = records("amd64-hal-on-zen");
     let mapping = records("mapping");
-    let escrs = Escrs::read();
     // First, as an AMD event holds numbers of eight bits.
     write("amd64_events", &amd64_events(&meanings));
     write("default", &default_rows());
@@ -32,17 +31,17 @@ fn main() {
     for (generation, rows) in amd_own(&modern) {
         write(&format!("amd_{generation}"), &rows);
     }
-    write("netburst", &mapped(&mapping, "P4", |row| escrs.mapped(row)));
-    write("netburst_own", &netburst_own(&escrs));
-    if env::var_os("CARGO_FEATURE_LEGACY").is_some() {
-        legacy(&mapping);
+    if env::var_os("CARGO_FEATURE_HISTORIC").is_some() {
+        historic(&mapping, &Escrs::read());
     }
     let [texts, starts] = texts();
     write("texts", &texts);
     write("text_starts", &starts);
 }
 
-fn legacy(mapping: &[Record]) {
+fn historic(mapping: &[Record], escrs: &Escrs) {
+    write("netburst", &mapped(mapping, "P4", |row| escrs.mapped(row)));
+    write("netburst_own", &netburst_own(escrs));
     write("p6", &mapped(mapping, "P6", p6_mapped));
     write("p6_own", &p6_own());
     for (file, family) in [("p5", "P5"), ("p5mmx", "P5MMX")] {
@@ -104,7 +103,7 @@ fn timer() -> String {
 }
 
 fn default_rows() -> Vec<String> {
-    let row = |row: &Record| format!("{}, RowSelect::None, {})", timer(), text(&row["note"]));
+    let row = |row: &Record| format!("{}, Select::None, {})", timer(), text(&row["note"]));
     records("default-sources").iter().map(row).collect()
 }
 
@@ -121,7 +120,7 @@ fn emon(modern: &[Record]) -> Vec<String> {
         let (select, note) = (&row["select"], &row["note"]);
         if is_timer(row) {
             let note = text(note);
-            return format!("{}, RowSelect::EventSelect({select}), {note})", timer());
+            return format!("{}, Select::EventSelect({select}), {note})", timer());
         }
         let twin = row["same_as_specific_source"].strip_prefix("Profile");
         let note = twin.map_or(note.clone(), |twin| format!("same as {twin}"));
@@ -185,7 +184,7 @@ fn amd64(hal: &[Record]) -> Vec<String> {
         if is_timer(row) {
             let note =
                 text("counted by a timer: the HAL never programs the event select in its table");
-            return format!("{}, RowSelect::EventSelect({select}), {note})", timer());
+            return format!("{}, Select::EventSelect({select}), {note})", timer());
         }
         let northbridge = text("one set of counters serves all cores of a node");
         let symbol = text(symbol);
@@ -340,7 +339,7 @@ fn mapped(mapping: &[Record], family: &str, select: impl Fn(&Record) -> String) 
         let (id, reason) = (&row["source"], text(&row["reason"]));
         let symbol = text(&row["name"]);
         let fit = match row["offer"].as_str() {
-            "timer" => return format!("Row::timer({symbol}, RowSelect::None, {reason})"),
+            "timer" => return format!("Row::timer({symbol}, Select::None, {reason})"),
             "no" => return format!("Row::unsupported({id}, {symbol}, {reason})"),
             "yes" => "Exact",
             "optional" => "Approximate",

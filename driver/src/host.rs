@@ -15,7 +15,7 @@ use crate::trace::{self, What};
 use crate::wdf::{Owner, Stay};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
-use hal_profile::cpu::capabilities::apic_page;
+use hal_profile::cpu::discover::apic_page;
 use hal_profile::plan::cpu_set::ProcessorSet;
 use hal_profile::plan::program::Program;
 use hal_profile::run::host::{Local, Overflows, Processors, Unreserved};

@@ -112,7 +112,7 @@ const NAMES = {
     "shared_types::interface::Reason": [
         "Architectural", "AmdVendor", "PentiumModel", "P6Model", "NetBurstModel", "OtherVendor",
         "Gate32", "NoLeaf0A", "VersionZero", "NoEventBits", "NoCoreCycles", "HypervisorMasks",
-        "HypervisorUnproved", "TooManyKinds", "MonitoringDisabled", "LegacyNotBuilt",
+        "HypervisorUnproved", "TooManyKinds", "MonitoringDisabled", "HistoricNotBuilt",
     ],
     "shared_types::interface::Delivery": ["None", "ByValue", "Acknowledged", "CccrFlag"],
     "hal_profile::cpu::capabilities::Apic": ["None", "XApic", "X2Apic"],
@@ -499,7 +499,7 @@ function holder(reader, from) {
 
 // The sources of a program, in order.
 function sources(reader, program) {
-    const all = reader.field(program, "sources");
+    const all = reader.field(program, "sources.each");
     const count = reader.count(program, "settings.count", reader.length(all));
     return Array.from({ length: count }, (_, index) => all[index]);
 }
@@ -654,7 +654,7 @@ function counters(reader, active, ids) {
     const count = reader.count(active, "count", reader.length(all));
     return Array.from({ length: count }, (_, at) => {
         const one = all[at];
-        const index = reader.number(one, "slot.source");
+        const index = reader.number(one, "slot.source.__0");
         const interrupts = reader.number(one, "slot.interrupts") !== 0 ? ", interrupts" : "";
         return `  ${counter(reader.number(one, "slot.counter"))}: source ${index} ` +
             `(${source(ids[index])}), select ${hex(reader.wide(one, "slot.select"))}, ` +
@@ -664,9 +664,9 @@ function counters(reader, active, ids) {
 }
 
 function totals(reader, state, ids) {
-    const all = reader.field(state, "totals");
+    const all = reader.field(state, "totals.each");
     // As of the end of each source's last rotation.
-    const ended = reader.field(state, "counts");
+    const ended = reader.field(state, "counts.each");
     return ids.map((id, index) => {
         const part = (of, path) => decimal(reader.wide(of[index], path));
         return `  total of source ${index} (${source(id)}): ${part(all, "counted")} counted in ` +

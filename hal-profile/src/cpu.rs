@@ -2,6 +2,8 @@
 
 pub mod capabilities;
 pub mod counter;
+pub mod discover;
+pub mod generation;
 pub mod lbr;
 pub mod machine;
 pub mod registers;

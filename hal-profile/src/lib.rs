@@ -8,6 +8,8 @@
 //! - [`run`]: one processor, with interrupts masked: its counters, interrupts, samples and totals.
 //! - [`service`]: one client's requests, at PASSIVE_LEVEL. Every request enters there.
 //!
+//! [`historic`] has what Pentium, P6 and NetBurst do otherwise; only the feature of that name builds it.
+//!
 //! Principles: no_std, no allocation, no `unsafe`, no panic. Every hardware access goes through
 //! [`cpu::machine`], so all of it also runs on modelled processors. All memory is lent by the
 //! [`host`](run::host), and all zeros is its empty state. Policy stays above [`pmu`](run::pmu),
@@ -24,6 +26,11 @@
 extern crate std;
 
 pub mod cpu;
+#[cfg(feature = "historic")]
+pub mod historic;
+#[cfg(not(feature = "historic"))]
+#[path = "historic/absent.rs"]
+pub mod historic;
 pub mod plan;
 pub mod run;
 pub mod service;

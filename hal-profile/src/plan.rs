@@ -4,4 +4,5 @@
 pub mod assign;
 pub mod counter_config;
 pub mod cpu_set;
+pub mod index;
 pub mod program;

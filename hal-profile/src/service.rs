@@ -8,7 +8,6 @@
 mod branches;
 mod by_thread;
 mod configure;
-mod counted;
 mod describe;
 mod events;
 mod exchange;
@@ -17,6 +16,7 @@ mod kinds;
 mod programs;
 mod rdpmc;
 mod read;
+mod requirements;
 mod run;
 pub mod session;
 mod sessions;

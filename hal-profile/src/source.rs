@@ -4,6 +4,7 @@
 //! and how well that event fits the name. The facts are in the CSV files in `data/`; the build
 //! script turns them into the tables of the modules below, one for each interface.
 
+use crate::historic::select as historic;
 use shared_types::ProfileSource;
 
 /// The most sources in one session.
@@ -15,6 +16,9 @@ macro_rules! generated {
         const { &include!(concat!(env!("OUT_DIR"), "/", $name, ".rs")) }
     };
 }
+#[cfg_attr(not(feature = "historic"), expect(unused_imports, reason = "the folder's tables"))]
+pub(crate) use generated;
+
 pub mod amd;
 pub mod amd64;
 pub mod amd64_events;
@@ -22,12 +26,8 @@ pub mod catalog;
 pub mod default;
 pub mod emon;
 pub mod encode;
+pub mod filter;
 pub mod intel;
-pub mod netburst;
-#[cfg(feature = "legacy")]
-pub mod p6;
-#[cfg(feature = "legacy")]
-pub mod pentium;
 pub mod raw;
 
 /// One profile source of one interface.
@@ -35,8 +35,8 @@ pub mod raw;
 pub struct Row {
     /// The source's number.
     pub id: ProfileSource,
-    symbol: u16,
-    select: RowSelect,
+    pub(crate) symbol: u16,
+    pub(crate) select: Select,
     /// The general counters that can count it, by index; [`ANY`] if the event has no constraint,
     /// [`NO_COUNTER`] if no counter can.
     pub counters: CounterSet,
@@ -46,13 +46,13 @@ pub struct Row {
     pub fixed: CounterSet,
     /// How well the event fits the name.
     pub fit: Fit,
-    counts: u16,
-    note: u16,
+    pub(crate) counts: u16,
+    pub(crate) note: u16,
 }
 
 impl Row {
     /// ProfileTime.
-    const fn timer(symbol: u16, select: RowSelect, note: u16) -> Self {
+    pub(crate) const fn timer(symbol: u16, select: Select, note: u16) -> Self {
         Self {
             id: ProfileSource::TIME,
             symbol,
@@ -60,20 +60,6 @@ impl Row {
             counters: NO_COUNTER,
             fixed: NO_COUNTER,
             fit: Fit::Timer,
-            counts: 0,
-            note,
-        }
-    }
-
-    /// A source for which the family has no fitting event.
-    const fn unsupported(id: u32, symbol: u16, note: u16) -> Self {
-        Self {
-            id: ProfileSource(id),
-            symbol,
-            select: RowSelect::None,
-            counters: NO_COUNTER,
-            fixed: NO_COUNTER,
-            fit: Fit::Unsupported,
             counts: 0,
             note,
         }
@@ -112,7 +98,7 @@ impl Row {
     /// Its event select, if it has one.
     pub(crate) const fn event_select(&self) -> Option<u64> {
         match self.select {
-            RowSelect::EventSelect(bits) => Some(bits),
+            Select::EventSelect(bits) => Some(bits),
             _ => None,
         }
     }
@@ -120,14 +106,7 @@ impl Row {
     /// What the processor is programmed to count.
     #[must_use]
     pub const fn select(&self) -> Select {
-        match self.select {
-            RowSelect::None => Select::None,
-            RowSelect::EventSelect(bits) => Select::EventSelect(bits),
-            #[cfg(feature = "legacy")]
-            RowSelect::Cesr { event, clocks } => Select::Cesr { event, clocks },
-            RowSelect::NetBurst(event) => Select::NetBurst(*event),
-            RowSelect::Fixed(index) => Select::Fixed(index),
-        }
+        self.select
     }
 }
 
@@ -154,20 +133,6 @@ static TEXTS: &[&str; 1] = generated!("texts");
 /// Where each text begins, and where the last one ends.
 static TEXT_STARTS: &[u16] = generated!("text_starts");
 
-/// [`Select`] as a row stores it: NetBurst selects, which few rows have, are stored elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RowSelect {
-    None,
-    EventSelect(u64),
-    #[cfg(feature = "legacy")]
-    Cesr {
-        event: u8,
-        clocks: bool,
-    },
-    NetBurst(&'static NetBurstSelect),
-    Fixed(u8),
-}
-
 /// Finds a row by number in a table sorted by number.
 #[must_use]
 pub fn find(table: &'static [Row], id: ProfileSource) -> Option<&'static Row> {
@@ -178,7 +143,11 @@ pub fn find(table: &'static [Row], id: ProfileSource) -> Option<&'static Row> {
 ///
 /// Most numbers follow each other. With no gap after it the entry would be as far from the last one
 /// as their numbers are; gaps can only bring it nearer, and each missing number is one more step.
-fn numbered<T>(table: &'static [T], id: u32, number: impl Fn(&T) -> u32) -> Option<&'static T> {
+pub(crate) fn numbered<T>(
+    table: &'static [T],
+    id: u32,
+    number: impl Fn(&T) -> u32,
+) -> Option<&'static T> {
     let last = table.len().checked_sub(1)?;
     let after = number(table.get(last)?).checked_sub(id)?;
     let mut rest = table.get(last.saturating_sub(after as usize)..)?.iter();
@@ -243,51 +212,21 @@ pub enum Select {
     /// A PerfEvtSel of Intel P6 and later or of AMD, in the HAL's own style: event, unit mask, USR
     /// and OS, INV and CMASK, but without EN and INT, which are added while monitoring is on.
     EventSelect(u64),
-    /// One half of the Pentium's CESR: ES, and whether CC bit 2 selects clocks.
-    Cesr {
-        /// ES: the 6-bit event code.
-        event: u8,
-        /// CC bit 2: count clocks (duration) instead of events.
-        clocks: bool,
-    },
-    /// A NetBurst event: ESCR and CCCR.
-    NetBurst(NetBurstSelect),
+    /// What a processor of the [`historic`](crate::historic) interfaces counts.
+    Historic(historic::Select),
     /// The fixed-function counter with this index.
     Fixed(u8),
 }
 
-/// A NetBurst event: the values of its registers, without privilege, thread and enable bits.
+/// A decoded raw select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NetBurstSelect {
-    /// ESCR bits 30:25 (event select) and 24:9 (event mask) in place, nothing else.
-    pub escr: u32,
-    /// CCCR bits: ESCR select (15:13), COMPARE, COMPLEMENT, THRESHOLD, EDGE in place, nothing else.
-    pub cccr: u32,
-    /// The pair of ESCRs: the MSR for the even side and for the odd side (0 if that side cannot
-    /// count the event).
-    pub escr_msr: [u16; 2],
-    /// The counters of the even side and of the odd side, as masks of 18 bits; never counter 1.
-    pub counters: [CounterSet; 2],
-    /// What must be programmed upstream for the event to count anything.
-    pub upstream: Upstream,
-}
-
-/// Registers that tag micro-operations before an at-retirement event can count them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upstream {
-    /// Nothing.
-    None,
-    /// `uop_type` in RAT_ESCR0 (even side) or RAT_ESCR1 (odd side), with this event mask and select.
-    UopType {
-        /// ESCR bits 30:25 and 24:9 of the upstream RAT_ESCR.
-        escr: u32,
-    },
-    /// Replay tagging: MSR_PEBS_ENABLE (0x3F1) and MSR_PEBS_MATRIX_VERT (0x3F2), one metric for
-    /// each physical package at a time.
-    Replay {
-        /// MSR_PEBS_ENABLE.
-        pebs_enable: u32,
-        /// MSR_PEBS_MATRIX_VERT.
-        matrix_vert: u32,
-    },
+pub struct RawEvent {
+    /// What the processor is programmed to count.
+    pub select: Select,
+    /// The counters that can count it.
+    pub counters: CounterSet,
+    /// The filter asks for user mode. With neither this nor `kernel` there is no filter.
+    pub user: bool,
+    /// The filter asks for kernel mode.
+    pub kernel: bool,
 }

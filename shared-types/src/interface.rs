@@ -87,9 +87,8 @@ wire_enum! {
         /// Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf 1
         /// EDX bit 5 (MSR) is.
         MonitoringDisabled = 14 "monitoring-disabled"
-        /// A Pentium or P6 processor. No 64-bit Windows boots on these, so halprof.sys is built
-        /// without their interfaces.
-        LegacyNotBuilt = 15 "legacy-not-built"
+        /// A Pentium, P6 or NetBurst processor. halprof.sys is built without their interfaces.
+        HistoricNotBuilt = 15 "historic-not-built"
     }
 }
 

@@ -35,6 +35,6 @@ pub fn file() -> Option<Vec<u8>> {
 /// As [`folder`], and if the file cannot be read.
 #[must_use]
 pub fn with_every_interface() -> Option<Vec<u8>> {
-    let path = folder()?.join("halprof-legacy.sys");
+    let path = folder()?.join("halprof-historic.sys");
     Some(std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }

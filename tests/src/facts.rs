@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use hal_profile::source::amd64_events::AmdGeneration;
+use hal_profile::cpu::generation::AmdGeneration;
 use hal_profile::source::{CounterSet, Row, Select};
 use shared_types::ProfileSource;
 

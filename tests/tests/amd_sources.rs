@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use hal_profile::source::amd64_events::{
-    AmdGeneration, is_northbridge, mask_selects_nothing, meaning, verdict,
-};
+use hal_profile::cpu::generation::AmdGeneration;
+use hal_profile::source::amd64_events::{is_northbridge, mask_selects_nothing, meaning, verdict};
 use hal_profile::source::{ANY, Fit, amd};
 use halprof_tests::facts::{GENERATIONS, event_select};
 

@@ -3,12 +3,14 @@
 
 use hal_profile::cpu::capabilities::Capabilities;
 use hal_profile::cpu::counter::Counter;
-use hal_profile::plan::assign::{Assignment, Wanted};
+use hal_profile::historic::netburst;
+use hal_profile::historic::select::{NetBurstSelect, Select as Historic, Upstream};
+use hal_profile::plan::assign::{Assignment, Requirements, Schedule};
+use hal_profile::plan::index::SourceIndex;
 use hal_profile::source::MAX_SOURCES;
-use hal_profile::source::encode::{Filter, encode};
-use hal_profile::source::{
-    ANY, CounterSet, NO_COUNTER, NetBurstSelect, Select, Upstream, amd, netburst,
-};
+use hal_profile::source::encode::encode;
+use hal_profile::source::filter::Filter;
+use hal_profile::source::{ANY, CounterSet, NO_COUNTER, Select, amd};
 use halprof_tests::silicon::{Silicon, signature};
 use shared_types::request::source::Placement;
 use std::collections::BTreeSet;
@@ -70,8 +72,10 @@ fn seats(capabilities: &Capabilities, source: &Source) -> Vec<Seat> {
     match source.select {
         Select::None => Vec::new(),
         Select::Fixed(_) => fixed.collect(),
-        Select::EventSelect(_) | Select::Cesr { .. } => of(ANY, 0).chain(fixed).collect(),
-        Select::NetBurst(event) => [0, 1]
+        Select::EventSelect(_) | Select::Historic(Historic::Cesr { .. }) => {
+            of(ANY, 0).chain(fixed).collect()
+        }
+        Select::Historic(Historic::NetBurst(event)) => [0, 1]
             .into_iter()
             .filter(|&side| event.escr_msr[side] != 0)
             .flat_map(|side| of(event.counters[side], side as u8))
@@ -83,7 +87,7 @@ fn seats(capabilities: &Capabilities, source: &Source) -> Vec<Seat> {
 /// them. MSRs of RAT_ESCR, IA32_PEBS_ENABLE and MSR_PEBS_MATRIX_VERT: SDM vol. 4, "MSRs in Pentium
 /// 4".
 fn upstream(source: &Source, side: u8) -> Vec<(u32, (u32, Filter))> {
-    let Select::NetBurst(event) = source.select else {
+    let Select::Historic(Historic::NetBurst(event)) = source.select else {
         return Vec::new();
     };
     let modes = |value| (value, source.filter);
@@ -161,16 +165,16 @@ fn expected(capabilities: &Capabilities, sources: &[Source]) -> Result<Vec<Optio
     Ok(rotation_of)
 }
 
-fn wanted(capabilities: &Capabilities, source: &Source) -> Wanted {
-    let mut candidates = [0; 2];
-    for (counter, side) in seats(capabilities, source) {
-        candidates[usize::from(side)] |= counter.global_bit();
+fn requirements(capabilities: &Capabilities, source: &Source) -> Requirements {
+    if source.left_out {
+        return Requirements::new_zeroed();
     }
-    Wanted {
-        candidates,
-        encodings: [0, 1]
-            .map(|side| encode(capabilities, &source.select, side, source.filter, false)),
+    let counters = seats(capabilities, source).into_iter().map(|(counter, _)| counter);
+    Requirements {
+        counters: counters.fold(0, |mask, counter| mask | counter.global_bit()),
+        encoding: encode(capabilities, &source.select, source.filter, false),
         filter: source.filter,
+        group: source.group,
         alone: false,
     }
 }
@@ -179,26 +183,33 @@ fn assignment() -> Box<Assignment> {
     Assignment::new_box_zeroed().expect("memory")
 }
 
+/// The sources by their place in the session's list.
+fn index(place: usize) -> SourceIndex {
+    SourceIndex::first(MAX_SOURCES).nth(place).expect("below 256")
+}
+
 fn solve(
     assignment: &mut Assignment,
     capabilities: &Capabilities,
     sources: &[Source],
 ) -> Result<(), usize> {
     assignment.clear();
-    for (index, source) in sources.iter().enumerate() {
-        if source.left_out {
-            continue;
-        }
-        *assignment.wanted(index).expect("a place") = wanted(capabilities, source);
-        assignment.take(index);
-        let earlier = sources[..index]
-            .iter()
-            .rposition(|other| !other.left_out && other.group == source.group);
-        if let (Some(earlier), true) = (earlier, source.group != 0) {
-            assignment.same_group(earlier, index);
-        }
+    for (place, source) in sources.iter().enumerate() {
+        *assignment.requirements(index(place)) = requirements(capabilities, source);
     }
-    assignment.solve(sources.len())
+    assignment.solve(sources.len()).map_err(SourceIndex::get)
+}
+
+fn schedule(assignment: &Assignment) -> Box<Schedule> {
+    let mut schedule = Schedule::new_box_zeroed().expect("memory");
+    assignment.schedule(&mut schedule);
+    schedule
+}
+
+/// The counter and the slice of a source that takes a counter.
+fn assigned(assignment: &Assignment, place: usize) -> Option<(Counter, u16)> {
+    let (_, assigned) = assignment.assigned(index(place))?;
+    Some((assigned.counter, assigned.slice))
 }
 
 /// Checks that every source that takes a counter has one that can count it, and shares no register
@@ -210,41 +221,37 @@ fn valid(
     sources: &[Source],
 ) -> Vec<Option<u16>> {
     let mut seated: Vec<(u16, &Source, Seat)> = Vec::new();
-    let mut behind = Vec::new();
     let mut rotations = Vec::new();
-    for (index, source) in sources.iter().enumerate() {
-        let assigned = assignment.assigned(index).map(|(_, assigned)| assigned);
-        assert_eq!(assigned.is_none(), source.left_out, "{index}");
-        rotations.push(assigned.map(|assigned| assigned.rotation));
-        let Some(assigned) = assigned else {
+    let schedule = schedule(assignment);
+    for (place, source) in sources.iter().enumerate() {
+        let assigned = assigned(assignment, place);
+        assert_eq!(assigned.is_none(), source.left_out, "{place}");
+        rotations.push(assigned.map(|(_, slice)| slice));
+        let Some((counter, slice)) = assigned else {
             continue;
         };
-        let seat = (assigned.counter, assigned.side);
-        assert!(seats(capabilities, source).contains(&seat), "{seat:?}");
-        let every = [assigned.rotation, EVERY];
+        let seats = seats(capabilities, source);
+        let seat = seats.into_iter().find(|(can, _)| *can == counter).expect("it can count it");
+        let every = [slice, EVERY];
         let agrees = |(rotation, other, there): &(u16, &Source, Seat)| {
-            !every.contains(rotation) && assigned.rotation != EVERY
-                || agree((source, seat), (other, *there))
+            !every.contains(rotation) && slice != EVERY || agree((source, seat), (other, *there))
         };
         assert!(seated.iter().all(agrees), "{seated:x?}");
-        seated.push((assigned.rotation, source, seat));
-        if let Some(next) = usize::from(assigned.next).checked_sub(1) {
-            let (_, next_one) = assignment.assigned(next).expect("a source with a counter");
-            // The list of a rotation ends with those that run in every rotation.
-            if next_one.rotation == assigned.rotation {
-                behind.push(next);
-            } else {
-                assert_eq!(next_one.rotation, EVERY, "{index}");
-            }
-        }
+        seated.push((slice, source, seat));
     }
-    // Each rotation's list links all of its sources: each one but the first is the next of another.
-    behind.sort_unstable();
-    behind.dedup();
-    let lists: BTreeSet<u16> = rotations.iter().copied().flatten().collect();
-    assert_eq!(behind.len() + lists.len(), seated.len());
-    let in_turn = lists.iter().filter(|&&rotation| rotation != EVERY);
-    assert_eq!(usize::from(assignment.rotations()), in_turn.count());
+    // Each slice's list has all of its sources, and those of every slice.
+    for slice in (0..schedule.slices).chain([EVERY]) {
+        let mut listed: Vec<usize> = schedule.sources(slice).map(SourceIndex::get).collect();
+        listed.sort_unstable();
+        let runs = |place: &usize| {
+            rotations[*place].is_some_and(|rotation| [slice, EVERY].contains(&rotation))
+        };
+        let expected: Vec<usize> = (0..sources.len()).filter(runs).collect();
+        assert_eq!(listed, expected, "{slice}");
+    }
+    let slices: BTreeSet<u16> = rotations.iter().copied().flatten().collect();
+    let in_turn = slices.iter().filter(|&&slice| slice != EVERY);
+    assert_eq!(usize::from(schedule.slices), in_turn.count());
     for (rotation, source, (counter, _)) in &seated {
         let on_it = seated.iter().filter(|(_, _, (other, _))| other == counter);
         let own = counter.is_fixed() && on_it.count() == 1;
@@ -254,7 +261,7 @@ fn valid(
                 .filter(|&other| !other.left_out && other.group == source.group)
                 .count()
                 > 1;
-        let every = assignment.rotations() > 1 && own && !grouped;
+        let every = schedule.slices > 1 && own && !grouped;
         assert_eq!(*rotation == EVERY, every, "{source:?}");
     }
     rotations
@@ -318,8 +325,10 @@ fn p6_flops_on_counter_0_only() {
 #[test]
 fn pentium_pairs() {
     let pentium = Silicon::old_intel(5, 4).discover();
-    let on =
-        |event, counters| Source { select: Select::Cesr { event, clocks: false }, ..on(counters) };
+    let on = |event, counters| Source {
+        select: Select::Historic(Historic::Cesr { event, clocks: false }),
+        ..on(counters)
+    };
     let sources = [on(0x16, ANY), on(0x2A, 0b01), on(0x2A, 0b10), grouped(7, on(0x2B, 0b10))];
     for list in lists(&sources, 4) {
         check(&pentium, &list);
@@ -338,8 +347,6 @@ fn fixed_counters_beside_general_ones_with_holes() {
         on(ANY),
         on(0b0000_0110),
         on(0b1_0000_0000),
-        on(0b1),
-        fixed(0),
         fixed(1),
         fixed(5),
         grouped(1, fixed(1)),
@@ -394,7 +401,7 @@ fn pentium_4(thread: Option<u32>) -> Capabilities {
 fn netburst_rows() -> Vec<(&'static str, Source)> {
     netburst::ROWS
         .iter()
-        .filter(|row| matches!(row.select(), Select::NetBurst(_)))
+        .filter(|row| matches!(row.select(), Select::Historic(Historic::NetBurst(_))))
         .map(|row| {
             let source = Source { select: row.select(), ..on(row.counters) };
             (row.name(), source)
@@ -438,7 +445,7 @@ fn netburst_upstream_tags() {
         upstream: Upstream::None,
     };
     const fn source(event: NetBurstSelect) -> Source {
-        Source { select: Select::NetBurst(event), ..SOURCE }
+        Source { select: Select::Historic(Historic::NetBurst(event)), ..SOURCE }
     }
     let tagged = |escr| source(NetBurstSelect { upstream: Upstream::UopType { escr }, ..EVENT });
     let elsewhere = |escr| {
@@ -480,23 +487,18 @@ fn netburst_upstream_tags() {
 fn as_many_sources_as_a_session_can_have() {
     let p6 = Silicon::old_intel(6, 8).discover();
     let mut assignment = assignment();
-    assert_eq!(assignment.rotations(), 0);
-    assert!(assignment.assigned(0).is_none());
+    assert_eq!(schedule(&assignment).slices, 0);
+    assert!(assigned(&assignment, 0).is_none());
     solve(&mut assignment, &p6, &[SOURCE; MAX_SOURCES]).expect("rotations");
-    assert_eq!((MAX_SOURCES, assignment.rotations()), (256, 128));
-    for index in 0..MAX_SOURCES {
-        let (_, assigned) = assignment.assigned(index).expect("a counter");
-        let counter = Counter::general((index % 2) as u8).expect("below 32");
-        assert_eq!(
-            (assigned.counter, assigned.side, assigned.rotation),
-            (counter, 0, (index / 2) as u16)
-        );
+    assert_eq!((MAX_SOURCES, schedule(&assignment).slices), (256, 128));
+    for place in 0..MAX_SOURCES {
+        let counter = Counter::general((place % 2) as u8).expect("below 32");
+        assert_eq!(assigned(&assignment, place), Some((counter, (place / 2) as u16)));
     }
-    assert!(assignment.assigned(MAX_SOURCES).is_none());
     // A new assignment forgets the old one.
     solve(&mut assignment, &p6, &[LEFT_OUT]).expect("nothing to assign");
-    assert_eq!(assignment.rotations(), 0);
-    assert!(assignment.assigned(0).is_none() && assignment.assigned(1).is_none());
+    assert_eq!(schedule(&assignment).slices, 0);
+    assert!(assigned(&assignment, 0).is_none() && assigned(&assignment, 1).is_none());
 }
 
 #[test]
@@ -523,12 +525,8 @@ fn a_fixed_counter_that_counts_the_same_is_taken_first() {
     let skylake = Silicon::intel(6, 0x5E, [0x0730_0403, 0, 0, 0x603]).discover();
     let mut assignment = assignment();
     solve(&mut assignment, &skylake, &[SOURCE, ALSO_FIXED]).expect("both fit");
-    let counters = [0, 1].map(|index| {
-        let (_, assigned) = assignment.assigned(index).expect("a counter");
-        assigned.counter
-    });
-    assert_eq!(Some(counters[0]), Counter::general(0));
-    assert_eq!(Some(counters[1]), Counter::fixed(0));
+    let counters = [0, 1].map(|place| assigned(&assignment, place).map(|(counter, _)| counter));
+    assert_eq!(counters, [Counter::general(0), Counter::fixed(0)]);
     let sources = [on(ANY), on(0b11), ALSO_FIXED, fixed(0), grouped(1, ALSO_FIXED)];
     for list in lists(&sources, 5) {
         check(&skylake, &list);
@@ -547,7 +545,7 @@ const KERNEL: Filter = Filter { user: false, kernel: true };
 fn two_filters_of_one_event_are_two_escrs_or_do_not_fit() {
     let filtered = |source: Source, filter| Source { filter, ..source };
     for (name, row) in netburst_rows() {
-        let Select::NetBurst(event) = row.select else {
+        let Select::Historic(Historic::NetBurst(event)) = row.select else {
             continue;
         };
         let both = [filtered(row, USER), filtered(row, KERNEL)];
@@ -559,9 +557,10 @@ fn two_filters_of_one_event_are_two_escrs_or_do_not_fit() {
             let fits = solve(&mut assignment, &pentium_4, &pair).is_ok();
             if fits {
                 valid(&assignment, &pentium_4, &pair);
-                let escrs = [0, 1].map(|index| {
-                    let (_, assigned) = assignment.assigned(index).expect("a counter");
-                    event.escr_msr[usize::from(assigned.side)]
+                let escrs = [0, 1].map(|place| {
+                    let (counter, _) = assigned(&assignment, place).expect("a counter");
+                    let fed = |counters: u32| u64::from(counters) & counter.global_bit() != 0;
+                    event.escr_msr[usize::from(fed(event.counters[1]))]
                 });
                 assert_ne!(escrs[0], escrs[1], "{name}");
             }
@@ -586,21 +585,22 @@ fn instructions_of_both_modes_fit_on_a_pentium_4() {
 /// all others on all counters, longer than anyone would wait.
 #[test]
 fn the_search_is_bounded() {
-    const ALL: CounterSet = 0x3_FFFF;
+    /// The counters that even ESCRs feed.
+    const EVEN: CounterSet = 0x1_3333;
     let on_one_escr = Source {
-        select: Select::NetBurst(NetBurstSelect {
+        select: Select::Historic(Historic::NetBurst(NetBurstSelect {
             escr: 0x0400_0600,
             cccr: 0x8000,
             escr_msr: [0x3B8, 0],
-            counters: [ALL, 0],
+            counters: [EVEN, 0],
             upstream: Upstream::None,
-        }),
+        })),
         ..SOURCE
     };
     let other = Source { filter: USER, ..on_one_escr };
     let pentium_4 = pentium_4(None);
     let mut assignment = assignment();
-    let mut list = vec![on_one_escr; 12];
+    let mut list = vec![on_one_escr; 7];
     list.push(other);
     let group: Vec<_> = list.iter().map(|&source| grouped(1, source)).collect();
     assert_eq!(solve(&mut assignment, &pentium_4, &group), Err(0));

@@ -1,8 +1,9 @@
 //! Does a processor's description match CPUID and its registers, without a register that is not
 //! proven to exist?
 
-use hal_profile::cpu::capabilities::{Apic, Capabilities, Global, Layout, apic_page};
+use hal_profile::cpu::capabilities::{Apic, Capabilities, Global, Layout};
 use hal_profile::cpu::counter::{Counter, CounterWidth};
+use hal_profile::cpu::discover::apic_page;
 use hal_profile::plan::counter_config::{Active, Slot};
 use hal_profile::run::pmu;
 use hal_profile::source::encode::Encoding;

@@ -4,14 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hal_profile::cpu::capabilities::Capabilities;
-use hal_profile::source::amd64_events::{AmdGeneration, mask_selects_nothing};
+use hal_profile::cpu::generation::AmdGeneration;
+use hal_profile::cpu::registers::intel::ANY_THREAD;
+use hal_profile::historic::raw::Family as Old;
+use hal_profile::historic::select::{Select as Historic, Upstream};
+use hal_profile::historic::{netburst, p6, pentium};
+use hal_profile::source::amd64_events::mask_selects_nothing;
 use hal_profile::source::catalog::{
     constraint, counters, describe, find, is_hal, raw_family, rows, select_word, support,
 };
-use hal_profile::source::raw::{ANY_THREAD, Family};
-use hal_profile::source::{
-    ANY, Fit, Row, Select, Upstream, amd, amd64, default, emon, intel, netburst, p6, pentium,
-};
+use hal_profile::source::raw::Family;
+use hal_profile::source::{ANY, Fit, Row, Select, amd, amd64, default, emon, intel};
 use halprof_tests::facts::{id, number};
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use halprof_tests::source_data;
@@ -182,9 +185,9 @@ fn the_hals_rows_are_told_apart() {
 fn raw_selects_are_given_in_the_familys_layout() {
     for (capabilities, family) in [
         (modern_intel(), Some(Family::Emon { more: ANY_THREAD })),
-        (pentium(false), Some(Family::Pentium)),
-        (pentium_iii(), Some(Family::P6)),
-        (pentium_4(None), Some(Family::NetBurst { model: 2 })),
+        (pentium(false), Some(Family::Historic(Old::Pentium))),
+        (pentium_iii(), Some(Family::Historic(Old::P6))),
+        (pentium_4(None), Some(Family::Historic(Old::NetBurst { model: 2 }))),
         (amd(0x19, 0x61), Some(Family::Amd64(AmdGeneration::Zen4))),
         (hv1_masked(), None),
         (unproved(), None),
@@ -473,7 +476,7 @@ fn a_netburst_thread_counts_on_its_own_side() {
     let mut missing = [0; 2];
     for (thread, capabilities) in [(0, pentium_4(Some(0))), (1, pentium_4(Some(1)))] {
         for row in rows(&capabilities) {
-            let Select::NetBurst(event) = row.select() else {
+            let Select::Historic(Historic::NetBurst(event)) = row.select() else {
                 continue;
             };
             let replay = matches!(event.upstream, Upstream::Replay { .. });
@@ -493,7 +496,7 @@ fn selects_as_one_number() {
     assert_eq!(select_word(&Select::None), None);
     assert_eq!(select_word(&Select::EventSelect(0x3_00C0)), Some(0x3_00C0));
     for (event, clocks, word) in [(0x16, false, 0x16), (0x3F, true, 0x13F)] {
-        assert_eq!(select_word(&Select::Cesr { event, clocks }), Some(word));
+        assert_eq!(select_word(&Select::Historic(Historic::Cesr { event, clocks })), Some(word));
     }
     let row =
         netburst::ROWS.iter().find(|row| row.symbol() == "ProfileTotalIssues").expect("a row");

@@ -1,8 +1,13 @@
 //! Do the values that program a counter match the manuals?
 
-use hal_profile::cpu::capabilities::{Capabilities, NetBurst};
-use hal_profile::source::encode::{self, Encoding, Filter, Register, encode};
-use hal_profile::source::{NetBurstSelect, Select, Upstream, netburst};
+use hal_profile::cpu::capabilities::Capabilities;
+use hal_profile::cpu::counter::Counter;
+use hal_profile::historic::encode::{Register, Registers, Upstream as Written};
+use hal_profile::historic::netburst;
+use hal_profile::historic::select::{NetBurst, NetBurstSelect, Select as Historic, Upstream};
+use hal_profile::source::Select;
+use hal_profile::source::encode::{self, encode};
+use hal_profile::source::filter::Filter;
 use halprof_tests::silicon::Silicon;
 
 const MODES: [(Filter, u64); 3] =
@@ -24,8 +29,8 @@ fn any_processor() -> Capabilities {
 
 /// What is written to a select register that holds 0 before.
 fn select(select: Select, filter: Filter, interrupt: bool) -> u64 {
-    let encoding = encode(&any_processor(), &select, 0, filter, interrupt);
-    assert_eq!(encoding.upstream, [NO_REGISTER; 3]);
+    let encoding = encode(&any_processor(), &select, filter, interrupt);
+    assert_eq!(encoding.upstream, Written::default());
     encoding.select
 }
 
@@ -88,7 +93,7 @@ fn halves_of_cesr() {
     ];
     for (event, clocks, filter, half) in table {
         for interrupt in [false, true] {
-            let got = select(Select::Cesr { event, clocks }, filter, interrupt);
+            let got = select(Select::Historic(Historic::Cesr { event, clocks }), filter, interrupt);
             assert_eq!(got, half, "{event:#x}");
         }
     }
@@ -104,7 +109,7 @@ fn nothing_to_program() {
 fn instr_retired() -> NetBurstSelect {
     let row = netburst::ROWS.iter().find(|row| row.symbol() == "ProfileTotalIssues");
     match row.expect("a row").select() {
-        Select::NetBurst(event) => event,
+        Select::Historic(Historic::NetBurst(event)) => event,
         other => panic!("{other:?}"),
     }
 }
@@ -115,14 +120,23 @@ fn on_thread(thread: u8) -> Capabilities {
     capabilities
 }
 
+/// What is written for a counter that one side's ESCR feeds.
+struct CccrAndUpstream {
+    select: u64,
+    upstream: Registers,
+}
+
 fn net_burst(
     event: NetBurstSelect,
     thread: u8,
     side: u8,
     filter: Filter,
     interrupt: bool,
-) -> Encoding {
-    encode(&on_thread(thread), &Select::NetBurst(event), side, filter, interrupt)
+) -> CccrAndUpstream {
+    let select = Select::Historic(Historic::NetBurst(event));
+    let encoding = encode(&on_thread(thread), &select, filter, interrupt);
+    let upstream = if side == 0 { encoding.upstream.even } else { encoding.upstream.odd };
+    CccrAndUpstream { select: encoding.select, upstream }
 }
 
 #[test]
@@ -195,7 +209,8 @@ fn upstream_tags_come_first() {
 /// Both can count at once unless they need different values in one register.
 #[test]
 fn encodings_agree_unless_a_register_is_wanted_with_two_values() {
-    let with = |upstream| Encoding { select: 0, upstream };
+    let counter = Counter::FIRST;
+    let with = |even| Written { even, odd: [NO_REGISTER; 3] };
     let escr = register(0x3B8, 0x0400_060C);
     let other_modes = register(0x3B8, 0x0400_0604);
     let elsewhere = register(0x3B9, 0x0400_0604);
@@ -220,7 +235,7 @@ fn encodings_agree_unless_a_register_is_wanted_with_two_values() {
             false,
         ),
     ] {
-        assert_eq!(one.agrees_with(&other), agree, "{one:x?} {other:x?}");
-        assert_eq!(other.agrees_with(&one), agree, "{one:x?} {other:x?}");
+        assert_eq!(one.agrees(counter, &other, counter), agree, "{one:x?} {other:x?}");
+        assert_eq!(other.agrees(counter, &one, counter), agree, "{one:x?} {other:x?}");
     }
 }

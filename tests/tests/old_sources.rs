@@ -2,7 +2,9 @@
 //!
 //! The rows are generated from `hal-profile/data`; the expectations here are written by hand.
 
-use hal_profile::source::{ANY, Fit, NetBurstSelect, Row, Select, Upstream, netburst, p6, pentium};
+use hal_profile::historic::select::{NetBurstSelect, Select as Historic, Upstream};
+use hal_profile::historic::{netburst, p6, pentium};
+use hal_profile::source::{ANY, Fit, Row, Select};
 use halprof_tests::facts::{Record, event_select, number};
 use halprof_tests::source_data;
 
@@ -22,7 +24,7 @@ fn pentium_selects_events_by_code_and_counter() {
     ] {
         let row = named(pentium::own_rows(true), name);
         let id = 0x8000_0500 + u32::from(event) + if counters == 0b10 { 0x100 } else { 0 };
-        assert_eq!(row.select(), Select::Cesr { event, clocks }, "{name}");
+        assert_eq!(row.select(), Select::Historic(Historic::Cesr { event, clocks }), "{name}");
         assert_eq!((row.id.0, row.counters), (id, counters), "{name}");
         assert_eq!(row.fit, Fit::Exact, "{name}");
     }
@@ -42,7 +44,7 @@ fn rows_in_doubt_are_approximate() {
     }
     assert_eq!(rows, 4);
     for row in pentium::own_rows(true).chain(pentium::rows(true)) {
-        let Select::Cesr { event, clocks } = row.select() else {
+        let Select::Historic(Historic::Cesr { event, clocks }) = row.select() else {
             continue;
         };
         if event == 0x33 {
@@ -148,11 +150,13 @@ fn netburst_selects_an_escr_pair_and_its_counters() {
         counters: [1 << 12 | 1 << 13 | 1 << 16, 1 << 14 | 1 << 15 | 1 << 17],
         upstream: Upstream::None,
     };
-    assert_eq!(row.select(), Select::NetBurst(expected));
+    assert_eq!(row.select(), Select::Historic(Historic::NetBurst(expected)));
     let row = named(netburst::ROWS.iter(), "IcacheMisses");
     assert_eq!(row.counters, 0b1101);
     let row = named(netburst::own_rows(2), "bsq_active_entries");
-    let Select::NetBurst(select) = row.select() else { panic!("not NetBurst's") };
+    let Select::Historic(Historic::NetBurst(select)) = row.select() else {
+        panic!("not NetBurst's")
+    };
     assert_eq!((select.escr_msr, select.counters), ([0, 0x3A1], [0, 0b1100]));
 }
 
@@ -164,7 +168,9 @@ fn netburst_tags_upstream_where_the_event_needs_it() {
         ("DcacheMisses", Upstream::Replay { pebs_enable: 0x0100_0001, matrix_vert: 1 }),
         ("BranchInstructions", Upstream::None),
     ] {
-        let Select::NetBurst(select) = named(netburst::ROWS.iter(), name).select() else {
+        let Select::Historic(Historic::NetBurst(select)) =
+            named(netburst::ROWS.iter(), name).select()
+        else {
             panic!("{name} is not NetBurst's")
         };
         assert_eq!(select.upstream, upstream, "{name}");
@@ -192,7 +198,9 @@ fn netburst_offers_every_event_that_counts_alone() {
 #[test]
 fn fsb_data_activity_leaves_out_what_excludes_its_own() {
     let row = named(netburst::own_rows(2), "FSB_data_activity");
-    let Select::NetBurst(select) = row.select() else { panic!("not NetBurst's") };
+    let Select::Historic(Historic::NetBurst(select)) = row.select() else {
+        panic!("not NetBurst's")
+    };
     assert_eq!(select.escr, 0x17 << 25 | 0b01_1011 << 9);
     assert_eq!(select.cccr, 6 << 13 | 1 << 18 | 1 << 24);
 }

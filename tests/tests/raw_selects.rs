@@ -1,11 +1,15 @@
 //! What does a raw select mean on each family, and which of its bits are refused?
 
-use hal_profile::source::amd64_events::AmdGeneration;
-use hal_profile::source::raw::{ANY_THREAD, EQUAL, Family, RawEvent, UNIT_MASK_2, parse};
-use hal_profile::source::{ANY, NetBurstSelect, Select, Upstream};
+use hal_profile::cpu::generation::AmdGeneration;
+use hal_profile::cpu::registers::intel::{ANY_THREAD, EQUAL, UNIT_MASK_2};
+use hal_profile::historic::raw::Family as Old;
+use hal_profile::historic::select::{NetBurstSelect, Select as Historic, Upstream};
+use hal_profile::source::RawEvent;
+use hal_profile::source::raw::{Family, parse};
+use hal_profile::source::{ANY, Select};
 
 const EMON: Family = Family::Emon { more: 0 };
-const NETBURST: Family = Family::NetBurst { model: 2 };
+const NETBURST: Family = Family::Historic(Old::NetBurst { model: 2 });
 
 /// ESCR in the low half; CCCR and the counter group in the high half.
 const fn netburst(escr: u64, cccr: u64, group: u64) -> u64 {
@@ -29,11 +33,11 @@ fn every_bit_outside_the_familys_mask_is_refused_and_named() {
             p6_style | bits(&[(21, 21), (36, 36), (40, 47)]),
             0,
         ),
-        (Family::P6, p6_style, 0),
+        (Family::Historic(Old::P6), p6_style, 0),
         (Family::Amd64(AmdGeneration::K8), p6_style, 0),
         (Family::Amd64(AmdGeneration::Family10h), p6_style | bits(&[(32, 35)]), 0),
         (Family::Amd64(AmdGeneration::Zen5), p6_style | bits(&[(32, 35)]), 0),
-        (Family::Pentium, bits(&[(0, 5), (8, 8), (16, 17)]), 0),
+        (Family::Historic(Old::Pentium), bits(&[(0, 5), (8, 8), (16, 17)]), 0),
         (NETBURST, bits(&[(2, 3), (9, 30), (32, 33), (45, 47), (50, 56)]), INSTR_RETIRED),
     ];
     for (family, allowed, good) in table {
@@ -47,9 +51,12 @@ fn every_bit_outside_the_familys_mask_is_refused_and_named() {
 
 #[test]
 fn allowed_bits_are_what_is_programmed() {
-    for family in
-        [EMON, Family::P6, Family::Amd64(AmdGeneration::K8), Family::Amd64(AmdGeneration::Zen3)]
-    {
+    for family in [
+        EMON,
+        Family::Historic(Old::P6),
+        Family::Amd64(AmdGeneration::K8),
+        Family::Amd64(AmdGeneration::Zen3),
+    ] {
         let mut allowed = bits(&[(0, 15), (18, 18), (23, 31)]);
         if family == Family::Amd64(AmdGeneration::Zen3) {
             allowed |= bits(&[(32, 35)]);
@@ -65,9 +72,9 @@ fn allowed_bits_are_what_is_programmed() {
 fn user_and_kernel_bits_are_the_filter() {
     let table = [
         (EMON, 0xC0, 16, 17),
-        (Family::P6, 0xC0, 16, 17),
+        (Family::Historic(Old::P6), 0xC0, 16, 17),
         (Family::Amd64(AmdGeneration::Zen4), 0xC0, 16, 17),
-        (Family::Pentium, 0x16, 16, 17),
+        (Family::Historic(Old::Pentium), 0x16, 16, 17),
         (NETBURST, INSTR_RETIRED, 2, 3),
     ];
     for (family, event, user_bit, kernel_bit) in table {
@@ -97,15 +104,15 @@ fn northbridge_events_are_refused_by_their_event_field() {
 fn counters_follow_the_event() {
     let table = [
         (EMON, 0xC1, ANY),
-        (Family::P6, 0xC1, 0b01),
-        (Family::P6, 0x13, 0b10),
-        (Family::P6, 0xC0, ANY),
+        (Family::Historic(Old::P6), 0xC1, 0b01),
+        (Family::Historic(Old::P6), 0x13, 0b10),
+        (Family::Historic(Old::P6), 0xC0, ANY),
         (Family::Amd64(AmdGeneration::Family10h), 0x03, ANY),
         (Family::Amd64(AmdGeneration::Family15h), 0x03, 0b00_1000),
         (Family::Amd64(AmdGeneration::Family15h), 0x1_0000_00C0, 0b11_1000),
-        (Family::Pentium, 0x29, ANY),
-        (Family::Pentium, 0x2A, 0b01),
-        (Family::Pentium, 0x3B, 0b01),
+        (Family::Historic(Old::Pentium), 0x29, ANY),
+        (Family::Historic(Old::Pentium), 0x2A, 0b01),
+        (Family::Historic(Old::Pentium), 0x3B, 0b01),
         (NETBURST, INSTR_RETIRED, 0x3F000),
     ];
     for (family, raw, counters) in table {
@@ -115,8 +122,8 @@ fn counters_follow_the_event() {
 
 #[test]
 fn pentium_is_one_half_of_cesr() {
-    let raw = parse(Family::Pentium, 0x11A).expect("an event");
-    assert_eq!(raw.select, Select::Cesr { event: 0x1A, clocks: true });
+    let raw = parse(Family::Historic(Old::Pentium), 0x11A).expect("an event");
+    assert_eq!(raw.select, Select::Historic(Historic::Cesr { event: 0x1A, clocks: true }));
 }
 
 #[test]
@@ -137,7 +144,10 @@ fn netburst_finds_the_escrs_of_the_documented_event() {
     ];
     for (group, escr, select) in table {
         let raw = netburst(escr, 0x2000 | u64::from(filter), group);
-        assert_eq!(parse(NETBURST, raw).map(|raw| raw.select), Ok(Select::NetBurst(select)));
+        assert_eq!(
+            parse(NETBURST, raw).map(|raw| raw.select),
+            Ok(Select::Historic(Historic::NetBurst(select)))
+        );
     }
 }
 
@@ -145,7 +155,7 @@ fn netburst_finds_the_escrs_of_the_documented_event() {
 fn netburst_takes_its_filter_bits_from_the_user_alone() {
     // IOQ_allocation's own row counts edges; a raw select counts as it says.
     let raw = parse(NETBURST, netburst(0x0600_0200, 0xC000, 0)).expect("IOQ_allocation");
-    let Select::NetBurst(select) = raw.select else { panic!("not NetBurst's") };
+    let Select::Historic(Historic::NetBurst(select)) = raw.select else { panic!("not NetBurst's") };
     assert_eq!(select.cccr, 0xC000);
 }
 
@@ -166,7 +176,7 @@ fn netburst_refuses_what_is_not_documented() {
         ),
         (
             "instr_completed",
-            Family::NetBurst { model: 3 },
+            Family::Historic(Old::NetBurst { model: 3 }),
             netburst(0x0E00_0200, 0x8000, 3),
             Ok(()),
         ),
@@ -184,7 +194,7 @@ fn netburst_finds_an_event_of_one_escr() {
     let raw = parse(NETBURST, netburst(0x3400_0200, 0xC000, 0));
     let raw = raw.expect("a documented event");
     assert_eq!(raw.counters, 0b1100);
-    let Select::NetBurst(select) = raw.select else {
+    let Select::Historic(Historic::NetBurst(select)) = raw.select else {
         panic!("{:?}", raw.select);
     };
     assert_eq!(select.escr_msr, [0, 0x3A3]);

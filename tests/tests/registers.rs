@@ -6,8 +6,8 @@ use hal_profile::cpu::registers::amd::GLOBAL_STATUS_LBR_FROZEN;
 use hal_profile::cpu::registers::apic::{ApicBase, LvtPc};
 use hal_profile::cpu::registers::cpuid::{PerfMonEax, PerfMonEdx, Signature, available_events};
 use hal_profile::cpu::registers::intel::{FixedControl, PerfCapabilities, PerfEvtSel};
-use hal_profile::cpu::registers::netburst::{CCCR_OFF, Cccr, Escr, escr_msrs};
-use hal_profile::cpu::registers::pentium::CesrHalf;
+use hal_profile::historic::registers::netburst::{CCCR_OFF, Cccr, Escr, escr_msrs};
+use hal_profile::historic::registers::pentium::CesrHalf;
 
 #[test]
 fn perf_evt_sel() {

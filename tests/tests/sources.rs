@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hal_profile::historic::select::Select as Historic;
+use hal_profile::historic::{netburst, p6, pentium};
 use hal_profile::source::{
     ANY, Fit, IntervalLimits, NO_COUNTER, Row, Select, amd, amd64, default, emon, intel, limits,
-    netburst, p6, pentium,
 };
 use halprof_tests::data;
 use halprof_tests::facts::{GENERATIONS, event_select, id, number};
@@ -164,8 +165,10 @@ fn selects_hold_what_the_interface_does_not_add_later() {
                 assert_eq!(select & USR_OS, USR_OS, "{interface} {}", row.name());
                 assert_eq!(select >> 36, 0, "{interface} {}", row.name());
             }
-            Select::Cesr { event, .. } => assert!(event < 0x40, "{interface} {}", row.name()),
-            Select::NetBurst(select) => {
+            Select::Historic(Historic::Cesr { event, .. }) => {
+                assert!(event < 0x40, "{interface} {}", row.name())
+            }
+            Select::Historic(Historic::NetBurst(select)) => {
                 assert_eq!(select.escr & !0x7FFF_FE00, 0, "{interface} {}", row.name());
                 assert_eq!(select.cccr & !0x01FC_E000, 0, "{interface} {}", row.name());
             }

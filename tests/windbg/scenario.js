@@ -56,7 +56,7 @@ const unused = {
 };
 
 const program = {
-    sources: [
+    sources: { each: [
         {
             id: 2, raw: 0, filter: both, group: 0, timer: false,
             interval: { source: 2, used: 0, events: 100_000 },
@@ -65,7 +65,7 @@ const program = {
             id: 0x80000000, raw: 0x412en, filter: { user: true, kernel: false }, group: 1,
             timer: false, interval: { source: 0x80000000, used: 0, events: 20_000 },
         },
-    ],
+    ] },
     settings: {
         count: 2,
         samples: true,
@@ -85,25 +85,25 @@ const states = [
         active: {
             counters: [
                 {
-                    slot: { counter: 0, source: 0, select: 0x1300c0n, interrupts: true },
+                    slot: { counter: 0, source: { __0: 0 }, select: 0x1300c0n, interrupts: true },
                     preset: 0xfffffffe7960n, last: 0xfffffffe8000n,
                 },
                 {
-                    slot: { counter: 1, source: 1, select: 0x11412en, interrupts: true },
+                    slot: { counter: 1, source: { __0: 1 }, select: 0x11412en, interrupts: true },
                     preset: 0xffffffffb1e0n, last: 0xffffffffb200n,
                 },
             ],
             count: 2,
         },
         order: { rotations: [3, 2], at: 1, count: 4 },
-        totals: [
+        totals: { each: [
             { counted: 0xffffffffffffffffn, current_period: 100_000, carried: 17 },
             { counted: 65_536, current_period: 20_000, carried: 0 },
-        ],
-        counts: [
+        ] },
+        counts: { each: [
             { running: 5_000_000_000, turns: 3 },
             { running: 5_000_000_000, turns: 3 },
-        ],
+        ] },
         statistics: {
             generated: 9, stored: 3, lost: [1, 2, 3], spurious: 4, throttled: 5,
             handler_ticks: 123_456,
@@ -116,7 +116,7 @@ const states = [
         kind: 0,
         active: { count: 0 },
         order: { rotations: [1], at: 0, count: 4 },
-        totals: [{ counted: 11 }, { counted: 12 }],
+        totals: { each: [{ counted: 11 }, { counted: 12 }] },
         phase: "Suspended",
     },
 ];

@@ -50,8 +50,8 @@ impl Folders {
     }
 
     /// The same driver with the interfaces for processors that no 64-bit Windows boots on.
-    fn legacy_image(&self) -> PathBuf {
-        self.driver.join("halprof-legacy.sys")
+    fn historic_image(&self) -> PathBuf {
+        self.driver.join("halprof-historic.sys")
     }
 
     fn symbols(&self) -> PathBuf {
@@ -72,7 +72,7 @@ impl Folders {
     }
 }
 
-/// Builds `halprof.sys`, `halprof.pdb`, `halprof-legacy.sys` and `bindings/` into `target/driver`.
+/// Builds `halprof.sys`, `halprof.pdb`, `halprof-historic.sys` and `bindings/` into `target/driver`.
 pub(crate) fn build(shell: &Shell, options: &Options) -> Result<()> {
     let toolchain = Toolchain::choose(shell, options.toolchain)?;
     let folders = Folders::new(shell.current_dir().canonicalize()?);
@@ -133,8 +133,8 @@ fn build_in(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()
     assemble(shell, folders, toolchain)?;
     let _folder = shell.push_dir(folders.workspace());
     let image = Path::new("target").join(TARGET).join("release/halprof_driver.dll");
-    compile(shell, toolchain, &["--features", "legacy"])?;
-    shell.copy_file(&image, folders.legacy_image())?;
+    compile(shell, toolchain, &["--features", "historic"])?;
+    shell.copy_file(&image, folders.historic_image())?;
     let messages = compile(shell, toolchain, &[])?;
     shell.copy_file(&image, folders.image())?;
     shell.copy_file(image.with_extension("pdb"), folders.symbols())?;

@@ -153,8 +153,8 @@ fn why(reason: Reason, boot: &Processor) -> String {
         Reason::TooManyKinds => {
             "There are more kinds of processor than halprof can tell apart.".to_owned()
         }
-        Reason::LegacyNotBuilt => format!(
-            "{vendor} family {family} model {model:#x} is a Pentium or P6 processor. No 64-bit Windows boots on one, so halprof.sys is built without their interfaces."
+        Reason::HistoricNotBuilt => format!(
+            "{vendor} family {family} model {model:#x} is a Pentium, P6 or NetBurst processor. No current Windows boots on one, so halprof.sys is built without their interfaces."
         ),
         Reason::MonitoringDisabled => {
             "Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf 1 EDX bit 5 (MSR) is.".to_owned()

@@ -52,6 +52,21 @@ impl Counter {
     pub const fn global_bit(self) -> u64 {
         1 << (self.0 % 64)
     }
+
+    /// The number of that bit: below 64.
+    #[must_use]
+    pub const fn bit(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The counters of a mask in the global registers' layout.
+    pub fn each(mut mask: u64) -> impl Iterator<Item = Self> {
+        core::iter::from_fn(move || {
+            let counter = Self::lowest(mask)?;
+            mask &= mask - 1;
+            Some(counter)
+        })
+    }
 }
 
 /// The width of a counter in bits: 32 to 63, or 0 if there is no counter.

@@ -12,12 +12,9 @@
 //! | APM vol. 3 | the same, instructions | 24594 |
 //! | PPR | AMD's Processor Programming Reference for a family and its models | one for each |
 //!
-//! Pentium, P6 and NetBurst follow the SDM of September 2016.
+//! Pentium, P6 and NetBurst follow the SDM of September 2016 (`historic`).
 
 pub mod amd;
 pub mod apic;
 pub mod cpuid;
 pub mod intel;
-pub mod netburst;
-pub mod p6;
-pub mod pentium;

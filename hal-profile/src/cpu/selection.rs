@@ -185,7 +185,7 @@ pub fn judge(id: &Identity) -> Judgement {
     let hal = hal_choice(id);
     let masked = id.hypervisor.masks_counters();
     let used = match hal.interface {
-        ProfileInterface::Default if !masked => old_interface(id).unwrap_or(hal),
+        ProfileInterface::Default if !masked => historic_interface(id).unwrap_or(hal),
         ProfileInterface::Amd64 if id.hypervisor != Hypervisor::None && !proved_by_cpuid(id) => {
             default(Reason::HypervisorUnproved)
         }
@@ -236,32 +236,27 @@ fn emon(id: &Identity) -> Choice {
     default(reason)
 }
 
-/// Families and models of the older interfaces in the HAL design document. No current Windows boots
-/// on them: they serve modelled machines.
-fn old_interface(id: &Identity) -> Option<Choice> {
+/// Families and models of the older interfaces in the HAL design document.
+fn historic_interface(id: &Identity) -> Option<Choice> {
     // A processor that declares architectural monitoring has its registers, not the older ones.
     if !id.is_intel() || PerfMonEax::from_bits(id.leaf_0a.eax).version() != 0 {
         return None;
     }
-    Some(match (id.family, id.model) {
+    let choice = match (id.family, id.model) {
         (5, 1..=8) if id.leaf1_edx & leaf1_edx::MSR != 0 => {
-            legacy(ProfileInterface::Pentium, Reason::PentiumModel)
+            Choice { interface: ProfileInterface::Pentium, reason: Reason::PentiumModel }
         }
-        (6, 1 | 3 | 5..=0x0B | 0x0D | 0x15) => legacy(ProfileInterface::P6, Reason::P6Model),
+        (6, 1 | 3 | 5..=0x0B | 0x0D | 0x15) => {
+            Choice { interface: ProfileInterface::P6, reason: Reason::P6Model }
+        }
         (15, 0..=4 | 6) => {
             Choice { interface: ProfileInterface::NetBurst, reason: Reason::NetBurstModel }
         }
         _ => return None,
-    })
-}
-
-/// An interface for processors that no 64-bit Windows boots on; halprof.sys is built without it.
-const fn legacy(interface: ProfileInterface, reason: Reason) -> Choice {
-    if cfg!(feature = "legacy") {
-        Choice { interface, reason }
-    } else {
-        default(Reason::LegacyNotBuilt)
-    }
+    };
+    // No 64-bit Windows boots on these; halprof.sys is built without their interfaces.
+    let built = cfg!(feature = "historic");
+    Some(if built { choice } else { default(Reason::HistoricNotBuilt) })
 }
 
 /// Whether CPUID itself says that AMD's counters exist.

@@ -1,11 +1,11 @@
 //! Slots: one counter's work, encoded once, and the counters that run together.
 
 use crate::cpu::capabilities::Capabilities;
-#[cfg(feature = "legacy")]
-use crate::cpu::capabilities::Gate;
 use crate::cpu::counter::{Counter, CounterWidth, MAX_COUNTERS};
 use crate::cpu::registers::{amd, intel};
-use crate::source::encode::{Encoding, Register};
+use crate::historic::encode::Registers;
+use crate::plan::index::SourceIndex;
+use crate::source::encode::Encoding;
 use core::borrow::Borrow;
 use shared_types::ErrorCode;
 use zerocopy::FromZeros;
@@ -31,8 +31,8 @@ pub struct Slot {
     /// The value of its select without the bit that starts it; for a fixed counter, its nibble in
     /// its position in IA32_FIXED_CTR_CTRL.
     pub select: u64,
-    /// NetBurst: the registers written before the select.
-    pub(crate) upstream: [Register; 3],
+    /// On historic processors: the registers written before the select.
+    pub(crate) upstream: Registers,
     /// The select's MSR; 0 for a fixed counter.
     pub select_msr: u32,
     /// The MSR through which the counter's value is written.
@@ -52,11 +52,9 @@ pub struct Slot {
     pub interrupts: bool,
     pub(crate) seat: Seat,
     /// The source: its index in the session.
-    pub source: u16,
+    pub source: SourceIndex,
     /// The rotation, or [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN).
     pub rotation: u16,
-    /// The next slot of the same rotation, as its index plus 1; 0 for the last.
-    pub(crate) next: u16,
     /// The [`ErrorCode`] if this kind of processor does not count the source.
     pub(crate) error: u16,
 }
@@ -92,7 +90,7 @@ impl Slot {
         let index = u32::from(counter.index());
         let layout = &capabilities.layout;
         let blank = Self {
-            upstream: encoding.upstream,
+            upstream: *encoding.upstream.registers(counter),
             counter,
             seat: Seat::Counter,
             ..Self::new_zeroed()
@@ -153,11 +151,8 @@ fn fixed_shift(counter: Counter) -> u32 {
 fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
     let amd = capabilities.interface() == shared_types::ProfileInterface::Amd64;
     // RDPMC does not exist before the Pentium MMX, and has errata there.
-    #[cfg(feature = "legacy")]
-    if capabilities.gate == Gate::Cesr {
-        return true;
-    }
-    amd && counter.index() >= amd::RDPMC_CORE_COUNTERS
+    let pentium = capabilities.interface() == shared_types::ProfileInterface::Pentium;
+    pentium || amd && counter.index() >= amd::RDPMC_CORE_COUNTERS
 }
 
 impl Active {

@@ -3,13 +3,13 @@
 //! For each source and each kind of processor there is one [`Slot`]: the registers, the values to
 //! write to them, and the rotation to which they belong. All zeros: nothing to run.
 
-use crate::cpu::counter::MAX_COUNTERS;
 use crate::cpu::lbr::Recording;
+use crate::plan::assign::{Assignment, Schedule};
 use crate::plan::counter_config::{ActiveCounters, Slot};
 use crate::plan::cpu_set::ProcessorSet;
+use crate::plan::index::PerSource;
 use crate::run::throttle::Limits;
-use crate::source::MAX_SOURCES;
-use crate::source::encode::Filter;
+use crate::source::filter::Filter;
 use shared_types::request::session::UsedInterval;
 use zerocopy::FromZeros;
 
@@ -20,7 +20,7 @@ pub const MAX_KINDS: usize = 8;
 #[derive(Debug, FromZeros)]
 pub struct Program {
     pub(crate) settings: Settings,
-    pub(crate) sources: [Source; MAX_SOURCES],
+    pub(crate) sources: PerSource<Source>,
     pub(crate) kinds: [KindProgram; MAX_KINDS],
 }
 
@@ -88,14 +88,9 @@ pub(crate) struct Source {
 #[derive(Clone, Debug, FromZeros)]
 pub(crate) struct KindProgram {
     /// One for each source, in order.
-    pub(crate) slots: [Slot; MAX_SOURCES],
-    /// The first slot of each rotation, as its index plus 1.
-    pub(crate) first: [u16; MAX_SOURCES],
-    /// The first of the slots that run in every rotation, as its index plus 1: every rotation's list
-    /// ends with theirs.
-    pub(crate) every: u16,
-    /// The number of rotations; 0 if no source takes a counter.
-    pub(crate) rotations: u16,
+    pub(crate) slots: PerSource<Slot>,
+    /// Which of them run in each slice.
+    pub(crate) schedule: Schedule,
     /// All counters that any rotation uses, in the layout of the global registers.
     pub(crate) counters: u64,
     /// What START has those counters do to prove that they count.
@@ -108,14 +103,14 @@ impl Program {
     /// Copies `other` in place: a program is too large to pass on a kernel stack.
     pub fn copy_from(&mut self, other: &Self) {
         self.settings = other.settings;
-        self.sources.copy_from_slice(&other.sources);
+        self.sources.each.copy_from_slice(&other.sources.each);
         for (kind, others) in self.kinds.iter_mut().zip(&other.kinds) {
             kind.copy_from(others);
         }
     }
 
     pub(crate) fn sources(&self) -> &[Source] {
-        self.sources.get(..self.settings.count).unwrap_or_default()
+        self.sources.each.get(..self.settings.count).unwrap_or_default()
     }
 
     /// What a kind of processor runs.
@@ -125,37 +120,35 @@ impl Program {
 
     /// The largest number of rotations on any kind.
     pub(crate) fn rotations(&self) -> u16 {
-        let rotations = self.kinds.iter().map(|kind| kind.rotations);
+        let rotations = self.kinds.iter().map(|kind| kind.schedule.slices);
         rotations.max().unwrap_or(0)
     }
 }
 
 impl KindProgram {
+    /// Forgets what is assigned.
+    pub(crate) fn clear(&mut self) {
+        self.schedule.clear();
+        self.counters = 0;
+        self.proof.clear();
+    }
+
     fn copy_from(&mut self, other: &Self) {
-        self.slots.copy_from_slice(&other.slots);
-        self.first = other.first;
-        self.every = other.every;
-        self.rotations = other.rotations;
+        self.slots.each.copy_from_slice(&other.slots.each);
+        self.schedule = other.schedule;
         self.counters = other.counters;
         self.proof = other.proof;
         self.recording = other.recording;
     }
 
     pub(crate) fn slot(&self, index: usize) -> Option<&Slot> {
-        self.slots.get(index)
+        self.slots.each.get(index)
     }
 
-    /// The slots of one rotation; of
-    /// [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN), those of every rotation.
-    pub(crate) fn rotation(&self, rotation: u16) -> impl Iterator<Item = &Slot> {
-        let first = self.first.get(usize::from(rotation));
-        let mut next = first.copied().unwrap_or(self.every);
-        core::iter::from_fn(move || {
-            let slot = self.slots.get(usize::from(next).wrapping_sub(1))?;
-            next = slot.next;
-            Some(slot)
-        })
-        .take(MAX_COUNTERS)
+    /// The slots of one slice, and those of every slice; of
+    /// [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN), these alone.
+    pub(crate) fn rotation(&self, slice: u16) -> impl Iterator<Item = &Slot> {
+        self.schedule.sources(slice).map(|source| &self.slots[source])
     }
 }
 
@@ -164,40 +157,7 @@ impl KindProgram {
 #[derive(Debug, FromZeros)]
 pub struct Scratch {
     pub(crate) program: Program,
-    pub(crate) assignment: crate::plan::assign::Assignment,
-    pub(crate) seen: Seen,
-}
-
-/// The sources or groups seen so far: a hash table of indexes plus 1.
-#[derive(Debug, FromZeros)]
-pub(crate) struct Seen([u16; 2 * MAX_SOURCES]);
-
-impl Seen {
-    pub(crate) fn clear(&mut self) {
-        self.0 = [0; 2 * MAX_SOURCES];
-    }
-
-    /// Remembers `index` under a key; returns the index remembered earlier for the same item, as
-    /// judged by `same`.
-    pub(crate) fn put(
-        &mut self,
-        key: u64,
-        index: usize,
-        same: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
-        let size = self.0.len();
-        // Fibonacci hashing, with linear probing in a table that is at most half full.
-        let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize;
-        for step in 0..size {
-            let entry = self.0.get_mut((start + step) % size)?;
-            let earlier = usize::from(*entry).checked_sub(1);
-            if earlier.is_none_or(&same) {
-                *entry = index as u16 + 1;
-                return earlier;
-            }
-        }
-        None
-    }
+    pub(crate) assignment: Assignment,
 }
 
 /// Ticks of a clock of `frequency` in `hundred_ns` units of 100 ns.

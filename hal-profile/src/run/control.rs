@@ -9,7 +9,8 @@
 //! with interrupts masked.
 
 use crate::cpu::machine::Machine;
-use crate::plan::assign::EVERY_ROTATION;
+use crate::plan::assign::EVERY_SLICE as EVERY_ROTATION;
+use crate::plan::index::SourceIndex;
 use crate::plan::program::{KindProgram, ticks};
 use crate::run::host::Local;
 use crate::run::overflow::reload_events;
@@ -175,7 +176,7 @@ impl<M: Machine> Local<'_, M> {
             return;
         };
         let state = &mut *self.state;
-        let counts = state.counts.get_mut(..self.program.settings.count);
+        let counts = state.counts.each.get_mut(..self.program.settings.count);
         let counts = counts.unwrap_or_default();
         for count in &mut *counts {
             count.enabled = enabled;
@@ -188,29 +189,27 @@ impl<M: Machine> Local<'_, M> {
         // Sources on a counter now have running time from the current rotation to add.
         let ticks = state.clock.in_rotation(now);
         for slot in kind.rotation(rotation) {
-            let index = usize::from(slot.source);
-            if let (Some(total), Some(count)) = (state.totals.get(index), counts.get(index)) {
-                let running = match slot.rotation {
-                    // Between two rotations only this driver runs.
-                    EVERY_ROTATION => enabled,
-                    _ => count.running.wrapping_add(ticks),
-                };
-                let counted = total.counted;
-                put(out, index, Count { counted, running, ..*count });
-            }
+            let count = state.counts[slot.source];
+            let running = match slot.rotation {
+                // Between two rotations only this driver runs.
+                EVERY_ROTATION => enabled,
+                _ => count.running.wrapping_add(ticks),
+            };
+            let counted = state.totals[slot.source].counted;
+            put(out, slot.source, Count { counted, running, ..count });
         }
     }
 
     fn forget(&mut self) {
-        let rotations = self.kind().map_or(0, |kind| kind.rotations);
+        let rotations = self.kind().map_or(0, |kind| kind.schedule.slices);
         let accesses = self.kind().map_or(0, |kind| kind.recording.accesses());
         // The index in both halves: the first draws are of the lower one.
         let index = (self.index as u64).wrapping_mul(1 << 32 | 1);
         let seed = u64::from(self.program.settings.seed) ^ index;
         let state = &mut *self.state;
         let count = self.program.settings.count;
-        state.totals.get_mut(..count).unwrap_or_default().zero();
-        state.counts.get_mut(..count).unwrap_or_default().zero();
+        state.totals.each.get_mut(..count).unwrap_or_default().zero();
+        state.counts.each.get_mut(..count).unwrap_or_default().zero();
         state.doublings = 0;
         let limits = &self.program.settings.interrupt_time;
         state.guard = Guard::new(limits, state.capabilities.virtualized, accesses);
@@ -286,7 +285,7 @@ impl<M: Machine> Local<'_, M> {
     }
 
     fn rotation_is_over(&mut self) -> bool {
-        let several = self.kind().is_some_and(|kind| kind.rotations > 1);
+        let several = self.kind().is_some_and(|kind| kind.schedule.slices > 1);
         let ran = |now: u64, began: u64| now.wrapping_sub(began);
         let enough = self.program.settings.rotation_ticks;
         several && ran(self.machine.timestamp(), self.state.clock.rotation_began) >= enough
@@ -317,9 +316,8 @@ impl<M: Machine> Local<'_, M> {
         let one_late = state.capabilities.errata.interrupts_one_late;
         let slots = kind.rotation(state.order.now()).map(|slot| {
             let mut events = 0;
-            if slot.interrupts
-                && let Some(total) = state.totals.get_mut(usize::from(slot.source))
-            {
+            if slot.interrupts {
+                let total = &mut state.totals[slot.source];
                 total.current_period = doubled(slot.period.into(), state.doublings);
                 let remaining = total.current_period.saturating_sub(total.carried);
                 events = reload_events(remaining, one_late);
@@ -348,12 +346,8 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         for counter in state.active.get() {
-            let index = usize::from(counter.slot.source);
-            if let (Some(total), Some(count)) =
-                (state.totals.get(index), state.counts.get_mut(index))
-            {
-                total.end_rotation(count, ticks);
-            }
+            let source = counter.slot.source;
+            state.totals[source].end_rotation(&mut state.counts[source], ticks);
         }
         pmu::clear(self.machine, &state.capabilities, &state.active);
         state.active.clear();
@@ -363,9 +357,7 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         for counter in state.active.get_mut() {
             let value = pmu::read(self.machine, counter);
-            if let Some(total) = state.totals.get_mut(usize::from(counter.slot.source)) {
-                total.add_up(counter, value);
-            }
+            state.totals[counter.slot.source].add_up(counter, value);
         }
     }
 
@@ -376,7 +368,7 @@ impl<M: Machine> Local<'_, M> {
         }
         let (enabled, counting) = (self.enabled(now), self.counting(now));
         let sources = self.program.sources().iter();
-        for (source, count) in sources.zip(&mut self.state.counts) {
+        for (source, count) in sources.zip(&mut self.state.counts.each) {
             if source.timer {
                 let interval = ticks(source.interval.used, self.program.settings.frequency);
                 count.counted = enabled / interval.max(1);
@@ -399,7 +391,7 @@ impl<M: Machine> Local<'_, M> {
 impl<'a, M> Local<'a, M> {
     /// The longest period with which a source is now sampled, in events.
     pub(crate) fn longest_period(&self) -> u64 {
-        let slots = self.kind().map(|kind| &kind.slots);
+        let slots = self.kind().map(|kind| &kind.slots.each);
         let slots = slots.into_iter().flatten().take(self.program.settings.count);
         let longest = slots.map(|slot| slot.period).max();
         doubled(longest.unwrap_or(0).into(), self.state.doublings)
@@ -412,9 +404,9 @@ impl<'a, M> Local<'a, M> {
 }
 
 /// Writes the count of one source into a reply of all.
-fn put(out: &mut [u8], index: usize, count: Count) {
+fn put(out: &mut [u8], source: SourceIndex, count: Count) {
     let (rows, _) = out.as_chunks_mut::<{ size_of::<Count>() }>();
-    if let Some(row) = rows.get_mut(index) {
+    if let Some(row) = rows.get_mut(source.get()) {
         row.copy_from_slice(count.as_bytes());
     }
 }

@@ -11,6 +11,7 @@
 use crate::cpu::capabilities::Capabilities;
 use crate::cpu::machine::Machine;
 use crate::plan::counter_config::Active;
+use crate::plan::index::{PerSource, SourceIndex};
 use crate::plan::program::Program;
 use crate::run::event_ring::Notes;
 use crate::run::host::Local;
@@ -21,7 +22,6 @@ use crate::run::state::Recorded;
 use crate::run::state::{MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
 use crate::run::statistics::SampleStatistics;
 use crate::run::throttle::{Elapsed, Verdict};
-use crate::source::MAX_SOURCES;
 use shared_types::{ErrorCode, LossCause, Mode, Sample};
 
 /// A counter is never preset closer to its overflow than this many events: some processors miss the
@@ -361,7 +361,7 @@ fn recorder<'a, M: Machine>(
     (recorder, parts, local.machine)
 }
 
-type Totals = [Total; MAX_SOURCES];
+type Totals = PerSource<Total>;
 
 /// The parts of a processor's state that the loop needs besides its statistics.
 struct Parts<'a> {
@@ -414,9 +414,7 @@ impl Recorder<'_> {
         running: bool,
         branches: &mut impl Records,
     ) -> u64 {
-        let Some(total) = totals.get_mut(usize::from(counter.slot.source)) else {
-            return 0;
-        };
+        let total = &mut totals[counter.slot.source];
         let value = if running {
             pmu::overflowed(machine, capabilities, counter, alone)
         } else {
@@ -466,7 +464,7 @@ impl Recorder<'_> {
     /// counted as coalesced.
     #[expect(clippy::inline_always, reason = "most of what a sample costs")]
     #[inline(always)]
-    fn record(&mut self, source: u16, periods: u64, period: u64, branches: &impl Records) {
+    fn record(&mut self, source: SourceIndex, periods: u64, period: u64, branches: &impl Records) {
         let statistics = &mut *self.statistics;
         statistics.generated = statistics.generated.wrapping_add(periods);
         let Some(interrupted) = self.interrupted else {
@@ -488,7 +486,7 @@ impl Recorder<'_> {
             process: interrupted.process,
             thread: interrupted.thread,
             processor: self.processor,
-            source,
+            source: source.get() as u16,
             mode: interrupted.mode as u8,
             branches: branches.len() as u8,
         };
@@ -524,7 +522,7 @@ impl<M: Machine> Local<'_, M> {
         let entry = self.machine.timestamp();
         let count = self.program.settings.count;
         let (mut recorder, state, _) = recorder(self, entry, None);
-        for total in state.totals.iter_mut().take(count) {
+        for total in state.totals.each.iter_mut().take(count) {
             if total.current_period != 0 {
                 recorder.finish(total);
             }

@@ -23,12 +23,9 @@ use crate::cpu::counter::Counter;
 use crate::cpu::machine::Machine;
 use crate::cpu::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
 use crate::cpu::registers::intel::{self, DebugCtl};
-use crate::cpu::registers::netburst::Cccr;
-#[cfg(feature = "legacy")]
-use crate::cpu::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
-use crate::plan::counter_config::{Active, ActiveCounters, Slot};
+use crate::historic::pmu as historic;
+use crate::plan::counter_config::{Active, ActiveCounters};
 use crate::plan::program::KindProgram;
-use crate::source::encode::Register;
 use shared_types::{Delivery, ProfileInterface};
 
 /// Registers as `take_over` found them.
@@ -61,7 +58,7 @@ pub(crate) fn take_over(
         if !capabilities.errata.turn_all_off_first {
             before.counters = enabled(machine, capabilities, counters);
         }
-        for counter in each(counters) {
+        for counter in Counter::each(counters) {
             machine.write_msr(capabilities.select_msr(counter), capabilities.off);
         }
     }
@@ -75,7 +72,7 @@ pub(crate) fn take_over(
 
 /// Those of the general counters in `counters` that are enabled.
 fn enabled(machine: &mut impl Machine, capabilities: &Capabilities, counters: u64) -> u32 {
-    each(counters & u64::from(capabilities.counters))
+    Counter::each(counters & u64::from(capabilities.counters))
         .filter(|&counter| {
             machine.read_msr(capabilities.select_msr(counter)) & capabilities.enable != 0
         })
@@ -92,7 +89,7 @@ pub(crate) fn give_back(
     counters: u64,
     found: u64,
 ) {
-    for counter in each(counters) {
+    for counter in Counter::each(counters) {
         machine.write_msr(capabilities.write_msr(counter), 0);
     }
     if capabilities.gate == Gate::Global && counters != 0 {
@@ -117,7 +114,7 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
         // The usual case.
         return 0;
     }
-    each(capabilities.fixed.into())
+    Counter::each(capabilities.fixed.into())
         .filter(|counter| control >> (4 * u32::from(counter.index() % 16)) & COUNTS != 0)
         .fold(0, |mask, counter| mask | counter.global_bit() as u32)
 }
@@ -134,23 +131,15 @@ pub(crate) fn set_up(
 ) {
     match capabilities.gate {
         Gate::Global => set_up_gated(machine, capabilities, active),
-        #[cfg(feature = "legacy")]
-        Gate::Cesr => {
+        Gate::Historic => {
+            historic::stop_each(machine, capabilities, active.get());
             for counter in active.get() {
-                write_cesr_half(machine, counter.slot.counter, 0);
-                reload(machine, capabilities, counter);
-            }
-        }
-        #[cfg(feature = "legacy")]
-        Gate::First => {
-            for counter in active.get() {
-                stop_one(machine, counter);
                 reload(machine, capabilities, counter);
             }
         }
         Gate::Each => {
             for counter in active.get() {
-                write_upstream(machine, &counter.slot, |register| register.value);
+                historic::write_upstream(machine, &counter.slot, false);
                 reload(machine, capabilities, counter);
             }
         }
@@ -184,17 +173,7 @@ pub(crate) fn start(
 ) {
     match capabilities.gate {
         Gate::Global => modify(machine, capabilities.global.control, 0, active.bits()),
-        #[cfg(feature = "legacy")]
-        Gate::First => {
-            let select = first_select(active.get()) | capabilities.enable;
-            machine.write_msr(capabilities.layout.select, select);
-        }
-        #[cfg(feature = "legacy")]
-        Gate::Cesr => {
-            for counter in active.get() {
-                write_cesr_half(machine, counter.slot.counter, counter.slot.select);
-            }
-        }
+        Gate::Historic => historic::start(machine, capabilities, active.get()),
         Gate::Each => {
             for counter in active.get() {
                 start_one(machine, capabilities, counter);
@@ -211,14 +190,7 @@ pub(crate) fn stop(
 ) {
     match capabilities.gate {
         Gate::Global => modify(machine, capabilities.global.control, active.bits(), 0),
-        #[cfg(feature = "legacy")]
-        Gate::First => machine.write_msr(capabilities.layout.select, first_select(active.get())),
-        #[cfg(feature = "legacy")]
-        Gate::Cesr => {
-            for counter in active.get() {
-                write_cesr_half(machine, counter.slot.counter, 0);
-            }
-        }
+        Gate::Historic => historic::stop(machine, capabilities, active.get()),
         Gate::Each => {
             for counter in active.get() {
                 machine.write_msr(counter.slot.select_msr, capabilities.off);
@@ -235,38 +207,13 @@ pub(crate) fn clear(
 ) {
     match capabilities.gate {
         Gate::Global => clear_gated(machine, capabilities, active),
-        #[cfg(feature = "legacy")]
-        Gate::Cesr => {}
-        #[cfg(feature = "legacy")]
-        Gate::First => {
-            machine.write_msr(capabilities.layout.select, 0);
-            for counter in active.get() {
-                machine.write_msr(counter.slot.select_msr, capabilities.off);
-            }
-        }
+        Gate::Historic => historic::clear(machine, capabilities, active.get()),
         Gate::Each => {
             for counter in active.get() {
-                write_upstream(machine, &counter.slot, |_| 0);
+                historic::write_upstream(machine, &counter.slot, true);
             }
         }
     }
-}
-
-/// NetBurst: writes the registers that come before a select.
-#[inline]
-fn write_upstream(machine: &mut impl Machine, slot: &Slot, value: impl Fn(Register) -> u32) {
-    let [first, then, escr] = slot.upstream;
-    let mut write = |register: Register| {
-        if register.msr != 0 {
-            machine.write_msr(register.msr, value(register).into());
-        }
-    };
-    // Few sources need more than an ESCR.
-    if then.msr != 0 {
-        write(first);
-        write(then);
-    }
-    write(escr);
 }
 
 fn clear_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
@@ -297,10 +244,6 @@ pub fn read(machine: &mut impl Machine, counter: &Active) -> u64 {
 /// First step of an overflow interrupt: stops all counters together, if the hardware can. `bits`:
 /// their bits in the layout of the global registers. Returns the global control register as it was
 /// found.
-#[cfg_attr(
-    not(feature = "legacy"),
-    expect(unused_variables, reason = "P6 alone needs what the counters count")
-)]
 #[inline]
 pub fn hold(
     machine: &mut impl Machine,
@@ -314,12 +257,11 @@ pub fn hold(
             machine.write_msr(capabilities.global.control, control & !bits);
             control
         }
-        #[cfg(feature = "legacy")]
-        Gate::First => {
-            machine.write_msr(capabilities.layout.select, first_select(active));
+        Gate::Historic => {
+            historic::stop(machine, capabilities, active);
             0
         }
-        _ => 0,
+        Gate::Each => 0,
     }
 }
 
@@ -412,11 +354,7 @@ pub fn resume(
 ) {
     match capabilities.handler_gate {
         Gate::Global => machine.write_msr(capabilities.global.control, control),
-        #[cfg(feature = "legacy")]
-        Gate::First => {
-            let select = first_select(active) | capabilities.enable;
-            machine.write_msr(capabilities.layout.select, select);
-        }
+        Gate::Historic => historic::start(machine, capabilities, active),
         Gate::Each => {
             for counter in active {
                 if stopped & counter.slot.bit() != 0 {
@@ -424,8 +362,6 @@ pub fn resume(
                 }
             }
         }
-        #[cfg(feature = "legacy")]
-        Gate::Cesr => {}
     }
 }
 
@@ -472,13 +408,8 @@ pub(crate) fn unmask_lvtpc(machine: &mut impl Machine, capabilities: &Capabiliti
 /// Whether a running counter appears to have overflowed.
 #[inline(never)]
 fn suspected(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) -> bool {
-    if capabilities.delivery == Delivery::CccrFlag {
-        let cccr = machine.read_msr(counter.slot.select_msr);
-        if Cccr::from_bits(cccr as u32).ovf() {
-            return true;
-        }
-    }
-    read(machine, counter) < counter.preset
+    historic::flags_overflow(machine, capabilities, counter)
+        || read(machine, counter) < counter.preset
 }
 
 /// Stops one counter through its select. On NetBurst this also clears OVF, which would keep the
@@ -490,32 +421,6 @@ fn stop_one(machine: &mut impl Machine, counter: &Active) {
 fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
     let select = counter.slot.select | capabilities.enable;
     machine.write_msr(counter.slot.select_msr, select);
-}
-
-/// The counters of a mask in the global registers' layout.
-pub(crate) fn each(counters: u64) -> impl Iterator<Item = Counter> {
-    let mut left = counters;
-    core::iter::from_fn(move || {
-        let counter = Counter::lowest(left)?;
-        left &= left - 1;
-        Some(counter)
-    })
-}
-
-/// PerfEvtSel0's value without EN: the select of counter 0, or one that counts nothing if counter 0
-/// is free.
-#[cfg(feature = "legacy")]
-fn first_select(active: &[Active]) -> u64 {
-    active
-        .iter()
-        .find(|counter| counter.slot.counter == Counter::FIRST)
-        .map_or(0, |counter| counter.slot.select)
-}
-
-#[cfg(feature = "legacy")]
-fn write_cesr_half(machine: &mut impl Machine, counter: Counter, half: u64) {
-    let shift = u32::from(counter.index() % 2) * CESR_HALF;
-    modify(machine, CESR, CESR_HALF_MASK << shift, half << shift);
 }
 
 /// Read-modify-write: clears `mask`, then sets `bits`.

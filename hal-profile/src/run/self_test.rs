@@ -149,14 +149,14 @@ impl<M: Machine> Local<'_, M> {
     /// The program's first source on a fixed counter that another owner has enabled.
     pub(crate) fn taken_source(&self) -> u32 {
         let taken = u64::from(self.state.found.fixed) << 32;
-        let slots = self.program.kind(self.state.kind).map(|kind| &kind.slots);
+        let slots = self.program.kind(self.state.kind).map(|kind| &kind.slots.each);
         let count = self.program.settings.count;
         let slot = slots
             .into_iter()
             .flatten()
             .take(count)
             .find(|slot| slot.seat == Seat::Counter && slot.bit() & taken != 0);
-        let source = slot.and_then(|slot| self.program.sources().get(usize::from(slot.source)));
+        let source = slot.map(|slot| &self.program.sources[slot.source]);
         source.map_or(0, |source| source.id)
     }
 }

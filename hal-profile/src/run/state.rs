@@ -5,6 +5,7 @@
 
 use crate::cpu::capabilities::Capabilities;
 use crate::plan::counter_config::{Active, ActiveCounters};
+use crate::plan::index::PerSource;
 use crate::run::statistics::SampleStatistics;
 use crate::run::throttle::Guard;
 use crate::source::MAX_SOURCES;
@@ -30,9 +31,9 @@ pub struct ProcessorState {
     /// Interrupts received during the proof.
     pub(crate) proof_interrupts: u32,
     pub(crate) active: ActiveCounters,
-    pub(crate) totals: [Total; MAX_SOURCES],
+    pub(crate) totals: PerSource<Total>,
     /// The counts of each source at the end of its last rotation, in the form of a reply.
-    pub(crate) counts: [Count; MAX_SOURCES],
+    pub(crate) counts: PerSource<Count>,
     pub(crate) order: Order,
     pub(crate) guard: Guard,
     /// How many times the guard has doubled the periods.

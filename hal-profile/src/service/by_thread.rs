@@ -176,7 +176,7 @@ impl<H: Host> Service<H> {
 
 /// The sources of a program, each with its slot on one kind of processor.
 fn slots(program: &Program, kind: usize) -> impl Iterator<Item = (u32, &Slot)> + Clone {
-    let slots = program.kind(kind as u8).map(|kind| &kind.slots);
+    let slots = program.kind(kind as u8).map(|kind| &kind.slots.each);
     let sources = program.sources().iter().map(|source| source.id);
     sources.zip(slots.into_iter().flatten()).take(MAX_SOURCES)
 }

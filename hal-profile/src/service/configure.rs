@@ -3,20 +3,20 @@
 
 use super::branches;
 use super::by_thread;
-use super::counted::sampled_time;
 use super::events::RING_BYTES;
 use super::exchange::{Exchange, Refused, refused};
 use super::interval::{Clock, used_interval};
 use super::kinds::Kinds;
 use super::programs::make_programs;
+use super::requirements::sampled_time;
 use super::{Host, Service};
 use crate::plan::cpu_set::ProcessorSet;
-use crate::plan::program::{Scratch, Settings, Source, ticks};
+use crate::plan::program::{Program, Settings, Source, ticks};
 use crate::run::host::Processors;
 use crate::run::ring::words_for;
 use crate::run::throttle::{DEFAULT_BUDGET, Limits};
 use crate::service::session::Rights;
-use crate::source::encode::Filter;
+use crate::source::filter::Filter;
 use crate::source::{ANY, MAX_SOURCES};
 use core::mem::{offset_of, size_of};
 use shared_types::request::session::{Configure, EVENTS, SAMPLE, Spec, THREADS};
@@ -85,18 +85,17 @@ impl<H: Host> Service<H> {
         };
         let scratch = &mut *self.scratch;
         scratch.program.settings = settings;
-        scratch.seen.clear();
         let kernel = may_count_kernel(&settings, rights);
         let specs = exchange.elements::<Spec>(size_of::<Configure>());
         for (index, spec) in specs.enumerate() {
-            let Some(source) = scratch.program.sources.get_mut(index) else {
+            let Some(source) = scratch.program.sources.each.get_mut(index) else {
                 break;
             };
             resolve(&self.kinds, &spec, &settings, clock, source)?;
             if let (true, Err(error)) = (source.filter.kernel, kernel) {
                 return Err(refused(error, source.id, 0));
             }
-            add_source(scratch, index)?;
+            add_source(&mut scratch.program, index)?;
         }
         make_programs(&self.kinds, scratch, rights.approximate)?;
         branches::make_recordings(&self.kinds, &mut scratch.program, request.branch_filter)
@@ -216,24 +215,18 @@ fn may_count_kernel(settings: &Settings, rights: Rights) -> Result<(), ErrorCode
 }
 
 /// Adds a source that has been resolved to the session, if the session does not have it yet.
-fn add_source(scratch: &mut Scratch, index: usize) -> Result<(), Refused> {
-    let Scratch { program, seen, .. } = scratch;
-    let Some(source) = program.sources.get(index) else {
+fn add_source(program: &mut Program, index: usize) -> Result<(), Refused> {
+    let (earlier, rest) = program.sources.each.split_at(index);
+    let Some(source) = rest.first() else {
         return Ok(());
     };
-    let key = u64::from(source.id) << 2
-        ^ source.raw << 34
-        ^ u64::from(source.filter.user)
-        ^ u64::from(source.filter.kernel) << 1;
-    let earlier = seen.put(key ^ source.raw, index, |other| {
-        program.sources.get(other).is_some_and(|other| {
-            other.id == source.id
-                && other.filter == source.filter
-                && other.raw == source.raw
-                && other.kinds & source.kinds != 0
-        })
-    });
-    if earlier.is_some() {
+    let same = |other: &Source| {
+        other.id == source.id
+            && other.filter == source.filter
+            && other.raw == source.raw
+            && other.kinds & source.kinds != 0
+    };
+    if earlier.iter().any(same) {
         return Err(refused(ErrorCode::SourceDuplicate, source.id, 0));
     }
     program.settings.count = index + 1;

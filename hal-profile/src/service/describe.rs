@@ -5,8 +5,9 @@ use super::{Host, Service};
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
 use crate::cpu::machine::Machine;
 use crate::cpu::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
-use crate::cpu::registers::{intel, netburst};
+use crate::cpu::registers::intel;
 use crate::cpu::selection::{Choice, Hv1, Hypervisor};
+use crate::historic::pmu as historic;
 use crate::run::host::Processors;
 use crate::run::state::ProcessorState;
 use crate::run::throttle::DEFAULT_BUDGET;
@@ -202,16 +203,8 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
     let at = |base: u32, index: u32| base + index * layout.stride;
     match capabilities.interface() {
         ProfileInterface::Default => return,
-        ProfileInterface::Pentium => {
-            [layout.select, layout.counter, layout.counter + 1].into_iter().for_each(&mut *visit);
-        }
-        ProfileInterface::NetBurst => {
-            visit(intel::IA32_MISC_ENABLE);
-            for index in 0..netburst::COUNTERS.into() {
-                visit(at(layout.select, index));
-                visit(at(layout.counter, index));
-            }
-            netburst::escr_msrs(capabilities.identity.model).for_each(&mut *visit);
+        ProfileInterface::Pentium | ProfileInterface::NetBurst => {
+            historic::each_register(capabilities, visit);
         }
         ProfileInterface::Emon | ProfileInterface::Amd64 | ProfileInterface::P6 => {
             for index in (0..32).filter(|index| capabilities.counters >> index & 1 != 0) {

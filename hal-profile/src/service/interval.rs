@@ -64,13 +64,13 @@ impl Program {
         let clock = Clock { frequency: self.settings.frequency, resolution };
         let by = UsedInterval::BY_REFERENCE_CYCLES | UsedInterval::BY_CORE_CYCLES;
         let mut set = None;
-        let sources = self.sources.iter_mut().enumerate().take(self.settings.count);
+        let sources = self.sources.each.iter_mut().enumerate().take(self.settings.count);
         for (index, source) in sources.filter(|(_, source)| source.id == id) {
             let flags = source.interval.flags & by;
             source.interval = used_interval(ProfileSource(id), wanted, source.timer, clock);
             source.interval.flags |= flags;
             set = Some(source.interval);
-            let slots = self.kinds.iter_mut().filter_map(|kind| kind.slots.get_mut(index));
+            let slots = self.kinds.iter_mut().filter_map(|kind| kind.slots.each.get_mut(index));
             for slot in slots.filter(|slot| slot.interrupts) {
                 slot.period = period(&source.interval);
             }

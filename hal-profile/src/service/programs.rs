@@ -1,21 +1,23 @@
 //! Makes a session's programs: for each kind of processor, the slot of every source and the rotation
 //! that it runs in.
 
-use super::counted::{REFERENCE_CYCLES, Terms, candidates, check_raw, want};
 use super::exchange::{Refused, refused};
 use super::interval::period;
 use super::kinds::Kinds;
+use super::requirements::{Constraints, REFERENCE_CYCLES, check_raw, general, requirements};
 use crate::cpu::capabilities::Capabilities;
 use crate::cpu::counter::Counter;
-use crate::plan::assign::Assignment;
+use crate::plan::assign::{Assigned, Requirements};
 use crate::plan::counter_config::Slot;
+use crate::plan::index::SourceIndex;
 use crate::plan::program::{KindProgram, MAX_KINDS, Program, Scratch, Settings, Source};
-use crate::run::pmu;
 use crate::run::self_test::PERIOD;
 use crate::source::catalog;
-use crate::source::encode::{self, Filter, encode};
+use crate::source::encode;
+use crate::source::filter::Filter;
 use crate::source::{CounterSet, NO_COUNTER, Row, Select};
 use shared_types::{ErrorCode, ProfileSource};
+use zerocopy::FromZeros as _;
 
 /// Makes a program for every kind of processor. A source must be counted on at least one kind that
 /// the session uses, and a group must fit on all of them.
@@ -25,16 +27,14 @@ pub(super) fn make_programs(
     approximate: bool,
 ) -> Result<(), Refused> {
     let mut unfit = None;
-    scratch.assignment.clear();
     let processors = scratch.program.settings.processors;
     for kind in 0..MAX_KINDS {
         let Some(found) = kinds.get(kind) else {
             continue;
         };
         let (general, fixed) = allowed(kinds, kind, &scratch.program.settings);
-        let terms = Terms {
+        let constraints = Constraints {
             found,
-            raw: catalog::raw_family(found),
             taken: kinds.taken(kind),
             general,
             fixed,
@@ -45,7 +45,7 @@ pub(super) fn make_programs(
                 ErrorCode::SourceNotSupported
             },
         };
-        let made = make_program(&terms, scratch, kind);
+        let made = make_program(&constraints, scratch, kind);
         match made {
             Err(index) if kinds.uses(&processors, kind) => unfit = unfit.or(Some((index, kind))),
             Err(_) => refuse_all(&mut scratch.program, kind),
@@ -56,19 +56,13 @@ pub(super) fn make_programs(
     let used = (0..MAX_KINDS)
         .filter(|&kind| kinds.get(kind).is_some() && kinds.uses(&processors, kind))
         .fold(0, |used, kind| used | 1 << kind);
-    let boot = kinds.kind_of(0);
-    let slots = program.kinds.get(boot).filter(|_| used >> boot & 1 != 0);
-    let slots = slots.map_or(&[] as &[Slot], |kind| &kind.slots);
     for (index, source) in program.sources().iter().enumerate() {
-        // The common case: the session uses the boot processor's kind, which counts the source.
-        if slots.get(index).is_none_or(|slot| slot.error != 0) {
-            counted_somewhere(kinds, program, used, index, source)?;
-        }
+        counted_somewhere(kinds, program, used, index, source)?;
     }
     let Some((index, kind)) = unfit else {
         return Ok(());
     };
-    let id = program.sources().get(index).map_or(0, |source| source.id);
+    let id = program.sources[index].id;
     let processor = kinds.first_of(kind) as u64;
     Err(refused(ErrorCode::DoesNotFit, id, processor))
 }
@@ -76,10 +70,12 @@ pub(super) fn make_programs(
 /// A kind that the session does not use has no program if its sources do not fit.
 fn refuse_all(program: &mut Program, kind: usize) {
     let count = program.settings.count;
-    let slots = program.kinds.get_mut(kind).map(|made| &mut made.slots);
-    for slot in slots.into_iter().flatten().take(count) {
-        if slot.error == 0 {
-            *slot = Slot::refused(ErrorCode::DoesNotFit);
+    let Some(made) = program.kinds.get_mut(kind) else {
+        return;
+    };
+    for index in SourceIndex::first(count) {
+        if made.slots[index].error == 0 {
+            made.slots[index] = Slot::refused(ErrorCode::DoesNotFit);
         }
     }
 }
@@ -136,94 +132,80 @@ fn allowed(kinds: &Kinds, kind: usize, settings: &Settings) -> (CounterSet, Coun
     (found.counters, found.fixed & !kinds.taken(kind))
 }
 
-fn make_program(terms: &Terms<'_>, scratch: &mut Scratch, kind: usize) -> Result<(), usize> {
-    let Scratch { program, assignment, seen } = scratch;
+fn make_program(
+    constraints: &Constraints<'_>,
+    scratch: &mut Scratch,
+    kind: usize,
+) -> Result<(), SourceIndex> {
+    let Scratch { program, assignment } = scratch;
     let Program { settings, sources, kinds } = program;
     let Some(made) = kinds.get_mut(kind) else {
         return Ok(());
     };
-    assignment.next_kind();
-    seen.clear();
-    let mut refused_group = None;
-    let sources = sources.get(..settings.count).unwrap_or_default();
-    for (index, (source, slot)) in sources.iter().zip(&mut made.slots).enumerate() {
-        if source.kinds >> kind & 1 == 0 {
-            *slot = Slot::refused(ErrorCode::SourceNotSupported);
+    assignment.clear();
+    made.clear();
+    let here = |source: &Source| source.kinds >> kind & 1 != 0;
+    for index in SourceIndex::first(settings.count) {
+        let source = &sources[index];
+        if !here(source) {
+            made.slots[index] = Slot::refused(ErrorCode::SourceNotSupported);
             continue;
         }
-        let Some(wanted) = assignment.wanted(index) else {
-            continue;
-        };
-        let counted = want(terms, source, settings, wanted);
-        match counted {
-            Ok(()) if source.timer => *slot = Slot::timer(),
-            // `fill` makes the slot.
-            Ok(()) => assignment.take(index),
-            Err(error) => *slot = Slot::refused(error),
-        }
-        if source.group != 0 && !source.timer {
-            let of_group =
-                |other: usize| sources.get(other).is_some_and(|other| other.group == source.group);
-            let earlier = seen.put(source.group.into(), index, of_group);
-            if let Some(earlier) = earlier {
-                assignment.same_group(earlier, index);
+        made.slots[index] = match requirements(constraints, source, settings) {
+            Ok(_) if source.timer => Slot::timer(),
+            Ok(needed) => {
+                *assignment.requirements(index) = needed;
+                Slot::new_zeroed()
             }
-            // A group runs on this kind only if all of its members are counted here.
-            let split = earlier
-                .is_some_and(|earlier| assignment.assigned(earlier).is_some() != counted.is_ok());
-            refused_group = refused_group.or(split.then_some(index));
+            Err(error) => Slot::refused(error),
+        };
+        // A group runs on this CPU type only if all of its members are counted here.
+        let split = |other: SourceIndex| {
+            let member = &sources[other];
+            let together = member.group == source.group && here(member) && !member.timer;
+            together && assignment.takes(other) != assignment.takes(index)
+        };
+        if source.group != 0 && !source.timer && SourceIndex::first(index.get()).any(split) {
+            return Err(index);
         }
     }
-    let solved = assignment.solve(settings.count);
-    fill(terms.found, settings, sources, assignment, made);
-    prove(terms, settings, made);
-    refused_group.map_or(solved, Err)
+    assignment.solve(settings.count)?;
+    assignment.schedule(&mut made.schedule);
+    for index in SourceIndex::first(settings.count) {
+        if let Some((needed, assigned)) = assignment.assigned(index) {
+            made.slots[index] =
+                slot(constraints.found, settings, &sources[index], needed, assigned);
+            made.slots[index].source = index;
+            made.counters |= assigned.counter.global_bit();
+        }
+    }
+    prove(constraints, settings, made);
+    Ok(())
 }
 
-/// Encodes the slot of every source that was assigned a counter.
-fn fill(
+/// The slot of a source that was assigned a counter.
+fn slot(
     found: &Capabilities,
     settings: &Settings,
-    sources: &[Source],
-    assignment: &Assignment,
-    made: &mut KindProgram,
-) {
-    made.first = *assignment.first();
-    made.every = assignment.every();
-    made.rotations = assignment.rotations();
-    made.counters = 0;
-    for (index, (slot, source)) in made.slots.iter_mut().zip(sources).enumerate() {
-        let Some((wanted, assigned)) = assignment.assigned(index) else {
-            continue;
-        };
-        let counter = assigned.counter;
-        let [even, odd] = &wanted.encodings;
-        let fixed;
-        let encoding = if counter.is_fixed() {
-            fixed = encode::fixed(wanted.filter, settings.samples);
-            &fixed
-        } else if assigned.side == 0 {
-            even
-        } else {
-            odd
-        };
-        *slot = Slot {
-            interrupts: settings.samples,
-            period: if settings.samples { period(&source.interval) } else { 0 },
-            source: index as u16,
-            rotation: assigned.rotation,
-            next: assigned.next,
-            ..Slot::new(found, counter, encoding)
-        };
-        made.counters |= counter.global_bit();
+    source: &Source,
+    needed: &Requirements,
+    assigned: Assigned,
+) -> Slot {
+    let fixed = encode::fixed(needed.filter, settings.samples);
+    let encoding = if assigned.counter.is_fixed() { &fixed } else { &needed.encoding };
+    Slot {
+        interrupts: settings.samples,
+        period: if settings.samples { period(&source.interval) } else { 0 },
+        rotation: assigned.slice,
+        ..Slot::new(found, assigned.counter, encoding)
     }
 }
 
 /// Makes what START has the session's counters do to prove that they count. General counters
 /// count instructions or, if those are not available, core cycles; of the fixed counters, only 0 to
 /// 2 take part, because they always have something to count.
-fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
-    let found = terms.found;
+fn prove(constraints: &Constraints<'_>, settings: &Settings, made: &mut KindProgram) {
+    let found = constraints.found;
     let interrupts = settings.samples;
     let row = [ProfileSource::TOTAL_ISSUES, ProfileSource::TOTAL_CYCLES]
         .into_iter()
@@ -234,18 +216,16 @@ fn prove(terms: &Terms<'_>, settings: &Settings, made: &mut KindProgram) {
         });
     let select = row.map_or(Select::None, Row::select);
     let set = row.map_or(NO_COUNTER, |row| catalog::counters(found, row));
-    let general = candidates(terms, &select, set);
+    let general = u64::from(general(constraints, &select, set));
     let encoding = |counter: Counter| {
         if counter.is_fixed() {
             let sure = counter.index() <= REFERENCE_CYCLES;
             return sure.then(|| encode::fixed(Filter::BOTH, interrupts));
         }
-        // Two NetBurst counters of one side would share an ESCR, with the same value in it.
-        let mut sides = general.iter();
-        let side = sides.position(|side| side & counter.global_bit() != 0)?;
-        Some(encode(found, &select, side as u8, Filter::BOTH, interrupts))
+        let counts = general & counter.global_bit() != 0;
+        counts.then(|| encode::encode(found, &select, Filter::BOTH, interrupts))
     };
-    let slots = pmu::each(made.counters).filter_map(|counter| {
+    let slots = Counter::each(made.counters).filter_map(|counter| {
         let slot = Slot { interrupts, ..Slot::new(found, counter, &encoding(counter)?) };
         Some((slot, if interrupts { PERIOD } else { 0 }))
     });

@@ -1,7 +1,7 @@
 //! Answers ENUMERATE, QUERY and PLAN.
 
-use super::counted::sampled_time;
 use super::exchange::{Answer, Exchange, must_be_zero, refused};
+use super::requirements::sampled_time;
 use super::{Host, Service};
 use crate::cpu::capabilities::Capabilities;
 use crate::plan::counter_config::{Seat, Slot};
@@ -154,7 +154,7 @@ impl<H: Host> Service<H> {
         let mut rows = rows.iter_mut();
         for (kind, made) in program.kinds.iter().enumerate().take(kinds) {
             let used = self.kinds.uses(&program.settings.processors, kind);
-            for (slot, row) in made.slots.iter().take(sources).zip(&mut rows) {
+            for (slot, row) in made.slots.each.iter().take(sources).zip(&mut rows) {
                 let placement = placement(slot);
                 fits &= !used || (placement.error == 0 && placement.turn == 0);
                 *row = zerocopy::transmute!(placement);

@@ -3,15 +3,16 @@
 
 use shared_types::ProfileSource;
 
-use super::amd64_events::{AmdGeneration, is_northbridge};
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
+use super::amd64_events::is_northbridge;
+use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select};
+use crate::cpu::generation::AmdGeneration;
 
 /// Named for what it counts.
 const fn row(id: u32, name: u16, select: u64, counts: u16, note: u16) -> Row {
     Row {
         id: ProfileSource(id),
         symbol: name,
-        select: RowSelect::EventSelect(select),
+        select: Select::EventSelect(select),
         counters: ANY,
         fixed: NO_COUNTER,
         fit: Fit::Exact,

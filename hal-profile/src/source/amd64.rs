@@ -3,7 +3,7 @@
 use shared_types::ProfileSource;
 
 use super::amd64_events::{first_name, is_northbridge};
-use super::{ANY, Fit, NO_COUNTER, Row, RowSelect};
+use super::{ANY, Fit, NO_COUNTER, Row, Select};
 
 /// `northbridge`: the note for rows that the northbridge counts.
 const fn row(id: u32, symbol: u16, select: u64, northbridge: u16) -> Row {
@@ -16,7 +16,7 @@ const fn row(id: u32, symbol: u16, select: u64, northbridge: u16) -> Row {
     Row {
         id: ProfileSource(id),
         symbol,
-        select: RowSelect::EventSelect(select),
+        select: Select::EventSelect(select),
         counters,
         fixed: NO_COUNTER,
         fit,

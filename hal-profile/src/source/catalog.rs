@@ -1,13 +1,13 @@
 //! Which sources a processor has, and which of them it supports.
 
 use crate::cpu::capabilities::Capabilities;
+use crate::cpu::generation::AmdGeneration;
+use crate::historic::catalog as historic;
 use crate::source::amd64_events::{
-    AmdGeneration, counts_something_else, is_documented, mask_selects_nothing, meaning, verdict,
+    counts_something_else, is_documented, mask_selects_nothing, meaning, verdict,
 };
 use crate::source::raw::Family;
-use crate::source::{self, ANY, CounterSet, Fit, Row, Select, amd, amd64, emon, intel, netburst};
-#[cfg(feature = "legacy")]
-use crate::source::{p6, pentium};
+use crate::source::{self, ANY, CounterSet, Fit, Row, Select, amd, amd64, emon, intel};
 use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
 
 /// Every source of a machine whose boot processor has these capabilities: first the table of the
@@ -26,8 +26,7 @@ pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
         .chain(used.iter().filter(not_in_hal))
         .chain(own)
         .chain(more)
-        .chain(own_netburst(capabilities))
-        .chain(own_legacy(capabilities))
+        .chain(historic::own_rows(capabilities))
 }
 
 /// Finds a row by number, if the machine has it.
@@ -42,13 +41,10 @@ pub fn find(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static R
 }
 
 fn find_own(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static Row> {
-    if capabilities.interface() == ProfileInterface::NetBurst {
-        return netburst::own_row(capabilities.identity.model.into(), id);
-    }
     let (own, more) = own_tables(capabilities);
     source::find(own, id)
         .or_else(|| source::find(more, id))
-        .or_else(|| own_legacy_row(capabilities, id))
+        .or_else(|| historic::own_row(capabilities, id))
 }
 
 /// Whether the table of the HAL's own interface has this source.
@@ -62,27 +58,14 @@ fn table(capabilities: &Capabilities, interface: ProfileInterface) -> &'static [
     match interface {
         ProfileInterface::Emon => emon::ROWS,
         ProfileInterface::Amd64 => amd64::ROWS,
-        ProfileInterface::NetBurst => netburst::ROWS,
         ProfileInterface::Default => source::default::ROWS,
-        ProfileInterface::Pentium | ProfileInterface::P6 => legacy_table(capabilities, interface),
+        ProfileInterface::Pentium | ProfileInterface::P6 | ProfileInterface::NetBurst => {
+            historic::table(capabilities, interface)
+        }
     }
 }
 
-#[cfg(feature = "legacy")]
-fn legacy_table(capabilities: &Capabilities, interface: ProfileInterface) -> &'static [Row] {
-    match interface {
-        ProfileInterface::P6 => p6::ROWS,
-        _ => pentium::rows(has_mmx(capabilities)),
-    }
-}
-
-#[cfg(not(feature = "legacy"))]
-fn legacy_table(_: &Capabilities, _: ProfileInterface) -> &'static [Row] {
-    source::default::ROWS
-}
-
-/// halprof's own rows, in at most two tables; those of NetBurst depend on the model and are not
-/// included.
+/// halprof's own rows, in at most two tables.
 fn own_tables(capabilities: &Capabilities) -> (&'static [Row], &'static [Row]) {
     match capabilities.interface() {
         ProfileInterface::Emon => (intel::FIXED, intel::ARCHITECTURAL),
@@ -91,62 +74,13 @@ fn own_tables(capabilities: &Capabilities) -> (&'static [Row], &'static [Row]) {
     }
 }
 
-fn own_netburst(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
-    let used = capabilities.interface() == ProfileInterface::NetBurst;
-    let model = capabilities.identity.model.into();
-    used.then(|| netburst::own_rows(model)).into_iter().flatten()
-}
-
-#[cfg(feature = "legacy")]
-fn own_legacy(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
-    let pentium = capabilities.interface() == ProfileInterface::Pentium;
-    let pentium = pentium.then(|| pentium::own_rows(has_mmx(capabilities)));
-    pentium.into_iter().flatten().chain(p6::own_rows(p6_processors(capabilities)))
-}
-
-#[cfg(feature = "legacy")]
-fn own_legacy_row(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static Row> {
-    p6::own_row(p6_processors(capabilities), id)
-        .or_else(|| own_legacy(capabilities).find(|row| row.id == id))
-}
-
-#[cfg(feature = "legacy")]
-fn p6_processors(capabilities: &Capabilities) -> p6::Processors {
-    match capabilities.interface() {
-        ProfileInterface::P6 => p6::processors(capabilities.identity.model.into()),
-        _ => 0,
-    }
-}
-
-#[cfg(not(feature = "legacy"))]
-fn own_legacy_row(_: &Capabilities, _: ProfileSource) -> Option<&'static Row> {
-    None
-}
-
-#[cfg(not(feature = "legacy"))]
-fn own_legacy(_: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
-    core::iter::empty()
-}
-
-#[cfg(feature = "legacy")]
-fn has_mmx(capabilities: &Capabilities) -> bool {
-    capabilities.identity.leaf1_edx & crate::cpu::registers::cpuid::leaf1_edx::MMX != 0
-}
-
 /// The layout of raw selects; `None` if there are no counters.
 #[must_use]
 pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
     match capabilities.interface() {
         ProfileInterface::Emon => Some(Family::Emon { more: capabilities.select_bits }),
         ProfileInterface::Amd64 => Some(Family::Amd64(capabilities.generation)),
-        #[cfg(feature = "legacy")]
-        ProfileInterface::Pentium => Some(Family::Pentium),
-        #[cfg(feature = "legacy")]
-        ProfileInterface::P6 => Some(Family::P6),
-        ProfileInterface::NetBurst => {
-            Some(Family::NetBurst { model: capabilities.identity.model.into() })
-        }
-        _ => None,
+        _ => historic::raw_family(capabilities).map(Family::Historic),
     }
 }
 
@@ -256,33 +190,15 @@ fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
             unsupported("this processor does not have the fixed counter")
         }
         Select::Fixed(_) => Ok(()),
-        Select::NetBurst(event) => netburst_available(capabilities, &event),
+        Select::Historic(select) => {
+            historic::unavailable(capabilities, &select).map_or(Ok(()), unsupported)
+        }
         _ if counters(capabilities, row) & capabilities.counters == 0
             && row.fixed & capabilities.fixed == 0 =>
         {
             unsupported("this processor has no counter that can count the event")
         }
         _ => Ok(()),
-    }
-}
-
-/// If two threads share the counters, each has one side of them.
-fn netburst_available(
-    capabilities: &Capabilities,
-    event: &source::NetBurstSelect,
-) -> Result<(), Refusal> {
-    let second = capabilities.netburst.thread == 1;
-    if second && matches!(event.upstream, source::Upstream::Replay { .. }) {
-        return unsupported("one replay metric for a package: the first logical processor has it");
-    }
-    let [even, odd] = event.counters;
-    let [even_escr, odd_escr] = event.escr_msr;
-    let there = (even_escr != 0 && even & capabilities.counters != 0)
-        || (odd_escr != 0 && odd & capabilities.counters != 0);
-    if there {
-        Ok(())
-    } else {
-        unsupported("no counter for this event on this logical processor's side")
     }
 }
 
@@ -345,7 +261,6 @@ pub fn select_word(select: &Select) -> Option<u64> {
     match *select {
         Select::None | Select::Fixed(_) => None,
         Select::EventSelect(word) => Some(word),
-        Select::Cesr { event, clocks } => Some(u64::from(event) | u64::from(clocks) << 8),
-        Select::NetBurst(event) => Some(u64::from(event.cccr) << 32 | u64::from(event.escr)),
+        Select::Historic(select) => Some(historic::select_word(&select)),
     }
 }

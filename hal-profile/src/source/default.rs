@@ -1,6 +1,6 @@
 //! The Default interface: ProfileTime only, no counters.
 
-use super::{Row, RowSelect};
+use super::{Row, Select};
 
 /// The one source of the Default interface.
 ///

@@ -3,7 +3,7 @@
 
 use shared_types::ProfileSource;
 
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
+use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select};
 
 /// The first number of the sources for architectural events; the event's EBX bit is added.
 pub const FIRST_ARCHITECTURAL: u32 = 0x8000_0200;
@@ -11,7 +11,7 @@ pub const FIRST_ARCHITECTURAL: u32 = 0x8000_0200;
 const fn own(
     id: u32,
     name: u16,
-    select: RowSelect,
+    select: Select,
     counters: CounterSet,
     fixed: CounterSet,
     counts: u16,
@@ -30,11 +30,11 @@ const fn own(
 }
 
 const fn fixed(id: u32, index: u8, name: u16, counts: u16) -> Row {
-    own(id, name, RowSelect::Fixed(index), NO_COUNTER, 1 << index, counts, 0)
+    own(id, name, Select::Fixed(index), NO_COUNTER, 1 << index, counts, 0)
 }
 
 const fn architectural(id: u32, name: u16, select: u64, counts: u16, note: u16) -> Row {
-    own(id, name, RowSelect::EventSelect(select), ANY, NO_COUNTER, counts, note)
+    own(id, name, Select::EventSelect(select), ANY, NO_COUNTER, counts, note)
 }
 
 /// The fixed-function counters, by index.

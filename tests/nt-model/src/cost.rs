@@ -53,7 +53,7 @@ impl Sub for Cost {
 }
 
 /// The most instructions of a request on the thread that makes it, before the additions below.
-const THREAD_MOST: u64 = 100_000;
+const THREAD_MOST: u64 = 2_000_000;
 /// Additional instructions for each processor, and for each sample that is moved; four of its
 /// branches count as one more sample.
 const EACH_PROCESSOR: u64 = 400;
@@ -66,7 +66,7 @@ const SOURCES: u64 = 100;
 const EACH_FURTHER_SOURCE: u64 = 950;
 /// The most instructions of a request on each processor, in all its DPCs there, for any number of
 /// sources.
-pub const PROCESSOR_MOST: u64 = 4_000;
+pub const PROCESSOR_MOST: u64 = 20_000;
 /// Additional instructions there for interrupts that a request lets in, and what they have lost.
 const LET_IN: u64 = 1_000;
 /// Additional instructions there if START's self-test is repeated because an interrupt was late.

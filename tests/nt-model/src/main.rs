@@ -20,13 +20,13 @@ use std::process::ExitCode;
 
 /// The driver, and the one with the interfaces for processors that Windows 10 x64 does not boot on.
 const SHIPPED: &str = "target/driver/halprof.sys";
-const LEGACY: &str = "target/driver/halprof-legacy.sys";
+const HISTORIC: &str = "target/driver/halprof-historic.sys";
 
 /// Runs halprof on the shipped driver, on a modelled kernel and processor
 #[derive(Parser)]
 struct Arguments {
-    /// The driver; by default target/driver/halprof.sys, and halprof-legacy.sys beside it on
-    /// machines with Pentium or P6 counters
+    /// The driver; by default target/driver/halprof.sys, and halprof-historic.sys beside it on
+    /// machines with Pentium, P6 or NetBurst counters
     #[arg(long, value_name = "FILE")]
     sys: Option<PathBuf>,
     /// What decides everything that Windows does not document
@@ -66,15 +66,15 @@ impl Arguments {
             return named.clone();
         }
         let shipped = PathBuf::from(SHIPPED);
-        if !registers::is_legacy(leaves) {
+        if !registers::is_historic(leaves) {
             return shipped;
         }
-        let legacy = PathBuf::from(LEGACY);
-        if legacy.is_file() {
-            return legacy;
+        let historic = PathBuf::from(HISTORIC);
+        if historic.is_file() {
+            return historic;
         }
         eprintln!(
-            "nt-model: this machine has Pentium or P6 counters, and there is no {LEGACY}: {SHIPPED} runs"
+            "nt-model: this machine has Pentium, P6 or NetBurst counters, and there is no {HISTORIC}: {SHIPPED} runs"
         );
         shipped
     }

@@ -157,12 +157,12 @@ fn unit(cpu: &Cpu) -> Option<Unit> {
     }
 }
 
-/// Whether processors have counters that the shipped driver does not serve: the Pentium's or P6's.
+/// Whether processors have counters that the shipped driver does not serve.
 #[must_use]
-pub fn is_legacy(leaves: &[Leaves]) -> bool {
-    sim::cpu::topology::processors(leaves)
-        .into_iter()
-        .any(|processor| matches!(unit(&Cpu::new(processor)), Some(Unit::P6 | Unit::Pentium)))
+pub fn is_historic(leaves: &[Leaves]) -> bool {
+    sim::cpu::topology::processors(leaves).into_iter().any(|processor| {
+        matches!(unit(&Cpu::new(processor)), Some(Unit::P6 | Unit::Pentium | Unit::NetBurst))
+    })
 }
 
 fn rows(cpu: &Cpu) -> impl Iterator<Item = &'static Row> {

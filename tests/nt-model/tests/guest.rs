@@ -15,7 +15,7 @@ use sim::load::workload::Workload;
 use std::collections::{BTreeSet, HashMap};
 use std::process::{Command, Output};
 
-const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-legacy.sys");
+const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-historic.sys");
 const TOTAL_ISSUES: u32 = 0x02;
 const BRANCH_INSTRUCTIONS: u32 = 0x06;
 const DCACHE_ACCESSES: u32 = 0x15;

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-legacy.sys");
+const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-historic.sys");
 const SOURCE: &str = include_str!("pgo/paths.c");
 const DOCUMENT: &str = include_str!("../../../docs/pgo.md");
 /// The probabilities of the source's random decisions: 15 of 16, and 3 of 4.

@@ -6,7 +6,7 @@
 use nt_model::sweep::{MACHINES, PERIOD, Part, full, spread, sweep};
 use sim::quirks::ROWS;
 
-const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-legacy.sys");
+const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-historic.sys");
 /// With these nothing is sampled: START refuses, the session is ended, or no counter can take the
 /// source.
 const NOT_SAMPLED: [&str; 4] = ["dead-counters", "dead-interrupts", "storm", "no-general"];

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-legacy.sys");
+const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-historic.sys");
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,branch-misses=3000,user=80,processors=all,seed=7";
 /// One machine for each interface, and one with two kinds of processors.
 const MACHINES: [&str; 6] = [
@@ -197,18 +197,20 @@ fn a_critical_region_is_left_as_it_was() {
 #[test]
 fn the_tool_says_which_driver_runs() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let legacy = Path::new(root).join("target/driver/halprof-legacy.sys").is_file();
-    for (machine, old) in [("skylake", false), ("pentium3", true), ("pentium", true)] {
+    let historic = Path::new(root).join("target/driver/halprof-historic.sys").is_file();
+    for (machine, old) in
+        [("skylake", false), ("pentium3", true), ("pentium", true), ("pentium4", true)]
+    {
         let ran = Command::new(env!("CARGO_BIN_EXE_nt-model"))
             .current_dir(root)
             .args(["--machine", machine, "list"])
             .output()
             .expect("it runs");
         let told = String::from_utf8_lossy(&ran.stderr);
-        let name = if old && legacy { "halprof-legacy.sys" } else { "halprof.sys" };
+        let name = if old && historic { "halprof-historic.sys" } else { "halprof.sys" };
         assert!(told.contains(&format!("{name} on a modelled")), "{told}");
-        let missing = told.contains("there is no target/driver/halprof-legacy.sys");
-        assert_eq!(missing, old && !legacy, "{told}");
+        let missing = told.contains("there is no target/driver/halprof-historic.sys");
+        assert_eq!(missing, old && !historic, "{told}");
     }
 }
 

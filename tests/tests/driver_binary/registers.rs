@@ -25,26 +25,22 @@ use std::ops::RangeInclusive;
 ///
 /// Intel's are from SDM vol. 4, AMD's from APM vol. 2 ("Performance Monitoring Counters").
 ///
-/// The Pentium's 11h to 13h are not among them: it boots no 64-bit Windows, and later processors
-/// use the numbers for other registers.
-const REGISTERS: [(RangeInclusive<u32>, &str, &str); 27] = [
+/// Those of Pentium and NetBurst are not among them (the feature `historic` is off): 11h to 13h,
+/// 300h to 308h, 360h to 371h, 3A0h to 3E1h, 3F1h and 3F2h. Later processors use many of these
+/// numbers for other registers.
+const REGISTERS: [(RangeInclusive<u32>, &str, &str); 22] = [
     (0x1B..=0x1B, "IA32_APIC_BASE", "read: how the local APIC is reached"),
     (0xC1..=0xC8, "IA32_PMC0 to 7", "general counters"),
     (0x186..=0x18D, "IA32_PERFEVTSEL0 to 7", "their selects"),
-    (0x1A0..=0x1A0, "IA32_MISC_ENABLE", "read: is performance monitoring there?"),
     (
         0x1C8..=0x1C9,
         "MSR_LBR_SELECT, MSR_LASTBRANCH_TOS",
         "branch records: filter, and which is the newest",
     ),
     (0x1D9..=0x1D9, "IA32_DEBUGCTL", "branch records: LBR and FREEZE_LBRS_ON_PMI alone"),
-    (0x300..=0x311, "MSR_BPU_COUNTER0 to MSR_IQ_COUNTER5", "NetBurst: counters"),
     (0x309..=0x318, "IA32_FIXED_CTR0 to 15", "fixed counters"),
     (0x345..=0x345, "IA32_PERF_CAPABILITIES", "read: full-width writes"),
-    (0x360..=0x371, "MSR_BPU_CCCR0 to MSR_IQ_CCCR5", "NetBurst: counters' configuration"),
     (0x38D..=0x390, "IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_*", "global control and status"),
-    (0x3A0..=0x3E1, "MSR_BSU_ESCR0 to MSR_CRU_ESCR5", "NetBurst: selects"),
-    (0x3F1..=0x3F2, "MSR_PEBS_ENABLE, MSR_PEBS_MATRIX_VERT", "NetBurst: replay tags"),
     (0x4C1..=0x4C8, "IA32_A_PMC0 to 7", "general counters at full width"),
     (0x680..=0x69F, "MSR_LASTBRANCH_0 to 31_FROM_IP", "branch records"),
     (0x6C0..=0x6DF, "MSR_LASTBRANCH_0 to 31_TO_IP", "branch records"),

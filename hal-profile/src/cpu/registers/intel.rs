@@ -240,3 +240,26 @@ pub struct PerfCapabilities {
     #[bits(50)]
     _reserved1: u64,
 }
+
+/// IA32_PERFEVTSELx, AnyThread: counts for both threads of a core.
+pub const ANY_THREAD: u64 = 1 << 21;
+/// IA32_PERFEVTSELx, EQ: counts cycles with exactly CMASK events.
+pub const EQUAL: u64 = 1 << 36;
+/// IA32_PERFEVTSELx, UMASK2: the second unit mask.
+pub const UNIT_MASK_2: u64 = 0xFF << 40;
+/// IA32_PERFEVTSELx: Event select.
+pub const EVENT: u64 = 0xFF;
+/// IA32_PERFEVTSELx: Unit mask.
+pub const UNIT_MASK: u64 = 0xFF << 8;
+/// IA32_PERFEVTSELx: USR: counts at CPL 1 to 3.
+pub const USR: u64 = 1 << 16;
+/// IA32_PERFEVTSELx: OS: counts at CPL 0.
+pub const OS: u64 = 1 << 17;
+/// IA32_PERFEVTSELx: Edge detect.
+pub const EDGE_DETECT: u64 = 1 << 18;
+/// IA32_PERFEVTSELx: Inverts the comparison with CMASK.
+pub const INV: u64 = 1 << 23;
+/// IA32_PERFEVTSELx: Counter mask.
+pub const CMASK: u64 = 0xFF << 24;
+/// What every event select since P6 has.
+pub const P6_STYLE: u64 = EVENT | UNIT_MASK | USR | OS | EDGE_DETECT | INV | CMASK;

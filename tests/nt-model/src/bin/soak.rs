@@ -27,7 +27,7 @@ struct Options {
     #[arg(long)]
     threads: Option<usize>,
     /// The driver.
-    #[arg(long, default_value = "target/driver/halprof-legacy.sys")]
+    #[arg(long, default_value = "target/driver/halprof-historic.sys")]
     driver: PathBuf,
 }
 

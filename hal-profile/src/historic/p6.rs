@@ -2,7 +2,7 @@
 
 use shared_types::ProfileSource;
 
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
+use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select, generated};
 
 /// A set of P6 processors, as the manual names them.
 pub type Processors = u8;
@@ -54,7 +54,7 @@ const fn row(
     Row {
         id: ProfileSource(id),
         symbol,
-        select: RowSelect::EventSelect(select),
+        select: Select::EventSelect(select),
         counters,
         fixed: NO_COUNTER,
         fit,
@@ -81,7 +81,7 @@ const fn event(
     let row = Row {
         id: ProfileSource(FIRST_OWN + code as u32),
         symbol: name,
-        select: RowSelect::EventSelect(0x30000 | (unit_mask as u64) << 8 | code as u64),
+        select: Select::EventSelect(0x30000 | (unit_mask as u64) << 8 | code as u64),
         counters,
         fixed: NO_COUNTER,
         fit: Fit::Exact,

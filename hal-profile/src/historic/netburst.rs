@@ -6,7 +6,8 @@
 
 use shared_types::ProfileSource;
 
-use super::{CounterSet, Fit, NO_COUNTER, NetBurstSelect, Row, RowSelect, Upstream, numbered};
+use crate::historic::select::{NetBurstSelect, Select as Historic, Upstream};
+use crate::source::{CounterSet, Fit, NO_COUNTER, Row, Select, generated, numbered};
 
 /// ESCR bits 30:25: event select.
 pub const EVENT_SELECT: u32 = 0x3F << 25;
@@ -54,7 +55,7 @@ const fn row(
     Row {
         id: ProfileSource(id),
         symbol,
-        select: RowSelect::NetBurst(select),
+        select: Select::Historic(Historic::NetBurst(*select)),
         counters: select.counters[0] | select.counters[1],
         fixed: NO_COUNTER,
         fit,
@@ -84,7 +85,7 @@ const fn own(
     let row = Row {
         id: ProfileSource(id),
         symbol: name,
-        select: RowSelect::NetBurst(select),
+        select: Select::Historic(Historic::NetBurst(*select)),
         counters: select.counters[0] | select.counters[1],
         fixed: NO_COUNTER,
         fit: Fit::Exact,
@@ -114,7 +115,7 @@ pub fn own_row(model: u32, id: ProfileSource) -> Option<&'static Row> {
 
 /// The documented event with this event select, ESCR select and group of counters (0 BPU, 1 MS, 2
 /// FLAME, 3 IQ): the registers that count it, and every event mask bit that it documents.
-pub(super) fn documented(
+pub(crate) fn documented(
     model: u32,
     event_select: u32,
     escr_select: u32,
@@ -122,7 +123,7 @@ pub(super) fn documented(
 ) -> Option<NetBurstSelect> {
     let group = GROUPS.get(group)?;
     events(model).find_map(|event| match event.row.select {
-        RowSelect::NetBurst(select)
+        Select::Historic(Historic::NetBurst(select))
             if select.escr & EVENT_SELECT == event_select
                 && select.cccr & ESCR_SELECT == escr_select
                 && (select.counters[0] == group[0] || select.counters[1] == group[1]) =>
@@ -130,7 +131,7 @@ pub(super) fn documented(
             Some(NetBurstSelect {
                 escr: select.escr | event.documented,
                 cccr: escr_select,
-                ..*select
+                ..select
             })
         }
         _ => None,

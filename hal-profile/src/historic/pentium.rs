@@ -4,7 +4,8 @@
 
 use shared_types::ProfileSource;
 
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, RowSelect};
+use crate::historic::select::Select as Historic;
+use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select, generated};
 
 const COUNTER1: CounterSet = 0b10;
 
@@ -30,7 +31,7 @@ const fn row(
     Row {
         id: ProfileSource(id),
         symbol,
-        select: RowSelect::Cesr { event, clocks },
+        select: Select::Historic(Historic::Cesr { event, clocks }),
         counters,
         fixed: NO_COUNTER,
         fit,
@@ -61,7 +62,7 @@ const fn own(
     let row = Row {
         id: ProfileSource(FIRST_OWN + meaning + event as u32),
         symbol: name,
-        select: RowSelect::Cesr { event, clocks },
+        select: Select::Historic(Historic::Cesr { event, clocks }),
         counters,
         fixed: NO_COUNTER,
         fit,

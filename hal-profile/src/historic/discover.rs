@@ -1,0 +1,92 @@
+//! What Pentium, P6 and NetBurst can do.
+
+use crate::cpu::capabilities::{Capabilities, Errata, Gate, Layout};
+use crate::cpu::counter::CounterWidth;
+use crate::cpu::machine::Machine;
+use crate::cpu::registers::cpuid::leaf1_edx;
+use crate::cpu::registers::intel;
+use crate::historic::registers::netburst::{CCCR_OFF, Cccr};
+use crate::historic::registers::{netburst, p6, pentium};
+use crate::historic::select::NetBurst;
+use shared_types::ProfileInterface;
+
+/// Completes the capabilities of a processor with one of these interfaces.
+pub(crate) fn discover(found: &mut Capabilities, machine: &impl Machine) {
+    match found.interface() {
+        ProfileInterface::Pentium => discover_pentium(found),
+        ProfileInterface::P6 => discover_p6(found),
+        ProfileInterface::NetBurst => discover_netburst(found, machine),
+        ProfileInterface::Default | ProfileInterface::Emon | ProfileInterface::Amd64 => {}
+    }
+}
+
+/// Whether a NetBurst or Pentium M processor's IA32_MISC_ENABLE says that monitoring is unavailable
+/// (SDM, "Model-Specific Registers").
+pub(crate) fn monitoring_disabled(machine: &mut impl Machine, found: &Capabilities) -> bool {
+    let tells = match found.interface() {
+        ProfileInterface::NetBurst => true,
+        ProfileInterface::P6 => is_pentium_m(found),
+        _ => false,
+    };
+    tells && machine.read_msr(intel::IA32_MISC_ENABLE) & intel::MISC_ENABLE_PERFMON == 0
+}
+
+fn is_pentium_m(found: &Capabilities) -> bool {
+    matches!(found.identity.model, 9 | 0x0D | 0x15)
+}
+
+fn discover_pentium(found: &mut Capabilities) {
+    found.declared_counters = pentium::COUNTERS;
+    found.counters = 0b11;
+    found.width = CounterWidth::new(pentium::COUNTER_WIDTH).unwrap_or_default();
+    (found.gate, found.handler_gate) = (Gate::Historic, Gate::Historic);
+    found.layout = Layout {
+        select: pentium::CESR,
+        counter: pentium::CTR0,
+        counter_write: pentium::CTR0,
+        stride: 1,
+    };
+}
+
+fn discover_p6(found: &mut Capabilities) {
+    found.declared_counters = p6::COUNTERS;
+    found.counters = 0b11;
+    found.width = CounterWidth::new(p6::COUNTER_WIDTH).unwrap_or_default();
+    (found.gate, found.handler_gate) = (Gate::Historic, Gate::Historic);
+    found.layout = Layout {
+        select: intel::IA32_PERFEVTSEL0,
+        counter: intel::IA32_PMC0,
+        counter_write: intel::IA32_PMC0,
+        stride: 1,
+    };
+    found.masks_lvtpc = is_pentium_m(found);
+}
+
+fn discover_netburst(found: &mut Capabilities, machine: &impl Machine) {
+    let logical = machine.cpuid(1, 0).ebx;
+    let cores = 1 + if found.identity.max_leaf >= 4 { machine.cpuid(4, 0).eax >> 26 } else { 0 };
+    // Two cores in one package (Smithfield) each have their own counters.
+    let hyper_threading =
+        found.identity.leaf1_edx & leaf1_edx::HTT != 0 && (logical >> 16 & 0xFF) / cores > 1;
+    let thread = if hyper_threading { (logical >> 24 & 1) as u8 } else { 0 };
+    found.netburst = NetBurst { hyper_threading, thread };
+    found.declared_counters = netburst::COUNTERS;
+    found.counters = netburst::USABLE
+        & match (hyper_threading, thread) {
+            (false, _) => u32::MAX,
+            (true, 0) => netburst::EVEN_SIDE,
+            (true, _) => netburst::ODD_SIDE,
+        };
+    found.width = CounterWidth::new(netburst::COUNTER_WIDTH).unwrap_or_default();
+    found.enable = Cccr::new().with_enable(true).into_bits().into();
+    found.off = CCCR_OFF.into_bits().into();
+    found.errata =
+        Errata { write_counter_twice: true, interrupts_one_late: true, turn_all_off_first: true };
+    found.layout = Layout {
+        select: netburst::CCCR0,
+        counter: netburst::COUNTER0,
+        counter_write: netburst::COUNTER0,
+        stride: 1,
+    };
+    found.masks_lvtpc = true;
+}

@@ -1,0 +1,195 @@
+//! What a source needs on one CPU type: the event, and the counters that can count it there.
+
+use super::exchange::{Refused, refused};
+use crate::cpu::capabilities::Capabilities;
+use crate::historic::catalog as historic;
+use crate::plan::assign::Requirements;
+use crate::plan::program::{Settings, Source};
+use crate::source::catalog;
+use crate::source::encode::encode;
+use crate::source::filter::Filter;
+use crate::source::raw;
+use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, RawEvent, Select};
+use shared_types::request::session::UsedInterval;
+use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource};
+use zerocopy::FromZeros as _;
+
+/// The fixed counter that counts reference cycles at the rate of the time-stamp counter (SDM,
+/// "Fixed-function Performance Counters").
+pub(super) const REFERENCE_CYCLES: u8 = 2;
+
+/// Event selects that count the same as a fixed counter: instructions retired and core cycles.
+/// Reference cycles have none, because event 3C/01 counts a different clock on some processors.
+const GENERAL_TWINS: [u64; 2] = [0x00C0, 0x003C];
+
+/// The constraints under which one CPU type is programmed.
+pub(super) struct Constraints<'a> {
+    pub(super) found: &'a Capabilities,
+    /// Fixed counters that another owner has enabled.
+    pub(super) taken: u32,
+    /// The general counters that the session may take.
+    pub(super) general: CounterSet,
+    /// The fixed counters that it may take.
+    pub(super) fixed: CounterSet,
+    pub(super) approximate: bool,
+    /// The error for a source without a row; the boot processor's tables define which sources
+    /// exist.
+    pub(super) unknown: ErrorCode,
+}
+
+/// What a processor counts for a source, and on which counters.
+struct Event {
+    select: Select,
+    general: CounterSet,
+    fixed: CounterSet,
+}
+
+/// What a source needs on this CPU type; no counter for one that a timer counts. The error says why
+/// it is not counted here.
+pub(super) fn requirements(
+    constraints: &Constraints<'_>,
+    source: &Source,
+    settings: &Settings,
+) -> Result<Requirements, ErrorCode> {
+    let found = constraints.found;
+    let event = event(constraints, source)?;
+    if source.timer {
+        return Ok(Requirements::new_zeroed());
+    }
+    if settings.samples && found.delivery == Delivery::None {
+        return Err(ErrorCode::SamplingUnavailable);
+    }
+    let event = without_fixed(constraints, event);
+    let general = general(constraints, &event.select, event.general);
+    let fixed = event.fixed & constraints.fixed;
+    if general == NO_COUNTER && fixed == NO_COUNTER {
+        return Err(without_counter(matches!(event.select, Select::Fixed(_)), settings));
+    }
+    Ok(Requirements {
+        counters: u64::from(general) | u64::from(fixed) << 32,
+        encoding: encode(found, &event.select, source.filter, settings.samples),
+        filter: source.filter,
+        group: source.group,
+        alone: source.alone,
+    })
+}
+
+fn event(constraints: &Constraints<'_>, source: &Source) -> Result<Event, ErrorCode> {
+    let found = constraints.found;
+    let id = ProfileSource(source.id);
+    if id == ProfileSource::RAW {
+        if source.counters != ANY && source.counters & !found.counters != 0 {
+            return Err(ErrorCode::SourceNotSupported);
+        }
+        let event = raw_event(found, source).map_err(|_| ErrorCode::SourceNotSupported)?;
+        let general = event.counters & source.counters;
+        return Ok(Event { select: event.select, general, fixed: NO_COUNTER });
+    }
+    let row = catalog::find(found, id).ok_or(constraints.unknown)?;
+    catalog::support(found, row, constraints.approximate).map_err(|refusal| refusal.error)?;
+    if row.fit == Fit::Timer && !source.timer {
+        let (select, general, _) = sampled_time(found, constraints.taken)?;
+        return Ok(Event { select, general, fixed: NO_COUNTER });
+    }
+    Ok(Event { select: row.select(), general: catalog::counters(found, row), fixed: row.fixed })
+}
+
+/// An event of a fixed counter is counted there or, if that belongs to another owner or is not
+/// reserved, on a general counter that counts the same.
+fn without_fixed(constraints: &Constraints<'_>, event: Event) -> Event {
+    let Select::Fixed(index) = event.select else {
+        return event;
+    };
+    let there = constraints.fixed >> (index % 32) & 1 != 0;
+    match GENERAL_TWINS.get(usize::from(index)) {
+        Some(&twin) if !there => {
+            Event { select: Select::EventSelect(twin), general: ANY, fixed: NO_COUNTER }
+        }
+        _ => Event { general: NO_COUNTER, fixed: 1 << (index % 32), ..event },
+    }
+}
+
+/// The general counters of a set that the session may take for a select.
+pub(super) fn general(
+    constraints: &Constraints<'_>,
+    select: &Select,
+    counters: CounterSet,
+) -> CounterSet {
+    match select {
+        Select::None | Select::Fixed(_) => NO_COUNTER,
+        Select::EventSelect(_) => counters & constraints.general,
+        Select::Historic(select) => historic::candidates(select, counters & constraints.general),
+    }
+}
+
+/// Why a raw select gives no event.
+enum RawError {
+    /// There are no counters, so there is no layout.
+    NoFamily,
+    /// These bits of it are not allowed.
+    Bits(u64),
+    /// Its own filter differs from the source's.
+    Filter,
+}
+
+/// Refuses a raw select that is not valid on this kind of processor, with the reason.
+pub(super) fn check_raw(found: &Capabilities, source: &Source) -> Result<(), Refused> {
+    match raw_event(found, source) {
+        Ok(_) => Ok(()),
+        Err(RawError::NoFamily) => Err(refused(ErrorCode::SourceNotSupported, source.id, 0)),
+        Err(RawError::Bits(bits)) => Err(refused(ErrorCode::RawRefused, source.id, bits)),
+        Err(RawError::Filter) => Err(refused(ErrorCode::BadFilter, source.id, source.raw)),
+    }
+}
+
+fn raw_event(found: &Capabilities, source: &Source) -> Result<RawEvent, RawError> {
+    let family = catalog::raw_family(found).ok_or(RawError::NoFamily)?;
+    let event = raw::parse(family, source.raw).map_err(RawError::Bits)?;
+    if agrees((event.user, event.kernel), source.filter) {
+        Ok(event)
+    } else {
+        Err(RawError::Filter)
+    }
+}
+
+/// Whether a raw select's own filter, user mode and kernel mode, is the source's or none.
+fn agrees((user, kernel): (bool, bool), filter: Filter) -> bool {
+    !(user || kernel) || filter == Filter { user, kernel }
+}
+
+/// What ProfileTime counts when it is sampled. A timer's callback has no address, so sampling by
+/// time counts cycles: reference cycles at the time-stamp counter's rate or, if those are not
+/// available, core cycles. The last value returned is the flag that says which.
+pub(super) fn sampled_time(
+    found: &Capabilities,
+    taken: u32,
+) -> Result<(Select, CounterSet, u32), ErrorCode> {
+    if found.delivery == Delivery::None {
+        return Err(ErrorCode::SamplingUnavailable);
+    }
+    let emon = found.interface() == ProfileInterface::Emon;
+    if emon && found.fixed & !taken & 1 << REFERENCE_CYCLES != 0 {
+        let select = Select::Fixed(REFERENCE_CYCLES);
+        return Ok((select, ANY, UsedInterval::BY_REFERENCE_CYCLES));
+    }
+    let by = UsedInterval::BY_CORE_CYCLES;
+    let cycles = catalog::find(found, ProfileSource::TOTAL_CYCLES)
+        .filter(|row| catalog::support(found, row, true).is_ok())
+        .map(|row| (row.select(), catalog::counters(found, row), by));
+    // In AMD's table only ProfileTime has cycles as its select.
+    let own = catalog::find(found, ProfileSource::TIME)
+        .filter(|row| !matches!(row.select(), Select::None))
+        .map(|row| (row.select(), catalog::constraint(found, &row.select()), by));
+    cycles.or(own).ok_or(ErrorCode::NoReferenceCycles)
+}
+
+/// Why a source has no counter. `only_fixed`: no general counter counts it.
+fn without_counter(only_fixed: bool, settings: &Settings) -> ErrorCode {
+    if settings.by_thread {
+        ErrorCode::NotByThread
+    } else if !only_fixed {
+        ErrorCode::SourceNotSupported
+    } else {
+        ErrorCode::FixedCounterTaken
+    }
+}
