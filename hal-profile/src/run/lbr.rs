@@ -154,33 +154,24 @@ pub(crate) struct Reader<'a> {
     pub(crate) sees_kernel: bool,
 }
 
-/// The branches for the samples of one interrupt.
-pub(crate) trait Records {
-    /// Reads the records, once for each interrupt.
-    fn read(&mut self, machine: &mut impl Machine, capabilities: &Capabilities);
-    /// The most branches that a sample can have, and those that were read, newest first.
-    fn those_read(&self) -> (u8, &[Branch]);
-}
-
-/// A session without branches.
-pub(crate) struct NoBranches;
-
-impl Records for NoBranches {
-    #[inline]
-    fn read(&mut self, _: &mut impl Machine, _: &Capabilities) {}
-
-    #[inline]
-    fn those_read(&self) -> (u8, &[Branch]) {
-        (0, &[])
-    }
-}
-
-impl Records for Reader<'_> {
-    /// If another owner has changed how branches are recorded, there are none.
-    fn read(&mut self, machine: &mut impl Machine, capabilities: &Capabilities) {
-        if core::mem::replace(&mut self.recorded.read, true) {
-            return;
+impl Reader<'_> {
+    /// Reads the records, once for each interrupt. Returns the most that a sample can have, and
+    /// those that there are, newest first: none if another owner has changed how branches are
+    /// recorded.
+    pub(crate) fn read(
+        &mut self,
+        machine: &mut impl Machine,
+        capabilities: &Capabilities,
+    ) -> (u8, &[Branch]) {
+        if !core::mem::replace(&mut self.recorded.read, true) {
+            self.read_records(machine, capabilities);
         }
+        let count = usize::from(self.recorded.count);
+        let branches = self.recorded.records.get(..count).unwrap_or_default();
+        (self.recording.depth, branches)
+    }
+
+    fn read_records(&mut self, machine: &mut impl Machine, capabilities: &Capabilities) {
         self.recorded.count = 0;
         match ours(machine, capabilities, self.recording) {
             Ok(Switch::On) => {}
@@ -223,12 +214,6 @@ impl Records for Reader<'_> {
                 }
             }
         }
-    }
-
-    fn those_read(&self) -> (u8, &[Branch]) {
-        let count = usize::from(self.recorded.count);
-        let branches = self.recorded.records.get(..count).unwrap_or_default();
-        (self.recording.depth, branches)
     }
 }
 

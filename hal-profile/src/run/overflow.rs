@@ -8,43 +8,21 @@
 //!
 //! `Local::look` finds overflows for which no interrupt came; their periods are counted as missed.
 
-use crate::cpu::capabilities::Capabilities;
 use crate::cpu::machine::Machine;
-use crate::plan::counter_config::Active;
-use crate::plan::index::{PerSource, SourceIndex};
-use crate::plan::program::Program;
+use crate::plan::index::SourceIndex;
 use crate::run::event_ring::Notes;
 use crate::run::host::Local;
-use crate::run::lbr::{NoBranches, Reader, Records};
+use crate::run::lbr::Reader;
 use crate::run::pmu;
 use crate::run::ring::{Ring, Word};
-use crate::run::state::Recorded;
-use crate::run::state::{MOST_DOUBLINGS, Phase, ProcessorState, Total, doubled};
+use crate::run::state::{Due, MOST_DOUBLINGS, Phase, ProcessorState};
 use crate::run::statistics::SampleStatistics;
 use crate::run::throttle::{Elapsed, Verdict};
-use shared_types::{ErrorCode, LossCause, Mode, Sample};
+use shared_types::{Branch, ErrorCode, LossCause, Mode, Sample};
 
 /// A counter is never preset closer to its overflow than this many events: some processors miss the
 /// overflows of very short presets (Linux's limits are 2 for all, and 32 or 128 for some).
 const SHORTEST_RELOAD: u64 = 128;
-
-/// What [`Local::collect`] is to do.
-#[derive(Clone, Copy)]
-struct Means {
-    /// The counters are running: they are stopped first and started again afterwards.
-    running: bool,
-    /// LVTPC is to be unmasked: not after a storm.
-    unmasks: bool,
-    /// Branches are recorded: the first sample reads them.
-    branches: bool,
-    /// The status bits to acknowledge so that branch records thaw.
-    thaws: u64,
-}
-
-impl Means {
-    /// For a session without branches. After a storm nothing runs, so LVTPC may be unmasked.
-    const USUAL: Self = Self { running: true, unmasks: true, branches: false, thaws: 0 };
-}
 
 /// What was interrupted, from the trap frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,36 +44,19 @@ struct Recorder<'a> {
     /// `None` if no interrupt came for the overflow.
     interrupted: Option<&'a Interrupted>,
     may_see_kernel: bool,
-    doublings: u32,
     processor: u32,
     entry: u64,
 }
 
 impl<M: Machine> Local<'_, M> {
     /// Handles an overflow interrupt. PROFILE_LEVEL.
-    #[inline]
     pub fn interrupt(&mut self, interrupted: &Interrupted) {
         let entry = self.machine.timestamp();
-        if self.state.phase == Phase::Running && self.program.settings.branches == 0 {
-            let overflowed = self.collect(entry, Some(interrupted), Means::USUAL);
-            if overflowed == 0 {
-                self.spurious(entry);
-            }
-            self.guard(entry);
-        } else {
-            self.other_interrupt(entry, interrupted);
-        }
-    }
-
-    /// Handles an interrupt that comes while the counters are halted or START's proof is running,
-    /// or in a session that records branches.
-    #[cold]
-    fn other_interrupt(&mut self, entry: u64, interrupted: &Interrupted) {
         if matches!(self.state.phase, Phase::Proving | Phase::Proved) {
             self.proof_interrupt();
             return;
         }
-        if self.collect_by(entry, Some(interrupted)) == 0 {
+        if self.collect(entry, Some(interrupted)) == 0 {
             self.spurious(entry);
         }
         let branches = &self.state.branches;
@@ -112,124 +73,143 @@ impl<M: Machine> Local<'_, M> {
     /// beforehand.
     pub(crate) fn look(&mut self) {
         let entry = self.machine.timestamp();
-        self.collect_by(entry, None);
-    }
-
-    /// Calls [`Self::collect`] as the present state requires.
-    #[inline(never)]
-    fn collect_by(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
-        let means = Means {
-            running: self.state.phase == Phase::Running,
-            unmasks: !self.state.storm,
-            branches: self.expect_branches() && interrupted.is_some(),
-            thaws: self.branch_freeze(),
-        };
-        self.collect(entry, interrupted, means)
+        self.collect(entry, None);
     }
 
     /// Records and reloads every counter that has overflowed, and starts it again unless counters
     /// are halted. Returns these counters as bits in the layout of the global registers.
-    #[expect(clippy::inline_always, reason = "most of what a sample costs")]
-    #[inline(always)]
-    fn collect(&mut self, entry: u64, interrupted: Option<&Interrupted>, means: Means) -> u64 {
-        let bits = self.state.active.bits();
-        let control = if means.running {
-            let active = self.state.active.get();
+    ///
+    /// The order: stop, record and reload, acknowledge, unmask LVTPC, start. A status bit that is
+    /// acknowledged after the start would hide an overflow that came in between; an overflow while
+    /// LVTPC is masked is lost.
+    fn collect(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
+        let running = self.state.phase == Phase::Running;
+        let control = if running {
+            let (active, bits) = (self.state.active.get(), self.state.active.bits());
             pmu::hold(self.machine, &self.state.capabilities, active, bits)
         } else {
             0
         };
-        // The usual case avoids a loop, which would make the compiler spill everything.
-        let overflowed = if means.branches {
-            self.with_branches(entry, interrupted, means.running, means.unmasks)
-        } else if let (mut recorder, state, machine) = recorder(self, entry, interrupted)
-            && let [only] = state.active.get_mut()
-        {
-            let (capabilities, totals) = (state.capabilities, state.totals);
-            let none = &mut NoBranches;
-            recorder.one(machine, capabilities, totals, only, true, means.running, none)
-        } else {
-            self.several(entry, interrupted, means.running, means.unmasks)
-        };
-        // Whoever records branches now has their freeze too.
-        let thaws = if self.state.branches.changed { 0 } else { means.thaws };
-        let freezes = self.state.found.freeze | thaws;
-        if overflowed != 0 && interrupted.is_some() && freezes == 0 {
-            pmu::acknowledge(self.machine, &self.state.capabilities, overflowed);
-        } else if overflowed != 0 && interrupted.is_some() {
-            // A hypervisor need not accept CTR_FRZ and LBR_FRZ where it has not shown them.
-            self.acknowledge_shown(overflowed | freezes);
-        } else if interrupted.is_some() || self.program.settings.samples {
-            let conditions = self.state.capabilities.global.conditions;
-            self.acknowledge_shown(bits | conditions | thaws);
+        let branches = self.expect_branches() && interrupted.is_some();
+        if interrupted.is_some() {
+            self.unmask_first(branches);
         }
-        let (machine, capabilities) = (&mut *self.machine, &self.state.capabilities);
-        if means.unmasks && interrupted.is_some() && capabilities.masks_lvtpc {
-            pmu::set_lvtpc_mask(machine, capabilities, false);
-        } else if means.unmasks && interrupted.is_none() && overflowed != 0 {
-            pmu::unmask_lvtpc(machine, capabilities);
-        }
-        if means.running {
-            let active = self.state.active.get();
-            pmu::resume(machine, capabilities, active, control | bits, overflowed);
+        let overflowed = self.record_overflows(entry, interrupted, running, branches);
+        self.acknowledge(overflowed, interrupted.is_some());
+        self.unmask_after(overflowed, interrupted.is_some());
+        if running {
+            let state = &*self.state;
+            let (active, control) = (state.active.get(), control | state.active.bits());
+            pmu::resume(self.machine, &state.capabilities, active, control, overflowed);
         }
         overflowed
     }
 
-    /// See [`Capabilities::unmasks_first`].
-    #[inline]
-    fn unmask_first(&mut self, interrupted: Option<&Interrupted>) {
-        let capabilities = &self.state.capabilities;
-        if interrupted.is_some() && capabilities.unmasks_first() {
-            pmu::set_lvtpc_mask(self.machine, capabilities, false);
+    /// See [`unmasks_first`](crate::cpu::capabilities::Capabilities::unmasks_first). A lone counter is stopped before it is examined, so it
+    /// cannot overflow meanwhile.
+    fn unmask_first(&mut self, branches: bool) {
+        let state = &*self.state;
+        let alone = state.active.get().len() == 1 && !branches;
+        if state.capabilities.unmasks_first() && !alone && !state.storm {
+            pmu::set_lvtpc_mask(self.machine, &state.capabilities, false);
         }
     }
 
-    /// [`Recorder::one`] for each of several counters.
-    #[inline(never)]
-    fn several(
+    /// Acknowledges what has been handled. A look acknowledges nothing in a session that only
+    /// counts: there the status bits belong to whoever has the handler.
+    fn acknowledge(&mut self, overflowed: u64, interrupt: bool) {
+        // Whoever records branches now has their freeze too.
+        let thaws = if self.state.branches.changed { 0 } else { self.branch_freeze() };
+        let freezes = self.state.found.freeze | thaws;
+        if interrupt && overflowed != 0 && freezes == 0 {
+            pmu::acknowledge(self.machine, &self.state.capabilities, overflowed);
+        } else if interrupt && overflowed != 0 {
+            // A hypervisor need not accept CTR_FRZ and LBR_FRZ where it has not shown them.
+            self.acknowledge_shown(overflowed | freezes);
+        } else if interrupt || self.program.settings.samples {
+            let conditions = self.state.capabilities.global.conditions;
+            self.acknowledge_shown(self.state.active.bits() | conditions | thaws);
+        }
+    }
+
+    /// Clears LVTPC's mask bit where delivery has set it, and where an interrupt that never came may
+    /// have. Not after a storm, which would begin anew.
+    fn unmask_after(&mut self, overflowed: u64, interrupt: bool) {
+        let (machine, state) = (&mut *self.machine, &*self.state);
+        if state.storm {
+            return;
+        }
+        if interrupt && state.capabilities.masks_lvtpc {
+            pmu::set_lvtpc_mask(machine, &state.capabilities, false);
+        } else if !interrupt && overflowed != 0 {
+            pmu::unmask_lvtpc(machine, &state.capabilities);
+        }
+    }
+
+    /// The loop over the counters. `branches`: the samples have some.
+    fn record_overflows(
         &mut self,
         entry: u64,
         interrupted: Option<&Interrupted>,
         running: bool,
-        unmasks: bool,
+        branches: bool,
     ) -> u64 {
-        if unmasks {
-            self.unmask_first(interrupted);
-        }
-        let (mut recorder, state, machine) = recorder(self, entry, interrupted);
-        let (capabilities, totals) = (state.capabilities, state.totals);
-        let active = state.active.get_mut().iter_mut();
-        active.fold(0, |overflowed, counter| {
-            let none = &mut NoBranches;
-            overflowed | recorder.one(machine, capabilities, totals, counter, false, running, none)
-        })
-    }
-
-    /// [`Recorder::one`] for each of one or more counters whose samples have branches.
-    #[inline(never)]
-    fn with_branches(
-        &mut self,
-        entry: u64,
-        interrupted: Option<&Interrupted>,
-        running: bool,
-        unmasks: bool,
-    ) -> u64 {
-        if unmasks {
-            self.unmask_first(interrupted);
-        }
-        let (mut recorder, state, machine) = recorder(self, entry, interrupted);
-        let (capabilities, totals) = (state.capabilities, state.totals);
-        let Some(mut reader) = state.branches.reader() else {
-            return 0;
+        let (program, machine) = (self.program, &mut *self.machine);
+        let ProcessorState {
+            capabilities,
+            active,
+            totals,
+            statistics,
+            doublings,
+            kind,
+            branches: recorded,
+            evidence,
+            ..
+        } = &mut *self.state;
+        let kind = program.kind(*kind).filter(|_| branches);
+        let mut reader = kind.map(|kind| Reader {
+            recorded,
+            recording: &kind.recording,
+            evidence,
+            sees_kernel: program.settings.kernel,
+        });
+        let mut recorder = Recorder {
+            statistics,
+            ring: self.ring,
+            interrupted,
+            may_see_kernel: program.settings.kernel,
+            processor: self.index as u32,
+            entry,
         };
-        let active = state.active.get_mut();
-        let alone = active.len() == 1;
-        active.iter_mut().fold(0, |overflowed, counter| {
-            let reader = &mut reader;
-            overflowed
-                | recorder.one(machine, capabilities, totals, counter, alone, running, reader)
-        })
+        let one_late = capabilities.errata.interrupts_one_late;
+        let alone = active.get().len() == 1;
+        let mut overflowed = 0;
+        for counter in active.get_mut() {
+            let total = &mut totals[counter.slot.source];
+            let value = if running {
+                pmu::overflowed(machine, capabilities, counter, alone)
+            } else {
+                let value = pmu::read(machine, counter);
+                if !counter.overflowed(value) {
+                    total.add_up(counter, value);
+                }
+                counter.overflowed(value).then_some(value)
+            };
+            let Some(value) = value else {
+                continue;
+            };
+            let due = total.overflowed(counter, value, *doublings);
+            let branches = match &mut reader {
+                Some(reader) => reader.read(machine, capabilities),
+                None => (0, &[] as &[Branch]),
+            };
+            recorder.record(counter.slot.source, &due, branches);
+            let events = reload_events(due.remaining, one_late);
+            counter.start_from(events.wrapping_neg() & counter.mask);
+            pmu::reload(machine, capabilities, counter);
+            overflowed |= counter.slot.bit();
+        }
+        overflowed
     }
 
     /// Checks the handler against its time budget.
@@ -324,73 +304,6 @@ impl<M: Machine> Local<'_, M> {
     }
 }
 
-/// Splits `local` into disjoint borrows: the recorder, the rest of the state, the machine.
-#[inline]
-fn recorder<'a, M: Machine>(
-    local: &'a mut Local<'_, M>,
-    entry: u64,
-    interrupted: Option<&'a Interrupted>,
-) -> (Recorder<'a>, Parts<'a>, &'a mut M) {
-    let program = local.program;
-    let ProcessorState {
-        capabilities,
-        active,
-        totals,
-        statistics,
-        doublings,
-        kind,
-        branches,
-        evidence,
-        ..
-    } = &mut *local.state;
-    let recorder = Recorder {
-        statistics,
-        ring: local.ring,
-        interrupted,
-        may_see_kernel: program.settings.kernel,
-        doublings: *doublings,
-        processor: local.index as u32,
-        entry,
-    };
-    let parts = Parts {
-        capabilities,
-        active,
-        totals,
-        branches: PartsOfBranches { program, kind: *kind, recorded: branches, evidence },
-    };
-    (recorder, parts, local.machine)
-}
-
-type Totals = PerSource<Total>;
-
-/// The parts of a processor's state that the loop needs besides its statistics.
-struct Parts<'a> {
-    capabilities: &'a Capabilities,
-    active: &'a mut crate::plan::counter_config::ActiveCounters,
-    totals: &'a mut Totals,
-    branches: PartsOfBranches<'a>,
-}
-
-/// The parts needed to read branch records.
-struct PartsOfBranches<'a> {
-    program: &'a Program,
-    kind: u8,
-    recorded: &'a mut Recorded,
-    evidence: &'a mut u64,
-}
-
-impl<'a> PartsOfBranches<'a> {
-    fn reader(self) -> Option<Reader<'a>> {
-        let kind = self.program.kind(self.kind)?;
-        Some(Reader {
-            recorded: self.recorded,
-            recording: &kind.recording,
-            evidence: self.evidence,
-            sees_kernel: self.program.settings.kernel,
-        })
-    }
-}
-
 /// How many events before its overflow a counter must be preset in order to interrupt `events`
 /// events later.
 #[inline]
@@ -399,72 +312,13 @@ pub(crate) fn reload_events(events: u64, one_late: bool) -> u64 {
 }
 
 impl Recorder<'_> {
-    /// Records and reloads a counter if it has overflowed. If so, returns its bit in the layout of
-    /// the global registers, otherwise 0. `alone`: no other counter can have interrupted.
-    #[expect(clippy::inline_always, reason = "most of what a sample costs")]
-    #[expect(clippy::too_many_arguments, reason = "parts of one processor, borrowed apart")]
-    #[inline(always)]
-    fn one(
-        &mut self,
-        machine: &mut impl Machine,
-        capabilities: &Capabilities,
-        totals: &mut Totals,
-        counter: &mut Active,
-        alone: bool,
-        running: bool,
-        branches: &mut impl Records,
-    ) -> u64 {
-        let total = &mut totals[counter.slot.source];
-        let value = if running {
-            pmu::overflowed(machine, capabilities, counter, alone)
-        } else {
-            let value = pmu::read(machine, counter);
-            if !counter.overflowed(value) {
-                total.add_up(counter, value);
-            }
-            counter.overflowed(value).then_some(value)
-        };
-        let Some(value) = value else {
-            return 0;
-        };
-        branches.read(machine, capabilities);
-        self.overflowed(counter, value, total, capabilities, branches);
-        pmu::reload(machine, capabilities, counter);
-        counter.slot.bit()
-    }
-
-    /// Handles a counter that has overflowed: updates its total, records the periods that elapsed,
-    /// and computes its next preset.
-    #[expect(clippy::inline_always, reason = "most of what a sample costs")]
-    #[inline(always)]
-    fn overflowed(
-        &mut self,
-        counter: &mut Active,
-        value: u64,
-        total: &mut Total,
-        capabilities: &Capabilities,
-        branches: &impl Records,
-    ) {
-        let came = counter.advance(value);
-        total.counted = total.counted.wrapping_add(came);
-        let since = total.carried.wrapping_add(came);
-        let period = total.current_period.max(1);
-        let (periods, residue) = (since / period, since % period);
-        total.carried = residue;
-        total.current_period = doubled(counter.slot.period.into(), self.doublings);
-        let remaining = total.current_period.saturating_sub(residue);
-        let one_late = capabilities.errata.interrupts_one_late;
-        counter.start_from(reload_events(remaining, one_late).wrapping_neg() & counter.mask);
-        if periods > 0 {
-            self.record(counter.slot.source, periods, period, branches);
+    /// Puts one sample into the ring for the periods that elapsed at once; the others are counted
+    /// as coalesced. `branches`: the most that a sample can have, and its own, newest first.
+    fn record(&mut self, source: SourceIndex, due: &Due, branches: (u8, &[Branch])) {
+        let Due { periods, period, .. } = *due;
+        if periods == 0 {
+            return;
         }
-    }
-
-    /// Puts one sample into the ring for `periods` periods that elapsed at once; the rest are
-    /// counted as coalesced.
-    #[expect(clippy::inline_always, reason = "most of what a sample costs")]
-    #[inline(always)]
-    fn record(&mut self, source: SourceIndex, periods: u64, period: u64, branches: &impl Records) {
         let statistics = &mut *self.statistics;
         statistics.generated = statistics.generated.wrapping_add(periods);
         let Some(interrupted) = self.interrupted else {
@@ -478,7 +332,7 @@ impl Recorder<'_> {
             statistics.lose(LossCause::KernelHidden, 1, period);
             return;
         }
-        let (depth, branches) = branches.those_read();
+        let (depth, branches) = branches;
         let sample = Sample {
             timestamp: self.entry,
             ip: interrupted.ip,
@@ -499,17 +353,6 @@ impl Recorder<'_> {
             statistics.notes.lost(self.entry);
         }
     }
-
-    /// Counts as missed the periods that had elapsed by the end of a session without an interrupt.
-    fn finish(&mut self, total: &mut Total) {
-        let period = total.current_period.max(1);
-        let periods = total.carried / period;
-        if periods > 0 {
-            total.carried %= period;
-            self.statistics.generated = self.statistics.generated.wrapping_add(periods);
-            self.statistics.lose(LossCause::Missed, periods, period);
-        }
-    }
 }
 
 impl<M: Machine> Local<'_, M> {
@@ -519,12 +362,14 @@ impl<M: Machine> Local<'_, M> {
         if !self.program.settings.samples {
             return;
         }
-        let entry = self.machine.timestamp();
-        let count = self.program.settings.count;
-        let (mut recorder, state, _) = recorder(self, entry, None);
-        for total in state.totals.each.iter_mut().take(count) {
-            if total.current_period != 0 {
-                recorder.finish(total);
+        let ProcessorState { totals, statistics, .. } = &mut *self.state;
+        for total in totals.each.iter_mut().take(self.program.settings.count) {
+            let period = total.current_period.max(1);
+            let periods = total.carried / period;
+            if periods > 0 {
+                total.carried %= period;
+                statistics.generated = statistics.generated.wrapping_add(periods);
+                statistics.lose(LossCause::Missed, periods, period);
             }
         }
     }

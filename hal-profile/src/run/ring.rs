@@ -66,8 +66,6 @@ impl<'a> Ring<'a> {
     }
 
     /// The same for samples with `branches` branches each.
-    #[expect(clippy::inline_always, reason = "without branches all of them folds away")]
-    #[inline(always)]
     #[must_use]
     pub fn with_branches(words: &'a [Word], branches: u8) -> Option<Self> {
         let memory = words.get(SLOTS..)?;
@@ -125,8 +123,6 @@ impl<'a> Ring<'a> {
 
     /// The same with the sample's branches, newest first; branches beyond the number that the ring
     /// stores per sample are dropped.
-    #[expect(clippy::inline_always, reason = "without branches all of them folds away")]
-    #[inline(always)]
     #[must_use]
     pub fn push_with(&self, sample: &Sample, branches: &[Branch]) -> bool {
         let produced = self.produced.load(Ordering::Relaxed);
@@ -137,18 +133,10 @@ impl<'a> Ring<'a> {
         let Some(slot) = self.slot(produced) else {
             return false;
         };
-        // Unrolled: a loop keeps the sample in memory and takes four times as many instructions.
-        slot[0].store(words[0], Ordering::Relaxed);
-        slot[1].store(words[1], Ordering::Relaxed);
-        slot[2].store(words[2], Ordering::Relaxed);
-        slot[3].store(words[3], Ordering::Relaxed);
-        slot[4].store(words[4], Ordering::Relaxed);
+        store(slot, words);
         if self.depth != 0 {
             for (place, branch) in self.branches(produced).iter().zip(branches) {
-                let words: [u64; WORDS_A_BRANCH] = zerocopy::transmute!(*branch);
-                for (place, word) in place.iter().zip(words) {
-                    place.store(word, Ordering::Relaxed);
-                }
+                store(place, zerocopy::transmute!(*branch));
             }
         }
         self.produced.store(produced.wrapping_add(1), Ordering::Release);
@@ -162,30 +150,19 @@ impl<'a> Ring<'a> {
         let consumed = self.consumed.load(Ordering::Relaxed);
         let waiting = self.produced.load(Ordering::Acquire).wrapping_sub(consumed);
         let mut taken = 0;
-        if self.depth == 0 {
-            let (places, _) = out.as_chunks_mut::<{ size_of::<Sample>() }>();
-            for place in places.iter_mut().take(waiting as usize) {
-                let Some(slot) = self.slot(consumed.wrapping_add(taken)) else {
-                    break;
-                };
-                *place = zerocopy::transmute!(words_in(slot));
-                taken += 1;
-            }
-        } else {
-            let entry = words_of(self.depth) * size_of::<u64>();
-            for entry in out.chunks_exact_mut(entry).take(waiting as usize) {
-                let count = consumed.wrapping_add(taken);
-                let (Some((place, rest)), Some(slot)) =
-                    (entry.split_first_chunk_mut(), self.slot(count))
-                else {
-                    break;
-                };
-                let sample: Sample = zerocopy::transmute!(words_in(slot));
-                let place: &mut [u8; size_of::<Sample>()] = place;
-                *place = zerocopy::transmute!(sample);
-                self.copy_branches(count, sample.branches.into(), rest);
-                taken += 1;
-            }
+        let entry = words_of(self.depth) * size_of::<u64>();
+        for entry in out.chunks_exact_mut(entry).take(waiting as usize) {
+            let count = consumed.wrapping_add(taken);
+            let (Some((place, rest)), Some(slot)) =
+                (entry.split_first_chunk_mut(), self.slot(count))
+            else {
+                break;
+            };
+            let sample: Sample = zerocopy::transmute!(load(slot));
+            let place: &mut [u8; size_of::<Sample>()] = place;
+            *place = zerocopy::transmute!(sample);
+            self.copy_branches(count, sample.branches.into(), rest);
+            taken += 1;
         }
         self.consumed.store(consumed.wrapping_add(taken), Ordering::Release);
         taken as usize * words_of(self.depth) * size_of::<u64>()
@@ -195,10 +172,8 @@ impl<'a> Ring<'a> {
     fn copy_branches(&self, count: u64, branches: usize, out: &mut [u8]) {
         let (places, _) = out.as_chunks_mut::<{ size_of::<Branch>() }>();
         let (valid, others) = places.split_at_mut(branches.min(places.len()));
-        for (place, [a, b, c]) in valid.iter_mut().zip(self.branches(count)) {
-            let words =
-                [a.load(Ordering::Relaxed), b.load(Ordering::Relaxed), c.load(Ordering::Relaxed)];
-            *place = zerocopy::transmute!(words);
+        for (place, branch) in valid.iter_mut().zip(self.branches(count)) {
+            *place = zerocopy::transmute!(load(branch));
         }
         others.as_flattened_mut().fill(0);
     }
@@ -217,16 +192,15 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// The words in a slot.
-#[inline]
-fn words_in(slot: &[Word; WORDS_A_SAMPLE]) -> [u64; WORDS_A_SAMPLE] {
-    [
-        slot[0].load(Ordering::Relaxed),
-        slot[1].load(Ordering::Relaxed),
-        slot[2].load(Ordering::Relaxed),
-        slot[3].load(Ordering::Relaxed),
-        slot[4].load(Ordering::Relaxed),
-    ]
+/// Relaxed: the counts order what is read and written.
+fn store<const N: usize>(words: &[Word; N], values: [u64; N]) {
+    for (word, value) in words.iter().zip(values) {
+        word.store(value, Ordering::Relaxed);
+    }
+}
+
+fn load<const N: usize>(words: &[Word; N]) -> [u64; N] {
+    words.each_ref().map(|word| word.load(Ordering::Relaxed))
 }
 
 const _: () = assert!(size_of::<Sample>() == 5 * size_of::<u64>());

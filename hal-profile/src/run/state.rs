@@ -187,14 +187,11 @@ impl ProcessorState {
 }
 
 /// A source's sampling period after `doublings` doublings, in events.
-#[inline]
 pub(crate) fn doubled(period: u64, doublings: u32) -> u64 {
-    #[cold]
-    #[inline(never)]
-    fn lengthened(period: u64, doublings: u32) -> u64 {
-        period.saturating_mul(1 << doublings.min(MOST_DOUBLINGS)).min(LONGEST_PERIOD)
+    match doublings {
+        0 => period,
+        _ => period.saturating_mul(1 << doublings.min(MOST_DOUBLINGS)).min(LONGEST_PERIOD),
     }
-    if doublings == 0 { period } else { lengthened(period, doublings) }
 }
 
 impl Order {
@@ -246,7 +243,30 @@ impl Order {
     }
 }
 
+/// What an overflow is worth.
+pub(crate) struct Due {
+    /// How many periods have elapsed.
+    pub(crate) periods: u64,
+    /// Their length, in events.
+    pub(crate) period: u64,
+    /// Events until the next has.
+    pub(crate) remaining: u64,
+}
+
 impl Total {
+    /// Accounts for an overflow that was seen at `value`. What came after it is carried into the
+    /// next period, so that N periods take N times the period, however late interrupts come.
+    pub(crate) fn overflowed(&mut self, active: &mut Active, value: u64, doublings: u32) -> Due {
+        let came = active.advance(value);
+        self.counted = self.counted.wrapping_add(came);
+        let since = self.carried.wrapping_add(came);
+        let period = self.current_period.max(1);
+        let (periods, residue) = (since / period, since % period);
+        self.carried = residue;
+        self.current_period = doubled(active.slot.period.into(), doublings);
+        Due { periods, period, remaining: self.current_period.saturating_sub(residue) }
+    }
+
     /// Adds the events that a counter has counted since the previous call.
     #[inline]
     pub(crate) fn add_up(&mut self, active: &mut Active, value: u64) {
