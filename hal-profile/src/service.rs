@@ -25,6 +25,7 @@ mod sources;
 pub use exchange::Refused;
 
 use crate::cpu::capabilities::Capabilities;
+use crate::cpu::machine::Machine as _;
 use crate::cpu::selection::Identity;
 use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::program::{MAX_KINDS, Scratch};
@@ -396,6 +397,11 @@ impl<H: Host> Service<H> {
 }
 
 type LocalOf<'a, H> = Local<'a, <<H as Host>::Processors as Processors>::Machine>;
+
+/// The time-stamp counter of the boot processor.
+fn now(processors: &mut impl Processors) -> u64 {
+    processors.run_on(0, |local| local.machine.timestamp()).unwrap_or_default()
+}
 
 fn running(holder: Option<Holder>, sessions: &[Session]) -> Option<&Session> {
     sessions.get(holder?.slot)

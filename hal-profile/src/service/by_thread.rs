@@ -6,7 +6,6 @@ use super::kinds::Kinds;
 use super::{Host, Service};
 use crate::plan::counter_config::{Seat, Slot};
 use crate::plan::program::Program;
-use crate::run::host::Processors;
 use crate::run::state::ProcessorState;
 use crate::service::session::{Client, Ended, Session};
 use core::mem::{offset_of, size_of};
@@ -99,35 +98,6 @@ impl<H: Host> Service<H> {
         Ok(length)
     }
 
-    /// Has Windows add up the counters of a session that counts by thread. They must be proved and
-    /// stopped.
-    pub(super) fn register_threads(&mut self, slot: usize) -> Result<(), Refused> {
-        let Some(session) = self.sessions.get(slot) else {
-            return Ok(());
-        };
-        if !session.program.settings.by_thread {
-            return Ok(());
-        }
-        let mut list = [0; MAX_SOURCES];
-        let mut count = 0;
-        let slots = slots(&session.program, self.kinds.kind_of(0));
-        for (entry, (_, slot)) in list.iter_mut().zip(slots) {
-            *entry = slot.counter.index().into();
-            count += 1;
-        }
-        let registered = self.processors.register_threads(list.get(..count).unwrap_or_default());
-        let Err(status) = registered else {
-            return Ok(());
-        };
-        let wanted = session.program.settings.processors;
-        self.processors.run_on_each::<()>(&wanted, &mut [], |local, _| local.abandon_proof());
-        let error = match status as u16 {
-            IN_USE => ErrorCode::ThreadsOwned,
-            _ => ErrorCode::ThreadsUnavailable,
-        };
-        Err(refused(error, 0, status.into()))
-    }
-
     /// Refuses a session that counts by thread if a processor was added of a kind for which it was
     /// not configured: a thread may move there.
     pub(super) fn may_count_by_thread(&self, slot: usize) -> Result<(), Refused> {
@@ -174,8 +144,17 @@ impl<H: Host> Service<H> {
     }
 }
 
+/// Why Windows does not add up counters for threads.
+pub(super) fn threads_refused(status: u32) -> Refused {
+    let error = match status as u16 {
+        IN_USE => ErrorCode::ThreadsOwned,
+        _ => ErrorCode::ThreadsUnavailable,
+    };
+    refused(error, 0, status.into())
+}
+
 /// The sources of a program, each with its slot on one kind of processor.
-fn slots(program: &Program, kind: usize) -> impl Iterator<Item = (u32, &Slot)> + Clone {
+pub(super) fn slots(program: &Program, kind: usize) -> impl Iterator<Item = (u32, &Slot)> + Clone {
     let slots = program.kind(kind as u8).map(|kind| &kind.slots.each);
     let sources = program.sources().iter().map(|source| source.id);
     sources.zip(slots.into_iter().flatten()).take(MAX_SOURCES)

@@ -1,7 +1,7 @@
 //! Answers HELLO, DESCRIBE, PROCESSORS and REGISTERS.
 
 use super::exchange::{Answer, Exchange, refused};
-use super::{Host, Service};
+use super::{Host, Service, now};
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
 use crate::cpu::machine::Machine;
 use crate::cpu::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
@@ -84,7 +84,7 @@ impl<H: Host> Service<H> {
 
     /// Reads the boot processor's time-stamp counter.
     pub(super) fn now(&mut self) -> u64 {
-        self.processors.run_on(0, |local| local.machine.timestamp()).unwrap_or_default()
+        now(&mut self.processors)
     }
 
     pub(super) fn list_processors(&mut self, exchange: &mut Exchange<'_>) -> Answer {

@@ -1,6 +1,6 @@
 //! System events of the running session, recorded from its start to its end; answers DRAIN_EVENTS.
 
-use super::exchange::{Answer, Exchange, Refused, refused};
+use super::exchange::{Answer, Exchange, refused};
 use super::{Host, Service};
 use crate::run::event_ring::{EventRing, WORDS, event};
 use crate::run::host::Processors;
@@ -14,24 +14,6 @@ use shared_types::{ErrorCode, EventKind, ReplyHeader, SystemEvent};
 pub(super) const RING_BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
 
 impl<H: Host> Service<H> {
-    /// If the session records events, lends the ring; refuses if there is no memory for it.
-    pub(super) fn begin_events(&mut self, slot: usize) -> Result<(), Refused> {
-        let Some(session) = self.sessions.get(slot) else {
-            return Ok(());
-        };
-        if !session.program.settings.events {
-            return Ok(());
-        }
-        let process = session.process();
-        if !self.processors.lend_event_ring(WORDS) {
-            return Err(refused(ErrorCode::NoMemory, 0, RING_BYTES));
-        }
-        self.ring_bytes += RING_BYTES;
-        let started = SystemEvent { process, ..event(EventKind::SessionStarted, self.now()) };
-        self.processors.put_event(&started);
-        Ok(())
-    }
-
     /// Stops recording events; those in the ring can still be drained.
     pub(super) fn end_events(&mut self, slot: usize) {
         if !self.records_events(slot) {

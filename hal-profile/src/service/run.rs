@@ -1,19 +1,170 @@
 //! A session's run: reserves and proves the counters, and starts and stops them.
 
+use super::by_thread::{slots, threads_refused};
+use super::events::RING_BYTES;
 use super::exchange::{Answer, Exchange, Refused, refused};
-use super::{Holder, Host, Service};
+use super::kinds::Kinds;
+use super::sessions::find;
+use super::{Holder, Host, Service, now};
 use crate::plan::cpu_set::ProcessorSet;
-use crate::run::host::{Overflows, Processors, Unreserved};
+use crate::plan::program::Program;
+use crate::run::event_ring::{WORDS, event};
+use crate::run::host::{Local, Overflows, Processors, Unreserved};
 use crate::run::ring::{Ring, words_for};
 use crate::run::self_test;
 use crate::run::state::Proof;
 use crate::service::session::{Client, Ended, Session};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, Ordering};
-use shared_types::{ErrorCode, ReplyHeader};
+use shared_types::request::threads::MAX_SOURCES;
+use shared_types::{ErrorCode, EventKind, ReplyHeader, SystemEvent};
 
 /// The index that means no processor.
 const NONE: u32 = u32::MAX;
+
+/// What START has reserved so far. When it is dropped, because a later step was refused, all of it
+/// is given back, in reverse order.
+struct Reserved<'a, P: Processors> {
+    processors: &'a mut P,
+    /// The counters, and the overflow interrupt if the session samples. A session with only
+    /// ProfileTime takes none.
+    counters: bool,
+    rings: bool,
+    /// The processors whose counters the self-test has taken over.
+    taken_over: Option<ProcessorSet>,
+}
+
+impl<P: Processors> Drop for Reserved<'_, P> {
+    fn drop(&mut self) {
+        if let Some(processors) = self.taken_over {
+            let abandon = |local: &mut Local<'_, P::Machine>, _: &mut [()]| local.abandon_proof();
+            self.processors.run_on_each(&processors, &mut [], abandon);
+        }
+        if self.rings {
+            self.processors.return_rings();
+        }
+        // Last: registers are written only while they are reserved.
+        if self.counters {
+            self.processors.release_counters();
+        }
+    }
+}
+
+impl<'a, P: Processors> Reserved<'a, P> {
+    /// Reserves the counters if the program takes any.
+    fn new(processors: &'a mut P, program: &Program) -> Result<Self, Refused> {
+        let counters = program.rotations() != 0;
+        if counters {
+            let overflows =
+                if program.settings.samples { Overflows::Interrupt } else { Overflows::Ignored };
+            processors.reserve_counters(overflows).map_err(|unreserved| {
+                let (error, status) = match unreserved {
+                    Unreserved::Counters(status) => (ErrorCode::CountersReserved, status),
+                    Unreserved::Interrupt(status) => (ErrorCode::InterruptTaken, status),
+                    Unreserved::Handler(status) => (ErrorCode::HandlerStuck, status),
+                    Unreserved::Threads(status) => (ErrorCode::ThreadsKept, status),
+                };
+                refused(error, 0, status.into())
+            })?;
+        }
+        Ok(Self { processors, counters, rings: false, taken_over: None })
+    }
+
+    /// Leaves everything reserved, for the run that begins. Returns whether counters are.
+    fn keep(mut self) -> bool {
+        (self.rings, self.taken_over) = (false, None);
+        core::mem::take(&mut self.counters)
+    }
+
+    /// Lends the rings of events and of samples; returns their bytes.
+    fn lend_rings(
+        &mut self,
+        program: &Program,
+        process: u32,
+        kinds: &Kinds,
+        most: u64,
+    ) -> Result<u64, Refused> {
+        let settings = &program.settings;
+        let mut bytes = 0;
+        if settings.events {
+            if !self.processors.lend_event_ring(WORDS) {
+                return Err(refused(ErrorCode::NoMemory, 0, RING_BYTES));
+            }
+            (self.rings, bytes) = (true, RING_BYTES);
+            let now = now(self.processors);
+            let started = SystemEvent { process, ..event(EventKind::SessionStarted, now) };
+            self.processors.put_event(&started);
+        }
+        if settings.samples {
+            let words = words_for(settings.ring_samples, settings.branches);
+            let wanted = &settings.processors;
+            let rings = (0..kinds.processors()).filter(|&index| wanted.contains(index)).count();
+            let samples = (words * size_of::<u64>() * rings) as u64;
+            bytes += samples;
+            // Processors may have been added since the size of the rings was chosen.
+            if bytes > most || !self.processors.lend_rings(wanted, words) {
+                return Err(refused(ErrorCode::NoMemory, 0, samples));
+            }
+            self.rings = true;
+        }
+        Ok(bytes)
+    }
+
+    /// Takes over the counters on every processor, and proves that they count and interrupt. A
+    /// later try waits longer for an interrupt.
+    fn self_test(&mut self, program: &Program) -> Result<(), Refused> {
+        if !self.counters {
+            return Ok(());
+        }
+        let wanted = program.settings.processors;
+        self.taken_over = Some(wanted);
+        let mut failed = NONE;
+        for (attempt, instructions) in self_test::TRIES.into_iter().enumerate() {
+            let first_failed = AtomicU32::new(NONE);
+            self.processors.exercise(
+                &wanted,
+                instructions,
+                |local| local.begin_proof(attempt == 0),
+                |local| {
+                    if !local.end_proof() {
+                        first_failed.fetch_min(local.index as u32, Ordering::Relaxed);
+                    }
+                },
+            );
+            failed = first_failed.into_inner();
+            if failed == NONE {
+                return Ok(());
+            }
+        }
+        let found = self.processors.run_on(failed as usize, |local| {
+            (local.state.proof, local.state.evidence, local.taken_source())
+        });
+        let (proof, evidence, source) = found.unwrap_or((Proof::CountersDead, 0, 0));
+        Err(match proof {
+            Proof::InterruptsDead => refused(ErrorCode::InterruptsDead, failed, evidence),
+            Proof::Storm => refused(ErrorCode::InterruptStorm, failed, evidence),
+            Proof::BranchesTaken => refused(ErrorCode::BranchesTaken, failed, evidence),
+            Proof::FixedTaken => refused(ErrorCode::FixedCounterTaken, source, failed.into()),
+            _ => refused(ErrorCode::CountersDead, failed, 0),
+        })
+    }
+
+    /// Has Windows add up the counters of a session that counts by thread. They are proved and
+    /// stopped.
+    fn register_threads(&mut self, program: &Program, kinds: &Kinds) -> Result<(), Refused> {
+        if !program.settings.by_thread {
+            return Ok(());
+        }
+        let mut list = [0; MAX_SOURCES];
+        let mut count = 0;
+        for (entry, (_, slot)) in list.iter_mut().zip(slots(program, kinds.kind_of(0))) {
+            *entry = slot.counter.index().into();
+            count += 1;
+        }
+        let counters = list.get(..count).unwrap_or_default();
+        self.processors.register_threads(counters).map_err(threads_refused)
+    }
+}
 
 impl<H: Host> Service<H> {
     pub(super) fn start(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
@@ -21,100 +172,29 @@ impl<H: Host> Service<H> {
         let slot = self.slot(client, number)?;
         self.may_start(slot, number)?;
         self.may_count_by_thread(slot)?;
-        let reserved = self.reserve(slot)?;
-        self.forget_results(slot);
-        let ready = self
-            .begin_events(slot)
-            .and_then(|()| self.make_ready(slot, reserved))
-            .and_then(|()| self.register_threads(slot));
-        if let Err(refused) = ready {
-            self.return_rings();
-            if reserved {
-                self.processors.release_counters();
-            }
-            return Err(refused);
+        let session = find(&mut self.sessions, client, number)?;
+        let (process, program) = (session.process(), &session.program);
+        let mut reserved = Reserved::new(&mut self.processors, program)?;
+        if self.results_of == Some(slot) {
+            reserved.processors.return_rings();
+            (self.results_of, self.ring_bytes) = (None, 0);
         }
+        let bytes =
+            reserved.lend_rings(program, process, &self.kinds, self.about.ring_bytes_max)?;
+        self.results_of = None;
+        session.ended = Ended::default();
+        reserved.processors.load(program);
+        reserved.self_test(program)?;
+        reserved.register_threads(program, &self.kinds)?;
+        let (by_thread, reserved) = (program.settings.by_thread, reserved.keep());
+        self.ring_bytes = bytes;
         let since = self.now();
-        self.holder =
-            Some(Holder { slot, since, reserved, by_thread: self.counts_by_thread(slot) });
+        self.holder = Some(Holder { slot, since, reserved, by_thread });
         self.results_of = Some(slot);
         self.on_running(|local| {
             local.start();
         });
         exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
-    }
-
-    fn counts_by_thread(&self, slot: usize) -> bool {
-        let session = self.sessions.get(slot);
-        session.is_some_and(|session| session.program.settings.by_thread)
-    }
-
-    /// Reserves the counters if the session takes any; returns whether it does.
-    fn reserve(&mut self, slot: usize) -> Result<bool, Refused> {
-        let Some(session) = self.sessions.get(slot) else {
-            return Ok(false);
-        };
-        if session.program.rotations() == 0 {
-            return Ok(false);
-        }
-        let overflows = if session.program.settings.samples {
-            Overflows::Interrupt
-        } else {
-            Overflows::Ignored
-        };
-        self.processors.reserve_counters(overflows).map_err(|unreserved| match unreserved {
-            Unreserved::Counters(status) => refused(ErrorCode::CountersReserved, 0, status.into()),
-            Unreserved::Interrupt(status) => refused(ErrorCode::InterruptTaken, 0, status.into()),
-            Unreserved::Handler(status) => refused(ErrorCode::HandlerStuck, 0, status.into()),
-            Unreserved::Threads(status) => refused(ErrorCode::ThreadsKept, 0, status.into()),
-        })?;
-        Ok(true)
-    }
-
-    /// Lends the rings, loads the program onto every processor, and proves that its counters count.
-    fn make_ready(&mut self, slot: usize, reserved: bool) -> Result<(), Refused> {
-        self.lend_rings(slot)?;
-        let Some(session) = self.sessions.get_mut(slot) else {
-            return Ok(());
-        };
-        session.ended = Ended::default();
-        self.results_of = None;
-        self.processors.load(&session.program);
-        let wanted = session.program.settings.processors;
-        if reserved { self.prove(&wanted) } else { Ok(()) }
-    }
-
-    fn prove(&mut self, wanted: &ProcessorSet) -> Result<(), Refused> {
-        let failed = AtomicU32::new(NONE);
-        for (attempt, instructions) in self_test::TRIES.into_iter().enumerate() {
-            failed.store(NONE, Ordering::Relaxed);
-            self.processors.exercise(
-                wanted,
-                instructions,
-                |local| local.begin_proof(attempt == 0),
-                |local| {
-                    if !local.end_proof() {
-                        failed.fetch_min(local.index as u32, Ordering::Relaxed);
-                    }
-                },
-            );
-            if failed.load(Ordering::Relaxed) == NONE {
-                return Ok(());
-            }
-        }
-        self.processors.run_on_each::<()>(wanted, &mut [], |local, _| local.abandon_proof());
-        let index = failed.into_inner();
-        let found = self.processors.run_on(index as usize, |local| {
-            (local.state.proof, local.state.evidence, local.taken_source())
-        });
-        let (proof, evidence, source) = found.unwrap_or((Proof::CountersDead, 0, 0));
-        Err(match proof {
-            Proof::InterruptsDead => refused(ErrorCode::InterruptsDead, index, evidence),
-            Proof::Storm => refused(ErrorCode::InterruptStorm, index, evidence),
-            Proof::BranchesTaken => refused(ErrorCode::BranchesTaken, index, evidence),
-            Proof::FixedTaken => refused(ErrorCode::FixedCounterTaken, source, index.into()),
-            _ => refused(ErrorCode::CountersDead, index, 0),
-        })
     }
 
     fn may_start(&mut self, slot: usize, number: u32) -> Result<(), Refused> {
@@ -136,28 +216,6 @@ impl<H: Host> Service<H> {
         let since = self.holder.map(|holder| holder.since);
         let held = since.map_or(0, |since| self.now().wrapping_sub(since));
         Err(refused(ErrorCode::Busy, owner.map_or(0, |owner| owner.process), held))
-    }
-
-    fn lend_rings(&mut self, slot: usize) -> Result<(), Refused> {
-        let Some(session) = self.sessions.get(slot) else {
-            return Ok(());
-        };
-        let settings = &session.program.settings;
-        if !settings.samples {
-            return Ok(());
-        }
-        let words = words_for(settings.ring_samples, settings.branches);
-        let rings = (0..self.kinds.processors())
-            .filter(|&index| settings.processors.contains(index))
-            .count();
-        let bytes = (words * size_of::<u64>() * rings) as u64;
-        // Processors may have been added since the size of the rings was chosen.
-        let within = self.ring_bytes + bytes <= self.about.ring_bytes_max;
-        if !within || !self.processors.lend_rings(&settings.processors, words) {
-            return Err(refused(ErrorCode::NoMemory, 0, bytes));
-        }
-        self.ring_bytes += bytes;
-        Ok(())
     }
 
     /// Lends a ring to a processor that joins a sampling session; without one, its samples are

@@ -23,28 +23,45 @@ const PADDING: usize =
 /// above them.
 const SLOT_BITS: u32 = 8;
 
+/// The session with this number, if it belongs to this handle.
+pub(super) fn find(
+    sessions: &mut [Session],
+    client: Client,
+    wanted: u32,
+) -> Result<&mut Session, Refused> {
+    let its = |(slot, session): &(usize, &mut Session)| {
+        let owned = session.owner().is_some_and(|owner| owner.handle == client.handle);
+        owned && number(session, *slot) == wanted
+    };
+    let found = sessions.iter_mut().enumerate().find(its);
+    found.map(|(_, session)| session).ok_or(refused(ErrorCode::UnknownSession, wanted, 0))
+}
+
+/// A session's number.
+fn number(session: &Session, slot: usize) -> u32 {
+    session.uses << SLOT_BITS | (slot as u32 + 1)
+}
+
 impl<H: Host> Service<H> {
     pub(super) fn open(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
         let flags = exchange.request::<Plain>(KERNEL | APPROXIMATE)?.header.flags;
         exchange.need(size_of::<Opened>())?;
         let most = self.sessions.len().min((1 << SLOT_BITS) - 1);
-        let mut sessions = self.sessions.iter_mut().take(most);
-        let Some(slot) = sessions.position(|session| !session.owned) else {
-            return Err(refused(ErrorCode::TooManySessions, 0, most as u64));
-        };
-        if let Some(session) = self.sessions.get_mut(slot) {
-            session.open(client, flags & KERNEL != 0, flags & APPROXIMATE != 0);
-        }
+        let sessions = self.sessions.iter_mut().take(most);
+        let free = sessions.enumerate().find(|(_, session)| !session.owned);
+        let full = refused(ErrorCode::TooManySessions, 0, most as u64);
+        let (slot, session) = free.ok_or(full)?;
+        session.open(client, flags & KERNEL != 0, flags & APPROXIMATE != 0);
         exchange.reply(&Opened {
             header: ReplyHeader::done(size_of::<Opened>()),
-            session: self.number(slot),
+            session: number(session, slot),
             reserved: 0,
         })
     }
 
+    /// A session's number; 0 if there is none.
     pub(super) fn number(&self, slot: usize) -> u32 {
-        let uses = self.sessions.get(slot).map_or(0, |session| session.uses);
-        uses << SLOT_BITS | (slot as u32 + 1)
+        self.sessions.get(slot).map_or(0, |session| number(session, slot))
     }
 
     /// The slot of a session that belongs to this handle.
@@ -52,9 +69,9 @@ impl<H: Host> Service<H> {
         let unknown = refused(ErrorCode::UnknownSession, number, 0);
         let slot = number & ((1 << SLOT_BITS) - 1);
         let slot = slot.checked_sub(1).ok_or(unknown)? as usize;
-        let owner = self.sessions.get(slot).and_then(Session::owner);
-        let is_its = owner.is_some_and(|owner| owner.handle == client.handle);
-        if is_its && self.number(slot) == number { Ok(slot) } else { Err(unknown) }
+        let session = self.sessions.get(slot).ok_or(unknown)?;
+        let owned = session.owner().is_some_and(|owner| owner.handle == client.handle);
+        if owned && self::number(session, slot) == number { Ok(slot) } else { Err(unknown) }
     }
 
     pub(super) fn runs(&self, slot: usize) -> bool {

@@ -170,12 +170,9 @@ fn what_requests_take() {
 fn a_full_list_is_within_the_budget() {
     let Some(file) = driver::file() else { return };
     for model in MODELS {
-        for specs in [
-            plain_sources(FULL),
-            alternating(FULL),
-            groups_of_one(FULL),
-            groups_of_two(FULL),
-        ] {
+        for specs in
+            [plain_sources(FULL), alternating(FULL), groups_of_one(FULL), groups_of_two(FULL)]
+        {
             let mut asking = Asking::new(&file, model.name);
             let lived = asking.live(0, &specs);
             lived.unwrap_or_else(|violation| panic!("{}: {violation}", model.name));
