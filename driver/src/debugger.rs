@@ -1,11 +1,12 @@
 //! The entry point for a debugger. No code reads it; `entry` refers to it so that the linker keeps
 //! it.
 
-use crate::block::{TABLE, Table};
 use crate::device::{HARDWARE, Hardware};
 use crate::events::{EVENTS, Events};
+use crate::per_cpu::{TABLE, Table};
 use crate::trace::{TRACE, Trace};
 use core::sync::atomic::AtomicPtr;
+use shared_types::Sample;
 
 /// The global from which everything can be reached. `driver/windbg/halprof.js` relies on its name
 /// and layout: see docs/windbg.md.
@@ -24,6 +25,8 @@ pub(crate) struct Global {
     trace: &'static Trace,
     /// The ring of system events.
     events: &'static Events,
+    /// None: so that the symbols have the type, in which the rings' words are shown.
+    sample: Option<&'static Sample>,
 }
 
 /// The symbol that a debugger looks for: `halprof!halprof_driver::debugger::HALPROF`.
@@ -35,4 +38,5 @@ pub(crate) static HALPROF: Global = Global {
     hardware: &HARDWARE,
     trace: &TRACE,
     events: &EVENTS,
+    sample: None,
 };

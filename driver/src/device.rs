@@ -3,7 +3,7 @@
 //!
 //! Everything here runs at PASSIVE_LEVEL under the device's lock.
 
-use crate::host::Host;
+use crate::cpu_table::CpuTable;
 use crate::lock::WaitLock;
 use crate::overflow::Reservation;
 use crate::pool::{Pool, Zeroed};
@@ -57,7 +57,7 @@ pub(crate) struct Hardware {
 }
 
 impl service::Host for Hardware {
-    type Processors = Host;
+    type Processors = CpuTable;
     type Sessions = Pool<Session>;
     type Scratch = Zeroed<Scratch>;
 }
@@ -187,7 +187,7 @@ impl Drop for Hardware {
 impl Hardware {
     fn new(owner: Owner) -> Result<Pool<Self>, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
-        let host = Host::new(owner)?;
+        let host = CpuTable::new(owner)?;
         let sessions = Pool::zeroed(SESSIONS).ok_or(none)?;
         let scratch = Zeroed::new().ok_or(none)?;
         let (frequency, count) = (host.frequency(), host.count() as u64);

@@ -7,13 +7,13 @@
 //! | `entry` | DriverEntry, and the table of the framework's callbacks | yes |
 //! | `debugger` | the global from which a debugger starts; no code reads it | no |
 //! | `device` | the state of one device between PrepareHardware and ReleaseHardware | no |
-//! | `host` | all processors, as the core sees them | yes |
+//! | `cpu_table` | all processors, as the core sees them | yes |
 //! | `lock` | a value protected by the framework's wait lock | yes |
 //! | `overflow` | the reservation of the counters, and the overflow interrupt | yes |
 //! | `wdf` | framework objects, made from that table; requests | yes |
 //! | `trace` | recent events, for a debugger | no |
 //! | `print` | refused requests in the debug output | yes |
-//! | `block` | the data of each processor; ticks | yes |
+//! | `per_cpu` | the data of each processor; ticks | yes |
 //! | `events` | the ring of system events | yes |
 //! | `dpc` | work on a chosen processor | yes |
 //! | `clock` | the frequency of the time-stamp counter, and the resolution of timers | yes |
@@ -35,7 +35,7 @@
 //!   and atomics. No pool, no lock, no wait, no panic.
 //!
 //! # Who may touch what
-//! - `block::Block`: a processor's state and machine, only on that processor, masked or at
+//! - `per_cpu::PerCpu`: a processor's state and machine, only on that processor, masked or at
 //!   PROFILE_LEVEL; its ring through atomics.
 //! - `device::Hardware`: under the device's lock, at PASSIVE_LEVEL.
 //! - `events::EVENTS`: under its own lock, at most at DISPATCH_LEVEL; its reader through atomics.
@@ -59,17 +59,17 @@
 extern crate wdk_panic;
 
 mod apic;
-mod block;
 mod clock;
 mod cpu;
+mod cpu_table;
 mod debugger;
 mod device;
 mod dpc;
 mod entry;
 mod events;
-mod host;
 mod lock;
 mod overflow;
+mod per_cpu;
 mod pool;
 mod print;
 mod status;

@@ -1,7 +1,7 @@
 //! The reservation of the counters with Windows, and the handler of the overflow interrupt.
 #![expect(unsafe_code, reason = "calls into the HAL, and what the HAL calls")]
 
-use crate::block;
+use crate::per_cpu;
 use crate::status::{Failed, check};
 use crate::trace::{self, What};
 use crate::wdf::Owner;
@@ -250,7 +250,7 @@ unsafe extern "C" fn overflow_interrupt(frame: *mut TrapFrame) {
     // SAFETY: Windows' trap frame, which outlives the call.
     let interrupted = unsafe { frame.as_ref() }.map_or(UNKNOWN, interrupted);
     // SAFETY: this is an overflow interrupt.
-    unsafe { block::overflowed(|local| local.interrupt(&interrupted)) };
+    unsafe { per_cpu::overflowed(|local| local.interrupt(&interrupted)) };
 }
 
 const UNKNOWN: Interrupted = Interrupted { ip: 0, mode: Mode::Unknown, process: 0, thread: 0 };

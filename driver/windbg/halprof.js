@@ -117,7 +117,7 @@ const NAMES = {
     "shared_types::interface::Delivery": ["None", "ByValue", "Acknowledged", "CccrFlag"],
     "hal_profile::cpu::capabilities::Apic": ["None", "XApic", "X2Apic"],
     "hal_profile::run::state::Phase":
-        ["Stopped", "Suspended", "Ended", "Running", "Halted", "Proving", "Proved"],
+        ["Stopped", "Suspended", "Ended", "Running", "Halted", "Testing", "Tested"],
     "shared_types::error::ErrorCode": [
         undefined, "VersionMismatch", "WrongSize", "ReplyTooSmall", "UnknownFlags",
         "ReservedNotZero", "UnknownSession", "TooManySessions", "NoSources", "TooManySources",
@@ -245,7 +245,7 @@ const WRAPPERS = ["value", "v", "p", "pointer", "__0"];
 // The tag of None in each Option that is read, as rustc lays it out. Where the debugger shows the
 // PDB's own constant, that decides.
 const NONE = [
-    ["Option<hal_profile::service::Holder>", 2],
+    ["Option<hal_profile::service::ActiveSession>", 2],
     ["Option<halprof_driver::overflow::Reservation>", 2],
     ["Option<halprof_driver::timer::Setting>", 2],
 ];
@@ -489,7 +489,7 @@ function blocks(reader, found) {
 
 // The session that holds the counters; undefined where none does.
 function holder(reader, from) {
-    const found = reader.some(reader.field(from, "holder"));
+    const found = reader.some(reader.field(from, "active_session"));
     return found && {
         slot: reader.number(found, "slot"),
         since: reader.wide(found, "since"),
@@ -529,7 +529,7 @@ function showState(reader) {
         `time stamps  ${decimal(reader.wide(host, "frequency"))} a second`,
         `rings        ${decimal(reader.wide(from, "ring_bytes"))} bytes of at most ` +
             decimal(reader.wide(from, "about.ring_bytes_max")),
-    ].concat(...kinds(reader, reader.field(from, "kinds")));
+    ].concat(...kinds(reader, reader.field(from, "cpu_types")));
 }
 
 // A Rust string.
@@ -586,9 +586,9 @@ function kinds(reader, found) {
 
 function capabilities(reader, found, kind, processors) {
     const named = (type, path) => name(NAMES[type], reader.number(found, path));
-    const used = named("shared_types::interface::ProfileInterface", "judgement.used.interface");
-    const hal = named("shared_types::interface::ProfileInterface", "judgement.hal.interface");
-    const reason = named("shared_types::interface::Reason", "judgement.used.reason");
+    const used = named("shared_types::interface::ProfileInterface", "selection.used.interface");
+    const hal = named("shared_types::interface::ProfileInterface", "selection.hal.interface");
+    const reason = named("shared_types::interface::Reason", "selection.used.reason");
     const identity = reader.field(found, "identity");
     const vendor = reader.field(identity, "vendor");
     const numbers = ["family", "model", "stepping"]
@@ -638,7 +638,7 @@ function processor(reader, block, ids) {
 
 // The rotation that is due.
 function rotation(reader, state) {
-    const rotations = reader.field(state, "order.rotations");
+    const rotations = reader.field(state, "order.slices");
     const at = reader.count(state, "order.at", size(rotations) - 1);
     return reader.memory(rotations.targetLocation, at + 1, 1)[at];
 }
@@ -654,10 +654,10 @@ function counters(reader, active, ids) {
     const count = reader.count(active, "count", reader.length(all));
     return Array.from({ length: count }, (_, at) => {
         const one = all[at];
-        const index = reader.number(one, "slot.source.__0");
-        const interrupts = reader.number(one, "slot.interrupts") !== 0 ? ", interrupts" : "";
-        return `  ${counter(reader.number(one, "slot.counter"))}: source ${index} ` +
-            `(${source(ids[index])}), select ${hex(reader.wide(one, "slot.select"))}, ` +
+        const index = reader.number(one, "config.source.__0");
+        const interrupts = reader.number(one, "config.interrupts") !== 0 ? ", interrupts" : "";
+        return `  ${counter(reader.number(one, "config.counter"))}: source ${index} ` +
+            `(${source(ids[index])}), select ${hex(reader.wide(one, "config.select"))}, ` +
             `preset ${hex(reader.wide(one, "preset"))}, ` +
             `last ${hex(reader.wide(one, "last"))}${interrupts}`;
     });
@@ -723,7 +723,7 @@ function openSession(reader, one, slot, runs) {
     if (found.length !== 0) {
         lines.push(
             `  processors  ${processorSet(reader, reader.field(settings, "processors"))}`,
-            `  rotation    ${reader.number(settings, "rotation") / 10000} ms`,
+            `  rotation    ${reader.number(settings, "slice") / 10000} ms`,
             `  ring        ${reader.number(settings, "ring_samples")} samples a processor, ` +
                 `${reader.number(settings, "branches")} branches each`);
     }

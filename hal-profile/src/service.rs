@@ -8,11 +8,11 @@
 mod branches;
 mod by_thread;
 mod configure;
+mod cpu_types;
 mod describe;
 mod events;
-mod exchange;
 mod interval;
-mod kinds;
+mod io_buffer;
 mod programs;
 mod rdpmc;
 mod read;
@@ -22,21 +22,21 @@ pub mod session;
 mod sessions;
 mod sources;
 
-pub use exchange::Refused;
+pub use io_buffer::Refused;
 
 use crate::cpu::capabilities::Capabilities;
 use crate::cpu::machine::Machine as _;
 use crate::cpu::selection::Identity;
 use crate::plan::cpu_set::ProcessorSet;
-use crate::plan::program::{MAX_KINDS, Scratch};
+use crate::plan::program::{MAX_CPU_TYPES, Scratch};
 use crate::run::host::{Local, Processors};
 use crate::run::pmu;
 use crate::run::state::ProcessorState;
 use crate::service::session::{Client, Ended, Session};
 use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU32, Ordering};
-use exchange::{Answer, Exchange, refused};
-use kinds::Kinds;
+use cpu_types::CpuTypes;
+use io_buffer::{Answer, IoBuffer, refused};
 use shared_types::request::events::DRAIN_EVENTS;
 use shared_types::request::session::MAX_PROCESSORS;
 use shared_types::request::{self, Access, RequestCode, counts, machine, samples, source, threads};
@@ -78,8 +78,8 @@ pub struct Service<H: Host> {
     sessions: H::Sessions,
     scratch: H::Scratch,
     about: About,
-    kinds: Kinds,
-    holder: Option<Holder>,
+    cpu_types: CpuTypes,
+    active_session: Option<ActiveSession>,
     /// The session whose last run left its totals and samples on the processors.
     results_of: Option<usize>,
     ring_bytes: u64,
@@ -94,7 +94,7 @@ pub struct Service<H: Host> {
 
 /// The session that holds the counters.
 #[derive(Clone, Copy, Debug)]
-struct Holder {
+struct ActiveSession {
     slot: usize,
     since: u64,
     /// The counters were reserved from their owner; a session with only ProfileTime takes none.
@@ -108,14 +108,14 @@ struct Holder {
 pub struct Timer {
     /// The period, in units of 100 ns.
     pub period: u32,
-    /// It ends rotations and must be on time; otherwise it may be late and need not wake an idle
+    /// It ends slices and must be on time; otherwise it may be late and need not wake an idle
     /// processor.
     pub precise: bool,
 }
 
 /// While sampling, every processor is checked for missed overflows this often, in units of 100 ns:
 /// 250 ms.
-const LOOK_PERIOD: u32 = 2_500_000;
+const POLL_PERIOD: u32 = 2_500_000;
 /// Counters are read at least this often, in units of 100 ns: 5 s.
 const READ_PERIOD: u64 = 50_000_000;
 /// More events than any counter can count in a second: 8 per cycle at 6 GHz.
@@ -135,8 +135,8 @@ impl<H: Host> Service<H> {
             sessions,
             scratch,
             about,
-            kinds: Kinds::none(),
-            holder: None,
+            cpu_types: CpuTypes::none(),
+            active_session: None,
             results_of: None,
             ring_bytes: 0,
             suspended: false,
@@ -154,16 +154,16 @@ impl<H: Host> Service<H> {
     }
 
     fn discover(&mut self, index: usize) {
-        let kinds = &mut self.kinds;
+        let cpu_types = &mut self.cpu_types;
         self.processors.run_on(index, |local| {
             let all = Capabilities::discover(local.machine);
-            let found = if kinds.has_room_for(&all) {
+            let found = if cpu_types.has_room_for(&all) {
                 all
             } else {
                 let identity = Identity::read(local.machine);
                 Capabilities::unused(identity, Reason::TooManyKinds)
             };
-            local.state.kind = kinds.enter(index, &found);
+            local.state.kind = cpu_types.enter(index, &found);
             // Where no counter is used, LVTPC must not stay masked either: another owner's may
             // interrupt there.
             local.state.capabilities =
@@ -174,19 +174,19 @@ impl<H: Host> Service<H> {
 
     /// Finds the fixed counters that other owners have enabled, unless a session is running.
     fn survey(&mut self) {
-        if self.holder.is_some() || !self.kinds.any_fixed() {
+        if self.active_session.is_some() || !self.cpu_types.any_fixed() {
             return;
         }
-        let taken = [const { AtomicU32::new(0) }; MAX_KINDS];
+        let taken = [const { AtomicU32::new(0) }; MAX_CPU_TYPES];
         self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
             let fixed = pmu::enabled_fixed(local.machine, &local.state.capabilities);
-            local.state.found.fixed = fixed;
+            local.state.saved.fixed = fixed;
             if let Some(taken) = taken.get(usize::from(local.state.kind)) {
                 taken.fetch_or(fixed, Ordering::Relaxed);
             }
         });
         for (kind, taken) in taken.into_iter().enumerate() {
-            self.kinds.set_taken(kind, taken.into_inner());
+            self.cpu_types.set_taken(kind, taken.into_inner());
         }
     }
 
@@ -209,40 +209,40 @@ impl<H: Host> Service<H> {
         if code.access().is_none_or(|needed| !granted.contains(&needed)) {
             return failed(NtStatus::ACCESS_DENIED);
         }
-        let mut exchange = match Exchange::new(buffer, input, output) {
-            Ok(exchange) => exchange,
+        let mut io = match IoBuffer::new(buffer, input, output) {
+            Ok(io) => io,
             Err(status) => return failed(status),
         };
-        let length = self.answer(client, code, &mut exchange).unwrap_or_else(|refused| {
-            exchange.put(0, &ReplyHeader::refused(refused.error, refused.subject, refused.detail));
+        let length = self.answer(client, code, &mut io).unwrap_or_else(|refused| {
+            io.put(0, &ReplyHeader::refused(refused.error, refused.subject, refused.detail));
             size_of::<ReplyHeader>()
         });
         Completion { status: NtStatus::SUCCESS, length }
     }
 
-    fn answer(&mut self, client: Client, code: RequestCode, exchange: &mut Exchange<'_>) -> Answer {
+    fn answer(&mut self, client: Client, code: RequestCode, io: &mut IoBuffer<'_>) -> Answer {
         match code {
-            machine::HELLO => self.hello(exchange),
-            machine::DESCRIBE => self.describe(exchange),
-            machine::PROCESSORS => self.list_processors(exchange),
-            machine::REGISTERS => self.registers(exchange),
-            source::ENUMERATE => self.enumerate(exchange),
-            source::QUERY => self.query(client, exchange),
-            source::PLAN => self.plan(exchange),
-            request::session::OPEN => self.open(client, exchange),
-            request::session::CONFIGURE => self.configure(client, exchange),
-            request::session::START => self.start(client, exchange),
-            request::session::STOP => self.stop(client, exchange),
-            request::session::CLOSE => self.close(client, exchange),
-            request::session::SET_INTERVAL => self.set_interval(client, exchange),
-            counts::SNAPSHOT => self.snapshot(client, exchange),
-            samples::DRAIN => self.drain(client, exchange),
-            samples::STATISTICS => self.statistics(client, exchange),
-            request::rdpmc::ALLOW => self.allow_rdpmc(client, exchange),
-            request::rdpmc::RELEASE => self.release_rdpmc(client, exchange),
-            request::rdpmc::STATUS => self.rdpmc_status(exchange),
-            threads::THREADS => self.thread_counters(client, exchange),
-            DRAIN_EVENTS => self.drain_events(client, exchange),
+            machine::HELLO => self.hello(io),
+            machine::DESCRIBE => self.describe(io),
+            machine::PROCESSORS => self.list_processors(io),
+            machine::REGISTERS => self.registers(io),
+            source::ENUMERATE => self.enumerate(io),
+            source::QUERY => self.query(client, io),
+            source::PLAN => self.plan(io),
+            request::session::OPEN => self.open(client, io),
+            request::session::CONFIGURE => self.configure(client, io),
+            request::session::START => self.start(client, io),
+            request::session::STOP => self.stop(client, io),
+            request::session::CLOSE => self.close(client, io),
+            request::session::SET_INTERVAL => self.set_interval(client, io),
+            counts::SNAPSHOT => self.snapshot(client, io),
+            samples::DRAIN => self.drain(client, io),
+            samples::STATISTICS => self.statistics(client, io),
+            request::rdpmc::ALLOW => self.allow_rdpmc(client, io),
+            request::rdpmc::RELEASE => self.release_rdpmc(client, io),
+            request::rdpmc::STATUS => self.rdpmc_status(io),
+            threads::THREADS => self.thread_counters(client, io),
+            DRAIN_EVENTS => self.drain_events(client, io),
             // A code in `RequestCode::ALL` that has no arm here is a defect of this table.
             _ => Err(refused(ErrorCode::BadValue, 0, 0)),
         }
@@ -292,7 +292,7 @@ impl<H: Host> Service<H> {
 
     /// Runs `work` on each processor of the running session.
     fn on_running(&mut self, work: impl Fn(&mut LocalOf<'_, H>) + Sync) {
-        if let Some(session) = running(self.holder, &self.sessions) {
+        if let Some(session) = running(self.active_session, &self.sessions) {
             let wanted = &session.program.settings.processors;
             self.processors.run_on_each::<()>(wanted, &mut [], |local, _| work(local));
         }
@@ -309,12 +309,12 @@ impl<H: Host> Service<H> {
                 let _ = local.hold_rdpmc();
             });
         }
-        let session = running(self.holder, &self.sessions);
+        let session = running(self.active_session, &self.sessions);
         let settings = session.map(|session| &session.program.settings);
         let Some(settings) = settings.filter(|one| one.processors == ProcessorSet::ALL) else {
             return;
         };
-        if settings.kinds >> self.kinds.kind_of(index) & 1 == 0 {
+        if settings.kinds >> self.cpu_types.cpu_type_of(index) & 1 == 0 {
             self.end_by_thread(|source| Ended {
                 error: ErrorCode::NotByThread as u32,
                 subject: source,
@@ -361,16 +361,16 @@ impl<H: Host> Service<H> {
     ///
     /// While sampling: often enough to find overflows for which no interrupt came; while only
     /// counting: often enough that no counter wraps twice between two reads. If sources rotate, also
-    /// at the end of each rotation.
+    /// at the end of each slice.
     #[must_use]
     pub fn timer(&self) -> Option<Timer> {
-        let program = &running(self.holder, &self.sessions)?.program;
-        match program.rotations() {
+        let program = &running(self.active_session, &self.sessions)?.program;
+        match program.slices() {
             0 => None,
             1 => Some(Timer { period: self.read_period(program.settings.samples), precise: false }),
             _ => {
-                let rotation = program.settings.rotation;
-                let period = rotation / program.settings.rotation_looks.max(1);
+                let slice = program.settings.slice;
+                let period = slice / program.settings.slice_polls.max(1);
                 Some(Timer {
                     period: period.max(self.processors.timer_resolution()),
                     precise: true,
@@ -379,20 +379,20 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// A quarter of the time in which the narrowest counter can wrap, but at most `LOOK_PERIOD`
+    /// A quarter of the time in which the narrowest counter can wrap, but at most `POLL_PERIOD`
     /// while sampling and `READ_PERIOD` otherwise, in units of 100 ns.
     pub(crate) fn read_period(&self, samples: bool) -> u32 {
-        let widths = self.kinds.iter().filter_map(|(_, kind)| kind.narrowest());
+        let widths = self.cpu_types.iter().filter_map(|(_, kind)| kind.narrowest());
         let wraps = widths.map(|width| width.mask() / (MOST_EVENTS_A_SECOND / 10_000_000));
         let quarter = wraps.min().unwrap_or(u64::MAX) / 4;
-        let most = if samples { LOOK_PERIOD.into() } else { READ_PERIOD };
+        let most = if samples { POLL_PERIOD.into() } else { READ_PERIOD };
         quarter.min(most) as u32
     }
 
     /// Whether a session is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.holder.is_some()
+        self.active_session.is_some()
     }
 }
 
@@ -403,6 +403,6 @@ fn now(processors: &mut impl Processors) -> u64 {
     processors.run_on(0, |local| local.machine.timestamp()).unwrap_or_default()
 }
 
-fn running(holder: Option<Holder>, sessions: &[Session]) -> Option<&Session> {
-    sessions.get(holder?.slot)
+fn running(active_session: Option<ActiveSession>, sessions: &[Session]) -> Option<&Session> {
+    sessions.get(active_session?.slot)
 }

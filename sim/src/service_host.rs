@@ -114,7 +114,7 @@ impl Host {
     /// The timer of one processor fires.
     pub fn tick(&mut self, index: usize) {
         let ticked = self.happened(index);
-        let Some((waits, notes)) = ticked.map(|mut local| (local.tick(), local.take_notes()))
+        let Some((waits, notes)) = ticked.map(|mut local| (local.tick(), local.take_deferred()))
         else {
             return;
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hal_profile::cpu::capabilities::Capabilities;
 use hal_profile::cpu::machine::{CpuidResult, Machine};
-use hal_profile::cpu::selection::{Identity, Judgement, judge};
+use hal_profile::cpu::selection::{Identity, Selection, select_interface};
 use sim::cpu::cpuid::Leaves;
 
 /// "Hv#1", leaf 0x40000001 EAX of a Microsoft-compatible hypervisor.
@@ -108,8 +108,8 @@ impl Silicon {
 
     /// The interfaces that are chosen for it.
     #[must_use]
-    pub fn judge(&self) -> Judgement {
-        judge(&self.identity())
+    pub fn judge(&self) -> Selection {
+        select_interface(&self.identity())
     }
 
     /// Its capabilities.

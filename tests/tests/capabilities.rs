@@ -4,7 +4,7 @@
 use hal_profile::cpu::capabilities::{Apic, Capabilities, Global, Layout};
 use hal_profile::cpu::counter::{Counter, CounterWidth};
 use hal_profile::cpu::discover::apic_page;
-use hal_profile::plan::counter_config::{Active, Slot};
+use hal_profile::plan::counter_config::{Active, CounterConfig};
 use hal_profile::run::pmu;
 use hal_profile::source::encode::Encoding;
 use halprof_measure::{Connection, InProcess};
@@ -275,7 +275,7 @@ fn perfmon_v2_silicon(extension: u32, ebx: u32) -> Silicon {
 fn core_counters_that_rdpmc_does_not_reach_are_registers() {
     let mut silicon = perfmon_v2_silicon(1 << 23, 15).msr(0xC001_020F, 77);
     let capabilities = silicon.discover();
-    let slot = Slot::new(&capabilities, general(7), &Encoding::default());
+    let slot = CounterConfig::new(&capabilities, general(7), &Encoding::default());
     let one = Active::new(&slot, 0);
     assert_eq!(pmu::read(&mut silicon, &one), 77);
 }
@@ -369,7 +369,7 @@ fn pentium_m_masks_lvtpc_and_tells_whether_it_monitors() {
 
 fn assert_disabled(found: &Capabilities) {
     assert_eq!(found.interface(), ProfileInterface::Default);
-    assert_eq!(found.judgement.used.reason, Reason::MonitoringDisabled);
+    assert_eq!(found.selection.used.reason, Reason::MonitoringDisabled);
     assert_eq!((found.counters, found.delivery), (0, Delivery::None));
 }
 
@@ -382,7 +382,7 @@ fn no_msrs_no_monitoring() {
         assert_disabled(&silicon.flip(1, [0, 0, 0, 1 << 5]).discover());
     }
     let masked = intel(3, 4, 48).under(HV1, 0).flip(1, [0, 0, 0, 1 << 5]);
-    let reason = masked.discover().judgement.used.reason;
+    let reason = masked.discover().selection.used.reason;
     assert_eq!(reason, Reason::HypervisorMasks, "what is not used keeps its reason");
 }
 

@@ -169,7 +169,7 @@ fn a_number_means_one_source_on_one_machine() {
 fn the_hals_rows_are_told_apart() {
     for capabilities in every_machine() {
         for row in rows(&capabilities) {
-            let table: &[Row] = match capabilities.judgement.hal.interface.name() {
+            let table: &[Row] = match capabilities.selection.hal.interface.name() {
                 "Emon" => emon::ROWS,
                 "Amd64" => amd64::ROWS,
                 _ => default::ROWS,

@@ -3,7 +3,7 @@
 
 use hal_profile::cpu::capabilities::Capabilities;
 use hal_profile::cpu::counter::Counter;
-use hal_profile::plan::counter_config::{Active, Slot};
+use hal_profile::plan::counter_config::{Active, CounterConfig};
 use hal_profile::run::pmu;
 use hal_profile::source::encode::Encoding;
 use halprof_tests::bare::Bare;
@@ -100,7 +100,7 @@ fn the_handler_stops_our_counters_together_and_no_others() {
         let capabilities = Capabilities::discover(cpu);
         let active = [Counter::general(1), Counter::fixed(0)].map(|counter| {
             let counter = counter.expect("below 32");
-            Active::new(&Slot::new(&capabilities, counter, &Encoding::default()), 0)
+            Active::new(&CounterConfig::new(&capabilities, counter, &Encoding::default()), 0)
         });
         let found = 0x3_0000_0007;
         cpu.processor.wrmsr(GLOBAL_CTRL, found).expect("version 4");

@@ -114,7 +114,7 @@ test("a processor without memory does not hide the others", () => {
         const blocks = target.type(scenario.TABLE).fields.get("blocks");
         const pool = table + BigInt(blocks.offset);
         const at = target.memory.get(pool, 8);
-        target.write(at, "core::sync::atomic::AtomicPtr<halprof_driver::block::Block>",
+        target.write(at, "core::sync::atomic::AtomicPtr<halprof_driver::per_cpu::Block>",
             0n);
     };
     for (const command of ["processors", "rings"]) {
@@ -267,13 +267,13 @@ test("a session that counts by a timer on some processors says which", () => {
 
 test("a processor of a kind that there cannot be is refused", () => {
     const change = (target, { hardware }) =>
-        target.write(hardware, scenario.HARDWARE, { service: { kinds: { of: [0, 9] } } });
+        target.write(hardware, scenario.HARDWARE, { service: { cpu_types: { of: [0, 9] } } });
     assert.match(printed("state", { change }), /Processor 1 is of kind 9: the memory is corrupt/);
 });
 
 test("kinds of processor are shown apart", () => {
     const change = (target, { hardware }) => target.write(hardware, scenario.HARDWARE, {
-        service: { kinds: { of: [0, 1], list: [undefined, { some: scenario.unused }] } },
+        service: { cpu_types: { of: [0, 1], list: [undefined, { some: scenario.unused }] } },
     });
     const text = printed("state", { change });
     assert.match(text, /kind 0 {7}processors 0\n[^]*kind 1 {7}processors 1\n/);

@@ -4,8 +4,8 @@
 // session. Each structure is written at the PDB's offsets; pointers come from `write`.
 
 const GLOBAL = "halprof_driver::debugger::Global";
-const BLOCK = "halprof_driver::block::Block";
-const TABLE = "halprof_driver::block::Table";
+const BLOCK = "halprof_driver::per_cpu::Block";
+const TABLE = "halprof_driver::per_cpu::Table";
 const HARDWARE = "halprof_driver::device::Hardware";
 const TRACE = "halprof_driver::trace::Trace";
 const POINTER = "core::sync::atomic::AtomicPtr";
@@ -27,7 +27,7 @@ const both = { user: true, kernel: true };
 
 const capabilities = {
     identity: { vendor: Buffer.from("GenuineIntel"), family: 6, model: 0x8f, stepping: 8 },
-    judgement: {
+    selection: {
         used: { interface: "Emon", reason: "Architectural" },
         hal: { interface: "Emon", reason: "Architectural" },
     },
@@ -46,7 +46,7 @@ const capabilities = {
 // Of a processor whose counters are masked.
 const unused = {
     identity: { vendor: Buffer.from("AuthenticAMD"), family: 0x19, model: 0x21, stepping: 2 },
-    judgement: {
+    selection: {
         used: { interface: "Default", reason: "HypervisorMasks" },
         hal: { interface: "Amd64", reason: "AmdVendor" },
     },
@@ -72,7 +72,7 @@ const program = {
         events: true,
         kernel: true,
         processors: Array(32).fill(0xffffffffffffffffn),
-        rotation: 100_000,
+        slice: 100_000,
         ring_samples: 4,
     },
 };
@@ -85,17 +85,17 @@ const states = [
         active: {
             counters: [
                 {
-                    slot: { counter: 0, source: { __0: 0 }, select: 0x1300c0n, interrupts: true },
+                    config: { counter: 0, source: { __0: 0 }, select: 0x1300c0n, interrupts: true },
                     preset: 0xfffffffe7960n, last: 0xfffffffe8000n,
                 },
                 {
-                    slot: { counter: 1, source: { __0: 1 }, select: 0x11412en, interrupts: true },
+                    config: { counter: 1, source: { __0: 1 }, select: 0x11412en, interrupts: true },
                     preset: 0xffffffffb1e0n, last: 0xffffffffb200n,
                 },
             ],
             count: 2,
         },
-        order: { rotations: [3, 2], at: 1, count: 4 },
+        order: { slices: [3, 2], at: 1, count: 4 },
         totals: { each: [
             { counted: 0xffffffffffffffffn, current_period: 100_000, carried: 17 },
             { counted: 65_536, current_period: 20_000, carried: 0 },
@@ -115,7 +115,7 @@ const states = [
         known: true,
         kind: 0,
         active: { count: 0 },
-        order: { rotations: [1], at: 0, count: 4 },
+        order: { slices: [1], at: 0, count: 4 },
         totals: { each: [{ counted: 11 }, { counted: 12 }] },
         phase: "Suspended",
     },
@@ -210,8 +210,8 @@ function service(target, table, sessions) {
             modelled: false,
             ring_bytes_max: 268_435_456,
         },
-        kinds: { list: [{ some: capabilities }], of: [0, 0], processors: 2 },
-        holder: { some: { slot: 1, since: STARTED, reserved: true } },
+        cpu_types: { list: [{ some: capabilities }], of: [0, 0], processors: 2 },
+        active_session: { some: { slot: 1, since: STARTED, reserved: true } },
         results_of: { some: 1 },
         ring_bytes: 2 * RING_WORDS * 8,
         suspended: false,

@@ -4,7 +4,7 @@ use crate::cpu::counter::{Counter, CounterWidth};
 use crate::cpu::generation::AmdGeneration;
 use crate::cpu::lbr::Branches;
 use crate::cpu::registers::intel;
-use crate::cpu::selection::{Choice, Identity, Judgement, judge};
+use crate::cpu::selection::{Choice, Identity, Selection, select_interface};
 use crate::historic::select as historic;
 use shared_types::{Delivery, ProfileInterface, Reason};
 use zerocopy::FromZeros;
@@ -15,7 +15,7 @@ pub struct Capabilities {
     /// Its identity, from CPUID.
     pub identity: Identity,
     /// Its profile interface, and why.
-    pub judgement: Judgement,
+    pub selection: Selection,
     /// Leaf 0x1A EAX bits 31:24: 0x20 efficiency, 0x40 performance, 0 not reported.
     pub core_type: u8,
     /// Leaf 0x1A EAX bits 23:0: the native model of that core type; 0 not reported.
@@ -148,18 +148,18 @@ impl Capabilities {
     #[must_use]
     pub fn unused(identity: Identity, reason: Reason) -> Self {
         let mut unused = Self::bare(identity);
-        unused.judgement.used = Choice { interface: ProfileInterface::Default, reason };
+        unused.selection.used = Choice { interface: ProfileInterface::Default, reason };
         unused
     }
 
     pub(crate) fn bare(identity: Identity) -> Self {
-        Self { identity, judgement: judge(&identity), ..Self::new_zeroed() }
+        Self { identity, selection: select_interface(&identity), ..Self::new_zeroed() }
     }
 
     /// The interface in use.
     #[must_use]
     pub fn interface(&self) -> ProfileInterface {
-        self.judgement.used.interface
+        self.selection.used.interface
     }
 
     /// Whether LVTPC is unmasked before several counters are examined. Those that have not overflowed

@@ -39,7 +39,7 @@ impl Capabilities {
         found.pmu_version = pmu_version(&identity);
         found.virtualized = identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0;
         if monitoring_disabled(machine, &found) {
-            found.judgement.used =
+            found.selection.used =
                 Choice { interface: ProfileInterface::Default, reason: Reason::MonitoringDisabled };
         }
         found.enable = intel::PerfEvtSel::new().with_en(true).into_bits();

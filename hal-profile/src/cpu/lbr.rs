@@ -49,7 +49,7 @@ pub struct Branches {
     pub(crate) address_bits: u8,
 }
 
-/// What a session records on one kind of processor. All zeros: nothing.
+/// What a session records on one CPU type. All zeros: nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct Recording {
     /// The filter, in the layout of LBR_SELECT or of IA32_LBR_CTL with its enable bit.

@@ -1,6 +1,6 @@
 //! Chooses a processor's profile interface, and gives the rule that chose it.
 //!
-//! [`judge`] makes the choice. Sources: for `hal`, G. Chappell, "Hardware Performance Counters"
+//! [`select_interface`] makes the choice. Sources: for `hal`, G. Chappell, "Hardware Performance Counters"
 //! (HAL of the original Windows 10); for `used`, the older processors' manuals and one safety rule:
 //! an MSR that is not proved to exist is not touched, because its #GP is a bug check.
 
@@ -172,7 +172,7 @@ pub struct Choice {
 
 /// The choice that Windows 10's HAL would make, and the one that halprof uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
-pub struct Judgement {
+pub struct Selection {
     /// The choice of Windows 10's HAL: Default, Emon or Amd64.
     pub hal: Choice,
     /// The choice that halprof makes.
@@ -181,7 +181,7 @@ pub struct Judgement {
 
 /// Judges one processor.
 #[must_use]
-pub fn judge(id: &Identity) -> Judgement {
+pub fn select_interface(id: &Identity) -> Selection {
     let hal = hal_choice(id);
     let masked = id.hypervisor.masks_counters();
     let used = match hal.interface {
@@ -191,7 +191,7 @@ pub fn judge(id: &Identity) -> Judgement {
         }
         _ => hal,
     };
-    Judgement { hal, used }
+    Selection { hal, used }
 }
 
 /// Gate, vendor, leaf 0x0A, hypervisor, in the HAL's order.

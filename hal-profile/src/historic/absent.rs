@@ -120,7 +120,7 @@ pub mod raw {
 pub(crate) mod pmu {
     use crate::cpu::capabilities::Capabilities;
     use crate::cpu::machine::Machine;
-    use crate::plan::counter_config::{Active, Slot};
+    use crate::plan::counter_config::{Active, CounterConfig};
 
     pub(crate) fn stop_each(_: &mut impl Machine, _: &Capabilities, _: &[Active]) {}
 
@@ -130,7 +130,7 @@ pub(crate) mod pmu {
 
     pub(crate) fn clear(_: &mut impl Machine, _: &Capabilities, _: &[Active]) {}
 
-    pub(crate) fn write_upstream(_: &mut impl Machine, _: &Slot, _: bool) {}
+    pub(crate) fn write_upstream(_: &mut impl Machine, _: &CounterConfig, _: bool) {}
 
     pub(crate) fn flags_overflow(_: &mut impl Machine, _: &Capabilities, _: &Active) -> bool {
         false

@@ -12,7 +12,7 @@ use crate::cpu::registers::intel;
 use crate::historic::encode::Register;
 use crate::historic::registers::netburst::{self, Cccr};
 use crate::historic::registers::pentium::{CESR, CESR_HALF, CESR_HALF_MASK};
-use crate::plan::counter_config::{Active, Slot};
+use crate::plan::counter_config::{Active, CounterConfig};
 use shared_types::{Delivery, ProfileInterface};
 
 /// Pentium, P6: stops every counter before its preset is written.
@@ -23,8 +23,8 @@ pub(crate) fn stop_each(
 ) {
     for counter in active {
         match capabilities.interface() {
-            ProfileInterface::Pentium => write_half(machine, counter.slot.counter, 0),
-            _ => machine.write_msr(counter.slot.select_msr, counter.slot.select),
+            ProfileInterface::Pentium => write_half(machine, counter.config.counter, 0),
+            _ => machine.write_msr(counter.config.select_msr, counter.config.select),
         }
     }
 }
@@ -33,7 +33,7 @@ pub(crate) fn stop_each(
 pub(crate) fn start(machine: &mut impl Machine, capabilities: &Capabilities, active: &[Active]) {
     if capabilities.interface() == ProfileInterface::Pentium {
         for counter in active {
-            write_half(machine, counter.slot.counter, counter.slot.select);
+            write_half(machine, counter.config.counter, counter.config.select);
         }
     } else {
         let select = first_select(active) | capabilities.enable;
@@ -55,14 +55,14 @@ pub(crate) fn clear(machine: &mut impl Machine, capabilities: &Capabilities, act
     if capabilities.interface() == ProfileInterface::P6 {
         machine.write_msr(capabilities.layout.select, 0);
         for counter in active {
-            machine.write_msr(counter.slot.select_msr, capabilities.off);
+            machine.write_msr(counter.config.select_msr, capabilities.off);
         }
     }
 }
 
 /// NetBurst: writes the registers that come before a select, or clears them.
-pub(crate) fn write_upstream(machine: &mut impl Machine, slot: &Slot, clear: bool) {
-    for Register { msr, value } in slot.upstream {
+pub(crate) fn write_upstream(machine: &mut impl Machine, config: &CounterConfig, clear: bool) {
+    for Register { msr, value } in config.upstream {
         if msr != 0 {
             machine.write_msr(msr, if clear { 0 } else { value.into() });
         }
@@ -76,14 +76,14 @@ pub(crate) fn flags_overflow(
     counter: &Active,
 ) -> bool {
     capabilities.delivery == Delivery::CccrFlag
-        && Cccr::from_bits(machine.read_msr(counter.slot.select_msr) as u32).ovf()
+        && Cccr::from_bits(machine.read_msr(counter.config.select_msr) as u32).ovf()
 }
 
 /// PerfEvtSel0's value without EN: the select of counter 0, or one that counts nothing if counter 0
 /// is free.
 fn first_select(active: &[Active]) -> u64 {
-    let first = active.iter().find(|counter| counter.slot.counter == Counter::FIRST);
-    first.map_or(0, |counter| counter.slot.select)
+    let first = active.iter().find(|counter| counter.config.counter == Counter::FIRST);
+    first.map_or(0, |counter| counter.config.select)
 }
 
 fn write_half(machine: &mut impl Machine, counter: Counter, half: u64) {

@@ -1,4 +1,4 @@
-//! Slots: one counter's work, encoded once, and the counters that run together.
+//! Counter configurations: one counter's work, encoded once, and the counters that run together.
 
 use crate::cpu::capabilities::Capabilities;
 use crate::cpu::counter::{Counter, CounterWidth, MAX_COUNTERS};
@@ -21,13 +21,13 @@ pub(crate) enum Seat {
     Counter = 1,
     /// By a timer, on no counter.
     Timer = 2,
-    /// This kind of processor does not count it.
+    /// This CPU type does not count it.
     Refused = 3,
 }
 
-/// One counter's work in one rotation.
+/// One counter's work in one slice.
 #[derive(Clone, Copy, Debug, FromZeros)]
-pub struct Slot {
+pub struct CounterConfig {
     /// The value of its select without the bit that starts it; for a fixed counter, its nibble in
     /// its position in IA32_FIXED_CTR_CTRL.
     pub select: u64,
@@ -41,7 +41,7 @@ pub struct Slot {
     pub read_msr: u32,
     /// ECX for RDPMC.
     pub pmc: u32,
-    /// Events between two samples, before any doubling by the guard; 0 if the source is not
+    /// Events between two samples, before any doubling by the throttle; 0 if the source is not
     /// sampled.
     pub period: u32,
     /// The counter.
@@ -53,18 +53,18 @@ pub struct Slot {
     pub(crate) seat: Seat,
     /// The source: its index in the session.
     pub source: SourceIndex,
-    /// The rotation, or [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN).
-    pub rotation: u16,
-    /// The [`ErrorCode`] if this kind of processor does not count the source.
+    /// The slice, or [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN).
+    pub slice: u16,
+    /// The [`ErrorCode`] if this CPU type does not count the source.
     pub(crate) error: u16,
 }
 
-/// A counter in use: its slot, the value from which it was started, and the last value read. Values
+/// A counter in use: its configuration, the value from which it was started, and the last value read. Values
 /// have the counter's own width.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub struct Active {
     /// The work that it does.
-    pub slot: Slot,
+    pub config: CounterConfig,
     /// All ones in the counter's width.
     pub mask: u64,
     /// The value from which it was started.
@@ -73,7 +73,7 @@ pub struct Active {
     pub last: u64,
 }
 
-/// Counters that run together: those of the rotation now running, or of START's proof.
+/// Counters that run together: those of the slice now running, or of START's self-test.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct ActiveCounters {
     counters: [Active; MAX_COUNTERS],
@@ -82,8 +82,8 @@ pub(crate) struct ActiveCounters {
     bits: u64,
 }
 
-impl Slot {
-    /// A slot on a counter of this processor.
+impl CounterConfig {
+    /// The configuration of a counter of this processor.
     #[inline]
     #[must_use]
     pub fn new(capabilities: &Capabilities, counter: Counter, encoding: &Encoding) -> Self {
@@ -120,12 +120,12 @@ impl Slot {
         }
     }
 
-    /// The slot of a source that this kind of processor does not count, and why.
+    /// The configuration of a source that this CPU type does not count, and why.
     pub(crate) fn refused(error: ErrorCode) -> Self {
         Self { seat: Seat::Refused, error: error as u16, ..Self::new_zeroed() }
     }
 
-    /// The slot of a source that a timer counts.
+    /// The configuration of a source that a timer counts.
     pub(crate) fn timer() -> Self {
         Self { seat: Seat::Timer, ..Self::new_zeroed() }
     }
@@ -158,8 +158,8 @@ fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
 impl Active {
     /// A counter that starts from `preset`.
     #[must_use]
-    pub fn new(slot: &Slot, preset: u64) -> Self {
-        Self { slot: *slot, mask: slot.width.mask(), preset, last: preset }
+    pub fn new(config: &CounterConfig, preset: u64) -> Self {
+        Self { config: *config, mask: config.width.mask(), preset, last: preset }
     }
 
     /// Makes `preset` the value from which it starts.
@@ -211,16 +211,19 @@ impl ActiveCounters {
     /// Replaces them. Each has its work and the events after which it overflows; if these are 0, it
     /// starts from 0.
     #[inline]
-    pub(crate) fn set<S: Borrow<Slot>>(&mut self, counters: impl Iterator<Item = (S, u64)>) {
+    pub(crate) fn set<S: Borrow<CounterConfig>>(
+        &mut self,
+        counters: impl Iterator<Item = (S, u64)>,
+    ) {
         let (mut count, mut bits) = (0, 0);
-        for (counter, (slot, events)) in self.counters.iter_mut().zip(counters) {
-            let slot = slot.borrow();
-            bits |= slot.bit();
+        for (counter, (config, events)) in self.counters.iter_mut().zip(counters) {
+            let config = config.borrow();
+            bits |= config.bit();
             count += 1;
-            counter.mask = slot.width.mask();
+            counter.mask = config.width.mask();
             counter.start_from(events.wrapping_neg() & counter.mask);
             // Last, so that the compiler copies it whole.
-            counter.slot = *slot;
+            counter.config = *config;
         }
         (self.count, self.bits) = (count, bits);
     }

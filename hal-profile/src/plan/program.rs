@@ -1,11 +1,11 @@
 //! What a session has processors do, encoded when it is configured: a processor only executes it.
 //!
-//! For each source and each kind of processor there is one [`Slot`]: the registers, the values to
-//! write to them, and the rotation to which they belong. All zeros: nothing to run.
+//! For each source and each CPU type there is one [`CounterConfig`]: the registers, the values to
+//! write to them, and the slice to which they belong. All zeros: nothing to run.
 
 use crate::cpu::lbr::Recording;
 use crate::plan::assign::{Assignment, Schedule};
-use crate::plan::counter_config::{ActiveCounters, Slot};
+use crate::plan::counter_config::{ActiveCounters, CounterConfig};
 use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::index::PerSource;
 use crate::run::throttle::Limits;
@@ -13,15 +13,15 @@ use crate::source::filter::Filter;
 use shared_types::request::session::UsedInterval;
 use zerocopy::FromZeros;
 
-/// The most kinds of processor that are distinguished in one machine.
-pub const MAX_KINDS: usize = 8;
+/// The most CPU types that are distinguished in one machine.
+pub const MAX_CPU_TYPES: usize = 8;
 
 /// The program of a session, for all processors. It does not change while they run it.
 #[derive(Debug, FromZeros)]
 pub struct Program {
     pub(crate) settings: Settings,
     pub(crate) sources: PerSource<Source>,
-    pub(crate) kinds: [KindProgram; MAX_KINDS],
+    pub(crate) kinds: [CpuProgram; MAX_CPU_TYPES],
 }
 
 /// Settings common to all sources and processors.
@@ -33,7 +33,7 @@ pub struct Program {
 pub(crate) struct Settings {
     /// Number of sources.
     pub(crate) count: usize,
-    /// The kinds of processor that were known when it was configured, as a mask; these have
+    /// The CPU types that were known when it was configured, as a mask; these have
     /// programs.
     pub(crate) kinds: u16,
     /// Sources are sampled as well as counted.
@@ -49,13 +49,13 @@ pub(crate) struct Settings {
     /// Branches recorded for each sample.
     pub(crate) branches: u8,
     pub(crate) processors: ProcessorSet,
-    /// How long each rotation runs, in units of 100 ns.
-    pub(crate) rotation: u32,
-    /// The timer ticks of one rotation; the last of them ends it.
-    pub(crate) rotation_looks: u32,
-    /// The ticks of the time-stamp counter after which a timer tick is the last of its rotation.
-    pub(crate) rotation_ticks: u64,
-    /// Seed of the order of rotations.
+    /// How long each slice runs, in units of 100 ns.
+    pub(crate) slice: u32,
+    /// The timer ticks of one slice; the last of them ends it.
+    pub(crate) slice_polls: u32,
+    /// The ticks of the time-stamp counter after which a timer tick is the last of its slice.
+    pub(crate) slice_ticks: u64,
+    /// Seed of the order of slices.
     pub(crate) seed: u32,
     /// Frequency of the time-stamp counter, in ticks per second.
     pub(crate) frequency: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Source {
     pub(crate) raw: u64,
     /// The general counters that may count it.
     pub(crate) counters: u32,
-    /// The kinds of processor that count it, as a mask.
+    /// The CPU types that count it, as a mask.
     pub(crate) kinds: u16,
     /// Nothing else may be counted at the same time.
     pub(crate) alone: bool,
@@ -84,17 +84,17 @@ pub(crate) struct Source {
     pub(crate) interval: UsedInterval,
 }
 
-/// What one kind of processor runs.
+/// What one CPU type runs.
 #[derive(Clone, Debug, FromZeros)]
-pub(crate) struct KindProgram {
+pub(crate) struct CpuProgram {
     /// One for each source, in order.
-    pub(crate) slots: PerSource<Slot>,
+    pub(crate) configs: PerSource<CounterConfig>,
     /// Which of them run in each slice.
     pub(crate) schedule: Schedule,
-    /// All counters that any rotation uses, in the layout of the global registers.
+    /// All counters that any slice uses, in the layout of the global registers.
     pub(crate) counters: u64,
     /// What START has those counters do to prove that they count.
-    pub(crate) proof: ActiveCounters,
+    pub(crate) self_test: ActiveCounters,
     /// How branches are recorded.
     pub(crate) recording: Recording,
 }
@@ -113,42 +113,42 @@ impl Program {
         self.sources.each.get(..self.settings.count).unwrap_or_default()
     }
 
-    /// What a kind of processor runs.
-    pub(crate) fn kind(&self, kind: u8) -> Option<&KindProgram> {
+    /// What a CPU type runs.
+    pub(crate) fn kind(&self, kind: u8) -> Option<&CpuProgram> {
         self.kinds.get(usize::from(kind))
     }
 
-    /// The largest number of rotations on any kind.
-    pub(crate) fn rotations(&self) -> u16 {
-        let rotations = self.kinds.iter().map(|kind| kind.schedule.slices);
-        rotations.max().unwrap_or(0)
+    /// The largest number of slices on any kind.
+    pub(crate) fn slices(&self) -> u16 {
+        let slices = self.kinds.iter().map(|kind| kind.schedule.slices);
+        slices.max().unwrap_or(0)
     }
 }
 
-impl KindProgram {
+impl CpuProgram {
     /// Forgets what is assigned.
     pub(crate) fn clear(&mut self) {
         self.schedule.clear();
         self.counters = 0;
-        self.proof.clear();
+        self.self_test.clear();
     }
 
     fn copy_from(&mut self, other: &Self) {
-        self.slots.each.copy_from_slice(&other.slots.each);
+        self.configs.each.copy_from_slice(&other.configs.each);
         self.schedule = other.schedule;
         self.counters = other.counters;
-        self.proof = other.proof;
+        self.self_test = other.self_test;
         self.recording = other.recording;
     }
 
-    pub(crate) fn slot(&self, index: usize) -> Option<&Slot> {
-        self.slots.each.get(index)
+    pub(crate) fn config(&self, index: usize) -> Option<&CounterConfig> {
+        self.configs.each.get(index)
     }
 
-    /// The slots of one slice, and those of every slice; of
+    /// The configurations of one slice, and those of every slice; of
     /// [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN), these alone.
-    pub(crate) fn rotation(&self, slice: u16) -> impl Iterator<Item = &Slot> {
-        self.schedule.sources(slice).map(|source| &self.slots[source])
+    pub(crate) fn slice(&self, slice: u16) -> impl Iterator<Item = &CounterConfig> {
+        self.schedule.sources(slice).map(|source| &self.configs[source])
     }
 }
 

@@ -1,4 +1,4 @@
-//! A running session on one processor: its rotations and its totals.
+//! A running session on one processor: its slices and its totals.
 //!
 //! Totals come only from register reads: each read adds the events counted since the last one, so
 //! no wrap is lost as long as the counter is read before it wraps twice.
@@ -9,20 +9,20 @@
 //! with interrupts masked.
 
 use crate::cpu::machine::Machine;
-use crate::plan::assign::EVERY_SLICE as EVERY_ROTATION;
+use crate::plan::assign::EVERY_SLICE;
 use crate::plan::index::SourceIndex;
-use crate::plan::program::{KindProgram, ticks};
+use crate::plan::program::{CpuProgram, ticks};
 use crate::run::host::Local;
 use crate::run::overflow::reload_events;
 use crate::run::pmu;
 use crate::run::state::{Phase, doubled};
-use crate::run::throttle::Guard;
+use crate::run::throttle::Throttle;
 use shared_types::ErrorCode;
 use shared_types::request::counts::Count;
 use zerocopy::{FromZeros as _, IntoBytes};
 
 impl<M: Machine> Local<'_, M> {
-    /// Clears an earlier program's totals, and starts the first rotation.
+    /// Clears an earlier program's totals, and starts the first slice.
     pub(crate) fn start(&mut self) {
         self.forget();
         self.arm();
@@ -65,7 +65,7 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// Called before sleep, in which all registers are lost, and after [`Self::halt`]: ends the
-    /// rotation. A session that has been ended on this processor does not continue after sleep.
+    /// slice. A session that has been ended on this processor does not continue after sleep.
     pub(crate) fn suspend(&mut self) {
         if self.state.phase != Phase::Halted {
             return;
@@ -98,17 +98,17 @@ impl<M: Machine> Local<'_, M> {
             && (capabilities.global.status == 0 || pmu::status(self.machine, capabilities) != 0)
     }
 
-    /// Called after sleep: continues with the rotation that was interrupted.
+    /// Called after sleep: continues with the slice that was interrupted.
     pub(crate) fn resume(&mut self) {
         self.allow_interrupts();
         if self.state.phase == Phase::Suspended {
-            self.state.found.counters = 0;
+            self.state.saved.counters = 0;
             self.arm();
         }
     }
 
     /// The work of the timer, due as [`Service::timer`](crate::service::Service::timer) says: reads
-    /// every counter, so that none wraps unseen, and ends a rotation whose time is up. Does nothing
+    /// every counter, so that none wraps unseen, and ends a slice whose time is up. Does nothing
     /// if nothing is running.
     ///
     /// `true`: the host must let interrupts in and then call [`Self::settle`].
@@ -117,7 +117,8 @@ impl<M: Machine> Local<'_, M> {
         if self.state.phase != Phase::Running {
             return false;
         }
-        let over = self.rotation_is_over();
+        let over = self.slice_is_over();
+        // Stopped before they are read: what came between would be in no slice.
         if over {
             self.stop_counters();
         }
@@ -131,7 +132,7 @@ impl<M: Machine> Local<'_, M> {
             self.acknowledge_shown(conditions);
         }
         if over {
-            self.next_rotation();
+            self.next_slice();
         }
         false
     }
@@ -142,17 +143,17 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn acknowledge_shown(&mut self, ours: u64) {
         let state = &mut *self.state;
         let shown = pmu::acknowledge_shown(self.machine, &state.capabilities, ours);
-        state.found.freeze |= shown & state.capabilities.global.freeze;
+        state.saved.freeze |= shown & state.capabilities.global.freeze;
     }
 
     /// Called after a tick that returned `true`: overflows for which no interrupt came are counted
     /// as missed.
     pub fn settle(&mut self) {
         match self.state.phase {
-            Phase::Running => self.look(),
+            Phase::Running => self.poll(),
             Phase::Halted if self.state.ended == 0 => {
-                self.look();
-                self.next_rotation();
+                self.poll();
+                self.next_slice();
             }
             _ => {}
         }
@@ -160,7 +161,7 @@ impl<M: Machine> Local<'_, M> {
 
     /// Writes a [`Count`] for each source into `out`, after reading the counters if they run.
     ///
-    /// Most sources are on no counter now and unchanged since their last rotation. All are copied,
+    /// Most sources are on no counter now and unchanged since their last slice. All are copied,
     /// and the few that are on a counter are then written again with their current values.
     pub(crate) fn snapshot(&mut self, out: &mut [u8]) {
         let now = self.machine.timestamp();
@@ -185,23 +186,23 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         out.copy_from_slice(counts.as_bytes());
-        let rotation = if runs { state.order.now() } else { EVERY_ROTATION };
-        // Sources on a counter now have running time from the current rotation to add.
-        let ticks = state.clock.in_rotation(now);
-        for slot in kind.rotation(rotation) {
-            let count = state.counts[slot.source];
-            let running = match slot.rotation {
-                // Between two rotations only this driver runs.
-                EVERY_ROTATION => enabled,
+        let slice = if runs { state.order.now() } else { EVERY_SLICE };
+        // Sources on a counter now have running time from the current slice to add.
+        let ticks = state.clock.in_slice(now);
+        for config in kind.slice(slice) {
+            let count = state.counts[config.source];
+            let running = match config.slice {
+                // Between two slices only this driver runs.
+                EVERY_SLICE => enabled,
                 _ => count.running.wrapping_add(ticks),
             };
-            let counted = state.totals[slot.source].counted;
-            put(out, slot.source, Count { counted, running, ..count });
+            let counted = state.totals[config.source].counted;
+            put(out, config.source, Count { counted, running, ..count });
         }
     }
 
     fn forget(&mut self) {
-        let rotations = self.kind().map_or(0, |kind| kind.schedule.slices);
+        let slices = self.kind().map_or(0, |kind| kind.schedule.slices);
         let accesses = self.kind().map_or(0, |kind| kind.recording.accesses());
         // The index in both halves: the first draws are of the lower one.
         let index = (self.index as u64).wrapping_mul(1 << 32 | 1);
@@ -212,43 +213,44 @@ impl<M: Machine> Local<'_, M> {
         state.counts.each.get_mut(..count).unwrap_or_default().zero();
         state.doublings = 0;
         let limits = &self.program.settings.interrupt_time;
-        state.guard = Guard::new(limits, state.capabilities.virtualized, accesses);
+        state.throttle = Throttle::new(limits, state.capabilities.virtualized, accesses);
         state.statistics.zero();
-        state.order.begin(rotations, seed);
+        state.order.begin(slices, seed);
         state.clock.before = 0;
         state.clock.handled = 0;
         state.ended = 0;
     }
 
-    /// Takes over the counters, unless START's proof already has, and starts the rotation that is
+    /// Takes over the counters, unless START's self-test already has, and starts the slice that is
     /// due.
     fn arm(&mut self) {
-        if self.state.phase != Phase::Proved && !self.take_over() {
+        if self.state.phase != Phase::Tested && !self.acquire() {
             self.state.evidence = self.taken_source().into();
             self.state.phase = Phase::Ended;
             self.end(ErrorCode::FixedCounterTaken);
             return;
         }
         if !self.begin_branches() {
-            self.give_back();
+            self.release();
             self.state.phase = Phase::Ended;
             self.end(ErrorCode::BranchesTaken);
             return;
         }
-        self.begin_rotation();
-        self.state.clock.started = self.state.clock.rotation_began;
+        // The branch records run before the counters, whose first interrupt reads them.
+        self.begin_slice();
+        self.state.clock.started = self.state.clock.slice_began;
         self.state.phase = Phase::Running;
     }
 
     /// Takes over the counters, and notes what is found in shared registers. `false`: another owner
     /// has enabled a fixed counter that the program needs.
-    pub(crate) fn take_over(&mut self) -> bool {
+    pub(crate) fn acquire(&mut self) -> bool {
         let Some(kind) = self.kind().filter(|kind| kind.counters != 0) else {
             return true;
         };
         let state = &mut *self.state;
         let fixed = pmu::enabled_fixed(self.machine, &state.capabilities);
-        state.found.fixed = fixed;
+        state.saved.fixed = fixed;
         if u64::from(fixed) << 32 & kind.counters != 0 {
             return false;
         }
@@ -257,38 +259,38 @@ impl<M: Machine> Local<'_, M> {
         // While only counting, all other status bits belong to whoever has the handler.
         let ours =
             if samples { state.own_status() } else { kind.counters | capabilities.global.freeze };
-        let before = pmu::take_over(self.machine, capabilities, kind, ours);
-        (state.found.control, state.found.counters) = (before.control, before.counters);
-        state.found.freeze =
+        let before = pmu::acquire(self.machine, capabilities, kind, ours);
+        (state.saved.control, state.saved.counters) = (before.control, before.counters);
+        state.saved.freeze =
             if samples { pmu::freeze_seen(self.machine, capabilities, before.status) } else { 0 };
         true
     }
 
     /// Ends branch recording and gives the counters back. They must be stopped.
-    pub(crate) fn give_back(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.end_branches();
         if let Some(kind) = self.kind() {
-            let found = self.state.found.control;
+            let found = self.state.saved.control;
             let capabilities = &self.state.capabilities;
-            pmu::give_back(self.machine, capabilities, kind.counters, found);
+            pmu::release(self.machine, capabilities, kind.counters, found);
         }
     }
 
-    /// Ends the rotation and gives the counters back. They must be halted.
+    /// Ends the slice and gives the counters back. They must be halted.
     fn disarm(&mut self) {
-        self.look();
-        self.end_rotation();
+        self.poll();
+        self.end_slice();
         let halted = self.state.clock.halted;
         self.count_timers(halted);
         self.state.clock.before = self.enabled(halted);
-        self.give_back();
+        self.release();
     }
 
-    fn rotation_is_over(&mut self) -> bool {
+    fn slice_is_over(&mut self) -> bool {
         let several = self.kind().is_some_and(|kind| kind.schedule.slices > 1);
         let ran = |now: u64, began: u64| now.wrapping_sub(began);
-        let enough = self.program.settings.rotation_ticks;
-        several && ran(self.machine.timestamp(), self.state.clock.rotation_began) >= enough
+        let enough = self.program.settings.slice_ticks;
+        several && ran(self.machine.timestamp(), self.state.clock.slice_began) >= enough
     }
 
     pub(crate) fn stop_counters(&mut self) {
@@ -300,54 +302,54 @@ impl<M: Machine> Local<'_, M> {
         state.phase = Phase::Halted;
     }
 
-    fn next_rotation(&mut self) {
-        self.end_rotation();
+    fn next_slice(&mut self) {
+        self.end_slice();
         self.state.order.advance();
-        self.begin_rotation();
+        self.begin_slice();
         self.state.phase = Phase::Running;
     }
 
-    /// Sets up the slots of the rotation that is due, and starts their counters.
-    fn begin_rotation(&mut self) {
+    /// Sets up the configurations of the slice that is due, and starts their counters.
+    fn begin_slice(&mut self) {
         let Some(kind) = self.program.kind(self.state.kind) else {
             return;
         };
         let state = &mut *self.state;
         let one_late = state.capabilities.errata.interrupts_one_late;
-        let slots = kind.rotation(state.order.now()).map(|slot| {
+        let configs = kind.slice(state.order.now()).map(|config| {
             let mut events = 0;
-            if slot.interrupts {
-                let total = &mut state.totals[slot.source];
-                total.current_period = doubled(slot.period.into(), state.doublings);
+            if config.interrupts {
+                let total = &mut state.totals[config.source];
+                total.current_period = doubled(config.period.into(), state.doublings);
                 let remaining = total.current_period.saturating_sub(total.carried);
                 events = reload_events(remaining, one_late);
             }
-            (slot, events)
+            (config, events)
         });
-        state.active.set(slots);
+        state.active.set(configs);
         let active = &state.active;
         if !active.get().is_empty() {
-            if state.found.freeze != 0 {
+            if state.saved.freeze != 0 {
                 // One that a lost interrupt has left would keep the counters from counting.
-                pmu::acknowledge_shown(self.machine, &state.capabilities, state.found.freeze);
+                pmu::acknowledge_shown(self.machine, &state.capabilities, state.saved.freeze);
             }
             pmu::set_up(self.machine, &state.capabilities, active);
             pmu::start(self.machine, &state.capabilities, active);
         }
-        state.clock.rotation_began = self.machine.timestamp();
+        state.clock.slice_began = self.machine.timestamp();
         state.clock.handled_before = state.clock.handled;
     }
 
-    /// Ends the rotation. Its counters must be halted, read and added up.
-    fn end_rotation(&mut self) {
+    /// Ends the slice. Its counters must be halted, read and added up.
+    fn end_slice(&mut self) {
         let state = &mut *self.state;
-        let ticks = state.clock.in_rotation(state.clock.halted);
+        let ticks = state.clock.in_slice(state.clock.halted);
         if state.active.get().is_empty() {
             return;
         }
         for counter in state.active.get() {
-            let source = counter.slot.source;
-            state.totals[source].end_rotation(&mut state.counts[source], ticks);
+            let source = counter.config.source;
+            state.totals[source].end_slice(&mut state.counts[source], ticks);
         }
         pmu::clear(self.machine, &state.capabilities, &state.active);
         state.active.clear();
@@ -357,7 +359,7 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         for counter in state.active.get_mut() {
             let value = pmu::read(self.machine, counter);
-            state.totals[counter.slot.source].add_up(counter, value);
+            state.totals[counter.config.source].add_up(counter, value);
         }
     }
 
@@ -391,14 +393,14 @@ impl<M: Machine> Local<'_, M> {
 impl<'a, M> Local<'a, M> {
     /// The longest period with which a source is now sampled, in events.
     pub(crate) fn longest_period(&self) -> u64 {
-        let slots = self.kind().map(|kind| &kind.slots.each);
-        let slots = slots.into_iter().flatten().take(self.program.settings.count);
-        let longest = slots.map(|slot| slot.period).max();
+        let configs = self.kind().map(|kind| &kind.configs.each);
+        let configs = configs.into_iter().flatten().take(self.program.settings.count);
+        let longest = configs.map(|config| config.period).max();
         doubled(longest.unwrap_or(0).into(), self.state.doublings)
     }
 
-    /// What this kind of processor runs.
-    fn kind(&self) -> Option<&'a KindProgram> {
+    /// What this CPU type runs.
+    fn kind(&self) -> Option<&'a CpuProgram> {
         self.program.kind(self.state.kind)
     }
 }

@@ -106,7 +106,7 @@ pub(crate) fn event(kind: EventKind, timestamp: u64) -> SystemEvent {
 
 /// What interrupts on one processor have noted since events were last written for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
-pub struct Notes {
+pub struct DeferredEvents {
     throttled: Note,
     lost: Note,
     storm: Note,
@@ -128,8 +128,8 @@ impl Note {
     }
 }
 
-impl Notes {
-    /// The guard has lengthened the periods.
+impl DeferredEvents {
+    /// The throttle has lengthened the periods.
     pub(crate) fn throttled(&mut self, now: u64) {
         self.throttled.add(now);
     }

@@ -68,7 +68,7 @@ pub trait Processors {
     ) -> Option<T>;
 
     /// Runs `work` once on each processor of `wanted`, with interrupts masked, and waits for all of
-    /// them. `slots` is divided evenly among all processors of the machine, in order, and each gets
+    /// them. `configurations` is divided evenly among all processors of the machine, in order, and each gets
     /// its own part.
     fn run_on_each<T: Send>(
         &mut self,

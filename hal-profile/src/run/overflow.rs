@@ -6,18 +6,18 @@
 //! since its last sample; events beyond that are carried into the next preset, so that N periods
 //! take N times the period in events, however late the interrupts come.
 //!
-//! `Local::look` finds overflows for which no interrupt came; their periods are counted as missed.
+//! `Local::poll` finds overflows for which no interrupt came; their periods are counted as missed.
 
 use crate::cpu::machine::Machine;
 use crate::plan::index::SourceIndex;
-use crate::run::event_ring::Notes;
+use crate::run::event_ring::DeferredEvents;
 use crate::run::host::Local;
 use crate::run::lbr::Reader;
 use crate::run::pmu;
 use crate::run::ring::{Ring, Word};
 use crate::run::state::{Due, MOST_DOUBLINGS, Phase, ProcessorState};
 use crate::run::statistics::SampleStatistics;
-use crate::run::throttle::{Elapsed, Verdict};
+use crate::run::throttle::{Decision, Elapsed};
 use shared_types::{Branch, ErrorCode, LossCause, Mode, Sample};
 
 /// A counter is never preset closer to its overflow than this many events: some processors miss the
@@ -52,8 +52,8 @@ impl<M: Machine> Local<'_, M> {
     /// Handles an overflow interrupt. PROFILE_LEVEL.
     pub fn interrupt(&mut self, interrupted: &Interrupted) {
         let entry = self.machine.timestamp();
-        if matches!(self.state.phase, Phase::Proving | Phase::Proved) {
-            self.proof_interrupt();
+        if matches!(self.state.phase, Phase::Testing | Phase::Tested) {
+            self.self_test_interrupt();
             return;
         }
         if self.collect(entry, Some(interrupted)) == 0 {
@@ -65,13 +65,13 @@ impl<M: Machine> Local<'_, M> {
         }
         // Elsewhere there is no program, and so no budget to exceed.
         if matches!(self.state.phase, Phase::Running | Phase::Halted) {
-            self.guard(entry);
+            self.throttle(entry);
         }
     }
 
     /// Finds overflows for which no interrupt came. The host has let pending interrupts in
     /// beforehand.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn poll(&mut self) {
         let entry = self.machine.timestamp();
         self.collect(entry, None);
     }
@@ -120,7 +120,7 @@ impl<M: Machine> Local<'_, M> {
     fn acknowledge(&mut self, overflowed: u64, interrupt: bool) {
         // Whoever records branches now has their freeze too.
         let thaws = if self.state.branches.changed { 0 } else { self.branch_freeze() };
-        let freezes = self.state.found.freeze | thaws;
+        let freezes = self.state.saved.freeze | thaws;
         if interrupt && overflowed != 0 && freezes == 0 {
             pmu::acknowledge(self.machine, &self.state.capabilities, overflowed);
         } else if interrupt && overflowed != 0 {
@@ -185,7 +185,7 @@ impl<M: Machine> Local<'_, M> {
         let alone = active.get().len() == 1;
         let mut overflowed = 0;
         for counter in active.get_mut() {
-            let total = &mut totals[counter.slot.source];
+            let total = &mut totals[counter.config.source];
             let value = if running {
                 pmu::overflowed(machine, capabilities, counter, alone)
             } else {
@@ -203,30 +203,30 @@ impl<M: Machine> Local<'_, M> {
                 Some(reader) => reader.read(machine, capabilities),
                 None => (0, &[] as &[Branch]),
             };
-            recorder.record(counter.slot.source, &due, branches);
+            recorder.record(counter.config.source, &due, branches);
             let events = reload_events(due.remaining, one_late);
             counter.start_from(events.wrapping_neg() & counter.mask);
             pmu::reload(machine, capabilities, counter);
-            overflowed |= counter.slot.bit();
+            overflowed |= counter.config.bit();
         }
         overflowed
     }
 
     /// Checks the handler against its time budget.
     #[inline]
-    fn guard(&mut self, entry: u64) {
+    fn throttle(&mut self, entry: u64) {
         let exit = self.machine.timestamp();
         let state = &mut *self.state;
         let statistics = &mut state.statistics;
         let ticks = exit.wrapping_sub(entry);
         statistics.handler_ticks = statistics.handler_ticks.wrapping_add(ticks);
-        // The proof's interrupts, and those behind the counters' stop, are in no enabled time.
+        // The self-test's interrupts, and those behind the counters' stop, are in no enabled time.
         if state.phase == Phase::Running {
             state.clock.handled = state.clock.handled.wrapping_add(ticks);
         }
         let limits = &self.program.settings.interrupt_time;
-        if let Some(elapsed) = state.guard.account(entry, exit, limits) {
-            self.obey_guard(exit, elapsed);
+        if let Some(elapsed) = state.throttle.account(entry, exit, limits) {
+            self.obey_throttle(exit, elapsed);
         }
     }
 
@@ -235,24 +235,24 @@ impl<M: Machine> Local<'_, M> {
     fn spurious(&mut self, now: u64) {
         let state = &mut *self.state;
         state.statistics.spurious = state.statistics.spurious.wrapping_add(1);
-        if state.guard.spurious(now, state.statistics.generated) {
+        if state.throttle.spurious(now, state.statistics.generated) {
             self.end_in_storm(now);
         }
     }
 
-    /// Carries out the guard's decision at the end of a window.
+    /// Carries out the throttle's decision at the end of a window.
     #[cold]
-    fn obey_guard(&mut self, now: u64, elapsed: Elapsed) {
+    fn obey_throttle(&mut self, now: u64, elapsed: Elapsed) {
         let state = &mut *self.state;
         let limits = &self.program.settings.interrupt_time;
-        match state.guard.decide(now, elapsed, limits) {
-            Verdict::Allow => {}
-            Verdict::Throttle => {
+        match state.throttle.decide(now, elapsed, limits) {
+            Decision::Allow => {}
+            Decision::Throttle => {
                 state.statistics.throttled = state.statistics.throttled.wrapping_add(1);
-                state.statistics.notes.throttled(now);
+                state.statistics.deferred.throttled(now);
                 state.doublings = (state.doublings + 1).min(MOST_DOUBLINGS);
             }
-            Verdict::Relax => state.doublings = state.doublings.saturating_sub(1),
+            Decision::Relax => state.doublings = state.doublings.saturating_sub(1),
         }
     }
 
@@ -266,7 +266,7 @@ impl<M: Machine> Local<'_, M> {
         state.evidence = pmu::lvtpc(self.machine, capabilities).into();
         state.storm = true;
         if matches!(self.state.phase, Phase::Running | Phase::Halted) {
-            self.state.statistics.notes.storm(now);
+            self.state.statistics.deferred.storm(now);
         }
         self.end_early(ErrorCode::InterruptStorm);
     }
@@ -291,8 +291,8 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// Takes what interrupts have noted on this processor since the previous call.
-    pub fn take_notes(&mut self) -> Notes {
-        core::mem::take(&mut self.state.statistics.notes)
+    pub fn take_deferred(&mut self) -> DeferredEvents {
+        core::mem::take(&mut self.state.statistics.deferred)
     }
 
     /// Clears LVTPC's mask bit, now that halprof's handler can no longer be called. Not after a
@@ -350,7 +350,7 @@ impl Recorder<'_> {
             statistics.stored = statistics.stored.wrapping_add(1);
         } else {
             statistics.lose(LossCause::RingFull, 1, period);
-            statistics.notes.lost(self.entry);
+            statistics.deferred.lost(self.entry);
         }
     }
 }

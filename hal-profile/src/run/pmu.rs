@@ -3,9 +3,9 @@
 //! Each function runs on the processor concerned, with interrupts masked (equivalent to
 //! PROFILE_LEVEL on x64), and accesses only the registers that it names.
 //!
-//! - `take_over` is called once when a session starts on the processor and after each sleep;
-//!   `give_back` once when the session ends and before each sleep.
-//! - `set_up` and `start` begin a rotation: every counter is at its preset with no overflow
+//! - `acquire` is called once when a session starts on the processor and after each sleep;
+//!   `release` once when the session ends and before each sleep.
+//! - `set_up` and `start` begin a slice: every counter is at its preset with no overflow
 //!   pending before the first one starts, and all start as close together as the hardware allows.
 //! - `stop`, [`read`] and `clear` end it.
 //! - On an overflow: [`hold`]; then for each counter [`overflowed`] and, if it has overflowed,
@@ -25,10 +25,10 @@ use crate::cpu::registers::apic::{IA32_X2APIC_LVT_PMI, LVTPC_OFFSET, LvtPc};
 use crate::cpu::registers::intel::{self, DebugCtl};
 use crate::historic::pmu as historic;
 use crate::plan::counter_config::{Active, ActiveCounters};
-use crate::plan::program::KindProgram;
+use crate::plan::program::CpuProgram;
 use shared_types::{Delivery, ProfileInterface};
 
-/// Registers as `take_over` found them.
+/// Registers as `acquire` found them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Before {
     /// The global control register; 0 if there is none.
@@ -42,10 +42,10 @@ pub struct Before {
 /// Called before the first counter of a session is set up: notes what is found, acknowledges those
 /// of the status bits `ours` that are left from before this session and, where each counter has only its select to stop it,
 /// turns the program's selects off, or all of them where an erratum asks for it.
-pub(crate) fn take_over(
+pub(crate) fn acquire(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
-    kind: &KindProgram,
+    kind: &CpuProgram,
     ours: u64,
 ) -> Before {
     let mut before = Before::default();
@@ -83,7 +83,7 @@ fn enabled(machine: &mut impl Machine, capabilities: &Capabilities, counters: u6
 /// global control register as they were found, so that software relying on the reset value still
 /// counts. Up to version 3 a freeze clears the whole register, so every other bit that was found set
 /// is set again.
-pub(crate) fn give_back(
+pub(crate) fn release(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     counters: u64,
@@ -110,10 +110,6 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
         return 0;
     }
     let control = machine.read_msr(intel::IA32_FIXED_CTR_CTRL);
-    if control == 0 {
-        // The usual case.
-        return 0;
-    }
     Counter::each(capabilities.fixed.into())
         .filter(|counter| control >> (4 * u32::from(counter.index() % 16)) & COUNTS != 0)
         .fold(0, |mask, counter| mask | counter.global_bit() as u32)
@@ -139,7 +135,7 @@ pub(crate) fn set_up(
         }
         Gate::Each => {
             for counter in active.get() {
-                historic::write_upstream(machine, &counter.slot, false);
+                historic::write_upstream(machine, &counter.config, false);
                 reload(machine, capabilities, counter);
             }
         }
@@ -149,19 +145,21 @@ pub(crate) fn set_up(
 /// If the global control register keeps counters stopped, selects can have their own enable bit set
 /// at once.
 fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
+    // First: while they are gated, selects may hold their enable bits and nothing counts yet.
     modify(machine, capabilities.global.control, active.bits(), 0);
     let (mut mask, mut fixed) = (0, 0);
     for counter in active.get() {
-        let slot = &counter.slot;
-        if slot.select_msr == 0 {
-            mask |= slot.fixed_control();
-            fixed |= slot.select;
+        let config = &counter.config;
+        if config.select_msr == 0 {
+            mask |= config.fixed_control();
+            fixed |= config.select;
         } else {
-            machine.write_msr(slot.select_msr, slot.select | capabilities.enable);
+            machine.write_msr(config.select_msr, config.select | capabilities.enable);
         }
-        machine.write_msr(slot.write_msr, counter.preset);
+        machine.write_msr(config.write_msr, counter.preset);
     }
     modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, mask, fixed);
+    // Last: what overflowed before is not this slice's.
     acknowledge(machine, capabilities, active.bits());
 }
 
@@ -193,7 +191,7 @@ pub(crate) fn stop(
         Gate::Historic => historic::stop(machine, capabilities, active.get()),
         Gate::Each => {
             for counter in active.get() {
-                machine.write_msr(counter.slot.select_msr, capabilities.off);
+                machine.write_msr(counter.config.select_msr, capabilities.off);
             }
         }
     }
@@ -210,7 +208,7 @@ pub(crate) fn clear(
         Gate::Historic => historic::clear(machine, capabilities, active.get()),
         Gate::Each => {
             for counter in active.get() {
-                historic::write_upstream(machine, &counter.slot, true);
+                historic::write_upstream(machine, &counter.config, true);
             }
         }
     }
@@ -218,11 +216,11 @@ pub(crate) fn clear(
 
 fn clear_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
     let mut fixed = 0;
-    for slot in active.get().iter().map(|counter| &counter.slot) {
-        if slot.select_msr == 0 {
-            fixed |= slot.fixed_control();
+    for config in active.get().iter().map(|counter| &counter.config) {
+        if config.select_msr == 0 {
+            fixed |= config.fixed_control();
         } else {
-            machine.write_msr(slot.select_msr, capabilities.off);
+            machine.write_msr(config.select_msr, capabilities.off);
         }
     }
     modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, fixed, 0);
@@ -232,11 +230,11 @@ fn clear_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: 
 /// Reads a counter, running or not.
 #[inline]
 pub fn read(machine: &mut impl Machine, counter: &Active) -> u64 {
-    let slot = &counter.slot;
-    let value = if slot.read_msr == 0 {
-        machine.read_pmc(slot.pmc)
+    let config = &counter.config;
+    let value = if config.read_msr == 0 {
+        machine.read_pmc(config.pmc)
     } else {
-        machine.read_msr(slot.read_msr)
+        machine.read_msr(config.read_msr)
     };
     value & counter.mask
 }
@@ -252,6 +250,7 @@ pub fn hold(
     bits: u64,
 ) -> u64 {
     match capabilities.handler_gate {
+        // One write stops all, others' counters excepted: what the handler does is on none of ours.
         Gate::Global => {
             let control = machine.read_msr(capabilities.global.control);
             machine.write_msr(capabilities.global.control, control & !bits);
@@ -299,9 +298,10 @@ pub fn overflowed(
 /// Writes a counter's preset. The counter must be stopped.
 #[inline]
 pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
-    machine.write_msr(counter.slot.write_msr, counter.preset);
+    machine.write_msr(counter.config.write_msr, counter.preset);
+    // N15, O8: see `Errata`.
     if capabilities.errata.write_counter_twice {
-        machine.write_msr(counter.slot.write_msr, counter.preset);
+        machine.write_msr(counter.config.write_msr, counter.preset);
     }
 }
 
@@ -357,7 +357,7 @@ pub fn resume(
         Gate::Historic => historic::start(machine, capabilities, active),
         Gate::Each => {
             for counter in active {
-                if stopped & counter.slot.bit() != 0 {
+                if stopped & counter.config.bit() != 0 {
                     start_one(machine, capabilities, counter);
                 }
             }
@@ -415,12 +415,12 @@ fn suspected(machine: &mut impl Machine, capabilities: &Capabilities, counter: &
 /// Stops one counter through its select. On NetBurst this also clears OVF, which would keep the
 /// interrupt line asserted.
 fn stop_one(machine: &mut impl Machine, counter: &Active) {
-    machine.write_msr(counter.slot.select_msr, counter.slot.select);
+    machine.write_msr(counter.config.select_msr, counter.config.select);
 }
 
 fn start_one(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
-    let select = counter.slot.select | capabilities.enable;
-    machine.write_msr(counter.slot.select_msr, select);
+    let select = counter.config.select | capabilities.enable;
+    machine.write_msr(counter.config.select_msr, select);
 }
 
 /// Read-modify-write: clears `mask`, then sets `bits`.

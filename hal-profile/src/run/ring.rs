@@ -123,6 +123,7 @@ impl<'a> Ring<'a> {
 
     /// The same with the sample's branches, newest first; branches beyond the number that the ring
     /// stores per sample are dropped.
+    #[inline]
     #[must_use]
     pub fn push_with(&self, sample: &Sample, branches: &[Branch]) -> bool {
         let produced = self.produced.load(Ordering::Relaxed);
@@ -161,7 +162,9 @@ impl<'a> Ring<'a> {
             let sample: Sample = zerocopy::transmute!(load(slot));
             let place: &mut [u8; size_of::<Sample>()] = place;
             *place = zerocopy::transmute!(sample);
-            self.copy_branches(count, sample.branches.into(), rest);
+            if self.depth != 0 {
+                self.copy_branches(count, sample.branches.into(), rest);
+            }
             taken += 1;
         }
         self.consumed.store(consumed.wrapping_add(taken), Ordering::Release);
@@ -194,13 +197,17 @@ impl<'a> Ring<'a> {
 
 /// Relaxed: the counts order what is read and written.
 fn store<const N: usize>(words: &[Word; N], values: [u64; N]) {
-    for (word, value) in words.iter().zip(values) {
-        word.store(value, Ordering::Relaxed);
+    for (word, value) in words.iter().zip(&values) {
+        word.store(*value, Ordering::Relaxed);
     }
 }
 
 fn load<const N: usize>(words: &[Word; N]) -> [u64; N] {
-    words.each_ref().map(|word| word.load(Ordering::Relaxed))
+    let mut values = [0; N];
+    for (value, word) in values.iter_mut().zip(words) {
+        *value = word.load(Ordering::Relaxed);
+    }
+    values
 }
 
 const _: () = assert!(size_of::<Sample>() == 5 * size_of::<u64>());

@@ -1,17 +1,17 @@
-//! START's proof that the counters a session will use do count on every processor and, if it
+//! START's self-test that the counters a session will use do count on every processor and, if it
 //! samples, that their interrupt arrives. A PMU that CPUID reports may still be missing (in
 //! guests), and nothing documents that every version of Windows leaves LVTPC as sampling needs it.
 //!
-//! Each try has three steps: [`Local::begin_proof`] starts the counters on an instruction event,
-//! the host executes some instructions with interrupts enabled, and [`Local::end_proof`] checks the
+//! Each try has three steps: [`Local::begin_self_test`] starts the counters on an instruction event,
+//! the host executes some instructions with interrupts enabled, and [`Local::end_self_test`] checks the
 //! result.
 
 use crate::cpu::machine::Machine;
 use crate::plan::counter_config::Seat;
-use crate::plan::program::KindProgram;
+use crate::plan::program::CpuProgram;
 use crate::run::host::Local;
 use crate::run::pmu;
-use crate::run::state::{Phase, Proof};
+use crate::run::state::{Phase, SelfTest};
 use crate::run::throttle::STORM;
 
 /// Instructions that each try executes. An interrupt may be late, or lost once, so later tries wait
@@ -21,29 +21,29 @@ pub(crate) const TRIES: [u32; 3] = [300, 3_000, 13_000];
 pub(crate) const PERIOD: u64 = 160;
 
 impl<M: Machine> Local<'_, M> {
-    /// Starts the counters, unless an earlier try passed or the proof cannot be made. `first`: this
+    /// Starts the counters, unless an earlier try passed or the self-test cannot be made. `first`: this
     /// is the first try of a START.
-    pub(crate) fn begin_proof(&mut self, first: bool) {
+    pub(crate) fn begin_self_test(&mut self, first: bool) {
         if first {
-            self.state.proof = Proof::Open;
-            self.state.proof_interrupts = 0;
+            self.state.self_test = SelfTest::Open;
+            self.state.test_interrupts = 0;
         }
         if matches!(
-            self.state.proof,
-            Proof::Passed | Proof::FixedTaken | Proof::BranchesTaken | Proof::Storm
+            self.state.self_test,
+            SelfTest::Passed | SelfTest::FixedTaken | SelfTest::BranchesTaken | SelfTest::Storm
         ) {
             return;
         }
         let Some(kind) = self.program.kind(self.state.kind) else {
             return;
         };
-        if first && !self.take_over() {
-            self.state.proof = Proof::FixedTaken;
+        if first && !self.acquire() {
+            self.state.self_test = SelfTest::FixedTaken;
             return;
         }
-        self.state.phase = Phase::Proved;
+        self.state.phase = Phase::Tested;
         if first && self.branches_taken() {
-            self.state.proof = Proof::BranchesTaken;
+            self.state.self_test = SelfTest::BranchesTaken;
             return;
         }
         let samples = self.program.settings.samples;
@@ -51,19 +51,19 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         let capabilities = &self.state.capabilities;
-        pmu::set_up(self.machine, capabilities, &kind.proof);
-        pmu::start(self.machine, capabilities, &kind.proof);
-        self.state.phase = Phase::Proving;
+        pmu::set_up(self.machine, capabilities, &kind.self_test);
+        pmu::start(self.machine, capabilities, &kind.self_test);
+        self.state.phase = Phase::Testing;
     }
 
     /// Unmasks the overflow interrupt; `false` if a storm masked it and is not over.
     fn interrupt_is_clear(&mut self) -> bool {
         let state = &mut *self.state;
-        // `take_over` has acknowledged what there was: what is still there holds the line active.
+        // `acquire` has acknowledged what there was: what is still there holds the line active.
         let left = state.own_status();
         if state.storm && pmu::status(self.machine, &state.capabilities) & left != 0 {
             state.evidence = pmu::lvtpc(self.machine, &state.capabilities).into();
-            state.proof = Proof::Storm;
+            state.self_test = SelfTest::Storm;
             return false;
         }
         state.storm = false;
@@ -71,21 +71,21 @@ impl<M: Machine> Local<'_, M> {
         true
     }
 
-    /// Handles an interrupt that comes during the proof, or just after a try that did not see it.
+    /// Handles an interrupt that comes during the self-test, or just after a try that did not see it.
     /// Too many of them are a storm.
-    pub(crate) fn proof_interrupt(&mut self) {
+    pub(crate) fn self_test_interrupt(&mut self) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
-        let Some(KindProgram { proof, .. }) = self.program.kind(state.kind) else {
+        let Some(CpuProgram { self_test, .. }) = self.program.kind(state.kind) else {
             return;
         };
-        state.proof_interrupts = state.proof_interrupts.saturating_add(1);
-        if state.phase == Phase::Proving {
-            pmu::stop(self.machine, capabilities, proof);
+        state.test_interrupts = state.test_interrupts.saturating_add(1);
+        if state.phase == Phase::Testing {
+            pmu::stop(self.machine, capabilities, self_test);
         }
-        let ours = proof.bits() | capabilities.global.conditions;
+        let ours = self_test.bits() | capabilities.global.conditions;
         pmu::acknowledge_shown(self.machine, capabilities, ours);
-        if state.proof_interrupts >= STORM {
+        if state.test_interrupts >= STORM {
             pmu::set_lvtpc_mask(self.machine, capabilities, true);
             state.storm = true;
         } else if capabilities.masks_lvtpc {
@@ -93,70 +93,71 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Stops the counters and checks them. Returns whether the proof has passed; if so, the
+    /// Stops the counters and checks them. Returns whether the self-test has passed; if so, the
     /// counters stay taken over for [`Self::start`].
-    pub(crate) fn end_proof(&mut self) -> bool {
+    pub(crate) fn end_self_test(&mut self) -> bool {
         let state = &mut *self.state;
-        if state.phase == Phase::Proved && state.proof == Proof::Open {
-            state.proof = Proof::Passed;
+        if state.phase == Phase::Tested && state.self_test == SelfTest::Open {
+            state.self_test = SelfTest::Passed;
         }
         let kind = self.program.kind(state.kind);
-        let Some(KindProgram { proof, .. }) = kind.filter(|_| state.phase == Phase::Proving) else {
-            return state.proof == Proof::Passed;
+        let Some(CpuProgram { self_test, .. }) = kind.filter(|_| state.phase == Phase::Testing)
+        else {
+            return state.self_test == SelfTest::Passed;
         };
         let capabilities = &state.capabilities;
-        pmu::stop(self.machine, capabilities, proof);
+        pmu::stop(self.machine, capabilities, self_test);
         let mut alive = true;
-        for counter in proof.get() {
+        for counter in self_test.get() {
             let value = pmu::read(self.machine, counter);
             // A missing counter reads as 0, but a working one may also have been stopped at 0: by
             // its interrupt, or by the freeze that came with an interrupt still to come.
             let absent = value == 0
-                && state.proof_interrupts == 0
-                && pmu::status(self.machine, capabilities) & counter.slot.bit() == 0;
+                && state.test_interrupts == 0
+                && pmu::status(self.machine, capabilities) & counter.config.bit() == 0;
             alive &= value != counter.preset && !absent;
         }
-        pmu::clear(self.machine, capabilities, proof);
-        let interrupts = proof.get().iter().any(|counter| counter.slot.interrupts);
-        state.proof = if interrupts && state.storm {
+        pmu::clear(self.machine, capabilities, self_test);
+        let interrupts = self_test.get().iter().any(|counter| counter.config.interrupts);
+        state.self_test = if interrupts && state.storm {
             state.evidence = pmu::lvtpc(self.machine, capabilities).into();
-            Proof::Storm
+            SelfTest::Storm
         } else if !alive {
-            Proof::CountersDead
-        } else if interrupts && state.proof_interrupts == 0 {
+            SelfTest::CountersDead
+        } else if interrupts && state.test_interrupts == 0 {
             state.evidence = pmu::lvtpc(self.machine, capabilities).into();
-            Proof::InterruptsDead
+            SelfTest::InterruptsDead
         } else {
-            Proof::Passed
+            SelfTest::Passed
         };
-        let passed = state.proof == Proof::Passed;
+        let passed = state.self_test == SelfTest::Passed;
         if !passed && interrupts {
             // A refused START leaves no freeze to other owners.
             pmu::acknowledge_shown(self.machine, capabilities, capabilities.global.freeze);
         }
-        state.phase = Phase::Proved;
+        state.phase = Phase::Tested;
         passed
     }
 
     /// Gives the counters back when START is refused.
-    pub(crate) fn abandon_proof(&mut self) {
-        if self.state.phase == Phase::Proved {
-            self.give_back();
+    pub(crate) fn abandon_self_test(&mut self) {
+        if self.state.phase == Phase::Tested {
+            self.release();
             self.state.phase = Phase::Stopped;
         }
     }
 
     /// The program's first source on a fixed counter that another owner has enabled.
     pub(crate) fn taken_source(&self) -> u32 {
-        let taken = u64::from(self.state.found.fixed) << 32;
-        let slots = self.program.kind(self.state.kind).map(|kind| &kind.slots.each);
+        let taken = u64::from(self.state.saved.fixed) << 32;
+        let configs = self.program.kind(self.state.kind).map(|kind| &kind.configs.each);
         let count = self.program.settings.count;
-        let slot = slots
+        let config = configs
             .into_iter()
             .flatten()
             .take(count)
-            .find(|slot| slot.seat == Seat::Counter && slot.bit() & taken != 0);
-        let source = slot.map(|slot| &self.program.sources[slot.source]);
+            .find(|config| config.seat == Seat::Counter && config.bit() & taken != 0);
+        let source = config.map(|config| &self.program.sources[config.source]);
         source.map_or(0, |source| source.id)
     }
 }

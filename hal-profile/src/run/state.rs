@@ -1,13 +1,33 @@
 //! What the core keeps for one processor while it runs a program. All zeros: the processor has not
 //! been examined yet.
 //!
-//! The state is touched only on its own processor, with interrupts masked.
+//! The state is touched only on its own processor, with interrupts masked: that is its lock. The
+//! phases of a run, and who moves between them:
+//!
+//! ```text
+//!    Stopped --begin_self_test--> Tested --start--> Running --halt, tick, end_early--> Halted
+//!       ^                         |    ^              ^                                 | | |
+//!       |          begin_self_test|    |end_self_test +---tick, settle: the next slice--+ | |
+//!       |                         v    |              |                                   | |
+//!       |                         Testing             |resume                             | |
+//!       |                                             |                                   | |
+//!       |                                         Suspended <------------suspend----------+ |
+//!       +------------------------------------------------------finish-----------------------+
+//! ```
+//!
+//! - Tested goes back to Stopped if START is refused (`abandon_self_test`).
+//! - A session that takes no counter, and a processor that is added, go from Stopped to Running
+//!   (`start`, `join`); a processor that is added during sleep begins as Suspended.
+//! - Ended comes in place of Running if a register that is needed has another owner by then, and in
+//!   place of Suspended if the session has ended here before sleep; `finish` leaves it.
+//! - In Halted the host lets pending interrupts in. They find their counters stopped, and are
+//!   recorded.
 
 use crate::cpu::capabilities::Capabilities;
 use crate::plan::counter_config::{Active, ActiveCounters};
 use crate::plan::index::PerSource;
 use crate::run::statistics::SampleStatistics;
-use crate::run::throttle::Guard;
+use crate::run::throttle::Throttle;
 use crate::source::MAX_SOURCES;
 use shared_types::request::counts::Count;
 use shared_types::{Branch, MAX_BRANCHES};
@@ -24,23 +44,23 @@ pub struct ProcessorState {
     /// What the processor can do; valid once [`Self::known`] is set.
     pub(crate) capabilities: Capabilities,
     pub(crate) known: bool,
-    /// The index of its kind among the kinds of processor in this machine.
+    /// The index of its kind among the CPU types in this machine.
     pub(crate) kind: u8,
     pub(crate) phase: Phase,
-    pub(crate) proof: Proof,
-    /// Interrupts received during the proof.
-    pub(crate) proof_interrupts: u32,
+    pub(crate) self_test: SelfTest,
+    /// Interrupts received during the self-test.
+    pub(crate) test_interrupts: u32,
     pub(crate) active: ActiveCounters,
     pub(crate) totals: PerSource<Total>,
-    /// The counts of each source at the end of its last rotation, in the form of a reply.
+    /// The counts of each source at the end of its last slice, in the form of a reply.
     pub(crate) counts: PerSource<Count>,
     pub(crate) order: Order,
-    pub(crate) guard: Guard,
-    /// How many times the guard has doubled the periods.
+    pub(crate) throttle: Throttle,
+    /// How many times the throttle has doubled the periods.
     pub(crate) doublings: u32,
     pub(crate) statistics: SampleStatistics,
     pub(crate) clock: Clock,
-    pub(crate) found: Found,
+    pub(crate) saved: SavedRegisters,
     pub(crate) pce: Pce,
     /// An interrupt storm has left LVTPC masked here.
     pub(crate) storm: bool,
@@ -66,16 +86,16 @@ pub(crate) enum Phase {
     Running = 3,
     /// The counters are stopped and not yet read: pending interrupts are let in first.
     Halted = 4,
-    /// START's proof is running.
-    Proving = 5,
-    /// The counters are taken over and stopped: the proof has passed or is between tries.
-    Proved = 6,
+    /// START's self-test is running.
+    Testing = 5,
+    /// The counters are taken over and stopped: the self-test has passed or is between tries.
+    Tested = 6,
 }
 
-/// The result of START's proof.
+/// The result of START's self-test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(u8)]
-pub(crate) enum Proof {
+pub(crate) enum SelfTest {
     /// Not decided yet.
     Open = 0,
     /// The counters count, and interrupts arrive if they are needed.
@@ -92,16 +112,16 @@ pub(crate) enum Proof {
     BranchesTaken = 6,
 }
 
-/// The order in which rotations run: each cycle is a new permutation.
+/// The order in which slices run: each cycle is a new permutation.
 #[derive(Debug, FromZeros)]
 pub(crate) struct Order {
-    rotations: [u8; MAX_SOURCES],
+    slices: [u8; MAX_SOURCES],
     at: u16,
     count: u16,
     random: u64,
 }
 
-/// Running totals of one source on one processor, including the current rotation.
+/// Running totals of one source on one processor, including the current slice.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Total {
     pub(crate) counted: u64,
@@ -116,31 +136,31 @@ pub(crate) struct Total {
 pub(crate) struct Clock {
     /// When the session started or was resumed.
     pub(crate) started: u64,
-    /// When the current rotation began.
-    pub(crate) rotation_began: u64,
+    /// When the current slice began.
+    pub(crate) slice_began: u64,
     /// When the counters were stopped.
     pub(crate) halted: u64,
     /// How long the session had run before `started`.
     pub(crate) before: u64,
     /// How long the interrupt handler has run, whose events are not the programs': sources whose
-    /// rotations have more interrupts would else seem to count less. Where each counter is stopped by its
+    /// slices have more interrupts would else seem to count less. Where each counter is stopped by its
     /// own select, those of kernel mode that have not overflowed count the handler's too.
     pub(crate) handled: u64,
-    /// `handled` when the current rotation began.
+    /// `handled` when the current slice began.
     pub(crate) handled_before: u64,
 }
 
 impl Clock {
-    /// How long counters have run in the current rotation.
-    pub(crate) const fn in_rotation(&self, now: u64) -> u64 {
+    /// How long counters have run in the current slice.
+    pub(crate) const fn in_slice(&self, now: u64) -> u64 {
         let handled = self.handled.wrapping_sub(self.handled_before);
-        now.wrapping_sub(self.rotation_began).saturating_sub(handled)
+        now.wrapping_sub(self.slice_began).saturating_sub(handled)
     }
 }
 
 /// Shared registers as they were when counters were last armed: at START, and after each sleep.
 #[derive(Clone, Copy, Debug, FromZeros)]
-pub(crate) struct Found {
+pub(crate) struct SavedRegisters {
     /// The global control register.
     pub(crate) control: u64,
     /// General counters of the program that another owner had enabled, as a mask.
@@ -169,13 +189,13 @@ impl ProcessorState {
     /// it.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Halted | Phase::Proving | Phase::Proved)
+        matches!(self.phase, Phase::Running | Phase::Halted | Phase::Testing | Phase::Tested)
     }
 
     /// The status bits that belong to a session that samples: those of counters that nobody else has
     /// enabled, and the conditions.
     pub(crate) fn own_status(&self) -> u64 {
-        let others = u64::from(self.found.fixed) << 32;
+        let others = u64::from(self.saved.fixed) << 32;
         self.capabilities.all_counters() & !others | self.capabilities.global.conditions
     }
 
@@ -195,10 +215,10 @@ pub(crate) fn doubled(period: u64, doublings: u32) -> u64 {
 }
 
 impl Order {
-    /// Starts a new order of `count` rotations.
+    /// Starts a new order of `count` slices.
     pub(crate) fn begin(&mut self, count: u16, seed: u64) {
-        for (index, rotation) in self.rotations.iter_mut().enumerate().take(count.into()) {
-            *rotation = index as u8;
+        for (index, slice) in self.slices.iter_mut().enumerate().take(count.into()) {
+            *slice = index as u8;
         }
         (self.at, self.count) = (0, count);
         // xorshift never leaves state 0.
@@ -206,19 +226,19 @@ impl Order {
         self.draw();
     }
 
-    /// The rotation that is due.
+    /// The slice that is due.
     pub(crate) fn now(&self) -> u16 {
-        let rotation = self.rotations.get(usize::from(self.at));
-        rotation.copied().unwrap_or(0).into()
+        let slice = self.slices.get(usize::from(self.at));
+        slice.copied().unwrap_or(0).into()
     }
 
-    /// Moves on to the next rotation.
+    /// Moves on to the next slice.
     pub(crate) fn advance(&mut self) {
         self.at = if self.at + 1 < self.count { self.at + 1 } else { 0 };
         self.draw();
     }
 
-    /// Draws the next rotation from those that have not run in this cycle yet (Fisher-Yates
+    /// Draws the next slice from those that have not run in this cycle yet (Fisher-Yates
     /// shuffle).
     fn draw(&mut self) {
         let left = u64::from(self.count.saturating_sub(self.at));
@@ -227,8 +247,8 @@ impl Order {
         }
         let at = usize::from(self.at);
         let drawn = at + (self.next_random() % left) as usize;
-        if drawn < self.rotations.len() {
-            self.rotations.swap(at, drawn);
+        if drawn < self.slices.len() {
+            self.slices.swap(at, drawn);
         }
     }
 
@@ -263,7 +283,7 @@ impl Total {
         let period = self.current_period.max(1);
         let (periods, residue) = (since / period, since % period);
         self.carried = residue;
-        self.current_period = doubled(active.slot.period.into(), doublings);
+        self.current_period = doubled(active.config.period.into(), doublings);
         Due { periods, period, remaining: self.current_period.saturating_sub(residue) }
     }
 
@@ -275,8 +295,8 @@ impl Total {
         self.carried = self.carried.wrapping_add(came);
     }
 
-    /// Adds a rotation that ran for `ticks` to `count`, which holds the rotations before it.
-    pub(crate) fn end_rotation(&self, count: &mut Count, ticks: u64) {
+    /// Adds a slice that ran for `ticks` to `count`, which holds the slices before it.
+    pub(crate) fn end_slice(&self, count: &mut Count, ticks: u64) {
         let came = u128::from(self.counted.wrapping_sub(count.counted));
         let time = u128::from(ticks);
         count.counted = self.counted;

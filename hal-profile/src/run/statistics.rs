@@ -1,6 +1,6 @@
 //! What happened to the samples.
 
-use crate::run::event_ring::Notes;
+use crate::run::event_ring::DeferredEvents;
 use shared_types::LossCause;
 use zerocopy::FromZeros;
 
@@ -17,12 +17,12 @@ pub struct SampleStatistics {
     pub lost_events: [u64; LossCause::ALL.len()],
     /// Interrupts without an overflow of the session's counters.
     pub spurious: u64,
-    /// How many times the guard lengthened the periods.
+    /// How many times the throttle lengthened the periods.
     pub throttled: u64,
     /// Time spent in the handler, in ticks of the time-stamp counter.
     pub handler_ticks: u64,
     /// What has not yet been written as system events.
-    pub(crate) notes: Notes,
+    pub(crate) deferred: DeferredEvents,
 }
 
 impl SampleStatistics {

@@ -8,9 +8,9 @@
 
 use zerocopy::FromZeros;
 
-/// What the guard decides at the end of a window.
+/// What the throttle decides at the end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Decision {
     /// Within the budget.
     Allow,
     /// Above the budget: periods are to be doubled.
@@ -83,7 +83,7 @@ pub(crate) struct Elapsed(u64);
 
 /// One processor's guard.
 #[derive(Clone, Copy, Debug, FromZeros)]
-pub(crate) struct Guard {
+pub(crate) struct Throttle {
     /// When the window began; 0 if none is open.
     began: u64,
     /// The cost of an interrupt that the handler does not see.
@@ -97,8 +97,8 @@ pub(crate) struct Guard {
     calm_windows: u64,
 }
 
-impl Guard {
-    /// A guard for a new session, on bare metal or in a virtual machine, that makes `accesses`
+impl Throttle {
+    /// A throttle for a new session, on bare metal or in a virtual machine, that makes `accesses`
     /// register accesses for the branches of each sample.
     pub(crate) fn new(limits: &Limits, virtualized: bool, accesses: u64) -> Self {
         let (interrupt, access) = if virtualized {
@@ -150,19 +150,19 @@ impl Guard {
         now: u64,
         Elapsed(elapsed): Elapsed,
         limits: &Limits,
-    ) -> Verdict {
+    ) -> Decision {
         if self.spent > limits.allowed {
             self.calm_windows = 0;
             self.begin(now);
-            return Verdict::Throttle;
+            return Decision::Throttle;
         }
         self.end_window(elapsed, limits);
         self.begin(now);
         if self.calm_windows >= WINDOWS_A_SECOND {
             self.calm_windows = 0;
-            return Verdict::Relax;
+            return Decision::Relax;
         }
-        Verdict::Allow
+        Decision::Allow
     }
 
     /// Accounts for the end of a window that took `elapsed`, which spans several windows when

@@ -1,9 +1,9 @@
-//! Branches in a configuration: which requests are valid, and what each kind of processor records.
+//! Branches in a configuration: which requests are valid, and what each CPU type records.
 
-use super::exchange::{Refused, refused};
-use super::kinds::Kinds;
+use super::cpu_types::CpuTypes;
+use super::io_buffer::{Refused, refused};
 use crate::cpu::lbr::Recording;
-use crate::plan::program::{MAX_KINDS, Program};
+use crate::plan::program::{MAX_CPU_TYPES, Program};
 use crate::service::session::Rights;
 use core::mem::offset_of;
 use shared_types::ErrorCode;
@@ -32,24 +32,24 @@ pub(super) fn check_request(request: &Configure, rights: Rights) -> Result<(), R
     Ok(())
 }
 
-/// Sets what each kind of processor records; refuses if a kind that the session uses cannot record
+/// Sets what each CPU type records; refuses if a kind that the session uses cannot record
 /// it.
 pub(super) fn make_recordings(
-    kinds: &Kinds,
+    cpu_types: &CpuTypes,
     program: &mut Program,
     filter: u16,
 ) -> Result<(), Refused> {
     let settings = &program.settings;
     let filter = completed(filter, settings.kernel);
-    for (kind, made) in program.kinds.iter_mut().enumerate().take(MAX_KINDS) {
+    for (kind, made) in program.kinds.iter_mut().enumerate().take(MAX_CPU_TYPES) {
         made.recording = Recording::default();
-        let Some(found) = kinds.get(kind).map(|found| &found.branches) else {
+        let Some(found) = cpu_types.get(kind).map(|found| &found.branches) else {
             continue;
         };
-        if settings.branches == 0 || !kinds.uses(&settings.processors, kind) {
+        if settings.branches == 0 || !cpu_types.uses(&settings.processors, kind) {
             continue;
         }
-        let processor = kinds.first_of(kind) as u32;
+        let processor = cpu_types.first_of(kind) as u32;
         if found.most() == 0 {
             let reason = found.reason as u64;
             return Err(refused(ErrorCode::BranchesUnavailable, processor, reason));

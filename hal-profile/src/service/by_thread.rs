@@ -1,10 +1,10 @@
 //! Sessions whose counters Windows adds up for each thread: one list of counters for all processors,
 //! registered while the session runs.
 
-use super::exchange::{Answer, Exchange, Refused, refused};
-use super::kinds::Kinds;
+use super::cpu_types::CpuTypes;
+use super::io_buffer::{Answer, IoBuffer, Refused, refused};
 use super::{Host, Service};
-use crate::plan::counter_config::{Seat, Slot};
+use crate::plan::counter_config::{CounterConfig, Seat};
 use crate::plan::program::Program;
 use crate::run::state::ProcessorState;
 use crate::service::session::{Client, Ended, Session};
@@ -42,19 +42,19 @@ pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
 }
 
 /// Checks that each source has one counter all the time, and the same one on every processor.
-pub(super) fn check_program(kinds: &Kinds, program: &Program) -> Result<(), Refused> {
-    let boot = kinds.kind_of(0) as u8;
+pub(super) fn check_program(cpu_types: &CpuTypes, program: &Program) -> Result<(), Refused> {
+    let boot = cpu_types.cpu_type_of(0) as u8;
     for (index, source) in program.sources().iter().enumerate() {
-        let slot = |kind: u8| program.kind(kind)?.slot(index);
-        let seated = |slot: &&Slot| slot.seat == Seat::Counter;
+        let slot = |kind: u8| program.kind(kind)?.config(index);
+        let seated = |slot: &&CounterConfig| slot.seat == Seat::Counter;
         let first = slot(boot).filter(seated).map(|slot| slot.counter);
-        for (kind, _) in kinds.iter() {
+        for (kind, _) in cpu_types.iter() {
             let slot = slot(kind as u8).filter(seated);
-            let processor = kinds.first_of(kind) as u64;
+            let processor = cpu_types.first_of(kind) as u64;
             if first.is_none() || slot.map(|slot| slot.counter) != first {
                 return Err(refused(ErrorCode::NotByThread, source.id, processor));
             }
-            if slot.is_some_and(|slot| slot.rotation != 0) {
+            if slot.is_some_and(|slot| slot.slice != 0) {
                 return Err(refused(ErrorCode::DoesNotFit, source.id, processor));
             }
         }
@@ -63,21 +63,17 @@ pub(super) fn check_program(kinds: &Kinds, program: &Program) -> Result<(), Refu
 }
 
 impl<H: Host> Service<H> {
-    pub(super) fn thread_counters(
-        &mut self,
-        client: Client,
-        exchange: &mut Exchange<'_>,
-    ) -> Answer {
-        let number = exchange.session()?;
+    pub(super) fn thread_counters(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let number = io.session()?;
         let slot = self.slot(client, number)?;
         let by_thread = |session: &&Session| session.program.settings.by_thread;
         let session = self.sessions.get(slot).filter(by_thread);
         let unconfigured = refused(ErrorCode::NotConfigured, number, 0);
         let session = session.filter(|session| session.program.settings.count != 0);
-        let slots = slots(&session.ok_or(unconfigured)?.program, self.kinds.kind_of(0));
+        let slots = slots(&session.ok_or(unconfigured)?.program, self.cpu_types.cpu_type_of(0));
         let count = slots.clone().count();
         let length = size_of::<Threads>() + count * size_of::<ThreadCounter>();
-        exchange.need(length)?;
+        io.need(length)?;
         for (index, (source, slot)) in slots.enumerate() {
             let at = size_of::<Threads>() + index * size_of::<ThreadCounter>();
             let counter = ThreadCounter {
@@ -86,7 +82,7 @@ impl<H: Host> Service<H> {
                 rdpmc: slot.pmc,
                 width: slot.width.bits().into(),
             };
-            exchange.put(at, &counter);
+            io.put(at, &counter);
         }
         let threads = Threads {
             header: ReplyHeader::done(length),
@@ -94,7 +90,7 @@ impl<H: Host> Service<H> {
             sleeps: self.sleeps,
             mask: (1 << count) - 1,
         };
-        exchange.put(0, &threads);
+        io.put(0, &threads);
         Ok(length)
     }
 
@@ -106,12 +102,12 @@ impl<H: Host> Service<H> {
             return Ok(());
         };
         self.none_missing()?;
-        let added = self.kinds.known() & !program.settings.kinds;
+        let added = self.cpu_types.known() & !program.settings.kinds;
         if added == 0 {
             return Ok(());
         }
         let first = program.sources().first().map_or(0, |source| source.id);
-        let processor = self.kinds.first_of(added.trailing_zeros() as usize);
+        let processor = self.cpu_types.first_of(added.trailing_zeros() as usize);
         Err(refused(ErrorCode::NotByThread, first, processor as u64))
     }
 
@@ -128,7 +124,7 @@ impl<H: Host> Service<H> {
     /// Ends a session that counts by thread, because a thread may move to a processor that does not
     /// count the session's sources. `why` is given the first of them.
     pub(super) fn end_by_thread(&mut self, why: impl FnOnce(u32) -> Ended) {
-        let Some(slot) = self.holder.map(|holder| holder.slot) else {
+        let Some(slot) = self.active_session.map(|active_session| active_session.slot) else {
             return;
         };
         let program = self.sessions.get(slot).map(|session| &session.program);
@@ -153,9 +149,12 @@ pub(super) fn threads_refused(status: u32) -> Refused {
     refused(error, 0, status.into())
 }
 
-/// The sources of a program, each with its slot on one kind of processor.
-pub(super) fn slots(program: &Program, kind: usize) -> impl Iterator<Item = (u32, &Slot)> + Clone {
-    let slots = program.kind(kind as u8).map(|kind| &kind.slots.each);
+/// The sources of a program, each with its slot on one CPU type.
+pub(super) fn slots(
+    program: &Program,
+    kind: usize,
+) -> impl Iterator<Item = (u32, &CounterConfig)> + Clone {
+    let slots = program.kind(kind as u8).map(|kind| &kind.configs.each);
     let sources = program.sources().iter().map(|source| source.id);
     sources.zip(slots.into_iter().flatten()).take(MAX_SOURCES)
 }

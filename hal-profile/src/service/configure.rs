@@ -3,10 +3,10 @@
 
 use super::branches;
 use super::by_thread;
+use super::cpu_types::CpuTypes;
 use super::events::RING_BYTES;
-use super::exchange::{Exchange, Refused, refused};
 use super::interval::{Clock, used_interval};
-use super::kinds::Kinds;
+use super::io_buffer::{IoBuffer, Refused, refused};
 use super::programs::make_programs;
 use super::requirements::sampled_time;
 use super::{Host, Service};
@@ -22,11 +22,11 @@ use core::mem::{offset_of, size_of};
 use shared_types::request::session::{Configure, EVENTS, SAMPLE, Spec, THREADS};
 use shared_types::{ErrorCode, ProfileSource};
 
-/// The default length of a rotation, in units of 100 ns: 4 ms.
-const DEFAULT_ROTATION: u32 = 40_000;
+/// The default length of a slice, in units of 100 ns: 4 ms.
+const DEFAULT_SLICE: u32 = 40_000;
 
-/// The shortest and the longest rotation, in units of 100 ns: 1 ms and 1 s.
-const ROTATION_LIMITS: (u32, u32) = (10_000, 10_000_000);
+/// The shortest and the longest slice, in units of 100 ns: 1 ms and 1 s.
+const SLICE_LIMITS: (u32, u32) = (10_000, 10_000_000);
 
 /// The default capacity of a ring, in samples: 2 seconds at 10,000 per second.
 const DEFAULT_RING: u32 = 20_000;
@@ -41,33 +41,33 @@ impl<H: Host> Service<H> {
     /// Makes a program in the scratch memory from a request and the specs that follow it.
     pub(super) fn prepare(
         &mut self,
-        exchange: &Exchange<'_>,
+        io: &IoBuffer<'_>,
         request: &Configure,
         rights: Rights,
     ) -> Result<(), Refused> {
         if self.sessions.is_empty() {
             return Err(refused(ErrorCode::NoMemory, 0, 0));
         }
-        check_size(exchange, request)?;
+        check_size(io, request)?;
         by_thread::check_request(request)?;
         branches::check_request(request, rights)?;
         let processors = ProcessorSet::from_bits(request.processors);
-        let count = self.kinds.processors();
+        let count = self.cpu_types.processors();
         if let Some(index) = processors.first_beyond(count) {
             return Err(refused(ErrorCode::ProcessorUnknown, index as u32, count as u64));
         }
         self.survey();
         let frequency = self.processors.timestamp_frequency();
         let clock = Clock { frequency, resolution: self.processors.timer_resolution() };
-        let rotation = rotation(request.rotation);
+        let slice = slice(request.rotation);
         let samples = request.header.flags & SAMPLE != 0;
-        let looks = rotation.div_ceil(self.read_period(samples).max(1));
+        let polls = slice.div_ceil(self.read_period(samples).max(1));
         let events = request.header.flags & EVENTS != 0;
         let of_events = if events { RING_BYTES } else { 0 };
         let rings_max = self.about.ring_bytes_max.saturating_sub(of_events);
         let settings = Settings {
             count: 0,
-            kinds: self.kinds.known(),
+            kinds: self.cpu_types.known(),
             samples,
             timers: false,
             by_thread: request.header.flags & THREADS != 0,
@@ -75,9 +75,9 @@ impl<H: Host> Service<H> {
             kernel: rights.sees_kernel(),
             branches: request.branches as u8,
             processors,
-            rotation,
-            rotation_looks: looks,
-            rotation_ticks: last_look(rotation, looks, frequency),
+            slice,
+            slice_polls: polls,
+            slice_ticks: last_poll(slice, polls, frequency),
             seed: request.rotation_seed,
             frequency,
             interrupt_time: Limits::new(frequency, DEFAULT_BUDGET),
@@ -86,23 +86,23 @@ impl<H: Host> Service<H> {
         let scratch = &mut *self.scratch;
         scratch.program.settings = settings;
         let kernel = may_count_kernel(&settings, rights);
-        let specs = exchange.elements::<Spec>(size_of::<Configure>());
+        let specs = io.elements::<Spec>(size_of::<Configure>());
         for (index, spec) in specs.enumerate() {
             let Some(source) = scratch.program.sources.each.get_mut(index) else {
                 break;
             };
-            resolve(&self.kinds, &spec, &settings, clock, source)?;
+            resolve(&self.cpu_types, &spec, &settings, clock, source)?;
             if let (true, Err(error)) = (source.filter.kernel, kernel) {
                 return Err(refused(error, source.id, 0));
             }
             add_source(&mut scratch.program, index)?;
         }
-        make_programs(&self.kinds, scratch, rights.approximate)?;
-        branches::make_recordings(&self.kinds, &mut scratch.program, request.branch_filter)
+        make_programs(&self.cpu_types, scratch, rights.approximate)?;
+        branches::make_recordings(&self.cpu_types, &mut scratch.program, request.branch_filter)
     }
 }
 
-fn check_size(exchange: &Exchange<'_>, request: &Configure) -> Result<(), Refused> {
+fn check_size(io: &IoBuffer<'_>, request: &Configure) -> Result<(), Refused> {
     let sources = request.sources as usize;
     if sources == 0 {
         return Err(refused(ErrorCode::NoSources, 0, 0));
@@ -111,26 +111,26 @@ fn check_size(exchange: &Exchange<'_>, request: &Configure) -> Result<(), Refuse
         return Err(refused(ErrorCode::TooManySources, request.sources, MAX_SOURCES as u64));
     }
     let right = size_of::<Configure>() + sources * size_of::<Spec>();
-    if exchange.input() != right {
-        return Err(refused(ErrorCode::WrongSize, exchange.input() as u32, right as u64));
+    if io.input() != right {
+        return Err(refused(ErrorCode::WrongSize, io.input() as u32, right as u64));
     }
     Ok(())
 }
 
-/// How long each rotation runs, in units of 100 ns.
-fn rotation(requested: u32) -> u32 {
+/// How long each slice runs, in units of 100 ns.
+fn slice(requested: u32) -> u32 {
     match requested {
-        0 => DEFAULT_ROTATION,
-        other => other.clamp(ROTATION_LIMITS.0, ROTATION_LIMITS.1),
+        0 => DEFAULT_SLICE,
+        other => other.clamp(SLICE_LIMITS.0, SLICE_LIMITS.1),
     }
 }
 
-/// The ticks of the time-stamp counter after which a timer tick is the last of a rotation that has
-/// `looks`. Timers jitter: a tick that comes up to a quarter of its period early must still end the
-/// rotation, not leave that to the next.
-fn last_look(rotation: u32, looks: u32, frequency: u64) -> u64 {
-    let each = rotation / looks.max(1);
-    ticks((rotation - each / 4).into(), frequency)
+/// The ticks of the time-stamp counter after which a timer tick is the last of a slice that has
+/// `polls`. Timers jitter: a tick that comes up to a quarter of its period early must still end the
+/// slice, not leave that to the next.
+fn last_poll(slice: u32, polls: u32, frequency: u64) -> u64 {
+    let each = slice / polls.max(1);
+    ticks((slice - each / 4).into(), frequency)
 }
 
 /// The capacity of each ring, in samples, such that all rings together stay within the cap.
@@ -150,7 +150,7 @@ fn ring_samples(request: &Configure, wanted: &ProcessorSet, processors: usize, c
 
 /// Resolves a spec into a source, using the boot processor's tables.
 fn resolve(
-    kinds: &Kinds,
+    cpu_types: &CpuTypes,
     spec: &Spec,
     settings: &Settings,
     clock: Clock,
@@ -184,9 +184,9 @@ fn resolve(
     }
     source.interval = used_interval(ProfileSource(id), spec.interval, source.timer, clock);
     if ProfileSource(id) == ProfileSource::TIME && !source.timer {
-        let boot = kinds.boot();
+        let boot = cpu_types.boot();
         let boot = boot.ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
-        let (_, _, flag) = sampled_time(boot, kinds.taken(kinds.kind_of(0)))
+        let (_, _, flag) = sampled_time(boot, cpu_types.taken(cpu_types.cpu_type_of(0)))
             .map_err(|error| refused(error, id, 0))?;
         source.interval.flags |= flag;
     }

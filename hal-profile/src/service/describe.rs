@@ -1,6 +1,6 @@
 //! Answers HELLO, DESCRIBE, PROCESSORS and REGISTERS.
 
-use super::exchange::{Answer, Exchange, refused};
+use super::io_buffer::{Answer, IoBuffer, refused};
 use super::{Host, Service, now};
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
 use crate::cpu::machine::Machine;
@@ -24,9 +24,9 @@ const APIC_PAGE: u32 = 0xFFFF_0000;
 const MAX_REGISTERS: usize = 112;
 
 impl<H: Host> Service<H> {
-    pub(super) fn hello(&self, exchange: &mut Exchange<'_>) -> Answer {
-        exchange.request::<Plain>(0)?;
-        exchange.reply(&Hello {
+    pub(super) fn hello(&self, io: &mut IoBuffer<'_>) -> Answer {
+        io.request::<Plain>(0)?;
+        io.reply(&Hello {
             header: ReplyHeader::done(size_of::<Hello>()),
             answerer: Text::new(self.about.answerer),
             modelled: self.about.modelled.into(),
@@ -34,18 +34,18 @@ impl<H: Host> Service<H> {
         })
     }
 
-    pub(super) fn describe(&mut self, exchange: &mut Exchange<'_>) -> Answer {
-        exchange.request::<Plain>(0)?;
-        let holder = self.holder;
-        let session = super::running(holder, &self.sessions);
+    pub(super) fn describe(&mut self, io: &mut IoBuffer<'_>) -> Answer {
+        io.request::<Plain>(0)?;
+        let active_session = self.active_session;
+        let session = super::running(active_session, &self.sessions);
         let process = session.and_then(Session::owner).map(|owner| owner.process);
         let process = process.unwrap_or(0);
-        if holder.is_none() {
+        if active_session.is_none() {
             // What is told below as left may have become free.
             self.processors.release_counters();
         }
         let now = self.now();
-        let boot = self.kinds.boot();
+        let boot = self.cpu_types.boot();
         let (hal, used) = boot.map_or(
             (
                 (ProfileInterface::Default, Reason::OtherVendor),
@@ -53,23 +53,25 @@ impl<H: Host> Service<H> {
             ),
             |boot| {
                 let choice = |choice: Choice| (choice.interface, choice.reason);
-                (choice(boot.judgement.hal), choice(boot.judgement.used))
+                (choice(boot.selection.hal), choice(boot.selection.used))
             },
         );
-        exchange.reply(&Description {
+        io.reply(&Description {
             header: ReplyHeader::done(size_of::<Description>()),
             hal_interface: hal.0 as u32,
             hal_reason: hal.1 as u32,
             interface: used.0 as u32,
             reason: used.1 as u32,
             delivery: boot.map_or(Delivery::None, |boot| boot.delivery) as u32,
-            processors: self.kinds.processors() as u32,
+            processors: self.cpu_types.processors() as u32,
             timestamp_frequency: self.processors.timestamp_frequency(),
             ring_bytes_max: self.about.ring_bytes_max,
             ring_bytes: self.ring_bytes,
             holder_process: process,
-            holder_session: holder.map_or(0, |holder| self.number(holder.slot)),
-            holder_ticks: holder.map_or(0, |holder| now.wrapping_sub(holder.since)),
+            holder_session: active_session
+                .map_or(0, |active_session| self.number(active_session.slot)),
+            holder_ticks: active_session
+                .map_or(0, |active_session| now.wrapping_sub(active_session.since)),
             sources_max: MAX_SOURCES as u32,
             interrupt_budget: DEFAULT_BUDGET,
             flags: [
@@ -87,20 +89,20 @@ impl<H: Host> Service<H> {
         now(&mut self.processors)
     }
 
-    pub(super) fn list_processors(&mut self, exchange: &mut Exchange<'_>) -> Answer {
-        let first = exchange.from(0)?.first as usize;
-        let total = self.kinds.processors();
+    pub(super) fn list_processors(&mut self, io: &mut IoBuffer<'_>) -> Answer {
+        let first = io.from(0)?.first as usize;
+        let total = self.cpu_types.processors();
         if first > total {
             return Err(refused(ErrorCode::ProcessorUnknown, first as u32, total as u64));
         }
-        page(exchange, first, total, |index| self.processor(index))
+        page(io, first, total, |index| self.processor(index))
     }
 
     fn processor(&mut self, index: usize) -> Processor {
-        let kind = self.kinds.kind_of(index);
+        let kind = self.cpu_types.cpu_type_of(index);
         let (group, number) = self.processors.number(index);
-        let state = self.processors.run_on(index, |local| (local.state.found, local.state.storm));
-        let (Some(found), Some((before, storm))) = (self.kinds.get(kind), state) else {
+        let state = self.processors.run_on(index, |local| (local.state.saved, local.state.storm));
+        let (Some(found), Some((before, storm))) = (self.cpu_types.get(kind), state) else {
             return Processor::default();
         };
         let identity = &found.identity;
@@ -122,7 +124,7 @@ impl<H: Host> Service<H> {
             fixed_width: found.fixed_width.bits(),
             kind: kind as u8,
             interface: found.interface() as u32,
-            reason: found.judgement.used.reason as u32,
+            reason: found.selection.used.reason as u32,
             delivery: found.delivery as u32,
             hypervisor: identity.hypervisor_vendor,
             counter_mask: found.counters,
@@ -140,8 +142,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    pub(super) fn registers(&mut self, exchange: &mut Exchange<'_>) -> Answer {
-        let index = exchange.from(0)?.first as usize;
+    pub(super) fn registers(&mut self, io: &mut IoBuffer<'_>) -> Answer {
+        let index = io.from(0)?.first as usize;
         let mut list = [Register::default(); MAX_REGISTERS];
         let count = self.processors.run_on(index, |local| {
             let ProcessorState { capabilities, known: true, .. } = &*local.state else {
@@ -150,12 +152,12 @@ impl<H: Host> Service<H> {
             read_registers(local.machine, capabilities, &mut list)
         });
         let Some(count) = count else {
-            let total = self.kinds.processors() as u64;
+            let total = self.cpu_types.processors() as u64;
             return Err(refused(ErrorCode::ProcessorUnknown, index as u32, total));
         };
         // A client cannot ask for the rest of a processor's registers, so all must fit.
-        exchange.need(size_of::<Page>() + count * size_of::<Register>())?;
-        page(exchange, 0, count, |index| list.get(index).copied().unwrap_or_default())
+        io.need(size_of::<Page>() + count * size_of::<Register>())?;
+        page(io, 0, count, |index| list.get(index).copied().unwrap_or_default())
     }
 }
 
@@ -235,20 +237,20 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
 
 /// Writes a [`Page`] and as many elements, starting at `first`, as the reply can hold.
 pub(super) fn page<T: zerocopy::IntoBytes + zerocopy::Immutable>(
-    exchange: &mut Exchange<'_>,
+    io: &mut IoBuffer<'_>,
     first: usize,
     total: usize,
     mut element: impl FnMut(usize) -> T,
 ) -> Answer {
     let head = size_of::<Page>();
     let wanted = total.saturating_sub(first);
-    exchange.need(head + if wanted == 0 { 0 } else { size_of::<T>() })?;
-    let count = wanted.min((exchange.output() - head) / size_of::<T>());
+    io.need(head + if wanted == 0 { 0 } else { size_of::<T>() })?;
+    let count = wanted.min((io.output() - head) / size_of::<T>());
     for index in 0..count {
-        exchange.put(head + index * size_of::<T>(), &element(first + index));
+        io.put(head + index * size_of::<T>(), &element(first + index));
     }
     let length = head + count * size_of::<T>();
     let header = ReplyHeader::done(length);
-    exchange.put(0, &Page { header, count: count as u32, total: total as u32 });
+    io.put(0, &Page { header, count: count as u32, total: total as u32 });
     Ok(length)
 }

@@ -1,6 +1,6 @@
 //! System events of the running session, recorded from its start to its end; answers DRAIN_EVENTS.
 
-use super::exchange::{Answer, Exchange, refused};
+use super::io_buffer::{Answer, IoBuffer, refused};
 use super::{Host, Service};
 use crate::run::event_ring::{EventRing, WORDS, event};
 use crate::run::host::Processors;
@@ -34,8 +34,8 @@ impl<H: Host> Service<H> {
 
     /// Writes an event of the machine, if the running session records events.
     pub(super) fn happened(&mut self, kind: EventKind, subject: usize) {
-        let holder = self.holder.map(|holder| holder.slot);
-        if holder.is_some_and(|slot| self.records_events(slot)) {
+        let active_session = self.active_session.map(|active_session| active_session.slot);
+        if active_session.is_some_and(|slot| self.records_events(slot)) {
             let happened = SystemEvent { subject: subject as u32, ..event(kind, self.now()) };
             self.processors.put_event(&happened);
         }
@@ -43,39 +43,39 @@ impl<H: Host> Service<H> {
 
     /// Writes the notes of interrupts that no tick has written yet. The session is still running,
     /// but its counters have stopped.
-    pub(super) fn write_notes(&mut self, slot: usize) {
+    pub(super) fn write_deferred(&mut self, slot: usize) {
         if !self.records_events(slot) {
             return;
         }
         let any = AtomicBool::new(false);
         self.on_running(|local| {
-            any.fetch_or(!local.state.statistics.notes.is_empty(), Ordering::Relaxed);
+            any.fetch_or(!local.state.statistics.deferred.is_empty(), Ordering::Relaxed);
         });
         if !any.into_inner() {
             return;
         }
         for index in 0..self.processors.count() {
-            let notes = self
+            let deferred = self
                 .processors
-                .run_on(index, |local| core::mem::take(&mut local.state.statistics.notes));
-            for event in notes.iter().flat_map(|notes| notes.events(index)) {
+                .run_on(index, |local| core::mem::take(&mut local.state.statistics.deferred));
+            for event in deferred.iter().flat_map(|deferred| deferred.events(index)) {
                 self.processors.put_event(&event);
             }
         }
     }
 
-    pub(super) fn drain_events(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.session()?;
+    pub(super) fn drain_events(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let number = io.session()?;
         let slot = self.slot_with_results(client, number)?;
         let none = refused(ErrorCode::NoEvents, number, 0);
         let head = size_of::<DrainedEvents>();
         if !self.records_events(slot) {
             return Err(none);
         }
-        exchange.need(head + size_of::<SystemEvent>())?;
+        io.need(head + size_of::<SystemEvent>())?;
         let ring = EventRing::new(self.processors.event_ring()).ok_or(none)?;
-        let room = exchange.output().min(EVENTS_BYTES_MAX);
-        let out = exchange.tail(head).get_mut(..room - head);
+        let room = io.output().min(EVENTS_BYTES_MAX);
+        let out = io.tail(head).get_mut(..room - head);
         let taken = ring.drain(out.unwrap_or_default());
         let length = head + taken;
         let drained = DrainedEvents {
@@ -85,7 +85,7 @@ impl<H: Host> Service<H> {
             left: ring.len(),
             lost: ring.take_lost(),
         };
-        exchange.put(0, &drained);
+        io.put(0, &drained);
         Ok(length)
     }
 }

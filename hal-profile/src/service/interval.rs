@@ -70,9 +70,9 @@ impl Program {
             source.interval = used_interval(ProfileSource(id), wanted, source.timer, clock);
             source.interval.flags |= flags;
             set = Some(source.interval);
-            let slots = self.kinds.iter_mut().filter_map(|kind| kind.slots.each.get_mut(index));
-            for slot in slots.filter(|slot| slot.interrupts) {
-                slot.period = period(&source.interval);
+            let configs = self.kinds.iter_mut().filter_map(|kind| kind.configs.each.get_mut(index));
+            for config in configs.filter(|config| config.interrupts) {
+                config.period = period(&source.interval);
             }
         }
         set

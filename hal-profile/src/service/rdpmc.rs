@@ -1,7 +1,7 @@
 //! RDPMC in user mode, which sessions hold: CR4.PCE is set for the first of them, and restored as
 //! it was found after the last.
 
-use super::exchange::{Answer, Exchange, Refused, refused};
+use super::io_buffer::{Answer, IoBuffer, Refused, refused};
 use super::{Host, Service};
 use crate::cpu::registers::cpuid::leaf1_ecx;
 use crate::plan::cpu_set::ProcessorSet;
@@ -17,10 +17,10 @@ use shared_types::{ErrorCode, ReplyHeader};
 const NONE: u32 = u32::MAX;
 
 impl<H: Host> Service<H> {
-    pub(super) fn allow_rdpmc(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.session()?;
+    pub(super) fn allow_rdpmc(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let number = io.session()?;
         let slot = self.slot(client, number)?;
-        exchange.need(size_of::<Rdpmc>())?;
+        io.need(size_of::<Rdpmc>())?;
         if self.suspended {
             return Err(refused(ErrorCode::Suspended, number, 0));
         }
@@ -31,21 +31,21 @@ impl<H: Host> Service<H> {
         if let Some(session) = self.sessions.get_mut(slot) {
             session.rdpmc = true;
         }
-        self.rdpmc(exchange)
+        self.rdpmc(io)
     }
 
-    pub(super) fn release_rdpmc(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.session()?;
+    pub(super) fn release_rdpmc(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let number = io.session()?;
         let slot = self.slot(client, number)?;
-        exchange.need(size_of::<Rdpmc>())?;
+        io.need(size_of::<Rdpmc>())?;
         self.let_go_of_rdpmc(slot);
-        self.rdpmc(exchange)
+        self.rdpmc(io)
     }
 
-    pub(super) fn rdpmc_status(&mut self, exchange: &mut Exchange<'_>) -> Answer {
-        exchange.request::<Plain>(0)?;
-        exchange.need(size_of::<Rdpmc>())?;
-        self.rdpmc(exchange)
+    pub(super) fn rdpmc_status(&mut self, io: &mut IoBuffer<'_>) -> Answer {
+        io.request::<Plain>(0)?;
+        io.need(size_of::<Rdpmc>())?;
+        self.rdpmc(io)
     }
 
     /// Releases a session's hold on RDPMC.
@@ -69,11 +69,11 @@ impl<H: Host> Service<H> {
     /// Sets CR4.PCE on every processor or, if one refuses, on none.
     pub(super) fn set_rdpmc(&mut self) -> Result<(), Refused> {
         let hypervisor = self
-            .kinds
+            .cpu_types
             .iter()
             .find(|(_, kind)| kind.identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0);
         if let Some((kind, _)) = hypervisor {
-            let index = self.kinds.first_of(kind) as u32;
+            let index = self.cpu_types.first_of(kind) as u32;
             return Err(refused(ErrorCode::Hypervisor, index, 0));
         }
         let failed = AtomicU32::new(NONE);
@@ -97,7 +97,7 @@ impl<H: Host> Service<H> {
         holders.count() as u32
     }
 
-    fn rdpmc(&mut self, exchange: &mut Exchange<'_>) -> Answer {
+    fn rdpmc(&mut self, io: &mut IoBuffer<'_>) -> Answer {
         let counts = [const { AtomicU32::new(0) }; 3];
         self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
             let (on, found) = local.look_at_rdpmc();
@@ -106,7 +106,7 @@ impl<H: Host> Service<H> {
             }
         });
         let [processors, on, found] = counts.map(AtomicU32::into_inner);
-        exchange.reply(&Rdpmc {
+        io.reply(&Rdpmc {
             header: ReplyHeader::done(size_of::<Rdpmc>()),
             holders: self.rdpmc_holders(),
             // One for which there was no memory counts too: RDPMC ends a program there.

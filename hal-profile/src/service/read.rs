@@ -1,6 +1,6 @@
 //! Answers SNAPSHOT, DRAIN and STATISTICS.
 
-use super::exchange::{Answer, Exchange, Refused, refused};
+use super::io_buffer::{Answer, IoBuffer, Refused, refused};
 use super::{Host, Service};
 use crate::run::host::Processors;
 use crate::run::ring::{Ring, entry_bytes};
@@ -13,10 +13,10 @@ use shared_types::request::samples::{DRAIN_BYTES_MAX, Drained, Statistics};
 use shared_types::{ErrorCode, ReplyHeader};
 
 impl<H: Host> Service<H> {
-    pub(super) fn snapshot(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.session()?;
+    pub(super) fn snapshot(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let number = io.session()?;
         let slot = self.slot_with_results(client, number)?;
-        self.counts(slot, exchange)
+        self.counts(slot, io)
     }
 
     /// The slot of a session, if the results of its last run are still available.
@@ -30,7 +30,7 @@ impl<H: Host> Service<H> {
     }
 
     /// Reads the counts in one pass over all processors; each writes its own part of the reply.
-    pub(super) fn counts(&mut self, slot: usize, exchange: &mut Exchange<'_>) -> Answer {
+    pub(super) fn counts(&mut self, slot: usize, io: &mut IoBuffer<'_>) -> Answer {
         let Some(session) = self.sessions.get(slot) else {
             return Err(refused(ErrorCode::UnknownSession, 0, 0));
         };
@@ -39,8 +39,8 @@ impl<H: Host> Service<H> {
         let rows = processors * sources * size_of::<Count>();
         let head = size_of::<Snapshot>();
         let length = head + rows;
-        exchange.need(length)?;
-        let part = exchange.tail(head).get_mut(..rows).unwrap_or_default();
+        io.need(length)?;
+        let part = io.tail(head).get_mut(..rows).unwrap_or_default();
         part.fill(0);
         let ended = AtomicBool::new(false);
         self.processors.run_on_each(&settings.processors, part, |local, out| {
@@ -51,7 +51,7 @@ impl<H: Host> Service<H> {
             self.stop_counters();
             self.refuse_ended(slot)?;
         }
-        exchange.put(
+        io.put(
             0,
             &Snapshot {
                 header: ReplyHeader::done(length),
@@ -62,8 +62,8 @@ impl<H: Host> Service<H> {
         Ok(length)
     }
 
-    pub(super) fn drain(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.session()?;
+    pub(super) fn drain(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let number = io.session()?;
         let slot = self.slot_with_results(client, number)?;
         self.must_sample(slot, number)?;
         self.end_if_a_ring_has(slot);
@@ -71,15 +71,15 @@ impl<H: Host> Service<H> {
         let session = self.sessions.get(slot);
         let branches = session.map_or(0, |session| session.program.settings.branches);
         let entry = entry_bytes(branches);
-        exchange.need(head + entry)?;
-        let room = exchange.output().min(DRAIN_BYTES_MAX) - head;
+        io.need(head + entry)?;
+        let room = io.output().min(DRAIN_BYTES_MAX) - head;
         let (mut taken, mut left, mut cut_off) = (0, 0, None);
         let (first, count) = (self.drains_from, self.processors.count());
         for index in (first..count).chain(0..first.min(count)) {
             let Some(ring) = Ring::with_branches(self.processors.ring(index), branches) else {
                 continue;
             };
-            let out = exchange.tail(head).get_mut(taken..room).unwrap_or_default();
+            let out = io.tail(head).get_mut(taken..room).unwrap_or_default();
             taken += ring.drain(out);
             left += ring.len();
             if cut_off.is_none() && room - taken < entry {
@@ -88,7 +88,7 @@ impl<H: Host> Service<H> {
         }
         self.drains_from = cut_off.map_or(first, |index| index + 1);
         let length = head + taken;
-        exchange.put(
+        io.put(
             0,
             &Drained {
                 header: ReplyHeader::done(length),
@@ -113,8 +113,8 @@ impl<H: Host> Service<H> {
         if samples { Ok(()) } else { Err(refused(ErrorCode::NotSampling, number, 0)) }
     }
 
-    pub(super) fn statistics(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.session()?;
+    pub(super) fn statistics(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let number = io.session()?;
         let slot = self.slot_with_results(client, number)?;
         self.must_sample(slot, number)?;
         self.end_if_a_ring_has(slot);
@@ -140,7 +140,7 @@ impl<H: Host> Service<H> {
                 }
             }
         }
-        exchange.reply(&all)
+        io.reply(&all)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a source needs on one CPU type: the event, and the counters that can count it there.
 
-use super::exchange::{Refused, refused};
+use super::io_buffer::{Refused, refused};
 use crate::cpu::capabilities::Capabilities;
 use crate::historic::catalog as historic;
 use crate::plan::assign::Requirements;
@@ -132,7 +132,7 @@ enum RawError {
     Filter,
 }
 
-/// Refuses a raw select that is not valid on this kind of processor, with the reason.
+/// Refuses a raw select that is not valid on this CPU type, with the reason.
 pub(super) fn check_raw(found: &Capabilities, source: &Source) -> Result<(), Refused> {
     match raw_event(found, source) {
         Ok(_) => Ok(()),

@@ -1,18 +1,18 @@
 //! A session's run: reserves and proves the counters, and starts and stops them.
 
 use super::by_thread::{slots, threads_refused};
+use super::cpu_types::CpuTypes;
 use super::events::RING_BYTES;
-use super::exchange::{Answer, Exchange, Refused, refused};
-use super::kinds::Kinds;
+use super::io_buffer::{Answer, IoBuffer, Refused, refused};
 use super::sessions::find;
-use super::{Holder, Host, Service, now};
+use super::{ActiveSession, Host, Service, now};
 use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::program::Program;
 use crate::run::event_ring::{WORDS, event};
 use crate::run::host::{Local, Overflows, Processors, Unreserved};
 use crate::run::ring::{Ring, words_for};
 use crate::run::self_test;
-use crate::run::state::Proof;
+use crate::run::state::SelfTest;
 use crate::service::session::{Client, Ended, Session};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -37,7 +37,8 @@ struct Reserved<'a, P: Processors> {
 impl<P: Processors> Drop for Reserved<'_, P> {
     fn drop(&mut self) {
         if let Some(processors) = self.taken_over {
-            let abandon = |local: &mut Local<'_, P::Machine>, _: &mut [()]| local.abandon_proof();
+            let abandon =
+                |local: &mut Local<'_, P::Machine>, _: &mut [()]| local.abandon_self_test();
             self.processors.run_on_each(&processors, &mut [], abandon);
         }
         if self.rings {
@@ -53,7 +54,7 @@ impl<P: Processors> Drop for Reserved<'_, P> {
 impl<'a, P: Processors> Reserved<'a, P> {
     /// Reserves the counters if the program takes any.
     fn new(processors: &'a mut P, program: &Program) -> Result<Self, Refused> {
-        let counters = program.rotations() != 0;
+        let counters = program.slices() != 0;
         if counters {
             let overflows =
                 if program.settings.samples { Overflows::Interrupt } else { Overflows::Ignored };
@@ -81,7 +82,7 @@ impl<'a, P: Processors> Reserved<'a, P> {
         &mut self,
         program: &Program,
         process: u32,
-        kinds: &Kinds,
+        cpu_types: &CpuTypes,
         most: u64,
     ) -> Result<u64, Refused> {
         let settings = &program.settings;
@@ -98,7 +99,7 @@ impl<'a, P: Processors> Reserved<'a, P> {
         if settings.samples {
             let words = words_for(settings.ring_samples, settings.branches);
             let wanted = &settings.processors;
-            let rings = (0..kinds.processors()).filter(|&index| wanted.contains(index)).count();
+            let rings = (0..cpu_types.processors()).filter(|&index| wanted.contains(index)).count();
             let samples = (words * size_of::<u64>() * rings) as u64;
             bytes += samples;
             // Processors may have been added since the size of the rings was chosen.
@@ -124,9 +125,9 @@ impl<'a, P: Processors> Reserved<'a, P> {
             self.processors.exercise(
                 &wanted,
                 instructions,
-                |local| local.begin_proof(attempt == 0),
+                |local| local.begin_self_test(attempt == 0),
                 |local| {
-                    if !local.end_proof() {
+                    if !local.end_self_test() {
                         first_failed.fetch_min(local.index as u32, Ordering::Relaxed);
                     }
                 },
@@ -137,27 +138,27 @@ impl<'a, P: Processors> Reserved<'a, P> {
             }
         }
         let found = self.processors.run_on(failed as usize, |local| {
-            (local.state.proof, local.state.evidence, local.taken_source())
+            (local.state.self_test, local.state.evidence, local.taken_source())
         });
-        let (proof, evidence, source) = found.unwrap_or((Proof::CountersDead, 0, 0));
-        Err(match proof {
-            Proof::InterruptsDead => refused(ErrorCode::InterruptsDead, failed, evidence),
-            Proof::Storm => refused(ErrorCode::InterruptStorm, failed, evidence),
-            Proof::BranchesTaken => refused(ErrorCode::BranchesTaken, failed, evidence),
-            Proof::FixedTaken => refused(ErrorCode::FixedCounterTaken, source, failed.into()),
+        let (self_test, evidence, source) = found.unwrap_or((SelfTest::CountersDead, 0, 0));
+        Err(match self_test {
+            SelfTest::InterruptsDead => refused(ErrorCode::InterruptsDead, failed, evidence),
+            SelfTest::Storm => refused(ErrorCode::InterruptStorm, failed, evidence),
+            SelfTest::BranchesTaken => refused(ErrorCode::BranchesTaken, failed, evidence),
+            SelfTest::FixedTaken => refused(ErrorCode::FixedCounterTaken, source, failed.into()),
             _ => refused(ErrorCode::CountersDead, failed, 0),
         })
     }
 
     /// Has Windows add up the counters of a session that counts by thread. They are proved and
     /// stopped.
-    fn register_threads(&mut self, program: &Program, kinds: &Kinds) -> Result<(), Refused> {
+    fn register_threads(&mut self, program: &Program, cpu_types: &CpuTypes) -> Result<(), Refused> {
         if !program.settings.by_thread {
             return Ok(());
         }
         let mut list = [0; MAX_SOURCES];
         let mut count = 0;
-        for (entry, (_, slot)) in list.iter_mut().zip(slots(program, kinds.kind_of(0))) {
+        for (entry, (_, slot)) in list.iter_mut().zip(slots(program, cpu_types.cpu_type_of(0))) {
             *entry = slot.counter.index().into();
             count += 1;
         }
@@ -167,8 +168,8 @@ impl<'a, P: Processors> Reserved<'a, P> {
 }
 
 impl<H: Host> Service<H> {
-    pub(super) fn start(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.session()?;
+    pub(super) fn start(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let number = io.session()?;
         let slot = self.slot(client, number)?;
         self.may_start(slot, number)?;
         self.may_count_by_thread(slot)?;
@@ -180,21 +181,21 @@ impl<H: Host> Service<H> {
             (self.results_of, self.ring_bytes) = (None, 0);
         }
         let bytes =
-            reserved.lend_rings(program, process, &self.kinds, self.about.ring_bytes_max)?;
+            reserved.lend_rings(program, process, &self.cpu_types, self.about.ring_bytes_max)?;
         self.results_of = None;
         session.ended = Ended::default();
         reserved.processors.load(program);
         reserved.self_test(program)?;
-        reserved.register_threads(program, &self.kinds)?;
+        reserved.register_threads(program, &self.cpu_types)?;
         let (by_thread, reserved) = (program.settings.by_thread, reserved.keep());
         self.ring_bytes = bytes;
         let since = self.now();
-        self.holder = Some(Holder { slot, since, reserved, by_thread });
+        self.active_session = Some(ActiveSession { slot, since, reserved, by_thread });
         self.results_of = Some(slot);
         self.on_running(|local| {
             local.start();
         });
-        exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
+        io.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
     }
 
     fn may_start(&mut self, slot: usize, number: u32) -> Result<(), Refused> {
@@ -209,11 +210,13 @@ impl<H: Host> Service<H> {
             return Err(refused(ErrorCode::NotConfigured, number, 0));
         }
         let undrained = self.results_of.filter(|&other| other != slot && self.ring_bytes != 0);
-        let Some(holder) = self.holder.map(|holder| holder.slot).or(undrained) else {
+        let Some(active_session) =
+            self.active_session.map(|active_session| active_session.slot).or(undrained)
+        else {
             return Ok(());
         };
-        let owner = self.sessions.get(holder).and_then(Session::owner);
-        let since = self.holder.map(|holder| holder.since);
+        let owner = self.sessions.get(active_session).and_then(Session::owner);
+        let since = self.active_session.map(|active_session| active_session.since);
         let held = since.map_or(0, |since| self.now().wrapping_sub(since));
         Err(refused(ErrorCode::Busy, owner.map_or(0, |owner| owner.process), held))
     }
@@ -221,7 +224,7 @@ impl<H: Host> Service<H> {
     /// Lends a ring to a processor that joins a sampling session; without one, its samples are
     /// counted as lost.
     pub(super) fn lend_ring_to_added(&mut self, index: usize) {
-        let Some(session) = super::running(self.holder, &self.sessions) else {
+        let Some(session) = super::running(self.active_session, &self.sessions) else {
             return;
         };
         let settings = &session.program.settings;
@@ -234,8 +237,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    pub(super) fn stop(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.session()?;
+    pub(super) fn stop(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let number = io.session()?;
         let slot = self.slot(client, number)?;
         let ran = self.runs(slot);
         if ran {
@@ -245,9 +248,9 @@ impl<H: Host> Service<H> {
         if !ran {
             return Err(refused(ErrorCode::NotRunning, number, 0));
         }
-        match self.counts(slot, exchange) {
+        match self.counts(slot, io) {
             Err(Refused { error: ErrorCode::ReplyTooSmall, .. }) => {
-                exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
+                io.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
             }
             answer => answer,
         }
@@ -275,11 +278,11 @@ impl<H: Host> Service<H> {
     /// Stops the counters on all processors in two rounds, so that pending interrupts arrive in
     /// between, and gives them back.
     pub(super) fn stop_counters(&mut self) {
-        let Some(holder) = self.holder else {
+        let Some(active_session) = self.active_session else {
             return;
         };
         // Done before any counter stops, so that no thread sees one jump.
-        if holder.by_thread {
+        if active_session.by_thread {
             self.processors.unregister_threads();
         }
         let ended = AtomicU32::new(NONE);
@@ -292,22 +295,22 @@ impl<H: Host> Service<H> {
                 ended.fetch_min(local.index as u32, Ordering::Relaxed);
             }
         });
-        self.write_notes(holder.slot);
-        self.holder = None;
+        self.write_deferred(active_session.slot);
+        self.active_session = None;
         let index = ended.into_inner();
         let found = self
             .processors
             .run_on(index as usize, |local| (local.state.ended, local.state.evidence));
         if let (Some((error, evidence)), Some(session)) =
-            (found, self.sessions.get_mut(holder.slot))
+            (found, self.sessions.get_mut(active_session.slot))
         {
             let taken = error == ErrorCode::FixedCounterTaken as u32;
             let (subject, detail) =
                 if taken { (evidence as u32, index.into()) } else { (index, evidence) };
             session.ended = Ended { error, subject, detail };
         }
-        self.end_events(holder.slot);
-        if holder.reserved {
+        self.end_events(active_session.slot);
+        if active_session.reserved {
             self.processors.release_counters();
         }
     }

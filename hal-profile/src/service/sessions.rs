@@ -1,7 +1,7 @@
 //! Answers OPEN, CONFIGURE, SET_INTERVAL and CLOSE.
 
 use super::by_thread;
-use super::exchange::{Answer, Exchange, Refused, must_be_zero, refused};
+use super::io_buffer::{Answer, IoBuffer, Refused, must_be_zero, refused};
 use super::{Host, Service};
 use crate::run::host::Processors;
 use crate::service::session::{Client, Ended, Rights, Session};
@@ -43,16 +43,16 @@ fn number(session: &Session, slot: usize) -> u32 {
 }
 
 impl<H: Host> Service<H> {
-    pub(super) fn open(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let flags = exchange.request::<Plain>(KERNEL | APPROXIMATE)?.header.flags;
-        exchange.need(size_of::<Opened>())?;
+    pub(super) fn open(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let flags = io.request::<Plain>(KERNEL | APPROXIMATE)?.header.flags;
+        io.need(size_of::<Opened>())?;
         let most = self.sessions.len().min((1 << SLOT_BITS) - 1);
         let sessions = self.sessions.iter_mut().take(most);
         let free = sessions.enumerate().find(|(_, session)| !session.owned);
         let full = refused(ErrorCode::TooManySessions, 0, most as u64);
         let (slot, session) = free.ok_or(full)?;
         session.open(client, flags & KERNEL != 0, flags & APPROXIMATE != 0);
-        exchange.reply(&Opened {
+        io.reply(&Opened {
             header: ReplyHeader::done(size_of::<Opened>()),
             session: number(session, slot),
             reserved: 0,
@@ -75,11 +75,11 @@ impl<H: Host> Service<H> {
     }
 
     pub(super) fn runs(&self, slot: usize) -> bool {
-        self.holder.is_some_and(|holder| holder.slot == slot)
+        self.active_session.is_some_and(|active_session| active_session.slot == slot)
     }
 
-    pub(super) fn configure(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let request = exchange.head::<Configure>(SAMPLE | THREADS | EVENTS)?;
+    pub(super) fn configure(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let request = io.head::<Configure>(SAMPLE | THREADS | EVENTS)?;
         let slot = self.slot(client, request.session)?;
         if self.runs(slot) {
             return Err(refused(ErrorCode::Running, request.session, 0));
@@ -92,11 +92,11 @@ impl<H: Host> Service<H> {
             kernel: session.is_some_and(|session| session.kernel),
             kernel_addresses: client.kernel_addresses,
         };
-        self.prepare(exchange, &request, rights)?;
+        self.prepare(io, &request, rights)?;
         if self.scratch.program.settings.by_thread {
-            by_thread::check_program(&self.kinds, &self.scratch.program)?;
+            by_thread::check_program(&self.cpu_types, &self.scratch.program)?;
         }
-        exchange.need(length)?;
+        io.need(length)?;
         self.forget_results(slot);
         let Some(session) = self.sessions.get_mut(slot) else {
             return Err(refused(ErrorCode::UnknownSession, request.session, 0));
@@ -104,33 +104,33 @@ impl<H: Host> Service<H> {
         session.ended = Ended::default();
         session.program.copy_from(&self.scratch.program);
         let program = &session.program;
-        exchange.put(
+        io.put(
             0,
             &Configured {
                 header: ReplyHeader::done(length),
-                turns: program.rotations().into(),
+                turns: program.slices().into(),
                 sources: request.sources,
-                rotation: program.settings.rotation,
+                rotation: program.settings.slice,
                 ring_samples: program.settings.ring_samples,
             },
         );
         let (intervals, _) =
-            exchange.tail(size_of::<Configured>()).as_chunks_mut::<{ size_of::<UsedInterval>() }>();
+            io.tail(size_of::<Configured>()).as_chunks_mut::<{ size_of::<UsedInterval>() }>();
         for (interval, source) in intervals.iter_mut().zip(program.sources()) {
             interval.copy_from_slice(source.interval.as_bytes());
         }
         Ok(length)
     }
 
-    pub(super) fn set_interval(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let request = exchange.request::<SetInterval>(0)?;
+    pub(super) fn set_interval(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let request = io.request::<SetInterval>(0)?;
         must_be_zero(offset_of!(SetInterval, reserved) as u32, request.reserved)?;
         must_be_zero(PADDING as u32, request.interval.padding)?;
         let slot = self.slot(client, request.session)?;
         if self.runs(slot) {
             return Err(refused(ErrorCode::Running, request.session, 0));
         }
-        exchange.need(size_of::<IntervalSet>())?;
+        io.need(size_of::<IntervalSet>())?;
         let id = request.interval.source.cast_unsigned();
         let wanted = request.interval.interval;
         let resolution = self.processors.timer_resolution();
@@ -139,14 +139,14 @@ impl<H: Host> Service<H> {
             .and_then(|session| session.program.set_interval(id, wanted, resolution))
             .ok_or(refused(ErrorCode::SourceNotInSession, id, 0))?;
         let header = ReplyHeader::done(size_of::<IntervalSet>());
-        exchange.reply(&IntervalSet { header, interval })
+        io.reply(&IntervalSet { header, interval })
     }
 
-    pub(super) fn close(&mut self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let number = exchange.session()?;
+    pub(super) fn close(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let number = io.session()?;
         let slot = self.slot(client, number)?;
         self.end_session(slot);
-        exchange.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
+        io.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
     }
 
     pub(super) fn end_session(&mut self, slot: usize) {

@@ -1,10 +1,10 @@
 //! Answers ENUMERATE, QUERY and PLAN.
 
-use super::exchange::{Answer, Exchange, must_be_zero, refused};
+use super::io_buffer::{Answer, IoBuffer, must_be_zero, refused};
 use super::requirements::sampled_time;
 use super::{Host, Service};
 use crate::cpu::capabilities::Capabilities;
-use crate::plan::counter_config::{Seat, Slot};
+use crate::plan::counter_config::{CounterConfig, Seat};
 use crate::service::session::{Client, Rights};
 use crate::source::catalog;
 use crate::source::{Fit, Row, limits};
@@ -21,18 +21,18 @@ use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, ReplyHe
 const MOST_ROWS: usize = 50;
 
 impl<H: Host> Service<H> {
-    pub(super) fn enumerate(&self, exchange: &mut Exchange<'_>) -> Answer {
-        let request = exchange.from(APPROXIMATE)?;
+    pub(super) fn enumerate(&self, io: &mut IoBuffer<'_>) -> Answer {
+        let request = io.from(APPROXIMATE)?;
         let approximate = request.header.flags & APPROXIMATE != 0;
         let head = size_of::<Page>();
-        exchange.need(head + size_of::<Source>())?;
-        let room = ((exchange.output() - head) / size_of::<Source>()).min(MOST_ROWS);
+        io.need(head + size_of::<Source>())?;
+        let room = ((io.output() - head) / size_of::<Source>()).min(MOST_ROWS);
         let (mut total, mut count) = (0, 0);
-        if let Some(boot) = self.kinds.boot() {
+        if let Some(boot) = self.cpu_types.boot() {
             for row in catalog::rows(boot) {
                 if total >= request.first as usize && count < room {
                     let source = self.source(boot, row, approximate);
-                    exchange.put(head + count * size_of::<Source>(), &source);
+                    io.put(head + count * size_of::<Source>(), &source);
                     count += 1;
                 }
                 total += 1;
@@ -40,7 +40,7 @@ impl<H: Host> Service<H> {
         }
         let length = head + count * size_of::<Source>();
         let header = ReplyHeader::done(length);
-        exchange.put(0, &Page { header, count: count as u32, total: total as u32 });
+        io.put(0, &Page { header, count: count as u32, total: total as u32 });
         Ok(length)
     }
 
@@ -49,7 +49,7 @@ impl<H: Host> Service<H> {
         let (counts, note) = catalog::describe(boot, row);
         let select = catalog::select_word(&row.select());
         let limits = limits(row.id);
-        let kinds = self.kinds.iter().filter(|(_, kind)| {
+        let kinds = self.cpu_types.iter().filter(|(_, kind)| {
             catalog::find(kind, row.id)
                 .is_some_and(|row| self.support(kind, row, approximate).is_ok())
         });
@@ -97,11 +97,11 @@ impl<H: Host> Service<H> {
         catalog::support(capabilities, row, approximate)
     }
 
-    pub(super) fn query(&self, client: Client, exchange: &mut Exchange<'_>) -> Answer {
-        let request = exchange.request::<Query>(APPROXIMATE)?;
+    pub(super) fn query(&self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+        let request = io.request::<Query>(APPROXIMATE)?;
         let approximate = request.header.flags & APPROXIMATE != 0;
         let id = ProfileSource(request.source);
-        let boot = self.kinds.boot();
+        let boot = self.cpu_types.boot();
         let Some((boot, row)) = boot.and_then(|boot| Some((boot, catalog::find(boot, id)?))) else {
             return Err(refused(ErrorCode::SourceUnknown, request.source, 0));
         };
@@ -118,7 +118,7 @@ impl<H: Host> Service<H> {
             }
         };
         let supported = self.support(boot, row, approximate).is_ok();
-        exchange.reply(&Information {
+        io.reply(&Information {
             header: ReplyHeader::done(size_of::<Information>()),
             information: HalProfileSourceInformationEx64 {
                 source: id.0.cast_signed(),
@@ -133,34 +133,34 @@ impl<H: Host> Service<H> {
         })
     }
 
-    pub(super) fn plan(&mut self, exchange: &mut Exchange<'_>) -> Answer {
-        let request = exchange.head::<Configure>(APPROXIMATE | SAMPLE | THREADS | EVENTS)?;
+    pub(super) fn plan(&mut self, io: &mut IoBuffer<'_>) -> Answer {
+        let request = io.head::<Configure>(APPROXIMATE | SAMPLE | THREADS | EVENTS)?;
         must_be_zero(offset_of!(Configure, session) as u32, request.session)?;
         let rights = Rights {
             approximate: request.header.flags & APPROXIMATE != 0,
             kernel: true,
             kernel_addresses: true,
         };
-        self.prepare(exchange, &request, rights)?;
+        self.prepare(io, &request, rights)?;
         let sources = request.sources as usize;
-        let kinds = self.kinds.iter().map(|(kind, _)| kind + 1);
+        let kinds = self.cpu_types.iter().map(|(kind, _)| kind + 1);
         let kinds = kinds.max().unwrap_or(0);
         let head = size_of::<PlanReply>();
         let length = head + kinds * sources * size_of::<Placement>();
-        exchange.need(length)?;
+        io.need(length)?;
         let mut fits = true;
         let program = &self.scratch.program;
-        let (rows, _) = exchange.tail(head).as_chunks_mut::<{ size_of::<Placement>() }>();
+        let (rows, _) = io.tail(head).as_chunks_mut::<{ size_of::<Placement>() }>();
         let mut rows = rows.iter_mut();
         for (kind, made) in program.kinds.iter().enumerate().take(kinds) {
-            let used = self.kinds.uses(&program.settings.processors, kind);
-            for (slot, row) in made.slots.each.iter().take(sources).zip(&mut rows) {
+            let used = self.cpu_types.uses(&program.settings.processors, kind);
+            for (slot, row) in made.configs.each.iter().take(sources).zip(&mut rows) {
                 let placement = placement(slot);
                 fits &= !used || (placement.error == 0 && placement.turn == 0);
                 *row = zerocopy::transmute!(placement);
             }
         }
-        exchange.put(
+        io.put(
             0,
             &PlanReply {
                 header: ReplyHeader::done(length),
@@ -193,10 +193,10 @@ fn no_sampling(found: &Capabilities, row: &Row) -> &'static str {
     }
 }
 
-fn placement(slot: &Slot) -> Placement {
+fn placement(slot: &CounterConfig) -> Placement {
     match slot.seat {
         Seat::Counter => Placement {
-            turn: slot.rotation,
+            turn: slot.slice,
             counter: u16::from(slot.counter.index())
                 + if slot.counter.is_fixed() { Placement::FIXED } else { 0 },
             error: 0,

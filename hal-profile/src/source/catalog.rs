@@ -13,9 +13,9 @@ use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
 /// Every source of a machine whose boot processor has these capabilities: first the table of the
 /// HAL's interface, then that of the interface in use, then halprof's own.
 pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
-    let hal = table(capabilities, capabilities.judgement.hal.interface);
+    let hal = table(capabilities, capabilities.selection.hal.interface);
     // The two are mostly the same, and then looking up every row would find nothing new.
-    let used: &[Row] = if capabilities.interface() == capabilities.judgement.hal.interface {
+    let used: &[Row] = if capabilities.interface() == capabilities.selection.hal.interface {
         &[]
     } else {
         table(capabilities, capabilities.interface())
@@ -35,7 +35,7 @@ pub fn find(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static R
     if id.is_own() {
         return find_own(capabilities, id);
     }
-    let hal = capabilities.judgement.hal.interface;
+    let hal = capabilities.selection.hal.interface;
     source::find(table(capabilities, capabilities.interface()), id)
         .or_else(|| source::find(table(capabilities, hal), id))
 }
@@ -50,7 +50,7 @@ fn find_own(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static R
 /// Whether the table of the HAL's own interface has this source.
 #[must_use]
 pub fn is_hal(capabilities: &Capabilities, id: ProfileSource) -> bool {
-    let hal = capabilities.judgement.hal.interface;
+    let hal = capabilities.selection.hal.interface;
     source::find(table(capabilities, hal), id).is_some()
 }
 

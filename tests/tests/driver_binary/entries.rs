@@ -36,9 +36,9 @@ pub(crate) const ENTRIES: [Entry; 18] = [
     at(Irql::Passive, "halprof_driver::entry::device_control"),
     at(Irql::Passive, "halprof_driver::entry::processor_change"),
     at(Irql::Dispatch, "halprof_driver::dpc::work"),
-    at(Irql::Dispatch, "halprof_driver::block::tick"),
-    at(Irql::Dispatch, "halprof_driver::block::slice_ended"),
-    at(Irql::Dispatch, "halprof_driver::block::poll_due"),
+    at(Irql::Dispatch, "halprof_driver::per_cpu::tick"),
+    at(Irql::Dispatch, "halprof_driver::per_cpu::slice_ended"),
+    at(Irql::Dispatch, "halprof_driver::per_cpu::poll_due"),
     at(Irql::Profile, "halprof_driver::overflow::overflow_interrupt"),
 ];
 

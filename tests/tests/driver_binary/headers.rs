@@ -18,9 +18,8 @@ const PROTECTIONS: [(u16, &str); 5] = [
 /// IMAGE_GUARD_CF_INSTRUMENTED and IMAGE_GUARD_CF_FUNCTION_TABLE_PRESENT (winnt.h).
 const GUARDED: u32 = 0x100 | 0x400;
 const PAGE: u32 = 0x1000;
-/// The size limit of the file in bytes: 130 KiB, 4 for counting by thread and RDPMC in user mode, 8
-/// for branch records, and 3 for system events: their ring and their request.
-const LARGEST: usize = (130 + 4 + 8 + 3) << 10;
+/// The size limit of the file in bytes.
+const LARGEST: usize = 160 << 10;
 /// IMAGE_DEBUG_TYPE_EX_DLLCHARACTERISTICS and IMAGE_DLLCHARACTERISTICS_EX_CET_COMPAT (winnt.h).
 const DEBUG_EXTENDED: u32 = 20;
 const CET_COMPATIBLE: u32 = 1;

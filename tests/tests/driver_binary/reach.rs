@@ -83,8 +83,8 @@ fn nothing_at_a_raised_irql_waits_allocates_or_panics() {
         (overflow, "KeWaitForSingleObject"),
         (overflow, "KeSetEvent"),
         (overflow, "DbgPrintEx"),
-        ("halprof_driver::block::tick", "KeDelayExecutionThread"),
-        ("halprof_driver::block::poll_due", "ExDeleteTimer"),
+        ("halprof_driver::per_cpu::tick", "KeDelayExecutionThread"),
+        ("halprof_driver::per_cpu::poll_due", "ExDeleteTimer"),
     ];
     for (from, to) in forbidden {
         refused(reached, to, |image, file| call(image, file, from, to));

@@ -11,7 +11,7 @@ use crate::rules::{Rule, Violation};
 const STACK_LIMIT: u64 = 12 << 10;
 /// The number of instructions without a call to the system that breaks [`Rule::Spin`] in callbacks
 /// that serve no request: [`crate::cost::Budget`] has the limits of requests.
-const SPIN_LIMIT: u64 = 1_000_000;
+const SPIN_LIMIT: u64 = 2_000_000;
 
 impl Machine {
     /// Runs a slice of an activity, and checks it against the limits.

@@ -2,12 +2,12 @@
 #![expect(unsafe_code, reason = "says when state of processors may be changed")]
 
 use crate::apic::Mapping;
-use crate::block::{Block, TABLE, Table, poll_due, slice_ended};
 use crate::clock;
 use crate::cpu::{self, Cpu, masked};
 use crate::dpc::{self, Rounds};
 use crate::events::EVENTS;
 use crate::overflow::Reservation;
+use crate::per_cpu::{PerCpu, TABLE, Table, poll_due, slice_ended};
 use crate::pool::Pool;
 use crate::status::Failed;
 use crate::timer::{Setting, Timers};
@@ -24,7 +24,7 @@ use shared_types::SystemEvent;
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 
 /// The processors of one device, from PrepareHardware to ReleaseHardware.
-pub(crate) struct Host {
+pub(crate) struct CpuTable {
     owner: Owner,
     rounds: Rounds,
     timers: Timers,
@@ -41,7 +41,7 @@ pub(crate) struct Host {
     resolution: u32,
 }
 
-impl Host {
+impl CpuTable {
     /// A host for all currently active processors. PASSIVE_LEVEL.
     pub(crate) fn new(owner: Owner) -> Result<Self, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
@@ -120,7 +120,7 @@ impl Host {
         let table = unsafe { self.table.place().as_ref() };
         let dpcs = table.all().filter(|block| wanted.contains(block.index()));
         let count = table.count();
-        self.rounds.parts(dpcs.map(Block::work), slots, count, |mut here, part| {
+        self.rounds.parts(dpcs.map(PerCpu::work), slots, count, |mut here, part| {
             if let Some(block) = table.block(here.index()) {
                 block.enter(&mut here, table.program(), block.ring(), |local| {
                     work(local, part);
@@ -174,7 +174,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for CpuTable {
     /// PASSIVE_LEVEL; no session is running.
     fn drop(&mut self) {
         self.timers.delete();
@@ -189,7 +189,7 @@ impl Drop for Host {
     }
 }
 
-impl Processors for Host {
+impl Processors for CpuTable {
     type Machine = Cpu;
 
     fn count(&self) -> usize {
@@ -197,7 +197,7 @@ impl Processors for Host {
     }
 
     fn number(&self, index: usize) -> (u16, u16) {
-        self.table().block(index).map_or((0, 0), Block::number)
+        self.table().block(index).map_or((0, 0), PerCpu::number)
     }
 
     fn run_on<T: Send>(
@@ -232,7 +232,7 @@ impl Processors for Host {
         // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
         let dpcs = table.all().filter(|block| wanted.contains(block.index()));
-        self.rounds.each(dpcs.map(Block::work), &|mut here| {
+        self.rounds.each(dpcs.map(PerCpu::work), &|mut here| {
             if let Some(block) = table.block(here.index()) {
                 block.enter(&mut here, table.program(), block.ring(), &before);
                 cpu::exercise(instructions);
@@ -242,7 +242,7 @@ impl Processors for Host {
     }
 
     fn ring(&self, index: usize) -> &[Word] {
-        self.table().block(index).map_or(&[], Block::ring)
+        self.table().block(index).map_or(&[], PerCpu::ring)
     }
 
     fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool {

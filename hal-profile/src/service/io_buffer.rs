@@ -38,13 +38,13 @@ pub(super) fn must_be_zero(offset: u32, value: u32) -> Result<(), Refused> {
 pub(super) type Answer = Result<usize, Refused>;
 
 /// One request's buffer.
-pub(super) struct Exchange<'a> {
+pub(super) struct IoBuffer<'a> {
     buffer: &'a mut [u8],
     input: usize,
     output: usize,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> IoBuffer<'a> {
     /// Wraps a buffer whose first `input` bytes are the request and which can hold a reply of
     /// `output` bytes.
     pub(super) fn new(buffer: &'a mut [u8], input: usize, output: usize) -> Result<Self, NtStatus> {

@@ -29,7 +29,7 @@ pub(crate) static TABLE: AtomicPtr<Table> = AtomicPtr::new(null_mut());
 
 /// The data of one processor.
 #[repr(C)]
-pub(crate) struct Block {
+pub(crate) struct PerCpu {
     index: u32,
     number: PROCESSOR_NUMBER,
     /// The processor is running a program. For the timer and for debuggers; the authoritative value
@@ -54,7 +54,7 @@ pub(crate) struct Table {
     /// The number of blocks in use. Later entries are null, and so is the entry of a processor for
     /// which there was no memory.
     count: AtomicU32,
-    blocks: Pool<AtomicPtr<Block>>,
+    blocks: Pool<AtomicPtr<PerCpu>>,
     /// Written only while nothing runs.
     program: Pool<Program>,
     /// The program of a processor that is running nothing.
@@ -63,11 +63,11 @@ pub(crate) struct Table {
 }
 
 // SAFETY: fields that are not atomic are touched only as their comments say.
-unsafe impl Send for Block {}
+unsafe impl Send for PerCpu {}
 // SAFETY: as above.
-unsafe impl Sync for Block {}
+unsafe impl Sync for PerCpu {}
 
-impl Block {
+impl PerCpu {
     /// A block for a processor that has not been examined yet. PASSIVE_LEVEL.
     fn new(index: usize, apic: Option<ApicPage>) -> Result<Pool<Self>, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
@@ -192,14 +192,14 @@ impl Table {
     }
 
     /// A processor's block, if it has one. Any IRQL.
-    pub(crate) fn block(&self, index: usize) -> Option<&Block> {
+    pub(crate) fn block(&self, index: usize) -> Option<&PerCpu> {
         let block = self.blocks.get(index)?.load(Ordering::Acquire);
         // SAFETY: a block is not moved or freed until the table is dropped.
         unsafe { block.as_ref() }
     }
 
     /// All blocks. Any IRQL.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Block> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &PerCpu> {
         (0..self.count()).filter_map(|index| self.block(index))
     }
 
@@ -219,7 +219,7 @@ impl Table {
         if !slot.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
-        let block = Block::new(index, self.apic);
+        let block = PerCpu::new(index, self.apic);
         self.count.fetch_max(index as u32 + 1, Ordering::AcqRel);
         slot.store(block?.leak().as_ptr(), Ordering::Release);
         Ok(())
@@ -232,7 +232,7 @@ impl Table {
     }
 
     /// Queues one of the DPCs of every processor that is running a program. Any IRQL.
-    fn tick(&self, dpc: impl Fn(&Block) -> &Dpc) {
+    fn tick(&self, dpc: impl Fn(&PerCpu) -> &Dpc) {
         for block in self.all() {
             if block.running.load(Ordering::Relaxed) {
                 // SAFETY: the host flushes DPCs before the table is freed.
@@ -287,7 +287,8 @@ unsafe extern "C" fn tick(
     if let Some(table) = unsafe { published() }
         && let Some(block) = table.block(here.index())
     {
-        let ticked = block.happened(&mut here, table, |local| (local.tick(), local.take_notes()));
+        let ticked =
+            block.happened(&mut here, table, |local| (local.tick(), local.take_deferred()));
         let Some((waits, notes)) = ticked else { return };
         if waits {
             // Interrupts were enabled in between, so a pending one has been handled.

@@ -2,25 +2,25 @@
 
 use crate::cpu::capabilities::Capabilities;
 use crate::plan::cpu_set::ProcessorSet;
-use crate::plan::program::MAX_KINDS;
+use crate::plan::program::MAX_CPU_TYPES;
 use shared_types::request::session::MAX_PROCESSORS;
 
 /// The kinds of one machine.
-pub(super) struct Kinds {
-    list: [Option<Capabilities>; MAX_KINDS],
+pub(super) struct CpuTypes {
+    list: [Option<Capabilities>; MAX_CPU_TYPES],
     /// Fixed counters that another owner has enabled on any processor of each kind, as masks.
-    taken: [u32; MAX_KINDS],
+    taken: [u32; MAX_CPU_TYPES],
     of: [u8; MAX_PROCESSORS],
     processors: usize,
 }
 
-impl Kinds {
+impl CpuTypes {
     /// No kinds. Built at run time: as a constant it would put thousands of zeros into the driver's
     /// file.
     pub(super) fn none() -> Self {
         Self {
-            list: [None; MAX_KINDS],
-            taken: [0; MAX_KINDS],
+            list: [None; MAX_CPU_TYPES],
+            taken: [0; MAX_CPU_TYPES],
             of: [0; MAX_PROCESSORS],
             processors: 0,
         }
@@ -32,7 +32,7 @@ impl Kinds {
     }
 
     /// The number of a processor's kind.
-    pub(super) fn kind_of(&self, processor: usize) -> usize {
+    pub(super) fn cpu_type_of(&self, processor: usize) -> usize {
         self.of.get(processor).copied().unwrap_or_default().into()
     }
 
@@ -42,7 +42,7 @@ impl Kinds {
 
     /// The boot processor's capabilities.
     pub(super) fn boot(&self) -> Option<&Capabilities> {
-        self.get(self.kind_of(0))
+        self.get(self.cpu_type_of(0))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Capabilities)> {
@@ -59,9 +59,9 @@ impl Kinds {
     pub(super) fn enter(&mut self, processor: usize, found: &Capabilities) -> u8 {
         let mut known = self.list.iter();
         let known = known.position(|kind| kind.as_ref() == Some(found));
-        let mut free = self.list.iter().take(MAX_KINDS - 1);
+        let mut free = self.list.iter().take(MAX_CPU_TYPES - 1);
         let free = free.position(Option::is_none);
-        let kind = known.or(free).unwrap_or(MAX_KINDS - 1);
+        let kind = known.or(free).unwrap_or(MAX_CPU_TYPES - 1);
         if let Some(entry) = self.list.get_mut(kind) {
             entry.get_or_insert(*found);
         }
@@ -73,7 +73,7 @@ impl Kinds {
     }
 
     pub(super) fn has_room_for(&self, found: &Capabilities) -> bool {
-        let mut kinds = self.list.iter().take(MAX_KINDS - 1);
+        let mut kinds = self.list.iter().take(MAX_CPU_TYPES - 1);
         kinds.any(Option::is_none) || self.list.contains(&Some(*found))
     }
 
@@ -85,13 +85,14 @@ impl Kinds {
 
     /// Whether any processor of the set is of a kind.
     pub(super) fn uses(&self, processors: &ProcessorSet, kind: usize) -> bool {
-        (0..self.processors).any(|index| self.kind_of(index) == kind && processors.contains(index))
+        (0..self.processors)
+            .any(|index| self.cpu_type_of(index) == kind && processors.contains(index))
     }
 
     /// The first processor of a kind.
     pub(super) fn first_of(&self, kind: usize) -> usize {
         let mut processors = 0..self.processors;
-        processors.find(|&processor| self.kind_of(processor) == kind).unwrap_or(0)
+        processors.find(|&processor| self.cpu_type_of(processor) == kind).unwrap_or(0)
     }
 
     /// Fixed counters of a kind that another owner has enabled.
