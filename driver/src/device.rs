@@ -17,10 +17,9 @@ use hal_profile::plan::program::Scratch;
 use hal_profile::run::host::Processors;
 use hal_profile::service::session::{Client, Session};
 use hal_profile::service::{self, About, Completion, Service};
+use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
-use shared_types::{NtStatus, ReplyHeader};
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
-use zerocopy::FromBytes;
 
 /// Sessions that can be open at once.
 const SESSIONS: usize = 7;
@@ -150,10 +149,9 @@ impl Device {
             hardware.service.handle(client, &GRANTED, RequestCode(code), buffer, input, output)
         });
         let completion = completion.unwrap_or(NOT_READY);
-        let error = refusal(&completion, buffer);
-        if completion.status != NtStatus::SUCCESS || error != 0 {
-            let status = completion.status.0;
-            trace::refuse(client.process, code, status, error, frequency);
+        let Completion { status, error, .. } = completion;
+        if status != NtStatus::SUCCESS || error != 0 {
+            trace::refuse(client.process, code, status.0, error, frequency);
         }
         completion
     }
@@ -169,13 +167,7 @@ impl Device {
     }
 }
 
-const NOT_READY: Completion = Completion { status: NtStatus::DEVICE_NOT_READY, length: 0 };
-
-/// The error code in a reply's header; 0 if there is none.
-fn refusal(completion: &Completion, buffer: &[u8]) -> u32 {
-    let reply = buffer.get(..completion.length).unwrap_or_default();
-    ReplyHeader::read_from_prefix(reply).map_or(0, |(header, _)| header.error)
-}
+const NOT_READY: Completion = Completion::failed(NtStatus::DEVICE_NOT_READY);
 
 impl Drop for Hardware {
     fn drop(&mut self) {

@@ -11,7 +11,7 @@ use core::hint::black_box;
 use hal_profile::service::Completion;
 use hal_profile::service::session::Client;
 use shared_types::NtStatus;
-use shared_types::request::{RequestCode, session};
+use shared_types::request::{self, RequestCode, session};
 use wdk_sys::{
     _KE_PROCESSOR_CHANGE_NOTIFY_STATE, DRIVER_OBJECT, KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT, NTSTATUS,
     PCUNICODE_STRING, PWDFDEVICE_INIT, STATUS_SUCCESS, WDF_POWER_DEVICE_STATE, WDFCMRESLIST,
@@ -168,7 +168,7 @@ unsafe extern "C" fn device_control(
 }
 
 const fn refused(status: NtStatus) -> Completion {
-    Completion { status, length: 0 }
+    Completion::failed(status)
 }
 
 /// Serves a request that came through a handle. PASSIVE_LEVEL.
@@ -185,7 +185,7 @@ fn answer(
         process: request.process(),
         kernel_addresses: code == session::CONFIGURE.0 && request.may_debug(),
     };
-    let buffer = if RequestCode::ALL.iter().any(|(known, _)| known.0 == code) {
+    let buffer = if request::Request::decode(RequestCode(code)).is_some() {
         // SAFETY: all of halprof's codes are METHOD_BUFFERED.
         unsafe { request.buffer(input, output) }
     } else {

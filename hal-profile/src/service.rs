@@ -36,10 +36,9 @@ use crate::service::session::{Client, Ended, Session};
 use core::ops::DerefMut;
 use core::sync::atomic::{AtomicU32, Ordering};
 use cpu_types::CpuTypes;
-use io_buffer::{Answer, IoBuffer, refused};
-use shared_types::request::events::DRAIN_EVENTS;
+use io_buffer::{Answer, IoBuffer};
 use shared_types::request::session::MAX_PROCESSORS;
-use shared_types::request::{self, Access, RequestCode, counts, machine, samples, source, threads};
+use shared_types::request::{Access, Request, RequestCode};
 use shared_types::{ErrorCode, EventKind, NtStatus, Reason, ReplyHeader};
 
 /// The types from which a host builds a service.
@@ -70,6 +69,16 @@ pub struct Completion {
     pub status: NtStatus,
     /// Bytes of the reply.
     pub length: usize,
+    /// The [`ErrorCode`] in the reply; 0 if there is none.
+    pub error: u32,
+}
+
+impl Completion {
+    /// A request that has no reply.
+    #[must_use]
+    pub const fn failed(status: NtStatus) -> Self {
+        Self { status, length: 0, error: 0 }
+    }
 }
 
 /// The service of one device.
@@ -202,49 +211,49 @@ impl<H: Host> Service<H> {
         input: usize,
         output: usize,
     ) -> Completion {
-        let failed = |status| Completion { status, length: 0 };
-        if !RequestCode::ALL.iter().any(|(known, _)| *known == code) {
-            return failed(NtStatus::INVALID_DEVICE_REQUEST);
-        }
+        let Some(request) = Request::decode(code) else {
+            return Completion::failed(NtStatus::INVALID_DEVICE_REQUEST);
+        };
         if code.access().is_none_or(|needed| !granted.contains(&needed)) {
-            return failed(NtStatus::ACCESS_DENIED);
+            return Completion::failed(NtStatus::ACCESS_DENIED);
         }
         let mut io = match IoBuffer::new(buffer, input, output) {
             Ok(io) => io,
-            Err(status) => return failed(status),
+            Err(status) => return Completion::failed(status),
         };
-        let length = self.answer(client, code, &mut io).unwrap_or_else(|refused| {
-            io.put(0, &ReplyHeader::refused(refused.error, refused.subject, refused.detail));
-            size_of::<ReplyHeader>()
-        });
-        Completion { status: NtStatus::SUCCESS, length }
+        match self.answer(client, request, &mut io) {
+            Ok(length) => Completion { status: NtStatus::SUCCESS, length, error: 0 },
+            Err(Refused { error, subject, detail }) => {
+                io.put(0, &ReplyHeader::refused(error, subject, detail));
+                let length = size_of::<ReplyHeader>();
+                Completion { status: NtStatus::SUCCESS, length, error: error as u32 }
+            }
+        }
     }
 
-    fn answer(&mut self, client: Client, code: RequestCode, io: &mut IoBuffer<'_>) -> Answer {
-        match code {
-            machine::HELLO => self.hello(io),
-            machine::DESCRIBE => self.describe(io),
-            machine::PROCESSORS => self.list_processors(io),
-            machine::REGISTERS => self.registers(io),
-            source::ENUMERATE => self.enumerate(io),
-            source::QUERY => self.query(client, io),
-            source::PLAN => self.plan(io),
-            request::session::OPEN => self.open(client, io),
-            request::session::CONFIGURE => self.configure(client, io),
-            request::session::START => self.start(client, io),
-            request::session::STOP => self.stop(client, io),
-            request::session::CLOSE => self.close(client, io),
-            request::session::SET_INTERVAL => self.set_interval(client, io),
-            counts::SNAPSHOT => self.snapshot(client, io),
-            samples::DRAIN => self.drain(client, io),
-            samples::STATISTICS => self.statistics(client, io),
-            request::rdpmc::ALLOW => self.allow_rdpmc(client, io),
-            request::rdpmc::RELEASE => self.release_rdpmc(client, io),
-            request::rdpmc::STATUS => self.rdpmc_status(io),
-            threads::THREADS => self.thread_counters(client, io),
-            DRAIN_EVENTS => self.drain_events(client, io),
-            // A code in `RequestCode::ALL` that has no arm here is a defect of this table.
-            _ => Err(refused(ErrorCode::BadValue, 0, 0)),
+    fn answer(&mut self, client: Client, request: Request, io: &mut IoBuffer<'_>) -> Answer {
+        match request {
+            Request::Hello => self.hello(io),
+            Request::Describe => self.describe(io),
+            Request::Processors => self.list_processors(io),
+            Request::Registers => self.registers(io),
+            Request::Enumerate => self.enumerate(io),
+            Request::Query => self.query(client, io),
+            Request::Plan => self.plan(io),
+            Request::Open => self.open(client, io),
+            Request::Configure => self.configure(client, io),
+            Request::Start => self.start(client, io),
+            Request::Stop => self.stop(client, io),
+            Request::Close => self.close(client, io),
+            Request::SetInterval => self.set_interval(client, io),
+            Request::Snapshot => self.snapshot(client, io),
+            Request::Drain => self.drain(client, io),
+            Request::Statistics => self.statistics(client, io),
+            Request::AllowRdpmc => self.allow_rdpmc(client, io),
+            Request::ReleaseRdpmc => self.release_rdpmc(client, io),
+            Request::RdpmcStatus => self.rdpmc_status(io),
+            Request::Threads => self.thread_counters(client, io),
+            Request::DrainEvents => self.drain_events(client, io),
         }
     }
 

@@ -46,31 +46,57 @@ impl RequestCode {
             _ => None,
         }
     }
+}
 
-    /// Every code of this version, with the name of its request.
-    pub const ALL: &[(Self, &str)] = &[
-        (machine::HELLO, "hello"),
-        (machine::DESCRIBE, "describe"),
-        (machine::PROCESSORS, "processors"),
-        (machine::REGISTERS, "registers"),
-        (source::ENUMERATE, "enumerate"),
-        (source::QUERY, "query"),
-        (source::PLAN, "plan"),
-        (session::OPEN, "open"),
-        (session::CONFIGURE, "configure"),
-        (session::START, "start"),
-        (session::STOP, "stop"),
-        (session::CLOSE, "close"),
-        (session::SET_INTERVAL, "set-interval"),
-        (counts::SNAPSHOT, "snapshot"),
-        (samples::DRAIN, "drain"),
-        (samples::STATISTICS, "statistics"),
-        (rdpmc::ALLOW, "allow-rdpmc"),
-        (rdpmc::RELEASE, "release-rdpmc"),
-        (rdpmc::STATUS, "rdpmc-status"),
-        (threads::THREADS, "threads"),
-        (events::DRAIN_EVENTS, "drain-events"),
-    ];
+macro_rules! requests {
+    ($($variant:ident $code:path, $name:literal;)*) => {
+        /// The requests of this version.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "each is documented at its code")]
+        pub enum Request {
+            $($variant,)*
+        }
+
+        impl Request {
+            /// The request of a code; `None` if this version has none.
+            #[must_use]
+            pub const fn decode(code: RequestCode) -> Option<Self> {
+                $(if code.0 == $code.0 {
+                    return Some(Self::$variant);
+                })*
+                None
+            }
+        }
+
+        impl RequestCode {
+            /// Every code of this version, with the name of its request.
+            pub const ALL: &[(Self, &str)] = &[$(($code, $name)),*];
+        }
+    };
+}
+
+requests! {
+    Hello machine::HELLO, "hello";
+    Describe machine::DESCRIBE, "describe";
+    Processors machine::PROCESSORS, "processors";
+    Registers machine::REGISTERS, "registers";
+    Enumerate source::ENUMERATE, "enumerate";
+    Query source::QUERY, "query";
+    Plan source::PLAN, "plan";
+    Open session::OPEN, "open";
+    Configure session::CONFIGURE, "configure";
+    Start session::START, "start";
+    Stop session::STOP, "stop";
+    Close session::CLOSE, "close";
+    SetInterval session::SET_INTERVAL, "set-interval";
+    Snapshot counts::SNAPSHOT, "snapshot";
+    Drain samples::DRAIN, "drain";
+    Statistics samples::STATISTICS, "statistics";
+    AllowRdpmc rdpmc::ALLOW, "allow-rdpmc";
+    ReleaseRdpmc rdpmc::RELEASE, "release-rdpmc";
+    RdpmcStatus rdpmc::STATUS, "rdpmc-status";
+    Threads threads::THREADS, "threads";
+    DrainEvents events::DRAIN_EVENTS, "drain-events";
 }
 
 /// A request without arguments.

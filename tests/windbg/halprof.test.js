@@ -114,7 +114,7 @@ test("a processor without memory does not hide the others", () => {
         const blocks = target.type(scenario.TABLE).fields.get("blocks");
         const pool = table + BigInt(blocks.offset);
         const at = target.memory.get(pool, 8);
-        target.write(at, "core::sync::atomic::AtomicPtr<halprof_driver::per_cpu::Block>",
+        target.write(at, "core::sync::atomic::AtomicPtr<halprof_driver::per_cpu::PerCpu>",
             0n);
     };
     for (const command of ["processors", "rings"]) {

@@ -4,7 +4,7 @@
 // session. Each structure is written at the PDB's offsets; pointers come from `write`.
 
 const GLOBAL = "halprof_driver::debugger::Global";
-const BLOCK = "halprof_driver::per_cpu::Block";
+const BLOCK = "halprof_driver::per_cpu::PerCpu";
 const TABLE = "halprof_driver::per_cpu::Table";
 const HARDWARE = "halprof_driver::device::Hardware";
 const TRACE = "halprof_driver::trace::Trace";

@@ -82,6 +82,7 @@ impl<M: Machine> Local<'_, M> {
     /// The order: stop, record and reload, acknowledge, unmask LVTPC, start. A status bit that is
     /// acknowledged after the start would hide an overflow that came in between; an overflow while
     /// LVTPC is masked is lost.
+    #[inline]
     fn collect(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
         let running = self.state.phase == Phase::Running;
         let control = if running {
@@ -241,7 +242,6 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// Carries out the throttle's decision at the end of a window.
-    #[cold]
     fn obey_throttle(&mut self, now: u64, elapsed: Elapsed) {
         let state = &mut *self.state;
         let limits = &self.program.settings.interrupt_time;

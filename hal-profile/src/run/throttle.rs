@@ -144,7 +144,6 @@ impl Throttle {
     }
 
     /// Decides what to do after an interrupt that ended a window.
-    #[cold]
     pub(crate) fn decide(
         &mut self,
         now: u64,
