@@ -258,6 +258,24 @@ fn the_drivers_modules_depend_on_those_below_them_in_its_table() {
     }
 }
 
+/// The rooms of the core, from the bottom. What `historic` has stands beside all of them.
+const ROOMS: [&str; 5] = ["cpu", "source", "plan", "run", "service"];
+
+#[test]
+fn no_room_of_the_core_uses_one_above_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hal-profile/src");
+    let room = |module: &Module| ROOMS.iter().position(|room| *room == module[0]);
+    let modules = modules(&folder);
+    assert!(ROOMS.iter().all(|name| modules.keys().any(|module| module[0] == *name)));
+    for (module, needs) in &modules {
+        for needed in needs {
+            if let (Some(own), Some(other)) = (room(module), room(needed)) {
+                assert!(other <= own, "{module:?} names {needed:?}, above it");
+            }
+        }
+    }
+}
+
 #[test]
 fn no_file_depends_on_itself() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

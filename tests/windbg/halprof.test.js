@@ -234,7 +234,7 @@ test("an entry that this script does not know is shown as it is", () => {
 test("a service without holder, reservation and timer says so", () => {
     const change = (target, { hardware }) => target.write(hardware, scenario.HARDWARE, {
         service: {
-            holder: null,
+            active_session: null,
             suspended: true,
             processors: { reservation: null, timers: { setting: null } },
         },
@@ -289,9 +289,9 @@ test("where the debugger lists no modules, symbols are asked for", () => {
 });
 
 for (const [field, command] of [
-    ["version", "state"], ["judgement", "state"], ["suspended", "state"], ["holder", "sessions"],
+    ["version", "state"], ["selection", "state"], ["suspended", "state"], ["active_session", "sessions"],
     ["subject", "events"], ["preset", "processors"], ["carried", "processors"], ["order", "processors"],
-    ["owned", "sessions"], ["rotation", "sessions"], ["ring", "rings"], ["thread", "rings"],
+    ["owned", "sessions"], ["slice", "sessions"], ["ring", "rings"], ["thread", "rings"],
     ["made", "trace"],
 ]) {
     test(`a PDB without the field ${field} is named by !halprof_${command}`, () => {

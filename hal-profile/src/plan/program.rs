@@ -8,7 +8,7 @@ use crate::plan::assign::{Assignment, Schedule};
 use crate::plan::counter_config::{ActiveCounters, CounterConfig};
 use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::index::PerSource;
-use crate::run::throttle::Limits;
+use crate::plan::limits::Limits;
 use crate::source::filter::Filter;
 use shared_types::request::session::UsedInterval;
 use zerocopy::FromZeros;

@@ -8,9 +8,9 @@ use crate::cpu::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFF
 use crate::cpu::registers::intel;
 use crate::cpu::selection::{Choice, Hv1, Hypervisor};
 use crate::historic::pmu as historic;
+use crate::plan::limits::DEFAULT_BUDGET;
 use crate::run::host::Processors;
 use crate::run::state::ProcessorState;
-use crate::run::throttle::DEFAULT_BUDGET;
 use crate::service::session::Session;
 use crate::source::MAX_SOURCES;
 use core::mem::size_of;
