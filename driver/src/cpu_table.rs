@@ -4,7 +4,7 @@
 use crate::apic::Mapping;
 use crate::clock;
 use crate::cpu::{self, Cpu, masked};
-use crate::dpc::{self, Rounds};
+use crate::dpc::{self, CrossCall};
 use crate::events::EVENTS;
 use crate::overflow::Reservation;
 use crate::per_cpu::{PerCpu, TABLE, Table, poll_due, slice_ended};
@@ -26,7 +26,7 @@ use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 /// The processors of one device, from PrepareHardware to ReleaseHardware.
 pub(crate) struct CpuTable {
     owner: Owner,
-    rounds: Rounds,
+    cross_call: CrossCall,
     timers: Timers,
     /// A session's, or what Windows has not let go of since.
     reservation: Option<Reservation>,
@@ -50,7 +50,7 @@ impl CpuTable {
         let apic = unsafe { Mapping::new(physical) };
         let host = Self {
             owner,
-            rounds: Rounds::new().ok_or(none)?,
+            cross_call: CrossCall::new().ok_or(none)?,
             // SAFETY: the callbacks use the table, which outlives the timers.
             timers: unsafe { Timers::new(Some(slice_ended), Some(poll_due)) }.ok_or(none)?,
             reservation: None,
@@ -120,7 +120,7 @@ impl CpuTable {
         let table = unsafe { self.table.place().as_ref() };
         let dpcs = table.all().filter(|block| wanted.contains(block.index()));
         let count = table.count();
-        self.rounds.parts(dpcs.map(PerCpu::work), slots, count, |mut here, part| {
+        self.cross_call.parts(dpcs.map(PerCpu::work), slots, count, |mut here, part| {
             if let Some(block) = table.block(here.index()) {
                 block.enter(&mut here, table.program(), block.ring(), |local| {
                     work(local, part);
@@ -208,7 +208,7 @@ impl Processors for CpuTable {
         // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
         let block = table.block(index)?;
-        self.rounds.one(block.work(), |mut here| {
+        self.cross_call.one(block.work(), |mut here| {
             block.enter(&mut here, table.program(), block.ring(), work)
         })?
     }
@@ -232,7 +232,7 @@ impl Processors for CpuTable {
         // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
         let dpcs = table.all().filter(|block| wanted.contains(block.index()));
-        self.rounds.each(dpcs.map(PerCpu::work), &|mut here| {
+        self.cross_call.each(dpcs.map(PerCpu::work), &|mut here| {
             if let Some(block) = table.block(here.index()) {
                 block.enter(&mut here, table.program(), block.ring(), &before);
                 cpu::exercise(instructions);

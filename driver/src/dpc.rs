@@ -63,9 +63,9 @@ unsafe impl Send for Dpc {}
 unsafe impl Sync for Dpc {}
 
 impl Dpc {
-    /// A DPC for the work of [`Rounds`], which a request waits for. PASSIVE_LEVEL.
-    pub(crate) fn for_rounds(number: PROCESSOR_NUMBER) -> Result<Self, Failed> {
-        // SAFETY: only `Rounds` queues it, with the argument that `work` expects.
+    /// A DPC for the work of [`CrossCall`], which a request waits for. PASSIVE_LEVEL.
+    pub(crate) fn for_cross_calls(number: PROCESSOR_NUMBER) -> Result<Self, Failed> {
+        // SAFETY: only `CrossCall` queues it, with the argument that `work` expects.
         unsafe { Self::new(number, Some(work), Importance::High) }
     }
 
@@ -102,7 +102,7 @@ impl Dpc {
     /// Queues the DPC, unless it is already queued; returns whether it did. Any IRQL.
     ///
     /// # Safety
-    /// [`flush`] is called before the DPC is dropped; a DPC of [`Rounds`] is queued by nothing
+    /// [`flush`] is called before the DPC is dropped; a DPC of [`CrossCall`] is queued by nothing
     /// else.
     pub(crate) unsafe fn queue(&self, argument: *mut c_void) -> bool {
         // SAFETY: the DPC is initialised.
@@ -116,8 +116,8 @@ pub(crate) fn flush() {
     unsafe { KeFlushQueuedDpcs() };
 }
 
-/// Rounds of work on several processors, one round at a time.
-pub(crate) struct Rounds(Pool<Round>);
+/// Calls of work on several processors, one after another.
+pub(crate) struct CrossCall(Pool<Round>);
 
 struct Round {
     /// The number of processors that have not finished their work, plus one for the waiting thread.
@@ -130,13 +130,13 @@ unsafe impl Send for Round {}
 // SAFETY: as above.
 unsafe impl Sync for Round {}
 
-/// The work of one round.
-struct Batch<'a> {
+/// One call.
+struct Call<'a> {
     round: &'a Round,
     work: &'a (dyn Fn(Here) + Sync),
 }
 
-impl Rounds {
+impl CrossCall {
     /// `None` if there is no memory. At most DISPATCH_LEVEL.
     pub(crate) fn new() -> Option<Self> {
         let round = Pool::one(|| Round {
@@ -158,14 +158,17 @@ impl Rounds {
         work: &(dyn Fn(Here) + Sync),
     ) {
         let [round] = &*self.0 else { return };
-        let batch = Batch { round, work };
-        let argument = from_ref(&batch).cast_mut().cast();
+        let call = Call { round, work };
+        let argument = from_ref(&call).cast_mut().cast();
         // SAFETY: the event is initialised, and no thread is waiting for it.
         unsafe { KeClearEvent(round.done.get()) };
+        // One for this thread: a processor that is done at once must not set the event before all are
+        // queued.
         round.pending.store(1, Ordering::Release);
         for dpc in dpcs {
+            // Before it is queued, for it may be done before `queue` returns.
             round.pending.fetch_add(1, Ordering::AcqRel);
-            // SAFETY: the batch outlives all of the DPCs, because `wait` waits for them.
+            // SAFETY: the call outlives all of the DPCs, because `wait` waits for them.
             if !unsafe { dpc.queue(argument) } {
                 // Happens only if a processor is named twice.
                 round.one_done();
@@ -209,7 +212,7 @@ impl Rounds {
     }
 }
 
-impl Drop for Rounds {
+impl Drop for CrossCall {
     /// PASSIVE_LEVEL. The last processor may still be setting the event.
     fn drop(&mut self) {
         flush();
@@ -218,6 +221,7 @@ impl Drop for Rounds {
 
 impl Round {
     fn one_done(&self) {
+        // AcqRel: whoever is last has seen what all others wrote, and passes it on with the event.
         if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
             // SAFETY: the event is initialised.
             let _ = unsafe { KeSetEvent(self.done.get(), 0, 0) };
@@ -239,26 +243,26 @@ impl Round {
     }
 }
 
-/// KDEFERRED_ROUTINE of [`Dpc::for_rounds`]. DISPATCH_LEVEL, on the DPC's processor.
+/// KDEFERRED_ROUTINE of [`Dpc::for_cross_calls`]. DISPATCH_LEVEL, on the DPC's processor.
 unsafe extern "C" fn work(
     _dpc: *mut KDPC,
     _context: *mut c_void,
-    batch: *mut c_void,
+    call: *mut c_void,
     _unused: *mut c_void,
 ) {
-    // SAFETY: `Rounds::each` queued the DPC with this pointer, and waits for it.
-    let batch = unsafe { &*batch.cast::<Batch<'_>>() };
-    let round = batch.round;
+    // SAFETY: `CrossCall::each` queued the DPC with this pointer, and waits for it.
+    let call = unsafe { &*call.cast::<Call<'_>>() };
+    let round = call.round;
     // SAFETY: a DPC runs at DISPATCH_LEVEL to its end.
-    (batch.work)(unsafe { Here::now() });
-    // After this call the batch may no longer exist, because the waiting thread may have continued.
+    (call.work)(unsafe { Here::now() });
+    // After this the `Call` may no longer exist, because the waiting thread may have continued.
     round.one_done();
 }
 
 /// Work that another processor does once, and its result.
 struct Handover<F, T>(Cell<Option<F>>, Cell<Option<T>>);
 
-// SAFETY: `Rounds::one` gives it to one DPC and waits for that DPC; nothing else accesses it in the
+// SAFETY: `CrossCall::one` gives it to one DPC and waits for that DPC; nothing else accesses it in the
 // meantime.
 unsafe impl<F: Send, T: Send> Sync for Handover<F, T> {}
 

@@ -119,6 +119,7 @@ impl Reservation {
             unregistered: STATUS_SUCCESS,
             pinned: false,
         };
+        // After the reservation: until then the handler that is there may belong to an owner.
         if overflows == Overflows::Interrupt {
             let status = set_interrupt_handler(Some(overflow_interrupt));
             check(status).map_err(|failed| Unreserved::Interrupt(failed.code()))?;
@@ -199,6 +200,7 @@ impl Drop for Reservation {
     /// the counters stay reserved, so that no other driver can make them interrupt; likewise if
     /// Windows still reads them at context switches.
     fn drop(&mut self) {
+        // In this order: a counter that Windows still reads is not given to others to program.
         let freed = if self.interrupt {
             self.removed
         } else if self.unregister_threads().is_err() {
@@ -256,6 +258,7 @@ unsafe extern "C" fn overflow_interrupt(frame: *mut TrapFrame) {
 const UNKNOWN: Interrupted = Interrupted { ip: 0, mode: Mode::Unknown, process: 0, thread: 0 };
 
 fn interrupted(frame: &TrapFrame) -> Interrupted {
+    // The thread on the processor is the interrupted one: an interrupt does not switch threads.
     // SAFETY: any IRQL.
     let process = unsafe { PsGetCurrentProcessId() };
     // SAFETY: any IRQL.

@@ -75,7 +75,7 @@ impl PerCpu {
         // SAFETY: the number is written.
         check(unsafe { KeGetProcessorNumberFromIndex(index as u32, &raw mut number) })?;
         let state = Pool::zeroed(1).ok_or(none)?;
-        let work = Dpc::for_rounds(number)?;
+        let work = Dpc::for_cross_calls(number)?;
         // SAFETY: `tick` checks whether there is anything to do.
         let slice = unsafe { Dpc::new(number, Some(tick), Importance::High) }?;
         // SAFETY: as above.
@@ -106,7 +106,7 @@ impl PerCpu {
         (self.number.Group, self.number.Number.into())
     }
 
-    /// The DPC for rounds of work.
+    /// The DPC for calls from other processors.
     #[must_use]
     pub(crate) const fn work(&self) -> &Dpc {
         &self.work
@@ -150,6 +150,7 @@ impl PerCpu {
             let machine = unsafe { &mut *self.cpu.get() };
             let mut local = Local { index: self.index(), machine, state, ring, program };
             let result = work(&mut local);
+            // Still masked: an interrupt that comes afterwards finds the flag and the state alike.
             let running = local.state.is_running();
             self.running.store(running, Ordering::Relaxed);
             result
@@ -219,8 +220,10 @@ impl Table {
         if !slot.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
+        // Counted even without memory for a block: the indices of later ones are theirs.
         let block = PerCpu::new(index, self.apic);
         self.count.fetch_max(index as u32 + 1, Ordering::AcqRel);
+        // Release: whoever sees the pointer sees what is behind it.
         slot.store(block?.leak().as_ptr(), Ordering::Release);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One processor that counts and samples, mostly with interrupts masked. Only [`pmu`], [`lbr`] and
+//! One processor that counts and samples, mostly with interrupts masked. Only [`pmu`], `lbr` and
 //! `rdpmc` write registers.
 
 mod control;

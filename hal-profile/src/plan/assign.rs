@@ -321,7 +321,7 @@ impl Schedule {
         }
     }
 
-    /// The sources of a slice, with those that run in every one; of [`EVERY_SLICE`], these alone.
+    /// The sources of a slice, with those that run in every one; of [`Placement::EVERY_TURN`], these alone.
     pub fn sources(&self, slice: u16) -> impl Iterator<Item = SourceIndex> {
         let every = self.starts.get(usize::from(self.slices)).copied().unwrap_or(0);
         let bounds = (slice < self.slices)

@@ -2,7 +2,7 @@
 //!
 //! Requests and ticks add events one at a time under a lock of the host; one consumer removes them
 //! without it. An event that finds the ring full is counted as lost. An interrupt, which takes no
-//! lock, leaves a [note](Notes), from which the tick writes the event.
+//! lock, leaves a [note](DeferredEvents), from which the tick writes the event.
 //!
 //! Memory: one cache line for the producer's words, one for the consumer's, then the slots, as in
 //! [`crate::run::ring`].

@@ -174,7 +174,7 @@ impl<M: Machine> Local<'_, M> {
             evidence,
             sees_kernel: program.settings.kernel,
         });
-        let mut recorder = Recorder {
+        let mut samples = Recorder {
             statistics,
             ring: self.ring,
             interrupted,
@@ -204,7 +204,7 @@ impl<M: Machine> Local<'_, M> {
                 Some(reader) => reader.read(machine, capabilities),
                 None => (0, &[] as &[Branch]),
             };
-            recorder.record(counter.config.source, &due, branches);
+            samples.record(counter.config.source, &due, branches);
             let events = reload_events(due.remaining, one_late);
             counter.start_from(events.wrapping_neg() & counter.mask);
             pmu::reload(machine, capabilities, counter);

@@ -40,8 +40,9 @@ pub struct Before {
 }
 
 /// Called before the first counter of a session is set up: notes what is found, acknowledges those
-/// of the status bits `ours` that are left from before this session and, where each counter has only its select to stop it,
-/// turns the program's selects off, or all of them where an erratum asks for it.
+/// of the status bits `ours` that are left from before this session and, where each counter has only
+/// its select to stop it, turns the program's selects off, or all of them where an erratum asks for
+/// it.
 pub(crate) fn acquire(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -63,6 +64,7 @@ pub(crate) fn acquire(
         }
     }
     if capabilities.gate == Gate::Global {
+        // As found, before anything is written: `release` restores from it.
         before.control = machine.read_msr(capabilities.global.control);
         before.counters = enabled(machine, capabilities, kind.counters);
         before.status = acknowledge_shown(machine, capabilities, ours);
@@ -89,6 +91,7 @@ pub(crate) fn release(
     counters: u64,
     found: u64,
 ) {
+    // Counters before their bits: once a bit is set again, its counter is its owner's.
     for counter in Counter::each(counters) {
         machine.write_msr(capabilities.write_msr(counter), 0);
     }

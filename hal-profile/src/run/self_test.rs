@@ -67,6 +67,7 @@ impl<M: Machine> Local<'_, M> {
             return false;
         }
         state.storm = false;
+        // Before the counters start: an overflow while LVTPC is masked is lost.
         pmu::unmask_lvtpc(self.machine, &state.capabilities);
         true
     }
@@ -83,6 +84,7 @@ impl<M: Machine> Local<'_, M> {
         if state.phase == Phase::Testing {
             pmu::stop(self.machine, capabilities, self_test);
         }
+        // Before LVTPC is unmasked: on Haswell and later a bit that is left interrupts at once (Linux).
         let ours = self_test.bits() | capabilities.global.conditions;
         pmu::acknowledge_shown(self.machine, capabilities, ours);
         if state.test_interrupts >= STORM {

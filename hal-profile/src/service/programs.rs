@@ -48,7 +48,7 @@ pub(super) fn make_programs(
         let made = make_program(&constraints, scratch, kind);
         match made {
             Err(index) if cpu_types.uses(&processors, kind) => {
-                unfit = unfit.or(Some((index, kind)))
+                unfit = unfit.or(Some((index, kind)));
             }
             Err(_) => refuse_all(&mut scratch.program, kind),
             Ok(()) => {}
