@@ -400,7 +400,8 @@ fn an_allocation_is_seen() {
 fn memory_is_bounded() {
     const KIB: usize = 1024;
     assert!(size_of::<ProcessorState>() <= 32 * KIB, "for each processor");
-    assert!(size_of::<Session>() <= 117 * KIB, "for each session");
+    // With what NetBurst writes upstream of each counter; 117 KiB in halprof.sys.
+    assert!(size_of::<Session>() <= 171 * KIB, "for each session");
     // A ring is two counts, each in its own cache line, and 40 bytes per sample.
     for samples in [1, 2, 1024, 32_768] {
         let bytes = words_for(samples, 0) * size_of::<Word>();

@@ -166,7 +166,7 @@ fn selects_hold_what_the_interface_does_not_add_later() {
                 assert_eq!(select >> 36, 0, "{interface} {}", row.name());
             }
             Select::Historic(Historic::Cesr { event, .. }) => {
-                assert!(event < 0x40, "{interface} {}", row.name())
+                assert!(event < 0x40, "{interface} {}", row.name());
             }
             Select::Historic(Historic::NetBurst(select)) => {
                 assert_eq!(select.escr & !0x7FFF_FE00, 0, "{interface} {}", row.name());
