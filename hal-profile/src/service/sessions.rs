@@ -86,10 +86,10 @@ impl<H: Host> Service<H> {
         }
         let sources = request.sources as usize;
         let length = size_of::<Configured>() + sources * size_of::<UsedInterval>();
-        let session = self.sessions.get(slot);
+        let session = find(&mut self.sessions, client, request.session)?;
         let rights = Rights {
-            approximate: session.is_some_and(|session| session.approximate),
-            kernel: session.is_some_and(|session| session.kernel),
+            approximate: session.approximate,
+            kernel: session.kernel,
             kernel_addresses: client.kernel_addresses,
         };
         self.prepare(io, &request, rights)?;
@@ -98,9 +98,7 @@ impl<H: Host> Service<H> {
         }
         io.need(length)?;
         self.forget_results(slot);
-        let Some(session) = self.sessions.get_mut(slot) else {
-            return Err(refused(ErrorCode::UnknownSession, request.session, 0));
-        };
+        let session = find(&mut self.sessions, client, request.session)?;
         session.ended = Ended::default();
         session.program.copy_from(&self.scratch.program);
         let program = &session.program;
@@ -134,10 +132,12 @@ impl<H: Host> Service<H> {
         let id = request.interval.source.cast_unsigned();
         let wanted = request.interval.interval;
         let resolution = self.processors.timer_resolution();
-        let session = self.sessions.get_mut(slot);
-        let interval = session
-            .and_then(|session| session.program.set_interval(id, wanted, resolution))
-            .ok_or(refused(ErrorCode::SourceNotInSession, id, 0))?;
+        let session = find(&mut self.sessions, client, request.session)?;
+        let interval = session.program.set_interval(id, wanted, resolution).ok_or(refused(
+            ErrorCode::SourceNotInSession,
+            id,
+            0,
+        ))?;
         let header = ReplyHeader::done(size_of::<IntervalSet>());
         io.reply(&IntervalSet { header, interval })
     }
