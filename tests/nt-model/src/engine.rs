@@ -116,9 +116,6 @@ impl Step {
     }
 }
 
-/// Instructions, each with those that came after it.
-pub type Trace = HashMap<u64, HashSet<u64>>;
-
 /// What the instructions see.
 pub struct Bus {
     /// The processors.
@@ -131,8 +128,8 @@ pub struct Bus {
     pub registers: Watched,
     /// The stack of the running activity: its start, its end, and the lowest address touched.
     pub stack: Stack,
-    /// The executed instructions, each with those that came after it, if someone wants them.
-    pub trace: Option<Trace>,
+    /// The addresses of executed instructions, if someone wants them.
+    pub trace: Option<HashSet<u64>>,
     /// A hash of all of them in order: two runs with the same hash took the same path.
     pub path: u64,
     /// The previous instruction in this slice.
@@ -232,10 +229,7 @@ impl Bus {
         const PRIME: u64 = 0x0000_0100_0000_01B3;
         self.path = (self.path ^ address).wrapping_mul(PRIME);
         if let Some(trace) = &mut self.trace {
-            trace.entry(address).or_default();
-            if let Some(next) = trace.get_mut(&self.previous) {
-                next.insert(address);
-            }
+            trace.insert(address);
         }
         self.previous = address;
         let stretch = self.stretch();

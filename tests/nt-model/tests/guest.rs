@@ -12,7 +12,7 @@ use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
 use shared_types::{Mode, Sample};
 use sim::load::workload::Workload;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::process::{Command, Output};
 
 const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-historic.sys");
@@ -400,7 +400,7 @@ fn branches_are_sampled_behind_branches() {
 fn the_driver_is_sampled_where_it_ran() {
     let mut connection = open("zen4,processors=2", 23, program("loop", 2000, 0));
     let setup = setup(&[TOTAL_ISSUES], Spec::KERNEL, 4_099);
-    connection.transport().device.machine.engine.bus().trace = Some(HashMap::new());
+    connection.transport().device.machine.engine.bus().trace = Some(HashSet::new());
     let samples = sample_and_drain(&mut connection, &setup, LONG, 200);
     let trace = connection.transport().device.machine.engine.bus().trace.take();
     let trace = trace.expect("a trace");
@@ -408,7 +408,7 @@ fn the_driver_is_sampled_where_it_ran() {
     let in_image = samples.iter().filter(|one| one.ip >= IMAGE).count();
     assert!(in_image >= 10, "{in_image}");
     for one in samples {
-        assert!(trace.contains_key(&one.ip), "{:#x}", one.ip);
+        assert!(trace.contains(&one.ip), "{:#x}", one.ip);
         assert_eq!(one.mode == Mode::Kernel as u8, one.ip >= STUBS, "{:#x}", one.ip);
     }
 }

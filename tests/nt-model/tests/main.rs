@@ -3,7 +3,6 @@
 mod added;
 mod branches;
 mod budget;
-mod bytes;
 mod client;
 mod closed_handle;
 mod cost;
