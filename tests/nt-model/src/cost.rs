@@ -52,23 +52,12 @@ impl Sub for Cost {
     }
 }
 
-/// The most instructions of a request on the thread that makes it, before the additions below.
-const THREAD_MOST: u64 = 2_000_000;
-/// Additional instructions for each processor, and for each sample that is moved; four of its
-/// branches count as one more sample.
-const EACH_PROCESSOR: u64 = 400;
-const EACH_SAMPLE: u64 = 60;
-/// Sources of the session that need no additional instructions, on any model and however they are
-/// grouped.
-const SOURCES: u64 = 100;
-/// Additional instructions for each further source, which two things need: long lists, up to 300 for
-/// each, and a second kind of processor, for which each source is assigned anew.
-const EACH_FURTHER_SOURCE: u64 = 950;
-/// The most instructions of a request on each processor, in all its DPCs there, for any number of
-/// sources.
+/// The most instructions of a request on the thread that makes it, for any list that the wire can
+/// carry: 0.6 ms at PASSIVE_LEVEL.
+pub const THREAD_MOST: u64 = 2_000_000;
+/// The most instructions of a request on each processor, in all its DPCs there: START's, self-test
+/// included.
 pub const PROCESSOR_MOST: u64 = 20_000;
-/// Additional instructions there for interrupts that a request lets in, and what they have lost.
-const LET_IN: u64 = 1_000;
 /// Additional instructions there if START's self-test is repeated because an interrupt was late.
 const TRIED_AGAIN: u64 = 18_000;
 
@@ -76,7 +65,6 @@ const TRIED_AGAIN: u64 = 18_000;
 #[derive(Clone, Debug, Default)]
 struct Account {
     code: u32,
-    samples: u64,
     thread: u64,
     each: BTreeMap<usize, u64>,
 }
@@ -86,97 +74,60 @@ struct Account {
 pub struct Most {
     /// Instructions on the thread that made it.
     pub thread: u64,
-    /// The limit for that request on its thread.
-    pub thread_limit: u64,
     /// Instructions on one processor.
     pub processor: u64,
 }
 
-/// The limits of requests, and the instructions of the driver that they took.
+/// The instructions of the driver that requests took, checked against their limits.
 #[derive(Debug, Default)]
 pub struct Budget {
     next: u64,
     open: BTreeMap<u64, Account>,
     /// By request code.
     pub most: BTreeMap<u32, Most>,
-    /// The number of sources in the largest session that was configured.
-    pub sources: u64,
-    /// Requests are only measured, and not checked against the limits.
-    pub only_measures: bool,
 }
 
 impl Budget {
-    /// A request begins; it moves at most this many samples.
-    pub fn begin(&mut self, code: u32, samples: u64) -> u64 {
+    /// A request begins.
+    pub fn begin(&mut self, code: u32) -> u64 {
         self.next += 1;
-        let account = Account { code, samples, ..Account::default() };
-        self.open.insert(self.next, account);
+        self.open.insert(self.next, Account { code, ..Account::default() });
         self.next
-    }
-
-    /// A request has moved this many samples.
-    pub fn moved(&mut self, request: u64, samples: u64) {
-        if let Some(account) = self.open.get_mut(&request) {
-            account.samples = samples;
-        }
     }
 
     /// A request takes this many instructions: in a DPC on a processor, or on its thread.
     pub fn charge(
         &mut self,
         request: u64,
-        on: Option<usize>,
+        processor: Option<usize>,
         instructions: u64,
-        processors: usize,
     ) -> Result<(), Violation> {
         let Some(account) = self.open.get_mut(&request) else {
             return Ok(());
         };
-        let most = self.most.entry(account.code).or_default();
-        let (took, limit) = if let Some(index) = on {
-            let took = account.each.entry(index).or_default();
-            *took += instructions;
-            most.processor = most.processor.max(*took);
-            (*took, account.processor_limit())
-        } else {
-            account.thread += instructions;
-            (account.thread, account.thread_limit(processors, self.sources))
+        let code = account.code;
+        let most = self.most.entry(code).or_default();
+        let (most, took, limit) = match processor {
+            Some(index) => {
+                let again = if code == START.0 { TRIED_AGAIN } else { 0 };
+                let took = account.each.entry(index).or_default();
+                (&mut most.processor, took, PROCESSOR_MOST + again)
+            }
+            None => (&mut most.thread, &mut account.thread, THREAD_MOST),
         };
-        if took <= limit || self.only_measures {
+        *took += instructions;
+        *most = (*most).max(*took);
+        if *took <= limit {
             return Ok(());
         }
-        let whose = on.map_or("its thread".to_owned(), |index| format!("processor {index}"));
-        let what = format!(
-            "request {:#x} runs {took} instructions on {whose}, at most {limit}",
-            account.code
-        );
+        let whose = processor.map_or("its thread".to_owned(), |index| format!("processor {index}"));
+        let what =
+            format!("request {code:#x} runs {took} instructions on {whose}, at most {limit}");
         Err(Violation::new(Rule::Spin, what))
     }
 
     /// A request's callback has returned.
-    pub fn end(&mut self, request: u64, processors: usize) -> Result<(), Violation> {
-        self.charge(request, None, 0, processors)?;
-        let Some(account) = self.open.remove(&request) else {
-            return Ok(());
-        };
-        let most = self.most.entry(account.code).or_default();
-        if account.thread > most.thread {
-            most.thread = account.thread;
-            most.thread_limit = account.thread_limit(processors, self.sources);
-        }
-        Ok(())
-    }
-}
-
-impl Account {
-    fn processor_limit(&self) -> u64 {
-        if self.code == START.0 { PROCESSOR_MOST + TRIED_AGAIN } else { PROCESSOR_MOST + LET_IN }
-    }
-
-    fn thread_limit(&self, processors: usize, sources: u64) -> u64 {
-        THREAD_MOST
-            + EACH_PROCESSOR * processors as u64
-            + EACH_SAMPLE * self.samples
-            + EACH_FURTHER_SOURCE * sources.saturating_sub(SOURCES)
+    pub fn end(&mut self, request: u64) {
+        self.open.remove(&request);
     }
 }

@@ -9,12 +9,7 @@
 use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, Wait};
 use crate::rules::{Rule, Violation};
 use anyhow::{Context, Result};
-use shared_types::Sample;
-use shared_types::request::samples::{self, Drained};
-use shared_types::request::session::{self, Configure, Spec};
-use shared_types::request::source;
 use std::collections::{BTreeMap, VecDeque};
-use zerocopy::FromBytes;
 
 /// Entries of the table (WdfFunctionTableNumEntries).
 const ENTRIES: usize = 458;
@@ -373,16 +368,7 @@ pub fn present(machine: &mut Machine) -> Result<(), Violation> {
     let arguments = [queue, handle, output, input, code.into()];
     let who = presenter.unwrap_or((process, process + 4));
     machine.framework.presented_elsewhere += u64::from(who.0 != process);
-    let room = output / size_of::<Sample>() as u64;
-    if [session::CONFIGURE, source::PLAN].map(|code| code.0).contains(&code) {
-        let specs = input.saturating_sub(size_of::<Configure>() as u64);
-        let sources = specs / size_of::<Spec>() as u64;
-        let budget = &mut machine.budget;
-        budget.sources = budget.sources.max(sources);
-    }
-    let drains = code == samples::DRAIN.0;
-    let cost = (code, if drains { room } else { 0 });
-    machine.spawn_request(cost, callback, &arguments, who)
+    machine.spawn_request(code, callback, &arguments, who)
 }
 
 /// A client writes to the pages that it has given for a direct method's output, at any moment.
@@ -700,19 +686,7 @@ fn file_of_request(m: &mut Machine) -> Result<Outcome, Violation> {
 fn complete(m: &mut Machine) -> Result<Outcome, Violation> {
     let handle = m.engine.argument(1);
     let (status, information) = (m.engine.argument(2) as u32, m.engine.argument(3));
-    let request = m.framework.request(handle)?;
-    if status == 0 && request.code == samples::DRAIN.0 {
-        let head = m.engine.bytes(request.buffer, size_of::<Drained>());
-        let drained = Drained::read_from_bytes(&head).ok();
-        // A reply that refuses consists of its header only.
-        let drained = drained.filter(|drained| drained.header.error == 0);
-        // A branch costs a quarter of what a sample does.
-        let moved = drained
-            .map_or(0, |drained| u64::from(drained.count) * (1 + u64::from(drained.branches) / 4));
-        if let Some(number) = m.request_of_caller() {
-            m.budget.moved(number, moved);
-        }
-    }
+    m.framework.request(handle)?;
     let who = m.who();
     if let Some(Kind::Request(request)) =
         m.framework.objects.get_mut(&handle).map(|object| &mut object.kind)

@@ -32,11 +32,10 @@ impl Machine {
         Ok(thread)
     }
 
-    /// Starts a thread that serves a request with this code, with room for this many samples in its
-    /// reply; no one waits for it.
+    /// Starts a thread that serves a request with this code; no one waits for it.
     pub fn spawn_request(
         &mut self,
-        (code, room): (u32, u64),
+        code: u32,
         function: u64,
         arguments: &[u64],
         who: (u32, u32),
@@ -44,7 +43,7 @@ impl Machine {
         let thread = self
             .spawn("EvtIoDeviceControl", function, arguments, who)
             .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
-        let request = self.budget.begin(code, room);
+        let request = self.budget.begin(code);
         let activity = &mut self.activities[thread.0];
         (activity.detached, activity.request) = (true, Some(request));
         Ok(())

@@ -35,7 +35,7 @@ impl Machine {
         if let Some(request) = activity.request {
             // Not by IRQL: the thread itself is at DISPATCH_LEVEL while it holds a spin lock.
             let on = (activity.object != 0).then_some(index);
-            let charged = self.budget.charge(request, on, own, self.processors.len());
+            let charged = self.budget.charge(request, on, own);
             charged.map_err(|violation| self.engine.with_stack(violation))?;
         }
         let (name, ran) = (activity.name, activity.ran);
@@ -103,7 +103,7 @@ impl Machine {
         if let Some(request) = self.activities[id].request.take()
             && self.activities[id].irql == PASSIVE
         {
-            self.budget.end(request, self.processors.len())?;
+            self.budget.end(request);
         }
         self.processors[index].pile.pop();
         self.loaded = None;
