@@ -20,155 +20,47 @@ use sim::{Accesses, Processor};
 /// RDMSR, WRMSR, RDPMC, reads and writes of the local APIC's page.
 type Cost = [u64; 4];
 
-/// What the operations cost on one processor.
-#[derive(Debug, PartialEq, Eq)]
-struct Row {
-    model: &'static str,
-    /// As many sources as it has counters, of any kind; the first is also used alone.
-    sources: &'static str,
-    /// The self-test of its counter, which stops it again and leaves it at 0, and then the start.
-    start_one: Cost,
-    start_all: Cost,
-    stop_one: Cost,
-    stop_all: Cost,
-    /// One overflow with one active counter, LVTPC included.
-    overflow_one: Cost,
-    /// One overflow with all counters active.
-    overflow_all: Cost,
-    /// An interrupt that none of our counters has requested, with one active.
-    spurious: Cost,
-    snapshot_all: Cost,
-}
-
 const NOTHING: Cost = [0; 4];
 
+/// As many sources as a model has counters, of any kind, the first of which is also used alone; then
+/// the cost of an overflow with one counter in use, with all of them, of an interrupt that none of
+/// our counters has requested, and of a snapshot of all.
+type Row = (&'static str, &'static str, [Cost; 4]);
+
+const P6: &str = "BranchInstructions,TotalCycles";
 const ROWS: [Row; 10] = [
-    Row {
-        model: "pentium",
-        sources: "BranchInstructions,TotalIssues",
-        start_one: [4 + 2, 4 + 3, 0, 0],
-        start_all: [8 + 4, 8 + 6, 0, 0],
-        stop_one: [2, 2, 0, 0],
-        stop_all: [4, 4, 0, 0],
-        overflow_one: NOTHING,
-        overflow_all: NOTHING,
-        spurious: NOTHING,
-        snapshot_all: [2, 0, 0, 0],
-    },
-    Row {
-        model: "pentium3",
-        sources: "BranchInstructions,TotalCycles",
-        start_one: [0, 6 + 3, 1, 0],
-        start_all: [0, 9 + 5, 2, 0],
-        stop_one: [0, 4, 1, 0],
-        stop_all: [0, 6, 2, 0],
-        overflow_one: [0, 3, 1, 0],
-        overflow_all: [0, 3, 2, 0],
-        spurious: [0, 2, 1, 0],
-        snapshot_all: [0, 0, 2, 0],
-    },
-    Row {
-        model: "pentium-m",
-        sources: "BranchInstructions,TotalCycles",
-        start_one: [0, 6 + 3, 1, 0],
-        start_all: [0, 9 + 5, 2, 0],
-        stop_one: [0, 4, 1, 0],
-        stop_all: [0, 6, 2, 0],
-        overflow_one: [0, 3, 1, 2],
-        overflow_all: [0, 3, 2, 2],
-        spurious: [0, 2, 1, 2],
-        snapshot_all: [0, 0, 2, 0],
-    },
-    Row {
-        model: "pentium4",
-        sources: "BranchInstructions,TotalIssues,BranchMispredictions,TotalCycles",
-        // All CCCRs except that of counter 1, which has an erratum, are turned off first, because
-        // one counter's self-test would share another's ESCR.
-        start_one: [0, 17 + 6 + 4, 1, 0],
-        start_all: [0, 17 + 18 + 16, 3, 0],
-        stop_one: [0, 3, 1, 0],
-        stop_all: [0, 12, 4, 0],
-        overflow_one: [1, 4, 1, 2],
-        overflow_all: [4, 4, 4, 2],
-        spurious: [1, 0, 1, 2],
-        snapshot_all: [0, 0, 4, 0],
-    },
-    Row {
-        model: "yonah",
-        sources: "BranchInstructions,TotalCycles",
-        start_one: [1, 4 + 2, 1, 0],
-        start_all: [2, 8 + 4, 2, 0],
-        stop_one: [0, 2, 1, 0],
-        stop_all: [0, 4, 2, 0],
-        overflow_one: [0, 3, 1, 2],
-        overflow_all: [0, 3, 3, 4],
-        spurious: [0, 2, 1, 2],
-        snapshot_all: [0, 0, 2, 0],
-    },
-    Row {
-        model: "core2",
-        sources: "BranchInstructions,TotalCycles",
-        start_one: [6 + 2, 8 + 5, 1, 0],
-        start_all: [7 + 2, 11 + 7, 2, 0],
-        // Whether a freeze has cleared the others' bits.
-        stop_one: [3, 5, 1, 0],
-        stop_all: [3, 7, 2, 0],
-        overflow_one: [1, 4, 1, 2],
-        overflow_all: [1, 4, 2, 2],
-        spurious: [2, 2, 1, 2],
-        snapshot_all: [0, 0, 2, 0],
-    },
-    Row {
-        model: "skylake",
-        sources: "BranchInstructions,BranchMispredictions,LLCMisses,LLCReference,\
+    ("pentium", "BranchInstructions,TotalIssues", [NOTHING, NOTHING, NOTHING, [2, 0, 0, 0]]),
+    ("pentium3", P6, [[0, 3, 1, 0], [0, 3, 2, 0], [0, 2, 1, 0], [0, 0, 2, 0]]),
+    ("pentium-m", P6, [[0, 3, 1, 2], [0, 3, 2, 2], [0, 2, 1, 2], [0, 0, 2, 0]]),
+    (
+        "pentium4",
+        "BranchInstructions,TotalIssues,BranchMispredictions,TotalCycles",
+        [[1, 4, 1, 2], [4, 4, 4, 2], [1, 0, 1, 2], [0, 0, 4, 0]],
+    ),
+    ("yonah", P6, [[0, 3, 1, 2], [0, 3, 3, 4], [0, 2, 1, 2], [0, 0, 2, 0]]),
+    ("core2", P6, [[1, 4, 1, 2], [1, 4, 2, 2], [2, 2, 1, 2], [0, 0, 2, 0]]),
+    (
+        "skylake",
+        "BranchInstructions,BranchMispredictions,LLCMisses,LLCReference,\
             FixedInstructions,FixedCycles,FixedReferenceCycles",
-        start_one: [7 + 2, 8 + 5, 1, 0],
-        start_all: [12 + 3, 22 + 15, 7, 0],
-        stop_one: [2, 5, 1, 0],
-        stop_all: [3, 15, 7, 0],
-        overflow_one: [1, 4, 1, 2],
-        overflow_all: [1, 4, 7, 2],
-        spurious: [2, 2, 1, 2],
-        snapshot_all: [0, 0, 7, 0],
-    },
-    Row {
-        model: "k8",
-        sources: "BranchInstructions,TotalIssues,DcacheMisses,IcacheMisses",
-        start_one: [1, 4 + 2, 1, 0],
-        start_all: [4, 16 + 8, 4, 0],
-        stop_one: [0, 2, 1, 0],
-        stop_all: [0, 8, 4, 0],
-        overflow_one: [0, 3, 1, 0],
-        overflow_all: [0, 3, 5, 0],
-        spurious: [0, 2, 1, 0],
-        snapshot_all: [0, 0, 4, 0],
-    },
-    Row {
-        model: "bulldozer",
-        sources: "BranchInstructions,TotalIssues,IcacheIssues,IcacheMisses,\
+        [[1, 4, 1, 2], [1, 4, 7, 2], [2, 2, 1, 2], [0, 0, 7, 0]],
+    ),
+    (
+        "k8",
+        "BranchInstructions,TotalIssues,DcacheMisses,IcacheMisses",
+        [[0, 3, 1, 0], [0, 3, 5, 0], [0, 2, 1, 0], [0, 0, 4, 0]],
+    ),
+    (
+        "bulldozer",
+        "BranchInstructions,TotalIssues,IcacheIssues,IcacheMisses,\
             DcacheAccesses,BranchMispredictions",
-        start_one: [1, 4 + 2, 1, 0],
-        start_all: [6, 24 + 12, 6, 0],
-        stop_one: [0, 2, 1, 0],
-        stop_all: [0, 12, 6, 0],
-        overflow_one: [0, 3, 1, 0],
-        overflow_all: [0, 3, 7, 0],
-        spurious: [0, 2, 1, 0],
-        snapshot_all: [0, 0, 6, 0],
-    },
-    Row {
-        model: "zen4",
-        sources: "BranchInstructions,TotalIssues,BranchMispredictions,L1dMisses,\
-            L1dAccesses,Cycles",
-        start_one: [6 + 2, 8 + 5, 1, 0],
-        start_all: [11 + 2, 23 + 15, 6, 0],
-        stop_one: [2, 5, 1, 0],
-        stop_all: [2, 15, 6, 0],
-        overflow_one: [0, 4, 1, 0],
-        overflow_all: [0, 4, 7, 0],
-        spurious: [1, 2, 1, 0],
-        snapshot_all: [0, 0, 6, 0],
-    },
+        [[0, 3, 1, 0], [0, 3, 7, 0], [0, 2, 1, 0], [0, 0, 6, 0]],
+    ),
+    (
+        "zen4",
+        "BranchInstructions,TotalIssues,BranchMispredictions,L1dMisses,L1dAccesses,Cycles",
+        [[0, 4, 1, 0], [0, 4, 7, 0], [1, 2, 1, 0], [0, 0, 6, 0]],
+    ),
 ];
 
 const PERIOD: u64 = 65_536;
@@ -199,79 +91,29 @@ fn overflow(bare: &mut Bare) {
     assert_eq!(bare.service.processors().cpus[0].faults, []);
 }
 
-fn measured(row: &Row) -> Row {
-    let all = first(row.model, row.sources, usize::MAX);
-    let one = &all[..1];
-    let run = |specs: &[Spec], flags, work: &dyn Fn(&mut Bare)| {
-        let mut bare = bare(row.model, specs, flags);
-        bare.start();
-        cost(bare.accesses(0, |bare| work(bare)))
-    };
-    let start = |specs: &[Spec]| {
-        let mut bare = bare(row.model, specs, 0);
-        cost(bare.accesses(0, Bare::start))
-    };
-    let interrupts = row.overflow_one != NOTHING;
-    let overflows = |specs: &[Spec]| {
-        if interrupts { run(specs, SAMPLE, &overflow) } else { NOTHING }
-    };
-    Row {
-        model: row.model,
-        sources: row.sources,
-        start_one: start(one),
-        start_all: start(&all),
-        stop_one: run(one, 0, &|bare| bare.stop()),
-        stop_all: run(&all, 0, &|bare| bare.stop()),
-        overflow_one: overflows(one),
-        overflow_all: overflows(&all),
-        spurious: if interrupts {
-            run(one, SAMPLE, &|bare| bare.spurious_interrupt(0))
-        } else {
-            NOTHING
-        },
-        snapshot_all: run(&all, 0, &|bare| {
+#[test]
+fn overflows_and_snapshots_cost_exactly_this() {
+    for (model, list, expected) in ROWS {
+        let all = first(model, list, usize::MAX);
+        let run = |specs: &[Spec], flags, work: &dyn Fn(&mut Bare)| {
+            let mut bare = bare(model, specs, flags);
+            bare.start();
+            cost(bare.accesses(0, |bare| work(bare)))
+        };
+        let sampled = |specs: &[Spec], work: &dyn Fn(&mut Bare)| {
+            if expected[0] == NOTHING { NOTHING } else { run(specs, SAMPLE, work) }
+        };
+        let spurious = |bare: &mut Bare| bare.spurious_interrupt(0);
+        let snapshot = |bare: &mut Bare| {
             bare.about_session(SNAPSHOT);
-        }),
-    }
-}
-
-#[test]
-fn operations_cost_exactly_this() {
-    let found: Vec<Row> = ROWS.iter().map(measured).collect();
-    assert_eq!(found, ROWS);
-}
-
-/// A turn with all general counters in use ends; the next turn uses one.
-fn rotation(model: &str, sources: &str) -> Cost {
-    const LONG: u64 = 1_000_000_000;
-    let mut bare = bare(model, &first(model, sources, usize::MAX), 0);
-    bare.start();
-    bare.cpu(0).processor.set_timestamp(LONG);
-    cost(bare.accesses(0, |bare| bare.service.processors().tick(0)))
-}
-
-#[test]
-fn a_rotation_costs_a_stop_and_a_start() {
-    for (model, sources, expected) in [
-        ("pentium3", "TotalIssues,TotalCycles,BranchInstructions", [0, 4 + 3, 2, 0]),
-        (
-            "skylake",
-            "BranchInstructions,BranchMispredictions,LLCMisses,LLCReference,r00C0",
-            [1 + 2, 6 + 5, 4, 0],
-        ),
-        (
-            "k8",
-            "TotalIssues,BranchInstructions,DcacheMisses,IcacheMisses,IcacheIssues",
-            [0, 4 + 2, 4, 0],
-        ),
-        (
-            "zen4",
-            "TotalIssues,BranchInstructions,BranchMispredictions,L1dMisses,L1dAccesses,Cycles,\
-             FpOperations",
-            [1 + 2, 8 + 5, 6, 0],
-        ),
-    ] {
-        assert_eq!(rotation(model, sources), expected, "{model}");
+        };
+        let found = [
+            sampled(&all[..1], &overflow),
+            sampled(&all, &overflow),
+            sampled(&all[..1], &spurious),
+            run(&all, 0, &snapshot),
+        ];
+        assert_eq!(found, expected, "{model}");
     }
 }
 
