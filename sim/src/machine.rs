@@ -7,7 +7,7 @@ use crate::cpu::processor::Processor;
 use crate::cpu::topology::processors;
 use crate::load::run::{Answering, Run};
 use crate::load::workload::{ShortChange, Workload};
-use crate::service_host::{Host, Modelled, zeroed};
+use crate::service_host::{Modelled, ServiceHost, zeroed};
 use hal_profile::run::overflow::Interrupted;
 use hal_profile::service::session::{Client, Session};
 use hal_profile::service::{About, Service};
@@ -79,7 +79,7 @@ impl Model {
         processors.iter_mut().for_each(Processor::boot_windows);
         let sessions = Session::new_vec_zeroed(sessions).unwrap_or_default();
         Self {
-            service: Service::new(Host::new(processors), sessions, zeroed(), about),
+            service: Service::new(ServiceHost::new(processors), sessions, zeroed(), about),
             handles: BTreeMap::new(),
             next_handle: 1,
             buffer: Vec::new(),

@@ -35,7 +35,7 @@ const STATUS_WMI_ALREADY_ENABLED: u32 = 0xC000_0303;
 pub struct Modelled;
 
 impl service::Host for Modelled {
-    type Processors = Host;
+    type Processors = ServiceHost;
     type Sessions = Vec<Session>;
     type Scratch = Box<Scratch>;
 }
@@ -48,7 +48,7 @@ const INTERRUPTS_IN_A_ROW: usize = 1000;
 
 /// All processors, with the memory that they lend the core.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, which a test sets")]
-pub struct Host {
+pub struct ServiceHost {
     /// The processors, in order of their index.
     pub cpus: Vec<Cpu>,
     states: Vec<Box<ProcessorState>>,
@@ -78,7 +78,7 @@ pub struct Host {
     pub(crate) ring_words_max: usize,
 }
 
-impl Host {
+impl ServiceHost {
     /// These processors, with memory for each.
     #[must_use]
     pub fn new(processors: Vec<Processor>) -> Self {
@@ -177,7 +177,7 @@ impl Host {
     }
 }
 
-impl Processors for Host {
+impl Processors for ServiceHost {
     type Machine = Cpu;
 
     fn count(&self) -> usize {

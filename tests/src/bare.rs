@@ -26,7 +26,7 @@ use shared_types::{Branch, Mode, NtStatus, ReplyHeader, RequestHeader, Sample, S
 use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
 use sim::cpu::event::{Counts, Event};
-use sim::service_host::{Host, Modelled};
+use sim::service_host::{Modelled, ServiceHost};
 use sim::{Accesses, Processor};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -95,7 +95,7 @@ impl Bare {
         let sessions = Session::new_vec_zeroed(1).expect("memory");
         let scratch = Scratch::new_box_zeroed().expect("memory");
         let mut bare = Self {
-            service: Service::new(Host::new(processors), sessions, scratch, about),
+            service: Service::new(ServiceHost::new(processors), sessions, scratch, about),
             client: CLIENT,
             rotation_seed: 0,
             branches: 0,
