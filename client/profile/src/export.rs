@@ -81,6 +81,7 @@ fn read_one(
     let bound = BoundFilter::new(filter, &recording)?;
     let marks = &mut recording.marked.marks;
     marks.retain(|mark| time.contains(mark.time) && bound.passes_process(mark.process));
+    recording.events.retain(|event| time.contains(event.timestamp));
     let mut symbols = Symbols::open(&recording, symbol_path);
     Reader::open(path)?.stacked(|samples, stacks| {
         for (sample, stack) in stacked(samples, stacks) {

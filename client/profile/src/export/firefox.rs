@@ -4,6 +4,7 @@ use super::{Export, MARKS_MAX, ThreadLocation};
 use crate::aggregate::source_totals::SourceTotals;
 use crate::file::{Identity, Module};
 use crate::number::thousands;
+use crate::views::marks::Maker;
 use fxprof_processed_profile::debugid::DebugId;
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, LibraryHandle,
@@ -37,6 +38,8 @@ struct Writer<'a> {
     marked: CategoryHandle,
     processes: HashMap<u32, ProcessHandle>,
     threads: HashMap<(u32, u32), ThreadHandle>,
+    /// The track of the driver's events.
+    driver: Option<ThreadHandle>,
     libraries: HashMap<usize, LibraryHandle>,
     stacks: HashMap<usize, Option<StackHandle>>,
 }
@@ -74,6 +77,7 @@ impl<'a> Writer<'a> {
             marked,
             processes: HashMap::new(),
             threads: HashMap::new(),
+            driver: None,
             libraries: HashMap::new(),
             stacks: HashMap::new(),
         }
@@ -84,7 +88,10 @@ impl<'a> Writer<'a> {
         let located = samples.location_totals_of(self.source);
         let sample_threads = located.map(|(location, _)| (location.process, location.thread));
         let marks = samples.marks.named().take(MARKS_MAX);
-        let marked = marks.map(|(_, mark)| (mark.process, mark.thread));
+        let marked = marks.filter_map(|(_, mark)| match mark.maker {
+            Maker::Thread { process, thread } => Some((process, thread)),
+            Maker::Driver(_) => None,
+        });
         for (process, thread) in sample_threads.chain(marked) {
             self.thread(process, thread);
         }
@@ -107,10 +114,25 @@ impl<'a> Writer<'a> {
         self.threads.insert((process, thread), added);
     }
 
+    fn driver_track(&mut self) -> ThreadHandle {
+        let Self { driver, profile, .. } = self;
+        *driver.get_or_insert_with(|| {
+            let begin = Timestamp::from_nanos_since_reference(0);
+            let process = profile.add_process("halprof.sys", 0, begin);
+            let track = profile.add_thread(process, 0, begin, true);
+            profile.set_thread_name(track, "events of the driver");
+            track
+        })
+    }
+
     fn marks(&mut self) {
         let samples = self.export.samples;
         for (channel, mark) in samples.marks.named().take(MARKS_MAX) {
-            let Some(&thread) = self.threads.get(&(mark.process, mark.thread)) else {
+            let thread = match mark.maker {
+                Maker::Thread { process, thread } => self.threads.get(&(process, thread)).copied(),
+                Maker::Driver(_) => Some(self.driver_track()),
+            };
+            let Some(thread) = thread else {
                 continue;
             };
             let time = Timestamp::from_nanos_since_reference(samples.since_first(mark.time));

@@ -1,7 +1,8 @@
 //! Evaluates a recording's marks: when they were made, how far apart, and from one mark to another.
+//! The driver's own events are marks, too, each kind on a channel.
 
 use crate::aggregate::filter::Pattern;
-use crate::file::{Channels, Mark, Recording};
+use crate::file::{Channels, Mark, RecordedEvent, Recording};
 use halprof_measure::regions::{Cull, Distribution};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,11 +25,37 @@ pub struct MarkFilter {
 pub struct Marks {
     /// The channels' data from the recording.
     pub channels: Channels,
-    all: Vec<Mark>,
-    /// The names of the channels, by the index in marks, and then of those without a name.
+    all: Vec<PlacedMark>,
+    /// The names of the channels: those of programs, that of those without a name, the driver's.
     names: Vec<String>,
     /// The time of the recording's first mark.
     origin: u64,
+}
+
+/// A mark of a program or an event of the driver.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedMark {
+    /// Its time, as a sample's timestamp.
+    pub time: u64,
+    /// The value that the program gave; for an event of the driver, its amount.
+    pub value: u64,
+    /// Who made it.
+    pub maker: Maker,
+    channel: usize,
+}
+
+/// Who made a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Maker {
+    /// A thread of a program.
+    Thread {
+        /// Its process.
+        process: u32,
+        /// The thread.
+        thread: u32,
+    },
+    /// The driver, on this processor if the event happened on one.
+    Driver(Option<u32>),
 }
 
 /// One mark.
@@ -40,12 +67,14 @@ pub struct MarkRow {
     pub time_ns: u64,
     /// The channel.
     pub channel: String,
-    /// The value that the program gave.
+    /// The value that the program gave; for an event of the driver, its amount.
     pub value: u64,
-    /// The process.
-    pub process: u32,
+    /// The process; `None` for an event of the driver.
+    pub process: Option<u32>,
     /// Its thread.
-    pub thread: u32,
+    pub thread: Option<u32>,
+    /// The processor on which an event of the driver happened.
+    pub processor: Option<u32>,
     /// Time since the previous mark on the same channel.
     pub on_channel_ns: Option<u64>,
     /// Time since the previous mark on any channel.
@@ -113,10 +142,10 @@ pub struct Interval {
     pub length_ns: u64,
     /// The value of its first mark.
     pub value: u64,
-    /// The process of its first mark.
-    pub process: u32,
+    /// The process of its first mark; `None` for an event of the driver.
+    pub process: Option<u32>,
     /// The thread of its first mark.
-    pub thread: u32,
+    pub thread: Option<u32>,
 }
 
 /// All intervals from one channel to another.
@@ -131,29 +160,31 @@ pub struct Intervals {
 }
 
 impl Marks {
-    /// The chosen marks of a recording that was read with its marks.
+    /// The chosen marks of a recording that was read with its marks, and the driver's events.
     #[must_use]
     pub fn of(recording: &mut Recording, choice: &MarkFilter) -> Self {
-        let channels = recording.marked.channels.clone().unwrap_or_default();
-        let mut names = channels.names.clone();
-        names.push(NAMELESS.to_owned());
-        let nameless = channels.names.len();
-        let mut marks = std::mem::take(&mut recording.marked.marks);
-        // Equal times keep the order of the file, where each thread's marks are in order.
-        marks.sort_by_key(|mark| mark.time);
-        let origin = marks.first().map_or(0, |mark| mark.time);
-        let mut chosen = Self { channels, all: Vec::new(), names, origin };
-        for mark in &mut marks {
-            let index = (mark.channel as usize).min(nameless);
-            mark.channel = u32::try_from(index).unwrap_or(u32::MAX);
+        let mut channels = recording.marked.channels.clone().unwrap_or_default();
+        if channels.ticks_a_second == 0 {
+            channels.ticks_a_second = recording.metadata.timestamp_frequency;
         }
+        let mut names = channels.names.clone();
+        let nameless = names.len();
+        names.push(NAMELESS.to_owned());
+        let marks = std::mem::take(&mut recording.marked.marks);
+        let mut all: Vec<_> =
+            marks.iter().map(|mark| PlacedMark::of_program(mark, nameless)).collect();
+        all.extend(recording.events.iter().map(|event| PlacedMark::of_driver(event, &mut names)));
+        // Equal times keep the order of the file, where each thread's marks are in order.
+        all.sort_by_key(|mark| mark.time);
+        let origin = all.first().map_or(0, |mark| mark.time);
+        let mut chosen = Self { channels, all: Vec::new(), names, origin };
         let is_chosen: Vec<bool> = chosen.names.iter().map(|name| choice.has(name)).collect();
-        marks.retain(|mark| {
+        all.retain(|mark| {
             let ns = chosen.nanoseconds(mark.time);
-            is_chosen.get(mark.channel as usize) == Some(&true)
+            is_chosen.get(mark.channel) == Some(&true)
                 && choice.time.is_none_or(|(from, to)| (from..to).contains(&ns))
         });
-        chosen.all = marks;
+        chosen.all = all;
         chosen
     }
 
@@ -186,12 +217,12 @@ impl Marks {
         u64::try_from(ticks * 1_000_000_000 / rate).unwrap_or(u64::MAX)
     }
 
-    fn name(&self, channel: u32) -> &str {
-        self.names.get(channel as usize).map_or("", String::as_str)
+    fn name(&self, channel: usize) -> &str {
+        self.names.get(channel).map_or("", String::as_str)
     }
 
     /// Every mark as it was made, with its channel's name, in order of time.
-    pub fn named(&self) -> impl Iterator<Item = (&str, &Mark)> {
+    pub fn named(&self) -> impl Iterator<Item = (&str, &PlacedMark)> {
         let all = self.all.iter();
         all.map(|mark| (self.name(mark.channel), mark))
     }
@@ -204,7 +235,7 @@ impl Marks {
 
     /// Every mark, in order of time.
     pub fn rows(&self) -> impl Iterator<Item = MarkRow> {
-        let mut on_channel: HashMap<u32, u64> = HashMap::new();
+        let mut on_channel: HashMap<usize, u64> = HashMap::new();
         let mut on_any = None;
         (1..).zip(&self.all).map(move |(number, mark)| {
             let time_ns = self.nanoseconds(mark.time);
@@ -215,8 +246,9 @@ impl Marks {
                 time_ns,
                 channel: self.name(mark.channel).to_owned(),
                 value: mark.value,
-                process: mark.process,
-                thread: mark.thread,
+                process: mark.maker.process(),
+                thread: mark.maker.thread(),
+                processor: mark.maker.processor(),
                 on_channel_ns: before.map(|before| time_ns - before),
                 on_any_ns: any.map(|before| time_ns - before),
             }
@@ -226,8 +258,8 @@ impl Marks {
     /// The channels that have marks, in the order of their first mark.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
-        let mut order: Vec<u32> = Vec::new();
-        let mut times: HashMap<u32, Vec<u64>> = HashMap::new();
+        let mut order: Vec<usize> = Vec::new();
+        let mut times: HashMap<usize, Vec<u64>> = HashMap::new();
         for mark in &self.all {
             let of_channel = times.entry(mark.channel).or_insert_with(|| {
                 order.push(mark.channel);
@@ -235,7 +267,7 @@ impl Marks {
             });
             of_channel.push(self.nanoseconds(mark.time));
         }
-        let summary = |channel: &u32| {
+        let summary = |channel: &usize| {
             let times = times.get(channel)?;
             let pairs = times.iter().zip(times.iter().skip(1));
             let gaps: Vec<u64> = pairs.map(|(one, next)| next - one).collect();
@@ -252,13 +284,13 @@ impl Marks {
     #[must_use]
     pub fn strip(&self, tick_ns: u64, columns_max: usize) -> Strip {
         let tick_ns = tick_ns.max(1);
-        let column = |mark: &Mark| self.nanoseconds(mark.time) / tick_ns;
+        let column = |mark: &PlacedMark| self.nanoseconds(mark.time) / tick_ns;
         let first = self.all.first().map_or(0, column);
         let last = self.all.last().map_or(0, column);
         let columns = (last - first).saturating_add(u64::from(!self.is_empty()));
         let shown = columns.min(columns_max as u64);
         let mut tracks: Vec<Track> = Vec::new();
-        let mut locations: HashMap<u32, usize> = HashMap::new();
+        let mut locations: HashMap<usize, usize> = HashMap::new();
         for mark in &self.all {
             let index = *locations.entry(mark.channel).or_insert_with(|| {
                 let channel = self.name(mark.channel).to_owned();
@@ -278,20 +310,19 @@ impl Marks {
     /// several marks on the first precede one on the other, the interval starts at the last of them.
     #[must_use]
     pub fn between(&self, from: &str, to: &str) -> Intervals {
-        let mut open: HashMap<(u32, u32), &Mark> = HashMap::new();
+        let mut open: HashMap<Maker, &PlacedMark> = HashMap::new();
         let mut between = Intervals::default();
         for mark in &self.all {
-            let key = (mark.process, mark.thread);
             let name = self.name(mark.channel);
             // The end is looked for first: from a channel to itself, each mark is both an end and a
             // start.
             if name == to {
-                match open.remove(&key) {
+                match open.remove(&mark.maker) {
                     Some(begin) => between.intervals.push(self.interval(begin, mark)),
                     None => between.without_begin += 1,
                 }
             }
-            if name == from && open.insert(key, mark).is_some() {
+            if name == from && open.insert(mark.maker, mark).is_some() {
                 between.without_end += 1;
             }
         }
@@ -299,14 +330,14 @@ impl Marks {
         between
     }
 
-    fn interval(&self, begin: &Mark, end: &Mark) -> Interval {
+    fn interval(&self, begin: &PlacedMark, end: &PlacedMark) -> Interval {
         let begin_ns = self.nanoseconds(begin.time);
         Interval {
             begin_ns,
             length_ns: self.nanoseconds(end.time) - begin_ns,
             value: begin.value,
-            process: begin.process,
-            thread: begin.thread,
+            process: begin.maker.process(),
+            thread: begin.maker.thread(),
         }
     }
 
@@ -315,6 +346,53 @@ impl Marks {
     pub fn has(&self, name: &str) -> bool {
         let mut marks = self.all.iter();
         marks.any(|mark| self.name(mark.channel) == name)
+    }
+}
+
+impl PlacedMark {
+    /// A program's mark; `nameless` is the channel of those that the recording does not name.
+    fn of_program(mark: &Mark, nameless: usize) -> Self {
+        Self {
+            time: mark.time,
+            value: mark.value,
+            maker: Maker::Thread { process: mark.process, thread: mark.thread },
+            channel: (mark.channel as usize).min(nameless),
+        }
+    }
+
+    /// An event of the driver; its channel is added to `names` if it is not there.
+    fn of_driver(event: &RecordedEvent, names: &mut Vec<String>) -> Self {
+        let name = format!("driver {}", event.kind);
+        let known = names.iter().position(|one| *one == name);
+        let channel = known.unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        });
+        let maker = Maker::Driver(event.processor);
+        Self { time: event.timestamp, value: event.amount, maker, channel }
+    }
+}
+
+impl Maker {
+    const fn process(self) -> Option<u32> {
+        match self {
+            Self::Thread { process, .. } => Some(process),
+            Self::Driver(_) => None,
+        }
+    }
+
+    const fn thread(self) -> Option<u32> {
+        match self {
+            Self::Thread { thread, .. } => Some(thread),
+            Self::Driver(_) => None,
+        }
+    }
+
+    const fn processor(self) -> Option<u32> {
+        match self {
+            Self::Thread { .. } => None,
+            Self::Driver(processor) => processor,
+        }
     }
 }
 

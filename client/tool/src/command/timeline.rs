@@ -50,9 +50,11 @@ pub(crate) struct TimelineResult {
     cost: Option<Cost>,
     /// Processes that found the recorder.
     processes: u64,
-    /// Marks in the recording.
+    /// Marks of programs in the recording.
     recorded: u64,
-    /// The selected marks, which everything below is about.
+    /// The driver's own events in the recording, each a mark on a channel `driver KIND`.
+    driver_events: u64,
+    /// The selected marks and events, which everything below is about.
     marks: u64,
     /// The time from the first to the last.
     elapsed_ns: u64,
@@ -268,6 +270,7 @@ impl TimelineResult {
             }),
             processes: channels.processes,
             recorded: recording.marked.count,
+            driver_events: recording.events.len() as u64,
             marks: marks.len() as u64,
             elapsed_ns: marks.elapsed_ns(),
             dropped: channels.dropped.clone(),

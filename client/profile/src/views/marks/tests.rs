@@ -134,3 +134,34 @@ fn whatever_a_file_says_is_shown() {
     let marks = Marks::of(&mut nothing, &MarkFilter::default());
     assert!(marks.is_empty() && marks.strip(1, 9).tracks.is_empty());
 }
+
+#[test]
+fn events_of_the_driver_are_among_the_marks() {
+    let mut recording = recording(&[(5000, 1, 0, 5)]);
+    let event = |timestamp, kind: &str, processor, amount| RecordedEvent {
+        timestamp,
+        kind: kind.to_owned(),
+        processor,
+        amount,
+    };
+    recording.events = vec![
+        event(7000, "throttled", Some(3), 2),
+        event(1000, "asleep", None, 0),
+        event(4000, "awake", None, 0),
+    ];
+    let marks = Marks::of(&mut recording, &MarkFilter::default());
+    let rows: Vec<_> = marks.rows().collect();
+    let seen =
+        |row: &MarkRow| (row.time_ns, row.channel.clone(), row.value, row.process, row.processor);
+    assert_eq!(
+        rows.iter().map(seen).collect::<Vec<_>>(),
+        [
+            (0, "driver asleep".to_owned(), 0, None, None),
+            (1500, "driver awake".to_owned(), 0, None, None),
+            (2000, "a".to_owned(), 5, Some(9), None),
+            (3000, "driver throttled".to_owned(), 2, None, Some(3)),
+        ]
+    );
+    let slept = marks.between("driver asleep", "driver awake");
+    assert_eq!(slept.intervals.iter().map(|one| one.length_ns).collect::<Vec<_>>(), [1500]);
+}

@@ -58,9 +58,10 @@ fn more_channels(more: usize) -> String {
 
 fn head(result: &TimelineResult, width: Width) -> String {
     let dropped: u64 = result.dropped.values().fold(0, |sum, &n| sum.saturating_add(n));
+    let all = result.recorded.saturating_add(result.driver_events);
     let of = match result.marks {
-        marks if marks == result.recorded => String::new(),
-        _ => format!(" of {}", thousands(result.recorded)),
+        marks if marks == all => String::new(),
+        _ => format!(" of {}", thousands(all)),
     };
     let channels = match result.channels.len() {
         1 => "1 channel".to_owned(),
@@ -120,8 +121,9 @@ impl Record for MarkRow {
         Field::new(Column::number("value"), |mark| mark.value.to_string()),
         Field::new(Column::number("on channel"), |mark| optional(mark.on_channel_ns)),
         Field::new(Column::number("on any"), |mark| optional(mark.on_any_ns)),
-        Field::new(Column::number("process").extra(), |mark| mark.process.to_string()),
-        Field::new(Column::number("thread").extra(), |mark| mark.thread.to_string()),
+        Field::new(Column::number("process").extra(), |mark| number(mark.process)),
+        Field::new(Column::number("thread").extra(), |mark| number(mark.thread)),
+        Field::new(Column::number("processor").extra(), |mark| number(mark.processor)),
     ];
 }
 
@@ -130,9 +132,13 @@ impl Record for Interval {
         Field::new(Column::number("longest ns"), |one| thousands(one.length_ns)),
         Field::new(Column::number("begins at ns"), |one| thousands(one.begin_ns)),
         Field::new(Column::number("value"), |one| one.value.to_string()),
-        Field::new(Column::number("process"), |one| one.process.to_string()),
-        Field::new(Column::number("thread"), |one| one.thread.to_string()),
+        Field::new(Column::number("process"), |one| number(one.process)),
+        Field::new(Column::number("thread"), |one| number(one.thread)),
     ];
+}
+
+fn number(number: Option<u32>) -> String {
+    number.map(|number| number.to_string()).unwrap_or_default()
 }
 
 fn optional(ns: Option<u64>) -> String {
