@@ -104,6 +104,8 @@ pub(super) struct Presenter<'a> {
     requested: Vec<Requested<'a>>,
     /// Which slices to count.
     pub(super) query: Query,
+    /// The type of core of each processor, by number; empty where they are not known: no trace says.
+    pub(super) core_types: Vec<Option<&'static str>>,
     form: Form,
     output: &'a Output,
 }
@@ -123,7 +125,9 @@ impl<'a> Presenter<'a> {
             processors: processors.unwrap_or_default(),
             interval_ns: interval.and_then(NonZeroU64::new),
         };
-        Ok(Self { options, metrics, requested, query, form: Form::of(options, output), output })
+        let form = Form::of(options, output);
+        let core_types = Vec::new();
+        Ok(Self { options, metrics, requested, query, core_types, form, output })
     }
 
     /// Prints the counts of traces, one for each pass; `complete` adds what they do not know.
@@ -143,6 +147,7 @@ impl<'a> Presenter<'a> {
                 requested: &self.requested,
                 by: self.options.by,
                 per_cpu: self.options.per_cpu,
+                core_types: &self.core_types,
                 patterns: self.options.process.iter().map(|text| Pattern::new(text)).collect(),
             })
             .collect();
@@ -214,6 +219,7 @@ struct TraceView<'a> {
     requested: &'a [Requested<'a>],
     by: Option<Dividing>,
     per_cpu: bool,
+    core_types: &'a [Option<&'static str>],
     /// The processes that are shown, by name or identifier; empty for all.
     patterns: Vec<Pattern>,
 }
@@ -272,16 +278,23 @@ impl TraceView<'_> {
         metrics_of(self.metrics, self.requested, rows, String::new)
     }
 
-    /// A row for each thread and source, those with the most time first and the idle threads last.
+    fn core_type(&self, processor: u16) -> Option<&'static str> {
+        self.core_types.get(usize::from(processor)).copied().flatten()
+    }
+
+    /// A row for each thread, type of core and source, those with the most time first and the idle
+    /// threads last.
     fn thread_rows(&self, cells: &[&Cell]) -> Vec<ThreadRow> {
         if self.by != Some(Dividing::Thread) {
             return Vec::new();
         }
-        let sums = summed(cells, |cell| cell.thread);
-        let mut sums: Vec<(usize, Sums)> = sums.into_iter().collect();
+        let sums = summed(cells, |cell| (cell.thread, self.core_type(cell.processor)));
+        let mut sums: Vec<_> = sums.into_iter().collect();
         let threads = &self.counts.threads;
-        sums.sort_by_key(|(thread, sums)| (threads[*thread].thread.id == 0, Reverse(sums.time_ns)));
-        let rows = sums.iter().flat_map(|(index, sums)| {
+        sums.sort_by_key(|((thread, _), sums)| {
+            (threads[*thread].thread.id == 0, Reverse(sums.time_ns))
+        });
+        let rows = sums.iter().flat_map(|((index, core_type), sums)| {
             let thread = &threads[*index].thread;
             let process = &self.counts.processes[thread.process];
             self.switched(sums, threads[*index].complete).map(move |(source, value, switched)| {
@@ -290,7 +303,7 @@ impl TraceView<'_> {
                     id: process.id,
                     thread: thread.id,
                     started_ns: thread.started_ns,
-                    core_type: None,
+                    core_type: *core_type,
                     source,
                     value,
                     switched,

@@ -17,6 +17,7 @@ use crate::target::context::Context;
 use halprof_measure::tracing::counts::TraceCounts;
 use halprof_measure::tracing::plan::{TraceEvent, counted_by_default, sessions};
 use halprof_measure::tracing::{TraceRequest, Tracing};
+use halprof_setup::describe;
 use indicatif::ProgressBar;
 
 pub(super) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
@@ -28,7 +29,8 @@ pub(super) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         ("--rotate", options.work.rotate.is_some()),
     ])?;
     let metrics = metrics(options)?;
-    let presenter = Presenter::new(options, &metrics, output)?;
+    let mut presenter = Presenter::new(options, &metrics, output)?;
+    presenter.core_types = ctx.machine.processors.iter().map(describe::core_type).collect();
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
     let own_output = Form::of(options, output).owns_output(options);
     let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
