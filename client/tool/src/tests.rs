@@ -55,7 +55,7 @@ fn a_recording_configures_each_pass_once_and_what_it_only_learns_beside_it() {
     for (more, expected) in [
         (&["-e", "TotalIssues"][..], 1),
         (&["-e", "TotalIssues,TotalCycles"], 1),
-        (&["--calibrate=1", "-e", "TotalIssues"], 4),
+        (&["--rate", "1000", "-e", "TotalIssues"], 4),
         (&["--passes", "-e", six], 3),
     ] {
         let folder = tempfile::tempdir().expect("a folder");

@@ -8,7 +8,7 @@ use crate::symbols::{Frame, Opened, SymbolPath, Symbols};
 use crate::views::branches::{RecordCounts, Step, mode, walk, without_branches};
 use crate::views::report::no_recording;
 use crate::views::report::share::Share;
-use halprof_measure::{Error, Result};
+use halprof_measure::Result;
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -30,8 +30,8 @@ pub const PATH_LENGTH: usize = 4;
 /// What the rows of a table stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouping {
-    /// Rows are paths of several branches; otherwise single edges.
-    pub paths: bool,
+    /// How many branches a row stands for: 1 for single edges, up to [`MAX_BRANCHES`] for paths.
+    pub length: usize,
     /// The key by which the sides of an edge are distinguished: [`Key::Address`], [`Key::Line`],
     /// [`Key::Symbol`] or [`Key::Module`].
     pub sides: Key,
@@ -43,24 +43,44 @@ impl Grouping {
     /// The keys that may follow them.
     pub const SIDES: [Key; 4] = [Key::Address, Key::Line, Key::Symbol, Key::Module];
 
-    /// Parses keys that begin with `edge` or `path`; without a second key, sides are distinguished
-    /// by address.
+    /// Whether a key is that of a table of branches.
+    #[must_use]
+    pub fn is_key(key: &str) -> bool {
+        let name = key.split_once(':').map_or(key, |(name, _)| name);
+        Self::NAMES.contains(&name)
+    }
+
+    /// Parses keys that begin with `edge`, `path` or `path:LENGTH`; without a second key, sides are
+    /// distinguished by address.
     #[must_use]
     pub fn parse(keys: &[&str]) -> Option<Self> {
-        let (name, side) = match *keys {
+        let (name, sides) = match *keys {
             [name] => (name, Key::Address),
             [name, side] => (name, Key::of(side)?),
             _ => return None,
         };
-        let paths = Self::NAMES.iter().position(|&known| known == name)? == 1;
-        Self::SIDES.contains(&side).then_some(Self { paths, sides: side })
+        let length = match name.split_once(':') {
+            None if name == Self::NAMES[0] => 1,
+            None if name == Self::NAMES[1] => PATH_LENGTH,
+            Some((path, length)) if path == Self::NAMES[1] => length.parse().ok()?,
+            _ => return None,
+        };
+        let is_valid =
+            length == 1 && name == Self::NAMES[0] || (2..=MAX_BRANCHES).contains(&length);
+        (is_valid && Self::SIDES.contains(&sides)).then_some(Self { length, sides })
+    }
+
+    /// Whether rows are paths of several branches.
+    #[must_use]
+    pub const fn is_of_paths(self) -> bool {
+        self.length > 1
     }
 
     /// Its keys.
     #[must_use]
     pub const fn keys(self) -> [&'static str; 2] {
         let [edge, path] = Self::NAMES;
-        [if self.paths { path } else { edge }, self.sides.name()]
+        [if self.is_of_paths() { path } else { edge }, self.sides.name()]
     }
 }
 
@@ -75,8 +95,6 @@ pub struct Query {
     pub order: Order,
     /// How many rows each part of a table keeps; `None`: all.
     pub rows: Option<usize>,
-    /// How many branches a path has, at most [`MAX_BRANCHES`].
-    pub length: usize,
 }
 
 /// The order of rows.
@@ -243,12 +261,6 @@ impl Branches {
         query: &Query,
         symbol_path: &SymbolPath,
     ) -> Result<Self> {
-        if !(1..=MAX_BRANCHES).contains(&query.length) {
-            return Err(Error::usage(
-                format!("a path of {} branches", query.length),
-                format!("A sample has at most {MAX_BRANCHES}."),
-            ));
-        }
         let mut tables: Vec<Sections> = query.tables.iter().map(|_| Sections::new()).collect();
         let (mut recordings, mut symbols) = (Vec::new(), Vec::new());
         let (mut records, mut omitted) = (RecordCounts::default(), 0);
@@ -323,7 +335,7 @@ struct PathCounts {
 impl PathCounts {
     fn new(query: &Query) -> Self {
         let mut lengths: Vec<usize> =
-            query.tables.iter().map(|grouping| grouping.length(query)).collect();
+            query.tables.iter().map(|grouping| grouping.length.clamp(1, MAX_BRANCHES)).collect();
         lengths.sort_unstable();
         lengths.dedup();
         let paths = lengths.into_iter().map(|length| (length, FxHashMap::default()));
@@ -410,7 +422,7 @@ impl PathCounts {
         symbols: &mut Symbols,
         sections: &mut Sections,
     ) {
-        let length = grouping.length(query);
+        let length = grouping.length.clamp(1, MAX_BRANCHES);
         let paths = self.paths.iter().find(|(own, _)| *own == length);
         let mut own: FxHashMap<(u16, Vec<Edge>), BranchTotals> = FxHashMap::default();
         for (numbers, met) in paths.into_iter().flat_map(|(_, paths)| paths) {
@@ -437,12 +449,6 @@ impl PathCounts {
             let part = sections.entry(bound.source(source)).or_default();
             part.entry(edges).or_default().add(sum);
         }
-    }
-}
-
-impl Grouping {
-    const fn length(self, query: &Query) -> usize {
-        if self.paths { query.length } else { 1 }
     }
 }
 
@@ -474,7 +480,6 @@ fn side(key: Key, address: u64, frame: Frame) -> Value {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn by_keys<S: Serializer>(
     grouping: &Grouping,
     serializer: S,

@@ -10,10 +10,8 @@ use clap::{
     Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser,
     Subcommand, ValueEnum,
 };
-use halprof_profile::aggregate::branches::PATH_LENGTH;
 use halprof_profile::export::{Format, TrackBy};
 use halprof_profile::symbols::SymbolPath;
-use shared_types::MAX_BRANCHES;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -34,15 +32,14 @@ const MODEL: &str = "Modelled machines";
 const RARE: &str = "Rarely needed";
 
 /// The options below that heading, in every command that has them.
-const RARELY_NEEDED: [&str; 12] = [
+const RARELY_NEEDED: [&str; 11] = [
     "approximate",
-    "branch_filter",
     "event_file",
     "kill_children",
     "metric_file",
     "openmetrics",
     "passes",
-    "path_length",
+    "per_core_type",
     "pin",
     "rotate",
     "trim",
@@ -457,28 +454,37 @@ pub(crate) struct Record {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) work: Work,
-    /// Count first to choose the periods, in at most TRIES tries (3 without a number, 0 for none), then
-    /// record; if there are too few samples, up to 10 times as long as `-d` says
-    #[arg(long, help_heading = HOW, value_name = "TRIES", num_args = 0..=1, require_equals = true, default_missing_value = "3", value_parser = |text: &str| number::<u32>(text, 0..=100))]
-    pub(crate) calibrate: Option<u32>,
-    /// Choose the periods for HZ samples a second on the busiest processor, all sources together
-    #[arg(long, help_heading = HOW, value_name = "HZ", allow_negative_numbers = true, value_parser = fraction)]
-    pub(crate) rate: Option<f64>,
+    /// Count first to choose the periods: for HZ samples a second on the busiest processor, all sources
+    /// together; `auto` for enough samples, in up to 3 tries and up to 10 times as long as `-d` says
+    #[arg(long, help_heading = HOW, value_name = "HZ|auto", allow_negative_numbers = true, value_parser = rate)]
+    pub(crate) rate: Option<Rate>,
     /// Record the branches before each sample: 8, 16 or 32 of them, without a number as many as all
-    /// processors can
-    #[arg(long, help_heading = WHAT, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = |text: &str| number::<u16>(text, ANY))]
-    #[expect(clippy::option_option, reason = "not given, given alone, given with a number")]
-    pub(crate) branches: Option<Option<u16>>,
-    /// Record only branches of these kinds: `cond`, `call`, `ind-call`, `return`, `jump`, `ind-jump`,
-    /// `far` (interrupts and system calls); with `user` or `kernel` only those to that mode
-    #[arg(long, value_name = "KINDS", num_args = 1.., requires = "branches")]
-    pub(crate) branch_filter: Vec<String>,
+    /// processors can. Kinds after a `+` record only those: `cond`, `call`, `ind-call`, `return`, `jump`,
+    /// `ind-jump`, `far` (interrupts and system calls), `user` or `kernel` (to that mode): `=16+cond+call`
+    #[arg(long, help_heading = WHAT, value_name = "N+KINDS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(crate) branches: Option<String>,
     /// If there are too few counters, run once for each set of sources that fits
     #[arg(long)]
     pub(crate) passes: bool,
     /// The file to write, `-` for standard output
     #[arg(long, short, value_name = "FILE", default_value = "halprof.rec", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
+}
+
+/// How the periods of a recording are chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rate {
+    /// For enough samples.
+    Auto,
+    /// For so many samples a second.
+    Hz(f64),
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match text {
+        "auto" => Ok(Rate::Auto),
+        _ => fraction(text).map(Rate::Hz).map_err(|error| format!("{error}, or `auto`")),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -488,7 +494,8 @@ pub(crate) struct Report {
     pub(crate) files: Vec<PathBuf>,
     /// Group samples by module, symbol, caller, line, address, process, thread, processor, core, machine or
     /// source, or by several of them, as in `--by process,symbol`; each `--by` is a table. `edge` and
-    /// `path` show branch records, by address or as in `--by edge,line` by line, symbol or module
+    /// `path` (`path:N` of N branches) show branch records, by address or as in `--by edge,line` by line,
+    /// symbol or module
     #[arg(long, value_name = "KEYS", help_heading = WHAT)]
     pub(crate) by: Vec<String>,
     /// Show the call tree: from each process's outermost functions to those that they called, with the
@@ -501,9 +508,6 @@ pub(crate) struct Report {
     /// code called (`total`), or for branches most mispredicted first
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Sorting::Events)]
     pub(crate) sort: Sorting,
-    /// Branches of a path of `--by path`
-    #[arg(long, value_name = "N", default_value_t = PATH_LENGTH, allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, 2..=MAX_BRANCHES as u64))]
-    pub(crate) path_length: usize,
     /// Rows to print of each table, 0 for all [default: 20, or as many as fit on a page of 40 lines
     /// without `--by`]
     #[arg(long, help_heading = OUTPUT, value_name = "N", allow_negative_numbers = true, value_parser = |text: &str| number::<usize>(text, ANY))]

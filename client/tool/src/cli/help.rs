@@ -87,7 +87,7 @@ Examples:
   halprof record -- app.exe
   halprof record -e TotalCycles:100000:u,CacheMisses:10000 -o app.rec -- app.exe
   halprof record --rate 1000 -d 10
-  halprof record --calibrate -- app.exe
+  halprof record --rate auto -- app.exe
   halprof record --branches -e BranchInstructions:100003:u -- app.exe
 
 ",

@@ -2,7 +2,7 @@
 
 mod traced;
 
-use crate::cli::args;
+use crate::cli::args::{self, Rate};
 use crate::command::report::ExcludedCpus;
 use crate::output::error::Error;
 use crate::output::error::Result;
@@ -153,9 +153,8 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
         return traced::run(options, ctx, output);
     }
     let rotation = rotation(&options.work, options.passes)?;
-    conflicts(options)?;
     let mut event_set = EventSet::new(&options.selection, ctx, Purpose::Sample)?;
-    if options.rate.is_some() {
+    if matches!(options.rate, Some(Rate::Hz(_))) {
         refuse_periods(&event_set, options)?;
     }
     event_set.setup.slice_100ns = rotation;
@@ -179,17 +178,6 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     })
 }
 
-/// Refuses options that exclude each other.
-fn conflicts(options: &args::Record) -> Result<()> {
-    if options.rate.is_some() && options.calibrate.is_some() {
-        return Err(Error::usage(
-            "`--rate` and `--calibrate` together",
-            "Both choose the periods: leave one of them out.",
-        ));
-    }
-    Ok(())
-}
-
 /// `--rate` chooses the periods; a given period would be ignored.
 fn refuse_periods(event_set: &EventSet, options: &args::Record) -> Result<()> {
     let mut events = event_set.events.iter();
@@ -211,7 +199,7 @@ struct Branching {
     recorder: &'static str,
 }
 
-/// The values of `--branch-filter`: kinds and modes.
+/// What `--branches` may be restricted to: kinds and modes.
 const KINDS: [(&str, u16); 7] = [
     ("cond", Configure::CONDITIONAL),
     ("call", Configure::CALLS),
@@ -225,29 +213,17 @@ const MODES: [(&str, u16); 2] = [("user", Configure::TO_USER), ("kernel", Config
 
 impl Branching {
     fn of(options: &args::Record, event_set: &EventSet) -> Result<Self> {
-        let Some(depth) = options.branches else {
+        let Some(value) = &options.branches else {
             return Ok(Self::default());
         };
-        if let Some(wrong) = depth.filter(|depth| ![8, 16, 32].contains(depth)) {
-            return Err(Error::usage(
-                format!(
-                    "`--branches={wrong}`: {wrong} branches cannot be recorded for each sample"
-                ),
-                "Give 8, 16 or 32, or no number for as many as the processors record.",
-            ));
-        }
-        let mut filter = 0;
-        for name in options.branch_filter.iter().flat_map(|list| list.split(',')) {
+        let (mut depth, mut filter) = (None, 0);
+        for (index, part) in value.split('+').enumerate().filter(|(_, part)| !part.is_empty()) {
             let mut known = KINDS.iter().chain(&MODES);
-            let found = known.find(|(known, _)| *known == name.trim());
-            let Some((_, bit)) = found else {
-                let names: Vec<&str> = KINDS.iter().chain(&MODES).map(|(name, _)| *name).collect();
-                return Err(Error::usage(
-                    format!("`--branch-filter`: `{name}` is not a kind of branch"),
-                    format!("The kinds are {}.", names.join(", ")),
-                ));
-            };
-            filter |= bit;
+            match (part.parse(), known.find(|(known, _)| *known == part)) {
+                (Ok(8 | 16 | 32), _) if index == 0 => depth = part.parse().ok(),
+                (_, Some((_, bit))) => filter |= bit,
+                _ => return Err(wrong_branches(value, part)),
+            }
         }
         let most = event_set.selected().map(|one| one.branch_depth).min();
         let most = most.unwrap_or(0);
@@ -268,6 +244,20 @@ impl Branching {
             recorder: self.recorder.to_owned(),
         })
     }
+}
+
+fn wrong_branches(value: &str, part: &str) -> Error {
+    let names: Vec<&str> = KINDS.iter().chain(&MODES).map(|(name, _)| *name).collect();
+    Error::usage(
+        format!(
+            "`--branches={value}`: `{part}` is neither a number of branches nor a kind of branch"
+        ),
+        format!(
+            "Give 8, 16 or 32, or no number for as many as the processors record; then, with a `+` before \
+             each, the kinds to record: {}.",
+            names.join(", ")
+        ),
+    )
 }
 
 /// Where a recording goes. Even for standard output a file is written first and then sent, because
@@ -457,9 +447,8 @@ fn part(part: u64, whole: u64) -> f64 {
 fn advice(sum: &Recorded, options: &args::Record) -> Vec<Advised> {
     let statistics = &sum.statistics;
     let advice = Advice::on(statistics.generated, sum.busiest, statistics.elapsed_ns);
-    let defaulted =
-        options.selection.is_default() && options.rate.is_none() && options.calibrate.is_none();
-    let calibrated = options.calibrate.is_some_and(|tries| tries != 0);
+    let defaulted = options.selection.is_default() && options.rate.is_none();
+    let calibrated = options.rate == Some(Rate::Auto);
     let enough = defaulted || calibrated && Aim::is_reached(statistics.generated);
     let wanted = |advice: &&Advice| !(enough && matches!(advice, Advice::TooFew { .. }));
     let advised = advice.iter().filter(wanted).map(|advice| Advised {

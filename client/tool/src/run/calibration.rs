@@ -1,8 +1,8 @@
-//! `halprof record --calibrate`: first counts the sources that will be sampled, without interrupts,
-//! and chooses the periods from the counts; repeats this until two tries agree. If even these periods
-//! give too few samples, it lengthens the run.
+//! `halprof record --rate`: first counts the sources that will be sampled, without interrupts, and
+//! chooses the periods from the counts. `--rate auto` repeats this until two tries agree, and lengthens
+//! the run if even these periods give too few samples.
 
-use crate::cli::args;
+use crate::cli::args::{self, Rate};
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::number::{seconds, thousands};
@@ -21,8 +21,8 @@ use std::ops::ControlFlow;
 
 /// The length of a try if nothing that runs ends by itself.
 const TRY_NS: u64 = 1_000_000_000;
-/// The number of tries if a rate is requested but no number of tries.
-const TRIES_FOR_RATE: u32 = 1;
+/// The largest number of tries of `--rate auto`.
+const TRIES_MAX: u32 = 3;
 
 /// The tries, and their result.
 #[derive(JsonSchema, Serialize)]
@@ -66,24 +66,17 @@ pub(crate) fn calibrate(
     runner: &mut Runner,
     output: &Output,
 ) -> Result<Option<Calibration>> {
-    let rate = |value| positive("--rate", value, 1.0, 1e9);
-    let rate = options.rate.map(rate).transpose()?;
-    let tries = match (options.calibrate, rate) {
-        (Some(tries), _) => tries,
-        (None, Some(_)) => TRIES_FOR_RATE,
-        (None, None) => 0,
+    let (tries, aim) = match options.rate {
+        None => return Ok(None),
+        Some(Rate::Auto) => (TRIES_MAX, Aim::default()),
+        Some(Rate::Hz(rate)) => {
+            (1, Aim { rate: positive("--rate", rate, 1.0, 1e9)?, samples: None })
+        }
     };
-    if tries == 0 {
-        return Ok(None);
-    }
     // What cannot be sampled is refused before anything runs.
     for indexes in passes {
         configured(&mut ctx.connection, event_set, indexes, false)?;
     }
-    let aim = match rate {
-        Some(rate) => Aim { rate, samples: None },
-        None => Aim::default(),
-    };
     let mut calibration = Calibration {
         rate: aim.rate,
         samples: aim.samples,

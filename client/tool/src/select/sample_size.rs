@@ -72,10 +72,10 @@ impl fmt::Display for Advice {
                 if let Some(seconds) = seconds {
                     write!(f, " and about {seconds} s")?;
                 }
-                f.write_str(", or --calibrate")
+                f.write_str(", or --rate auto")
             }
             Self::TooFew { samples: 0, .. } => f.write_str(
-                "no samples: use shorter periods, measure for longer, or use --calibrate",
+                "no samples: use shorter periods, measure for longer, or use --rate auto",
             ),
             Self::TooFew { samples, seconds } => write!(
                 f,

@@ -111,7 +111,7 @@ fn a_model_records_its_branches() {
         assert_eq!(edges["records"], all, "{machine}");
         assert_eq!(edges["tables"][0]["parts"][0]["taken"], records);
     }
-    let taken = record("sapphire-rapids", "--branches=16 --branch-filter cond,call");
+    let taken = record("sapphire-rapids", "--branches=16+cond+call");
     assert_eq!(taken["branches"]["kinds"], json!(["cond", "call"]));
     let edges = json(&format!("report {file} --by edge"));
     let kinds = column(&edges["tables"][0]["parts"][0]["rows"], "kind");

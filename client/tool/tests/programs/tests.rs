@@ -139,7 +139,7 @@ fn statuses_are_passed_on_where_it_is_sampled() {
     for (options, script, status) in [
         ("", "exit 0", 0),
         ("", "sleep 0.1; exit 7", 7),
-        ("--calibrate=1", "sleep 0.1; exit 7", 7),
+        ("--rate auto", "sleep 0.1; exit 7", 7),
         ("-d 0.2", &lasting, 0),
     ] {
         let record = format!("--json record -e TotalCycles -o {file} {options}");
@@ -230,7 +230,7 @@ fn a_duration_ends_the_program() {
 fn calibration_lengthens_time_and_no_program() {
     let (_folder, file) = scratch();
     for (program, lengthened_ns) in [("", Some(500_000_000)), ("-- sleep 600", None)] {
-        let record = "--json record -e TotalCycles -C 0 --calibrate=1 -d 0.05 -o";
+        let record = "--json record -e TotalCycles -C 0 --rate auto -d 0.05 -o";
         let told = json(shown(&format!("{record} {file} {program}")).as_bytes());
         let lengthened = told["calibration"]["lengthened_ns"].as_u64();
         assert_eq!(lengthened, lengthened_ns, "{program}: {told}");

@@ -2,7 +2,7 @@
 
 use super::code::CodeRuns;
 use super::*;
-use crate::aggregate::branches::{Branches, Edge, Grouping, Order, PATH_LENGTH, Query};
+use crate::aggregate::branches::{Branches, Edge, Grouping, Order, Query};
 use crate::aggregate::filter::Pattern;
 use crate::aggregate::key::{Key, Value};
 use crate::file::{Branches as How, Metadata, Module, Source, Statistics, Writer};
@@ -73,20 +73,14 @@ fn recorded(kinds: &[&str], all: &[Taken<'_>]) -> (TempDir, std::path::PathBuf) 
 }
 
 fn query(by: Grouping) -> Query {
-    Query {
-        tables: vec![by],
-        filter: Filter::default(),
-        order: Order::Taken,
-        rows: None,
-        length: PATH_LENGTH,
-    }
+    Query { tables: vec![by], filter: Filter::default(), order: Order::Taken, rows: None }
 }
 
 fn read(path: &Path, query: &Query) -> Branches {
     Branches::read(&[path], query, &SymbolPath::default()).expect("read")
 }
 
-const EDGES: Grouping = Grouping { paths: false, sides: Key::Address };
+const EDGES: Grouping = Grouping { length: 1, sides: Key::Address };
 
 /// The rows of the only table: source, sides, and how often taken.
 fn rows(branches: &Branches) -> Vec<(String, u64)> {
@@ -157,8 +151,8 @@ fn edges_are_summed_up_by_their_sides() {
 fn paths_are_runs_of_records() {
     let rounds = ROUND.repeat(2);
     let (_folder, path) = recorded(&[], &[(0, 7, &rounds), (0, 7, &rounds)]);
-    let paths = Grouping { paths: true, ..EDGES };
-    let branches = read(&path, &Query { length: 3, ..query(paths) });
+    let paths = |length| query(Grouping { length, ..EDGES });
+    let branches = read(&path, &paths(3));
     let [there, back] =
         ["0x140000020 own.exe > 0x140000040 own.exe", "0x140000050 own.exe > 0x140000010 own.exe"];
     let expected = [
@@ -169,11 +163,7 @@ fn paths_are_runs_of_records() {
     let row = &branches.tables[0].sections[0].rows[0];
     let share = row.mispredicted_share.map(|share| share.value);
     assert_eq!((row.mispredicted, share, row.cycles), (Some(2), Some(1.0), Some(11.0)));
-    let longer = read(&path, &Query { length: 5, ..query(paths) });
-    assert_eq!(rows(&longer), []);
-    let error =
-        Branches::read(&[&path], &Query { length: 33, ..query(paths) }, &SymbolPath::default());
-    assert_eq!(error.expect_err("too long").code(), "usage");
+    assert_eq!(rows(&read(&path, &paths(5))), []);
 }
 
 #[test]
@@ -201,7 +191,7 @@ fn what_may_be_anothers_is_left_out_and_counted() {
         assert_eq!(branches.records, expected, "{taken:x?}");
         assert_eq!(branches.tables[0].sections[0].taken, left, "{taken:x?}");
         // A record that is left out splits a path.
-        let paths = Query { length: 2, ..query(Grouping { paths: true, ..EDGES }) };
+        let paths = query(Grouping { length: 2, ..EDGES });
         let runs: u64 = read(&path, &paths).tables[0].sections.iter().map(|part| part.taken).sum();
         let whole = left - 1 - unresolved;
         assert_eq!(runs, whole, "{taken:x?}");
@@ -242,7 +232,7 @@ fn a_hidden_side_is_shown_as_such() {
     );
     let rows = rows(&branches);
     assert!(rows.contains(&("Branches: hidden > hidden".to_owned(), 1)), "{rows:?}");
-    let paths = Query { length: 2, ..query(Grouping { paths: true, ..EDGES }) };
+    let paths = query(Grouping { length: 2, ..EDGES });
     assert!(read(&path, &paths).tables[0].sections.is_empty(), "there is a gap");
     // It is in no module that a filter can name.
     let filter = Filter { modules: vec![Pattern::new("*")], ..Filter::default() };
@@ -353,7 +343,7 @@ fn paths_beyond_the_limit_are_left_out() {
     let all: Vec<Vec<Branch>> = (0..SAMPLES).map(of_sample).collect();
     let taken: Vec<Taken<'_>> = all.iter().map(|own| (0, 7, &own[..])).collect();
     let (_folder, path) = recorded(&[], &taken);
-    let pairs = Query { length: 2, ..query(Grouping { paths: true, sides: Key::Module }) };
+    let pairs = query(Grouping { length: 2, sides: Key::Module });
     let branches = read(&path, &pairs);
     let most = 1 << 18;
     let expected = ("Branches: own.exe > own.exe, own.exe > own.exe", most);

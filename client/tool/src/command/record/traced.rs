@@ -51,7 +51,6 @@ pub(super) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
 fn refuse(options: &args::Record) -> Result<()> {
     refuse_options(&[
         ("--branches", options.branches.is_some()),
-        ("--calibrate", options.calibrate.is_some()),
         ("--passes", options.passes),
         ("--rate", options.rate.is_some()),
         ("--rotate", options.work.rotate.is_some()),

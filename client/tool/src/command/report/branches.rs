@@ -10,12 +10,13 @@ use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section, Width};
 use crate::select::filters;
 use halprof_profile::aggregate::branches::{
-    Branches, Edge, Grouping, Order, PathTotals, Query, SourceSection, Table,
+    Branches, Edge, Grouping, Order, PATH_LENGTH, PathTotals, Query, SourceSection, Table,
 };
 use halprof_profile::aggregate::key::Value;
 use halprof_profile::views::branches::RecordCounts;
 use schemars::JsonSchema;
 use serde::Serialize;
+use shared_types::MAX_BRANCHES;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct BranchesResult {
@@ -28,7 +29,7 @@ pub(crate) struct BranchesResult {
     /// The kinds of branches that were recorded; empty if all were.
     kinds: Vec<String>,
     records: Records,
-    /// The number of branches in a path.
+    /// The number of branches in a path of the first table of paths.
     path_length: usize,
     warnings: Vec<String>,
     tables: Vec<Table>,
@@ -58,8 +59,7 @@ struct BranchLine<'a> {
 pub(crate) fn requested(lists: &[String]) -> Result<Option<Vec<Grouping>>> {
     let lists: Vec<Vec<&str>> =
         lists.iter().map(|list| list.split(',').map(str::trim).collect()).collect();
-    let of_branches =
-        lists.iter().filter(|keys| Grouping::NAMES.iter().any(|name| keys.contains(name)));
+    let of_branches = lists.iter().filter(|keys| keys.iter().any(|key| Grouping::is_key(key)));
     match of_branches.count() {
         0 => Ok(None),
         n if n < lists.len() => Err(Error::usage(
@@ -74,7 +74,7 @@ fn table_by(keys: &[&str]) -> Result<Grouping> {
     Grouping::parse(keys).ok_or_else(|| {
         Error::usage(
             format!("`--by {}` is not a table of branches", keys.join(",")),
-            "Use `edge` or `path`, optionally with `address`, `line`, `symbol` or `module`: `edge,line`.",
+            format!("Use `edge`, `path` or `path:N` for 2 to {MAX_BRANCHES} branches, optionally with `address`, `line`, `symbol` or `module`: `edge,line`."),
         )
     })
 }
@@ -89,6 +89,8 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
     if output.is_csv() && tables.len() > 1 {
         return Err(filters::one_table());
     }
+    let paths = tables.iter().find(|grouping| grouping.is_of_paths());
+    let path_length = paths.map_or(PATH_LENGTH, |grouping| grouping.length);
     let query = Query {
         tables,
         filter: filters::filter(&options.filters, &options.files)?,
@@ -104,7 +106,6 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
             args::Sorting::Name => Order::Name,
         },
         rows: (!output.is_csv() && !output.is_json()).then_some(options.most_rows()),
-        length: options.path_length,
     };
     let branches = Branches::read(&options.files, &query, &options.naming.path()?)?;
     let mut warnings = warnings(&branches);
@@ -118,7 +119,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
         depth: how.depth,
         kinds: how.kinds,
         records: Records { kept: branches.records, omitted: branches.omitted },
-        path_length: options.path_length,
+        path_length,
         warnings,
         symbols: branches.symbols.iter().map(Into::into).collect(),
         tables: branches.tables,
@@ -140,7 +141,7 @@ fn lines(tables: &[Table]) -> Vec<BranchLine<'_>> {
         for part in &table.sections {
             lines.extend(part.rows.iter().map(|row| BranchLine {
                 source: &part.source,
-                path: table.grouping.paths.then(|| path(row)),
+                path: table.grouping.is_of_paths().then(|| path(row)),
                 row,
             }));
         }
@@ -218,7 +219,7 @@ fn section(by: Grouping, part: &SourceSection, several: bool) -> Section {
         Column::number("95 %").extra(),
         Column::number("cycles").extra(),
     ];
-    if by.paths {
+    if by.is_of_paths() {
         columns.push(Column::prose("path"));
     } else {
         columns.extend([Column::word("kind").extra(), Column::name("from"), Column::name("to")]);
@@ -248,7 +249,7 @@ fn cells(by: Grouping, row: &PathTotals) -> Vec<String> {
         mispredicted.map_or_else(String::new, |share| format!("±{:.2}", share.bound() * 100.0)),
         row.cycles.map_or_else(String::new, |mean| format!("{mean:.1}")),
     ];
-    if by.paths {
+    if by.is_of_paths() {
         cells.push(Shown(path(row)).to_string());
     } else {
         cells.push(row.kind.unwrap_or_default().to_owned());

@@ -59,7 +59,6 @@ fn what_tracing_cannot_do_is_refused_by_name_and_nothing_is_started() {
     for arguments in [
         &["--branches"][..],
         &["--rate", "1000"],
-        &["--calibrate"],
         &["--passes"],
         &["--rotate", "5"],
         &["--cpu", "0"],
