@@ -362,7 +362,7 @@ impl PlacedMark {
 
     /// An event of the driver; its channel is added to `names` if it is not there.
     fn of_driver(event: &RecordedEvent, names: &mut Vec<String>) -> Self {
-        let name = format!("driver {}", event.kind);
+        let name = format!("driver:{}", event.kind);
         let known = names.iter().position(|one| *one == name);
         let channel = known.unwrap_or_else(|| {
             names.push(name);

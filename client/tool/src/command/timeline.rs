@@ -52,7 +52,7 @@ pub(crate) struct TimelineResult {
     processes: u64,
     /// Marks of programs in the recording.
     recorded: u64,
-    /// The driver's own events in the recording, each a mark on a channel `driver KIND`.
+    /// The driver's own events in the recording, each a mark on a channel `driver:KIND`.
     driver_events: u64,
     /// The selected marks and events, which everything below is about.
     marks: u64,

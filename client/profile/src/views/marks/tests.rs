@@ -156,12 +156,12 @@ fn events_of_the_driver_are_among_the_marks() {
     assert_eq!(
         rows.iter().map(seen).collect::<Vec<_>>(),
         [
-            (0, "driver asleep".to_owned(), 0, None, None),
-            (1500, "driver awake".to_owned(), 0, None, None),
+            (0, "driver:asleep".to_owned(), 0, None, None),
+            (1500, "driver:awake".to_owned(), 0, None, None),
             (2000, "a".to_owned(), 5, Some(9), None),
-            (3000, "driver throttled".to_owned(), 2, None, Some(3)),
+            (3000, "driver:throttled".to_owned(), 2, None, Some(3)),
         ]
     );
-    let slept = marks.between("driver asleep", "driver awake");
+    let slept = marks.between("driver:asleep", "driver:awake");
     assert_eq!(slept.intervals.iter().map(|one| one.length_ns).collect::<Vec<_>>(), [1500]);
 }
