@@ -57,7 +57,7 @@ const STACK_PATIENCE_NS: u64 = 2_000_000_000;
 
 /// The cause of losses of a session that knows how many events it lost. It does not know their kinds:
 /// that they were samples is the worst case.
-const LOST_EVENTS: &str = "trace-events";
+pub const LOST_EVENTS: &str = "trace-events";
 
 /// Seconds from 1601, where FILETIME begins, to 1970.
 const UNIX_EPOCH: u64 = 11_644_473_600;

@@ -10,7 +10,7 @@ use halprof_measure::{did_you_mean, selection};
 use halprof_profile::aggregate::branches::Grouping;
 use halprof_profile::aggregate::filter::{self, Filter, Pattern};
 use halprof_profile::aggregate::key::Key;
-use halprof_profile::file::{Reader, Recording, cannot_count};
+use halprof_profile::file::{LOST_EVENTS, Reader, Recording, cannot_count};
 use halprof_profile::symbols::{Kind, Opened};
 use halprof_profile::views::report::Report;
 use halprof_profile::views::report::share::Share;
@@ -248,16 +248,7 @@ pub(crate) fn disturbances(report: &Report) -> Vec<String> {
     if let Some(statistics) = statistics.filter(|statistics| statistics.events_lost != 0) {
         warnings.push(events_lost(statistics.events_lost));
     }
-    let lost = report.recording.lost().into_values().fold(0, u64::saturating_add);
-    let all = report.recording.samples.saturating_add(lost);
-    if u128::from(lost) * 100 > u128::from(all) * LOST_PERCENT {
-        warnings.push(format!(
-            "{} of {} samples were lost: shares are of the samples that were kept, and event counts \
-             are low by the same proportion",
-            thousands(lost),
-            thousands(all)
-        ));
-    }
+    warnings.extend(samples_lost(&report.recording));
     if let Some(statistics) = statistics.filter(|statistics| statistics.throttled != 0) {
         warnings.push(format!(
             "interrupts took too much time: periods were lengthened {}, up to {}; each sample counts \
@@ -267,6 +258,28 @@ pub(crate) fn disturbances(report: &Report) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// What losses mean, if there are many.
+fn samples_lost(recording: &Recording) -> Option<String> {
+    let causes = recording.lost();
+    let lost = causes.values().copied().fold(0, u64::saturating_add);
+    let all = recording.samples.saturating_add(lost);
+    if u128::from(lost) * 100 <= u128::from(all) * LOST_PERCENT {
+        return None;
+    }
+    let (lost, all) = (thousands(lost), thousands(all));
+    Some(if causes.contains_key(LOST_EVENTS) {
+        format!(
+            "the trace lost {lost} events of unknown kinds: as many samples may be missing, and event \
+             counts may be low"
+        )
+    } else {
+        format!(
+            "{lost} of {all} samples were lost: shares are of the samples that were kept, and event \
+             counts are low by the same proportion"
+        )
+    })
 }
 
 /// The message that sources were sampled for only part of the time.

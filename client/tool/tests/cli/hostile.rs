@@ -11,7 +11,7 @@ use halprof_etw::payload::thread::Thread;
 use halprof_etw::payload::{Change, EventKind, process as etw};
 use halprof_etw::write::{self, Origin, Session};
 use halprof_profile::file::{
-    Branches, Identity, Metadata, Module, Process, Source, Statistics, Writer,
+    Branches, Identity, LOST_EVENTS, Metadata, Module, Process, Source, Statistics, Writer,
 };
 use shared_types::{Branch, Mode, Sample};
 use std::collections::BTreeMap;
@@ -106,6 +106,18 @@ fn losses_that_exceed_every_number_are_told() {
     let warning = format!("{all} of {all} samples were lost");
     assert!(report.stderr.contains(&warning), "{}", report.stderr);
     assert!(report.stdout.contains(&format!("{all} lost")), "{}", report.stdout);
+}
+
+/// A trace's session counts the events that it lost, and not their kinds.
+#[test]
+fn events_that_a_trace_lost_are_not_called_samples() {
+    let (_folder, path) = folder();
+    let writer = Writer::create(&path, &Metadata::default()).expect("created");
+    let lost = BTreeMap::from([(LOST_EVENTS.to_owned(), 3)]);
+    writer.finish(&Statistics { lost, ..Statistics::default() }, false).expect("finished");
+    let report = halprof(&["report", text(&path)]);
+    assert!(report.stderr.contains("lost 3 events of unknown kinds"), "{}", report.stderr);
+    assert!(!report.stderr.contains("samples were lost"), "{}", report.stderr);
 }
 
 /// The text contains nothing that a terminal would act on, and no line that a name has started.
