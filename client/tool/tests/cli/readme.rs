@@ -1,4 +1,4 @@
-//! Do the commands of README and docs/cli.md run as written, and print what README shows?
+//! Do the commands of README and of the pages run as written, and print what README shows?
 
 use std::path::Path;
 use std::process::Command;
@@ -35,16 +35,6 @@ fn shown(folder: &Path, arguments: &[String]) -> String {
     let text = text.concat();
     assert!(output.status.success(), "{arguments:?}: {text}");
     text
-}
-
-/// The commands of the section by example, without the explanation after them.
-fn overview(page: &str) -> Vec<Vec<String>> {
-    let sections = page.split("\n## ");
-    let section = sections.into_iter().find(|one| one.starts_with("Commands, by example"));
-    let lines = section.expect("the section").lines();
-    let commands = lines.filter_map(|line| line.strip_prefix("    halprof "));
-    let commands = commands.filter_map(|line| line.split("  ").next());
-    commands.map(|command| arguments(&format!("halprof {command}"))).collect()
 }
 
 /// The commands of the tour, each with the lines that README shows below it.
@@ -91,18 +81,6 @@ fn every_command_of_the_comparison_runs() {
     let commands = commands.filter(ends);
     let shown = commands.map(|command| shown(folder.path(), &arguments(command)));
     assert!(shown.count() > 10);
-}
-
-#[test]
-fn every_command_of_the_overview_runs() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let page = document("docs/cli.md");
-    let commands = overview(&page);
-    assert!(commands.len() >= 12, "{commands:?}");
-    for command in commands {
-        let skylake = ["--machine".to_owned(), "skylake".to_owned()];
-        assert!(!shown(folder.path(), &[&skylake[..], &command].concat()).is_empty());
-    }
 }
 
 #[test]
