@@ -488,7 +488,7 @@ function blocks(reader, found) {
 }
 
 // The session that holds the counters; undefined where none does.
-function holder(reader, from) {
+function activeSession(reader, from) {
     const found = reader.some(reader.field(from, "active_session"));
     return found && {
         slot: reader.number(found, "slot"),
@@ -519,17 +519,17 @@ function showState(reader) {
     const global = reader.global();
     const from = service(reader, global);
     const host = reader.field(from, "processors");
-    const held = holder(reader, from);
+    const held = activeSession(reader, from);
     return [
         `driver       ${str(reader, reader.field(from, "about.answerer"))}, layout ${LAYOUT}`,
-        `holder       ${heldBy(reader, from, held)}`,
+        `active       ${heldBy(reader, from, held)}`,
         `reservation  ${reservation(reader, reader.some(reader.field(host, "reservation")))}`,
         `suspended    ${yes(reader.number(from, "suspended"))}`,
         `timer        ${timer(reader, host)}`,
         `time stamps  ${decimal(reader.wide(host, "frequency"))} a second`,
         `rings        ${decimal(reader.wide(from, "ring_bytes"))} bytes of at most ` +
             decimal(reader.wide(from, "about.ring_bytes_max")),
-    ].concat(...kinds(reader, reader.field(from, "cpu_types")));
+    ].concat(...cpuTypes(reader, reader.field(from, "cpu_types")));
 }
 
 // A Rust string.
@@ -567,24 +567,24 @@ function timer(reader, host) {
             (reader.number(setting, "precise") ? "high-resolution" : "without waking processors");
 }
 
-function kinds(reader, found) {
+function cpuTypes(reader, found) {
     const of = reader.field(found, "of");
     const count = reader.count(found, "processors", size(of));
     const list = reader.field(found, "list");
     const members = Array.from({ length: reader.length(list) }, () => []);
-    reader.memory(of.targetLocation, count, 1).forEach((kind, processor) => {
-        if (members[kind] === undefined) {
-            throw new Refusal(`Processor ${processor} is of kind ${kind}: the memory is corrupt.`);
+    reader.memory(of.targetLocation, count, 1).forEach((cpuType, processor) => {
+        if (members[cpuType] === undefined) {
+            throw new Refusal(`Processor ${processor} is of CPU type ${cpuType}: the memory is corrupt.`);
         }
-        members[kind].push(processor);
+        members[cpuType].push(processor);
     });
-    // Every kind that a processor is of is there.
-    return members.map((processors, kind) => (processors.length === 0
+    // Every type that a processor is of is there.
+    return members.map((processors, cpuType) => (processors.length === 0
         ? []
-        : capabilities(reader, reader.payload(list[kind]), kind, processors)));
+        : capabilities(reader, reader.payload(list[cpuType]), cpuType, processors)));
 }
 
-function capabilities(reader, found, kind, processors) {
+function capabilities(reader, found, cpuType, processors) {
     const named = (type, path) => name(NAMES[type], reader.number(found, path));
     const used = named("shared_types::interface::ProfileInterface", "selection.used.interface");
     const hal = named("shared_types::interface::ProfileInterface", "selection.hal.interface");
@@ -600,7 +600,7 @@ function capabilities(reader, found, kind, processors) {
             : `${hex(bits)} of ${reader.number(found, width)} bits`;
     };
     return [
-        `kind ${kind}       processors ${ranges(processors)}`,
+        `CPU type ${cpuType}   processors ${ranges(processors)}`,
         `  interface  ${used} (${reason}); the HAL's ${hal}`,
         `  processor  ${reader.text(vendor.targetLocation, 12).replace(/\0+$/, "")}, ${numbers}, ` +
             `core type ${hex(reader.number(found, "core_type"))}`,
@@ -627,20 +627,20 @@ function processor(reader, block, ids) {
     const lines = [
         `${processorName(reader, block)}  ${phase.toLowerCase()}` +
             `${ended === 0 ? "" : ` by ${refusal(ended)}`}, ` +
-            `kind ${reader.number(state, "kind")}, rotation ${rotation(reader, state)}`,
+            `CPU type ${reader.number(state, "kind")}, slice ${slice(reader, state)}`,
     ];
-    // Of a rotation that is over only totals are worth showing.
+    // Of a slice that is over only totals are worth showing.
     if (phase === "Running") {
         lines.push(...counters(reader, reader.field(state, "active"), ids));
     }
     return lines.concat(totals(reader, state, ids), statistics(reader, state));
 }
 
-// The rotation that is due.
-function rotation(reader, state) {
-    const rotations = reader.field(state, "order.slices");
-    const at = reader.count(state, "order.at", size(rotations) - 1);
-    return reader.memory(rotations.targetLocation, at + 1, 1)[at];
+// The slice that is due.
+function slice(reader, state) {
+    const slices = reader.field(state, "order.slices");
+    const at = reader.count(state, "order.at", size(slices) - 1);
+    return reader.memory(slices.targetLocation, at + 1, 1)[at];
 }
 
 function processorName(reader, block) {
@@ -665,12 +665,12 @@ function counters(reader, active, ids) {
 
 function totals(reader, state, ids) {
     const all = reader.field(state, "totals.each");
-    // As of the end of each source's last rotation.
+    // As of the end of each source's last slice.
     const ended = reader.field(state, "counts.each");
     return ids.map((id, index) => {
         const part = (of, path) => decimal(reader.wide(of[index], path));
         return `  total of source ${index} (${source(id)}): ${part(all, "counted")} counted in ` +
-            `${part(ended, "turns")} rotations of ${part(ended, "running")} ticks, ` +
+            `${part(ended, "turns")} slices of ${part(ended, "running")} ticks, ` +
             `period ${part(all, "current_period")}, carried ${part(all, "carried")}`;
     });
 }
@@ -690,7 +690,7 @@ function statistics(reader, state) {
 function showSessions(reader) {
     const from = service(reader, reader.global());
     const pool = reader.field(from, "sessions");
-    const held = holder(reader, from);
+    const held = activeSession(reader, from);
     const lines = [];
     for (let slot = 0; slot < reader.number(pool, "length"); slot += 1) {
         const one = reader.element(pool, slot);
@@ -723,7 +723,7 @@ function openSession(reader, one, slot, runs) {
     if (found.length !== 0) {
         lines.push(
             `  processors  ${processorSet(reader, reader.field(settings, "processors"))}`,
-            `  rotation    ${reader.number(settings, "slice") / 10000} ms`,
+            `  slice       ${reader.number(settings, "slice") / 10000} ms`,
             `  ring        ${reader.number(settings, "ring_samples")} samples a processor, ` +
                 `${reader.number(settings, "branches")} branches each`);
     }
@@ -963,7 +963,7 @@ function words(one) {
 // What the debugger is told.
 
 const COMMANDS = [
-    ["state", showState, "interface, capabilities, holder, reservation, timer"],
+    ["state", showState, "interface, capabilities, active session, reservation, timer"],
     ["processors", showProcessors, "counters that run, totals, what became of samples"],
     ["sessions", showSessions, "owners, flags, sources"],
     ["rings", showRings, `counts and the last samples: ${SAMPLES_SHOWN}, or as many as given`],

@@ -231,7 +231,7 @@ test("an entry that this script does not know is shown as it is", () => {
     assert.match(printed("trace", { change }), /77 \(unknown\): 0x1 0x2\n/);
 });
 
-test("a service without holder, reservation and timer says so", () => {
+test("a service without active session, reservation and timer says so", () => {
     const change = (target, { hardware }) => target.write(hardware, scenario.HARDWARE, {
         service: {
             active_session: null,
@@ -240,7 +240,7 @@ test("a service without holder, reservation and timer says so", () => {
         },
     });
     const text = printed("state", { change });
-    for (const line of ["holder       none", "reservation  none", "timer        off",
+    for (const line of ["active       none", "reservation  none", "timer        off",
         "suspended    yes"]) {
         assert.ok(text.includes(line), `${line} is not in\n${text}`);
     }
@@ -265,18 +265,18 @@ test("a session that counts by a timer on some processors says which", () => {
     }
 });
 
-test("a processor of a kind that there cannot be is refused", () => {
+test("a processor of a type that there cannot be is refused", () => {
     const change = (target, { hardware }) =>
         target.write(hardware, scenario.HARDWARE, { service: { cpu_types: { of: [0, 9] } } });
-    assert.match(printed("state", { change }), /Processor 1 is of kind 9: the memory is corrupt/);
+    assert.match(printed("state", { change }), /Processor 1 is of CPU type 9: the memory is corrupt/);
 });
 
-test("kinds of processor are shown apart", () => {
+test("CPU types are shown apart", () => {
     const change = (target, { hardware }) => target.write(hardware, scenario.HARDWARE, {
         service: { cpu_types: { of: [0, 1], list: [undefined, { some: scenario.unused }] } },
     });
     const text = printed("state", { change });
-    assert.match(text, /kind 0 {7}processors 0\n[^]*kind 1 {7}processors 1\n/);
+    assert.match(text, /CPU type 0 {3}processors 0\n[^]*CPU type 1 {3}processors 1\n/);
     assert.match(text, /interface {2}Default \(HypervisorMasks\); the HAL's Amd64\n/);
     assert.match(text, /processor {2}AuthenticAMD, family 0x19, model 0x21, stepping 0x2, /);
     assert.match(text, /general none, fixed none, version 1\n/);
@@ -397,7 +397,7 @@ test("a run that the driver has ended says why, and where", () => {
     assert.match(printed("sessions", { change }),
         /\n {2}ended {7}InterruptStorm, subject 1, detail 0x10400\n/);
     assert.match(printed("processors", { change }),
-        /^processor 1 .* ended by InterruptStorm, kind 0, rotation 1$/m);
+        /^processor 1 .* ended by InterruptStorm, CPU type 0, slice 1$/m);
 });
 
 test("requests are called as in the sources", () => {

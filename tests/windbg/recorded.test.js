@@ -68,13 +68,13 @@ test("the state is what the client was told", () => {
         `driver       ${known.driver}, layout 4`,
         `time stamps  ${known.frequency} a second`,
         "suspended    no",
-        `kind 0       processors 0 to ${known.processors.length - 1}`,
+        `CPU type 0   processors 0 to ${known.processors.length - 1}`,
         `  interface  ${known.interface} (${known.reason}); the HAL's ${known.interface}`,
         `  processor  ${processor.vendor}, family 0x${processor.family.toString(16)}, ` +
             `model 0x${processor.model.toString(16)}, ` +
             `stepping 0x${processor.stepping.toString(16)}, core type 0x0`,
     ]);
-    assert.match(shown("state"), new RegExp(`^holder {7}session ${SESSION}, .* reserved$`, "m"));
+    assert.match(shown("state"), new RegExp(`^active {7}session ${SESSION}, .* reserved$`, "m"));
 });
 
 test("the session is the client's", () => {
@@ -93,7 +93,7 @@ test("each counter's select is the processor's, and its total comes to what was 
     processors.forEach(([first, ...rest], index) => {
         const { group, number } = known.processors[index];
         assert.strictEqual(first, `processor ${index}  group ${group} number ${number}  ` +
-            "running, kind 0, rotation 0");
+            "running, CPU type 0, slice 0");
         const inUse = new Set();
         known.sources.forEach((_, source) => {
             const seat = new RegExp(`^  (general|fixed) (\\d): source ${source} \\((.*)\\), ` +
@@ -105,7 +105,7 @@ test("each counter's select is the processor's, and its total comes to what was 
             assert.strictEqual(BigInt(select) | (kind === "general" ? ENABLE : 0n),
                 BigInt(register.select));
             const since = (value) => (BigInt(register.value) - BigInt(value)) & COUNTER_MASK;
-            const total = new RegExp(`^  total of source ${source} .*: (\\d+) counted in 0 rotations`);
+            const total = new RegExp(`^  total of source ${source} .*: (\\d+) counted in 0 slices`);
             const [, counted] = rest.map((line) => total.exec(line)).find((match) => match);
             assert.strictEqual(BigInt(counted) + since(last),
                 BigInt(known.counted[index][source]));
