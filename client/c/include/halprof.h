@@ -42,6 +42,9 @@
 // A machine, and what is counted on it. Any thread may use it.
 typedef struct halprof halprof;
 
+// What one thread counts, for that thread to read.
+typedef struct halprof_counts halprof_counts;
+
 // The regions of one thread, which only that thread may use.
 typedef struct halprof_thread halprof_thread;
 
@@ -265,6 +268,51 @@ void halprof_mark(uint32_t channel, uint64_t value);
 // # Safety
 // `text` is NULL or from `halprof_report`, and is not used again.
 void halprof_free(char *text);
+
+// Opens a list of events such as "TotalCycles:u,TotalIssues:u" for the calling thread; `machine` is
+// as for `halprof_open`. It fails if the counts of a thread alone cannot be read. To open a list
+// that the process counts already costs little, and disturbs nothing.
+//
+// # Safety
+// `machine` is NULL or ends with a 0, as `events` does; `*opened` is valid for a write.
+int32_t halprof_counts_open(uint32_t abi,
+                            const char *machine,
+                            const char *events,
+                            struct halprof_counts **opened);
+
+// What the thread has counted so far, by no start that you may rely on: subtract two readings. One
+// number for each event; if there is room, the next one is how often counts were missed (the
+// thread was switched under RDPMC, or the machine slept): where it differs, do not subtract.
+//
+// # Safety
+// `counts` is from `halprof_counts_open`; `values` is valid for writes of `length` numbers.
+int32_t halprof_counts_read(const struct halprof_counts *counts, uint64_t *values, size_t length);
+
+// What a reading itself adds to each count: the least by which two differ, one right after the
+// other.
+//
+// # Safety
+// As for `halprof_counts_read`.
+int32_t halprof_counts_cost(const struct halprof_counts *counts, uint64_t *values, size_t length);
+
+// The method in use, as for `halprof_start`; `HALPROF_PROCESSORS` only on a modelled machine, which
+// runs no threads. 0 for a NULL.
+//
+// # Safety
+// `counts` is NULL or from `halprof_counts_open`.
+uint32_t halprof_counts_method(const struct halprof_counts *counts);
+
+// Runs a workload to its end on a modelled machine, as `halprof_workload` does.
+//
+// # Safety
+// `counts` is from `halprof_counts_open`; `workload` ends with a 0.
+int32_t halprof_counts_workload(const struct halprof_counts *counts, const char *workload);
+
+// Ends it; the process counts the events until all are closed.
+//
+// # Safety
+// `counts` is from `halprof_counts_open`, and if this succeeds is not used again.
+int32_t halprof_counts_close(struct halprof_counts *counts);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -16,16 +16,18 @@ pub(crate) fn answer(act: impl FnOnce() -> Result<(), Failure>) -> i32 {
     match act() {
         Ok(()) => HALPROF_OK,
         Err(failure) => {
-            LAST.set((owned(&failure.message), owned(failure.code)));
+            let last = (owned(&failure.message), owned(failure.code));
+            // A thread that is ending, whose reasons are gone, is not told any.
+            let _ = LAST.try_with(|kept| kept.replace(last));
             HALPROF_FAILED
         }
     }
 }
 
 pub(crate) fn text() -> *const c_char {
-    LAST.with_borrow(|(message, _)| message.as_ptr())
+    LAST.try_with(|last| last.borrow().0.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 pub(crate) fn code() -> *const c_char {
-    LAST.with_borrow(|(_, code)| code.as_ptr())
+    LAST.try_with(|last| last.borrow().1.as_ptr()).unwrap_or(c"".as_ptr())
 }

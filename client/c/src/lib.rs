@@ -6,17 +6,18 @@
 //! version of the header.
 #![expect(unsafe_code, reason = "C lends pointers and has no lifetimes")]
 
+pub mod counts;
 mod errors;
 mod failure;
-mod machine;
+mod owner;
 mod text;
 
 use errors::answer;
 use failure::{Failure, fail, usage};
 use halprof_measure::marks::Channel;
 use halprof_measure::regions::{Method, Passage, RegionRow, Regions, Report, Thread};
-use halprof_measure::{Connection, Error, Refusal, Session, Sources};
-use machine::Machine;
+use halprof_measure::{Connection, Error, Machine, Refusal, Session, Sources};
+use owner::Owner;
 use shared_types::Sample;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::Spec;
@@ -24,8 +25,7 @@ use std::borrow::Cow;
 use std::ffi::{CString, c_char};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
-use text::{borrowed, lent, lent_mut};
+use text::{borrowed, lent, lent_mut, optional};
 
 /// The version of this interface, for `halprof_open`.
 pub const HALPROF_ABI: u32 = 1;
@@ -65,7 +65,7 @@ pub struct HalprofThread {
     thread: Thread<'static>,
     _regions: Arc<Regions<'static, Machine>>,
     passages: Vec<Option<Passage>>,
-    owner: ThreadId,
+    owner: Owner,
 }
 
 /// The counts of one source over the passages through one region. `mode` and `deviation` are
@@ -233,18 +233,9 @@ pub unsafe extern "C" fn halprof_open(
         // SAFETY: the caller promises it.
         let opened = unsafe { lent_mut(opened) }?;
         *opened = ptr::null_mut();
-        if abi != HALPROF_ABI {
-            let message = format!(
-                "the program was made for version {abi} of halprof.h; the library has {HALPROF_ABI}"
-            );
-            return fail("version-mismatch", &message, "Compile the program again.");
-        }
-        let machine = if machine.is_null() {
-            None
-        } else {
-            // SAFETY: the caller promises it.
-            Some(unsafe { borrowed(machine) }?)
-        };
+        check_version(abi)?;
+        // SAFETY: the caller promises it.
+        let machine = unsafe { optional(machine) }?;
         let connection = Connection::new(Machine::open(machine)?)?;
         let inner = Inner {
             connection: Box::into_raw(Box::new(connection)),
@@ -373,11 +364,7 @@ pub unsafe extern "C" fn halprof_method(halprof: *const Halprof) -> u32 {
         return HALPROF_BEST;
     };
     let inner = lent.lock();
-    inner.regions().map_or(HALPROF_BEST, |regions| match regions.method() {
-        Method::ThreadProfiling => HALPROF_THREAD_PROFILING,
-        Method::Rdpmc => HALPROF_RDPMC,
-        Method::Processors => HALPROF_PROCESSORS,
-    })
+    inner.regions().map_or(HALPROF_BEST, |regions| number_of(regions.method()))
 }
 
 /// What the chosen processors have counted since the start: one number for each source.
@@ -441,7 +428,8 @@ pub unsafe extern "C" fn halprof_workload(halprof: *mut Halprof, workload: *cons
             State::Idle => inner.connection()?.transport().run(workload),
             State::Counting(regions) => regions.with_transport(|machine| machine.run(workload)),
             State::Sampling(session, _) => session.transport().run(workload),
-        }
+        }?;
+        Ok(())
     })
 }
 
@@ -555,7 +543,7 @@ pub unsafe extern "C" fn halprof_thread_begin(
             thread: kept.uncalibrated_thread(name, &[])?,
             _regions: regions,
             passages: Vec::new(),
-            owner: std::thread::current().id(),
+            owner: Owner::here(),
         };
         let thread = Box::into_raw(Box::new(thread));
         *begun = thread;
@@ -743,7 +731,7 @@ pub unsafe extern "C" fn halprof_free(text: *mut c_char) {
 impl HalprofThread {
     /// Refuses every thread but its own, whose counters it reads.
     fn own(&mut self) -> Result<&mut Self, Failure> {
-        if self.owner == std::thread::current().id() {
+        if self.owner == Owner::here() {
             return Ok(self);
         }
         let hint = "Each thread calls halprof_thread_begin for itself.";
@@ -803,6 +791,24 @@ fn alone(regions: &Arc<Regions<'static, Machine>>) -> Result<(), Failure> {
             format!("{} threads still have regions", threads - 1),
             "Call halprof_thread_end in each.",
         )),
+    }
+}
+
+fn check_version(abi: u32) -> Result<(), Failure> {
+    if abi == HALPROF_ABI {
+        return Ok(());
+    }
+    let message = format!(
+        "the program was made for version {abi} of halprof.h; the library has {HALPROF_ABI}"
+    );
+    fail("version-mismatch", &message, "Compile the program again.")
+}
+
+const fn number_of(method: Method) -> u32 {
+    match method {
+        Method::ThreadProfiling => HALPROF_THREAD_PROFILING,
+        Method::Rdpmc => HALPROF_RDPMC,
+        Method::Processors => HALPROF_PROCESSORS,
     }
 }
 

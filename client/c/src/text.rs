@@ -34,6 +34,16 @@ pub(crate) unsafe fn borrowed<'a>(pointer: *const c_char) -> Result<&'a str, Fai
 }
 
 /// # Safety
+/// `pointer` is NULL or valid for reads up to a 0, during `'a`.
+pub(crate) unsafe fn optional<'a>(pointer: *const c_char) -> Result<Option<&'a str>, Failure> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller promises it.
+    unsafe { borrowed(pointer) }.map(Some)
+}
+
+/// # Safety
 /// `pointer` is valid for writes of `length` numbers during `'a`, or `length` is 0.
 pub(crate) unsafe fn slice<'a>(pointer: *mut u64, length: usize) -> Result<&'a mut [u64], Failure> {
     if length == 0 {

@@ -15,6 +15,8 @@
 #define REFUSED(call, name) \
     MUST((call) == HALPROF_FAILED && !strcmp(halprof_error_code(), name) && *halprof_error())
 
+#define EVENTS "TotalIssues:u,BranchInstructions:u"
+
 struct begun {
     halprof *machine;
     halprof_thread *foreign;
@@ -91,6 +93,62 @@ static int counts_and_regions(halprof *machine)
     return 0;
 }
 
+static int of_its_own_counts(halprof_counts *foreign)
+{
+    halprof_counts *counts;
+    uint64_t before[3], after[3] = {0};
+
+    REFUSED(halprof_counts_read(foreign, before, 3), "usage");
+    REFUSED(halprof_counts_close(foreign), "usage");
+    DONE(halprof_counts_open(HALPROF_ABI, "skylake", EVENTS, &counts));
+    DONE(halprof_counts_read(counts, before, 3));
+    DONE(halprof_counts_workload(counts, "instructions=50,branches=7,cycles=1"));
+    DONE(halprof_counts_read(counts, after, 1));
+    MUST(after[0] - before[0] == 50 && !after[1]);
+    DONE(halprof_counts_close(counts));
+    return 0;
+}
+
+static void *second_counts(void *foreign)
+{
+    return of_its_own_counts(foreign) ? foreign : NULL;
+}
+
+/* The numbers are those of the workloads. */
+static int counts_of_threads(void)
+{
+    halprof_counts *outer = NULL, *inner;
+    uint64_t outer_before[3], inner_before[3], after[3], cost[2] = {1, 1};
+    pthread_t thread;
+    void *failed;
+
+    REFUSED(halprof_counts_open(HALPROF_ABI + 1, "skylake", EVENTS, &outer), "version-mismatch");
+    REFUSED(halprof_counts_open(HALPROF_ABI, "skylake", "nonsense", &outer), "source-unknown");
+    REFUSED(halprof_counts_open(HALPROF_ABI, "etw", EVENTS, &outer), "unavailable");
+    REFUSED(halprof_counts_open(HALPROF_ABI, "skylake", NULL, &outer), "usage");
+    MUST(!outer && halprof_counts_method(outer) == HALPROF_BEST);
+    DONE(halprof_counts_open(HALPROF_ABI, "skylake", EVENTS, &outer));
+    MUST(halprof_counts_method(outer) == HALPROF_PROCESSORS);
+    DONE(halprof_counts_cost(outer, cost, 2));
+    MUST(!cost[0] && !cost[1]);
+    DONE(halprof_counts_read(outer, outer_before, 3));
+    DONE(halprof_counts_workload(outer, "instructions=1000,branches=100,cycles=1"));
+    DONE(halprof_counts_open(HALPROF_ABI, "skylake", EVENTS, &inner));
+    DONE(halprof_counts_read(inner, inner_before, 3));
+    DONE(halprof_counts_workload(inner, "instructions=300,branches=30,cycles=1"));
+    DONE(halprof_counts_read(inner, after, 3));
+    MUST(after[0] - inner_before[0] == 300 && after[1] - inner_before[1] == 30);
+    DONE(halprof_counts_close(inner));
+    MUST(!pthread_create(&thread, NULL, second_counts, outer) && !pthread_join(thread, &failed));
+    MUST(!failed);
+    DONE(halprof_counts_read(outer, after, 3));
+    MUST(after[0] - outer_before[0] == 1350 && after[1] - outer_before[1] == 137);
+    MUST(after[2] == outer_before[2]);
+    REFUSED(halprof_counts_workload(outer, "nonsense"), "usage");
+    DONE(halprof_counts_close(outer));
+    return 0;
+}
+
 static int samples(halprof *machine)
 {
     halprof_sample sample = {0};
@@ -123,7 +181,7 @@ int main(void)
     MUST(!machine && !halprof_modelled(machine));
     DONE(halprof_open(HALPROF_ABI, "skylake", &machine));
     MUST(halprof_modelled(machine));
-    if (counts_and_regions(machine) || samples(machine))
+    if (counts_and_regions(machine) || samples(machine) || counts_of_threads())
         return 1;
     DONE(halprof_close(machine));
     printf("done\n");

@@ -14,6 +14,7 @@ const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 fn the_header_is_current() {
     let names = [
         ("Halprof", "halprof"),
+        ("HalprofCounts", "halprof_counts"),
         ("HalprofThread", "halprof_thread"),
         ("HalprofRow", "halprof_row"),
         ("HalprofSample", "halprof_sample"),

@@ -24,6 +24,7 @@
 use crate::catalog::{Catalog, types_of};
 use crate::estimate::Estimate;
 use crate::selection::{self, EventSpec};
+use crate::session::Held;
 use crate::{Connection, Error, Result, Session, Setup, Transport};
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
@@ -139,20 +140,17 @@ impl Sources {
         &self,
         connection: &'a mut Connection<T>,
     ) -> Result<Session<'a, T>> {
-        let mut session = self.open(connection)?;
+        let mut session = self.open(Held::Lent(connection))?;
         session.configure(&self.setup(), false).map_err(|error| self.named_in(error))?;
         session.start()?;
         Ok(session)
     }
 
     /// Opens a session that can count them.
-    pub(crate) fn open<'a, T: Transport>(
-        &self,
-        connection: &'a mut Connection<T>,
-    ) -> Result<Session<'a, T>> {
+    pub(crate) fn open<'a, T: Transport>(&self, connection: Held<'a, T>) -> Result<Session<'a, T>> {
         let setup = self.setup();
         let sees_kernel = setup.specs.iter().any(|spec| spec.filter & Spec::KERNEL != 0);
-        Session::open(connection, sees_kernel, false)
+        Session::open_held(connection, sees_kernel, false)
     }
 
     /// The setup that a session counts them with.

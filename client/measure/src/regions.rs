@@ -30,6 +30,8 @@
 //! rows of its own. Count `:u` where you can: interrupts run in kernel mode. A thread reads only
 //! general counters: an event that only a fixed counter counts is read with whole processors.
 //!
+//! Programs that keep numbers of their own read and subtract: see [`ThreadCounts`].
+//!
 //! Only sources that fit at once can be counted; [`sweep`] runs a region repeatedly to count all.
 
 mod counters;
@@ -39,6 +41,7 @@ mod report;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod thread_counts;
 
 pub use counters::Discard;
 use counters::EVENTS_MAX;
@@ -46,14 +49,16 @@ pub use distribution::{Cull, Distribution};
 pub use method::Method;
 pub use report::{Discarded, RegionRow, Report};
 pub use sweep::{Pass, Sweep, sweep};
+pub use thread_counts::{CounterValues, ThreadCounts};
 
 use crate::platform::Platform;
+use crate::session::Held;
 use crate::{Connection, Error, Result, Session, Sources, Transport};
 use counters::{Counters, Reading};
 use method::Offer;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// How many passages of one region a thread keeps; any more are counted as [`Discard::Full`].
@@ -65,7 +70,7 @@ const CALIBRATIONS: usize = 64;
 /// Sources counted for the regions of any number of threads. Counting ends when this is dropped.
 #[derive(Debug)]
 pub struct Regions<'a, T: Transport> {
-    session: Mutex<Session<'a, T>>,
+    session: Arc<Mutex<Session<'a, T>>>,
     offer: Offer<'a>,
     about: report::About,
     /// The chosen processors; empty for all.
@@ -96,7 +101,16 @@ impl<'a, T: Transport> Regions<'a, T> {
         method: Option<Method>,
         platform: Option<&'a dyn Platform>,
     ) -> Result<Self> {
-        check_fit(connection, sources)?;
+        Self::open_held(Held::Lent(connection), sources, method, platform)
+    }
+
+    fn open_held(
+        mut connection: Held<'a, T>,
+        sources: &Sources,
+        method: Option<Method>,
+        platform: Option<&'a dyn Platform>,
+    ) -> Result<Self> {
+        check_fit(&mut connection, sources)?;
         let modelled = connection.modelled();
         let ticks_a_second = connection.machine()?.timestamp_frequency;
         let (session, offer, rejected) = method::choose(connection, sources, method, platform)?;
@@ -109,7 +123,7 @@ impl<'a, T: Transport> Regions<'a, T> {
             sources: sources.names().map(str::to_owned).collect(),
         };
         Ok(Self {
-            session: Mutex::new(session),
+            session: Arc::new(Mutex::new(session)),
             offer,
             about,
             processors: sources.processors().to_vec(),

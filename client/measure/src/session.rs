@@ -16,18 +16,46 @@ use shared_types::request::source;
 use shared_types::request::threads::{self, ThreadCounter, Threads};
 use shared_types::{Branch, ReplyHeader, RequestHeader, Sample, SystemEvent};
 use std::mem::size_of;
+use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A session of this connection. Dropping it closes it.
 #[derive(Debug)]
 pub struct Session<'a, T: Transport> {
-    connection: &'a mut Connection<T>,
+    connection: Held<'a, T>,
     number: u32,
     /// The length of a reply with every count.
     counts_bytes: usize,
     /// Why the other side has ended the session.
     ended: Option<ErrorCode>,
+}
+
+/// The connection of a session: lent to it, or its own.
+#[derive(Debug)]
+pub(crate) enum Held<'a, T> {
+    Lent(&'a mut Connection<T>),
+    Owned(Box<Connection<T>>),
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = Connection<T>;
+
+    fn deref(&self) -> &Connection<T> {
+        match self {
+            Self::Lent(connection) => connection,
+            Self::Owned(connection) => connection,
+        }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    fn deref_mut(&mut self) -> &mut Connection<T> {
+        match self {
+            Self::Lent(connection) => connection,
+            Self::Owned(connection) => connection,
+        }
+    }
 }
 
 /// How long a start is retried while the machine goes to sleep or wakes up.
@@ -70,6 +98,14 @@ impl<'a, T: Transport> Session<'a, T> {
         kernel: bool,
         approximate: bool,
     ) -> Result<Self> {
+        Self::open_held(Held::Lent(connection), kernel, approximate)
+    }
+
+    pub(crate) fn open_held(
+        mut connection: Held<'a, T>,
+        kernel: bool,
+        approximate: bool,
+    ) -> Result<Self> {
         let number = connection
             .open(flag_if(kernel, session::KERNEL) | flag_if(approximate, source::APPROXIMATE))?;
         Ok(Self { connection, number, counts_bytes: size_of::<Snapshot>(), ended: None })
@@ -84,6 +120,7 @@ impl<'a, T: Transport> Session<'a, T> {
 
     /// A session that was left open.
     pub(crate) const fn again(connection: &'a mut Connection<T>, number: u32) -> Self {
+        let connection = Held::Lent(connection);
         Self { connection, number, counts_bytes: size_of::<Snapshot>(), ended: None }
     }
 
@@ -294,7 +331,7 @@ impl<'a, T: Transport> Session<'a, T> {
     }
 
     /// The transport that carries the requests.
-    pub const fn transport(&mut self) -> &mut T {
+    pub fn transport(&mut self) -> &mut T {
         self.connection.transport()
     }
 

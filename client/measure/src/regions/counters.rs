@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared_types::request::counts::Count;
 use shared_types::request::threads::ThreadCounter;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The most sources of a region: more than any processor counts at once.
 pub(super) const EVENTS_MAX: usize = 32;
@@ -15,6 +15,9 @@ pub(super) const EVENTS_MAX: usize = 32;
 /// Less sleep than this during a region is none: the machine's two clocks are not read at the same
 /// moment.
 const SLEPT_MS: u64 = 100;
+
+/// How often counters are read until no switch falls between them.
+const TRIES: u32 = 8;
 
 /// Everything that is read at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,6 +66,11 @@ pub(super) trait Counters {
     fn begin(&mut self) -> Result<Reading>;
     /// Reads everything, the time stamp first.
     fn end(&mut self) -> Result<Reading>;
+    /// Reads everything at a moment that ends one stretch and begins the next.
+    fn now(&mut self) -> Result<Reading> {
+        self.begin()
+    }
+
     /// The mask of a counter's width, beyond which it wraps.
     fn mask(&self, _source: usize) -> u64 {
         u64::MAX
@@ -85,8 +93,8 @@ pub(super) trait Counters {
 }
 
 /// What Windows has accumulated for the thread.
-pub(super) struct Profiled<'r> {
-    pub(super) platform: &'r dyn Platform,
+pub(super) struct Profiled<'a> {
+    pub(super) platform: &'a dyn Platform,
     pub(super) profile: Box<dyn Profile>,
 }
 
@@ -113,11 +121,11 @@ impl Counters for Profiled<'_> {
 }
 
 /// The counters of the processor that runs the thread, valid while it stays on that processor.
-pub(super) struct Direct<'r> {
-    pub(super) platform: &'r dyn Platform,
+pub(super) struct Direct<'a> {
+    pub(super) platform: &'a dyn Platform,
     /// For the number of context switches.
     pub(super) profile: Box<dyn Profile>,
-    pub(super) counters: &'r [ThreadCounter],
+    pub(super) counters: Arc<[ThreadCounter]>,
 }
 
 impl Direct<'_> {
@@ -128,7 +136,7 @@ impl Direct<'_> {
 
     fn values(&self) -> [u64; EVENTS_MAX] {
         let mut values = [0; EVENTS_MAX];
-        for (value, counter) in values.iter_mut().zip(self.counters) {
+        for (value, counter) in values.iter_mut().zip(self.counters.iter()) {
             *value = self.platform.rdpmc(counter.rdpmc);
         }
         values
@@ -156,6 +164,19 @@ impl Counters for Direct<'_> {
         })
     }
 
+    fn now(&mut self) -> Result<Reading> {
+        for _ in 0..TRIES {
+            let reading = self.begin()?;
+            if self.switches()? == reading.switches {
+                return Ok(reading);
+            }
+        }
+        Err(Error::unavailable(
+            format!("the thread was switched during each of {TRIES} readings"),
+            "Read again.",
+        ))
+    }
+
     fn mask(&self, source: usize) -> u64 {
         let counter = self.counters.get(source);
         let width = counter.map_or(64, |counter| counter.width);
@@ -164,18 +185,18 @@ impl Counters for Direct<'_> {
 }
 
 /// Whole processors, with one request for each reading.
-pub(super) struct Processors<'r, 'a, T: Transport> {
-    pub(super) session: &'r Mutex<Session<'a, T>>,
+pub(super) struct Processors<'a, T: Transport> {
+    pub(super) session: Arc<Mutex<Session<'a, T>>>,
     /// The processors; empty for all that the session counts.
     pub(super) indexes: Vec<u32>,
     /// On a real machine, the thread's own clock; a model's time is in its counts.
-    pub(super) platform: Option<&'r dyn Platform>,
+    pub(super) platform: Option<&'a dyn Platform>,
 }
 
-impl<T: Transport> Processors<'_, '_, T> {
+impl<T: Transport> Processors<'_, T> {
     fn read(&self) -> Result<Reading> {
         let mut reading = Reading::default();
-        let counts = lock(self.session).snapshot()?;
+        let counts = lock(&self.session).snapshot()?;
         if self.indexes.is_empty() {
             for counts in &counts {
                 reading.add(counts);
@@ -209,7 +230,7 @@ impl Reading {
     }
 }
 
-impl<T: Transport> Counters for Processors<'_, '_, T> {
+impl<T: Transport> Counters for Processors<'_, T> {
     fn begin(&mut self) -> Result<Reading> {
         let mut reading = self.read()?;
         if let Some(platform) = self.platform {

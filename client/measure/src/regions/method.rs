@@ -2,16 +2,17 @@
 
 use super::counters::{Counters, Direct, Processors, Profiled};
 use crate::platform::{Platform, refused};
+use crate::session::Held;
 #[cfg(windows)]
 use crate::windows::threads::Windows;
-use crate::{Connection, Error, Result, Session, Sources, Transport};
+use crate::{Error, Result, Session, Sources, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared_types::request::threads::ThreadCounter;
 use std::fmt::Debug;
 #[cfg(windows)]
 use std::sync::LazyLock;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Where the counts of a thread come from, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
@@ -65,13 +66,13 @@ pub(super) enum Offer<'a> {
         rdpmc: bool,
         /// The mask for EnableThreadProfiling.
         mask: u64,
-        counters: Vec<ThreadCounter>,
+        counters: Arc<[ThreadCounter]>,
     },
     /// The platform is absent on a modelled machine.
     Processors(Option<&'a dyn Platform>),
 }
 
-impl Offer<'_> {
+impl<'a> Offer<'a> {
     pub(super) const fn method(&self) -> Method {
         match self {
             Self::Thread { rdpmc: false, .. } => Method::ThreadProfiling,
@@ -88,25 +89,29 @@ impl Offer<'_> {
     }
 
     /// The counters of the calling thread.
-    pub(super) fn counters<'r, T: Transport + Send>(
-        &'r self,
-        session: &'r Mutex<Session<'_, T>>,
+    pub(super) fn counters<T: Transport + Send + 'a>(
+        &self,
+        session: &Arc<Mutex<Session<'a, T>>>,
         processors: &[u32],
-    ) -> Result<Box<dyn Counters + 'r>> {
+    ) -> Result<Box<dyn Counters + 'a>> {
         match self {
             Self::Thread { platform, rdpmc, mask, counters } => {
                 let elements = if *rdpmc { 0 } else { *mask };
                 let profile = platform.profile(elements).map_err(refused)?;
                 Ok(if *rdpmc {
-                    Box::new(Direct { platform: *platform, profile, counters })
+                    Box::new(Direct {
+                        platform: *platform,
+                        profile,
+                        counters: Arc::clone(counters),
+                    })
                 } else {
                     Box::new(Profiled { platform: *platform, profile })
                 })
             }
             Self::Processors(platform) => Ok(Box::new(Processors {
-                session,
+                session: Arc::clone(session),
                 indexes: processors.to_vec(),
-                platform: platform.map(|platform| platform as &dyn Platform),
+                platform: *platform,
             })),
         }
     }
@@ -115,7 +120,7 @@ impl Offer<'_> {
 /// Starts the session by the best method that works, or by the requested one; also returns why better
 /// methods do not work.
 pub(super) fn choose<'a, T: Transport>(
-    connection: &'a mut Connection<T>,
+    connection: Held<'a, T>,
     sources: &Sources,
     requested: Option<Method>,
     platform: Option<&'a dyn Platform>,
@@ -178,5 +183,5 @@ fn offer<'a, T: Transport>(
     if rdpmc {
         session.allow_rdpmc()?;
     }
-    Ok(Offer::Thread { platform, rdpmc, mask, counters })
+    Ok(Offer::Thread { platform, rdpmc, mask, counters: counters.into() })
 }

@@ -93,6 +93,40 @@ fn threads_on_processors_of_their_own_are_exact() {
     }
 }
 
+/// The truth is the workloads', added up by hand.
+#[test]
+fn what_a_thread_opens_reads_the_same_totals_until_the_last_is_dropped() {
+    let open = || ThreadCounts::open(Some("zen4"), "TotalIssues:u,BranchInstructions:u");
+    let run = |counts: &ThreadCounts, workload: &str| {
+        counts.with_machine(|machine| machine.run(workload)).expect("a workload");
+    };
+    let outer = open().expect("counts");
+    run(&outer, "instructions=1000,cycles=1,branches=100");
+    let begin = outer.read().expect("read");
+    assert_eq!(begin.values(), [1000, 100]);
+    let inner = open().expect("counts");
+    run(&inner, "instructions=300,cycles=1,branches=30");
+    assert_eq!(inner.read().expect("read").values(), [1300, 130]);
+    drop(inner);
+    std::thread::scope(|scope| {
+        scope.spawn(|| run(&open().expect("counts"), "instructions=50,cycles=1,branches=7"));
+    });
+    let passed = outer.read().expect("read").since(&begin).expect("no gap");
+    assert_eq!(passed.values(), [350, 37]);
+    assert_eq!((outer.cost().values(), outer.read().expect("read").gaps()), (&[0, 0][..], 0));
+    drop(outer);
+    let anew = open().expect("counts");
+    assert_eq!(anew.read().expect("read").values(), [0, 0]);
+}
+
+#[test]
+fn counts_that_tracing_writes_to_a_file_are_refused_by_that_reason() {
+    let refused = ThreadCounts::open(Some("etw"), "TotalIssues:u").err().expect("refused");
+    assert!(refused.to_string().contains("no thread can read its own"), "{refused}");
+    let all = ThreadCounts::open(Some("skylake"), "all").err().expect("refused");
+    assert_eq!(all.code(), "unavailable");
+}
+
 #[test]
 fn sources_that_need_turns_are_refused_and_swept() {
     let mut connection = on("skylake");

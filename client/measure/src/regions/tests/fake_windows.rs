@@ -5,6 +5,7 @@ use super::row;
 use crate::platform::{Platform, Profile, ThreadData};
 use crate::regions::sweep::sweep_on;
 use crate::regions::{Discard, Method, RegionRow, Regions, Report, Thread as RegionThread};
+use crate::session::Held;
 use crate::{Connection, InProcess, Result, Sources, Transport};
 use shared_types::request::RequestCode;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -240,6 +241,54 @@ fn a_region_over_a_sleep_is_void_by_every_method() {
         assert_eq!(row(&report, "work", "main", "TotalIssues:u").n, 3);
         assert_eq!(report.discarded[0].cause, Discard::Suspended, "{method:?}");
         assert!(report.to_string().contains("during which the machine slept"));
+    }
+}
+
+/// What a thread is counted for over one read-and-subtract, by each method; the fake knows the truth.
+fn since(
+    method: Method,
+    windows: &FakeWindows,
+    work: impl FnOnce(),
+) -> (Option<Vec<u64>>, Vec<u64>) {
+    let mut connection = driver(true);
+    let sources = sources(&mut connection);
+    let regions = Regions::open_on(&mut connection, &sources, Some(method), Some(windows));
+    let mut reader = regions.expect("regions").reader().expect("a reader");
+    let before = reader.read().expect("read");
+    work();
+    let work = reader.read().expect("read").since(&before);
+    (work.map(|work| work.values().to_vec()), reader.cost.values().to_vec())
+}
+
+#[test]
+fn a_thread_reads_and_subtracts_by_each_method_and_knows_what_that_costs() {
+    // A reading by thread profiling looks at the counters and at the clock; one by RDPMC at two
+    // counters, at the clock, and twice at the switches. Each look takes 7 instructions twice.
+    for (method, looks) in [(Method::ThreadProfiling, 2), (Method::Rdpmc, 5)] {
+        let windows = FakeWindows::default();
+        windows.state().cost = 7;
+        windows.state().counters[0] = (1 << WIDTH) - 2000;
+        let (work, cost) = since(method, &windows, || windows.work(1000, 10));
+        assert_eq!(cost, [looks * 2 * 7, 0], "{method:?}");
+        assert_eq!(work, Some(vec![1000 + cost[0], 10]), "{method:?}");
+        let switched = since(method, &windows, || windows.state().switches += 1).0;
+        assert_eq!(switched.is_none(), method == Method::Rdpmc);
+        let slept = since(method, &windows, || windows.state().slept_ms += 5000).0;
+        assert_eq!(slept, None, "{method:?}");
+    }
+}
+
+#[test]
+fn whole_processors_are_not_given_for_a_thread() {
+    for (refuses_all, works) in [(false, true), (true, false)] {
+        let windows = FakeWindows::default();
+        windows.state().refuses_all = refuses_all;
+        let mut connection = driver(true);
+        let held = Held::Lent(&mut connection);
+        let regions = Regions::of_threads(held, "TotalIssues:u", Some(&windows));
+        assert_eq!(regions.is_ok(), works);
+        let refused = regions.err().map_or_else(String::new, |error| error.to_string());
+        assert_eq!(refused.contains("thread profiling") && refused.contains("RDPMC"), !works);
     }
 }
 

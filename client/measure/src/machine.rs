@@ -1,9 +1,6 @@
-//! Where to measure: a model, or on Windows the driver.
+//! Where a program measures: on a model, or on Windows with the driver.
 
-use crate::failure::Failure;
-#[cfg(windows)]
-use crate::failure::usage;
-use halprof_measure::{Error, InProcess, Result, Transport};
+use crate::{Error, InProcess, Result, Transport};
 use shared_types::request::RequestCode;
 
 /// Modelled time between two checks for the end of a workload, in nanoseconds.
@@ -12,22 +9,26 @@ const STEP: u64 = 1_000_000;
 #[cfg(not(windows))]
 const DEFAULT: &str = "skylake";
 
-/// The transport: a model or the driver.
+/// A transport that is chosen when the program runs.
 #[derive(Debug)]
-pub(crate) enum Machine {
+pub enum Machine {
+    /// A model.
     InProcess(Box<InProcess>),
+    /// The installed driver.
     #[cfg(windows)]
-    Driver(halprof_measure::Driver),
+    Driver(crate::Driver),
 }
 
 impl Machine {
-    pub(crate) fn open(name: Option<&str>) -> Result<Self> {
+    /// The model of this name or CPUID dump; without a name the installed driver, or on systems
+    /// other than Windows the model `skylake`.
+    pub fn open(name: Option<&str>) -> Result<Self> {
         match name {
             Some(name) => Self::model(name),
             #[cfg(not(windows))]
             None => Self::model(DEFAULT),
             #[cfg(windows)]
-            None => match halprof_measure::Driver::open()? {
+            None => match crate::Driver::open()? {
                 Some(driver) => Ok(Self::Driver(driver)),
                 None => Err(Error::NoDriver {
                     message: "the driver is not installed".to_owned(),
@@ -38,12 +39,13 @@ impl Machine {
     }
 
     fn model(name: &str) -> Result<Self> {
-        let spec = halprof_measure::spec(name)?;
+        let spec = crate::spec(name)?;
         Ok(Self::InProcess(Box::new(InProcess::new(&spec.leaves))))
     }
 
-    /// Lets a model run a workload to its end.
-    pub(crate) fn run(&mut self, workload: &str) -> std::result::Result<(), Failure> {
+    /// Lets a model run a workload to its end, such as `instructions=1000000,cycles=2000000`. A real
+    /// machine refuses this.
+    pub fn run(&mut self, workload: &str) -> Result<()> {
         let parsed = sim::load::workload::parse(workload);
         let workload = parsed.map_err(|error| Error::usage(error.to_string(), error.hint()))?;
         match self {
@@ -53,14 +55,12 @@ impl Machine {
                 Ok(())
             }
             #[cfg(windows)]
-            Self::Driver(_) => Err(not_modelled()),
+            Self::Driver(_) => Err(Error::usage(
+                "a real machine takes no workload",
+                "Run code of your own, or open a model.",
+            )),
         }
     }
-}
-
-#[cfg(windows)]
-fn not_modelled() -> Failure {
-    usage("a real machine takes no workload", "Run code of your own, or open a model.")
 }
 
 impl Transport for Machine {

@@ -1,0 +1,271 @@
+//! What a thread has counted so far, for programs that read and subtract.
+
+use super::counters::{Counters, EVENTS_MAX, Reading};
+use super::method::{self, Method};
+use super::{CALIBRATIONS, Regions, lock};
+use crate::platform::Platform;
+use crate::session::Held;
+use crate::{Connection, Error, Machine, Result, Sources, Transport};
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use std::sync::{Arc, Mutex};
+
+/// Windows' tracing, as a name of where to measure.
+const TRACING: &str = "etw";
+const NOT_BY_TRACING: &str =
+    "Windows' tracing writes a thread's counts to a file, and no thread can read its own meanwhile";
+
+/// What the calling thread counts; that thread can read it at any time.
+///
+/// ```
+/// use halprof_measure::regions::ThreadCounts;
+/// # fn main() -> halprof_measure::Result<()> {
+/// # let machine = Some("skylake");
+/// let counts = ThreadCounts::open(machine, "TotalCycles:u,TotalIssues:u")?;
+/// let before = counts.read()?;
+/// // What is measured; on a modelled machine, a workload.
+/// counts.with_machine(|machine| machine.run("instructions=3000,cycles=2000"))?;
+/// let work = counts.read()?.since(&before);
+/// assert_eq!(work.expect("nothing was missed").values(), [2000, 3000]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// All that a thread opens on one list of events read the same totals, which are never reset, so
+/// they do not disturb each other. A process counts a list once, from the first that is opened on
+/// any thread to the last that is dropped; to open another in the meantime costs little.
+#[derive(Clone)]
+pub struct ThreadCounts(Rc<OnThread>);
+
+/// What a thread has counted up to one moment, or between two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterValues {
+    values: [u64; EVENTS_MAX],
+    events: usize,
+    gaps: u64,
+}
+
+impl ThreadCounts {
+    /// Opens a list of events, such as `TotalIssues:u,BranchInstructions:u`, for the calling thread
+    /// on a machine: see [`Machine::open`]. All must fit on the counters at once. On a real machine
+    /// it fails if the counts of a thread alone cannot be read; a modelled machine runs no threads,
+    /// and all that it does is counted.
+    pub fn open(machine: Option<&str>, list: &str) -> Result<Self> {
+        let key = Key { machine: machine.map(str::to_owned), list: list.to_owned() };
+        let shared = THREAD.try_with(|thread| {
+            thread.borrow().iter().filter_map(Weak::upgrade).find(|one| one.share.0 == key)
+        });
+        if let Ok(Some(shared)) = shared {
+            return Ok(Self(shared));
+        }
+        let (share, regions) = Share::take(key)?;
+        let reader = RefCell::new(regions.reader()?);
+        let opened = Rc::new(OnThread { reader, regions, share });
+        // At the end of a thread there may be no list any more, and nothing is shared.
+        let _ = THREAD.try_with(|thread| {
+            let mut thread = thread.borrow_mut();
+            thread.retain(|one| one.strong_count() != 0);
+            thread.push(Rc::downgrade(&opened));
+        });
+        Ok(Self(opened))
+    }
+
+    /// What the thread has counted so far.
+    pub fn read(&self) -> Result<CounterValues> {
+        self.0.reader.borrow_mut().read()
+    }
+
+    /// What a reading itself adds: the least by which two differ, one right after the other.
+    #[must_use]
+    pub fn cost(&self) -> CounterValues {
+        self.0.reader.borrow().cost
+    }
+
+    /// The events' names, in the order of all values.
+    #[must_use]
+    pub fn events(&self) -> &[String] {
+        &self.0.regions.about.sources
+    }
+
+    /// Where the counts come from: [`Method::Processors`] only on a modelled machine.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.0.regions.method()
+    }
+
+    /// Lends the machine: a modelled one does only what it is made to do.
+    pub fn with_machine<R>(&self, act: impl FnOnce(&mut Machine) -> R) -> R {
+        self.0.regions.with_transport(act)
+    }
+}
+
+impl CounterValues {
+    /// One value for each event.
+    #[must_use]
+    pub fn values(&self) -> &[u64] {
+        self.values.get(..self.events).unwrap_or_default()
+    }
+
+    /// How often counts were missed, because the thread was switched ([`Method::Rdpmc`]) or the
+    /// machine slept.
+    #[must_use]
+    pub const fn gaps(&self) -> u64 {
+        self.gaps
+    }
+
+    /// What was counted since an earlier reading; `None` if some of it was missed.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Option<Self> {
+        let mut between = Self { gaps: 0, ..*self };
+        for (value, before) in between.values.iter_mut().zip(earlier.values) {
+            *value = value.wrapping_sub(before);
+        }
+        (self.gaps == earlier.gaps).then_some(between)
+    }
+}
+
+/// Adds up what the counters of one thread count, whatever their width.
+pub(super) struct Reader<'a> {
+    counters: Box<dyn Counters + 'a>,
+    last: Reading,
+    total: CounterValues,
+    pub(super) cost: CounterValues,
+}
+
+impl<'a> Reader<'a> {
+    fn new(mut counters: Box<dyn Counters + 'a>, events: usize) -> Result<Self> {
+        let last = counters.now()?;
+        let total = CounterValues { values: [0; EVENTS_MAX], events, gaps: 0 };
+        let cost = CounterValues { values: [u64::MAX; EVENTS_MAX], ..total };
+        let mut reader = Self { counters, last, total, cost };
+        for _ in 0..CALIBRATIONS {
+            let before = reader.read()?;
+            if let Some(between) = reader.read()?.since(&before) {
+                for (least, value) in reader.cost.values.iter_mut().zip(between.values) {
+                    *least = value.min(*least);
+                }
+            }
+        }
+        Ok(reader)
+    }
+
+    pub(super) fn read(&mut self) -> Result<CounterValues> {
+        let now = self.counters.now()?;
+        match self.counters.between(&self.last, &now) {
+            Ok(between) => {
+                for (total, value) in self.total.values.iter_mut().zip(between.values) {
+                    *total = total.wrapping_add(value);
+                }
+            }
+            Err(_) => self.total.gaps += 1,
+        }
+        self.last = now;
+        Ok(self.total)
+    }
+}
+
+impl<'a, T: Transport + Send> Regions<'a, T> {
+    /// What the calling thread counts, of what is counted here.
+    pub(super) fn reader(&self) -> Result<Reader<'a>> {
+        let counters = self.offer.counters(&self.session, &[])?;
+        Reader::new(counters, self.about.sources.len())
+    }
+
+    /// Counts threads alone, where there are threads.
+    pub(super) fn of_threads(
+        mut connection: Held<'a, T>,
+        list: &str,
+        platform: Option<&'a dyn Platform>,
+    ) -> Result<Self> {
+        let sources = Sources::named(&mut connection, list)?;
+        let regions = Self::open_held(connection, &sources, None, platform)?;
+        if platform.is_some() && regions.method() == Method::Processors {
+            return Err(Error::unavailable(
+                regions.about.rejected.join("; "),
+                "Count whole processors, or name fewer events.",
+            ));
+        }
+        Ok(regions)
+    }
+}
+
+/// What the process counts now.
+static PROCESS: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// What the thread reads now, and has read.
+    static THREAD: RefCell<Vec<Weak<OnThread>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where to measure, and the list of events.
+#[derive(Clone, PartialEq, Eq)]
+struct Key {
+    machine: Option<String>,
+    list: String,
+}
+
+/// One list of events that is counted, and how many threads read it.
+struct Open {
+    key: Key,
+    regions: Arc<Regions<'static, Machine>>,
+    threads: usize,
+}
+
+/// What one thread reads, once: Windows profiles a thread once at a time. The fields are dropped in
+/// this order, so that profiling ends before the counters are given back.
+struct OnThread {
+    reader: RefCell<Reader<'static>>,
+    regions: Arc<Regions<'static, Machine>>,
+    share: Share,
+}
+
+/// One thread's share in what the process counts.
+struct Share(Key);
+
+impl Share {
+    /// Starts counting, unless another thread has. Start and stop hold the lock, so that nobody
+    /// starts while the driver still counts for whoever was last.
+    fn take(key: Key) -> Result<(Self, Arc<Regions<'static, Machine>>)> {
+        let mut process = lock(&PROCESS);
+        if let Some(open) = process.iter_mut().find(|open| open.key == key) {
+            open.threads += 1;
+            return Ok((Self(key), Arc::clone(&open.regions)));
+        }
+        let regions = Arc::new(start(&key)?);
+        let open = Open { key: key.clone(), regions: Arc::clone(&regions), threads: 1 };
+        process.push(open);
+        Ok((Self(key), regions))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut process = lock(&PROCESS);
+        if let Some(open) = process.iter_mut().find(|open| open.key == self.0) {
+            open.threads -= 1;
+        }
+        process.retain(|open| open.threads != 0);
+    }
+}
+
+fn start(key: &Key) -> Result<Regions<'static, Machine>> {
+    let machine = match key.machine.as_deref() {
+        Some(TRACING) => {
+            return Err(Error::unavailable(NOT_BY_TRACING, "Install the driver."));
+        }
+        name => Machine::open(name).map_err(without_driver)?,
+    };
+    let connection = Connection::new(machine)?;
+    let platform = method::platform(connection.modelled());
+    Regions::of_threads(Held::Owned(Box::new(connection)), &key.list, platform)
+}
+
+/// Without the driver there is only Windows' tracing.
+fn without_driver(error: Error) -> Error {
+    match error {
+        Error::NoDriver { message, hint } => {
+            Error::NoDriver { message: format!("{message}; {NOT_BY_TRACING}"), hint }
+        }
+        other => other,
+    }
+}
