@@ -120,11 +120,16 @@ fn what_a_thread_opens_reads_the_same_totals_until_the_last_is_dropped() {
 }
 
 #[test]
-fn counts_that_tracing_writes_to_a_file_are_refused_by_that_reason() {
+fn counts_that_a_thread_cannot_read_are_refused_by_their_reason() {
     let refused = ThreadCounts::open(Some("etw"), "TotalIssues:u").err().expect("refused");
     assert!(refused.to_string().contains("no thread can read its own"), "{refused}");
-    let all = ThreadCounts::open(Some("skylake"), "all").err().expect("refused");
-    assert_eq!(all.code(), "unavailable");
+    for (machine, list, why) in [
+        ("skylake", "all", "do not run at once"),
+        ("hybrid", "ARITH.DIV_ACTIVE:u", "in its own way"),
+    ] {
+        let refused = ThreadCounts::open(Some(machine), list).err().expect("refused");
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
 }
 
 #[test]

@@ -178,6 +178,13 @@ impl<'a, T: Transport + Send> Regions<'a, T> {
         platform: Option<&'a dyn Platform>,
     ) -> Result<Self> {
         let sources = Sources::named(&mut connection, list)?;
+        let names: Vec<&str> = sources.names().collect();
+        if let Some([event, _]) = names.windows(2).find(|pair| pair.first() == pair.last()) {
+            return Err(Error::unavailable(
+                format!("each type of core counts {event} in its own way, and a thread may move"),
+                "Name an event that all of them count alike.",
+            ));
+        }
         let regions = Self::open_held(connection, &sources, None, platform)?;
         if platform.is_some() && regions.method() == Method::Processors {
             return Err(Error::unavailable(
