@@ -158,6 +158,13 @@ const EVENTS: &[Package] = &[Package {
     proof: "/usr/include/perfmon/pfmlib.h",
 }];
 
+/// Shows halprof's counts beside its own times.
+const BENCHMARK: &[Package] = &[Package {
+    name: "libbenchmark-dev",
+    what_for: "is the benchmark library that an example of the C library plugs into",
+    proof: "/usr/include/benchmark/benchmark.h",
+}];
+
 /// Builds the engine that runs the driver in `tests/nt-model`.
 const ENGINE: &[Package] = &[
     Package {
@@ -184,7 +191,9 @@ pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
 /// The packages that all tasks together need.
 pub(crate) fn all(shell: &Shell) -> Vec<&'static Package> {
     let mut all = for_tests(shell);
-    all.extend([SIGNING, MINGW, WINE, BROWSER, EVENTS, SIMULATORS].into_iter().flatten());
+    all.extend(
+        [SIGNING, MINGW, WINE, BROWSER, EVENTS, SIMULATORS, BENCHMARK].into_iter().flatten(),
+    );
     all
 }
 

@@ -1,11 +1,17 @@
-//! The header, and the two programs of the README, built and run as the README says.
+//! The header, and the programs of the README, built and run as the README says.
 
+use criterion::Throughput;
+use criterion::measurement::ValueFormatter;
 use halprof_measure::marks::{Buffer, Cause, Mark};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 use tempfile::TempDir;
+
+#[expect(dead_code, reason = "the test calls what the example's main calls")]
+#[path = "../examples/criterion.rs"]
+mod criterion_example;
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -52,7 +58,7 @@ fn the_header_is_current() {
 
 #[test]
 fn the_c_program_counts_regions_as_the_readme_says() {
-    let Some(output) = as_the_readme_says("gcc") else {
+    let Some(output) = as_the_readme_says("gcc", "") else {
         return;
     };
     let text = String::from_utf8_lossy(&output.stdout);
@@ -67,7 +73,7 @@ fn the_c_program_counts_regions_as_the_readme_says() {
 
 #[test]
 fn the_python_script_counts_a_region_as_the_readme_says() {
-    let Some(output) = as_the_readme_says("python3") else {
+    let Some(output) = as_the_readme_says("python3", "") else {
         return;
     };
     let text = String::from_utf8_lossy(&output.stdout);
@@ -100,6 +106,88 @@ fn the_interface_keeps_its_promises() {
     };
     let output = Command::new(&program).output().expect("it runs");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+}
+
+/// A C++ program that opens the library when it runs, as users of lemire's `counters` do.
+#[test]
+fn the_backend_for_counters_fills_its_five_slots() {
+    if !present("g++") {
+        return;
+    }
+    let scratch = tempfile::tempdir().expect("a folder");
+    let program = scratch.path().join("program");
+    let built = Command::new("g++")
+        .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .args(["-include", "cstdlib", "-DCOUNTERS_HALPROF_MACHINE=std::getenv(\"MACHINE\")"])
+        .args([format!("-I{PACKAGE}/examples"), format!("{PACKAGE}/tests/counters/test.cpp")])
+        .args(["-ldl", "-o"])
+        .arg(&program)
+        .status();
+    assert!(built.expect("g++").success());
+    let nowhere = scratch.path().to_owned();
+    // A Core 2 has two counters for these, and a K8 four and no last-level cache.
+    for (machine, events, folder) in [
+        ("skylake", 5, libraries()),
+        ("k8", 4, libraries()),
+        ("core2", 2, libraries()),
+        ("skylake", 0, nowhere),
+    ] {
+        let output = Command::new(&program)
+            .arg(events.to_string())
+            .envs([("MACHINE", machine.as_ref()), ("LD_LIBRARY_PATH", folder.as_os_str())])
+            .output();
+        let output = output.expect("it runs");
+        let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        assert_eq!(text, ["done\n", ""], "{machine} {events}");
+    }
+}
+
+#[test]
+fn google_benchmark_shows_what_each_iteration_counts() {
+    if !Path::new("/usr/include/benchmark/benchmark.h").is_file() {
+        let required = std::env::var_os("HALPROF_REQUIRE_TOOLS").is_some_and(|one| one == "1");
+        assert!(!required, "libbenchmark-dev is absent: `cargo xtask setup` installs it");
+        println!("skipped: libbenchmark-dev is absent");
+        return;
+    }
+    let Some(output) = as_the_readme_says("g++", "--benchmark_format=json") else {
+        return;
+    };
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let row = &shown["benchmarks"][0];
+    // Each iteration runs a workload of 2000 cycles and 5000 instructions.
+    assert_eq!(
+        (&row["name"], &row["label"]),
+        (&"sum".into(), &"modelled machine, not silicon".into())
+    );
+    assert_eq!(["cycles", "instructions", "ipc"].map(|one| &row[one]), [2000.0, 5000.0, 2.5]);
+}
+
+#[test]
+fn criterion_measures_instructions_beside_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let quick = || {
+        let short = Duration::from_millis(20);
+        let criterion = criterion::Criterion::default().output_directory(folder.path());
+        criterion.without_plots().sample_size(10).warm_up_time(short).measurement_time(short)
+    };
+    criterion_example::bench(&quick).expect("it counts");
+    let estimate = |group: &str| {
+        let path = folder.path().join(group).join("sum/new/estimates.json");
+        let text = std::fs::read_to_string(path).expect("estimates");
+        let estimates: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        estimates["mean"]["point_estimate"].as_f64()
+    };
+    // The workload of each iteration has 5000 instructions.
+    assert_eq!(estimate("instructions"), Some(5000.0));
+    assert!(estimate("time").is_some_and(|nanoseconds| nanoseconds > 0.0));
+    let event = criterion_example::Event::open("instructions:u").expect("it counts");
+    let mut values = [5000.0];
+    let unit = event.scale_throughputs(5000.0, &Throughput::Bytes(4), &mut values);
+    assert_eq!(
+        (unit, values, event.format_value(5.0).trim()),
+        ("instructions:u/byte", [1250.0], "5.0000 instructions:u")
+    );
 }
 
 /// Runs a program with a recorder, which drains in the meantime.
@@ -202,7 +290,7 @@ fn present(program: &str) -> bool {
 
 /// Runs the second of the README's two lines for this program, with the library that this test was
 /// compiled with; the first line builds the program.
-fn as_the_readme_says(program: &str) -> Option<Output> {
+fn as_the_readme_says(program: &str, arguments: &str) -> Option<Output> {
     if !present(program) {
         return None;
     }
@@ -212,11 +300,13 @@ fn as_the_readme_says(program: &str) -> Option<Output> {
     assert_eq!(lines[place - 1], "cargo build --release -p halprof-c");
     let folder = libraries();
     let scratch = tempfile::tempdir().expect("a folder");
-    let made = scratch.path().join("region").display().to_string();
+    let made = scratch.path().join("made").display().to_string();
     let line = lines[place]
         .replace("$PWD/target/release", &folder.display().to_string())
         .replace("target/release", &folder.display().to_string())
-        .replace("target/region", &made);
+        .replace("target/region", &made)
+        .replace("target/benchmark", &made);
+    let line = format!("{line} {arguments}");
     let output = Command::new("sh")
         .args(["-c", &line])
         .current_dir(Path::new(PACKAGE).join("../.."))
