@@ -280,9 +280,10 @@ int32_t halprof_counts_open(uint32_t abi,
                             const char *events,
                             struct halprof_counts **opened);
 
-// What the thread has counted so far, by no start that you may rely on: subtract two readings. One
-// number for each event; if there is room, the next one is how often counts were missed (the
-// thread was switched under RDPMC, or the machine slept): where it differs, do not subtract.
+// What the thread has counted so far, from an arbitrary start: subtract two readings. There is one
+// number for each event and, if there is room, one that is how often counts were missed, because
+// the thread was switched under RDPMC or the machine slept. Do not subtract readings in which that
+// one differs.
 //
 // # Safety
 // `counts` is from `halprof_counts_open`; `values` is valid for writes of `length` numbers.
@@ -296,7 +297,7 @@ int32_t halprof_counts_read(const struct halprof_counts *counts, uint64_t *value
 int32_t halprof_counts_cost(const struct halprof_counts *counts, uint64_t *values, size_t length);
 
 // The method in use, as for `halprof_start`; `HALPROF_PROCESSORS` only on a modelled machine, which
-// runs no threads. 0 for a NULL.
+// runs no threads. 0 if `counts` is NULL.
 //
 // # Safety
 // `counts` is NULL or from `halprof_counts_open`.
@@ -308,7 +309,7 @@ uint32_t halprof_counts_method(const struct halprof_counts *counts);
 // `counts` is from `halprof_counts_open`; `workload` ends with a 0.
 int32_t halprof_counts_workload(const struct halprof_counts *counts, const char *workload);
 
-// Ends it; the process counts the events until all are closed.
+// Closes it. The process stops counting the events when all that opened them are closed.
 //
 // # Safety
 // `counts` is from `halprof_counts_open`, and if this succeeds is not used again.

@@ -53,9 +53,10 @@ pub unsafe extern "C" fn halprof_counts_open(
     })
 }
 
-/// What the thread has counted so far, by no start that you may rely on: subtract two readings. One
-/// number for each event; if there is room, the next one is how often counts were missed (the
-/// thread was switched under RDPMC, or the machine slept): where it differs, do not subtract.
+/// What the thread has counted so far, from an arbitrary start: subtract two readings. There is one
+/// number for each event and, if there is room, one that is how often counts were missed, because
+/// the thread was switched under RDPMC or the machine slept. Do not subtract readings in which that
+/// one differs.
 ///
 /// # Safety
 /// `counts` is from `halprof_counts_open`; `values` is valid for writes of `length` numbers.
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn halprof_counts_cost(
 }
 
 /// The method in use, as for `halprof_start`; `HALPROF_PROCESSORS` only on a modelled machine, which
-/// runs no threads. 0 for a NULL.
+/// runs no threads. 0 if `counts` is NULL.
 ///
 /// # Safety
 /// `counts` is NULL or from `halprof_counts_open`.
@@ -128,7 +129,7 @@ pub unsafe extern "C" fn halprof_counts_workload(
     })
 }
 
-/// Ends it; the process counts the events until all are closed.
+/// Closes it. The process stops counting the events when all that opened them are closed.
 ///
 /// # Safety
 /// `counts` is from `halprof_counts_open`, and if this succeeds is not used again.

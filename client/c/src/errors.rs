@@ -17,7 +17,7 @@ pub(crate) fn answer(act: impl FnOnce() -> Result<(), Failure>) -> i32 {
         Ok(()) => HALPROF_OK,
         Err(failure) => {
             let last = (owned(&failure.message), owned(failure.code));
-            // A thread that is ending, whose reasons are gone, is not told any.
+            // The destructors at the end of a thread may come after this variable's own.
             let _ = LAST.try_with(|kept| kept.replace(last));
             HALPROF_FAILED
         }
