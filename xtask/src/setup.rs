@@ -129,6 +129,17 @@ const SIMULATORS: &[Package] = &[Package {
     proof: "/usr/bin/valgrind",
 }];
 
+/// Compile with profiles: the newest LLVM that Debian 12 has.
+const PROFILES: &[Package] = &[
+    Package { name: "clang-22", what_for: "compiles with profiles", proof: "/usr/bin/clang-22" },
+    Package { name: "lld-22", what_for: "links what it compiles", proof: "/usr/bin/lld-22" },
+    Package {
+        name: "llvm-22",
+        what_for: "turns branch records into profiles",
+        proof: "/usr/bin/llvm-profgen-22",
+    },
+];
+
 /// Shows the pictures.
 const BROWSER: &[Package] = &[
     Package {
@@ -191,9 +202,8 @@ pub(crate) fn for_tests(shell: &Shell) -> Vec<&'static Package> {
 /// The packages that all tasks together need.
 pub(crate) fn all(shell: &Shell) -> Vec<&'static Package> {
     let mut all = for_tests(shell);
-    all.extend(
-        [SIGNING, MINGW, WINE, BROWSER, EVENTS, SIMULATORS, BENCHMARK].into_iter().flatten(),
-    );
+    let slow = [SIGNING, MINGW, WINE, BROWSER, EVENTS, SIMULATORS, PROFILES, BENCHMARK];
+    all.extend(slow.into_iter().flatten());
     all
 }
 

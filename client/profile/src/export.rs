@@ -9,9 +9,9 @@
 mod firefox;
 mod folded;
 mod format;
-pub mod perf_script;
 pub mod pictures;
 mod pprof;
+pub mod profgen;
 mod selection;
 
 pub use crate::aggregate::samples::binned;

@@ -33,7 +33,7 @@ struct Arguments {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// A program that really runs, in ring 3 on every processor, in place of a workload: `loop`,
-    /// `branches`, `loads`, `copy`, or a PE file of code at 0x140001000 that needs nothing else
+    /// `branches`, `loads`, `copy`, or a PE or ELF file of code at 0x140001000 that needs nothing else
     #[arg(long, value_name = "PROGRAM|FILE", value_parser = program)]
     guest: Option<&'static Program>,
     /// How many instructions late its interrupts come

@@ -1,16 +1,16 @@
 //! Programs for the guest feed: real x86-64 code that runs in ring 3, and what it retires.
 //!
 //! A program is a function that its thread calls and that returns. What it retires follows from the
-//! code as it is written here, and is not measured. The code of a PE file can run too, if it is at
+//! code as it is written here, and is not measured. The code of a file can run too, if it is at
 //! [`CODE`], needs no data of its own and calls nothing outside.
 
+use crate::memory::PAGE;
 use anyhow::{Context, Result, ensure};
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
     CodeAssembler, cl, dword_ptr, eax, ecx, qword_ptr, r8d, rax, rcx, rdi, rdx, rsi, rsp,
 };
-use object::read::pe::PeFile64;
-use object::{LittleEndian, Object, ObjectSection};
+use object::{Architecture, Object, ObjectSection, ObjectSegment};
 use std::path::Path;
 
 /// The addresses of a program's code, the same as the modelled user code's; the end is exclusive.
@@ -108,17 +108,15 @@ impl Program {
         PROGRAMS.iter().find(|program| program.name == name)
     }
 
-    /// The program in a PE file. It lives as long as this process.
+    /// The program in a PE or ELF file. It lives as long as this process.
     ///
     /// # Errors
     /// If the file cannot be read or cannot run here.
     pub fn read(path: &Path) -> Result<&'static Self> {
         let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        let file = PeFile64::parse(&*bytes).context("it is no PE file of x64")?;
-        let head = file.nt_headers().optional_header;
-        let size = u64::from(head.size_of_image.get(LittleEndian));
-        let base = file.relative_address_base();
-        let entry = base + u64::from(head.address_of_entry_point.get(LittleEndian));
+        let file = object::File::parse(&*bytes).context("it is no program")?;
+        ensure!(file.architecture() == Architecture::X86_64, "it is not for x64");
+        let entry = file.entry();
         ensure!(entry == CODE.0, "its entry is at {entry:#x}, not at {:#x}", CODE.0);
         ensure!(file.imports()?.is_empty(), "it imports functions, and there are none");
         let code = file.sections().find(|section| section.address() == CODE.0);
@@ -131,9 +129,9 @@ impl Program {
         let name = path.file_stem().context("it has no name")?.to_string_lossy();
         Ok(Box::leak(Box::new(Self {
             name: name.into_owned().leak(),
-            what: "a PE file",
+            what: "a file",
             amounts: |_| Amounts { instructions: 0, branches: 0, accesses: 0 },
-            module: (base, base + size),
+            module: module(&file).context("it has no segments")?,
             code: Code::Read(code.to_vec().leak()),
         })))
     }
@@ -149,6 +147,15 @@ impl Program {
             }
         }
     }
+}
+
+/// Where the whole image is loaded; a PE file's headers are in none of its segments.
+fn module(file: &object::File<'_>) -> Option<(u64, u64)> {
+    let segments = || file.segments().filter(|segment| segment.size() != 0);
+    let base = file.relative_address_base();
+    let start = if base == 0 { segments().map(|segment| segment.address()).min()? } else { base };
+    let end = segments().map(|segment| segment.address() + segment.size()).max()?;
+    Some((start, end.next_multiple_of(PAGE)))
 }
 
 fn write_loop(code: &mut CodeAssembler, rounds: u32) -> Result<(), IcedError> {

@@ -1,8 +1,8 @@
 //! Do branch records become counts that match the exact execution, and a profile that a compiler
 //! uses for its layout?
 //!
-//! The program is a PE file built with clang and lld; the engine executes it, and every instruction
-//! is known. Other tools read the records, with the commands of docs/pgo.md.
+//! The program is a file built with clang and lld, of Windows' format or Linux'; the engine executes
+//! it, and every instruction is known. Other tools read the records, with the commands of docs/pgo.md.
 #![expect(clippy::cast_precision_loss, reason = "shares need few digits")]
 
 use halprof_measure::ModelledMachine;
@@ -19,6 +19,10 @@ use tempfile::TempDir;
 const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-historic.sys");
 const SOURCE: &str = include_str!("pgo/paths.c");
 const DOCUMENT: &str = include_str!("../../../docs/pgo.md");
+/// The newest LLVM that Debian 12 has.
+const LLVM: &str = "22";
+/// The ways from records to a profile: the document's headings.
+const WAYS: [&str; 2] = ["clang, by probes", "clang, by lines"];
 /// The probabilities of the source's random decisions: 15 of 16, and 3 of 4.
 const COMMON: f64 = 15.0 / 16.0;
 const PLAIN: f64 = 3.0 / 4.0;
@@ -33,40 +37,62 @@ fn folder() -> TempDir {
     folder
 }
 
-/// The document's commands that begin with `start`.
-fn commands(start: &str) -> Vec<&'static str> {
-    let lines = DOCUMENT.lines().filter_map(|line| line.strip_prefix("    "));
+/// The document's commands below a heading that begin with `start`.
+fn commands(heading: &str, start: &str) -> Vec<&'static str> {
+    let sections = DOCUMENT.split("\n## ");
+    let mut section = sections.filter(|section| section.lines().next() == Some(heading));
+    let section = section.next().unwrap_or_else(|| panic!("no heading {heading}"));
+    let lines = section.lines().filter_map(|line| line.strip_prefix("    "));
     let found: Vec<&str> = lines.filter(|line| line.starts_with(start)).collect();
-    assert!(!found.is_empty(), "no command begins with {start}");
+    assert!(!found.is_empty(), "no command of {heading} begins with {start}");
     found
 }
 
-/// Runs one of the document's commands with Debian's names, for a program without Windows.
-fn run(command: &str, folder: &Path) -> Output {
+/// For which system the program is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Pe,
+    Elf,
+}
+
+impl Format {
+    /// What the engine's program needs: no library, its code where the engine runs it, and its loop
+    /// as it is written.
+    fn options(self) -> &'static str {
+        match self {
+            Self::Pe => {
+                "--target=x86_64-pc-windows-msvc -nostdlib -fno-unroll-loops -Wl,/entry:start \
+                 -Wl,/subsystem:console -Wl,/fixed"
+            }
+            // One segment of headers and code: llvm-profgen's offsets are from the code's segment.
+            Self::Elf => {
+                "--target=x86_64-linux-gnu -nostdlib -fno-unroll-loops -static -Wl,-e,start \
+                 -Wl,--image-base=0x140000000 -Wl,-Ttext=0x140001000 -Wl,--no-rosegment"
+            }
+        }
+    }
+}
+
+/// Runs one of the document's commands with Debian's names, for a program without a system.
+fn run(command: &str, format: Format, folder: &Path) -> Output {
     let mut words = command.split(' ');
     let mut ran = match words.next().expect("a program") {
         "clang" => {
-            let mut clang = Command::new("clang-19");
-            let target = ["--target=x86_64-pc-windows-msvc", "-nostdlib", "-fno-unroll-loops"];
-            clang.args(target).args(["-Wl,/entry:start", "-Wl,/subsystem:console", "-Wl,/fixed"]);
+            let mut clang = Command::new(format!("clang-{LLVM}"));
+            clang.args(format.options().split_whitespace());
             clang
         }
-        "llvm-profgen" => Command::new("llvm-profgen-19"),
+        "llvm-profgen" => Command::new(format!("llvm-profgen-{LLVM}")),
         "nt-model" | "halprof" => Command::new(env!("CARGO_BIN_EXE_nt-model")),
         other => panic!("{other} does not run here"),
     };
+    // The linker of Linux writes DWARF anyway.
+    let words = words.filter(|word| format == Format::Pe || *word != "-Wl,/debug:dwarf");
     let output = ran.args(words).current_dir(folder).output();
     let output = output.unwrap_or_else(|error| panic!("{command}: {error}"));
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command}: {told}");
     output
-}
-
-/// Runs the document's commands that begin with `start`, in order.
-fn run_all(start: &str, folder: &Path) {
-    for command in commands(start) {
-        run(command, folder);
-    }
 }
 
 /// What a program really did.
@@ -116,9 +142,9 @@ impl Exact {
 }
 
 /// The document's program, built in a folder, and what it did.
-fn built() -> (TempDir, Exact) {
+fn built(way: &str, format: Format) -> (TempDir, Exact) {
     let folder = folder();
-    run(commands("clang")[0], folder.path());
+    run(commands(way, "clang")[0], format, folder.path());
     let exact = Exact::of(&folder.path().join("app.exe"));
     (folder, exact)
 }
@@ -126,10 +152,11 @@ fn built() -> (TempDir, Exact) {
 /// Records it with the document's command, on a machine that runs the driver; the program is short,
 /// and so is the period.
 fn record(machine: &str, folder: &Path) {
-    let command = commands("halprof record")[0].replace("100003", "1009");
+    let command = commands("Record", "halprof record")[0].replace("100003", "1009");
     let own = command.strip_prefix("halprof ").and_then(|rest| rest.strip_suffix(" -- app.exe"));
     let own = own.expect("a command");
-    run(&format!("nt-model --sys {SYS} --guest app.exe --machine {machine} {own}"), folder);
+    let command = format!("nt-model --sys {SYS} --guest app.exe --machine {machine} {own}");
+    run(&command, Format::Pe, folder);
 }
 
 /// Five standard deviations of a share that was estimated from this many draws.
@@ -139,7 +166,7 @@ fn error(part: f64, draws: u64) -> f64 {
 
 #[test]
 fn executions_of_each_instruction_are_the_exact_ones() {
-    let (folder, exact) = built();
+    let (folder, exact) = built(WAYS[1], Format::Pe);
     for machine in MACHINES {
         record(machine, folder.path());
         assert_executions(machine, &exact, folder.path());
@@ -148,7 +175,8 @@ fn executions_of_each_instruction_are_the_exact_ones() {
 
 fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
     let counts = exact.counts();
-    let shown = run("halprof --quiet --json annotate app.rec start --symbol-path .", folder);
+    let command = "halprof --quiet --json annotate app.rec start --symbol-path .";
+    let shown = run(command, Format::Pe, folder);
     let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
     let rows = shown["instructions"].as_array().expect("instructions");
     let number = |row: &Value, field: &str| row[field][0].as_u64().expect("a number");
@@ -188,20 +216,18 @@ fn assert_executions(machine: &str, exact: &Exact, folder: &Path) {
     assert_eq!(shown["warnings"], serde_json::json!([]));
 }
 
-/// The counts of `start` by line, relative to its first, from a profile in text form.
-fn lines_of(profile: &str) -> BTreeMap<u64, u64> {
+/// The own counts of `start` from a profile in text form, by the name of each place: a line and a
+/// discriminator, or a probe.
+fn counts_of(profile: &str) -> BTreeMap<String, u64> {
     let mut lines = profile.lines().skip_while(|line| !line.starts_with("start:"));
     lines.next().expect("the function is in the profile");
     let own = lines.take_while(|line| line.starts_with(' '));
-    let mut counts = BTreeMap::new();
-    for line in own.filter(|line| !line.starts_with("  ")) {
-        let (place, count) = line.trim().split_once(": ").expect("a line and its count");
-        let place = place.split('.').next().and_then(|line| line.parse().ok());
-        let count = count.split(' ').next().and_then(|count| count.parse().ok());
-        let sum = counts.entry(place.expect("a line")).or_insert(0);
-        *sum += count.unwrap_or(0);
-    }
-    counts
+    let own =
+        own.filter(|line| !line.starts_with("  ")).filter_map(|line| line.trim().split_once(": "));
+    own.filter_map(|(place, count)| {
+        Some((place.to_owned(), count.split(' ').next()?.parse().ok()?))
+    })
+    .collect()
 }
 
 /// The line of the source that contains this, relative to the first of `start`.
@@ -210,15 +236,13 @@ fn line(part: &str) -> u64 {
     (at(part) - at("int start(void)")) as u64
 }
 
-#[test]
-fn a_profile_is_that_of_the_execution_and_lays_the_hot_path_out_first() {
-    let (folder, before) = built();
-    let path = folder.path();
-    record(MACHINES[0], path);
-    run_all("halprof export", path);
-    run_all("llvm-profgen", path);
-    let profile = std::fs::read_to_string(path.join("app.prof")).expect("a profile");
-    let counts = lines_of(&profile);
+/// A profile by lines has the source's probabilities.
+fn assert_lines(profile: &str) {
+    let mut counts = BTreeMap::new();
+    for (place, count) in counts_of(profile) {
+        let line: u64 = place.split('.').next().and_then(|line| line.parse().ok()).expect("a line");
+        *counts.entry(line).or_insert(0) += count;
+    }
     let of = |part: &str| counts.get(&line(part)).copied().unwrap_or(0);
     for (likely, other, exactly) in
         [("sum = common(", "sum += rare(draw)", COMMON), ("sum += draw;", "(sum >> 5);", PLAIN)]
@@ -230,9 +254,52 @@ fn a_profile_is_that_of_the_execution_and_lays_the_hot_path_out_first() {
     }
     let hottest = counts.values().copied().max();
     assert!(of("sum = common(") * 10 > hottest.expect("lines") * 9, "{profile}");
-    assert!(profile.contains("common:") && profile.contains("rare:"), "{profile}");
+}
 
-    run(commands("clang")[1], path);
+/// A profile by probes has them in the functions' entries, and the checksum by which the compiler
+/// knows a function again. The rare function is called twice in a round.
+fn assert_probes(profile: &str) {
+    let entries = |function: &str| -> u64 {
+        let mut heads = profile.lines().filter(|line| !line.starts_with(' '));
+        let head = heads.find(|line| line.contains(function)).expect("a function");
+        head.rsplit(':').next().and_then(|count| count.parse().ok()).expect("a count")
+    };
+    let (common, rare) = (entries("common"), entries("rare") / 2);
+    let share = common as f64 / (common + rare) as f64;
+    assert!((share - COMMON).abs() <= error(COMMON, common + rare), "{share}: {profile}");
+    assert!(profile.contains("!CFGChecksum:"), "{profile}");
+}
+
+#[test]
+fn a_profile_is_that_of_the_execution_and_lays_the_hot_path_out_first() {
+    let version = Command::new(format!("clang-{LLVM}")).arg("--version").output().expect("clang");
+    println!("{}", String::from_utf8_lossy(&version.stdout).lines().next().unwrap_or_default());
+    for (way, format) in [
+        (WAYS[0], Format::Pe),
+        (WAYS[0], Format::Elf),
+        (WAYS[1], Format::Pe),
+        (WAYS[1], Format::Elf),
+    ] {
+        println!("{way}, {format:?}");
+        assert_way(way, format);
+    }
+}
+
+fn assert_way(way: &str, format: Format) {
+    let (folder, before) = built(way, format);
+    let path = folder.path();
+    record(MACHINES[0], path);
+    run(commands("Record", "halprof export")[0], format, path);
+    run(commands(way, "llvm-profgen")[0], format, path);
+    let profile = std::fs::read_to_string(path.join("app.prof")).expect("a profile");
+    assert!(profile.contains("common") && profile.contains("rare"), "{profile}");
+    if way == WAYS[0] {
+        assert_probes(&profile)
+    } else {
+        assert_lines(&profile)
+    }
+
+    run(commands(way, "clang")[1], format, path);
     let after = Exact::of(&path.join("app.exe"));
     let calls = |exact: &Exact| -> Vec<u64> {
         let calls = exact.code.values().filter(|one| one.flow_control() == FlowControl::Call);
@@ -243,7 +310,27 @@ fn a_profile_is_that_of_the_execution_and_lays_the_hot_path_out_first() {
     let [was, is] = [&before, &after].map(|exact| rounds(exact, calls(exact)[0]));
     assert!(was * 4 < is, "{was} before, {is} after");
     let [was, is] = [&before, &after].map(|exact| exact.taken().len());
+    println!("{was} branches were taken before, {is} after");
     assert!(is * 10 < was * 9, "{was} branches were taken before, {is} after");
+}
+
+/// Of the same recording, our counts are those that llvm-profgen makes of our records.
+#[test]
+fn unsymbolized_counts_are_those_of_llvm_profgen() {
+    let (folder, _) = built(WAYS[0], Format::Pe);
+    let path = folder.path();
+    record(MACHINES[0], path);
+    for command in [
+        "halprof export app.rec --format unsymbolized -o own.txt",
+        "halprof export app.rec --format perf-script --symbol-path . -o app.perf.txt",
+        "llvm-profgen --skip-symbolization --use-offset --perfscript=app.perf.txt --binary=app.exe --output=theirs.txt",
+    ] {
+        run(command, Format::Pe, path);
+    }
+    let [own, theirs] = ["own.txt", "theirs.txt"]
+        .map(|name| std::fs::read_to_string(path.join(name)).expect("a file"));
+    assert!(own.lines().count() > 10, "{own}");
+    assert_eq!(own, theirs);
 }
 
 #[test]
@@ -252,7 +339,7 @@ fn rustc_takes_a_profile() {
     std::fs::write(folder.path().join("app.rs"), "pub fn twice(x: u32) -> u32 { x * 2 }")
         .expect("written");
     std::fs::write(folder.path().join("app.prof"), "twice:100:10\n 0: 100\n").expect("written");
-    for command in commands("rustc +nightly") {
+    for command in commands("rustc, by lines", "rustc +nightly") {
         let words = command.strip_prefix("rustc +nightly ").expect("a command").split(' ');
         let output = Command::new("rustc")
             .env("RUSTC_BOOTSTRAP", "1")

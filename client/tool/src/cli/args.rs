@@ -10,6 +10,7 @@ use clap::{
     Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser,
     Subcommand, ValueEnum,
 };
+use halprof_profile::export::profgen::ProfgenFormat;
 use halprof_profile::export::{Format, TrackBy};
 use halprof_profile::symbols::SymbolPath;
 use std::ffi::OsString;
@@ -871,22 +872,22 @@ pub(crate) enum Shell {
 pub(crate) enum Exported {
     /// Samples, as a picture or for another profiler.
     Samples(Format),
-    /// Branch records, for llvm-profgen.
-    Branches,
-}
-
-impl Exported {
-    pub(crate) const BRANCHES: &str = "perf-script";
+    /// Branch records of one source, for llvm-profgen.
+    Branches(ProfgenFormat),
 }
 
 /// The formats of `export`, each with its description.
 fn formats() -> impl TypedValueParser<Value = Exported> {
-    let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.about()));
-    let branches = PossibleValue::new(Exported::BRANCHES);
-    let branches = branches.help("Branch records for llvm-profgen, text");
-    PossibleValuesParser::new(values.into_iter().chain([branches])).map(|name| {
-        let mut all = Format::ALL.into_iter();
-        all.find(|format| format.name() == name).map_or(Exported::Branches, Exported::Samples)
+    let all = || {
+        let samples = Format::ALL.map(|one| (one.name(), one.about(), Exported::Samples(one)));
+        let branches =
+            ProfgenFormat::ALL.map(|one| (one.name(), one.about(), Exported::Branches(one)));
+        samples.into_iter().chain(branches)
+    };
+    let values = all().map(|(name, about, _)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(values).try_map(move |name| {
+        let mut all = all();
+        all.find(|(known, ..)| *known == name).map(|(.., format)| format).ok_or("unknown format")
     })
 }
 

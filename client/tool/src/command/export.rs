@@ -9,7 +9,8 @@ use crate::output::escape::Shown;
 use crate::output::number::thousands;
 use crate::output::{MachineInfo, Output};
 use crate::select::filters;
-use halprof_profile::export::{self, Export, Format, MARKS_MAX, Samples, listed, perf_script};
+use halprof_profile::export::profgen::{self, ProfgenFormat};
+use halprof_profile::export::{self, Export, Format, MARKS_MAX, Samples, listed};
 use halprof_profile::file::replace;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,8 +40,9 @@ pub(crate) struct ExportResult {
 
 pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let place = place(options, output)?;
-    let Exported::Samples(format) = options.format else {
-        return branches(options, &place, output);
+    let format = match options.format {
+        Exported::Samples(format) => format,
+        Exported::Branches(format) => return branches(options, format, &place, output),
     };
     let gathered = gather(options, format)?;
     let metadata = &gathered.recording.metadata;
@@ -131,7 +133,7 @@ fn beside(recordings: &[PathBuf], format: Exported) -> PathBuf {
     let mut name = stem.to_owned();
     name.push(match format {
         Exported::Samples(format) => format.traits().ending,
-        Exported::Branches => ".perf.txt",
+        Exported::Branches(format) => format.ending(),
     });
     PathBuf::from(name)
 }
@@ -199,10 +201,15 @@ fn result(
 }
 
 /// Exports the branch records of one recording and one source.
-fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<u8> {
+fn branches(
+    options: &args::Export,
+    format: ProfgenFormat,
+    place: &Backend,
+    output: &Output,
+) -> Result<u8> {
     let [path] = options.files.as_slice() else {
         return Err(Error::usage(
-            format!("`{}` is of one recording", Exported::BRANCHES),
+            format!("`{}` is of one recording", format.name()),
             "Export each recording by itself: llvm-profgen takes several files.",
         ));
     };
@@ -210,7 +217,7 @@ fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<
     let filter = filters::filter(&options.filters, &options.files)?;
     let mut outcome = None;
     let bytes = write(place, |mut out| {
-        let mut written = perf_script::write(path, &filter, &naming, &mut out);
+        let mut written = profgen::write(path, format, &filter, &naming, &mut out);
         let stopped = match &mut written {
             Ok(written) => written.error.take(),
             Err(_) => Some(io::ErrorKind::InvalidData.into()),
@@ -223,11 +230,11 @@ fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<
     let bytes = bytes?;
     let written = written.ok_or_else(|| Error::internal("an export of no recording"))?;
     let recording = &written.recording;
-    let status = filters::introduce(recording, &branch_warnings(&written), &[], output);
+    let status = filters::introduce(recording, &branch_warnings(&written, format), &[], output);
     let result = ExportResult {
         recording: filters::names(&options.files),
         machine: recording.metadata.machine.clone(),
-        format: Exported::BRANCHES,
+        format: format.name(),
         file: place.name(),
         bytes,
         sources: vec![written.source.clone()],
@@ -254,7 +261,7 @@ fn branches(options: &args::Export, place: &Backend, output: &Output) -> Result<
     Ok(status)
 }
 
-fn branch_warnings(written: &perf_script::Written) -> Vec<String> {
+fn branch_warnings(written: &profgen::Written, format: ProfgenFormat) -> Vec<String> {
     let mut warnings: Vec<String> = dropped(&written.kept).into_iter().collect();
     if !written.others.is_empty() {
         warnings.push(format!(
@@ -263,12 +270,18 @@ fn branch_warnings(written: &perf_script::Written) -> Vec<String> {
             written.others.join(", ")
         ));
     }
-    if !written.without_file.is_empty() {
-        warnings.push(format!(
-            "llvm-profgen is not told where these modules are, because no PE file of the same build \
-             was found: {}; `--symbol-path` names a folder that has it",
-            written.without_file.join(", ")
-        ));
+    if !written.omitted.is_empty() {
+        let omitted = written.omitted.join(", ");
+        warnings.push(match format {
+            ProfgenFormat::PerfScript => format!(
+                "llvm-profgen is not told where these modules are, because no PE file of the same \
+                 build was found: {omitted}; `--symbol-path` names a folder that has it"
+            ),
+            ProfgenFormat::Unsymbolized => format!(
+                "these are the counts of the module with most records; `--module` exports those of \
+                 another: {omitted}"
+            ),
+        });
     }
     warnings
 }

@@ -209,8 +209,9 @@ fn kinds_that_were_left_out_make_gaps() {
     let branches = read(&path, &query(EDGES));
     assert_eq!((branches.records.foreign, branches.tables[0].sections[0].taken), (0, 2));
     let mut out = Vec::new();
-    let error = crate::export::perf_script::write(
+    let error = crate::export::profgen::write(
         &path,
+        crate::export::profgen::ProfgenFormat::PerfScript,
         &Filter::default(),
         &SymbolPath::default(),
         &mut out,
