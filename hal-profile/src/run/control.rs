@@ -224,7 +224,7 @@ impl<M: Machine> Local<'_, M> {
     /// Takes over the counters, unless START's self-test already has, and starts the slice that is
     /// due.
     fn arm(&mut self) {
-        if self.state.phase != Phase::Tested && !self.acquire() {
+        if self.state.phase != Phase::Tested && !self.initialize() {
             self.state.evidence = self.taken_source().into();
             self.state.phase = Phase::Ended;
             self.end(ErrorCode::FixedCounterTaken);
@@ -244,7 +244,7 @@ impl<M: Machine> Local<'_, M> {
 
     /// Takes over the counters, and notes what is found in shared registers. `false`: another owner
     /// has enabled a fixed counter that the program needs.
-    pub(crate) fn acquire(&mut self) -> bool {
+    pub(crate) fn initialize(&mut self) -> bool {
         let Some(kind) = self.kind().filter(|kind| kind.counters != 0) else {
             return true;
         };
@@ -259,7 +259,7 @@ impl<M: Machine> Local<'_, M> {
         // While only counting, all other status bits belong to whoever has the handler.
         let ours =
             if samples { state.own_status() } else { kind.counters | capabilities.global.freeze };
-        let before = pmu::acquire(self.machine, capabilities, kind, ours);
+        let before = pmu::initialize(self.machine, capabilities, kind, ours);
         (state.saved.control, state.saved.counters) = (before.control, before.counters);
         state.saved.freeze =
             if samples { pmu::freeze_seen(self.machine, capabilities, before.status) } else { 0 };
@@ -297,7 +297,7 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         state.clock.halted = self.machine.timestamp();
         if !state.active.get().is_empty() {
-            pmu::stop(self.machine, &state.capabilities, &state.active);
+            pmu::disable_monitoring(self.machine, &state.capabilities, &state.active);
         }
         state.phase = Phase::Halted;
     }
@@ -333,8 +333,7 @@ impl<M: Machine> Local<'_, M> {
                 // One that a lost interrupt has left would keep the counters from counting.
                 pmu::acknowledge_shown(self.machine, &state.capabilities, state.saved.freeze);
             }
-            pmu::set_up(self.machine, &state.capabilities, active);
-            pmu::start(self.machine, &state.capabilities, active);
+            pmu::enable_monitoring(self.machine, &state.capabilities, active);
         }
         state.clock.slice_began = self.machine.timestamp();
         state.clock.handled_before = state.clock.handled;

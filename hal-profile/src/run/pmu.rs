@@ -3,11 +3,11 @@
 //! Each function runs on the processor concerned, with interrupts masked (equivalent to
 //! PROFILE_LEVEL on x64), and accesses only the registers that it names.
 //!
-//! - `acquire` is called once when a session starts on the processor and after each sleep;
+//! - `initialize` is called once when a session starts on the processor and after each sleep;
 //!   `release` once when the session ends and before each sleep.
-//! - `set_up` and `start` begin a slice: every counter is at its preset with no overflow
-//!   pending before the first one starts, and all start as close together as the hardware allows.
-//! - `stop`, [`read`] and `clear` end it.
+//! - `enable_monitoring` begins a slice: every counter is at its preset with no overflow pending
+//!   before the first one starts, and all start as close together as the hardware allows.
+//! - `disable_monitoring`, [`read`] and `clear` end it.
 //! - On an overflow: [`hold`]; then for each counter [`overflowed`] and, if it has overflowed,
 //!   [`reload`]; then [`acknowledge`], `set_lvtpc_mask`, [`resume`]. The order matters: an
 //!   overflow that comes while LVTPC is masked is lost, so counters start last.
@@ -28,7 +28,7 @@ use crate::plan::counter_config::{Active, ActiveCounters};
 use crate::plan::program::CpuProgram;
 use shared_types::{Delivery, ProfileInterface};
 
-/// Registers as `acquire` found them.
+/// Registers as `initialize` found them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Before {
     /// The global control register; 0 if there is none.
@@ -43,7 +43,7 @@ pub struct Before {
 /// of the status bits `ours` that are left from before this session and, where each counter has only
 /// its select to stop it, turns the program's selects off, or all of them where an erratum asks for
 /// it.
-pub(crate) fn acquire(
+pub(crate) fn initialize(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     kind: &CpuProgram,
@@ -121,13 +121,19 @@ pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilit
 /// The bits of a fixed counter's nibble that make it count: OS and USR.
 const COUNTS: u64 = 3;
 
-/// Prepares every counter and leaves it stopped. Where each is started by its own select, the
-/// selects are off already.
-pub(crate) fn set_up(
+/// Sets up every counter, and then starts all.
+pub(crate) fn enable_monitoring(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     active: &ActiveCounters,
 ) {
+    set_up(machine, capabilities, active);
+    start(machine, capabilities, active);
+}
+
+/// Prepares every counter and leaves it stopped. Where each is started by its own select, the
+/// selects are off already.
+fn set_up(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
     match capabilities.gate {
         Gate::Global => set_up_gated(machine, capabilities, active),
         Gate::Historic => {
@@ -166,12 +172,7 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
     acknowledge(machine, capabilities, active.bits());
 }
 
-/// Starts every counter.
-pub(crate) fn start(
-    machine: &mut impl Machine,
-    capabilities: &Capabilities,
-    active: &ActiveCounters,
-) {
+fn start(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
     match capabilities.gate {
         Gate::Global => modify(machine, capabilities.global.control, 0, active.bits()),
         Gate::Historic => historic::start(machine, capabilities, active.get()),
@@ -184,7 +185,7 @@ pub(crate) fn start(
 }
 
 /// Stops every counter; their values are kept.
-pub(crate) fn stop(
+pub(crate) fn disable_monitoring(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     active: &ActiveCounters,
@@ -200,7 +201,7 @@ pub(crate) fn stop(
     }
 }
 
-/// Clears what [`stop`] has left in the session's registers. The counters must already be stopped.
+/// Clears what [`disable_monitoring`] has left in the session's registers. The counters must already be stopped.
 pub(crate) fn clear(
     machine: &mut impl Machine,
     capabilities: &Capabilities,

@@ -37,7 +37,7 @@ impl<M: Machine> Local<'_, M> {
         let Some(kind) = self.program.kind(self.state.kind) else {
             return;
         };
-        if first && !self.acquire() {
+        if first && !self.initialize() {
             self.state.self_test = SelfTest::FixedTaken;
             return;
         }
@@ -51,15 +51,14 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         let capabilities = &self.state.capabilities;
-        pmu::set_up(self.machine, capabilities, &kind.self_test);
-        pmu::start(self.machine, capabilities, &kind.self_test);
+        pmu::enable_monitoring(self.machine, capabilities, &kind.self_test);
         self.state.phase = Phase::Testing;
     }
 
     /// Unmasks the overflow interrupt; `false` if a storm masked it and is not over.
     fn interrupt_is_clear(&mut self) -> bool {
         let state = &mut *self.state;
-        // `acquire` has acknowledged what there was: what is still there holds the line active.
+        // `initialize` has acknowledged what there was: what is still there holds the line active.
         let left = state.own_status();
         if state.storm && pmu::status(self.machine, &state.capabilities) & left != 0 {
             state.evidence = pmu::lvtpc(self.machine, &state.capabilities).into();
@@ -82,7 +81,7 @@ impl<M: Machine> Local<'_, M> {
         };
         state.test_interrupts = state.test_interrupts.saturating_add(1);
         if state.phase == Phase::Testing {
-            pmu::stop(self.machine, capabilities, self_test);
+            pmu::disable_monitoring(self.machine, capabilities, self_test);
         }
         // Before LVTPC is unmasked: on Haswell and later a bit that is left interrupts at once (Linux).
         let ours = self_test.bits() | capabilities.global.conditions;
@@ -108,7 +107,7 @@ impl<M: Machine> Local<'_, M> {
             return state.self_test == SelfTest::Passed;
         };
         let capabilities = &state.capabilities;
-        pmu::stop(self.machine, capabilities, self_test);
+        pmu::disable_monitoring(self.machine, capabilities, self_test);
         let mut alive = true;
         for counter in self_test.get() {
             let value = pmu::read(self.machine, counter);
