@@ -10,6 +10,10 @@
 //!
 //! [`historic`] has what Pentium, P6 and NetBurst do otherwise; only the feature of that name builds it.
 //!
+//! The HAL's six operations (design note "Performance Monitoring", "Interface to MSRs") have their
+//! names: `initialize`, `enable_monitoring` and `disable_monitoring` in [`pmu`](run::pmu),
+//! `check_overflow_status` in [`run::overflow`], `set_interval` and `query_information` in [`service`].
+//!
 //! Principles: no_std, no allocation, no `unsafe`, no panic. Every hardware access goes through
 //! [`cpu::machine`], so all of it also runs on modelled processors. All memory is lent by the
 //! [`host`](run::host), and all zeros is its empty state. Policy stays above [`pmu`](run::pmu),

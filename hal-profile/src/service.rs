@@ -238,7 +238,7 @@ impl<H: Host> Service<H> {
             Request::Processors => self.list_processors(io),
             Request::Registers => self.registers(io),
             Request::Enumerate => self.enumerate(io),
-            Request::Query => self.query(client, io),
+            Request::Query => self.query_information(client, io),
             Request::Plan => self.plan(io),
             Request::Open => self.open(client, io),
             Request::Configure => self.configure(client, io),

@@ -3,7 +3,7 @@
 
 use crate::requests::{self, configure, header, spec};
 use crate::wire::{Wire, about};
-use shared_types::hal::HalProfileSourceInterval64;
+use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::session::SetInterval;
 use shared_types::request::source::Query;
 use shared_types::request::{
@@ -104,8 +104,7 @@ pub fn told_of_events(wire: &mut Wire) -> u32 {
 /// A request to set an interval.
 #[must_use]
 pub fn set_interval(session: u32, source: u32, interval: u64) -> Vec<u8> {
-    let interval =
-        HalProfileSourceInterval64 { source: source.cast_signed(), padding: 0, interval };
+    let interval = HalProfileSourceInterval { source: source.cast_signed(), padding: 0, interval };
     let request = SetInterval { header: header(0), session, reserved: 0, interval };
     requests::bytes(&request, &[])
 }

@@ -1,7 +1,7 @@
 //! Requests as bytes, for tests that use the wire format directly.
 
 use fastrand::Rng;
-use shared_types::hal::HalProfileSourceInterval64;
+use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::session::{Configure, SetInterval, Spec};
 use shared_types::request::source::Query;
 use shared_types::request::{
@@ -124,7 +124,7 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
             bytes(&head, &specs)
         }
         session::SET_INTERVAL => {
-            let interval = HalProfileSourceInterval64 {
+            let interval = HalProfileSourceInterval {
                 source: random_source(rng).cast_signed(),
                 padding: 0,
                 interval: rng.u64(..) >> rng.u32(..64),

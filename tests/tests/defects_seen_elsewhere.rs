@@ -95,7 +95,7 @@ fn f_no_request_makes_a_register_number_or_an_address_of_its_bytes() {
     let mut wire = Wire::new("skylake", 1);
     let index = machine::From { header: header(0), first: 0, reserved: 0 };
     let shown = wire.send(machine::REGISTERS, &requests::bytes(&index, &[]));
-    let shown: Vec<machine::Register> = shown.elements::<machine::Page, _>();
+    let shown: Vec<machine::Register> = shown.elements::<machine::Registers, _>();
     assert!(shown.len() > 10);
     for register in shown {
         let pmu = [

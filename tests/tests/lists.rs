@@ -2,9 +2,9 @@
 //! processor, register and source described correctly?
 
 use halprof_tests::branches::with;
-use halprof_tests::requests::{bytes, header, spec};
+use halprof_tests::requests::{bytes, configure, header, spec};
 use halprof_tests::wire::{Wire, rows};
-use shared_types::request::machine::{self, From, Hello, Page, Processor, Register};
+use shared_types::request::machine::{self, From, Hello, Page, Processor, Register, Registers};
 use shared_types::request::samples::{self, DRAIN_BYTES_MAX, Drained, Statistics};
 use shared_types::request::session::{self, SAMPLE, Spec};
 use shared_types::request::source::{self, APPROXIMATE, Source};
@@ -17,6 +17,7 @@ use zerocopy::FromBytes;
 
 const TIME: u32 = 0;
 const TOTAL_ISSUES: u32 = 2;
+const BRANCH_INSTRUCTIONS: u32 = 6;
 /// halprof's own sources of fixed counters.
 const FIXED: u32 = 0x8000_0100;
 const LOCAL_APIC: u32 = 0xFFFF_0000;
@@ -37,7 +38,25 @@ fn processors(wire: &mut Wire) -> Vec<Processor> {
 }
 
 fn registers(wire: &mut Wire, processor: u32) -> Vec<Register> {
-    wire.send(machine::REGISTERS, &from(processor, 0)).elements::<Page, _>()
+    registers_and_overflows(wire, processor).0
+}
+
+/// Its registers, and the sources whose counters have overflowed.
+fn registers_and_overflows(wire: &mut Wire, processor: u32) -> (Vec<Register>, Vec<u32>) {
+    let reply = wire.send(machine::REGISTERS, &from(processor, 0));
+    let head: Registers = reply.done();
+    let at = head.overflow.sources as usize;
+    let all = |bytes: &[u8], size, count: u32| {
+        assert_eq!(bytes.len(), size * count as usize);
+    };
+    let (registers, sources) = (&reply.bytes[size_of::<Registers>()..at], &reply.bytes[at..]);
+    all(registers, size_of::<Register>(), head.count);
+    all(sources, size_of::<u32>(), head.overflow.number);
+    let registers = registers
+        .chunks(size_of::<Register>())
+        .map(|one| Register::read_from_bytes(one).expect("a register"));
+    let sources = sources.chunks(4).map(|one| u32::from_le_bytes(one.try_into().expect("4 bytes")));
+    (registers.collect(), sources.collect())
 }
 
 /// Requests a list in parts of this many elements; returns the elements' bytes, concatenated.
@@ -341,6 +360,31 @@ fn a_drain_goes_on_after_the_processor_where_it_was_cut_off() {
         }
     }
     assert!(seen.iter().all(|&seen| seen > 10_000), "{seen:?}");
+}
+
+/// The design note's CheckOverflowStatus: counters whose value is below their initial value, from the
+/// overflow until it is handled.
+#[test]
+fn overflowed_sources_are_shown_until_their_interrupt_is_handled() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    let specs =
+        [TOTAL_ISSUES, BRANCH_INSTRUCTIONS].map(|source| Spec { interval: 10_000, ..spec(source) });
+    let request = configure(number, SAMPLE, &specs);
+    assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    let shown = |wire: &mut Wire| registers_and_overflows(wire, 0).1;
+    assert_eq!(shown(&mut wire), [0_u32; 0]);
+    // An overflow while LVTPC is masked interrupts nobody: STOP finds it.
+    let processor = wire.model.processor(0).expect("a processor");
+    let entry = processor.read_apic(LVTPC - LOCAL_APIC).expect("xAPIC mode");
+    processor.write_apic(LVTPC - LOCAL_APIC, entry | 1 << 16).expect("xAPIC mode");
+    wire.work("instructions=12000,branches=8000,cycles=12000");
+    assert_eq!(shown(&mut wire), [TOTAL_ISSUES]);
+    assert_eq!(wire.about(session::STOP, number).refusal(), None);
+    assert_eq!(shown(&mut wire), [0_u32; 0]);
+    let statistics: Statistics = wire.about(samples::STATISTICS, number).done();
+    assert_eq!((statistics.generated, statistics.lost[LossCause::Missed as usize]), (1, 1));
 }
 
 /// A processor's registers cannot be requested in parts.

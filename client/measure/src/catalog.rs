@@ -219,6 +219,13 @@ impl Catalog {
         find(name, &self.sources)
     }
 
+    /// The name of a source, or its number in hexadecimal.
+    #[must_use]
+    pub fn name_of(&self, id: ProfileSource) -> String {
+        let source = self.sources.iter().find(|source| source.id == id.0);
+        source.map_or_else(|| format!("{:#x}", id.0), |source| source.name.as_str().to_owned())
+    }
+
     /// The source that a fixed counter counts.
     #[must_use]
     pub fn fixed(&self, index: u8) -> Option<&Source> {

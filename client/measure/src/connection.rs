@@ -3,14 +3,15 @@
 
 use crate::error::Refusal;
 use crate::{Error, Result, Transport};
-use shared_types::request::machine::{self, Hello, Machine, Page, Processor, Register};
+use shared_types::hal::HalProfileSourceInformation;
+use shared_types::request::machine::{self, Hello, Machine, Page, Processor, Register, Registers};
 use shared_types::request::rdpmc::{self, Rdpmc};
 use shared_types::request::session::{
     Configure, MAX_PROCESSORS, OPEN, Opened, ProcessorBits, SAMPLE, Spec, THREADS,
 };
-use shared_types::request::source::{self, Placement, Plan, Source};
+use shared_types::request::source::{self, Information, Placement, Plan, Query, Source};
 use shared_types::request::{Plain, RequestCode};
-use shared_types::{ErrorCode, ReplyHeader, RequestHeader};
+use shared_types::{ErrorCode, ProfileSource, ReplyHeader, RequestHeader};
 use std::mem::size_of;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -168,12 +169,34 @@ impl<T: Transport> Connection<T> {
         self.pages(source::ENUMERATE, "enumerate", flag_if(approximate, source::APPROXIMATE))
     }
 
-    /// The performance-monitoring registers of one processor.
-    pub fn registers(&mut self, processor: u32) -> Result<Vec<Register>> {
+    /// One source as the HAL describes it: whether the boot processor supports it, and the interval
+    /// used when none is set.
+    pub fn source_information(
+        &mut self,
+        source: u32,
+        approximate: bool,
+    ) -> Result<HalProfileSourceInformation> {
+        let flags = flag_if(approximate, source::APPROXIMATE);
+        let header = RequestHeader::new(size_of::<Query>(), flags);
+        let request = Query { header, source, session: 0 };
+        let reply: Information = self.head(source::QUERY, "query", request.as_bytes())?;
+        Ok(reply.information)
+    }
+
+    /// The performance-monitoring registers of one processor, and the sources whose counters there
+    /// have overflowed and not been handled yet.
+    pub fn registers(&mut self, processor: u32) -> Result<(Vec<Register>, Vec<ProfileSource>)> {
         let request = from(processor, 0);
-        let (page, body) =
-            self.call::<Page>(machine::REGISTERS, "registers", request.as_bytes())?;
-        elements("registers", body, page.count as usize)
+        let (head, body) =
+            self.call::<Registers>(machine::REGISTERS, "registers", request.as_bytes())?;
+        let at = usize::try_from(head.overflow.sources).unwrap_or(usize::MAX);
+        let (registers, sources) =
+            body.split_at_checked(at.saturating_sub(size_of::<Registers>())).unwrap_or((body, &[]));
+        let sources: Vec<u32> = elements("registers", sources, head.overflow.number as usize)?;
+        Ok((
+            elements("registers", registers, head.count as usize)?,
+            sources.into_iter().map(ProfileSource).collect(),
+        ))
     }
 
     /// Whether user mode may read the counters by RDPMC, on which processors, and who has enabled

@@ -3,7 +3,7 @@
 use crate::connection::{REPLY_BYTES, Setup, elements, flag_if};
 use crate::{Connection, Error, Result, Transport};
 use shared_types::ErrorCode;
-use shared_types::hal::HalProfileSourceInterval64;
+use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::RequestCode;
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
 use shared_types::request::events::{DRAIN_EVENTS, DrainedEvents, EVENTS_BYTES_MAX};
@@ -303,7 +303,7 @@ impl<'a, T: Transport> Session<'a, T> {
             header: RequestHeader::new(size_of::<SetInterval>(), 0),
             session: self.number,
             reserved: 0,
-            interval: HalProfileSourceInterval64 {
+            interval: HalProfileSourceInterval {
                 source: source.cast_signed(),
                 padding: 0,
                 interval,

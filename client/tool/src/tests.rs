@@ -131,7 +131,7 @@ fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static
     session.start().expect("started");
     // The session stays open until the machine's handle is closed.
     std::mem::forget(session);
-    let registers = ctx.connection.registers(0).expect("registers");
+    let (registers, _) = ctx.connection.registers(0).expect("registers");
     let fields = |register: &Register| {
         let decoded = decode(interface, register.number, register.value);
         let name = decoded.name;

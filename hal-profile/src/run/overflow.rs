@@ -76,6 +76,28 @@ impl<M: Machine> Local<'_, M> {
         self.collect(entry, None);
     }
 
+    /// Notes the numbers of the sources whose counters have overflowed, which an interrupt or the
+    /// next poll will find, and returns how many there are. Changes nothing.
+    ///
+    /// Source: HAL design note "Performance Monitoring", CheckOverflowStatus: a counter has
+    /// overflowed if its value is below its initial value.
+    pub(crate) fn check_overflow_status(&mut self, sources: &mut [u32]) -> usize {
+        let program = self.program;
+        let mut room = sources.iter_mut();
+        let mut number = 0;
+        for counter in self.state.active.get() {
+            let overflowed = counter.overflowed(pmu::read(self.machine, counter));
+            if let Some(source) = program.sources().get(counter.config.source.get())
+                && overflowed
+                && let Some(place) = room.next()
+            {
+                *place = source.id;
+                number += 1;
+            }
+        }
+        number
+    }
+
     /// Records and reloads every counter that has overflowed, and starts it again unless counters
     /// are halted. Returns these counters as bits in the layout of the global registers.
     ///

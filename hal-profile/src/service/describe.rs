@@ -3,6 +3,7 @@
 use super::io_buffer::{Answer, IoBuffer, refused};
 use super::{Host, Service, now};
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
+use crate::cpu::counter::MAX_COUNTERS;
 use crate::cpu::machine::Machine;
 use crate::cpu::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
 use crate::cpu::registers::intel;
@@ -14,8 +15,11 @@ use crate::run::state::ProcessorState;
 use crate::service::session::Session;
 use crate::source::MAX_SOURCES;
 use core::mem::size_of;
+use shared_types::hal::OverflowStatus;
 use shared_types::request::Plain;
-use shared_types::request::machine::{Hello, Machine as Description, Page, Processor, Register};
+use shared_types::request::machine::{
+    Hello, Machine as Description, Page, Processor, Register, Registers,
+};
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason, ReplyHeader, Text};
 
 /// Marks a [`Register`]'s number as an offset, in the low bits, into the local APIC's page.
@@ -145,19 +149,36 @@ impl<H: Host> Service<H> {
     pub(super) fn registers(&mut self, io: &mut IoBuffer<'_>) -> Answer {
         let index = io.from(0)?.first as usize;
         let mut list = [Register::default(); MAX_REGISTERS];
-        let count = self.processors.run_on(index, |local| {
+        let mut sources = [0; MAX_COUNTERS];
+        let read = self.processors.run_on(index, |local| {
             let ProcessorState { capabilities, known: true, .. } = &*local.state else {
-                return 0;
+                return (0, 0);
             };
-            read_registers(local.machine, capabilities, &mut list)
+            let count = read_registers(local.machine, capabilities, &mut list);
+            (count, local.check_overflow_status(&mut sources))
         });
-        let Some(count) = count else {
+        let Some((count, number)) = read else {
             let total = self.cpu_types.processors() as u64;
             return Err(refused(ErrorCode::ProcessorUnknown, index as u32, total));
         };
+        let list = list.get(..count).unwrap_or_default();
+        let sources = sources.get(..number).unwrap_or_default();
+        let at = size_of::<Registers>() + size_of_val(list);
+        let length = at + size_of_val(sources);
         // A client cannot ask for the rest of a processor's registers, so all must fit.
-        io.need(size_of::<Page>() + count * size_of::<Register>())?;
-        page(io, 0, count, |index| list.get(index).copied().unwrap_or_default())
+        io.need(length)?;
+        io.put(
+            0,
+            &Registers {
+                header: ReplyHeader::done(length),
+                count: count as u32,
+                reserved: 0,
+                overflow: OverflowStatus { number: number as u32, padding: 0, sources: at as u64 },
+            },
+        );
+        io.put(size_of::<Registers>(), list);
+        io.put(at, sources);
+        Ok(length)
     }
 }
 

@@ -143,7 +143,7 @@ impl<'a> IoBuffer<'a> {
     }
 
     /// Writes a `T` at an offset of the reply, if it fits.
-    pub(super) fn put<T: IntoBytes + Immutable>(&mut self, at: usize, value: &T) {
+    pub(super) fn put<T: IntoBytes + Immutable + ?Sized>(&mut self, at: usize, value: &T) {
         let bytes = value.as_bytes();
         if let Some(place) = self.tail(at).get_mut(..bytes.len()) {
             place.copy_from_slice(bytes);

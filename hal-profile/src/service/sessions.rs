@@ -6,7 +6,7 @@ use super::{Host, Service};
 use crate::run::host::Processors;
 use crate::service::session::{Client, Ended, Rights, Session};
 use core::mem::{offset_of, size_of};
-use shared_types::hal::HalProfileSourceInterval64;
+use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::Plain;
 use shared_types::request::session::{
     Configure, Configured, EVENTS, IntervalSet, KERNEL, Opened, SAMPLE, SetInterval, THREADS,
@@ -18,7 +18,7 @@ use zerocopy::IntoBytes;
 
 /// Offset of the padding in a SET_INTERVAL request.
 const PADDING: usize =
-    offset_of!(SetInterval, interval) + offset_of!(HalProfileSourceInterval64, padding);
+    offset_of!(SetInterval, interval) + offset_of!(HalProfileSourceInterval, padding);
 /// A session's number: its slot plus 1 in this many low bits, and how often the slot has been used
 /// above them.
 const SLOT_BITS: u32 = 8;

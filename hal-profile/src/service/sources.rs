@@ -9,7 +9,7 @@ use crate::service::session::{Client, Rights};
 use crate::source::catalog;
 use crate::source::{Fit, Row, limits};
 use core::mem::{offset_of, size_of};
-use shared_types::hal::HalProfileSourceInformationEx64;
+use shared_types::hal::HalProfileSourceInformation;
 use shared_types::request::machine::Page;
 use shared_types::request::session::{Configure, EVENTS, SAMPLE, THREADS};
 use shared_types::request::source::{
@@ -97,7 +97,7 @@ impl<H: Host> Service<H> {
         catalog::support(capabilities, row, approximate)
     }
 
-    pub(super) fn query(&self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+    pub(super) fn query_information(&self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
         let request = io.request::<Query>(APPROXIMATE)?;
         let approximate = request.header.flags & APPROXIMATE != 0;
         let id = ProfileSource(request.source);
@@ -105,31 +105,28 @@ impl<H: Host> Service<H> {
         let Some((boot, row)) = boot.and_then(|boot| Some((boot, catalog::find(boot, id)?))) else {
             return Err(refused(ErrorCode::SourceUnknown, request.source, 0));
         };
-        let limits = limits(id);
         let interval = match request.session {
-            0 => limits.default.into(),
+            0 => limits(id).default,
             number => {
                 let slot = self.slot(client, number)?;
                 let program = self.sessions.get(slot).map(|session| &session.program);
                 program
                     .and_then(|all| all.sources().iter().find(|source| source.id == id.0))
-                    .map(|source| source.interval.used)
+                    .map(|source| u32::try_from(source.interval.used).unwrap_or(u32::MAX))
                     .ok_or(refused(ErrorCode::SourceNotInSession, id.0, 0))?
             }
         };
         let supported = self.support(boot, row, approximate).is_ok();
         io.reply(&Information {
             header: ReplyHeader::done(size_of::<Information>()),
-            information: HalProfileSourceInformationEx64 {
+            information: HalProfileSourceInformation {
                 source: id.0.cast_signed(),
                 supported: supported.into(),
                 padding: [0; 3],
                 // The HAL reports interval 0 for a source that it does not support.
                 interval: if supported { interval } else { 0 },
-                default_interval: limits.default.into(),
-                max_interval: limits.max.into(),
-                min_interval: limits.min.into(),
             },
+            reserved: 0,
         })
     }
 

@@ -1,6 +1,7 @@
 //! The versions of both sides, the machine, its processors and their registers.
 
 use super::{Access, RequestCode};
+use crate::hal::OverflowStatus;
 use crate::{ReplyHeader, RequestHeader, Text};
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -12,7 +13,8 @@ pub const DESCRIBE: RequestCode = RequestCode::new(1, Access::Read);
 /// The machine's processors: [`From`] to [`Page`] and as many [`Processor`]s as fit.
 pub const PROCESSORS: RequestCode = RequestCode::new(2, Access::Read);
 /// Reads one processor's performance-monitoring registers, without changing them: [`From`] (`first`
-/// is the processor's index) to [`Page`] and [`Register`]s.
+/// is the processor's index) to [`Registers`], as many [`Register`]s as it says, and the
+/// KPROFILE_SOURCEs of its OVERFLOW_STATUS.
 pub const REGISTERS: RequestCode = RequestCode::new(3, Access::Read);
 
 /// Reply to [`HELLO`].
@@ -199,6 +201,21 @@ impl Processor {
     pub const TELLS_TRANSACTIONS: u16 = 1 << 3;
 }
 
+/// The head of the reply to [`REGISTERS`].
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Registers {
+    /// The header.
+    pub header: ReplyHeader,
+    /// Number of registers that follow.
+    pub count: u32,
+    /// 0.
+    pub reserved: u32,
+    /// The sources whose counters here have overflowed, which an interrupt or the next poll will
+    /// find; none while no session runs.
+    pub overflow: OverflowStatus,
+}
+
 /// One register of one processor.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
@@ -225,5 +242,6 @@ const _: () = {
     assert!(size_of::<From>() == 24);
     assert!(size_of::<Page>() == 32);
     assert!(size_of::<Processor>() == 104);
+    assert!(size_of::<Registers>() == 48);
     assert!(size_of::<Register>() == 16);
 };

@@ -1,7 +1,7 @@
 //! Sessions, which the handle that owns them opens, configures, starts, stops and closes.
 
 use super::{Access, RequestCode};
-use crate::hal::HalProfileSourceInterval64;
+use crate::hal::HalProfileSourceInterval;
 use crate::{ReplyHeader, RequestHeader};
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -225,7 +225,7 @@ pub struct SetInterval {
     /// 0.
     pub reserved: u32,
     /// The HAL's own structure.
-    pub interval: HalProfileSourceInterval64,
+    pub interval: HalProfileSourceInterval,
 }
 
 /// Reply to [`SET_INTERVAL`].

@@ -1,7 +1,7 @@
 //! Profile sources: which exist, their attributes, and which sets fit together.
 
 use super::{Access, RequestCode};
-use crate::hal::HalProfileSourceInformationEx64;
+use crate::hal::HalProfileSourceInformation;
 use crate::{ReplyHeader, RequestHeader, Text};
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -81,7 +81,9 @@ pub struct Information {
     /// The header.
     pub header: ReplyHeader,
     /// The HAL's own structure.
-    pub information: HalProfileSourceInformationEx64,
+    pub information: HalProfileSourceInformation,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// Reply to [`PLAN`].
@@ -127,7 +129,7 @@ impl Placement {
 const _: () = {
     assert!(size_of::<Source>() == 512);
     assert!(size_of::<Query>() == 24);
-    assert!(size_of::<Information>() == 64);
+    assert!(size_of::<Information>() == 40);
     assert!(size_of::<Plan>() == 40);
     assert!(size_of::<Placement>() == 8);
 };

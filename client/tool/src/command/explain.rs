@@ -164,9 +164,20 @@ fn of_name(topic: &str, ctx: &mut Context) -> Result<ExplainResult> {
         alias = catalog.alias(name);
         let meant = alias.map_or(name.as_str(), |alias| alias.target);
         if let Some(source) = catalog.source(name).or_else(|| catalog.source(meant)) {
+            let mut sections = sections(&machine, &catalog, source);
+            if ctx.tracing.is_none() {
+                let information = ctx.connection.source_information(source.id, false)?;
+                sections.push(section(
+                    "HAL_PROFILE_SOURCE_INFORMATION",
+                    format!(
+                        "ProfileSource {:#x}, Supported {}, Interval {}",
+                        information.source, information.supported, information.interval
+                    ),
+                ));
+            }
             let result = ExplainResult {
                 summary: counts(source),
-                sections: sections(&machine, &catalog, source),
+                sections,
                 registers: match source.flags & (Source::HAS_SELECT | Source::TIMER) {
                     Source::HAS_SELECT => selects(source.select),
                     _ => Vec::new(),

@@ -49,6 +49,10 @@ struct SourceRow {
     /// sources.
     event: bool,
     interval: Interval,
+    /// `Supported` of HAL_PROFILE_SOURCE_INFORMATION, as the driver gives it; null without `-v`.
+    hal_supported: Option<bool>,
+    /// Its `Interval`: the one used when none is set, 0 if the source is not supported.
+    hal_interval: Option<u32>,
     counts: String,
     note: String,
     processors: Vec<Differs>,
@@ -107,6 +111,13 @@ fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
     let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
     let mut rows: Vec<SourceRow> =
         catalog.sources.iter().map(|source| row(source, processors)).collect();
+    if options.verbose {
+        for (row, source) in rows.iter_mut().zip(&catalog.sources) {
+            let known = ctx.connection.source_information(source.id, options.approximate)?;
+            (row.hal_supported, row.hal_interval) =
+                (Some(known.supported != 0), Some(known.interval));
+        }
+    }
     if options.events || options.event_file.is_some() || glob.is_some() {
         if let Some(path) = &options.event_file {
             catalog = catalog.with_event_file(path)?;
@@ -161,6 +172,8 @@ fn traced_row(source: &ProfileSource, known: Option<&Source>) -> SourceRow {
             min: source.min_interval,
             max: source.max_interval,
         },
+        hal_supported: None,
+        hal_interval: None,
         counts: known.map_or_else(String::new, |known| known.counts.as_str().to_owned()),
         note: if source.is_timer() { "sampled, not counted".to_owned() } else { String::new() },
         processors: Vec::new(),
@@ -188,6 +201,8 @@ fn row(source: &Source, processors: &[Processor]) -> SourceRow {
             min: source.min_interval,
             max: source.max_interval,
         },
+        hal_supported: None,
+        hal_interval: None,
         counts: source.counts.as_str().to_owned(),
         note: source.note.as_str().to_owned(),
         processors: Differs::from(supported, processors, |one| can_count(source, one)),
@@ -213,7 +228,9 @@ impl SourceRow {
             if row.sampling { "yes" } else { "no" }.to_owned()
         }),
         Field::new(Column::word("select").extra(), |row| row.select.clone().unwrap_or_default()),
-        Field::new(Column::number("interval").extra(), |row| thousands(row.interval.default)),
+        Field::new(Column::number("interval").extra(), |row| {
+            thousands(row.hal_interval.unwrap_or(row.interval.default))
+        }),
         Field::new(Column::number("limits").extra(), |row| {
             format!("{}..{}", thousands(row.interval.min), thousands(row.interval.max))
         }),

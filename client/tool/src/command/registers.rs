@@ -26,6 +26,8 @@ pub(crate) struct RegistersResult {
 struct ProcessorRegisters {
     processor: u32,
     registers: Vec<RegisterRow>,
+    /// OVERFLOW_STATUS: the sources whose counters have overflowed and not been handled yet.
+    overflowed: Vec<String>,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -59,15 +61,20 @@ pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output)
         Some(list) => processors_of(&selection::parse_processors(&list)?, &all)?,
         None => vec![0],
     };
+    let catalog = ctx.catalog(true)?;
     let mut processors = Vec::new();
     for index in wanted {
         let interface = all
             .get(index as usize)
             .and_then(|processor| ProfileInterface::from_wire(processor.interface))
             .unwrap_or(ProfileInterface::Default);
-        let registers = ctx.connection.registers(index)?;
+        let (registers, overflowed) = ctx.connection.registers(index)?;
         let registers = registers.iter().map(|register| decoded(interface, register));
-        processors.push(ProcessorRegisters { processor: index, registers: registers.collect() });
+        processors.push(ProcessorRegisters {
+            processor: index,
+            registers: registers.collect(),
+            overflowed: overflowed.into_iter().map(|source| catalog.name_of(source)).collect(),
+        });
     }
     let result = RegistersResult { processors };
     output.rows("registers", ctx.machine_info.modelled, (&result, &lines(&result)), |result| {
@@ -139,6 +146,11 @@ fn text(result: &RegistersResult, width: Width) -> String {
                 let _ = writeln!(text, "{line}{meaning}");
             }
         }
+        let overflowed = match one.overflowed.as_slice() {
+            [] => "none".to_owned(),
+            sources => sources.join(", "),
+        };
+        let _ = writeln!(text, "  overflowed: {overflowed}");
     }
     text
 }

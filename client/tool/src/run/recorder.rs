@@ -11,7 +11,7 @@ use crate::select::event_set::EventSet;
 use crate::target::backend::Backend;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::processes::{ProcessEvents, ProcessSource};
-use halprof_measure::{Connection, Effective, Error as Cause, Refusal, Session, Transport};
+use halprof_measure::{Connection, Effective, Error as Cause, Refusal, Session, Setup, Transport};
 use halprof_profile::file;
 use halprof_profile::file::inventory::{Changes, Inventory, Missed};
 use halprof_profile::file::{Background, Block, RecordedEvent, Sink, Slices, Statistics};
@@ -20,7 +20,7 @@ use indicatif::ProgressBar;
 use shared_types::request::counts::Count;
 use shared_types::request::samples;
 use shared_types::{LossCause, Sample};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// The interval between drains. The rings hold two seconds of samples.
@@ -326,8 +326,35 @@ pub(crate) fn configured<'a>(
     let mut setup = event_set.setup_of(indexes);
     setup.events = events;
     let mut session = Session::open(connection, event_set.sees_kernel(), setup.approximate)?;
-    let effective = session.configure(&setup, true)?;
+    let intervals = intervals_by_source(&mut setup);
+    let mut effective = session.configure(&setup, true)?;
+    for (source, interval) in intervals {
+        let set = session.set_interval(source, interval)?;
+        effective
+            .intervals
+            .iter_mut()
+            .filter(|one| one.source == source)
+            .for_each(|one| *one = set);
+    }
     Ok((session, effective))
+}
+
+/// Takes out of the specs the intervals that can be set as the HAL does it, which has one for each
+/// source. Where a list gives several for the same number, each spec keeps its own.
+fn intervals_by_source(setup: &mut Setup) -> BTreeMap<u32, u64> {
+    let mut given: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
+    for spec in &setup.specs {
+        given.entry(spec.source).or_default().insert(spec.interval);
+    }
+    let one = |(source, intervals): (u32, BTreeSet<u64>)| {
+        let interval = intervals.first().copied().filter(|&interval| interval != 0)?;
+        (intervals.len() == 1).then_some((source, interval))
+    };
+    let by_source: BTreeMap<u32, u64> = given.into_iter().filter_map(one).collect();
+    for spec in setup.specs.iter_mut().filter(|spec| by_source.contains_key(&spec.source)) {
+        spec.interval = 0;
+    }
+    by_source
 }
 
 fn by_cause(numbers: [u64; LossCause::ALL.len()]) -> BTreeMap<String, u64> {

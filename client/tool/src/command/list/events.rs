@@ -61,6 +61,8 @@ fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> S
             min: limit(|source| source.min_interval),
             max: limit(|source| source.max_interval),
         },
+        hal_supported: None,
+        hal_interval: None,
         counts: match fixed {
             Some(index) => format!("fixed counter {index}"),
             None => event.to_string(),
