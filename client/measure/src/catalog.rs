@@ -550,7 +550,7 @@ impl CpuType {
     }
 
     /// Its events: those of the user's list, then its microarchitecture's.
-    fn events(&self) -> impl Iterator<Item = &Event> {
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
         let known = self.microarchitecture.into_iter();
         self.listed.iter().chain(known.flat_map(Microarchitecture::events))
     }

@@ -13,6 +13,7 @@
 
 mod calls;
 pub mod counts;
+pub mod custom;
 pub mod etl;
 mod file;
 pub mod generator;

@@ -260,6 +260,9 @@ pub(crate) struct List {
     /// Add also the events of a list in Intel's perfmon JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) event_file: Option<PathBuf>,
+    /// Write the vendor's events as a file from which Windows' own tracing learns them
+    #[arg(long, value_enum, conflicts_with_all = ["metrics", "metric_file"])]
+    pub(crate) event_format: Option<EventFormat>,
     /// Only sources and events, or metrics, whose names match, `*` for any text
     #[arg(value_name = "GLOB")]
     pub(crate) glob: Option<String>,
@@ -269,6 +272,15 @@ pub(crate) struct List {
     /// List metrics instead, also those defined in FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) metric_file: Option<PathBuf>,
+}
+
+/// How Windows' own tracing is given the vendor's events.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum EventFormat {
+    /// A recording profile, for Windows Performance Recorder
+    Wprp,
+    /// A registry file, for every tool after a restart; Intel only
+    Reg,
 }
 
 /// What to count or to sample.

@@ -23,7 +23,8 @@ pub(crate) const LIST: &str = "\
 Examples:
   halprof list                   what can be counted here
   halprof list --all -v          every source, and why some cannot be counted
-  halprof list --metrics         metrics that can be computed from the counters here";
+  halprof list --metrics         metrics that can be computed from the counters here
+  halprof list --event-format reg > events.reg";
 
 pub(crate) const CHECK: &str = "\
 Examples:

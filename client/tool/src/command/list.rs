@@ -1,5 +1,6 @@
 //! `halprof list`: profile sources.
 
+mod event_file;
 mod events;
 pub(crate) mod metrics;
 
@@ -90,6 +91,10 @@ impl Differs {
 pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<u8> {
     if options.metrics || options.metric_file.is_some() {
         metrics::run(options, ctx, output)?;
+        return Ok(0);
+    }
+    if let Some(format) = options.event_format {
+        event_file::run(options, format, ctx, output)?;
         return Ok(0);
     }
     let listed = match &mut ctx.tracing {
@@ -289,6 +294,7 @@ mod tests {
                 approximate: false,
                 events: false,
                 event_file: None,
+                event_format: None,
                 glob: None,
                 metrics: false,
                 metric_file: None,

@@ -1,0 +1,43 @@
+//! `halprof list --event-format`: the vendor's events as a file for Windows' own tracing.
+
+use crate::cli::args::{self, EventFormat};
+use crate::output::Output;
+use crate::output::error::{Error, Result};
+use crate::target::context::Context;
+use halprof_measure::tracing::custom::{CustomSources, Form};
+use halprof_profile::aggregate::filter::Pattern;
+
+pub(super) fn run(
+    options: &args::List,
+    format: EventFormat,
+    ctx: &mut Context,
+    output: &Output,
+) -> Result<()> {
+    if output.is_json() || output.is_csv() {
+        return Err(Error::usage(
+            "`--event-format` writes a file to standard output, which another form cannot share",
+            "Leave out `--json`, `--jsonl` or `--csv`.",
+        ));
+    }
+    let mut catalog = ctx.catalog(options.approximate)?;
+    if let Some(path) = &options.event_file {
+        catalog = catalog.with_event_file(path)?;
+    }
+    let glob = options.glob.as_deref().map(Pattern::new);
+    let (form, to_use) = match format {
+        EventFormat::Wprp => (
+            Form::RecordingProfile,
+            "as an administrator: `wpr -start FILE.wprp`, then `wpr -stop RESULT.etl`",
+        ),
+        EventFormat::Reg => (
+            Form::Registry,
+            "open the file with regedit as an administrator and restart Windows: then `--machine etw` has the events by their names",
+        ),
+    };
+    let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
+    let sources = CustomSources::new(&catalog, form, named)?;
+    output.print_data(&sources.to_string())?;
+    output.note(&format!("{}; the file names them", sources.summary()));
+    output.note(to_use);
+    Ok(())
+}
