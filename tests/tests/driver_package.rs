@@ -225,6 +225,7 @@ fn the_zip_holds_the_package_as_listed_and_nothing_else() {
     for document in [
         "docs/cli.md",
         "docs/windows.md",
+        "docs/hal-sources.csv",
         "docs/man/halprof.1",
         "docs/man/halprof-stat.1",
         "docs/schemas/stat.json",

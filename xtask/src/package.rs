@@ -45,13 +45,16 @@ const PAPERS: [&str; 6] = [
 
 /// The documents: their folder, the extension of the files taken from it, and where they go in the
 /// zip.
-const DOCUMENTS: [(&str, &str, &str); 3] = [
+const DOCUMENTS: [(&str, &str, &str); 4] = [
     ("docs", "md", "docs"),
+    (TABLES, "csv", "docs"),
     (MANUAL, "1", "docs/man"),
     ("client/tool/schemas", "json", "docs/schemas"),
 ];
 /// Where the manual pages are generated.
 const MANUAL: &str = "target/package-work/man";
+/// Where the table of the HAL's sources is.
+const TABLES: &str = "target/package-work/tables";
 
 /// The library for C and Python: where each file is, and where it goes in the zip.
 const C_LIBRARY: [(&str, &str); 3] = [
@@ -90,6 +93,10 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
     cmd!(shell, "cargo run --quiet --profile suite -p halprof --example manual -- {MANUAL}")
         .run()
         .context("write the manual's pages")?;
+    let sources = cmd!(shell, "cargo run --quiet --profile suite -p halprof --example hal_sources")
+        .read()
+        .context("write the table of the HAL's sources")?;
+    shell.write_file(Path::new(TABLES).join("hal-sources.csv"), sources + "\n")?;
     let files = with_list(files(shell)?);
     let zip = format!("halprof-driver-{VERSION}-x64.zip");
     let contents = archive::zip(&files).with_context(|| zip.clone())?;

@@ -11,6 +11,7 @@ mod dumps;
 mod examples;
 mod export;
 mod foreign;
+mod hal_sources;
 mod hostile;
 mod manuals;
 mod measure;
