@@ -1,7 +1,7 @@
 //! Are the counts right: does every source count exactly what its select means, whatever it runs
 //! on?
 
-use halprof_measure::events::Microarchitecture;
+use halprof_measure::events::microarchitecture;
 use halprof_measure::{Connection, InProcess};
 use halprof_tests::facts::{Record, number, without_profile};
 use halprof_tests::machines::{count, count_in_steps, machine, spec, specs, workload};
@@ -219,7 +219,7 @@ fn reference_cycles_tick_at_the_rate_of_their_name_in_intels_lists() {
             core_type,
             ..Processor::new_zeroed()
         };
-        let Some(table) = Microarchitecture::of_processor(&processor) else {
+        let Some(table) = microarchitecture(&processor) else {
             continue;
         };
         let mut events = table.events().iter();

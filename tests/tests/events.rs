@@ -27,7 +27,7 @@ fn of_dump(leaves: &[sim::cpu::cpuid::Leaves]) -> Connection<InProcess> {
 
 /// The rows of a table as they are in its file, by name.
 fn rows_of(table: &str) -> BTreeMap<String, Vec<String>> {
-    let file = format!("{}/../client/measure/data/events/{table}.csv", env!("CARGO_MANIFEST_DIR"));
+    let file = format!("{}/../client/events/data/events/{table}.csv", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).expect(&file);
     let cells = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
     let rows = text.lines().skip(1).map(cells);

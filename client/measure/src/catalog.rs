@@ -134,7 +134,7 @@ impl Catalog {
                 .into_iter()
                 .filter(|processor| processor.counter_mask != 0)
                 .map(|processor| CpuType {
-                    microarchitecture: Microarchitecture::of_processor(&processor),
+                    microarchitecture: events::microarchitecture(&processor),
                     listed: Arc::default(),
                     processor,
                 })

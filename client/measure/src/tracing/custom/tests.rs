@@ -7,10 +7,10 @@ use crate::tracing::{ProfileSource, fake};
 use roxmltree::{Document, Node};
 use shared_types::ProfileInterface;
 
-const SKYLAKE: &str = include_str!("../../../data/events/skylake.csv");
-const GOLDEN_COVE: &str = include_str!("../../../data/events/alderlake_goldencove.csv");
-const GRACEMONT: &str = include_str!("../../../data/events/alderlake_gracemont.csv");
-const ZEN_4: &str = include_str!("../../../data/events/amdzen4.csv");
+const SKYLAKE: &str = include_str!("../../../../events/data/events/skylake.csv");
+const GOLDEN_COVE: &str = include_str!("../../../../events/data/events/alderlake_goldencove.csv");
+const GRACEMONT: &str = include_str!("../../../../events/data/events/alderlake_gracemont.csv");
+const ZEN_4: &str = include_str!("../../../../events/data/events/amdzen4.csv");
 /// Bit 21 of a select, any thread, as [`Processor::select_bits`] has it.
 const ANY_THREAD: u32 = 1 << 5;
 

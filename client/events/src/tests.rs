@@ -1,17 +1,10 @@
 //! Is every table complete, and does every processor get the right one?
 
 use super::*;
-use zerocopy::FromZeros;
 
-fn processor(vendor: &[u8; 12], family: u16, model: u16, core: (u8, u32)) -> Processor {
-    Processor {
-        vendor: *vendor,
-        family,
-        model,
-        core_type: core.0,
-        native_model: core.1,
-        ..Processor::new_zeroed()
-    }
+fn cpu(vendor: &[u8; 12], family: u16, model: u16, core: (u8, u32)) -> Cpu {
+    let (core_type, native_model) = core;
+    Cpu { vendor: *vendor, family, model, stepping: 0, core_type, native_model }
 }
 
 #[test]
@@ -62,12 +55,12 @@ fn a_processor_has_the_table_of_its_family_model_and_core() {
         (AMD, 0x15, 0x02, none, None),
         (AMD, 6, 0x5E, none, None),
     ] {
-        let found = Microarchitecture::of_processor(&processor(vendor, family, model, core));
+        let found = Microarchitecture::of(&cpu(vendor, family, model, core));
         assert_eq!(found.map(|one| one.table), table, "{family:#x} {model:#x}");
     }
     let stepping = |stepping| {
-        let processor = Processor { stepping, ..processor(INTEL, 6, 0x55, none) };
-        Microarchitecture::of_processor(&processor).map(|one| one.table)
+        let cpu = Cpu { stepping, ..cpu(INTEL, 6, 0x55, none) };
+        Microarchitecture::of(&cpu).map(|one| one.table)
     };
     assert_eq!((stepping(4), stepping(5)), (Some("skylakex"), Some("cascadelakex")));
 }

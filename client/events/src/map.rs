@@ -1,6 +1,6 @@
 //! Which table of events a processor has: the first row of `data/map.csv` that matches.
 
-use shared_types::request::machine::Processor;
+use super::Cpu;
 
 /// The models of a family and, on hybrid machines, the core type and its native model.
 struct TableRule {
@@ -14,12 +14,12 @@ struct TableRule {
 }
 
 /// The table's name; `None` if no row matches.
-pub(super) fn table_of(processor: &Processor) -> Option<&'static str> {
+pub(super) fn table_of(cpu: &Cpu) -> Option<&'static str> {
     let rows = || {
-        let lines = include_str!("../../data/map.csv").lines().skip(1);
-        lines.filter_map(TableRule::of).filter(|row| row.fits(processor))
+        let lines = include_str!("../data/map.csv").lines().skip(1);
+        lines.filter_map(TableRule::of).filter(|row| row.fits(cpu))
     };
-    let native = |row: &TableRule| row.native_model == Some(processor.native_model);
+    let native = |row: &TableRule| row.native_model == Some(cpu.native_model);
     // If no row has this native model, the core type decides, as it does in Linux perf.
     let exact = rows().find(|row| row.core_type.is_none() || native(row));
     exact.or_else(|| rows().next()).map(|row| row.table)
@@ -40,13 +40,13 @@ impl TableRule {
         })
     }
 
-    fn fits(&self, processor: &Processor) -> bool {
+    fn fits(&self, cpu: &Cpu) -> bool {
         let within = |(low, high): (u32, u32), value: u32| (low..=high).contains(&value);
-        self.vendor.as_bytes() == processor.vendor
-            && self.family == u32::from(processor.family)
-            && within(self.models, processor.model.into())
-            && within(self.steppings, processor.stepping.into())
-            && self.core_type.is_none_or(|core_type| core_type == u32::from(processor.core_type))
+        self.vendor.as_bytes() == cpu.vendor
+            && self.family == u32::from(cpu.family)
+            && within(self.models, cpu.model.into())
+            && within(self.steppings, cpu.stepping.into())
+            && self.core_type.is_none_or(|core_type| core_type == u32::from(cpu.core_type))
     }
 }
 
