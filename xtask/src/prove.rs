@@ -31,6 +31,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     sys::variants::build(shell)?;
     exe::library_tests(shell)?;
     interleavings(shell)?;
+    publishable(shell)?;
     suite::build(shell)?;
     suite::fuzz(shell, options.fuzz_seconds)?;
     suite::soak(shell, options.soak_machines)?;
@@ -43,5 +44,13 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
 fn interleavings(shell: &Shell) -> Result<()> {
     let _flags = shell.push_env("RUSTFLAGS", "--cfg loom");
     cmd!(shell, "cargo test --release -p hal-profile --lib --target-dir target/loom").run()?;
+    Ok(())
+}
+
+/// Packs the libraries that stand alone as crates.io would take them, and builds what was packed.
+fn publishable(shell: &Shell) -> Result<()> {
+    cmd!(shell, "cargo publish --dry-run --allow-dirty --target-dir target/publish")
+        .args(["-p", "halprof-etw", "-p", "halprof-events"])
+        .run()?;
     Ok(())
 }
