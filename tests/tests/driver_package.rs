@@ -15,7 +15,7 @@ use zip::ZipArchive;
 
 /// What the zip holds besides the documents: what Windows installs and, in folders, the scripts and
 /// what debuggers load.
-const FILES: [&str; 16] = [
+const FILES: [&str; 17] = [
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "SHA256SUMS",
@@ -29,6 +29,7 @@ const FILES: [&str; 16] = [
     "halprof.exe",
     "halprof.inf",
     "halprof.pdb",
+    "halprof.spdx.json",
     "halprof.sys",
     "tests/windows/run.ps1",
     "tests/windows/windows.cs",

@@ -7,6 +7,8 @@ mod archive;
 mod catalog;
 mod certificate;
 mod inf;
+mod manifests;
+mod spdx;
 
 use crate::{exe, setup, sys};
 use anyhow::{Context, Result};
@@ -53,6 +55,10 @@ const DOCUMENTS: [(&str, &str, &str); 4] = [
 ];
 /// Where the manual pages are generated.
 const MANUAL: &str = "target/package-work/man";
+/// Where the tool alone and the manifests for it are put.
+const TOOL: &str = "target/package/tool";
+/// The packages of the tool, the C library and the driver.
+const PROGRAMS: [&str; 3] = ["halprof", "halprof-c", "halprof-driver"];
 /// Where the table of the HAL's sources is.
 const TABLES: &str = "target/package-work/tables";
 
@@ -97,12 +103,18 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
         .read()
         .context("write the table of the HAL's sources")?;
     shell.write_file(Path::new(TABLES).join("hal-sources.csv"), sources + "\n")?;
-    let files = with_list(files(shell)?);
-    let zip = format!("halprof-driver-{VERSION}-x64.zip");
+    let mut files = files(shell)?;
+    let name = format!("halprof-driver-{VERSION}-x64");
+    files.push(spdx::document(shell, &name, date, &PROGRAMS, &files)?);
+    let files = with_list(files);
+    let zip = format!("{name}.zip");
     let contents = archive::zip(&files).with_context(|| zip.clone())?;
-    shell.write_file(package("SHA256SUMS"), &files[files.len() - 1].contents)?;
+    for list in &files[files.len() - 2..] {
+        shell.write_file(package(&list.name), &list.contents)?;
+    }
     shell.write_file(package(&zip), &contents)?;
     report(&files, &File { name: zip, contents });
+    tool_alone(shell, date)?;
     Ok(())
 }
 
@@ -167,7 +179,24 @@ fn read(shell: &Shell, name: &str) -> Result<File> {
     })
 }
 
-/// Everything that goes into the zip except the list of its files.
+/// The tool alone, as package managers install it, and the manifests for them.
+fn tool_alone(shell: &Shell, date: DateTime) -> Result<()> {
+    let mut files = vec![read(shell, "halprof.exe")?];
+    for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        files.push(File { name: name.to_owned(), contents: shell.read_binary_file(name)? });
+    }
+    let name = format!("halprof-{VERSION}-x64");
+    files.push(spdx::document(shell, &name, date, &PROGRAMS[..1], &files)?);
+    let zip = File { contents: archive::zip(&files)?, name: format!("{name}.zip") };
+    let mut written = manifests::filled(shell, VERSION, &zip.sha256())?;
+    written.push(zip);
+    for file in written {
+        shell.write_file(Path::new(TOOL).join(file.name), file.contents)?;
+    }
+    Ok(())
+}
+
+/// Everything that goes into the zip except the lists of its contents.
 fn files(shell: &Shell) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for name in FILES {
