@@ -160,7 +160,6 @@ fn needed(code: RequestCode) -> usize {
         machine::HELLO => 128,
         machine::PROCESSORS => 32 + 104,
         source::ENUMERATE => 32 + 512,
-        source::QUERY => 40,
         source::PLAN => 40 + 8,
         session::OPEN => 32,
         session::CONFIGURE => 40 + 32,
@@ -170,7 +169,7 @@ fn needed(code: RequestCode) -> usize {
         samples::DRAIN => 48 + 40,
         events::DRAIN_EVENTS => 48 + 32,
         samples::STATISTICS => 24 + 8 * 15,
-        rdpmc::ALLOW | rdpmc::RELEASE | rdpmc::STATUS => 40,
+        source::QUERY | rdpmc::ALLOW | rdpmc::RELEASE | rdpmc::STATUS => 40,
         // As many registers as the processor has: all of them, or none.
         machine::REGISTERS => {
             let (mut wire, case) = machine_for(code);

@@ -294,9 +294,9 @@ fn assert_way(way: &str, format: Format) {
     let profile = std::fs::read_to_string(path.join("app.prof")).expect("a profile");
     assert!(profile.contains("common") && profile.contains("rare"), "{profile}");
     if way == WAYS[0] {
-        assert_probes(&profile)
+        assert_probes(&profile);
     } else {
-        assert_lines(&profile)
+        assert_lines(&profile);
     }
 
     run(commands(way, "clang")[1], format, path);
