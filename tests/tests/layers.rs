@@ -18,7 +18,7 @@ const PACKAGES: [(&str, usize); 13] = [
     ("sim", 30),
     ("client/c", 2),
     ("client/etw", 20),
-    ("client/events", 2),
+    ("client/events", 1),
     ("client/measure", 25),
     ("client/profile", 40),
     ("client/setup", 15),
