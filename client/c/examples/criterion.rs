@@ -16,6 +16,9 @@ fn main() -> Result<()> {
 pub(crate) fn bench(criterion: &dyn Fn() -> Criterion) -> Result<()> {
     let instructions = Event::open("instructions:u")?;
     let counts = instructions.counts.clone();
+    if counts.method() == Method::Processors {
+        eprintln!("modelled machine, not silicon");
+    }
     let work = || sum(&counts);
     criterion().benchmark_group("time").bench_function("sum", |bencher| bencher.iter(work));
     let mut criterion = criterion().with_measurement(instructions);

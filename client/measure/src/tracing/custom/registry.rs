@@ -21,7 +21,9 @@ pub(super) fn write(sources: &CustomSources<'_>, f: &mut Formatter<'_>) -> fmt::
     lines.extend(sources.remarks(&USE).into_iter().map(comment));
     lines.extend([String::new(), format!("[{ROOT}]"), String::new()]);
     for group in &sources.groups {
-        group.append_to(&mut lines);
+        if !group.events.is_empty() {
+            group.append_to(&mut lines);
+        }
         lines.extend(group.exclusions().into_iter().map(comment));
     }
     // regedit reads lines that end as Windows' do.

@@ -45,6 +45,17 @@ fn file(catalog: &Catalog, form: Form) -> String {
     CustomSources::new(catalog, form, |_| true).expect("sources").to_string()
 }
 
+/// Cores that differ in what they can count, and not in their events.
+#[test]
+fn two_cpu_types_of_one_table_are_one_group() {
+    let core = |kind, counter_mask| Processor { kind, ..intel(0x5E, counter_mask) };
+    let two = catalog(&[core(0, 0xFF), core(1, 0xF)]);
+    let one = catalog(&[core(0, 0xFF)]);
+    assert_eq!(read_reg(&file(&two, Form::Registry)), read_reg(&file(&one, Form::Registry)));
+    let profile = Form::RecordingProfile;
+    assert_eq!(read_wprp(&file(&two, profile)), read_wprp(&file(&one, profile)));
+}
+
 /// Event, unit, interval, counter mask, invert, any thread, edge.
 type Fields = [u64; 7];
 

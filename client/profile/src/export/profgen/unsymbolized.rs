@@ -27,14 +27,24 @@ pub(super) fn write(records: &Records<'_>, out: &mut impl Write) -> Result<Outco
     let filter = records.filter;
     let named = modules.iter().filter(|(name, _)| filter.passes_module(name));
     let Some((&name, counts)) = named.max_by_key(|(_, counts)| counts.sum()) else {
-        return Err(Error::usage(
-            "no module of that name has branch records",
-            format!("Records are in {}.", modules.into_keys().collect::<Vec<_>>().join(", ")),
-        ));
+        return Err(nothing(modules.into_keys().collect()));
     };
     let omitted: BTreeSet<&str> = modules.keys().copied().filter(|&other| other != name).collect();
     let omitted = omitted.into_iter().map(str::to_owned).collect();
     Ok((kept, omitted, counts.write(out)))
+}
+
+/// The error if no module is left: all that have records were excluded, or there is none.
+fn nothing(modules: Vec<&str>) -> Error {
+    if modules.is_empty() {
+        return Error::Unavailable {
+            message: "no branch record leads into a known module".to_owned(),
+            hint: "Record with the right to see what is sampled, and export all processes."
+                .to_owned(),
+        };
+    }
+    let hint = format!("Records are in {}.", modules.join(", "));
+    Error::usage("no module of that name has branch records", hint)
 }
 
 /// What was executed in a module, by offsets from its start.
