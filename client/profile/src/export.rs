@@ -125,20 +125,31 @@ mod tests {
     use super::*;
     use crate::file::stacks::tests::{SAMPLES, record};
 
+    fn exported(paths: &[&Path], format: Format) -> String {
+        let (tracks, filter) = (TrackBy::default(), Filter::default());
+        let symbol_path = SymbolPath::default();
+        let samples = read(paths, format, tracks, &filter, &symbol_path).expect("read");
+        let mut out = Vec::new();
+        write(&Export::new(&samples, "a", format), format, &mut out).expect("written");
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn a_page_says_how_many_samples_have_call_stacks() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.rec");
+        record(&path, &SAMPLES);
+        let page = exported(&[&path], Format::Html);
+        // The last has none.
+        assert!(page.contains("4 of 5 samples have call stacks"), "{page}");
+    }
+
     #[test]
     fn each_stack_is_a_line_from_the_outermost_function_down() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.rec");
         record(&path, &SAMPLES);
-        let in_lines = |paths: &[&Path]| {
-            let (tracks, filter) = (TrackBy::default(), Filter::default());
-            let symbol_path = SymbolPath::default();
-            let samples = read(paths, Format::Folded, tracks, &filter, &symbol_path).expect("read");
-            let mut out = Vec::new();
-            write(&Export::new(&samples, "a", Format::Folded), Format::Folded, &mut out)
-                .expect("written");
-            String::from_utf8(out).expect("text")
-        };
+        let in_lines = |paths: &[&Path]| exported(paths, Format::Folded);
         let lines = [
             "process 4;thread 0;g 10",
             "process 4;thread 0;main;f 10",

@@ -90,7 +90,7 @@ impl<'a> Export<'a> {
 }
 
 /// How many samples have call stacks, as the end of a sentence.
-fn stacks(samples: &Samples) -> String {
+pub(crate) fn stacks(samples: &Samples) -> String {
     match samples.recording.stack_counts() {
         Some(counts) if samples.has_stacks() => format!(
             "{} of {} samples have call stacks, idle ones included",

@@ -258,6 +258,7 @@ pub(crate) mod tests {
     pub(crate) fn record(path: &Path, samples: &[&[&str]]) {
         let sources = vec![Source { name: "cycles".to_owned(), ..Source::default() }];
         let metadata = Metadata { sources, ..Metadata::default() };
+        let alone = samples.iter().filter(|frames| frames.len() == 1).count() as u64;
         let mut builder = StackTableBuilder::default();
         let sample = |frames: &&[&str]| {
             let (leaf, callers) = frames.split_last().expect("a function");
@@ -284,8 +285,9 @@ pub(crate) mod tests {
         writer.modules(&modules).expect("written");
         writer.frames(&builder.finish()).expect("written");
         writer.stacked(&samples, &stacks).expect("written");
-        let statistics =
-            Statistics { stacks: Some(StackCounts::default()), ..Statistics::default() };
+        let samples = stacks.len() as u64;
+        let counts = StackCounts { samples, none: alone, ..StackCounts::default() };
+        let statistics = Statistics { stacks: Some(counts), ..Statistics::default() };
         writer.finish(&statistics, false).expect("finished");
     }
 

@@ -4,7 +4,7 @@
 use super::units::{duration, fraction, share};
 use super::{STYLE, ZOOM, escaped, flamegraph, inline, marks, timeline};
 use crate::aggregate::source_totals::SourceTotals;
-use crate::export::selection::Export;
+use crate::export::selection::{Export, stacks};
 use crate::number::thousands;
 use crate::views::report::Totals;
 use base64::Engine as _;
@@ -106,11 +106,7 @@ fn header(export: &Export<'_>) -> String {
         ("Time", duration(recording.elapsed_ns() as f64)),
         ("Samples", thousands(samples)),
         ("Lost", lost),
-        (
-            "Call stacks",
-            "none: a sample is one instruction, and rows of the flame graph are not call frames"
-                .to_owned(),
-        ),
+        ("Call stacks", stacks(export.samples)),
     ] {
         if !value.is_empty() {
             let _ = writeln!(header, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(&value));

@@ -27,7 +27,7 @@ pub(super) fn write(records: &Records<'_>, out: &mut impl Write) -> Result<Outco
     let filter = records.filter;
     let named = modules.iter().filter(|(name, _)| filter.passes_module(name));
     let Some((&name, counts)) = named.max_by_key(|(_, counts)| counts.sum()) else {
-        return Err(nothing(modules.into_keys().collect()));
+        return Err(nothing(&modules.into_keys().collect::<Vec<_>>()));
     };
     let omitted: BTreeSet<&str> = modules.keys().copied().filter(|&other| other != name).collect();
     let omitted = omitted.into_iter().map(str::to_owned).collect();
@@ -35,7 +35,7 @@ pub(super) fn write(records: &Records<'_>, out: &mut impl Write) -> Result<Outco
 }
 
 /// The error if no module is left: all that have records were excluded, or there is none.
-fn nothing(modules: Vec<&str>) -> Error {
+fn nothing(modules: &[&str]) -> Error {
     if modules.is_empty() {
         return Error::Unavailable {
             message: "no branch record leads into a known module".to_owned(),
