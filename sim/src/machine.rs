@@ -258,6 +258,22 @@ impl Model {
         self.service.processor_missing(index);
     }
 
+    /// The timer that polls the counters is due on every processor.
+    pub fn tick(&mut self) {
+        let processors = self.service.processors();
+        (0..processors.cpus.len()).for_each(|index| processors.tick(index));
+    }
+
+    /// The device is removed: every session ends.
+    pub fn end_sessions(&mut self) {
+        self.service.end_all();
+    }
+
+    /// The processors, to look at their registers or to disturb them.
+    pub fn cpus(&mut self) -> &mut [Cpu] {
+        &mut self.service.processors().cpus
+    }
+
     /// Whether a session is running.
     #[must_use]
     pub fn is_counting(&self) -> bool {

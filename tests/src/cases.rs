@@ -1,8 +1,9 @@
 //! One valid request for each code, for tests that then invalidate it.
 #![expect(clippy::missing_panics_doc, reason = "a machine that refuses it fails the test")]
 
+use crate::backend::Backend;
 use crate::requests::{self, configure, header, spec};
-use crate::wire::{Wire, about};
+use crate::wire::{RawClient, Wire, about};
 use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::session::SetInterval;
 use shared_types::request::source::Query;
@@ -70,7 +71,7 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
 }
 
 /// A session that may sample instructions, not started.
-pub fn configured(wire: &mut Wire) -> u32 {
+pub fn configured<B: Backend>(wire: &mut RawClient<B>) -> u32 {
     let number = wire.open();
     let request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
     assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
@@ -78,14 +79,14 @@ pub fn configured(wire: &mut Wire) -> u32 {
 }
 
 /// The same, started.
-pub fn running(wire: &mut Wire) -> u32 {
+pub fn running<B: Backend>(wire: &mut RawClient<B>) -> u32 {
     let number = configured(wire);
     assert_eq!(wire.about(session::START, number).refusal(), None);
     number
 }
 
 /// A session that counts instructions by thread, not started.
-pub fn by_thread(wire: &mut Wire) -> u32 {
+pub fn by_thread<B: Backend>(wire: &mut RawClient<B>) -> u32 {
     let number = wire.open();
     let request = configure(number, session::THREADS, &[spec(TOTAL_ISSUES)]);
     assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
@@ -93,7 +94,7 @@ pub fn by_thread(wire: &mut Wire) -> u32 {
 }
 
 /// A session that counts instructions and records system events, started.
-pub fn told_of_events(wire: &mut Wire) -> u32 {
+pub fn told_of_events<B: Backend>(wire: &mut RawClient<B>) -> u32 {
     let number = wire.open();
     let request = configure(number, session::EVENTS, &[spec(TOTAL_ISSUES)]);
     assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);

@@ -1,5 +1,6 @@
 //! Helpers of the tests.
 
+pub mod backend;
 pub mod bare;
 pub mod bindings;
 pub mod branches;
@@ -11,6 +12,7 @@ pub mod limits;
 pub mod machines;
 pub mod package;
 pub mod requests;
+pub mod scenarios;
 pub mod silicon;
 pub mod speakeasy;
 pub mod wire;

@@ -1,16 +1,19 @@
-//! A client that uses the wire format directly, on a modelled machine.
+//! A client that uses the wire format directly, on either backend.
 //!
 //! Anything unexpected is a panic: a client is part of a test.
 #![expect(clippy::missing_panics_doc, reason = "said once, above")]
 
+use crate::backend::{Backend, unbroken};
 use crate::requests::{self, ALL_RIGHTS, header};
 use shared_types::request::counts::{self, Count, Snapshot};
 use shared_types::request::machine::{self, Machine};
+use shared_types::request::samples::{self, Statistics};
 use shared_types::request::session::{self, Configured, Opened, Spec, UsedInterval};
 use shared_types::request::{Access, Plain, RequestCode};
 use shared_types::{ErrorCode, NtStatus, ReplyHeader};
+use sim::Processor;
 use sim::cpu::cpuid::Leaves;
-use sim::machine::{Handle, Model};
+use sim::machine::Model;
 use sim::{load::workload, machines::models};
 use std::mem::size_of;
 use zerocopy::FromBytes;
@@ -20,14 +23,17 @@ pub const PROCESS: u32 = 77;
 /// Longer than any reply that a test requests.
 pub const AMPLE: usize = 1 << 17;
 
-/// A modelled machine, and a handle to it with all rights.
+/// A client with all rights, and the machine that it is a client of.
 #[derive(Debug)]
-pub struct Wire {
+pub struct RawClient<B: Backend> {
     /// The machine.
-    pub model: Model,
+    pub model: B,
     /// The handle.
-    pub handle: Handle,
+    pub handle: B::Handle,
 }
+
+/// A client of the service in process.
+pub type Wire = RawClient<Model>;
 
 /// How a request ended.
 #[derive(Clone, Debug)]
@@ -79,69 +85,108 @@ impl Reply {
     }
 }
 
-impl Wire {
+impl<B: Backend> RawClient<B> {
     /// This many processors of a built-in model.
     #[must_use]
     pub fn new(model: &str, processors: usize) -> Self {
-        Self::on(Model::new(&leaves(model, processors)))
+        Self::of(&leaves(model, processors))
+    }
+
+    /// These processors.
+    #[must_use]
+    pub fn of(leaves: &[Leaves]) -> Self {
+        Self::on(B::started(leaves))
     }
 
     /// A client on this machine.
     #[must_use]
-    pub fn on(mut model: Model) -> Self {
-        let handle = model.open(PROCESS, ALL_RIGHTS);
+    pub fn on(mut model: B) -> Self {
+        let handle = unbroken(model.open(PROCESS, ALL_RIGHTS));
         Self { model, handle }
     }
 
     /// Sends a request of this client.
     pub fn send(&mut self, code: RequestCode, input: &[u8]) -> Reply {
-        self.send_by(self.handle, code, input, AMPLE)
+        self.send_by(&self.handle.clone(), code, input, AMPLE)
     }
 
     /// Sends a request of any client, with room for a reply of this many bytes; checks that no byte
     /// beyond the reply is written.
     pub fn send_by(
         &mut self,
-        handle: Handle,
+        handle: &B::Handle,
         code: RequestCode,
         input: &[u8],
         room: usize,
     ) -> Reply {
+        unbroken(self.try_send(handle, code, input, room))
+    }
+
+    /// The same; a rule that is broken meanwhile is returned.
+    pub fn try_send(
+        &mut self,
+        handle: &B::Handle,
+        code: RequestCode,
+        input: &[u8],
+        room: usize,
+    ) -> Result<Reply, B::Violation> {
         const CANARY: u8 = 0xA5;
         let mut output = vec![CANARY; room];
-        let (status, length) = self.model.device_control(handle, code, input, &mut output);
+        let (status, length) = self.model.request(handle, code, input, &mut output)?;
         assert!(length <= room, "a reply longer than its room");
         assert!(output[length..].iter().all(|&byte| byte == CANARY), "written beyond the reply");
         output.truncate(length);
-        Reply { status, bytes: output }
+        Ok(Reply { status, bytes: output })
+    }
+
+    /// Sends a request of this client, with room for a reply of this many bytes.
+    pub fn send_with_room(&mut self, code: RequestCode, input: &[u8], room: usize) -> Reply {
+        self.send_by(&self.handle.clone(), code, input, room)
     }
 
     /// Another client with all rights.
-    pub fn other(&mut self, process: u32) -> Handle {
-        self.model.open(process, ALL_RIGHTS)
+    pub fn other(&mut self, process: u32) -> B::Handle {
+        unbroken(self.model.open(process, ALL_RIGHTS))
+    }
+
+    /// This client's process ends; from now on it is another one.
+    pub fn replace_client(&mut self, process: u32) {
+        let next = self.other(process);
+        let ended = std::mem::replace(&mut self.handle, next);
+        unbroken(self.model.close(ended));
+    }
+
+    /// Closes the handle and removes the device; nothing may be left, and no rule broken.
+    pub fn end(mut self) {
+        unbroken(self.model.close(self.handle));
+        unbroken(self.model.remove());
     }
 
     /// Opens a session that may see kernel mode and approximate sources.
     pub fn open(&mut self) -> u32 {
-        self.open_by(self.handle)
+        self.open_by(&self.handle.clone())
     }
 
     /// The same for any client.
-    pub fn open_by(&mut self, handle: Handle) -> u32 {
+    pub fn open_by(&mut self, handle: &B::Handle) -> u32 {
         let flags = session::KERNEL | shared_types::request::source::APPROXIMATE;
-        let request = requests::bytes(&Plain { header: header(flags) }, &[]);
-        let reply = self.send_by(handle, session::OPEN, &request, AMPLE);
+        let reply = self.send_by(handle, session::OPEN, &plain(flags), AMPLE);
         reply.done::<Opened>().session
     }
 
     /// A request whose only argument is a session.
     pub fn about(&mut self, code: RequestCode, session: u32) -> Reply {
-        self.about_by(self.handle, code, session)
+        self.about_by(&self.handle.clone(), code, session)
     }
 
     /// The same for any client.
-    pub fn about_by(&mut self, handle: Handle, code: RequestCode, session: u32) -> Reply {
+    pub fn about_by(&mut self, handle: &B::Handle, code: RequestCode, session: u32) -> Reply {
         self.send_by(handle, code, &about(session), AMPLE)
+    }
+
+    /// A request about a session that must not be refused.
+    pub fn granted(&mut self, code: RequestCode, session: u32) {
+        assert_eq!(self.about(code, session).refusal(), None, "{code:?}");
     }
 
     /// Configures for all processors, with intervals in events.
@@ -150,38 +195,99 @@ impl Wire {
         self.send(session::CONFIGURE, &request).elements::<Configured, _>()
     }
 
+    /// A session that counts these sources, or samples them, not started.
+    pub fn configured(&mut self, flags: u32, specs: &[Spec]) -> u32 {
+        let number = self.open();
+        let request = requests::configure(number, flags, specs);
+        assert_eq!(self.send(session::CONFIGURE, &request).refusal(), None);
+        number
+    }
+
     /// A running session that counts this source, or samples it.
     pub fn run(&mut self, spec: Spec, flags: u32) -> u32 {
-        let number = self.open();
-        let request = requests::configure(number, flags, &[spec]);
-        let reply = self.send(session::CONFIGURE, &request);
-        assert_eq!(reply.refusal(), None);
-        assert_eq!(self.about(session::START, number).refusal(), None);
+        let number = self.configured(flags, &[spec]);
+        self.granted(session::START, number);
         number
     }
 
     /// Every processor's counts.
     pub fn snapshot(&mut self, session: u32) -> Vec<Vec<Count>> {
-        let reply = self.about(counts::SNAPSHOT, session);
-        rows(&reply)
+        rows(&self.about(counts::SNAPSHOT, session))
+    }
+
+    /// How many events a session of one source has counted on each processor.
+    pub fn counted(&mut self, session: u32) -> Vec<u64> {
+        self.snapshot(session).iter().map(|row| row[0].counted).collect()
+    }
+
+    /// The statistics of a session's samples.
+    pub fn statistics(&mut self, session: u32) -> Statistics {
+        self.about(samples::STATISTICS, session).done()
+    }
+
+    /// Begins a workload.
+    pub fn begin(&mut self, text: &str) {
+        self.model.begin(&workload::parse(text).expect("a workload"));
+    }
+
+    /// Runs it for this many nanoseconds; returns whether any of it is left.
+    pub fn advance(&mut self, nanoseconds: u64) -> bool {
+        unbroken(self.model.advance(nanoseconds))
     }
 
     /// Runs a workload from beginning to end.
     pub fn work(&mut self, text: &str) {
-        self.model.begin(&workload::parse(text).expect("a workload"));
-        while self.model.advance(u64::MAX / 4) {}
+        self.begin(text);
+        while self.advance(u64::MAX / 4) {}
+    }
+
+    /// The machine goes to sleep.
+    pub fn sleep(&mut self) {
+        unbroken(self.model.sleep());
+    }
+
+    /// It wakes.
+    pub fn wake(&mut self) {
+        unbroken(self.model.wake());
+    }
+
+    /// A processor is added.
+    pub fn add_processor(&mut self, leaves: &Leaves) {
+        unbroken(self.model.add_processor(leaves));
+    }
+
+    /// A processor, to look at its registers or to disturb them.
+    pub fn processor(&mut self, index: usize) -> &mut Processor {
+        &mut self.model.cpus()[index].processor
+    }
+
+    /// A register of a processor, which must have it.
+    pub fn read(&mut self, index: usize, msr: u32) -> u64 {
+        let read = self.processor(index).rdmsr(msr);
+        read.unwrap_or_else(|fault| panic!("{msr:#x}: {fault:?}"))
+    }
+
+    /// Writes a register, which must take the value.
+    pub fn write(&mut self, index: usize, msr: u32, value: u64) {
+        let written = self.processor(index).wrmsr(msr, value);
+        written.unwrap_or_else(|fault| panic!("{msr:#x}: {fault:?}"));
     }
 
     /// The machine's description of itself.
     pub fn machine(&mut self) -> Machine {
-        let request = requests::bytes(&Plain { header: header(0) }, &[]);
-        self.send(machine::DESCRIBE, &request).done()
+        self.send(machine::DESCRIBE, &plain(0)).done()
     }
 
     /// A handle with only one right.
-    pub fn with_right(&mut self, right: Access) -> Handle {
-        self.model.open(PROCESS + 1, &[right])
+    pub fn with_right(&mut self, right: Access) -> B::Handle {
+        unbroken(self.model.open(PROCESS + 1, &[right]))
     }
+}
+
+/// A request without arguments.
+#[must_use]
+pub fn plain(flags: u32) -> Vec<u8> {
+    requests::bytes(&Plain { header: header(flags) }, &[])
 }
 
 /// The counts of a reply, by processor.

@@ -68,7 +68,7 @@ fn d_nothing_is_written_where_there_is_no_room() {
         let (mut wire, case) = machine_for(code);
         let (was, rings) = (wire.model.is_counting(), wire.machine().ring_bytes);
         for room in 0..size_of::<ReplyHeader>() {
-            let reply = wire.send_by(wire.handle, code, &case.request, room);
+            let reply = wire.send_with_room(code, &case.request, room);
             assert_eq!(reply.status, NtStatus::BUFFER_TOO_SMALL, "{name}");
         }
         assert_eq!(wire.model.is_counting(), was, "{name} did something");
@@ -139,9 +139,9 @@ fn h_what_one_client_sets_is_no_other_clients() {
     let (mine, other) = (configured(&mut wire), wire.other(5));
     let set = wire.send(session::SET_INTERVAL, &set_interval(mine, TOTAL_ISSUES, 9999));
     assert_eq!(set.refusal(), None);
-    let theirs = wire.open_by(other);
+    let theirs = wire.open_by(&other);
     let request = configure(theirs, 0, &[spec(TOTAL_ISSUES)]);
-    let reply = wire.send_by(other, session::CONFIGURE, &request, AMPLE);
+    let reply = wire.send_by(&other, session::CONFIGURE, &request, AMPLE);
     let intervals: Vec<UsedInterval> = reply.elements::<Configured, _>();
     assert_eq!(intervals[0].used, 65536);
 }

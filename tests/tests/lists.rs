@@ -65,7 +65,7 @@ fn in_parts<T>(wire: &mut Wire, code: RequestCode, part: usize) -> Vec<u8> {
     let mut all = Vec::new();
     loop {
         let first = (all.len() / size_of::<T>()) as u32;
-        let reply = wire.send_by(wire.handle, code, &from(first, 0), room);
+        let reply = wire.send_with_room(code, &from(first, 0), room);
         let page: Page = reply.done();
         assert_eq!(page.count, (page.total - first).min(part as u32));
         if page.count == 0 {
@@ -330,7 +330,7 @@ fn a_drain_is_never_longer_than_its_limit_and_every_processor_is_told() {
     let request = halprof_tests::wire::about(number);
     let mut seen = [0; 2];
     for count in [most, 28_000 - most, 0] {
-        let reply = wire.send_by(wire.handle, samples::DRAIN, &request, 2 * DRAIN_BYTES_MAX);
+        let reply = wire.send_with_room(samples::DRAIN, &request, 2 * DRAIN_BYTES_MAX);
         let head: Drained = reply.done();
         assert_eq!(head.count as usize, count);
         for bytes in reply.bytes[size_of::<Drained>()..].chunks_exact(size_of::<Sample>()) {
@@ -353,7 +353,7 @@ fn a_drain_goes_on_after_the_processor_where_it_was_cut_off() {
     let mut seen = [0_u64; 4];
     for _ in 0..3 {
         wire.work("instructions=280000000,cycles=280000000,processors=all");
-        let reply = wire.send_by(wire.handle, samples::DRAIN, &request, 2 * DRAIN_BYTES_MAX);
+        let reply = wire.send_with_room(samples::DRAIN, &request, 2 * DRAIN_BYTES_MAX);
         for bytes in reply.bytes[size_of::<Drained>()..].chunks_exact(size_of::<Sample>()) {
             let sample = Sample::read_from_bytes(bytes).expect("a sample");
             seen[sample.processor as usize] += 1;
@@ -392,7 +392,7 @@ fn overflowed_sources_are_shown_until_their_interrupt_is_handled() {
 fn the_registers_are_told_whole_or_not_at_all() {
     let mut wire = Wire::new("skylake", 1);
     let whole = wire.send(machine::REGISTERS, &from(0, 0)).bytes;
-    let mut told = |room| wire.send_by(wire.handle, machine::REGISTERS, &from(0, 0), room);
+    let mut told = |room| wire.send_with_room(machine::REGISTERS, &from(0, 0), room);
     assert_eq!(told(whole.len()).refusal(), None);
     let error = told(whole.len() - 1).error();
     assert_eq!(error, Some(ErrorCode::ReplyTooSmall));

@@ -134,7 +134,7 @@ fn a_reply_that_does_not_fit_says_what_it_needs_and_then_works() {
         let needed = needed(code);
         for room in (0..needed).rev() {
             let (mut wire, case) = machine_for(code);
-            let reply = wire.send_by(wire.handle, code, &case.request, room);
+            let reply = wire.send_with_room(code, &case.request, room);
             if room < size_of::<ReplyHeader>() {
                 assert_eq!(reply.status, NtStatus::BUFFER_TOO_SMALL, "{name} {room}");
                 assert!(reply.bytes.is_empty());
@@ -146,7 +146,7 @@ fn a_reply_that_does_not_fit_says_what_it_needs_and_then_works() {
                 let refusal = Some((ErrorCode::ReplyTooSmall, room as u32, needed as u64));
                 assert_eq!(reply.refusal(), refusal, "{name} {room}");
             }
-            let again = wire.send_by(wire.handle, code, &case.request, needed);
+            let again = wire.send_with_room(code, &case.request, needed);
             assert_eq!(again.refusal(), None, "{name}: {room}, then {needed}");
         }
     }
@@ -199,14 +199,14 @@ fn a_handle_does_only_what_it_was_opened_for() {
             let mut wire = Wire::new("skylake", 1);
             let handle = wire.with_right(right);
             let case = case(&mut wire, code);
-            let status = wire.send_by(handle, code, &case.request, AMPLE).status;
+            let status = wire.send_by(&handle, code, &case.request, AMPLE).status;
             let granted = code.0 >> 14 & 3 == right as u32;
             let expected = if granted { NtStatus::SUCCESS } else { NtStatus::ACCESS_DENIED };
             assert_eq!(status, expected, "{name} with {right:?}");
         }
         let mut wire = Wire::new("skylake", 1);
         let handle = wire.model.open(1, &[]);
-        let status = wire.send_by(handle, code, &about(0), AMPLE).status;
+        let status = wire.send_by(&handle, code, &about(0), AMPLE).status;
         assert_eq!(status, NtStatus::ACCESS_DENIED, "{name} without any right");
     }
 }

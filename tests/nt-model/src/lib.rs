@@ -10,6 +10,7 @@
 //! | [`kernel`] | the functions of ntoskrnl and the HAL that the driver imports |
 //! | [`kmdf`] | the functions of the framework, by their index in its table |
 //! | [`device`] | what users do: open, request, close; [`device::pnp`]: load, start, sleep |
+//! | [`backend`] | the driver as the backend of the scenarios |
 //! | [`cost`] | what the driver costs, as counts |
 //! | [`transport`] | the tool's transport: every halprof command on the shipped driver |
 //! | [`memory_image`] | the contents of a kernel dump, in a file |
@@ -29,6 +30,7 @@
 //! A function or framework entry that is not modelled stops the run and is named.
 #![forbid(unsafe_code)]
 
+pub mod backend;
 pub mod cost;
 pub mod device;
 pub mod engine;

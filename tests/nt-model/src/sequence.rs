@@ -1,14 +1,12 @@
 //! Sequences of what clients and the system do, generated from a seed and played on a machine.
 
-use crate::device::{Device, File};
-use crate::rules::Violation;
 use fastrand::Rng;
+use halprof_tests::backend::Backend;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::NtStatus;
 use shared_types::request::session::{self, Opened};
 use shared_types::request::{Access, Plain, RequestCode};
 use sim::load::workload::Workload;
-use sim::machine::{Handle, Model};
 use std::collections::BTreeMap;
 use zerocopy::FromBytes;
 
@@ -31,19 +29,19 @@ pub enum Action {
 
 impl Action {
     /// Performs it, with the open handles; returns the reply of a request.
-    pub fn perform<P: Player>(
+    pub fn perform<B: Backend>(
         self,
-        player: &mut P,
+        machine: &mut B,
         workload: &Workload,
-        open: &mut BTreeMap<u32, P::Handle>,
-    ) -> Result<Option<(NtStatus, Vec<u8>)>, Violation> {
+        open: &mut BTreeMap<u32, B::Handle>,
+    ) -> Result<Option<(NtStatus, Vec<u8>)>, B::Violation> {
         match self {
             Self::Open(number, process, rights) => {
-                open.insert(number, player.open(process, &rights)?);
+                open.insert(number, machine.open(process, &rights)?);
             }
             Self::Close(number) => {
                 if let Some(handle) = open.remove(&number) {
-                    player.close(handle)?;
+                    machine.close(handle)?;
                 }
             }
             Self::Request(number, code, input, room) => {
@@ -51,40 +49,21 @@ impl Action {
                     return Ok(None);
                 };
                 let mut output = vec![0; room];
-                let (status, length) = player.request(handle, code, &input, &mut output)?;
+                let (status, length) = machine.request(handle, code, &input, &mut output)?;
                 output.truncate(length);
                 return Ok(Some((status, output)));
             }
-            Self::Begin => player.begin(workload),
-            Self::Advance(nanoseconds) => player.advance(nanoseconds)?,
-            Self::Sleep => player.sleep_and_wake()?,
+            Self::Begin => machine.begin(workload),
+            Self::Advance(nanoseconds) => {
+                machine.advance(nanoseconds)?;
+            }
+            Self::Sleep => {
+                machine.sleep()?;
+                machine.wake()?;
+            }
         }
         Ok(None)
     }
-}
-
-/// The machine on which a sequence is played.
-pub trait Player {
-    /// The type of its handles.
-    type Handle;
-    /// See [`Action::Open`].
-    fn open(&mut self, process: u32, rights: &[Access]) -> Result<Self::Handle, Violation>;
-    /// See [`Action::Close`].
-    fn close(&mut self, handle: Self::Handle) -> Result<(), Violation>;
-    /// See [`Action::Request`].
-    fn request(
-        &mut self,
-        handle: &Self::Handle,
-        code: RequestCode,
-        input: &[u8],
-        output: &mut [u8],
-    ) -> Result<(NtStatus, usize), Violation>;
-    /// See [`Action::Begin`].
-    fn begin(&mut self, workload: &Workload);
-    /// See [`Action::Advance`].
-    fn advance(&mut self, nanoseconds: u64) -> Result<(), Violation>;
-    /// See [`Action::Sleep`].
-    fn sleep_and_wake(&mut self) -> Result<(), Violation>;
 }
 
 /// The results of a sequence's requests: status and reply of each, in order.
@@ -114,12 +93,12 @@ impl<'a> Sequence<'a> {
     }
 
     /// Plays this many actions, then closes every handle; returns every reply.
-    pub fn play(
+    pub fn play<B: Backend>(
         mut self,
-        player: &mut impl Player,
+        machine: &mut B,
         actions: usize,
         mut told: impl FnMut(&Action),
-    ) -> Result<Replies, Violation> {
+    ) -> Result<Replies, B::Violation> {
         let mut open = BTreeMap::new();
         let mut replies = Vec::new();
         for _ in 0..actions {
@@ -129,7 +108,7 @@ impl<'a> Sequence<'a> {
                     Action::Request(number, code, ..) => Some((*number, *code)),
                     _ => None,
                 };
-                let reply = action.perform(player, self.workload, &mut open)?;
+                let reply = action.perform(machine, self.workload, &mut open)?;
                 if let (Some((number, code)), Some((_, output))) = (asked, &reply) {
                     self.learn(number, code, output);
                 }
@@ -137,7 +116,7 @@ impl<'a> Sequence<'a> {
             }
         }
         for (_, handle) in open {
-            player.close(handle)?;
+            machine.close(handle)?;
         }
         Ok(replies)
     }
@@ -220,77 +199,5 @@ impl<'a> Sequence<'a> {
         };
         let room = [0, 23, 24, 100, 4096, 1 << 16, 1 << 16, 1 << 16][rng.usize(..8)];
         Action::Request(handle, code, input, room)
-    }
-}
-
-impl Player for Device {
-    type Handle = File;
-
-    fn open(&mut self, process: u32, rights: &[Access]) -> Result<File, Violation> {
-        Self::open(self, process, rights)
-    }
-
-    fn close(&mut self, handle: File) -> Result<(), Violation> {
-        Self::close(self, &handle)
-    }
-
-    fn request(
-        &mut self,
-        handle: &File,
-        code: RequestCode,
-        input: &[u8],
-        output: &mut [u8],
-    ) -> Result<(NtStatus, usize), Violation> {
-        self.device_control(handle, code, input, output)
-    }
-
-    fn begin(&mut self, workload: &Workload) {
-        Self::begin(self, workload);
-    }
-
-    fn advance(&mut self, nanoseconds: u64) -> Result<(), Violation> {
-        Self::advance(self, nanoseconds).map(|_| ())
-    }
-
-    fn sleep_and_wake(&mut self) -> Result<(), Violation> {
-        self.sleep()?;
-        self.wake()
-    }
-}
-
-impl Player for Model {
-    type Handle = Handle;
-
-    fn open(&mut self, process: u32, rights: &[Access]) -> Result<Handle, Violation> {
-        Ok(Self::open(self, process, rights))
-    }
-
-    fn close(&mut self, handle: Handle) -> Result<(), Violation> {
-        Self::close(self, handle);
-        Ok(())
-    }
-
-    fn request(
-        &mut self,
-        handle: &Handle,
-        code: RequestCode,
-        input: &[u8],
-        output: &mut [u8],
-    ) -> Result<(NtStatus, usize), Violation> {
-        Ok(self.device_control(*handle, code, input, output))
-    }
-
-    fn begin(&mut self, workload: &Workload) {
-        Self::begin(self, workload);
-    }
-
-    fn advance(&mut self, nanoseconds: u64) -> Result<(), Violation> {
-        Self::advance(self, nanoseconds);
-        Ok(())
-    }
-
-    fn sleep_and_wake(&mut self) -> Result<(), Violation> {
-        Self::sleep_and_wake(self);
-        Ok(())
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! variants.toml lists the mistakes.
 
+use crate::client::Client;
 use hal_profile::service::About;
+use halprof_tests::backend::{Backend, unbroken};
 use halprof_tests::branches::recorders;
 use halprof_tests::requests::{self, ALL_RIGHTS};
-use nt_model::sequence::{Action, Player, Replies};
+use nt_model::sequence::{Action, Replies};
 use nt_model::traffic::nothing_is_held;
 use nt_model::{Device, Violation};
 use serde::Deserialize;
@@ -268,67 +270,35 @@ fn steps(scenario: &str) -> Vec<Step> {
     steps
 }
 
-/// What plays a scenario: the driver, or the service in process.
-trait Rig: Player {
-    fn hide_kernel(&mut self, handle: &Self::Handle);
-    fn rings_can_be_had(&mut self, can: bool);
-    fn tick(&mut self) -> Result<(), Violation>;
-}
-
-impl Rig for Device {
-    fn hide_kernel(&mut self, _: &Self::Handle) {
-        self.machine.kernel.unprivileged = true;
-    }
-
-    /// A start that samples requests the counters, then the interrupt, then the rings.
-    fn rings_can_be_had(&mut self, can: bool) {
-        self.machine.kernel.fail_after = (!can).then_some(2);
-    }
-
-    fn tick(&mut self) -> Result<(), Violation> {
-        nt_model::kernel::expire_timers(&mut self.machine);
-        self.machine.settle()
-    }
-}
-
-impl Rig for Model {
-    fn hide_kernel(&mut self, handle: &Self::Handle) {
-        self.hide_kernel_addresses(*handle);
-    }
-
-    fn rings_can_be_had(&mut self, can: bool) {
-        self.limit_ring_memory(if can { usize::MAX } else { 0 });
-    }
-
-    /// While nothing takes turns, a tick changes no reply.
-    fn tick(&mut self) -> Result<(), Violation> {
-        Ok(())
-    }
-}
-
-fn play(rig: &mut impl Rig, scenario: &str, work: &Workload) -> Result<Replies, Violation> {
+fn play<B: Backend>(
+    machine: &mut B,
+    scenario: &str,
+    work: &Workload,
+) -> Result<Replies, B::Violation> {
     let mut open = BTreeMap::new();
     let mut replies = Vec::new();
     for step in steps(scenario) {
         let action = match step {
             Step::Rings(can) => {
-                rig.rings_can_be_had(can);
+                machine.refuse_rings(!can);
                 continue;
             }
             Step::Unprivileged(handle) => {
-                open.get(&handle).into_iter().for_each(|handle| rig.hide_kernel(handle));
+                open.get(&handle)
+                    .into_iter()
+                    .for_each(|handle| machine.hide_kernel_addresses(handle));
                 continue;
             }
             Step::Tick => {
-                rig.tick()?;
+                machine.tick()?;
                 continue;
             }
             Step::Do(action) => action,
         };
-        replies.extend(action.perform(rig, work, &mut open)?);
+        replies.extend(action.perform(machine, work, &mut open)?);
     }
     for (_, handle) in open {
-        rig.close(handle)?;
+        machine.close(handle)?;
     }
     Ok(replies)
 }
@@ -412,7 +382,7 @@ fn compare(
         nothing_is_held(&device)?;
     }
     device.remove()?;
-    let by_service = play(&mut in_process, scenario, &work)?;
+    let by_service = unbroken(play(&mut in_process, scenario, &work));
     let difference = (0..by_service.len()).find(|&i| by_driver.get(i) != by_service.get(i));
     Ok(difference.map(|i| format!("reply {i} of {scenario}")))
 }
@@ -437,8 +407,10 @@ fn threads(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Option<String>, 
     let leaves = repeat(leaves, 4);
     let mut device = device(file, &leaves, seed);
     assert_eq!(device.start()?, 0);
-    let wrong = crate::threads::migrate(&mut device, seed)?;
-    device.remove()?;
+    let mut client = Client::on(device);
+    let wrong = crate::threads::migrate(&mut client, seed)?;
+    client.model.close(&client.handle)?;
+    client.model.remove()?;
     Ok(wrong)
 }
 

@@ -1,0 +1,126 @@
+//! The shipped driver as the backend of the scenarios that it shares with the service in process.
+
+use crate::device::{Device, File};
+use crate::kernel;
+use crate::rules::Violation;
+use hal_profile::run::overflow::Interrupted;
+use halprof_tests::backend::Backend;
+use halprof_tests::driver;
+use shared_types::request::{Access, RequestCode};
+use shared_types::{Mode, NtStatus};
+use sim::cpu::Cpu;
+use sim::cpu::cpuid::Leaves;
+use sim::load::workload::Workload;
+
+/// The order of everything that Windows does not document.
+const SEED: u64 = 1;
+/// The calls of a START that samples before it asks for the rings: the counters and the handler.
+const BEFORE_RINGS: u64 = 2;
+/// The handler of someone else, which is never called.
+const ANOTHERS_HANDLER: u64 = 1;
+
+impl Backend for Device {
+    type Handle = File;
+    type Violation = Violation;
+
+    /// The driver has the interfaces of all processors, so that one file runs every scenario.
+    fn started(leaves: &[Leaves]) -> Self {
+        let file = driver::with_every_interface().expect("cargo xtask sys");
+        let mut device = Self::new(&file, leaves, SEED).expect("a machine");
+        let status = device.start().unwrap_or_else(|violation| panic!("{violation}"));
+        assert_eq!(status, 0, "the driver does not start");
+        device
+    }
+
+    fn open(&mut self, process: u32, rights: &[Access]) -> Result<File, Violation> {
+        Self::open(self, process, rights)
+    }
+
+    fn close(&mut self, handle: File) -> Result<(), Violation> {
+        Self::close(self, &handle)
+    }
+
+    fn request(
+        &mut self,
+        handle: &File,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(NtStatus, usize), Violation> {
+        self.device_control(handle, code, input, output)
+    }
+
+    fn begin(&mut self, workload: &Workload) {
+        Self::begin(self, workload);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> Result<bool, Violation> {
+        Self::advance(self, nanoseconds)
+    }
+
+    fn sleep(&mut self) -> Result<(), Violation> {
+        Self::sleep(self)
+    }
+
+    fn wake(&mut self) -> Result<(), Violation> {
+        Self::wake(self)
+    }
+
+    fn add_processor(&mut self, leaves: &Leaves) -> Result<(), Violation> {
+        Self::add_processor(self, leaves)
+    }
+
+    fn spurious_interrupt(&mut self, index: usize) -> Result<(), Violation> {
+        let idle = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
+        self.machine.interrupt(index, idle)
+    }
+
+    fn tick(&mut self) -> Result<(), Violation> {
+        kernel::expire_timers(&mut self.machine);
+        self.machine.settle()
+    }
+
+    fn cpus(&mut self) -> &mut [Cpu] {
+        &mut self.machine.engine.bus().cpus
+    }
+
+    fn surprise_remove(&mut self) -> Result<(), Violation> {
+        Self::surprise_remove(self)
+    }
+
+    fn remove(&mut self) -> Result<(), Violation> {
+        Self::remove(self)
+    }
+
+    fn holds_counters(&self) -> bool {
+        self.machine.kernel.counters.is_some()
+    }
+
+    fn take_counters(&mut self, taken: bool) {
+        self.machine.kernel.counters_taken = taken;
+    }
+
+    fn take_interrupt(&mut self, taken: bool) {
+        self.machine.kernel.interrupt_handler = taken.then_some(ANOTHERS_HANDLER);
+    }
+
+    fn keep_handler(&mut self, keeps: bool) {
+        self.machine.kernel.keeps_handler = keeps;
+    }
+
+    fn profile_a_thread(&mut self, profiles: bool) {
+        self.machine.kernel.profiling = profiles.into();
+    }
+
+    fn counted_by_thread(&mut self) -> Vec<u32> {
+        self.machine.kernel.by_thread.iter().map(|&counter| counter as u32).collect()
+    }
+
+    fn hide_kernel_addresses(&mut self, _: &File) {
+        self.machine.kernel.unprivileged = true;
+    }
+
+    fn refuse_rings(&mut self, refused: bool) {
+        self.machine.kernel.fail_after = refused.then_some(BEFORE_RINGS);
+    }
+}

@@ -1,0 +1,215 @@
+//! Where a scenario runs: a machine with halprof on it, and what clients and Windows do to it.
+//!
+//! Two machines implement it: the service in process, here, and in nt-model the shipped
+//! `halprof.sys`. The requests' bytes are the same on both.
+
+use shared_types::NtStatus;
+use shared_types::request::{Access, RequestCode};
+use sim::cpu::Cpu;
+use sim::cpu::cpuid::Leaves;
+use sim::load::workload::Workload;
+use sim::machine::{Handle, Model};
+use std::fmt;
+
+/// A machine with halprof on it.
+pub trait Backend: Sized {
+    /// A handle to the device.
+    type Handle: Clone;
+    /// A rule that was broken, such as an access that silicon refuses.
+    type Violation: fmt::Display;
+
+    /// The machine of these processors, with the device started.
+    ///
+    /// # Panics
+    /// If the device does not start.
+    fn started(leaves: &[Leaves]) -> Self;
+
+    /// Opens the device for a client process with these rights.
+    fn open(&mut self, process: u32, rights: &[Access]) -> Result<Self::Handle, Self::Violation>;
+
+    /// Closes a handle, as the I/O manager does for a process that ends.
+    fn close(&mut self, handle: Self::Handle) -> Result<(), Self::Violation>;
+
+    /// One DeviceIoControl: the status it completes with, and the bytes written to `output`.
+    fn request(
+        &mut self,
+        handle: &Self::Handle,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(NtStatus, usize), Self::Violation>;
+
+    /// Begins a workload in place of one that has not finished.
+    fn begin(&mut self, workload: &Workload);
+
+    /// Runs it for at most this many nanoseconds; returns whether any of it is left.
+    fn advance(&mut self, nanoseconds: u64) -> Result<bool, Self::Violation>;
+
+    /// Goes to sleep; clients run until all registers are lost, and again before
+    /// [`Self::wake`].
+    fn sleep(&mut self) -> Result<(), Self::Violation>;
+
+    /// Wakes.
+    fn wake(&mut self) -> Result<(), Self::Violation>;
+
+    /// Adds a processor to the running machine, asleep or awake.
+    fn add_processor(&mut self, leaves: &Leaves) -> Result<(), Self::Violation>;
+
+    /// An interrupt that no overflow has raised arrives at a processor in kernel mode.
+    fn spurious_interrupt(&mut self, index: usize) -> Result<(), Self::Violation>;
+
+    /// The timer that polls all counters is due.
+    fn tick(&mut self) -> Result<(), Self::Violation>;
+
+    /// The processors, to look at their registers or to disturb them.
+    fn cpus(&mut self) -> &mut [Cpu];
+
+    /// The device disappears while handles to it are open.
+    fn surprise_remove(&mut self) -> Result<(), Self::Violation>;
+
+    /// Removes the device; nothing of it may be left, and no rule may have been broken.
+    fn remove(&mut self) -> Result<(), Self::Violation>;
+
+    /// Whether halprof holds the counters for a session.
+    fn holds_counters(&self) -> bool;
+
+    /// Someone else reserves the counters, or releases them.
+    fn take_counters(&mut self, taken: bool);
+
+    /// Someone else registers the overflow handler, or removes it.
+    fn take_interrupt(&mut self, taken: bool);
+
+    /// Windows does not remove our overflow handler from now on, or does again.
+    fn keep_handler(&mut self, keeps: bool);
+
+    /// A thread begins to profile itself, or stops: meanwhile the list of counters that are
+    /// accumulated for each thread cannot change.
+    fn profile_a_thread(&mut self, profiles: bool);
+
+    /// The general counters that are accumulated for each thread, in order.
+    fn counted_by_thread(&mut self) -> Vec<u32>;
+
+    /// Takes from a handle's process the privilege to see kernel addresses.
+    fn hide_kernel_addresses(&mut self, handle: &Self::Handle);
+
+    /// There is no memory for the sample rings of the next START, or there is again.
+    fn refuse_rings(&mut self, refused: bool);
+}
+
+impl Backend for Model {
+    type Handle = Handle;
+    type Violation = String;
+
+    fn started(leaves: &[Leaves]) -> Self {
+        Self::new(leaves)
+    }
+
+    fn open(&mut self, process: u32, rights: &[Access]) -> Result<Handle, String> {
+        Ok(Self::open(self, process, rights))
+    }
+
+    fn close(&mut self, handle: Handle) -> Result<(), String> {
+        Self::close(self, handle);
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        handle: &Handle,
+        code: RequestCode,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<(NtStatus, usize), String> {
+        Ok(self.device_control(*handle, code, input, output))
+    }
+
+    fn begin(&mut self, workload: &Workload) {
+        Self::begin(self, workload);
+    }
+
+    fn advance(&mut self, nanoseconds: u64) -> Result<bool, String> {
+        Ok(Self::advance(self, nanoseconds))
+    }
+
+    fn sleep(&mut self) -> Result<(), String> {
+        Self::sleep(self);
+        Ok(())
+    }
+
+    fn wake(&mut self) -> Result<(), String> {
+        Self::wake(self);
+        Ok(())
+    }
+
+    fn add_processor(&mut self, leaves: &Leaves) -> Result<(), String> {
+        Self::add_processor(self, leaves);
+        Ok(())
+    }
+
+    fn spurious_interrupt(&mut self, index: usize) -> Result<(), String> {
+        Self::spurious_interrupt(self, index);
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<(), String> {
+        Self::tick(self);
+        Ok(())
+    }
+
+    fn cpus(&mut self) -> &mut [Cpu] {
+        Self::cpus(self)
+    }
+
+    fn surprise_remove(&mut self) -> Result<(), String> {
+        self.end_sessions();
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Result<(), String> {
+        self.end_sessions();
+        match &self.faults()[..] {
+            [] => Ok(()),
+            faults => Err(format!("silicon has refused {faults:x?}")),
+        }
+    }
+
+    fn holds_counters(&self) -> bool {
+        self.is_counting()
+    }
+
+    fn take_counters(&mut self, taken: bool) {
+        Self::take_counters(self, taken);
+    }
+
+    fn take_interrupt(&mut self, taken: bool) {
+        Self::take_interrupt(self, taken);
+    }
+
+    fn keep_handler(&mut self, keeps: bool) {
+        Self::keep_handler(self, keeps);
+    }
+
+    fn profile_a_thread(&mut self, profiles: bool) {
+        Self::profile_a_thread(self, profiles);
+    }
+
+    fn counted_by_thread(&mut self) -> Vec<u32> {
+        Self::counted_by_thread(self)
+    }
+
+    fn hide_kernel_addresses(&mut self, handle: &Handle) {
+        Self::hide_kernel_addresses(self, *handle);
+    }
+
+    fn refuse_rings(&mut self, refused: bool) {
+        self.limit_ring_memory(if refused { 0 } else { usize::MAX });
+    }
+}
+
+/// The value; a broken rule fails the test.
+///
+/// # Panics
+/// With the rule that was broken.
+pub fn unbroken<T, V: fmt::Display>(result: Result<T, V>) -> T {
+    result.unwrap_or_else(|violation| panic!("{violation}"))
+}
