@@ -4,23 +4,24 @@
 //! code as it is in memory, and records follow each other in the order in which the branches were
 //! taken.
 
+use crate::client::Client;
+use halprof_tests::backend::unbroken;
 use halprof_tests::branches::{Recorder, recorders};
-use halprof_tests::requests::{self, ALL_RIGHTS};
+use halprof_tests::driver;
+use halprof_tests::requests;
+use halprof_tests::wire::about;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use nt_model::Device;
 use nt_model::cost::Cost;
-use nt_model::device::File;
 use nt_model::programs::{CODE, EXIT, Program};
+use shared_types::request::RequestCode;
 use shared_types::request::samples::{self, Drained};
-use shared_types::request::session::{self, Configure, Opened, SAMPLE, Session, Spec};
-use shared_types::request::{Plain, RequestCode};
-use shared_types::{Branch, BranchRecords, ReplyHeader, Sample};
+use shared_types::request::session::{self, Configure, SAMPLE, Spec};
+use shared_types::{Branch, BranchRecords, Sample};
 use sim::cpu::cpuid::Leaves;
-use sim::load::workload;
 use std::collections::BTreeSet;
 use zerocopy::FromBytes;
 
-const SYS: &str = "../../target/driver/halprof.sys";
 const TOTAL_ISSUES: u32 = 2;
 /// A prime, so that samples hit every place in a loop; long enough that the guard does not
 /// interfere.
@@ -29,76 +30,61 @@ const ROUNDS: u32 = 50_000;
 const LONG: u64 = 1 << 40;
 
 struct Bench {
-    device: Device,
-    file: File,
+    client: Client,
     session: u32,
 }
 
 impl Bench {
     /// A session that samples instructions in user mode with branches.
     fn new(leaves: &Leaves, seed: u64, branches: u16, filter: u16, period: u64) -> Self {
-        let image = std::fs::read(SYS).expect("cargo xtask sys");
+        let file = driver::file().expect("cargo xtask sys");
         let leaves = std::slice::from_ref(leaves);
-        let mut device = Device::new(&image, leaves, seed).expect("a machine");
+        let mut device = Device::new(&file, leaves, seed).expect("a machine");
         assert_eq!(device.start().expect("it starts"), 0);
-        let file = device.open(4096, ALL_RIGHTS).expect("it opens");
-        let mut bench = Self { device, file, session: 0 };
-        let open = Plain { header: requests::header(session::KERNEL) };
-        let reply = bench.request(session::OPEN, &requests::bytes(&open, &[]));
-        bench.session = Opened::read_from_prefix(&reply).expect("opened").0.session;
-        let spec = Spec { filter: Spec::USER, interval: period, ..requests::spec(TOTAL_ISSUES) };
-        let head = Configure {
-            header: requests::header(SAMPLE),
-            session: bench.session,
-            sources: 1,
-            rotation: 0,
-            ring_samples: 4096,
-            rotation_seed: 0,
-            branches,
-            branch_filter: filter,
-            processors: [0; 32],
-        };
-        bench.request(session::CONFIGURE, &requests::bytes(&head, &[spec]));
+        let mut client = Client::on(device);
+        let session = client.open();
+        let mut bench = Self { client, session };
+        bench.configure(branches, filter, period);
         bench
     }
 
-    fn request(&mut self, code: RequestCode, input: &[u8]) -> Vec<u8> {
-        let mut output = vec![0; 1 << 20];
-        let (status, length) = self
-            .device
-            .device_control(&self.file, code, input, &mut output)
-            .unwrap_or_else(|violation| panic!("{violation}"));
-        assert_eq!(status.0, 0);
-        output.truncate(length);
-        let (header, _) = ReplyHeader::read_from_prefix(&output).expect("a header");
-        assert_eq!(header.error, 0, "{code:?}");
-        output
+    fn configure(&mut self, branches: u16, branch_filter: u16, interval: u64) {
+        let spec = Spec { filter: Spec::USER, interval, ..requests::spec(TOTAL_ISSUES) };
+        let head = Configure {
+            session: self.session,
+            sources: 1,
+            ring_samples: 4096,
+            branches,
+            branch_filter,
+            ..requests::configuration(SAMPLE)
+        };
+        let request = requests::bytes(&head, &[spec]);
+        assert_eq!(self.client.send(session::CONFIGURE, &request).refusal(), None);
     }
 
-    fn about(&mut self, code: RequestCode) -> Vec<u8> {
-        let about = Session { header: requests::header(0), session: self.session, reserved: 0 };
-        self.request(code, &requests::bytes(&about, &[]))
+    fn about(&mut self, code: RequestCode) {
+        self.client.granted(code, self.session);
     }
 
     /// Runs a program on the guest feed, to its end.
     fn run_program(&mut self, name: &str, rounds: u32) {
         let program = Program::find(name).expect("a program");
-        let begun = self.device.begin_programs(program, rounds);
-        begun.expect("it begins");
-        while self.device.advance(LONG).expect("no rule is broken") {}
+        unbroken(self.client.model.begin_programs(program, rounds));
+        while self.client.advance(LONG) {}
     }
 
     fn samples(&mut self) -> Vec<(Sample, Vec<Branch>)> {
-        let reply = self.about(samples::DRAIN);
-        let (head, entries) = Drained::read_from_prefix(&reply).expect("a reply");
+        let about = about(self.session);
+        let reply = self.client.send_with_room(samples::DRAIN, &about, 1 << 20);
+        let head: Drained = reply.done();
         assert_eq!(head.left, 0);
         let size = size_of::<Sample>() + head.branches as usize * size_of::<Branch>();
-        let parts = entries.chunks_exact(size).map(|entry| {
+        let entries = reply.bytes[size_of::<Drained>()..].chunks_exact(size);
+        let parts = entries.map(|entry| {
             let (sample, rest) = Sample::read_from_prefix(entry).expect("a sample");
             let branches = rest.chunks_exact(size_of::<Branch>());
             let read = |bytes| Branch::read_from_bytes(bytes).expect("a branch");
-            let valid = branches.map(read).take(sample.branches.into());
-            (sample, valid.collect())
+            (sample, branches.map(read).take(sample.branches.into()).collect())
         });
         parts.collect()
     }
@@ -106,8 +92,7 @@ impl Bench {
     /// Ends like a device that is removed, with the rules checked.
     fn end(mut self) {
         self.about(session::STOP);
-        self.device.close(&self.file).expect("it closes");
-        self.device.remove().expect("it goes");
+        self.client.end();
     }
 }
 
@@ -138,7 +123,7 @@ fn edges(program: &str, rounds: u32) -> BTreeSet<(u64, u64)> {
 /// Whether the records of a sample are branches taken one after the other up to the interrupt, as
 /// the feed has logged them. AMD leaves out wrong paths, and so has fewer.
 fn follow(recorder: &Recorder, bench: &Bench, sample: &Sample, got: &[Branch]) {
-    let bus = bench.device.machine.engine.bus_ref();
+    let bus = bench.client.model.machine.engine.bus_ref();
     let taken = bus.guest.as_ref().expect("the feed").taken(0);
     let in_user: Vec<(u64, u64)> =
         taken.iter().filter(|one| one.to < CODE.1).map(|one| (one.from, one.to)).collect();
@@ -161,7 +146,7 @@ fn records_are_the_branches_that_code_took() {
                 let rounds = ROUNDS;
                 let filter = Configure::TO_USER;
                 let mut bench = Bench::new(&recorder.leaves, 7, depth, filter, PERIOD);
-                bench.device.machine.feed_guest(0);
+                bench.client.model.machine.feed_guest(0);
                 bench.about(session::START);
                 bench.run_program(program, rounds);
                 let all = bench.samples();
@@ -189,7 +174,7 @@ fn the_kernel_is_recorded_for_who_may_see_it() {
     for recorder in recorders() {
         let filter = Configure::TO_KERNEL;
         let mut bench = Bench::new(&recorder.leaves, 7, 8, filter, PERIOD);
-        bench.device.machine.feed_guest(0);
+        bench.client.model.machine.feed_guest(0);
         bench.about(session::START);
         bench.run_program("loop", ROUNDS);
         let all = bench.samples();
@@ -208,25 +193,10 @@ fn no_kernel_address_is_told_without_the_right() {
     for recorder in recorders() {
         for privileged in [true, false] {
             let mut bench = Bench::new(&recorder.leaves, 3, 0, 0, PERIOD);
-            bench.device.machine.kernel.unprivileged = !privileged;
-            let spec =
-                Spec { filter: Spec::USER, interval: PERIOD, ..requests::spec(TOTAL_ISSUES) };
-            let head = Configure {
-                header: requests::header(SAMPLE),
-                session: bench.session,
-                sources: 1,
-                rotation: 0,
-                ring_samples: 1024,
-                rotation_seed: 0,
-                branches: 8,
-                branch_filter: 0,
-                processors: [0; 32],
-            };
-            bench.request(session::CONFIGURE, &requests::bytes(&head, &[spec]));
+            bench.client.model.machine.kernel.unprivileged = !privileged;
+            bench.configure(8, 0, PERIOD);
             bench.about(session::START);
-            let work = workload::parse(work).expect("a workload");
-            bench.device.begin(&work);
-            while bench.device.advance(LONG).expect("no rule is broken") {}
+            bench.client.work(work);
             let all = bench.samples();
             assert!(all.len() > 40, "{}", all.len());
             let records = || all.iter().flat_map(|(_, got)| got);
@@ -253,11 +223,10 @@ fn the_cost_with_branches() {
             }
             let mut bench = Bench::new(&recorder.leaves, 1, depth, 0, 20_000);
             bench.about(session::START);
-            bench.device.machine.overflow_costs.clear();
+            bench.client.model.machine.overflow_costs.clear();
             let work = "instructions=1000000,cycles=2000000,branches=200000,processors=all";
-            bench.device.begin(&workload::parse(work).expect("a workload"));
-            while bench.device.advance(LONG).expect("no rule is broken") {}
-            let costs = bench.device.machine.overflow_costs.clone();
+            bench.client.work(work);
+            let costs = bench.client.model.machine.overflow_costs.clone();
             assert_eq!(costs.len(), 50);
             let (each, besides) = recorder.accesses;
             let branches = match depth {
@@ -273,32 +242,9 @@ fn the_cost_with_branches() {
                 assert_eq!(msr, without + branches, "{}, {depth}", recorder.name);
                 assert!(instructions < most, "{}, {depth}: {instructions}", recorder.name);
             }
-            let first = bench.device.machine.overflow_costs[0];
+            let first = bench.client.model.machine.overflow_costs[0];
             println!("{}, {depth}: {first:?}", recorder.name);
             bench.end();
         }
-    }
-}
-
-/// While asleep nothing is recorded, and nothing is left; after waking it goes on.
-#[test]
-fn records_go_on_after_sleep() {
-    for recorder in recorders() {
-        let mut bench = Bench::new(&recorder.leaves, 5, 8, 0, PERIOD);
-        bench.about(session::START);
-        // Slow enough that the guard does not lengthen a period even under a hypervisor.
-        let work = "instructions=4000000,cycles=40000000,branches=800000";
-        let work = workload::parse(work).expect("a workload");
-        for _ in 0..2 {
-            bench.device.begin(&work);
-            while bench.device.advance(LONG).expect("no rule is broken") {}
-            let all = bench.samples();
-            assert!(all.len() > 90, "{}", recorder.name);
-            let full = all.iter().filter(|(_, got)| got.len() >= 6).count();
-            assert!(full > 80, "{}: {full}", recorder.name);
-            bench.device.sleep().expect("it sleeps");
-            bench.device.wake().expect("it wakes");
-        }
-        bench.end();
     }
 }

@@ -3,77 +3,27 @@
 //! Register accesses are asserted exactly. Instructions differ from one compiler to the next, so
 //! they are kept below budgets, and printed.
 
-use halprof_tests::requests::{self, ALL_RIGHTS};
-use nt_model::Device;
+use crate::client::{Client, client};
+use halprof_tests::requests::spec;
 use nt_model::cost::{Cost, PROCESSOR_MOST};
-use nt_model::device::File;
-use shared_types::ReplyHeader;
-use shared_types::request::samples::{self, Statistics};
-use shared_types::request::session::{self, Opened, SAMPLE, Spec};
-use shared_types::request::{Plain, RequestCode, counts};
-use sim::load::workload;
-use sim::machines::models;
+use shared_types::request::session::{self, SAMPLE, Spec};
+use shared_types::request::{RequestCode, counts, samples};
 use sim::service_host::INTERRUPT_COST;
-use zerocopy::FromBytes;
 
-const SYS: &str = "../../target/driver/halprof.sys";
 const TOTAL_ISSUES: u32 = 2;
 
-struct Bench {
-    device: Device,
-    file: File,
-    session: u32,
+/// A client with a session that samples instructions on this many processors.
+fn sampling(model: &str, processors: usize, interval: u64) -> (Client, u32) {
+    let mut client = client(model, processors, 1).expect("cargo xtask sys");
+    let number = client.configured(SAMPLE, &[Spec { interval, ..spec(TOTAL_ISSUES) }]);
+    (client, number)
 }
 
-impl Bench {
-    fn new(model: &str, processors: usize, flags: u32, interval: u64) -> Self {
-        let file = std::fs::read(SYS).expect("cargo xtask sys");
-        let leaves = models::find(model).expect("a model").processors();
-        let leaves = models::repeat(&leaves[..1], processors);
-        let mut device = Device::new(&file, &leaves, 1).expect("a machine");
-        assert_eq!(device.start().expect("it starts"), 0);
-        let file = device.open(4096, ALL_RIGHTS).expect("it opens");
-        let mut bench = Self { device, file, session: 0 };
-        let open = Plain { header: requests::header(session::KERNEL) };
-        let (reply, _) = bench.request(session::OPEN, &requests::bytes(&open, &[]));
-        bench.session = Opened::read_from_prefix(&reply).expect("opened").0.session;
-        let spec = Spec { interval, ..requests::spec(TOTAL_ISSUES) };
-        let configure = requests::configure(bench.session, flags, &[spec]);
-        bench.request(session::CONFIGURE, &configure);
-        bench
-    }
-
-    fn request(&mut self, code: RequestCode, input: &[u8]) -> (Vec<u8>, Cost) {
-        let mut output = vec![0; 1 << 20];
-        let before = Cost::so_far(&self.device.machine);
-        let (status, length) = self
-            .device
-            .device_control(&self.file, code, input, &mut output)
-            .unwrap_or_else(|violation| panic!("{violation}"));
-        let cost = Cost::so_far(&self.device.machine) - before;
-        assert_eq!(status.0, 0);
-        output.truncate(length);
-        let (header, _) = ReplyHeader::read_from_prefix(&output).expect("a header");
-        assert_eq!(header.error, 0, "{code:?}");
-        (output, cost)
-    }
-
-    fn session_request(&self) -> Vec<u8> {
-        let about =
-            session::Session { header: requests::header(0), session: self.session, reserved: 0 };
-        requests::bytes(&about, &[])
-    }
-
-    /// A request whose only argument is the session.
-    fn about(&mut self, code: RequestCode) -> Cost {
-        let about = self.session_request();
-        self.request(code, &about).1
-    }
-
-    fn run(&mut self, work: &str) {
-        self.device.begin(&workload::parse(work).expect("a workload"));
-        while self.device.advance(1 << 40).expect("no rule is broken") {}
-    }
+/// What a request about the session costs.
+fn cost(client: &mut Client, code: RequestCode, session: u32) -> Cost {
+    let before = Cost::so_far(&client.model.machine);
+    client.granted(code, session);
+    Cost::so_far(&client.model.machine) - before
 }
 
 const WORK: &str = "instructions=1000000,cycles=2000000,processors=all";
@@ -99,12 +49,12 @@ fn one_sample() {
     let table: [(&str, Accesses); 4] =
         [("skylake", [5, 1, 2]), ("k8", [3, 1, 0]), ("zen2", [3, 1, 0]), ("zen4", [4, 1, 0])];
     for (model, exact) in table {
-        let mut bench = Bench::new(model, 1, SAMPLE, PERIOD);
-        bench.about(session::START);
+        let (mut client, number) = sampling(model, 1, PERIOD);
+        client.granted(session::START, number);
         // START's self-test takes interrupts of its own.
-        bench.device.machine.overflow_costs.clear();
-        bench.run(WORK);
-        let costs = &bench.device.machine.overflow_costs;
+        client.model.machine.overflow_costs.clear();
+        client.work(WORK);
+        let costs = &client.model.machine.overflow_costs;
         assert_eq!(costs.len(), 50, "{model}");
         for cost in costs {
             assert_eq!(accesses(cost), exact, "{model}");
@@ -119,15 +69,15 @@ fn one_sample() {
 fn requests_on_many_processors() {
     for model in ["skylake", "zen4"] {
         for processors in [1, 2, 8, 64] {
-            let mut bench = Bench::new(model, processors as usize, SAMPLE, PERIOD);
-            let start = bench.about(session::START);
-            bench.device.machine.overflow_costs.clear();
-            bench.run(WORK);
-            let samples = bench.device.machine.overflow_costs.len() as u64;
+            let (mut client, number) = sampling(model, processors as usize, PERIOD);
+            let start = cost(&mut client, session::START, number);
+            client.model.machine.overflow_costs.clear();
+            client.work(WORK);
+            let samples = client.model.machine.overflow_costs.len() as u64;
             assert_eq!(samples, 50 * processors);
-            let snapshot = bench.about(counts::SNAPSHOT);
-            let drain = bench.about(samples::DRAIN);
-            let stop = bench.about(session::STOP);
+            let snapshot = cost(&mut client, counts::SNAPSHOT, number);
+            let drain = cost(&mut client, samples::DRAIN, number);
+            let stop = cost(&mut client, session::STOP, number);
             // Exact on Intel, less on AMD.
             for (name, cost, accessed, most) in [
                 ("start", start, [29, 1, 3], PROCESSOR_MOST),
@@ -142,7 +92,7 @@ fn requests_on_many_processors() {
                 assert!(each < most, "{model}, {processors}: {name} {each}");
                 println!("{model}, {processors}: {name} {cost:?}");
             }
-            let bus = bench.device.machine.engine.bus();
+            let bus = client.model.machine.engine.bus();
             assert!(bus.masked_most < 3000, "{}", bus.masked_most);
             let (now, most) = bus.arena.pool;
             assert_eq!((now, most), (POOL_DEVICE + POOL_EACH * processors, now));
@@ -155,17 +105,15 @@ fn requests_on_many_processors() {
 /// the period until interrupts take no more than their share, plus one window of 10 ms.
 #[test]
 fn the_guard_ends_a_storm() {
-    let mut bench = Bench::new("skylake", 1, SAMPLE, 1);
-    bench.about(session::START);
-    bench.run("instructions=100000000,cycles=100000000");
-    let interrupts = bench.device.machine.overflow_costs.len() as u64;
-    let (elapsed, window) = (bench.device.elapsed_ns(), 10_000_000);
+    let (mut client, number) = sampling("skylake", 1, 1);
+    client.granted(session::START, number);
+    client.work("instructions=100000000,cycles=100000000");
+    let interrupts = client.model.machine.overflow_costs.len() as u64;
+    let (elapsed, window) = (client.model.elapsed_ns(), 10_000_000);
     assert!(interrupts * INTERRUPT_COST < elapsed / 10 + window, "{interrupts} in {elapsed} ns");
-    let about = bench.session_request();
-    let (reply, _) = bench.request(samples::STATISTICS, &about);
-    let (statistics, _) = Statistics::read_from_prefix(&reply).expect("statistics");
+    let statistics = client.statistics(number);
     assert!(statistics.throttled > 0);
-    let costs = &bench.device.machine.overflow_costs;
+    let costs = &client.model.machine.overflow_costs;
     let most = costs.iter().map(|cost| cost.instructions).max();
     let all: u64 = costs.iter().map(|cost| cost.instructions).sum();
     assert!(most < Some(SAMPLE_MOST), "{most:?}");

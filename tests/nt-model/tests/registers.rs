@@ -1,19 +1,16 @@
 //! Do the rules about registers detect what they exist for?
 
+use crate::client::Client;
 use halprof_tests::driver;
-use halprof_tests::requests::{ALL_RIGHTS, bytes, configure, header, spec};
+use halprof_tests::requests::spec;
 use nt_model::Device;
-use nt_model::device::File;
 use nt_model::registers::{Registers, WHOLE_UNIT};
 use nt_model::rules::Rule;
-use shared_types::ReplyHeader;
-use shared_types::request::session::{self, Opened, SAMPLE, Session};
-use shared_types::request::{Plain, RequestCode};
+use shared_types::request::session::{self, SAMPLE};
 use sim::cpu::Cpu;
-use sim::load::workload;
 use sim::machines::models::{find, repeat};
-use zerocopy::FromBytes;
 
+const WORK: &str = "instructions=400000,cycles=500000,branches=70000,processors=all";
 const PMC0: u32 = 0xC1;
 const SELECT0: u32 = 0x186;
 const FIXED0: u32 = 0x309;
@@ -125,58 +122,19 @@ fn each_status_bit_has_its_owner() {
     }
 }
 
-struct Counting {
-    device: Device,
-    file: File,
-    session: u32,
-}
-
-impl Counting {
-    /// A session on a model whose general counters are enabled as reset enables them.
-    fn new(model: &str, flags: u32) -> Option<Self> {
-        let file = driver::file()?;
-        let leaves = repeat(&find(model).expect("a model").processors()[..1], 2);
-        let mut device = Device::new(&file, &leaves, 1).expect("a machine");
-        for cpu in &mut device.machine.engine.bus().cpus {
-            let now = cpu.processor.timestamp();
-            cpu.processor.reset();
-            cpu.processor.set_timestamp(now);
-            cpu.processor.boot_windows();
-        }
-        assert_eq!(device.start().expect("no rule"), 0);
-        let file = device.open(4096, ALL_RIGHTS).expect("a handle");
-        let mut counting = Self { device, file, session: 0 };
-        let header = header(session::KERNEL);
-        let reply = counting.ask(session::OPEN, &bytes(&Plain { header }, &[]));
-        counting.session = Opened::read_from_prefix(&reply).expect("opened").0.session;
-        let specs = [2, 6].map(spec);
-        counting.ask(session::CONFIGURE, &configure(counting.session, flags, &specs));
-        Some(counting)
+/// A client on a model whose general counters are enabled as reset enables them.
+fn counting(model: &str) -> Option<Client> {
+    let file = driver::file()?;
+    let leaves = repeat(&find(model).expect("a model").processors()[..1], 2);
+    let mut device = Device::new(&file, &leaves, 1).expect("a machine");
+    for cpu in &mut device.machine.engine.bus().cpus {
+        let now = cpu.processor.timestamp();
+        cpu.processor.reset();
+        cpu.processor.set_timestamp(now);
+        cpu.processor.boot_windows();
     }
-
-    fn ask(&mut self, code: RequestCode, input: &[u8]) -> Vec<u8> {
-        let mut output = vec![0; 1 << 14];
-        let device = &mut self.device;
-        let answer = device.device_control(&self.file, code, input, &mut output);
-        let (status, length) = answer.unwrap_or_else(|violation| panic!("{violation}"));
-        assert_eq!(status.0, 0);
-        output.truncate(length);
-        let (header, _) = ReplyHeader::read_from_prefix(&output).expect("a header");
-        assert_eq!(header.error, 0, "{code:?}");
-        output
-    }
-
-    fn about(&mut self, code: RequestCode) {
-        let request = Session { header: header(0), session: self.session, reserved: 0 };
-        self.ask(code, &bytes(&request, &[]));
-    }
-
-    fn run(&mut self) {
-        let work = "instructions=400000,cycles=500000,branches=70000,processors=all";
-        self.device.begin(&workload::parse(work).expect("a workload"));
-        let ran = self.device.advance(1 << 40);
-        ran.unwrap_or_else(|violation| panic!("{violation}"));
-    }
+    assert_eq!(device.start().expect("no rule"), 0);
+    Some(Client::on(device))
 }
 
 /// The driver's bits of the global control are enabled again, as a user that relies on the reset
@@ -186,23 +144,17 @@ fn general_counters_stay_enabled() {
     for model in ["skylake", "zen4", "hybrid"] {
         for sleeps in [false, true] {
             for flags in [0, SAMPLE] {
-                let Some(mut counting) = Counting::new(model, flags) else {
-                    return;
-                };
-                counting.about(session::START);
-                counting.run();
+                let Some(mut client) = counting(model) else { return };
+                let number = client.configured(flags, &[2, 6].map(spec));
+                client.granted(session::START, number);
+                client.work(WORK);
                 if sleeps {
-                    let slept = counting.device.sleep();
-                    slept.unwrap_or_else(|v| panic!("{model}, asleep: {v}"));
-                    let woke = counting.device.wake();
-                    woke.unwrap_or_else(|v| panic!("{model}, awake: {v}"));
-                    counting.run();
+                    client.sleep();
+                    client.wake();
+                    client.work(WORK);
                 }
-                counting.about(session::STOP);
-                let closed = counting.device.close(&counting.file);
-                closed.unwrap_or_else(|v| panic!("{model}: {v}"));
-                let removed = counting.device.remove();
-                removed.unwrap_or_else(|v| panic!("{model}: {v}"));
+                client.granted(session::STOP, number);
+                client.end();
             }
         }
     }
@@ -219,17 +171,14 @@ fn only_turns_have_a_precise_timer() {
         (0, &TURNS, 40_000, true),
         (SAMPLE, &TURNS, 40_000, true),
     ] {
-        let Some(mut counting) = Counting::new("skylake", flags) else {
-            return;
-        };
+        let Some(mut client) = counting("skylake") else { return };
         let specs: Vec<_> = sources.iter().copied().map(spec).collect();
-        let input = configure(counting.session, flags, &specs);
-        counting.ask(session::CONFIGURE, &input);
-        counting.about(session::START);
-        let kernel = &counting.device.machine.kernel;
+        let number = client.configured(flags, &specs);
+        client.granted(session::START, number);
+        let kernel = &client.model.machine.kernel;
         assert_eq!(kernel.timer_period(), Some(period), "{sources:?}");
         assert_eq!(kernel.timer_is_precise(), Some(precise), "{sources:?}");
-        counting.about(session::STOP);
-        assert_eq!(counting.device.machine.kernel.timer_is_precise(), None);
+        client.granted(session::STOP, number);
+        assert_eq!(client.model.machine.kernel.timer_is_precise(), None);
     }
 }
