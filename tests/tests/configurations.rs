@@ -1,9 +1,13 @@
-//! Which configurations are refused, and what state is left then?
+//! Which configurations are refused, with what state left then, and what is used where one leaves
+//! something open or asks for too much?
 
+use hal_profile::run::ring::words_for;
+use halprof_tests::bare::Bare;
 use halprof_tests::cases::{TOTAL_ISSUES, on_processor, set_interval};
-use halprof_tests::requests::{self, configure, header, spec};
-use halprof_tests::wire::{Wire, leaves, rows};
-use shared_types::request::session::{Spec, UsedInterval};
+use halprof_tests::requests::{self, configuration, configure, header, spec};
+use halprof_tests::wire::{AMPLE, Wire, leaves, rows};
+use shared_types::request::session::{Configure, Configured, SAMPLE, Spec, UsedInterval};
+use shared_types::request::source::{Information, Query};
 use shared_types::request::{Plain, session, source};
 use shared_types::{ErrorCode, ProfileSource};
 
@@ -99,7 +103,7 @@ fn a_refused_configuration_leaves_the_earlier_one() {
         let beyond = wire.send(session::CONFIGURE, &on_processor(number, 9));
         assert_eq!(beyond.error(), Some(ErrorCode::ProcessorUnknown));
         let no_room = configure(number, 0, &[spec(TIME)]);
-        let no_room = wire.send_by(wire.handle, session::CONFIGURE, &no_room, 71);
+        let no_room = wire.send_with_room(session::CONFIGURE, &no_room, 71);
         assert_eq!(no_room.error(), Some(ErrorCode::ReplyTooSmall));
         assert_eq!(wire.about(session::START, number).refusal(), None);
         wire.work("instructions=54321,cycles=70000");
@@ -231,5 +235,147 @@ fn a_raw_select_is_judged_by_the_kind_that_is_to_count_it() {
         let request = configure(number, 0, &[raw]);
         let reply = wire.send(session::CONFIGURE, &request);
         assert_eq!(reply.refusal(), refusal, "{kinds:#b}");
+    }
+}
+
+/// A configuration of instructions, as far as it is not of its specs.
+fn head(session: u32, flags: u32) -> Configure {
+    Configure { session, sources: 1, ..configuration(flags) }
+}
+
+fn settle(wire: &mut Wire, head: &Configure) -> Configured {
+    let request = requests::bytes(head, &[spec(TOTAL_ISSUES)]);
+    wire.send(session::CONFIGURE, &request).done()
+}
+
+/// Raw selects that differ.
+fn raw_specs(count: u64) -> Vec<Spec> {
+    let raw = |raw| Spec { raw, ..spec(RAW) };
+    (0..count).map(raw).collect()
+}
+
+/// Bytes of this many rings for this many samples each.
+fn ring_bytes(samples: u32, rings: u64) -> u64 {
+    words_for(samples, 0) as u64 * 8 * rings
+}
+
+#[test]
+fn as_many_sources_as_the_machine_says_are_taken() {
+    let mut wire = Wire::new("skylake", 1);
+    let most = wire.machine().sources_max;
+    let number = wire.open();
+    let used = wire.configure(number, &raw_specs(most.into()));
+    assert_eq!(used.len(), most as usize);
+    let more = configure(number, 0, &raw_specs(u64::from(most) + 1));
+    assert_eq!(
+        wire.send(session::CONFIGURE, &more).refusal(),
+        Some((ErrorCode::TooManySources, most + 1, most.into()))
+    );
+}
+
+/// Turns of 4 ms by default, at least 1 ms, at most 1 s.
+#[test]
+fn a_turn_is_as_long_as_asked_within_its_limits() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    for (rotation, used) in [
+        (0, 40_000),
+        (1, 10_000),
+        (9_999, 10_000),
+        (10_001, 10_001),
+        (9_999_999, 9_999_999),
+        (10_000_001, 10_000_000),
+        (u32::MAX, 10_000_000),
+    ] {
+        let head = Configure { rotation, ..head(number, 0) };
+        assert_eq!(settle(&mut wire, &head).rotation, used, "{rotation}");
+    }
+}
+
+/// 2 seconds of 10,000 samples a second by default.
+#[test]
+fn a_ring_holds_what_was_asked_for() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    for (ring_samples, least) in [(0, 20_000), (1, 1), (2, 2), (3, 3), (64, 64), (65, 65)] {
+        let head = Configure { ring_samples, ..head(number, SAMPLE) };
+        let settled = settle(&mut wire, &head).ring_samples;
+        assert!((least..2 * least).contains(&settled), "{ring_samples}");
+    }
+}
+
+#[test]
+fn rings_are_as_large_as_all_of_them_may_be() {
+    let mut wire = Wire::new("skylake", 300);
+    let most = wire.machine().ring_bytes_max;
+    let number = wire.open();
+    let everywhere = settle(&mut wire, &head(number, SAMPLE)).ring_samples;
+    assert!(everywhere < 20_000);
+    assert!(ring_bytes(everywhere, 300) <= most);
+    assert!(ring_bytes(2 * everywhere, 300) > most);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    assert_eq!(wire.machine().ring_bytes, ring_bytes(everywhere, 300));
+    assert_eq!(wire.about(session::STOP, number).refusal(), None);
+    let mut on_two = head(number, SAMPLE);
+    on_two.processors[0] = 0b101;
+    let on_two = settle(&mut wire, &on_two).ring_samples;
+    assert!(on_two >= 20_000);
+    assert_eq!(wire.about(session::START, number).refusal(), None);
+    assert_eq!(wire.machine().ring_bytes, ring_bytes(on_two, 2));
+}
+
+#[test]
+fn the_cap_of_all_rings_may_be_reached_and_not_passed() {
+    let right = ring_bytes(64, 2);
+    for (cap, samples) in [(right + 1, 64), (right, 64), (right - 1, 32)] {
+        let mut bare = Bare::with_ring_bytes("skylake", 2, cap);
+        let settled = bare.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
+        assert_eq!(settled.ring_samples, samples, "{cap}");
+        bare.start();
+    }
+    let mut bare = Bare::with_ring_bytes("skylake", 2, 100);
+    let settled = bare.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
+    assert_eq!(settled.ring_samples, 1, "a ring is never empty");
+    let refused = bare.try_start();
+    assert_eq!(refused.error, ErrorCode::NoMemory as u32);
+    assert_eq!(refused.detail, ring_bytes(1, 2));
+}
+
+#[test]
+fn one_session_is_enough_memory() {
+    let leaves = leaves("skylake", 1);
+    let mut wire = Wire::on(sim::machine::Model::with_sessions(&leaves, 1));
+    let query = Query { header: header(0), source: TOTAL_ISSUES, session: 0 };
+    let reply: Information = wire.send(source::QUERY, &requests::bytes(&query, &[])).done();
+    assert_eq!(reply.information.supported, 1);
+    let number = wire.run(spec(TOTAL_ISSUES), 0);
+    let request = requests::bytes(&header(0), &[]);
+    let second = wire.send_with_room(session::OPEN, &request, AMPLE);
+    assert_eq!(second.refusal(), Some((ErrorCode::TooManySessions, 0, 1)));
+    assert_eq!(wire.about(session::STOP, number).refusal(), None);
+}
+
+#[test]
+fn each_sources_interval_is_answered_in_turn() {
+    let mut wire = Wire::new("skylake", 1);
+    let number = wire.open();
+    let mut specs = raw_specs(3);
+    for (spec, interval) in specs.iter_mut().zip([5_000, 6_000, 7_000]) {
+        spec.interval = interval;
+    }
+    let used = wire.configure(number, &specs);
+    let used: Vec<u64> = used.iter().map(|used| used.used).collect();
+    assert_eq!(used, [5_000, 6_000, 7_000]);
+}
+
+/// The Pentium's counters cannot interrupt.
+#[test]
+fn a_source_is_not_sampled_where_no_interrupt_comes() {
+    let mut wire = Wire::new("pentium", 1);
+    let number = wire.open();
+    for (code, number) in [(session::CONFIGURE, number), (source::PLAN, 0)] {
+        let reply = wire.send(code, &configure(number, SAMPLE, &[spec(TOTAL_ISSUES)]));
+        let refusal = (ErrorCode::SamplingUnavailable, TOTAL_ISSUES, 0);
+        assert_eq!(reply.refusal(), Some(refusal));
     }
 }
