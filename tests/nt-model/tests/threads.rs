@@ -141,7 +141,9 @@ fn what_windows_keeps_is_asked_for_at_the_next_start() {
         assert!(client.model.agrees_to_stop());
         let mut thread = Thread::default();
         client.model.enable_profiling(&mut thread);
-        ends.iter().for_each(|end| end(&mut client, number));
+        for end in ends {
+            end(&mut client, number);
+        }
         assert_eq!(client.read(0, IA32_PERFEVTSEL0), 0, "nothing counts");
         let machine = client.machine();
         assert_eq!((machine.flags, machine.holder_process), (Machine::THREADS_KEPT, 0));

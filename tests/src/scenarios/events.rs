@@ -63,6 +63,7 @@ fn a_session_that_did_not_ask_has_none<B: Backend>() {
     let error = client.about(DRAIN_EVENTS, number).error();
     assert_eq!(error, Some(ErrorCode::NoEvents));
     assert_eq!(client.machine().ring_bytes, 0);
+    client.end();
 }
 
 /// Started, asleep, awake, processor added, stopped: as it happened, with time stamps that do not
@@ -88,6 +89,7 @@ fn the_session_power_and_processors_are_told_of<B: Backend>() {
     assert_eq!(drained(&mut client, number), []);
     client.about(session::CLOSE, number);
     assert_eq!(client.machine().ring_bytes, 0);
+    client.end();
 }
 
 /// What the handler only notes is written by the tick, and what no tick has written by the end of
@@ -116,6 +118,7 @@ fn what_interrupts_note_adds_up<B: Backend>() {
     assert!(processors.clone().count() > 2);
     assert!(processors.clone().any(|(_, event)| event.subject == 1));
     assert!(processors.clone().all(|(_, event)| event.subject < 2));
+    client.end();
 }
 
 /// A storm ends the session on its processor before any tick comes.
@@ -154,6 +157,7 @@ fn a_reply_is_bounded_and_says_what_is_left<B: Backend>() {
     assert_eq!(reply.error(), Some(ErrorCode::ReplyTooSmall));
     let reply = client.send_with_room(DRAIN_EVENTS, &about(number), short + 1);
     assert_eq!(reply.refusal(), None);
+    client.end();
 }
 
 /// 2048 events fit; later ones are counted, and those before them are not overwritten.
@@ -175,6 +179,7 @@ fn events_that_do_not_fit_are_counted_as_lost<B: Backend>() {
     let asleep = told.iter().filter(|event| event.kind == EventKind::Asleep as u32);
     assert_eq!(asleep.count(), 1024, "START, and then each sleep and its end");
     assert_eq!(client.about(DRAIN_EVENTS, number).done::<DrainedEvents>().lost, 0);
+    client.end();
 }
 
 /// The ring counts towards the limit for all rings.
@@ -188,6 +193,7 @@ fn the_cap_holds_with_it<B: Backend>() {
     client.granted(session::START, number);
     let machine: Machine = client.machine();
     assert!(machine.ring_bytes > RING_BYTES && machine.ring_bytes <= machine.ring_bytes_max);
+    client.end();
 }
 
 /// What a session has left stays until its results are discarded, and blocks others as samples do.
@@ -207,4 +213,5 @@ fn another_session_waits_until_they_are_gone<B: Backend>() {
     let other = client.other(PROCESS + 8);
     let error = client.about_by(&other, DRAIN_EVENTS, second).error();
     assert_eq!(error, Some(ErrorCode::UnknownSession));
+    client.end();
 }

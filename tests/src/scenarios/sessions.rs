@@ -116,6 +116,7 @@ fn a_session_answers_to_its_own_handle_only<B: Backend>() {
         assert_eq!(reply.refusal(), Some((ErrorCode::UnknownSession, number, 0)));
     }
     assert!(client.model.holds_counters(), "the stranger stopped nothing");
+    client.end();
 }
 
 fn a_number_of_a_closed_session_is_never_right_again<B: Backend>() {
@@ -131,6 +132,7 @@ fn a_number_of_a_closed_session_is_never_right_again<B: Backend>() {
         client.granted(session::CLOSE, number);
         stale.push(number);
     }
+    client.end();
 }
 
 fn sessions_are_limited_and_come_free_again<B: Backend>() {
@@ -148,6 +150,7 @@ fn sessions_are_limited_and_come_free_again<B: Backend>() {
     unbroken(client.model.close(ended));
     let again: Vec<u32> = (0..7).map(|_| client.open()).collect();
     assert_eq!(again.len(), 7);
+    client.end();
 }
 
 fn who_holds_the_counters_is_told_and_for_how_long<B: Backend>() {
@@ -169,6 +172,7 @@ fn who_holds_the_counters_is_told_and_for_how_long<B: Backend>() {
     assert!(machine.holder_ticks >= held);
     client.granted(session::STOP, number);
     assert_eq!(client.about_by(&other, session::START, second).refusal(), None);
+    client.end();
 }
 
 fn samples_outlive_the_stop_and_nobody_can_take_their_place<B: Backend>() {
@@ -202,6 +206,7 @@ fn samples_outlive_the_stop_and_nobody_can_take_their_place<B: Backend>() {
     client.granted(session::CLOSE, number);
     assert_eq!(client.machine().ring_bytes, 0);
     assert_eq!(client.about_by(&other, session::START, second).refusal(), None);
+    client.end();
 }
 
 fn a_stop_without_room_for_counts_stops_and_keeps_them<B: Backend>() {
@@ -214,6 +219,7 @@ fn a_stop_without_room_for_counts_stops_and_keeps_them<B: Backend>() {
     assert_eq!(reply.bytes.len(), bare);
     assert!(!client.model.holds_counters());
     assert_eq!(counted(&client.snapshot(number)), [400_000, 400_000]);
+    client.end();
 }
 
 fn counts_stay_as_the_last_read_left_them<B: Backend>() {
@@ -230,6 +236,7 @@ fn counts_stay_as_the_last_read_left_them<B: Backend>() {
     client.model.take_counters(false);
     client.granted(session::START, number);
     assert_eq!(counted(&client.snapshot(number)), [0, 0], "a new run begins at 0");
+    client.end();
 }
 
 fn one_session_does_not_see_the_others_counts<B: Backend>() {
@@ -262,6 +269,7 @@ fn one_request_reads_all_processors<B: Backend>() {
         for row in counts {
             assert_eq!([row[0].counted, row[1].counted], [4000, 300]);
         }
+        client.end();
     }
 }
 
@@ -289,6 +297,7 @@ fn a_query_answers_the_hals_structure<B: Backend>() {
     assert_eq!(other, Some((ErrorCode::SourceNotInSession, BRANCHES, 0)));
     let unknown = query(&mut client, 0xFFF, 0).refusal();
     assert_eq!(unknown, Some((ErrorCode::SourceUnknown, 0xFFF, 0)));
+    client.end();
 }
 
 fn a_query_of_what_is_not_supported_answers_interval_0<B: Backend>() {
@@ -296,6 +305,7 @@ fn a_query_of_what_is_not_supported_answers_interval_0<B: Backend>() {
     let mut client = RawClient::<B>::new("pentium", 1);
     let answer: Information = query(&mut client, 0x13, 0).done();
     assert_eq!((answer.information.supported, answer.information.interval), (0, 0));
+    client.end();
 }
 
 fn an_interval_that_was_set_is_the_one_that_samples<B: Backend>() {
@@ -309,6 +319,7 @@ fn an_interval_that_was_set_is_the_one_that_samples<B: Backend>() {
     client.work("instructions=400000,cycles=500000");
     let statistics = client.statistics(number);
     assert_eq!(statistics.generated, 50);
+    client.end();
 }
 
 fn profile_time_writes_no_register<B: Backend>() {
@@ -349,5 +360,6 @@ fn an_interval_that_was_set_says_by_which_cycles<B: Backend>() {
             let set: IntervalSet = client.send(session::SET_INTERVAL, &request).done();
             assert_eq!(set.interval.flags, flags, "{model} {interval}");
         }
+        client.end();
     }
 }

@@ -76,6 +76,7 @@ fn nothing_is_sampled_and_no_processor_left_out<B: Backend>() {
     request[40] = 1;
     let reply = client.send(session::CONFIGURE, &request);
     assert_eq!(reply.refusal(), Some((BadValue, 40, 1)));
+    client.end();
 }
 
 fn the_counters_are_told_in_the_order_of_the_sources<B: Backend>() {
@@ -113,6 +114,7 @@ fn another_session_has_no_thread_counters<B: Backend>() {
     client.configure(number, &by_source(&[INSTRUCTIONS]));
     let error = client.about(threads::THREADS, number).error();
     assert_eq!(error, Some(NotConfigured), "not by thread");
+    client.end();
 }
 
 fn while_another_profiles_it_does_not_start<B: Backend>() {
@@ -122,6 +124,7 @@ fn while_another_profiles_it_does_not_start<B: Backend>() {
     assert_eq!(client.about(START, number).error(), Some(ThreadsOwned));
     client.model.profile_a_thread(false);
     assert_eq!(client.about(START, number).refusal(), None, "nothing was kept");
+    client.end();
 }
 
 fn what_a_thread_still_uses_is_kept_told_and_asked_for_at_the_next_start<B: Backend>() {
@@ -143,6 +146,7 @@ fn what_a_thread_still_uses_is_kept_told_and_asked_for_at_the_next_start<B: Back
     client.model.profile_a_thread(false);
     client.granted(START, other);
     assert_eq!(client.machine().flags, 0);
+    client.end();
 }
 
 fn a_processor_of_another_kind_that_was_added_before_start_refuses_it<B: Backend>() {
@@ -190,6 +194,7 @@ fn only_counters_that_every_kind_has_are_taken<B: Backend>() {
         client.about(threads::THREADS, number).elements::<Threads, _>();
     let taken: Vec<u32> = counters.iter().map(|one| one.counter).collect();
     assert!(taken.iter().all(|&one| one != 1), "{taken:?}");
+    client.end();
 }
 
 /// The list of counters is not its business.
@@ -201,4 +206,5 @@ fn a_session_that_does_not_count_by_thread_keeps_nothing<B: Backend>() {
         client.granted(code, number);
         assert_eq!(client.machine().flags & Machine::THREADS_KEPT, 0);
     }
+    client.end();
 }
