@@ -117,6 +117,19 @@ impl Estimate {
     }
 }
 
+impl Estimate {
+    /// The 95 % bound of the mean of several estimates, as [`Self::error`] is of one: at worst all of
+    /// them are off in the same direction, which their spread does not show.
+    #[must_use]
+    pub fn error_of_mean(estimates: &[Self]) -> Option<f64> {
+        if !estimates.iter().any(|one| one.scaled) {
+            return None;
+        }
+        let errors = estimates.iter().map(|one| if one.scaled { one.error } else { Some(0.0) });
+        Some(errors.sum::<Option<f64>>()? / float(estimates.len() as u128))
+    }
+}
+
 impl Spread {
     const fn and(self, other: Self) -> Self {
         Self {

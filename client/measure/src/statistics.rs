@@ -1,4 +1,8 @@
-//! Statistics over repeated measurements: mean, spread, confidence interval, and outliers.
+//! Statistics: of repeated measurements the mean, spread, confidence interval and outliers; of
+//! samples the accuracy of [proportions](proportion). What was multiplexed is estimated in
+//! [`estimate`](crate::estimate).
+
+pub mod proportion;
 
 use crate::float::float;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -41,13 +45,13 @@ impl Summary {
         let outliers = outliers(values, &sorted);
         let all = 0..values.len();
         let kept: Vec<usize> = all.filter(|index| !trim || !outliers.contains(index)).collect();
-        let of = kept.iter().filter_map(|&index| values.get(index).copied());
-        let (mean, deviation) = mean_and_deviation(&of.collect::<Vec<_>>());
-        let deviation = deviation.unwrap_or(0.0);
+        let kept_values = kept.iter().filter_map(|&index| values.get(index).copied());
+        let kept_values: Vec<u128> = kept_values.collect();
+        let deviation = standard_deviation(&kept_values).unwrap_or(0.0);
         Some(Self {
-            confidence: confidence(deviation, kept.len()),
+            confidence: confidence_of_mean(deviation, kept.len()),
             kept,
-            mean,
+            mean: rounded_mean(&kept_values),
             deviation,
             min: *sorted.first()?,
             median: median(&sorted),
@@ -58,12 +62,13 @@ impl Summary {
 }
 
 /// Half the width of the 95 % confidence interval of a mean.
-fn confidence(deviation: f64, values: usize) -> f64 {
-    let values = float(values as u128);
-    if values < 2.0 {
+fn confidence_of_mean(deviation: f64, values: usize) -> f64 {
+    let n = float(values as u128);
+    if n < 2.0 {
         return 0.0;
     }
-    student_t(0.975, values - 1.0) * deviation / values.sqrt()
+    let standard_error = deviation / n.sqrt();
+    student_t(0.975, n - 1.0) * standard_error
 }
 
 /// A quantile of Student's t, for real degrees of freedom; fewer than 1 count as 1.
@@ -114,20 +119,56 @@ pub(crate) fn median(sorted: &[u128]) -> u128 {
     low + (high - low).div_ceil(2)
 }
 
-/// Mean, rounded to the nearest integer, and standard deviation, which is `None` for a single
-/// value.
-pub(crate) fn mean_and_deviation(values: &[u128]) -> (u128, Option<f64>) {
+/// The most frequent of sorted values, the smallest if there are several; `None` if no value occurs
+/// twice.
+pub(crate) fn mode(sorted: &[u128]) -> Option<u128> {
+    let runs = sorted.chunk_by(|one, next| one == next);
+    // The last of equal ones is taken, and reversed that is the smallest value.
+    let longest = runs.rev().max_by_key(|run| run.len())?;
+    longest.first().filter(|_| longest.len() > 1).copied()
+}
+
+/// The median distance of sorted values from their median.
+pub(crate) fn median_absolute_deviation(sorted: &[u128]) -> u128 {
+    let middle = median(sorted);
+    let mut distances: Vec<u128> = sorted.iter().map(|value| value.abs_diff(middle)).collect();
+    distances.sort_unstable();
+    median(&distances)
+}
+
+/// The mean.
+pub(crate) fn mean(values: &[u128]) -> f64 {
     let n = values.len().max(1) as u128;
-    let sum = values.iter().fold(0u128, |sum, &value| sum.saturating_add(value));
-    let mean = sum.saturating_add(n / 2) / n;
+    let sum = sum(values);
+    float(sum / n) + float(sum % n) / float(n)
+}
+
+/// The mean without so many of the smallest and of the largest of sorted values.
+pub(crate) fn trimmed_mean(sorted: &[u128], each_end: usize) -> f64 {
+    mean(sorted.get(each_end..sorted.len().saturating_sub(each_end)).unwrap_or(sorted))
+}
+
+/// The mean, rounded to the nearest integer; 0 of no values.
+#[must_use]
+pub fn rounded_mean(values: &[u128]) -> u128 {
+    let n = values.len().max(1) as u128;
+    sum(values).saturating_add(n / 2) / n
+}
+
+/// The standard deviation of one value, as the others show it; `None` for fewer than two.
+pub(crate) fn standard_deviation(values: &[u128]) -> Option<f64> {
     // Differences from one of the values are exact even if the values themselves have too many
     // bits.
-    let least = values.iter().copied().min().unwrap_or(0);
+    let least = values.iter().copied().min().filter(|_| values.len() > 1)?;
+    let n = float(values.len() as u128);
     let above: Vec<f64> = values.iter().map(|value| float(value - least)).collect();
-    let mean_above = above.iter().sum::<f64>() / float(n);
+    let mean_above = above.iter().sum::<f64>() / n;
     let squares: f64 = above.iter().map(|value| (value - mean_above).powi(2)).sum();
-    let deviation = (values.len() > 1).then(|| (squares / (float(n) - 1.0)).sqrt());
-    (mean, deviation)
+    Some((squares / (n - 1.0)).sqrt())
+}
+
+fn sum(values: &[u128]) -> u128 {
+    values.iter().fold(0, |sum, &value| sum.saturating_add(value))
 }
 
 #[cfg(test)]
@@ -211,8 +252,8 @@ mod tests {
             (&[1, 2], 2, Some(0.5f64.sqrt())),
             (&[2, 4, 4, 4, 5, 5, 7, 9], 5, Some((32.0f64 / 7.0).sqrt())),
         ] {
-            let (found_mean, found) = mean_and_deviation(values);
-            assert_eq!(found_mean, mean, "{values:?}");
+            let found = standard_deviation(values);
+            assert_eq!(rounded_mean(values), mean, "{values:?}");
             assert_eq!(found.is_some(), deviation.is_some(), "{values:?}");
             let miss = found.unwrap_or(0.0) - deviation.unwrap_or(0.0);
             assert!(miss.abs() < 1e-12, "{values:?}: {found:?}");
@@ -222,7 +263,10 @@ mod tests {
     #[test]
     fn means_are_exact_beyond_64_bits() {
         let large = (1u128 << 73) + 1;
-        assert_eq!(mean_and_deviation(&[large; 3]), (large, Some(0.0)));
-        assert_eq!(mean_and_deviation(&[large, large + 2]).0, large + 1);
+        assert_eq!(
+            (rounded_mean(&[large; 3]), standard_deviation(&[large; 3])),
+            (large, Some(0.0))
+        );
+        assert_eq!(rounded_mean(&[large, large + 2]), large + 1);
     }
 }

@@ -4,7 +4,6 @@
 //! [`Metrics::add_file`] adds a user's own.
 
 pub(crate) mod formula;
-pub(crate) mod significance;
 
 use crate::cli::args::joined;
 use crate::metrics::formula::{Formula, Value};

@@ -289,3 +289,18 @@ fn a_processor_without_a_turn_is_not_a_zero() {
     assert_eq!((sum.value, sum.never_scheduled_cpus), (Some(100), 0));
     assert!(sum.error.is_some());
 }
+
+#[test]
+fn the_bound_of_a_mean_is_the_mean_of_the_bounds() {
+    let exact = Estimate { value: Some(100), ..Estimate::default() };
+    let estimate = |error| Estimate { scaled: true, error, ..exact };
+    for (estimates, error) in [
+        ([estimate(Some(10.0)), estimate(Some(30.0))], Some(20.0)),
+        ([estimate(Some(10.0)), exact], Some(5.0)),
+        ([exact, exact], None),
+        // Too few slices for a bound.
+        ([estimate(Some(10.0)), estimate(None)], None),
+    ] {
+        assert_eq!(Estimate::error_of_mean(&estimates), error, "{estimates:?}");
+    }
+}

@@ -1,7 +1,9 @@
-//! Statistics over repeated measurements, and which of them are outliers.
+//! How the measurements of a region are distributed, and which of them are anomalous.
 
 use crate::float::float;
-use crate::statistics::{mean_and_deviation, median};
+use crate::statistics::{
+    mean, median, median_absolute_deviation, mode, standard_deviation, trimmed_mean,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result as Formatted};
 
@@ -36,9 +38,8 @@ impl Cull {
             return f64::INFINITY;
         }
         let middle = median(sorted);
-        let mut away: Vec<u128> = sorted.iter().map(|value| value.abs_diff(middle)).collect();
-        away.sort_unstable();
-        let spread = (NORMAL * float(median(&away))).max(float(middle) / 100.0).max(1.0);
+        let spread = NORMAL * float(median_absolute_deviation(sorted));
+        let spread = spread.max(float(middle) / 100.0).max(1.0);
         float(middle) + self.spreads * spread
     }
 }
@@ -88,33 +89,17 @@ impl Distribution {
         let limit = cull.limit(&sorted);
         sorted.retain(|&value| float(value) <= limit);
         let &least = sorted.first()?;
-        let trim = sorted.len() / TRIMMED;
-        let middle = sorted.get(trim..sorted.len() - trim).unwrap_or(&sorted);
         Some(Self {
             n: values.len() as u64,
             min: least as u64,
             median: median(&sorted) as u64,
             mean: mean(&sorted),
-            mode: mode(&sorted),
-            deviation: mean_and_deviation(&sorted).1,
-            trimmed_mean: mean(middle),
+            mode: mode(&sorted).map(|mode| mode as u64),
+            deviation: standard_deviation(&sorted),
+            trimmed_mean: trimmed_mean(&sorted, sorted.len() / TRIMMED),
             culled: (values.len() - sorted.len()) as u64,
         })
     }
-}
-
-fn mean(values: &[u128]) -> f64 {
-    let n = values.len().max(1) as u128;
-    let sum: u128 = values.iter().sum();
-    float(sum / n) + float(sum % n) / float(n)
-}
-
-fn mode(sorted: &[u128]) -> Option<u64> {
-    let runs = sorted.chunk_by(|one, next| one == next);
-    // The last of equal ones is taken, and reversed that is the smallest value.
-    let longest = runs.rev().max_by_key(|run| run.len())?;
-    let value = longest.first().filter(|_| longest.len() > 1)?;
-    Some(*value as u64)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::rows::{SourceRow, key_columns};
 use crate::cli::args;
-use crate::metrics::significance::{by_chance, clear_of_chance};
 use crate::output::Output;
 use crate::output::error::Error;
 use crate::output::error::Result;
@@ -10,6 +9,7 @@ use crate::output::escape::Shown;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section};
 use crate::select::filters;
+use halprof_measure::statistics::proportion::{benjamini_hochberg, two_proportion_p_value};
 use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
 use halprof_profile::views::report::share::Share;
 use halprof_profile::views::report::{Report, SourceSection, Table, Totals};
@@ -174,11 +174,11 @@ fn changes<'a>(
         DiffRow { values, before, after, change, clear: false }
     });
     let mut changes: Vec<DiffRow<'_>> = changes.collect();
-    let p_values: Vec<f64> = changes
-        .iter()
-        .map(|change| by_chance(change.before.share.alike(), change.after.share.alike()))
-        .collect();
-    for (change, clear) in changes.iter_mut().zip(clear_of_chance(&p_values)) {
+    let p_value = |change: &DiffRow<'_>| {
+        two_proportion_p_value(change.before.share.alike(), change.after.share.alike())
+    };
+    let p_values: Vec<f64> = changes.iter().map(p_value).collect();
+    for (change, clear) in changes.iter_mut().zip(benjamini_hochberg(&p_values)) {
         change.clear = clear;
     }
     changes.sort_by(|a, b| b.change.abs().total_cmp(&a.change.abs()));

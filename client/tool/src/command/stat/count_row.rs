@@ -7,7 +7,7 @@ use crate::output::table::{Column, Field, Record};
 use crate::select::time::nanoseconds;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::selection::format_processors;
-use halprof_measure::statistics::Summary;
+use halprof_measure::statistics::{Summary, rounded_mean};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
@@ -150,13 +150,16 @@ impl CountRow {
         };
         let kept = summary.kept.iter().filter_map(|&index| Some(known.get(index)?.1));
         let kept: Vec<Estimate> = kept.collect();
+        let mean = |number: fn(&Estimate) -> u128| {
+            rounded_mean(&kept.iter().map(number).collect::<Vec<_>>())
+        };
         Self {
             value: Some(summary.mean),
-            counted: mean(&kept, |sum| sum.counted),
-            enabled_ns: mean(&kept, |sum| sum.enabled),
-            running_ns: mean(&kept, |sum| sum.running),
+            counted: mean(|sum| sum.counted),
+            enabled_ns: mean(|sum| sum.enabled),
+            running_ns: mean(|sum| sum.running),
             scaled: kept.iter().any(|sum| sum.scaled),
-            error: bound_of_mean(&kept),
+            error: Estimate::error_of_mean(&kept).map(f64::ceil),
             deviation: Some(summary.deviation),
             repeats: Some(Repeats::new(&summary, &values, &numbers)),
             ..Self::default()
@@ -259,23 +262,6 @@ impl Repeats {
     }
 }
 
-fn mean(sums: &[Estimate], number: fn(&Estimate) -> u128) -> u128 {
-    let values: Vec<u128> = sums.iter().map(number).collect();
-    let first = values.first().copied().unwrap_or(0);
-    Summary::from_values(&values, false).map_or(first, |summary| summary.mean)
-}
-
-/// The bound of a mean of estimates: at worst all of them are off in the same direction, which the
-/// spread of the runs does not show.
-fn bound_of_mean(sums: &[Estimate]) -> Option<f64> {
-    if !sums.iter().any(|sum| sum.scaled) {
-        return None;
-    }
-    let bounds = sums.iter().map(|sum| if sum.scaled { sum.error } else { Some(0.0) });
-    let n = u32::try_from(sums.len()).map_or(f64::INFINITY, f64::from);
-    Some((bounds.sum::<Option<f64>>()? / n).ceil())
-}
-
 /// The bound of an estimate that has too few slices for one.
 pub(super) const UNKNOWN: &str = "± unknown";
 
@@ -320,21 +306,6 @@ mod tests {
             let row = CountRow::of_runs(&runs, trim);
             let numbers = (row.value, row.counted, row.running_ns, row.enabled_ns);
             assert_eq!(numbers, (Some(mean), mean / 2, mean, 2 * mean), "{trim}");
-        }
-    }
-
-    #[test]
-    fn the_bound_of_a_mean_is_the_mean_of_the_bounds() {
-        // With too few slices nothing is known.
-        let mut unknown = run(100, None);
-        unknown.scaled = true;
-        for (runs, bound) in [
-            ([run(100, Some(10.0)), run(100, Some(30.0))], Some(20.0)),
-            ([run(100, Some(10.0)), run(100, None)], Some(5.0)),
-            ([run(100, None), run(100, None)], None),
-            ([run(100, Some(10.0)), unknown], None),
-        ] {
-            assert_eq!(CountRow::of_runs(&[(1, runs[0]), (2, runs[1])], false).error, bound);
         }
     }
 }
