@@ -10,23 +10,11 @@ pub(crate) struct Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let message = match hint(&error) {
+        let message = match error.hint() {
             Some(hint) => format!("{error}. {hint}"),
             None => error.to_string(),
         };
         Self { code: error.code(), message }
-    }
-}
-
-/// What to do, if the error itself says it.
-fn hint(error: &Error) -> Option<&str> {
-    match error {
-        Error::Usage { hint, .. }
-        | Error::NoDriver { hint, .. }
-        | Error::Unavailable { hint, .. }
-        | Error::BadFile { hint, .. } => Some(hint),
-        Error::UnknownName { hint, .. } => hint.as_deref(),
-        _ => None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The library's errors: what was refused or failed, and why.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use shared_types::request::samples::Statistics;
 use shared_types::{BranchReason, ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
 use std::io;
@@ -37,6 +39,17 @@ impl Refusal {
             }
         })
     }
+}
+
+/// An error as a result shows it.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+pub struct Failure {
+    /// The stable name that programs may compare.
+    pub code: &'static str,
+    /// What went wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
 }
 
 /// Why a command could not do its work.
@@ -168,6 +181,20 @@ impl Error {
             Self::File { .. } => "file",
             Self::BadFile { .. } => "bad-file",
             Self::Internal(_) => "internal",
+        }
+    }
+
+    /// What to do, if the error itself says it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Usage { hint, .. }
+            | Self::NoDriver { hint, .. }
+            | Self::NoTracing { hint, .. }
+            | Self::Unavailable { hint, .. }
+            | Self::BadFile { hint, .. } => Some(hint),
+            Self::UnknownName { hint, .. } => hint.as_deref(),
+            _ => None,
         }
     }
 

@@ -44,7 +44,7 @@ mod windows;
 
 pub use connection::{Connection, Fit, Setup};
 pub use count::{Measured, SourceCount, Sources, measure};
-pub use error::{Error, Refusal, Result};
+pub use error::{Error, Failure, Refusal, Result};
 pub use in_process::{Code, InProcess, ModelledMachine, short_program, spec};
 pub use machine::Machine;
 pub use rdpmc::Clock;

@@ -17,8 +17,7 @@ pub use tools::RunningTool;
 pub use tracing::Tracing;
 pub use trial::Trials;
 
-use halprof_measure::Result;
-use halprof_measure::{Connection, Transport};
+use halprof_measure::{Connection, Failure, Result, Transport};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
@@ -85,17 +84,6 @@ impl Check {
     fn code(self, code: &'static str) -> Self {
         Self { code: Some(code), ..self }
     }
-}
-
-/// An error, as a check shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The stable name that programs may compare.
-    pub code: &'static str,
-    /// What went wrong.
-    pub message: String,
-    /// What to do about it.
-    pub hint: String,
 }
 
 /// Turns an error into a failure: whoever shows the checks decides on the advice.

@@ -16,6 +16,7 @@ use crate::output::escape::{Shown, visible, visible_data, visible_json};
 use crate::output::style::{ERROR, HINT, WARNING, plain, styled};
 use crate::output::table::Width;
 use crate::target::backend::BackendKind;
+use halprof_measure::Failure;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -72,16 +73,10 @@ fn written<T>(object: &T, write: fn(&T) -> serde_json::Result<String>) -> Result
     write(object).map(|text| text + "\n").map_err(Error::internal)
 }
 
+/// An error, in place of a result.
 #[derive(JsonSchema, Serialize)]
-pub(crate) struct Failure<'a> {
-    error: FailureBody<'a>,
-}
-
-#[derive(JsonSchema, Serialize)]
-struct FailureBody<'a> {
-    code: &'a str,
-    message: String,
-    hint: String,
+pub(crate) struct ErrorResult {
+    error: Failure,
 }
 
 impl Output {
@@ -244,13 +239,7 @@ impl Output {
     /// Prints an error; returns the exit status.
     pub(crate) fn fail(&self, error: &Error) -> u8 {
         if self.is_json() {
-            let body = Failure {
-                error: FailureBody {
-                    code: error.code(),
-                    message: error.to_string(),
-                    hint: error.hint(),
-                },
-            };
+            let body = ErrorResult { error: error.failure() };
             let object = self.object("error", self.modelled.get(), body);
             let _ = object.and_then(|text| self.print(&text));
         } else {

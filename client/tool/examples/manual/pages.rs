@@ -29,27 +29,17 @@ fn without_date(page: &str) -> String {
     page.replacen(" 1  \"", " 1 \"\" \"", 1)
 }
 
-/// What each exit status means; the error codes that lead to it are added.
-const STATUSES: [(u8, &str); 7] = [
-    (0, "Done; with a PROGRAM, the program's own status instead."),
-    (1, "halprof itself went wrong."),
-    (2, "Bad usage."),
-    (3, "No driver or machine to measure on."),
-    (4, "Refused: not supported, does not fit, busy."),
-    (5, "A file could not be read or written, or is not what it should be."),
-    (6, "The driver or protocol is of another version."),
-];
-
+/// What each exit status means, and the error codes that lead to it.
 fn exit_statuses() -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
     // A code is to be typed as it is, so it must not be hyphenated at the end of a line.
     roff.control("nh", []);
-    for (status, meaning) in STATUSES {
+    for (status, meaning) in halprof::output::documents::statuses() {
         let codes = halprof::output::documents::codes(status);
         let codes = match codes.as_slice() {
             [] => String::new(),
-            codes => format!(" Codes: {}.", codes.join(", ")),
+            codes => format!(" ({})", codes.join(", ")),
         };
         roff.control("TP", []);
         roff.text([bold(status.to_string())]);

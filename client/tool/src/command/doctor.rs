@@ -3,18 +3,16 @@
 //! Exits with 0 if events can be counted, with 3 if nothing answers, and with 4 if no counters are
 //! available; a warning alone does not change the status.
 
-use crate::output::error::Error;
-use crate::output::error::Result;
-use crate::output::error::hint_of;
+use crate::output::error::{Error, Result, failure_of};
 use crate::output::error_codes::Code;
 use crate::output::style::{ERROR, WARNING, styled};
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::output::{MachineInfo, Output};
 use crate::target::backend::Backend;
 use crate::target::context::Context;
-use halprof_measure::Error as Cause;
 use halprof_measure::tracing::Holders;
-use halprof_setup::doctor::{self, Check, Described, Facts, Failure, State, System};
+use halprof_measure::{Error as Cause, Failure};
+use halprof_setup::doctor::{self, Check, Described, Facts, State, System};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -59,25 +57,25 @@ fn collect(place: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
             let machine_info =
                 MachineInfo { modelled: false, description: String::new(), backend: None };
             let predicted = here.then(predicted).flatten();
-            let facts = Facts::unanswered(failure(&error), predicted, system);
+            let facts = Facts::unanswered(error.failure(), predicted, system);
             return Ok((machine_info, facts.with_tracing(here.then(|| tracing(false)).flatten())));
         }
         Err(error) => return Err(error),
     };
-    let facts = Facts::collect(&mut connection, system, &describe)?;
+    let facts = Facts::collect(&mut connection, system, &failure_of)?;
     Ok((machine_info, facts.with_tracing(here.then(|| tracing(false)).flatten())))
 }
 
 /// The facts where Windows' own tracing measures, or a model of it: its processors are described, and
 /// nothing is tried on them.
 fn traced(ctx: Context, here: bool, system: Option<System>) -> Result<(MachineInfo, Facts)> {
-    let failure = ctx.without_driver().map_or_else(not_tried, failure);
+    let failure = ctx.without_driver().map_or_else(not_tried, Error::failure);
     let Context { mut connection, machine_info, tracing: backend, .. } = ctx;
     let described = Described::ask(&mut connection)?;
     let tracing = if here { tracing(true) } else { None };
     let tracing = tracing.or_else(|| {
         let mut backend = backend?;
-        Some(doctor::Tracing::ask(backend.as_mut(), Holders::default(), true, &describe))
+        Some(doctor::Tracing::ask(backend.as_mut(), Holders::default(), true, &failure_of))
     });
     let facts = Facts::unanswered(failure, Some(described), system);
     Ok((machine_info, facts.with_tracing(tracing)))
@@ -97,20 +95,12 @@ fn not_tried() -> Failure {
 fn tracing(measures: bool) -> Option<doctor::Tracing> {
     let mut tracer = halprof_measure::tracer();
     let holders = tracer.holders();
-    Some(doctor::Tracing::ask(&mut tracer, holders, measures, &describe))
+    Some(doctor::Tracing::ask(&mut tracer, holders, measures, &failure_of))
 }
 
 #[cfg(not(windows))]
 const fn tracing(_measures: bool) -> Option<doctor::Tracing> {
     None
-}
-
-fn describe(error: &Cause) -> Failure {
-    Failure { code: error.code(), message: error.to_string(), hint: hint_of(error) }
-}
-
-fn failure(error: &Error) -> Failure {
-    Failure { code: error.code(), message: error.to_string(), hint: error.hint() }
 }
 
 /// What Windows reports.

@@ -9,6 +9,7 @@ use crate::output::escape::Shown;
 use crate::output::number::thousands;
 use crate::output::{MachineInfo, Output};
 use crate::select::filters;
+use halprof_measure::Error as Cause;
 use halprof_profile::export::profgen::{self, ProfgenFormat};
 use halprof_profile::export::{self, Export, Format, MARKS_MAX, Samples, listed};
 use halprof_profile::file::replace;
@@ -146,9 +147,8 @@ fn write(place: &Backend, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
             written => written.map_err(Error::Output),
         },
-        Backend::File(path) => {
-            replace(path, |file| counted(file, put)).map_err(|error| Error::writing(path, error))
-        }
+        Backend::File(path) => replace(path, |file| counted(file, put))
+            .map_err(|error| Cause::writing(path, error).into()),
     }
 }
 

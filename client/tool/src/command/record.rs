@@ -23,7 +23,7 @@ use crate::select::time::{nanoseconds, rotation};
 use crate::target::context::Context;
 use crate::target::machine_id;
 use crate::target::seal_key;
-use halprof_measure::Effective;
+use halprof_measure::{Effective, Error as Cause, Failure};
 use halprof_profile::file::{self, Background, Cores, Metadata, Writer, backup_path, cannot_count};
 use halprof_profile::symbols;
 use halprof_setup::describe;
@@ -60,7 +60,7 @@ pub(crate) struct RecordResult {
     /// Events that the lost samples stand for.
     lost_events: BTreeMap<String, u64>,
     /// Why the driver ended sampling by itself.
-    ended: Option<Ended>,
+    ended: Option<Failure>,
     /// Sources that some of the processors cannot count.
     excluded_cpus: Vec<ExcludedCpus>,
     /// Sources that took turns on the counters; empty if all were sampled all the time.
@@ -105,13 +105,6 @@ struct Branched {
     /// The kinds that were recorded; empty for all.
     kinds: Vec<String>,
     records: u64,
-}
-
-#[derive(JsonSchema, Serialize)]
-struct Ended {
-    code: &'static str,
-    message: String,
-    hint: String,
 }
 
 /// A source that was not on a counter all the time.
@@ -288,7 +281,7 @@ impl Target {
             };
             return Err(Error::usage(why, "Name a file with `-o`, or send it on: `-o - > FILE`."));
         }
-        let folder = tempfile::tempdir().map_err(|error| Error::writing("-", error))?;
+        let folder = tempfile::tempdir().map_err(|error| Cause::writing("-", error))?;
         let path = folder.path().join("halprof.rec");
         Ok(Self { path, folder: Some(folder), backup_path: None })
     }
@@ -361,13 +354,9 @@ fn record(
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
     let elapsed_ns = sum.statistics.elapsed_ns;
     let advice = advice(&sum, options);
-    let ended = sum.ended.map(Error::refused);
+    let ended = sum.ended.map(Error::from);
     let result = RecordResult {
-        ended: ended.as_ref().map(|error| Ended {
-            code: error.code(),
-            message: error.to_string(),
-            hint: error.hint(),
-        }),
+        ended: ended.as_ref().map(Error::failure),
         excluded_cpus: metadata.excluded_cpus().into_iter().map(Into::into).collect(),
         slices: source_slices(&sum.statistics.slices, event_set),
         lost_events: sum.statistics.lost_events,

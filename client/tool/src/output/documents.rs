@@ -7,7 +7,7 @@
 use crate::cli::args::Arguments;
 use crate::command;
 use crate::output;
-use crate::output::error_codes::CODES;
+use crate::output::error_codes::{CODES, STATUSES};
 use crate::output::schema::schema_of;
 use halprof_measure::regions::Report as Regions;
 use halprof_setup::installation::{Installed, Removed, Switched};
@@ -28,6 +28,12 @@ pub fn codes(status: u8) -> Vec<&'static str> {
     of_status.map(|code| code.name).collect()
 }
 
+/// The exit statuses, and what each of them means.
+#[must_use]
+pub const fn statuses() -> [(u8, &'static str); 7] {
+    STATUSES
+}
+
 /// Every schema: its NAME in `halprof/NAME/1`, the value of the field `schema`, and its content.
 #[must_use]
 pub fn schemas() -> Vec<(&'static str, Value)> {
@@ -43,7 +49,7 @@ pub fn schemas() -> Vec<(&'static str, Value)> {
         of::<convert::ConvertResult>("convert"),
         of::<report::diff::DiffResult<'_>>("diff"),
         of::<doctor::DoctorResult>("doctor"),
-        of::<output::Failure<'_>>(ERROR),
+        of::<output::ErrorResult>(ERROR),
         of::<explain::ExplainResult>("explain"),
         of::<export::ExportResult>("export"),
         of::<info::InfoResult>("info"),

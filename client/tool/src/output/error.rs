@@ -2,14 +2,13 @@
 
 use crate::output::error_codes::Code;
 use halprof_measure::Error as Measure;
-use halprof_measure::Refusal;
 use halprof_measure::catalog::{OF_VENDORS_LIST, OF_YOUR_LIST};
 use halprof_measure::tracing::plan::IN_PASSES;
+use halprof_measure::{Failure, Refusal};
 use halprof_profile::views::annotate::{OF_SAME_BUILD, SYMBOLS};
 use halprof_profile::views::branches::{WITH_ALL_BRANCHES, WITH_BRANCHES};
 use halprof_setup::installation::InstallError;
 use std::io;
-use std::path::PathBuf;
 
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -20,22 +19,12 @@ pub enum Error {
     /// Windows refused to install, remove or start the driver.
     #[error("{0}")]
     Installation(InstallError),
-    /// Only time can be counted here, and why.
-    #[error("no counter can be used here, only time can be counted. {why}")]
-    NoCounters {
-        /// What was refused.
-        refused: Measure,
-        /// Why, in full sentences.
-        why: String,
-        /// What helps.
-        hint: String,
-    },
-    /// Some processors cannot count a source that others can.
+    /// A refusal whose cause is known better than its code says.
     #[error("{message}")]
-    OnlyElsewhere {
-        /// What was refused.
-        refused: Box<Measure>,
-        /// Which processors can and cannot.
+    Explained {
+        /// The code of the refusal.
+        code: &'static str,
+        /// What was refused, and why.
         message: String,
         /// What helps.
         hint: String,
@@ -86,28 +75,18 @@ impl Error {
         Self::Measure(Measure::NoDriver { message: message.into(), hint: hint.into() })
     }
 
-    /// A refusal that the tool predicts.
-    pub(crate) const fn refused(refusal: Refusal) -> Self {
-        Self::Measure(Measure::Refused(refusal))
-    }
-
     /// A defect of halprof.
     #[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
     pub(crate) fn internal(why: impl ToString) -> Self {
         Self::Measure(Measure::Internal(why.to_string()))
     }
 
-    /// A file that could not be written.
-    pub(crate) fn writing(path: impl Into<PathBuf>, error: io::Error) -> Self {
-        Self::Measure(Measure::writing(path, error))
-    }
-
     /// The stable name that programs may compare.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Measure(error) | Self::NoCounters { refused: error, .. } => error.code(),
-            Self::OnlyElsewhere { refused, .. } => refused.code(),
+            Self::Measure(error) => error.code(),
+            Self::Explained { code, .. } => code,
             Self::Installation(error) => error.code(),
             Self::Output(_) => "output",
         }
@@ -125,9 +104,20 @@ impl Error {
         match self {
             Self::Measure(error) => hint_of(error),
             Self::Installation(error) => error.hint().to_owned(),
-            Self::NoCounters { hint, .. } | Self::OnlyElsewhere { hint, .. } => hint.clone(),
+            Self::Explained { hint, .. } => hint.clone(),
             Self::Output(_) => Code::of(self.code()).hint.to_owned(),
         }
+    }
+
+    /// The error as a result shows it.
+    pub(crate) fn failure(&self) -> Failure {
+        Failure { code: self.code(), message: self.to_string(), hint: self.hint() }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Measure::Refused(refusal).into()
     }
 }
 
@@ -149,17 +139,17 @@ fn with_options(hint: &str) -> String {
 }
 
 /// Advice on an error of measuring: from the error itself, or from its code.
-pub(crate) fn hint_of(error: &Measure) -> String {
-    match error {
-        Measure::Usage { hint, .. }
-        | Measure::NoDriver { hint, .. }
-        | Measure::NoTracing { hint, .. }
-        | Measure::Unavailable { hint, .. }
-        | Measure::BadFile { hint, .. }
-        | Measure::UnknownName { hint: Some(hint), .. } => with_options(hint),
-        Measure::File { error, .. } => hint_of_file(error).to_owned(),
-        _ => Code::of(error.code()).hint.to_owned(),
+fn hint_of(error: &Measure) -> String {
+    match (error.hint(), error) {
+        (Some(hint), _) => with_options(hint),
+        (None, Measure::File { error, .. }) => hint_of_file(error).to_owned(),
+        (None, _) => Code::of(error.code()).hint.to_owned(),
     }
+}
+
+/// An error of measuring as a result shows it.
+pub(crate) fn failure_of(error: &Measure) -> Failure {
+    Failure { code: error.code(), message: error.to_string(), hint: hint_of(error) }
 }
 
 /// Advice for a file that cannot be read or written.

@@ -3,6 +3,17 @@
 /// The exit status of a command whose recording is incomplete: what is in it was used.
 pub(crate) const INCOMPLETE: u8 = 5;
 
+/// What each exit status means.
+pub(crate) const STATUSES: [(u8, &str); 7] = [
+    (0, "done; with `-- PROGRAM`, the program's own status"),
+    (1, "a bug in halprof, please report it"),
+    (2, "bad usage"),
+    (3, "no driver or machine to measure on"),
+    (4, "refused: not supported, does not fit, busy"),
+    (5, "a file could not be read or written, or is not what it should be"),
+    (6, "the driver has a different version"),
+];
+
 /// What an error code means.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code {
@@ -300,7 +311,7 @@ mod tests {
         for code in ErrorCode::ALL {
             let refusal = Refusal { code: *code, subject: 0, detail: 0, source: None };
             let row = Code::find(code.code()).expect("it");
-            assert_eq!(row.status, Error::refused(refusal).exit_status(), "{}", row.name);
+            assert_eq!(row.status, Error::from(refusal).exit_status(), "{}", row.name);
         }
         let statuses: Vec<u8> = CODES.iter().map(|row| row.status).collect();
         assert!(statuses.is_sorted() && statuses.last() == Some(&6));
@@ -335,7 +346,8 @@ mod tests {
             let Some(status) = cells.next().and_then(|cell| cell.parse::<u8>().ok()) else {
                 continue;
             };
-            let examples = cells.nth(1).unwrap_or_default();
+            assert!(STATUSES.contains(&(status, cells.next().unwrap_or_default())), "{row}");
+            let examples = cells.next().unwrap_or_default();
             for code in examples.split('`').skip(1).step_by(2).filter(|text| text.contains('-')) {
                 assert_eq!(Code::find(code).map(|row| row.status), Some(status), "{code}");
             }

@@ -14,6 +14,9 @@ use shared_types::ErrorCode;
 use shared_types::request::machine::Processor;
 use std::collections::BTreeSet;
 
+/// What is said where there are no counters, before the reason.
+const ONLY_TIME: &str = "no counter can be used here, only time can be counted";
+
 /// What a command measures on.
 pub(crate) struct Context {
     pub(crate) connection: Connection<Backend>,
@@ -93,7 +96,7 @@ impl Context {
             return None;
         }
         let (why, hint) = self.no_counters()?;
-        Some(format!("no counter can be used here, only time can be counted. {why} {hint}"))
+        Some(format!("{ONLY_TIME}. {why} {hint}"))
     }
 
     /// What is to be said where a user's list of events is used for several types of core.
@@ -140,9 +143,9 @@ impl Context {
     /// The same error of something that needs a counter; where there is none, with the reason.
     pub(crate) fn without_counters(&self, error: Error) -> Error {
         match (error, self.no_counters()) {
-            (Error::Measure(refused), Some((why, hint))) => Error::NoCounters {
-                refused,
-                why,
+            (Error::Measure(refused), Some((why, hint))) => Error::Explained {
+                code: refused.code(),
+                message: format!("{ONLY_TIME}. {why}"),
                 hint: format!("{hint} `halprof doctor` has more."),
             },
             (error, _) => error,

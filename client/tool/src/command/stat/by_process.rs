@@ -279,7 +279,7 @@ fn part_of(
 }
 
 fn ended(code: ErrorCode) -> Error {
-    Error::refused(halprof_measure::Refusal { code, subject: 0, detail: 0, source: None })
+    halprof_measure::Refusal { code, subject: 0, detail: 0, source: None }.into()
 }
 
 fn labels(rows: &[ProcessRow]) -> Vec<&str> {

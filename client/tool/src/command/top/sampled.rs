@@ -147,7 +147,7 @@ impl<'a> Sampling<'a> {
             return Ok(());
         }
         let refusal = Refusal::from_statistics(&self.session.statistics()?);
-        refusal.map_or(Ok(()), |refusal| Err(Error::refused(refusal)))
+        refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
     }
 
     /// What came since the last interval.

@@ -75,17 +75,17 @@ impl EventSet {
         let Some((event, (able, unable))) = places
             .filter(|(_, (able, unable))| is_of_source && !able.is_empty() && !unable.is_empty())
         else {
-            return Error::refused(refusal);
+            return refusal.into();
         };
         let hint = if code == ErrorCode::DoesNotFit {
             format!("Measure where it can be counted, `-C {able}`, or take it out of the group.")
         } else {
             format!("Measure where it can be counted: `-C {able}`.")
         };
-        Error::OnlyElsewhere {
+        Error::Explained {
+            code: code.code(),
             message: format!("{}: processors {unable} cannot count it; {able} can", event.label),
             hint,
-            refused: Box::new(halprof_measure::Error::Refused(refusal)),
         }
     }
 
@@ -139,11 +139,7 @@ pub(super) fn not_countable(
     )
 }
 
-pub(crate) const fn no_processor(index: u32, count: u64) -> Error {
-    Error::refused(Refusal {
-        code: ErrorCode::ProcessorUnknown,
-        subject: index,
-        detail: count,
-        source: None,
-    })
+pub(crate) fn no_processor(index: u32, count: u64) -> Error {
+    let code = ErrorCode::ProcessorUnknown;
+    Refusal { code, subject: index, detail: count, source: None }.into()
 }
