@@ -1,5 +1,6 @@
 //! What goes to standard output and standard error, for people and for programs.
 
+pub(crate) mod csv;
 pub mod documents;
 pub mod error;
 pub(crate) mod error_codes;
@@ -10,8 +11,8 @@ pub(crate) mod schema;
 pub(crate) mod style;
 pub(crate) mod table;
 
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::csv::Csv;
+use crate::output::error::{Error, Result};
 use crate::output::escape::{Shown, visible, visible_data, visible_json};
 use crate::output::style::{ERROR, HINT, WARNING, plain, styled};
 use crate::output::table::Width;
@@ -160,10 +161,32 @@ impl Output {
         (body, rows): (&T, &[R]),
         text: impl FnOnce(&T) -> String,
     ) -> Result<()> {
+        self.rows_without(&[], command, modelled, (body, rows), text)
+    }
+
+    /// The same without the columns of the fields that are `absent` because nobody requested them.
+    pub(crate) fn rows_without<T: Serialize, R: Serialize + JsonSchema>(
+        &self,
+        absent: &[&str],
+        command: &str,
+        modelled: bool,
+        (body, rows): (&T, &[R]),
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<()> {
         if self.csv {
-            return self.print_data(&table::csv(rows, modelled)?);
+            return self.print_csv(absent, rows, modelled);
         }
         self.result(command, modelled, body, text)
+    }
+
+    /// Prints rows as comma-separated values, without the columns of the `absent` fields.
+    pub(crate) fn print_csv<R: Serialize + JsonSchema>(
+        &self,
+        absent: &[&str],
+        rows: &[R],
+        modelled: bool,
+    ) -> Result<()> {
+        self.print_data(&Csv::new::<R>(absent).table(rows, modelled)?)
     }
 
     /// Prints to standard output. If the reader has closed the pipe, that is no error.

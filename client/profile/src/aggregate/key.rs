@@ -69,6 +69,24 @@ impl Key {
         }
     }
 
+    /// The fields that its values have in JSON and CSV.
+    #[must_use]
+    pub const fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Machine => &["machine"],
+            Self::Source => &["source"],
+            Self::Process => &["process", "process_name"],
+            Self::Thread => &["thread"],
+            Self::Processor => &["processor"],
+            Self::Core => &["core"],
+            Self::Module => &["module"],
+            Self::Symbol => &["module", "symbol"],
+            Self::Caller => &["caller_module", "caller"],
+            Self::Line => &["module", "file", "line"],
+            Self::Address => &["address", "module", "symbol", "offset"],
+        }
+    }
+
     /// The key of this name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
@@ -88,7 +106,8 @@ impl Key {
 
 /// Whether a row of these keys has a total: all samples with its code anywhere in their stacks. An
 /// address has none, because a caller's is known only as the one that is returned to.
-pub(crate) fn has_totals(keys: &[Key]) -> bool {
+#[must_use]
+pub fn has_totals(keys: &[Key]) -> bool {
     keys.iter().any(|key| key.is_location()) && !keys.contains(&Key::Address)
 }
 
@@ -193,10 +212,16 @@ pub struct Fields {
     /// The type of core; null if there is only one type.
     #[serde(skip_serializing_if = "absent")]
     core: Option<String>,
+    /// Hexadecimal.
+    #[serde(skip_serializing_if = "absent")]
+    address: String,
     #[serde(skip_serializing_if = "absent")]
     module: String,
     #[serde(skip_serializing_if = "absent")]
     symbol: Option<String>,
+    /// The offset from the start of the symbol, or of the module if no symbol is known.
+    #[serde(skip_serializing_if = "absent")]
+    offset: u64,
     /// The module of the caller; null if no caller is known.
     #[serde(skip_serializing_if = "absent")]
     caller_module: Option<String>,
@@ -207,12 +232,6 @@ pub struct Fields {
     file: Option<String>,
     #[serde(skip_serializing_if = "absent")]
     line: Option<u32>,
-    /// Hexadecimal.
-    #[serde(skip_serializing_if = "absent")]
-    address: String,
-    /// The offset from the start of the symbol, or of the module if no symbol is known.
-    #[serde(skip_serializing_if = "absent")]
-    offset: u64,
 }
 
 /// Serialises the values of a row as the fields of one object: keys may share some of them.
@@ -241,41 +260,33 @@ impl JsonSchema for Value {
 }
 
 impl Value {
+    /// Its values, in the order of its key's fields.
     fn describe(&self, row: &mut Map<String, Json>) {
-        let mut put = |name: &str, value: Json| {
-            row.insert(name.to_owned(), value);
-        };
-        match self {
-            Self::Machine(machine) => put("machine", json!(**machine)),
-            Self::Source(source) => put("source", json!(**source)),
-            Self::Process { id, name } => {
-                put("process", json!(id));
-                put("process_name", json!(name.as_deref()));
-            }
-            Self::Thread(thread) => put("thread", json!(thread)),
-            Self::Processor(processor) => put("processor", json!(processor)),
-            Self::Core(name) => put("core", json!(name.as_deref())),
-            Self::Module(module) => put("module", json!(**module)),
+        let (key, values) = match self {
+            Self::Machine(machine) => (Key::Machine, vec![json!(**machine)]),
+            Self::Source(source) => (Key::Source, vec![json!(**source)]),
+            Self::Process { id, name } => (Key::Process, vec![json!(id), json!(name.as_deref())]),
+            Self::Thread(thread) => (Key::Thread, vec![json!(thread)]),
+            Self::Processor(processor) => (Key::Processor, vec![json!(processor)]),
+            Self::Core(name) => (Key::Core, vec![json!(name.as_deref())]),
+            Self::Module(module) => (Key::Module, vec![json!(**module)]),
             Self::Symbol { module, symbol } => {
-                put("module", json!(**module));
-                put("symbol", json!(symbol.as_deref()));
+                (Key::Symbol, vec![json!(**module), json!(symbol.as_deref())])
             }
             Self::Caller { module, symbol } => {
-                put("caller_module", json!(module.as_deref()));
-                put("caller", json!(symbol.as_deref()));
+                (Key::Caller, vec![json!(module.as_deref()), json!(symbol.as_deref())])
             }
             Self::Line { module, line } => {
-                put("module", json!(**module));
-                put("file", json!(line.as_ref().map(|(file, _)| &**file)));
-                put("line", json!(line.as_ref().map(|(_, line)| line)));
+                let (file, line) = line.as_ref().map(|(file, line)| (&**file, line)).unzip();
+                (Key::Line, vec![json!(**module), json!(file), json!(line)])
             }
             Self::Address { address, module, symbol, offset } => {
-                put("address", json!(format!("{address:#x}")));
-                put("module", json!(**module));
-                put("symbol", json!(symbol.as_deref()));
-                put("offset", json!(offset));
+                let (address, symbol) = (format!("{address:#x}"), symbol.as_deref());
+                (Key::Address, vec![json!(address), json!(**module), json!(symbol), json!(offset)])
             }
-        }
+        };
+        let names = key.fields().iter().map(|&name| name.to_owned());
+        row.extend(names.zip(values));
     }
 }
 

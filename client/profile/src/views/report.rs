@@ -54,7 +54,7 @@ impl Query {
     fn group_by(&self) -> Vec<GroupBy> {
         let base = self.filter.group_by();
         let tables = self.tables.iter().map(|by| base.with(by));
-        let call_tree = self.call_tree.then(|| base.with(&call_tree::KEYS));
+        let call_tree = self.call_tree.then(|| base.with(&CallTree::KEYS));
         tables.chain(call_tree).chain([base]).collect()
     }
 
@@ -260,13 +260,13 @@ impl Report {
         let base = query.filter.group_by();
         let mut keys: Vec<Key> = query.tables.iter().flatten().copied().collect();
         if query.call_tree {
-            keys.extend(call_tree::KEYS);
+            keys.extend(CallTree::KEYS);
         }
         let aggregate = Aggregate::new(recording, aggregator, &query.filter, &keys, symbols)?;
         let builder = ReportBuilder { aggregate: &aggregate, query };
         let tables = query.tables.iter().map(|by| builder.table(by, base.with(by))).collect();
         let call_trees = if query.call_tree {
-            builder.call_trees(base.with(&call_tree::KEYS))
+            builder.call_trees(base.with(&CallTree::KEYS))
         } else {
             Vec::new()
         };

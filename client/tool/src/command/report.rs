@@ -9,8 +9,7 @@ pub(crate) mod text;
 
 use crate::cli::args;
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::output::table::Width;
 use crate::select::filters;
@@ -18,9 +17,11 @@ use halprof_profile::aggregate::key::{Fields, Key, Value, fields};
 use halprof_profile::file::{Metadata, StackCounts};
 use halprof_profile::views::report::events::EventSummary;
 use halprof_profile::views::report::skid::Skid;
-use halprof_profile::views::report::{Call, Query, Report, Sort, SourceTotals, Table, Totals};
+use halprof_profile::views::report::{
+    Call, CallTree, Query, Report, Sort, SourceTotals, Table, Totals,
+};
 use head::Header;
-use rows::{SourceRow, source_rows};
+use rows::{SourceRow, absent_beside_source, source_rows};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -171,11 +172,14 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     let result = result(options, &report, requested, warnings);
     let modelled = report.recording.metadata.modelled;
     if options.stack && output.is_csv() {
-        output.rows("report", modelled, (&result, &result.stack), |_| String::new())?;
+        let absent = absent_beside_source(&CallTree::KEYS);
+        let rows = (&result, &*result.stack);
+        output.rows_without(&absent, "report", modelled, rows, |_| String::new())?;
         return Ok(status);
     }
     let rows = if output.is_csv() { source_rows(&report.tables) } else { Vec::new() };
-    output.rows("report", modelled, (&result, &rows), |_| {
+    let absent = query.tables.first().map_or_else(Vec::new, |by| absent_beside_source(by));
+    output.rows_without(&absent, "report", modelled, (&result, &rows), |_| {
         let width = if options.verbose { Width::WHOLE } else { output.width() };
         match (only_marks, options.by.as_slice()) {
             (Some(hint), _) => output.width().fitted(&hint) + "\n",

@@ -2,10 +2,10 @@
 
 use crate::cli::args;
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::csv::Csv;
+use crate::output::error::{Error, Result};
 use crate::output::escape::Shown;
-use crate::output::table::{Column, Rows, Width, cell_text};
+use crate::output::table::{Column, Rows, Width};
 use crate::select::filters;
 use halprof_profile::file::Recording;
 use halprof_profile::symbols::Frame;
@@ -61,18 +61,18 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
     let filter = filters::filter(&options.filters, std::slice::from_ref(&options.file))?;
     let path = options.naming.path()?;
     let mut block = String::new();
-    let csv = output.is_csv();
+    let csv = output.is_csv().then(|| Csv::new::<SampleLine<'_>>(&["callers"]));
     let lines = Rows::new(output.width(), &COLUMNS);
-    if csv {
-        block += "time_ns,processor,process,process_name,thread,source,period,mode,address,module,symbol,offset,events,modelled\n";
+    if let Some(csv) = &csv {
+        block += &csv.head()?;
     } else if !options.jsonl {
         block += &lines.head();
     }
     let mut going = Ok(true);
     let recording = script::each_sample(&options.file, &filter, &path, |recording, line| {
         let modelled = recording.metadata.modelled;
-        let told = match (csv, options.jsonl) {
-            (true, _) => csv_line(&row(&line), modelled),
+        let told = match (&csv, options.jsonl) {
+            (Some(csv), _) => csv.lines(&[row(&line)], modelled),
             (_, true) => output.document("script", modelled, row(&line)),
             _ => Ok(lines.line(&cells(&line)) + &callers(&line, output.width())),
         };
@@ -81,12 +81,12 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
             if block.len() < BLOCK {
                 return Ok(true);
             }
-            output.print_stream(&std::mem::take(&mut block), csv)
+            output.print_stream(&std::mem::take(&mut block), csv.is_some())
         });
         matches!(going, Ok(true))
     })?;
     if going? {
-        output.print_stream(&block, csv)?;
+        output.print_stream(&block, csv.is_some())?;
     }
     output_turns(&recording, output);
     Ok(filters::introduce(&recording, &[], &[], output))
@@ -133,24 +133,6 @@ fn caller_line((address, frame): &(u64, Frame)) -> CallerLine<'_> {
         symbol: frame.symbol.as_deref(),
         offset: frame.offset,
     }
-}
-
-fn csv_line(row: &SampleLine<'_>, modelled: bool) -> Result<String> {
-    let [source, module] = [row.source, row.module].map(cell_text);
-    let [process, symbol] = [row.process_name, row.symbol].map(|name| name.map(cell_text));
-    let row = SampleLine {
-        process_name: process.as_deref(),
-        source: &source,
-        address: row.address.clone(),
-        module: &module,
-        symbol: symbol.as_deref(),
-        callers: Vec::new(),
-        ..*row
-    };
-    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    writer.serialize((row, modelled)).map_err(Error::internal)?;
-    let bytes = writer.into_inner().map_err(Error::internal)?;
-    String::from_utf8(bytes).map_err(Error::internal)
 }
 
 /// The columns for people, and their widths.

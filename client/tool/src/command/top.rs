@@ -143,7 +143,7 @@ fn interval(milliseconds: f64) -> Result<Duration> {
 /// Prints one interval as plain text.
 fn print(counts: &LiveCounts<'_>, modelled: bool, output: &Output) -> Result<()> {
     if output.is_csv() {
-        return output.print_data(&counts.csv(modelled)?);
+        return output.print_csv(&[], &counts.rate_rows(), modelled);
     }
     let mut text = counts.table().text(output.width());
     for metric in counts.metrics() {

@@ -4,15 +4,11 @@
 //! in the middle, and then extra columns are left out, which the table says. Where even that is not
 //! enough, the last columns of a row follow on lines of their own. Numbers are never cut.
 
-use crate::output::error::Error;
-use crate::output::error::Result;
-use crate::output::schema::schema_of;
 use crate::output::style::{plain, styled};
 use anstyle::Style;
 use halprof_measure::selection::format_processors;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::ops::Range;
 use terminal_size::{Width as Columns, terminal_size_of};
@@ -524,141 +520,6 @@ fn wrapped(columns: usize, text: &str) -> String {
     textwrap::fill(text, options.word_splitter(WordSplitter::NoHyphenation))
 }
 
-/// Rows as comma-separated values, under the names that their fields have in JSON: those of a field's
-/// own fields behind a point, elements of a list with spaces between them. The last column says
-/// whether the machine is modelled. Below a field are all columns that its type always has, whatever the
-/// rows have there, and without rows all columns are those of the type.
-pub(crate) fn csv<R: Serialize + JsonSchema>(rows: &[R], modelled: bool) -> Result<String> {
-    let mut lines = Vec::new();
-    for row in rows {
-        let mut line = Map::new();
-        flatten("", serde_json::to_value(row).map_err(Error::internal)?, &mut line);
-        lines.push(line);
-    }
-    let mut known = Vec::new();
-    names("", &schema_of::<R>(), &mut known);
-    let mut heads: Vec<String> = Vec::new();
-    for head in lines.iter().flat_map(Map::keys) {
-        if heads.contains(head) {
-            continue;
-        }
-        let own = known.iter().filter(|name| field(name) == field(head));
-        for head in own.chain([head]) {
-            if !heads.contains(head) {
-                heads.push(head.clone());
-            }
-        }
-    }
-    // An empty list of objects has no column beside those of their fields.
-    let all = heads.clone();
-    heads.retain(|head| {
-        let of_field = format!("{head}.");
-        !all.iter().any(|other| other.starts_with(&of_field))
-    });
-    if rows.is_empty() {
-        heads = known;
-    }
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
-    let failed = |error: ::csv::Error| Error::internal(error);
-    writer.write_record(heads.iter().map(String::as_str).chain(["modelled"])).map_err(failed)?;
-    for line in &lines {
-        let cells = heads.iter().map(|head| line.get(head).map_or_else(String::new, cell));
-        writer.write_record(cells.chain([modelled.to_string()])).map_err(failed)?;
-    }
-    let bytes = writer.into_inner().map_err(Error::internal)?;
-    String::from_utf8(bytes).map_err(Error::internal)
-}
-
-fn flatten(name: &str, value: Value, line: &mut Map<String, Value>) {
-    match value {
-        Value::Object(fields) => {
-            for (field, value) in fields {
-                flatten(&within(name, &field), value, line);
-            }
-        }
-        // A list of objects is a list for each of their fields.
-        Value::Array(all) if !all.is_empty() && all.iter().all(Value::is_object) => {
-            let mut fields = Map::new();
-            for (field, value) in all
-                .into_iter()
-                .filter_map(|one| match one {
-                    Value::Object(fields) => Some(fields),
-                    _ => None,
-                })
-                .flatten()
-            {
-                let list = fields.entry(field).or_insert_with(|| Value::Array(Vec::new()));
-                if let Value::Array(list) = list {
-                    list.push(value);
-                }
-            }
-            flatten(name, Value::Object(fields), line);
-        }
-        value => {
-            line.insert(name.to_owned(), value);
-        }
-    }
-}
-
-/// The names of the columns that rows of a schema have.
-fn names(name: &str, schema: &Value, heads: &mut Vec<String>) {
-    let Some(fields) = fields(schema) else {
-        return heads.extend(Some(name).filter(|name| !name.is_empty()).map(str::to_owned));
-    };
-    for (field, schema) in fields {
-        names(&within(name, field), schema, heads);
-    }
-}
-
-/// The fields that an object always has, or a list's elements, or what may be null.
-fn fields(schema: &Value) -> Option<Vec<(&String, &Value)>> {
-    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-        let required = schema.get("required").and_then(Value::as_array);
-        let is_required =
-            |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
-        return Some(properties.iter().filter(|(name, _)| is_required(name)).collect());
-    }
-    let elements = || fields(schema.get("items")?);
-    let either = || schema.get("anyOf")?.as_array()?.iter().find_map(fields);
-    elements().or_else(either)
-}
-
-/// The field of the row that a column belongs to.
-fn field(head: &str) -> &str {
-    head.split('.').next().unwrap_or(head)
-}
-
-/// What a field of a field is called.
-fn within(name: &str, field: &str) -> String {
-    match name {
-        "" => field.to_owned(),
-        name => format!("{name}.{field}"),
-    }
-}
-
-/// A cell of comma-separated values with this text. A spreadsheet takes a cell that begins like a
-/// formula for one, whatever its quotes, and a recording may name functions as it likes: such a text
-/// gets an apostrophe before it, as OWASP advises.
-pub(crate) fn cell_text(text: &str) -> Cow<'_, str> {
-    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        format!("'{text}").into()
-    } else {
-        text.into()
-    }
-}
-
-/// The same of a value in JSON.
-pub(crate) fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => cell_text(text).into_owned(),
-        Value::Array(all) if all.iter().all(|one| !one.is_object()) => {
-            all.iter().map(cell).collect::<Vec<_>>().join(" ")
-        }
-        other => other.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -738,76 +599,6 @@ mod tests {
             (6, "日本語日本語", "日…語"),
         ] {
             assert_eq!(cut(columns, name), shown);
-        }
-    }
-
-    #[test]
-    fn a_text_is_no_formula() {
-        for (text, expected) in [
-            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
-            ("+1", "'+1"),
-            ("-[NSView draw:]", "'-[NSView draw:]"),
-            ("@ILT+5(f)", "'@ILT+5(f)"),
-            ("\t=1", "'\t=1"),
-            ("operator=", "operator="),
-            ("", ""),
-        ] {
-            assert_eq!(cell_text(text), expected);
-        }
-        assert_eq!(cell(&serde_json::json!(-1.5)), "-1.5", "a number is one");
-    }
-
-    #[test]
-    fn csv_has_the_fields_of_json() {
-        let rows = [
-            serde_json::json!({"b": "x,y", "a": {"min": 1, "max": null}, "list": [1, 2], "more": []}),
-            serde_json::json!({"b": true, "a": {"min": 2}, "more": [{"c": 1}, {"c": 2, "d": 3}]}),
-        ];
-        assert_eq!(
-            csv(&rows, true).expect("lines"),
-            "b,a.min,a.max,list,more.c,more.d,modelled\n\"x,y\",1,,1 2,,,true\ntrue,2,,,1 2,3,true\n"
-        );
-    }
-
-    #[test]
-    fn csv_has_the_same_names_whatever_is_in_its_rows() {
-        #[derive(Clone, JsonSchema, Serialize)]
-        struct Limits {
-            min: u64,
-            max: Option<u64>,
-        }
-        #[derive(Clone, JsonSchema, Serialize)]
-        struct Row {
-            source: String,
-            interval: Limits,
-            processors: Vec<u32>,
-            tries: Vec<Limits>,
-            left: Option<Limits>,
-            #[serde(flatten)]
-            more: Limits,
-        }
-        let limits = Limits { min: 1, max: None };
-        let row = Row {
-            source: "a".to_owned(),
-            interval: limits.clone(),
-            processors: vec![2, 3],
-            tries: Vec::new(),
-            left: None,
-            more: limits.clone(),
-        };
-        let full =
-            Row { tries: vec![limits.clone(), limits.clone()], left: Some(limits), ..row.clone() };
-        let head = "source,interval.min,interval.max,processors,tries.min,tries.max,\
-            left.min,left.max,min,max,modelled\n";
-        let empty = "a,1,,2 3,,,,,1,,true\n";
-        let of_full = "a,1,,2 3,1 1, ,1,,1,,true\n";
-        for (rows, lines) in [
-            (vec![], String::new()),
-            (vec![row.clone()], empty.to_owned()),
-            (vec![full.clone()], of_full.to_owned()),
-            (vec![row, full], [empty, of_full].concat()),
-        ] {
-            assert_eq!(csv(&rows, true).expect("lines"), format!("{head}{lines}"));
         }
     }
 

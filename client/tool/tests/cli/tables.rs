@@ -105,23 +105,40 @@ fn annotated_code_has_a_line_for_each_instruction_and_source() {
 /// machine: only with several types of core processors differ, and only a formula has terms.
 #[test]
 fn a_table_has_its_columns_whatever_is_in_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    assert_eq!(
-        head("--machine core2 check -g TotalCycles,TotalCycles:u,TotalIssues,TotalIssues:u"),
-        "source,processor,counter,kind,slice,error,modelled"
-    );
-    let list = head("--machine skylake list");
-    assert!(list.contains(",processors.processors,processors.supported,"));
-    // The last has a processor without counters.
-    for machine in ["hybrid", "hyperv-guest-masked"] {
-        assert_eq!(head(&format!("--machine {machine} list")), list, "{machine}");
-    }
-    let metrics = head("--machine skylake list --metrics");
-    assert!(metrics.contains(",terms.name,terms.filter,terms.source,"), "{metrics}");
+    let (_folder, path) = folder();
     let formula = "[[metric]]\nid = \"a\"\nname = \"a\"\nformula = \"cycles / instructions\"\n";
-    let mine = folder.path().join("mine.toml");
-    std::fs::write(&mine, formula).expect("written");
-    assert_eq!(head(&format!("list --metric-file {}", text(&mine))), metrics);
+    std::fs::write(&path, formula).expect("written");
+    let work = "branches=1000000,instructions=1000000";
+    let recorded = Recorded::new("skylake", "--branches -e BranchInstructions:1000", work);
+    let (file, metrics) = (recorded.file(), text(&path));
+    for (full, other) in [
+        ("--machine hybrid info", "--machine hyperv-guest-masked info"),
+        ("--machine hybrid list", "--machine hyperv-guest-masked list"),
+        ("list --metrics", &format!("list --metric-file {metrics}")),
+        (
+            "check -e TotalCycles",
+            "--machine core2 check -g TotalCycles,TotalCycles:u,TotalIssues,r01C4",
+        ),
+        ("--machine hybrid registers", "--machine hyperv-guest-masked registers"),
+        ("--machine hybrid stat --per-cpu -M ipc", "stat --by process -e TotalIssues"),
+        ("--machine hybrid stat --topdown", "stat -e TotalIssues"),
+        ("top --once -I 50 --by symbol", "top --once -I 50 --by symbol -p none.exe"),
+        (&format!("script {file}"), &format!("script {file} --module none.dll")),
+    ] {
+        assert_eq!(head(full), head(other), "{full}");
+    }
+    let keys = "machine source process thread processor core module symbol line address \
+        thread,symbol edge edge,symbol path:2 path:3,line";
+    let tables = keys.split_whitespace().map(|keys| format!("--by {keys}"));
+    let diff = format!("--by symbol --diff {file}");
+    for table in tables.chain([diff]) {
+        let report = format!("report {file} {table}");
+        let [full, empty] = [&*report, &format!("{report} --module none.dll")].map(head);
+        assert_eq!(full, empty, "{table}");
+    }
+    let by = |keys| head(&format!("report {file} --by {keys}"));
+    let share = "samples,events,self,total,share.value,share.low,share.high,modelled";
+    assert_eq!(by("process,symbol"), format!("source,process,process_name,module,symbol,{share}"));
 }
 
 #[test]

@@ -13,9 +13,6 @@ use std::sync::Arc;
 /// Calls with a smaller part of the source's events, as one of so many, are left out.
 const CUT: u64 = 100;
 
-/// What a tree is grouped by.
-pub(super) const KEYS: [Key; 2] = [Key::Process, Key::Symbol];
-
 /// The call tree of the samples of one source.
 #[derive(Clone, Debug)]
 pub struct CallTree {
@@ -62,6 +59,9 @@ pub struct Call {
 }
 
 impl CallTree {
+    /// What a tree is grouped by.
+    pub const KEYS: [Key; 2] = [Key::Process, Key::Symbol];
+
     /// The calls with at least 1 % of the events, each before what it called, those with the most
     /// events first; and how many others there are.
     #[must_use]

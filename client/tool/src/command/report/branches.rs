@@ -1,10 +1,10 @@
 //! `halprof report --by edge` and `--by path`: tables of branch records.
 
 use super::head::{Header, head};
+use super::rows::absent_fields;
 use crate::cli::args;
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::escape::Shown;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section, Width};
@@ -125,14 +125,26 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
         tables: branches.tables,
     };
     let lines = lines(&result.tables);
+    let grouping = result.tables.first().map(|table| table.grouping);
+    let absent = grouping.map_or_else(Vec::new, absent_columns);
     let width = if options.verbose { Width::WHOLE } else { output.width() };
-    output.rows("branches", recording.metadata.modelled, (&result, &lines), |result| {
+    let rows = (&result, &*lines);
+    output.rows_without(&absent, "branches", recording.metadata.modelled, rows, |result| {
         head(recording, recording.samples, width)
             + &width.prose(0, &summary(result))
             + "\n"
             + &sections(&result.tables, width)
     })?;
     Ok(status)
+}
+
+/// The columns that a table does not have: those of other sides, and the path of an edge.
+fn absent_columns(by: Grouping) -> Vec<&'static str> {
+    let mut absent = absent_fields(&[by.sides]);
+    if !by.is_of_paths() {
+        absent.push("path");
+    }
+    absent
 }
 
 fn lines(tables: &[Table]) -> Vec<BranchLine<'_>> {

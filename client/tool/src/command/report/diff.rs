@@ -1,10 +1,9 @@
 //! `halprof report --diff`: what has increased and decreased from one recording to another.
 
-use super::rows::{SourceRow, key_columns};
+use super::rows::{SourceRow, absent_beside_source, key_columns};
 use crate::cli::args;
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::escape::Shown;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section};
@@ -98,7 +97,9 @@ pub(super) fn run(
         .collect();
     let several = before.sources.len() > 1;
     let modelled = before.recording.metadata.modelled || after.recording.metadata.modelled;
-    output.rows("diff", modelled, (&result, &lines), |result| {
+    let absent =
+        result.tables.first().map_or_else(Vec::new, |table| absent_beside_source(table.by));
+    output.rows_without(&absent, "diff", modelled, (&result, &lines), |result| {
         let mut texts = Vec::new();
         for table in &result.tables {
             for part in &table.parts {

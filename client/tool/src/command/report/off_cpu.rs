@@ -1,5 +1,6 @@
 //! `report --off-cpu`: how long threads waited, and for what; with `--stack` where.
 
+use super::rows::absent_fields;
 use crate::cli::args::{self, Filters, joined};
 use crate::command::stat::count_row::optional;
 use crate::command::stat::trace_text::process_name;
@@ -14,7 +15,7 @@ use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::aggregate::key::{Fields, Value};
 use halprof_profile::file::StackCounts;
 use halprof_profile::views::off_cpu::{By, OffCpu, WaitRow};
-use halprof_profile::views::report::Call;
+use halprof_profile::views::report::{Call, CallTree};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -101,7 +102,9 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
         result.stack.extend(calls.into_iter().map(WaitCall::from));
         result.omitted += omitted;
     }
-    output.rows("off-cpu", false, (&result, &result.stack), |result| tree(result, width))?;
+    let absent = absent_fields(&CallTree::KEYS);
+    let rows = (&result, &*result.stack);
+    output.rows_without(&absent, "off-cpu", false, rows, |result| tree(result, width))?;
     Ok(status)
 }
 

@@ -3,7 +3,7 @@
 use crate::output::escape::Shown;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section};
-use halprof_profile::aggregate::key::Key;
+use halprof_profile::aggregate::key::{Key, has_totals};
 use halprof_profile::views::report::share::Share;
 use halprof_profile::views::report::{GroupTotals, SourceSection, Table};
 use schemars::JsonSchema;
@@ -25,6 +25,20 @@ pub(crate) fn source_rows(tables: &[Table]) -> Vec<SourceRow<'_, &GroupTotals>> 
         part.rows.iter().map(|row| SourceRow { source: part.source.as_deref(), row })
     });
     rows.collect()
+}
+
+/// The fields that rows by these keys do not have: those of other keys, and what their code called.
+pub(crate) fn absent_fields(by: &[Key]) -> Vec<&'static str> {
+    let is_requested = |field: &&str| by.iter().any(|key| key.fields().contains(field));
+    let others = Key::ALL.iter().flat_map(|key| key.fields());
+    let others = others.filter(|field| !is_requested(field)).copied();
+    let callees = ["self", "total"].into_iter().filter(|_| !has_totals(by));
+    others.chain(callees).collect()
+}
+
+/// The same where each row has its source.
+pub(crate) fn absent_beside_source(by: &[Key]) -> Vec<&'static str> {
+    absent_fields(&[by, &[Key::Source]].concat())
 }
 
 /// The columns of a table's keys.

@@ -1,8 +1,8 @@
 //! The result of `stat`, as in JSON, and its rows as in CSV.
 
 use super::count_row::{CountRow, Repeats};
+use crate::output::csv::Csv;
 use crate::output::error::Result;
-use crate::output::table;
 use crate::run::scope::Scope;
 use crate::select::periods::Period;
 use schemars::JsonSchema;
@@ -315,11 +315,8 @@ fn lines(
 }
 
 fn csv(lines: &[StatLine], with: Lines) -> Result<String> {
-    let text = table::csv(lines, with.modelled)?;
-    match text.split_once('\n') {
-        Some((_, rows)) if !with.head => Ok(rows.to_owned()),
-        _ => Ok(text),
-    }
+    let csv = Csv::new::<StatLine>(&[]);
+    if with.head { csv.table(lines, with.modelled) } else { csv.lines(lines, with.modelled) }
 }
 
 impl CountRow {

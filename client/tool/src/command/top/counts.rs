@@ -5,8 +5,7 @@ use super::state::{Cell, Picture, PictureRow, Table};
 use crate::command::stat::count_row::{CountRow, optional};
 use crate::command::stat::counts::{Counts, EventCounts};
 use crate::command::stat::view::View;
-use crate::output::error::Result;
-use crate::output::table::{self, Column};
+use crate::output::table::Column;
 use halprof_measure::rates::{Interval, Rate, Rates};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,7 +14,7 @@ use std::time::Duration;
 
 /// A row as CSV. Counts are text, because their sums may exceed 64 bits.
 #[derive(JsonSchema, Serialize)]
-struct RateRow {
+pub(super) struct RateRow {
     time_ns: u64,
     source: String,
     processor: Option<u32>,
@@ -132,11 +131,9 @@ impl<'a> LiveCounts<'a> {
         lines
     }
 
-    /// The table as comma-separated values, with what each source counted.
-    pub(super) fn csv(&self, modelled: bool) -> Result<String> {
-        let rows = self.rows().into_iter();
-        let rows: Vec<RateRow> = rows.map(|row| self.rate_row(row)).collect();
-        table::csv(&rows, modelled)
+    /// The lines of comma-separated values, with what each source counted.
+    pub(super) fn rate_rows(&self) -> Vec<RateRow> {
+        self.rows().into_iter().map(|row| self.rate_row(row)).collect()
     }
 
     fn rate_row(&self, row: CountRow) -> RateRow {

@@ -6,14 +6,13 @@ use crate::cli::args;
 use crate::cli::args::joined;
 use crate::command::record::{InPass, in_pass, metadata};
 use crate::command::report::head::head;
-use crate::command::report::rows::source_rows;
+use crate::command::report::rows::{absent_beside_source, source_rows};
 use crate::command::report::{branches, text};
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::escape::Shown;
 use crate::output::number::thousands;
-use crate::output::table::{Column, Width, csv};
+use crate::output::table::{Column, Width};
 use crate::run::recorder::{Recorder, STEP_NS, configured, slices};
 use crate::run::runner::{Every, Runner};
 use crate::select::event_set::EventSet;
@@ -100,7 +99,8 @@ fn print(report: &Report, output: &Output) -> Result<u8> {
     filters::note_symbols(&report.symbols, output);
     if output.is_csv() {
         let modelled = report.recording.metadata.modelled;
-        output.print_data(&csv(&source_rows(&report.tables), modelled)?)?;
+        let by = report.tables.first().map_or(&[][..], |table| &table.by);
+        output.print_csv(&absent_beside_source(by), &source_rows(&report.tables), modelled)?;
     } else {
         output.print(&text::tables(report, ROWS, "--csv", output.width()))?;
     }
