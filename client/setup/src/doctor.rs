@@ -121,13 +121,13 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Collects what the answering side reports, and the results of a brief measurement.
+    /// Collects the results of a brief measurement of a machine that is described already.
     pub fn collect<T: Transport>(
         connection: &mut Connection<T>,
+        described: Described,
         system: Option<System>,
         describe: Describe<'_>,
     ) -> Result<Self> {
-        let described = Described::ask(connection)?;
         let trials = Trials::make(connection, &described, describe)?;
         Ok(Self {
             driver: Ok(connection.driver_name().to_owned()),

@@ -136,7 +136,7 @@ fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static
         let decoded = decode(interface, register.number, register.value);
         let name = decoded.name;
         let fields = decoded.fields.into_iter();
-        fields.map(|(field, value)| (name.clone(), field.name, value)).collect::<Vec<_>>()
+        fields.map(|field| (name.clone(), field.name, field.value)).collect::<Vec<_>>()
     };
     registers.iter().flat_map(fields).collect()
 }

@@ -7,8 +7,12 @@ use shared_types::ErrorCode;
 use std::collections::BTreeMap;
 
 fn modelled(machine: &str, system: Option<System>) -> Facts {
-    let mut connection = on(machine);
-    Facts::collect(&mut connection, system, &words).expect("facts")
+    collected(&mut on(machine), system)
+}
+
+fn collected(connection: &mut Connection<impl Transport>, system: Option<System>) -> Facts {
+    let described = Described::ask(connection).expect("a description");
+    Facts::collect(connection, described, system, &words).expect("facts")
 }
 
 fn on(machine: &str) -> Connection<InProcess> {
@@ -197,7 +201,7 @@ fn what_the_machine_refuses_is_found_by_trying() {
         let mut machine = InProcess::new(&spec.leaves);
         take(machine.model(), true);
         let mut connection = Connection::new(machine).expect("an answer");
-        let facts = Facts::collect(&mut connection, None, &words).expect("facts");
+        let facts = collected(&mut connection, None);
         let check = check(&facts, name);
         assert_eq!(check.code, Some(code), "{check:?}");
         assert_ne!(check.state, State::Ok);
@@ -208,7 +212,7 @@ fn what_the_machine_refuses_is_found_by_trying() {
 fn the_trial_leaves_nothing_behind() {
     let mut connection = on("skylake");
     let (before, _) = connection.registers(0).expect("registers");
-    let facts = Facts::collect(&mut connection, None, &words).expect("facts");
+    let facts = collected(&mut connection, None);
     assert_eq!(facts.trials.sampling, Some(Ok(())));
     let machine = connection.machine().expect("the machine");
     assert_eq!((machine.holder_session, machine.ring_bytes), (0, 0));

@@ -310,6 +310,17 @@ impl Selection {
     }
 }
 
+/// Refuses the first of these options that is given.
+pub(crate) fn refuse(
+    options: &[(&str, bool)],
+    refusal: impl FnOnce(&str) -> Error,
+) -> crate::output::error::Result<()> {
+    match options.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(refusal(option)),
+        None => Ok(()),
+    }
+}
+
 /// The list that one or more arguments form: PowerShell passes an unquoted `A,B` as `A` `B`.
 pub(crate) fn joined(arguments: &[String]) -> Option<String> {
     (!arguments.is_empty()).then(|| arguments.join(","))

@@ -17,7 +17,7 @@ use shared_types::request::session::Spec;
 use shared_types::request::source::Placement;
 use shared_types::{ErrorCode, ProfileSource};
 
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct CheckResult {
     fits: bool,
     /// A stable code if they do not fit.
@@ -83,9 +83,7 @@ fn traced(options: &args::Check, offer: &Offer) -> Result<(CheckResult, u8)> {
         fits,
         reason: (!fits).then(|| ErrorCode::DoesNotFit.code()),
         explanation,
-        assignment: Vec::new(),
-        notes: Vec::new(),
-        warnings: Vec::new(),
+        ..CheckResult::default()
     };
     Ok((result, 0))
 }
@@ -96,19 +94,16 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u8)
     let (mut result, status) = match planned.map_err(|error| event_set.explain(error)) {
         Ok(fit) => (of_fit(&event_set, &fit), 0),
         Err(error) if error.code() == ErrorCode::DoesNotFit.code() => {
-            let reason = error.code();
             let result = CheckResult {
-                fits: false,
-                reason: Some(reason),
+                reason: Some(error.code()),
                 explanation: format!("{error}. {}", error.hint()),
-                assignment: Vec::new(),
-                notes: notes(&event_set),
-                warnings: Vec::new(),
+                ..CheckResult::default()
             };
             (result, error.exit_status())
         }
         Err(error) => return Err(error),
     };
+    result.notes = notes(&event_set);
     result.warnings.extend(ctx.only_time(&options.selection));
     result.warnings.extend(ctx.one_list(&options.selection));
     Ok((result, status))
@@ -153,8 +148,7 @@ fn of_fit(event_set: &EventSet, fit: &Fit) -> CheckResult {
         reason: (!fit.fits).then(|| ErrorCode::DoesNotFit.code()),
         explanation,
         assignment,
-        notes: notes(event_set),
-        warnings: Vec::new(),
+        ..CheckResult::default()
     }
 }
 

@@ -6,8 +6,7 @@
 use crate::cli::args::{self, Arguments};
 use crate::metrics::Metrics;
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::error_codes::Code;
 use crate::target::backend::{Backend, DRIVER, ETW};
 use crate::target::context::Context;

@@ -42,8 +42,9 @@ pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result
 
 fn collect(place: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
     let system = here.then(system).flatten();
-    let Context { mut connection, machine_info, .. } = match place.and_then(Context::open) {
-        Ok(ctx) if ctx.tracing.is_some() => return traced(ctx, here, system),
+    let Context { mut connection, machine, machine_info, .. } = match place.and_then(Context::open)
+    {
+        Ok(ctx) if ctx.tracing.is_some() => return Ok(traced(ctx, here, system)),
         Ok(ctx) => ctx,
         Err(
             error @ Error::Measure(
@@ -62,23 +63,22 @@ fn collect(place: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
         }
         Err(error) => return Err(error),
     };
-    let facts = Facts::collect(&mut connection, system, &failure_of)?;
+    let facts = Facts::collect(&mut connection, machine.into(), system, &failure_of)?;
     Ok((machine_info, facts.with_tracing(here.then(|| tracing(false)).flatten())))
 }
 
 /// The facts where Windows' own tracing measures, or a model of it: its processors are described, and
 /// nothing is tried on them.
-fn traced(ctx: Context, here: bool, system: Option<System>) -> Result<(MachineInfo, Facts)> {
+fn traced(ctx: Context, here: bool, system: Option<System>) -> (MachineInfo, Facts) {
     let failure = ctx.without_driver().map_or_else(not_tried, Error::failure);
-    let Context { mut connection, machine_info, tracing: backend, .. } = ctx;
-    let described = Described::ask(&mut connection)?;
+    let Context { machine, machine_info, tracing: backend, .. } = ctx;
     let tracing = if here { tracing(true) } else { None };
     let tracing = tracing.or_else(|| {
         let mut backend = backend?;
         Some(doctor::Tracing::ask(backend.as_mut(), Holders::default(), true, &failure_of))
     });
-    let facts = Facts::unanswered(failure, Some(described), system);
-    Ok((machine_info, facts.with_tracing(tracing)))
+    let facts = Facts::unanswered(failure, Some(machine.into()), system);
+    (machine_info, facts.with_tracing(tracing))
 }
 
 fn not_tried() -> Failure {

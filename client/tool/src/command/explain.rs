@@ -4,8 +4,7 @@ mod source;
 
 use self::source::{CpuType, RegisterValue, cpu_types, evidence, registers, windows};
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::error_codes::Code;
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::source::can_count;

@@ -2,8 +2,7 @@
 
 use crate::cli::args::{self, Exported};
 use crate::command::report::branches::dropped;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Shown;
 use crate::output::number::thousands;

@@ -18,7 +18,7 @@ use shared_types::{BranchReason, BranchRecords};
 /// The width of the labels above the table.
 const LABEL: usize = 13;
 
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct InfoResult {
     machine: String,
     hal_interface: &'static str,
@@ -311,25 +311,8 @@ mod tests {
             found_fixed: 2,
             ..Processor::default()
         };
-        let plain = InfoResult {
-            machine: String::new(),
-            hal_interface: "Emon",
-            interface: "Emon",
-            reason: "",
-            hal_reason: "",
-            explanation: String::new(),
-            overflow: "",
-            overflow_explanation: "",
-            timestamp_frequency: 0,
-            holder: None,
-            ring_bytes: 0,
-            ring_bytes_max: 0,
-            interrupt_budget: 0.1,
-            tracing: None,
-            handler_stuck: false,
-            threads_still_profiled: false,
-            processors: vec![row(&Processor::default())],
-        };
+        let processors = vec![row(&Processor::default())];
+        let plain = InfoResult { processors, ..InfoResult::default() };
         assert_eq!(remarks(&plain, Width::WHOLE), "");
         let odd = InfoResult {
             handler_stuck: true,

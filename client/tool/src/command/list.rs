@@ -6,8 +6,7 @@ pub(crate) mod metrics;
 
 use crate::cli::args;
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, records_in};
 use crate::select::source::{OWN_BITS, can_count};
@@ -28,7 +27,7 @@ pub(crate) struct ListResult {
     sources: Vec<SourceRow>,
 }
 
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct SourceRow {
     /// Null: an event that is no source of the tables.
@@ -60,7 +59,7 @@ struct SourceRow {
 }
 
 /// In events, or for ProfileTime in units of 100 ns.
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 struct Interval {
     default: u32,
     min: u32,
@@ -166,22 +165,14 @@ fn traced_row(source: &ProfileSource, known: Option<&Source>) -> SourceRow {
         supported: true,
         hal: true,
         sampling: true,
-        approximates: false,
-        select: None,
-        event_select: None,
-        counters: None,
-        fixed: None,
-        event: false,
         interval: Interval {
             default: source.interval,
             min: source.min_interval,
             max: source.max_interval,
         },
-        hal_supported: None,
-        hal_interval: None,
         counts: known.map_or_else(String::new, |known| known.counts.as_str().to_owned()),
         note: if source.is_timer() { "sampled, not counted".to_owned() } else { String::new() },
-        processors: Vec::new(),
+        ..SourceRow::default()
     }
 }
 
@@ -198,19 +189,15 @@ fn row(source: &Source, processors: &[Processor]) -> SourceRow {
         approximates: has(Source::APPROXIMATES),
         select: has(Source::HAS_SELECT).then(|| hex(source.select)),
         event_select: has(Source::HAS_SELECT).then(|| hex(source.select & !OWN_BITS)),
-        counters: None,
-        fixed: None,
-        event: false,
         interval: Interval {
             default: source.default_interval,
             min: source.min_interval,
             max: source.max_interval,
         },
-        hal_supported: None,
-        hal_interval: None,
         counts: source.counts.as_str().to_owned(),
         note: source.note.as_str().to_owned(),
         processors: Differs::from(supported, processors, |one| can_count(source, one)),
+        ..SourceRow::default()
     }
 }
 

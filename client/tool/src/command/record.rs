@@ -4,8 +4,7 @@ mod traced;
 
 use crate::cli::args::{self, Rate};
 use crate::command::report::ExcludedCpus;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::{Column, Width, table};
 use crate::output::{MachineInfo, Output};
@@ -39,7 +38,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use tempfile::TempDir;
 
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct RecordResult {
     machine: String,
     scope: Scope,

@@ -2,7 +2,7 @@
 
 pub(crate) mod decode;
 
-use self::decode::decode;
+use self::decode::{FieldRow, decode};
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::Result;
@@ -37,21 +37,6 @@ struct RegisterRow {
     name: String,
     value: String,
     fields: Vec<FieldRow>,
-}
-
-/// A field of a register, and its value.
-#[derive(JsonSchema, Serialize)]
-pub(crate) struct FieldRow {
-    pub(crate) name: &'static str,
-    pub(crate) bits: String,
-    pub(crate) value: u64,
-    pub(crate) meaning: &'static str,
-}
-
-impl From<(decode::Field, u64)> for FieldRow {
-    fn from((field, value): (decode::Field, u64)) -> Self {
-        Self { name: field.name, bits: field.bits(), value, meaning: field.meaning }
-    }
 }
 
 pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output) -> Result<u8> {
@@ -124,7 +109,7 @@ fn decoded(interface: ProfileInterface, register: &Register) -> RegisterRow {
         number: register.number,
         name: decoded.name,
         value: format!("{:#018x}", register.value),
-        fields: decoded.fields.into_iter().map(FieldRow::from).collect(),
+        fields: decoded.fields,
     }
 }
 

@@ -40,7 +40,7 @@ use indicatif::ProgressBar;
 use interval_writer::{Form, IntervalWriter};
 use openmetrics::Exposition;
 pub(crate) use result::{Interval, StatResult};
-use result::{PassRow, ProcessRow, RunRow};
+use result::{PassRow, ProcessRow, RunRow, StatRows};
 use shared_types::request::counts::Count;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -114,8 +114,8 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         later.extend(by_process::keep_only(&options.process, &mut by_process));
     }
     let mut result = result(&view, &runs, machine, runner.scope(&event_set));
-    (result.by_process, result.intervals) = (by_process, intervals);
-    later.extend(never_scheduled(&result.counts));
+    (result.rows.by_process, result.intervals) = (by_process, intervals);
+    later.extend(never_scheduled(&result.rows.counts));
     later.extend(of_periods(options.by, &result.periods));
     warn(output, &later);
     warnings.extend(later);
@@ -139,15 +139,17 @@ fn refuse_what_traces_do(options: &args::Stat) -> Result<()> {
             "Add `--by process`, as in `halprof stat --by process --pid 1234`.",
         ));
     }
-    let beside =
-        [("--interval", options.interval.is_some()), ("--metric", !options.metrics.is_empty())];
-    match beside.iter().find(|(_, is_given)| options.by.is_some() && *is_given) {
-        Some((option, _)) => Err(Error::usage(
+    let divides = options.by.is_some();
+    let beside = [
+        ("--interval", divides && options.interval.is_some()),
+        ("--metric", divides && !options.metrics.is_empty()),
+    ];
+    args::refuse(&beside, |option| {
+        Error::usage(
             format!("the argument '--by <WHAT>' cannot be used with '{option}'"),
             "Measure once with each; `--from FILE.etl` takes both.",
-        )),
-        None => Ok(()),
-    }
+        )
+    })
 }
 
 fn warn(output: &Output, warnings: &[String]) {
@@ -395,12 +397,13 @@ fn since_reading(view: &View<'_>, of: PassOf<'_>, before: &Reading, now: &Readin
         start_ns: before.time_ns,
         length_ns: now.time_ns.saturating_sub(before.time_ns),
         time_ns: now.time_ns,
-        counts: view.rows(&counts),
-        derived: view.metric_rows(&counts),
-        // A pass has only some of the events.
-        topdown: if of.pass.is_none() { view.slots(&counts) } else { Vec::new() },
-        by_process: Vec::new(),
-        by_thread: Vec::new(),
+        rows: StatRows {
+            counts: view.rows(&counts),
+            derived: view.metric_rows(&counts),
+            // A pass has only some of the events.
+            topdown: if of.pass.is_none() { view.slots(&counts) } else { Vec::new() },
+            ..StatRows::default()
+        },
         last: false,
     }
 }
@@ -444,19 +447,16 @@ fn result(view: &View<'_>, runs: &[Counts], machine: String, scope: Scope) -> St
         elapsed_repeats,
         interrupted: interrupted(),
         slices: passes().map(|pass| pass.slices).max().unwrap_or(1),
-        counts: view.rows(runs),
-        derived: view.metric_rows(runs),
         next: topdown.map_or_else(BTreeMap::new, |topdown| topdown.next(&slots)),
-        topdown: slots,
+        rows: StatRows {
+            counts: view.rows(runs),
+            derived: view.metric_rows(runs),
+            topdown: slots,
+            ..StatRows::default()
+        },
         periods: first.iter().flat_map(|pass| pass.periods.clone()).collect(),
         passes: if in_passes { first.iter().map(pass_row).collect() } else { Vec::new() },
         runs: if runs.len() > 1 { runs.iter().map(run_row).collect() } else { Vec::new() },
-        by_process: Vec::new(),
-        by_thread: Vec::new(),
-        trace: None,
-        unknown_ns: None,
-        warnings: Vec::new(),
-        jitter: None,
-        intervals: Vec::new(),
+        ..StatResult::default()
     }
 }

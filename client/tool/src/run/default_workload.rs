@@ -1,7 +1,6 @@
 //! The default workload of a model, with what it does with issue slots.
 
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::select::event_set::{EventSet, choose};
 use crate::select::source::OWN_BITS;
 use halprof_measure::catalog::Catalog;

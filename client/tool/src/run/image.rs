@@ -4,8 +4,7 @@
 //! instructions, so that samples have functions and lines that really exist, and its branches go a
 //! way that the code allows.
 
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::file::Module;
 use halprof_profile::symbols::{self, Executable, Function, SymbolPath};

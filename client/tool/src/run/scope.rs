@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The scope of a measurement.
-#[derive(Clone, JsonSchema, Serialize)]
+#[derive(Clone, Default, JsonSchema, Serialize)]
 pub(crate) struct Scope {
     /// The processors whose events are counted or sampled, for all programs.
     pub(crate) processors: Vec<u32>,

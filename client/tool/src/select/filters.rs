@@ -1,8 +1,7 @@
 //! Converts the options of commands that read recordings to the library's types.
 
 use crate::cli::args::{self, joined};
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::{thousands, times};
 use crate::output::{MachineInfo, Output};

@@ -1,6 +1,6 @@
 //! What the options name, as a backend that measures by a trace has it.
 
-use crate::cli::args::Selection;
+use crate::cli::args::{Selection, refuse};
 use crate::output::error::{Error, Result};
 use crate::select::event_set::items;
 use halprof_measure::tracing::plan::{TraceEvent, resolve};
@@ -33,11 +33,10 @@ impl Offer {
 
 /// Refuses options that Windows' own tracing has nothing for.
 pub(crate) fn refuse_options(given: &[(&str, bool)]) -> Result<()> {
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(Error::unavailable(
+    refuse(given, |option| {
+        Error::unavailable(
             format!("`{option}`: Windows' own tracing cannot do this"),
             "Leave it out, or measure by the driver: `halprof install`, then `--machine driver`.",
-        )),
-        None => Ok(()),
-    }
+        )
+    })
 }

@@ -1,7 +1,6 @@
 //! Where to measure: the installed driver, Windows' own tracing, or a modelled machine.
 
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 #[cfg(windows)]
 use halprof_measure::Driver;
 use halprof_measure::processes::{ProcessEvents, ProcessSource};

@@ -2,8 +2,7 @@
 
 use crate::cli::args::Selection;
 use crate::output::MachineInfo;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::target::backend::{Backend, BackendKind, Model};
 use crate::target::machine::Machine;
 use halprof_measure::Connection;

@@ -4,6 +4,7 @@ use crate::output::error::Result;
 use crate::target::backend::Backend;
 use halprof_measure::Connection;
 use halprof_measure::catalog::Catalog;
+use halprof_setup::doctor::Described;
 use shared_types::request::machine::{self, Processor};
 use shared_types::request::source::Source;
 use std::sync::Arc;
@@ -14,6 +15,12 @@ pub(crate) struct Machine {
     pub(crate) processors: Arc<[Processor]>,
     /// The sources, exact ones and those that approximate their names, once they are needed.
     sources: [Option<Vec<Source>>; 2],
+}
+
+impl From<Machine> for Described {
+    fn from(machine: Machine) -> Self {
+        Self { machine: machine.description, processors: machine.processors.to_vec() }
+    }
 }
 
 impl Machine {

@@ -1,7 +1,6 @@
 //! One source on one machine: what it counts, on what evidence, and what Windows' HAL would count.
 
-use crate::command::registers::FieldRow;
-use crate::command::registers::decode::decode;
+use crate::command::registers::decode::{FieldRow, decode};
 use crate::output::table::{Column, Field, Record};
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::format_processors;
@@ -85,7 +84,7 @@ pub(super) fn registers(
     let value = |&(name, number, value): &(&'static str, u32, u64)| RegisterValue {
         name,
         value: format!("{value:#x}"),
-        fields: decode(interface, number, value).fields.into_iter().map(FieldRow::from).collect(),
+        fields: decode(interface, number, value).fields,
     };
     registers.iter().map(value).collect()
 }

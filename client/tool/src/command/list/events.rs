@@ -46,11 +46,8 @@ fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> S
     SourceRow {
         id: source.map(|source| source.id),
         name: event.name.clone(),
-        symbol: String::new(),
         supported,
-        hal: false,
         sampling: supported && limits.is_some_and(|source| source.flags & Source::SAMPLING != 0),
-        approximates: false,
         select: select.map(|select| hex(select | MODES)),
         event_select: select.map(hex),
         counters: event.counters,
@@ -61,13 +58,12 @@ fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> S
             min: limit(|source| source.min_interval),
             max: limit(|source| source.max_interval),
         },
-        hal_supported: None,
-        hal_interval: None,
         counts: match fixed {
             Some(index) => format!("fixed counter {index}"),
             None => event.to_string(),
         },
         note: notes.into_iter().flatten().collect::<Vec<_>>().join("; "),
         processors: Differs::from(supported, processors, counts),
+        ..SourceRow::default()
     }
 }

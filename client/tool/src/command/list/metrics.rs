@@ -3,8 +3,7 @@
 use crate::cli::args;
 use crate::metrics::{Metric, Metrics, Term};
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::output::table::{Column, Field, Record, records};
 use crate::select::event_set::countable;
 use crate::target::context::Context;

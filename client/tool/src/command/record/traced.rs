@@ -17,7 +17,6 @@ use halprof_measure::tracing::plan::{TraceEvent, sampled_by_default};
 use halprof_measure::tracing::{SampledSource, TIMER, TraceRequest};
 use halprof_profile::file::{self, Metadata, Recording};
 use halprof_profile::symbols;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The extension of a trace that is kept as Windows wrote it.
@@ -140,28 +139,12 @@ fn result(
         passes: 1,
         periods: periods.collect(),
         samples: recording.samples + recording.idle_samples(),
-        marks: 0,
-        marks_dropped: 0,
-        branches: None,
         lost: recording.lost(),
-        lost_events: BTreeMap::new(),
-        ended: None,
-        excluded_cpus: Vec::new(),
-        slices: Vec::new(),
         generated: statistics.generated,
-        spurious: 0,
-        throttled: 0,
-        longest_period: 0,
-        handler_ns: None,
-        handler_share: None,
-        missed_processes: 0,
-        missed_samples: 0,
         notifications: true,
-        notifications_error: None,
         sealed: true,
         events_lost: traced.state.events_lost,
-        calibration: None,
-        advice: Vec::new(),
+        ..RecordResult::default()
     }
 }
 

@@ -4,6 +4,8 @@
 //! Monitoring" and "Advanced Programmable Interrupt Controller (APIC)", and vol. 4; AMD APM vol. 2,
 //! "Performance Monitoring Counters", and the PPRs.
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use shared_types::ProfileInterface;
 
 /// A register with its fields.
@@ -11,18 +13,26 @@ use shared_types::ProfileInterface;
 pub(crate) struct Decoded {
     /// The manual's name, or `unknown`.
     pub(crate) name: String,
-    /// Each field with its value.
-    pub(crate) fields: Vec<(Field, u64)>,
+    pub(crate) fields: Vec<FieldRow>,
+}
+
+/// A field of a register, and its value.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub(crate) struct FieldRow {
+    /// The manual's name.
+    pub(crate) name: &'static str,
+    /// In the manuals' notation, e.g. `15:8` or `22`.
+    pub(crate) bits: String,
+    pub(crate) value: u64,
+    pub(crate) meaning: &'static str,
 }
 
 /// A field: its name, its highest and lowest bit, and what it means.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Field {
-    /// The manual's name.
-    pub(crate) name: &'static str,
+struct Field {
+    name: &'static str,
     high: u32,
     low: u32,
-    pub(crate) meaning: &'static str,
+    meaning: &'static str,
 }
 
 /// Registers with the same fields, at regularly spaced numbers.
@@ -49,7 +59,7 @@ pub(crate) fn decode(interface: ProfileInterface, number: u32, value: u64) -> De
     };
     Decoded {
         name: row.name.replace('#', &index.to_string()),
-        fields: fields_of(row.layout).map(|field| (field, field.value(value))).collect(),
+        fields: fields_of(row.layout).map(|field| field.row(value)).collect(),
     }
 }
 
@@ -103,13 +113,12 @@ impl Field {
         (register >> self.low) & (u64::MAX >> (63 - (self.high - self.low)))
     }
 
-    /// Its bits in the manuals' notation, e.g. `15:8` or `22`.
-    pub(crate) fn bits(&self) -> String {
-        if self.high == self.low {
-            self.low.to_string()
-        } else {
-            format!("{}:{}", self.high, self.low)
-        }
+    fn row(&self, register: u64) -> FieldRow {
+        let bits = match (self.high, self.low) {
+            (high, low) if high == low => low.to_string(),
+            (high, low) => format!("{high}:{low}"),
+        };
+        FieldRow { name: self.name, bits, value: self.value(register), meaning: self.meaning }
     }
 }
 
@@ -118,8 +127,7 @@ mod tests {
     use super::*;
 
     fn field(decoded: &Decoded, name: &str) -> u64 {
-        let found = decoded.fields.iter().find(|(field, _)| field.name == name);
-        found.expect(name).1
+        decoded.fields.iter().find(|field| field.name == name).expect(name).value
     }
 
     #[test]
@@ -198,6 +206,7 @@ mod tests {
         }
         assert_eq!(registers().count(), 120);
         let all = Field { name: "", high: 63, low: 0, meaning: "" };
-        assert_eq!((all.value(u64::MAX), all.bits()), (u64::MAX, "63:0".to_owned()));
+        let row = all.row(u64::MAX);
+        assert_eq!((row.value, row.bits.as_str()), (u64::MAX, "63:0"));
     }
 }

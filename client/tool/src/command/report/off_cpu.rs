@@ -1,7 +1,7 @@
 //! `report --off-cpu`: how long threads waited, and for what; with `--stack` where.
 
 use super::rows::absent_fields;
-use crate::cli::args::{self, Filters, joined};
+use crate::cli::args::{self, Filters, joined, refuse};
 use crate::command::stat::count_row::optional;
 use crate::command::stat::trace_text::process_name;
 use crate::output::Output;
@@ -128,13 +128,12 @@ fn refuse_filters(filters: &Filters) -> Result<()> {
         ("--cpu", !processors.is_empty()),
         ("--time", time.is_some()),
     ];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(Error::usage(
+    refuse(&given, |option| {
+        Error::usage(
             format!("`{option}` with `--off-cpu`: it chooses samples, and waits have none"),
             "`--pid` chooses whose waits are shown.",
-        )),
-        None => Ok(()),
-    }
+        )
+    })
 }
 
 /// Keeps only the waits of processes with these names or identifiers, if any is given.

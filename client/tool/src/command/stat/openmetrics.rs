@@ -8,8 +8,7 @@
 //! that is used here except the type `info`. So constant information is a gauge with the value 1.
 
 use crate::output::Output;
-use crate::output::error::Error;
-use crate::output::error::Result;
+use crate::output::error::{Error, Result};
 use crate::select::event_set::EventSet;
 use crate::target::context::Context;
 use halprof_measure::rates::{Interval, Rate, Rates};

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-#[derive(JsonSchema, Serialize)]
+#[derive(Default, JsonSchema, Serialize)]
 pub(crate) struct StatResult {
     pub(super) machine: String,
     pub(super) scope: Scope,
@@ -20,20 +20,11 @@ pub(crate) struct StatResult {
     pub(super) interrupted: bool,
     /// Slices of multiplexing that the busiest processor needs.
     pub(super) slices: u32,
-    pub(super) counts: Vec<CountRow>,
-    pub(super) derived: Vec<MetricRow>,
-    /// Where the issue slots went, if requested.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) topdown: Vec<TopDownRow>,
+    #[serde(flatten)]
+    pub(super) rows: StatRows,
     /// What to look at next on each CPU type.
     #[serde(skip)]
     pub(super) next: BTreeMap<String, String>,
-    /// The counts by process, if requested.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) by_process: Vec<ProcessRow>,
-    /// The counts by thread, if requested.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) by_thread: Vec<ThreadRow>,
     /// The trace that was counted by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) trace: Option<TraceRow>,
@@ -53,6 +44,22 @@ pub(crate) struct StatResult {
     pub(super) intervals: Vec<Interval>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) runs: Vec<RunRow>,
+}
+
+/// What was counted, in a whole measurement or an interval.
+#[derive(Default, JsonSchema, Serialize)]
+pub(crate) struct StatRows {
+    pub(super) counts: Vec<CountRow>,
+    pub(super) derived: Vec<MetricRow>,
+    /// Where the issue slots went, if requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) topdown: Vec<TopDownRow>,
+    /// The counts by process, if requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) by_process: Vec<ProcessRow>,
+    /// The counts by thread, if requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) by_thread: Vec<ThreadRow>,
 }
 
 /// A metric.
@@ -186,15 +193,8 @@ pub(crate) struct Interval {
     pub(super) length_ns: u64,
     /// When the interval ended.
     pub(super) time_ns: u64,
-    pub(super) counts: Vec<CountRow>,
-    pub(super) derived: Vec<MetricRow>,
-    /// Where the issue slots went in the interval, if requested.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) topdown: Vec<TopDownRow>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) by_process: Vec<ProcessRow>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) by_thread: Vec<ThreadRow>,
+    #[serde(flatten)]
+    pub(super) rows: StatRows,
     /// The last interval of a measurement, which ends with it.
     #[serde(skip)]
     pub(super) last: bool,
@@ -280,18 +280,13 @@ pub(super) struct Lines {
 
 impl StatResult {
     pub(super) fn csv(&self, with: Lines) -> Result<String> {
-        let mut lines = lines(&self.counts, &self.derived, &self.topdown, with);
-        lines.extend(self.by_process.iter().flat_map(|row| row.lines(with)));
-        lines.extend(self.by_thread.iter().flat_map(|row| row.lines(with)));
-        csv(&lines, with)
+        csv(&self.rows.lines(with), with)
     }
 }
 
 impl Interval {
     pub(super) fn csv(&self, with: Lines) -> Result<String> {
-        let mut lines = lines(&self.counts, &self.derived, &self.topdown, with);
-        lines.extend(self.by_process.iter().flat_map(|row| row.lines(with)));
-        lines.extend(self.by_thread.iter().flat_map(|row| row.lines(with)));
+        let mut lines = self.rows.lines(with);
         for line in &mut lines {
             line.time_ns = Some(self.time_ns);
             line.start_ns = Some(self.start_ns);
@@ -302,16 +297,15 @@ impl Interval {
     }
 }
 
-fn lines(
-    counts: &[CountRow],
-    metrics: &[MetricRow],
-    topdown: &[TopDownRow],
-    with: Lines,
-) -> Vec<StatLine> {
-    let mut lines: Vec<StatLine> = counts.iter().map(CountRow::line).collect();
-    lines.extend(metrics.iter().filter(|_| with.metrics).map(MetricRow::line));
-    lines.extend(topdown.iter().map(TopDownRow::line));
-    lines
+impl StatRows {
+    fn lines(&self, with: Lines) -> Vec<StatLine> {
+        let mut lines: Vec<StatLine> = self.counts.iter().map(CountRow::line).collect();
+        lines.extend(self.derived.iter().filter(|_| with.metrics).map(MetricRow::line));
+        lines.extend(self.topdown.iter().map(TopDownRow::line));
+        lines.extend(self.by_process.iter().flat_map(|row| row.lines(with)));
+        lines.extend(self.by_thread.iter().flat_map(|row| row.lines(with)));
+        lines
+    }
 }
 
 fn csv(lines: &[StatLine], with: Lines) -> Result<String> {

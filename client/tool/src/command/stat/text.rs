@@ -19,16 +19,16 @@ pub(super) fn result(result: &StatResult, begun: bool, width: Width) -> String {
     if let Some(scope) = trace_text::scope(result).or_else(|| result.scope.text()) {
         text += &width.fitted(&format!("{scope}\n\n"));
     }
-    text += &records(width, &result.counts);
-    if !result.derived.is_empty() {
+    text += &records(width, &result.rows.counts);
+    if !result.rows.derived.is_empty() {
         text += "\n";
-        text += &records(width, &result.derived);
+        text += &records(width, &result.rows.derived);
     }
     text += &match result.trace {
         Some(_) => trace_text::text(result, width),
-        None => by_process::text(&result.by_process, width),
+        None => by_process::text(&result.rows.by_process, width),
     };
-    text += &topdown::text(&result.topdown, &result.next, width);
+    text += &topdown::text(&result.rows.topdown, &result.next, width);
     text += &width.fitted(&remarks(result));
     text + &width.fitted(&ending(result))
 }
@@ -43,9 +43,9 @@ fn remarks(result: &StatResult) -> String {
     if let Some(left) = result.scope.left_running() {
         text += &format!("\n{left}\n");
     }
-    for row in &result.counts {
+    for row in &result.rows.counts {
         // Top-down counts each CPU type by events of its own.
-        let of_topdown = !result.topdown.is_empty() && row.requested.is_none();
+        let of_topdown = !result.rows.topdown.is_empty() && row.requested.is_none();
         if let Some(processors) = row.excluded_cpus.as_ref().filter(|_| !of_topdown) {
             text += &format!("\n{}\n", cannot_count(&row.source, processors));
         }
@@ -56,7 +56,8 @@ fn remarks(result: &StatResult) -> String {
             text += &outliers(row, repeats);
         }
     }
-    if result.counts.iter().any(|row| row.scaled && row.error.is_none() && row.value.is_some()) {
+    if result.rows.counts.iter().any(|row| row.scaled && row.error.is_none() && row.value.is_some())
+    {
         text += "\n± unknown: the measurement was too short for enough slices of time on the counters\n";
     }
     for period in result.periods.iter().filter(|period| period.time) {
@@ -103,7 +104,7 @@ fn ending(result: &StatResult) -> String {
         text += &format!(" {relative} (mean of {} runs)", repeats.runs);
     }
     let mut warnings = String::new();
-    if result.counts.iter().any(|row| row.scaled) {
+    if result.rows.counts.iter().any(|row| row.scaled) {
         warnings += ", sources were multiplexed: counts are estimates";
     }
     if result.interrupted {
@@ -200,9 +201,9 @@ fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.le
         ]
     };
     let row = |processor, core_type, cells| of(Default::default(), processor, core_type, cells);
-    let slots = &interval.topdown;
+    let slots = &interval.rows.topdown;
     let mut rows = Vec::new();
-    for count in &interval.counts {
+    for count in &interval.rows.counts {
         // Of what top-down counts for itself its parts are enough.
         if slots.is_empty() || count.requested.is_some() {
             let cells =
@@ -210,7 +211,7 @@ fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.le
             rows.push(row(count.processor, count.core_type, cells));
         }
     }
-    for metric in interval.derived.iter().filter(|_| metrics) {
+    for metric in interval.rows.derived.iter().filter(|_| metrics) {
         let cells = [metric.figure(), metric.bound(), String::new(), metric.description()];
         rows.push(row(metric.processor, metric.core_type, cells));
     }
@@ -224,11 +225,11 @@ fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.le
     let counted = |value, source: &str| {
         [thousands(value), String::new(), String::new(), Shown(source).to_string()]
     };
-    for one in &interval.by_process {
+    for one in &interval.rows.by_process {
         let counted = counted(one.value, &one.source);
         rows.push(of([by_process::name(one), String::new()], None, None, counted));
     }
-    for one in &interval.by_thread {
+    for one in &interval.rows.by_thread {
         let process = one.process.as_ref().map(|name| Shown(name).to_string());
         let process = process.unwrap_or_else(|| optional(one.id));
         let counted = counted(one.value, &one.source);

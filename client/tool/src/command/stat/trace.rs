@@ -3,10 +3,10 @@
 use super::count_row::CountRow;
 use super::interval_writer::{Form, IntervalWriter};
 use super::result::{
-    Interval, MetricRow, PassRow, ProcessRow, StatResult, Switched, ThreadRow, TraceRow,
+    Interval, MetricRow, PassRow, ProcessRow, StatResult, StatRows, Switched, ThreadRow, TraceRow,
 };
 use super::view::metrics_of;
-use crate::cli::args::{self, Dividing, joined};
+use crate::cli::args::{self, Dividing, joined, refuse};
 use crate::metrics::{Metrics, Requested};
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
@@ -65,13 +65,12 @@ fn refuse_parts(options: &args::Stat) -> Result<()> {
         ("--cpu", !options.selection.processors.is_empty()),
         ("--per-cpu", options.per_cpu),
     ];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(Error::usage(
+    refuse(&given, |option| {
+        Error::usage(
             format!("`{option}` with a recording: it keeps the sums of the whole trace"),
             "The trace that it was made of has the parts: `--from FILE.etl`.",
-        )),
-        None => Ok(()),
-    }
+        )
+    })
 }
 
 /// The counts that a recording keeps.
@@ -188,13 +187,12 @@ fn refuse_measuring(options: &args::Stat) -> Result<()> {
         ("--openmetrics", options.openmetrics.is_some()),
         ("--per-core-type", options.per_core_type),
     ];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(Error::usage(
+    refuse(&given, |option| {
+        Error::usage(
             format!("`{option}` with `--from`: what was measured, and where, is in the trace"),
             "Leave it out; `--cpu`, `--pid`, `--by`, `--interval` and `--metric` choose what to show.",
-        )),
-        None => Ok(()),
-    }
+        )
+    })
 }
 
 fn refuse_modes(requested: &[Requested<'_>]) -> Result<()> {
@@ -378,18 +376,19 @@ impl TraceView<'_> {
             let number = cells[0].interval;
             let start_ns = number * length_ns;
             let end_ns = start_ns.saturating_add(length_ns).min(self.counts.elapsed_ns);
-            let counts = self.count_rows(cells);
             Interval {
                 run: None,
                 pass: self.pass,
                 start_ns,
                 length_ns: end_ns.saturating_sub(start_ns),
                 time_ns: end_ns,
-                derived: self.metric_rows(&self.totals(cells)),
-                counts,
-                topdown: Vec::new(),
-                by_process: self.process_rows(cells),
-                by_thread: self.thread_rows(cells),
+                rows: StatRows {
+                    counts: self.count_rows(cells),
+                    derived: self.metric_rows(&self.totals(cells)),
+                    by_process: self.process_rows(cells),
+                    by_thread: self.thread_rows(cells),
+                    ..StatRows::default()
+                },
                 last: last == Some(number),
             }
         });
@@ -423,34 +422,26 @@ fn result(views: &[TraceView<'_>], processes: &[String]) -> StatResult {
         machine: first.system,
         scope: Scope {
             processors: first.processors,
-            program: None,
-            pinned: false,
-            exit_status: None,
-            left_running: Vec::new(),
             processor_count: first.processor_count,
-            modelled: false,
+            ..Scope::default()
         },
         elapsed_ns: elapsed.sum::<u128>() / views.len().max(1) as u128,
-        elapsed_repeats: None,
-        interrupted: false,
         slices: 1,
-        counts: each().flat_map(|(view, cells)| view.count_rows(cells)).collect(),
-        derived: match views.first() {
-            Some(view) if !totals.is_empty() => view.metric_rows(&totals),
-            _ => Vec::new(),
+        rows: StatRows {
+            counts: each().flat_map(|(view, cells)| view.count_rows(cells)).collect(),
+            derived: match views.first() {
+                Some(view) if !totals.is_empty() => view.metric_rows(&totals),
+                _ => Vec::new(),
+            },
+            by_process: each().flat_map(|(view, cells)| view.process_rows(cells)).collect(),
+            by_thread: each().flat_map(|(view, cells)| view.thread_rows(cells)).collect(),
+            ..StatRows::default()
         },
-        topdown: Vec::new(),
-        next: BTreeMap::new(),
-        by_process: each().flat_map(|(view, cells)| view.process_rows(cells)).collect(),
-        by_thread: each().flat_map(|(view, cells)| view.thread_rows(cells)).collect(),
         unknown_ns: Some(all.map(|counts| counts.unknown.total_ns()).fold(0, u64::saturating_add)),
         trace: Some(trace),
         warnings,
-        periods: Vec::new(),
         passes: if views.len() > 1 { views.iter().map(pass_row).collect() } else { Vec::new() },
-        jitter: None,
-        intervals: Vec::new(),
-        runs: Vec::new(),
+        ..StatResult::default()
     }
 }
 

@@ -26,13 +26,13 @@ pub(super) fn scope(result: &StatResult) -> Option<String> {
 /// The tables of threads and processes, the largest first.
 pub(super) fn text(result: &StatResult, width: Width) -> String {
     let mut text = String::new();
-    let threads = &result.by_thread;
+    let threads = &result.rows.by_thread;
     if !threads.is_empty() {
         let (shown, rest) = threads.split_at(shown(threads.iter().map(|row| &row.switched)));
         text += &format!("\n{}", records(width, shown));
         text += &more("threads", rest.iter().map(|row| &row.switched));
     }
-    let processes = &result.by_process;
+    let processes = &result.rows.by_process;
     if !processes.is_empty() {
         let switched = |row: &'_ ProcessRow| row.switched.clone();
         let all: Vec<Switched> = processes.iter().filter_map(switched).collect();
