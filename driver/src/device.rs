@@ -26,7 +26,7 @@ const SESSIONS: usize = 7;
 /// The most bytes that all rings together may take.
 const RING_BYTES_MAX: u64 = 256 << 20;
 const ABOUT: About = About {
-    answerer: concat!("halprof.sys ", env!("CARGO_PKG_VERSION")),
+    driver_name: concat!("halprof.sys ", env!("CARGO_PKG_VERSION")),
     modelled: false,
     ring_bytes_max: RING_BYTES_MAX,
 };

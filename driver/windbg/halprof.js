@@ -112,7 +112,7 @@ const NAMES = {
     "shared_types::interface::Reason": [
         "Architectural", "AmdVendor", "PentiumModel", "P6Model", "NetBurstModel", "OtherVendor",
         "Gate32", "NoLeaf0A", "VersionZero", "NoEventBits", "NoCoreCycles", "HypervisorMasks",
-        "HypervisorUnproved", "TooManyKinds", "MonitoringDisabled", "HistoricNotBuilt",
+        "HypervisorUnproved", "TooManyCpuTypes", "MonitoringDisabled", "HistoricNotBuilt",
     ],
     "shared_types::interface::Delivery": ["None", "ByValue", "Acknowledged", "CccrFlag"],
     "hal_profile::cpu::capabilities::Apic": ["None", "XApic", "X2Apic"],
@@ -521,7 +521,7 @@ function showState(reader) {
     const host = reader.field(from, "processors");
     const held = activeSession(reader, from);
     return [
-        `driver       ${str(reader, reader.field(from, "about.answerer"))}, layout ${LAYOUT}`,
+        `driver       ${str(reader, reader.field(from, "about.driver_name"))}, layout ${LAYOUT}`,
         `active       ${heldBy(reader, from, held)}`,
         `reservation  ${reservation(reader, reader.some(reader.field(host, "reservation")))}`,
         `suspended    ${yes(reader.number(from, "suspended"))}`,
@@ -627,7 +627,7 @@ function processor(reader, block, ids) {
     const lines = [
         `${processorName(reader, block)}  ${phase.toLowerCase()}` +
             `${ended === 0 ? "" : ` by ${refusal(ended)}`}, ` +
-            `CPU type ${reader.number(state, "kind")}, slice ${slice(reader, state)}`,
+            `CPU type ${reader.number(state, "cpu_type")}, slice ${slice(reader, state)}`,
     ];
     // Of a slice that is over only totals are worth showing.
     if (phase === "Running") {
@@ -670,7 +670,7 @@ function totals(reader, state, ids) {
     return ids.map((id, index) => {
         const part = (of, path) => decimal(reader.wide(of[index], path));
         return `  total of source ${index} (${source(id)}): ${part(all, "counted")} counted in ` +
-            `${part(ended, "turns")} slices of ${part(ended, "running")} ticks, ` +
+            `${part(ended, "slices")} slices of ${part(ended, "running")} ticks, ` +
             `period ${part(all, "current_period")}, carried ${part(all, "carried")}`;
     });
 }

@@ -55,7 +55,7 @@ pub trait Host {
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// `halprof.sys 0.1.0`, or a description of the model.
-    pub answerer: &'static str,
+    pub driver_name: &'static str,
     /// The machine is modelled, not silicon.
     pub modelled: bool,
     /// The most bytes that all rings together may take.
@@ -93,7 +93,8 @@ pub struct Service<H: Host> {
     results_of: Option<usize>,
     ring_bytes: u64,
     suspended: bool,
-    /// The processor whose ring DRAIN empties first: the one after that at which it was last cut off.
+    /// The processor whose ring DRAIN empties first: the one after that at which it was last cut
+    /// off.
     drains_from: usize,
     /// How many times the machine has gone to sleep.
     sleeps: u32,
@@ -170,9 +171,9 @@ impl<H: Host> Service<H> {
                 all
             } else {
                 let identity = Identity::read(local.machine);
-                Capabilities::unused(identity, Reason::TooManyKinds)
+                Capabilities::unused(identity, Reason::TooManyCpuTypes)
             };
-            local.state.kind = cpu_types.enter(index, &found);
+            local.state.cpu_type = cpu_types.enter(index, &found);
             // Where no counter is used, LVTPC must not stay masked either: another owner's may
             // interrupt there.
             local.state.capabilities =
@@ -190,12 +191,12 @@ impl<H: Host> Service<H> {
         self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
             let fixed = pmu::enabled_fixed(local.machine, &local.state.capabilities);
             local.state.saved.fixed = fixed;
-            if let Some(taken) = taken.get(usize::from(local.state.kind)) {
+            if let Some(taken) = taken.get(usize::from(local.state.cpu_type)) {
                 taken.fetch_or(fixed, Ordering::Relaxed);
             }
         });
-        for (kind, taken) in taken.into_iter().enumerate() {
-            self.cpu_types.set_taken(kind, taken.into_inner());
+        for (cpu_type, taken) in taken.into_iter().enumerate() {
+            self.cpu_types.set_taken(cpu_type, taken.into_inner());
         }
     }
 
@@ -268,8 +269,8 @@ impl<H: Host> Service<H> {
         }
     }
 
-    /// Called before sleep: reads all totals and stops all counters. CR4 stays as it is: Windows saves
-    /// and restores it, and after sleep user mode runs before [`Self::resume`].
+    /// Called before sleep: reads all totals and stops all counters. CR4 stays as it is: Windows
+    /// saves and restores it, and after sleep user mode runs before [`Self::resume`].
     pub fn suspend(&mut self) {
         self.suspended = true;
         self.sleeps = self.sleeps.wrapping_add(1);
@@ -308,8 +309,8 @@ impl<H: Host> Service<H> {
     }
 
     /// Called when a processor has been added: discovers it, and has it join a running session that
-    /// counts everywhere, if that was configured for its kind. A processor of another kind ends a
-    /// session that counts by thread.
+    /// counts everywhere, if that was configured for its CPU type. A processor of another CPU type
+    /// ends a session that counts by thread.
     pub fn processor_added(&mut self, index: usize) {
         self.discover(index);
         self.happened(EventKind::ProcessorAdded, index);
@@ -323,7 +324,7 @@ impl<H: Host> Service<H> {
         let Some(settings) = settings.filter(|one| one.processors == ProcessorSet::ALL) else {
             return;
         };
-        if settings.kinds >> self.cpu_types.cpu_type_of(index) & 1 == 0 {
+        if settings.cpu_types >> self.cpu_types.cpu_type_of(index) & 1 == 0 {
             self.end_by_thread(|source| Ended {
                 error: ErrorCode::NotByThread as u32,
                 subject: source,
@@ -343,8 +344,8 @@ impl<H: Host> Service<H> {
     }
 
     /// A processor was added, and there is no memory for it: nothing is counted there. That ends a
-    /// session that counts by thread, because a thread may move there; no other begins, and RDPMC is
-    /// not allowed, which would end a program there.
+    /// session that counts by thread, because a thread may move there; no other begins, and RDPMC
+    /// is not allowed, which would end a program there.
     pub fn processor_missing(&mut self, index: usize) {
         self.missing = Some(index);
         self.end_by_thread(|_| Ended {
@@ -369,8 +370,8 @@ impl<H: Host> Service<H> {
     /// When [`Local::tick`] is due on each processor; `None` while no counter runs.
     ///
     /// While sampling: often enough to find overflows for which no interrupt came; while only
-    /// counting: often enough that no counter wraps twice between two reads. If sources rotate, also
-    /// at the end of each slice.
+    /// counting: often enough that no counter wraps twice between two reads. If sources rotate,
+    /// also at the end of each slice.
     #[must_use]
     pub fn timer(&self) -> Option<Timer> {
         let program = &running(self.active_session, &self.sessions)?.program;
@@ -391,7 +392,7 @@ impl<H: Host> Service<H> {
     /// A quarter of the time in which the narrowest counter can wrap, but at most `POLL_PERIOD`
     /// while sampling and `READ_PERIOD` otherwise, in units of 100 ns.
     pub(crate) fn read_period(&self, samples: bool) -> u32 {
-        let widths = self.cpu_types.iter().filter_map(|(_, kind)| kind.narrowest());
+        let widths = self.cpu_types.iter().filter_map(|(_, cpu_type)| cpu_type.narrowest());
         let wraps = widths.map(|width| width.mask() / (MOST_EVENTS_A_SECOND / 10_000_000));
         let quarter = wraps.min().unwrap_or(u64::MAX) / 4;
         let most = if samples { POLL_PERIOD.into() } else { READ_PERIOD };

@@ -81,11 +81,11 @@ wire_enum! {
         HypervisorMasks = 11 "hypervisor-masks"
         /// A hypervisor that is not Hv#1, and no CPUID bit that proves AMD's counters.
         HypervisorUnproved = 12 "hypervisor-unproved"
-        /// The machine has more kinds of processor than halprof distinguishes; this processor is
+        /// The machine has more CPU types than halprof distinguishes; this processor is
         /// not used.
-        TooManyKinds = 13 "too-many-kinds"
-        /// Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf 1
-        /// EDX bit 5 (MSR) is.
+        TooManyCpuTypes = 13 "too-many-cpu-types"
+        /// Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf
+        /// 1 EDX bit 5 (MSR) is.
         MonitoringDisabled = 14 "monitoring-disabled"
         /// A Pentium, P6 or NetBurst processor. halprof.sys is built without their interfaces.
         HistoricNotBuilt = 15 "historic-not-built"

@@ -23,7 +23,7 @@ const SESSIONS: usize = 7;
 const RING_BYTES_MAX: u64 = 256 << 20;
 /// How a modelled machine describes itself.
 const MODELLED: About = About {
-    answerer: concat!("modelled machine (halprof ", env!("CARGO_PKG_VERSION"), ")"),
+    driver_name: concat!("modelled machine (halprof ", env!("CARGO_PKG_VERSION"), ")"),
     modelled: true,
     ring_bytes_max: RING_BYTES_MAX,
 };
@@ -228,8 +228,8 @@ impl Model {
         self.service.suspend();
     }
 
-    /// Wakes from [`Self::sleep`]; all registers have lost their contents but CR4, which Windows has
-    /// restored.
+    /// Wakes from [`Self::sleep`]; all registers have lost their contents but CR4, which Windows
+    /// has restored.
     pub fn wake(&mut self) {
         for cpu in &mut self.service.processors().cpus {
             let (now, cr4) = (cpu.processor.timestamp(), cpu.processor.cr4());

@@ -44,7 +44,7 @@ pub struct Bare {
     /// The client that makes the requests.
     pub client: Client,
     /// The seed of the order of rotations, for the next configuration.
-    pub rotation_seed: u32,
+    pub slice_seed: u32,
     /// Branches recorded for each sample; 0 for none.
     pub branches: u16,
     /// Which branches are recorded: bits of `branch_filter`.
@@ -91,13 +91,13 @@ impl Bare {
     fn on(leaves: &[Leaves], ring_bytes_max: u64, boot: impl Fn(&mut Processor)) -> Self {
         let mut processors = sim::cpu::topology::processors(leaves);
         processors.iter_mut().for_each(boot);
-        let about = About { answerer: "test", modelled: true, ring_bytes_max };
+        let about = About { driver_name: "test", modelled: true, ring_bytes_max };
         let sessions = Session::new_vec_zeroed(1).expect("memory");
         let scratch = Scratch::new_box_zeroed().expect("memory");
         let mut bare = Self {
             service: Service::new(ServiceHost::new(processors), sessions, scratch, about),
             client: CLIENT,
-            rotation_seed: 0,
+            slice_seed: 0,
             branches: 0,
             branch_filter: 0,
             ring_samples: 64,
@@ -156,9 +156,9 @@ impl Bare {
             header: header(flags),
             session: self.session,
             sources: specs.len() as u32,
-            rotation,
+            slice_100ns: rotation,
             ring_samples: self.ring_samples,
-            rotation_seed: self.rotation_seed,
+            slice_seed: self.slice_seed,
             branches: self.branches,
             branch_filter: self.branch_filter,
             processors: self.processors,

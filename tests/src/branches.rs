@@ -22,20 +22,20 @@ pub struct Recorder {
     /// Registers of each record, and the additional ones that a sample accesses.
     pub accesses: (u64, u64),
     /// Whether it records cycles, and kinds.
-    pub tells: (bool, bool),
+    pub info: (bool, bool),
 }
 
 /// One of each form.
 #[must_use]
 pub fn recorders() -> Vec<Recorder> {
     use BranchRecords::{AmdV2, Architectural, Info};
-    let row = |name, leaves, records, most, accesses, tells| Recorder {
+    let row = |name, leaves, records, most, accesses, info| Recorder {
         name,
         leaves,
         records,
         most,
         accesses,
-        tells,
+        info,
     };
     let first = |name: &str| models::find(name).expect("a model").processors()[0].clone();
     let skylake = first("skylake");

@@ -87,8 +87,8 @@ fn masks() -> Vec<Limit> {
         // A HAL source may be on the counters of its row.
         one(Spec { counters: 1, ..spec(2) }, Answer::Refused(ErrorCode::BadValue, 24, 1)),
         // The machine has one kind of processor, number 0.
-        one(Spec { kinds: 1, ..on(1, 0) }, placed(On::General(1), &[0])),
-        one(Spec { kinds: 2, ..on(1, 0) }, no_such_counter),
+        one(Spec { cpu_types: 1, ..on(1, 0) }, placed(On::General(1), &[0])),
+        one(Spec { cpu_types: 2, ..on(1, 0) }, no_such_counter),
         row(
             MODEL,
             eight.map(in_group).collect(),
@@ -187,7 +187,7 @@ pub fn hold<T: Transport>(limit: &Limit, connection: &mut Connection<T>) {
     assert_eq!(placements.len(), wanted.len(), "{limit:#x?}");
     let mut taken = Vec::new();
     for (placement, (on, turn)) in placements.iter().zip(wanted) {
-        let Placement { counter, turn: found, error } = *placement;
+        let Placement { counter, slice: found, error } = *placement;
         let right = match *on {
             On::General(mask) => counter < 32 && mask >> counter & 1 == 1,
             On::Fixed(index) => counter == Placement::FIXED + index,

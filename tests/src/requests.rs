@@ -44,9 +44,9 @@ pub fn configuration(flags: u32) -> Configure {
         header: header(flags),
         session: 0,
         sources: 0,
-        rotation: 0,
+        slice_100ns: 0,
         ring_samples: 0,
-        rotation_seed: 0,
+        slice_seed: 0,
         branches: 0,
         branch_filter: 0,
         processors: [0; 32],
@@ -68,7 +68,7 @@ pub fn spec(source: u32) -> Spec {
         interval: 0,
         raw: 0,
         counters: any_counter(source),
-        kinds: 0,
+        cpu_types: 0,
         flags: 0,
     }
 }
@@ -110,9 +110,9 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
                 header,
                 session: if code == source::PLAN { 0 } else { number },
                 sources: specs.len() as u32 + u32::from(rng.u8(..10) == 0),
-                rotation: rng.u32(..) >> rng.u32(..32),
+                slice_100ns: rng.u32(..) >> rng.u32(..32),
                 ring_samples: rng.u32(..) >> rng.u32(..32),
-                rotation_seed: 0,
+                slice_seed: 0,
                 branches: [0, 8, 16, 32, rng.u16(..64)][rng.usize(..8) % 5],
                 branch_filter: u16::from(rng.u8(..4) == 0) * rng.u16(..0x400),
                 processors: match rng.u8(..8) {
@@ -169,7 +169,7 @@ fn random_spec(rng: &mut Rng) -> Spec {
             0 => rng.u32(..),
             _ => any_counter(source),
         },
-        kinds: u16::from(rng.u8(..8) == 0) * rng.u16(..),
+        cpu_types: u16::from(rng.u8(..8) == 0) * rng.u16(..),
         flags: u16::from(rng.u8(..8) == 0) * rng.u16(..3),
     }
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use zerocopy::FromZeros;
 
 /// The rotation of a source that runs in every one.
-const EVERY: u16 = Placement::EVERY_TURN;
+const EVERY: u16 = Placement::EVERY_SLICE;
 
 /// A counter and its side.
 type Seat = (Counter, u8);

@@ -103,7 +103,7 @@ fn depths(recorder: &Recorder) -> impl Iterator<Item = u16> {
 
 /// The expected record of a taken branch.
 fn expected(recorder: &Recorder, taken: &Taken) -> Branch {
-    let (cycles, kinds) = recorder.tells;
+    let (cycles, kinds) = recorder.info;
     let predicted = if taken.mispredicted { Branch::MISPREDICTED } else { Branch::PREDICTED };
     Branch {
         from: taken.from,
@@ -313,13 +313,13 @@ fn every_processor_says_what_it_records() {
         assert_eq!(told.branch_records, recorder.records as u16, "{name}");
         assert_eq!(told.branch_reason, BranchReason::Available as u16, "{name}");
         assert_eq!(told.branch_depth, u16::from(recorder.most), "{name}");
-        let (cycles, kinds) = recorder.tells;
+        let (cycles, kinds) = recorder.info;
         for (bit, tells) in [
-            (Described::TELLS_MISPREDICTED, true),
-            (Described::TELLS_CYCLES, cycles),
-            (Described::TELLS_KIND, kinds),
+            (Described::INFO_MISPREDICTED, true),
+            (Described::INFO_CYCLES, cycles),
+            (Described::INFO_KIND, kinds),
         ] {
-            assert_eq!(told.branch_tells & bit != 0, tells, "{name}, {bit}");
+            assert_eq!(told.branch_info & bit != 0, tells, "{name}, {bit}");
         }
     }
 }
@@ -580,8 +580,8 @@ fn a_recording_that_somebody_changes_ends_the_session() {
     }
 }
 
-/// Somebody writes IA32_DEBUGCTL, and only the freeze is gone: what is still on is the session's, and
-/// the next one is not refused.
+/// Somebody writes IA32_DEBUGCTL, and only the freeze is gone: what is still on is the session's,
+/// and the next one is not refused.
 #[test]
 fn a_recording_whose_freeze_is_cleared_is_ended_whole() {
     for recorder in recorders() {
@@ -606,8 +606,8 @@ fn a_recording_whose_freeze_is_cleared_is_ended_whole() {
     }
 }
 
-/// A session without branches has nothing to do with who records them. Its last interrupt comes when
-/// STOP has stopped the counters.
+/// A session without branches has nothing to do with who records them. Its last interrupt comes
+/// when STOP has stopped the counters.
 fn samples_without_branches(bare: &mut Bare, name: &str) {
     (bare.branches, bare.branch_filter) = (0, 0);
     bare.configure(SAMPLE, &[sampled()], 0);
@@ -663,7 +663,7 @@ fn transactions_are_told_where_the_records_have_them() {
     for recorder in recorders() {
         let told = Bare::of(from_ref(&recorder.leaves)).described().remove(0);
         let expected = !matches!(recorder.name, "goldmont-plus" | "zen4");
-        let tells = told.branch_tells & Described::TELLS_TRANSACTIONS != 0;
+        let tells = told.branch_info & Described::INFO_TRANSACTIONS != 0;
         assert_eq!(tells, expected, "{}", recorder.name);
     }
 }

@@ -339,7 +339,7 @@ fn the_eighth_kind_of_processor_is_not_used() {
         let (interface, reason) = if used {
             (ProfileInterface::Emon, Reason::Architectural)
         } else {
-            (ProfileInterface::Default, Reason::TooManyKinds)
+            (ProfileInterface::Default, Reason::TooManyCpuTypes)
         };
         assert_eq!(
             (ProfileInterface::from_wire(processor.interface), Reason::from_wire(processor.reason)),

@@ -231,7 +231,7 @@ fn a_raw_select_is_judged_by_the_kind_that_is_to_count_it() {
     let number = wire.open();
     for (kinds, refusal) in [(0b01, None), (0b10, Some((ErrorCode::RawRefused, RAW, UNIT_MASK_2)))]
     {
-        let raw = Spec { kinds, ..Spec::of_raw(0xC4 | UNIT_MASK_2) };
+        let raw = Spec { cpu_types: kinds, ..Spec::of_raw(0xC4 | UNIT_MASK_2) };
         let request = configure(number, 0, &[raw]);
         let reply = wire.send(session::CONFIGURE, &request);
         assert_eq!(reply.refusal(), refusal, "{kinds:#b}");

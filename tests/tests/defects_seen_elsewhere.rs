@@ -129,7 +129,7 @@ fn g_a_closed_handle_leaves_neither_lock_nor_counters() {
     wire.model.close(wire.handle);
     assert!(!wire.model.is_counting());
     wire.handle = other;
-    assert_eq!(wire.machine().holder_session, 0);
+    assert_eq!(wire.machine().active_session, 0);
     running(&mut wire);
 }
 
@@ -150,9 +150,9 @@ fn h_what_one_client_sets_is_no_other_clients() {
 fn i_the_counters_are_held_only_while_a_session_runs() {
     let mut wire = Wire::new("skylake", 1);
     let number = configured(&mut wire);
-    assert_eq!(wire.machine().holder_session, 0, "configured");
+    assert_eq!(wire.machine().active_session, 0, "configured");
     assert_eq!(wire.about(session::START, number).refusal(), None);
-    assert_eq!(wire.machine().holder_session, number, "running");
+    assert_eq!(wire.machine().active_session, number, "running");
     assert_eq!(wire.about(session::STOP, number).refusal(), None);
-    assert_eq!(wire.machine().holder_session, 0, "stopped");
+    assert_eq!(wire.machine().active_session, 0, "stopped");
 }

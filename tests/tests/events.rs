@@ -123,9 +123,9 @@ fn names_drawn_at_random_reach_the_registers_as_their_rows_say() {
             let events = catalog.resolve(&items).expect(name);
             for (kind, _, how) in &found.encodings {
                 let Ok(how) = how else { continue };
-                let bit = 1 << kind.processor.kind;
+                let bit = 1 << kind.processor.cpu_type;
                 let mut specs = events[0].specs.iter();
-                let spec = specs.find(|spec| spec.kinds == 0 || spec.kinds & bit != 0);
+                let spec = specs.find(|spec| spec.cpu_types == 0 || spec.cpu_types & bit != 0);
                 let spec = *spec.expect("of this kind");
                 let row = &rows_of(kind.microarchitecture.expect("known").table)[&found.event.name];
                 let (general, fixed) = registers(&mut connection, spec, kind.processor.index);
@@ -207,7 +207,7 @@ fn a_name_is_counted_by_the_kinds_that_have_it() {
     let processors = connection.processors().expect("processors");
     let kind_of = |core: u8| {
         let mut of_core = processors.iter().filter(|processor| processor.core_type == core);
-        1 << of_core.next().expect("a core").kind
+        1 << of_core.next().expect("a core").cpu_type
     };
     let (performance, efficiency) = (kind_of(0x40), kind_of(0x20));
     for (name, kinds) in [
@@ -217,13 +217,14 @@ fn a_name_is_counted_by_the_kinds_that_have_it() {
         ("cpu_atom/event=0xd1,umask=0x20/", vec![efficiency]),
         ("cpu/event=0xd1,umask=0x20/", vec![0]),
     ] {
-        let found: Vec<u16> = specs(&mut connection, name).iter().map(|spec| spec.kinds).collect();
+        let found: Vec<u16> =
+            specs(&mut connection, name).iter().map(|spec| spec.cpu_types).collect();
         assert_eq!(found, kinds, "{name}");
     }
 }
 
-/// A Raptor Lake whose efficiency cores are disabled: CPUID tells of no hybrid (leaf 7, EDX bit 15),
-/// and leaf 0x1A is 0.
+/// A Raptor Lake whose efficiency cores are disabled: CPUID tells of no hybrid (leaf 7, EDX bit
+/// 15), and leaf 0x1A is 0.
 #[test]
 fn a_processor_without_its_efficiency_cores_has_the_events_of_the_others() {
     let mut machines = machines_from_table().into_iter();

@@ -209,6 +209,6 @@ fn a_general_counter_that_was_off_is_not_told_as_found() {
         }
         bare.configure(0, &[0, 1].map(|mask| Spec::of_raw(0xC4 | mask << 8)), 0);
         bare.start();
-        assert_eq!(bare.described()[0].found_counters, found, "{on:x?}");
+        assert_eq!(bare.described()[0].counters_in_use, found, "{on:x?}");
     }
 }

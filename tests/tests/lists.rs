@@ -98,12 +98,12 @@ fn who_answers_says_what_it_is() {
     let request = bytes(&Plain { header: header(0) }, &[]);
     let hello: Hello = wire.send(machine::HELLO, &request).done();
     assert_eq!(hello.modelled, 1);
-    assert!(hello.answerer.as_str().contains("model"));
+    assert!(hello.driver_name.as_str().contains("model"));
     let machine = wire.machine();
     assert_eq!(machine.processors, 3);
     assert_eq!(machine.timestamp_frequency, 1_000_000_000);
     assert_eq!(machine.interrupt_budget, 100, "10 % in thousandths");
-    assert_eq!((machine.holder_process, machine.holder_ticks), (0, 0));
+    assert_eq!((machine.active_process, machine.active_ticks), (0, 0));
 }
 
 /// The HAL's interface, the one in use, and how overflows are delivered.
@@ -158,7 +158,7 @@ fn a_processor_tells_its_leaves() {
 fn processors_that_differ_are_of_different_kinds() {
     let all = processors(&mut Wire::new("hybrid", 12));
     for (index, one) in all.iter().enumerate() {
-        let told = (one.kind, one.core_type, one.counter_mask, one.fixed_mask);
+        let told = (one.cpu_type, one.core_type, one.counter_mask, one.fixed_mask);
         let expected = match index {
             0..4 => (0, 0x40, 0x3FF, 0xF),
             _ => (1, 0x20, 0xFF, 0x77),
@@ -273,7 +273,7 @@ fn a_source_tells_what_it_can() {
         assert!(told.contains(note), "{model} {id:#x}");
         let why_not = told.contains("only") || told.contains("no address");
         assert_eq!(why_not, flags & Source::SAMPLING == 0, "{model} {told}");
-        assert_eq!(source.kinds, 1);
+        assert_eq!(source.cpu_types, 1);
     }
     let pentium = one(&sources(&mut Wire::new("pentium", 1), 0), TOTAL_ISSUES);
     assert_eq!(pentium.flags, S | Source::HAS_SELECT);
@@ -306,7 +306,7 @@ fn an_approximate_source_is_supported_on_request() {
 fn a_source_tells_on_which_kinds_it_can_be_counted() {
     let all = sources(&mut Wire::new("hybrid", 12), 0);
     for (id, kinds) in [(TOTAL_ISSUES, 0b11), (FIXED, 0b11), (FIXED + 3, 0b01)] {
-        assert_eq!(one(&all, id).kinds, kinds, "{id:#x}");
+        assert_eq!(one(&all, id).cpu_types, kinds, "{id:#x}");
     }
 }
 
@@ -362,8 +362,8 @@ fn a_drain_goes_on_after_the_processor_where_it_was_cut_off() {
     assert!(seen.iter().all(|&seen| seen > 10_000), "{seen:?}");
 }
 
-/// The design note's CheckOverflowStatus: counters whose value is below their initial value, from the
-/// overflow until it is handled.
+/// The design note's CheckOverflowStatus: counters whose value is below their initial value, from
+/// the overflow until it is handled.
 #[test]
 fn overflowed_sources_are_shown_until_their_interrupt_is_handled() {
     let mut wire = Wire::new("skylake", 1);

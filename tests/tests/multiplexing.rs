@@ -95,13 +95,13 @@ fn rotate(model: &str, list: &str, text: &str) -> (Vec<Vec<Count>>, u32) {
         Setup { specs: specs(&mut connection, list), slice_100ns: TURN, ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let settled = session.configure(&setup, false).expect("a configuration");
-    assert_eq!(settled.head.rotation, TURN);
+    assert_eq!(settled.head.slice_100ns, TURN);
     session.start().expect("a start");
     session.transport().begin(&workload(text));
     while session.transport().advance(7_000_001).expect("no fault") {}
     session.stop().expect("a stop");
     let counts = session.snapshot().expect("a snapshot");
-    (counts, settled.head.turns)
+    (counts, settled.head.slices)
 }
 
 fn within(estimate: &Estimate, truth: u64) -> bool {
@@ -194,7 +194,7 @@ fn an_idle_processor_counts_nothing_in_all_its_turns() {
         for count in &counts[1] {
             let estimate = Estimate::new(count);
             assert_eq!((estimate.counted, estimate.value), (0, Some(0)), "{model}");
-            assert!(count.turns >= 30 && count.running > 0, "{model}: {count:?}");
+            assert!(count.slices >= 30 && count.running > 0, "{model}: {count:?}");
             assert_eq!(count.enabled, counts[0][0].enabled, "{model}");
         }
     }
@@ -222,14 +222,14 @@ fn a_group_is_always_in_one_turn() {
             assert!(turns > 1, "{model}");
             let [first, second] = pair.map(|index| counts[0][index]);
             assert_eq!(first.running, second.running, "{model}");
-            assert_eq!(first.turns, second.turns, "{model}");
+            assert_eq!(first.slices, second.slices, "{model}");
             assert_eq!(first.time_squared, second.time_squared, "{model}");
         }
         let mut connection = machine(model, 1);
         let setup = Setup { specs: specs(&mut connection, list), ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
         assert!(!fit.fits);
-        let [first, second] = pair.map(|index| fit.kinds[0][index].turn);
+        let [first, second] = pair.map(|index| fit.kinds[0][index].slice);
         assert_eq!(first, second, "{model}");
     }
 }
@@ -240,7 +240,7 @@ fn configure_tells_the_turns_of_the_plan() {
         let mut connection = machine(model, 1);
         let setup = Setup { specs: specs(&mut connection, list), ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
-        let last = fit.kinds[0].iter().map(|placement| placement.turn).max();
+        let last = fit.kinds[0].iter().map(|placement| placement.slice).max();
         assert_eq!(u32::from(last.expect("sources")) + 1, turns, "{model}");
     }
 }
@@ -280,7 +280,7 @@ fn who_samples_in_every_turn_loses_no_period() {
         Setup { specs: specs(&mut connection, list), slice_100ns: TURN, ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let settled = session.configure(&setup, true).expect("a configuration");
-    assert_eq!(settled.head.turns, 2);
+    assert_eq!(settled.head.slices, 2);
     session.start().expect("a start");
     session.transport().begin(&workload(AMOUNTS));
     let mut samples = Vec::new();
@@ -303,7 +303,7 @@ fn an_alone_source_on_a_fixed_counter_has_a_turn_to_itself() {
         specs[0].flags = Spec::ALONE;
         let setup = Setup { specs, ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
-        let turns: Vec<u16> = fit.kinds[0].iter().map(|place| place.turn).collect();
+        let turns: Vec<u16> = fit.kinds[0].iter().map(|place| place.slice).collect();
         assert_eq!(turns, [0, 1], "{model}");
     }
 }

@@ -226,7 +226,7 @@ fn is_masked(bare: &mut Bare) -> bool {
     entry.expect("xAPIC mode") & MASK != 0
 }
 
-/// On a processor that is not used, because there are too many kinds, another owner's counter may
+/// On a processor that is not used, because there are too many CPU types, another owner's counter may
 /// interrupt.
 #[test]
 fn lvtpc_does_not_stay_masked_on_a_processor_of_an_eighth_kind() {

@@ -102,7 +102,8 @@ fn unaccounted(sampled: &Sampled, options: &str, events: u64, period: u64) -> Op
     untold(sampled, options, period)
 }
 
-/// If counters freeze at an overflow whose interrupt is late or lost, nothing is counted in between.
+/// If counters freeze at an overflow whose interrupt is late or lost, nothing is counted in
+/// between.
 fn stands_still(options: &str) -> bool {
     let has = |name| options.split('+').any(|option| option == name);
     has("frozen") && (has("late") || has("lost"))
@@ -269,7 +270,7 @@ fn somebody_elses_fixed_counters_go_on() {
         );
         assert_eq!(read(&mut connection, FIXED_CONTROL), Some(0x33), "{model}");
         let processors = connection.processors().expect("the processors");
-        assert_eq!(processors[0].found_fixed, 0b11, "{model}");
+        assert_eq!(processors[0].fixed_in_use, 0b11, "{model}");
     }
 }
 
@@ -339,7 +340,7 @@ fn a_general_counter_found_on_is_told_and_taken() {
         // Not on a fixed counter.
         drop(sampled(&mut connection, "BranchInstructions:50021", SHORT));
         let processors = connection.processors().expect("the processors");
-        assert_eq!(processors[0].found_counters, 1, "{model}");
+        assert_eq!(processors[0].counters_in_use, 1, "{model}");
     }
 }
 

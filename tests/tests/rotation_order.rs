@@ -20,10 +20,10 @@ fn order(seed: u32) -> Vec<usize> {
 /// The same of as many of the sources.
 fn order_of<const COUNT: usize>(seed: u32) -> Vec<usize> {
     let mut bare = Bare::new("yonah", 1);
-    bare.rotation_seed = seed;
+    bare.slice_seed = seed;
     let sources: Vec<_> = SOURCES[..COUNT].iter().copied().map(spec).collect();
     let configured = bare.configure(0, &sources, 40_000);
-    assert_eq!(configured.turns as usize, COUNT / 2);
+    assert_eq!(configured.slices as usize, COUNT / 2);
     bare.start();
     let mut before = [0; COUNT];
     let mut order = Vec::new();
@@ -33,10 +33,10 @@ fn order_of<const COUNT: usize>(seed: u32) -> Vec<usize> {
         bare.service.processors().tick(0);
         let counts = bare.snapshot();
         let ran: Vec<usize> =
-            (0..COUNT).filter(|&index| counts[index].turns > before[index]).collect();
+            (0..COUNT).filter(|&index| counts[index].slices > before[index]).collect();
         assert_eq!(ran.len(), 2, "two counters");
         order.push(ran[0]);
-        before = std::array::from_fn(|index| counts[index].turns);
+        before = std::array::from_fn(|index| counts[index].slices);
     }
     order
 }
@@ -81,7 +81,7 @@ fn processors_do_not_run_in_step() {
     const PROCESSORS: usize = 16;
     for seed in [0, u32::MAX] {
         let mut bare = Bare::new("yonah", PROCESSORS);
-        bare.rotation_seed = seed;
+        bare.slice_seed = seed;
         bare.configure(0, &SOURCES.map(spec), 40_000);
         bare.start();
         // The sources of the first rotation have had a turn; at the end of a cycle those of its
@@ -94,7 +94,7 @@ fn processors_do_not_run_in_step() {
                     bare.service.processors().tick(index);
                 }
             }
-            let turns = |count: &Count| count.turns;
+            let turns = |count: &Count| count.slices;
             let counts: Vec<u64> = bare.snapshot().iter().map(turns).collect();
             let mut rows: Vec<&[u64]> = counts.chunks(SOURCES.len()).collect();
             rows.sort_unstable();

@@ -41,7 +41,7 @@ fn every_dump_gets_what_the_rules_say() {
         let columns =
             ["hal_interface", "interface", "reason", "delivery", "interface", "reason", "delivery"];
         assert_eq!(names, columns.map(|column| Some(row[column].as_str())), "{file}");
-        let kinds = processors.iter().map(|processor| processor.kind).max();
+        let kinds = processors.iter().map(|processor| processor.cpu_type).max();
         for (column, value) in [
             ("pmu_version", u64::from(boot.pmu_version)),
             ("counters", boot.counters.into()),

@@ -195,7 +195,7 @@ function sessions(target) {
 }
 
 function service(target, table, sessions) {
-    const answerer = Buffer.from("halprof.sys 0.1.0");
+    const driver_name = Buffer.from("halprof.sys 0.1.0");
     return {
         processors: {
             table: { at: table, length: 1 },
@@ -206,7 +206,7 @@ function service(target, table, sessions) {
         },
         sessions,
         about: {
-            answerer: { data_ptr: pool(target, "u8", answerer).at, length: answerer.length },
+            driver_name: { data_ptr: pool(target, "u8", driver_name).at, length: driver_name.length },
             modelled: false,
             ring_bytes_max: 268_435_456,
         },

@@ -121,7 +121,7 @@ impl Catalog {
     pub fn new(sources: Vec<Source>, interface: u32, processors: &[Processor]) -> Self {
         let mut first_of_type: Vec<Processor> = Vec::new();
         for processor in processors {
-            if first_of_type.iter().all(|first| first.kind != processor.kind) {
+            if first_of_type.iter().all(|first| first.cpu_type != processor.cpu_type) {
                 first_of_type.push(*processor);
             }
         }
@@ -142,8 +142,8 @@ impl Catalog {
         }
     }
 
-    /// The same with the events of a user's file, on every Intel CPU type: a list as Intel publishes
-    /// it. Uncore events and those that need OFFCORE_RSP are left out.
+    /// The same with the events of a user's file, on every Intel CPU type: a list as Intel
+    /// publishes it. Uncore events and those that need OFFCORE_RSP are left out.
     pub fn with_event_file(mut self, path: &Path) -> Result<Self> {
         let events: Arc<[Event]> = events::file::read(path)?.into();
         for cpu_type in &mut self.cpu_types {
@@ -163,7 +163,7 @@ impl Catalog {
     /// Whether a processor can count an event.
     #[must_use]
     pub fn counts_on(&self, event: &EventSpec, processor: &Processor) -> bool {
-        self.spec_on(event, processor.kind).is_some()
+        self.spec_on(event, processor.cpu_type).is_some()
     }
 
     /// The index of the specification by which a CPU type counts an event; `None` if it cannot.
@@ -173,12 +173,12 @@ impl Catalog {
     }
 
     fn counts_spec(&self, spec: &Spec, cpu_type: u8) -> bool {
-        if spec.kinds != 0 && !has_type(spec.kinds.into(), cpu_type) {
+        if spec.cpu_types != 0 && !has_type(spec.cpu_types.into(), cpu_type) {
             return false;
         }
         match self.sources.iter().find(|source| source.id == spec.source) {
             Some(source) if source.flags & Source::TIMER == 0 => {
-                has_type(source.kinds.into(), cpu_type)
+                has_type(source.cpu_types.into(), cpu_type)
             }
             _ => true,
         }
@@ -269,8 +269,8 @@ impl Catalog {
         Some(EventMatch { event, encodings })
     }
 
-    /// What a workload of a modelled machine means by a name; with `table`, on the processors of that
-    /// microarchitecture only.
+    /// What a workload of a modelled machine means by a name; with `table`, on the processors of
+    /// that microarchitecture only.
     #[must_use]
     pub fn modelled(&self, name: &str, table: Option<&str>) -> Option<Known> {
         let code = |select, fixed, core| Code { event: Kinds::Named(0), select, fixed, core };
@@ -368,7 +368,7 @@ impl Catalog {
         let mut why = "no such processor has it";
         for (cpu_type, _, encoding) in &event.encodings {
             let bit = type_bit(&cpu_type.processor);
-            if spec.kinds != 0 && spec.kinds & bit == 0 {
+            if spec.cpu_types != 0 && spec.cpu_types & bit == 0 {
                 continue;
             }
             match encoding {
@@ -392,7 +392,7 @@ impl Catalog {
         let mut specs = Vec::new();
         for (encoding, kinds) in encodings {
             let all = kinds.count_ones() as usize == self.all_types;
-            let spec = Spec { flags, kinds: if all { 0 } else { kinds }, ..spec };
+            let spec = Spec { flags, cpu_types: if all { 0 } else { kinds }, ..spec };
             specs.push(match encoding {
                 Encoding::Select { select, counters } => {
                     Spec { source: ProfileSource::RAW.0, raw: select, counters, ..spec }
@@ -411,7 +411,7 @@ impl Catalog {
             group: item.group,
             filter: filter.unwrap_or(Spec::USER | Spec::KERNEL),
             interval: item.period.unwrap_or(0),
-            kinds: types_of(named),
+            cpu_types: types_of(named),
             ..Spec::default()
         }
     }
@@ -634,7 +634,7 @@ fn has_type(mask: u64, cpu_type: u8) -> bool {
 
 /// The bit of a processor's CPU type in a mask of CPU types.
 const fn type_bit(processor: &Processor) -> u16 {
-    1 << (processor.kind % 16)
+    1 << (processor.cpu_type % 16)
 }
 
 /// The CPU types of these processors, as a mask.
@@ -650,8 +650,8 @@ fn event_spec(item: &Item, specs: Vec<Spec>, name: &str) -> EventSpec {
     }
 }
 
-/// Finds a source by its listed name, its enumeration symbol, that symbol without `Profile`, its name
-/// after `Profile`, or its id.
+/// Finds a source by its listed name, its enumeration symbol, that symbol without `Profile`, its
+/// name after `Profile`, or its id.
 fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
     const PREFIX: &str = "Profile";
     let equals = |name: &str| name.eq_ignore_ascii_case(text);

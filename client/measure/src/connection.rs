@@ -15,9 +15,9 @@ use shared_types::{ErrorCode, ProfileSource, ReplyHeader, RequestHeader};
 use std::mem::size_of;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// The first buffer offered for a reply; a reply that needs more says how much. Windows takes memory
-/// for a buffer of this length before the driver sees the request, so it is kept short: a STOP that
-/// found no memory would stop nothing.
+/// The first buffer offered for a reply; a reply that needs more says how much. Windows takes
+/// memory for a buffer of this length before the driver sees the request, so it is kept short: a
+/// STOP that found no memory would stop nothing.
 pub(crate) const REPLY_BYTES: usize = 64 << 10;
 
 /// Room for one page: every processor of the largest machine in one reply.
@@ -74,7 +74,7 @@ impl Fit {
     #[must_use]
     pub fn at_once(&self) -> bool {
         let mut placements = self.kinds.iter().flatten();
-        placements.all(|placement| placement.error != 0 || placement.turn == 0)
+        placements.all(|placement| placement.error != 0 || placement.slice == 0)
     }
 }
 
@@ -86,9 +86,9 @@ impl Setup {
             header: RequestHeader::new(size, flags),
             session,
             sources: self.specs.len() as u32,
-            rotation: self.slice_100ns,
+            slice_100ns: self.slice_100ns,
             ring_samples: 0,
-            rotation_seed: 0,
+            slice_seed: 0,
             branches: self.branches,
             branch_filter: self.branch_filter,
             processors: processor_bits(&self.processors),
@@ -124,7 +124,7 @@ impl<T: Transport> Connection<T> {
     /// Who answers: the driver with its version, or the name of the modelled machine.
     #[must_use]
     pub fn driver_name(&self) -> &str {
-        self.hello.answerer.as_str()
+        self.hello.driver_name.as_str()
     }
 
     /// Whether the machine is a model.
@@ -219,7 +219,7 @@ impl<T: Transport> Connection<T> {
         let (plan, body) = self.call::<Plan>(source::PLAN, "plan", &request)?;
         let sources = plan.sources as usize;
         let placements: Vec<Placement> =
-            elements("plan", body, sources.saturating_mul(plan.kinds as usize))?;
+            elements("plan", body, sources.saturating_mul(plan.cpu_types as usize))?;
         Ok(Fit {
             fits: plan.fits != 0,
             kinds: placements.chunks(sources.max(1)).map(<[Placement]>::to_vec).collect(),

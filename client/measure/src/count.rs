@@ -195,7 +195,7 @@ impl Sources {
 
 impl NamedSource {
     fn is_counted_by(&self, cpu_types: u16) -> bool {
-        let mask = self.event.common().kinds;
+        let mask = self.event.common().cpu_types;
         mask == 0 || mask & cpu_types != 0
     }
 

@@ -1,26 +1,26 @@
-//! From what was counted to what happened, when sources took turns on the counters.
+//! From what was counted to what happened, when sources took slices on the counters.
 //!
-//! Each turn `i` counted `x[i]` events in `t[i]` ticks. The rate is the ratio estimator
+//! Each slice `i` counted `x[i]` events in `t[i]` ticks. The rate is the ratio estimator
 //! `R = sum(x) / sum(t)`, and the estimate is `R E`, with `E` the time enabled and `T = sum(t)` the
-//! time on a counter. The count of a turn varies about `R t` with a variance proportional to `t`:
-//! turns may be cut short, and the last one usually is. Then `sum((x - R t)^2)` is `T (1 - 1/n)`
-//! times the variance per tick, where `n = T^2 / sum(t^2)` is the number of turns if all are of
+//! time on a counter. The count of a slice varies about `R t` with a variance proportional to `t`:
+//! slices may be cut short, and the last one usually is. Then `sum((x - R t)^2)` is `T (1 - 1/n)`
+//! times the variance per tick, where `n = T^2 / sum(t^2)` is the number of slices if all are of
 //! equal length. The estimate, which covers `E - T` from what was seen in `T`, has `E (E - T) / T`
-//! times that variance. For turns of equal length this is the textbook formula, finite population
+//! times that variance. For slices of equal length this is the textbook formula, finite population
 //! correction included. The bound is the standard deviation times Student's t for `n - 1` degrees
-//! of freedom at 98 %: few turns are only roughly normal, and the promised 95 % is to hold for each
-//! workload, not only on average over workloads.
+//! of freedom at 98 %: few slices are only roughly normal, and the promised 95 % is to hold for
+//! each workload, not only on average over workloads.
 //!
-//! The promise rests on an assumption: what happens does not depend on whose turn it is. A workload
-//! whose own period is in step with the turns shows a source the same part of that period again and
-//! again. The turns then agree with each other, and the bound, which is computed from how they
-//! differ, is far too small. Nothing in the counts reveals this; turns of another length do.
+//! The promise rests on an assumption: what happens does not depend on which slice it is. A
+//! workload whose own period is in step with the slices shows a source the same part of that period
+//! again and again. The slices then agree with each other, and the bound, which is computed from
+//! how they differ, is far too small. Nothing in the counts reveals this; slices of another length
+//! do.
 //!
-//! A processor on which a source had no turn is not one where nothing happened. A sum takes it to
-//! have done what the others did in the same time, and has no bound: one processor may be busy among
-//! idle ones, and how the others' turns differ says nothing about it.
-//! Source: W. G. Cochran, Sampling Techniques, 3rd edition, 6.3, 6.7 (optimum of the ratio
-//! estimator) and 6.13.
+//! A processor on which a source had no slice is not one where nothing happened. A sum takes it to
+//! have done what the others did in the same time, and has no bound: one processor may be busy
+//! among idle ones, and how the others' slices differ says nothing about it. Source: W. G. Cochran,
+//! Sampling Techniques, 3rd edition, 6.3, 6.7 (optimum of the ratio estimator) and 6.13.
 
 use crate::float::float;
 use crate::statistics::student_t;
@@ -32,7 +32,7 @@ pub struct Estimate {
     /// Events read from the counters; the sum over processors may exceed 64 bits.
     pub counted: u128,
     /// What happened: `counted`, or its estimate if it was scaled. `None` if it was on no counter;
-    /// for a sum also if some processors had no turn and the others counted nothing.
+    /// for a sum also if some processors had no slice and the others counted nothing.
     pub value: Option<u128>,
     /// How long the session ran, in ticks of the time-stamp counter.
     pub enabled: u128,
@@ -40,10 +40,10 @@ pub struct Estimate {
     pub running: u128,
     /// Whether `value` is an estimate.
     pub scaled: bool,
-    /// The 95 % bound of an estimate, for a workload that is not in step with the turns; `None` if
-    /// nothing was scaled, if there were too few turns to know, or if a processor had none.
+    /// The 95 % bound of an estimate, for a workload that is not in step with the slices; `None` if
+    /// nothing was scaled, if there were too few slices to know, or if a processor had none.
     pub error: Option<f64>,
-    /// On how many processors it had no turn.
+    /// On how many processors it had no slice.
     pub never_scheduled_cpus: u32,
     /// Variance of the estimate, and its degrees of freedom.
     spread: Option<Spread>,
@@ -158,24 +158,24 @@ fn scale(events: u128, longer: u128, time: u128) -> Option<u128> {
     }
 }
 
-/// The variance between the turns; `None` for fewer than two.
+/// The variance between the slices; `None` for fewer than two.
 fn spread(count: &Count) -> Option<Spread> {
-    if count.turns < 2 || count.running == 0 {
+    if count.slices < 2 || count.running == 0 {
         return None;
     }
     let (enabled, running) = (float(count.enabled), float(count.running));
     let rate = float(count.counted) / running;
-    let turns = (running * running / wide(count.time_squared)).min(float(count.turns));
+    let slices = (running * running / wide(count.time_squared)).min(float(count.slices));
     let residuals = wide(count.count_squared) - 2.0 * rate * wide(count.count_by_time)
         + rate * rate * wide(count.time_squared);
-    // Both ends of a turn are known to one event and one tick. The uniform rounding of each end has
-    // a variance of 1/12, which the residuals of a very even workload do not show.
-    let rounding = float(count.turns) / 6.0 * (1.0 + rate * rate);
-    let squares = residuals.max(rounding) / (1.0 - 1.0 / turns);
+    // Both ends of a slice are known to one event and one tick. The uniform rounding of each end
+    // has a variance of 1/12, which the residuals of a very even workload do not show.
+    let rounding = float(count.slices) / 6.0 * (1.0 + rate * rate);
+    let squares = residuals.max(rounding) / (1.0 - 1.0 / slices);
     let variance = squares * enabled * (enabled - running) / (running * running);
     variance
         .is_finite()
-        .then(|| Spread { variance, by_freedom: variance * variance / (turns - 1.0) })
+        .then(|| Spread { variance, by_freedom: variance * variance / (slices - 1.0) })
 }
 
 /// What was counted between two snapshots of one session.
@@ -184,7 +184,7 @@ pub(crate) fn since(now: &Count, before: &Count) -> Count {
         counted: now.counted.saturating_sub(before.counted),
         enabled: now.enabled.saturating_sub(before.enabled),
         running: now.running.saturating_sub(before.running),
-        turns: now.turns.saturating_sub(before.turns),
+        slices: now.slices.saturating_sub(before.slices),
         count_squared: difference(now.count_squared, before.count_squared),
         count_by_time: difference(now.count_by_time, before.count_by_time),
         time_squared: difference(now.time_squared, before.time_squared),

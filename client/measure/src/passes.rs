@@ -8,9 +8,9 @@ use shared_types::ErrorCode;
 use shared_types::request::source::Placement;
 
 impl<T: Transport> Connection<T> {
-    /// Splits events that do not fit together on these CPU types, a mask, into sets that do, each as
-    /// indexes into `events`, in the order of its first event. `setup` has the rest of the request;
-    /// its specs are ignored.
+    /// Splits events that do not fit together on these CPU types, a mask, into sets that do, each
+    /// as indexes into `events`, in the order of its first event. `setup` has the rest of the
+    /// request; its specs are ignored.
     ///
     /// Every event is in exactly one set, and a group stays together. `sampling` says what the
     /// passes are for: time that is sampled takes a counter. Events that a processor cannot count
@@ -105,7 +105,7 @@ impl<T: Transport> Splitter<'_, T> {
     fn is_in_first_slice(&self, fit: &Fit, spec: usize) -> bool {
         let counted_on = (0..).zip(&fit.kinds).filter(|(kind, _)| self.cpu_types >> kind & 1 != 0);
         counted_on.filter_map(|(_, placements)| placements.get(spec)).all(|placement| {
-            placement.error != 0 || matches!(placement.turn, 0 | Placement::EVERY_TURN)
+            placement.error != 0 || matches!(placement.slice, 0 | Placement::EVERY_SLICE)
         })
     }
 }
@@ -206,7 +206,7 @@ mod tests {
                 let setup = Setup { specs, ..Setup::default() };
                 let fit = connection.plan(&setup).expect("a plan");
                 let mut placements = fit.kinds.iter().flatten();
-                let at_once = placements.all(|placement| placement.turn == 0);
+                let at_once = placements.all(|placement| placement.slice == 0);
                 assert!(at_once, "{}: {set:?}", model.name);
             }
         }

@@ -33,7 +33,7 @@ pub struct Rate {
     /// Whether it is an estimate because the source shared its counter with others.
     pub scaled: bool,
     /// The 95 % bound of an estimate, in events per second; `None` if nothing was scaled, if there
-    /// were too few turns to know, or if a processor had none.
+    /// were too few slices to know, or if a processor had none.
     pub error: Option<f64>,
 }
 
@@ -88,8 +88,8 @@ impl Interval {
     /// The interval before any reading.
     pub const NOTHING: Self = Self { frequency: 0, counts: Vec::new() };
 
-    /// What happened between two snapshots of a session on a machine with this `frequency`. What the
-    /// earlier one does not have counts from the session's start.
+    /// What happened between two snapshots of a session on a machine with this `frequency`. What
+    /// the earlier one does not have counts from the session's start.
     #[must_use]
     pub fn between(before: &[Vec<Count>], now: &[Vec<Count>], frequency: u64) -> Self {
         let counts = now.iter().enumerate().map(|(processor, counts)| {
@@ -132,11 +132,11 @@ impl Interval {
     }
 
     /// The rate of one source on these processors together. Where it was on a counter on some of
-    /// them only, the others are taken to be like those; `None` where it was on none, or where those
-    /// counted nothing.
+    /// them only, the others are taken to be like those; `None` where it was on none, or where
+    /// those counted nothing.
     ///
-    /// Its bound is that of the sum in events, over the shortest time: exact if all were enabled for
-    /// the same time, otherwise too large.
+    /// Its bound is that of the sum in events, over the shortest time: exact if all were enabled
+    /// for the same time, otherwise too large.
     #[must_use]
     pub fn sum_on(&self, processors: &[usize], source: usize) -> Option<Rate> {
         let count = |&processor: &usize| self.counts.get(processor)?.get(source);

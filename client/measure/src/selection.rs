@@ -90,16 +90,18 @@ impl EventSpec {
 
     /// The CPU types that its specifications are for, as a mask.
     fn cpu_types(&self) -> u16 {
-        let masks =
-            self.specs.iter().map(|spec| if spec.kinds == 0 { u16::MAX } else { spec.kinds });
+        let masks = self
+            .specs
+            .iter()
+            .map(|spec| if spec.cpu_types == 0 { u16::MAX } else { spec.cpu_types });
         masks.fold(0, |all, mask| all | mask)
     }
 
-    /// The same for these CPU types, a mask, where any of them counts it. An event that none of them
-    /// counts keeps all, and the refusal says where it can be counted.
+    /// The same for these CPU types, a mask, where any of them counts it. An event that none of
+    /// them counts keeps all, and the refusal says where it can be counted.
     #[must_use]
     pub fn on_cpu_types(mut self, cpu_types: u16) -> Self {
-        let counts = |spec: &Spec| spec.kinds == 0 || spec.kinds & cpu_types != 0;
+        let counts = |spec: &Spec| spec.cpu_types == 0 || spec.cpu_types & cpu_types != 0;
         if self.specs.iter().any(counts) {
             self.specs.retain(counts);
         }

@@ -150,8 +150,8 @@ fn why(reason: Reason, boot: &Processor) -> String {
         Reason::HypervisorUnproved => format!(
             "The hypervisor ({hypervisor}) is not Hv#1, and neither CPUID 0x80000001 ECX bit 23 nor leaf 0x80000022 proves that AMD's counters are there."
         ),
-        Reason::TooManyKinds => {
-            "There are more kinds of processor than halprof can tell apart.".to_owned()
+        Reason::TooManyCpuTypes => {
+            "There are more CPU types than halprof can tell apart.".to_owned()
         }
         Reason::HistoricNotBuilt => format!(
             "{vendor} family {family} model {model:#x} is a Pentium, P6 or NetBurst processor. No current Windows boots on one, so halprof.sys is built without their interfaces."

@@ -182,7 +182,7 @@ fn top_leaves_no_session_behind() {
     };
     assert_eq!(top::run(options, &mut ctx, &output(&parsed)).expect("rates"), 0);
     let machine = ctx.connection.machine().expect("described");
-    assert_eq!((machine.holder_process, machine.holder_session), (0, 0));
+    assert_eq!((machine.active_process, machine.active_session), (0, 0));
 }
 
 /// How often each code was requested.

@@ -41,8 +41,8 @@ pub struct Branches {
     pub records: BranchRecords,
     /// Why it does not, if it does not.
     pub reason: BranchReason,
-    /// What the records contain: [`Processor::TELLS_MISPREDICTED`] and the other `TELLS` flags.
-    pub tells: u16,
+    /// What the records contain: [`Processor::INFO_MISPREDICTED`] and the other `INFO` flags.
+    pub info: u16,
     /// The numbers of records that it can keep, as a mask: bit n stands for 8 (n + 1).
     pub(crate) depths: u8,
     /// Significant bits of an address; its sign is extended into the bits above.
@@ -99,7 +99,7 @@ impl Branches {
         let capabilities = machine.read_msr(intel::IA32_PERF_CAPABILITIES);
         let format = intel::PerfCapabilities::from_bits(capabilities).lbr_format();
         if format == FORMAT_INFO {
-            self.tells |= Processor::TELLS_TRANSACTIONS;
+            self.info |= Processor::INFO_TRANSACTIONS;
         }
         matches!(format, FORMAT_INFO | FORMAT_INFO_2)
     }
@@ -173,7 +173,7 @@ fn declared(
     identity: &Identity,
 ) -> Option<Branches> {
     let none = Branches::new_zeroed();
-    let info = Processor::TELLS_MISPREDICTED | Processor::TELLS_CYCLES;
+    let info = Processor::INFO_MISPREDICTED | Processor::INFO_CYCLES;
     match interface {
         ProfileInterface::Emon
             if identity.max_leaf >= 0x1C
@@ -184,7 +184,7 @@ fn declared(
         ProfileInterface::Emon if identity.family == 6 && INFO_MODELS.contains(&identity.model) => {
             Some(Branches {
                 records: BranchRecords::Info,
-                tells: info,
+                info,
                 depths: 1 << (INFO_DEPTH / 8 - 1),
                 ..none
             })
@@ -197,7 +197,7 @@ fn declared(
             };
             Some(Branches {
                 records: BranchRecords::AmdV2,
-                tells: Processor::TELLS_MISPREDICTED,
+                info: Processor::INFO_MISPREDICTED,
                 depths: 1u8.checked_shl((depth / 8).wrapping_sub(1).into()).unwrap_or(0),
                 address_bits: match (sizes >> 8) as u8 {
                     bits @ ADDRESS_BITS..=57 => bits,
@@ -214,16 +214,16 @@ fn declared(
 fn architectural(machine: &impl Machine) -> Branches {
     let leaf = machine.cpuid(0x1C, 0);
     let filters = LbrEbx::from_bits(leaf.ebx);
-    let tells = LbrEcx::from_bits(leaf.ecx);
+    let info = LbrEcx::from_bits(leaf.ecx);
     let rows = [
-        (tells.mispredict(), Processor::TELLS_MISPREDICTED),
-        (tells.timed(), Processor::TELLS_CYCLES),
-        (tells.branch_type(), Processor::TELLS_KIND),
-        (true, Processor::TELLS_TRANSACTIONS),
+        (info.mispredict(), Processor::INFO_MISPREDICTED),
+        (info.timed(), Processor::INFO_CYCLES),
+        (info.branch_type(), Processor::INFO_KIND),
+        (true, Processor::INFO_TRANSACTIONS),
     ];
     Branches {
         records: BranchRecords::Architectural,
-        tells: rows.iter().filter(|(set, _)| *set).fold(0, |all, (_, bit)| all | bit),
+        info: rows.iter().filter(|(set, _)| *set).fold(0, |all, (_, bit)| all | bit),
         depths: if filters.cpl_filter() && filters.branch_filter() {
             LbrEax::from_bits(leaf.eax).depths()
         } else {

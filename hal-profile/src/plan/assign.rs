@@ -1,10 +1,10 @@
 //! Assigns sources to counters and to slices of time on one CPU type.
 //!
-//! Sources that fit together run together. The others are spread over slices, first fit in the order
-//! requested. The sources of a group run in one slice or not at all. Within a slice the assignment
-//! is a bipartite matching: a source that finds no free counter may move others to counters that can
-//! count them too (Kuhn's algorithm). A source with a fixed counter to itself takes no room from
-//! others and runs in every slice.
+//! Sources that fit together run together. The others are spread over slices, first fit in the
+//! order requested. The sources of a group run in one slice or not at all. Within a slice the
+//! assignment is a bipartite matching: a source that finds no free counter may move others to
+//! counters that can count them too (Kuhn's algorithm). A source with a fixed counter to itself
+//! takes no room from others and runs in every slice.
 //!
 //! This is done once, at PASSIVE_LEVEL: loops are plain, and memory is the host's.
 
@@ -17,7 +17,7 @@ use shared_types::request::source::Placement;
 use zerocopy::FromZeros;
 
 /// The slice of a source that runs in every one.
-pub(crate) const EVERY_SLICE: u16 = Placement::EVERY_TURN;
+pub(crate) const EVERY_SLICE: u16 = Placement::EVERY_SLICE;
 
 /// Steps of all searches in one configuration ([`Assignment::search`]): some milliseconds at most.
 const SEARCH_STEPS: u32 = 1_000;
@@ -42,7 +42,7 @@ pub struct Requirements {
 pub struct Assigned {
     /// The counter.
     pub counter: Counter,
-    /// The slice, or [`Placement::EVERY_TURN`].
+    /// The slice, or [`Placement::EVERY_SLICE`].
     pub slice: u16,
 }
 
@@ -226,9 +226,9 @@ impl Assignment {
     }
 
     /// Tries every counter of every source by backtracking: each source in turn takes its next
-    /// counter; when one has none left, the one before it takes another. `None` if nothing is found,
-    /// or not within the steps that are left: without a bound, a long list could take years. It is a
-    /// loop because the driver's stack is small.
+    /// counter; when one has none left, the one before it takes another. `None` if nothing is
+    /// found, or not within the steps that are left: without a bound, a long list could take years.
+    /// It is a loop because the driver's stack is small.
     fn search(&mut self, source: SourceIndex, slice: &Slice) -> Option<Slice> {
         let mut sources = [source; MAX_COUNTERS];
         let mut count = 1;
@@ -321,7 +321,8 @@ impl Schedule {
         }
     }
 
-    /// The sources of a slice, with those that run in every one; of [`Placement::EVERY_TURN`], these alone.
+    /// The sources of a slice, with those that run in every one; of [`Placement::EVERY_SLICE`],
+    /// these alone.
     pub fn sources(&self, slice: u16) -> impl Iterator<Item = SourceIndex> {
         let every = self.starts.get(usize::from(self.slices)).copied().unwrap_or(0);
         let bounds = (slice < self.slices)

@@ -53,14 +53,14 @@ pub struct CounterConfig {
     pub(crate) seat: Seat,
     /// The source: its index in the session.
     pub source: SourceIndex,
-    /// The slice, or [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN).
+    /// The slice, or [`EVERY_SLICE`](shared_types::request::source::Placement::EVERY_SLICE).
     pub slice: u16,
     /// The [`ErrorCode`] if this CPU type does not count the source.
     pub(crate) error: u16,
 }
 
-/// A counter in use: its configuration, the value from which it was started, and the last value read. Values
-/// have the counter's own width.
+/// A counter in use: its configuration, the value from which it was started, and the last value
+/// read. Values have the counter's own width.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub struct Active {
     /// The work that it does.

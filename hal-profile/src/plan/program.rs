@@ -21,7 +21,7 @@ pub const MAX_CPU_TYPES: usize = 8;
 pub struct Program {
     pub(crate) settings: Settings,
     pub(crate) sources: PerSource<Source>,
-    pub(crate) kinds: [CpuProgram; MAX_CPU_TYPES],
+    pub(crate) cpu_programs: [CpuProgram; MAX_CPU_TYPES],
 }
 
 /// Settings common to all sources and processors.
@@ -35,7 +35,7 @@ pub(crate) struct Settings {
     pub(crate) count: usize,
     /// The CPU types that were known when it was configured, as a mask; these have
     /// programs.
-    pub(crate) kinds: u16,
+    pub(crate) cpu_types: u16,
     /// Sources are sampled as well as counted.
     pub(crate) samples: bool,
     /// At least one source is counted by a timer.
@@ -73,7 +73,7 @@ pub(crate) struct Source {
     /// The general counters that may count it.
     pub(crate) counters: u32,
     /// The CPU types that count it, as a mask.
-    pub(crate) kinds: u16,
+    pub(crate) cpu_types: u16,
     /// Nothing else may be counted at the same time.
     pub(crate) alone: bool,
     pub(crate) filter: Filter,
@@ -104,8 +104,8 @@ impl Program {
     pub fn copy_from(&mut self, other: &Self) {
         self.settings = other.settings;
         self.sources.each.copy_from_slice(&other.sources.each);
-        for (kind, others) in self.kinds.iter_mut().zip(&other.kinds) {
-            kind.copy_from(others);
+        for (program, others) in self.cpu_programs.iter_mut().zip(&other.cpu_programs) {
+            program.copy_from(others);
         }
     }
 
@@ -114,13 +114,13 @@ impl Program {
     }
 
     /// What a CPU type runs.
-    pub(crate) fn kind(&self, kind: u8) -> Option<&CpuProgram> {
-        self.kinds.get(usize::from(kind))
+    pub(crate) fn cpu_program(&self, cpu_type: u8) -> Option<&CpuProgram> {
+        self.cpu_programs.get(usize::from(cpu_type))
     }
 
-    /// The largest number of slices on any kind.
+    /// The largest number of slices on any CPU type.
     pub(crate) fn slices(&self) -> u16 {
-        let slices = self.kinds.iter().map(|kind| kind.schedule.slices);
+        let slices = self.cpu_programs.iter().map(|program| program.schedule.slices);
         slices.max().unwrap_or(0)
     }
 }
@@ -146,7 +146,7 @@ impl CpuProgram {
     }
 
     /// The configurations of one slice, and those of every slice; of
-    /// [`EVERY_TURN`](shared_types::request::source::Placement::EVERY_TURN), these alone.
+    /// [`EVERY_SLICE`](shared_types::request::source::Placement::EVERY_SLICE), these alone.
     pub(crate) fn slice(&self, slice: u16) -> impl Iterator<Item = &CounterConfig> {
         self.schedule.sources(slice).map(|source| &self.configs[source])
     }

@@ -79,8 +79,8 @@ impl<M: Machine> Local<'_, M> {
         };
     }
 
-    /// Called after sleep, before [`Self::resume`]: sleep has cleared what masked LVTPC after a storm
-    /// and what kept its line asserted. If it was called off, both may still be there.
+    /// Called after sleep, before [`Self::resume`]: sleep has cleared what masked LVTPC after a
+    /// storm and what kept its line asserted. If it was called off, both may still be there.
     pub(crate) fn wake(&mut self) {
         self.state.storm &= self.may_storm();
     }
@@ -173,7 +173,7 @@ impl<M: Machine> Local<'_, M> {
             self.count_timers(now);
             enabled = self.counting(now);
         }
-        let Some(kind) = self.kind() else {
+        let Some(cpu_program) = self.cpu_program() else {
             return;
         };
         let state = &mut *self.state;
@@ -189,7 +189,7 @@ impl<M: Machine> Local<'_, M> {
         let slice = if runs { state.order.now() } else { EVERY_SLICE };
         // Sources on a counter now have running time from the current slice to add.
         let ticks = state.clock.in_slice(now);
-        for config in kind.slice(slice) {
+        for config in cpu_program.slice(slice) {
             let count = state.counts[config.source];
             let running = match config.slice {
                 // Between two slices only this driver runs.
@@ -202,8 +202,8 @@ impl<M: Machine> Local<'_, M> {
     }
 
     fn forget(&mut self) {
-        let slices = self.kind().map_or(0, |kind| kind.schedule.slices);
-        let accesses = self.kind().map_or(0, |kind| kind.recording.accesses());
+        let slices = self.cpu_program().map_or(0, |cpu_program| cpu_program.schedule.slices);
+        let accesses = self.cpu_program().map_or(0, |cpu_program| cpu_program.recording.accesses());
         // The index in both halves: the first draws are of the lower one.
         let index = (self.index as u64).wrapping_mul(1 << 32 | 1);
         let seed = u64::from(self.program.settings.seed) ^ index;
@@ -245,21 +245,25 @@ impl<M: Machine> Local<'_, M> {
     /// Takes over the counters, and notes what is found in shared registers. `false`: another owner
     /// has enabled a fixed counter that the program needs.
     pub(crate) fn initialize(&mut self) -> bool {
-        let Some(kind) = self.kind().filter(|kind| kind.counters != 0) else {
+        let Some(cpu_program) = self.cpu_program().filter(|cpu_program| cpu_program.counters != 0)
+        else {
             return true;
         };
         let state = &mut *self.state;
         let fixed = pmu::enabled_fixed(self.machine, &state.capabilities);
         state.saved.fixed = fixed;
-        if u64::from(fixed) << 32 & kind.counters != 0 {
+        if u64::from(fixed) << 32 & cpu_program.counters != 0 {
             return false;
         }
         let samples = self.program.settings.samples;
         let capabilities = &state.capabilities;
         // While only counting, all other status bits belong to whoever has the handler.
-        let ours =
-            if samples { state.own_status() } else { kind.counters | capabilities.global.freeze };
-        let before = pmu::initialize(self.machine, capabilities, kind, ours);
+        let ours = if samples {
+            state.own_status()
+        } else {
+            cpu_program.counters | capabilities.global.freeze
+        };
+        let before = pmu::initialize(self.machine, capabilities, cpu_program, ours);
         (state.saved.control, state.saved.counters) = (before.control, before.counters);
         state.saved.freeze =
             if samples { pmu::freeze_seen(self.machine, capabilities, before.status) } else { 0 };
@@ -269,10 +273,10 @@ impl<M: Machine> Local<'_, M> {
     /// Ends branch recording and gives the counters back. They must be stopped.
     pub(crate) fn release(&mut self) {
         self.end_branches();
-        if let Some(kind) = self.kind() {
+        if let Some(cpu_program) = self.cpu_program() {
             let found = self.state.saved.control;
             let capabilities = &self.state.capabilities;
-            pmu::release(self.machine, capabilities, kind.counters, found);
+            pmu::release(self.machine, capabilities, cpu_program.counters, found);
         }
     }
 
@@ -287,7 +291,7 @@ impl<M: Machine> Local<'_, M> {
     }
 
     fn slice_is_over(&mut self) -> bool {
-        let several = self.kind().is_some_and(|kind| kind.schedule.slices > 1);
+        let several = self.cpu_program().is_some_and(|cpu_program| cpu_program.schedule.slices > 1);
         let ran = |now: u64, began: u64| now.wrapping_sub(began);
         let enough = self.program.settings.slice_ticks;
         several && ran(self.machine.timestamp(), self.state.clock.slice_began) >= enough
@@ -311,12 +315,12 @@ impl<M: Machine> Local<'_, M> {
 
     /// Sets up the configurations of the slice that is due, and starts their counters.
     fn begin_slice(&mut self) {
-        let Some(kind) = self.program.kind(self.state.kind) else {
+        let Some(cpu_program) = self.program.cpu_program(self.state.cpu_type) else {
             return;
         };
         let state = &mut *self.state;
         let one_late = state.capabilities.errata.interrupts_one_late;
-        let configs = kind.slice(state.order.now()).map(|config| {
+        let configs = cpu_program.slice(state.order.now()).map(|config| {
             let mut events = 0;
             if config.interrupts {
                 let total = &mut state.totals[config.source];
@@ -392,15 +396,15 @@ impl<M: Machine> Local<'_, M> {
 impl<'a, M> Local<'a, M> {
     /// The longest period with which a source is now sampled, in events.
     pub(crate) fn longest_period(&self) -> u64 {
-        let configs = self.kind().map(|kind| &kind.configs.each);
+        let configs = self.cpu_program().map(|cpu_program| &cpu_program.configs.each);
         let configs = configs.into_iter().flatten().take(self.program.settings.count);
         let longest = configs.map(|config| config.period).max();
         doubled(longest.unwrap_or(0).into(), self.state.doublings)
     }
 
     /// What this CPU type runs.
-    fn kind(&self) -> Option<&'a CpuProgram> {
-        self.program.kind(self.state.kind)
+    fn cpu_program(&self) -> Option<&'a CpuProgram> {
+        self.program.cpu_program(self.state.cpu_type)
     }
 }
 

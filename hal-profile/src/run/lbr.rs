@@ -34,8 +34,8 @@ const KERNEL_HALF: u64 = 1 << 63;
 impl<M: Machine> Local<'_, M> {
     /// What the session records on this processor, if anything.
     fn recording(&self) -> Option<Recording> {
-        let kind = self.program.kind(self.state.kind)?;
-        (kind.recording.depth != 0).then_some(kind.recording)
+        let program = self.program.cpu_program(self.state.cpu_type)?;
+        (program.recording.depth != 0).then_some(program.recording)
     }
 
     /// Whether the session is to record branches and another owner already does.
@@ -94,8 +94,8 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// Ends recording, and leaves the registers as they were found, with no records in them. If
-    /// another owner has taken over in the meantime, the registers are left alone; not if it has only
-    /// cleared FREEZE_LBRS_ON_PMI.
+    /// another owner has taken over in the meantime, the registers are left alone; not if it has
+    /// only cleared FREEZE_LBRS_ON_PMI.
     pub(crate) fn end_branches(&mut self) {
         let recording = self.recording();
         let state = &mut *self.state;
@@ -244,13 +244,13 @@ fn info_record(
     }
     let to = machine.read_msr(to + at);
     let info = LbrInfo::from_bits(machine.read_msr(info + at));
-    let tells = |what| branches.tells & what != 0;
+    let records = |what| branches.info & what != 0;
     let architectural = branches.records == BranchRecords::Architectural;
-    let timed = tells(Processor::TELLS_CYCLES) && (info.cycles_valid() || !architectural);
-    let transactions = tells(Processor::TELLS_TRANSACTIONS);
+    let timed = records(Processor::INFO_CYCLES) && (info.cycles_valid() || !architectural);
+    let transactions = records(Processor::INFO_TRANSACTIONS);
     let flags = [
-        (tells(Processor::TELLS_MISPREDICTED) && !info.mispredicted(), Branch::PREDICTED),
-        (tells(Processor::TELLS_MISPREDICTED) && info.mispredicted(), Branch::MISPREDICTED),
+        (records(Processor::INFO_MISPREDICTED) && !info.mispredicted(), Branch::PREDICTED),
+        (records(Processor::INFO_MISPREDICTED) && info.mispredicted(), Branch::MISPREDICTED),
         (timed, Branch::CYCLES),
         (transactions && info.in_transaction(), Branch::TRANSACTION),
         (transactions && info.abort(), Branch::ABORT),
@@ -259,8 +259,8 @@ fn info_record(
         from,
         to,
         cycles: if timed { info.cycles() } else { 0 },
-        kind: if tells(Processor::TELLS_KIND) {
-            kind(info.branch_type()) as u8
+        kind: if records(Processor::INFO_KIND) {
+            branch_kind(info.branch_type()) as u8
         } else {
             BranchKind::Unknown as u8
         },
@@ -270,7 +270,7 @@ fn info_record(
 }
 
 /// Decodes BR_TYPE.
-fn kind(branch_type: u8) -> BranchKind {
+fn branch_kind(branch_type: u8) -> BranchKind {
     match branch_type {
         0 => BranchKind::Conditional,
         1 => BranchKind::IndirectJump,
@@ -347,8 +347,8 @@ fn ours(
 }
 
 /// Whether recording is still on with the session's filter, whatever has happened to the freeze. A
-/// recording of somebody else's with the same filter is taken for the session's: the registers do not
-/// tell them apart, and one left on would refuse every later session.
+/// recording of somebody else's with the same filter is taken for the session's: the registers do
+/// not tell them apart, and one left on would refuse every later session.
 fn ours_but_for_the_freeze(
     machine: &mut impl Machine,
     capabilities: &Capabilities,

@@ -128,8 +128,8 @@ impl<M: Machine> Local<'_, M> {
         overflowed
     }
 
-    /// See [`unmasks_first`](crate::cpu::capabilities::Capabilities::unmasks_first). A lone counter is stopped before it is examined, so it
-    /// cannot overflow meanwhile.
+    /// See [`unmasks_first`](crate::cpu::capabilities::Capabilities::unmasks_first). A lone counter
+    /// is stopped before it is examined, so it cannot overflow meanwhile.
     fn unmask_first(&mut self, branches: bool) {
         let state = &*self.state;
         let alone = state.active.get().len() == 1 && !branches;
@@ -155,8 +155,8 @@ impl<M: Machine> Local<'_, M> {
         }
     }
 
-    /// Clears LVTPC's mask bit where delivery has set it, and where an interrupt that never came may
-    /// have. Not after a storm, which would begin anew.
+    /// Clears LVTPC's mask bit where delivery has set it, and where an interrupt that never came
+    /// may have. Not after a storm, which would begin anew.
     fn unmask_after(&mut self, overflowed: u64, interrupt: bool) {
         let (machine, state) = (&mut *self.machine, &*self.state);
         if state.storm {
@@ -184,15 +184,15 @@ impl<M: Machine> Local<'_, M> {
             totals,
             statistics,
             doublings,
-            kind,
+            cpu_type,
             branches: recorded,
             evidence,
             ..
         } = &mut *self.state;
-        let kind = program.kind(*kind).filter(|_| branches);
-        let mut reader = kind.map(|kind| Reader {
+        let cpu_program = program.cpu_program(*cpu_type).filter(|_| branches);
+        let mut reader = cpu_program.map(|cpu_program| Reader {
             recorded,
-            recording: &kind.recording,
+            recording: &cpu_program.recording,
             evidence,
             sees_kernel: program.settings.kernel,
         });

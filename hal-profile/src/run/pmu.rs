@@ -40,13 +40,13 @@ pub struct Before {
 }
 
 /// Called before the first counter of a session is set up: notes what is found, acknowledges those
-/// of the status bits `ours` that are left from before this session and, where each counter has only
-/// its select to stop it, turns the program's selects off, or all of them where an erratum asks for
-/// it.
+/// of the status bits `ours` that are left from before this session and, where each counter has
+/// only its select to stop it, turns the program's selects off, or all of them where an erratum
+/// asks for it.
 pub(crate) fn initialize(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
-    kind: &CpuProgram,
+    program: &CpuProgram,
     ours: u64,
 ) -> Before {
     let mut before = Before::default();
@@ -54,7 +54,7 @@ pub(crate) fn initialize(
         let counters = if capabilities.errata.turn_all_off_first {
             capabilities.counters.into()
         } else {
-            kind.counters
+            program.counters
         };
         if !capabilities.errata.turn_all_off_first {
             before.counters = enabled(machine, capabilities, counters);
@@ -66,7 +66,7 @@ pub(crate) fn initialize(
     if capabilities.gate == Gate::Global {
         // As found, before anything is written: `release` restores from it.
         before.control = machine.read_msr(capabilities.global.control);
-        before.counters = enabled(machine, capabilities, kind.counters);
+        before.counters = enabled(machine, capabilities, program.counters);
         before.status = acknowledge_shown(machine, capabilities, ours);
     }
     before
@@ -83,8 +83,8 @@ fn enabled(machine: &mut impl Machine, capabilities: &Capabilities, counters: u6
 
 /// Called after the last counter of a session is cleared: sets counters to 0 and their bits in the
 /// global control register as they were found, so that software relying on the reset value still
-/// counts. Up to version 3 a freeze clears the whole register, so every other bit that was found set
-/// is set again.
+/// counts. Up to version 3 a freeze clears the whole register, so every other bit that was found
+/// set is set again.
 pub(crate) fn release(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -97,7 +97,8 @@ pub(crate) fn release(
     }
     if capabilities.gate == Gate::Global && counters != 0 {
         let global = &capabilities.global;
-        // What a freeze of Intel's earlier versions looks like: not one of the others' bits is left.
+        // What a freeze of Intel's earlier versions looks like: not one of the others' bits is
+        // left.
         let was_frozen = global.freeze == 0
             && capabilities.interface() == ProfileInterface::Emon
             && machine.read_msr(global.control) & found & !counters == 0;
@@ -201,7 +202,8 @@ pub(crate) fn disable_monitoring(
     }
 }
 
-/// Clears what [`disable_monitoring`] has left in the session's registers. The counters must already be stopped.
+/// Clears what [`disable_monitoring`] has left in the session's registers. The counters must
+/// already be stopped.
 pub(crate) fn clear(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -318,8 +320,8 @@ pub fn acknowledge(machine: &mut impl Machine, capabilities: &Capabilities, over
     }
 }
 
-/// Reads the global status register, and acknowledges those bits of `ours` that are set. Returns all
-/// that are set, whoever owns them; 0 if there is no such register.
+/// Reads the global status register, and acknowledges those bits of `ours` that are set. Returns
+/// all that are set, whoever owns them; 0 if there is no such register.
 pub(crate) fn acknowledge_shown(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -330,8 +332,8 @@ pub(crate) fn acknowledge_shown(
     shown
 }
 
-/// The status bit with which overflows freeze the counters, if `status` shows it or somebody has set
-/// FREEZE_PERFMON_ON_PMI; otherwise 0.
+/// The status bit with which overflows freeze the counters, if `status` shows it or somebody has
+/// set FREEZE_PERFMON_ON_PMI; otherwise 0.
 pub(crate) fn freeze_seen(
     machine: &mut impl Machine,
     capabilities: &Capabilities,

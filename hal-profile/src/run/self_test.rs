@@ -2,9 +2,9 @@
 //! samples, that their interrupt arrives. A PMU that CPUID reports may still be missing (in
 //! guests), and nothing documents that every version of Windows leaves LVTPC as sampling needs it.
 //!
-//! Each try has three steps: [`Local::begin_self_test`] starts the counters on an instruction event,
-//! the host executes some instructions with interrupts enabled, and [`Local::end_self_test`] checks the
-//! result.
+//! Each try has three steps: [`Local::begin_self_test`] starts the counters on an instruction
+//! event, the host executes some instructions with interrupts enabled, and [`Local::end_self_test`]
+//! checks the result.
 
 use crate::cpu::machine::Machine;
 use crate::plan::counter_config::Seat;
@@ -21,8 +21,8 @@ pub(crate) const TRIES: [u32; 3] = [300, 3_000, 13_000];
 pub(crate) const PERIOD: u64 = 160;
 
 impl<M: Machine> Local<'_, M> {
-    /// Starts the counters, unless an earlier try passed or the self-test cannot be made. `first`: this
-    /// is the first try of a START.
+    /// Starts the counters, unless an earlier try passed or the self-test cannot be made. `first`:
+    /// this is the first try of a START.
     pub(crate) fn begin_self_test(&mut self, first: bool) {
         if first {
             self.state.self_test = SelfTest::Open;
@@ -34,7 +34,7 @@ impl<M: Machine> Local<'_, M> {
         ) {
             return;
         }
-        let Some(kind) = self.program.kind(self.state.kind) else {
+        let Some(cpu_program) = self.program.cpu_program(self.state.cpu_type) else {
             return;
         };
         if first && !self.initialize() {
@@ -47,11 +47,11 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         let samples = self.program.settings.samples;
-        if kind.counters == 0 || (samples && !self.interrupt_is_clear()) {
+        if cpu_program.counters == 0 || (samples && !self.interrupt_is_clear()) {
             return;
         }
         let capabilities = &self.state.capabilities;
-        pmu::enable_monitoring(self.machine, capabilities, &kind.self_test);
+        pmu::enable_monitoring(self.machine, capabilities, &cpu_program.self_test);
         self.state.phase = Phase::Testing;
     }
 
@@ -71,19 +71,20 @@ impl<M: Machine> Local<'_, M> {
         true
     }
 
-    /// Handles an interrupt that comes during the self-test, or just after a try that did not see it.
-    /// Too many of them are a storm.
+    /// Handles an interrupt that comes during the self-test, or just after a try that did not see
+    /// it. Too many of them are a storm.
     pub(crate) fn self_test_interrupt(&mut self) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
-        let Some(CpuProgram { self_test, .. }) = self.program.kind(state.kind) else {
+        let Some(CpuProgram { self_test, .. }) = self.program.cpu_program(state.cpu_type) else {
             return;
         };
         state.test_interrupts = state.test_interrupts.saturating_add(1);
         if state.phase == Phase::Testing {
             pmu::disable_monitoring(self.machine, capabilities, self_test);
         }
-        // Before LVTPC is unmasked: on Haswell and later a bit that is left interrupts at once (Linux).
+        // Before LVTPC is unmasked: on Haswell and later a bit that is left interrupts at once
+        // (Linux).
         let ours = self_test.bits() | capabilities.global.conditions;
         pmu::acknowledge_shown(self.machine, capabilities, ours);
         if state.test_interrupts >= STORM {
@@ -101,8 +102,9 @@ impl<M: Machine> Local<'_, M> {
         if state.phase == Phase::Tested && state.self_test == SelfTest::Open {
             state.self_test = SelfTest::Passed;
         }
-        let kind = self.program.kind(state.kind);
-        let Some(CpuProgram { self_test, .. }) = kind.filter(|_| state.phase == Phase::Testing)
+        let cpu_program = self.program.cpu_program(state.cpu_type);
+        let Some(CpuProgram { self_test, .. }) =
+            cpu_program.filter(|_| state.phase == Phase::Testing)
         else {
             return state.self_test == SelfTest::Passed;
         };
@@ -151,7 +153,10 @@ impl<M: Machine> Local<'_, M> {
     /// The program's first source on a fixed counter that another owner has enabled.
     pub(crate) fn taken_source(&self) -> u32 {
         let taken = u64::from(self.state.saved.fixed) << 32;
-        let configs = self.program.kind(self.state.kind).map(|kind| &kind.configs.each);
+        let configs = self
+            .program
+            .cpu_program(self.state.cpu_type)
+            .map(|cpu_program| &cpu_program.configs.each);
         let count = self.program.settings.count;
         let config = configs
             .into_iter()

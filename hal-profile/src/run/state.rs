@@ -44,8 +44,8 @@ pub struct ProcessorState {
     /// What the processor can do; valid once [`Self::known`] is set.
     pub(crate) capabilities: Capabilities,
     pub(crate) known: bool,
-    /// The index of its kind among the CPU types in this machine.
-    pub(crate) kind: u8,
+    /// The index of its type among the CPU types in this machine.
+    pub(crate) cpu_type: u8,
     pub(crate) phase: Phase,
     pub(crate) self_test: SelfTest,
     /// Interrupts received during the self-test.
@@ -143,8 +143,8 @@ pub(crate) struct Clock {
     /// How long the session had run before `started`.
     pub(crate) before: u64,
     /// How long the interrupt handler has run, whose events are not the programs': sources whose
-    /// slices have more interrupts would else seem to count less. Where each counter is stopped by its
-    /// own select, those of kernel mode that have not overflowed count the handler's too.
+    /// slices have more interrupts would else seem to count less. Where each counter is stopped by
+    /// its own select, those of kernel mode that have not overflowed count the handler's too.
     pub(crate) handled: u64,
     /// `handled` when the current slice began.
     pub(crate) handled_before: u64,
@@ -167,8 +167,8 @@ pub(crate) struct SavedRegisters {
     pub(crate) counters: u32,
     /// Fixed counters that another owner had enabled, as a mask.
     pub(crate) fixed: u32,
-    /// Sampling: the status bit with which an overflow freezes the counters, if that was seen, now or
-    /// since; acknowledged with every overflow.
+    /// Sampling: the status bit with which an overflow freezes the counters, if that was seen, now
+    /// or since; acknowledged with every overflow.
     pub(crate) freeze: u64,
 }
 
@@ -192,8 +192,8 @@ impl ProcessorState {
         matches!(self.phase, Phase::Running | Phase::Halted | Phase::Testing | Phase::Tested)
     }
 
-    /// The status bits that belong to a session that samples: those of counters that nobody else has
-    /// enabled, and the conditions.
+    /// The status bits that belong to a session that samples: those of counters that nobody else
+    /// has enabled, and the conditions.
     pub(crate) fn own_status(&self) -> u64 {
         let others = u64::from(self.saved.fixed) << 32;
         self.capabilities.all_counters() & !others | self.capabilities.global.conditions
@@ -301,7 +301,7 @@ impl Total {
         let time = u128::from(ticks);
         count.counted = self.counted;
         count.running = count.running.wrapping_add(ticks);
-        count.turns = count.turns.wrapping_add(1);
+        count.slices = count.slices.wrapping_add(1);
         add(&mut count.count_squared, came * came);
         add(&mut count.count_by_time, came * time);
         add(&mut count.time_squared, time * time);

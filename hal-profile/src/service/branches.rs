@@ -32,7 +32,7 @@ pub(super) fn check_request(request: &Configure, rights: Rights) -> Result<(), R
     Ok(())
 }
 
-/// Sets what each CPU type records; refuses if a kind that the session uses cannot record
+/// Sets what each CPU type records; refuses if a CPU type that the session uses cannot record
 /// it.
 pub(super) fn make_recordings(
     cpu_types: &CpuTypes,
@@ -41,15 +41,15 @@ pub(super) fn make_recordings(
 ) -> Result<(), Refused> {
     let settings = &program.settings;
     let filter = completed(filter, settings.kernel);
-    for (kind, made) in program.kinds.iter_mut().enumerate().take(MAX_CPU_TYPES) {
+    for (cpu_type, made) in program.cpu_programs.iter_mut().enumerate().take(MAX_CPU_TYPES) {
         made.recording = Recording::default();
-        let Some(found) = cpu_types.get(kind).map(|found| &found.branches) else {
+        let Some(found) = cpu_types.get(cpu_type).map(|found| &found.branches) else {
             continue;
         };
-        if settings.branches == 0 || !cpu_types.uses(&settings.processors, kind) {
+        if settings.branches == 0 || !cpu_types.uses(&settings.processors, cpu_type) {
             continue;
         }
-        let processor = cpu_types.first_of(kind) as u32;
+        let processor = cpu_types.first_of(cpu_type) as u32;
         if found.most() == 0 {
             let reason = found.reason as u64;
             return Err(refused(ErrorCode::BranchesUnavailable, processor, reason));

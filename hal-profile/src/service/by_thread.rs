@@ -1,5 +1,5 @@
-//! Sessions whose counters Windows adds up for each thread: one list of counters for all processors,
-//! registered while the session runs.
+//! Sessions whose counters Windows adds up for each thread: one list of counters for all
+//! processors, registered while the session runs.
 
 use super::cpu_types::CpuTypes;
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
@@ -45,12 +45,12 @@ pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
 pub(super) fn check_program(cpu_types: &CpuTypes, program: &Program) -> Result<(), Refused> {
     let boot = cpu_types.cpu_type_of(0) as u8;
     for (index, source) in program.sources().iter().enumerate() {
-        let slot = |kind: u8| program.kind(kind)?.config(index);
+        let slot = |cpu_type: u8| program.cpu_program(cpu_type)?.config(index);
         let seated = |slot: &&CounterConfig| slot.seat == Seat::Counter;
         let first = slot(boot).filter(seated).map(|slot| slot.counter);
-        for (kind, _) in cpu_types.iter() {
-            let slot = slot(kind as u8).filter(seated);
-            let processor = cpu_types.first_of(kind) as u64;
+        for (cpu_type, _) in cpu_types.iter() {
+            let slot = slot(cpu_type as u8).filter(seated);
+            let processor = cpu_types.first_of(cpu_type) as u64;
             if first.is_none() || slot.map(|slot| slot.counter) != first {
                 return Err(refused(ErrorCode::NotByThread, source.id, processor));
             }
@@ -94,15 +94,15 @@ impl<H: Host> Service<H> {
         Ok(length)
     }
 
-    /// Refuses a session that counts by thread if a processor was added of a kind for which it was
-    /// not configured: a thread may move there.
+    /// Refuses a session that counts by thread if a processor was added of a CPU type for which it
+    /// was not configured: a thread may move there.
     pub(super) fn may_count_by_thread(&self, slot: usize) -> Result<(), Refused> {
         let program = self.sessions.get(slot).map(|session| &session.program);
         let Some(program) = program.filter(|program| program.settings.by_thread) else {
             return Ok(());
         };
         self.none_missing()?;
-        let added = self.cpu_types.known() & !program.settings.kinds;
+        let added = self.cpu_types.known() & !program.settings.cpu_types;
         if added == 0 {
             return Ok(());
         }
@@ -152,9 +152,9 @@ pub(super) fn threads_refused(status: u32) -> Refused {
 /// The sources of a program, each with its slot on one CPU type.
 pub(super) fn slots(
     program: &Program,
-    kind: usize,
+    cpu_type: usize,
 ) -> impl Iterator<Item = (u32, &CounterConfig)> + Clone {
-    let slots = program.kind(kind as u8).map(|kind| &kind.configs.each);
+    let slots = program.cpu_program(cpu_type as u8).map(|cpu_type| &cpu_type.configs.each);
     let sources = program.sources().iter().map(|source| source.id);
     sources.zip(slots.into_iter().flatten()).take(MAX_SOURCES)
 }

@@ -59,7 +59,7 @@ impl<H: Host> Service<H> {
         self.survey();
         let frequency = self.processors.timestamp_frequency();
         let clock = Clock { frequency, resolution: self.processors.timer_resolution() };
-        let slice = slice(request.rotation);
+        let slice = slice(request.slice_100ns);
         let samples = request.header.flags & SAMPLE != 0;
         let polls = slice.div_ceil(self.read_period(samples).max(1));
         let events = request.header.flags & EVENTS != 0;
@@ -67,7 +67,7 @@ impl<H: Host> Service<H> {
         let rings_max = self.about.ring_bytes_max.saturating_sub(of_events);
         let settings = Settings {
             count: 0,
-            kinds: self.cpu_types.known(),
+            cpu_types: self.cpu_types.known(),
             samples,
             timers: false,
             by_thread: request.header.flags & THREADS != 0,
@@ -78,7 +78,7 @@ impl<H: Host> Service<H> {
             slice,
             slice_polls: polls,
             slice_ticks: last_poll(slice, polls, frequency),
-            seed: request.rotation_seed,
+            seed: request.slice_seed,
             frequency,
             interrupt_time: Limits::new(frequency, DEFAULT_BUDGET),
             ring_samples: ring_samples(request, &processors, count, rings_max),
@@ -161,7 +161,7 @@ fn resolve(
     source.raw = spec.raw;
     source.group = spec.group;
     source.filter = Filter::from_wire(spec.filter).ok_or(refused(ErrorCode::BadFilter, id, 0))?;
-    source.kinds = match spec.kinds {
+    source.cpu_types = match spec.cpu_types {
         0 => u16::MAX,
         some => some,
     };
@@ -224,7 +224,7 @@ fn add_source(program: &mut Program, index: usize) -> Result<(), Refused> {
         other.id == source.id
             && other.filter == source.filter
             && other.raw == source.raw
-            && other.kinds & source.kinds != 0
+            && other.cpu_types & source.cpu_types != 0
     };
     if earlier.iter().any(same) {
         return Err(refused(ErrorCode::SourceDuplicate, source.id, 0));

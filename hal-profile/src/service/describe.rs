@@ -32,7 +32,7 @@ impl<H: Host> Service<H> {
         io.request::<Plain>(0)?;
         io.reply(&Hello {
             header: ReplyHeader::done(size_of::<Hello>()),
-            answerer: Text::new(self.about.answerer),
+            driver_name: Text::new(self.about.driver_name),
             modelled: self.about.modelled.into(),
             reserved: 0,
         })
@@ -71,10 +71,10 @@ impl<H: Host> Service<H> {
             timestamp_frequency: self.processors.timestamp_frequency(),
             ring_bytes_max: self.about.ring_bytes_max,
             ring_bytes: self.ring_bytes,
-            holder_process: process,
-            holder_session: active_session
+            active_process: process,
+            active_session: active_session
                 .map_or(0, |active_session| self.number(active_session.slot)),
-            holder_ticks: active_session
+            active_ticks: active_session
                 .map_or(0, |active_session| now.wrapping_sub(active_session.since)),
             sources_max: MAX_SOURCES as u32,
             interrupt_budget: DEFAULT_BUDGET,
@@ -103,10 +103,10 @@ impl<H: Host> Service<H> {
     }
 
     fn processor(&mut self, index: usize) -> Processor {
-        let kind = self.cpu_types.cpu_type_of(index);
+        let cpu_type = self.cpu_types.cpu_type_of(index);
         let (group, number) = self.processors.number(index);
         let state = self.processors.run_on(index, |local| (local.state.saved, local.state.storm));
-        let (Some(found), Some((before, storm))) = (self.cpu_types.get(kind), state) else {
+        let (Some(found), Some((before, storm))) = (self.cpu_types.get(cpu_type), state) else {
             return Processor::default();
         };
         let identity = &found.identity;
@@ -126,15 +126,15 @@ impl<H: Host> Service<H> {
             counter_width: found.width.bits(),
             fixed_counters: found.declared_fixed,
             fixed_width: found.fixed_width.bits(),
-            kind: kind as u8,
+            cpu_type: cpu_type as u8,
             interface: found.interface() as u32,
             reason: found.selection.used.reason as u32,
             delivery: found.delivery as u32,
             hypervisor: identity.hypervisor_vendor,
             counter_mask: found.counters,
             fixed_mask: found.fixed,
-            found_counters: before.counters,
-            found_fixed: before.fixed,
+            counters_in_use: before.counters,
+            fixed_in_use: before.fixed,
             flags: hypervisor_flags(found)
                 | if storm { Processor::STORM } else { 0 }
                 | if found.shares_core { Processor::SHARES_CORE } else { 0 },
@@ -142,7 +142,7 @@ impl<H: Host> Service<H> {
             branch_records: found.branches.records as u16,
             branch_reason: found.branches.reason as u16,
             branch_depth: found.branches.most().into(),
-            branch_tells: found.branches.tells,
+            branch_info: found.branches.info,
         }
     }
 

@@ -70,7 +70,10 @@ impl Program {
             source.interval = used_interval(ProfileSource(id), wanted, source.timer, clock);
             source.interval.flags |= flags;
             set = Some(source.interval);
-            let configs = self.kinds.iter_mut().filter_map(|kind| kind.configs.each.get_mut(index));
+            let configs = self
+                .cpu_programs
+                .iter_mut()
+                .filter_map(|program| program.configs.each.get_mut(index));
             for config in configs.filter(|config| config.interrupts) {
                 config.period = period(&source.interval);
             }

@@ -19,7 +19,7 @@ use crate::source::{CounterSet, NO_COUNTER, Row, Select};
 use shared_types::{ErrorCode, ProfileSource};
 use zerocopy::FromZeros as _;
 
-/// Makes a program for every CPU type. A source must be counted on at least one kind that
+/// Makes a program for every CPU type. A source must be counted on at least one CPU type that
 /// the session uses, and a group must fit on all of them.
 pub(super) fn make_programs(
     cpu_types: &CpuTypes,
@@ -28,51 +28,53 @@ pub(super) fn make_programs(
 ) -> Result<(), Refused> {
     let mut unfit = None;
     let processors = scratch.program.settings.processors;
-    for kind in 0..MAX_CPU_TYPES {
-        let Some(found) = cpu_types.get(kind) else {
+    for cpu_type in 0..MAX_CPU_TYPES {
+        let Some(found) = cpu_types.get(cpu_type) else {
             continue;
         };
-        let (general, fixed) = allowed(cpu_types, kind, &scratch.program.settings);
+        let (general, fixed) = allowed(cpu_types, cpu_type, &scratch.program.settings);
         let constraints = Constraints {
             found,
-            taken: cpu_types.taken(kind),
+            taken: cpu_types.taken(cpu_type),
             general,
             fixed,
             approximate,
-            unknown: if kind == cpu_types.cpu_type_of(0) {
+            unknown: if cpu_type == cpu_types.cpu_type_of(0) {
                 ErrorCode::SourceUnknown
             } else {
                 ErrorCode::SourceNotSupported
             },
         };
-        let made = make_program(&constraints, scratch, kind);
+        let made = make_program(&constraints, scratch, cpu_type);
         match made {
-            Err(index) if cpu_types.uses(&processors, kind) => {
-                unfit = unfit.or(Some((index, kind)));
+            Err(index) if cpu_types.uses(&processors, cpu_type) => {
+                unfit = unfit.or(Some((index, cpu_type)));
             }
-            Err(_) => refuse_all(&mut scratch.program, kind),
+            Err(_) => refuse_all(&mut scratch.program, cpu_type),
             Ok(()) => {}
         }
     }
     let program = &scratch.program;
     let used = (0..MAX_CPU_TYPES)
-        .filter(|&kind| cpu_types.get(kind).is_some() && cpu_types.uses(&processors, kind))
-        .fold(0, |used, kind| used | 1 << kind);
+        .filter(|&cpu_type| {
+            cpu_types.get(cpu_type).is_some() && cpu_types.uses(&processors, cpu_type)
+        })
+        .fold(0, |used, cpu_type| used | 1 << cpu_type);
     for (index, source) in program.sources().iter().enumerate() {
         counted_somewhere(cpu_types, program, used, index, source)?;
     }
-    let Some((index, kind)) = unfit else {
+    let Some((index, cpu_type)) = unfit else {
         return Ok(());
     };
     let id = program.sources[index].id;
-    let processor = cpu_types.first_of(kind) as u64;
+    let processor = cpu_types.first_of(cpu_type) as u64;
     Err(refused(ErrorCode::DoesNotFit, id, processor))
 }
 
-/// A kind that the session does not use has no program if its sources do not fit.
-fn refuse_all(program: &mut Program, kind: usize) {
+/// A CPU type that the session does not use has no program if its sources do not fit.
+fn refuse_all(program: &mut Program, cpu_type: usize) {
     let count = program.settings.count;
-    let Some(made) = program.kinds.get_mut(kind) else {
+    let Some(made) = program.cpu_programs.get_mut(cpu_type) else {
         return;
     };
     for index in SourceIndex::first(count) {
@@ -82,9 +84,9 @@ fn refuse_all(program: &mut Program, kind: usize) {
     }
 }
 
-/// Refuses a source that the machine does not have, a raw select that the first kind named by its
-/// spec refuses, and a source that no processor of the session counts, with the reason of the first
-/// kind used. `used`: the kinds of the session's processors, as a mask.
+/// Refuses a source that the machine does not have, a raw select that the first CPU type named by
+/// its spec refuses, and a source that no processor of the session counts, with the reason of the
+/// first CPU type used. `used`: the CPU types of the session's processors, as a mask.
 fn counted_somewhere(
     cpu_types: &CpuTypes,
     program: &Program,
@@ -92,28 +94,28 @@ fn counted_somewhere(
     index: usize,
     source: &Source,
 ) -> Result<(), Refused> {
-    let error = |kind: usize| {
-        let config = program.kinds.get(kind)?.config(index)?;
+    let error = |cpu_type: usize| {
+        let config = program.cpu_programs.get(cpu_type)?.config(index)?;
         ErrorCode::from_wire(config.error.into())
     };
     if error(cpu_types.cpu_type_of(0)) == Some(ErrorCode::SourceUnknown) {
         return Err(refused(ErrorCode::SourceUnknown, source.id, 0));
     }
     if ProfileSource(source.id) == ProfileSource::RAW
-        && let Some((kind, found)) =
-            cpu_types.iter().find(|(kind, _)| source.kinds >> kind & 1 != 0)
-        && error(kind).is_some()
+        && let Some((cpu_type, found)) =
+            cpu_types.iter().find(|(cpu_type, _)| source.cpu_types >> cpu_type & 1 != 0)
+        && error(cpu_type).is_some()
     {
         check_raw(found, source)?;
     }
-    let mut used = (0..MAX_CPU_TYPES).filter(|kind| used >> kind & 1 != 0);
+    let mut used = (0..MAX_CPU_TYPES).filter(|cpu_type| used >> cpu_type & 1 != 0);
     let Some(first) = used.next() else {
         return Ok(());
     };
     let Some(refusal) = error(first) else {
         return Ok(());
     };
-    if used.any(|kind| error(kind).is_none()) {
+    if used.any(|cpu_type| error(cpu_type).is_none()) {
         return Ok(());
     }
     let detail = match refusal {
@@ -125,29 +127,29 @@ fn counted_somewhere(
 
 /// The general and the fixed counters of a CPU type that a session may take. Windows
 /// documents no index for fixed counters in thread profiling.
-fn allowed(cpu_types: &CpuTypes, kind: usize, settings: &Settings) -> (CounterSet, CounterSet) {
-    let Some(found) = cpu_types.get(kind) else {
+fn allowed(cpu_types: &CpuTypes, cpu_type: usize, settings: &Settings) -> (CounterSet, CounterSet) {
+    let Some(found) = cpu_types.get(cpu_type) else {
         return (NO_COUNTER, NO_COUNTER);
     };
     if settings.by_thread {
         return (found.counters & cpu_types.common(), NO_COUNTER);
     }
-    (found.counters, found.fixed & !cpu_types.taken(kind))
+    (found.counters, found.fixed & !cpu_types.taken(cpu_type))
 }
 
 fn make_program(
     constraints: &Constraints<'_>,
     scratch: &mut Scratch,
-    kind: usize,
+    cpu_type: usize,
 ) -> Result<(), SourceIndex> {
     let Scratch { program, assignment } = scratch;
-    let Program { settings, sources, kinds } = program;
-    let Some(made) = kinds.get_mut(kind) else {
+    let Program { settings, sources, cpu_programs } = program;
+    let Some(made) = cpu_programs.get_mut(cpu_type) else {
         return Ok(());
     };
     assignment.clear();
     made.clear();
-    let here = |source: &Source| source.kinds >> kind & 1 != 0;
+    let here = |source: &Source| source.cpu_types >> cpu_type & 1 != 0;
     let mut refuses = false;
     for index in SourceIndex::first(settings.count) {
         let source = &sources[index];

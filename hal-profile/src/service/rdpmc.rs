@@ -71,9 +71,9 @@ impl<H: Host> Service<H> {
         let hypervisor = self
             .cpu_types
             .iter()
-            .find(|(_, kind)| kind.identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0);
-        if let Some((kind, _)) = hypervisor {
-            let index = self.cpu_types.first_of(kind) as u32;
+            .find(|(_, cpu_type)| cpu_type.identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0);
+        if let Some((cpu_type, _)) = hypervisor {
+            let index = self.cpu_types.first_of(cpu_type) as u32;
             return Err(refused(ErrorCode::Hypervisor, index, 0));
         }
         let failed = AtomicU32::new(NONE);
@@ -111,8 +111,8 @@ impl<H: Host> Service<H> {
             holders: self.rdpmc_holders(),
             // One for which there was no memory counts too: RDPMC ends a program there.
             processors: processors + u32::from(self.missing.is_some()),
-            on,
-            found,
+            enabled: on,
+            enabled_before: found,
         })
     }
 }

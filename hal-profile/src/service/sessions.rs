@@ -106,9 +106,9 @@ impl<H: Host> Service<H> {
             0,
             &Configured {
                 header: ReplyHeader::done(length),
-                turns: program.slices().into(),
+                slices: program.slices().into(),
                 sources: request.sources,
-                rotation: program.settings.slice,
+                slice_100ns: program.settings.slice,
                 ring_samples: program.settings.ring_samples,
             },
         );

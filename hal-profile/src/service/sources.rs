@@ -49,9 +49,9 @@ impl<H: Host> Service<H> {
         let (counts, note) = catalog::describe(boot, row);
         let select = catalog::select_word(&row.select());
         let limits = limits(row.id);
-        let kinds = self.cpu_types.iter().filter(|(_, kind)| {
-            catalog::find(kind, row.id)
-                .is_some_and(|row| self.support(kind, row, approximate).is_ok())
+        let supporting = self.cpu_types.iter().filter(|(_, cpu_type)| {
+            catalog::find(cpu_type, row.id)
+                .is_some_and(|row| self.support(cpu_type, row, approximate).is_ok())
         });
         let flags = [
             (support.is_ok(), Source::SUPPORTED),
@@ -68,7 +68,7 @@ impl<H: Host> Service<H> {
             default_interval: limits.default,
             min_interval: limits.min,
             max_interval: limits.max,
-            kinds: kinds.fold(0, |mask, (kind, _)| mask | 1 << kind),
+            cpu_types: supporting.fold(0, |mask, (cpu_type, _)| mask | 1 << cpu_type),
             name: Text::new(row.name()),
             symbol: Text::new(row.symbol()),
             counts: Text::new(counts),
@@ -140,20 +140,20 @@ impl<H: Host> Service<H> {
         };
         self.prepare(io, &request, rights)?;
         let sources = request.sources as usize;
-        let kinds = self.cpu_types.iter().map(|(kind, _)| kind + 1);
-        let kinds = kinds.max().unwrap_or(0);
+        let numbers = self.cpu_types.iter().map(|(cpu_type, _)| cpu_type + 1);
+        let cpu_types = numbers.max().unwrap_or(0);
         let head = size_of::<PlanReply>();
-        let length = head + kinds * sources * size_of::<Placement>();
+        let length = head + cpu_types * sources * size_of::<Placement>();
         io.need(length)?;
         let mut fits = true;
         let program = &self.scratch.program;
         let (rows, _) = io.tail(head).as_chunks_mut::<{ size_of::<Placement>() }>();
         let mut rows = rows.iter_mut();
-        for (kind, made) in program.kinds.iter().enumerate().take(kinds) {
-            let used = self.cpu_types.uses(&program.settings.processors, kind);
+        for (cpu_type, made) in program.cpu_programs.iter().enumerate().take(cpu_types) {
+            let used = self.cpu_types.uses(&program.settings.processors, cpu_type);
             for (slot, row) in made.configs.each.iter().take(sources).zip(&mut rows) {
                 let placement = placement(slot);
-                fits &= !used || (placement.error == 0 && placement.turn == 0);
+                fits &= !used || (placement.error == 0 && placement.slice == 0);
                 *row = zerocopy::transmute!(placement);
             }
         }
@@ -162,7 +162,7 @@ impl<H: Host> Service<H> {
             &PlanReply {
                 header: ReplyHeader::done(length),
                 fits: fits.into(),
-                kinds: kinds as u32,
+                cpu_types: cpu_types as u32,
                 sources: sources as u32,
                 reserved: 0,
             },
@@ -193,12 +193,12 @@ fn no_sampling(found: &Capabilities, row: &Row) -> &'static str {
 fn placement(slot: &CounterConfig) -> Placement {
     match slot.seat {
         Seat::Counter => Placement {
-            turn: slot.slice,
+            slice: slot.slice,
             counter: u16::from(slot.counter.index())
                 + if slot.counter.is_fixed() { Placement::FIXED } else { 0 },
             error: 0,
         },
-        Seat::Timer => Placement { turn: 0, counter: Placement::TIMER, error: 0 },
-        Seat::None | Seat::Refused => Placement { turn: 0, counter: 0, error: slot.error.into() },
+        Seat::Timer => Placement { slice: 0, counter: Placement::TIMER, error: 0 },
+        Seat::None | Seat::Refused => Placement { slice: 0, counter: 0, error: slot.error.into() },
     }
 }

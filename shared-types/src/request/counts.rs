@@ -33,16 +33,16 @@ pub struct Count {
     /// How long the session has been running on this processor, less the time in its interrupt
     /// handler, whose events are not the programs'.
     pub enabled: u64,
-    /// How long this source has been on a counter; the whole time for one that runs in every turn,
-    /// because between turns only the driver runs.
+    /// How long this source has been on a counter; the whole time for one that runs in every slice,
+    /// because between slices only the driver runs.
     pub running: u64,
     /// How many times it was put on a counter and taken off again.
-    pub turns: u64,
-    /// Sum over those turns of count times count, low and high half.
+    pub slices: u64,
+    /// Sum over those slices of count times count, low and high half.
     pub count_squared: [u64; 2],
-    /// Sum over those turns of count times duration, low and high half.
+    /// Sum over those slices of count times duration, low and high half.
     pub count_by_time: [u64; 2],
-    /// Sum over those turns of duration times duration, low and high half.
+    /// Sum over those slices of duration times duration, low and high half.
     pub time_squared: [u64; 2],
 }
 

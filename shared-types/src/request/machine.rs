@@ -24,7 +24,7 @@ pub struct Hello {
     /// The header, with the answering side's wire version.
     pub header: ReplyHeader,
     /// The answering side: `halprof.sys 0.1.0`, or a description of the model.
-    pub answerer: Text<96>,
+    pub driver_name: Text<96>,
     /// 1 if the machine is modelled, not silicon.
     pub modelled: u32,
     /// 0.
@@ -55,12 +55,12 @@ pub struct Machine {
     pub ring_bytes_max: u64,
     /// Bytes that the rings take now.
     pub ring_bytes: u64,
-    /// Process that holds the counters, or 0.
-    pub holder_process: u32,
-    /// Number of the session that holds the counters, or 0.
-    pub holder_session: u32,
-    /// How long it has held them, in ticks of the time-stamp counter.
-    pub holder_ticks: u64,
+    /// Process of the session that has the counters, or 0.
+    pub active_process: u32,
+    /// Number of the session that has the counters, or 0.
+    pub active_session: u32,
+    /// How long it has had them, in ticks of the time-stamp counter.
+    pub active_ticks: u64,
     /// The most sources that one session may have.
     pub sources_max: u32,
     /// The largest share of a processor's time that interrupts may take, in thousandths.
@@ -137,8 +137,8 @@ pub struct Processor {
     pub fixed_counters: u8,
     /// Their width in bits.
     pub fixed_width: u8,
-    /// Processors with the same number have identical capabilities.
-    pub kind: u8,
+    /// Its CPU type: processors with the same number have identical capabilities.
+    pub cpu_type: u8,
     /// [`crate::ProfileInterface`] that this processor would get on its own.
     pub interface: u32,
     /// [`crate::Reason`] of that choice.
@@ -153,10 +153,10 @@ pub struct Processor {
     pub fixed_mask: u32,
     /// General counters of the program that another owner had enabled when counting last began
     /// here, as a mask.
-    pub found_counters: u32,
+    pub counters_in_use: u32,
     /// Fixed-function counters that another owner had enabled then or, while no session runs, has
     /// enabled now, as a mask. They are left alone.
-    pub found_fixed: u32,
+    pub fixed_in_use: u32,
     /// [`Self::STORM`], `SHARES_CORE` and what the hypervisor reports about itself.
     pub flags: u32,
     /// The vendor string at leaf 0x40000100 of a hypervisor that presents another's leaves at
@@ -174,8 +174,8 @@ pub struct Processor {
     pub branch_reason: u16,
     /// The most branches for each sample, at most 32.
     pub branch_depth: u16,
-    /// What a record contains: [`Self::TELLS_MISPREDICTED`] and the other `TELLS` flags.
-    pub branch_tells: u16,
+    /// What a record contains: [`Self::INFO_MISPREDICTED`] and the other `INFO` flags.
+    pub branch_info: u16,
 }
 
 impl Processor {
@@ -191,14 +191,14 @@ impl Processor {
     pub const HV1_ARCHITECTURAL: u32 = 1 << 4;
     /// Several hardware threads share its core (Intel: CPUID leaf 0x0B).
     pub const SHARES_CORE: u32 = 1 << 5;
-    /// In `branch_tells`: a record says whether the branch was mispredicted.
-    pub const TELLS_MISPREDICTED: u16 = 1 << 0;
-    /// In `branch_tells`: cycles since the previous branch.
-    pub const TELLS_CYCLES: u16 = 1 << 1;
-    /// In `branch_tells`: the [`crate::BranchKind`].
-    pub const TELLS_KIND: u16 = 1 << 2;
-    /// In `branch_tells`: transactions.
-    pub const TELLS_TRANSACTIONS: u16 = 1 << 3;
+    /// In `branch_info`: a record says whether the branch was mispredicted.
+    pub const INFO_MISPREDICTED: u16 = 1 << 0;
+    /// In `branch_info`: cycles since the previous branch.
+    pub const INFO_CYCLES: u16 = 1 << 1;
+    /// In `branch_info`: the [`crate::BranchKind`].
+    pub const INFO_KIND: u16 = 1 << 2;
+    /// In `branch_info`: transactions.
+    pub const INFO_TRANSACTIONS: u16 = 1 << 3;
 }
 
 /// The head of the reply to [`REGISTERS`].

@@ -29,10 +29,10 @@ pub struct Rdpmc {
     /// Number of processors examined.
     pub processors: u32,
     /// Number of those whose CR4.PCE is set now.
-    pub on: u32,
-    /// Number of those whose CR4.PCE was set before the first holder; the same as `on` while no
-    /// session holds RDPMC.
-    pub found: u32,
+    pub enabled: u32,
+    /// Number of those whose CR4.PCE was set before the first holder; the same as `enabled` while
+    /// no session holds RDPMC.
+    pub enabled_before: u32,
 }
 
 const _: () = {

@@ -76,12 +76,12 @@ pub struct Configure {
     pub session: u32,
     /// Number of specs that follow.
     pub sources: u32,
-    /// How long each turn of a rotation runs, in units of 100 ns; 0 for the default.
-    pub rotation: u32,
+    /// How long each slice of multiplexing runs, in units of 100 ns; 0 for the default.
+    pub slice_100ns: u32,
     /// Capacity of each processor's ring, in samples; 0 for the default.
     pub ring_samples: u32,
-    /// Seed for shuffling the order of the rotation's turns.
-    pub rotation_seed: u32,
+    /// Seed for shuffling the order of the slices.
+    pub slice_seed: u32,
     /// Branches recorded for each sample: 0, 8, 16 or 32.
     pub branches: u16,
     /// Which branches are recorded: [`Self::TO_KERNEL`] and the other bits. If no kind is named,
@@ -138,8 +138,8 @@ pub struct Spec {
     /// The general counters that may count it, as a mask or [`Self::ANY_COUNTER`], for
     /// [`crate::ProfileSource::RAW`]; otherwise 0.
     pub counters: u32,
-    /// The kinds of processor that count it, as a mask; 0 for all.
-    pub kinds: u16,
+    /// The CPU types that count it, as a mask; 0 for all.
+    pub cpu_types: u16,
     /// [`Self::ALONE`].
     pub flags: u16,
 }
@@ -151,7 +151,7 @@ impl Spec {
     pub const KERNEL: u16 = 1 << 1;
     /// In `counters`: every general counter that the processor has.
     pub const ANY_COUNTER: u32 = u32::MAX;
-    /// A raw select of both modes, on any counter of any kind of processor.
+    /// A raw select of both modes, on any counter of any CPU type.
     #[must_use]
     pub const fn of_raw(raw: u64) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl Spec {
             interval: 0,
             raw,
             counters: Self::ANY_COUNTER,
-            kinds: 0,
+            cpu_types: 0,
             flags: 0,
         }
     }
@@ -175,12 +175,12 @@ impl Spec {
 pub struct Configured {
     /// The header.
     pub header: ReplyHeader,
-    /// Number of turns in the rotation of the kind of processor that needs the most.
-    pub turns: u32,
+    /// Number of slices of the CPU type that needs the most.
+    pub slices: u32,
     /// Number of used intervals that follow.
     pub sources: u32,
-    /// How long each turn runs, in units of 100 ns.
-    pub rotation: u32,
+    /// How long each slice runs, in units of 100 ns.
+    pub slice_100ns: u32,
     /// Capacity that each processor's ring will have, in samples.
     pub ring_samples: u32,
 }

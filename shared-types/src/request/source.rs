@@ -13,7 +13,7 @@ pub const ENUMERATE: RequestCode = RequestCode::new(4, Access::Read);
 /// [`Information`].
 pub const QUERY: RequestCode = RequestCode::new(5, Access::Read);
 /// Whether sources fit together: [`super::session::Configure`] and its specs to [`Plan`] and, for
-/// each kind of processor in turn, one [`Placement`] for each source. Changes nothing.
+/// each CPU type in turn, one [`Placement`] for each source. Changes nothing.
 pub const PLAN: RequestCode = RequestCode::new(6, Access::Read);
 
 /// Flag: sources that only approximate their names count as supported.
@@ -35,8 +35,8 @@ pub struct Source {
     pub min_interval: u32,
     /// The longest interval.
     pub max_interval: u32,
-    /// The kinds of processor on which it can be counted, as a mask.
-    pub kinds: u32,
+    /// The CPU types on which it can be counted, as a mask.
+    pub cpu_types: u32,
     /// The name that Windows' tools print.
     pub name: Text<72>,
     /// The enumeration's symbol.
@@ -94,34 +94,34 @@ pub struct Plan {
     pub header: ReplyHeader,
     /// 1 if all sources run at once on every processor.
     pub fits: u32,
-    /// Number of kinds of processor that follow.
-    pub kinds: u32,
-    /// Number of sources for each kind.
+    /// Number of CPU types that follow.
+    pub cpu_types: u32,
+    /// Number of sources for each CPU type.
     pub sources: u32,
     /// 0.
     pub reserved: u32,
 }
 
-/// Where one source runs on one kind of processor.
+/// Where one source runs on one CPU type.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
 #[repr(C)]
 pub struct Placement {
-    /// The turn of the rotation in which it runs, or [`Self::EVERY_TURN`]; 0 if all run at once.
-    pub turn: u16,
+    /// The slice in which it runs, or [`Self::EVERY_SLICE`]; 0 if all run at once.
+    pub slice: u16,
     /// Its counter: the index of a general counter, [`Self::FIXED`] plus the index of a fixed one,
     /// or [`Self::TIMER`].
     pub counter: u16,
-    /// [`crate::ErrorCode`] if this kind of processor cannot count it, otherwise 0.
+    /// [`crate::ErrorCode`] if this CPU type cannot count it, otherwise 0.
     pub error: u32,
 }
 
 impl Placement {
     /// Fixed-function counters are numbered from here.
     pub const FIXED: u16 = 0x100;
-    /// It has a fixed counter to itself and runs in every turn.
-    pub const EVERY_TURN: u16 = 0xFFFF;
+    /// It has a fixed counter to itself and runs in every slice.
+    pub const EVERY_SLICE: u16 = 0xFFFF;
     /// ProfileTime takes no counter.
     pub const TIMER: u16 = 0xFFFF;
 }

@@ -9,7 +9,7 @@ use sim::machines::models::{MODELS, repeat};
 
 /// The driver's description of itself.
 const ABOUT: About = About {
-    answerer: concat!("halprof.sys ", env!("CARGO_PKG_VERSION")),
+    driver_name: concat!("halprof.sys ", env!("CARGO_PKG_VERSION")),
     modelled: false,
     ring_bytes_max: 256 << 20,
 };

@@ -364,7 +364,7 @@ fn a_request_that_waited() {
             assert_eq!(status, NtStatus::SUCCESS);
         }
         assert_eq!(client.model.machine.framework.presented_elsewhere, 1);
-        assert_eq!(client.machine().holder_process, 8192);
+        assert_eq!(client.machine().active_process, 8192);
         unbroken(client.model.close(&other));
         client.end();
     }

@@ -146,7 +146,7 @@ fn what_windows_keeps_is_asked_for_at_the_next_start() {
         }
         assert_eq!(client.read(0, IA32_PERFEVTSEL0), 0, "nothing counts");
         let machine = client.machine();
-        assert_eq!((machine.flags, machine.holder_process), (Machine::THREADS_KEPT, 0));
+        assert_eq!((machine.flags, machine.active_process), (Machine::THREADS_KEPT, 0));
         assert!(client.model.machine.kernel.counters.is_some());
         let other = counting(&mut client);
         for _ in 0..2 {
@@ -178,6 +178,6 @@ fn another_owner_is_told_and_nothing_is_kept() {
     let number = client.configured(session::THREADS, &SOURCES.map(spec));
     assert_eq!(client.about(session::START, number).error(), Some(ErrorCode::ThreadsOwned));
     let machine = client.machine();
-    assert_eq!((machine.flags, machine.holder_process), (0, 0));
+    assert_eq!((machine.flags, machine.active_process), (0, 0));
     assert!(client.model.machine.kernel.counters.is_none());
 }

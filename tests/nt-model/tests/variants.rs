@@ -29,7 +29,7 @@ const SHIPPED: &str = "../../target/driver/halprof.sys";
 const VARIANTS: &str = "../../target/variants";
 /// The driver's description of itself.
 const ABOUT: About = About {
-    answerer: concat!("halprof.sys ", env!("CARGO_PKG_VERSION")),
+    driver_name: concat!("halprof.sys ", env!("CARGO_PKG_VERSION")),
     modelled: false,
     ring_bytes_max: 256 << 20,
 };

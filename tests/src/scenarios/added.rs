@@ -153,7 +153,7 @@ fn rings_stay_below_the_cap_where_it_comes_after_the_configuration<B: Backend>()
     assert_eq!(error, ErrorCode::NoMemory);
     assert!(bytes > most);
     let machine = client.machine();
-    assert_eq!((machine.ring_bytes, machine.holder_session), (0, 0));
+    assert_eq!((machine.ring_bytes, machine.active_session), (0, 0));
     client.end();
 }
 

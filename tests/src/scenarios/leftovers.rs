@@ -150,7 +150,7 @@ fn counters<B: Backend>(client: &mut RawClient<B>, layout: &Layout) -> Vec<u64> 
 /// Nothing counts, nothing is held, no memory is taken.
 fn assert_nobody_counts<B: Backend>(client: &mut RawClient<B>) {
     let machine = client.machine();
-    assert_eq!((machine.ring_bytes, machine.holder_session), (0, 0));
+    assert_eq!((machine.ring_bytes, machine.active_session), (0, 0));
 }
 
 fn a_client_that_vanishes_leaves_nothing_on<B: Backend>() {

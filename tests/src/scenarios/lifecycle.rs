@@ -26,7 +26,7 @@ const BRANCH_INSTRUCTIONS: u32 = 6;
 
 /// No session holds the counters.
 fn assert_nobody_holds<B: Backend>(client: &mut RawClient<B>, model: &str) {
-    assert_eq!(client.machine().holder_session, 0, "{model}");
+    assert_eq!(client.machine().active_session, 0, "{model}");
 }
 
 fn totals_are_exact_across_sleep<B: Backend>() {

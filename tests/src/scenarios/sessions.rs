@@ -168,8 +168,8 @@ fn who_holds_the_counters_is_told_and_for_how_long<B: Backend>() {
     assert_eq!((error, process), (ErrorCode::Busy, PROCESS));
     assert!((500_000..1_000_000).contains(&held), "{held}");
     let machine = client.machine();
-    assert_eq!((machine.holder_process, machine.holder_session), (PROCESS, number));
-    assert!(machine.holder_ticks >= held);
+    assert_eq!((machine.active_process, machine.active_session), (PROCESS, number));
+    assert!(machine.active_ticks >= held);
     client.granted(session::STOP, number);
     assert_eq!(client.about_by(&other, session::START, second).refusal(), None);
     client.end();

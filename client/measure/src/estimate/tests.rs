@@ -35,7 +35,7 @@ fn simulate(rates: &[f64], share: usize, ticks: u64) -> (Count, u64) {
         if index % share == 0 {
             count.counted += events;
             count.running += ticks;
-            count.turns += 1;
+            count.slices += 1;
             xx += u128::from(events) * u128::from(events);
             xt += u128::from(events) * u128::from(ticks);
             tt += u128::from(ticks) * u128::from(ticks);
@@ -48,12 +48,12 @@ fn simulate(rates: &[f64], share: usize, ticks: u64) -> (Count, u64) {
 }
 
 fn miss(estimate: &Estimate, truth: u64) -> f64 {
-    (estimate.value.expect("a turn") as f64 - truth as f64).abs()
+    (estimate.value.expect("a slice") as f64 - truth as f64).abs()
 }
 
 #[test]
 fn what_ran_all_the_time_is_exact() {
-    let count = Count { counted: 1 << 62, enabled: 7, running: 7, turns: 1, ..Count::default() };
+    let count = Count { counted: 1 << 62, enabled: 7, running: 7, slices: 1, ..Count::default() };
     let estimate = Estimate::new(&count);
     assert_eq!((estimate.value, estimate.scaled, estimate.error), (Some(1 << 62), false, None));
 }
@@ -64,7 +64,7 @@ fn scaling_survives_the_largest_amounts() {
         counted: 1 << 61,
         enabled: 1 << 62,
         running: 1 << 61,
-        turns: 1,
+        slices: 1,
         ..Count::default()
     };
     let estimate = Estimate::new(&count);
@@ -75,8 +75,8 @@ fn scaling_survives_the_largest_amounts() {
 
 #[test]
 fn one_turn_and_none_have_no_bound() {
-    for (running, turns) in [(5, 1), (5, 0), (0, 0), (0, 2)] {
-        let count = Count { counted: running, enabled: 10, running, turns, ..Count::default() };
+    for (running, slices) in [(5, 1), (5, 0), (0, 0), (0, 2)] {
+        let count = Count { counted: running, enabled: 10, running, slices, ..Count::default() };
         let estimate = Estimate::new(&count);
         assert!(estimate.scaled);
         assert_eq!(estimate.error, None);
@@ -103,8 +103,8 @@ fn the_bound_holds_in_more_than_95_of_100_random_workloads() {
     }
 }
 
-/// Shows what the promise assumes by breaking it: a workload in step with turns that come in a
-/// fixed order is seen only at its busiest, and all turns agree.
+/// Shows what the promise assumes by breaking it: a workload in step with slices that come in a
+/// fixed order is seen only at its busiest, and all slices agree.
 #[test]
 fn a_workload_in_step_with_the_rotation_is_outside_the_promise() {
     let rates: Vec<f64> = [1.0, 0.0].repeat(20);
@@ -114,7 +114,7 @@ fn a_workload_in_step_with_the_rotation_is_outside_the_promise() {
     assert!(estimate.error.expect("a bound") < 1000.0);
 }
 
-/// Workloads whose own period is not in step with the turns, starting at any phase.
+/// Workloads whose own period is not in step with the slices, starting at any phase.
 #[test]
 fn the_bound_holds_against_periods_that_are_not_in_step() {
     for (share, period) in [(2, 3), (3, 7), (4, 5), (8, 3)] {
@@ -169,14 +169,14 @@ fn differences_of_snapshots_borrow_across_halves() {
     assert_eq!(since(&now, &before).count_squared, [u64::MAX - 1, 6]);
 }
 
-/// A count of turns, each with its events and ticks.
-fn of_turns(turns: &[(u128, u128)], enabled: u64) -> Count {
-    let sum = |of: fn(u128, u128) -> u128| turns.iter().map(|&(x, t)| of(x, t)).sum::<u128>();
+/// A count of slices, each with its events and ticks.
+fn of_slices(slices: &[(u128, u128)], enabled: u64) -> Count {
+    let sum = |of: fn(u128, u128) -> u128| slices.iter().map(|&(x, t)| of(x, t)).sum::<u128>();
     Count {
         counted: sum(|x, _| x) as u64,
         enabled,
         running: sum(|_, t| t) as u64,
-        turns: turns.len() as u64,
+        slices: slices.len() as u64,
         count_squared: halves(sum(|x, _| x * x)),
         count_by_time: halves(sum(|x, t| x * t)),
         time_squared: halves(sum(|_, t| t * t)),
@@ -189,29 +189,29 @@ fn the_bound_is_that_of_the_textbook() {
     let (t1, t3) = (31.821, 4.541);
     let squared = [10, 20, 30, 40].map(|x| (x, 100));
     let even = [(300, 100); 4];
-    for (turns, enabled, deviation, t) in [
-        // Four of ten turns, of variance 500 / 3: 10^2 (1 - 4/10) (500 / 3) / 4.
+    for (slices, enabled, deviation, t) in [
+        // Four of ten slices, of variance 500 / 3: 10^2 (1 - 4/10) (500 / 3) / 4.
         (&squared[..], 1000, 2500.0, t3),
-        // As even as can be: only the rounding of both ends of each turn, 4 (1 + 3^2) / 6, takes the
-        // place of 500.
+        // As even as can be: only the rounding of both ends of each slice, 4 (1 + 3^2) / 6, takes
+        // the place of 500.
         (&even, 1000, 2500.0 * (4.0 * 10.0 / 6.0) / 500.0, t3),
-        // Two of four turns, of variance 50.
+        // Two of four slices, of variance 50.
         (&[(10, 100), (20, 100)], 400, 16.0 * 0.5 * 50.0 / 2.0, t1),
-        // Turns of 100 and 300 ticks are worth 400^2 / (100^2 + 300^2) = 1.6 equal ones. Their
+        // Slices of 100 and 300 ticks are worth 400^2 / (100^2 + 300^2) = 1.6 equal ones. Their
         // distances from 0.15 events in a tick are 5: 50 / (1 - 1/1.6) times 800 * 400 / 400^2.
         (&[(10, 100), (50, 300)], 800, 50.0 / 0.375 * 2.0, t1),
     ] {
-        let estimate = Estimate::new(&of_turns(turns, enabled));
+        let estimate = Estimate::new(&of_slices(slices, enabled));
         let error = estimate.error.expect("a bound");
         let expected = t * f64::sqrt(deviation);
-        assert!((error / expected - 1.0).abs() < 1e-3, "{turns:?}: {error}, not {expected}");
+        assert!((error / expected - 1.0).abs() < 1e-3, "{slices:?}: {error}, not {expected}");
     }
 }
 
 /// Twice the variance, and twice the degrees of freedom: 2 and not 1.
 #[test]
 fn the_bound_of_a_sum_has_the_freedom_of_all_parts() {
-    let one = Estimate::new(&of_turns(&[(10, 100), (20, 100)], 400));
+    let one = Estimate::new(&of_slices(&[(10, 100), (20, 100)], 400));
     let sum = Estimate::sum([one, one]).error.expect("a bound");
     let expected = 6.965 * f64::sqrt(2.0 * 200.0);
     assert!((sum / expected - 1.0).abs() < 1e-3, "{sum}, not {expected}");
@@ -247,7 +247,7 @@ fn sums_are_exact_beyond_64_bits() {
         counted: (1 << 62) + 1,
         enabled: u64::MAX,
         running: u64::MAX,
-        turns: 1,
+        slices: 1,
         ..Count::default()
     });
     let sum = Estimate::sum(std::iter::repeat_n(one, 2048));
@@ -257,33 +257,33 @@ fn sums_are_exact_beyond_64_bits() {
     assert_eq!(sum.running, u128::from(u64::MAX) * 2048);
 }
 
-/// On 64 processors, a source that had turns on some of them only.
+/// On 64 processors, a source that had slices on some of them only.
 #[test]
 fn a_processor_without_a_turn_is_not_a_zero() {
-    let ran = |counted| Estimate::new(&of_turns(&[(counted, 100), (counted, 100)], 1000));
-    let waited = Estimate::new(&of_turns(&[], 1000));
+    let ran = |counted| Estimate::new(&of_slices(&[(counted, 100), (counted, 100)], 1000));
+    let waited = Estimate::new(&of_slices(&[], 1000));
     assert_eq!((waited.value, waited.error, waited.scaled), (None, None, true));
-    for (with_turn, counted, expected) in [
+    for (with_slice, counted, expected) in [
         (64, 10, Some(6400)),
         (16, 10, Some(6400)),
         (1, 10, Some(6400)),
-        // Neither a turn nor an event: nothing is known.
+        // Neither a slice nor an event: nothing is known.
         (1, 0, None),
         (0, 0, None),
         (64, 0, Some(0)),
     ] {
-        let parts = (0..64).map(|index| if index < with_turn { ran(counted) } else { waited });
+        let parts = (0..64).map(|index| if index < with_slice { ran(counted) } else { waited });
         let sum = Estimate::sum(parts);
-        assert_eq!(sum.value, expected, "{with_turn} with a turn");
-        assert_eq!(sum.never_scheduled_cpus, 64 - with_turn);
+        assert_eq!(sum.value, expected, "{with_slice} with a slice");
+        assert_eq!(sum.never_scheduled_cpus, 64 - with_slice);
         // Nobody knows whether the others did the same.
-        assert_eq!(sum.error.is_some(), with_turn == 64, "{sum:?}");
+        assert_eq!(sum.error.is_some(), with_slice == 64, "{sum:?}");
         assert!(sum.scaled);
     }
     // By the time enabled, not by the number of processors: one came later.
-    let late = Estimate::new(&of_turns(&[], 500));
+    let late = Estimate::new(&of_slices(&[], 500));
     assert_eq!(Estimate::sum([ran(10), late]).value, Some(150));
-    // A processor that was not in the session is no processor without a turn.
+    // A processor that was not in the session is no processor without a slice.
     let absent = Estimate::new(&Count::default());
     let sum = Estimate::sum([ran(10), absent]);
     assert_eq!((sum.value, sum.never_scheduled_cpus), (Some(100), 0));

@@ -64,7 +64,7 @@ fn some_processors_are_added_up_without_the_others() {
     for (processors, rate, scaled, counted) in [
         (&[0, 1][..], Some(3e9), false, 200),
         (&[1], Some(2e9), false, 100),
-        // The third had no turn on a counter: it is taken to be like the second.
+        // The third had no slice on a counter: it is taken to be like the second.
         (&[1, 2], Some(4e9), true, 100),
         (&[2], None, false, 0),
         (&[], None, false, 0),
@@ -87,9 +87,9 @@ fn what_was_on_no_counter_has_no_rate() {
 
 #[test]
 fn the_bound_of_a_rate_is_that_of_its_events_per_second() {
-    // Ten events in one turn and twenty in the other, each of a quarter of the time.
+    // Ten events in one slice and twenty in the other, each of a quarter of the time.
     let estimated = Count {
-        turns: 2,
+        slices: 2,
         count_squared: [500, 0],
         count_by_time: [3000, 0],
         time_squared: [20_000, 0],
@@ -103,7 +103,7 @@ fn the_bound_of_a_rate_is_that_of_its_events_per_second() {
     assert!((error.expect("a bound") / expected - 1.0).abs() < 1e-12);
 }
 
-/// Eight sources take turns on four general counters. The truth is the workload's.
+/// Eight sources take slices on four general counters. The truth is the workload's.
 #[test]
 fn estimated_rates_hold_the_truth_in_their_bounds() {
     let leaves = crate::spec("skylake,processors=4").expect("a model").leaves;
@@ -122,11 +122,11 @@ fn estimated_rates_hold_the_truth_in_their_bounds() {
         // Branches, instructions, cycles: per second on each of four processors.
         for (source, truth) in [(0, 125e6), (4, 500e6), (5, 1000e6)] {
             let sum = interval.sum(source).expect("counted");
-            let error = sum.error.expect("enough turns");
+            let error = sum.error.expect("enough slices");
             assert!(sum.scaled && (sum.per_second - 4.0 * truth).abs() <= error);
             assert!(error < 0.1 * sum.per_second, "{error} of {sum:?}");
             let one = interval.rate(3, source).expect("counted");
-            assert!((one.per_second - truth).abs() <= one.error.expect("enough turns"));
+            assert!((one.per_second - truth).abs() <= one.error.expect("enough slices"));
         }
     }
 }

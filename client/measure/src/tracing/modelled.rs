@@ -45,7 +45,7 @@ impl<T: Transport> ModelledTracing<T> {
         let sources = specs.len() - 1;
         let mut session = Session::open(&mut self.connection, true, false)?;
         let effective = session.configure(&Setup { specs, ..Setup::default() }, false)?;
-        if effective.head.turns > 1 {
+        if effective.head.slices > 1 {
             return Err(Error::NoFreeCounters { sources });
         }
         session.start()?;

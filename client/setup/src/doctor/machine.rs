@@ -145,10 +145,10 @@ fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
 /// tags without names.
 fn owner(facts: &Facts, machine: &Machine) -> Check {
     let check = |result: String| Check::new("owner", result);
-    if machine.holder_session != 0 {
+    if machine.active_session != 0 {
         return check(format!(
             "session {} of process {} holds the counters",
-            machine.holder_session, machine.holder_process
+            machine.active_session, machine.active_process
         ))
         .problem("Another measurement is refused.", "Wait until it ends, or end that process.")
         .code(ErrorCode::Busy.code());

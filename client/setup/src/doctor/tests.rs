@@ -215,7 +215,7 @@ fn the_trial_leaves_nothing_behind() {
     let facts = collected(&mut connection, None);
     assert_eq!(facts.trials.sampling, Some(Ok(())));
     let machine = connection.machine().expect("the machine");
-    assert_eq!((machine.holder_session, machine.ring_bytes), (0, 0));
+    assert_eq!((machine.active_session, machine.ring_bytes), (0, 0));
     let selects = |registers: &[shared_types::request::machine::Register]| {
         let enabled = registers.iter().filter(|one| (0x186..0x196).contains(&one.number));
         enabled.map(|one| one.value & 1 << 22).collect::<Vec<_>>()
@@ -272,7 +272,7 @@ fn failed_trials_are_problems_with_candidates() {
     facts.system.as_mut().expect("a Windows").processes = Some(vec!["pcm.exe".to_owned()]);
     assert!(hint(&facts, "owner").contains("running here: Intel PCM (pcm.exe)"));
     let described = facts.described.as_mut().expect("a machine");
-    (described.machine.holder_session, described.machine.holder_process) = (7, 4711);
+    (described.machine.active_session, described.machine.active_process) = (7, 4711);
     let owner = check(&facts, "owner");
     assert!(owner.state == State::Problem && owner.result.contains("process 4711"), "{owner:?}");
 }

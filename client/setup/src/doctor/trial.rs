@@ -22,7 +22,7 @@ impl Trials {
         described: &Described,
         describe: Describe<'_>,
     ) -> Result<Self> {
-        if described.machine.holder_session != 0 {
+        if described.machine.active_session != 0 {
             return Ok(Self::default());
         }
         let sources = connection.sources(false)?;

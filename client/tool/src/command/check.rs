@@ -114,16 +114,16 @@ fn of_fit(event_set: &EventSet, fit: &Fit) -> CheckResult {
         .kinds
         .iter()
         .flatten()
-        .filter(|placement| placement.turn != Placement::EVERY_TURN)
-        .map(|placement| placement.turn + 1)
+        .filter(|placement| placement.slice != Placement::EVERY_SLICE)
+        .map(|placement| placement.slice + 1)
         .max()
         .unwrap_or(1);
     let mut assignment = Vec::new();
     for processor in event_set.selected() {
-        let placements = fit.kinds.get(usize::from(processor.kind));
+        let placements = fit.kinds.get(usize::from(processor.cpu_type));
         let mut first = 0;
         for event in &event_set.events {
-            let spec = event_set.catalog().spec_on(event, processor.kind).unwrap_or(0);
+            let spec = event_set.catalog().spec_on(event, processor.cpu_type).unwrap_or(0);
             let placement = placements.and_then(|placements| placements.get(first + spec));
             assignment.extend(placement.map(|one| row(&event.label, processor.index, *one)));
             first += event.specs.len();
@@ -198,7 +198,7 @@ fn row(source: &str, processor: u32, placement: Placement) -> Assignment {
         processor,
         counter,
         kind,
-        slice: (placement.turn != Placement::EVERY_TURN).then_some(placement.turn),
+        slice: (placement.slice != Placement::EVERY_SLICE).then_some(placement.slice),
         error,
     }
 }

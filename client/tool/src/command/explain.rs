@@ -257,7 +257,9 @@ fn of_event(
     });
     let counted = |processor: &Processor| {
         let mut kinds = found.encodings.iter();
-        kinds.any(|(kind, _, counted)| kind.processor.kind == processor.kind && counted.is_ok())
+        kinds.any(|(kind, _, counted)| {
+            kind.processor.cpu_type == processor.cpu_type && counted.is_ok()
+        })
     };
     ExplainResult {
         summary: format!("{} is an event of {}.", event.name, titles.join(" and ")),

@@ -139,10 +139,10 @@ pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
 }
 
 fn holder(machine: &Machine) -> Option<Holder> {
-    (machine.holder_session != 0).then(|| Holder {
-        process: machine.holder_process,
-        session: machine.holder_session,
-        held_ns: nanoseconds(machine.holder_ticks, machine.timestamp_frequency),
+    (machine.active_session != 0).then(|| Holder {
+        process: machine.active_process,
+        session: machine.active_session,
+        held_ns: nanoseconds(machine.active_ticks, machine.timestamp_frequency),
     })
 }
 
@@ -168,8 +168,8 @@ fn row(processor: &Processor) -> ProcessorRow {
         partition: describe::partition(processor),
         monitors_offered: describe::partition(processor)
             .map(|_| processor.flags & Processor::HV1_COUNTERS != 0),
-        counters_in_use: processor.found_counters,
-        fixed_in_use: processor.found_fixed,
+        counters_in_use: processor.counters_in_use,
+        fixed_in_use: processor.fixed_in_use,
         branch_records: named(
             BranchRecords::from_wire(processor.branch_records.into()).map(BranchRecords::name),
         ),
@@ -307,8 +307,8 @@ mod tests {
         let processor = Processor {
             flags: Processor::STORM | Processor::HV1 | Processor::HV1_ROOT,
             hypervisor_behind: *b"XenVMMXenVMM",
-            found_counters: 1,
-            found_fixed: 2,
+            counters_in_use: 1,
+            fixed_in_use: 2,
             ..Processor::default()
         };
         let processors = vec![row(&Processor::default())];

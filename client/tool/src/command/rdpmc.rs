@@ -67,8 +67,8 @@ impl RdpmcResult {
         Self {
             holders: rdpmc.holders,
             processors: rdpmc.processors,
-            enabled: rdpmc.on,
-            enabled_before: rdpmc.found,
+            enabled: rdpmc.enabled,
+            enabled_before: rdpmc.enabled_before,
             program: None,
             exit_status: None,
         }

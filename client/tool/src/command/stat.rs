@@ -260,7 +260,8 @@ impl<'a> Bench<'a> {
             None => None,
         };
         let writer = IntervalWriter::new(options, form, ctx.machine_info.modelled, output);
-        // No progress bar is drawn among lines that are printed meanwhile, or in a program's output.
+        // No progress bar is drawn among lines that are printed meanwhile, or in a program's
+        // output.
         let progress = if writer.is_live() || !options.work.program.is_empty() {
             ProgressBar::hidden()
         } else {
@@ -322,7 +323,7 @@ impl<'a> Bench<'a> {
             Session::open(&mut self.ctx.connection, event_set.sees_kernel(), setup.approximate)?;
         let effective = session.configure(&setup, self.samples.is_some())?;
         if let Some(samples) = &mut self.samples {
-            let ticks = u128::from(effective.head.rotation) * u128::from(self.view.frequency);
+            let ticks = u128::from(effective.head.slice_100ns) * u128::from(self.view.frequency);
             let ticks = (ticks / u128::from(TIME_UNITS_A_SECOND)) as u64;
             samples.begin(event_set.owners(of.events), ticks);
         }
@@ -375,7 +376,7 @@ impl<'a> Bench<'a> {
         let pass = Pass {
             events: of.events.to_vec(),
             elapsed_ns: end.time_ns,
-            slices: effective.head.turns,
+            slices: effective.head.slices,
             periods: if self.samples.is_some() {
                 periods::of_pass(event_set, of.events, &effective)
             } else {

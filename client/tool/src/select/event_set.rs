@@ -177,8 +177,8 @@ impl EventSet {
         names.iter().find(supported).copied()
     }
 
-    /// Adds what these metrics need and is not there yet. With `multiplex`, a metric's events run as
-    /// one group if there are not enough counters for all.
+    /// Adds what these metrics need and is not there yet. With `multiplex`, a metric's events run
+    /// as one group if there are not enough counters for all.
     pub(crate) fn add_metrics(
         &mut self,
         metrics: &Metrics,
@@ -293,8 +293,8 @@ impl EventSet {
         self.group(&members, connection)
     }
 
-    /// Adds an event on these CPU types, a mask, unless it is there already; returns the label of its
-    /// counts.
+    /// Adds an event on these CPU types, a mask, unless it is there already; returns the label of
+    /// its counts.
     pub(crate) fn add_event(&mut self, name: &str, cpu_types: u16) -> Result<String> {
         let cannot = || {
             let message = format!("{name} cannot be counted on these processors");
@@ -303,9 +303,10 @@ impl EventSet {
         let mut event = choose(name, &self.catalog)?.into_iter().next().ok_or_else(cannot)?;
         if self.catalog.cpu_types().len() > 1 {
             for spec in &mut event.specs {
-                spec.kinds = if spec.kinds == 0 { cpu_types } else { spec.kinds & cpu_types };
+                spec.cpu_types =
+                    if spec.cpu_types == 0 { cpu_types } else { spec.cpu_types & cpu_types };
             }
-            event.specs.retain(|spec| spec.kinds != 0);
+            event.specs.retain(|spec| spec.cpu_types != 0);
         }
         if event.specs.is_empty() {
             return Err(cannot());
@@ -352,10 +353,10 @@ impl EventSet {
     pub(crate) fn counts(&self, indexes: &[usize], snapshot: &[Vec<Count>]) -> Vec<Vec<Count>> {
         let mut columns: Vec<Option<Vec<Option<usize>>>> = Vec::new();
         let counts = self.processors.iter().zip(snapshot).map(|(processor, counts)| {
-            let cpu_type = usize::from(processor.kind);
+            let cpu_type = usize::from(processor.cpu_type);
             columns.resize(columns.len().max(cpu_type + 1), None);
             let columns = columns.get_mut(cpu_type).map(|columns| {
-                columns.get_or_insert_with(|| self.columns(indexes, processor.kind))
+                columns.get_or_insert_with(|| self.columns(indexes, processor.cpu_type))
             });
             let columns = columns.into_iter().flatten();
             columns

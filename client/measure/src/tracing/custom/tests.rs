@@ -29,7 +29,7 @@ fn skylake() -> Catalog {
 fn raptor_lake() -> Catalog {
     let core = |core_type, kind, counter_mask| Processor {
         core_type,
-        kind,
+        cpu_type: kind,
         native_model: 1,
         ..intel(0xB7, counter_mask)
     };
@@ -48,7 +48,7 @@ fn file(catalog: &Catalog, form: Form) -> String {
 /// Cores that differ in what they can count, and not in their events.
 #[test]
 fn two_cpu_types_of_one_table_are_one_group() {
-    let core = |kind, counter_mask| Processor { kind, ..intel(0x5E, counter_mask) };
+    let core = |kind, counter_mask| Processor { cpu_type: kind, ..intel(0x5E, counter_mask) };
     let two = catalog(&[core(0, 0xFF), core(1, 0xF)]);
     let one = catalog(&[core(0, 0xFF)]);
     assert_eq!(read_reg(&file(&two, Form::Registry)), read_reg(&file(&one, Form::Registry)));
@@ -67,8 +67,8 @@ struct Read {
     sources: BTreeMap<String, Fields>,
 }
 
-/// Reads a registry file as strictly as its format allows: CRLF, the signature, keys after a blank line,
-/// each key below one that was there before, double words of eight digits, and comments.
+/// Reads a registry file as strictly as its format allows: CRLF, the signature, keys after a blank
+/// line, each key below one that was there before, double words of eight digits, and comments.
 fn read_reg(text: &str) -> Vec<Read> {
     const ROOT: &str = r"[HKEY_LOCAL_MACHINE\SYSTEM\CurrentControlSet\Control\WMI\ProfileSource";
     assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
@@ -247,9 +247,9 @@ fn group(node: Node<'_, '_>) -> Read {
     Read { processor: (architecture, number("Family"), number("Model")), sources }
 }
 
-/// The rows of a vendor's list that a form can express, and how many it cannot: an extra MSR, a fixed
-/// counter, an event alone, codes and masks of more than eight bits, counters other than the first four,
-/// and what `others` excludes of the fields.
+/// The rows of a vendor's list that a form can express, and how many it cannot: an extra MSR, a
+/// fixed counter, an event alone, codes and masks of more than eight bits, counters other than the
+/// first four, and what `others` excludes of the fields.
 fn expected(list: &str, others: fn(&Fields) -> bool) -> (BTreeMap<String, Fields>, usize) {
     let (mut sources, mut excluded) = (BTreeMap::new(), 0);
     for row in csv::Reader::from_reader(list.as_bytes()).records().map(|row| row.expect("a row")) {

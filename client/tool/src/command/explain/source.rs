@@ -182,9 +182,9 @@ pub(super) fn cpu_types(
     processors: &[Processor],
     counted: impl Fn(&Processor) -> bool,
 ) -> Vec<CpuType> {
-    let types: BTreeSet<u8> = processors.iter().map(|processor| processor.kind).collect();
+    let types: BTreeSet<u8> = processors.iter().map(|processor| processor.cpu_type).collect();
     let one_type = |cpu_type: u8| {
-        let alike = || processors.iter().filter(move |one| one.kind == cpu_type);
+        let alike = || processors.iter().filter(move |one| one.cpu_type == cpu_type);
         let first = alike().next()?;
         Some(CpuType {
             processors: format_processors(alike().map(|one| one.index)),

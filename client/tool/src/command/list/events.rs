@@ -18,7 +18,9 @@ pub(super) fn rows(catalog: &Catalog, processors: &[Processor]) -> Vec<SourceRow
 fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> SourceRow {
     let counts = |processor: &Processor| {
         let mut kinds = found.encodings.iter();
-        kinds.any(|(kind, _, counted)| kind.processor.kind == processor.kind && counted.is_ok())
+        kinds.any(|(kind, _, counted)| {
+            kind.processor.cpu_type == processor.cpu_type && counted.is_ok()
+        })
     };
     let supported = processors.first().is_some_and(counts);
     let event = found.event;

@@ -71,7 +71,7 @@ impl TopDown {
         ctx: &mut Context,
     ) -> Result<Self> {
         let is_measured = |known: &&Known| {
-            event_set.selected().any(|processor| processor.kind == known.processor.kind)
+            event_set.selected().any(|processor| processor.cpu_type == known.processor.cpu_type)
         };
         let catalog = event_set.catalog();
         let measured = catalog.cpu_types().iter().filter(is_measured);
@@ -145,7 +145,7 @@ impl CpuType {
         };
         Self {
             name: microarchitecture.map_or("unknown", |one| one.table).to_owned(),
-            number: known.processor.kind,
+            number: known.processor.cpu_type,
             parts,
             divided: parts_to(2).into_iter().filter_map(|part| part.parent).collect(),
             errors: BTreeMap::new(),
@@ -177,7 +177,7 @@ impl CpuType {
 
     /// What each event counted on processors of this CPU type, in all runs together.
     fn sums<'a>(&self, event_set: &'a EventSet, runs: &[Counts]) -> Vec<(&'a str, Estimate)> {
-        let own = event_set.selected().filter(|processor| processor.kind == self.number);
+        let own = event_set.selected().filter(|processor| processor.cpu_type == self.number);
         let own: Vec<u32> = own.map(|processor| processor.index).collect();
         let sum = |(index, label): (usize, &'a str)| {
             let counts = runs.iter().flat_map(|run| &run.events).filter(|one| one.event == index);
