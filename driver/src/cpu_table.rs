@@ -104,41 +104,41 @@ impl CpuTable {
         left
     }
 
-    /// Runs `work` with interrupts masked on each processor of `wanted`, and waits for all of them.
+    /// Runs `work` with interrupts masked on each processor of `processors`, and waits for all of them.
     /// PASSIVE_LEVEL.
-    fn each(&mut self, wanted: &ProcessorSet, work: impl Fn(&mut Local<'_, Cpu>) + Sync) {
-        self.parts::<()>(wanted, &mut [], |local, _| work(local));
+    fn each(&mut self, processors: &ProcessorSet, work: impl Fn(&mut Local<'_, Cpu>) + Sync) {
+        self.parts::<()>(processors, &mut [], |local, _| work(local));
     }
 
     fn parts<T: Send>(
         &mut self,
-        wanted: &ProcessorSet,
+        processors: &ProcessorSet,
         slots: &mut [T],
         work: impl Fn(&mut Local<'_, Cpu>, &mut [T]) + Sync,
     ) {
         // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
-        let dpcs = table.all().filter(|block| wanted.contains(block.index()));
+        let dpcs = table.all().filter(|per_cpu| processors.contains(per_cpu.index()));
         let count = table.count();
-        self.cross_call.parts(dpcs.map(PerCpu::work), slots, count, |mut here, part| {
-            if let Some(block) = table.block(here.index()) {
-                block.enter(&mut here, table.program(), block.ring(), |local| {
+        self.cross_call.parts(dpcs.map(PerCpu::work), slots, count, |mut current, part| {
+            if let Some(per_cpu) = table.per_cpu(current.index()) {
+                per_cpu.enter(&mut current, table.program(), per_cpu.ring(), |local| {
                     work(local, part);
                 });
             }
         });
     }
 
-    /// Gives each processor of `wanted` the ring that `ring` makes; returns whether there was
+    /// Gives each processor of `processors` the ring that `ring` makes; returns whether there was
     /// memory for all.
     fn set_rings(
         &mut self,
-        wanted: &ProcessorSet,
+        processors: &ProcessorSet,
         ring: impl Fn() -> Option<Option<Pool<Word>>>,
     ) -> bool {
         let mut blocks = self.table().all();
-        blocks.all(|block| {
-            if !wanted.contains(block.index()) {
+        blocks.all(|per_cpu| {
+            if !processors.contains(per_cpu.index()) {
                 return true;
             }
             let Some(ring) = ring() else {
@@ -146,7 +146,7 @@ impl CpuTable {
             };
             // SAFETY: nothing runs on this processor, as the core promises; the host is borrowed
             // exclusively.
-            unsafe { block.set_ring(ring) };
+            unsafe { per_cpu.set_ring(ring) };
             true
         })
     }
@@ -197,7 +197,7 @@ impl Processors for CpuTable {
     }
 
     fn number(&self, index: usize) -> (u16, u16) {
-        self.table().block(index).map_or((0, 0), PerCpu::number)
+        self.table().per_cpu(index).map_or((0, 0), PerCpu::number)
     }
 
     fn run_on<T: Send>(
@@ -207,48 +207,48 @@ impl Processors for CpuTable {
     ) -> Option<T> {
         // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
-        let block = table.block(index)?;
-        self.cross_call.one(block.work(), |mut here| {
-            block.enter(&mut here, table.program(), block.ring(), work)
+        let per_cpu = table.per_cpu(index)?;
+        self.cross_call.one(per_cpu.work(), |mut current| {
+            per_cpu.enter(&mut current, table.program(), per_cpu.ring(), work)
         })?
     }
 
     fn run_on_each<T: Send>(
         &mut self,
-        wanted: &ProcessorSet,
+        processors: &ProcessorSet,
         slots: &mut [T],
         work: impl Fn(&mut Local<'_, Cpu>, &mut [T]) + Sync,
     ) {
-        self.parts(wanted, slots, work);
+        self.parts(processors, slots, work);
     }
 
     fn exercise(
         &mut self,
-        wanted: &ProcessorSet,
+        processors: &ProcessorSet,
         instructions: u32,
         before: impl Fn(&mut Local<'_, Cpu>) + Sync,
         after: impl Fn(&mut Local<'_, Cpu>) + Sync,
     ) {
         // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
-        let dpcs = table.all().filter(|block| wanted.contains(block.index()));
-        self.cross_call.each(dpcs.map(PerCpu::work), &|mut here| {
-            if let Some(block) = table.block(here.index()) {
-                block.enter(&mut here, table.program(), block.ring(), &before);
+        let dpcs = table.all().filter(|per_cpu| processors.contains(per_cpu.index()));
+        self.cross_call.each(dpcs.map(PerCpu::work), &|mut current| {
+            if let Some(per_cpu) = table.per_cpu(current.index()) {
+                per_cpu.enter(&mut current, table.program(), per_cpu.ring(), &before);
                 cpu::exercise(instructions);
-                block.enter(&mut here, table.program(), block.ring(), &after);
+                per_cpu.enter(&mut current, table.program(), per_cpu.ring(), &after);
             }
         });
     }
 
     fn ring(&self, index: usize) -> &[Word] {
-        self.table().block(index).map_or(&[], PerCpu::ring)
+        self.table().per_cpu(index).map_or(&[], PerCpu::ring)
     }
 
-    fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool {
-        let lent = self.set_rings(wanted, || Some(Some(Pool::zeroed(words)?)));
+    fn lend_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool {
+        let lent = self.set_rings(processors, || Some(Some(Pool::zeroed(words)?)));
         if !lent {
-            self.set_rings(wanted, || Some(None));
+            self.set_rings(processors, || Some(None));
         }
         lent
     }

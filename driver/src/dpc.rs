@@ -21,17 +21,17 @@ use wdk_sys::{
 
 /// Proof that this code stays on the current processor.
 #[derive(Debug)]
-pub(crate) struct Here {
+pub(crate) struct CurrentCpu {
     index: usize,
     not_send: PhantomData<*const ()>,
 }
 
-impl Here {
+impl CurrentCpu {
     /// The current processor. At least DISPATCH_LEVEL.
     ///
     /// # Safety
     /// The IRQL stays at least at DISPATCH_LEVEL while the result is used, and the user has no
-    /// other `Here`.
+    /// other `CurrentCpu`.
     pub(crate) unsafe fn now() -> Self {
         // SAFETY: any IRQL; with a null pointer nothing is written.
         let index = unsafe { KeGetCurrentProcessorNumberEx(null_mut()) };
@@ -133,7 +133,7 @@ unsafe impl Sync for Round {}
 /// One call.
 struct Call<'a> {
     round: &'a Round,
-    work: &'a (dyn Fn(Here) + Sync),
+    work: &'a (dyn Fn(CurrentCpu) + Sync),
 }
 
 impl CrossCall {
@@ -155,7 +155,7 @@ impl CrossCall {
     pub(crate) fn each<'d>(
         &mut self,
         dpcs: impl Iterator<Item = &'d Dpc>,
-        work: &(dyn Fn(Here) + Sync),
+        work: &(dyn Fn(CurrentCpu) + Sync),
     ) {
         let [round] = &*self.0 else { return };
         let call = Call { round, work };
@@ -182,10 +182,10 @@ impl CrossCall {
     pub(crate) fn one<T: Send>(
         &mut self,
         dpc: &Dpc,
-        work: impl FnOnce(Here) -> T + Send,
+        work: impl FnOnce(CurrentCpu) -> T + Send,
     ) -> Option<T> {
         let handover = Handover(Cell::new(Some(work)), Cell::new(None));
-        self.each(core::iter::once(dpc), &|here| handover.run(here));
+        self.each(core::iter::once(dpc), &|current| handover.run(current));
         handover.1.into_inner()
     }
 
@@ -196,7 +196,7 @@ impl CrossCall {
         dpcs: impl Iterator<Item = &'d Dpc>,
         slots: &mut [T],
         count: usize,
-        work: impl Fn(Here, &mut [T]) + Sync,
+        work: impl Fn(CurrentCpu, &mut [T]) + Sync,
     ) {
         let parts = Parts {
             first: slots.as_mut_ptr(),
@@ -204,9 +204,9 @@ impl CrossCall {
             count,
             slots: PhantomData,
         };
-        self.each(dpcs, &|here| {
-            if let Some(part) = parts.part(&here) {
-                work(here, part);
+        self.each(dpcs, &|current| {
+            if let Some(part) = parts.part(&current) {
+                work(current, part);
             }
         });
     }
@@ -254,7 +254,7 @@ unsafe extern "C" fn work(
     let call = unsafe { &*call.cast::<Call<'_>>() };
     let round = call.round;
     // SAFETY: a DPC runs at DISPATCH_LEVEL to its end.
-    (call.work)(unsafe { Here::now() });
+    (call.work)(unsafe { CurrentCpu::now() });
     // After this the `Call` may no longer exist, because the waiting thread may have continued.
     round.one_done();
 }
@@ -266,10 +266,10 @@ struct Handover<F, T>(Cell<Option<F>>, Cell<Option<T>>);
 // meantime.
 unsafe impl<F: Send, T: Send> Sync for Handover<F, T> {}
 
-impl<F: FnOnce(Here) -> T, T> Handover<F, T> {
-    fn run(&self, here: Here) {
+impl<F: FnOnce(CurrentCpu) -> T, T> Handover<F, T> {
+    fn run(&self, current: CurrentCpu) {
         if let Some(work) = self.0.take() {
-            self.1.set(Some(work(here)));
+            self.1.set(Some(work(current)));
         }
     }
 }
@@ -288,12 +288,12 @@ unsafe impl<T: Send> Sync for Parts<'_, T> {}
 impl<T> Parts<'_, T> {
     /// The part of this processor, which runs one DPC at a time.
     #[expect(clippy::mut_from_ref, reason = "parts do not overlap")]
-    fn part(&self, here: &Here) -> Option<&mut [T]> {
-        if here.index >= self.count {
+    fn part(&self, current: &CurrentCpu) -> Option<&mut [T]> {
+        if current.index >= self.count {
             return None;
         }
         // SAFETY: `count` parts of `length` are within the slice.
-        let first = unsafe { self.first.add(here.index * self.length) };
+        let first = unsafe { self.first.add(current.index * self.length) };
         // SAFETY: within the slice, and only this processor uses this part.
         Some(unsafe { core::slice::from_raw_parts_mut(first, self.length) })
     }

@@ -3,7 +3,7 @@
 
 use crate::apic::{self, ApicPage};
 use crate::cpu::{Cpu, masked};
-use crate::dpc::{Dpc, Here, Importance};
+use crate::dpc::{CurrentCpu, Dpc, Importance};
 use crate::events::EVENTS;
 use crate::pool::{Pool, Zeroed};
 use crate::status::{Failed, check};
@@ -134,12 +134,12 @@ impl PerCpu {
     /// DISPATCH_LEVEL.
     pub(crate) fn enter<R>(
         &self,
-        here: &mut Here,
+        current: &mut CurrentCpu,
         program: &Program,
         ring: &[Word],
         work: impl FnOnce(&mut Local<'_, Cpu>) -> R,
     ) -> Option<R> {
-        if here.index() != self.index() {
+        if current.index() != self.index() {
             return None;
         }
         Some(masked(|| {
@@ -161,7 +161,7 @@ impl PerCpu {
     /// DISPATCH_LEVEL.
     fn happened<R>(
         &self,
-        here: &mut Here,
+        current: &mut CurrentCpu,
         table: &Table,
         work: impl FnOnce(&mut Local<'_, Cpu>) -> R,
     ) -> Option<R> {
@@ -171,7 +171,7 @@ impl PerCpu {
         } else {
             (&*table.idle, Default::default())
         };
-        self.enter(here, program, ring, work)
+        self.enter(current, program, ring, work)
     }
 }
 
@@ -193,15 +193,15 @@ impl Table {
     }
 
     /// A processor's block, if it has one. Any IRQL.
-    pub(crate) fn block(&self, index: usize) -> Option<&PerCpu> {
-        let block = self.blocks.get(index)?.load(Ordering::Acquire);
+    pub(crate) fn per_cpu(&self, index: usize) -> Option<&PerCpu> {
+        let per_cpu = self.blocks.get(index)?.load(Ordering::Acquire);
         // SAFETY: a block is not moved or freed until the table is dropped.
-        unsafe { block.as_ref() }
+        unsafe { per_cpu.as_ref() }
     }
 
     /// All blocks. Any IRQL.
     pub(crate) fn all(&self) -> impl Iterator<Item = &PerCpu> {
-        (0..self.count()).filter_map(|index| self.block(index))
+        (0..self.count()).filter_map(|index| self.per_cpu(index))
     }
 
     /// Makes the blocks of all currently active processors. PASSIVE_LEVEL.
@@ -221,10 +221,10 @@ impl Table {
             return Ok(());
         }
         // Counted even without memory for a block: the indices of later ones are theirs.
-        let block = PerCpu::new(index, self.apic);
+        let per_cpu = PerCpu::new(index, self.apic);
         self.count.fetch_max(index as u32 + 1, Ordering::AcqRel);
         // Release: whoever sees the pointer sees what is behind it.
-        slot.store(block?.leak().as_ptr(), Ordering::Release);
+        slot.store(per_cpu?.leak().as_ptr(), Ordering::Release);
         Ok(())
     }
 
@@ -236,10 +236,10 @@ impl Table {
 
     /// Queues one of the DPCs of every processor that is running a program. Any IRQL.
     fn tick(&self, dpc: impl Fn(&PerCpu) -> &Dpc) {
-        for block in self.all() {
-            if block.running.load(Ordering::Relaxed) {
+        for per_cpu in self.all() {
+            if per_cpu.running.load(Ordering::Relaxed) {
                 // SAFETY: the host flushes DPCs before the table is freed.
-                let _ = unsafe { dpc(block).queue(null_mut()) };
+                let _ = unsafe { dpc(per_cpu).queue(null_mut()) };
             }
         }
     }
@@ -259,9 +259,9 @@ impl Drop for Table {
     /// PASSIVE_LEVEL; nothing uses the table any more, and no DPC is queued.
     fn drop(&mut self) {
         for slot in &*self.blocks {
-            if let Some(block) = NonNull::new(slot.load(Ordering::Acquire)) {
+            if let Some(per_cpu) = NonNull::new(slot.load(Ordering::Acquire)) {
                 // SAFETY: leaked by `Table::add`, and no longer used elsewhere.
-                drop(unsafe { Pool::reclaim(block) });
+                drop(unsafe { Pool::reclaim(per_cpu) });
             }
         }
     }
@@ -285,19 +285,19 @@ unsafe extern "C" fn tick(
     _second: *mut c_void,
 ) {
     // SAFETY: a DPC runs at DISPATCH_LEVEL to its end.
-    let mut here = unsafe { Here::now() };
+    let mut current = unsafe { CurrentCpu::now() };
     // SAFETY: a DPC of the published table.
     if let Some(table) = unsafe { published() }
-        && let Some(block) = table.block(here.index())
+        && let Some(per_cpu) = table.per_cpu(current.index())
     {
         let ticked =
-            block.happened(&mut here, table, |local| (local.tick(), local.take_deferred()));
+            per_cpu.happened(&mut current, table, |local| (local.tick(), local.take_deferred()));
         let Some((waits, notes)) = ticked else { return };
         if waits {
             // Interrupts were enabled in between, so a pending one has been handled.
-            let _ = block.happened(&mut here, table, |local| local.settle());
+            let _ = per_cpu.happened(&mut current, table, |local| local.settle());
         }
-        notes.events(block.index()).for_each(|event| EVENTS.put(&event));
+        notes.events(per_cpu.index()).for_each(|event| EVENTS.put(&event));
     }
 }
 
@@ -305,7 +305,7 @@ unsafe extern "C" fn tick(
 pub(crate) unsafe extern "C" fn slice_ended(_timer: PEX_TIMER, _context: *mut c_void) {
     // SAFETY: a timer of the published table.
     if let Some(table) = unsafe { published() } {
-        table.tick(|block| &block.slice);
+        table.tick(|per_cpu| &per_cpu.slice);
     }
 }
 
@@ -314,7 +314,7 @@ pub(crate) unsafe extern "C" fn slice_ended(_timer: PEX_TIMER, _context: *mut c_
 pub(crate) unsafe extern "C" fn poll_due(_timer: PEX_TIMER, _context: *mut c_void) {
     // SAFETY: a timer of the published table.
     if let Some(table) = unsafe { published() } {
-        table.tick(|block| &block.poll);
+        table.tick(|per_cpu| &per_cpu.poll);
     }
 }
 
@@ -325,13 +325,13 @@ pub(crate) unsafe extern "C" fn poll_due(_timer: PEX_TIMER, _context: *mut c_voi
 /// The caller is an overflow interrupt.
 pub(crate) unsafe fn overflowed(work: impl FnOnce(&mut Local<'_, Cpu>)) {
     // SAFETY: the IRQL stays at PROFILE_LEVEL until the interrupt ends.
-    let mut here = unsafe { Here::now() };
+    let mut current = unsafe { CurrentCpu::now() };
     // SAFETY: giving the counters back waits until the interrupt has ended.
     let table = unsafe { published() };
     if let Some(table) = table
-        && let Some(block) = table.block(here.index())
+        && let Some(per_cpu) = table.per_cpu(current.index())
     {
-        let _ = block.happened(&mut here, table, work);
+        let _ = per_cpu.happened(&mut current, table, work);
     } else {
         let page = table.and_then(|table| table.apic);
         masked(|| apic::unmask(&mut Cpu::new(page)));

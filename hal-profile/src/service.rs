@@ -167,17 +167,17 @@ impl<H: Host> Service<H> {
         let cpu_types = &mut self.cpu_types;
         self.processors.run_on(index, |local| {
             let all = Capabilities::discover(local.machine);
-            let found = if cpu_types.has_room_for(&all) {
+            let capabilities = if cpu_types.has_room_for(&all) {
                 all
             } else {
                 let identity = Identity::read(local.machine);
                 Capabilities::unused(identity, Reason::TooManyCpuTypes)
             };
-            local.state.cpu_type = cpu_types.enter(index, &found);
+            local.state.cpu_type = cpu_types.enter(index, &capabilities);
             // Where no counter is used, LVTPC must not stay masked either: another owner's may
             // interrupt there.
             local.state.capabilities =
-                Capabilities { apic: all.apic, masks_lvtpc: all.masks_lvtpc, ..found };
+                Capabilities { apic: all.apic, masks_lvtpc: all.masks_lvtpc, ..capabilities };
             local.state.known = true;
         });
     }
@@ -187,16 +187,16 @@ impl<H: Host> Service<H> {
         if self.active_session.is_some() || !self.cpu_types.any_fixed() {
             return;
         }
-        let taken = [const { AtomicU32::new(0) }; MAX_CPU_TYPES];
+        let in_use = [const { AtomicU32::new(0) }; MAX_CPU_TYPES];
         self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
             let fixed = pmu::enabled_fixed(local.machine, &local.state.capabilities);
             local.state.saved.fixed = fixed;
-            if let Some(taken) = taken.get(usize::from(local.state.cpu_type)) {
-                taken.fetch_or(fixed, Ordering::Relaxed);
+            if let Some(in_use) = in_use.get(usize::from(local.state.cpu_type)) {
+                in_use.fetch_or(fixed, Ordering::Relaxed);
             }
         });
-        for (cpu_type, taken) in taken.into_iter().enumerate() {
-            self.cpu_types.set_taken(cpu_type, taken.into_inner());
+        for (cpu_type, in_use) in in_use.into_iter().enumerate() {
+            self.cpu_types.set_fixed_in_use(cpu_type, in_use.into_inner());
         }
     }
 
@@ -303,8 +303,8 @@ impl<H: Host> Service<H> {
     /// Runs `work` on each processor of the running session.
     fn on_running(&mut self, work: impl Fn(&mut LocalOf<'_, H>) + Sync) {
         if let Some(session) = running(self.active_session, &self.sessions) {
-            let wanted = &session.program.settings.processors;
-            self.processors.run_on_each::<()>(wanted, &mut [], |local, _| work(local));
+            let processors = &session.program.settings.processors;
+            self.processors.run_on_each::<()>(processors, &mut [], |local, _| work(local));
         }
     }
 

@@ -200,12 +200,12 @@ impl Processors for ServiceHost {
 
     fn run_on_each<T: Send>(
         &mut self,
-        wanted: &ProcessorSet,
+        processors: &ProcessorSet,
         slots: &mut [T],
         work: impl Fn(&mut Local<'_, Cpu>, &mut [T]) + Sync,
     ) {
         let part = slots.len() / self.count().max(1);
-        for index in (0..self.count()).filter(|&index| wanted.contains(index)) {
+        for index in (0..self.count()).filter(|&index| processors.contains(index)) {
             let own = slots.get_mut(index * part..(index + 1) * part).unwrap_or_default();
             if let Some(mut local) = self.local(index) {
                 work(&mut local, own);
@@ -216,7 +216,7 @@ impl Processors for ServiceHost {
 
     fn exercise(
         &mut self,
-        wanted: &ProcessorSet,
+        processors: &ProcessorSet,
         instructions: u32,
         before: impl Fn(&mut Local<'_, Cpu>) + Sync,
         after: impl Fn(&mut Local<'_, Cpu>) + Sync,
@@ -225,7 +225,7 @@ impl Processors for ServiceHost {
         events.set(Event::Instructions, instructions.into(), 0);
         events.set(Event::Cycles, instructions.into(), 0);
         events.set(Event::RefCycles, instructions.into(), 0);
-        for index in (0..self.count()).filter(|&index| wanted.contains(index)) {
+        for index in (0..self.count()).filter(|&index| processors.contains(index)) {
             if let Some(mut local) = self.local(index) {
                 before(&mut local);
                 local.machine.processor.exercise(events);
@@ -242,13 +242,13 @@ impl Processors for ServiceHost {
         self.rings.get(index).map_or(&[], Vec::as_slice)
     }
 
-    fn lend_rings(&mut self, wanted: &ProcessorSet, words: usize) -> bool {
-        let count = (0..self.rings.len()).filter(|&index| wanted.contains(index)).count();
+    fn lend_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool {
+        let count = (0..self.rings.len()).filter(|&index| processors.contains(index)).count();
         if words.saturating_mul(count) > self.ring_words_max {
             return false;
         }
         for (index, ring) in self.rings.iter_mut().enumerate() {
-            if wanted.contains(index) {
+            if processors.contains(index) {
                 *ring = (0..words).map(|_| Word::new(0)).collect();
             }
         }

@@ -33,32 +33,34 @@ impl Capabilities {
     /// proves to exist; writes nothing.
     pub fn discover(machine: &mut impl Machine) -> Self {
         let identity = Identity::read(machine);
-        let mut found = Self::bare(identity);
+        let mut capabilities = Self::bare(identity);
         let hybrid = hybrid(machine, &identity);
-        (found.core_type, found.native_model) = ((hybrid >> 24) as u8, hybrid & 0xFF_FFFF);
-        found.pmu_version = pmu_version(&identity);
-        found.virtualized = identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0;
-        if monitoring_disabled(machine, &found) {
-            found.selection.used =
+        (capabilities.core_type, capabilities.native_model) =
+            ((hybrid >> 24) as u8, hybrid & 0xFF_FFFF);
+        capabilities.pmu_version = pmu_version(&identity);
+        capabilities.virtualized = identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0;
+        if monitoring_disabled(machine, &capabilities) {
+            capabilities.selection.used =
                 Choice { interface: ProfileInterface::Default, reason: Reason::MonitoringDisabled };
         }
-        found.enable = intel::PerfEvtSel::new().with_en(true).into_bits();
-        match found.interface() {
-            ProfileInterface::Default => return found,
-            ProfileInterface::Emon => found.architectural(machine),
-            ProfileInterface::Amd64 => found.amd(),
+        capabilities.enable = intel::PerfEvtSel::new().with_en(true).into_bits();
+        match capabilities.interface() {
+            ProfileInterface::Default => return capabilities,
+            ProfileInterface::Emon => capabilities.architectural(machine),
+            ProfileInterface::Amd64 => capabilities.amd(),
             ProfileInterface::Pentium | ProfileInterface::P6 | ProfileInterface::NetBurst => {
-                historic::discover(&mut found, machine);
+                historic::discover(&mut capabilities, machine);
             }
         }
         // KVM in Linux 6.6 to 6.8 masks LVTPC for AMD guests too (Linux a16eb25b09c0,
         // 49ff3b4aec51).
-        found.masks_lvtpc |= found.virtualized;
-        found.deliver(machine);
-        let freezes = found.gate == Gate::Global && found.global.freeze != 0;
-        let (interface, delivery) = (found.interface(), found.delivery);
-        found.branches = Branches::discover(machine, &found.identity, interface, delivery, freezes);
-        found
+        capabilities.masks_lvtpc |= capabilities.virtualized;
+        capabilities.deliver(machine);
+        let freezes = capabilities.gate == Gate::Global && capabilities.global.freeze != 0;
+        let (interface, delivery) = (capabilities.interface(), capabilities.delivery);
+        capabilities.branches =
+            Branches::discover(machine, &capabilities.identity, interface, delivery, freezes);
+        capabilities
     }
 
     fn architectural(&mut self, machine: &mut impl Machine) {
@@ -227,11 +229,11 @@ fn pmu_version(identity: &Identity) -> u8 {
 }
 
 /// Whether the processor cannot monitor: it lacks RDMSR, or a historic one says so.
-fn monitoring_disabled(machine: &mut impl Machine, found: &Capabilities) -> bool {
-    if found.identity.leaf1_edx & leaf1_edx::MSR == 0 {
-        return found.interface() != ProfileInterface::Default;
+fn monitoring_disabled(machine: &mut impl Machine, capabilities: &Capabilities) -> bool {
+    if capabilities.identity.leaf1_edx & leaf1_edx::MSR == 0 {
+        return capabilities.interface() != ProfileInterface::Default;
     }
-    historic::monitoring_disabled(machine, found)
+    historic::monitoring_disabled(machine, capabilities)
 }
 
 fn full_width_write(machine: &mut impl Machine, identity: &Identity) -> bool {

@@ -11,36 +11,36 @@ use crate::historic::select::NetBurst;
 use shared_types::ProfileInterface;
 
 /// Completes the capabilities of a processor with one of these interfaces.
-pub(crate) fn discover(found: &mut Capabilities, machine: &impl Machine) {
-    match found.interface() {
-        ProfileInterface::Pentium => discover_pentium(found),
-        ProfileInterface::P6 => discover_p6(found),
-        ProfileInterface::NetBurst => discover_netburst(found, machine),
+pub(crate) fn discover(capabilities: &mut Capabilities, machine: &impl Machine) {
+    match capabilities.interface() {
+        ProfileInterface::Pentium => discover_pentium(capabilities),
+        ProfileInterface::P6 => discover_p6(capabilities),
+        ProfileInterface::NetBurst => discover_netburst(capabilities, machine),
         ProfileInterface::Default | ProfileInterface::Emon | ProfileInterface::Amd64 => {}
     }
 }
 
 /// Whether a NetBurst or Pentium M processor's IA32_MISC_ENABLE says that monitoring is unavailable
 /// (SDM, "Model-Specific Registers").
-pub(crate) fn monitoring_disabled(machine: &mut impl Machine, found: &Capabilities) -> bool {
-    let tells = match found.interface() {
+pub(crate) fn monitoring_disabled(machine: &mut impl Machine, capabilities: &Capabilities) -> bool {
+    let has_monitor_bit = match capabilities.interface() {
         ProfileInterface::NetBurst => true,
-        ProfileInterface::P6 => is_pentium_m(found),
+        ProfileInterface::P6 => is_pentium_m(capabilities),
         _ => false,
     };
-    tells && machine.read_msr(intel::IA32_MISC_ENABLE) & intel::MISC_ENABLE_PERFMON == 0
+    has_monitor_bit && machine.read_msr(intel::IA32_MISC_ENABLE) & intel::MISC_ENABLE_PERFMON == 0
 }
 
-fn is_pentium_m(found: &Capabilities) -> bool {
-    matches!(found.identity.model, 9 | 0x0D | 0x15)
+fn is_pentium_m(capabilities: &Capabilities) -> bool {
+    matches!(capabilities.identity.model, 9 | 0x0D | 0x15)
 }
 
-fn discover_pentium(found: &mut Capabilities) {
-    found.declared_counters = pentium::COUNTERS;
-    found.counters = 0b11;
-    found.width = CounterWidth::new(pentium::COUNTER_WIDTH).unwrap_or_default();
-    (found.gate, found.handler_gate) = (Gate::Historic, Gate::Historic);
-    found.layout = Layout {
+fn discover_pentium(capabilities: &mut Capabilities) {
+    capabilities.declared_counters = pentium::COUNTERS;
+    capabilities.counters = 0b11;
+    capabilities.width = CounterWidth::new(pentium::COUNTER_WIDTH).unwrap_or_default();
+    (capabilities.gate, capabilities.handler_gate) = (Gate::Historic, Gate::Historic);
+    capabilities.layout = Layout {
         select: pentium::CESR,
         counter: pentium::CTR0,
         counter_write: pentium::CTR0,
@@ -48,45 +48,46 @@ fn discover_pentium(found: &mut Capabilities) {
     };
 }
 
-fn discover_p6(found: &mut Capabilities) {
-    found.declared_counters = p6::COUNTERS;
-    found.counters = 0b11;
-    found.width = CounterWidth::new(p6::COUNTER_WIDTH).unwrap_or_default();
-    (found.gate, found.handler_gate) = (Gate::Historic, Gate::Historic);
-    found.layout = Layout {
+fn discover_p6(capabilities: &mut Capabilities) {
+    capabilities.declared_counters = p6::COUNTERS;
+    capabilities.counters = 0b11;
+    capabilities.width = CounterWidth::new(p6::COUNTER_WIDTH).unwrap_or_default();
+    (capabilities.gate, capabilities.handler_gate) = (Gate::Historic, Gate::Historic);
+    capabilities.layout = Layout {
         select: intel::IA32_PERFEVTSEL0,
         counter: intel::IA32_PMC0,
         counter_write: intel::IA32_PMC0,
         stride: 1,
     };
-    found.masks_lvtpc = is_pentium_m(found);
+    capabilities.masks_lvtpc = is_pentium_m(capabilities);
 }
 
-fn discover_netburst(found: &mut Capabilities, machine: &impl Machine) {
+fn discover_netburst(capabilities: &mut Capabilities, machine: &impl Machine) {
     let logical = machine.cpuid(1, 0).ebx;
-    let cores = 1 + if found.identity.max_leaf >= 4 { machine.cpuid(4, 0).eax >> 26 } else { 0 };
+    let cores =
+        1 + if capabilities.identity.max_leaf >= 4 { machine.cpuid(4, 0).eax >> 26 } else { 0 };
     // Two cores in one package (Smithfield) each have their own counters.
     let hyper_threading =
-        found.identity.leaf1_edx & leaf1_edx::HTT != 0 && (logical >> 16 & 0xFF) / cores > 1;
+        capabilities.identity.leaf1_edx & leaf1_edx::HTT != 0 && (logical >> 16 & 0xFF) / cores > 1;
     let thread = if hyper_threading { (logical >> 24 & 1) as u8 } else { 0 };
-    found.netburst = NetBurst { hyper_threading, thread };
-    found.declared_counters = netburst::COUNTERS;
-    found.counters = netburst::USABLE
+    capabilities.netburst = NetBurst { hyper_threading, thread };
+    capabilities.declared_counters = netburst::COUNTERS;
+    capabilities.counters = netburst::USABLE
         & match (hyper_threading, thread) {
             (false, _) => u32::MAX,
             (true, 0) => netburst::EVEN_SIDE,
             (true, _) => netburst::ODD_SIDE,
         };
-    found.width = CounterWidth::new(netburst::COUNTER_WIDTH).unwrap_or_default();
-    found.enable = Cccr::new().with_enable(true).into_bits().into();
-    found.off = CCCR_OFF.into_bits().into();
-    found.errata =
+    capabilities.width = CounterWidth::new(netburst::COUNTER_WIDTH).unwrap_or_default();
+    capabilities.enable = Cccr::new().with_enable(true).into_bits().into();
+    capabilities.off = CCCR_OFF.into_bits().into();
+    capabilities.errata =
         Errata { write_counter_twice: true, interrupts_one_late: true, turn_all_off_first: true };
-    found.layout = Layout {
+    capabilities.layout = Layout {
         select: netburst::CCCR0,
         counter: netburst::COUNTER0,
         counter_write: netburst::COUNTER0,
         stride: 1,
     };
-    found.masks_lvtpc = true;
+    capabilities.masks_lvtpc = true;
 }

@@ -217,8 +217,8 @@ impl Assignment {
             return true;
         }
         match self.search(source, slice) {
-            Some(found) => {
-                *slice = found;
+            Some(moved) => {
+                *slice = moved;
                 true
             }
             None => false,
@@ -237,9 +237,9 @@ impl Assignment {
             count += 1;
         }
         let mut left = [0; MAX_COUNTERS];
-        let mut found = *slice;
+        let mut moved = *slice;
         let mut depth = 0;
-        let mut taken: [Counter; MAX_COUNTERS] = FromZeros::new_zeroed();
+        let mut counters: [Counter; MAX_COUNTERS] = FromZeros::new_zeroed();
         *left.first_mut()? = self.requirements[source].counters;
         while depth < count {
             self.steps = self.steps.checked_sub(1)?;
@@ -250,23 +250,23 @@ impl Assignment {
             };
             *tried &= !counter.global_bit();
             let upstream = &self.requirements[own].encoding.upstream;
-            let agrees = sources.iter().zip(&taken).take(depth).all(|(&other, &theirs)| {
+            let agrees = sources.iter().zip(&counters).take(depth).all(|(&other, &theirs)| {
                 theirs != counter
                     && upstream.agrees(counter, &self.requirements[other].encoding.upstream, theirs)
             });
             if agrees {
-                *taken.get_mut(depth)? = counter;
+                *counters.get_mut(depth)? = counter;
                 depth += 1;
                 if let (Some(left), Some(&next)) = (left.get_mut(depth), sources.get(depth)) {
                     *left = self.requirements[next].counters;
                 }
             }
         }
-        found.used = 0;
-        for (&source, &counter) in sources.iter().zip(&taken).take(count) {
-            found.put(source, counter);
+        moved.used = 0;
+        for (&source, &counter) in sources.iter().zip(&counters).take(count) {
+            moved.put(source, counter);
         }
-        Some(found)
+        Some(moved)
     }
 
     /// Notes where each source was put. One with a fixed counter that no other slice uses runs in

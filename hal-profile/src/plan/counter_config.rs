@@ -13,7 +13,7 @@ use zerocopy::FromZeros;
 /// Where a source is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 #[repr(u8)]
-pub(crate) enum Seat {
+pub(crate) enum CountedBy {
     /// The session has no such source.
     #[default]
     None = 0,
@@ -50,7 +50,7 @@ pub struct CounterConfig {
     pub width: CounterWidth,
     /// It interrupts when it overflows.
     pub interrupts: bool,
-    pub(crate) seat: Seat,
+    pub(crate) counted_by: CountedBy,
     /// The source: its index in the session.
     pub source: SourceIndex,
     /// The slice, or [`EVERY_SLICE`](shared_types::request::source::Placement::EVERY_SLICE).
@@ -92,7 +92,7 @@ impl CounterConfig {
         let blank = Self {
             upstream: *encoding.upstream.registers(counter),
             counter,
-            seat: Seat::Counter,
+            counted_by: CountedBy::Counter,
             ..Self::new_zeroed()
         };
         if counter.is_fixed() {
@@ -122,12 +122,12 @@ impl CounterConfig {
 
     /// The configuration of a source that this CPU type does not count, and why.
     pub(crate) fn refused(error: ErrorCode) -> Self {
-        Self { seat: Seat::Refused, error: error as u16, ..Self::new_zeroed() }
+        Self { counted_by: CountedBy::Refused, error: error as u16, ..Self::new_zeroed() }
     }
 
     /// The configuration of a source that a timer counts.
     pub(crate) fn timer() -> Self {
-        Self { seat: Seat::Timer, ..Self::new_zeroed() }
+        Self { counted_by: CountedBy::Timer, ..Self::new_zeroed() }
     }
 
     /// The counter's bit in the global registers.

@@ -225,7 +225,7 @@ impl<M: Machine> Local<'_, M> {
     /// due.
     fn arm(&mut self) {
         if self.state.phase != Phase::Tested && !self.initialize() {
-            self.state.evidence = self.taken_source().into();
+            self.state.register_value = self.source_in_use().into();
             self.state.phase = Phase::Ended;
             self.end(ErrorCode::FixedCounterTaken);
             return;
@@ -274,9 +274,9 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn release(&mut self) {
         self.end_branches();
         if let Some(cpu_program) = self.cpu_program() {
-            let found = self.state.saved.control;
+            let saved = self.state.saved.control;
             let capabilities = &self.state.capabilities;
-            pmu::release(self.machine, capabilities, cpu_program.counters, found);
+            pmu::release(self.machine, capabilities, cpu_program.counters, saved);
         }
     }
 

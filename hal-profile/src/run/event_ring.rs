@@ -66,20 +66,20 @@ impl<'a> EventRing<'a> {
     pub(crate) fn drain(&self, out: &mut [u8]) -> usize {
         let consumed = self.consumed.load(Ordering::Relaxed);
         let waiting = self.produced.load(Ordering::Acquire).wrapping_sub(consumed);
-        let mut taken = 0;
+        let mut drained = 0;
         let (places, _) = out.as_chunks_mut::<{ size_of::<SystemEvent>() }>();
         for place in places.iter_mut().take(waiting as usize) {
-            let Some(slot) = self.slot(consumed.wrapping_add(taken)) else {
+            let Some(slot) = self.slot(consumed.wrapping_add(drained)) else {
                 break;
             };
             let (words, _) = place.as_chunks_mut::<{ size_of::<u64>() }>();
             for (bytes, word) in words.iter_mut().zip(slot) {
                 *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
             }
-            taken += 1;
+            drained += 1;
         }
-        self.consumed.store(consumed.wrapping_add(taken), Ordering::Release);
-        taken as usize * size_of::<SystemEvent>()
+        self.consumed.store(consumed.wrapping_add(drained), Ordering::Release);
+        drained as usize * size_of::<SystemEvent>()
     }
 
     /// How many events are waiting. Consumer only.

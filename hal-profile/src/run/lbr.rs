@@ -44,8 +44,8 @@ impl<M: Machine> Local<'_, M> {
             return false;
         }
         let (msr, on) = self.state.capabilities.branches.switch();
-        self.state.evidence = self.machine.read_msr(msr);
-        self.state.evidence & on != 0
+        self.state.register_value = self.machine.read_msr(msr);
+        self.state.register_value & on != 0
     }
 
     /// Starts recording, with empty records. `false`: another owner is already recording.
@@ -59,7 +59,7 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         let (machine, capabilities) = (&mut *self.machine, &state.capabilities);
         let recorded = &mut state.branches;
-        let switch = state.evidence;
+        let switch = state.register_value;
         let debugctl = machine.read_msr(IA32_DEBUGCTL);
         (recorded.on, recorded.changed) = (true, false);
         recorded.found_freeze = debugctl & FREEZE;
@@ -150,7 +150,7 @@ impl<M: Machine> Local<'_, M> {
 pub(crate) struct Reader<'a> {
     pub(crate) recorded: &'a mut Recorded,
     pub(crate) recording: &'a Recording,
-    pub(crate) evidence: &'a mut u64,
+    pub(crate) register_value: &'a mut u64,
     pub(crate) sees_kernel: bool,
 }
 
@@ -181,7 +181,7 @@ impl Reader<'_> {
             }
             Err(switch) => {
                 self.recorded.changed = true;
-                *self.evidence = switch;
+                *self.register_value = switch;
                 return;
             }
         }

@@ -186,14 +186,14 @@ impl<M: Machine> Local<'_, M> {
             doublings,
             cpu_type,
             branches: recorded,
-            evidence,
+            register_value,
             ..
         } = &mut *self.state;
         let cpu_program = program.cpu_program(*cpu_type).filter(|_| branches);
         let mut reader = cpu_program.map(|cpu_program| Reader {
             recorded,
             recording: &cpu_program.recording,
-            evidence,
+            register_value,
             sees_kernel: program.settings.kernel,
         });
         let mut samples = Recorder {
@@ -285,7 +285,7 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
         pmu::set_lvtpc_mask(self.machine, capabilities, true);
-        state.evidence = pmu::lvtpc(self.machine, capabilities).into();
+        state.register_value = pmu::lvtpc(self.machine, capabilities).into();
         state.storm = true;
         if matches!(self.state.phase, Phase::Running | Phase::Halted) {
             self.state.statistics.deferred.storm(now);

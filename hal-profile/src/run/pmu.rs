@@ -89,7 +89,7 @@ pub(crate) fn release(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     counters: u64,
-    found: u64,
+    saved: u64,
 ) {
     // Counters before their bits: once a bit is set again, its counter is its owner's.
     for counter in Counter::each(counters) {
@@ -101,9 +101,9 @@ pub(crate) fn release(
         // left.
         let was_frozen = global.freeze == 0
             && capabilities.interface() == ProfileInterface::Emon
-            && machine.read_msr(global.control) & found & !counters == 0;
+            && machine.read_msr(global.control) & saved & !counters == 0;
         let restored = if was_frozen { capabilities.all_counters() } else { counters };
-        modify(machine, global.control, counters, found & restored);
+        modify(machine, global.control, counters, saved & restored);
     }
 }
 

@@ -20,7 +20,7 @@ impl<M: Machine> Local<'_, M> {
         }
         let set = self.machine.read_cr4() & CR4_PCE != 0;
         if !self.state.pce.held {
-            self.state.pce = Pce { held: true, found: set };
+            self.state.pce = Pce { held: true, set_before: set };
         }
         if set {
             return Ok(());
@@ -32,9 +32,9 @@ impl<M: Machine> Local<'_, M> {
 
     /// Restores CR4.PCE as it was found, once no session holds it any more.
     pub(crate) fn release_rdpmc(&mut self) {
-        let Pce { held, found } = self.state.pce;
+        let Pce { held, set_before } = self.state.pce;
         self.state.pce.held = false;
-        if held && !found && self.machine.read_cr4() & CR4_PCE != 0 {
+        if held && !set_before && self.machine.read_cr4() & CR4_PCE != 0 {
             self.machine.set_pce(false);
         }
     }
@@ -42,7 +42,7 @@ impl<M: Machine> Local<'_, M> {
     /// Whether CR4.PCE is set now, and whether it was set before sessions held it.
     pub(crate) fn look_at_rdpmc(&mut self) -> (bool, bool) {
         let set = self.machine.read_cr4() & CR4_PCE != 0;
-        let Pce { held, found } = self.state.pce;
-        (set, if held { found } else { set })
+        let Pce { held, set_before } = self.state.pce;
+        (set, if held { set_before } else { set })
     }
 }

@@ -150,10 +150,10 @@ impl<'a> Ring<'a> {
     pub fn drain(&self, out: &mut [u8]) -> usize {
         let consumed = self.consumed.load(Ordering::Relaxed);
         let waiting = self.produced.load(Ordering::Acquire).wrapping_sub(consumed);
-        let mut taken = 0;
+        let mut drained = 0;
         let entry = words_of(self.depth) * size_of::<u64>();
         for entry in out.chunks_exact_mut(entry).take(waiting as usize) {
-            let count = consumed.wrapping_add(taken);
+            let count = consumed.wrapping_add(drained);
             let (Some((place, rest)), Some(slot)) =
                 (entry.split_first_chunk_mut(), self.slot(count))
             else {
@@ -165,10 +165,10 @@ impl<'a> Ring<'a> {
             if self.depth != 0 {
                 self.copy_branches(count, sample.branches.into(), rest);
             }
-            taken += 1;
+            drained += 1;
         }
-        self.consumed.store(consumed.wrapping_add(taken), Ordering::Release);
-        taken as usize * words_of(self.depth) * size_of::<u64>()
+        self.consumed.store(consumed.wrapping_add(drained), Ordering::Release);
+        drained as usize * words_of(self.depth) * size_of::<u64>()
     }
 
     /// Copies `branches` branches of a slot, followed by zeros.

@@ -7,7 +7,7 @@
 //! checks the result.
 
 use crate::cpu::machine::Machine;
-use crate::plan::counter_config::Seat;
+use crate::plan::counter_config::CountedBy;
 use crate::plan::program::CpuProgram;
 use crate::run::host::Local;
 use crate::run::pmu;
@@ -61,7 +61,7 @@ impl<M: Machine> Local<'_, M> {
         // `initialize` has acknowledged what there was: what is still there holds the line active.
         let left = state.own_status();
         if state.storm && pmu::status(self.machine, &state.capabilities) & left != 0 {
-            state.evidence = pmu::lvtpc(self.machine, &state.capabilities).into();
+            state.register_value = pmu::lvtpc(self.machine, &state.capabilities).into();
             state.self_test = SelfTest::Storm;
             return false;
         }
@@ -123,12 +123,12 @@ impl<M: Machine> Local<'_, M> {
         pmu::clear(self.machine, capabilities, self_test);
         let interrupts = self_test.get().iter().any(|counter| counter.config.interrupts);
         state.self_test = if interrupts && state.storm {
-            state.evidence = pmu::lvtpc(self.machine, capabilities).into();
+            state.register_value = pmu::lvtpc(self.machine, capabilities).into();
             SelfTest::Storm
         } else if !alive {
             SelfTest::CountersDead
         } else if interrupts && state.test_interrupts == 0 {
-            state.evidence = pmu::lvtpc(self.machine, capabilities).into();
+            state.register_value = pmu::lvtpc(self.machine, capabilities).into();
             SelfTest::InterruptsDead
         } else {
             SelfTest::Passed
@@ -151,18 +151,17 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// The program's first source on a fixed counter that another owner has enabled.
-    pub(crate) fn taken_source(&self) -> u32 {
-        let taken = u64::from(self.state.saved.fixed) << 32;
+    pub(crate) fn source_in_use(&self) -> u32 {
+        let in_use = u64::from(self.state.saved.fixed) << 32;
         let configs = self
             .program
             .cpu_program(self.state.cpu_type)
             .map(|cpu_program| &cpu_program.configs.each);
         let count = self.program.settings.count;
-        let config = configs
-            .into_iter()
-            .flatten()
-            .take(count)
-            .find(|config| config.seat == Seat::Counter && config.bit() & taken != 0);
+        let config =
+            configs.into_iter().flatten().take(count).find(|config| {
+                config.counted_by == CountedBy::Counter && config.bit() & in_use != 0
+            });
         let source = config.map(|config| &self.program.sources[config.source]);
         source.map_or(0, |source| source.id)
     }

@@ -68,7 +68,7 @@ pub struct ProcessorState {
     pub(crate) ended: u32,
     /// What the last refusal was based on: the value of a register (LVTPC, the control of branch
     /// recording), or the source that needs a fixed counter in use.
-    pub(crate) evidence: u64,
+    pub(crate) register_value: u64,
     pub(crate) branches: Recorded,
 }
 
@@ -178,7 +178,7 @@ pub(crate) struct Pce {
     /// At least one session holds it.
     pub(crate) held: bool,
     /// It was already set before sessions held it.
-    pub(crate) found: bool,
+    pub(crate) set_before: bool,
 }
 
 impl ProcessorState {

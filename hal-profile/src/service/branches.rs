@@ -12,18 +12,18 @@ use shared_types::request::session::{Configure, SAMPLE};
 /// Refuses a number or a filter that is not valid, branches without samples, and kernel mode for a
 /// client that may not see it.
 pub(super) fn check_request(request: &Configure, rights: Rights) -> Result<(), Refused> {
-    let (wanted, filter) = (request.branches, request.branch_filter);
+    let (branches, filter) = (request.branches, request.branch_filter);
     let known = Configure::MODES | Configure::KINDS;
-    if !matches!(wanted, 0 | 8 | 16 | 32) {
+    if !matches!(branches, 0 | 8 | 16 | 32) {
         let offset = offset_of!(Configure, branches) as u32;
-        return Err(refused(ErrorCode::BadValue, offset, wanted.into()));
+        return Err(refused(ErrorCode::BadValue, offset, branches.into()));
     }
-    if filter & !known != 0 || (wanted == 0 && filter != 0) {
+    if filter & !known != 0 || (branches == 0 && filter != 0) {
         let offset = offset_of!(Configure, branch_filter) as u32;
         return Err(refused(ErrorCode::BadValue, offset, filter.into()));
     }
-    if wanted != 0 && request.header.flags & SAMPLE == 0 {
-        return Err(refused(ErrorCode::BranchesNeedSamples, wanted.into(), 0));
+    if branches != 0 && request.header.flags & SAMPLE == 0 {
+        return Err(refused(ErrorCode::BranchesNeedSamples, branches.into(), 0));
     }
     if filter & Configure::TO_KERNEL != 0 && !rights.sees_kernel() {
         let error = ErrorCode::BranchesKernelNotGranted;
@@ -43,21 +43,22 @@ pub(super) fn make_recordings(
     let filter = completed(filter, settings.kernel);
     for (cpu_type, made) in program.cpu_programs.iter_mut().enumerate().take(MAX_CPU_TYPES) {
         made.recording = Recording::default();
-        let Some(found) = cpu_types.get(cpu_type).map(|found| &found.branches) else {
+        let Some(branches) = cpu_types.get(cpu_type).map(|capabilities| &capabilities.branches)
+        else {
             continue;
         };
         if settings.branches == 0 || !cpu_types.uses(&settings.processors, cpu_type) {
             continue;
         }
         let processor = cpu_types.first_of(cpu_type) as u32;
-        if found.most() == 0 {
-            let reason = found.reason as u64;
+        if branches.most() == 0 {
+            let reason = branches.reason as u64;
             return Err(refused(ErrorCode::BranchesUnavailable, processor, reason));
         }
-        made.recording = found.recording(settings.branches, filter).ok_or(refused(
+        made.recording = branches.recording(settings.branches, filter).ok_or(refused(
             ErrorCode::BranchDepth,
             processor,
-            found.most().into(),
+            branches.most().into(),
         ))?;
     }
     Ok(())

@@ -4,7 +4,7 @@
 use super::cpu_types::CpuTypes;
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
 use super::{Host, Service};
-use crate::plan::counter_config::{CounterConfig, Seat};
+use crate::plan::counter_config::{CountedBy, CounterConfig};
 use crate::plan::program::Program;
 use crate::run::state::ProcessorState;
 use crate::service::session::{Client, Ended, Session};
@@ -46,10 +46,10 @@ pub(super) fn check_program(cpu_types: &CpuTypes, program: &Program) -> Result<(
     let boot = cpu_types.cpu_type_of(0) as u8;
     for (index, source) in program.sources().iter().enumerate() {
         let slot = |cpu_type: u8| program.cpu_program(cpu_type)?.config(index);
-        let seated = |slot: &&CounterConfig| slot.seat == Seat::Counter;
-        let first = slot(boot).filter(seated).map(|slot| slot.counter);
+        let on_counter = |slot: &&CounterConfig| slot.counted_by == CountedBy::Counter;
+        let first = slot(boot).filter(on_counter).map(|slot| slot.counter);
         for (cpu_type, _) in cpu_types.iter() {
-            let slot = slot(cpu_type as u8).filter(seated);
+            let slot = slot(cpu_type as u8).filter(on_counter);
             let processor = cpu_types.first_of(cpu_type) as u64;
             if first.is_none() || slot.map(|slot| slot.counter) != first {
                 return Err(refused(ErrorCode::NotByThread, source.id, processor));

@@ -134,8 +134,8 @@ fn last_poll(slice: u32, polls: u32, frequency: u64) -> u64 {
 }
 
 /// The capacity of each ring, in samples, such that all rings together stay within the cap.
-fn ring_samples(request: &Configure, wanted: &ProcessorSet, processors: usize, cap: u64) -> u32 {
-    let rings = (0..processors).filter(|&index| wanted.contains(index)).count().max(1) as u64;
+fn ring_samples(request: &Configure, set: &ProcessorSet, processors: usize, cap: u64) -> u32 {
+    let rings = (0..processors).filter(|&index| set.contains(index)).count().max(1) as u64;
     let mut samples = match request.ring_samples {
         0 if request.branches == 0 => DEFAULT_RING,
         0 => DEFAULT_BRANCH_RING,
@@ -186,7 +186,7 @@ fn resolve(
     if ProfileSource(id) == ProfileSource::TIME && !source.timer {
         let boot = cpu_types.boot();
         let boot = boot.ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
-        let (_, _, flag) = sampled_time(boot, cpu_types.taken(cpu_types.cpu_type_of(0)))
+        let (_, _, flag) = sampled_time(boot, cpu_types.fixed_in_use(cpu_types.cpu_type_of(0)))
             .map_err(|error| refused(error, id, 0))?;
         source.interval.flags |= flag;
     }

@@ -9,7 +9,7 @@ use shared_types::request::session::MAX_PROCESSORS;
 pub(super) struct CpuTypes {
     list: [Option<Capabilities>; MAX_CPU_TYPES],
     /// Fixed counters that another owner has enabled on any processor of each CPU type, as masks.
-    taken: [u32; MAX_CPU_TYPES],
+    fixed_in_use: [u32; MAX_CPU_TYPES],
     of: [u8; MAX_PROCESSORS],
     processors: usize,
 }
@@ -20,7 +20,7 @@ impl CpuTypes {
     pub(super) fn none() -> Self {
         Self {
             list: [None; MAX_CPU_TYPES],
-            taken: [0; MAX_CPU_TYPES],
+            fixed_in_use: [0; MAX_CPU_TYPES],
             of: [0; MAX_PROCESSORS],
             processors: 0,
         }
@@ -49,7 +49,7 @@ impl CpuTypes {
         self.list
             .iter()
             .enumerate()
-            .filter_map(|(cpu_type, found)| Some((cpu_type, found.as_ref()?)))
+            .filter_map(|(cpu_type, capabilities)| Some((cpu_type, capabilities.as_ref()?)))
     }
 
     /// Those there are, as a mask.
@@ -59,14 +59,14 @@ impl CpuTypes {
 
     /// Records a processor's type: the one with these capabilities, or a new one. The last CPU
     /// type is reserved for processors that are not used because there are too many.
-    pub(super) fn enter(&mut self, processor: usize, found: &Capabilities) -> u8 {
+    pub(super) fn enter(&mut self, processor: usize, capabilities: &Capabilities) -> u8 {
         let mut known = self.list.iter();
-        let known = known.position(|cpu_type| cpu_type.as_ref() == Some(found));
+        let known = known.position(|cpu_type| cpu_type.as_ref() == Some(capabilities));
         let mut free = self.list.iter().take(MAX_CPU_TYPES - 1);
         let free = free.position(Option::is_none);
         let cpu_type = known.or(free).unwrap_or(MAX_CPU_TYPES - 1);
         if let Some(entry) = self.list.get_mut(cpu_type) {
-            entry.get_or_insert(*found);
+            entry.get_or_insert(*capabilities);
         }
         if let Some(of) = self.of.get_mut(processor) {
             *of = cpu_type as u8;
@@ -75,9 +75,9 @@ impl CpuTypes {
         cpu_type as u8
     }
 
-    pub(super) fn has_room_for(&self, found: &Capabilities) -> bool {
+    pub(super) fn has_room_for(&self, capabilities: &Capabilities) -> bool {
         let mut types = self.list.iter().take(MAX_CPU_TYPES - 1);
-        types.any(Option::is_none) || self.list.contains(&Some(*found))
+        types.any(Option::is_none) || self.list.contains(&Some(*capabilities))
     }
 
     /// The general counters that every CPU type has, as a mask.
@@ -99,13 +99,13 @@ impl CpuTypes {
     }
 
     /// Fixed counters of a CPU type that another owner has enabled.
-    pub(super) fn taken(&self, cpu_type: usize) -> u32 {
-        self.taken.get(cpu_type).copied().unwrap_or(0)
+    pub(super) fn fixed_in_use(&self, cpu_type: usize) -> u32 {
+        self.fixed_in_use.get(cpu_type).copied().unwrap_or(0)
     }
 
-    pub(super) fn set_taken(&mut self, cpu_type: usize, fixed: u32) {
-        if let Some(taken) = self.taken.get_mut(cpu_type) {
-            *taken = fixed;
+    pub(super) fn set_fixed_in_use(&mut self, cpu_type: usize, fixed: u32) {
+        if let Some(fixed_in_use) = self.fixed_in_use.get_mut(cpu_type) {
+            *fixed_in_use = fixed;
         }
     }
 

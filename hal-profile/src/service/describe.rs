@@ -106,10 +106,11 @@ impl<H: Host> Service<H> {
         let cpu_type = self.cpu_types.cpu_type_of(index);
         let (group, number) = self.processors.number(index);
         let state = self.processors.run_on(index, |local| (local.state.saved, local.state.storm));
-        let (Some(found), Some((before, storm))) = (self.cpu_types.get(cpu_type), state) else {
+        let (Some(capabilities), Some((before, storm))) = (self.cpu_types.get(cpu_type), state)
+        else {
             return Processor::default();
         };
-        let identity = &found.identity;
+        let identity = &capabilities.identity;
         Processor {
             index: index as u32,
             group,
@@ -118,31 +119,31 @@ impl<H: Host> Service<H> {
             family: identity.family,
             model: identity.model,
             stepping: identity.stepping,
-            core_type: found.core_type,
-            native_model: found.native_model,
-            select_bits: (found.select_bits >> 16) as u32,
-            pmu_version: found.pmu_version,
-            counters: found.declared_counters,
-            counter_width: found.width.bits(),
-            fixed_counters: found.declared_fixed,
-            fixed_width: found.fixed_width.bits(),
+            core_type: capabilities.core_type,
+            native_model: capabilities.native_model,
+            select_bits: (capabilities.select_bits >> 16) as u32,
+            pmu_version: capabilities.pmu_version,
+            counters: capabilities.declared_counters,
+            counter_width: capabilities.width.bits(),
+            fixed_counters: capabilities.declared_fixed,
+            fixed_width: capabilities.fixed_width.bits(),
             cpu_type: cpu_type as u8,
-            interface: found.interface() as u32,
-            reason: found.selection.used.reason as u32,
-            delivery: found.delivery as u32,
+            interface: capabilities.interface() as u32,
+            reason: capabilities.selection.used.reason as u32,
+            delivery: capabilities.delivery as u32,
             hypervisor: identity.hypervisor_vendor,
-            counter_mask: found.counters,
-            fixed_mask: found.fixed,
+            counter_mask: capabilities.counters,
+            fixed_mask: capabilities.fixed,
             counters_in_use: before.counters,
             fixed_in_use: before.fixed,
-            flags: hypervisor_flags(found)
+            flags: hypervisor_flags(capabilities)
                 | if storm { Processor::STORM } else { 0 }
-                | if found.shares_core { Processor::SHARES_CORE } else { 0 },
+                | if capabilities.shares_core { Processor::SHARES_CORE } else { 0 },
             hypervisor_behind: identity.hypervisor_behind,
-            branch_records: found.branches.records as u16,
-            branch_reason: found.branches.reason as u16,
-            branch_depth: found.branches.most().into(),
-            branch_info: found.branches.info,
+            branch_records: capabilities.branches.records as u16,
+            branch_reason: capabilities.branches.reason as u16,
+            branch_depth: capabilities.branches.most().into(),
+            branch_info: capabilities.branches.info,
         }
     }
 
@@ -183,8 +184,9 @@ impl<H: Host> Service<H> {
 }
 
 /// What an Hv#1 hypervisor reports about itself.
-fn hypervisor_flags(found: &Capabilities) -> u32 {
-    let Hypervisor::Hv1(Hv1 { counters, architectural, root, .. }) = found.identity.hypervisor
+fn hypervisor_flags(capabilities: &Capabilities) -> u32 {
+    let Hypervisor::Hv1(Hv1 { counters, architectural, root, .. }) =
+        capabilities.identity.hypervisor
     else {
         return 0;
     };
@@ -264,9 +266,9 @@ pub(super) fn page<T: zerocopy::IntoBytes + zerocopy::Immutable>(
     mut element: impl FnMut(usize) -> T,
 ) -> Answer {
     let head = size_of::<Page>();
-    let wanted = total.saturating_sub(first);
-    io.need(head + if wanted == 0 { 0 } else { size_of::<T>() })?;
-    let count = wanted.min((io.output() - head) / size_of::<T>());
+    let rest = total.saturating_sub(first);
+    io.need(head + if rest == 0 { 0 } else { size_of::<T>() })?;
+    let count = rest.min((io.output() - head) / size_of::<T>());
     for index in 0..count {
         io.put(head + index * size_of::<T>(), &element(first + index));
     }

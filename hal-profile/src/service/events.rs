@@ -76,11 +76,11 @@ impl<H: Host> Service<H> {
         let ring = EventRing::new(self.processors.event_ring()).ok_or(none)?;
         let room = io.output().min(EVENTS_BYTES_MAX);
         let out = io.tail(head).get_mut(..room - head);
-        let taken = ring.drain(out.unwrap_or_default());
-        let length = head + taken;
+        let drained = ring.drain(out.unwrap_or_default());
+        let length = head + drained;
         let drained = DrainedEvents {
             header: ReplyHeader::done(length),
-            count: (taken / size_of::<SystemEvent>()) as u32,
+            count: (drained / size_of::<SystemEvent>()) as u32,
             reserved: 0,
             left: ring.len(),
             lost: ring.take_lost(),

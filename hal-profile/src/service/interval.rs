@@ -58,7 +58,7 @@ impl Program {
     pub(super) fn set_interval(
         &mut self,
         id: u32,
-        wanted: u64,
+        requested: u64,
         resolution: u32,
     ) -> Option<UsedInterval> {
         let clock = Clock { frequency: self.settings.frequency, resolution };
@@ -67,7 +67,7 @@ impl Program {
         let sources = self.sources.each.iter_mut().enumerate().take(self.settings.count);
         for (index, source) in sources.filter(|(_, source)| source.id == id) {
             let flags = source.interval.flags & by;
-            source.interval = used_interval(ProfileSource(id), wanted, source.timer, clock);
+            source.interval = used_interval(ProfileSource(id), requested, source.timer, clock);
             source.interval.flags |= flags;
             set = Some(source.interval);
             let configs = self

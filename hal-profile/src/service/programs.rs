@@ -29,13 +29,13 @@ pub(super) fn make_programs(
     let mut unfit = None;
     let processors = scratch.program.settings.processors;
     for cpu_type in 0..MAX_CPU_TYPES {
-        let Some(found) = cpu_types.get(cpu_type) else {
+        let Some(capabilities) = cpu_types.get(cpu_type) else {
             continue;
         };
         let (general, fixed) = allowed(cpu_types, cpu_type, &scratch.program.settings);
         let constraints = Constraints {
-            found,
-            taken: cpu_types.taken(cpu_type),
+            capabilities,
+            fixed_in_use: cpu_types.fixed_in_use(cpu_type),
             general,
             fixed,
             approximate,
@@ -102,11 +102,11 @@ fn counted_somewhere(
         return Err(refused(ErrorCode::SourceUnknown, source.id, 0));
     }
     if ProfileSource(source.id) == ProfileSource::RAW
-        && let Some((cpu_type, found)) =
+        && let Some((cpu_type, capabilities)) =
             cpu_types.iter().find(|(cpu_type, _)| source.cpu_types >> cpu_type & 1 != 0)
         && error(cpu_type).is_some()
     {
-        check_raw(found, source)?;
+        check_raw(capabilities, source)?;
     }
     let mut used = (0..MAX_CPU_TYPES).filter(|cpu_type| used >> cpu_type & 1 != 0);
     let Some(first) = used.next() else {
@@ -128,13 +128,13 @@ fn counted_somewhere(
 /// The general and the fixed counters of a CPU type that a session may take. Windows
 /// documents no index for fixed counters in thread profiling.
 fn allowed(cpu_types: &CpuTypes, cpu_type: usize, settings: &Settings) -> (CounterSet, CounterSet) {
-    let Some(found) = cpu_types.get(cpu_type) else {
+    let Some(capabilities) = cpu_types.get(cpu_type) else {
         return (NO_COUNTER, NO_COUNTER);
     };
     if settings.by_thread {
-        return (found.counters & cpu_types.common(), NO_COUNTER);
+        return (capabilities.counters & cpu_types.common(), NO_COUNTER);
     }
-    (found.counters, found.fixed & !cpu_types.taken(cpu_type))
+    (capabilities.counters, capabilities.fixed & !cpu_types.fixed_in_use(cpu_type))
 }
 
 fn make_program(
@@ -187,7 +187,7 @@ fn make_program(
     for index in SourceIndex::first(settings.count) {
         if let Some((needed, assigned)) = assignment.assigned(index) {
             made.configs[index] =
-                config(constraints.found, settings, &sources[index], needed, assigned);
+                config(constraints.capabilities, settings, &sources[index], needed, assigned);
             made.configs[index].source = index;
             made.counters |= assigned.counter.global_bit();
         }
@@ -198,7 +198,7 @@ fn make_program(
 
 /// The configuration of a source that was assigned a counter.
 fn config(
-    found: &Capabilities,
+    capabilities: &Capabilities,
     settings: &Settings,
     source: &Source,
     needed: &Requirements,
@@ -210,7 +210,7 @@ fn config(
         interrupts: settings.samples,
         period: if settings.samples { period(&source.interval) } else { 0 },
         slice: assigned.slice,
-        ..CounterConfig::new(found, assigned.counter, encoding)
+        ..CounterConfig::new(capabilities, assigned.counter, encoding)
     }
 }
 
@@ -218,17 +218,17 @@ fn config(
 /// count instructions or, if those are not available, core cycles; of the fixed counters, only 0 to
 /// 2 take part, because they always have something to count.
 fn prove(constraints: &Constraints<'_>, settings: &Settings, made: &mut CpuProgram) {
-    let found = constraints.found;
+    let capabilities = constraints.capabilities;
     let interrupts = settings.samples;
     let row = [ProfileSource::TOTAL_ISSUES, ProfileSource::TOTAL_CYCLES]
         .into_iter()
-        .filter_map(|id| catalog::find(found, id))
+        .filter_map(|id| catalog::find(capabilities, id))
         .find(|row| {
             !matches!(row.select(), Select::None | Select::Fixed(_))
-                && catalog::support(found, row, true).is_ok()
+                && catalog::support(capabilities, row, true).is_ok()
         });
     let select = row.map_or(Select::None, Row::select);
-    let set = row.map_or(NO_COUNTER, |row| catalog::counters(found, row));
+    let set = row.map_or(NO_COUNTER, |row| catalog::counters(capabilities, row));
     let general = u64::from(general(constraints, &select, set));
     let encoding = |counter: Counter| {
         if counter.is_fixed() {
@@ -236,11 +236,13 @@ fn prove(constraints: &Constraints<'_>, settings: &Settings, made: &mut CpuProgr
             return sure.then(|| encode::fixed(Filter::BOTH, interrupts));
         }
         let counts = general & counter.global_bit() != 0;
-        counts.then(|| encode::encode(found, &select, Filter::BOTH, interrupts))
+        counts.then(|| encode::encode(capabilities, &select, Filter::BOTH, interrupts))
     };
     let configs = Counter::each(made.counters).filter_map(|counter| {
-        let config =
-            CounterConfig { interrupts, ..CounterConfig::new(found, counter, &encoding(counter)?) };
+        let config = CounterConfig {
+            interrupts,
+            ..CounterConfig::new(capabilities, counter, &encoding(counter)?)
+        };
         Some((config, if interrupts { PERIOD } else { 0 }))
     });
     made.self_test.set(configs);

@@ -100,19 +100,19 @@ impl<H: Host> Service<H> {
     fn rdpmc(&mut self, io: &mut IoBuffer<'_>) -> Answer {
         let counts = [const { AtomicU32::new(0) }; 3];
         self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| {
-            let (on, found) = local.look_at_rdpmc();
-            for (count, of) in counts.iter().zip([true, on, found]) {
+            let (on, set_before) = local.look_at_rdpmc();
+            for (count, of) in counts.iter().zip([true, on, set_before]) {
                 count.fetch_add(of.into(), Ordering::Relaxed);
             }
         });
-        let [processors, on, found] = counts.map(AtomicU32::into_inner);
+        let [processors, on, set_before] = counts.map(AtomicU32::into_inner);
         io.reply(&Rdpmc {
             header: ReplyHeader::done(size_of::<Rdpmc>()),
             holders: self.rdpmc_holders(),
             // One for which there was no memory counts too: RDPMC ends a program there.
             processors: processors + u32::from(self.missing.is_some()),
             enabled: on,
-            enabled_before: found,
+            enabled_before: set_before,
         })
     }
 }

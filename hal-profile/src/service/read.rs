@@ -73,26 +73,26 @@ impl<H: Host> Service<H> {
         let entry = entry_bytes(branches);
         io.need(head + entry)?;
         let room = io.output().min(DRAIN_BYTES_MAX) - head;
-        let (mut taken, mut left, mut cut_off) = (0, 0, None);
+        let (mut drained, mut left, mut cut_off) = (0, 0, None);
         let (first, count) = (self.drains_from, self.processors.count());
         for index in (first..count).chain(0..first.min(count)) {
             let Some(ring) = Ring::with_branches(self.processors.ring(index), branches) else {
                 continue;
             };
-            let out = io.tail(head).get_mut(taken..room).unwrap_or_default();
-            taken += ring.drain(out);
+            let out = io.tail(head).get_mut(drained..room).unwrap_or_default();
+            drained += ring.drain(out);
             left += ring.len();
-            if cut_off.is_none() && room - taken < entry {
+            if cut_off.is_none() && room - drained < entry {
                 cut_off = Some(index);
             }
         }
         self.drains_from = cut_off.map_or(first, |index| index + 1);
-        let length = head + taken;
+        let length = head + drained;
         io.put(
             0,
             &Drained {
                 header: ReplyHeader::done(length),
-                count: (taken / entry) as u32,
+                count: (drained / entry) as u32,
                 ended: self.ended(slot).error,
                 left,
                 branches: branches.into(),

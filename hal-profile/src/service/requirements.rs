@@ -24,9 +24,9 @@ const GENERAL_TWINS: [u64; 2] = [0x00C0, 0x003C];
 
 /// The constraints under which one CPU type is programmed.
 pub(super) struct Constraints<'a> {
-    pub(super) found: &'a Capabilities,
+    pub(super) capabilities: &'a Capabilities,
     /// Fixed counters that another owner has enabled.
-    pub(super) taken: u32,
+    pub(super) fixed_in_use: u32,
     /// The general counters that the session may take.
     pub(super) general: CounterSet,
     /// The fixed counters that it may take.
@@ -51,12 +51,12 @@ pub(super) fn requirements(
     source: &Source,
     settings: &Settings,
 ) -> Result<Requirements, ErrorCode> {
-    let found = constraints.found;
+    let capabilities = constraints.capabilities;
     let event = event(constraints, source)?;
     if source.timer {
         return Ok(Requirements::new_zeroed());
     }
-    if settings.samples && found.delivery == Delivery::None {
+    if settings.samples && capabilities.delivery == Delivery::None {
         return Err(ErrorCode::SamplingUnavailable);
     }
     let event = without_fixed(constraints, event);
@@ -67,7 +67,7 @@ pub(super) fn requirements(
     }
     Ok(Requirements {
         counters: u64::from(general) | u64::from(fixed) << 32,
-        encoding: encode(found, &event.select, source.filter, settings.samples),
+        encoding: encode(capabilities, &event.select, source.filter, settings.samples),
         filter: source.filter,
         group: source.group,
         alone: source.alone,
@@ -75,23 +75,28 @@ pub(super) fn requirements(
 }
 
 fn event(constraints: &Constraints<'_>, source: &Source) -> Result<Event, ErrorCode> {
-    let found = constraints.found;
+    let capabilities = constraints.capabilities;
     let id = ProfileSource(source.id);
     if id == ProfileSource::RAW {
-        if source.counters != ANY && source.counters & !found.counters != 0 {
+        if source.counters != ANY && source.counters & !capabilities.counters != 0 {
             return Err(ErrorCode::SourceNotSupported);
         }
-        let event = raw_event(found, source).map_err(|_| ErrorCode::SourceNotSupported)?;
+        let event = raw_event(capabilities, source).map_err(|_| ErrorCode::SourceNotSupported)?;
         let general = event.counters & source.counters;
         return Ok(Event { select: event.select, general, fixed: NO_COUNTER });
     }
-    let row = catalog::find(found, id).ok_or(constraints.unknown)?;
-    catalog::support(found, row, constraints.approximate).map_err(|refusal| refusal.error)?;
+    let row = catalog::find(capabilities, id).ok_or(constraints.unknown)?;
+    catalog::support(capabilities, row, constraints.approximate)
+        .map_err(|refusal| refusal.error)?;
     if row.fit == Fit::Timer && !source.timer {
-        let (select, general, _) = sampled_time(found, constraints.taken)?;
+        let (select, general, _) = sampled_time(capabilities, constraints.fixed_in_use)?;
         return Ok(Event { select, general, fixed: NO_COUNTER });
     }
-    Ok(Event { select: row.select(), general: catalog::counters(found, row), fixed: row.fixed })
+    Ok(Event {
+        select: row.select(),
+        general: catalog::counters(capabilities, row),
+        fixed: row.fixed,
+    })
 }
 
 /// An event of a fixed counter is counted there or, if that belongs to another owner or is not
@@ -133,8 +138,8 @@ enum RawError {
 }
 
 /// Refuses a raw select that is not valid on this CPU type, with the reason.
-pub(super) fn check_raw(found: &Capabilities, source: &Source) -> Result<(), Refused> {
-    match raw_event(found, source) {
+pub(super) fn check_raw(capabilities: &Capabilities, source: &Source) -> Result<(), Refused> {
+    match raw_event(capabilities, source) {
         Ok(_) => Ok(()),
         Err(RawError::NoFamily) => Err(refused(ErrorCode::SourceNotSupported, source.id, 0)),
         Err(RawError::Bits(bits)) => Err(refused(ErrorCode::RawRefused, source.id, bits)),
@@ -142,8 +147,8 @@ pub(super) fn check_raw(found: &Capabilities, source: &Source) -> Result<(), Ref
     }
 }
 
-fn raw_event(found: &Capabilities, source: &Source) -> Result<RawEvent, RawError> {
-    let family = catalog::raw_family(found).ok_or(RawError::NoFamily)?;
+fn raw_event(capabilities: &Capabilities, source: &Source) -> Result<RawEvent, RawError> {
+    let family = catalog::raw_family(capabilities).ok_or(RawError::NoFamily)?;
     let event = raw::parse(family, source.raw).map_err(RawError::Bits)?;
     if agrees((event.user, event.kernel), source.filter) {
         Ok(event)
@@ -161,25 +166,25 @@ fn agrees((user, kernel): (bool, bool), filter: Filter) -> bool {
 /// time counts cycles: reference cycles at the time-stamp counter's rate or, if those are not
 /// available, core cycles. The last value returned is the flag that says which.
 pub(super) fn sampled_time(
-    found: &Capabilities,
-    taken: u32,
+    capabilities: &Capabilities,
+    fixed_in_use: u32,
 ) -> Result<(Select, CounterSet, u32), ErrorCode> {
-    if found.delivery == Delivery::None {
+    if capabilities.delivery == Delivery::None {
         return Err(ErrorCode::SamplingUnavailable);
     }
-    let emon = found.interface() == ProfileInterface::Emon;
-    if emon && found.fixed & !taken & 1 << REFERENCE_CYCLES != 0 {
+    let emon = capabilities.interface() == ProfileInterface::Emon;
+    if emon && capabilities.fixed & !fixed_in_use & 1 << REFERENCE_CYCLES != 0 {
         let select = Select::Fixed(REFERENCE_CYCLES);
         return Ok((select, ANY, UsedInterval::BY_REFERENCE_CYCLES));
     }
     let by = UsedInterval::BY_CORE_CYCLES;
-    let cycles = catalog::find(found, ProfileSource::TOTAL_CYCLES)
-        .filter(|row| catalog::support(found, row, true).is_ok())
-        .map(|row| (row.select(), catalog::counters(found, row), by));
+    let cycles = catalog::find(capabilities, ProfileSource::TOTAL_CYCLES)
+        .filter(|row| catalog::support(capabilities, row, true).is_ok())
+        .map(|row| (row.select(), catalog::counters(capabilities, row), by));
     // In AMD's table only ProfileTime has cycles as its select.
-    let own = catalog::find(found, ProfileSource::TIME)
+    let own = catalog::find(capabilities, ProfileSource::TIME)
         .filter(|row| !matches!(row.select(), Select::None))
-        .map(|row| (row.select(), catalog::constraint(found, &row.select()), by));
+        .map(|row| (row.select(), catalog::constraint(capabilities, &row.select()), by));
     cycles.or(own).ok_or(ErrorCode::NoReferenceCycles)
 }
 

@@ -98,12 +98,13 @@ impl<'a, P: Processors> Reserved<'a, P> {
         }
         if settings.samples {
             let words = words_for(settings.ring_samples, settings.branches);
-            let wanted = &settings.processors;
-            let rings = (0..cpu_types.processors()).filter(|&index| wanted.contains(index)).count();
+            let processors = &settings.processors;
+            let rings =
+                (0..cpu_types.processors()).filter(|&index| processors.contains(index)).count();
             let samples = (words * size_of::<u64>() * rings) as u64;
             bytes += samples;
             // Processors may have been added since the size of the rings was chosen.
-            if bytes > most || !self.processors.lend_rings(wanted, words) {
+            if bytes > most || !self.processors.lend_rings(processors, words) {
                 return Err(refused(ErrorCode::NoMemory, 0, samples));
             }
             self.rings = true;
@@ -117,13 +118,13 @@ impl<'a, P: Processors> Reserved<'a, P> {
         if !self.counters {
             return Ok(());
         }
-        let wanted = program.settings.processors;
-        self.taken_over = Some(wanted);
+        let processors = program.settings.processors;
+        self.taken_over = Some(processors);
         let mut failed = NONE;
         for (attempt, instructions) in self_test::TRIES.into_iter().enumerate() {
             let first_failed = AtomicU32::new(NONE);
             self.processors.exercise(
-                &wanted,
+                &processors,
                 instructions,
                 |local| local.begin_self_test(attempt == 0),
                 |local| {
@@ -137,14 +138,14 @@ impl<'a, P: Processors> Reserved<'a, P> {
                 return Ok(());
             }
         }
-        let found = self.processors.run_on(failed as usize, |local| {
-            (local.state.self_test, local.state.evidence, local.taken_source())
+        let failure = self.processors.run_on(failed as usize, |local| {
+            (local.state.self_test, local.state.register_value, local.source_in_use())
         });
-        let (self_test, evidence, source) = found.unwrap_or((SelfTest::CountersDead, 0, 0));
+        let (self_test, register_value, source) = failure.unwrap_or((SelfTest::CountersDead, 0, 0));
         Err(match self_test {
-            SelfTest::InterruptsDead => refused(ErrorCode::InterruptsDead, failed, evidence),
-            SelfTest::Storm => refused(ErrorCode::InterruptStorm, failed, evidence),
-            SelfTest::BranchesTaken => refused(ErrorCode::BranchesTaken, failed, evidence),
+            SelfTest::InterruptsDead => refused(ErrorCode::InterruptsDead, failed, register_value),
+            SelfTest::Storm => refused(ErrorCode::InterruptStorm, failed, register_value),
+            SelfTest::BranchesTaken => refused(ErrorCode::BranchesTaken, failed, register_value),
             SelfTest::FixedTaken => refused(ErrorCode::FixedCounterTaken, source, failed.into()),
             _ => refused(ErrorCode::CountersDead, failed, 0),
         })
@@ -298,15 +299,18 @@ impl<H: Host> Service<H> {
         self.write_deferred(active_session.slot);
         self.active_session = None;
         let index = ended.into_inner();
-        let found = self
+        let end = self
             .processors
-            .run_on(index as usize, |local| (local.state.ended, local.state.evidence));
-        if let (Some((error, evidence)), Some(session)) =
-            (found, self.sessions.get_mut(active_session.slot))
+            .run_on(index as usize, |local| (local.state.ended, local.state.register_value));
+        if let (Some((error, register_value)), Some(session)) =
+            (end, self.sessions.get_mut(active_session.slot))
         {
-            let taken = error == ErrorCode::FixedCounterTaken as u32;
-            let (subject, detail) =
-                if taken { (evidence as u32, index.into()) } else { (index, evidence) };
+            let fixed_in_use = error == ErrorCode::FixedCounterTaken as u32;
+            let (subject, detail) = if fixed_in_use {
+                (register_value as u32, index.into())
+            } else {
+                (index, register_value)
+            };
             session.ended = Ended { error, subject, detail };
         }
         self.end_events(active_session.slot);

@@ -27,14 +27,14 @@ const SLOT_BITS: u32 = 8;
 pub(super) fn find(
     sessions: &mut [Session],
     client: Client,
-    wanted: u32,
+    number: u32,
 ) -> Result<&mut Session, Refused> {
     let its = |(slot, session): &(usize, &mut Session)| {
         let owned = session.owner().is_some_and(|owner| owner.handle == client.handle);
-        owned && number(session, *slot) == wanted
+        owned && self::number(session, *slot) == number
     };
-    let found = sessions.iter_mut().enumerate().find(its);
-    found.map(|(_, session)| session).ok_or(refused(ErrorCode::UnknownSession, wanted, 0))
+    let session = sessions.iter_mut().enumerate().find(its);
+    session.map(|(_, session)| session).ok_or(refused(ErrorCode::UnknownSession, number, 0))
 }
 
 /// A session's number.
@@ -130,10 +130,10 @@ impl<H: Host> Service<H> {
         }
         io.need(size_of::<IntervalSet>())?;
         let id = request.interval.source.cast_unsigned();
-        let wanted = request.interval.interval;
+        let requested = request.interval.interval;
         let resolution = self.processors.timer_resolution();
         let session = find(&mut self.sessions, client, request.session)?;
-        let interval = session.program.set_interval(id, wanted, resolution).ok_or(refused(
+        let interval = session.program.set_interval(id, requested, resolution).ok_or(refused(
             ErrorCode::SourceNotInSession,
             id,
             0,

@@ -4,7 +4,7 @@ use super::io_buffer::{Answer, IoBuffer, must_be_zero, refused};
 use super::requirements::sampled_time;
 use super::{Host, Service};
 use crate::cpu::capabilities::Capabilities;
-use crate::plan::counter_config::{CounterConfig, Seat};
+use crate::plan::counter_config::{CountedBy, CounterConfig};
 use crate::service::session::{Client, Rights};
 use crate::source::catalog;
 use crate::source::{Fit, Row, limits};
@@ -172,15 +172,16 @@ impl<H: Host> Service<H> {
 }
 
 /// Whether a supported source can be sampled.
-fn samples(found: &Capabilities, row: &Row) -> bool {
-    found.delivery != Delivery::None && (row.fit != Fit::Timer || sampled_time(found, 0).is_ok())
+fn samples(capabilities: &Capabilities, row: &Row) -> bool {
+    capabilities.delivery != Delivery::None
+        && (row.fit != Fit::Timer || sampled_time(capabilities, 0).is_ok())
 }
 
-fn no_sampling(found: &Capabilities, row: &Row) -> &'static str {
-    match found.interface() {
+fn no_sampling(capabilities: &Capabilities, row: &Row) -> &'static str {
+    match capabilities.interface() {
         ProfileInterface::Default => "a timer's callback has no address to sample",
         ProfileInterface::Pentium => "counting only: the Pentium's counters raise no interrupt",
-        _ if found.delivery == Delivery::None => {
+        _ if capabilities.delivery == Delivery::None => {
             "counting only: no local APIC is enabled to carry the interrupt"
         }
         _ if row.fit == Fit::Timer => {
@@ -191,14 +192,16 @@ fn no_sampling(found: &Capabilities, row: &Row) -> &'static str {
 }
 
 fn placement(slot: &CounterConfig) -> Placement {
-    match slot.seat {
-        Seat::Counter => Placement {
+    match slot.counted_by {
+        CountedBy::Counter => Placement {
             slice: slot.slice,
             counter: u16::from(slot.counter.index())
                 + if slot.counter.is_fixed() { Placement::FIXED } else { 0 },
             error: 0,
         },
-        Seat::Timer => Placement { slice: 0, counter: Placement::TIMER, error: 0 },
-        Seat::None | Seat::Refused => Placement { slice: 0, counter: 0, error: slot.error.into() },
+        CountedBy::Timer => Placement { slice: 0, counter: Placement::TIMER, error: 0 },
+        CountedBy::None | CountedBy::Refused => {
+            Placement { slice: 0, counter: 0, error: slot.error.into() }
+        }
     }
 }
