@@ -416,3 +416,10 @@ fn now(processors: &mut impl Processors) -> u64 {
 fn running(active_session: Option<ActiveSession>, sessions: &[Session]) -> Option<&Session> {
     sessions.get(active_session?.slot)
 }
+
+fn running_mut(
+    active_session: Option<ActiveSession>,
+    sessions: &mut [Session],
+) -> Option<&mut Session> {
+    sessions.get_mut(active_session?.slot)
+}

@@ -3,11 +3,12 @@
 
 use super::cpu_types::CpuTypes;
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
-use super::{Host, Service};
+use super::sessions::find;
+use super::{Host, Service, running_mut};
 use crate::plan::counter_config::{CountedBy, CounterConfig};
 use crate::plan::program::Program;
 use crate::run::state::ProcessorState;
-use crate::service::session::{Client, Ended, Session};
+use crate::service::session::{Client, Ended};
 use core::mem::{offset_of, size_of};
 use shared_types::request::session::{Configure, SAMPLE, THREADS};
 use shared_types::request::threads::{MAX_SOURCES, ThreadCounter, Threads};
@@ -65,12 +66,11 @@ pub(super) fn check_program(cpu_types: &CpuTypes, program: &Program) -> Result<(
 impl<H: Host> Service<H> {
     pub(super) fn thread_counters(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
         let number = io.session()?;
-        let slot = self.slot(client, number)?;
-        let by_thread = |session: &&Session| session.program.settings.by_thread;
-        let session = self.sessions.get(slot).filter(by_thread);
-        let unconfigured = refused(ErrorCode::NotConfigured, number, 0);
-        let session = session.filter(|session| session.program.settings.count != 0);
-        let slots = slots(&session.ok_or(unconfigured)?.program, self.cpu_types.cpu_type_of(0));
+        let program = &find(&mut self.sessions, client, number)?.program;
+        if !program.settings.by_thread || program.settings.count == 0 {
+            return Err(refused(ErrorCode::NotConfigured, number, 0));
+        }
+        let slots = slots(program, self.cpu_types.cpu_type_of(0));
         let count = slots.clone().count();
         let length = size_of::<Threads>() + count * size_of::<ThreadCounter>();
         io.need(length)?;
@@ -94,49 +94,44 @@ impl<H: Host> Service<H> {
         Ok(length)
     }
 
-    /// Refuses a session that counts by thread if a processor was added of a CPU type for which it
-    /// was not configured: a thread may move there.
-    pub(super) fn may_count_by_thread(&self, slot: usize) -> Result<(), Refused> {
-        let program = self.sessions.get(slot).map(|session| &session.program);
-        let Some(program) = program.filter(|program| program.settings.by_thread) else {
-            return Ok(());
-        };
-        self.none_missing()?;
-        let added = self.cpu_types.known() & !program.settings.cpu_types;
-        if added == 0 {
-            return Ok(());
-        }
-        let first = program.sources().first().map_or(0, |source| source.id);
-        let processor = self.cpu_types.first_of(added.trailing_zeros() as usize);
-        Err(refused(ErrorCode::NotByThread, first, processor as u64))
-    }
-
-    /// Refuses what needs every processor if one was added for which there was no memory.
-    pub(super) fn none_missing(&self) -> Result<(), Refused> {
-        match self.missing {
-            Some(processor) => {
-                Err(refused(ErrorCode::NoMemory, processor as u32, ProcessorState::BYTES))
-            }
-            None => Ok(()),
-        }
-    }
-
     /// Ends a session that counts by thread, because a thread may move to a processor that does not
     /// count the session's sources. `why` is given the first of them.
     pub(super) fn end_by_thread(&mut self, why: impl FnOnce(u32) -> Ended) {
-        let Some(slot) = self.active_session.map(|active_session| active_session.slot) else {
-            return;
-        };
-        let program = self.sessions.get(slot).map(|session| &session.program);
-        let by_thread = program.filter(|program| program.settings.by_thread);
-        let Some(first) = by_thread.and_then(|program| program.sources().first()) else {
-            return;
-        };
-        let ended = why(first.id);
-        if let Some(session) = self.sessions.get_mut(slot) {
-            session.ended = ended;
+        if let Some(session) = running_mut(self.active_session, &mut self.sessions)
+            && session.program.settings.by_thread
+            && let Some(first) = session.program.sources().first()
+        {
+            session.ended = why(first.id);
+            self.stop_counters();
         }
-        self.stop_counters();
+    }
+}
+
+/// Refuses a session that counts by thread if a processor was added of a CPU type for which it was not
+/// configured, or for which there was no memory: a thread may move there.
+pub(super) fn may_count_by_thread(
+    cpu_types: &CpuTypes,
+    missing: Option<usize>,
+    program: &Program,
+) -> Result<(), Refused> {
+    if !program.settings.by_thread {
+        return Ok(());
+    }
+    none_missing(missing)?;
+    let added = cpu_types.known() & !program.settings.cpu_types;
+    if added == 0 {
+        return Ok(());
+    }
+    let first = program.sources().first().map_or(0, |source| source.id);
+    let processor = cpu_types.first_of(added.trailing_zeros() as usize);
+    Err(refused(ErrorCode::NotByThread, first, processor as u64))
+}
+
+/// Refuses what needs every processor if one was added for which there was no memory.
+pub(super) fn none_missing(missing: Option<usize>) -> Result<(), Refused> {
+    match missing {
+        Some(index) => Err(refused(ErrorCode::NoMemory, index as u32, ProcessorState::BYTES)),
+        None => Ok(()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! System events of the running session, recorded from its start to its end; answers DRAIN_EVENTS.
 
 use super::io_buffer::{Answer, IoBuffer, refused};
-use super::{Host, Service};
+use super::sessions::find;
+use super::{Host, Service, running};
 use crate::run::event_ring::{EventRing, WORDS, event};
 use crate::run::host::Processors;
 use crate::service::session::{Client, Session};
@@ -15,27 +16,25 @@ pub(super) const RING_BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
 
 impl<H: Host> Service<H> {
     /// Stops recording events; those in the ring can still be drained.
-    pub(super) fn end_events(&mut self, slot: usize) {
-        if !self.records_events(slot) {
+    pub(super) fn end_events(&mut self) {
+        let Some(session) = self.records_events() else {
             return;
-        }
-        let session = self.sessions.get(slot);
-        let process = session.map_or(0, Session::process);
-        let subject = session.map_or(0, |session| session.ended.error);
+        };
+        let (process, subject) = (session.process(), session.ended.error);
         let stopped =
             SystemEvent { process, subject, ..event(EventKind::SessionStopped, self.now()) };
         self.processors.put_event(&stopped);
     }
 
-    fn records_events(&self, slot: usize) -> bool {
-        let session = self.sessions.get(slot);
-        session.is_some_and(|session| session.program.settings.events)
+    /// The running session, if it records events.
+    fn records_events(&self) -> Option<&Session> {
+        let session = running(self.active_session, &self.sessions)?;
+        session.program.settings.events.then_some(session)
     }
 
     /// Writes an event of the machine, if the running session records events.
     pub(super) fn happened(&mut self, kind: EventKind, subject: usize) {
-        let active_session = self.active_session.map(|active_session| active_session.slot);
-        if active_session.is_some_and(|slot| self.records_events(slot)) {
+        if self.records_events().is_some() {
             let happened = SystemEvent { subject: subject as u32, ..event(kind, self.now()) };
             self.processors.put_event(&happened);
         }
@@ -43,8 +42,8 @@ impl<H: Host> Service<H> {
 
     /// Writes the notes of interrupts that no tick has written yet. The session is still running,
     /// but its counters have stopped.
-    pub(super) fn write_deferred(&mut self, slot: usize) {
-        if !self.records_events(slot) {
+    pub(super) fn write_deferred(&mut self) {
+        if self.records_events().is_none() {
             return;
         }
         let any = AtomicBool::new(false);
@@ -66,10 +65,10 @@ impl<H: Host> Service<H> {
 
     pub(super) fn drain_events(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
         let number = io.session()?;
-        let slot = self.slot_with_results(client, number)?;
+        self.slot_with_results(client, number)?;
         let none = refused(ErrorCode::NoEvents, number, 0);
         let head = size_of::<DrainedEvents>();
-        if !self.records_events(slot) {
+        if !find(&mut self.sessions, client, number)?.program.settings.events {
             return Err(none);
         }
         io.need(head + size_of::<SystemEvent>())?;

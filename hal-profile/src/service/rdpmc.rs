@@ -1,7 +1,9 @@
 //! RDPMC in user mode, which sessions hold: CR4.PCE is set for the first of them, and restored as
 //! it was found after the last.
 
+use super::by_thread::none_missing;
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
+use super::sessions::find;
 use super::{Host, Service};
 use crate::cpu::registers::cpuid::leaf1_ecx;
 use crate::plan::cpu_set::ProcessorSet;
@@ -19,18 +21,16 @@ const NONE: u32 = u32::MAX;
 impl<H: Host> Service<H> {
     pub(super) fn allow_rdpmc(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
         let number = io.session()?;
-        let slot = self.slot(client, number)?;
+        self.slot(client, number)?;
         io.need(size_of::<Rdpmc>())?;
         if self.suspended {
             return Err(refused(ErrorCode::Suspended, number, 0));
         }
-        self.none_missing()?;
+        none_missing(self.missing)?;
         if self.rdpmc_holders() == 0 {
             self.set_rdpmc()?;
         }
-        if let Some(session) = self.sessions.get_mut(slot) {
-            session.rdpmc = true;
-        }
+        find(&mut self.sessions, client, number)?.rdpmc = true;
         self.rdpmc(io)
     }
 

@@ -1,11 +1,12 @@
 //! Answers SNAPSHOT, DRAIN and STATISTICS.
 
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
+use super::sessions::find;
 use super::{Host, Service};
 use crate::run::host::Processors;
 use crate::run::ring::{Ring, entry_bytes};
 use crate::run::statistics::SampleStatistics;
-use crate::service::session::{Client, Ended};
+use crate::service::session::{Client, Session};
 use core::mem::size_of;
 use core::sync::atomic::{AtomicBool, Ordering};
 use shared_types::request::counts::{Count, Snapshot};
@@ -16,7 +17,7 @@ impl<H: Host> Service<H> {
     pub(super) fn snapshot(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
         let number = io.session()?;
         let slot = self.slot_with_results(client, number)?;
-        self.counts(slot, io)
+        self.counts(client, number, slot, io)
     }
 
     /// The slot of a session, if the results of its last run are still available.
@@ -30,10 +31,14 @@ impl<H: Host> Service<H> {
     }
 
     /// Reads the counts in one pass over all processors; each writes its own part of the reply.
-    pub(super) fn counts(&mut self, slot: usize, io: &mut IoBuffer<'_>) -> Answer {
-        let Some(session) = self.sessions.get(slot) else {
-            return Err(refused(ErrorCode::UnknownSession, 0, 0));
-        };
+    pub(super) fn counts(
+        &mut self,
+        client: Client,
+        number: u32,
+        slot: usize,
+        io: &mut IoBuffer<'_>,
+    ) -> Answer {
+        let session = find(&mut self.sessions, client, number)?;
         let settings = &session.program.settings;
         let (processors, sources) = (self.processors.count(), settings.count);
         let rows = processors * sources * size_of::<Count>();
@@ -49,7 +54,7 @@ impl<H: Host> Service<H> {
         });
         if ended.into_inner() && self.runs(slot) {
             self.stop_counters();
-            self.refuse_ended(slot)?;
+            find(&mut self.sessions, client, number)?.refuse_ended()?;
         }
         io.put(
             0,
@@ -65,11 +70,11 @@ impl<H: Host> Service<H> {
     pub(super) fn drain(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
         let number = io.session()?;
         let slot = self.slot_with_results(client, number)?;
-        self.must_sample(slot, number)?;
+        find(&mut self.sessions, client, number)?.must_sample(number)?;
         self.end_if_a_ring_has(slot);
+        let session = find(&mut self.sessions, client, number)?;
+        let (branches, ended) = (session.program.settings.branches, session.ended);
         let head = size_of::<Drained>();
-        let session = self.sessions.get(slot);
-        let branches = session.map_or(0, |session| session.program.settings.branches);
         let entry = entry_bytes(branches);
         io.need(head + entry)?;
         let room = io.output().min(DRAIN_BYTES_MAX) - head;
@@ -93,7 +98,7 @@ impl<H: Host> Service<H> {
             &Drained {
                 header: ReplyHeader::done(length),
                 count: (drained / entry) as u32,
-                ended: self.ended(slot).error,
+                ended: ended.error,
                 left,
                 branches: branches.into(),
                 reserved: 0,
@@ -102,33 +107,19 @@ impl<H: Host> Service<H> {
         Ok(length)
     }
 
-    fn ended(&self, slot: usize) -> Ended {
-        let session = self.sessions.get(slot);
-        session.map_or_else(Ended::default, |session| session.ended)
-    }
-
-    fn must_sample(&self, slot: usize, number: u32) -> Result<(), Refused> {
-        let samples =
-            self.sessions.get(slot).is_some_and(|session| session.program.settings.samples);
-        if samples { Ok(()) } else { Err(refused(ErrorCode::NotSampling, number, 0)) }
-    }
-
     pub(super) fn statistics(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
         let number = io.session()?;
         let slot = self.slot_with_results(client, number)?;
-        self.must_sample(slot, number)?;
+        find(&mut self.sessions, client, number)?.must_sample(number)?;
         self.end_if_a_ring_has(slot);
-        let ended = self.ended(slot);
+        let Session { program, ended, .. } = find(&mut self.sessions, client, number)?;
         let mut all = Statistics {
             header: ReplyHeader::done(size_of::<Statistics>()),
             ended: ended.error,
             ended_processor: ended.processor(),
             ..Statistics::default()
         };
-        let Some(session) = self.sessions.get(slot) else {
-            return Err(refused(ErrorCode::UnknownSession, number, 0));
-        };
-        let settings = &session.program.settings;
+        let settings = &program.settings;
         for index in 0..self.processors.count() {
             if settings.processors.contains(index) {
                 let one = self

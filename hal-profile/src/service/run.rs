@@ -1,11 +1,11 @@
 //! A session's run: reserves and proves the counters, and starts and stops them.
 
-use super::by_thread::{slots, threads_refused};
+use super::by_thread::{may_count_by_thread, slots, threads_refused};
 use super::cpu_types::CpuTypes;
 use super::events::RING_BYTES;
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
 use super::sessions::find;
-use super::{ActiveSession, Host, Service, now};
+use super::{ActiveSession, Host, Service, now, running_mut};
 use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::program::Program;
 use crate::run::event_ring::{WORDS, event};
@@ -171,11 +171,10 @@ impl<'a, P: Processors> Reserved<'a, P> {
 impl<H: Host> Service<H> {
     pub(super) fn start(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
         let number = io.session()?;
-        let slot = self.slot(client, number)?;
-        self.may_start(slot, number)?;
-        self.may_count_by_thread(slot)?;
+        let slot = self.may_start(client, number)?;
         let session = find(&mut self.sessions, client, number)?;
         let (process, program) = (session.process(), &session.program);
+        may_count_by_thread(&self.cpu_types, self.missing, program)?;
         let mut reserved = Reserved::new(&mut self.processors, program)?;
         if self.results_of == Some(slot) {
             reserved.processors.return_rings();
@@ -199,22 +198,23 @@ impl<H: Host> Service<H> {
         io.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
     }
 
-    fn may_start(&mut self, slot: usize, number: u32) -> Result<(), Refused> {
+    /// The slot of a session that may start now.
+    fn may_start(&mut self, client: Client, number: u32) -> Result<usize, Refused> {
+        let slot = self.slot(client, number)?;
         if self.suspended {
             return Err(refused(ErrorCode::Suspended, number, 0));
         }
         if self.runs(slot) {
             return Err(refused(ErrorCode::Running, number, 0));
         }
-        let session = self.sessions.get(slot);
-        if session.is_none_or(|session| session.program.settings.count == 0) {
+        if find(&mut self.sessions, client, number)?.program.settings.count == 0 {
             return Err(refused(ErrorCode::NotConfigured, number, 0));
         }
         let undrained = self.results_of.filter(|&other| other != slot && self.ring_bytes != 0);
         let Some(active_session) =
             self.active_session.map(|active_session| active_session.slot).or(undrained)
         else {
-            return Ok(());
+            return Ok(slot);
         };
         let owner = self.sessions.get(active_session).and_then(Session::owner);
         let since = self.active_session.map(|active_session| active_session.since);
@@ -245,24 +245,15 @@ impl<H: Host> Service<H> {
         if ran {
             self.stop_counters();
         }
-        self.refuse_ended(slot)?;
+        find(&mut self.sessions, client, number)?.refuse_ended()?;
         if !ran {
             return Err(refused(ErrorCode::NotRunning, number, 0));
         }
-        match self.counts(slot, io) {
+        match self.counts(client, number, slot, io) {
             Err(Refused { error: ErrorCode::ReplyTooSmall, .. }) => {
                 io.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
             }
             answer => answer,
-        }
-    }
-
-    /// Refuses the request if the driver ended the session's last run, and says why it did.
-    pub(super) fn refuse_ended(&self, slot: usize) -> Result<(), Refused> {
-        let ended = self.sessions.get(slot).map(|session| session.ended);
-        match ended.and_then(|ended| Some((ErrorCode::from_wire(ended.error)?, ended))) {
-            Some((error, ended)) => Err(refused(error, ended.subject, ended.detail)),
-            None => Ok(()),
         }
     }
 
@@ -296,14 +287,13 @@ impl<H: Host> Service<H> {
                 ended.fetch_min(local.index as u32, Ordering::Relaxed);
             }
         });
-        self.write_deferred(active_session.slot);
-        self.active_session = None;
+        self.write_deferred();
         let index = ended.into_inner();
         let end = self
             .processors
             .run_on(index as usize, |local| (local.state.ended, local.state.register_value));
         if let (Some((error, register_value)), Some(session)) =
-            (end, self.sessions.get_mut(active_session.slot))
+            (end, running_mut(self.active_session, &mut self.sessions))
         {
             let fixed_in_use = error == ErrorCode::FixedCounterTaken as u32;
             let (subject, detail) = if fixed_in_use {
@@ -313,7 +303,8 @@ impl<H: Host> Service<H> {
             };
             session.ended = Ended { error, subject, detail };
         }
-        self.end_events(active_session.slot);
+        self.end_events();
+        self.active_session = None;
         if active_session.reserved {
             self.processors.release_counters();
         }

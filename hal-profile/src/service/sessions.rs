@@ -42,6 +42,26 @@ fn number(session: &Session, slot: usize) -> u32 {
     session.uses << SLOT_BITS | (slot as u32 + 1)
 }
 
+impl Session {
+    /// Refuses the request if the driver ended the session's last run, and says why it did.
+    pub(super) fn refuse_ended(&self) -> Result<(), Refused> {
+        let Ended { error, subject, detail } = self.ended;
+        match ErrorCode::from_wire(error) {
+            Some(error) => Err(refused(error, subject, detail)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses the request if the session does not sample.
+    pub(super) fn must_sample(&self, number: u32) -> Result<(), Refused> {
+        if self.program.settings.samples {
+            Ok(())
+        } else {
+            Err(refused(ErrorCode::NotSampling, number, 0))
+        }
+    }
+}
+
 impl<H: Host> Service<H> {
     pub(super) fn open(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
         let flags = io.request::<Plain>(KERNEL | APPROXIMATE)?.header.flags;

@@ -2,6 +2,7 @@
 
 use super::io_buffer::{Answer, IoBuffer, must_be_zero, refused};
 use super::requirements::sampled_time;
+use super::sessions::find;
 use super::{Host, Service};
 use crate::cpu::capabilities::Capabilities;
 use crate::plan::counter_config::{CountedBy, CounterConfig};
@@ -97,7 +98,7 @@ impl<H: Host> Service<H> {
         catalog::support(capabilities, row, approximate)
     }
 
-    pub(super) fn query_information(&self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
+    pub(super) fn query_information(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
         let request = io.request::<Query>(APPROXIMATE)?;
         let approximate = request.header.flags & APPROXIMATE != 0;
         let id = ProfileSource(request.source);
@@ -108,10 +109,9 @@ impl<H: Host> Service<H> {
         let interval = match request.session {
             0 => limits(id).default,
             number => {
-                let slot = self.slot(client, number)?;
-                let program = self.sessions.get(slot).map(|session| &session.program);
-                program
-                    .and_then(|all| all.sources().iter().find(|source| source.id == id.0))
+                let program = &find(&mut self.sessions, client, number)?.program;
+                let source = program.sources().iter().find(|source| source.id == id.0);
+                source
                     .map(|source| u32::try_from(source.interval.used).unwrap_or(u32::MAX))
                     .ok_or(refused(ErrorCode::SourceNotInSession, id.0, 0))?
             }
