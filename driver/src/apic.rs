@@ -24,8 +24,8 @@ unsafe impl Send for ApicPage {}
 // SAFETY: as above.
 unsafe impl Sync for ApicPage {}
 
-/// Each access is one MOV: SDM vol. 2, "BT", advises it for memory-mapped registers, and a compiler may
-/// merge a volatile read and write into BT, AND or OR.
+/// Each access is one MOV: SDM vol. 2, "BT", advises it for memory-mapped registers, and a compiler
+/// may merge a volatile read and write into BT, AND or OR.
 impl ApicPage {
     fn register(self, offset: u32) -> NonNull<u32> {
         let words = (offset & 0xFF0) as usize / size_of::<u32>();

@@ -62,6 +62,7 @@ impl CpuTable {
             resolution: clock::timer_resolution(),
         };
         host.table().add_active()?;
+        // Last: whoever finds the table finds every processor in it.
         TABLE.store(host.table.place().as_ptr(), Ordering::Release);
         Ok(host)
     }
@@ -104,8 +105,8 @@ impl CpuTable {
         left
     }
 
-    /// Runs `work` with interrupts masked on each processor of `processors`, and waits for all of them.
-    /// PASSIVE_LEVEL.
+    /// Runs `work` with interrupts masked on each processor of `processors`, and waits for all of
+    /// them. PASSIVE_LEVEL.
     fn each(&mut self, processors: &ProcessorSet, work: impl Fn(&mut Local<'_, Cpu>) + Sync) {
         self.parts::<()>(processors, &mut [], |local, _| work(local));
     }
@@ -177,6 +178,7 @@ impl CpuTable {
 impl Drop for CpuTable {
     /// PASSIVE_LEVEL; no session is running.
     fn drop(&mut self) {
+        // Before the table goes: a callback may be about to read it.
         self.timers.delete();
         TABLE.store(null_mut(), Ordering::Release);
         if self.handler_left {
@@ -247,6 +249,7 @@ impl Processors for CpuTable {
 
     fn lend_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool {
         let lent = self.set_rings(processors, || Some(Some(Pool::zeroed(words)?)));
+        // All or none: a session that samples on some processors only would look complete.
         if !lent {
             self.set_rings(processors, || Some(None));
         }
@@ -334,6 +337,7 @@ impl Processors for CpuTable {
             // reserved. An overflow that came after the removal has left LVTPC masked.
             self.each(&ProcessorSet::ALL, |local| local.unmask());
         }
+        // Last, when no code of this image can be called any more.
         reservation.unpin(self.owner);
         self.stay = None;
     }

@@ -73,6 +73,7 @@ impl Device {
         let mut state = self.state.hold();
         match Hardware::new(self.owner) {
             Ok(mut hardware) => {
+                // For a debugger: no code follows the pointer.
                 HARDWARE.store(hardware.place().as_ptr(), Ordering::Release);
                 if let Some(hardware) = hardware.first_mut() {
                     hardware.service.processors().adopt(state.left.take());

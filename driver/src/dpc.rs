@@ -162,8 +162,8 @@ impl CrossCall {
         let argument = from_ref(&call).cast_mut().cast();
         // SAFETY: the event is initialised, and no thread is waiting for it.
         unsafe { KeClearEvent(round.done.get()) };
-        // One for this thread: a processor that is done at once must not set the event before all are
-        // queued.
+        // One for this thread: a processor that is done at once must not set the event before all
+        // are queued.
         round.pending.store(1, Ordering::Release);
         for dpc in dpcs {
             // Before it is queued, for it may be done before `queue` returns.
@@ -262,8 +262,8 @@ unsafe extern "C" fn work(
 /// Work that another processor does once, and its result.
 struct Handover<F, T>(Cell<Option<F>>, Cell<Option<T>>);
 
-// SAFETY: `CrossCall::one` gives it to one DPC and waits for that DPC; nothing else accesses it in the
-// meantime.
+// SAFETY: `CrossCall::one` gives it to one DPC and waits for that DPC; nothing else accesses it in
+// the meantime.
 unsafe impl<F: Send, T: Send> Sync for Handover<F, T> {}
 
 impl<F: FnOnce(CurrentCpu) -> T, T> Handover<F, T> {

@@ -183,6 +183,7 @@ fn answer(
     let client = Client {
         handle,
         process: request.process(),
+        // Only CONFIGURE needs to know.
         kernel_addresses: code == session::CONFIGURE.0 && request.may_debug(),
     };
     let buffer = if request::Request::decode(RequestCode(code)).is_some() {

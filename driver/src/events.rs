@@ -9,8 +9,8 @@ use shared_types::SystemEvent;
 use wdk_sys::KSPIN_LOCK;
 use wdk_sys::ntddk::{KeAcquireSpinLockRaiseToDpc, KeReleaseSpinLock};
 
-/// The ring of events, while one is lent. There is one for the whole driver: ticks of all processors
-/// add to it.
+/// The ring of events, while one is lent. There is one for the whole driver: ticks of all
+/// processors add to it.
 pub(crate) static EVENTS: Events = Events { lock: UnsafeCell::new(0), ring: UnsafeCell::new(None) };
 
 /// A ring, and the lock for adding events to it or replacing it. `driver/windbg/halprof.js` relies

@@ -123,6 +123,8 @@ impl Reservation {
         if overflows == Overflows::Interrupt {
             let status = set_interrupt_handler(Some(overflow_interrupt));
             check(status).map_err(|failed| Unreserved::Interrupt(failed.code()))?;
+            // Only now: if the registration was refused, `drop` must not remove what another driver
+            // has registered.
             reservation.interrupt = true;
         }
         Ok(reservation)
@@ -176,8 +178,8 @@ impl Reservation {
         check(self.unregistered).err().map(Failed::code)
     }
 
-    /// Keeps the driver in memory as long as Windows may call its handler. Returns whether it was not
-    /// kept before.
+    /// Keeps the driver in memory as long as Windows may call its handler. Returns whether it was
+    /// not kept before.
     pub(crate) fn pin(&mut self, owner: Owner) -> bool {
         let first = !core::mem::replace(&mut self.pinned, true);
         if first {
@@ -232,6 +234,8 @@ fn set_interrupt_handler(mut handler: InterruptHandler) -> NTSTATUS {
     // SAFETY: the loader has filled in the import.
     let table = unsafe { HAL_DISPATCH_TABLE };
     // SAFETY: HAL_DISPATCH begins with these members in every version of Windows.
+    // Through the table because no export has this name: HalSetSystemInformation is a macro of
+    // ntddk.h.
     let set = unsafe { (*table).set_system_information };
     let Some(set) = set else {
         return wdk_sys::STATUS_NOT_SUPPORTED;

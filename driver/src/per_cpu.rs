@@ -139,6 +139,8 @@ impl PerCpu {
         ring: &[Word],
         work: impl FnOnce(&mut Local<'_, Cpu>) -> R,
     ) -> Option<R> {
+        // A DPC whose target went away may run elsewhere; another processor's state is not touched
+        // even then.
         if current.index() != self.index() {
             return None;
         }
@@ -166,6 +168,7 @@ impl PerCpu {
         work: impl FnOnce(&mut Local<'_, Cpu>) -> R,
     ) -> Option<R> {
         // Only work on this processor can end the run, so it cannot end before this returns.
+        // While nothing runs, the program may be written and the ring freed at any moment.
         let (program, ring) = if self.running.load(Ordering::Relaxed) {
             (table.program(), self.ring())
         } else {
@@ -292,6 +295,7 @@ unsafe extern "C" fn tick(
     {
         let ticked =
             per_cpu.happened(&mut current, table, |local| (local.tick(), local.take_deferred()));
+        // Two visits: interrupts are masked in each, and a pending one must come in between.
         let Some((waits, notes)) = ticked else { return };
         if waits {
             // Interrupts were enabled in between, so a pending one has been handled.
@@ -334,6 +338,7 @@ pub(crate) unsafe fn overflowed(work: impl FnOnce(&mut Local<'_, Cpu>)) {
         let _ = per_cpu.happened(&mut current, table, work);
     } else {
         let page = table.and_then(|table| table.apic);
+        // Delivery has masked it, and another owner's overflows would be lost here.
         masked(|| apic::unmask(&mut Cpu::new(page)));
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A high-resolution timer makes Windows run the clock at the rate that its period needs, and a
 //! waking timer ends a processor's sleep, so only rotation uses such a timer. Counters that do not
-//! rotate are read on an ordinary timer and by DPCs of medium importance, both of which let processors
-//! stay asleep (WDK, "High-Resolution Timers", "No-Wake Timers"). One timer cannot be both high-resolution and no-wake:
-//! ExAllocateTimer bug checks.
+//! rotate are read on an ordinary timer and by DPCs of medium importance, both of which let
+//! processors stay asleep (WDK, "High-Resolution Timers", "No-Wake Timers"). One timer cannot be
+//! both high-resolution and no-wake: ExAllocateTimer bug checks.
 #![expect(unsafe_code, reason = "the kernel's timers")]
 
 use core::ptr::{NonNull, null_mut};
@@ -31,8 +31,8 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Two timers that are not set; `None` if there is no memory. The callbacks, of the precise timer
-    /// and of the other, run at DISPATCH_LEVEL and get no context. At most DISPATCH_LEVEL.
+    /// Two timers that are not set; `None` if there is no memory. The callbacks, of the precise
+    /// timer and of the other, run at DISPATCH_LEVEL and get no context. At most DISPATCH_LEVEL.
     ///
     /// # Safety
     /// The callbacks may run until [`Self::delete`].

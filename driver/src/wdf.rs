@@ -89,8 +89,8 @@ impl Owner {
     }
 }
 
-/// The framework refuses to stop or remove the device as long as this exists. This affects neither a
-/// removal that has begun nor a surprise removal. The framework counts: each FALSE has its TRUE.
+/// The framework refuses to stop or remove the device as long as this exists. This affects neither
+/// a removal that has begun nor a surprise removal. The framework counts: each FALSE has its TRUE.
 #[derive(Debug)]
 pub(crate) struct Stay(Owner);
 
@@ -216,6 +216,7 @@ pub(crate) unsafe fn create_device<T>(
     let mut attributes = attributes();
     attributes.ContextTypeInfo = &raw const context.0;
     attributes.EvtCleanupCallback = events.cleanup;
+    // Requests wait for DPCs of other processors, which nothing above PASSIVE_LEVEL may do.
     attributes.ExecutionLevel = _WDF_EXECUTION_LEVEL::WdfExecutionLevelPassive;
     attributes.SynchronizationScope = _WDF_SYNCHRONIZATION_SCOPE::WdfSynchronizationScopeNone;
     let mut device: WDFDEVICE = null_mut();
@@ -404,6 +405,8 @@ pub(crate) unsafe fn destroy<T>(device: WDFDEVICE, context: &ContextType<T>) {
 unsafe fn create_queue(device: WDFDEVICE, events: &Events) -> Result<(), Failed> {
     let mut config = WDF_IO_QUEUE_CONFIG {
         Size: size_of::<WDF_IO_QUEUE_CONFIG>() as u32,
+        // One at a time: the service has one lock, and nothing would be won by waiting for it
+        // twice.
         DispatchType: _WDF_IO_QUEUE_DISPATCH_TYPE::WdfIoQueueDispatchSequential,
         PowerManaged: _WDF_TRI_STATE::WdfFalse,
         DefaultQueue: 1,

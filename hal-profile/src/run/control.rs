@@ -124,6 +124,8 @@ impl<M: Machine> Local<'_, M> {
         }
         self.read_all();
         let mut active = self.state.active.get().iter();
+        // Its interrupt may be pending: with interrupts masked it could not come in. If it then
+        // does, it is a sample; if not, it is counted as missed.
         if active.any(|counter| counter.overflowed(counter.last)) {
             return true;
         }
@@ -186,6 +188,7 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         out.copy_from_slice(counts.as_bytes());
+        // When stopped, `end_slice` has already added the time of the last one.
         let slice = if runs { state.order.now() } else { EVERY_SLICE };
         // Sources on a counter now have running time from the current slice to add.
         let ticks = state.clock.in_slice(now);
@@ -293,6 +296,8 @@ impl<M: Machine> Local<'_, M> {
     fn slice_is_over(&mut self) -> bool {
         let several = self.cpu_program().is_some_and(|cpu_program| cpu_program.schedule.slices > 1);
         let ran = |now: u64, began: u64| now.wrapping_sub(began);
+        // By the time-stamp counter, not by ticks of the timer: Windows may deliver one late and
+        // the next early.
         let enough = self.program.settings.slice_ticks;
         several && ran(self.machine.timestamp(), self.state.clock.slice_began) >= enough
     }
@@ -325,6 +330,9 @@ impl<M: Machine> Local<'_, M> {
             if config.interrupts {
                 let total = &mut state.totals[config.source];
                 total.current_period = doubled(config.period.into(), state.doublings);
+                // What an earlier slice has counted of this period is not lost: the slice goes on
+                // where that one ended, so that multiplexed sources are sampled at their period
+                // too.
                 let remaining = total.current_period.saturating_sub(total.carried);
                 events = reload_events(remaining, one_late);
             }
@@ -339,6 +347,7 @@ impl<M: Machine> Local<'_, M> {
             }
             pmu::enable_monitoring(self.machine, &state.capabilities, active);
         }
+        // After the start and before the stop: the counters ran at least as long as is claimed.
         state.clock.slice_began = self.machine.timestamp();
         state.clock.handled_before = state.clock.handled;
     }
@@ -354,6 +363,7 @@ impl<M: Machine> Local<'_, M> {
             let source = counter.config.source;
             state.totals[source].end_slice(&mut state.counts[source], ticks);
         }
+        // No select is on and no overflow left for the next slice, or for another owner.
         pmu::clear(self.machine, &state.capabilities, &state.active);
         state.active.clear();
     }

@@ -67,9 +67,9 @@ pub trait Processors {
         work: impl FnOnce(&mut Local<'_, Self::Machine>) -> T + Send,
     ) -> Option<T>;
 
-    /// Runs `work` once on each processor of `processors`, with interrupts masked, and waits for all of
-    /// them. `configurations` is divided evenly among all processors of the machine, in order, and each gets
-    /// its own part.
+    /// Runs `work` once on each processor of `processors`, with interrupts masked, and waits for
+    /// all of them. `slots` is divided evenly among all processors of the machine, in order, and
+    /// each gets its own part.
     fn run_on_each<T: Send>(
         &mut self,
         processors: &ProcessorSet,
@@ -77,9 +77,9 @@ pub trait Processors {
         work: impl Fn(&mut Local<'_, Self::Machine>, &mut [T]) + Sync,
     );
 
-    /// On each processor of `processors`: runs `before`, executes at least `instructions` instructions
-    /// (a few more at most) with interrupts enabled (DISPATCH_LEVEL), and runs `after`. Waits for
-    /// all of them. `before` and `after` run with interrupts masked.
+    /// On each processor of `processors`: runs `before`, executes at least `instructions`
+    /// instructions (a few more at most) with interrupts enabled (DISPATCH_LEVEL), and runs
+    /// `after`. Waits for all of them. `before` and `after` run with interrupts masked.
     fn exercise(
         &mut self,
         processors: &ProcessorSet,
@@ -91,8 +91,8 @@ pub trait Processors {
     /// A processor's ring, for its reader; empty if none is lent.
     fn ring(&self, index: usize) -> &[Word];
 
-    /// Lends a zeroed ring of `words` words to each processor of `processors`, all or none; the other
-    /// processors keep what they have.
+    /// Lends a zeroed ring of `words` words to each processor of `processors`, all or none; the
+    /// other processors keep what they have.
     fn lend_rings(&mut self, processors: &ProcessorSet, words: usize) -> bool;
 
     /// Takes back the rings, including the ring of events.

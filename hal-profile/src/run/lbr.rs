@@ -176,6 +176,8 @@ impl Reader<'_> {
         match ours(machine, capabilities, self.recording) {
             Ok(Switch::On) => {}
             Ok(Switch::Off(debugctl)) => {
+                // A debug exception, of any program, clears the LBR flag. Set again here, so that
+                // the next sample has branches.
                 machine.write_msr(IA32_DEBUGCTL, debugctl | LBR);
                 return;
             }
@@ -195,6 +197,7 @@ impl Reader<'_> {
             let record = match branches.records {
                 BranchRecords::None => Record::Empty,
                 BranchRecords::Info => {
+                    // A ring that the processor fills upwards; TOS is the newest.
                     let at = newest.wrapping_sub(back) % u32::from(INFO_DEPTH);
                     info_record(machine, branches, INFO_BASES, at)
                 }
@@ -204,6 +207,7 @@ impl Reader<'_> {
                 BranchRecords::AmdV2 => amd_record(machine, branches, back),
             };
             match record {
+                // Records were cleared at the start, so an empty one is older than the session.
                 Record::Empty => break,
                 Record::NotTaken => {}
                 Record::Taken(branch) => {

@@ -52,10 +52,13 @@ impl<M: Machine> Local<'_, M> {
     /// Handles an overflow interrupt. PROFILE_LEVEL.
     pub fn interrupt(&mut self, interrupted: &Interrupted) {
         let entry = self.machine.timestamp();
+        // The test has counters of its own, and no totals or ring to record in.
         if matches!(self.state.phase, Phase::Testing | Phase::Tested) {
             self.self_test_interrupt();
             return;
         }
+        // Another owner may share the vector, or the overflow was handled with that of an earlier
+        // interrupt.
         if self.collect(entry, Some(interrupted)) == 0 {
             self.spurious(entry);
         }
@@ -107,12 +110,15 @@ impl<M: Machine> Local<'_, M> {
     #[inline]
     fn collect(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
         let running = self.state.phase == Phase::Running;
+        // In Halted this interrupt was pending when the counters were stopped: they stand, and must
+        // not be started again.
         let control = if running {
             let (active, bits) = (self.state.active.get(), self.state.active.bits());
             pmu::hold(self.machine, &self.state.capabilities, active, bits)
         } else {
             0
         };
+        // A poll interrupts nothing: the newest records are of its own path.
         let branches = self.expect_branches() && interrupted.is_some();
         if interrupted.is_some() {
             self.unmask_first(branches);
@@ -133,6 +139,8 @@ impl<M: Machine> Local<'_, M> {
     fn unmask_first(&mut self, branches: bool) {
         let state = &*self.state;
         let alone = state.active.get().len() == 1 && !branches;
+        // Counters that run on may overflow while others are examined; with LVTPC masked that would
+        // be lost.
         if state.capabilities.unmasks_first() && !alone && !state.storm {
             pmu::set_lvtpc_mask(self.machine, &state.capabilities, false);
         }
@@ -213,6 +221,7 @@ impl<M: Machine> Local<'_, M> {
                 pmu::overflowed(machine, capabilities, counter, alone)
             } else {
                 let value = pmu::read(machine, counter);
+                // Halted: its last read before `end_slice`.
                 if !counter.overflowed(value) {
                     total.add_up(counter, value);
                 }
@@ -230,6 +239,7 @@ impl<M: Machine> Local<'_, M> {
             let events = reload_events(due.remaining, one_late);
             counter.start_from(events.wrapping_neg() & counter.mask);
             pmu::reload(machine, capabilities, counter);
+            // Acknowledged together, after all counters: one write instead of one for each.
             overflowed |= counter.config.bit();
         }
         overflowed
@@ -242,6 +252,7 @@ impl<M: Machine> Local<'_, M> {
         let state = &mut *self.state;
         let statistics = &mut state.statistics;
         let ticks = exit.wrapping_sub(entry);
+        // Wrapping, so that no check can panic; 2^64 ticks are two centuries.
         statistics.handler_ticks = statistics.handler_ticks.wrapping_add(ticks);
         // The self-test's interrupts, and those behind the counters' stop, are in no enabled time.
         if state.phase == Phase::Running {
@@ -272,6 +283,8 @@ impl<M: Machine> Local<'_, M> {
             Decision::Throttle => {
                 state.statistics.throttled = state.statistics.throttled.wrapping_add(1);
                 state.statistics.deferred.throttled(now);
+                // From the next reload on: a preset that is already running is not shortened by the
+                // throttle, only followed by a longer one.
                 state.doublings = (state.doublings + 1).min(MOST_DOUBLINGS);
             }
             Decision::Relax => state.doublings = state.doublings.saturating_sub(1),
@@ -284,6 +297,7 @@ impl<M: Machine> Local<'_, M> {
     fn end_in_storm(&mut self, now: u64) {
         let state = &mut *self.state;
         let capabilities = &state.capabilities;
+        // First: whatever else happens here, no further interrupt comes.
         pmu::set_lvtpc_mask(self.machine, capabilities, true);
         state.register_value = pmu::lvtpc(self.machine, capabilities).into();
         state.storm = true;
@@ -308,6 +322,8 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn end(&mut self, cause: ErrorCode) {
         self.state.ended = cause as u32;
         if let Some(ring) = Ring::new(self.ring) {
+            // The consumer reads the ring without asking this processor: the flag is how it learns
+            // of the end.
             ring.end();
         }
     }
@@ -330,6 +346,7 @@ impl<M: Machine> Local<'_, M> {
 /// events later.
 #[inline]
 pub(crate) fn reload_events(events: u64, one_late: bool) -> u64 {
+    // Cannot underflow: the shortest reload is 128.
     events.max(SHORTEST_RELOAD) - u64::from(one_late)
 }
 
@@ -338,12 +355,15 @@ impl Recorder<'_> {
     /// as coalesced. `branches`: the most that a sample can have, and its own, newest first.
     fn record(&mut self, source: SourceIndex, due: &Due, branches: (u8, &[Branch])) {
         let Due { periods, period, .. } = *due;
+        // Where interrupts are one late, the preset is one event nearer than the period, and a poll
+        // may look between the two.
         if periods == 0 {
             return;
         }
         let statistics = &mut *self.statistics;
         statistics.generated = statistics.generated.wrapping_add(periods);
         let Some(interrupted) = self.interrupted else {
+            // No address belongs to it: that of the poll would be a lie.
             statistics.lose(LossCause::Missed, periods, period);
             return;
         };

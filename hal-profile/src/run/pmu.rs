@@ -51,6 +51,8 @@ pub(crate) fn initialize(
 ) -> Before {
     let mut before = Before::default();
     if capabilities.gate == Gate::Each {
+        // No register stops all at once here, so a counter that somebody left on would run through
+        // the set-up of the others.
         let counters = if capabilities.errata.turn_all_off_first {
             capabilities.counters.into()
         } else {
@@ -110,11 +112,13 @@ pub(crate) fn release(
 /// The fixed counters that another owner has enabled, as a mask. Called only while none of the
 /// session's counters run.
 pub(crate) fn enabled_fixed(machine: &mut impl Machine, capabilities: &Capabilities) -> u32 {
+    // Without fixed counters the register need not exist: to read it would raise #GP.
     if capabilities.fixed == 0 {
         return 0;
     }
     let control = machine.read_msr(intel::IA32_FIXED_CTR_CTRL);
     Counter::each(capabilities.fixed.into())
+        // A nibble for each counter (SDM, "Architectural Performance Monitoring Version 2").
         .filter(|counter| control >> (4 * u32::from(counter.index() % 16)) & COUNTS != 0)
         .fold(0, |mask, counter| mask | counter.global_bit() as u32)
 }
@@ -175,6 +179,7 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
 
 fn start(machine: &mut impl Machine, capabilities: &Capabilities, active: &ActiveCounters) {
     match capabilities.gate {
+        // One write starts all: what is counted together begins together.
         Gate::Global => modify(machine, capabilities.global.control, 0, active.bits()),
         Gate::Historic => historic::start(machine, capabilities, active.get()),
         Gate::Each => {
@@ -192,6 +197,7 @@ pub(crate) fn disable_monitoring(
     active: &ActiveCounters,
 ) {
     match capabilities.gate {
+        // Ours only: others keep counting while our slices change.
         Gate::Global => modify(machine, capabilities.global.control, active.bits(), 0),
         Gate::Historic => historic::stop(machine, capabilities, active.get()),
         Gate::Each => {
@@ -266,6 +272,7 @@ pub fn hold(
             historic::stop(machine, capabilities, active);
             0
         }
+        // Nothing stops all of them, so each is stopped when it is found to have overflowed.
         Gate::Each => 0,
     }
 }
@@ -293,8 +300,10 @@ pub fn overflowed(
         }
         stop_one(machine, counter);
     }
+    // After the stop: what came after this read would be in no total.
     let value = read(machine, counter);
     let overflowed = counter.overflowed(value);
+    // A lone counter is stopped unexamined, and OVF may be left of an overflow that was handled.
     if each && !overflowed {
         start_one(machine, capabilities, counter);
     }
@@ -315,6 +324,7 @@ pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, counter: 
 #[inline]
 pub fn acknowledge(machine: &mut impl Machine, capabilities: &Capabilities, overflows: u64) {
     let global = &capabilities.global;
+    // A write of 0 would change nothing and, in a guest, cost an exit.
     if global.acknowledge != 0 && overflows != 0 {
         machine.write_msr(global.acknowledge, overflows);
     }
@@ -359,6 +369,8 @@ pub fn resume(
     stopped: u64,
 ) {
     match capabilities.handler_gate {
+        // Not read again: interrupts have been masked since `hold` read it, and nobody else writes
+        // it on this processor.
         Gate::Global => machine.write_msr(capabilities.global.control, control),
         Gate::Historic => historic::start(machine, capabilities, active),
         Gate::Each => {
@@ -384,6 +396,7 @@ pub(crate) fn lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) -> 
     match capabilities.apic {
         Apic::None => 0,
         Apic::XApic => machine.read_apic(LVTPC_OFFSET),
+        // In x2APIC mode there is no page (SDM, "Extended XAPIC (x2APIC)").
         Apic::X2Apic => machine.read_msr(IA32_X2APIC_LVT_PMI) as u32,
     }
 }

@@ -72,6 +72,7 @@ impl<'a> Ring<'a> {
         let depth = usize::from(branches);
         let (slots, _) = memory.as_chunks();
         let samples = memory.len() / words_of(depth);
+        // A power of two: the index of a slot is a mask, and stays right where the counts wrap.
         let capacity = 1u64.checked_shl(samples.checked_ilog2()?)?;
         Some(Self {
             produced: words.get(PRODUCED)?,
@@ -127,6 +128,7 @@ impl<'a> Ring<'a> {
     #[must_use]
     pub fn push_with(&self, sample: &Sample, branches: &[Branch]) -> bool {
         let produced = self.produced.load(Ordering::Relaxed);
+        // Acquire: the consumer has finished reading a slot that it has freed.
         if produced.wrapping_sub(self.consumed.load(Ordering::Acquire)) > self.mask {
             return false;
         }
@@ -140,6 +142,7 @@ impl<'a> Ring<'a> {
                 store(place, zerocopy::transmute!(*branch));
             }
         }
+        // Release, and last: the consumer sees the count only with the slot behind it.
         self.produced.store(produced.wrapping_add(1), Ordering::Release);
         true
     }
@@ -167,6 +170,7 @@ impl<'a> Ring<'a> {
             }
             drained += 1;
         }
+        // Once for all: a slot that is freed early may be overwritten while it is copied.
         self.consumed.store(consumed.wrapping_add(drained), Ordering::Release);
         drained as usize * words_of(self.depth) * size_of::<u64>()
     }

@@ -37,6 +37,8 @@ impl<M: Machine> Local<'_, M> {
         let Some(cpu_program) = self.program.cpu_program(self.state.cpu_type) else {
             return;
         };
+        // Once for each START: a later try would note what the first one wrote as what others had
+        // left.
         if first && !self.initialize() {
             self.state.self_test = SelfTest::FixedTaken;
             return;
@@ -120,6 +122,7 @@ impl<M: Machine> Local<'_, M> {
                 && pmu::status(self.machine, capabilities) & counter.config.bit() == 0;
             alive &= value != counter.preset && !absent;
         }
+        // Also when it has failed: the next try, or whoever owns them then, begins at 0.
         pmu::clear(self.machine, capabilities, self_test);
         let interrupts = self_test.get().iter().any(|counter| counter.config.interrupts);
         state.self_test = if interrupts && state.storm {

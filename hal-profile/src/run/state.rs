@@ -242,6 +242,7 @@ impl Order {
     /// shuffle).
     fn draw(&mut self) {
         let left = u64::from(self.count.saturating_sub(self.at));
+        // The last slice of a cycle is not drawn: it is the one that is left.
         if left < 2 {
             return;
         }
@@ -279,6 +280,8 @@ impl Total {
     pub(crate) fn overflowed(&mut self, active: &mut Active, value: u64, doublings: u32) -> Due {
         let came = active.advance(value);
         self.counted = self.counted.wrapping_add(came);
+        // A late interrupt finds more than one period gone: those are coalesced, the rest is
+        // carried.
         let since = self.carried.wrapping_add(came);
         let period = self.current_period.max(1);
         let (periods, residue) = (since / period, since % period);

@@ -86,12 +86,15 @@ impl Throttle {
     /// [`Self::decide`].
     #[inline]
     pub(crate) fn account(&mut self, entry: u64, exit: u64, limits: &Limits) -> Option<Elapsed> {
+        // The first interrupt opens the window: opened at START, it would have idle time in it.
         if self.began == 0 {
             self.began = entry;
         }
         let seen = exit.wrapping_sub(entry);
         self.spent = self.spent.wrapping_add(seen).wrapping_add(self.unseen);
         let elapsed = exit.wrapping_sub(self.began);
+        // At once when the budget is spent: a source with a very short period would hang the
+        // processor before the window ends.
         let goes_on = self.spent <= limits.allowed && elapsed < limits.window;
         (!goes_on).then_some(Elapsed(elapsed))
     }
@@ -120,6 +123,7 @@ impl Throttle {
     /// Accounts for the end of a window that took `elapsed`, which spans several windows when
     /// interrupts are rare.
     fn end_window(&mut self, elapsed: u64, limits: &Limits) {
+        // Only an interrupt comes here, so the windows of a quiet time are counted when it ends.
         let windows = elapsed / limits.window.max(1);
         let calm = self.spent / windows.max(1) < limits.allowed / CALM_PART;
         self.calm_windows = if calm { self.calm_windows.saturating_add(windows) } else { 0 };

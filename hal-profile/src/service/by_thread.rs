@@ -107,8 +107,8 @@ impl<H: Host> Service<H> {
     }
 }
 
-/// Refuses a session that counts by thread if a processor was added of a CPU type for which it was not
-/// configured, or for which there was no memory: a thread may move there.
+/// Refuses a session that counts by thread if a processor was added of a CPU type for which it was
+/// not configured, or for which there was no memory: a thread may move there.
 pub(super) fn may_count_by_thread(
     cpu_types: &CpuTypes,
     missing: Option<usize>,
