@@ -5,6 +5,7 @@
 //! of their registers. Sources' rows are in [`netburst`], [`p6`] and [`pentium`]; what differs from
 //! later processors in discovering, encoding and running is in the other files, one for each room.
 
+pub(crate) mod assign;
 pub(crate) mod catalog;
 pub(crate) mod discover;
 pub mod encode;

@@ -41,18 +41,30 @@ pub mod encode {
         pub(crate) fn registers(&self, _: Counter) -> &Registers {
             &Registers
         }
-
-        pub(crate) fn shares(&self) -> bool {
-            false
-        }
-
-        pub(crate) fn agrees(&self, _: Counter, _: &Self, _: Counter) -> bool {
-            true
-        }
     }
 
     pub(crate) fn encode(_: NetBurst, select: Select, _: Filter, _: bool) -> (u64, Upstream) {
         match select {}
+    }
+}
+
+pub(crate) mod assign {
+    use crate::plan::assign::{Requirements, Slice};
+    use crate::plan::index::{PerSource, SourceIndex};
+
+    pub(crate) const SEARCH_STEPS: u32 = 0;
+
+    pub(crate) fn shares_registers(_: SourceIndex, _: &Slice, _: &PerSource<Requirements>) -> bool {
+        false
+    }
+
+    pub(crate) fn add(
+        _: SourceIndex,
+        _: &mut Slice,
+        _: &PerSource<Requirements>,
+        _: &mut u32,
+    ) -> bool {
+        false
     }
 }
 

@@ -9,6 +9,7 @@
 //! This is done once, at PASSIVE_LEVEL: loops are plain, and memory is the host's.
 
 use crate::cpu::counter::{Counter, MAX_COUNTERS};
+use crate::historic::assign as historic;
 use crate::plan::index::{PerCounter, PerSource, SourceIndex};
 use crate::source::MAX_SOURCES;
 use crate::source::encode::Encoding;
@@ -18,9 +19,6 @@ use zerocopy::FromZeros;
 
 /// The slice of a source that runs in every one.
 pub(crate) const EVERY_SLICE: u16 = Placement::EVERY_SLICE;
-
-/// Steps of all searches in one configuration ([`Assignment::search`]): some milliseconds at most.
-const SEARCH_STEPS: u32 = 1_000;
 
 /// What a source needs on one CPU type. All zeros: no counter.
 #[derive(Clone, Copy, Debug, FromZeros)]
@@ -57,18 +55,19 @@ pub struct Assignment {
     assigned: PerSource<Assigned>,
     slices: [Slice; MAX_SOURCES],
     count: u16,
+    /// What [`historic::add`] may still try.
     steps: u32,
 }
 
 /// The counters of one slice.
 #[derive(Clone, Copy, Debug, FromZeros)]
-struct Slice {
+pub(crate) struct Slice {
     /// Those in use, in the layout of the global registers.
-    used: u64,
+    pub(crate) used: u64,
     /// Those that could count any of the slice's sources.
     reach: u64,
     /// The source on each counter in use.
-    owner: PerCounter<SourceIndex>,
+    pub(crate) owner: PerCounter<SourceIndex>,
     /// Its source needs it alone.
     closed: bool,
 }
@@ -102,7 +101,7 @@ impl Assignment {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.zero();
-        self.steps = SEARCH_STEPS;
+        self.steps = historic::SEARCH_STEPS;
     }
 
     /// What a source needs; to be filled in before [`Self::solve`].
@@ -181,10 +180,8 @@ impl Assignment {
         if slice.closed || alone && slice.used != 0 {
             return false;
         }
-        let added = if self.shares(source)
-            || Counter::each(slice.used).any(|c| self.shares(slice.owner[c]))
-        {
-            self.add_sharing(source, slice)
+        let added = if historic::shares_registers(source, slice, &self.requirements) {
+            historic::add(source, slice, &self.requirements, &mut self.steps)
         } else {
             slice.augment(source, &self.requirements)
         };
@@ -193,80 +190,6 @@ impl Assignment {
             slice.closed = alone;
         }
         added
-    }
-
-    /// Whether a source writes registers that others may write too.
-    fn shares(&self, source: SourceIndex) -> bool {
-        self.requirements[source].encoding.upstream.shares()
-    }
-
-    /// Puts a source beside others that share registers: on a free counter where all agree, or by a
-    /// search for counters for all.
-    fn add_sharing(&mut self, source: SourceIndex, slice: &mut Slice) -> bool {
-        let requirements = &self.requirements;
-        let upstream = |source: SourceIndex| &requirements[source].encoding.upstream;
-        let agrees = |counter: &Counter| {
-            Counter::each(slice.used).all(|other| {
-                let theirs = upstream(slice.owner[other]);
-                upstream(source).agrees(*counter, theirs, other)
-            })
-        };
-        let mut free = Counter::each(requirements[source].counters & !slice.used);
-        if let Some(counter) = free.find(agrees) {
-            slice.put(source, counter);
-            return true;
-        }
-        match self.search(source, slice) {
-            Some(moved) => {
-                *slice = moved;
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Tries every counter of every source by backtracking: each source in turn takes its next
-    /// counter; when one has none left, the one before it takes another. `None` if nothing is
-    /// found, or not within the steps that are left: without a bound, a long list could take years.
-    /// It is a loop because the driver's stack is small.
-    fn search(&mut self, source: SourceIndex, slice: &Slice) -> Option<Slice> {
-        let mut sources = [source; MAX_COUNTERS];
-        let mut count = 1;
-        for (entry, counter) in sources.iter_mut().skip(1).zip(Counter::each(slice.used)) {
-            *entry = slice.owner[counter];
-            count += 1;
-        }
-        let mut left = [0; MAX_COUNTERS];
-        let mut moved = *slice;
-        let mut depth = 0;
-        let mut counters: [Counter; MAX_COUNTERS] = FromZeros::new_zeroed();
-        *left.first_mut()? = self.requirements[source].counters;
-        while depth < count {
-            self.steps = self.steps.checked_sub(1)?;
-            let (tried, own) = (left.get_mut(depth)?, *sources.get(depth)?);
-            let Some(counter) = Counter::lowest(*tried) else {
-                depth = depth.checked_sub(1)?;
-                continue;
-            };
-            *tried &= !counter.global_bit();
-            let upstream = &self.requirements[own].encoding.upstream;
-            let agrees = sources.iter().zip(&counters).take(depth).all(|(&other, &theirs)| {
-                theirs != counter
-                    && upstream.agrees(counter, &self.requirements[other].encoding.upstream, theirs)
-            });
-            if agrees {
-                *counters.get_mut(depth)? = counter;
-                depth += 1;
-                if let (Some(left), Some(&next)) = (left.get_mut(depth), sources.get(depth)) {
-                    *left = self.requirements[next].counters;
-                }
-            }
-        }
-        moved.used = 0;
-        for (&source, &counter) in sources.iter().zip(&counters).take(count) {
-            moved.put(source, counter);
-        }
-        Some(moved)
     }
 
     /// Notes where each source was put. One with a fixed counter that no other slice uses runs in
@@ -342,11 +265,6 @@ impl Schedule {
 impl Slice {
     fn sources(&self) -> impl Iterator<Item = SourceIndex> {
         Counter::each(self.used).map(|counter| self.owner[counter])
-    }
-
-    fn put(&mut self, source: SourceIndex, counter: Counter) {
-        self.owner[counter] = source;
-        self.used |= counter.global_bit();
     }
 
     /// Finds a chain of moves that ends at a free counter: the source takes the counter of one
