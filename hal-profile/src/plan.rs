@@ -7,3 +7,4 @@ pub mod cpu_set;
 pub mod index;
 pub mod limits;
 pub mod program;
+pub mod slice;

@@ -81,7 +81,7 @@ const states = [
     {
         capabilities,
         known: true,
-        kind: 0,
+        cpu_type: 0,
         active: {
             counters: [
                 {
@@ -101,8 +101,8 @@ const states = [
             { counted: 65_536, current_period: 20_000, carried: 0 },
         ] },
         counts: { each: [
-            { running: 5_000_000_000, turns: 3 },
-            { running: 5_000_000_000, turns: 3 },
+            { running: 5_000_000_000, slices: 3 },
+            { running: 5_000_000_000, slices: 3 },
         ] },
         statistics: {
             generated: 9, stored: 3, lost: [1, 2, 3], spurious: 4, throttled: 5,
@@ -113,7 +113,7 @@ const states = [
     {
         capabilities,
         known: true,
-        kind: 0,
+        cpu_type: 0,
         active: { count: 0 },
         order: { slices: [1], at: 0, count: 4 },
         totals: { each: [{ counted: 11 }, { counted: 12 }] },

@@ -49,8 +49,8 @@ pub mod encode {
 }
 
 pub(crate) mod assign {
-    use crate::plan::assign::{Requirements, Slice};
     use crate::plan::index::{PerSource, SourceIndex};
+    use crate::plan::slice::{Requirements, Slice};
 
     pub(crate) const SEARCH_STEPS: u32 = 0;
 

@@ -3,8 +3,8 @@
 
 use crate::cpu::counter::{Counter, MAX_COUNTERS};
 use crate::historic::encode::Upstream;
-use crate::plan::assign::{Requirements, Slice};
 use crate::plan::index::{PerSource, SourceIndex};
+use crate::plan::slice::{Requirements, Slice};
 use zerocopy::FromZeros;
 
 /// Steps of all searches in one configuration ([`search`]): some milliseconds at most.

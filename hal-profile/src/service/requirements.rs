@@ -3,8 +3,8 @@
 use super::io_buffer::{Refused, refused};
 use crate::cpu::capabilities::Capabilities;
 use crate::historic::catalog as historic;
-use crate::plan::assign::Requirements;
 use crate::plan::program::{Settings, Source};
+use crate::plan::slice::Requirements;
 use crate::source::catalog;
 use crate::source::encode::encode;
 use crate::source::filter::Filter;

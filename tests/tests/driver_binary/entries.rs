@@ -47,7 +47,7 @@ pub(crate) const ENTRIES: [Entry; 18] = [
 /// because the image's other guarded functions are entries (see `headers`).
 const STAYS: [(&str, &str); 2] = [
     // The work of a round, which every processor is given.
-    ("halprof_driver::dpc::work", "halprof_driver::dpc::Here"),
+    ("halprof_driver::dpc::work", "halprof_driver::dpc::CurrentCpu"),
     // `Service::on_running`: the function that was passed to it.
     ("on_running::closure", "hal_profile::service::impl$1::"),
 ];
@@ -58,7 +58,7 @@ pub(crate) fn is_closure(function: &Function) -> bool {
     let is = |name: &String| {
         let shim = name.starts_with("core::ops::function::FnOnce::call_once<")
             && (name.contains("Local<halprof_driver::cpu::Cpu>")
-                || name.contains("halprof_driver::dpc::Here"));
+                || name.contains("halprof_driver::dpc::CurrentCpu"));
         shim || name.contains("::closure$")
     };
     function.names.iter().any(is)
