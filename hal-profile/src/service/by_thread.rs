@@ -3,7 +3,7 @@
 
 use super::cpu_types::CpuTypes;
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
-use super::sessions::find;
+use super::session::find;
 use super::{Host, Service, running_mut};
 use crate::plan::counter_config::{CountedBy, CounterConfig};
 use crate::plan::program::Program;

@@ -1,7 +1,7 @@
 //! System events of the running session, recorded from its start to its end; answers DRAIN_EVENTS.
 
 use super::io_buffer::{Answer, IoBuffer, refused};
-use super::sessions::find;
+use super::session::find;
 use super::{Host, Service, running};
 use crate::run::event_ring::{EventRing, WORDS, event};
 use crate::run::host::Processors;

@@ -3,7 +3,7 @@
 
 use super::by_thread::none_missing;
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
-use super::sessions::find;
+use super::session::find;
 use super::{Host, Service};
 use crate::cpu::registers::cpuid::leaf1_ecx;
 use crate::plan::cpu_set::ProcessorSet;

@@ -1,7 +1,7 @@
 //! Answers SNAPSHOT, DRAIN and STATISTICS.
 
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
-use super::sessions::find;
+use super::session::find;
 use super::{Host, Service};
 use crate::run::host::Processors;
 use crate::run::ring::{Ring, entry_bytes};

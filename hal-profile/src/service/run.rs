@@ -4,7 +4,7 @@ use super::by_thread::{may_count_by_thread, slots, threads_refused};
 use super::cpu_types::CpuTypes;
 use super::events::RING_BYTES;
 use super::io_buffer::{Answer, IoBuffer, Refused, refused};
-use super::sessions::find;
+use super::session::find;
 use super::{ActiveSession, Host, Service, now, running_mut};
 use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::program::Program;

@@ -1,8 +1,13 @@
 //! A session: what one client's handle has asked for.
 
+use super::io_buffer::{Refused, refused};
 use crate::plan::program::Program;
 use shared_types::ErrorCode;
 use zerocopy::FromZeros;
+
+/// A session's number: its slot plus 1 in this many low bits, and how often the slot has been used
+/// above them.
+pub(super) const SLOT_BITS: u32 = 8;
 
 /// Who made a request: one open handle of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
@@ -80,11 +85,48 @@ impl Session {
         self.program.settings.count = 0;
     }
 
+    /// Refuses the request if the driver ended the session's last run, and says why it did.
+    pub(super) fn refuse_ended(&self) -> Result<(), Refused> {
+        let Ended { error, subject, detail } = self.ended;
+        match ErrorCode::from_wire(error) {
+            Some(error) => Err(refused(error, subject, detail)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses the request if the session does not sample.
+    pub(super) fn must_sample(&self, number: u32) -> Result<(), Refused> {
+        if self.program.settings.samples {
+            Ok(())
+        } else {
+            Err(refused(ErrorCode::NotSampling, number, 0))
+        }
+    }
+
     /// Marks the session as unowned.
     pub(crate) fn close(&mut self) {
         self.owned = false;
         self.program.settings.count = 0;
     }
+}
+
+/// The session with this number, if it belongs to this handle.
+pub(super) fn find(
+    sessions: &mut [Session],
+    client: Client,
+    number: u32,
+) -> Result<&mut Session, Refused> {
+    let its = |(slot, session): &(usize, &mut Session)| {
+        let owned = session.owner().is_some_and(|owner| owner.handle == client.handle);
+        owned && self::number(session, *slot) == number
+    };
+    let session = sessions.iter_mut().enumerate().find(its);
+    session.map(|(_, session)| session).ok_or(refused(ErrorCode::UnknownSession, number, 0))
+}
+
+/// A session's number.
+pub(super) fn number(session: &Session, slot: usize) -> u32 {
+    session.uses << SLOT_BITS | (slot as u32 + 1)
 }
 
 /// What the client that configures a session may do.

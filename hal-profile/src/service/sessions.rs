@@ -4,7 +4,7 @@ use super::by_thread;
 use super::io_buffer::{Answer, IoBuffer, Refused, must_be_zero, refused};
 use super::{Host, Service};
 use crate::run::host::Processors;
-use crate::service::session::{Client, Ended, Rights, Session};
+use crate::service::session::{Client, Ended, Rights, SLOT_BITS, find, number};
 use core::mem::{offset_of, size_of};
 use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::Plain;
@@ -19,48 +19,6 @@ use zerocopy::IntoBytes;
 /// Offset of the padding in a SET_INTERVAL request.
 const PADDING: usize =
     offset_of!(SetInterval, interval) + offset_of!(HalProfileSourceInterval, padding);
-/// A session's number: its slot plus 1 in this many low bits, and how often the slot has been used
-/// above them.
-const SLOT_BITS: u32 = 8;
-
-/// The session with this number, if it belongs to this handle.
-pub(super) fn find(
-    sessions: &mut [Session],
-    client: Client,
-    number: u32,
-) -> Result<&mut Session, Refused> {
-    let its = |(slot, session): &(usize, &mut Session)| {
-        let owned = session.owner().is_some_and(|owner| owner.handle == client.handle);
-        owned && self::number(session, *slot) == number
-    };
-    let session = sessions.iter_mut().enumerate().find(its);
-    session.map(|(_, session)| session).ok_or(refused(ErrorCode::UnknownSession, number, 0))
-}
-
-/// A session's number.
-fn number(session: &Session, slot: usize) -> u32 {
-    session.uses << SLOT_BITS | (slot as u32 + 1)
-}
-
-impl Session {
-    /// Refuses the request if the driver ended the session's last run, and says why it did.
-    pub(super) fn refuse_ended(&self) -> Result<(), Refused> {
-        let Ended { error, subject, detail } = self.ended;
-        match ErrorCode::from_wire(error) {
-            Some(error) => Err(refused(error, subject, detail)),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses the request if the session does not sample.
-    pub(super) fn must_sample(&self, number: u32) -> Result<(), Refused> {
-        if self.program.settings.samples {
-            Ok(())
-        } else {
-            Err(refused(ErrorCode::NotSampling, number, 0))
-        }
-    }
-}
 
 impl<H: Host> Service<H> {
     pub(super) fn open(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {

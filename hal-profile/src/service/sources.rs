@@ -2,7 +2,7 @@
 
 use super::io_buffer::{Answer, IoBuffer, must_be_zero, refused};
 use super::requirements::sampled_time;
-use super::sessions::find;
+use super::session::find;
 use super::{Host, Service};
 use crate::cpu::capabilities::Capabilities;
 use crate::plan::counter_config::{CountedBy, CounterConfig};
