@@ -99,6 +99,7 @@ fn f_no_request_makes_a_register_number_or_an_address_of_its_bytes() {
     assert!(shown.len() > 10);
     for register in shown {
         let pmu = [
+            0x10..=0x10,
             0xC1..=0xC8,
             0x186..=0x18D,
             0x309..=0x30C,

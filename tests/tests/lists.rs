@@ -23,6 +23,7 @@ const FIXED: u32 = 0x8000_0100;
 const LOCAL_APIC: u32 = 0xFFFF_0000;
 const LVTPC: u32 = LOCAL_APIC + 0x340;
 const APIC_BASE: u32 = 0x1B;
+const TIME_STAMP_COUNTER: u32 = 0x10;
 
 fn from(first: u32, flags: u32) -> Vec<u8> {
     let request = From { header: header(flags), first, reserved: 0 };
@@ -174,13 +175,11 @@ fn ranges(ranges: &[std::ops::RangeInclusive<u32>]) -> BTreeSet<u32> {
 /// Each interface's registers, by its manual, and the local APIC's entry.
 fn registers_of(model: &str) -> BTreeSet<u32> {
     let apic = || [APIC_BASE..=APIC_BASE, LVTPC..=LVTPC];
-    let of = |own: &[std::ops::RangeInclusive<u32>]| {
-        let control = [Register::CR4..=Register::CR4];
-        ranges(&[own, &control, &apic()].concat())
-    };
+    let control = [Register::CR4..=Register::CR4, TIME_STAMP_COUNTER..=TIME_STAMP_COUNTER];
+    let of = |own: &[std::ops::RangeInclusive<u32>]| ranges(&[own, &control, &apic()].concat());
     match model {
-        "hyperv-masked" => BTreeSet::new(),
-        "pentium" => ranges(&[0x11..=0x13, Register::CR4..=Register::CR4]),
+        "hyperv-masked" => BTreeSet::from([TIME_STAMP_COUNTER]),
+        "pentium" => ranges(&[&[0x11..=0x13], &control[..]].concat()),
         "pentium3" => of(&[0x186..=0x187, 0xC1..=0xC2]),
         "skylake" => of(&[
             0x186..=0x189,

@@ -22,6 +22,8 @@ use shared_types::request::machine::{
 };
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason, ReplyHeader, Text};
 
+/// The time-stamp counter.
+const IA32_TIME_STAMP_COUNTER: u32 = 0x10;
 /// Marks a [`Register`]'s number as an offset, in the low bits, into the local APIC's page.
 const APIC_PAGE: u32 = 0xFFFF_0000;
 /// The most registers shown for one processor.
@@ -201,7 +203,7 @@ fn hypervisor_flags(capabilities: &Capabilities) -> u32 {
     .fold(0, |bits, (_, bit)| bits | bit)
 }
 
-/// Reads the performance-monitoring registers of this processor.
+/// Reads the performance-monitoring registers of this processor, and its time-stamp counter.
 fn read_registers(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -209,17 +211,22 @@ fn read_registers(
 ) -> usize {
     let mut list = list.iter_mut();
     let mut count = 0;
-    each_register(capabilities, &mut |number| {
+    let mut add = |number, value| {
         if let Some(register) = list.next() {
-            let value = match number {
-                Register::CR4 => machine.read_cr4(),
-                APIC_PAGE.. => machine.read_apic(number - APIC_PAGE).into(),
-                msr => machine.read_msr(msr),
-            };
             *register = Register { value, number, reserved: 0 };
             count += 1;
         }
+    };
+    each_register(capabilities, &mut |number| {
+        let value = match number {
+            Register::CR4 => machine.read_cr4(),
+            APIC_PAGE.. => machine.read_apic(number - APIC_PAGE).into(),
+            msr => machine.read_msr(msr),
+        };
+        add(number, value);
     });
+    // By RDTSC, which every processor has: the MSR need not be read.
+    add(IA32_TIME_STAMP_COUNTER, machine.timestamp());
     count
 }
 
