@@ -15,6 +15,7 @@
 //! | [`transport`] | the tool's transport: every halprof command on the shipped driver |
 //! | [`memory_image`] | the contents of a kernel dump, in a file |
 //! | [`sequence`] | what clients and the system do, from a seed; also for the model in process |
+//! | `load` | the requests of clients, from a seed |
 //! | [`traffic`] | what they do concurrently, at moments that a seed decides |
 //! | [`soak`] | machine after machine, each with many sequences |
 //! | [`registers`] | which registers the driver may write, and what it must restore |
@@ -38,6 +39,7 @@ pub mod guest;
 pub mod image;
 pub mod kernel;
 pub mod kmdf;
+mod load;
 pub mod machine;
 pub mod memory;
 pub mod memory_image;

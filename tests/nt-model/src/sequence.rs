@@ -1,11 +1,12 @@
 //! Sequences of what clients and the system do, generated from a seed and played on a machine.
 
+use crate::load::{self, Request};
 use fastrand::Rng;
 use halprof_tests::backend::Backend;
-use halprof_tests::requests::{self, ALL_RIGHTS};
+use halprof_tests::requests::ALL_RIGHTS;
 use shared_types::NtStatus;
 use shared_types::request::session::{self, Opened};
-use shared_types::request::{Access, Plain, RequestCode};
+use shared_types::request::{Access, RequestCode};
 use sim::load::workload::Workload;
 use std::collections::BTreeMap;
 use zerocopy::FromBytes;
@@ -77,6 +78,8 @@ pub struct Sequence<'a> {
     next_handle: u32,
     handles: Vec<u32>,
     sessions: Vec<(u32, u32)>,
+    /// The position in [`load::LIFE`].
+    next: usize,
 }
 
 impl<'a> Sequence<'a> {
@@ -89,6 +92,7 @@ impl<'a> Sequence<'a> {
             next_handle: 0,
             handles: Vec::new(),
             sessions: Vec::new(),
+            next: load::LIFE.len() - 1,
         }
     }
 
@@ -102,18 +106,17 @@ impl<'a> Sequence<'a> {
         let mut open = BTreeMap::new();
         let mut replies = Vec::new();
         for _ in 0..actions {
-            for action in self.next_actions() {
-                told(&action);
-                let asked = match &action {
-                    Action::Request(number, code, ..) => Some((*number, *code)),
-                    _ => None,
-                };
-                let reply = action.perform(machine, self.workload, &mut open)?;
-                if let (Some((number, code)), Some((_, output))) = (asked, &reply) {
-                    self.learn(number, code, output);
-                }
-                replies.extend(reply);
+            let action = self.next_action();
+            told(&action);
+            let asked = match &action {
+                Action::Request(number, code, ..) => Some((*number, *code)),
+                _ => None,
+            };
+            let reply = action.perform(machine, self.workload, &mut open)?;
+            if let (Some((number, code)), Some((_, output))) = (asked, &reply) {
+                self.learn(number, code, output);
             }
+            replies.extend(reply);
         }
         for (_, handle) in open {
             machine.close(handle)?;
@@ -130,25 +133,24 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    fn next_actions(&mut self) -> Vec<Action> {
+    fn next_action(&mut self) -> Action {
         match self.rng.u8(..20) {
-            _ if self.handles.is_empty() => vec![self.open(ALL_RIGHTS.to_vec())],
+            _ if self.handles.is_empty() => self.open(ALL_RIGHTS.to_vec()),
             0 => {
                 let rights = ALL_RIGHTS.iter().copied();
                 let rights = rights.filter(|_| self.rng.u8(..8) != 0).collect();
-                vec![self.open(rights)]
+                self.open(rights)
             }
             1 => {
                 let which = self.rng.usize(..self.handles.len());
                 let number = self.handles.swap_remove(which);
                 self.sessions.retain(|(handle, _)| *handle != number);
-                vec![Action::Close(number)]
+                Action::Close(number)
             }
-            2 => vec![Action::Begin],
-            3 => vec![Action::Sleep],
-            4..=7 => vec![Action::Advance(self.rng.u64(..2_000_000))],
-            8..=11 => self.as_a_good_client(),
-            _ => vec![self.request()],
+            2 => Action::Begin,
+            3 => Action::Sleep,
+            4..=7 => Action::Advance(self.rng.u64(..2_000_000)),
+            _ => self.request(),
         }
     }
 
@@ -159,45 +161,22 @@ impl<'a> Sequence<'a> {
         Action::Open(number, 1000 + number, rights)
     }
 
-    /// The next step of opening, configuring, starting, reading, draining, stopping.
-    fn as_a_good_client(&mut self) -> Vec<Action> {
-        let any = self.handles[self.rng.usize(..self.handles.len())];
-        let Some(&(handle, number)) = self.sessions.last() else {
-            let head = Plain { header: requests::header(session::KERNEL) };
-            let bytes = requests::bytes(&head, &[]);
-            return vec![Action::Request(any, session::OPEN, bytes, 4096)];
-        };
-        let sources: Vec<_> =
-            [2, 6, 0x0B].into_iter().filter(|_| self.rng.bool()).map(requests::spec).collect();
-        let flags = [0, session::SAMPLE][self.rng.usize(..2)];
-        let flags = flags | (session::EVENTS * self.rng.u32(..2));
-        let configure = requests::configure(number, flags, &sources);
-        let about = requests::bytes(
-            &session::Session { header: requests::header(0), session: number, reserved: 0 },
-            &[],
-        );
-        vec![
-            Action::Request(handle, session::CONFIGURE, configure, 4096),
-            Action::Request(handle, session::START, about, 4096),
-        ]
-    }
-
+    /// A request of any handle, mostly of the latest one with a session: what a client that counts
+    /// does next, any request, or one of an unknown code.
     fn request(&mut self) -> Action {
         let rng = &mut self.rng;
         let latest = self.sessions.last().filter(|_| rng.u8(..4) != 0).copied();
         let any = self.handles[rng.usize(..self.handles.len())];
         let handle = latest.map_or(any, |(handle, _)| handle);
-        let own = |(owner, _): &&(u32, u32)| *owner == handle;
-        let numbers = self.sessions.iter().rev().filter(own);
-        let numbers: Vec<u32> = numbers.map(|(_, number)| *number).take(2).collect();
-        let (code, input) = if rng.u8(..5) == 0 {
-            let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
-            let code = if rng.u8(..10) == 0 { RequestCode(rng.u32(..)) } else { code };
-            (code, (0..rng.usize(..400)).map(|_| rng.u8(..)).collect())
-        } else {
-            requests::random_well_formed(rng, &numbers)
+        let own = self.sessions.iter().filter(|(owner, _)| *owner == handle);
+        let numbers: Vec<u32> = own.map(|(_, number)| *number).collect();
+        let Request { mut code, input, room } = match rng.u8(..3) {
+            0 => load::any(rng, &numbers),
+            _ => load::sensible(rng, &mut self.next, &numbers, false),
         };
-        let room = [0, 23, 24, 100, 4096, 1 << 16, 1 << 16, 1 << 16][rng.usize(..8)];
+        if rng.u8(..50) == 0 {
+            code = RequestCode(rng.u32(..));
+        }
         Action::Request(handle, code, input, room)
     }
 }

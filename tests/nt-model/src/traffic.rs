@@ -7,6 +7,7 @@ use crate::device::pnp::{D3, D3_FINAL, failed};
 use crate::device::{Device, File, Submitted};
 use crate::kernel::PROCESSOR_CALLBACK;
 use crate::kmdf::{self, power};
+use crate::load::{self, Request};
 use crate::machine::{Fingerprint, SYSTEM, ThreadId};
 use crate::rules::{Rule, Violation};
 use fastrand::Rng;
@@ -14,8 +15,8 @@ use hal_profile::cpu::machine::CR4_PCE;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::request::machine::{self, Register};
 use shared_types::request::samples::Drained;
-use shared_types::request::session::{self, Configure, Opened};
-use shared_types::request::{Plain, RequestCode, counts, events, rdpmc, samples, threads};
+use shared_types::request::session::{self, Opened};
+use shared_types::request::{Plain, RequestCode, rdpmc, samples, threads};
 use shared_types::{NtStatus, ReplyHeader};
 use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
@@ -62,30 +63,12 @@ pub enum Action {
     Profile(bool),
 }
 
-/// What a client requests of a session, in this order and then over again.
-const LIFE: &[RequestCode] = &[
-    session::CONFIGURE,
-    session::START,
-    counts::SNAPSHOT,
-    samples::DRAIN,
-    counts::SNAPSHOT,
-    samples::DRAIN,
-    events::DRAIN_EVENTS,
-    session::STOP,
-    samples::STATISTICS,
-    events::DRAIN_EVENTS,
-];
-
-/// What its session may also do at any time, if [`Traffic::features`] says so.
-const BESIDES: [RequestCode; 4] =
-    [rdpmc::ALLOW, rdpmc::RELEASE, threads::THREADS, threads::THREADS];
-
 /// A client with a handle.
 struct Client {
     file: File,
     sessions: Vec<u32>,
     pending: Vec<(u64, RequestCode)>,
-    /// Its position in [`LIFE`].
+    /// Its position in [`load::LIFE`].
     next: usize,
     /// Its handle is being closed.
     closing: bool,
@@ -284,85 +267,28 @@ impl<'a> Traffic<'a> {
             8 => Action::Begin,
             9..=17 => Action::Advance(self.rng.u64(..1_000_000)),
             18..=36 if self.features && self.rng.u8(..5) == 0 => self.besides(client),
-            18..=36 => self.sensible(client),
-            _ => self.any_request(client),
-        }
-    }
-
-    /// The next request of a client that wants to count.
-    fn sensible(&mut self, client: usize) -> Action {
-        let Some(&number) = self.clients[client].sessions.last() else {
-            let head = Plain { header: requests::header(session::KERNEL) };
-            let input = requests::bytes(&head, &[]);
-            return Action::Request(client, session::OPEN, input, 4096);
-        };
-        let next = &mut self.clients[client].next;
-        *next = match self.rng.u8(..8) {
-            0 => self.rng.usize(..LIFE.len()),
-            _ => (*next + 1) % LIFE.len(),
-        };
-        let code = LIFE[*next];
-        let input = match code {
-            session::CONFIGURE => self.configuration(number),
-            _ => about(number),
-        };
-        Action::Request(client, code, input, 1 << 14)
-    }
-
-    /// A session that counts or samples. With [`Self::features`] every other one samples with
-    /// branches or counts by thread.
-    fn configuration(&mut self, number: u32) -> Vec<u8> {
-        let all = [0, 2, 6, 0x0B, 0x13];
-        let many = [1, 1, 2, 2, all.len()][self.rng.usize(..5)];
-        let mut specs: Vec<_> = (0..many).map(|_| self.spec(&all)).collect();
-        let sample = session::SAMPLE * u32::from(self.rng.u8(..3) != 0);
-        let told = session::EVENTS * u32::from(self.rng.bool());
-        let flags = sample | told;
-        let mut head = Configure { session: number, ..requests::configuration(flags) };
-        if self.features && self.rng.bool() {
-            if sample == 0 {
-                head.header.flags |= session::THREADS;
-                specs = [2, 6][..self.rng.usize(1..=2)]
-                    .iter()
-                    .map(|&source| requests::spec(source))
-                    .collect();
-            } else {
-                head.branches = [8, 16, 32][self.rng.usize(..3)];
+            request => {
+                let of = &mut self.clients[client];
+                let Request { code, input, room } = if (18..=36).contains(&request) {
+                    load::sensible(&mut self.rng, &mut of.next, &of.sessions, self.features)
+                } else {
+                    load::any(&mut self.rng, &of.sessions)
+                };
+                Action::Request(client, code, input, room)
             }
         }
-        head.sources = specs.len() as u32;
-        requests::bytes(&head, &specs)
     }
 
-    /// What a client does beside the requests of [`LIFE`]: RDPMC, the counters of its threads, and
-    /// the threads themselves.
+    /// What a client does beside the requests of [`load::LIFE`]: RDPMC, the counters of its threads,
+    /// and the threads themselves.
     fn besides(&mut self, client: usize) -> Action {
-        let sessions = &self.clients[client].sessions;
-        match sessions.last() {
+        match self.clients[client].sessions.last() {
             Some(&number) if self.rng.bool() => {
-                let code = BESIDES[self.rng.usize(..BESIDES.len())];
-                Action::Request(client, code, about(number), 4096)
+                let Request { code, input, room } = load::besides(&mut self.rng, number);
+                Action::Request(client, code, input, room)
             }
             _ => Action::Profile(self.rng.bool()),
         }
-    }
-
-    fn spec(&mut self, all: &[u32]) -> session::Spec {
-        let source = all[self.rng.usize(..all.len())];
-        let interval = 1 << self.rng.u32(10..20);
-        session::Spec { interval, ..requests::spec(source) }
-    }
-
-    fn any_request(&mut self, client: usize) -> Action {
-        let rng = &mut self.rng;
-        let (code, input) = if rng.u8(..4) == 0 {
-            let (code, _) = RequestCode::ALL[rng.usize(..RequestCode::ALL.len())];
-            (code, (0..rng.usize(..400)).map(|_| rng.u8(..)).collect())
-        } else {
-            requests::random_well_formed(rng, &self.clients[client].sessions)
-        };
-        let room = [0, 23, 24, 100, 4096, 1 << 14][rng.usize(..6)];
-        Action::Request(client, code, input, room)
     }
 
     fn begin(&mut self, action: Action) -> Result<(), Violation> {
@@ -377,7 +303,7 @@ impl<'a> Traffic<'a> {
                     file,
                     sessions: Vec::new(),
                     pending: Vec::new(),
-                    next: LIFE.len() - 1,
+                    next: load::LIFE.len() - 1,
                     closing: false,
                 });
             }
@@ -696,12 +622,6 @@ impl Told {
 fn granted(status: NtStatus, reply: &[u8]) -> bool {
     let error = ReplyHeader::read_from_prefix(reply).map_or(1, |(header, _)| header.error);
     status == NtStatus::SUCCESS && error == 0
-}
-
-/// A request about one session.
-fn about(session: u32) -> Vec<u8> {
-    let about = session::Session { header: requests::header(0), session, reserved: 0 };
-    requests::bytes(&about, &[])
 }
 
 /// MSRs that select what is counted, start it, control the records of branches, or are the local
