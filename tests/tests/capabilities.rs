@@ -335,7 +335,7 @@ fn the_eighth_kind_of_processor_is_not_used() {
         (0, true),
         (6, true),
     ]) {
-        assert_eq!(processor.kind, kind, "{}", processor.index);
+        assert_eq!(processor.cpu_type, kind, "{}", processor.index);
         let (interface, reason) = if used {
             (ProfileInterface::Emon, Reason::Architectural)
         } else {

@@ -287,8 +287,8 @@ fn a_turn_is_as_long_as_asked_within_its_limits() {
         (10_000_001, 10_000_000),
         (u32::MAX, 10_000_000),
     ] {
-        let head = Configure { rotation, ..head(number, 0) };
-        assert_eq!(settle(&mut wire, &head).rotation, used, "{rotation}");
+        let head = Configure { slice_100ns: rotation, ..head(number, 0) };
+        assert_eq!(settle(&mut wire, &head).slice_100ns, used, "{rotation}");
     }
 }
 

@@ -38,8 +38,8 @@ fn a_plan_tells_each_sources_counter_and_turn() {
     let mut specs = raw_specs(4);
     specs.extend([spec(TIME), spec(FIXED), spec(FIXED + 1)]);
     let (plan, places) = planned(&mut wire, &configuration(0), &specs).expect("a plan");
-    assert_eq!((plan.fits, plan.kinds, plan.sources), (1, 1, 7));
-    assert!(places.iter().all(|place| (place.turn, place.error) == (0, 0)));
+    assert_eq!((plan.fits, plan.cpu_types, plan.sources), (1, 1, 7));
+    assert!(places.iter().all(|place| (place.slice, place.error) == (0, 0)));
     let mut general: Vec<u16> = places[..4].iter().map(|place| place.counter).collect();
     general.sort_unstable();
     assert_eq!(general, [0, 1, 2, 3]);
@@ -49,7 +49,7 @@ fn a_plan_tells_each_sources_counter_and_turn() {
     assert_eq!(plan.fits, 0, "five do not run at once on four");
     let (_, same) = planned(&mut wire, &configuration(0), &[spec(TOTAL_ISSUES)]).expect("a plan");
     assert_eq!(same[0].counter, Placement::FIXED, "the same instructions");
-    let turns: Vec<u16> = places.iter().map(|place| place.turn).collect();
+    let turns: Vec<u16> = places.iter().map(|place| place.slice).collect();
     assert_eq!(turns, [0, 0, 0, 0, 1]);
 }
 
@@ -57,12 +57,12 @@ fn a_plan_tells_each_sources_counter_and_turn() {
 /// there the third waits for the second turn, elsewhere it runs in the first.
 #[test]
 fn a_source_waits_only_on_the_kind_that_lacks_a_counter_for_it() {
-    let on = |counter: u32, raw, kinds| Spec { counters: 1 << counter, kinds, ..Spec::of_raw(raw) };
+    let on = |counter: u32, raw, kinds| Spec { counters: 1 << counter, cpu_types: kinds, ..Spec::of_raw(raw) };
     let specs = [on(0, 0xC4, 0b01), on(1, 0xC5, 0), on(0, 0x2E, 0)];
     let mut wire = Wire::new("hybrid", 12);
     let (plan, places) = planned(&mut wire, &configuration(0), &specs).expect("a plan");
-    assert_eq!((plan.kinds, plan.sources), (2, 3));
-    let turns = |places: &[Placement]| places.iter().map(|place| place.turn).collect::<Vec<_>>();
+    assert_eq!((plan.cpu_types, plan.sources), (2, 3));
+    let turns = |places: &[Placement]| places.iter().map(|place| place.slice).collect::<Vec<_>>();
     assert_eq!(turns(&places[..3]), [0, 0, 1]);
     assert_eq!(places[3].error, ErrorCode::SourceNotSupported as u32);
     assert_eq!(turns(&places[4..]), [0, 0]);
@@ -106,7 +106,7 @@ fn a_plan_is_of_the_processors_that_are_asked_for() {
     let mut wire = Wire::new("hybrid", 12);
     for (processors, fits) in [(0, 0), (1, 1), (0b1111, 1), (0b1_0001, 0)] {
         let (plan, places) = planned(&mut wire, &on(processors), &specs).expect("a plan");
-        assert_eq!((plan.fits, plan.kinds, plan.sources), (fits, 2, 2));
+        assert_eq!((plan.fits, plan.cpu_types, plan.sources), (fits, 2, 2));
         let errors: Vec<u32> = places.iter().map(|place| place.error).collect();
         assert_eq!(errors, [0, 0, 0, ErrorCode::SourceNotSupported as u32]);
         assert_eq!(places[1].counter, Placement::FIXED + 3);

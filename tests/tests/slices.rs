@@ -68,7 +68,7 @@ fn a_single_turn_is_never_over() {
     bare.start();
     bare.cpu(0).processor.set_timestamp(1_000_000_000);
     bare.service.processors().tick(0);
-    assert_eq!(bare.snapshot()[0].turns, 0);
+    assert_eq!(bare.snapshot()[0].slices, 0);
 }
 
 /// 7.5 ms are 7 ticks of 1 ms.
@@ -92,7 +92,7 @@ fn a_turn_is_over_after_three_quarters_of_its_time() {
         bare.cpu(0).processor.set_timestamp(1_000_000 + ran);
         bare.service.processors().tick(0);
         let counts = bare.snapshot();
-        let turns = counts.iter().map(|count| count.turns).max();
+        let turns = counts.iter().map(|count| count.slices).max();
         assert_eq!(turns, Some(over), "{ran}");
     }
 }
@@ -118,7 +118,7 @@ fn a_long_turn_is_looked_at_as_often_as_any_session() {
             let now = 1_000_000 + number * look - early;
             bare.cpu(0).processor.set_timestamp(now);
             bare.service.processors().tick(0);
-            let turns = bare.snapshot().iter().map(|count| count.turns).max();
+            let turns = bare.snapshot().iter().map(|count| count.slices).max();
             assert_eq!(turns, Some(number / u64::from(looks)), "{number} of {looks}");
         }
         bare.stop();
@@ -171,15 +171,15 @@ fn sums_of_squares_have_128_bits() {
         bare.service.processors().tick(0);
         // The first source and the last but one have branches, in different turns.
         let counts = bare.snapshot().into_iter();
-        for count in counts.filter(|count| count.counted != 0 && count.turns != 0) {
-            let turns = count.turns;
+        for count in counts.filter(|count| count.counted != 0 && count.slices != 0) {
+            let turns = count.slices;
             assert_eq!(count.counted, turns << 33);
             assert_eq!(count.count_squared, [0, turns << 2]);
             assert_eq!(count.count_by_time, [0, turns << 3]);
             assert_eq!(count.time_squared, [0, turns << 4]);
         }
     }
-    let turns: u64 = bare.snapshot().iter().map(|count| count.turns).sum();
+    let turns: u64 = bare.snapshot().iter().map(|count| count.slices).sum();
     assert_eq!(turns, 8 * 3, "three counters are used in each");
 }
 

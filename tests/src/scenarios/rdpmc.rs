@@ -34,7 +34,7 @@ fn set_by_another<B: Backend>(client: &mut RawClient<B>, index: usize) {
 /// Holders, processors, those with PCE set, and those on which it was found set.
 fn numbers(reply: &Reply) -> [u32; 4] {
     let reply: Rdpmc = reply.done();
-    [reply.holders, reply.processors, reply.on, reply.found]
+    [reply.holders, reply.processors, reply.enabled, reply.enabled_before]
 }
 
 fn status<B: Backend>(client: &mut RawClient<B>) -> [u32; 4] {
