@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::Mutex;
 use std::{env, fs};
 
 type Record = HashMap<String, String>;
@@ -14,29 +13,21 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=data");
     let modern = records("events-modern");
-    let hal_amd64 = records("amd64-sources");
     let meanings = records("amd64-hal-on-zen");
-    let mapping = records("mapping");
-    // First, as an AMD event holds numbers of eight bits.
-    write("amd64_events", &amd64_events(&meanings));
-    write("default", &default_rows());
-    write("emon", &emon(&modern));
+    write("emon", &emon());
     write("emon_bits", &emon_bits());
     write("intel_fixed", &intel_fixed());
     write("intel_architectural", &intel_architectural(&modern));
-    write("amd64", &amd64(&hal_amd64));
-    write("amd64_spellings", &amd64_spellings(&hal_amd64));
+    write("amd64", &amd64());
+    write("amd64_documented", &amd64_documented(&meanings));
     write("amd64_nothing", &amd64_nothing(&meanings));
     write("amd64_else", &amd64_else(&meanings));
     for (generation, rows) in amd_own(&modern) {
         write(&format!("amd_{generation}"), &rows);
     }
     if env::var_os("CARGO_FEATURE_HISTORIC").is_some() {
-        historic(&mapping, &Escrs::read());
+        historic(&records("mapping"), &Escrs::read());
     }
-    let [texts, starts] = texts();
-    write("texts", &texts);
-    write("text_starts", &starts);
 }
 
 fn historic(mapping: &[Record], escrs: &Escrs) {
@@ -97,41 +88,22 @@ fn is_timer(row: &Record) -> bool {
     row.get("symbol").or(row.get("name")).is_some_and(|symbol| symbol == "ProfileTime")
 }
 
-/// The start of ProfileTime's row.
-fn timer() -> String {
-    format!("Row::timer({}", text("ProfileTime"))
-}
-
-fn default_rows() -> Vec<String> {
-    let row = |row: &Record| format!("{}, Select::None, {})", timer(), text(&row["note"]));
-    records("default-sources").iter().map(row).collect()
+/// ProfileTime's row with the select that the HAL's table has for it and never programs.
+fn timer(select: &str) -> String {
+    format!("Row::timer(Select::EventSelect({select}))")
 }
 
 fn ebx_bit(row: &Record) -> Option<&str> {
     row["core"].strip_prefix("cpuid 0xA ebx bit ")
 }
 
-fn emon(modern: &[Record]) -> Vec<String> {
-    let manual_name = |bit: &str| {
-        let event = modern.iter().find(|row| ebx_bit(row) == Some(bit));
-        event.map_or("", |row| &row["manual_name"])
-    };
+fn emon() -> Vec<String> {
     let row = |row: &Record| {
-        let (select, note) = (&row["select"], &row["note"]);
+        let select = &row["select"];
         if is_timer(row) {
-            let note = text(note);
-            return format!("{}, Select::EventSelect({select}), {note})", timer());
+            return timer(select);
         }
-        let twin = row["same_as_specific_source"].strip_prefix("Profile");
-        let note = twin.map_or(note.clone(), |twin| format!("same as {twin}"));
-        format!(
-            "row({}, {}, {select}, {}, {}, {})",
-            row["value"],
-            text(&row["symbol"]),
-            text(manual_name(&row["cpuid_0a_ebx_bit"])),
-            fixed_set(&row["fixed_counter"]),
-            text(&note),
-        )
+        format!("row({}, {select}, {})", row["value"], fixed_set(&row["fixed_counter"]))
     };
     records("emon-sources").iter().map(row).collect()
 }
@@ -149,15 +121,7 @@ fn emon_bits() -> Vec<String> {
 }
 
 fn intel_fixed() -> Vec<String> {
-    let row = |row: &Record| {
-        format!(
-            "fixed({}, {}, {}, {})",
-            row["id"],
-            row["index"],
-            text(&row["name"]),
-            text(&row["manual_name"])
-        )
-    };
+    let row = |row: &Record| format!("fixed({}, {})", row["id"], row["index"]);
     records("intel-fixed").iter().map(row).collect()
 }
 
@@ -165,96 +129,57 @@ fn intel_architectural(modern: &[Record]) -> Vec<String> {
     modern
         .iter()
         .filter(|row| ebx_bit(row).is_some() && !row["halprof_id"].is_empty())
-        .map(|row| {
-            format!(
-                "architectural({}, {}, {}, {}, {})",
-                row["halprof_id"],
-                text(&row["halprof_name"]),
-                row["select_with_os_usr"],
-                text(&row["manual_name"]),
-                text(&row["halprof_note"]),
-            )
-        })
+        .map(|row| format!("architectural({}, {})", row["halprof_id"], row["select_with_os_usr"]))
         .collect()
 }
 
-fn amd64(hal: &[Record]) -> Vec<String> {
-    let row = |row: &Record| {
-        let (value, symbol, select) = (&row["value"], &row["symbol"], &row["select"]);
-        if is_timer(row) {
-            let note =
-                text("counted by a timer: the HAL never programs the event select in its table");
-            return format!("{}, Select::EventSelect({select}), {note})", timer());
-        }
-        let northbridge = text("one set of counters serves all cores of a node");
-        let symbol = text(symbol);
-        format!("row({value}, {symbol}, {select}, {northbridge})")
+fn amd64() -> Vec<String> {
+    let row = |row: &Record| match &row["select"] {
+        select if is_timer(row) => timer(select),
+        select => format!("row({}, {select})", row["value"]),
     };
-    hal.iter().map(row).collect()
+    records("amd64-sources").iter().map(row).collect()
 }
 
-/// By number: symbols, and the names that Windows prints in another spelling.
-fn amd64_spellings(hal: &[Record]) -> Vec<String> {
-    let spelling = |row: &Record| {
-        let (symbol, name) = (&row["symbol"], &row["name_listed_by_windows10"]);
-        format!("({}, {symbol:?}, {name:?})", row["value"])
-    };
-    let differing = hal.iter().filter(|row| row["spelling_differs"] != "no");
-    differing.map(spelling).collect()
-}
+/// The columns that name an event on a generation, `-` where it is not documented, and the generation.
+const NAMED: [(&str, &str); 8] = [
+    ("K8", "K8"),
+    ("10h", "Family10h"),
+    ("15h", "Family15h"),
+    ("Zen1", "Zen1"),
+    ("Zen2", "Zen2"),
+    ("Zen3", "Zen3"),
+    ("Zen4", "Zen4"),
+    ("Zen5", "Zen5"),
+];
+/// The generations of an event with `kept_on_11h_12h_14h_16h`.
+const SMALL: [&str; 4] = ["Family11h", "Family12h", "Family14h", "Family16h"];
 
-/// The columns of an AMD event's names, in the order that the module takes them.
-const NAMED: [&str; 8] = ["K8", "10h", "15h", "Zen1", "Zen2", "Zen3", "Zen4", "Zen5"];
-
-/// What the rows name, once each; number 0 is of no text.
-static TEXTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// The number of a text that rows share.
-fn text(text: &str) -> usize {
-    let mut texts = TEXTS.lock().expect("nothing panics while it is held");
-    if texts.is_empty() {
-        texts.push(String::new());
-    }
-    texts.iter().position(|known| known == text).unwrap_or_else(|| {
-        texts.push(text.to_owned());
-        texts.len() - 1
-    })
-}
-
-/// All texts in one, and where each begins; the last entry is the end of all. 18 bytes less for each
-/// than as many `&str`.
-fn texts() -> [Vec<String>; 2] {
-    let texts = TEXTS.lock().expect("nothing panics while it is held");
-    let mut starts = vec![0];
-    for text in texts.iter() {
-        starts.push(starts[starts.len() - 1] + text.len());
-    }
-    let start = |start: &usize| u16::try_from(*start).expect("64 KiB of texts").to_string();
-    [vec![format!("{:?}", texts.concat())], starts.iter().map(start).collect()]
-}
-
-/// `-` in the table is an event that is not documented.
-fn documented(name: &str) -> &str {
-    if name == "-" { "" } else { name }
-}
-
-/// An entry for each event code up to the highest of the table.
-fn amd64_events(meanings: &[Record]) -> Vec<String> {
+/// For each event code up to the highest of the table, the generations that document it.
+fn amd64_documented(meanings: &[Record]) -> Vec<String> {
     let by_code: BTreeMap<u64, &Record> =
         meanings.iter().map(|row| (number(&row["event"]), row)).collect();
-    let last = by_code.keys().last().copied().unwrap_or_default();
-    let of = |row: &Record, column: &str| -> u8 {
-        let number = text(documented(&row[column]));
-        number.try_into().expect("at most 256 names and verdicts")
+    let documented = |row: &Record| {
+        let mut on: Vec<&str> = NAMED
+            .iter()
+            .filter(|(column, _)| row[*column] != "-")
+            .map(|(_, generation)| *generation)
+            .collect();
+        if row["kept_on_11h_12h_14h_16h"] == "yes" {
+            on.extend(SMALL);
+        }
+        generations(&on)
     };
+    let last = by_code.keys().last().copied().unwrap_or_default();
     (0..=last)
-        .map(|code| {
-            let row = by_code.get(&code);
-            let names = NAMED.map(|column| row.map_or(0, |row| of(row, column)));
-            let verdict = row.map_or(0, |row| of(row, "verdict_on_zen"));
-            format!("event({names:?}, {verdict})")
-        })
+        .map(|code| by_code.get(&code).map_or_else(|| "0".to_owned(), |row| documented(row)))
         .collect()
+}
+
+/// The expression of a set of generations.
+fn generations(names: &[&str]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("AmdGeneration::{name}")).collect();
+    format!("generations(&[{}])", names.join(", "))
 }
 
 /// The events that count something else on Zen than the HAL's name says, once each.
@@ -273,10 +198,9 @@ fn amd64_nothing(meanings: &[Record]) -> Vec<String> {
         .collect();
     nothing
         .iter()
-        .map(|((event, mask), generations)| {
-            let generations: Vec<String> =
-                generations.split(';').map(|name| format!("AmdGeneration::{name}")).collect();
-            format!("nothing({event:#04x}, {mask:#x}, &[{}])", generations.join(", "))
+        .map(|((event, mask), on)| {
+            let on = generations(&on.split(';').collect::<Vec<_>>());
+            format!("Nothing {{ event: {event:#04x}, mask: {mask:#x}, on: {on} }}")
         })
         .collect()
 }
@@ -314,14 +238,7 @@ fn amd_own(modern: &[Record]) -> BTreeMap<&'static str, Vec<String>> {
         };
         rows.push((
             &row["halprof_id"],
-            format!(
-                "{constructor}({}, {}, {}, {}, {})",
-                row["halprof_id"],
-                text(&row["halprof_name"]),
-                row["select_with_os_usr"],
-                text(&row["manual_name"]),
-                text(&row["halprof_note"]),
-            ),
+            format!("{constructor}({}, {})", row["halprof_id"], row["select_with_os_usr"]),
         ));
     }
     own.into_iter()
@@ -336,17 +253,15 @@ fn amd_own(modern: &[Record]) -> BTreeMap<&'static str, Vec<String>> {
 /// from the select on.
 fn mapped(mapping: &[Record], family: &str, select: impl Fn(&Record) -> String) -> Vec<String> {
     let row = |row: &Record| {
-        let (id, reason) = (&row["source"], text(&row["reason"]));
-        let symbol = text(&row["name"]);
+        let id = &row["source"];
         let fit = match row["offer"].as_str() {
-            "timer" => return format!("Row::timer({symbol}, Select::None, {reason})"),
-            "no" => return format!("Row::unsupported({id}, {symbol}, {reason})"),
+            "timer" => return "Row::timer(Select::None)".to_owned(),
+            "no" => return format!("Row::unsupported({id})"),
             "yes" => "Exact",
             "optional" => "Approximate",
             other => panic!("mapping.csv: offer {other:?}"),
         };
-        let select = select(row);
-        format!("row({id}, {symbol}, Fit::{fit}, {}, {select}, {reason})", text(&row["event"]))
+        format!("row({id}, Fit::{fit}, {})", select(row))
     };
     mapping.iter().filter(|row| row["family"] == family).map(row).collect()
 }
@@ -359,14 +274,12 @@ fn p6_mapped(row: &Record) -> String {
 fn p6_own() -> Vec<String> {
     let row = |row: &Record| {
         format!(
-            "event({}, {}, {}, {}, {}, {}, {})",
+            "event({}, {}, {}, {}, {})",
+            row["halprof_id"],
             row["code_hex"],
-            text(&row["name"]),
             row["default_umask"],
             counters_of_two(&row["counter"]),
             row["processors"].to_uppercase().replace(';', " | "),
-            text(&row["name"]),
-            text(&row["note"]),
         )
     };
     records("p6-events").iter().map(row).collect()
@@ -394,13 +307,11 @@ fn p5_own() -> Vec<String> {
             other => panic!("p5-events.csv: type {other:?}"),
         };
         format!(
-            "own({}, {}, {clocks}, {}, Fit::{fit}, {}, {}, {})",
+            "Event {{ row: row({}, Fit::{fit}, {}, {clocks}, {}), mmx_only: {} }}",
+            row["halprof_id"],
             row["code_hex"],
-            text(&row["name"]),
             counters_of_two(&row["counter"]),
             !row["processors"].split(';').any(|name| name == "P5"),
-            text(&row["name"]),
-            text(&row["note"]),
         )
     };
     records("p5-events").iter().map(row).collect()
@@ -483,15 +394,12 @@ fn netburst_own(escrs: &Escrs) -> Vec<String> {
             other => panic!("p4-events.csv: filter {other:?}"),
         };
         format!(
-            "own({}, {}, {documented:#x}, {}, const {{ &count({:#x}, {:#x}, {}, Upstream::None) }}, {}, {})",
+            "own({}, {documented:#x}, {}, const {{ &count({:#x}, {:#x}, {}, Upstream::None) }})",
             row["halprof_id"],
-            text(&row["event"]),
             row["models"].split(',').next().unwrap_or_default(),
             number(&row["escr_event_select"]) << 25 | mask << 9,
             number(&row["cccr_escr_select"]) << 13 | filter,
             escrs.pair([&row["escr_a"], &row["escr_b"]]),
-            text(&row["event"]),
-            text(&row["note"]),
         )
     };
     records("p4-events").iter().filter(|row| !row["halprof_id"].is_empty()).map(row).collect()

@@ -1,8 +1,9 @@
 //! Profile sources: rows of tables.
 //!
-//! A row gives a source's number in Windows, its name, the event that the processor counts for it,
-//! and how well that event fits the name. The facts are in the CSV files in `data/`; the build
-//! script turns them into the tables of the modules below, one for each interface.
+//! A row gives a source's number in Windows, the event that the processor counts for it, and how
+//! well that event fits the source's name. The facts are in the CSV files in `data/`; the build
+//! script turns them into the tables of the modules below, one for each interface. Names and notes
+//! are not needed to count: clients have them, from the same files.
 
 use crate::historic::select as historic;
 use shared_types::ProfileSource;
@@ -35,7 +36,6 @@ pub mod raw;
 pub struct Row {
     /// The source's number.
     pub id: ProfileSource,
-    pub(crate) symbol: u16,
     pub(crate) select: Select,
     /// The general counters that can count it, by index; [`ANY`] if the event has no constraint,
     /// [`NO_COUNTER`] if no counter can.
@@ -46,53 +46,18 @@ pub struct Row {
     pub fixed: CounterSet,
     /// How well the event fits the name.
     pub fit: Fit,
-    pub(crate) counts: u16,
-    pub(crate) note: u16,
 }
 
 impl Row {
     /// ProfileTime.
-    pub(crate) const fn timer(symbol: u16, select: Select, note: u16) -> Self {
+    pub(crate) const fn timer(select: Select) -> Self {
         Self {
             id: ProfileSource::TIME,
-            symbol,
             select,
             counters: NO_COUNTER,
             fixed: NO_COUNTER,
             fit: Fit::Timer,
-            counts: 0,
-            note,
         }
-    }
-
-    /// The name in the enumeration, e.g. `ProfileTotalIssues`.
-    #[must_use]
-    pub fn symbol(&self) -> &'static str {
-        text(self.symbol)
-    }
-
-    /// The name that Windows' own tools print, e.g. `TotalIssues`: the symbol without `Profile`,
-    /// except for ProfileTime and the names that they spell differently.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        if self.fit == Fit::Timer {
-            return "Timer";
-        }
-        let symbol = self.symbol();
-        let name = symbol.strip_prefix("Profile").unwrap_or(symbol);
-        amd64::spelling(self).unwrap_or(name)
-    }
-
-    /// The manual's name for the event, e.g. `INST_RETIRED`; empty if nothing is counted.
-    #[must_use]
-    pub fn counts(&self) -> &'static str {
-        text(self.counts)
-    }
-
-    /// What a user should know before trusting the source; may be empty.
-    #[must_use]
-    pub fn note(&self) -> &'static str {
-        text(self.note)
     }
 
     /// Its event select, if it has one.
@@ -110,48 +75,10 @@ impl Row {
     }
 }
 
-/// The text with a given number; empty for 0.
-fn text(number: u16) -> &'static str {
-    let [start, end] = [0, 1].map(|next| {
-        let start = TEXT_STARTS.get(usize::from(number) + next);
-        usize::from(start.copied().unwrap_or(0))
-    });
-    TEXTS[0].get(start..end).unwrap_or_default()
-}
-
-/// The same as `get`, which is not const.
-const fn at<T>(table: &[T], index: usize) -> Option<&T> {
-    match table.split_at_checked(index) {
-        Some((_, [entry, ..])) => Some(entry),
-        _ => None,
-    }
-}
-
-/// Names, the event names and notes of rows, and the verdicts on AMD events: one string that holds
-/// each text once.
-static TEXTS: &[&str; 1] = generated!("texts");
-/// Where each text begins, and where the last one ends.
-static TEXT_STARTS: &[u16] = generated!("text_starts");
-
 /// Finds a row by number in a table sorted by number.
 #[must_use]
 pub fn find(table: &'static [Row], id: ProfileSource) -> Option<&'static Row> {
-    numbered(table, id.0, |row| row.id.0)
-}
-
-/// Finds an entry by number in a table sorted by number, with no number twice.
-///
-/// Most numbers follow each other. With no gap after it the entry would be as far from the last one
-/// as their numbers are; gaps can only bring it nearer, and each missing number is one more step.
-pub(crate) fn numbered<T>(
-    table: &'static [T],
-    id: u32,
-    number: impl Fn(&T) -> u32,
-) -> Option<&'static T> {
-    let last = table.len().checked_sub(1)?;
-    let after = number(table.get(last)?).checked_sub(id)?;
-    let mut rest = table.get(last.saturating_sub(after as usize)..)?.iter();
-    rest.find(|entry| number(entry) >= id).filter(|entry| number(entry) == id)
+    table.get(table.binary_search_by_key(&id, |row| row.id).ok()?)
 }
 
 /// The intervals that a source accepts: events between two overflows or, for ProfileTime, units of
@@ -198,7 +125,7 @@ pub enum Fit {
     /// count something else on a later family are refused alike, by
     /// [`counts_something_else`](amd64_events::counts_something_else).
     Approximate,
-    /// No event of this family fits; the note says why.
+    /// No event of this family fits.
     Unsupported,
     /// One set of northbridge counters serves all cores of a node: listed, never counted.
     Northbridge,

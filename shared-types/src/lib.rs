@@ -33,5 +33,5 @@ pub use event::{EventKind, SystemEvent};
 pub use header::{ReplyHeader, RequestHeader, WIRE_VERSION};
 pub use interface::{Delivery, ProfileInterface, Reason};
 pub use sample::{LossCause, Mode, Sample};
-pub use source::ProfileSource;
+pub use source::{ProfileSource, SourceNote, SourceTable};
 pub use text::Text;

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use hal_profile::cpu::generation::AmdGeneration;
 use hal_profile::source::{CounterSet, Row, Select};
-use shared_types::ProfileSource;
+use halprof_measure::source::texts::{self, SourceTexts};
+use shared_types::{ProfileSource, SourceTable};
 
 /// One record of a CSV: its fields, by column name.
 pub type Record = HashMap<String, String>;
@@ -48,9 +49,27 @@ pub fn counter_set(text: &str) -> CounterSet {
 #[must_use]
 pub fn event_select(row: &Row) -> u64 {
     let Select::EventSelect(select) = row.select() else {
-        panic!("{} is not a PerfEvtSel", row.name())
+        panic!("{:x?} is not a PerfEvtSel", row.id)
     };
     select
+}
+
+/// What a table says of a row's source.
+#[must_use]
+pub fn texts(table: SourceTable, row: &Row) -> &'static SourceTexts {
+    texts::find(table, row.id).unwrap_or_else(|| panic!("{table:?} lacks {:x?}", row.id))
+}
+
+/// The row of the source to which a table gives this name.
+#[must_use]
+pub fn named<'a>(
+    table: SourceTable,
+    rows: impl IntoIterator<Item = &'a Row>,
+    name: &str,
+) -> &'a Row {
+    let mut rows = rows.into_iter();
+    let row = rows.find(|row| texts(table, row).name == name);
+    row.unwrap_or_else(|| panic!("no {name} in {table:?}"))
 }
 
 /// A symbol without its `Profile`.

@@ -1,6 +1,7 @@
 //! Modelled machines to measure, sources as a user names them, workloads as text.
 #![expect(clippy::missing_panics_doc, reason = "what a test asks for is there, or the test fails")]
 
+use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::parse_list;
 use halprof_measure::{Connection, InProcess, Session, Setup};
@@ -8,7 +9,6 @@ use shared_types::Sample;
 use shared_types::request::counts::Count;
 use shared_types::request::samples::Statistics;
 use shared_types::request::session::Spec;
-use shared_types::request::source::Source;
 use sim::load::workload::{Workload, parse};
 
 /// A machine with this many processors of a built-in model; 0: as many as the model has.

@@ -4,9 +4,21 @@
 use std::collections::HashMap;
 
 use hal_profile::cpu::generation::AmdGeneration;
-use hal_profile::source::amd64_events::{is_northbridge, mask_selects_nothing, meaning, verdict};
-use hal_profile::source::{ANY, Fit, amd};
-use halprof_tests::facts::{GENERATIONS, event_select};
+use hal_profile::source::amd64_events::{is_documented, is_northbridge, mask_selects_nothing};
+use hal_profile::source::{ANY, Fit, Row, amd, amd64};
+use halprof_tests::facts::{GENERATIONS, event_select, named, texts};
+
+/// A row of the HAL's with this event that counts.
+fn row_of(event: u16) -> Option<&'static Row> {
+    let mut rows = amd64::ROWS.iter().filter(|row| row.fit != Fit::Timer);
+    rows.find(|row| event_select(row) & 0xFF == u64::from(event))
+}
+
+/// The manual's name for an event of the HAL's; `None` where it is not documented.
+fn meaning(generation: AmdGeneration, event: u16) -> Option<&'static str> {
+    let name = texts(generation.source_table(), row_of(event)?).counts;
+    (!name.is_empty()).then_some(name)
+}
 
 #[test]
 fn the_small_amd_families_keep_eight_events_of_k8() {
@@ -14,10 +26,24 @@ fn the_small_amd_families_keep_eight_events_of_k8() {
     let kept = [0x40, 0x41, 0x76, 0x80, 0x81, 0xC0, 0xC2, 0xC3];
     for event in 0..0x1000 {
         for generation in [Family11h, Family12h, Family14h, Family16h] {
-            let expected = if kept.contains(&event) { meaning(K8, event) } else { None };
+            let is_kept = kept.contains(&event);
+            assert_eq!(is_documented(generation, event), is_kept, "{event:#x}");
+            let expected = if is_kept { meaning(K8, event) } else { None };
             assert_eq!(meaning(generation, event), expected, "{event:#x}");
         }
+        assert!(!is_documented(Unknown, event));
         assert_eq!(meaning(Unknown, event), None);
+    }
+}
+
+/// The driver refuses what the client has no name for.
+#[test]
+fn an_event_is_documented_where_it_has_a_name() {
+    for generation in GENERATIONS {
+        for event in (0..0x100).filter(|&event| row_of(event).is_some()) {
+            let is_named = meaning(generation, event).is_some();
+            assert_eq!(is_documented(generation, event), is_named, "{generation:?} {event:#x}");
+        }
     }
 }
 
@@ -40,12 +66,15 @@ fn amd_codes_change_their_meaning() {
         (Zen5, 0x18E, None),
     ] {
         assert_eq!(meaning(generation, event), name, "{generation:?} {event:#x}");
+        assert_eq!(is_documented(generation, event), name.is_some(), "{generation:?} {event:#x}");
     }
-    assert_eq!(
-        verdict(0xC0),
-        Some("same event as on K8; TotalIssues and FRRetiredx86Instructions are aliases")
-    );
-    assert_eq!(verdict(0x18E), None);
+    let instructions = row_of(0xC0).expect("a row of the HAL");
+    for (generation, note) in [
+        (K8, ""),
+        (Zen5, "same event as on K8; TotalIssues and FRRetiredx86Instructions are aliases"),
+    ] {
+        assert_eq!(texts(generation.source_table(), instructions).note, note, "{generation:?}");
+    }
 }
 
 /// halprof has its own row if the HAL's row is missing or counts something else.
@@ -59,11 +88,11 @@ fn amd_own_rows_are_those_of_the_familys_lists() {
         (Zen2, "L2Misses", 0x0003_0964),
         (Zen4, "L1iMisses", 0x1_0003_188E),
     ] {
-        let rows = amd::own_rows(generation).iter();
-        let row = rows.clone().find(|row| row.name() == name).expect(name);
+        let row = named(generation.source_table(), amd::own_rows(generation), name);
         assert_eq!((event_select(row), row.fit), (select, Fit::Exact), "{generation:?}");
     }
     for generation in GENERATIONS {
+        let table = generation.source_table();
         for row in amd::own_rows(generation) {
             let event =
                 (event_select(row) & 0xFF) as u16 | (event_select(row) >> 24) as u16 & 0xF00;
@@ -72,13 +101,13 @@ fn amd_own_rows_are_those_of_the_familys_lists() {
                 (Family15h, _) => 0b11_1111,
                 _ => ANY,
             };
-            assert_eq!(row.counters, counters, "{generation:?} {}", row.name());
+            assert_eq!(row.counters, counters, "{generation:?} {:x?}", row.id);
             if let Some(name) = meaning(generation, event) {
-                assert_eq!(row.counts(), name, "{generation:?} {}", row.name());
+                assert_eq!(texts(table, row).counts, name, "{generation:?} {:x?}", row.id);
             }
         }
         let cycles = amd::own_rows(generation).first().expect("a row");
-        assert_eq!((cycles.name(), event_select(cycles)), ("Cycles", 0x0003_0076));
+        assert_eq!((texts(table, cycles).name, event_select(cycles)), ("Cycles", 0x0003_0076));
     }
     assert!(amd::own_rows(AmdGeneration::Unknown).is_empty());
 }
@@ -89,7 +118,8 @@ fn an_l2_miss_is_not_called_a_last_level_miss() {
     for generation in GENERATIONS {
         for row in amd::own_rows(generation) {
             let of_l2 = matches!(event_select(row) & 0xFFFF, 0x077E | 0x0F7E | 0x177E | 0x0964);
-            assert_eq!(row.name() == "L2Misses", of_l2, "{generation:?} {}", row.name());
+            let name = texts(generation.source_table(), row).name;
+            assert_eq!(name == "L2Misses", of_l2, "{generation:?} {:x?}", row.id);
         }
     }
 }

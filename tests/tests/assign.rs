@@ -405,7 +405,7 @@ fn netburst_rows() -> Vec<(&'static str, Source)> {
         .filter(|row| matches!(row.select(), Select::Historic(Historic::NetBurst(_))))
         .map(|row| {
             let source = Source { select: row.select(), ..on(row.counters) };
-            (row.name(), source)
+            (halprof_tests::facts::texts(shared_types::SourceTable::NetBurst, row).name, source)
         })
         .collect()
 }

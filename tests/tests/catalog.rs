@@ -11,14 +11,15 @@ use hal_profile::historic::select::{Select as Historic, Upstream};
 use hal_profile::historic::{netburst, p6, pentium};
 use hal_profile::source::amd64_events::mask_selects_nothing;
 use hal_profile::source::catalog::{
-    constraint, counters, describe, find, is_hal, raw_family, rows, select_word, support,
+    constraint, counters, find, is_hal, note, raw_family, rows, select_word, source_table, support,
 };
 use hal_profile::source::raw::Family;
 use hal_profile::source::{ANY, Fit, Row, Select, amd, amd64, default, emon, intel};
-use halprof_tests::facts::{id, number};
+use halprof_measure::source::texts;
+use halprof_tests::facts::{id, named, number};
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use halprof_tests::source_data;
-use shared_types::{ErrorCode, ProfileSource};
+use shared_types::{ErrorCode, ProfileSource, SourceNote, SourceTable};
 
 /// The families of amd64-hal-on-zen.csv.
 const AMD: [(&str, AmdGeneration, u32, u32); 8] = [
@@ -109,6 +110,19 @@ fn judged(capabilities: &Capabilities, row: &Row, approximate: bool) -> Result<(
     support(capabilities, row, approximate).map_err(|refusal| refusal.error)
 }
 
+fn texts_of(capabilities: &Capabilities, row: &Row) -> &'static texts::SourceTexts {
+    halprof_tests::facts::texts(source_table(capabilities, row.id), row)
+}
+
+/// What a client says of a row: what it counts, and a note on that.
+fn described(capabilities: &Capabilities, row: &Row) -> (&'static str, &'static str) {
+    let texts = texts_of(capabilities, row);
+    match note(capabilities, row) {
+        SourceNote::OfTable => (texts.counts, texts.note),
+        note => (texts.counts, texts::note(note)),
+    }
+}
+
 const NOT_SUPPORTED: Result<(), ErrorCode> = Err(ErrorCode::SourceNotSupported);
 
 #[test]
@@ -151,7 +165,7 @@ fn a_number_means_one_source_on_one_machine() {
         let distinct: BTreeSet<u32> = all.iter().map(|row| row.id.0).collect();
         assert_eq!(distinct.len(), all.len());
         for row in all {
-            assert_eq!(find(&capabilities, row.id).map(Row::symbol), Some(row.symbol()));
+            assert_eq!(find(&capabilities, row.id).map(|found| found.id), Some(row.id));
         }
         let elsewhere = known.difference(&distinct).copied();
         for absent in elsewhere.chain([0x7FFF_FFFF, 0x8000_0000, u32::MAX]) {
@@ -159,10 +173,33 @@ fn a_number_means_one_source_on_one_machine() {
             assert_eq!(found, None, "{absent:#x}");
         }
     }
-    // ProfileTime is that of the interface in use, whose note describes it.
-    let time = |capabilities: &Capabilities| find(capabilities, ProfileSource::TIME).map(Row::note);
-    assert_eq!(time(&pentium_iii()), Some(p6::ROWS[0].note()));
-    assert_eq!(time(&hv1_masked()), Some(default::ROWS[0].note()));
+}
+
+/// ProfileTime is the HAL's, as are all sources where its interface is not in use.
+#[test]
+fn each_machine_has_its_table_of_names() {
+    let issues = ProfileSource::TOTAL_ISSUES;
+    for (capabilities, hal, used) in [
+        (modern_intel(), SourceTable::Emon, SourceTable::Emon),
+        (pentium(false), SourceTable::Default, SourceTable::Pentium),
+        (pentium(true), SourceTable::Default, SourceTable::PentiumMmx),
+        (pentium_pro(), SourceTable::Default, SourceTable::P6),
+        (pentium_iii(), SourceTable::Default, SourceTable::P6),
+        (pentium_m(), SourceTable::Default, SourceTable::PentiumM),
+        (pentium_4(None), SourceTable::Default, SourceTable::NetBurst),
+        (hv1_masked(), SourceTable::Default, SourceTable::Default),
+        (unproved(), SourceTable::Amd64, SourceTable::Amd64),
+        (amd(0x19, 0x61), SourceTable::AmdZen4, SourceTable::AmdZen4),
+        (amd(0x1A, 0x50), SourceTable::AmdUnknown, SourceTable::AmdUnknown),
+    ] {
+        let found = [ProfileSource::TIME, issues].map(|id| source_table(&capabilities, id));
+        assert_eq!(found, [hal, used]);
+    }
+    for capabilities in every_machine() {
+        for row in rows(&capabilities) {
+            assert!(!texts_of(&capabilities, row).name.is_empty(), "{:x?}", row.id);
+        }
+    }
 }
 
 #[test]
@@ -175,7 +212,7 @@ fn the_hals_rows_are_told_apart() {
                 _ => default::ROWS,
             };
             let in_table = table.iter().any(|other| other.id == row.id);
-            assert_eq!(is_hal(&capabilities, row.id), in_table, "{}", row.name());
+            assert_eq!(is_hal(&capabilities, row.id), in_table, "{:x?}", row.id);
         }
         assert!(!is_hal(&capabilities, ProfileSource(0x8000_0100)));
     }
@@ -202,12 +239,12 @@ fn default_counts_nothing() {
         for row in rows(&capabilities) {
             let expected = if row.id == ProfileSource::TIME { Ok(()) } else { NOT_SUPPORTED };
             for approximate in [false, true] {
-                assert_eq!(judged(&capabilities, row, approximate), expected, "{}", row.name());
+                assert_eq!(judged(&capabilities, row, approximate), expected, "{:x?}", row.id);
             }
         }
         assert!(
             support(&capabilities, &amd64::ROWS[1], false)
-                .is_err_and(|refusal| refusal.why.contains("Default"))
+                .is_err_and(|refusal| refusal.note == SourceNote::DefaultInterface)
         );
     }
 }
@@ -231,8 +268,8 @@ fn emon_sources_need_a_clear_bit_within_the_length() {
                 assert_eq!(
                     judged(&capabilities, row, false),
                     expected,
-                    "{ebx:#x} {length} {}",
-                    row.name()
+                    "{ebx:#x} {length} {:x?}",
+                    row.id
                 );
             }
         }
@@ -255,14 +292,14 @@ fn leaf_0x23_tells_of_halprofs_own_rows_alone() {
         let plain = of(0x1FFE & !(1 << bit), 0);
         for (row, own_bit) in intel::ARCHITECTURAL.iter().zip(7..) {
             let expected = |there| if there { Ok(()) } else { NOT_SUPPORTED };
-            assert_eq!(judged(&extended, row, false), expected(own_bit == bit), "{}", row.name());
+            assert_eq!(judged(&extended, row, false), expected(own_bit == bit), "{:x?}", row.id);
             assert_eq!(judged(&plain, row, false), NOT_SUPPORTED);
         }
         for row in &emon::ROWS[1..] {
             let own_bit = emon::ebx_bit(row.id).expect("a bit");
             let by_0a = own_bit == 0 || u32::from(own_bit) == bit;
             let expected = if by_0a { Ok(()) } else { NOT_SUPPORTED };
-            assert_eq!(judged(&plain, row, false), expected, "{}", row.name());
+            assert_eq!(judged(&plain, row, false), expected, "{:x?}", row.id);
         }
     }
 }
@@ -304,29 +341,29 @@ fn amd_sources_on_each_family() {
                 both => both,
             };
             let got = [false, true].map(|approximate| judged(&capabilities, row, approximate));
-            assert_eq!(got, expected, "{column} {}", row.name());
+            assert_eq!(got, expected, "{column} {:x?}", row.id);
             let everywhere = if timer || northbridge { 0 } else { ANY };
             let tied = if generation == AmdGeneration::Family15h {
                 amd::family15h_counters(event as u16)
             } else {
                 ANY
             };
-            assert_eq!(counters(&capabilities, row), everywhere & tied, "{column} {}", row.name());
+            assert_eq!(counters(&capabilities, row), everywhere & tied, "{column} {:x?}", row.id);
             if timer {
                 continue;
             }
             let name = fact[column].as_str();
-            let (counts, note) = describe(&capabilities, row);
-            assert_eq!(counts, if name == "-" { "" } else { name }, "{column} {}", row.name());
+            let (counts, note) = described(&capabilities, row);
+            assert_eq!(counts, if name == "-" { "" } else { name }, "{column} {:x?}", row.id);
             let nothing = mask_selects_nothing(generation, event as u16, mask as u8);
             if name == "-" {
                 assert!(note.contains("not documented"), "{column} {note}");
             } else if nothing {
                 assert!(note.contains("unit mask"), "{column} {note}");
             } else if column.starts_with("Zen") {
-                assert_eq!(note, fact["verdict_on_zen"], "{column} {}", row.name());
+                assert_eq!(note, fact["verdict_on_zen"], "{column} {:x?}", row.id);
             } else {
-                assert_eq!(note, row.note(), "{column} {}", row.name());
+                assert_eq!(note, "", "{column} {:x?}", row.id);
             }
         }
     }
@@ -363,8 +400,8 @@ fn an_event_that_is_not_what_the_name_says_approximates_it() {
         (0x1A, 0x50, "TotalIssues", true),
     ] {
         let capabilities = amd(family, model);
-        let row = rows(&capabilities).find(|row| row.name() == name);
-        let row = row.unwrap_or_else(|| panic!("{name}"));
+        let table = source_table(&capabilities, ProfileSource::TOTAL_ISSUES);
+        let row = named(table, rows(&capabilities), name);
         assert_eq!(
             hal_profile::source::catalog::approximates(&capabilities, row),
             approximates,
@@ -384,7 +421,7 @@ fn an_unknown_amd_model_has_approximate_sources_alone() {
             _ => [Err(ErrorCode::SourceApproximate), Ok(())],
         };
         let got = [false, true].map(|approximate| judged(&capabilities, row, approximate));
-        assert_eq!(got, expected, "{}", row.name());
+        assert_eq!(got, expected, "{:x?}", row.id);
     }
     assert!(rows(&capabilities).all(|row| !row.id.is_own()));
 }
@@ -396,7 +433,7 @@ fn a_source_needs_a_counter_that_can_count_it() {
     capabilities.counters = 0;
     let supported: Vec<&str> = rows(&capabilities)
         .filter(|row| support(&capabilities, row, true).is_ok())
-        .map(Row::name)
+        .map(|row| texts_of(&capabilities, row).name)
         .collect();
     assert_eq!(
         supported,
@@ -421,9 +458,9 @@ fn own_rows_are_named_for_what_they_count() {
     for (_, generation, family, model) in AMD {
         let capabilities = amd(family, model);
         for row in amd::own_rows(generation) {
-            assert_eq!(row.fit, Fit::Exact, "{generation:?} {}", row.name());
-            assert_eq!(judged(&capabilities, row, false), Ok(()), "{generation:?} {}", row.name());
-            assert_eq!(describe(&capabilities, row), (row.counts(), row.note()));
+            assert_eq!(row.fit, Fit::Exact, "{generation:?} {:x?}", row.id);
+            assert_eq!(judged(&capabilities, row, false), Ok(()), "{generation:?} {:x?}", row.id);
+            assert_eq!(note(&capabilities, row), SourceNote::OfTable);
         }
     }
     for (capabilities, row) in [
@@ -432,7 +469,7 @@ fn own_rows_are_named_for_what_they_count() {
         (modern_intel(), &intel::FIXED[0]),
         (amd(0x17, 1), &amd64::ROWS[0]),
     ] {
-        assert_eq!(describe(&capabilities, row), (row.counts(), row.note()));
+        assert_eq!(note(&capabilities, row), SourceNote::OfTable);
     }
 }
 
@@ -454,18 +491,20 @@ fn approximate_sources_only_on_request() {
                 _ => [Ok(()); 2],
             };
             let got = [false, true].map(|approximate| judged(&capabilities, row, approximate));
-            assert_eq!(got, expected, "{family} {}", row.name());
+            assert_eq!(got, expected, "{family} {:x?}", row.id);
             *offers.entry(fact["offer"].clone()).or_insert(0) += 1;
             for approximate in [false, true] {
                 if let Err(refusal) = support(&capabilities, row, approximate) {
-                    assert_eq!(refusal.why, row.note());
+                    assert_eq!(refusal.note, SourceNote::OfTable);
+                    let reason = &fact["reason"];
+                    assert_eq!(texts_of(&capabilities, row).note, reason, "{family} {:x?}", row.id);
                 }
             }
         }
         assert_eq!(offers.values().sum::<i32>(), 24, "{family}");
         assert_eq!(offers.len(), 4, "{family}");
         for row in rows(&capabilities).filter(|row| row.id.is_own()) {
-            assert_eq!(judged(&capabilities, row, false), Ok(()), "{family} {}", row.name());
+            assert_eq!(judged(&capabilities, row, false), Ok(()), "{family} {:x?}", row.id);
         }
     }
 }
@@ -482,7 +521,7 @@ fn a_netburst_thread_counts_on_its_own_side() {
             let replay = matches!(event.upstream, Upstream::Replay { .. });
             let there = event.escr_msr[thread] != 0 && !(replay && thread == 1);
             let expected = if there { Ok(()) } else { NOT_SUPPORTED };
-            assert_eq!(judged(&capabilities, row, true), expected, "{thread} {}", row.name());
+            assert_eq!(judged(&capabilities, row, true), expected, "{thread} {:x?}", row.id);
             missing[thread] += usize::from(!there);
         }
     }
@@ -498,8 +537,7 @@ fn selects_as_one_number() {
     for (event, clocks, word) in [(0x16, false, 0x16), (0x3F, true, 0x13F)] {
         assert_eq!(select_word(&Select::Historic(Historic::Cesr { event, clocks })), Some(word));
     }
-    let row =
-        netburst::ROWS.iter().find(|row| row.symbol() == "ProfileTotalIssues").expect("a row");
+    let row = named(SourceTable::NetBurst, netburst::ROWS, "TotalIssues");
     assert_eq!(select_word(&row.select()), Some(0x0000_8000_0400_0600));
 }
 
@@ -521,7 +559,7 @@ fn a_select_of_family_15h_is_constrained_by_its_event() {
 fn on_an_unknown_amd_model_no_row_says_what_it_counts() {
     let unknown = Silicon::amd(0x1F, 1).discover();
     let row = find(&unknown, ProfileSource::TOTAL_ISSUES).expect("a row of the HAL");
-    let (counts, note) = describe(&unknown, row);
+    let (counts, note) = described(&unknown, row);
     assert_eq!(counts, "");
     assert!(note.contains("not known"), "{note}");
 }

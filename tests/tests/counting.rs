@@ -1,6 +1,7 @@
 //! Are the counts right: does every source count exactly what its select means, whatever it runs
 //! on?
 
+use halprof_measure::Source;
 use halprof_measure::events::microarchitecture;
 use halprof_measure::{Connection, InProcess};
 use halprof_tests::facts::{Record, number, without_profile};
@@ -9,7 +10,6 @@ use proptest::prelude::*;
 use shared_types::ProfileSource;
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
-use shared_types::request::source::Source;
 use sim::cpu::event::Event;
 use sim::units::intel::events::reference_ratio;
 use std::collections::BTreeMap;
@@ -156,7 +156,7 @@ fn facts(of: Facts) -> BTreeMap<Key, Event> {
 /// What identifies a source's select on the wire.
 fn key_of(of: Facts, source: &Source) -> Key {
     match of {
-        Facts::Pentium(_) => source.counts.as_str().into(),
+        Facts::Pentium(_) => source.counts.into(),
         Facts::NetBurst => key(source.select),
         _ => key(source.select & !FILTER),
     }
@@ -165,7 +165,7 @@ fn key_of(of: Facts, source: &Source) -> Key {
 /// The event that a source counts; fixed counters have no select.
 fn expected(of: Facts, facts: &BTreeMap<Key, Event>, source: &Source) -> Option<Event> {
     if source.flags & Source::HAS_SELECT == 0 {
-        return meaning(source.counts.as_str());
+        return meaning(source.counts);
     }
     facts.get(&key_of(of, source)).copied()
 }
@@ -246,13 +246,13 @@ fn every_source_counts_exactly_what_its_select_means() {
             counting += usize::from(event.is_some());
             let all = event.map_or(0, amount);
             let user = all * 37 / 100;
-            let ratio = ratio(model, source.name.as_str());
+            let ratio = ratio(model, source.name);
             for (filter, happened) in [(BOTH, all), (Spec::USER, user), (Spec::KERNEL, all - user)]
             {
                 let happened = happened / ratio;
                 let counts = count(&mut connection, vec![spec(&source, filter)], &workload);
                 let counted = (counts[0][0].counted, counts[2][0].counted);
-                let name = source.name.as_str();
+                let name = source.name;
                 assert_eq!(counted, (happened, 0), "{model} {name} filter {filter}");
             }
         }

@@ -8,7 +8,9 @@ use hal_profile::historic::select::{NetBurst, NetBurstSelect, Select as Historic
 use hal_profile::source::Select;
 use hal_profile::source::encode::{self, encode};
 use hal_profile::source::filter::Filter;
+use halprof_tests::facts::named;
 use halprof_tests::silicon::Silicon;
+use shared_types::SourceTable;
 
 const MODES: [(Filter, u64); 3] =
     [(filter(true, false), 0b01), (filter(false, true), 0b10), (filter(true, true), 0b11)];
@@ -107,8 +109,7 @@ fn nothing_to_program() {
 /// instr_retired, NBOGUSNTAG and NBOGUSTAG: ESCR 0x04000603 for thread 1 and 0x0400060C for thread
 /// 0, CCCR 0x00039000 with ENABLE (SDM vol. 3B, the example of cascading).
 fn instr_retired() -> NetBurstSelect {
-    let row = netburst::ROWS.iter().find(|row| row.symbol() == "ProfileTotalIssues");
-    match row.expect("a row").select() {
+    match named(SourceTable::NetBurst, netburst::ROWS, "TotalIssues").select() {
         Select::Historic(Historic::NetBurst(event)) => event,
         other => panic!("{other:?}"),
     }

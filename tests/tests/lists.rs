@@ -1,19 +1,23 @@
 //! How is a machine described: is each list complete whatever parts it is requested in, and is each
 //! processor, register and source described correctly?
 
+use halprof_measure::Source;
+use halprof_measure::source::texts;
 use halprof_tests::branches::with;
 use halprof_tests::requests::{bytes, configure, header, spec};
 use halprof_tests::wire::{Wire, rows};
 use shared_types::request::machine::{self, From, Hello, Page, Processor, Register, Registers};
 use shared_types::request::samples::{self, DRAIN_BYTES_MAX, Drained, Statistics};
 use shared_types::request::session::{self, SAMPLE, Spec};
-use shared_types::request::source::{self, APPROXIMATE, Source};
+use shared_types::request::source::{self, APPROXIMATE};
 use shared_types::request::{Plain, RequestCode};
-use shared_types::{Delivery, ErrorCode, LossCause, ProfileInterface, Sample};
+use shared_types::{
+    Delivery, ErrorCode, LossCause, ProfileInterface, Sample, SourceNote, SourceTable,
+};
 use sim::machine::Model;
 use sim::machines::models;
 use std::collections::BTreeSet;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, FromZeros};
 
 const TIME: u32 = 0;
 const TOTAL_ISSUES: u32 = 2;
@@ -31,7 +35,8 @@ fn from(first: u32, flags: u32) -> Vec<u8> {
 }
 
 fn sources(wire: &mut Wire, flags: u32) -> Vec<Source> {
-    wire.send(source::ENUMERATE, &from(0, flags)).elements::<Page, _>()
+    let sources = wire.send(source::ENUMERATE, &from(0, flags)).elements::<Page, _>();
+    sources.iter().map(|one| Source::from_wire(one).expect("its texts")).collect()
 }
 
 fn processors(wire: &mut Wire) -> Vec<Processor> {
@@ -84,7 +89,7 @@ fn a_list_is_whole_in_parts_of_any_length() {
     let whole = wire.send(source::ENUMERATE, &from(0, 0)).bytes;
     let processors = wire.send(machine::PROCESSORS, &from(0, 0)).bytes;
     for part in [1, 2, 5, 100] {
-        let parts = in_parts::<Source>(&mut wire, source::ENUMERATE, part);
+        let parts = in_parts::<source::Source>(&mut wire, source::ENUMERATE, part);
         assert_eq!(parts, whole[size_of::<Page>()..], "{part}");
         let parts = in_parts::<Processor>(&mut wire, machine::PROCESSORS, part);
         assert_eq!(parts, processors[size_of::<Page>()..], "{part}");
@@ -268,7 +273,7 @@ fn a_source_tells_what_it_can() {
         let source = one(&sources(&mut Wire::new(model, 1), 0), id);
         assert_eq!(source.flags, flags, "{model} {id:#x}");
         assert_eq!(source.select, select, "{model} {id:#x}");
-        let told = source.note.as_str();
+        let told = source.note;
         assert!(told.contains(note), "{model} {id:#x}");
         let why_not = told.contains("only") || told.contains("no address");
         assert_eq!(why_not, flags & Source::SAMPLING == 0, "{model} {told}");
@@ -276,11 +281,11 @@ fn a_source_tells_what_it_can() {
     }
     let pentium = one(&sources(&mut Wire::new("pentium", 1), 0), TOTAL_ISSUES);
     assert_eq!(pentium.flags, S | Source::HAS_SELECT);
-    assert!(pentium.note.as_str().contains("raise no interrupt"));
+    assert!(pentium.note.contains("raise no interrupt"));
     let time = one(&sources(&mut Wire::new("skylake", 1), 0), TIME);
     let limits = [time.min_interval, time.default_interval, time.max_interval];
     assert_eq!(limits, [1221, 10_000, 1_000_000]);
-    assert_eq!(time.name.as_str(), "Timer");
+    assert_eq!(time.name, "Timer");
 }
 
 #[test]
@@ -436,8 +441,27 @@ fn a_source_tells_why_it_cannot_be_sampled() {
         let source = one(&all, id);
         let can = source.flags & (Source::SUPPORTED | Source::SAMPLING);
         assert_eq!(can, Source::SUPPORTED, "{id:#x}");
-        let note = source.note.as_str();
+        let note = source.note;
         assert!(note.contains("local APIC"), "{id:#x} {note}");
+    }
+}
+
+#[test]
+fn a_client_refuses_a_source_that_no_table_of_its_has() {
+    let source = |id, table, note| source::Source { id, table, note, ..FromZeros::new_zeroed() };
+    let (emon, default) = (SourceTable::Emon as u32, SourceTable::Default as u32);
+    let known = source(TOTAL_ISSUES, emon, 0);
+    assert_eq!(Source::from_wire(&known).map(|one| one.name), Some("TotalIssues"));
+    for unknown in [
+        source(TOTAL_ISSUES, default, 0),
+        source(TOTAL_ISSUES, u32::MAX, 0),
+        source(TOTAL_ISSUES, emon, u32::MAX),
+    ] {
+        assert_eq!(Source::from_wire(&unknown), None, "{unknown:?}");
+    }
+    for &note in SourceNote::ALL {
+        let words = !texts::note(note).is_empty();
+        assert_eq!(words, note != SourceNote::OfTable, "{note:?}");
     }
 }
 
@@ -451,7 +475,7 @@ fn an_approximate_source_has_a_note() {
         let own: Vec<&Source> = all.iter().filter(|one| one.flags & flags == flags).collect();
         assert!(own.len() > 5, "{model}");
         for source in own {
-            let (name, note) = (source.name.as_str(), source.note.as_str());
+            let (name, note) = (source.name, source.note);
             assert!(note.contains(' '), "{model} {name}: {note}");
         }
     }

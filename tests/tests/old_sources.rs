@@ -4,13 +4,10 @@
 
 use hal_profile::historic::select::{NetBurstSelect, Select as Historic, Upstream};
 use hal_profile::historic::{netburst, p6, pentium};
-use hal_profile::source::{ANY, Fit, Row, Select};
-use halprof_tests::facts::{Record, event_select, number};
+use hal_profile::source::{ANY, Fit, Select};
+use halprof_tests::facts::{Record, event_select, named, number, texts};
 use halprof_tests::source_data;
-
-fn named<'a>(mut rows: impl Iterator<Item = &'a Row>, name: &str) -> &'a Row {
-    rows.find(|row| row.name() == name).unwrap_or_else(|| panic!("no {name}"))
-}
+use shared_types::SourceTable;
 
 /// Intel SDM, "Pentium Processor Performance Monitoring Events".
 #[test]
@@ -22,13 +19,14 @@ fn pentium_selects_events_by_code_and_counter() {
         ("BUS_OWNERSHIP_TRANSFERS", 0x2A, false, 0b10),
         ("TAKEN_BRANCHES", 0x32, false, 0b10),
     ] {
-        let row = named(pentium::own_rows(true), name);
+        let row = named(SourceTable::PentiumMmx, pentium::own_rows(true), name);
         let id = 0x8000_0500 + u32::from(event) + if counters == 0b10 { 0x100 } else { 0 };
         assert_eq!(row.select(), Select::Historic(Historic::Cesr { event, clocks }), "{name}");
         assert_eq!((row.id.0, row.counters), (id, counters), "{name}");
         assert_eq!(row.fit, Fit::Exact, "{name}");
     }
-    assert!(pentium::own_rows(false).all(|row| !row.name().contains("MMX")));
+    let names = pentium::own_rows(false).map(|row| texts(SourceTable::Pentium, row).name);
+    assert_eq!(names.filter(|name| name.contains("MMX")).count(), 0);
 }
 
 /// "D1 starvation" is described as a number of occurrences, not of clocks.
@@ -38,8 +36,8 @@ fn rows_in_doubt_are_approximate() {
     let doubted = |fact: &&Record| fact["type"].ends_with('?');
     let mut rows = 0;
     for fact in facts.iter().filter(doubted) {
-        let row = named(pentium::own_rows(true), &fact["name"]);
-        assert_eq!(row.fit, Fit::Approximate, "{}", row.name());
+        let row = named(SourceTable::PentiumMmx, pentium::own_rows(true), &fact["name"]);
+        assert_eq!(row.fit, Fit::Approximate, "{:x?}", row.id);
         rows += 1;
     }
     assert_eq!(rows, 4);
@@ -48,10 +46,10 @@ fn rows_in_doubt_are_approximate() {
             continue;
         };
         if event == 0x33 {
-            assert_eq!((clocks, row.fit), (false, Fit::Approximate), "{}", row.name());
+            assert_eq!((clocks, row.fit), (false, Fit::Approximate), "{:x?}", row.id);
         }
         if matches!(event, 0x1B | 0x1F) {
-            assert_eq!((clocks, row.fit), (true, Fit::Approximate), "{}", row.name());
+            assert_eq!((clocks, row.fit), (true, Fit::Approximate), "{:x?}", row.id);
         }
     }
 }
@@ -95,7 +93,7 @@ fn p6_ties_some_events_to_a_counter() {
                 Fit::Timer => 0,
                 _ => p6::counters(select as u8),
             };
-            assert_eq!(row.counters, expected, "{}", row.name());
+            assert_eq!(row.counters, expected, "{:x?}", row.id);
         }
     }
 }
@@ -108,9 +106,9 @@ fn p6_selects_hold_unit_mask_and_threshold() {
         ("TotalNonissues", 0x0183_00C2),
         ("3Issue", 0x0303_00C2),
     ] {
-        assert_eq!(event_select(named(p6::ROWS.iter(), name)), select, "{name}");
+        assert_eq!(event_select(named(SourceTable::P6, p6::ROWS.iter(), name)), select, "{name}");
     }
-    let requests = named(p6::own_rows(p6::PPRO), "L2_RQSTS");
+    let requests = named(SourceTable::P6, p6::own_rows(p6::PPRO), "L2_RQSTS");
     assert_eq!(event_select(requests), 0x0003_0F2E);
 }
 
@@ -142,7 +140,7 @@ fn p6_models_are_the_manuals_processors() {
 /// no set: the enable bit of its CCCR does not work reliably.
 #[test]
 fn netburst_selects_an_escr_pair_and_its_counters() {
-    let row = named(netburst::ROWS.iter(), "TotalIssues");
+    let row = named(SourceTable::NetBurst, netburst::ROWS.iter(), "TotalIssues");
     let expected = NetBurstSelect {
         escr: 0x02 << 25 | 0b11 << 9,
         cccr: 4 << 13,
@@ -151,9 +149,9 @@ fn netburst_selects_an_escr_pair_and_its_counters() {
         upstream: Upstream::None,
     };
     assert_eq!(row.select(), Select::Historic(Historic::NetBurst(expected)));
-    let row = named(netburst::ROWS.iter(), "IcacheMisses");
+    let row = named(SourceTable::NetBurst, netburst::ROWS.iter(), "IcacheMisses");
     assert_eq!(row.counters, 0b1101);
-    let row = named(netburst::own_rows(2), "bsq_active_entries");
+    let row = named(SourceTable::NetBurst, netburst::own_rows(2), "bsq_active_entries");
     let Select::Historic(Historic::NetBurst(select)) = row.select() else {
         panic!("not NetBurst's")
     };
@@ -169,7 +167,7 @@ fn netburst_tags_upstream_where_the_event_needs_it() {
         ("BranchInstructions", Upstream::None),
     ] {
         let Select::Historic(Historic::NetBurst(select)) =
-            named(netburst::ROWS.iter(), name).select()
+            named(SourceTable::NetBurst, netburst::ROWS.iter(), name).select()
         else {
             panic!("{name} is not NetBurst's")
         };
@@ -189,7 +187,8 @@ fn netburst_offers_every_event_that_counts_alone() {
             })
             .map(|fact| fact["event"].as_str())
             .collect();
-        let names: Vec<&str> = netburst::own_rows(model).map(Row::name).collect();
+        let names: Vec<&str> =
+            netburst::own_rows(model).map(|row| texts(SourceTable::NetBurst, row).name).collect();
         assert_eq!(names, expected, "model {model}");
     }
 }
@@ -197,7 +196,7 @@ fn netburst_offers_every_event_that_counts_alone() {
 /// Its DRDY_OTHER and DBSY_OTHER exclude DRDY_OWN and DBSY_OWN.
 #[test]
 fn fsb_data_activity_leaves_out_what_excludes_its_own() {
-    let row = named(netburst::own_rows(2), "FSB_data_activity");
+    let row = named(SourceTable::NetBurst, netburst::own_rows(2), "FSB_data_activity");
     let Select::Historic(Historic::NetBurst(select)) = row.select() else {
         panic!("not NetBurst's")
     };

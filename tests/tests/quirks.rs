@@ -2,9 +2,9 @@
 //! accounted for, by a sample or by a loss with a cause; nothing fails silently; and registers are
 //! left as they were found.
 
+use halprof_measure::Source;
 use halprof_measure::{Connection, Error, InProcess, Session, Setup};
 use halprof_tests::machines::{Sampled, count, sample_in, specs, workload};
-use shared_types::request::source::Source;
 use shared_types::{ErrorCode, LossCause};
 use sim::quirks::{Behaviour, Quirks, ROWS};
 use std::io;
@@ -419,7 +419,7 @@ fn supported(connection: &mut Connection<InProcess>) -> Vec<String> {
         |source: &&Source| source.flags & (Source::SUPPORTED | Source::TIMER) == Source::SUPPORTED;
     let sources = connection.sources(true).expect("the sources");
     let names = sources.iter().filter(counts);
-    names.map(|source| source.name.as_str().to_owned()).collect()
+    names.map(|source| source.name.to_owned()).collect()
 }
 
 #[test]

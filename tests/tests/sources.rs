@@ -3,14 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hal_profile::cpu::generation::AmdGeneration;
 use hal_profile::historic::select::Select as Historic;
 use hal_profile::historic::{netburst, p6, pentium};
 use hal_profile::source::{
     ANY, Fit, IntervalLimits, NO_COUNTER, Row, Select, amd, amd64, default, emon, intel, limits,
 };
+use halprof_measure::source::texts::table;
 use halprof_tests::data;
-use halprof_tests::facts::{GENERATIONS, event_select, id, number};
-use shared_types::ProfileSource;
+use halprof_tests::facts::{GENERATIONS, event_select, id, named, number, texts};
+use shared_types::{ProfileSource, SourceTable};
 
 /// Bit of CPUID.0AH:EBX, event and unit mask, and the sources that count it.
 ///
@@ -37,7 +39,7 @@ fn architectural_events_are_the_manuals() {
     for (bit, event, names) in ARCHITECTURAL {
         for name in names {
             let rows = emon::ROWS.iter().chain(intel::ARCHITECTURAL);
-            let row = rows.clone().find(|row| row.name() == *name).expect(name);
+            let row = named(SourceTable::Emon, rows, name);
             assert_eq!(event_select(row), 0x3_0000 | event, "{name}");
             assert_eq!(emon::ebx_bit(row.id).or(intel::ebx_bit(row.id)), Some(bit), "{name}");
             assert_eq!((row.fit, row.counters), (Fit::Exact, ANY), "{name}");
@@ -55,17 +57,19 @@ fn architectural_events_are_the_manuals() {
 /// counter 2 runs at another clock than event 3Ch with unit mask 01h.
 #[test]
 fn a_fixed_counter_stands_in_for_its_own_event_alone() {
-    for (interface, rows) in interfaces() {
+    for (table, rows) in interfaces() {
         for row in rows {
             let expected = match row.select() {
                 Select::Fixed(index) => 1 << index,
-                Select::EventSelect(0x3_00C0) if interface == "Emon" => 1 << 0,
-                Select::EventSelect(0x3_003C) if interface == "Emon" && row.fit != Fit::Timer => {
+                Select::EventSelect(0x3_00C0) if table == SourceTable::Emon => 1 << 0,
+                Select::EventSelect(0x3_003C)
+                    if table == SourceTable::Emon && row.fit != Fit::Timer =>
+                {
                     1 << 1
                 }
                 _ => 0,
             };
-            assert_eq!(row.fixed, expected, "{interface} {}", row.name());
+            assert_eq!(row.fixed, expected, "{table:?} {:x?}", row.id);
         }
     }
 }
@@ -74,7 +78,7 @@ fn a_fixed_counter_stands_in_for_its_own_event_alone() {
 fn the_northbridges_events_are_listed_and_never_counted() {
     for row in amd64::ROWS {
         let northbridge = event_select(row) & 0xE0 == 0xE0;
-        assert_eq!(row.fit == Fit::Northbridge, northbridge, "{}", row.name());
+        assert_eq!(row.fit == Fit::Northbridge, northbridge, "{:x?}", row.id);
     }
     let rows = amd64::ROWS.iter();
     assert_eq!(rows.filter(|row| row.fit == Fit::Northbridge).count(), 43);
@@ -91,7 +95,8 @@ fn fixed_counters_are_numbered_by_index() {
         "FixedTopdownFrontendBound",
         "FixedTopdownRetiring",
     ];
-    assert_eq!(intel::FIXED.iter().map(Row::name).collect::<Vec<_>>(), names);
+    let named = intel::FIXED.iter().map(|row| texts(SourceTable::Emon, row).name);
+    assert_eq!(named.collect::<Vec<_>>(), names);
     for (row, index) in intel::FIXED.iter().zip(0..) {
         assert_eq!(row.select(), Select::Fixed(index));
         assert_eq!(row.id, ProfileSource(0x8000_0100 + u32::from(index)));
@@ -99,50 +104,60 @@ fn fixed_counters_are_numbered_by_index() {
     }
 }
 
-/// Every set of sources that one processor can have.
-fn interfaces() -> Vec<(String, Vec<&'static Row>)> {
+/// Every set of sources that one processor can have, and the table that names them.
+fn interfaces() -> Vec<(SourceTable, Vec<&'static Row>)> {
     let mut all = vec![
-        ("Default".to_owned(), default::ROWS.iter().collect()),
+        (SourceTable::Default, default::ROWS.iter().collect()),
         (
-            "Emon".to_owned(),
+            SourceTable::Emon,
             emon::ROWS.iter().chain(intel::FIXED).chain(intel::ARCHITECTURAL).collect(),
         ),
+        (SourceTable::Amd64, amd64::ROWS.iter().collect()),
     ];
-    for generation in GENERATIONS {
-        all.push((
-            format!("Amd64 {generation:?}"),
-            amd64::ROWS.iter().chain(amd::own_rows(generation)).collect(),
-        ));
+    for generation in GENERATIONS.into_iter().chain([AmdGeneration::Unknown]) {
+        let rows = amd64::ROWS.iter().chain(amd::own_rows(generation)).collect();
+        all.push((generation.source_table(), rows));
     }
-    for mmx in [false, true] {
-        all.push((
-            format!("Pentium, MMX {mmx}"),
-            pentium::rows(mmx).iter().chain(pentium::own_rows(mmx)).collect(),
-        ));
+    for (mmx, table) in [(false, SourceTable::Pentium), (true, SourceTable::PentiumMmx)] {
+        all.push((table, pentium::rows(mmx).iter().chain(pentium::own_rows(mmx)).collect()));
     }
     for model in [1, 3, 5, 6, 7, 8, 9, 0xA, 0xB, 0xD, 0x15] {
-        all.push((
-            format!("P6 {model}"),
-            p6::ROWS.iter().chain(p6::own_rows(p6::processors(model))).collect(),
-        ));
+        let processors = p6::processors(model);
+        let table = if processors == p6::PM { SourceTable::PentiumM } else { SourceTable::P6 };
+        all.push((table, p6::ROWS.iter().chain(p6::own_rows(processors)).collect()));
     }
     for model in [0, 1, 2, 3, 4, 6] {
-        all.push((
-            format!("NetBurst {model}"),
-            netburst::ROWS.iter().chain(netburst::own_rows(model)).collect(),
-        ));
+        let rows = netburst::ROWS.iter().chain(netburst::own_rows(model)).collect();
+        all.push((SourceTable::NetBurst, rows));
     }
     all
 }
 
+/// What the driver counts the client can name, and nothing else.
+#[test]
+fn a_table_names_the_sources_of_its_processors() {
+    let mut counted: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for (table, rows) in interfaces() {
+        counted.entry(table as u32).or_default().extend(rows.iter().map(|row| row.id.0));
+    }
+    for &name in SourceTable::ALL {
+        let rows = table(name);
+        assert!(rows.is_sorted_by(|a, b| a.id < b.id), "{name:?}");
+        let ids = rows.iter().map(|row| row.id).collect();
+        assert_eq!(counted.get(&(name as u32)), Some(&ids), "{name:?}");
+        assert!(rows.iter().all(|row| !row.name.is_empty() && !row.symbol.is_empty()), "{name:?}");
+    }
+}
+
 #[test]
 fn numbers_and_names_are_unique_within_an_interface() {
-    for (interface, rows) in interfaces() {
+    for (table, rows) in interfaces() {
         let ids: BTreeSet<_> = rows.iter().map(|row| row.id).collect();
-        assert_eq!(ids.len(), rows.len(), "{interface}");
-        let names: BTreeSet<_> = rows.iter().map(|row| row.name().to_lowercase()).collect();
-        assert_eq!(names.len(), rows.len(), "{interface}");
-        assert!(!ids.contains(&ProfileSource::RAW), "{interface}");
+        assert_eq!(ids.len(), rows.len(), "{table:?}");
+        let name = |row: &&Row| texts(table, row).name.to_lowercase();
+        let names: BTreeSet<_> = rows.iter().map(name).collect();
+        assert_eq!(names.len(), rows.len(), "{table:?}");
+        assert!(!ids.contains(&ProfileSource::RAW), "{table:?}");
     }
 }
 
@@ -150,34 +165,30 @@ fn numbers_and_names_are_unique_within_an_interface() {
 fn selects_hold_what_the_interface_does_not_add_later() {
     const ENABLE_INT_PC_AND_RESERVED: u64 = 1 << 22 | 1 << 20 | 1 << 19 | 1 << 21;
     const USR_OS: u64 = 3 << 16;
-    for (interface, row) in interfaces()
-        .iter()
-        .flat_map(|(interface, rows)| rows.iter().map(move |row| (interface, row)))
+    for (table, row) in
+        interfaces().iter().flat_map(|(table, rows)| rows.iter().map(move |row| (table, row)))
     {
         match row.select() {
-            Select::None => assert!(
-                matches!(row.fit, Fit::Timer | Fit::Unsupported),
-                "{interface} {}",
-                row.name()
-            ),
+            Select::None => {
+                assert!(matches!(row.fit, Fit::Timer | Fit::Unsupported), "{table:?} {:x?}", row.id)
+            }
             Select::EventSelect(select) => {
-                assert_eq!(select & ENABLE_INT_PC_AND_RESERVED, 0, "{interface} {}", row.name());
-                assert_eq!(select & USR_OS, USR_OS, "{interface} {}", row.name());
-                assert_eq!(select >> 36, 0, "{interface} {}", row.name());
+                assert_eq!(select & ENABLE_INT_PC_AND_RESERVED, 0, "{table:?} {:x?}", row.id);
+                assert_eq!(select & USR_OS, USR_OS, "{table:?} {:x?}", row.id);
+                assert_eq!(select >> 36, 0, "{table:?} {:x?}", row.id);
             }
             Select::Historic(Historic::Cesr { event, .. }) => {
-                assert!(event < 0x40, "{interface} {}", row.name());
+                assert!(event < 0x40, "{table:?} {:x?}", row.id);
             }
             Select::Historic(Historic::NetBurst(select)) => {
-                assert_eq!(select.escr & !0x7FFF_FE00, 0, "{interface} {}", row.name());
-                assert_eq!(select.cccr & !0x01FC_E000, 0, "{interface} {}", row.name());
+                assert_eq!(select.escr & !0x7FFF_FE00, 0, "{table:?} {:x?}", row.id);
+                assert_eq!(select.cccr & !0x01FC_E000, 0, "{table:?} {:x?}", row.id);
             }
-            Select::Fixed(index) => assert!(index < 7, "{interface} {}", row.name()),
+            Select::Fixed(index) => assert!(index < 7, "{table:?} {:x?}", row.id),
         }
         let countable = matches!(row.fit, Fit::Exact | Fit::Approximate)
             && !matches!(row.select(), Select::Fixed(_));
-        assert_eq!(row.counters != NO_COUNTER, countable, "{interface} {}", row.name());
-        assert!(!row.name().is_empty() && !row.symbol().is_empty());
+        assert_eq!(row.counters != NO_COUNTER, countable, "{table:?} {:x?}", row.id);
     }
 }
 
@@ -193,11 +204,14 @@ fn windows_own_listings_agree() {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for fact in data!("windows-ids") {
         let listing = fact["listing"].as_str();
-        let (rows, of_later_windows): (&[Row], _) = match listing {
-            "virtualised" => (default::ROWS, false),
+        let (table, rows, of_later_windows): (_, &[Row], _) = match listing {
+            "virtualised" => (SourceTable::Default, default::ROWS, false),
             "amd-win11" => continue,
-            "amd-zen2-A" | "amd-zen2-B" => (amd64::ROWS, false),
-            _ => (emon::ROWS, listing != "intel-A" && number(&fact["id"]) >= 0x20),
+            "amd-zen2-A" | "amd-zen2-B" => (SourceTable::AmdZen2, amd64::ROWS, false),
+            _ => {
+                let later = listing != "intel-A" && number(&fact["id"]) >= 0x20;
+                (SourceTable::Emon, emon::ROWS, later)
+            }
         };
         if of_later_windows {
             continue;
@@ -205,16 +219,17 @@ fn windows_own_listings_agree() {
         let id = id(&fact["id"]);
         let row =
             rows.iter().find(|row| row.id == id).unwrap_or_else(|| panic!("{listing} {id:?}"));
-        assert_eq!(row.name(), fact["name"], "{listing}");
+        let name = texts(table, row).name;
+        assert_eq!(name, fact["name"], "{listing}");
         let IntervalLimits { default, min, max } = limits(id);
         assert_eq!(
             [u64::from(min), u64::from(max)],
             [number(&fact["min"]), number(&fact["max"])],
-            "{listing} {}",
-            row.name()
+            "{listing} {:x?}",
+            row.id
         );
-        if !CHANGED_DEFAULTS.contains(&(listing, row.name())) {
-            assert_eq!(u64::from(default), number(&fact["interval"]), "{listing} {}", row.name());
+        if !CHANGED_DEFAULTS.contains(&(listing, name)) {
+            assert_eq!(u64::from(default), number(&fact["interval"]), "{listing} {:x?}", row.id);
         }
         *seen.entry(listing.to_owned()).or_default() += 1;
     }

@@ -159,7 +159,7 @@ fn needed(code: RequestCode) -> usize {
         machine::DESCRIBE => 104,
         machine::HELLO => 128,
         machine::PROCESSORS => 32 + 104,
-        source::ENUMERATE => 32 + 512,
+        source::ENUMERATE => 32 + 40,
         source::PLAN => 40 + 8,
         session::OPEN => 32,
         session::CONFIGURE => 40 + 32,

@@ -1,6 +1,7 @@
 //! Everything that can be named on one machine: the sources of its tables, the vendor's events for
 //! each kind of core, and the names that Linux perf and Windows use for them.
 
+use crate::Source;
 use crate::events::{self, Alias, Event, Microarchitecture, OFFCORE_RSP_0};
 use crate::selection::{
     EventRef, EventSpec, Item, bad_list, filter_suffix, parse_number, raw_select,
@@ -8,7 +9,6 @@ use crate::selection::{
 use crate::{Connection, Error, Result, Transport};
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
-use shared_types::request::source::Source;
 use shared_types::{ProfileInterface, ProfileSource};
 use sim::cpu::event::{Code, Event as Kinds};
 use sim::load::workload::Known;
@@ -223,7 +223,7 @@ impl Catalog {
     #[must_use]
     pub fn name_of(&self, id: ProfileSource) -> String {
         let source = self.sources.iter().find(|source| source.id == id.0);
-        source.map_or_else(|| format!("{:#x}", id.0), |source| source.name.as_str().to_owned())
+        source.map_or_else(|| format!("{:#x}", id.0), |source| source.name.to_owned())
     }
 
     /// The source that a fixed counter counts.
@@ -346,7 +346,7 @@ impl Catalog {
 
     fn spec_of_source(&self, item: &Item, source: &Source) -> EventSpec {
         let spec = Spec { source: source.id, ..self.spec(item, item.filter) };
-        event_spec(item, vec![spec], source.name.as_str())
+        event_spec(item, vec![spec], source.name)
     }
 
     fn spec_of_select(
@@ -517,7 +517,7 @@ impl Catalog {
     }
 
     fn did_you_mean(&self, name: &str) -> Option<String> {
-        let sources = self.sources.iter().map(|source| source.name.as_str().to_owned());
+        let sources = self.sources.iter().map(|source| source.name.to_owned());
         let events = self.events().into_iter().map(str::to_owned);
         let aliases = self.aliases().map(|alias| alias.name.to_owned());
         crate::did_you_mean(name, sources.chain(aliases).chain(events))
@@ -662,10 +662,10 @@ fn find<'a>(text: &str, sources: &'a [Source]) -> Option<&'a Source> {
         .map_or("", |(_, name)| name);
     let id = parse_number(text);
     let spellings: [&dyn Fn(&Source) -> bool; 5] = [
-        &|source| equals(source.name.as_str()),
-        &|source| equals(source.symbol.as_str()),
-        &|source| source.symbol.as_str().eq_ignore_ascii_case(&prefixed),
-        &|source| source.name.as_str().eq_ignore_ascii_case(unprefixed),
+        &|source| equals(source.name),
+        &|source| equals(source.symbol),
+        &|source| source.symbol.eq_ignore_ascii_case(&prefixed),
+        &|source| source.name.eq_ignore_ascii_case(unprefixed),
         &|source| Some(u64::from(source.id)) == id,
     ];
     spellings.iter().find_map(|matches| sources.iter().find(|source| matches(source)))

@@ -2,14 +2,14 @@
 //! directions.
 
 use crate::error::Refusal;
-use crate::{Error, Result, Transport};
+use crate::{Error, Result, Source, Transport};
 use shared_types::hal::HalProfileSourceInformation;
 use shared_types::request::machine::{self, Hello, Machine, Page, Processor, Register, Registers};
 use shared_types::request::rdpmc::{self, Rdpmc};
 use shared_types::request::session::{
     Configure, MAX_PROCESSORS, OPEN, Opened, ProcessorBits, SAMPLE, Spec, THREADS,
 };
-use shared_types::request::source::{self, Information, Placement, Plan, Query, Source};
+use shared_types::request::source::{self, Information, Placement, Plan, Query};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{ErrorCode, ProfileSource, ReplyHeader, RequestHeader};
 use std::mem::size_of;
@@ -166,7 +166,19 @@ impl<T: Transport> Connection<T> {
 
     /// The machine's sources, unsupported ones included.
     pub fn sources(&mut self, approximate: bool) -> Result<Vec<Source>> {
-        self.pages(source::ENUMERATE, "enumerate", flag_if(approximate, source::APPROXIMATE))
+        let request = "enumerate";
+        let flags = flag_if(approximate, source::APPROXIMATE);
+        let all: Vec<source::Source> = self.pages(source::ENUMERATE, request, flags)?;
+        let source = |one: &source::Source| {
+            Source::from_wire(one).ok_or_else(|| Error::Protocol {
+                request,
+                why: format!(
+                    "source {:#x} is in no table known here (table {}, note {})",
+                    one.id, one.table, one.note
+                ),
+            })
+        };
+        all.iter().map(source).collect()
     }
 
     /// One source as the HAL describes it: whether the boot processor supports it, and the interval

@@ -34,6 +34,7 @@ mod rdpmc;
 pub mod regions;
 pub mod selection;
 mod session;
+pub mod source;
 pub mod statistics;
 mod suggest;
 pub mod tracing;
@@ -50,6 +51,7 @@ pub use machine::Machine;
 pub use rdpmc::Clock;
 pub use session::{Effective, Session};
 pub use shared_types as wire;
+pub use source::Source;
 pub use suggest::did_you_mean;
 pub use transport::Transport;
 #[cfg(windows)]

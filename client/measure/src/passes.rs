@@ -149,9 +149,9 @@ fn whole_units(left: &[usize], events: &[EventSpec], room: usize) -> Vec<usize> 
 mod tests {
     use super::*;
     use crate::InProcess;
+    use crate::Source;
     use crate::catalog::types_of;
     use shared_types::request::session::Spec;
-    use shared_types::request::source::Source;
 
     fn on(machine: &str) -> Connection<InProcess> {
         let spec = sim::machines::machine(machine, |path| std::fs::read(path)).expect("a machine");

@@ -7,35 +7,48 @@
 
 use hal_profile::cpu::generation::AmdGeneration as Amd;
 use hal_profile::source::{Row, Select, amd64, amd64_events, default, emon, limits};
+use halprof_measure::source::texts::{self, SourceTexts};
 use serde::Serialize;
+use shared_types::SourceTable;
+use std::collections::HashMap;
 use std::error::Error;
 
 /// The numbers of KPROFILE_SOURCE below this are the same on every processor (wdm.h).
 const FIRST_OF_AN_INTERFACE: u32 = 0x19;
 
-const FAMILIES: [Amd; 8] = [
-    Amd::K8,
-    Amd::Family10h,
-    Amd::Family15h,
-    Amd::Zen1,
-    Amd::Zen2,
-    Amd::Zen3,
-    Amd::Zen4,
-    Amd::Zen5,
+/// The families that amd64-hal-on-zen.csv has columns of, by their names there.
+const FAMILIES: [(&str, Amd); 8] = [
+    ("K8", Amd::K8),
+    ("10h", Amd::Family10h),
+    ("15h", Amd::Family15h),
+    ("Zen1", Amd::Zen1),
+    ("Zen2", Amd::Zen2),
+    ("Zen3", Amd::Zen3),
+    ("Zen4", Amd::Zen4),
+    ("Zen5", Amd::Zen5),
 ];
+
+/// What the select of a source of Amd64 counts: the columns of amd64-hal-on-zen.csv.
+type Meaning = HashMap<String, String>;
 
 /// An interface of the HAL.
 struct Interface {
     name: &'static str,
+    table: SourceTable,
     rows: &'static [Row],
     /// Whose names of Linux perf name its sources in a report.
     vendor: &'static str,
 }
 
 const INTERFACES: [Interface; 3] = [
-    Interface { name: "Default", rows: default::ROWS, vendor: "" },
-    Interface { name: "Emon", rows: emon::ROWS, vendor: "GenuineIntel" },
-    Interface { name: "Amd64", rows: amd64::ROWS, vendor: "AuthenticAMD" },
+    Interface { name: "Default", table: SourceTable::Default, rows: default::ROWS, vendor: "" },
+    Interface { name: "Emon", table: SourceTable::Emon, rows: emon::ROWS, vendor: "GenuineIntel" },
+    Interface {
+        name: "Amd64",
+        table: SourceTable::Amd64,
+        rows: amd64::ROWS,
+        vendor: "AuthenticAMD",
+    },
 ];
 
 #[derive(Serialize)]
@@ -50,44 +63,52 @@ struct Line {
     select: String,
     /// On Intel, where the architecture defines the events.
     intel: &'static str,
-    k8: &'static str,
-    family_10h: &'static str,
-    family_15h: &'static str,
-    zen1: &'static str,
-    zen2: &'static str,
-    zen3: &'static str,
-    zen4: &'static str,
-    zen5: &'static str,
+    k8: String,
+    family_10h: String,
+    family_15h: String,
+    zen1: String,
+    zen2: String,
+    zen3: String,
+    zen4: String,
+    zen5: String,
     /// Where it counts nothing, or something else than its name says.
     misleading_on: String,
-    note: &'static str,
+    note: String,
 }
 
 impl Interface {
+    fn texts(&self, row: &Row) -> Result<&'static SourceTexts, Box<dyn Error>> {
+        let found = texts::find(self.table, row.id);
+        found.ok_or_else(|| format!("{} does not name {:#x}", self.name, row.id.0).into())
+    }
+
     /// The portable counter with the select of a row, if there is one.
-    fn generic_counter(&self, row: &Row) -> &'static str {
+    fn generic_counter(&self, row: &Row) -> Result<&'static str, Box<dyn Error>> {
         let portable = self.rows.iter().filter(|one| one.id.0 < FIRST_OF_AN_INTERFACE);
         let mut same = portable.filter(|one| one.id == row.id || one.select() == row.select());
         // ProfileTime's select is never programmed.
-        same.find(|one| (one.id.0 == 0) == (row.id.0 == 0)).map_or("", Row::name)
+        let same = same.find(|one| (one.id.0 == 0) == (row.id.0 == 0));
+        same.map_or(Ok(""), |one| Ok(self.texts(one)?.name))
     }
 
     /// Linux perf's name of what a source counts, or else the source's own.
     fn short_name(&self, row: &Row) -> Result<String, Box<dyn Error>> {
+        let (own, generic) = (self.texts(row)?.name, self.generic_counter(row)?);
         let aliases = include_str!("../../measure/data/aliases.csv");
         for alias in csv::Reader::from_reader(aliases.as_bytes()).deserialize() {
             let [names, vendor, tables, target, _source]: [String; 5] = alias?;
-            let same = target == row.name() || target == self.generic_counter(row);
+            let same = target == own || target == generic;
             let name = names.split(' ').next().filter(|name| name.starts_with(char::is_lowercase));
             if let Some(name) = name.filter(|_| same && vendor == self.vendor && tables.is_empty())
             {
                 return Ok(name.to_owned());
             }
         }
-        Ok(row.name().to_owned())
+        Ok(own.to_owned())
     }
 
-    fn line(&self, row: &'static Row) -> Result<Line, Box<dyn Error>> {
+    fn line(&self, row: &Row, meanings: &[Meaning]) -> Result<Line, Box<dyn Error>> {
+        let texts = self.texts(row)?;
         let select = match row.select() {
             Select::EventSelect(bits) => Some(bits),
             _ => None,
@@ -95,25 +116,31 @@ impl Interface {
         let amd = select.filter(|_| self.name == "Amd64");
         let (event, unit_mask) =
             amd.map_or((0, 0), |bits| ((bits & 0xFF) as u16, (bits >> 8) as u8));
-        let meaning = |family| amd.and_then(|_| amd64_events::meaning(family, event)).unwrap_or("");
-        let misleading = FAMILIES.into_iter().filter(|&family| {
+        let is_of_row = |meaning: &&Meaning| meaning["symbol"] == texts.symbol;
+        let meaning = amd.and_then(|_| meanings.iter().find(is_of_row));
+        let column = |name: &str| match meaning.map_or("", |meaning| &meaning[name]) {
+            "-" => String::new(),
+            text => text.to_owned(),
+        };
+        let misleading = FAMILIES.into_iter().filter(|&(_, family)| {
             amd.is_some()
                 && row.id.0 != 0
                 && (amd64_events::counts_something_else(family, event)
                     || amd64_events::mask_selects_nothing(family, event, unit_mask))
         });
-        let misleading: Vec<String> = misleading.map(|family| format!("{family:?}")).collect();
-        let [k8, family_10h, family_15h, zen1, zen2, zen3, zen4, zen5] = FAMILIES.map(meaning);
+        let misleading: Vec<String> = misleading.map(|(_, family)| format!("{family:?}")).collect();
+        let [k8, family_10h, family_15h, zen1, zen2, zen3, zen4, zen5] =
+            FAMILIES.map(|(name, _)| column(name));
         Ok(Line {
             interface: self.name,
-            generic_counter: self.generic_counter(row),
-            profile_source: row.name(),
+            generic_counter: self.generic_counter(row)?,
+            profile_source: texts.name,
             default_interval: limits(row.id).default,
             short_name: self.short_name(row)?,
             higher_is_better: "no",
             id: format!("{:#04x}", row.id.0),
             select: select.map_or_else(String::new, |bits| format!("{bits:#010x}")),
-            intel: if self.name == "Emon" { row.counts() } else { "" },
+            intel: if self.name == "Emon" { texts.counts } else { "" },
             k8,
             family_10h,
             family_15h,
@@ -123,17 +150,20 @@ impl Interface {
             zen4,
             zen5,
             misleading_on: misleading.join(" "),
-            note: amd.and_then(|_| amd64_events::verdict(event)).unwrap_or_else(|| row.note()),
+            note: meaning.map_or_else(|| texts.note.to_owned(), |_| column("verdict_on_zen")),
         })
     }
 }
 
 /// The whole table.
 pub(crate) fn table() -> Result<String, Box<dyn Error>> {
+    let meanings = include_str!("../../../hal-profile/data/amd64-hal-on-zen.csv");
+    let meanings: Vec<Meaning> =
+        csv::Reader::from_reader(meanings.as_bytes()).deserialize().collect::<Result<_, _>>()?;
     let mut writer = csv::Writer::from_writer(Vec::new());
     for interface in &INTERFACES {
         for row in interface.rows {
-            writer.serialize(interface.line(row)?)?;
+            writer.serialize(interface.line(row, &meanings)?)?;
         }
     }
     Ok(String::from_utf8(writer.into_inner()?)?)

@@ -1,5 +1,6 @@
 //! AMD's generations, by family and model.
 
+use shared_types::SourceTable;
 use zerocopy::FromZeros;
 
 /// AMD's processors, grouped by event list.
@@ -36,6 +37,26 @@ pub enum AmdGeneration {
 }
 
 impl AmdGeneration {
+    /// The table that names the sources of this generation.
+    #[must_use]
+    pub const fn source_table(self) -> SourceTable {
+        match self {
+            Self::Unknown => SourceTable::AmdUnknown,
+            Self::K8 => SourceTable::AmdK8,
+            Self::Family10h => SourceTable::AmdFamily10h,
+            Self::Family11h => SourceTable::AmdFamily11h,
+            Self::Family12h => SourceTable::AmdFamily12h,
+            Self::Family14h => SourceTable::AmdFamily14h,
+            Self::Family15h => SourceTable::AmdFamily15h,
+            Self::Family16h => SourceTable::AmdFamily16h,
+            Self::Zen1 => SourceTable::AmdZen1,
+            Self::Zen2 => SourceTable::AmdZen2,
+            Self::Zen3 => SourceTable::AmdZen3,
+            Self::Zen4 => SourceTable::AmdZen4,
+            Self::Zen5 => SourceTable::AmdZen5,
+        }
+    }
+
     /// The generation of a family and model as given by CPUID.1:EAX, extended fields included. A
     /// model outside the known ranges is [`AmdGeneration::Unknown`], not the newest of its family:
     /// Zen 6 shares family 1Ah with Zen 5 (models 50h to 5Fh, 80h to AFh, C0h on).

@@ -84,10 +84,14 @@ pub(crate) mod catalog {
     use super::select::Select;
     use crate::cpu::capabilities::Capabilities;
     use crate::source::{self, Row};
-    use shared_types::{ProfileInterface, ProfileSource};
+    use shared_types::{ProfileInterface, ProfileSource, SourceNote, SourceTable};
 
     pub(crate) fn table(_: &Capabilities, _: ProfileInterface) -> &'static [Row] {
         source::default::ROWS
+    }
+
+    pub(crate) fn source_table(_: &Capabilities) -> SourceTable {
+        SourceTable::Default
     }
 
     pub(crate) fn own_rows(_: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
@@ -106,7 +110,7 @@ pub(crate) mod catalog {
         match *select {}
     }
 
-    pub(crate) fn unavailable(_: &Capabilities, select: &Select) -> Option<&'static str> {
+    pub(crate) fn unavailable(_: &Capabilities, select: &Select) -> Option<SourceNote> {
         match *select {}
     }
 

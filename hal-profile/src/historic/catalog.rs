@@ -6,7 +6,7 @@ use crate::historic::raw::Family;
 use crate::historic::select::{Select, Upstream};
 use crate::historic::{netburst, p6, pentium};
 use crate::source::{self, Row};
-use shared_types::{ProfileInterface, ProfileSource};
+use shared_types::{ProfileInterface, ProfileSource, SourceNote, SourceTable};
 
 /// The rows of wdm.h's sources.
 pub(crate) fn table(capabilities: &Capabilities, interface: ProfileInterface) -> &'static [Row] {
@@ -16,6 +16,22 @@ pub(crate) fn table(capabilities: &Capabilities, interface: ProfileInterface) ->
         ProfileInterface::NetBurst => netburst::ROWS,
         ProfileInterface::Default | ProfileInterface::Emon | ProfileInterface::Amd64 => {
             source::default::ROWS
+        }
+    }
+}
+
+/// The table that names a processor's sources.
+pub(crate) fn source_table(capabilities: &Capabilities) -> SourceTable {
+    match capabilities.interface() {
+        ProfileInterface::Pentium if has_mmx(capabilities) => SourceTable::PentiumMmx,
+        ProfileInterface::Pentium => SourceTable::Pentium,
+        ProfileInterface::P6 if p6::processors(capabilities.identity.model.into()) == p6::PM => {
+            SourceTable::PentiumM
+        }
+        ProfileInterface::P6 => SourceTable::P6,
+        ProfileInterface::NetBurst => SourceTable::NetBurst,
+        ProfileInterface::Default | ProfileInterface::Emon | ProfileInterface::Amd64 => {
+            SourceTable::Default
         }
     }
 }
@@ -65,19 +81,19 @@ pub(crate) fn candidates(select: &Select, counters: u32) -> u32 {
 
 /// Why a processor cannot count a select. If two threads share NetBurst's counters, each has one
 /// side of them.
-pub(crate) fn unavailable(capabilities: &Capabilities, select: &Select) -> Option<&'static str> {
+pub(crate) fn unavailable(capabilities: &Capabilities, select: &Select) -> Option<SourceNote> {
     if let Select::NetBurst(event) = select
         && capabilities.netburst.thread == 1
         && matches!(event.upstream, Upstream::Replay { .. })
     {
-        return Some("one replay metric for a package: the first logical processor has it");
+        return Some(SourceNote::NoReplayMetric);
     }
     if candidates(select, capabilities.counters) != 0 {
         return None;
     }
     Some(match select {
-        Select::Cesr { .. } => "this processor has no counter that can count the event",
-        Select::NetBurst(_) => "no counter for this event on this logical processor's side",
+        Select::Cesr { .. } => SourceNote::NoCounter,
+        Select::NetBurst(_) => SourceNote::OtherThreadsCounters,
     })
 }
 

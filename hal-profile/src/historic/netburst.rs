@@ -7,7 +7,7 @@
 use shared_types::ProfileSource;
 
 use crate::historic::select::{NetBurstSelect, Select as Historic, Upstream};
-use crate::source::{CounterSet, Fit, NO_COUNTER, Row, Select, generated, numbered};
+use crate::source::{CounterSet, Fit, NO_COUNTER, Row, Select, generated};
 
 /// ESCR bits 30:25: event select.
 pub const EVENT_SELECT: u32 = 0x3F << 25;
@@ -44,23 +44,13 @@ const fn count(
     NetBurstSelect { escr, cccr, escr_msr, counters, upstream }
 }
 
-const fn row(
-    id: u32,
-    symbol: u16,
-    fit: Fit,
-    counts: u16,
-    select: &'static NetBurstSelect,
-    note: u16,
-) -> Row {
+const fn row(id: u32, fit: Fit, select: &'static NetBurstSelect) -> Row {
     Row {
         id: ProfileSource(id),
-        symbol,
         select: Select::Historic(Historic::NetBurst(*select)),
         counters: select.counters[0] | select.counters[1],
         fixed: NO_COUNTER,
         fit,
-        counts,
-        note,
     }
 }
 
@@ -73,26 +63,8 @@ struct Event {
     documented: u32,
 }
 
-const fn own(
-    id: u32,
-    name: u16,
-    mask: u32,
-    first_model: u8,
-    select: &'static NetBurstSelect,
-    counts: u16,
-    note: u16,
-) -> Event {
-    let row = Row {
-        id: ProfileSource(id),
-        symbol: name,
-        select: Select::Historic(Historic::NetBurst(*select)),
-        counters: select.counters[0] | select.counters[1],
-        fixed: NO_COUNTER,
-        fit: Fit::Exact,
-        counts,
-        note,
-    };
-    Event { row, first_model, documented: mask << 9 }
+const fn own(id: u32, mask: u32, first_model: u8, select: &'static NetBurstSelect) -> Event {
+    Event { row: row(id, Fit::Exact, select), first_model, documented: mask << 9 }
 }
 
 fn events(model: u32) -> impl Iterator<Item = &'static Event> {
@@ -104,13 +76,6 @@ fn events(model: u32) -> impl Iterator<Item = &'static Event> {
 /// exclusive.
 pub fn own_rows(model: u32) -> impl Iterator<Item = &'static Row> {
     events(model).map(|event| &event.row)
-}
-
-/// Finds a row of [`own_rows`] by number.
-#[must_use]
-pub fn own_row(model: u32, id: ProfileSource) -> Option<&'static Row> {
-    let event = numbered(OWN, id.0, |event| event.row.id.0)?;
-    (u32::from(event.first_model) <= model).then_some(&event.row)
 }
 
 /// The documented event with this event select, ESCR select and group of counters (0 BPU, 1 MS, 2

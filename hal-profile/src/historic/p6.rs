@@ -34,32 +34,19 @@ pub const fn processors(model: u32) -> Processors {
 /// The counters that can count an event; any counter for an undocumented code.
 #[must_use]
 pub fn counters(event: u8) -> CounterSet {
-    let id = FIRST_OWN + u32::from(event);
-    let at = EVENTS.partition_point(|known| known.row.id.0 < id);
-    EVENTS.get(at).filter(|known| known.row.id.0 == id).map_or(ANY, |known| known.row.counters)
+    let known = EVENTS
+        .iter()
+        .find(|known| known.row.event_select().is_some_and(|select| select as u8 == event));
+    known.map_or(ANY, |known| known.row.counters)
 }
 
-/// The first number of halprof's own P6 sources; the event code is added.
-const FIRST_OWN: u32 = 0x8000_0700;
-
-const fn row(
-    id: u32,
-    symbol: u16,
-    fit: Fit,
-    counts: u16,
-    select: u64,
-    counters: CounterSet,
-    note: u16,
-) -> Row {
+const fn row(id: u32, fit: Fit, select: u64, counters: CounterSet) -> Row {
     Row {
         id: ProfileSource(id),
-        symbol,
         select: Select::EventSelect(select),
         counters,
         fixed: NO_COUNTER,
         fit,
-        counts,
-        note,
     }
 }
 
@@ -70,25 +57,14 @@ struct Event {
 }
 
 const fn event(
+    id: u32,
     code: u8,
-    name: u16,
     unit_mask: u8,
     counters: CounterSet,
     processors: Processors,
-    counts: u16,
-    note: u16,
 ) -> Event {
-    let row = Row {
-        id: ProfileSource(FIRST_OWN + code as u32),
-        symbol: name,
-        select: Select::EventSelect(0x30000 | (unit_mask as u64) << 8 | code as u64),
-        counters,
-        fixed: NO_COUNTER,
-        fit: Fit::Exact,
-        counts,
-        note,
-    };
-    Event { processors, row }
+    let select = 0x30000 | (unit_mask as u64) << 8 | code as u64;
+    Event { processors, row: row(id, Fit::Exact, select, counters) }
 }
 
 /// halprof's own sources on any of these processors: every documented event with its widest unit
@@ -96,18 +72,6 @@ const fn event(
 /// number.
 pub fn own_rows(processors: Processors) -> impl Iterator<Item = &'static Row> {
     EVENTS.iter().filter(move |event| event.processors & processors != 0).map(|event| &event.row)
-}
-
-/// Finds a row of [`own_rows`] by number. The events are in order of their codes.
-#[must_use]
-pub fn own_row(processors: Processors, id: ProfileSource) -> Option<&'static Row> {
-    let first = EVENTS.partition_point(|event| event.row.id.0 < id.0);
-    EVENTS
-        .get(first..)?
-        .iter()
-        .take_while(|event| event.row.id == id)
-        .find(|event| event.processors & processors != 0)
-        .map(|event| &event.row)
 }
 
 /// The sources that wdm.h names, by number.

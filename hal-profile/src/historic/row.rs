@@ -5,16 +5,13 @@ use shared_types::ProfileSource;
 
 impl Row {
     /// A source for which the family has no fitting event.
-    pub(crate) const fn unsupported(id: u32, symbol: u16, note: u16) -> Self {
+    pub(crate) const fn unsupported(id: u32) -> Self {
         Self {
             id: ProfileSource(id),
-            symbol,
             select: Select::None,
             counters: NO_COUNTER,
             fixed: NO_COUNTER,
             fit: Fit::Unsupported,
-            counts: 0,
-            note,
         }
     }
 }

@@ -16,7 +16,7 @@ use shared_types::request::session::{Configure, EVENTS, SAMPLE, THREADS};
 use shared_types::request::source::{
     APPROXIMATE, Information, Placement, Plan as PlanReply, Query, Source,
 };
-use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, ReplyHeader, Text};
+use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, ReplyHeader, SourceNote};
 
 /// The most rows in one reply, so that no request takes long; the client asks again for the rest.
 const MOST_ROWS: usize = 50;
@@ -47,7 +47,6 @@ impl<H: Host> Service<H> {
 
     fn source(&self, boot: &Capabilities, row: &'static Row, approximate: bool) -> Source {
         let support = self.support(boot, row, approximate);
-        let (counts, note) = catalog::describe(boot, row);
         let select = catalog::select_word(&row.select());
         let limits = limits(row.id);
         let supporting = self.cpu_types.iter().filter(|(_, cpu_type)| {
@@ -70,14 +69,12 @@ impl<H: Host> Service<H> {
             min_interval: limits.min,
             max_interval: limits.max,
             cpu_types: supporting.fold(0, |mask, (cpu_type, _)| mask | 1 << cpu_type),
-            name: Text::new(row.name()),
-            symbol: Text::new(row.symbol()),
-            counts: Text::new(counts),
-            note: Text::new(match support {
-                Err(refusal) => refusal.why,
-                Ok(()) if !samples(boot, row) => no_sampling(boot, row),
-                Ok(()) => note,
-            }),
+            table: catalog::source_table(boot, row.id) as u32,
+            note: match support {
+                Err(refusal) => refusal.note,
+                Ok(()) if !samples(boot, row) => no_sampling(boot),
+                Ok(()) => catalog::note(boot, row),
+            } as u32,
         }
     }
 
@@ -92,7 +89,7 @@ impl<H: Host> Service<H> {
         if self.sessions.is_empty() {
             return Err(catalog::Refusal {
                 error: ErrorCode::NoMemory,
-                why: "no memory could be had for the counters, so no source is supported",
+                note: SourceNote::NoMemory,
             });
         }
         catalog::support(capabilities, row, approximate)
@@ -177,17 +174,13 @@ fn samples(capabilities: &Capabilities, row: &Row) -> bool {
         && (row.fit != Fit::Timer || sampled_time(capabilities, 0).is_ok())
 }
 
-fn no_sampling(capabilities: &Capabilities, row: &Row) -> &'static str {
+/// Why a supported source cannot be sampled; with interrupts, time alone cannot.
+fn no_sampling(capabilities: &Capabilities) -> SourceNote {
     match capabilities.interface() {
-        ProfileInterface::Default => "a timer's callback has no address to sample",
-        ProfileInterface::Pentium => "counting only: the Pentium's counters raise no interrupt",
-        _ if capabilities.delivery == Delivery::None => {
-            "counting only: no local APIC is enabled to carry the interrupt"
-        }
-        _ if row.fit == Fit::Timer => {
-            "counting only: a timer's callback has no address, and this processor has no counter of cycles"
-        }
-        _ => "counting only",
+        ProfileInterface::Default => SourceNote::TimerHasNoAddress,
+        ProfileInterface::Pentium => SourceNote::NoInterrupt,
+        _ if capabilities.delivery == Delivery::None => SourceNote::NoLocalApic,
+        _ => SourceNote::NoCycleCounter,
     }
 }
 

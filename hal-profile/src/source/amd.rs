@@ -7,26 +7,19 @@ use super::amd64_events::is_northbridge;
 use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select};
 use crate::cpu::generation::AmdGeneration;
 
-/// Named for what it counts.
-const fn row(id: u32, name: u16, select: u64, counts: u16, note: u16) -> Row {
+const fn row(id: u32, select: u64) -> Row {
     Row {
         id: ProfileSource(id),
-        symbol: name,
         select: Select::EventSelect(select),
         counters: ANY,
         fixed: NO_COUNTER,
         fit: Fit::Exact,
-        counts,
-        note,
     }
 }
 
 /// A row with the counters that can count its event on family 15h.
-const fn row_of_family15h(id: u32, name: u16, select: u64, counts: u16, note: u16) -> Row {
-    Row {
-        counters: family15h_counters((select & 0xFF) as u16),
-        ..row(id, name, select, counts, note)
-    }
+const fn row_of_family15h(id: u32, select: u64) -> Row {
+    Row { counters: family15h_counters((select & 0xFF) as u16), ..row(id, select) }
 }
 
 /// halprof's own sources on this generation, by number; none if its events are not known.

@@ -1,21 +1,9 @@
 //! What an AMD event code means on each family.
 //!
 //! The codes are those of the HAL's Amd64 table. Later families gave many of them another meaning,
-//! or none. The name of an event never depends on its unit mask.
+//! or none.
 
 use crate::cpu::generation::AmdGeneration;
-
-/// The meaning of one event code, as numbers of texts.
-struct Event {
-    /// Its name on K8, family 10h, family 15h and Zen 1 to Zen 5; 0 where it is not documented.
-    names: [u8; 8],
-    /// What became of it on Zen; 0 for a code that the HAL's table does not use.
-    verdict: u8,
-}
-
-const fn event(names: [u8; 8], verdict: u8) -> Event {
-    Event { names, verdict }
-}
 
 /// Whether a code belongs to the northbridge, where one set of counters serves all cores of a node:
 /// bits 7:5 all set (BKDG for AMD Family 10h Processors, "Northbridge Events").
@@ -24,63 +12,11 @@ pub const fn is_northbridge(event: u16) -> bool {
     event & 0xE0 == 0xE0
 }
 
-/// The manual's name for an event on this generation, or `None` where it is not documented there.
-#[must_use]
-pub fn meaning(generation: AmdGeneration, event: u16) -> Option<&'static str> {
-    text(name(generation, event))
-}
-
 /// Whether an event is documented on this generation.
 #[must_use]
 pub fn is_documented(generation: AmdGeneration, event: u16) -> bool {
-    name(generation, event) != 0
-}
-
-/// The number of an event's name; 0 for none.
-fn name(generation: AmdGeneration, event: u16) -> u8 {
-    let Some(row) = find(event) else {
-        return 0;
-    };
-    let [k8, family10h, family15h, zen1, zen2, zen3, zen4, zen5] = row.names;
-    match generation {
-        AmdGeneration::K8 => k8,
-        AmdGeneration::Family10h => family10h,
-        AmdGeneration::Family15h => family15h,
-        AmdGeneration::Family11h
-        | AmdGeneration::Family12h
-        | AmdGeneration::Family14h
-        | AmdGeneration::Family16h
-            if kept_from_k8(event) =>
-        {
-            k8
-        }
-        AmdGeneration::Zen1 => zen1,
-        AmdGeneration::Zen2 => zen2,
-        AmdGeneration::Zen3 => zen3,
-        AmdGeneration::Zen4 => zen4,
-        AmdGeneration::Zen5 => zen5,
-        _ => 0,
-    }
-}
-
-/// The number of an event's name on K8, or on family 10h if K8 has none; 0 if neither has.
-pub(super) const fn first_name(event: u16) -> u16 {
-    match find(event) {
-        Some(Event { names: [0, family10h, ..], .. }) => *family10h as u16,
-        Some(Event { names: [k8, ..], .. }) => *k8 as u16,
-        None => 0,
-    }
-}
-
-/// Whether families 11h, 12h, 14h and 16h keep the K8 meaning of an event (their BKDGs).
-const fn kept_from_k8(event: u16) -> bool {
-    matches!(event, 0x40 | 0x41 | 0x76 | 0x80 | 0x81 | 0xC0 | 0xC2 | 0xC3)
-}
-
-/// What became of a K8 event on Zen, in words; `None` for codes that the HAL's table does not use.
-#[must_use]
-pub fn verdict(event: u16) -> Option<&'static str> {
-    text(find(event)?.verdict)
+    let on = DOCUMENTED.get(usize::from(event)).copied();
+    on.unwrap_or(0) >> generation as u16 & 1 != 0
 }
 
 /// Whether the event is documented only with unit-mask bits and `unit_mask` selects none of them,
@@ -126,13 +62,14 @@ struct Nothing {
     on: u16,
 }
 
-const fn nothing(event: u16, mask: u8, generations: &[AmdGeneration]) -> Nothing {
-    let (mut on, mut rest) = (0, generations);
+/// A set of generations, one bit each.
+const fn generations(all: &[AmdGeneration]) -> u16 {
+    let (mut on, mut rest) = (0, all);
     while let [generation, more @ ..] = rest {
         on |= 1 << *generation as u16;
         rest = more;
     }
-    Nothing { event, mask, on }
+    on
 }
 
 static NOTHING: &[Nothing] = generated!("amd64_nothing");
@@ -151,19 +88,8 @@ const NOTHING_FOR: [u64; 4] = {
     events
 };
 
-const fn find(event: u16) -> Option<&'static Event> {
-    super::at(EVENTS, event as usize)
-}
-
-fn text(number: u8) -> Option<&'static str> {
-    match number {
-        0 => None,
-        number => Some(super::text(number.into())),
-    }
-}
-
-/// Events by code, including those that the HAL's Amd64 table does not use.
+/// The generations that document each event, by code.
 ///
 /// Source: the event lists of libpfm4 and Linux's perf, which name events as the BKDG and PPR of
-/// each family do.
-static EVENTS: &[Event] = generated!("amd64_events");
+/// each family do; for families 11h, 12h, 14h and 16h their BKDGs.
+static DOCUMENTED: &[u16] = generated!("amd64_documented");

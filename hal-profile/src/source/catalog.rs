@@ -3,12 +3,10 @@
 use crate::cpu::capabilities::Capabilities;
 use crate::cpu::generation::AmdGeneration;
 use crate::historic::catalog as historic;
-use crate::source::amd64_events::{
-    counts_something_else, is_documented, mask_selects_nothing, meaning, verdict,
-};
+use crate::source::amd64_events::{counts_something_else, is_documented, mask_selects_nothing};
 use crate::source::raw::Family;
 use crate::source::{self, ANY, CounterSet, Fit, Row, Select, amd, amd64, emon, intel};
-use shared_types::{ErrorCode, ProfileInterface, ProfileSource};
+use shared_types::{ErrorCode, ProfileInterface, ProfileSource, SourceNote, SourceTable};
 
 /// Every source of a machine whose boot processor has these capabilities: first the table of the
 /// HAL's interface, then that of the interface in use, then halprof's own.
@@ -54,6 +52,25 @@ pub fn is_hal(capabilities: &Capabilities, id: ProfileSource) -> bool {
     source::find(table(capabilities, hal), id).is_some()
 }
 
+/// The table that names a source of [`rows`].
+#[must_use]
+pub fn source_table(capabilities: &Capabilities, id: ProfileSource) -> SourceTable {
+    let used = capabilities.interface();
+    let hal = capabilities.selection.hal.interface;
+    let interface = if is_hal(capabilities, id) { hal } else { used };
+    match interface {
+        ProfileInterface::Default => SourceTable::Default,
+        ProfileInterface::Emon => SourceTable::Emon,
+        ProfileInterface::Amd64 if used == ProfileInterface::Amd64 => {
+            capabilities.generation.source_table()
+        }
+        ProfileInterface::Amd64 => SourceTable::Amd64,
+        ProfileInterface::Pentium | ProfileInterface::P6 | ProfileInterface::NetBurst => {
+            historic::source_table(capabilities)
+        }
+    }
+}
+
 fn table(capabilities: &Capabilities, interface: ProfileInterface) -> &'static [Row] {
     match interface {
         ProfileInterface::Emon => emon::ROWS,
@@ -90,11 +107,15 @@ pub struct Refusal {
     /// The cause.
     pub error: ErrorCode,
     /// An explanation.
-    pub why: &'static str,
+    pub note: SourceNote,
 }
 
-const fn unsupported(why: &'static str) -> Result<(), Refusal> {
-    Err(Refusal { error: ErrorCode::SourceNotSupported, why })
+const fn unsupported(note: SourceNote) -> Result<(), Refusal> {
+    Err(Refusal { error: ErrorCode::SourceNotSupported, note })
+}
+
+const fn approximate_only(note: SourceNote) -> Result<(), Refusal> {
+    Err(Refusal { error: ErrorCode::SourceApproximate, note })
 }
 
 /// Whether one processor supports a row. `approximate`: rows that only approximate their names are
@@ -103,17 +124,13 @@ pub fn support(capabilities: &Capabilities, row: &Row, approximate: bool) -> Res
     match row.fit {
         Fit::Timer => return Ok(()),
         _ if capabilities.interface() == ProfileInterface::Default => {
-            return unsupported(
-                "this processor is used through the Default interface, which has a timer only",
-            );
+            return unsupported(SourceNote::DefaultInterface);
         }
-        Fit::Northbridge => {
-            return unsupported("northbridge: one shared set of counters for all cores of a node");
-        }
-        Fit::Unsupported => return unsupported(row.note()),
+        Fit::Northbridge => return unsupported(SourceNote::Northbridge),
+        Fit::Unsupported => return unsupported(SourceNote::OfTable),
         // halprof's own rows are named for what they count.
         Fit::Approximate if !approximate && !row.id.is_own() => {
-            return Err(Refusal { error: ErrorCode::SourceApproximate, why: row.note() });
+            return approximate_only(SourceNote::OfTable);
         }
         Fit::Exact | Fit::Approximate => {}
     }
@@ -123,36 +140,38 @@ pub fn support(capabilities: &Capabilities, row: &Row, approximate: bool) -> Res
     available(capabilities, row)
 }
 
-const NOT_DOCUMENTED: &str =
-    "counts nothing here: the event of the HAL's row is not documented on this family";
-const MASK_SELECTS_NOTHING: &str =
-    "counts nothing here: the unit mask of the HAL's row selects nothing on this family";
-const UNKNOWN_MODEL: &str =
-    "this model's events are not known: the HAL's row may count something else than its name";
-
 /// The HAL offers the rows of its Amd64 table on every AMD processor. Those that the family does
 /// not document, or that count something else there, are available only to a session that asks for
 /// approximate sources.
 fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
-    let Some((generation, event, unit_mask)) = hal_amd_event(capabilities, row) else {
+    let Some((generation, event, _)) = hal_amd_event(capabilities, row) else {
         return Ok(());
     };
+    match note(capabilities, row) {
+        SourceNote::OfTable if counts_something_else(generation, event) => {
+            approximate_only(SourceNote::OfTable)
+        }
+        SourceNote::OfTable => Ok(()),
+        SourceNote::UnknownModel => approximate_only(SourceNote::UnknownModel),
+        note => unsupported(note),
+    }
+}
+
+/// What the table's note does not say of a row on this processor.
+#[must_use]
+pub fn note(capabilities: &Capabilities, row: &Row) -> SourceNote {
+    let Some((generation, event, unit_mask)) = hal_amd_event(capabilities, row) else {
+        return SourceNote::OfTable;
+    };
     if generation == AmdGeneration::Unknown {
-        return Err(Refusal { error: ErrorCode::SourceApproximate, why: UNKNOWN_MODEL });
+        SourceNote::UnknownModel
+    } else if !is_documented(generation, event) {
+        SourceNote::NotDocumented
+    } else if mask_selects_nothing(generation, event, unit_mask) {
+        SourceNote::MaskSelectsNothing
+    } else {
+        SourceNote::OfTable
     }
-    if !is_documented(generation, event) {
-        return unsupported(NOT_DOCUMENTED);
-    }
-    if mask_selects_nothing(generation, event, unit_mask) {
-        return unsupported(MASK_SELECTS_NOTHING);
-    }
-    if counts_something_else(generation, event) {
-        return Err(Refusal {
-            error: ErrorCode::SourceApproximate,
-            why: verdict(event).unwrap_or_default(),
-        });
-    }
-    Ok(())
 }
 
 /// Whether a processor counts the row only for a session that accepts another event than the name
@@ -177,17 +196,15 @@ fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
     if capabilities.interface() == ProfileInterface::Emon {
         let by_leaf_0a = available_events(capabilities.identity.leaf_0a);
         if emon::ebx_bit(row.id).is_some_and(|bit| by_leaf_0a >> bit & 1 == 0) {
-            return unsupported("CPUID leaf 0x0A: the event is not available on this processor");
+            return unsupported(SourceNote::NotInLeaf0A);
         }
         if intel::ebx_bit(row.id).is_some_and(|bit| capabilities.events >> bit & 1 == 0) {
-            return unsupported(
-                "CPUID leaf 0x0A or 0x23: the event is not available on this processor",
-            );
+            return unsupported(SourceNote::NotInLeaf0AOr23);
         }
     }
     match row.select() {
         Select::Fixed(index) if capabilities.fixed >> index & 1 == 0 => {
-            unsupported("this processor does not have the fixed counter")
+            unsupported(SourceNote::NoFixedCounter)
         }
         Select::Fixed(_) => Ok(()),
         Select::Historic(select) => {
@@ -196,7 +213,7 @@ fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
         _ if counters(capabilities, row) & capabilities.counters == 0
             && row.fixed & capabilities.fixed == 0 =>
         {
-            unsupported("this processor has no counter that can count the event")
+            unsupported(SourceNote::NoCounter)
         }
         _ => Ok(()),
     }
@@ -231,28 +248,6 @@ fn event_constraint(capabilities: &Capabilities, select: u64) -> CounterSet {
 /// AMD's event code: bits 7:0, and 35:32 as 11:8.
 const fn amd_event(select: u64) -> u16 {
     (select & 0xFF | select >> 24 & 0xF00) as u16
-}
-
-/// What a row counts on this processor, by its name in the manual, and a note on that.
-#[must_use]
-pub fn describe(capabilities: &Capabilities, row: &'static Row) -> (&'static str, &'static str) {
-    let Some((generation, event, unit_mask)) = hal_amd_event(capabilities, row) else {
-        return (row.counts(), row.note());
-    };
-    let Some(name) = meaning(generation, event) else {
-        return match generation {
-            AmdGeneration::Unknown => ("", UNKNOWN_MODEL),
-            _ => ("", NOT_DOCUMENTED),
-        };
-    };
-    let note = if mask_selects_nothing(generation, event, unit_mask) {
-        MASK_SELECTS_NOTHING
-    } else if generation >= AmdGeneration::Zen1 {
-        verdict(event).unwrap_or(row.note())
-    } else {
-        row.note()
-    };
-    (name, note)
 }
 
 /// The select as one number, in the family's layout (see [`source::raw`]); `None` if there is none.

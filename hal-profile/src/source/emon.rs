@@ -4,16 +4,13 @@ use shared_types::ProfileSource;
 
 use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select};
 
-const fn row(id: u32, symbol: u16, select: u64, counts: u16, fixed: CounterSet, note: u16) -> Row {
+const fn row(id: u32, select: u64, fixed: CounterSet) -> Row {
     Row {
         id: ProfileSource(id),
-        symbol,
         select: Select::EventSelect(select),
         counters: ANY,
         fixed,
         fit: Fit::Exact,
-        counts,
-        note,
     }
 }
 

@@ -8,33 +8,16 @@ use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select};
 /// The first number of the sources for architectural events; the event's EBX bit is added.
 pub const FIRST_ARCHITECTURAL: u32 = 0x8000_0200;
 
-const fn own(
-    id: u32,
-    name: u16,
-    select: Select,
-    counters: CounterSet,
-    fixed: CounterSet,
-    counts: u16,
-    note: u16,
-) -> Row {
-    Row {
-        id: ProfileSource(id),
-        symbol: name,
-        select,
-        counters,
-        fixed,
-        fit: Fit::Exact,
-        counts,
-        note,
-    }
+const fn own(id: u32, select: Select, counters: CounterSet, fixed: CounterSet) -> Row {
+    Row { id: ProfileSource(id), select, counters, fixed, fit: Fit::Exact }
 }
 
-const fn fixed(id: u32, index: u8, name: u16, counts: u16) -> Row {
-    own(id, name, Select::Fixed(index), NO_COUNTER, 1 << index, counts, 0)
+const fn fixed(id: u32, index: u8) -> Row {
+    own(id, Select::Fixed(index), NO_COUNTER, 1 << index)
 }
 
-const fn architectural(id: u32, name: u16, select: u64, counts: u16, note: u16) -> Row {
-    own(id, name, Select::EventSelect(select), ANY, NO_COUNTER, counts, note)
+const fn architectural(id: u32, select: u64) -> Row {
+    own(id, Select::EventSelect(select), ANY, NO_COUNTER)
 }
 
 /// The fixed-function counters, by index.

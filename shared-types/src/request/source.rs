@@ -2,7 +2,7 @@
 
 use super::{Access, RequestCode};
 use crate::hal::HalProfileSourceInformation;
-use crate::{ReplyHeader, RequestHeader, Text};
+use crate::{ReplyHeader, RequestHeader};
 use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -37,14 +37,10 @@ pub struct Source {
     pub max_interval: u32,
     /// The CPU types on which it can be counted, as a mask.
     pub cpu_types: u32,
-    /// The name that Windows' tools print.
-    pub name: Text<72>,
-    /// The enumeration's symbol.
-    pub symbol: Text<72>,
-    /// What it counts on the boot processor.
-    pub counts: Text<96>,
-    /// What a user should know; if it is not supported, why not.
-    pub note: Text<240>,
+    /// [`crate::SourceTable`]: where its name is looked up, and what it counts on the boot processor.
+    pub table: u32,
+    /// [`crate::SourceNote`]: what a user should know; if it is not supported, why not.
+    pub note: u32,
 }
 
 impl Source {
@@ -127,7 +123,7 @@ impl Placement {
 }
 
 const _: () = {
-    assert!(size_of::<Source>() == 512);
+    assert!(size_of::<Source>() == 40);
     assert!(size_of::<Query>() == 24);
     assert!(size_of::<Information>() == 40);
     assert!(size_of::<Plan>() == 40);

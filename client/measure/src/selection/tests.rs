@@ -1,11 +1,10 @@
 //! Is every form of naming sources and processors parsed as intended, and everything else refused?
 
 use super::*;
+use crate::Source;
 use crate::catalog::Catalog;
 use proptest::prelude::*;
-use shared_types::request::source::Source;
-use shared_types::{ProfileInterface, Text};
-use zerocopy::FromZeros;
+use shared_types::ProfileInterface;
 
 fn list(text: &str) -> Result<Vec<Item>> {
     let mut items = Vec::new();
@@ -20,12 +19,8 @@ fn resolve(
     Catalog::new(sources.to_vec(), interface as u32, &[]).resolve(items)
 }
 
-fn source(id: u32, name: &str, symbol: &str) -> Source {
-    let mut source = Source::new_zeroed();
-    source.id = id;
-    source.name = Text::new(name);
-    source.symbol = Text::new(symbol);
-    source
+fn source(id: u32, name: &'static str, symbol: &'static str) -> Source {
+    Source { id, name, symbol, ..Source::default() }
 }
 
 fn sources() -> Vec<Source> {

@@ -3,13 +3,13 @@
 
 use super::generator::{Run, TracedSource};
 use super::{ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing};
+use crate::Source;
 use crate::connection::Setup;
 use crate::{Connection, Error, Result, Session, Transport};
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
-use shared_types::request::source::Source;
 
 /// The longest run of which a trace is written, a day: a trace has thousands of slices at most, and
 /// in each of them less happens than a counter of 48 bits holds.
@@ -115,7 +115,7 @@ impl<T: Transport> Tracing for ModelledTracing<T> {
         };
         let source = |source: &Source| ProfileSource {
             id: source.id,
-            name: source.name.as_str().to_owned(),
+            name: source.name.to_owned(),
             min_interval: source.min_interval,
             max_interval: source.max_interval,
             interval: source.default_interval,

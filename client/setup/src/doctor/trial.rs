@@ -2,9 +2,9 @@
 
 use super::{Describe, Described, Failure};
 use halprof_measure::Result;
+use halprof_measure::Source;
 use halprof_measure::{Connection, Session, Setup, Transport};
 use shared_types::request::session::Spec;
-use shared_types::request::source::Source;
 
 /// The results; `None` for what was not tried.
 #[derive(Clone, Debug, Default)]

@@ -13,12 +13,12 @@ use crate::target::context::Context;
 use clap::Command;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
+use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
 use halprof_profile::aggregate::branches::Grouping;
 use halprof_profile::aggregate::key::Key;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shared_types::request::source::Source;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct CompletionsResult {
@@ -67,7 +67,7 @@ fn sources(place: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<
     let catalog = Catalog::read(&mut Context::open(place()?)?.connection, false)?;
     let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
     let own = catalog.sources.iter().filter(supported);
-    let mut names: Vec<String> = own.map(|source| source.name.as_str().to_owned()).collect();
+    let mut names: Vec<String> = own.map(|source| source.name.to_owned()).collect();
     let aliases = catalog.aliases().map(|alias| alias.name.to_owned());
     names.extend(aliases.filter(|name| name.starts_with(|first: char| first.is_alphabetic())));
     if events {

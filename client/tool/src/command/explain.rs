@@ -10,6 +10,7 @@ use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::source::can_count;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
+use halprof_measure::Source;
 use halprof_measure::catalog::{Catalog, Encoding, EventMatch, format_counters};
 use halprof_measure::events::Alias;
 use halprof_measure::selection::{self, EventRef};
@@ -19,7 +20,6 @@ use serde::Serialize;
 use shared_types::ProfileInterface;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::request::session::Spec;
-use shared_types::request::source::Source;
 
 /// What is explained; which lists have rows depends on what it is.
 #[derive(Default, JsonSchema, Serialize)]
@@ -183,7 +183,7 @@ fn of_name(topic: &str, ctx: &mut Context) -> Result<ExplainResult> {
                 },
                 cpu_types: cpu_types(processors, |processor| can_count(source, processor)),
                 topics: same_select(source, &catalog.sources),
-                topic: source.name.as_str().to_owned(),
+                topic: source.name.to_owned(),
                 kind: SOURCE,
             };
             return Ok(with_alias(result, alias));
@@ -283,7 +283,7 @@ fn of_raw(topic: &str, registers: Vec<RegisterValue>) -> ExplainResult {
 }
 
 fn counts(source: &Source) -> String {
-    let (name, counts) = (source.name.as_str(), source.counts.as_str());
+    let (name, counts) = (source.name, source.counts);
     if source.flags & Source::TIMER != 0 {
         return format!("{name} counts time, in units of 100 ns.");
     }
@@ -302,12 +302,12 @@ fn counts(source: &Source) -> String {
 fn sections(machine: &Machine, catalog: &Catalog, source: &Source) -> Vec<Section> {
     let has = |flag| source.flags & flag != 0;
     let unit = if has(Source::TIMER) { "units of 100 ns" } else { "events" };
-    let note = source.note.as_str();
-    let mut names = vec![source.name.as_str(), source.symbol.as_str()];
+    let note = source.note;
+    let mut names = vec![source.name, source.symbol];
     names.dedup();
     let names = format!("{}, {:#x}", names.join(", "), source.id);
     let mut sections = Vec::new();
-    sections.extend(meaning(source.name.as_str()).map(|text| section("Meaning", text)));
+    sections.extend(meaning(source.name).map(|text| section("Meaning", text)));
     sections.push(section("Names", names));
     if !note.is_empty() {
         sections.push(section("Note", note));
@@ -361,7 +361,7 @@ fn same_select(source: &Source, all: &[Source]) -> Vec<Topic> {
             && other.id != source.id
     };
     let topic = |other: &Source| Topic {
-        topic: other.name.as_str().to_owned(),
+        topic: other.name.to_owned(),
         kind: SOURCE,
         summary: "the same event under another name".to_owned(),
     };
@@ -414,7 +414,7 @@ mod tests {
             let mut ctx = Context::open(place).expect("a machine");
             let catalog = Catalog::read(&mut ctx.connection, false).expect("a catalog");
             for source in &catalog.sources {
-                let name = source.name.as_str();
+                let name = source.name;
                 assert!(meaning(name).is_some(), "{model}: {name}");
             }
         }

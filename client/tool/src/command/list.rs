@@ -12,6 +12,7 @@ use crate::output::table::{Column, Field, records_in};
 use crate::select::source::{OWN_BITS, can_count};
 use crate::select::trace_plan::{Offer, refuse_options};
 use crate::target::context::Context;
+use halprof_measure::Source;
 use halprof_measure::selection::format_processors;
 use halprof_measure::tracing::ProfileSource;
 use halprof_profile::aggregate::filter::Pattern;
@@ -19,7 +20,6 @@ use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::Processor;
-use shared_types::request::source::Source;
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ListResult {
@@ -170,7 +170,7 @@ fn traced_row(source: &ProfileSource, known: Option<&Source>) -> SourceRow {
             min: source.min_interval,
             max: source.max_interval,
         },
-        counts: known.map_or_else(String::new, |known| known.counts.as_str().to_owned()),
+        counts: known.map_or_else(String::new, |known| known.counts.to_owned()),
         note: if source.is_timer() { "sampled, not counted".to_owned() } else { String::new() },
         ..SourceRow::default()
     }
@@ -181,8 +181,8 @@ fn row(source: &Source, processors: &[Processor]) -> SourceRow {
     let supported = has(Source::SUPPORTED);
     SourceRow {
         id: Some(source.id),
-        name: source.name.as_str().to_owned(),
-        symbol: source.symbol.as_str().to_owned(),
+        name: source.name.to_owned(),
+        symbol: source.symbol.to_owned(),
         supported,
         hal: has(Source::HAL),
         sampling: has(Source::SAMPLING),
@@ -194,8 +194,8 @@ fn row(source: &Source, processors: &[Processor]) -> SourceRow {
             min: source.min_interval,
             max: source.max_interval,
         },
-        counts: source.counts.as_str().to_owned(),
-        note: source.note.as_str().to_owned(),
+        counts: source.counts.to_owned(),
+        note: source.note.to_owned(),
         processors: Differs::from(supported, processors, |one| can_count(source, one)),
         ..SourceRow::default()
     }

@@ -3,10 +3,10 @@
 use crate::output::error::{Error, Result};
 use crate::select::event_set::{EventSet, choose};
 use crate::select::source::OWN_BITS;
+use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::EventSpec;
 use shared_types::ProfileSource;
-use shared_types::request::source::Source;
 use sim::cpu::event::{Event, NAMED_MAX};
 use sim::load::workload::{self, DEFAULT, Workload};
 

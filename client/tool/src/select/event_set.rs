@@ -9,6 +9,7 @@ use crate::select::sampling_rate::Aim;
 use crate::select::time::TIME_UNITS_A_SECOND;
 use crate::target::backend::Backend;
 use crate::target::context::Context;
+use halprof_measure::Source;
 use halprof_measure::catalog::{Catalog, types_of};
 use halprof_measure::selection::{self, EventSpec, Item, format_processors};
 use halprof_measure::{Connection, Setup};
@@ -16,7 +17,6 @@ use shared_types::ProfileSource;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
-use shared_types::request::source::Source;
 use std::sync::Arc;
 
 /// The events and processors of a measurement.
@@ -172,7 +172,7 @@ impl EventSet {
         let wanted = Source::SUPPORTED | flags;
         let supported = |name: &&&str| {
             let mut sources = self.catalog.sources.iter();
-            sources.any(|source| source.name.as_str() == **name && source.flags & wanted == wanted)
+            sources.any(|source| source.name == **name && source.flags & wanted == wanted)
         };
         names.iter().find(supported).copied()
     }
@@ -446,7 +446,7 @@ impl EventSet {
             return self.note_of_alias(event);
         }
         let source = self.catalog.sources.iter().find(|one| one.id == event.common().source)?;
-        let (counts, note) = (source.counts.as_str(), source.note.as_str());
+        let (counts, note) = (source.counts, source.note);
         let is_plain = counts.is_empty() || note.is_empty() || note.contains("same");
         // Why it cannot be sampled does not matter to a count.
         let is_plain = is_plain || note.starts_with("counting only");

@@ -1,7 +1,7 @@
 //! Profile sources: which processors count them, and what in a select is not the event.
 
+use halprof_measure::Source;
 use shared_types::request::machine::Processor;
-use shared_types::request::source::Source;
 
 /// USR, OS, INT and EN in a select.
 pub(crate) const OWN_BITS: u64 = 0b11 << 16 | 1 << 20 | 1 << 22;

@@ -3,10 +3,10 @@
 use crate::output::error::Result;
 use crate::target::backend::Backend;
 use halprof_measure::Connection;
+use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
 use halprof_setup::doctor::Described;
 use shared_types::request::machine::{self, Processor};
-use shared_types::request::source::Source;
 use std::sync::Arc;
 
 pub(crate) struct Machine {

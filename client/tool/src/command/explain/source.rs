@@ -2,6 +2,7 @@
 
 use crate::command::registers::decode::{FieldRow, decode};
 use crate::output::table::{Column, Field, Record};
+use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::format_processors;
 use halprof_setup::describe;
@@ -10,7 +11,6 @@ use serde::Serialize;
 use shared_types::ProfileInterface;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::request::session::Spec;
-use shared_types::request::source::Source;
 use std::collections::BTreeSet;
 
 /// The value of a register for a source, without the enable and interrupt bits that are set while
@@ -162,12 +162,12 @@ pub(super) fn windows(machine: &Machine, catalog: &Catalog, source: &Source) -> 
         );
     }
     if has(Source::SUPPORTED) {
-        if source.counts.as_str().is_empty() {
+        if source.counts.is_empty() {
             return "Windows' HAL offers it and programs the same select: on this family that is not documented to count anything.".to_owned();
         }
         return "Windows' HAL programs the same select, and so counts the same.".to_owned();
     }
-    if source.note.as_str().starts_with("northbridge") {
+    if source.note.starts_with("northbridge") {
         return "Windows' HAL offers it and programs it on every core, each over the others: the counts are of the node, and of whichever core was last.".to_owned();
     }
     if machine.interface == ProfileInterface::Amd64 as u32 {

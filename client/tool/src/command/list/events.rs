@@ -1,9 +1,9 @@
 //! The vendor's events, as rows of the list of sources.
 
 use super::{Differs, Interval, SourceRow, hex};
+use halprof_measure::Source;
 use halprof_measure::catalog::{Catalog, Encoding, EventMatch, format_counters};
 use shared_types::request::machine::Processor;
-use shared_types::request::source::Source;
 
 /// USR and OS, which the selects of table sources include.
 const MODES: u64 = 0b11 << 16;

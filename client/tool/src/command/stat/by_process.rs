@@ -17,12 +17,12 @@ use crate::output::float::float;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::sampling_rate::Aim;
+use halprof_measure::Source;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::{Session, Transport};
 use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::file::Process;
 use halprof_profile::file::inventory::{Changes, Inventory};
-use shared_types::request::source::Source;
 use shared_types::{ErrorCode, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 

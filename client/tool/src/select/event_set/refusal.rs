@@ -57,7 +57,7 @@ impl EventSet {
         let named = halprof_measure::Error::Refused(refusal).about(|id| {
             let source = self.catalog().sources.iter().find(|source| source.id == id);
             match raw.as_slice() {
-                [] => source.map(|source| source.name.as_str().to_owned()),
+                [] => source.map(|source| source.name.to_owned()),
                 [name] => Some((*name).to_owned()),
                 several => Some(format!("one of {}", several.join(", "))),
             }

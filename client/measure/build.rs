@@ -1,0 +1,216 @@
+//! Turns the tables of `hal-profile/data` into those of `source/texts.rs`: for each `SourceTable`,
+//! the texts of its sources by number.
+//!
+//! A malformed table ends the build, with the file and the column.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::{env, fs};
+
+type Record = HashMap<String, String>;
+
+/// The texts of one source, in the order of `SourceTexts`.
+struct Row {
+    id: u64,
+    symbol: String,
+    name: String,
+    counts: String,
+    note: String,
+}
+
+const DATA: &str = "../../hal-profile/data";
+
+/// AMD's generations: the table, the core in events-modern.csv, and the column of its events' names
+/// in amd64-hal-on-zen.csv; both empty where events are not known.
+const AMD: [(&str, &str, &str); 13] = [
+    ("AmdUnknown", "", ""),
+    ("AmdK8", "K8", "K8"),
+    ("AmdFamily10h", "Barcelona..", "10h"),
+    ("AmdFamily11h", "Griffin", KEPT),
+    ("AmdFamily12h", "Llano", KEPT),
+    ("AmdFamily14h", "Bobcat", KEPT),
+    ("AmdFamily15h", "Bulldozer..", "15h"),
+    ("AmdFamily16h", "Jaguar", KEPT),
+    ("AmdZen1", "Zen 1/Zen+", "Zen1"),
+    ("AmdZen2", "Zen 2", "Zen2"),
+    ("AmdZen3", "Zen 3", "Zen3"),
+    ("AmdZen4", "Zen 4", "Zen4"),
+    ("AmdZen5", "Zen 5", "Zen5"),
+];
+
+/// The note on ProfileTime.
+const TIMER: &str = "counted by a timer: the HAL never programs the event select in its table";
+
+/// `yes` where these families have the event with K8's name.
+const KEPT: &str = "kept_on_11h_12h_14h_16h";
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={DATA}");
+    let modern = records("events-modern");
+    let mut tables = vec![
+        ("Default", default()),
+        ("Emon", emon(&modern)),
+        ("Amd64", amd64(first_name)),
+        ("Pentium", joined(mapped("P5"), documented("p5-events", &["P5"]))),
+        ("PentiumMmx", joined(mapped("P5MMX"), documented("p5-events", &["P5MMX"]))),
+        ("P6", joined(mapped("P6"), documented("p6-events", &["PPro", "PII", "Celeron", "PIII"]))),
+        ("PentiumM", joined(mapped("P6"), documented("p6-events", &["PM"]))),
+        ("NetBurst", joined(mapped("P4"), netburst())),
+    ];
+    for (table, core, column) in AMD {
+        let hal = amd64(|event| on_generation(event, column));
+        let own = own(modern.iter().filter(|event| event["core"] == core));
+        tables.push((table, joined(hal, own)));
+    }
+    let tables: Vec<String> = tables.into_iter().map(|(table, rows)| code(table, rows)).collect();
+    let folder = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    fs::write(Path::new(&folder).join("texts.rs"), format!("[\n{}]\n", tables.concat()))
+        .expect("OUT_DIR is writable");
+}
+
+/// A table and its rows as code.
+fn code(table: &str, mut rows: Vec<Row>) -> String {
+    rows.sort_by_key(|row| row.id);
+    let row = |Row { id, symbol, name, counts, note }: &Row| {
+        format!(
+            "SourceTexts {{ id: {id:#x}, symbol: {symbol:?}, name: {name:?}, counts: {counts:?}, note: {note:?} }},\n"
+        )
+    };
+    let rows: String = rows.iter().map(row).collect();
+    format!("(SourceTable::{table}, &[\n{rows}]),\n")
+}
+
+fn records(name: &str) -> Vec<Record> {
+    let file = format!("{DATA}/{name}.csv");
+    csv::Reader::from_path(&file)
+        .unwrap_or_else(|error| panic!("{file}: {error}"))
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+fn number(text: &str) -> u64 {
+    let digits = text.strip_prefix("0x").unwrap_or_else(|| panic!("{text:?} is not hexadecimal"));
+    u64::from_str_radix(digits, 16).unwrap_or_else(|error| panic!("{text:?}: {error}"))
+}
+
+fn joined(mut first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
+    first.extend(second);
+    first
+}
+
+/// The row of a record by its columns: number, symbol, name, what is counted, note; no column is no
+/// text, and no number no row.
+fn row(record: &Record, [id, symbol, name, counts, note]: [&str; 5]) -> Option<Row> {
+    let text = |column: &str| match column {
+        "" => String::new(),
+        column => record[column].clone(),
+    };
+    Some(Row {
+        id: Some(text(id)).filter(|id| !id.is_empty()).map(|id| number(&id))?,
+        symbol: text(symbol),
+        name: text(name),
+        counts: text(counts),
+        note: text(note),
+    })
+}
+
+/// The rows of records that are of halprof's own sources.
+fn own<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<Row> {
+    let columns = ["halprof_id", "halprof_name", "halprof_name", "manual_name", "halprof_note"];
+    records.into_iter().filter_map(|record| row(record, columns)).collect()
+}
+
+fn default() -> Vec<Row> {
+    let columns = ["value", "symbol", "name_listed_by_windows", "", "note"];
+    records("default-sources").iter().filter_map(|record| row(record, columns)).collect()
+}
+
+/// The HAL's sources, the fixed counters, and the architectural events that the HAL lacks.
+fn emon(modern: &[Record]) -> Vec<Row> {
+    let bit = |event: &Record| event["core"].strip_prefix("cpuid 0xA ebx bit ").map(str::to_owned);
+    let hal = records("emon-sources");
+    let hal = hal.iter().filter_map(|record| {
+        let of_bit = Some(record["cpuid_0a_ebx_bit"].clone());
+        let event = modern.iter().find(|event| bit(event) == of_bit);
+        let twin = record["same_as_specific_source"].strip_prefix("Profile");
+        let row = row(record, ["value", "symbol", "name_listed_by_windows", "", "note"])?;
+        Some(Row {
+            counts: event.map_or_else(String::new, |event| event["manual_name"].clone()),
+            note: twin.map_or(row.note, |twin| format!("same as {twin}")),
+            ..row
+        })
+    });
+    let fixed = records("intel-fixed");
+    let fixed =
+        fixed.iter().filter_map(|record| row(record, ["id", "name", "name", "manual_name", ""]));
+    hal.chain(fixed).chain(own(modern.iter().filter(|event| bit(event).is_some()))).collect()
+}
+
+/// The HAL's sources; `texts` gives what the event of one counts, and a note on that.
+fn amd64(texts: impl Fn(&Record) -> (String, String)) -> Vec<Row> {
+    let meanings = records("amd64-hal-on-zen");
+    let row = |record: &Record| {
+        let row = row(record, ["value", "symbol", "name_listed_by_windows10", "", ""])?;
+        if row.symbol == "ProfileTime" {
+            return Some(Row { note: TIMER.to_owned(), ..row });
+        }
+        let meaning = meanings.iter().find(|meaning| meaning["value"] == record["value"]);
+        let (counts, note) = texts(meaning.expect("amd64-hal-on-zen.csv: every source of the HAL"));
+        Some(Row { counts, note, ..row })
+    };
+    records("amd64-sources").iter().filter_map(row).collect()
+}
+
+/// A source's name without the `-` of an event that is not documented.
+fn named(event: &str) -> Option<String> {
+    (event != "-").then(|| event.to_owned())
+}
+
+/// The event's name where it first appeared: on K8, or on family 10h.
+fn first_name(event: &Record) -> (String, String) {
+    let name = named(&event["K8"]).or_else(|| named(&event["10h"]));
+    (name.unwrap_or_default(), String::new())
+}
+
+/// What the event is on a generation, by its column; on Zen with what became of it since K8.
+fn on_generation(event: &Record, column: &str) -> (String, String) {
+    let name = match column {
+        "" => None,
+        KEPT => named(&event["K8"]).filter(|_| event[KEPT] == "yes"),
+        column => named(&event[column]),
+    };
+    let note = match &name {
+        Some(_) if column.starts_with("Zen") => event["verdict_on_zen"].clone(),
+        _ => String::new(),
+    };
+    (name.unwrap_or_default(), note)
+}
+
+/// The wdm.h sources of a family without a HAL's table.
+fn mapped(family: &str) -> Vec<Row> {
+    let row = |record: &Record| {
+        let row = row(record, ["source", "name", "name", "event", "reason"])?;
+        let name = match row.symbol.as_str() {
+            "ProfileTime" => "Timer",
+            symbol => symbol.strip_prefix("Profile").expect("mapping.csv: a symbol of wdm.h"),
+        };
+        Some(Row { name: name.to_owned(), ..row })
+    };
+    let records = records("mapping");
+    records.iter().filter(|record| record["family"] == family).filter_map(row).collect()
+}
+
+/// The documented events of any of these processors.
+fn documented(file: &str, processors: &[&str]) -> Vec<Row> {
+    let has =
+        |record: &&Record| record["processors"].split(';').any(|one| processors.contains(&one));
+    let columns = ["halprof_id", "name", "name", "name", "note"];
+    records(file).iter().filter(has).filter_map(|record| row(record, columns)).collect()
+}
+
+fn netburst() -> Vec<Row> {
+    let columns = ["halprof_id", "event", "event", "event", "note"];
+    records("p4-events").iter().filter_map(|record| row(record, columns)).collect()
+}
