@@ -57,7 +57,11 @@ fn a_plan_tells_each_sources_counter_and_turn() {
 /// there the third waits for the second turn, elsewhere it runs in the first.
 #[test]
 fn a_source_waits_only_on_the_kind_that_lacks_a_counter_for_it() {
-    let on = |counter: u32, raw, kinds| Spec { counters: 1 << counter, cpu_types: kinds, ..Spec::of_raw(raw) };
+    let on = |counter: u32, raw, kinds| Spec {
+        counters: 1 << counter,
+        cpu_types: kinds,
+        ..Spec::of_raw(raw)
+    };
     let specs = [on(0, 0xC4, 0b01), on(1, 0xC5, 0), on(0, 0x2E, 0)];
     let mut wire = Wire::new("hybrid", 12);
     let (plan, places) = planned(&mut wire, &configuration(0), &specs).expect("a plan");
