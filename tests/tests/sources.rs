@@ -95,8 +95,8 @@ fn fixed_counters_are_numbered_by_index() {
         "FixedTopdownFrontendBound",
         "FixedTopdownRetiring",
     ];
-    let named = intel::FIXED.iter().map(|row| texts(SourceTable::Emon, row).name);
-    assert_eq!(named.collect::<Vec<_>>(), names);
+    let shown = intel::FIXED.iter().map(|row| texts(SourceTable::Emon, row).name);
+    assert_eq!(shown.collect::<Vec<_>>(), names);
     for (row, index) in intel::FIXED.iter().zip(0..) {
         assert_eq!(row.select(), Select::Fixed(index));
         assert_eq!(row.id, ProfileSource(0x8000_0100 + u32::from(index)));
@@ -170,7 +170,11 @@ fn selects_hold_what_the_interface_does_not_add_later() {
     {
         match row.select() {
             Select::None => {
-                assert!(matches!(row.fit, Fit::Timer | Fit::Unsupported), "{table:?} {:x?}", row.id)
+                assert!(
+                    matches!(row.fit, Fit::Timer | Fit::Unsupported),
+                    "{table:?} {:x?}",
+                    row.id
+                );
             }
             Select::EventSelect(select) => {
                 assert_eq!(select & ENABLE_INT_PC_AND_RESERVED, 0, "{table:?} {:x?}", row.id);

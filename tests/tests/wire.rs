@@ -159,10 +159,10 @@ fn needed(code: RequestCode) -> usize {
         machine::DESCRIBE => 104,
         machine::HELLO => 128,
         machine::PROCESSORS => 32 + 104,
-        source::ENUMERATE => 32 + 40,
         source::PLAN => 40 + 8,
         session::OPEN => 32,
-        session::CONFIGURE => 40 + 32,
+        // The head of a page and a source of 40; a head of 40 and an interval of 32.
+        source::ENUMERATE | session::CONFIGURE => 72,
         // The latter: a head of 40, and 16 per counter.
         session::SET_INTERVAL | threads::THREADS => 56,
         session::STOP | counts::SNAPSHOT => 32 + 2 * 80,
