@@ -353,7 +353,7 @@ test("what the PDB does not tell is as in the sources", () => {
     });
     assert.strictEqual(inside("FIXED_COUNTER"), constant("hal-profile/src/cpu/counter.rs", "FIXED"));
     assert.strictEqual(inside("SLOT_BITS"),
-        constant("hal-profile/src/service/sessions.rs", "SLOT_BITS"));
+        constant("hal-profile/src/service/session.rs", "SLOT_BITS"));
     assert.match(file("driver/src/debugger.rs"), new RegExp(`version: ${inside("LAYOUT")},`));
 });
 
