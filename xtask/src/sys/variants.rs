@@ -137,10 +137,11 @@ fn assemble(shell: &Shell, folders: &Folders, work: &Path) -> Result<()> {
             text.replace(&format!("\"{name}\""), &format!("\"{}\"", path.display()))
         });
     files::write(&work.join(".cargo/config.toml"), configuration.as_bytes())?;
-    if !work.join("target").exists() {
-        link_target(shell, &original.join("target"), &work.join("target"))?;
-    }
-    Ok(())
+    // Anew each time: the driver's build writes some of its files in place, so that what was linked
+    // earlier is half of then and half of now, and cargo takes it for fresh.
+    let target = work.join("target");
+    shell.remove_path(&target)?;
+    link_target(shell, &original.join("target"), &target)
 }
 
 /// Links what was built of the other packages, 700 MB that nothing writes again. What each work
