@@ -112,7 +112,7 @@ pub(crate) fn refuse(process: u32, code: u32, status: u32, error: u32, frequency
         TRACE.printed_since.store(now, Relaxed);
         TRACE.printed.store(0, Relaxed);
     }
-    // A client that asks wrongly in a loop must not drown what others print.
+    // A client that repeats a bad request must not flood the debug output.
     if TRACE.printed.fetch_add(1, Relaxed) < PRINTED_A_SECOND {
         print::refusal(process, code, status, error);
     }

@@ -405,8 +405,7 @@ pub(crate) unsafe fn destroy<T>(device: WDFDEVICE, context: &ContextType<T>) {
 unsafe fn create_queue(device: WDFDEVICE, events: &Events) -> Result<(), Failed> {
     let mut config = WDF_IO_QUEUE_CONFIG {
         Size: size_of::<WDF_IO_QUEUE_CONFIG>() as u32,
-        // One at a time: the service has one lock, and nothing would be won by waiting for it
-        // twice.
+        // One at a time: the service runs under one lock anyway.
         DispatchType: _WDF_IO_QUEUE_DISPATCH_TYPE::WdfIoQueueDispatchSequential,
         PowerManaged: _WDF_TRI_STATE::WdfFalse,
         DefaultQueue: 1,

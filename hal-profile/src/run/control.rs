@@ -124,8 +124,8 @@ impl<M: Machine> Local<'_, M> {
         }
         self.read_all();
         let mut active = self.state.active.get().iter();
-        // Its interrupt may be pending: with interrupts masked it could not come in. If it then
-        // does, it is a sample; if not, it is counted as missed.
+        // Its interrupt may be pending behind the mask. If it comes once interrupts are enabled, it
+        // is a sample; otherwise it is counted as missed.
         if active.any(|counter| counter.overflowed(counter.last)) {
             return true;
         }

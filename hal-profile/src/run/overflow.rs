@@ -110,15 +110,14 @@ impl<M: Machine> Local<'_, M> {
     #[inline]
     fn collect(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
         let running = self.state.phase == Phase::Running;
-        // In Halted this interrupt was pending when the counters were stopped: they stand, and must
-        // not be started again.
+        // In Halted the interrupt was pending when the counters were stopped, and they stay stopped.
         let control = if running {
             let (active, bits) = (self.state.active.get(), self.state.active.bits());
             pmu::hold(self.machine, &self.state.capabilities, active, bits)
         } else {
             0
         };
-        // A poll interrupts nothing: the newest records are of its own path.
+        // After a poll the newest records are those of the poll's own code.
         let branches = self.expect_branches() && interrupted.is_some();
         if interrupted.is_some() {
             self.unmask_first(branches);
@@ -283,8 +282,7 @@ impl<M: Machine> Local<'_, M> {
             Decision::Throttle => {
                 state.statistics.throttled = state.statistics.throttled.wrapping_add(1);
                 state.statistics.deferred.throttled(now);
-                // From the next reload on: a preset that is already running is not shortened by the
-                // throttle, only followed by a longer one.
+                // It takes effect at the next reload: presets that are already running stay.
                 state.doublings = (state.doublings + 1).min(MOST_DOUBLINGS);
             }
             Decision::Relax => state.doublings = state.doublings.saturating_sub(1),
@@ -363,7 +361,7 @@ impl Recorder<'_> {
         let statistics = &mut *self.statistics;
         statistics.generated = statistics.generated.wrapping_add(periods);
         let Some(interrupted) = self.interrupted else {
-            // No address belongs to it: that of the poll would be a lie.
+            // There is no address to record: the poll's own is not where the overflow was.
             statistics.lose(LossCause::Missed, periods, period);
             return;
         };
