@@ -110,18 +110,24 @@ impl Session {
     }
 }
 
+/// The slot of the session with this number, if it belongs to this handle.
+pub(super) fn slot(sessions: &[Session], client: Client, number: u32) -> Result<usize, Refused> {
+    let unknown = refused(ErrorCode::UnknownSession, number, 0);
+    let low = number & ((1 << SLOT_BITS) - 1);
+    let slot = low.checked_sub(1).ok_or(unknown)? as usize;
+    let session = sessions.get(slot).ok_or(unknown)?;
+    let owned = session.owner().is_some_and(|owner| owner.handle == client.handle);
+    if owned && self::number(session, slot) == number { Ok(slot) } else { Err(unknown) }
+}
+
 /// The session with this number, if it belongs to this handle.
 pub(super) fn find(
     sessions: &mut [Session],
     client: Client,
     number: u32,
 ) -> Result<&mut Session, Refused> {
-    let its = |(slot, session): &(usize, &mut Session)| {
-        let owned = session.owner().is_some_and(|owner| owner.handle == client.handle);
-        owned && self::number(session, *slot) == number
-    };
-    let session = sessions.iter_mut().enumerate().find(its);
-    session.map(|(_, session)| session).ok_or(refused(ErrorCode::UnknownSession, number, 0))
+    let slot = slot(sessions, client, number)?;
+    sessions.get_mut(slot).ok_or(refused(ErrorCode::UnknownSession, number, 0))
 }
 
 /// A session's number.

@@ -2,7 +2,7 @@
 
 use super::by_thread;
 use super::io_buffer::{Answer, IoBuffer, Refused, must_be_zero, refused};
-use super::{Host, Service};
+use super::{Host, Service, session};
 use crate::run::host::Processors;
 use crate::service::session::{Client, Ended, Rights, SLOT_BITS, find, number};
 use core::mem::{offset_of, size_of};
@@ -44,12 +44,7 @@ impl<H: Host> Service<H> {
 
     /// The slot of a session that belongs to this handle.
     pub(super) fn slot(&self, client: Client, number: u32) -> Result<usize, Refused> {
-        let unknown = refused(ErrorCode::UnknownSession, number, 0);
-        let slot = number & ((1 << SLOT_BITS) - 1);
-        let slot = slot.checked_sub(1).ok_or(unknown)? as usize;
-        let session = self.sessions.get(slot).ok_or(unknown)?;
-        let owned = session.owner().is_some_and(|owner| owner.handle == client.handle);
-        if owned && self::number(session, slot) == number { Ok(slot) } else { Err(unknown) }
+        session::slot(&self.sessions, client, number)
     }
 
     pub(super) fn runs(&self, slot: usize) -> bool {
