@@ -10,7 +10,7 @@ mod inf;
 mod manifests;
 mod spdx;
 
-use crate::{exe, setup, sys};
+use crate::{exe, setup, suite, sys};
 use anyhow::{Context, Result};
 use archive::File;
 use catalog::{Kind, Member};
@@ -96,10 +96,8 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
     shell.write_file(&unsigned, unsigned_catalog(shell, date)?)?;
     certificate.sign(shell, &unsigned, &package("halprof.cat"))?;
 
-    cmd!(shell, "cargo run --quiet --profile suite -p halprof --example manual -- {MANUAL}")
-        .run()
-        .context("write the manual's pages")?;
-    let sources = cmd!(shell, "cargo run --quiet --profile suite -p halprof --example hal_sources")
+    suite::example(shell, "manual")?.arg(MANUAL).run().context("write the manual's pages")?;
+    let sources = suite::example(shell, "hal_sources")?
         .read()
         .context("write the table of the HAL's sources")?;
     shell.write_file(Path::new(TABLES).join("hal-sources.csv"), sources + "\n")?;

@@ -2,7 +2,7 @@
 
 use crate::has_subcommand;
 use anyhow::Result;
-use xshell::{Shell, cmd};
+use xshell::{Cmd, Shell, cmd};
 
 /// The profile in Cargo.toml with which everything is compiled, and cargo's output folder for it.
 const PROFILE: &str = "suite";
@@ -80,6 +80,13 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
         cmd!(shell, "cargo test --profile {PROFILE} {PACKAGES...} --no-run").run()?;
     }
     Ok(())
+}
+
+/// Compiles an example of the tool and returns the command that runs it. `cargo run` would compile it
+/// for the tool alone, with other features and so all again.
+pub(crate) fn example<'a>(shell: &'a Shell, name: &str) -> Result<Cmd<'a>> {
+    cmd!(shell, "cargo build --quiet --profile {PROFILE} {PACKAGES...} --example {name}").run()?;
+    Ok(cmd!(shell, "target/{PROFILE}/examples/{name}"))
 }
 
 /// Fuzzes the code that parses untrusted bytes, for `seconds` per target.
