@@ -9,6 +9,9 @@ use xshell::{Shell, cmd};
 /// The target for which Debian's mingw-w64 links; no Microsoft library is needed.
 const TARGET: &str = "x86_64-pc-windows-gnu";
 
+/// The packages that are built for it.
+const PACKAGES: [&str; 3] = ["halprof", "halprof-c", "halprof-real-time"];
+
 /// Where the tool is put.
 pub(crate) const EXE: &str = "target/exe/halprof.exe";
 
@@ -32,8 +35,8 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     let (toolchain, standard_library) = toolchain(shell)?;
     toolchain
         .cargo(shell)
-        .args(["build", "--profile", "dist", "--package", "halprof", "--package", "halprof-c"])
-        .args(["--features", "real-time-model"])
+        .args(["build", "--profile", "dist"])
+        .args(PACKAGES.iter().flat_map(|package| ["--package", package]))
         .args(["--target", TARGET, "--target-dir", "target/exe/work"])
         .args(standard_library)
         .arg("--config")

@@ -113,8 +113,11 @@ fn cargo_run_of_the_package_is_the_tool() {
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
     let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output();
     let output = output.expect("cargo runs");
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let packages = told["packages"].as_array().expect("packages");
-    let tool = packages.iter().find(|package| package["name"] == "halprof");
-    assert_eq!(tool.expect("the tool")["default_run"], "halprof");
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let tool = packages.iter().find(|package| package["name"] == "halprof").expect("the tool");
+    // One program: `cargo run` need not be told which.
+    let targets = tool["targets"].as_array().expect("targets").iter();
+    let programs = targets.filter(|target| target["kind"][0] == "bin");
+    assert_eq!(programs.map(|target| &target["name"]).collect::<Vec<_>>(), ["halprof"]);
 }
