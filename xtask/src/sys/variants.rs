@@ -1,25 +1,32 @@
 //! `cargo xtask variants`: builds drivers with one mistake each, to prove that nt-model finds it.
 //!
-//! The mistakes are rows of tests/nt-model/variants.toml. Each is built like the driver itself, in
-//! a work folder of its own, with the driver's toolchain, content root and flags, and links to what
-//! the driver's build produced, so that only what a mistake changes is compiled again.
+//! The mistakes are rows of tests/nt-model/variants.toml. They are built one after the other in one
+//! work folder with the driver's toolchain, content root and flags, but incrementally and therefore
+//! without LTO: each then compiles only what its mistake changes. The driver built so without a
+//! mistake is the control, which the tests expect to be as good as the shipped one.
 
 use super::toolchain::Toolchain;
 use super::{Folders, Options, files};
 use crate::rustup::TARGET;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::thread;
-use xshell::{Shell, cmd};
+use xshell::Shell;
 
 /// Where the rows are.
 const TABLE: &str = "tests/nt-model/variants.toml";
 /// The packages that a row may change; the others are used from the repository.
 const CHANGEABLE: [&str; 2] = ["driver", "hal-profile"];
+/// Settings for quick incremental builds. Nobody debugs the results, so the PDB is left small.
+const INCREMENTAL: [&str; 5] = [
+    "profile.release.incremental=true",
+    "profile.release.lto=\"off\"",
+    "profile.release.package.hal-profile.codegen-units=64",
+    "profile.release.package.halprof-driver.codegen-units=64",
+    "profile.release.package.halprof-driver.debug=\"line-tables-only\"",
+];
 
 #[derive(Deserialize)]
 struct Table {
@@ -41,66 +48,70 @@ struct Edit {
     instead: String,
 }
 
-/// Builds target/variants/NAME/halprof.sys for each row: as many at once as there are processors,
-/// because one build keeps only one of them busy.
+/// The driver without a mistake, built like the others.
+const CONTROL: &str = "control";
+
+/// Builds target/variants/NAME/halprof.sys for each row, and the control.
 pub(crate) fn build(shell: &Shell) -> Result<()> {
     super::build(shell, &Options::default())?;
     let folders = Folders::new(shell.current_dir().canonicalize()?);
     let table = fs::read_to_string(folders.repository.join(TABLE))?;
     let table: Table = toml::from_str(&table).with_context(|| format!("read {TABLE}"))?;
+    let variants = folders.repository.join("target/variants");
     let builder = Builder {
+        shell,
         toolchain: Toolchain::choose(shell, None)?,
-        variants: folders.repository.join("target/variants"),
+        work: variants.join("work"),
+        variants,
         driver: fs::read(folders.image())?,
         folders,
-        rows: Mutex::new(table.variant.into_iter()),
     };
-    thread::scope(|scope| {
-        let workers = thread::available_parallelism().map_or(1, usize::from);
-        let workers: Vec<_> = (0..workers)
-            .map(|number| {
-                let builder = &builder;
-                scope.spawn(move || builder.work(number))
-            })
-            .collect();
-        workers.into_iter().try_for_each(|worker| {
-            let ended = worker.join();
-            ended.unwrap_or_else(|_| bail!("a thread that builds variants panicked"))
-        })
-    })
+    builder.assemble().context("the variants' work folder")?;
+    let control = Variant { name: CONTROL.to_owned(), edit: Vec::new() };
+    for variant in [control].iter().chain(&table.variant) {
+        builder.build(variant).with_context(|| format!("variant {}", variant.name))?;
+    }
+    Ok(())
 }
 
-/// What the threads that build have in common.
-struct Builder {
+/// What the builds have in common.
+struct Builder<'a> {
+    shell: &'a Shell,
     folders: Folders,
     toolchain: Toolchain,
     /// Where the variants are put.
     variants: PathBuf,
-    /// The driver without a mistake.
+    /// The folder in which they are compiled.
+    work: PathBuf,
+    /// The shipped driver.
     driver: Vec<u8>,
-    /// The rows that nobody has taken yet.
-    rows: Mutex<std::vec::IntoIter<Variant>>,
 }
 
-impl Builder {
-    /// Builds rows in a work folder of its own until there are none left.
-    fn work(&self, number: usize) -> Result<()> {
-        let shell = Shell::new()?;
-        shell.change_dir(&self.folders.repository);
-        let work = self.variants.join(format!("work-{number}"));
-        assemble(&shell, &self.folders, &work).context("the variants' work folder")?;
-        loop {
-            let row = self.rows.lock().ok().and_then(|mut rows| rows.next());
-            let Some(variant) = row else {
-                return Ok(());
-            };
-            self.build(&shell, &work, &variant)
-                .with_context(|| format!("variant {}", variant.name))?;
+impl Builder<'_> {
+    /// Makes the work folder like the driver's own, but for the packages that rows change.
+    fn assemble(&self) -> Result<()> {
+        let original = self.folders.workspace();
+        for member in self.shell.read_dir(&original)? {
+            let name = member.file_name().unwrap_or_default();
+            let is_source = member.is_symlink() && !CHANGEABLE.iter().any(|other| name == *other);
+            if is_source {
+                files::link(&fs::read_link(&member)?, &self.work.join(name))?;
+            }
         }
+        files::copy(&original.join("Cargo.lock"), &self.work.join("Cargo.lock"))?;
+        // Paths in the driver's configuration that are in its own folder keep pointing there.
+        let configuration = self.shell.read_file(original.join(".cargo/config.toml"))?;
+        let configuration =
+            ["./link.sh", "windows", "wdk-build"].iter().fold(configuration, |text, name| {
+                let path = original.join(name);
+                text.replace(&format!("\"{name}\""), &format!("\"{}\"", path.display()))
+            });
+        files::write(&self.work.join(".cargo/config.toml"), configuration.as_bytes())?;
+        Ok(())
     }
 
     /// Builds one, unless it is there already.
-    fn build(&self, shell: &Shell, work: &Path, variant: &Variant) -> Result<()> {
+    fn build(&self, variant: &Variant) -> Result<()> {
         let sources = variant.sources(&self.folders.repository)?;
         let folder = self.variants.join(&variant.name);
         let key = key(&self.driver, &sources);
@@ -108,52 +119,52 @@ impl Builder {
         if known && folder.join("halprof.sys").exists() {
             return Ok(());
         }
-        let repository = &self.folders.repository;
-        compile(shell, self.toolchain, repository, work, &sources)?;
-        let built = work.join("target").join(TARGET).join("release");
-        files::copy(&built.join("halprof_driver.dll"), &folder.join("halprof.sys"))?;
+        self.compile(&sources)?;
+        let built = self.work.join("target").join(TARGET).join("release/halprof_driver.dll");
+        files::copy(&built, &folder.join("halprof.sys"))?;
         files::write(&folder.join("key"), &key)?;
         println!("{}", folder.join("halprof.sys").display());
         Ok(())
     }
-}
 
-/// Creates the work folder, with what the driver's own build produced.
-fn assemble(shell: &Shell, folders: &Folders, work: &Path) -> Result<()> {
-    let original = folders.workspace();
-    for member in shell.read_dir(&original)? {
-        let name = member.file_name().unwrap_or_default();
-        let is_source = member.is_symlink() && !CHANGEABLE.iter().any(|other| name == *other);
-        if is_source {
-            files::link(&fs::read_link(&member)?, &work.join(name))?;
+    /// Puts the sources into the work folder, with the changed ones replacing the repository's, and
+    /// compiles. Warnings that a mistake causes are shown only if it does not compile.
+    fn compile(&self, sources: &[(PathBuf, String)]) -> Result<()> {
+        for package in CHANGEABLE {
+            self.copy_changed(Path::new(package), sources)?;
         }
+        let _folder = self.shell.push_dir(&self.work);
+        let output = self
+            .toolchain
+            .cargo(self.shell)
+            .args(["build", "--quiet", "--release", "--package", "halprof-driver"])
+            .args(INCREMENTAL.iter().flat_map(|setting| ["--config", setting]))
+            .args(self.toolchain.arguments())
+            .quiet()
+            .ignore_status()
+            .output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "it does not compile: {said}");
+        Ok(())
     }
-    files::copy(&original.join("Cargo.lock"), &work.join("Cargo.lock"))?;
-    // Paths in the driver's configuration that are in its own folder keep pointing there.
-    let configuration = shell.read_file(original.join(".cargo/config.toml"))?;
-    let configuration =
-        ["./link.sh", "windows", "wdk-build"].iter().fold(configuration, |text, name| {
-            let path = original.join(name);
-            text.replace(&format!("\"{name}\""), &format!("\"{}\"", path.display()))
-        });
-    files::write(&work.join(".cargo/config.toml"), configuration.as_bytes())?;
-    // Anew each time: the driver's build writes some of its files in place, so that what was linked
-    // earlier is half of then and half of now, and cargo takes it for fresh.
-    let target = work.join("target");
-    shell.remove_path(&target)?;
-    link_target(shell, &original.join("target"), &target)
-}
 
-/// Links what was built of the other packages, 700 MB that nothing writes again. What each work
-/// folder writes itself is left out: the changeable packages, and the file by which cargo locks.
-fn link_target(shell: &Shell, from: &Path, to: &Path) -> Result<()> {
-    cmd!(shell, "cp -al {from} {to}").run()?;
-    let own = [".cargo-lock", "halprof-driver", "halprof_driver", "hal-profile", "hal_profile"];
-    for name in own {
-        let paths = format!("{}/*{name}*", to.display());
-        cmd!(shell, "find {to} -depth -path {paths} -delete").run()?;
+    fn copy_changed(&self, below: &Path, sources: &[(PathBuf, String)]) -> Result<()> {
+        let repository = &self.folders.repository;
+        for path in self.shell.read_dir(repository.join(below))? {
+            let below = path.strip_prefix(repository)?;
+            let changed = sources.iter().find(|(file, _)| file == below);
+            match changed {
+                Some((_, source)) => {
+                    files::write(&self.work.join(below), source.as_bytes())?;
+                }
+                None if path.is_dir() => self.copy_changed(below, sources)?,
+                None => {
+                    files::copy(&path, &self.work.join(below))?;
+                }
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 impl Variant {
@@ -195,55 +206,6 @@ fn key(driver: &[u8], sources: &[(PathBuf, String)]) -> Vec<u8> {
         digest.update(source.as_bytes());
     }
     digest.finalize().to_vec()
-}
-
-/// Puts the sources into the work folder, with the changed ones replacing the repository's, and
-/// compiles. Warnings that a mistake causes are shown only if it does not compile.
-fn compile(
-    shell: &Shell,
-    toolchain: Toolchain,
-    repository: &Path,
-    work: &Path,
-    sources: &[(PathBuf, String)],
-) -> Result<()> {
-    for package in CHANGEABLE {
-        copy_changed(shell, repository, work, Path::new(package), sources)?;
-    }
-    let _folder = shell.push_dir(work);
-    let output = toolchain
-        .cargo(shell)
-        .args(["build", "--quiet", "--release"])
-        .args(["--package", "halprof-driver"])
-        .args(toolchain.arguments())
-        .quiet()
-        .ignore_status()
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "it does not compile: {said}");
-    Ok(())
-}
-
-fn copy_changed(
-    shell: &Shell,
-    repository: &Path,
-    work: &Path,
-    below: &Path,
-    sources: &[(PathBuf, String)],
-) -> Result<()> {
-    for path in shell.read_dir(repository.join(below))? {
-        let below = path.strip_prefix(repository)?;
-        let changed = sources.iter().find(|(file, _)| file == below);
-        match changed {
-            Some((_, source)) => {
-                files::write(&work.join(below), source.as_bytes())?;
-            }
-            None if path.is_dir() => copy_changed(shell, repository, work, below, sources)?,
-            None => {
-                files::copy(&path, &work.join(below))?;
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
