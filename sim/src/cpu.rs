@@ -44,7 +44,6 @@ pub struct Cpu {
 
 impl Cpu {
     /// A processor on which nothing has been refused yet.
-    #[must_use]
     pub fn new(processor: Processor) -> Self {
         Self { processor, faults: Vec::new(), interrupt_cost: 0, before_lvtpc: None }
     }

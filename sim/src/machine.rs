@@ -56,20 +56,17 @@ impl fmt::Debug for Model {
 
 impl Model {
     /// A machine of these processors, as Windows leaves it after booting.
-    #[must_use]
     pub fn new(leaves: &[Leaves]) -> Self {
         Self::with_sessions(leaves, SESSIONS)
     }
 
     /// The same with memory for this many sessions; with 0 it has no memory for counters at all.
-    #[must_use]
     pub fn with_sessions(leaves: &[Leaves], sessions: usize) -> Self {
         Self::made(leaves, sessions, MODELLED)
     }
 
     /// The same, with a service that describes itself like this: as a driver would, to compare the
     /// two.
-    #[must_use]
     pub fn with_about(leaves: &[Leaves], about: About) -> Self {
         Self::made(leaves, SESSIONS, about)
     }
@@ -275,7 +272,6 @@ impl Model {
     }
 
     /// Whether a session is running.
-    #[must_use]
     pub fn is_counting(&self) -> bool {
         self.service.is_running()
     }
@@ -283,7 +279,6 @@ impl Model {
 
 /// Whether the I/O manager passes a request on to the driver: the code's access bits name rights
 /// that the handle must have been opened with ("Defining I/O Control Codes", Windows driver docs).
-#[must_use]
 pub fn io_manager_grants(code: RequestCode, granted: &[Access]) -> bool {
     let needs = |bit: u32, right| code.0 >> 14 & bit == 0 || granted.contains(&right);
     needs(1, Access::Read) && needs(2, Access::Write)

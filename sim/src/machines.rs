@@ -26,11 +26,8 @@ pub enum SpecError {
     #[error("no machine is named")]
     Empty,
     /// Neither a model nor a file.
-    #[error("`{name}` is neither a built-in model nor a file")]
-    Unknown {
-        /// What was given.
-        name: String,
-    },
+    #[error("`{0}` is neither a built-in model nor a file")]
+    Unknown(String),
     /// A file that cannot be read.
     #[error("cannot read `{path}`: {error}")]
     Read {
@@ -50,43 +47,33 @@ pub enum SpecError {
         error: DumpError,
     },
     /// An option that no machine has.
-    #[error("a machine has no option `{option}`")]
-    UnknownOption {
-        /// The text after the comma.
-        option: String,
-    },
+    #[error("a machine has no option `{0}`")]
+    UnknownOption(String),
     /// An option that is given twice.
-    #[error("`{option}` is given twice")]
-    DuplicateOption {
-        /// The option's name.
-        option: String,
-    },
+    #[error("`{0}` is given twice")]
+    DuplicateOption(String),
     /// Not the names of quirks behaviours.
     #[error("{0}")]
     Quirks(#[from] QuirksError),
     /// Not a number from 1 to 2048.
-    #[error("`processors={value}`: not a number from 1 to {MAX_PROCESSORS}")]
-    Processors {
-        /// What was given.
-        value: String,
-    },
+    #[error("`processors={0}`: not a number from 1 to {MAX_PROCESSORS}")]
+    Processors(String),
 }
 
 impl SpecError {
     /// What to do about it.
-    #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Empty | Self::Unknown { .. } => {
+            Self::Empty | Self::Unknown(_) => {
                 "`halprof machines` lists the models; a file must be a CPUID dump."
             }
             Self::Read { .. } => "Check the path and its permissions.",
             Self::Dump { error, .. } => error.hint(),
-            Self::UnknownOption { .. } | Self::DuplicateOption { .. } => {
+            Self::UnknownOption(_) | Self::DuplicateOption(_) => {
                 "Write NAME or FILE, then `,processors=N` and `,quirks=BEHAVIOUR+BEHAVIOUR`."
             }
             Self::Quirks(_) => "`halprof machines --quirks` lists the behaviours.",
-            Self::Processors { .. } => "Windows has at most 2048 processors, in 32 groups of 64.",
+            Self::Processors(_) => "Windows has at most 2048 processors, in 32 groups of 64.",
         }
     }
 }
@@ -130,11 +117,11 @@ impl Options {
             "processors" => self.processors.replace(processors(value)?).is_some(),
             "quirks" => self.quirks.replace(Quirks::parse(value)?).is_some(),
             _ => {
-                return Err(SpecError::UnknownOption { option: option.to_owned() });
+                return Err(SpecError::UnknownOption(option.to_owned()));
             }
         };
         if again {
-            return Err(SpecError::DuplicateOption { option: key.to_owned() });
+            return Err(SpecError::DuplicateOption(key.to_owned()));
         }
         Ok(())
     }
@@ -158,7 +145,7 @@ impl Options {
 }
 
 fn unknown(name: &str) -> SpecError {
-    SpecError::Unknown { name: name.to_owned() }
+    SpecError::Unknown(name.to_owned())
 }
 
 fn processors(value: &str) -> Result<usize, SpecError> {
@@ -166,7 +153,7 @@ fn processors(value: &str) -> Result<usize, SpecError> {
     let count = value.parse().ok().filter(|_| digits);
     count
         .filter(|count| (1..=MAX_PROCESSORS).contains(count))
-        .ok_or_else(|| SpecError::Processors { value: value.to_owned() })
+        .ok_or_else(|| SpecError::Processors(value.to_owned()))
 }
 
 /// A model or a dump; `None` if there is neither.

@@ -7,57 +7,6 @@
 
 use std::fmt;
 
-/// One behaviour, which its row in [`ROWS`] describes; its discriminant is that row's index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Behaviour {
-    /// `cleared-global`.
-    ClearedGlobal,
-    /// `frozen`.
-    Frozen,
-    /// `stale-status`.
-    StaleStatus,
-    /// `foreign-status`.
-    ForeignStatus,
-    /// `counters-on`.
-    CountersOn,
-    /// `fixed-taken`.
-    FixedTaken,
-    /// `late`.
-    Late,
-    /// `lost`.
-    Lost,
-    /// `dead-interrupts`.
-    DeadInterrupts,
-    /// `masked`.
-    Masked,
-    /// `hypervisor-masks`.
-    HypervisorMasks,
-    /// `storm`.
-    Storm,
-    /// `dead-counters`.
-    DeadCounters,
-    /// `late-stop`.
-    LateStop,
-    /// `smallest-reload`.
-    SmallestReload,
-    /// `no-general`.
-    NoGeneral,
-    /// `no-fixed`.
-    NoFixed,
-    /// `narrow-counters`.
-    NarrowCounters,
-    /// `branches-on`.
-    BranchesOn,
-    /// `branches-changed`.
-    BranchesChanged,
-    /// `fixed-interrupts`.
-    FixedInterrupts,
-    /// `raised-again`.
-    RaisedAgain,
-    /// `freeze-cleared`.
-    FreezeCleared,
-}
-
 /// One option, as shown to people.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -72,15 +21,6 @@ pub struct Row {
     pub source: &'static str,
 }
 
-const fn row(
-    behaviour: Behaviour,
-    name: &'static str,
-    description: &'static str,
-    source: &'static str,
-) -> Row {
-    Row { behaviour, name, description, source }
-}
-
 const INTEL_SDM: &str = "Intel SDM volume 3 (325384), \"Architectural Performance Monitoring\"";
 const INTEL_APIC: &str = "Intel SDM volume 3 (325384), \"Local Vector Table\"";
 
@@ -88,148 +28,107 @@ const INTEL_APIC: &str = "Intel SDM volume 3 (325384), \"Local Vector Table\"";
 /// profilers.
 const INTEL_LBR: &str = "Intel SDM volume 3 (325384), \"Last Branch Records\"";
 
-/// Every option, in the order of [`Behaviour`].
-pub const ROWS: [Row; 23] = [
-    row(
-        Behaviour::ClearedGlobal,
-        "cleared-global",
-        "the global control register was cleared by somebody: no counter is on in it, where reset \
-         leaves a 1 for every general counter",
+macro_rules! behaviours {
+    ($($variant:ident $name:literal $description:literal $source:expr;)*) => {
+        /// One behaviour; its discriminant is the index of its row in [`ROWS`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Behaviour {
+            $(#[doc = $description] $variant,)*
+        }
+
+        /// Every option, in the order of [`Behaviour`].
+        pub const ROWS: &[Row] = &[$(Row {
+            behaviour: Behaviour::$variant,
+            name: $name,
+            description: $description,
+            source: $source,
+        },)*];
+    };
+}
+
+behaviours! {
+    ClearedGlobal "cleared-global"
+        "the global control register was cleared by somebody: no counter is on in it, where \
+         reset leaves a 1 for every general counter"
         "Intel SDM volume 3 (325384), \"Processor State After Reset\"; AMD APM volume 2 (24593), \
-         \"PerfMonV2\": what reset leaves, and so what is missing here",
-    ),
-    row(
-        Behaviour::Frozen,
-        "frozen",
+         \"PerfMonV2\": what reset leaves, and so what is missing here";
+    Frozen "frozen"
         "somebody has set FREEZE_PERFMON_ON_PMI: an overflow interrupt clears the global control \
          register (versions 2 and 3), or sets CTR_FRZ and stops the counters until it is \
-         acknowledged (from version 4 on; AMD with LbrAndPmcFreeze)",
+         acknowledged (from version 4 on; AMD with LbrAndPmcFreeze)"
         "Intel SDM volume 3 (325384), \"Freezing LBR and Performance Counters on PMI\"; AMD APM \
-         volume 3 (24594), CPUID 8000_0022h",
-    ),
-    row(
-        Behaviour::StaleStatus,
-        "stale-status",
-        "the overflow bits of all counters are set before anything has counted",
-        INTEL_SDM,
-    ),
-    row(
-        Behaviour::ForeignStatus,
-        "foreign-status",
-        "the global status register shows bits that belong to no counter (48, 55, 58, 62) and one \
-         that nothing declares, again after each overflow",
-        INTEL_SDM,
-    ),
-    row(
-        Behaviour::CountersOn,
-        "counters-on",
-        "firmware has left general counter 0 counting instructions, without interrupts",
-        "Linux reports such firmware (arch/x86/events/core.c, check_hw_exists)",
-    ),
-    row(
-        Behaviour::FixedTaken,
-        "fixed-taken",
-        "somebody counts with fixed counters 0 and 1, without interrupts",
-        "perfview issue 1647: Windows' own sampling may use the unit",
-    ),
-    row(
-        Behaviour::Late,
-        "late",
-        "each overflow interrupt comes late, by 0 to 3 times what the counter was preset for",
-        "interrupts masked, SMI, VM exits: no manual bounds them",
-    ),
-    row(Behaviour::Lost, "lost", "each seventh overflow interrupt never comes", INTEL_APIC),
-    row(
-        Behaviour::DeadInterrupts,
-        "dead-interrupts",
-        "counters count, and no overflow interrupt ever comes",
-        "issues of profilers on Windows and in virtual machines",
-    ),
-    row(Behaviour::Masked, "masked", "LVTPC is found masked at start and after sleep", INTEL_APIC),
-    row(
-        Behaviour::HypervisorMasks,
-        "hypervisor-masks",
-        "a hypervisor (KVM) masks LVTPC when it delivers the interrupt, on AMD too",
-        "KVM v6.6 to April 2024: Linux commits a16eb25b09c0 and 49ff3b4aec51",
-    ),
-    row(
-        Behaviour::Storm,
-        "storm",
+         volume 3 (24594), CPUID 8000_0022h";
+    StaleStatus "stale-status"
+        "the overflow bits of all counters are set before anything has counted"
+        INTEL_SDM;
+    ForeignStatus "foreign-status"
+        "the global status register shows bits that belong to no counter (48, 55, 58, 62) and \
+         one that nothing declares, again after each overflow"
+        INTEL_SDM;
+    CountersOn "counters-on"
+        "firmware has left general counter 0 counting instructions, without interrupts"
+        "Linux reports such firmware (arch/x86/events/core.c, check_hw_exists)";
+    FixedTaken "fixed-taken"
+        "somebody counts with fixed counters 0 and 1, without interrupts"
+        "perfview issue 1647: Windows' own sampling may use the unit";
+    Late "late"
+        "each overflow interrupt comes late, by 0 to 3 times what the counter was preset for"
+        "interrupts masked, SMI, VM exits: no manual bounds them";
+    Lost "lost"
+        "each seventh overflow interrupt never comes"
+        INTEL_APIC;
+    DeadInterrupts "dead-interrupts"
+        "counters count, and no overflow interrupt ever comes"
+        "issues of profilers on Windows and in virtual machines";
+    Masked "masked"
+        "LVTPC is found masked at start and after sleep"
+        INTEL_APIC;
+    HypervisorMasks "hypervisor-masks"
+        "a hypervisor (KVM) masks LVTPC when it delivers the interrupt, on AMD too"
+        "KVM v6.6 to April 2024: Linux commits a16eb25b09c0 and 49ff3b4aec51";
+    Storm "storm"
         "from the first overflow interrupt on, the request line stays up for a status bit that \
-         belongs to no counter, and the interrupt comes again each time LVTPC lets it through",
-        "Linux, arch/x86/events/intel/core.c: it gives up after 100 rounds",
-    ),
-    row(
-        Behaviour::DeadCounters,
-        "dead-counters",
-        "registers take every value and no counter counts",
-        "Broadcom KB 344161; rr issues 2327, 3682: virtual counters that stay 0",
-    ),
-    row(
-        Behaviour::LateStop,
-        "late-stop",
-        "a counter that is stopped still counts the next 4 events",
-        "Linux stops counters before it trusts their values",
-    ),
-    row(
-        Behaviour::SmallestReload,
-        "smallest-reload",
-        "a counter preset for fewer than 128 events does not interrupt",
-        "Linux, arch/x86/events/intel/core.c: nhm_limit_period",
-    ),
-    row(
-        Behaviour::NoGeneral,
-        "no-general",
-        "CPUID declares no general counter (Intel's leaves 0x0A and 0x23, AMD's 0x80000022; others \
-         cannot say so)",
-        INTEL_SDM,
-    ),
-    row(
-        Behaviour::NoFixed,
-        "no-fixed",
-        "CPUID declares no fixed counter (Intel's leaves 0x0A and 0x23)",
-        INTEL_SDM,
-    ),
-    row(
-        Behaviour::NarrowCounters,
-        "narrow-counters",
-        "CPUID declares counters of 32 bits (Intel's leaf 0x0A)",
-        INTEL_SDM,
-    ),
-    row(
-        Behaviour::BranchesOn,
-        "branches-on",
-        "somebody records branches (IA32_DEBUGCTL.LBR, IA32_LBR_CTL.LBREn or DBG_EXTN_CFG.LBRV2EN)",
-        INTEL_LBR,
-    ),
-    row(
-        Behaviour::BranchesChanged,
-        "branches-changed",
+         belongs to no counter, and the interrupt comes again each time LVTPC lets it through"
+        "Linux, arch/x86/events/intel/core.c: it gives up after 100 rounds";
+    DeadCounters "dead-counters"
+        "registers take every value and no counter counts"
+        "Broadcom KB 344161; rr issues 2327, 3682: virtual counters that stay 0";
+    LateStop "late-stop"
+        "a counter that is stopped still counts the next 4 events"
+        "Linux stops counters before it trusts their values";
+    SmallestReload "smallest-reload"
+        "a counter preset for fewer than 128 events does not interrupt"
+        "Linux, arch/x86/events/intel/core.c: nhm_limit_period";
+    NoGeneral "no-general"
+        "CPUID declares no general counter (Intel's leaves 0x0A and 0x23, AMD's 0x80000022; \
+         others cannot say so)"
+        INTEL_SDM;
+    NoFixed "no-fixed"
+        "CPUID declares no fixed counter (Intel's leaves 0x0A and 0x23)"
+        INTEL_SDM;
+    NarrowCounters "narrow-counters"
+        "CPUID declares counters of 32 bits (Intel's leaf 0x0A)"
+        INTEL_SDM;
+    BranchesOn "branches-on"
+        "somebody records branches (IA32_DEBUGCTL.LBR, IA32_LBR_CTL.LBREn or \
+         DBG_EXTN_CFG.LBRV2EN)"
+        INTEL_LBR;
+    BranchesChanged "branches-changed"
         "with each fourth overflow interrupt somebody begins to record all branches, without the \
-         freeze",
-        INTEL_LBR,
-    ),
-    row(
-        Behaviour::FixedInterrupts,
-        "fixed-interrupts",
-        "somebody samples with fixed counter 1: it interrupts once, after 10,000 core cycles, and \
-         its status bit stays for its owner",
-        "perfview issue 1647: Windows' own sampling may use the unit",
-    ),
-    row(
-        Behaviour::RaisedAgain,
-        "raised-again",
-        "an interrupting counter's status bit that is still set when LVTPC is unmasked raises the \
-         interrupt again",
-        "Linux, arch/x86/events/intel/core.c: late_ack, from Haswell on",
-    ),
-    row(
-        Behaviour::FreezeCleared,
-        "freeze-cleared",
-        "with each fourth overflow interrupt somebody clears FREEZE_LBRS_ON_PMI and nothing else",
-        INTEL_LBR,
-    ),
-];
+         freeze"
+        INTEL_LBR;
+    FixedInterrupts "fixed-interrupts"
+        "somebody samples with fixed counter 1: it interrupts once, after 10,000 core cycles, \
+         and its status bit stays for its owner"
+        "perfview issue 1647: Windows' own sampling may use the unit";
+    RaisedAgain "raised-again"
+        "an interrupting counter's status bit that is still set when LVTPC is unmasked raises \
+         the interrupt again"
+        "Linux, arch/x86/events/intel/core.c: late_ack, from Haswell on";
+    FreezeCleared "freeze-cleared"
+        "with each fourth overflow interrupt somebody clears FREEZE_LBRS_ON_PMI and nothing else"
+        INTEL_LBR;
+}
 
 /// A preset closer to overflow than this misbehaves with [`Behaviour::SmallestReload`].
 pub const SMALLEST_RELOAD: u64 = 128;
@@ -274,31 +173,26 @@ impl std::error::Error for QuirksError {}
 
 impl Quirks {
     /// Only this one.
-    #[must_use]
     pub const fn of(behaviour: Behaviour) -> Self {
         Self(1 << behaviour as u32)
     }
 
     /// These and `behaviour`.
-    #[must_use]
     pub const fn with(self, behaviour: Behaviour) -> Self {
         self.and(Self::of(behaviour))
     }
 
     /// These and those.
-    #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
     /// Whether the processor does this.
-    #[must_use]
     pub const fn has(self, behaviour: Behaviour) -> bool {
         self.0 & Self::of(behaviour).0 != 0
     }
 
     /// Whether it has no behaviours.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -80,7 +80,6 @@ pub struct ServiceHost {
 
 impl ServiceHost {
     /// These processors, with memory for each.
-    #[must_use]
     pub fn new(processors: Vec<Processor>) -> Self {
         let mut host = Self {
             cpus: Vec::with_capacity(processors.len()),

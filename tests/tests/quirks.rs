@@ -164,7 +164,7 @@ fn none_fails(failures: &[String]) {
 fn every_behaviour_is_tried_here() {
     let mut tried = SAMPLING.iter().flat_map(|options| options.split('+'));
     let elsewhere = ["dead-interrupts", "dead-counters", "storm", "no-general"];
-    for row in &ROWS {
+    for row in ROWS {
         let here = tried.clone().any(|name| name == row.name);
         assert!(here || elsewhere.contains(&row.name), "{}", row.name);
     }

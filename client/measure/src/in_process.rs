@@ -158,15 +158,15 @@ fn read_dump(path: &Path) -> io::Result<Vec<u8>> {
 fn refused(error: SpecError) -> Error {
     let hint = error.hint().to_owned();
     match error {
-        SpecError::Unknown { .. } => Error::NoMachine(error.to_string()),
+        SpecError::Unknown(_) => Error::NoMachine(error.to_string()),
         SpecError::Read { path, error } => Error::File { path: path.into(), doing: "read", error },
         SpecError::Dump { path, error } => {
             Error::BadFile { path: path.into(), why: format!("is not a CPUID dump: {error}"), hint }
         }
         SpecError::Empty
-        | SpecError::UnknownOption { .. }
-        | SpecError::DuplicateOption { .. }
+        | SpecError::UnknownOption(_)
+        | SpecError::DuplicateOption(_)
         | SpecError::Quirks(_)
-        | SpecError::Processors { .. } => Error::usage(error.to_string(), hint),
+        | SpecError::Processors(_) => Error::usage(error.to_string(), hint),
     }
 }

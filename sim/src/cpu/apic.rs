@@ -149,22 +149,21 @@ impl Apic {
         self.present && self.base.mode() != Mode::Disabled
     }
 
-    /// RDMSR; `None` if the register is not the APIC's.
-    pub(crate) fn read_msr(&self, msr: u32) -> Option<Result<u64, Fault>> {
-        let value = match msr {
+    /// RDMSR; `None` if the APIC has no such register now.
+    pub(crate) fn read_msr(&self, msr: u32) -> Option<u64> {
+        match msr {
             IA32_APIC_BASE => self.has_base().then(|| self.base.into_bits()),
             _ => self.x2apic_register(x2apic_offset(msr)?).map(u64::from),
-        };
-        Some(value.ok_or(Fault::ReadMsr { msr }))
+        }
     }
 
-    /// WRMSR; `None` if the register is not the APIC's.
-    pub(crate) fn write_msr(&mut self, msr: u32, value: u64) -> Option<Result<(), Fault>> {
-        let taken = match msr {
-            IA32_APIC_BASE => self.write_base(value),
-            _ => self.write_x2apic(x2apic_offset(msr)?, value),
-        };
-        Some(taken.ok_or(Fault::WriteMsr { msr, value }))
+    /// WRMSR: whether the APIC has the register now and accepts the value.
+    pub(crate) fn write_msr(&mut self, msr: u32, value: u64) -> bool {
+        match (msr, x2apic_offset(msr)) {
+            (IA32_APIC_BASE, _) => self.write_base(value),
+            (_, Some(offset)) => self.write_x2apic(offset, value),
+            _ => false,
+        }
     }
 
     /// Reads the page: LVTPC, and the read-only ID and version.
@@ -182,7 +181,7 @@ impl Apic {
         if !(self.in_mode(Mode::XApic) && self.since_p6 && offset == LVTPC) {
             return Err(Fault::Apic { offset });
         }
-        self.lvtpc = Lvtpc::from_bits(value & LVTPC_WRITABLE);
+        self.preset_lvtpc(value);
         Ok(())
     }
 
@@ -255,28 +254,27 @@ impl Apic {
     }
 
     /// Reserved bits are refused in x2APIC mode (SDM vol. 3, "Reserved Bit Checking").
-    fn write_x2apic(&mut self, offset: u32, value: u64) -> Option<()> {
+    fn write_x2apic(&mut self, offset: u32, value: u64) -> bool {
         let known = u64::from(LVTPC_WRITABLE | LVTPC_STATUS);
-        if !self.in_mode(Mode::X2Apic) || offset != LVTPC || value & !known != 0 {
-            return None;
+        let accepted = self.in_mode(Mode::X2Apic) && offset == LVTPC && value & !known == 0;
+        if accepted {
+            self.preset_lvtpc(value as u32);
         }
-        self.preset_lvtpc(value as u32);
-        Some(())
+        accepted
     }
 
-    fn write_base(&mut self, value: u64) -> Option<()> {
-        if !self.has_base() || value & !self.base_writable != 0 {
-            return None;
-        }
+    fn write_base(&mut self, value: u64) -> bool {
         let next = ApicBase::from_bits(value);
-        if !may_change(self.base.mode(), next.mode()) {
-            return None;
+        let accepted = self.has_base()
+            && value & !self.base_writable == 0
+            && may_change(self.base.mode(), next.mode());
+        if accepted {
+            self.base = next;
+            if next.mode() == Mode::Disabled {
+                self.initialise();
+            }
         }
-        self.base = next;
-        if next.mode() == Mode::Disabled {
-            self.initialise();
-        }
-        Some(())
+        accepted
     }
 }
 

@@ -166,20 +166,10 @@ impl Counter {
         self.value.set(value);
     }
 
-    /// Makes a bit stuck at 0 from now on; a bit above the width changes nothing.
-    pub(crate) fn break_bit(&mut self, bit: u32) {
-        self.value.break_bit(bit);
-    }
-
     /// Back to the power-on state: 0 and no input; broken bits stay broken.
     pub(crate) fn reset(&mut self) {
         self.value.set(0);
         self.input.reset();
-    }
-
-    /// From now on it stops a few events late.
-    pub(crate) fn stop_late(&mut self) {
-        self.input.stop_late();
     }
 
     /// The counts left to the wrap when it was last written.
@@ -212,9 +202,9 @@ impl Counter {
         self.input.amount_after(self.value.until_wrap())
     }
 
-    /// Takes `now` as the state of all events, whatever it was before; adds nothing.
-    pub(crate) fn count_from(&mut self, now: &Counts) {
-        self.input.count_from(now);
+    /// Calls `visit` with its parts.
+    pub(crate) fn parts(&mut self, visit: &mut dyn FnMut(&mut Value, &mut [Input])) {
+        visit(&mut self.value, std::slice::from_mut(&mut self.input));
     }
 }
 

@@ -39,7 +39,6 @@ impl Leaves {
     }
 
     /// CPUID: zeros for leaves that do not exist.
-    #[must_use]
     pub fn get(&self, leaf: u32, subleaf: u32) -> CpuidResult {
         match self.leaves.get(&leaf) {
             Some(Leaf::Plain(value)) => *value,
@@ -49,7 +48,6 @@ impl Leaves {
     }
 
     /// The x2APIC id of leaf 0x1F or 0x0B, otherwise the initial APIC id of leaf 1 (EBX\[31:24\]).
-    #[must_use]
     pub fn apic_id(&self) -> u32 {
         let topology = [0x1F, 0xB].map(|leaf| self.get(leaf, 0));
         match topology.iter().find(|leaf| leaf.ebx != 0) {
@@ -59,19 +57,16 @@ impl Leaves {
     }
 
     /// Whether a hypervisor is present (CPUID.1:ECX\[31\]).
-    #[must_use]
     pub fn has_hypervisor(&self) -> bool {
         self.get(1, 0).ecx >> 31 == 1
     }
 
     /// Its quirks behaviours.
-    #[must_use]
     pub fn quirks(&self) -> Quirks {
         self.quirks
     }
 
     /// Whether the leaf exists at all.
-    #[must_use]
     pub fn contains(&self, leaf: u32) -> bool {
         self.leaves.contains_key(&leaf)
     }

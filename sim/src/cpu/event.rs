@@ -56,7 +56,6 @@ impl Event {
     ];
 
     /// The name in a workload, e.g. `branch-misses`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Instructions => "instructions",
@@ -142,13 +141,11 @@ pub struct Counts {
 
 impl Counts {
     /// How often `event` has happened.
-    #[must_use]
     pub fn total(&self, event: Event) -> u64 {
         self.total[event.index()]
     }
 
     /// How often `event` has happened in user mode; never more than [`Self::total`].
-    #[must_use]
     pub fn user(&self, event: Event) -> u64 {
         self.user[event.index()]
     }
@@ -213,7 +210,6 @@ impl Feed {
     ///
     /// It falls only with [`Compare::Below`], when events happen while the cycles stand still; a
     /// counter keeps its value, and continues from the highest amount so far.
-    #[must_use]
     pub fn amount(&self, counts: &Counts) -> u64 {
         let happened = self.in_modes(counts, self.event);
         match self.compare {

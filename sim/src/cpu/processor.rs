@@ -115,7 +115,6 @@ pub struct Processor {
 impl Processor {
     /// A processor after power-on, with the unit that its leaves declare. It shares the unit with
     /// no other: see [`processors`](crate::cpu::topology::processors).
-    #[must_use]
     pub fn new(leaves: Leaves) -> Self {
         let mut unit = select_unit(&leaves);
         if leaves.quirks().has(Behaviour::LateStop)
@@ -155,7 +154,6 @@ impl Processor {
     }
 
     /// CPUID. Leaf 1 shows the local APIC only while IA32_APIC_BASE enables it.
-    #[must_use]
     pub fn cpuid(&self, leaf: u32, subleaf: u32) -> CpuidResult {
         let mut result = self.leaves.get(leaf, subleaf);
         if leaf == 1 && !self.apic.is_enabled() {
@@ -165,7 +163,6 @@ impl Processor {
     }
 
     /// CR4.
-    #[must_use]
     pub const fn cr4(&self) -> u64 {
         self.cr4
     }
@@ -188,11 +185,10 @@ impl Processor {
             return Ok(self.timestamp);
         }
         self.take_requests();
-        let thread = self.thread;
         self.apic
             .read_msr(msr)
-            .or_else(|| self.package()?.unit.read_msr(thread, msr))
-            .unwrap_or(Err(Fault::ReadMsr { msr }))
+            .or_else(|| self.on_unit(|unit| unit.read_msr(self.thread, msr))?)
+            .ok_or(Fault::ReadMsr { msr })
     }
 
     /// WRMSR. The change applies to what retires from now on.
@@ -205,24 +201,18 @@ impl Processor {
         }
         self.take_requests();
         let accepted = self.apic.accepts();
-        let result = match self.apic.write_msr(msr, value) {
-            Some(result) => result,
-            None => self.write_unit(msr, value),
-        };
+        let written = self.apic.write_msr(msr, value) || self.write_unit(msr, value);
         self.take_asserted();
         self.raise_again(accepted);
-        result
+        written.then_some(()).ok_or(Fault::WriteMsr { msr, value })
     }
 
     /// RDPMC, with the counter as in ECX.
     pub fn rdpmc(&mut self, counter: u32) -> Result<u64, Fault> {
         self.accesses.rdpmc += 1;
         self.require_msrs()?;
-        let thread = self.thread;
-        match self.package() {
-            Some(mut package) => package.unit.read_pmc(thread, counter),
-            None => Err(Fault::ReadPmc { counter }),
-        }
+        let read = self.on_unit(|unit| unit.read_pmc(self.thread, counter));
+        read.unwrap_or(Err(Fault::ReadPmc { counter }))
     }
 
     /// Reads a register of the local APIC's page.
@@ -244,7 +234,6 @@ impl Processor {
     }
 
     /// RDTSC.
-    #[must_use]
     pub fn timestamp(&self) -> u64 {
         self.timestamp
     }
@@ -255,7 +244,6 @@ impl Processor {
     }
 
     /// All that has happened here since the model was built, or since [`Self::begin_anew`].
-    #[must_use]
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -279,16 +267,13 @@ impl Processor {
     }
 
     /// Whether taken branches are being recorded.
-    #[must_use]
     pub fn records_branches(&self) -> bool {
-        self.package().is_some_and(|package| package.unit.records_branches())
+        self.on_unit(|unit| unit.records_branches()).unwrap_or(false)
     }
 
     /// A branch is taken: called before the events that it causes are counted.
     pub fn branch(&mut self, taken: &Taken) {
-        if let Some(mut package) = self.package() {
-            package.unit.branch(taken);
-        }
+        self.on_unit(|unit| unit.branch(taken));
     }
 
     /// The counts that its counters see of all that has happened.
@@ -297,7 +282,6 @@ impl Processor {
     }
 
     /// Its quirks behaviours.
-    #[must_use]
     pub fn quirks(&self) -> Quirks {
         self.leaves.quirks()
     }
@@ -325,9 +309,7 @@ impl Processor {
     /// From now on, these selects and fixed counters count what a workload names.
     pub fn name_events(&mut self, codes: &[Code]) {
         let counted = self.counted();
-        if let Some(mut package) = self.package() {
-            package.unit.name_events(codes, &counted);
-        }
+        self.on_unit(|unit| unit.name_events(codes, &counted));
     }
 
     /// These events happen in addition to all that is counted with [`Self::retire`].
@@ -345,14 +327,11 @@ impl Processor {
         self.counts = *now;
         let thread = self.thread;
         let counted = self.counted();
-        if let Some(mut package) = self.package() {
-            package.unit.count_from(thread, &counted);
-        }
+        self.on_unit(|unit| unit.count_from(thread, &counted));
     }
 
     /// Whether both are threads of one package that share a unit, so that an event on one can
     /// interrupt the other.
-    #[must_use]
     pub fn shares_unit_with(&self, other: &Self) -> bool {
         match (&self.package, &other.package) {
             (Some(own), Some(others)) => Arc::ptr_eq(own, others),
@@ -370,9 +349,7 @@ impl Processor {
     }
 
     fn watches_of_unit(&self, visit: &mut dyn FnMut(Watch)) {
-        if let Some(package) = self.package() {
-            package.unit.watches(self.thread, visit);
-        }
+        self.on_unit(|unit| unit.watches(self.thread, visit));
     }
 
     /// The vector of the pending performance interrupt; 2 for an NMI.
@@ -388,13 +365,11 @@ impl Processor {
     }
 
     /// The width of the general counters in bits; 0 if there are none.
-    #[must_use]
     pub fn counter_width(&self) -> u32 {
-        self.package().map_or(0, |package| package.unit.counter_width())
+        self.on_unit(|unit| unit.counter_width()).unwrap_or(0)
     }
 
     /// How often software touched registers since the last [`Self::reset_accesses`].
-    #[must_use]
     pub fn accesses(&self) -> Accesses {
         self.accesses
     }
@@ -458,14 +433,11 @@ impl Processor {
         if quirks.has(Behaviour::Masked) {
             self.apic.preset_lvtpc(WINDOWS_LVTPC | LVTPC_MASK);
         }
-        if let Some(mut package) = self.package() {
-            if quirks.has(Behaviour::StaleStatus) {
-                let bits = package.unit.counter_status();
-                package.unit.set_status(bits);
-            }
-            if quirks.has(Behaviour::ForeignStatus) {
-                package.unit.set_status(FOREIGN_STATUS);
-            }
+        if quirks.has(Behaviour::StaleStatus) {
+            self.on_unit(|unit| unit.set_status(unit.counter_status()));
+        }
+        if quirks.has(Behaviour::ForeignStatus) {
+            self.show_status(FOREIGN_STATUS);
         }
     }
 
@@ -491,24 +463,18 @@ impl Processor {
 
     /// Its global status register shows these bits too; without the register nothing happens.
     pub fn show_status(&mut self, bits: u64) {
-        if let Some(mut package) = self.package() {
-            package.unit.set_status(bits);
-        }
+        self.on_unit(|unit| unit.set_status(bits));
     }
 
     /// Makes a bit stuck at 0 in every counter: a broken processor, to show that a test notices it.
     pub fn break_counter_bit(&mut self, bit: u32) {
-        if let Some(mut package) = self.package() {
-            package.unit.break_counter_bit(bit);
-        }
+        self.on_unit(|unit| unit.break_counter_bit(bit));
     }
 
     /// Gives NetBurst an erratum: overflows interrupt but do not set OVF. Other processors do not
     /// change.
     pub fn unflag_overflows(&mut self) {
-        if let Some(mut package) = self.package() {
-            package.unit.unflag_overflows();
-        }
+        self.on_unit(|unit| unit.unflag_overflows());
     }
 
     fn package(&self) -> Option<MutexGuard<'_, Package>> {
@@ -516,12 +482,15 @@ impl Processor {
         Some(package.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write_unit(&self, msr: u32, value: u64) -> Result<(), Fault> {
-        let refused = Err(Fault::WriteMsr { msr, value });
-        let Some(mut package) = self.package() else {
-            return refused;
-        };
-        package.unit.write_msr(self.thread, msr, value, &self.counted()).unwrap_or(refused)
+    fn on_unit<T>(&self, work: impl FnOnce(&mut dyn Unit) -> T) -> Option<T> {
+        Some(work(&mut *self.package()?.unit))
+    }
+
+    /// Whether the unit has the register and accepts the value.
+    fn write_unit(&self, msr: u32, value: u64) -> bool {
+        let written =
+            |unit: &mut dyn Unit| unit.write_msr(self.thread, msr, value, &self.counted());
+        self.on_unit(written).flatten().unwrap_or(false)
     }
 
     /// Sends what the unit has requested for this thread through LVTPC.
@@ -590,8 +559,8 @@ impl Processor {
     fn raise_again(&mut self, accepted: bool) {
         let raises = self.quirks().has(Behaviour::RaisedAgain);
         if raises && !accepted && self.apic.accepts() {
-            let holds = self.package().is_some_and(|package| package.unit.holds_interrupt());
-            if holds {
+            let holds = self.on_unit(|unit| unit.holds_interrupt());
+            if holds == Some(true) {
                 self.deliver();
             }
         }

@@ -13,7 +13,6 @@ type Awaiting = BTreeMap<u32, Arc<Mutex<Package>>>;
 /// Each has its own unit, except on NetBurst with Hyper-Threading: there two processors whose
 /// initial APIC ids differ only in bit 0 are the threads of one unit. A unit whose second thread is
 /// not in the list is still a unit for two threads.
-#[must_use]
 pub fn processors(leaves: &[Leaves]) -> Vec<Processor> {
     let mut awaiting = Awaiting::new();
     let mut processors: Vec<Processor> =

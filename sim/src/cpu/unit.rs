@@ -1,6 +1,6 @@
 //! What every performance-monitoring unit does, whatever its family.
 
-use crate::cpu::counter::Counter;
+use crate::cpu::counter::{Counter, Input, Value};
 use crate::cpu::event::{Code, Counts, Feed};
 use crate::cpu::fault::Fault;
 use crate::cpu::lbr::Taken;
@@ -35,15 +35,9 @@ pub(crate) trait Unit: Send {
         1
     }
     /// RDMSR; `None` if the register does not belong to this unit.
-    fn read_msr(&mut self, thread: usize, msr: u32) -> Option<Result<u64, Fault>>;
-    /// WRMSR; `None` if the register does not belong to this unit.
-    fn write_msr(
-        &mut self,
-        thread: usize,
-        msr: u32,
-        value: u64,
-        now: &Counts,
-    ) -> Option<Result<(), Fault>>;
+    fn read_msr(&mut self, thread: usize, msr: u32) -> Option<u64>;
+    /// WRMSR: whether the value is accepted; `None` if the register does not belong to this unit.
+    fn write_msr(&mut self, thread: usize, msr: u32, value: u64, now: &Counts) -> Option<bool>;
     /// RDPMC.
     fn read_pmc(&mut self, thread: usize, counter: u32) -> Result<u64, Fault>;
     /// Counts what has happened on `thread` up to `now`; returns the threads whose local APIC gets
@@ -63,10 +57,16 @@ pub(crate) trait Unit: Send {
     fn counter_width(&self) -> u32;
     /// Whether the local APIC sets LVTPC's mask bit when it delivers the interrupt.
     fn masks_on_delivery(&self) -> bool;
+    /// Calls `visit` for each counter, with its inputs: one from each thread.
+    fn each_counter(&mut self, visit: &mut dyn FnMut(&mut Value, &mut [Input]));
     /// Takes `now` as the state of all events on `thread`, whatever it was; counter values stay.
-    fn count_from(&mut self, thread: usize, now: &Counts);
+    fn count_from(&mut self, thread: usize, now: &Counts) {
+        self.each_counter(&mut |_, inputs| inputs[thread].count_from(now));
+    }
     /// Makes a bit stuck at 0 in every counter.
-    fn break_counter_bit(&mut self, bit: u32);
+    fn break_counter_bit(&mut self, bit: u32) {
+        self.each_counter(&mut |value, _| value.break_bit(bit));
+    }
     /// Makes overflows interrupt without setting their flag, if that is a known erratum.
     fn unflag_overflows(&mut self) {}
     /// Sets bits of its global status register; without the register nothing happens.
@@ -88,7 +88,9 @@ pub(crate) trait Unit: Send {
     /// Someone else clears FREEZE_LBRS_ON_PMI.
     fn clear_branch_freeze(&mut self) {}
     /// From now on its counters stop a few events late.
-    fn stop_late(&mut self) {}
+    fn stop_late(&mut self) {
+        self.each_counter(&mut |_, inputs| inputs.iter_mut().for_each(Input::stop_late));
+    }
     /// Power-on reset.
     fn reset(&mut self);
 }

@@ -15,6 +15,7 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 
+use crate::cpu::counter::{Input, Value};
 use crate::cpu::cpuid::Leaves;
 use crate::cpu::event::{Compare, Counts, Event, Feed};
 use crate::cpu::fault::Fault;
@@ -24,7 +25,7 @@ use events::{Replay, Row};
 use registers::{
     CCCR_EXTENDED_CASCADE, CCCR_OVF_PMI_T1, CCCR_RESERVED, Cccr, ESCR_RESERVED, ESCR_T1, Escr,
 };
-use tables::{COUNTERS, ESCRS};
+use tables::{COUNTERS, ESCRS, EXTENDED_CASCADE};
 
 /// IA32_MISC_ENABLE.
 const MISC_ENABLE: u32 = 0x1A0;
@@ -69,7 +70,7 @@ enum Register {
 /// What software can set.
 #[derive(Clone, Debug)]
 struct Registers {
-    cccrs: [Cccr; 18],
+    cccrs: [Cccr; COUNTERS],
     escrs: [Escr; 45],
     limit_cpuid: u64,
     pebs_enable: u64,
@@ -87,7 +88,7 @@ pub(crate) struct NetBurst {
     /// Whether an overflow sets OVF, as it does without the erratum.
     flags_overflow: bool,
     registers: Registers,
-    counters: [Counter; 18],
+    counters: [Counter; COUNTERS],
     /// Up to where each thread's events have been counted.
     counted: [Counts; 2],
     /// Threads to be interrupted for what was counted during a register access.
@@ -97,7 +98,7 @@ pub(crate) struct NetBurst {
 impl Registers {
     fn power_on() -> Self {
         Self {
-            cccrs: [Cccr::new(); 18],
+            cccrs: [Cccr::new(); COUNTERS],
             escrs: [Escr::new(); 45],
             limit_cpuid: 0,
             pebs_enable: 0,
@@ -198,7 +199,7 @@ impl NetBurst {
     }
 
     fn has_extended_cascade(&self, counter: usize) -> bool {
-        COUNTERS[counter].extended_cascade && matches!(self.model, 2 | 3 | 4 | 6)
+        EXTENDED_CASCADE.contains(&counter) && matches!(self.model, 2 | 3 | 4 | 6)
     }
 
     fn accepts(&self, register: Register, value: u64) -> bool {
@@ -223,7 +224,7 @@ impl NetBurst {
 
     /// Connects the counters as the registers now specify.
     fn connect(&mut self) {
-        for counter in 0..COUNTERS.len() {
+        for counter in 0..COUNTERS {
             for thread in 0..self.threads {
                 let feed = self.feed(counter, thread);
                 self.counters[counter].connect(thread, feed, &self.counted[thread]);
@@ -286,28 +287,22 @@ impl Unit for NetBurst {
         self.threads
     }
 
-    fn read_msr(&mut self, thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+    fn read_msr(&mut self, thread: usize, msr: u32) -> Option<u64> {
         let register = self.register(msr)?;
-        Some(Ok(self.load(register, thread)))
+        Some(self.load(register, thread))
     }
 
     /// The other thread must first be counted up to the present: what it did until now still
     /// belongs to the old register values.
-    fn write_msr(
-        &mut self,
-        thread: usize,
-        msr: u32,
-        value: u64,
-        now: &Counts,
-    ) -> Option<Result<(), Fault>> {
+    fn write_msr(&mut self, thread: usize, msr: u32, value: u64, now: &Counts) -> Option<bool> {
         let register = self.register(msr)?;
         if !self.accepts(register, value) {
-            return Some(Err(Fault::WriteMsr { msr, value }));
+            return Some(false);
         }
         self.advance(thread, now);
         self.store(register, thread, value);
         self.connect();
-        Some(Ok(()))
+        Some(true)
     }
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
@@ -349,21 +344,13 @@ impl Unit for NetBurst {
         true
     }
 
+    fn each_counter(&mut self, visit: &mut dyn FnMut(&mut Value, &mut [Input])) {
+        self.counters.iter_mut().for_each(|counter| counter.parts(visit));
+    }
+
     fn count_from(&mut self, thread: usize, now: &Counts) {
         self.counted[thread] = *now;
-        for counter in &mut self.counters {
-            counter.count_from(thread, now);
-        }
-    }
-
-    fn break_counter_bit(&mut self, bit: u32) {
-        for counter in &mut self.counters {
-            counter.break_bit(bit);
-        }
-    }
-
-    fn stop_late(&mut self) {
-        self.counters.iter_mut().for_each(Counter::stop_late);
+        self.each_counter(&mut |_, inputs| inputs[thread].count_from(now));
     }
 
     fn unflag_overflows(&mut self) {

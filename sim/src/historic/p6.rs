@@ -6,7 +6,7 @@ mod events;
 #[cfg(test)]
 mod tests;
 
-use crate::cpu::counter::Counter;
+use crate::cpu::counter::{Counter, Input, Value};
 use crate::cpu::cpuid::Leaves;
 use crate::cpu::event::{Counts, Feed};
 use crate::cpu::event_select::EventSelect;
@@ -98,7 +98,7 @@ fn sign_extended(value: u64) -> u64 {
 }
 
 impl Unit for P6 {
-    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<u64> {
         let value = match msr {
             PERF_CTR0 => self.counters[0].value(),
             PERF_CTR1 => self.counters[1].value(),
@@ -107,19 +107,13 @@ impl Unit for P6 {
             MISC_ENABLE if self.pentium_m => PERFMON_AVAILABLE,
             _ => return None,
         };
-        Some(Ok(value))
+        Some(value)
     }
 
     /// The model has only the read-only bit of IA32_MISC_ENABLE, which a write does not change.
-    fn write_msr(
-        &mut self,
-        _thread: usize,
-        msr: u32,
-        value: u64,
-        now: &Counts,
-    ) -> Option<Result<(), Fault>> {
+    fn write_msr(&mut self, _thread: usize, msr: u32, value: u64, now: &Counts) -> Option<bool> {
         if value & self.reserved(msr)? != 0 {
-            return Some(Err(Fault::WriteMsr { msr, value }));
+            return Some(false);
         }
         self.advance(now);
         match msr {
@@ -129,7 +123,7 @@ impl Unit for P6 {
             PERF_EVT_SEL1 => self.write_select(1, value, now),
             _ => {}
         }
-        Some(Ok(()))
+        Some(true)
     }
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
@@ -163,16 +157,8 @@ impl Unit for P6 {
         self.pentium_m
     }
 
-    fn count_from(&mut self, _thread: usize, now: &Counts) {
-        self.counters.iter_mut().for_each(|counter| counter.count_from(now));
-    }
-
-    fn break_counter_bit(&mut self, bit: u32) {
-        self.counters.iter_mut().for_each(|counter| counter.break_bit(bit));
-    }
-
-    fn stop_late(&mut self) {
-        self.counters.iter_mut().for_each(Counter::stop_late);
+    fn each_counter(&mut self, visit: &mut dyn FnMut(&mut Value, &mut [Input])) {
+        self.counters.iter_mut().for_each(|counter| counter.parts(visit));
     }
 
     fn reset(&mut self) {

@@ -6,7 +6,7 @@ mod events;
 #[cfg(test)]
 mod tests;
 
-use crate::cpu::counter::Counter;
+use crate::cpu::counter::{Counter, Input, Value};
 use crate::cpu::cpuid::Leaves;
 use crate::cpu::event::{Compare, Counts, Feed};
 use crate::cpu::fault::Fault;
@@ -96,32 +96,26 @@ impl Pentium {
 }
 
 impl Unit for Pentium {
-    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<u64> {
         let value = match msr {
             CESR => u64::from(self.cesr),
             CTR0 => self.counters[0].value(),
             CTR1 => self.counters[1].value(),
             _ => return None,
         };
-        Some(Ok(value))
+        Some(value)
     }
 
     /// Ones in bits 63:40 of a counter are refused too: no manual says what they would do, so a
     /// driver must write zeros there.
-    fn write_msr(
-        &mut self,
-        _thread: usize,
-        msr: u32,
-        value: u64,
-        now: &Counts,
-    ) -> Option<Result<(), Fault>> {
+    fn write_msr(&mut self, _thread: usize, msr: u32, value: u64, now: &Counts) -> Option<bool> {
         let reserved = match msr {
             CESR => CESR_RESERVED,
             CTR0 | CTR1 => !self.counters[0].mask(),
             _ => return None,
         };
         if value & reserved != 0 {
-            return Some(Err(Fault::WriteMsr { msr, value }));
+            return Some(false);
         }
         self.advance(now);
         match msr {
@@ -129,7 +123,7 @@ impl Unit for Pentium {
             CTR1 => self.counters[1].set(value),
             _ => self.write_cesr(value as u32, now),
         }
-        Some(Ok(()))
+        Some(true)
     }
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
@@ -157,16 +151,8 @@ impl Unit for Pentium {
         false
     }
 
-    fn count_from(&mut self, _thread: usize, now: &Counts) {
-        self.counters.iter_mut().for_each(|counter| counter.count_from(now));
-    }
-
-    fn break_counter_bit(&mut self, bit: u32) {
-        self.counters.iter_mut().for_each(|counter| counter.break_bit(bit));
-    }
-
-    fn stop_late(&mut self) {
-        self.counters.iter_mut().for_each(Counter::stop_late);
+    fn each_counter(&mut self, visit: &mut dyn FnMut(&mut Value, &mut [Input])) {
+        self.counters.iter_mut().for_each(|counter| counter.parts(visit));
     }
 
     fn reset(&mut self) {

@@ -86,6 +86,25 @@ pub(crate) struct Parts {
     pub(crate) codes: Vec<Code>,
 }
 
+impl Default for Parts {
+    /// What a workload has that says nothing else: no event.
+    fn default() -> Self {
+        Self {
+            amounts: [0; AMOUNTS],
+            user: 100,
+            processors: Some(BTreeSet::from([0])),
+            code: USER_CODE,
+            instructions: None,
+            way: None,
+            seed: None,
+            skid: 0,
+            programs: vec![100],
+            short: None,
+            codes: Vec::new(),
+        }
+    }
+}
+
 /// A workload that each of its processors runs from start to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
@@ -128,14 +147,7 @@ impl Default for Workload {
             ]),
             user: 90,
             processors: None,
-            code: USER_CODE,
-            instructions: None,
-            way: None,
-            seed: None,
-            skid: 0,
-            programs: vec![100],
-            short: None,
-            codes: Vec::new(),
+            ..Parts::default()
         })
     }
 }
@@ -157,37 +169,31 @@ impl Workload {
     }
 
     /// How often `event` happens in total.
-    #[must_use]
     pub fn amount(&self, event: Event) -> u64 {
         self.parts.amounts[event.index()]
     }
 
     /// How counters are programmed for the events that it names.
-    #[must_use]
     pub fn codes(&self) -> &[Code] {
         &self.parts.codes
     }
 
     /// Whether the processor with this index runs it.
-    #[must_use]
     pub fn runs_on(&self, processor: u32) -> bool {
         self.parts.processors.as_ref().is_none_or(|processors| processors.contains(&processor))
     }
 
     /// The highest processor index that was requested; `None` if all processors run it.
-    #[must_use]
     pub fn highest_processor(&self) -> Option<u32> {
         self.parts.processors.as_ref()?.last().copied()
     }
 
     /// How many programs take turns in it.
-    #[must_use]
     pub fn programs(&self) -> usize {
         self.parts.programs.len()
     }
 
     /// Which program runs between the previous position and this one.
-    #[must_use]
     pub fn program_at(&self, position: u64) -> usize {
         let place = position.saturating_sub(1) % ROUND;
         let mut ends = self.parts.programs.iter().scan(0, |sum, percent| {
@@ -198,13 +204,11 @@ impl Workload {
     }
 
     /// The start and the end, in nanoseconds, of a short program that runs in place of the others.
-    #[must_use]
     pub const fn short(&self) -> Option<(u64, u64)> {
         self.parts.short
     }
 
     /// Where its user instructions retire from: start inclusive, end exclusive.
-    #[must_use]
     pub fn code(&self) -> (u64, u64) {
         self.parts.code
     }
@@ -221,7 +225,6 @@ impl Workload {
     }
 
     /// How many positions after an overflow its interrupt comes.
-    #[must_use]
     pub fn skid(&self) -> u64 {
         self.parts.skid
     }

@@ -33,23 +33,14 @@ pub enum DumpError {
     #[error("the dump has no CPUID line")]
     NoCpuidLine,
     /// Headers that name processors, but no CPUID line below any of them.
-    #[error("line {line}: the dump names a processor, but none has a CPUID line")]
-    NoProcessor {
-        /// The first header.
-        line: usize,
-    },
+    #[error("line {0}: the dump names a processor, but none has a CPUID line")]
+    NoProcessor(usize),
     /// A CPUID line that cannot be read.
-    #[error("line {line}: not a whole CPUID answer")]
-    Malformed {
-        /// The line.
-        line: usize,
-    },
+    #[error("line {0}: not a whole CPUID answer")]
+    Malformed(usize),
     /// The last line ends in the middle of a CPUID answer.
-    #[error("line {line}: the dump ends in the middle of a CPUID answer")]
-    Truncated {
-        /// The last line.
-        line: usize,
-    },
+    #[error("line {0}: the dump ends in the middle of a CPUID answer")]
+    Truncated(usize),
     /// A processor without a leaf that every processor with CPUID has.
     #[error("line {line}: processor {processor} has no leaf {leaf}")]
     MissingLeaf {
@@ -73,11 +64,8 @@ pub enum DumpError {
         subleaf: u32,
     },
     /// More processors than Windows supports.
-    #[error("line {line}: more than {MAX_PROCESSORS} processors")]
-    TooManyProcessors {
-        /// The first line of the first processor beyond the limit.
-        line: usize,
-    },
+    #[error("line {0}: more than {MAX_PROCESSORS} processors")]
+    TooManyProcessors(usize),
     /// Processors of different vendors.
     #[error("line {line}: processor {processor} is of another vendor than processor 0")]
     Vendors {
@@ -90,25 +78,22 @@ pub enum DumpError {
 
 impl DumpError {
     /// What to do about it.
-    #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Empty | Self::Binary | Self::NoCpuidLine | Self::NoProcessor { .. } => {
+            Self::Empty | Self::Binary | Self::NoCpuidLine | Self::NoProcessor(_) => {
                 "Give the CPUID text of AIDA64 or InstLatx64, or the output of `cpuid -r`."
             }
-            Self::Malformed { .. } => {
+            Self::Malformed(_) => {
                 "A CPUID line reads `CPUID 0000000A: 07300804-00000000-00000000-00000603`."
             }
-            Self::Truncated { .. } => "The file was cut short: make or fetch the dump again.",
+            Self::Truncated(_) => "The file was cut short: make or fetch the dump again.",
             Self::MissingLeaf { .. } => {
                 "Each processor's block must have leaves 0 and 1: make or fetch the dump again."
             }
             Self::Contradiction { .. } => {
                 "Separate the processors by lines `CPU#000`, `CPU#001`, or remove the wrong answer."
             }
-            Self::TooManyProcessors { .. } => {
-                "Windows has at most 2048 processors: shorten the dump."
-            }
+            Self::TooManyProcessors(_) => "Windows has at most 2048 processors: shorten the dump.",
             Self::Vendors { .. } => "Give one machine for each file.",
         }
     }
@@ -128,7 +113,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Leaves>, DumpError> {
         return Err(if text.contains('\0') { DumpError::Binary } else { DumpError::NoCpuidLine });
     };
     if blocks.iter().all(|block| block.answers.is_empty()) {
-        return Err(DumpError::NoProcessor { line: first.line });
+        return Err(DumpError::NoProcessor(first.line));
     }
     let processors = processors(blocks)?;
     check(&processors)?;
@@ -186,8 +171,8 @@ fn blocks(text: &str) -> Result<Vec<Block>, DumpError> {
                     block.add(leaf, subleaf, Answer { value, line })?;
                 }
             }
-            Line::Malformed if line == last => return Err(DumpError::Truncated { line }),
-            Line::Malformed => return Err(DumpError::Malformed { line }),
+            Line::Malformed if line == last => return Err(DumpError::Truncated(line)),
+            Line::Malformed => return Err(DumpError::Malformed(line)),
             Line::Other => {}
         }
     }
@@ -209,7 +194,7 @@ fn processors(blocks: Vec<Block>) -> Result<Vec<Block>, DumpError> {
             continue;
         }
         if processors.len() == MAX_PROCESSORS {
-            return Err(DumpError::TooManyProcessors { line: block.line });
+            return Err(DumpError::TooManyProcessors(block.line));
         }
         if let Some(known) = known {
             known.push(processors.len());

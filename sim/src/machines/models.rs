@@ -21,11 +21,11 @@ pub struct Model {
     kinds: &'static [Kind],
 }
 
-/// Processors that differ only in their APIC ids.
-#[derive(Clone, Copy, Debug)]
-struct Kind {
-    count: usize,
-    rows: &'static [&'static [Row]],
+/// How many processors differ only in their APIC ids, and their leaves.
+type Kind = (usize, &'static [&'static [Row]]);
+
+const fn model(name: &'static str, description: &'static str, kinds: &'static [Kind]) -> Model {
+    Model { name, description, kinds }
 }
 
 /// One answer: leaf, sub-leaf if the leaf has any, EAX, EBX, ECX, EDX.
@@ -33,36 +33,32 @@ type Row = (u32, Option<u32>, [u32; 4]);
 
 impl Model {
     /// Its logical processors; the APIC id of each is its index.
-    #[must_use]
     pub fn processors(&self) -> Vec<Leaves> {
         self.kinds
             .iter()
-            .flat_map(|kind| std::iter::repeat_n(kind.leaves(), kind.count))
+            .flat_map(|&(count, rows)| std::iter::repeat_n(leaves(rows), count))
             .zip(0..)
             .map(|(leaves, id)| with_apic_id(&leaves, id))
             .collect()
     }
 }
 
-impl Kind {
-    fn leaves(&self) -> Leaves {
-        let mut leaves = Leaves::default();
-        for &(leaf, subleaf, [eax, ebx, ecx, edx]) in self.rows.iter().copied().flatten() {
-            let value = CpuidResult { eax, ebx, ecx, edx };
-            match subleaf {
-                Some(subleaf) => leaves.insert_subleaf(leaf, subleaf, value),
-                None => leaves.insert(leaf, value),
-            }
+fn leaves(rows: &[&[Row]]) -> Leaves {
+    let mut leaves = Leaves::default();
+    for &(leaf, subleaf, [eax, ebx, ecx, edx]) in rows.iter().copied().flatten() {
+        let value = CpuidResult { eax, ebx, ecx, edx };
+        match subleaf {
+            Some(subleaf) => leaves.insert_subleaf(leaf, subleaf, value),
+            None => leaves.insert(leaf, value),
         }
-        leaves
     }
+    leaves
 }
 
 /// Other names of models.
 pub const ALIASES: [(&str, &str); 1] = [("hyperv-masked", "hyperv-root-2012")];
 
 /// The model with that name or alias, in either case.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Model> {
     let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name));
     let name = alias.map_or(name, |(_, name)| name);
@@ -74,7 +70,6 @@ pub fn find(name: &str) -> Option<&'static Model> {
 /// The first round keeps its APIC ids, so that threads of one core stay together; each further
 /// round has them shifted past the highest. If they are not unique (before the Pentium 4 the
 /// initial APIC id is not in leaf 1), the id is the index.
-#[must_use]
 pub fn repeat(processors: &[Leaves], n: usize) -> Vec<Leaves> {
     let mut ids: Vec<u32> = processors.iter().map(Leaves::apic_id).collect();
     let highest = ids.iter().copied().max().unwrap_or(0);
@@ -123,148 +118,98 @@ fn with_apic_id(leaves: &Leaves, id: u32) -> Leaves {
 
 /// Every built-in model; the first is the default.
 pub const MODELS: &[Model] = &[
-    Model {
-        name: "sapphire-rapids",
-        description: "Intel Xeon of 2023 (Golden Cove): architectural version 5, 8 + 4 counters",
-        kinds: &[Kind { count: 16, rows: &[SAPPHIRE_RAPIDS] }],
-    },
-    Model {
-        name: "hybrid",
-        description: "Intel Core Ultra of 2024 (Arrow Lake): performance and efficiency cores with \
-                      different counters, version 6 and leaf 0x23 with holes",
-        kinds: &[
-            Kind { count: 4, rows: &[ARROW_LAKE, LION_COVE] },
-            Kind { count: 8, rows: &[ARROW_LAKE, SKYMONT] },
-        ],
-    },
-    Model {
-        name: "skylake",
-        description: "Intel Core of 2015: architectural version 4, 4 + 3 counters",
-        kinds: &[Kind { count: 8, rows: &[SKYLAKE] }],
-    },
-    Model {
-        name: "haswell",
-        description: "Intel Core of 2014 (Haswell-E): architectural version 3, 4 + 3 counters",
-        kinds: &[Kind { count: 12, rows: &[HASWELL] }],
-    },
-    Model {
-        name: "core2",
-        description: "Intel Core 2 Quad of 2007: architectural version 2, 2 counters of 40 bits",
-        kinds: &[Kind { count: 4, rows: &[CORE2] }],
-    },
-    Model {
-        name: "yonah",
-        description: "Intel Core Duo of 2006: architectural version 1, 2 counters of 40 bits",
-        kinds: &[Kind { count: 2, rows: &[YONAH] }],
-    },
-    Model {
-        name: "pentium",
-        description: "Intel Pentium (P54C): 2 counters, no overflow interrupt",
-        kinds: &[Kind { count: 1, rows: &[PENTIUM] }],
-    },
-    Model {
-        name: "pentium-mmx",
-        description: "Intel Pentium MMX (P55C): 2 counters, no overflow interrupt",
-        kinds: &[Kind { count: 1, rows: &[PENTIUM_MMX] }],
-    },
-    Model {
-        name: "pentium3",
-        description: "Intel Pentium III (Coppermine): P6 counters",
-        kinds: &[Kind { count: 1, rows: &[PENTIUM3] }],
-    },
-    Model {
-        name: "pentium-m",
-        description: "Intel Pentium M (Banias): P6 counters",
-        kinds: &[Kind { count: 1, rows: &[PENTIUM_M] }],
-    },
-    Model {
-        name: "pentium4",
-        description: "Intel Pentium 4 (Willamette): NetBurst, 18 counters",
-        kinds: &[Kind { count: 1, rows: &[PENTIUM4] }],
-    },
-    Model {
-        name: "pentium4-ht",
-        description: "Intel Pentium 4 with Hyper-Threading (Northwood): two threads share 18 counters",
-        kinds: &[Kind { count: 2, rows: &[PENTIUM4_HT] }],
-    },
-    Model {
-        name: "k8",
-        description: "AMD Athlon 64: 4 counters of 48 bits",
-        kinds: &[Kind { count: 1, rows: &[K8] }],
-    },
-    Model {
-        name: "fam10h",
-        description: "AMD Phenom (family 10h): 4 counters of 48 bits",
-        kinds: &[Kind { count: 4, rows: &[FAM10H] }],
-    },
-    Model {
-        name: "bulldozer",
-        description: "AMD FX (family 15h): 6 counters in the extended layout, with constraints",
-        kinds: &[Kind { count: 8, rows: &[BULLDOZER] }],
-    },
-    Model {
-        name: "zen2",
-        description: "AMD Ryzen 3000 (family 17h): 6 counters in the extended layout",
-        kinds: &[Kind { count: 16, rows: &[ZEN2] }],
-    },
-    Model {
-        name: "zen4",
-        description: "AMD Ryzen 7000 (family 19h): PerfMonV2, 6 counters",
-        kinds: &[Kind { count: 16, rows: &[ZEN4] }],
-    },
-    Model {
-        name: "zen5",
-        description: "AMD Ryzen AI 300 (family 1Ah): PerfMonV2, 6 counters",
-        kinds: &[Kind { count: 16, rows: &[ZEN5] }],
-    },
-    Model {
-        name: "hyperv-root-intel",
-        description: "Windows on Hyper-V (VBS, or its root partition) on Intel: the counters are \
-                      lent to it",
-        kinds: &[Kind { count: 8, rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, ROOT_INTEL] }],
-    },
-    Model {
-        name: "hyperv-root-amd",
-        description: "Windows on Hyper-V (VBS, or its root partition) on AMD: the counters are \
-                      masked",
-        kinds: &[Kind { count: 8, rows: &[ZEN2, ZEN_UNDER_HYPERV, HYPERV, ROOT_AMD] }],
-    },
-    Model {
-        name: "hyperv-guest-intel",
-        description: "An Intel guest of Hyper-V with `Set-VMProcessor -Perfmon @(\"pmu\")`",
-        kinds: &[Kind { count: 4, rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, GUEST_OFFERED] }],
-    },
-    Model {
-        name: "hyperv-guest-masked",
-        description: "An Intel guest of Hyper-V as it comes: no counters",
-        kinds: &[Kind {
-            count: 4,
-            rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, GUEST, NO_COUNTERS],
-        }],
-    },
-    Model {
-        name: "hyperv-root-2012",
-        description: "An Intel root partition of 2013 (Windows Server 2012 R2): Hyper-V masks the \
-                      counters, and hides them in CPUID",
-        kinds: &[Kind {
-            count: 4,
-            rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, ROOT_2012, NO_COUNTERS],
-        }],
-    },
-    Model {
-        name: "kvm-hyperv-face",
-        description: "An Intel guest of KVM with `pmu=on` and hv_* enlightenments: Hv#1 stands \
-                      first, and does not say that there are counters",
-        kinds: &[Kind {
-            count: 4,
-            rows: &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, KVM_BEHIND_HYPERV],
-        }],
-    },
-    Model {
-        name: "kvm-amd",
-        description: "An AMD guest of KVM that shows no proof of counters",
-        kinds: &[Kind { count: 4, rows: &[KVM_AMD] }],
-    },
+    model(
+        "sapphire-rapids",
+        "Intel Xeon of 2023 (Golden Cove): architectural version 5, 8 + 4 counters",
+        &[(16, &[SAPPHIRE_RAPIDS])],
+    ),
+    model(
+        "hybrid",
+        "Intel Core Ultra of 2024 (Arrow Lake): performance and efficiency cores with different \
+         counters, version 6 and leaf 0x23 with holes",
+        &[(4, &[ARROW_LAKE, LION_COVE]), (8, &[ARROW_LAKE, SKYMONT])],
+    ),
+    model(
+        "skylake",
+        "Intel Core of 2015: architectural version 4, 4 + 3 counters",
+        &[(8, &[SKYLAKE])],
+    ),
+    model(
+        "haswell",
+        "Intel Core of 2014 (Haswell-E): architectural version 3, 4 + 3 counters",
+        &[(12, &[HASWELL])],
+    ),
+    model(
+        "core2",
+        "Intel Core 2 Quad of 2007: architectural version 2, 2 counters of 40 bits",
+        &[(4, &[CORE2])],
+    ),
+    model(
+        "yonah",
+        "Intel Core Duo of 2006: architectural version 1, 2 counters of 40 bits",
+        &[(2, &[YONAH])],
+    ),
+    model("pentium", "Intel Pentium (P54C): 2 counters, no overflow interrupt", &[(1, &[PENTIUM])]),
+    model(
+        "pentium-mmx",
+        "Intel Pentium MMX (P55C): 2 counters, no overflow interrupt",
+        &[(1, &[PENTIUM_MMX])],
+    ),
+    model("pentium3", "Intel Pentium III (Coppermine): P6 counters", &[(1, &[PENTIUM3])]),
+    model("pentium-m", "Intel Pentium M (Banias): P6 counters", &[(1, &[PENTIUM_M])]),
+    model("pentium4", "Intel Pentium 4 (Willamette): NetBurst, 18 counters", &[(1, &[PENTIUM4])]),
+    model(
+        "pentium4-ht",
+        "Intel Pentium 4 with Hyper-Threading (Northwood): two threads share 18 counters",
+        &[(2, &[PENTIUM4_HT])],
+    ),
+    model("k8", "AMD Athlon 64: 4 counters of 48 bits", &[(1, &[K8])]),
+    model("fam10h", "AMD Phenom (family 10h): 4 counters of 48 bits", &[(4, &[FAM10H])]),
+    model(
+        "bulldozer",
+        "AMD FX (family 15h): 6 counters in the extended layout, with constraints",
+        &[(8, &[BULLDOZER])],
+    ),
+    model(
+        "zen2",
+        "AMD Ryzen 3000 (family 17h): 6 counters in the extended layout",
+        &[(16, &[ZEN2])],
+    ),
+    model("zen4", "AMD Ryzen 7000 (family 19h): PerfMonV2, 6 counters", &[(16, &[ZEN4])]),
+    model("zen5", "AMD Ryzen AI 300 (family 1Ah): PerfMonV2, 6 counters", &[(16, &[ZEN5])]),
+    model(
+        "hyperv-root-intel",
+        "Windows on Hyper-V (VBS, or its root partition) on Intel: the counters are lent to it",
+        &[(8, &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, ROOT_INTEL])],
+    ),
+    model(
+        "hyperv-root-amd",
+        "Windows on Hyper-V (VBS, or its root partition) on AMD: the counters are masked",
+        &[(8, &[ZEN2, ZEN_UNDER_HYPERV, HYPERV, ROOT_AMD])],
+    ),
+    model(
+        "hyperv-guest-intel",
+        "An Intel guest of Hyper-V with `Set-VMProcessor -Perfmon @(\"pmu\")`",
+        &[(4, &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, GUEST_OFFERED])],
+    ),
+    model(
+        "hyperv-guest-masked",
+        "An Intel guest of Hyper-V as it comes: no counters",
+        &[(4, &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, GUEST, NO_COUNTERS])],
+    ),
+    model(
+        "hyperv-root-2012",
+        "An Intel root partition of 2013 (Windows Server 2012 R2): Hyper-V masks the counters, \
+         and hides them in CPUID",
+        &[(4, &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, ROOT_2012, NO_COUNTERS])],
+    ),
+    model(
+        "kvm-hyperv-face",
+        "An Intel guest of KVM with `pmu=on` and hv_* enlightenments: Hv#1 stands first, and does \
+         not say that there are counters",
+        &[(4, &[SAPPHIRE_RAPIDS, VIRTUAL_INTEL, HYPERV, KVM_BEHIND_HYPERV])],
+    ),
+    model("kvm-amd", "An AMD guest of KVM that shows no proof of counters", &[(4, &[KVM_AMD])]),
 ];
 
 const SAPPHIRE_RAPIDS: &[Row] = &[

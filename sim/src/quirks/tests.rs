@@ -73,7 +73,7 @@ fn rows_are_in_order_and_names_are_found_once() {
         assert_eq!(Quirks::parse(row.name), Ok(Quirks::of(row.behaviour)));
         assert!(!row.description.is_empty() && !row.source.is_empty());
     }
-    let all = ROWS.map(|row| row.name).join("+");
+    let all = ROWS.iter().map(|row| row.name).collect::<Vec<_>>().join("+");
     assert_eq!(Quirks::parse(&all).map(|set| set.to_string()), Ok(all));
     assert_eq!(Quirks::parse("late+rude"), Err(QuirksError::Unknown("rude".into())));
     assert_eq!(Quirks::parse("late+LATE"), Err(QuirksError::Duplicate("late".into())));

@@ -4,7 +4,7 @@
 
 pub mod events;
 
-use crate::cpu::counter::Counter;
+use crate::cpu::counter::{Counter, Input, Value};
 use crate::cpu::cpuid::Leaves;
 use crate::cpu::event::{Code, Compare, Counts, Feed};
 use crate::cpu::event_select::EventSelect;
@@ -199,38 +199,34 @@ impl Amd {
             return Some(Feed { compare: Compare::Off, ..select.feed(event) });
         }
         let event = u16::from(select.event()) | (select.high() as u16 & 0xF) << 8;
-        let row = events::find(self.generation?, event, select.unit_mask())?;
-        (row.counters() >> i & 1 == 1).then(|| select.feed(row.counts))
+        let generation = self.generation?;
+        let row = events::find(generation, event, select.unit_mask())?;
+        let counts_it = events::counters(generation, event) >> i & 1 == 1;
+        counts_it.then(|| select.feed(row.counts))
     }
 }
 
 impl Unit for Amd {
-    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<u64> {
         let branches = self.branches.as_ref();
         if let Some(value) = branches.and_then(|branches| branches.read(msr)) {
-            return Some(Ok(value));
+            return Some(value);
         }
         let register = self.register(msr)?;
-        Some(Ok(self.read(register)))
+        Some(self.read(register))
     }
 
-    fn write_msr(
-        &mut self,
-        _thread: usize,
-        msr: u32,
-        value: u64,
-        now: &Counts,
-    ) -> Option<Result<(), Fault>> {
+    fn write_msr(&mut self, _thread: usize, msr: u32, value: u64, now: &Counts) -> Option<bool> {
         let branches = self.branches.as_mut();
         if let Some(taken) = branches.and_then(|branches| branches.write(msr, value)) {
-            return Some(taken.then_some(()).ok_or(Fault::WriteMsr { msr, value }));
+            return Some(taken);
         }
         let register = self.register(msr)?;
         if !self.write(register, value) {
-            return Some(Err(Fault::WriteMsr { msr, value }));
+            return Some(false);
         }
         self.reconnect(now);
-        Some(Ok(()))
+        Some(true)
     }
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
@@ -274,12 +270,8 @@ impl Unit for Amd {
         false
     }
 
-    fn count_from(&mut self, _thread: usize, now: &Counts) {
-        self.counters.iter_mut().for_each(|counter| counter.count_from(now));
-    }
-
-    fn break_counter_bit(&mut self, bit: u32) {
-        self.counters.iter_mut().for_each(|counter| counter.break_bit(bit));
+    fn each_counter(&mut self, visit: &mut dyn FnMut(&mut Value, &mut [Input])) {
+        self.counters.iter_mut().for_each(|counter| counter.parts(visit));
     }
 
     fn set_status(&mut self, bits: u64) {
@@ -313,10 +305,6 @@ impl Unit for Amd {
 
     fn clear_branch_freeze(&mut self) {
         self.debug_ctl &= !FREEZE_LBRS_ON_PMI;
-    }
-
-    fn stop_late(&mut self) {
-        self.counters.iter_mut().for_each(Counter::stop_late);
     }
 
     fn name_events(&mut self, codes: &[Code], now: &Counts) {

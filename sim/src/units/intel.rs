@@ -7,7 +7,7 @@
 mod capabilities;
 pub mod events;
 
-use crate::cpu::counter::Counter;
+use crate::cpu::counter::{Counter, Input, Value};
 use crate::cpu::cpuid::Leaves;
 use crate::cpu::event::{Code, Compare, Counts, Event, Feed};
 use crate::cpu::event_select::EventSelect;
@@ -327,32 +327,26 @@ fn by_status_bit<'a>(
 }
 
 impl Unit for Architectural {
-    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<Result<u64, Fault>> {
+    fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<u64> {
         let branches = self.branches.as_ref();
         if let Some(value) = branches.and_then(|branches| branches.read(msr)) {
-            return Some(Ok(value));
+            return Some(value);
         }
         let register = self.register(msr)?;
-        Some(Ok(self.read(register)))
+        Some(self.read(register))
     }
 
-    fn write_msr(
-        &mut self,
-        _thread: usize,
-        msr: u32,
-        value: u64,
-        now: &Counts,
-    ) -> Option<Result<(), Fault>> {
+    fn write_msr(&mut self, _thread: usize, msr: u32, value: u64, now: &Counts) -> Option<bool> {
         let branches = self.branches.as_mut();
         if let Some(taken) = branches.and_then(|branches| branches.write(msr, value)) {
-            return Some(taken.then_some(()).ok_or(Fault::WriteMsr { msr, value }));
+            return Some(taken);
         }
         let register = self.register(msr)?;
         if !self.write(register, value) {
-            return Some(Err(Fault::WriteMsr { msr, value }));
+            return Some(false);
         }
         self.reconnect(now);
-        Some(Ok(()))
+        Some(true)
     }
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
@@ -395,12 +389,8 @@ impl Unit for Architectural {
         true
     }
 
-    fn count_from(&mut self, _thread: usize, now: &Counts) {
-        self.counters_mut().for_each(|counter| counter.count_from(now));
-    }
-
-    fn break_counter_bit(&mut self, bit: u32) {
-        self.counters_mut().for_each(|counter| counter.break_bit(bit));
+    fn each_counter(&mut self, visit: &mut dyn FnMut(&mut Value, &mut [Input])) {
+        self.counters_mut().for_each(|counter| counter.parts(visit));
     }
 
     fn set_status(&mut self, bits: u64) {
@@ -438,10 +428,6 @@ impl Unit for Architectural {
 
     fn clear_branch_freeze(&mut self) {
         self.debugctl &= !FREEZE_LBRS_ON_PMI;
-    }
-
-    fn stop_late(&mut self) {
-        self.counters_mut().for_each(Counter::stop_late);
     }
 
     fn name_events(&mut self, codes: &[Code], now: &Counts) {

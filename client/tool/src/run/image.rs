@@ -100,7 +100,7 @@ const fn passed(branch: symbols::PathBranch) -> Passed {
 
 fn twice(item: &str) -> Error {
     let key = item.trim().split('=').next().unwrap_or_default().to_owned();
-    let error = WorkloadError::DuplicateKey { key };
+    let error = WorkloadError::DuplicateKey(key);
     Error::usage(format!("`--workload`: {error}"), format!("{}.", error.hint()))
 }
 

@@ -29,7 +29,7 @@ impl ModelledWork {
         };
         let (image, rest) = image::Keys::take(text)?;
         let parsed = match workload::parse(&rest) {
-            Err(WorkloadError::UnknownKey { .. }) => {
+            Err(WorkloadError::UnknownKey(_)) => {
                 let catalog = ctx.catalog(false)?;
                 workload::parse_with(&rest, &|name| catalog.modelled(name, None))
             }
@@ -49,7 +49,7 @@ impl ModelledWork {
 
 fn refused(error: &WorkloadError) -> Error {
     let hint = match error {
-        WorkloadError::UnknownKey { key } => {
+        WorkloadError::UnknownKey(key) => {
             let suggestion = did_you_mean(key, workload::keys().chain(image::KEYS));
             let suggestion = suggestion.map_or_else(String::new, |text| text + " ");
             format!("{suggestion}{} {}.", error.hint(), image::KEYS.join(" "))

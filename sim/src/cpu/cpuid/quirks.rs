@@ -5,7 +5,6 @@ use crate::quirks::{Behaviour, Quirks};
 
 impl Leaves {
     /// The same processor with these behaviours added, and with the leaves that they change.
-    #[must_use]
     pub fn with_quirks(&self, quirks: Quirks) -> Self {
         let mut leaves = self.clone();
         leaves.quirks = leaves.quirks.and(quirks);

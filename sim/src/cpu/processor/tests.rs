@@ -1,6 +1,7 @@
 //! Two processors on one unit.
 
 use super::Processor;
+use crate::cpu::counter::{Input, Value};
 use crate::cpu::cpuid::Leaves;
 use crate::cpu::event::{Counts, Event};
 use crate::cpu::fault::Fault;
@@ -20,20 +21,14 @@ impl Unit for Crossed {
         2
     }
 
-    fn read_msr(&mut self, _thread: usize, _msr: u32) -> Option<Result<u64, Fault>> {
+    fn read_msr(&mut self, _thread: usize, _msr: u32) -> Option<u64> {
         None
     }
 
-    fn write_msr(
-        &mut self,
-        thread: usize,
-        msr: u32,
-        _value: u64,
-        _now: &Counts,
-    ) -> Option<Result<(), Fault>> {
+    fn write_msr(&mut self, thread: usize, msr: u32, _: u64, _: &Counts) -> Option<bool> {
         (msr == ACKNOWLEDGE).then(|| {
             self.asserted &= !(1 << thread);
-            Ok(())
+            true
         })
     }
 
@@ -60,9 +55,7 @@ impl Unit for Crossed {
         true
     }
 
-    fn count_from(&mut self, _thread: usize, _now: &Counts) {}
-
-    fn break_counter_bit(&mut self, _bit: u32) {}
+    fn each_counter(&mut self, _visit: &mut dyn FnMut(&mut Value, &mut [Input])) {}
 
     fn reset(&mut self) {
         self.asserted = 0;

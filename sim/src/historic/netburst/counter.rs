@@ -37,11 +37,6 @@ impl Counter {
         self.acknowledge();
     }
 
-    /// From now on it stops a few events late.
-    pub(super) fn stop_late(&mut self) {
-        self.inputs.iter_mut().for_each(Input::stop_late);
-    }
-
     pub(super) fn value(&self) -> u64 {
         self.value.get()
     }
@@ -94,13 +89,8 @@ impl Counter {
         })
     }
 
-    /// Takes `now` as the state of all events on `thread`, whatever it was; adds nothing.
-    pub(super) fn count_from(&mut self, thread: usize, now: &Counts) {
-        self.inputs[thread].count_from(now);
-    }
-
-    /// Makes a bit stuck at 0 from now on.
-    pub(super) fn break_bit(&mut self, bit: u32) {
-        self.value.break_bit(bit);
+    /// Calls `visit` with its parts.
+    pub(super) fn parts(&mut self, visit: &mut dyn FnMut(&mut Value, &mut [Input])) {
+        visit(&mut self.value, &mut self.inputs);
     }
 }

@@ -41,7 +41,6 @@ pub const L1_LOAD_MISS: Replay = Replay { pebs_enable: 0x0100_0001, matrix_vert:
 
 impl Row {
     /// What `mask` counts; `None` for nothing.
-    #[must_use]
     pub fn counted(&self, mask: u16) -> Option<Event> {
         let found = self.counts.iter().find(|(whole, _)| *whole == mask);
         found.map(|(_, event)| *event)
@@ -147,7 +146,6 @@ const fn independent(name: &'static str, select: u8, escrs: &'static [u32], mask
 }
 
 /// The event that `select` means in the ESCR at `msr`, on this processor model.
-#[must_use]
 pub fn selected(msr: u32, select: u8, model: u8) -> Option<&'static Row> {
     ROWS.iter()
         .find(|row| row.select == select && row.escrs.contains(&msr) && row.first_model <= model)

@@ -2,47 +2,15 @@
 //!
 //! SDM vol. 3B (September 2016), table 18-63.
 
-/// The block of the processor that a counter belongs to. A CCCR's ESCR select is local to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Branch prediction unit: counters 0 to 3.
-    Bpu,
-    /// Microcode store: counters 4 to 7.
-    Ms,
-    /// Floating point and memory: counters 8 to 11.
-    Flame,
-    /// Instruction queue: counters 12 to 17.
-    Iq,
-}
+/// The number of counters. RDPMC's ECX numbers them, as do the MSRs of counters and CCCRs: 0 to 3 are
+/// the branch prediction unit's (BPU), 4 to 7 the microcode store's (MS), 8 to 11 those of floating
+/// point and memory (FLAME), 12 to 17 the instruction queue's (IQ). A CCCR's ESCR select is local to
+/// its block.
+pub const COUNTERS: usize = 18;
 
-/// A counter and its CCCR.
-#[derive(Clone, Copy, Debug)]
-pub struct Counter {
-    /// ECX of RDPMC.
-    pub number: u8,
-    /// The manual's name of the counter.
-    pub name: &'static str,
-    /// The manual's name of its CCCR.
-    pub cccr_name: &'static str,
-    /// Its block.
-    pub group: Group,
-    /// CCCR bit 11 is the extended-cascade enable on models 2, 3, 4 and 6; elsewhere reserved.
-    pub extended_cascade: bool,
-}
-
-impl Counter {
-    /// The counter's MSR, 0x300 to 0x311.
-    #[must_use]
-    pub const fn msr(&self) -> u32 {
-        0x300 + self.number as u32
-    }
-
-    /// The CCCR's MSR, 0x360 to 0x371.
-    #[must_use]
-    pub const fn cccr_msr(&self) -> u32 {
-        0x360 + self.number as u32
-    }
-}
+/// The counters whose CCCR bit 11 is the extended-cascade enable on models 2, 3, 4 and 6; elsewhere
+/// it is reserved.
+pub const EXTENDED_CASCADE: [usize; 4] = [12, 15, 16, 17];
 
 /// An event selection control register.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +29,6 @@ pub struct Escr {
 
 impl Escr {
     /// Whether this processor model has it.
-    #[must_use]
     pub const fn exists_on(&self, model: u8) -> bool {
         !self.early || model <= 2
     }
@@ -70,28 +37,6 @@ impl Escr {
         Self { early: true, ..self }
     }
 }
-
-/// The 18 counters, by number.
-pub const COUNTERS: [Counter; 18] = [
-    counter(0, "MSR_BPU_COUNTER0", "MSR_BPU_CCCR0", Group::Bpu, false),
-    counter(1, "MSR_BPU_COUNTER1", "MSR_BPU_CCCR1", Group::Bpu, false),
-    counter(2, "MSR_BPU_COUNTER2", "MSR_BPU_CCCR2", Group::Bpu, false),
-    counter(3, "MSR_BPU_COUNTER3", "MSR_BPU_CCCR3", Group::Bpu, false),
-    counter(4, "MSR_MS_COUNTER0", "MSR_MS_CCCR0", Group::Ms, false),
-    counter(5, "MSR_MS_COUNTER1", "MSR_MS_CCCR1", Group::Ms, false),
-    counter(6, "MSR_MS_COUNTER2", "MSR_MS_CCCR2", Group::Ms, false),
-    counter(7, "MSR_MS_COUNTER3", "MSR_MS_CCCR3", Group::Ms, false),
-    counter(8, "MSR_FLAME_COUNTER0", "MSR_FLAME_CCCR0", Group::Flame, false),
-    counter(9, "MSR_FLAME_COUNTER1", "MSR_FLAME_CCCR1", Group::Flame, false),
-    counter(10, "MSR_FLAME_COUNTER2", "MSR_FLAME_CCCR2", Group::Flame, false),
-    counter(11, "MSR_FLAME_COUNTER3", "MSR_FLAME_CCCR3", Group::Flame, false),
-    counter(12, "MSR_IQ_COUNTER0", "MSR_IQ_CCCR0", Group::Iq, true),
-    counter(13, "MSR_IQ_COUNTER1", "MSR_IQ_CCCR1", Group::Iq, false),
-    counter(14, "MSR_IQ_COUNTER2", "MSR_IQ_CCCR2", Group::Iq, false),
-    counter(15, "MSR_IQ_COUNTER3", "MSR_IQ_CCCR3", Group::Iq, true),
-    counter(16, "MSR_IQ_COUNTER4", "MSR_IQ_CCCR4", Group::Iq, true),
-    counter(17, "MSR_IQ_COUNTER5", "MSR_IQ_CCCR5", Group::Iq, true),
-];
 
 /// The 45 ESCRs, by MSR. 0x3BF is not one: there is no MSR_SSU_ESCR1.
 pub const ESCRS: [Escr; 45] = [
@@ -142,23 +87,12 @@ pub const ESCRS: [Escr; 45] = [
     escr("MSR_CRU_ESCR5", 0x3E1, 6, &[14, 15, 17]),
 ];
 
-const fn counter(
-    number: u8,
-    name: &'static str,
-    cccr_name: &'static str,
-    group: Group,
-    extended_cascade: bool,
-) -> Counter {
-    Counter { number, name, cccr_name, group, extended_cascade }
-}
-
 const fn escr(name: &'static str, msr: u32, select: u8, counters: &'static [u8]) -> Escr {
     Escr { name, msr, select, counters, early: false }
 }
 
 /// The index in [`ESCRS`] of the one that `select` in the CCCR of `counter` chooses, on this
 /// processor model.
-#[must_use]
 pub fn selected(counter: usize, select: u8, model: u8) -> Option<usize> {
     ESCRS.iter().position(|escr| {
         escr.select == select

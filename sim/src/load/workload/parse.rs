@@ -1,7 +1,7 @@
 //! `--workload SPEC`: `key=value` items separated by commas.
 
-use super::{MAX_AMOUNT, PROGRAMS_MAX, Parts, USER_CODE, Workload};
-use crate::cpu::event::{AMOUNTS, Code, Event, NAMED_MAX};
+use super::{MAX_AMOUNT, PROGRAMS_MAX, Parts, Workload};
+use crate::cpu::event::{Code, Event, NAMED_MAX};
 use crate::machines::dump::MAX_PROCESSORS;
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -16,26 +16,17 @@ pub enum WorkloadError {
     #[error("the workload has no amount of any event")]
     NoAmount,
     /// Not of the form `key=value`.
-    #[error("`{item}` in the workload is not KEY=VALUE")]
-    NotKeyValue {
-        /// The text between two commas.
-        item: String,
-    },
+    #[error("`{0}` in the workload is not KEY=VALUE")]
+    NotKeyValue(String),
     /// A key that no workload has.
-    #[error("a workload has no key `{key}`")]
-    UnknownKey {
-        /// The key.
-        key: String,
-    },
+    #[error("a workload has no key `{0}`")]
+    UnknownKey(String),
     /// More than [`NAMED_MAX`] events that do not have their own name.
     #[error("a workload names at most {NAMED_MAX} events of the vendor's")]
     TooMany,
     /// A key that is given twice.
-    #[error("the workload has `{key}` twice")]
-    DuplicateKey {
-        /// The key.
-        key: String,
-    },
+    #[error("the workload has `{0}` twice")]
+    DuplicateKey(String),
     /// A value that its key does not accept.
     #[error("`{key}={value}`: the value is not {expected}")]
     BadValue {
@@ -50,25 +41,20 @@ pub enum WorkloadError {
 
 impl WorkloadError {
     /// What to do about it.
-    #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Empty | Self::NoAmount => "For example `instructions=1000000,cycles=2000000`",
-            Self::NotKeyValue { item }
-                if !item.starts_with(|first: char| first.is_ascii_digit()) =>
-            {
+            Self::NotKeyValue(item) if !item.starts_with(|first: char| first.is_ascii_digit()) => {
                 "Each part is KEY=VALUE, for example `instructions=1000000`"
             }
-            Self::NotKeyValue { .. } => {
-                "Separate several processors by `+`, as in `processors=0-3+8`"
-            }
-            Self::UnknownKey { .. } => {
+            Self::NotKeyValue(_) => "Separate several processors by `+`, as in `processors=0-3+8`",
+            Self::UnknownKey(_) => {
                 "Events: instructions cycles branches branch-misses ref-cycles llc-references \
                  llc-misses l1d-accesses l1d-misses l1i-fetches l1i-misses fp-operations, and \
                  the vendor's by their names; others: user processors programs short code seed skid"
             }
             Self::TooMany => "Leave some out",
-            Self::DuplicateKey { .. } => "Give each key once",
+            Self::DuplicateKey(_) => "Give each key once",
             Self::BadValue { .. } => "Numbers are decimal, the addresses of `code` hexadecimal",
         }
     }
@@ -101,29 +87,16 @@ pub fn parse_with(
     if text.trim().is_empty() {
         return Err(WorkloadError::Empty);
     }
-    let mut parts = Parts {
-        amounts: [0; AMOUNTS],
-        user: 100,
-        processors: Some(BTreeSet::from([0])),
-        code: USER_CODE,
-        instructions: None,
-        way: None,
-        seed: None,
-        skid: 0,
-        programs: vec![100],
-        short: None,
-        codes: Vec::new(),
-    };
+    let mut parts = Parts::default();
     let mut keys = BTreeSet::new();
     let mut has_amount = false;
     for item in text.split(',').map(str::trim) {
-        let (key, value) = item
-            .split_once('=')
-            .ok_or_else(|| WorkloadError::NotKeyValue { item: item.to_owned() })?;
+        let (key, value) =
+            item.split_once('=').ok_or_else(|| WorkloadError::NotKeyValue(item.to_owned()))?;
         let amount = set(&mut parts, key, value, known)?;
         has_amount |= amount;
         if !keys.insert(key) {
-            return Err(WorkloadError::DuplicateKey { key: key.to_owned() });
+            return Err(WorkloadError::DuplicateKey(key.to_owned()));
         }
     }
     if !has_amount {
@@ -176,7 +149,7 @@ fn set(
         "skid" => parts.skid = number(value, MAX_AMOUNT).ok_or(bad("a number up to 2^62"))?,
         _ => {
             let kind = Event::ALL.into_iter().find(|event| event.name() == key);
-            let unknown = || WorkloadError::UnknownKey { key: key.to_owned() };
+            let unknown = || WorkloadError::UnknownKey(key.to_owned());
             let event = match kind {
                 Some(event) => event,
                 None => match known(key).ok_or_else(unknown)? {
@@ -314,13 +287,13 @@ mod tests {
         }
         assert_eq!(parse("user=80"), Err(WorkloadError::NoAmount));
         for text in ["cycles", "cycles=1,", "cycles=1,,user=1", "cycles=1,processors=0-3,8"] {
-            assert!(matches!(parse(text), Err(WorkloadError::NotKeyValue { .. })), "{text}");
+            assert!(matches!(parse(text), Err(WorkloadError::NotKeyValue(_))), "{text}");
         }
         for text in ["cycle=1", "Cycles=1", "=1"] {
-            assert!(matches!(parse(text), Err(WorkloadError::UnknownKey { .. })), "{text}");
+            assert!(matches!(parse(text), Err(WorkloadError::UnknownKey(_))), "{text}");
         }
         for text in ["cycles=1,cycles=1", "user=1,cycles=1,user=2"] {
-            assert!(matches!(parse(text), Err(WorkloadError::DuplicateKey { .. })), "{text}");
+            assert!(matches!(parse(text), Err(WorkloadError::DuplicateKey(_))), "{text}");
         }
     }
 

@@ -8,13 +8,11 @@ const SEARCH_LIMIT: usize = 1 << 16;
 
 impl Workload {
     /// The number of its positions: 0 is the start, this one the end.
-    #[must_use]
     pub fn length(&self) -> u64 {
         self.segments.last().map_or(0, |last| last.start + last.length)
     }
 
     /// All that has happened at `position`; from the end on, the total.
-    #[must_use]
     pub fn counts_at(&self, position: u64) -> Counts {
         let mut counts = Counts::default();
         let named = self.parts.codes.iter().map(|code| code.event);
@@ -29,7 +27,6 @@ impl Workload {
     /// With [`Compare::Below`] the difference of two counts can fall again when the cycles stand
     /// still. The answer is then still the first position, unless cycles and busy cycles advance at
     /// almost the same rate: in that case it is a position where the amount is reached from below.
-    #[must_use]
     pub fn position_of(&self, feed: Feed, amount: u64) -> Option<u64> {
         if amount == 0 {
             return Some(0);
@@ -44,14 +41,12 @@ impl Workload {
 
     /// Modelled time at `position` in nanoseconds: positions are evenly spaced, and the whole
     /// workload takes max(cycles, instructions) at 1 GHz.
-    #[must_use]
     pub fn time_at(&self, position: u64) -> u64 {
         let length = self.length();
         scale(self.duration(), position.min(length), length)
     }
 
     /// The first position whose time is at least `time` ns; `None` after the end.
-    #[must_use]
     pub fn position_at(&self, time: u64) -> Option<u64> {
         if time == 0 {
             return Some(0);
@@ -60,7 +55,6 @@ impl Workload {
     }
 
     /// Where the latest instruction at `position` retired from, and whether in user mode.
-    #[must_use]
     pub fn ip_at(&self, position: u64) -> (u64, bool) {
         self.ip_of(Event::Instructions, position)
     }
@@ -70,7 +64,6 @@ impl Workload {
     /// Instructions are four bytes each unless [`run_from`](Self::run_from) has set their
     /// addresses, and those of each mode are scattered over its range, so that no sampling period
     /// meets the same ones again and again.
-    #[must_use]
     pub fn ip_of(&self, event: Event, position: u64) -> (u64, bool) {
         let latest = self.total(event, position).max(1);
         let user = self.user(event, latest) > self.user(event, latest - 1)

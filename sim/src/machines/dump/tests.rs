@@ -72,7 +72,7 @@ fn the_raw_form() {
     assert_eq!(machine[0].get(0xA, 0).edx, 0x603);
     assert_eq!(machine[0].get(0, 0).ecx, 0x6C65746E);
     let cut = format!("{text}   0x0000000b 0x");
-    assert_eq!(processors(&cut), Err(DumpError::Truncated { line: 5 }));
+    assert_eq!(processors(&cut), Err(DumpError::Truncated(5)));
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn broken_dumps_say_where() {
         (" \r\n\t".into(), DumpError::Empty),
         ("\u{7f}ELF\0\0\u{1}".into(), DumpError::Binary),
         ("hello\n".into(), DumpError::NoCpuidLine),
-        ("\nCPU#000 AffMask\n".into(), DumpError::NoProcessor { line: 2 }),
+        ("\nCPU#000 AffMask\n".into(), DumpError::NoProcessor(2)),
         (
             format!("{INTEL}CPUID 00000001: 000506E3-00100800-7FFAFBFF\n{one}"),
-            DumpError::Malformed { line: 2 },
+            DumpError::Malformed(2),
         ),
-        (format!("{INTEL}CPUID 00000001: 000506E3-0010"), DumpError::Truncated { line: 2 }),
+        (format!("{INTEL}CPUID 00000001: 000506E3-0010"), DumpError::Truncated(2)),
         (one.clone(), DumpError::MissingLeaf { line: 1, processor: 0, leaf: 0 }),
         (
             format!("CPU#000\n{INTEL}{one}CPU#001\n{one}"),
@@ -120,7 +120,7 @@ fn broken_dumps_say_where() {
                 + "CPUID 0000000A: 07300404-00000000-00000000-00000603\n",
             DumpError::Contradiction { line: 4, first: 3, leaf: 0xA, subleaf: 0 },
         ),
-        (many, DumpError::TooManyProcessors { line: 4097 }),
+        (many, DumpError::TooManyProcessors(4097)),
         (format!("{INTEL}{one}{AMD}{one}"), DumpError::Vendors { line: 3, processor: 1 }),
     ] {
         assert_eq!(processors(&text), Err(expected));

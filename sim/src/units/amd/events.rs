@@ -3,7 +3,7 @@
 use crate::cpu::event::Event;
 
 /// Processors that share event codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Generation {
     /// Athlon.
     K7,
@@ -57,7 +57,6 @@ const GENERATIONS: [(u32, u32, u32, Generation); 17] = [
 
 impl Generation {
     /// The generation of a processor; `None` if its events are not known here.
-    #[must_use]
     pub fn of(family: u32, model: u32) -> Option<Self> {
         GENERATIONS
             .iter()
@@ -66,187 +65,77 @@ impl Generation {
     }
 }
 
-/// One event of one generation.
+/// One event, with the same code and meaning from one generation to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The generation in which the code has this meaning.
-    pub generation: Generation,
+    first: Generation,
+    last: Generation,
     /// Event select, 12 bits from family 10h on.
     pub event: u16,
     /// Unit mask.
     pub unit_mask: u8,
     /// What it counts.
     pub counts: Event,
-    /// The document or well-known list that says so.
-    pub evidence: &'static str,
 }
 
 impl Row {
-    /// The counters that can count it, one bit each.
-    ///
-    /// Family 15h ties groups of events to counters: 0x60-0x9F to counters 0-2 (Linux
-    /// events/amd/core.c).
-    #[must_use]
-    pub fn counters(&self) -> u32 {
-        match (self.generation, self.event) {
-            (Generation::Family15h, 0x60..=0x9F) => 0b111,
-            _ => u32::MAX,
-        }
+    /// Whether a generation has it.
+    pub fn is_on(&self, generation: Generation) -> bool {
+        (self.first..=self.last).contains(&generation)
+    }
+}
+
+/// The counters that can count an event, one bit each.
+///
+/// Family 15h ties groups of events to counters: 0x60-0x9F to counters 0-2 (Linux
+/// events/amd/core.c).
+pub fn counters(generation: Generation, event: u16) -> u32 {
+    match (generation, event) {
+        (Generation::Family15h, 0x60..=0x9F) => 0b111,
+        _ => u32::MAX,
     }
 }
 
 /// The row of a select; `None` for an undocumented one, which counts nothing.
-#[must_use]
 pub fn find(generation: Generation, event: u16, unit_mask: u8) -> Option<&'static Row> {
-    ROWS.iter()
-        .find(|row| (row.generation, row.event, row.unit_mask) == (generation, event, unit_mask))
+    let mut rows = ROWS.iter().filter(|row| row.is_on(generation));
+    rows.find(|row| (row.event, row.unit_mask) == (event, unit_mask))
 }
 
-const fn row(
-    generation: Generation,
-    event: u16,
-    unit_mask: u8,
-    counts: Event,
-    evidence: &'static str,
-) -> Row {
-    Row { generation, event, unit_mask, counts, evidence }
+const fn row(first: Generation, last: Generation, event: u16, unit_mask: u8, counts: Event) -> Row {
+    Row { first, last, event, unit_mask, counts }
 }
 
-/// Every event that a workload has an amount for. BKDG: BIOS and Kernel Developer's Guide of the
-/// family.
-#[rustfmt::skip]
+/// Every event that a workload has an amount for.
+///
+/// Sources: AMD 22007E, appendix D, for K7; the BKDGs (BIOS and Kernel Developer's Guide) of families
+/// 11h, 12h, 14h and 16h; libpfm4's amd64_events_*.h of every other generation. Of these others,
+/// Linux has cycles, the data-cache misses of family 15h, Zen and Zen 2 and the last-level misses of
+/// every Zen (arch/x86/events/amd/core.c), the first-level caches of Zen and Zen 2
+/// (pmu-events/arch/x86/amdzen2) and the data cache of Zen 3 and Zen 5 (amdzen3, amdzen5).
 pub const ROWS: &[Row] = &[
-    // K7
-    row(Generation::K7, 0xC0, 0x00, Event::Instructions, "AMD 22007E, appendix D"),
-    row(Generation::K7, 0xC2, 0x00, Event::Branches, "AMD 22007E, appendix D"),
-    row(Generation::K7, 0x41, 0x00, Event::L1dMisses, "AMD 22007E, appendix D"),
-    row(Generation::K7, 0x81, 0x00, Event::L1iMisses, "AMD 22007E, appendix D"),
-    row(Generation::K7, 0xC3, 0x00, Event::BranchMisses, "AMD 22007E, appendix D"),
-    row(Generation::K7, 0x76, 0x00, Event::Cycles, "AMD 22007E, appendix D"),
-    row(Generation::K7, 0x80, 0x00, Event::L1iFetches, "AMD 22007E, appendix D"),
-    row(Generation::K7, 0x40, 0x00, Event::L1dAccesses, "AMD 22007E, appendix D"),
-    // K8
-    row(Generation::K8, 0xC0, 0x00, Event::Instructions, "libpfm4 amd64_events_k8.h"),
-    row(Generation::K8, 0x76, 0x00, Event::Cycles, "Linux amd/core.c"),
-    row(Generation::K8, 0xC2, 0x00, Event::Branches, "libpfm4 amd64_events_k8.h"),
-    row(Generation::K8, 0xC3, 0x00, Event::BranchMisses, "libpfm4 amd64_events_k8.h"),
-    row(Generation::K8, 0x40, 0x00, Event::L1dAccesses, "libpfm4 amd64_events_k8.h"),
-    row(Generation::K8, 0x41, 0x00, Event::L1dMisses, "libpfm4 amd64_events_k8.h"),
-    row(Generation::K8, 0x80, 0x00, Event::L1iFetches, "libpfm4 amd64_events_k8.h"),
-    row(Generation::K8, 0x81, 0x00, Event::L1iMisses, "libpfm4 amd64_events_k8.h"),
-    row(Generation::K8, 0xCB, 0x0F, Event::FpOperations, "libpfm4 amd64_events_k8.h"),
-    row(Generation::K8, 0x7E, 0x07, Event::LlcMisses, "libpfm4 amd64_events_k8.h"),
-    // Family10h
-    row(Generation::Family10h, 0xC0, 0x00, Event::Instructions, "libpfm4 amd64_events_fam10h.h"),
-    row(Generation::Family10h, 0x76, 0x00, Event::Cycles, "Linux amd/core.c"),
-    row(Generation::Family10h, 0xC2, 0x00, Event::Branches, "libpfm4 amd64_events_fam10h.h"),
-    row(Generation::Family10h, 0xC3, 0x00, Event::BranchMisses, "libpfm4 amd64_events_fam10h.h"),
-    row(Generation::Family10h, 0x40, 0x00, Event::L1dAccesses, "libpfm4 amd64_events_fam10h.h"),
-    row(Generation::Family10h, 0x41, 0x00, Event::L1dMisses, "libpfm4 amd64_events_fam10h.h"),
-    row(Generation::Family10h, 0x80, 0x00, Event::L1iFetches, "libpfm4 amd64_events_fam10h.h"),
-    row(Generation::Family10h, 0x81, 0x00, Event::L1iMisses, "libpfm4 amd64_events_fam10h.h"),
-    row(Generation::Family10h, 0xCB, 0x07, Event::FpOperations, "libpfm4 amd64_events_fam10h.h"),
-    row(Generation::Family10h, 0x7E, 0x0F, Event::LlcMisses, "libpfm4 amd64_events_fam10h.h"),
-    // Family11h
-    row(Generation::Family11h, 0xC0, 0x00, Event::Instructions, "BKDG"),
-    row(Generation::Family11h, 0x76, 0x00, Event::Cycles, "BKDG"),
-    row(Generation::Family11h, 0xC2, 0x00, Event::Branches, "BKDG"),
-    row(Generation::Family11h, 0xC3, 0x00, Event::BranchMisses, "BKDG"),
-    row(Generation::Family11h, 0x40, 0x00, Event::L1dAccesses, "BKDG"),
-    row(Generation::Family11h, 0x41, 0x00, Event::L1dMisses, "BKDG"),
-    row(Generation::Family11h, 0x80, 0x00, Event::L1iFetches, "BKDG"),
-    row(Generation::Family11h, 0x81, 0x00, Event::L1iMisses, "BKDG"),
-    // Family12h
-    row(Generation::Family12h, 0xC0, 0x00, Event::Instructions, "BKDG"),
-    row(Generation::Family12h, 0x76, 0x00, Event::Cycles, "BKDG"),
-    row(Generation::Family12h, 0xC2, 0x00, Event::Branches, "BKDG"),
-    row(Generation::Family12h, 0xC3, 0x00, Event::BranchMisses, "BKDG"),
-    row(Generation::Family12h, 0x40, 0x00, Event::L1dAccesses, "BKDG"),
-    row(Generation::Family12h, 0x41, 0x00, Event::L1dMisses, "BKDG"),
-    row(Generation::Family12h, 0x80, 0x00, Event::L1iFetches, "BKDG"),
-    row(Generation::Family12h, 0x81, 0x00, Event::L1iMisses, "BKDG"),
-    // Family14h
-    row(Generation::Family14h, 0xC0, 0x00, Event::Instructions, "BKDG"),
-    row(Generation::Family14h, 0x76, 0x00, Event::Cycles, "BKDG"),
-    row(Generation::Family14h, 0xC2, 0x00, Event::Branches, "BKDG"),
-    row(Generation::Family14h, 0xC3, 0x00, Event::BranchMisses, "BKDG"),
-    row(Generation::Family14h, 0x40, 0x00, Event::L1dAccesses, "BKDG"),
-    row(Generation::Family14h, 0x41, 0x00, Event::L1dMisses, "BKDG"),
-    row(Generation::Family14h, 0x80, 0x00, Event::L1iFetches, "BKDG"),
-    row(Generation::Family14h, 0x81, 0x00, Event::L1iMisses, "BKDG"),
-    // Family15h
-    row(Generation::Family15h, 0xC0, 0x00, Event::Instructions, "libpfm4 amd64_events_fam15h.h"),
-    row(Generation::Family15h, 0x76, 0x00, Event::Cycles, "Linux amd/core.c"),
-    row(Generation::Family15h, 0xC2, 0x00, Event::Branches, "libpfm4 amd64_events_fam15h.h"),
-    row(Generation::Family15h, 0xC3, 0x00, Event::BranchMisses, "libpfm4 amd64_events_fam15h.h"),
-    row(Generation::Family15h, 0x40, 0x00, Event::L1dAccesses, "libpfm4 amd64_events_fam15h.h"),
-    row(Generation::Family15h, 0x41, 0x03, Event::L1dMisses, "Linux amd/core.c"),
-    row(Generation::Family15h, 0x80, 0x00, Event::L1iFetches, "libpfm4 amd64_events_fam15h.h"),
-    row(Generation::Family15h, 0x81, 0x00, Event::L1iMisses, "libpfm4 amd64_events_fam15h.h"),
-    row(Generation::Family15h, 0xCB, 0x07, Event::FpOperations, "libpfm4 amd64_events_fam15h.h"),
-    row(Generation::Family15h, 0x7E, 0x17, Event::LlcMisses, "libpfm4 amd64_events_fam15h.h"),
-    // Family16h
-    row(Generation::Family16h, 0xC0, 0x00, Event::Instructions, "BKDG"),
-    row(Generation::Family16h, 0x76, 0x00, Event::Cycles, "BKDG"),
-    row(Generation::Family16h, 0xC2, 0x00, Event::Branches, "BKDG"),
-    row(Generation::Family16h, 0xC3, 0x00, Event::BranchMisses, "BKDG"),
-    row(Generation::Family16h, 0x40, 0x00, Event::L1dAccesses, "BKDG"),
-    row(Generation::Family16h, 0x41, 0x00, Event::L1dMisses, "BKDG"),
-    row(Generation::Family16h, 0x80, 0x00, Event::L1iFetches, "BKDG"),
-    row(Generation::Family16h, 0x81, 0x00, Event::L1iMisses, "BKDG"),
-    // Zen1
-    row(Generation::Zen1, 0xC0, 0x00, Event::Instructions, "libpfm4 amd64_events_fam17h_zen1.h"),
-    row(Generation::Zen1, 0x76, 0x00, Event::Cycles, "Linux amd/core.c"),
-    row(Generation::Zen1, 0xC2, 0x00, Event::Branches, "libpfm4 amd64_events_fam17h_zen1.h"),
-    row(Generation::Zen1, 0xC3, 0x00, Event::BranchMisses, "libpfm4 amd64_events_fam17h_zen1.h"),
-    row(Generation::Zen1, 0x40, 0x00, Event::L1dAccesses, "libpfm4 amd64_events_fam17h_zen1.h"),
-    row(Generation::Zen1, 0x60, 0xC8, Event::L1dMisses, "Linux amd/core.c"),
-    row(Generation::Zen1, 0x80, 0x00, Event::L1iFetches, "Linux amdzen2/cache.json"),
-    row(Generation::Zen1, 0x81, 0x00, Event::L1iMisses, "Linux amdzen2/cache.json"),
-    row(Generation::Zen1, 0xCB, 0x07, Event::FpOperations, "libpfm4 amd64_events_fam17h_zen1.h"),
-    row(Generation::Zen1, 0x64, 0x09, Event::LlcMisses, "Linux amd/core.c"),
-    // Zen2
-    row(Generation::Zen2, 0xC0, 0x00, Event::Instructions, "libpfm4 amd64_events_fam17h_zen2.h"),
-    row(Generation::Zen2, 0x76, 0x00, Event::Cycles, "Linux amd/core.c"),
-    row(Generation::Zen2, 0xC2, 0x00, Event::Branches, "libpfm4 amd64_events_fam17h_zen2.h"),
-    row(Generation::Zen2, 0xC3, 0x00, Event::BranchMisses, "libpfm4 amd64_events_fam17h_zen2.h"),
-    row(Generation::Zen2, 0x40, 0x00, Event::L1dAccesses, "Linux amdzen2/memory.json"),
-    row(Generation::Zen2, 0x60, 0xC8, Event::L1dMisses, "Linux amd/core.c"),
-    row(Generation::Zen2, 0x80, 0x00, Event::L1iFetches, "Linux amdzen2/cache.json"),
-    row(Generation::Zen2, 0x81, 0x00, Event::L1iMisses, "Linux amdzen2/cache.json"),
-    row(Generation::Zen2, 0xCB, 0x07, Event::FpOperations, "libpfm4 amd64_events_fam17h_zen2.h"),
-    row(Generation::Zen2, 0x64, 0x09, Event::LlcMisses, "Linux amd/core.c"),
-    // Zen3
-    row(Generation::Zen3, 0xC0, 0x00, Event::Instructions, "libpfm4 amd64_events_fam19h_zen3.h"),
-    row(Generation::Zen3, 0x76, 0x00, Event::Cycles, "Linux amd/core.c"),
-    row(Generation::Zen3, 0xC2, 0x00, Event::Branches, "libpfm4 amd64_events_fam19h_zen3.h"),
-    row(Generation::Zen3, 0xC3, 0x00, Event::BranchMisses, "libpfm4 amd64_events_fam19h_zen3.h"),
-    row(Generation::Zen3, 0x29, 0x07, Event::L1dAccesses, "Linux amdzen3/recommended.json"),
-    row(Generation::Zen3, 0x60, 0xE8, Event::L1dMisses, "Linux amdzen3/recommended.json"),
-    row(Generation::Zen3, 0x18E, 0x1F, Event::L1iFetches, "libpfm4 amd64_events_fam19h_zen3.h"),
-    row(Generation::Zen3, 0x18E, 0x18, Event::L1iMisses, "libpfm4 amd64_events_fam19h_zen3.h"),
-    row(Generation::Zen3, 0xCB, 0x07, Event::FpOperations, "libpfm4 amd64_events_fam19h_zen3.h"),
-    row(Generation::Zen3, 0x64, 0x09, Event::LlcMisses, "Linux amd/core.c"),
-    // Zen4
-    row(Generation::Zen4, 0xC0, 0x00, Event::Instructions, "libpfm4 amd64_events_fam19h_zen4.h"),
-    row(Generation::Zen4, 0x76, 0x00, Event::Cycles, "Linux amd/core.c"),
-    row(Generation::Zen4, 0xC2, 0x00, Event::Branches, "libpfm4 amd64_events_fam19h_zen4.h"),
-    row(Generation::Zen4, 0xC3, 0x00, Event::BranchMisses, "libpfm4 amd64_events_fam19h_zen4.h"),
-    row(Generation::Zen4, 0x29, 0x07, Event::L1dAccesses, "libpfm4 amd64_events_fam19h_zen4.h"),
-    row(Generation::Zen4, 0x44, 0xFF, Event::L1dMisses, "libpfm4 amd64_events_fam19h_zen4.h"),
-    row(Generation::Zen4, 0x18E, 0x1F, Event::L1iFetches, "libpfm4 amd64_events_fam19h_zen4.h"),
-    row(Generation::Zen4, 0x18E, 0x18, Event::L1iMisses, "libpfm4 amd64_events_fam19h_zen4.h"),
-    row(Generation::Zen4, 0xCB, 0x07, Event::FpOperations, "libpfm4 amd64_events_fam19h_zen4.h"),
-    row(Generation::Zen4, 0x64, 0x09, Event::LlcMisses, "Linux amd/core.c"),
-    // Zen5
-    row(Generation::Zen5, 0xC0, 0x00, Event::Instructions, "libpfm4 amd64_events_fam1ah_zen5.h"),
-    row(Generation::Zen5, 0x76, 0x00, Event::Cycles, "Linux amd/core.c"),
-    row(Generation::Zen5, 0xC2, 0x00, Event::Branches, "libpfm4 amd64_events_fam1ah_zen5.h"),
-    row(Generation::Zen5, 0xC3, 0x00, Event::BranchMisses, "libpfm4 amd64_events_fam1ah_zen5.h"),
-    row(Generation::Zen5, 0x29, 0x07, Event::L1dAccesses, "Linux amdzen5/recommended.json"),
-    row(Generation::Zen5, 0x44, 0xFF, Event::L1dMisses, "libpfm4 amd64_events_fam1ah_zen5.h"),
-    row(Generation::Zen5, 0x18E, 0x1F, Event::L1iFetches, "libpfm4 amd64_events_fam1ah_zen5.h"),
-    row(Generation::Zen5, 0x18E, 0x18, Event::L1iMisses, "libpfm4 amd64_events_fam1ah_zen5.h"),
-    row(Generation::Zen5, 0xCB, 0x07, Event::FpOperations, "libpfm4 amd64_events_fam1ah_zen5.h"),
-    row(Generation::Zen5, 0x64, 0x09, Event::LlcMisses, "Linux amd/core.c"),
+    row(Generation::K7, Generation::Zen5, 0xC0, 0x00, Event::Instructions),
+    row(Generation::K7, Generation::Zen5, 0x76, 0x00, Event::Cycles),
+    row(Generation::K7, Generation::Zen5, 0xC2, 0x00, Event::Branches),
+    row(Generation::K7, Generation::Zen5, 0xC3, 0x00, Event::BranchMisses),
+    row(Generation::K7, Generation::Zen2, 0x40, 0x00, Event::L1dAccesses),
+    row(Generation::Zen3, Generation::Zen5, 0x29, 0x07, Event::L1dAccesses),
+    row(Generation::K7, Generation::Family14h, 0x41, 0x00, Event::L1dMisses),
+    row(Generation::Family15h, Generation::Family15h, 0x41, 0x03, Event::L1dMisses),
+    row(Generation::Family16h, Generation::Family16h, 0x41, 0x00, Event::L1dMisses),
+    row(Generation::Zen1, Generation::Zen2, 0x60, 0xC8, Event::L1dMisses),
+    row(Generation::Zen3, Generation::Zen3, 0x60, 0xE8, Event::L1dMisses),
+    row(Generation::Zen4, Generation::Zen5, 0x44, 0xFF, Event::L1dMisses),
+    row(Generation::K7, Generation::Zen2, 0x80, 0x00, Event::L1iFetches),
+    row(Generation::Zen3, Generation::Zen5, 0x18E, 0x1F, Event::L1iFetches),
+    row(Generation::K7, Generation::Zen2, 0x81, 0x00, Event::L1iMisses),
+    row(Generation::Zen3, Generation::Zen5, 0x18E, 0x18, Event::L1iMisses),
+    row(Generation::K8, Generation::K8, 0xCB, 0x0F, Event::FpOperations),
+    row(Generation::Family10h, Generation::Family10h, 0xCB, 0x07, Event::FpOperations),
+    row(Generation::Family15h, Generation::Family15h, 0xCB, 0x07, Event::FpOperations),
+    row(Generation::Zen1, Generation::Zen5, 0xCB, 0x07, Event::FpOperations),
+    row(Generation::K8, Generation::K8, 0x7E, 0x07, Event::LlcMisses),
+    row(Generation::Family10h, Generation::Family10h, 0x7E, 0x0F, Event::LlcMisses),
+    row(Generation::Family15h, Generation::Family15h, 0x7E, 0x17, Event::LlcMisses),
+    row(Generation::Zen1, Generation::Zen5, 0x64, 0x09, Event::LlcMisses),
 ];

@@ -51,7 +51,6 @@ const AT_TSC_RATE: [u32; 26] = [
 /// The fixed counter runs with the time-stamp counter; the event with it too, or with the bus clock
 /// or the core crystal clock (SDM vol. 3, "Pre-defined Architectural Performance Events"): here 100
 /// MHz where the model's time stamps have 1 GHz.
-#[must_use]
 pub fn reference_ratio(family: u32, model: u32) -> u64 {
     match family {
         6 if !AT_TSC_RATE.contains(&model) => 10,
