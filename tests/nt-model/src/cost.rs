@@ -23,7 +23,6 @@ pub struct Cost {
 
 impl Cost {
     /// The totals so far.
-    #[must_use]
     pub fn so_far(machine: &Machine) -> Self {
         let bus = machine.engine.bus_ref();
         let mut cost =
@@ -54,7 +53,7 @@ impl Sub for Cost {
 
 /// The most instructions of a request on the thread that makes it, for any list that the wire can
 /// carry: 0.6 ms at PASSIVE_LEVEL.
-pub const THREAD_MOST: u64 = 2_000_000;
+const THREAD_MOST: u64 = 2_000_000;
 /// The most instructions of a request on each processor, in all its DPCs there: START's, self-test
 /// included.
 pub const PROCESSOR_MOST: u64 = 20_000;
@@ -69,22 +68,11 @@ struct Account {
     each: BTreeMap<usize, u64>,
 }
 
-/// The most that requests of one code have taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Most {
-    /// Instructions on the thread that made it.
-    pub thread: u64,
-    /// Instructions on one processor.
-    pub processor: u64,
-}
-
 /// The instructions of the driver that requests took, checked against their limits.
 #[derive(Debug, Default)]
 pub struct Budget {
     next: u64,
     open: BTreeMap<u64, Account>,
-    /// By request code.
-    pub most: BTreeMap<u32, Most>,
 }
 
 impl Budget {
@@ -106,17 +94,14 @@ impl Budget {
             return Ok(());
         };
         let code = account.code;
-        let most = self.most.entry(code).or_default();
-        let (most, took, limit) = match processor {
+        let (took, limit) = match processor {
             Some(index) => {
                 let again = if code == START.0 { TRIED_AGAIN } else { 0 };
-                let took = account.each.entry(index).or_default();
-                (&mut most.processor, took, PROCESSOR_MOST + again)
+                (account.each.entry(index).or_default(), PROCESSOR_MOST + again)
             }
-            None => (&mut most.thread, &mut account.thread, THREAD_MOST),
+            None => (&mut account.thread, THREAD_MOST),
         };
         *took += instructions;
-        *most = (*most).max(*took);
         if *took <= limit {
             return Ok(());
         }

@@ -43,7 +43,6 @@ pub struct File {
 
 impl File {
     /// The framework's file object.
-    #[must_use]
     pub fn object(&self) -> u64 {
         self.object
     }
@@ -203,14 +202,13 @@ impl Device {
         input: &[u8],
         output: usize,
     ) -> Result<u64, Violation> {
-        let none = || Violation::new(Rule::Unmodelled, "the arena is full");
         let method = Method::of(code.0);
         let length = match method {
             Method::Buffered => input.len().max(output),
             Method::Direct | Method::Neither => input.len(),
         };
         let engine = &mut self.machine.engine;
-        let buffer = engine.allocate(length as u64, 0).ok_or_else(none)?;
+        let buffer = engine.allocate(length as u64, 0)?;
         // The I/O manager's buffer comes from the pool uninitialised: its previous contents must
         // not reach the client.
         let garbage = vec![GARBAGE; length];
@@ -218,7 +216,7 @@ impl Device {
         engine.write(buffer, input);
         let mut pages = None;
         if method == Method::Direct {
-            pages = Some(engine.allocate(output as u64, 0).ok_or_else(none)?);
+            pages = Some(engine.allocate(output as u64, 0)?);
         }
         let request = Request {
             buffer,

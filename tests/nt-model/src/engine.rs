@@ -110,7 +110,6 @@ pub struct Step {
 
 impl Step {
     /// Whether it is WRMSR, in ring 0.
-    #[must_use]
     pub fn is_wrmsr(&self) -> bool {
         self.ring == 0 && self.bytes[..2] == [0x0F, 0x30]
     }
@@ -166,7 +165,6 @@ pub struct Stack {
 
 impl Stack {
     /// How much of it was used.
-    #[must_use]
     pub fn used(&self) -> u64 {
         self.end.saturating_sub(self.lowest)
     }
@@ -206,11 +204,6 @@ impl Bus {
         {
             guest.touch(cpu, self.current);
         }
-    }
-
-    /// A rule was broken: the run stops after this instruction.
-    fn stop(&mut self, violation: Violation) {
-        self.violation.get_or_insert(violation);
     }
 
     /// Interrupts are masked from here on, or no longer.
@@ -346,10 +339,7 @@ impl Engine {
                 let cpu = &mut bus.cpus[bus.current];
                 let allowed = bus.registers.write_apic(cpu, offset as u32, value as u32);
                 cpu.write_apic(offset as u32, value as u32);
-                if let Err(violation) = allowed {
-                    bus.stop(violation);
-                    let _ = u.emu_stop();
-                }
+                must(u, allowed);
             }),
         )
         .map_err(broken)?;
@@ -369,13 +359,11 @@ impl Engine {
     }
 
     /// What the instructions see.
-    #[must_use]
     pub fn bus(&mut self) -> &mut Bus {
         self.unicorn.get_data_mut()
     }
 
     /// What the instructions see.
-    #[must_use]
     pub fn bus_ref(&self) -> &Bus {
         self.unicorn.get_data()
     }
@@ -500,7 +488,6 @@ impl Engine {
     }
 
     /// The ring of the loaded registers.
-    #[must_use]
     pub fn ring(&self) -> u8 {
         (self.register(Register::CS) & 3) as u8
     }
@@ -531,13 +518,11 @@ impl Engine {
     }
 
     /// Whether the loaded registers have interrupts masked.
-    #[must_use]
     pub fn masked(&self) -> bool {
         self.register(Register::RFLAGS) & INTERRUPT_FLAG == 0
     }
 
     /// The instruction pointer of the loaded registers.
-    #[must_use]
     pub fn instruction_pointer(&self) -> u64 {
         self.register(Register::RIP)
     }
@@ -581,7 +566,6 @@ impl Engine {
     }
 
     /// What a function that has returned to stub 0 has failed to preserve for its caller.
-    #[must_use]
     pub fn not_kept(&self) -> Option<String> {
         let kept =
             |(number, register): &(u64, Register)| self.register(*register) == CALLER + number;
@@ -598,13 +582,11 @@ impl Engine {
     }
 
     /// The stack pointer of the loaded registers.
-    #[must_use]
     pub fn stack_pointer(&self) -> u64 {
         self.register(Register::RSP)
     }
 
     /// Argument number `index` of the stub that was called.
-    #[must_use]
     pub fn argument(&self, index: usize) -> u64 {
         match index {
             0 => self.register(Register::RCX),
@@ -631,14 +613,14 @@ impl Engine {
     }
 
     /// A function's return value.
-    #[must_use]
     pub fn returned(&self) -> u64 {
         self.register(Register::RAX)
     }
 
     /// Space for a set of registers.
-    pub fn registers(&self) -> Result<Registers> {
-        Ok(Registers(self.unicorn.context_alloc().map_err(broken)?))
+    pub fn registers(&self) -> Result<Registers, Violation> {
+        let none = |error| Violation::new(Rule::Unmodelled, broken(error).to_string());
+        Ok(Registers(self.unicorn.context_alloc().map_err(none)?))
     }
 
     /// Saves the loaded registers.
@@ -659,7 +641,6 @@ impl Engine {
     }
 
     /// This many bytes of memory.
-    #[must_use]
     pub fn bytes(&self, at: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.read(at, &mut bytes);
@@ -667,7 +648,6 @@ impl Engine {
     }
 
     /// A number in memory.
-    #[must_use]
     pub fn read_u64(&self, at: u64) -> u64 {
         let mut bytes = [0; 8];
         self.read(at, &mut bytes);
@@ -675,7 +655,6 @@ impl Engine {
     }
 
     /// A number in memory.
-    #[must_use]
     pub fn read_u32(&self, at: u64) -> u32 {
         self.read_u64(at) as u32
     }
@@ -696,14 +675,14 @@ impl Engine {
     }
 
     /// Allocates memory in the arena, zeroed.
-    pub fn allocate(&mut self, size: u64, tag: u32) -> Option<u64> {
-        let at = self.bus().arena.allocate(size, tag)?;
+    pub fn allocate(&mut self, size: u64, tag: u32) -> Result<u64, Violation> {
+        let full = || Violation::new(Rule::Unmodelled, "the arena is full");
+        let at = self.bus().arena.allocate(size, tag).ok_or_else(full)?;
         self.write(at, &vec![0; size as usize]);
-        Some(at)
+        Ok(at)
     }
 
     /// Adds a backtrace to a violation: whatever looks like a return address, innermost first.
-    #[must_use]
     pub fn with_stack(&self, mut violation: Violation) -> Violation {
         const WORDS: u64 = 512;
         const SHOWN: usize = 12;
@@ -800,12 +779,19 @@ fn touch(unicorn: &mut Unicorn<'_, Bus>, kind: MemType, at: u64, size: usize, _:
     let at = ARENA + (at - physical(ARENA));
     let bus = unicorn.get_data_mut();
     bus.stack.touch(at);
-    if !bus.arena.allows(at, size as u64) && bus.violation.is_none() {
+    if !bus.arena.allows(at, size as u64) {
         let what = format!("{kind:?} of {size} bytes at {at:#x}, which is not the driver's");
-        bus.violation = Some(Violation::new(Rule::Memory, what));
-        let _ = unicorn.emu_stop();
+        must(unicorn, Err(Violation::new(Rule::Memory, what)));
     }
     true
+}
+
+/// The run stops after this instruction if it has broken a rule.
+fn must(unicorn: &mut Unicorn<'_, Bus>, allowed: Result<(), Violation>) {
+    if let Err(violation) = allowed {
+        unicorn.get_data_mut().violation.get_or_insert(violation);
+        let _ = unicorn.emu_stop();
+    }
 }
 
 /// Carries out a privileged instruction.
@@ -831,10 +817,7 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
             let (msr, value) = (ecx as u32, edx << 32 | eax);
             let allowed = bus.registers.write(cpu, bus.current, msr, value);
             cpu.write_msr(msr, value);
-            if let Err(violation) = allowed {
-                bus.stop(violation);
-                let _ = unicorn.emu_stop();
-            }
+            must(unicorn, allowed);
             return;
         }
         Privileged::WriteCr4 => {
@@ -843,10 +826,7 @@ fn serve(unicorn: &mut Unicorn<'_, Bus>, kind: Privileged) {
             let cpu = &mut bus.cpus[bus.current];
             let allowed = bus.registers.write_cr4(cpu, bus.current, value);
             cpu.processor.set_cr4(value);
-            if let Err(violation) = allowed {
-                bus.stop(violation);
-                let _ = unicorn.emu_stop();
-            }
+            must(unicorn, allowed);
             return;
         }
         Privileged::ReadCr4 => {

@@ -48,7 +48,6 @@ pub struct Facts {
 
 impl Facts {
     /// The facts about the instruction with these bytes.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let instruction = Decoder::new(64, bytes, DecoderOptions::NONE).decode();
         let branch = match instruction.flow_control() {
@@ -225,7 +224,6 @@ pub struct Guest {
 
 impl Guest {
     /// A feed whose interrupts come this many instructions late.
-    #[must_use]
     pub fn new(skid: u64) -> Self {
         Self { skid, facts: HashMap::new(), tallies: Vec::new() }
     }
@@ -243,7 +241,6 @@ impl Guest {
     }
 
     /// The facts about the instruction at an address.
-    #[must_use]
     pub fn facts(&self, address: u64) -> Option<Facts> {
         self.facts.get(&address).copied()
     }
@@ -312,7 +309,6 @@ impl Guest {
     }
 
     /// Every branch that a processor has taken, in order.
-    #[must_use]
     pub fn taken(&self, index: usize) -> &[Taken] {
         let tally = self.tallies.get(index);
         tally.map_or(&[], |tally| &tally.taken)
@@ -320,7 +316,6 @@ impl Guest {
 
     /// Whether an interrupt that a processor's unit has requested may have arrived there: on the
     /// processor that ran, when its instructions say so; on others at once, unless it is under way.
-    #[must_use]
     pub fn arrived(&self, index: usize, ran: bool) -> bool {
         let tally = self.tallies.get(index);
         tally.is_some_and(|tally| tally.arrived || !ran && tally.late.is_none())

@@ -115,7 +115,6 @@ impl Image {
 
 impl Image {
     /// Address and bytes of what the driver may write: what a second load has to restore.
-    #[must_use]
     pub fn writable(&self) -> Vec<(u64, Vec<u8>)> {
         let sections = self.sections.iter().filter(|section| section.writable);
         sections

@@ -100,19 +100,16 @@ impl Kernel {
     }
 
     /// The address of exported data.
-    #[must_use]
     pub fn exported_data(&self, name: &str) -> Option<u64> {
         (name == "HalDispatchTable").then_some(EXPORTS)
     }
 
     /// The period of the timer that is set, in units of 100 ns.
-    #[must_use]
     pub fn timer_period(&self) -> Option<u64> {
         self.timers.values().find_map(|timer| timer.period)
     }
 
     /// Whether the timer that is set is of high resolution.
-    #[must_use]
     pub fn timer_is_precise(&self) -> Option<bool> {
         let set = |timer: &&Timer| timer.period.is_some();
         self.timers.values().find(set).map(|timer| timer.precise)
@@ -121,7 +118,6 @@ impl Kernel {
     /// What is still alive although the driver is unloaded. An image that stays may have a handler
     /// that was not removed, and the counters with it; counters that Windows still reads for a
     /// thread stay reserved.
-    #[must_use]
     pub fn alive(&self) -> Vec<&'static str> {
         let stays = self.keeps_handler && self.driver_references != 0;
         let mut alive = Vec::new();
@@ -143,7 +139,6 @@ impl Kernel {
     }
 
     /// Whether an activity holds a spin lock.
-    #[must_use]
     pub fn holds_a_spin_lock(&self, activity: usize) -> bool {
         self.spin_locks.values().any(|&(_, holder)| holder == activity)
     }
@@ -183,9 +178,8 @@ const USER_CODE: u64 = 0x33;
 
 /// Saves what an interrupt saves of the interrupted code.
 pub fn trap_frame(machine: &mut Machine, interrupted: &Interrupted) -> Result<u64, Violation> {
-    let none = || Violation::new(Rule::Unmodelled, "the arena is full");
     let engine = &mut machine.engine;
-    let frame = engine.allocate(TRAP_FRAME, 0).ok_or_else(none)?;
+    let frame = engine.allocate(TRAP_FRAME, 0)?;
     engine.write_u64(frame + RIP, interrupted.ip);
     let user = interrupted.mode == Mode::User;
     engine.write_u64(frame + CS, if user { USER_CODE } else { KERNEL_CODE });
@@ -257,7 +251,6 @@ const SPARE_PROCESSORS: u64 = 4;
 const TAG_OF_WDK_ALLOC: u32 = u32::from_le_bytes(*b"rust");
 
 /// The function with this name, if it is modelled.
-#[must_use]
 pub fn function(name: &str) -> Option<&'static Function> {
     FUNCTIONS.iter().find(|function| function.name == name)
 }
@@ -420,7 +413,6 @@ fn processor_number(m: &mut Machine) -> Result<Outcome, Violation> {
 }
 
 /// PROCESSOR_NUMBER: the group, and the number within it.
-#[must_use]
 pub fn number_of(index: u64) -> u32 {
     (index / 64) as u32 | ((index % 64) as u32) << 16
 }

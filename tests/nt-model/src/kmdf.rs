@@ -8,7 +8,7 @@
 
 use crate::machine::{DISPATCH, Function, Machine, Outcome, PASSIVE, Wait};
 use crate::rules::{Rule, Violation};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Entries of the table (WdfFunctionTableNumEntries).
@@ -88,7 +88,6 @@ pub enum Method {
 
 impl Method {
     /// The method of a control code.
-    #[must_use]
     pub const fn of(code: u32) -> Self {
         match code & 3 {
             0 => Self::Buffered,
@@ -227,7 +226,6 @@ static VERSION_UNBIND: Function = Function {
 };
 
 /// A function of WDFLDR.SYS.
-#[must_use]
 pub fn loader_function(name: &str) -> Option<&'static Function> {
     [&VERSION_BIND, &VERSION_UNBIND].into_iter().find(|function| function.name == name)
 }
@@ -235,7 +233,7 @@ pub fn loader_function(name: &str) -> Option<&'static Function> {
 /// Writes the framework's table to memory.
 pub fn boot(machine: &mut Machine) -> Result<()> {
     crate::kernel::boot(machine);
-    let table = machine.engine.allocate(8 * ENTRIES as u64, 0).context("no memory")?;
+    let table = machine.engine.allocate(8 * ENTRIES as u64, 0)?;
     for index in 0..ENTRIES {
         let function = FUNCTIONS.iter().find(|(at, _)| *at == index);
         let name = format!("KMDF function {index}");
@@ -243,8 +241,8 @@ pub fn boot(machine: &mut Machine) -> Result<()> {
         machine.engine.write_u64(table + 8 * index as u64, stub);
     }
     machine.framework.table = table;
-    machine.framework.globals = machine.engine.allocate(64, 0).context("no memory")?;
-    machine.framework.driver_object = machine.engine.allocate(0x150, 0).context("no memory")?;
+    machine.framework.globals = machine.engine.allocate(64, 0)?;
+    machine.framework.driver_object = machine.engine.allocate(0x150, 0)?;
     Ok(())
 }
 
@@ -296,7 +294,6 @@ impl Framework {
     }
 
     /// Whether a file has requests that are not completed.
-    #[must_use]
     pub fn has_requests(&self, file: u64) -> bool {
         self.objects.values().any(|object| {
             matches!(&object.kind, Kind::Request(request)
@@ -305,7 +302,6 @@ impl Framework {
     }
 
     /// Whether a request is completed.
-    #[must_use]
     pub fn is_completed(&self, handle: u64) -> bool {
         self.objects.get(&handle).is_some_and(
             |object| matches!(&object.kind, Kind::Request(request) if request.completed.is_some()),
@@ -321,27 +317,23 @@ impl Framework {
     }
 
     /// Whether a thread holds a lock.
-    #[must_use]
     pub fn holds_a_lock(&self, thread: usize) -> bool {
         let held = Kind::WaitLock(Some(thread));
         self.objects.values().any(|object| object.kind == held)
     }
 
     /// The number of existing objects.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.objects.len()
     }
 
     /// The children of an object.
-    #[must_use]
     pub fn children(&self, parent: u64) -> Vec<u64> {
         let all = self.objects.iter();
         all.filter(|(_, object)| object.parent == parent).map(|(handle, _)| *handle).collect()
     }
 
     /// EvtCleanupCallback of an object.
-    #[must_use]
     pub fn cleanup_of(&self, handle: u64) -> Option<u64> {
         let cleanup = self.objects.get(&handle)?.cleanup;
         (cleanup != 0).then_some(cleanup)
@@ -415,8 +407,7 @@ pub fn delete(machine: &mut Machine, handle: u64) -> Result<(), Violation> {
 
 /// Creates an object: its handle is memory that no one may access.
 pub fn create(machine: &mut Machine, kind: Kind, parent: u64) -> Result<u64, Violation> {
-    let none = || Violation::new(Rule::Unmodelled, "the arena is full");
-    let handle = machine.engine.allocate(0, 0).ok_or_else(none)?;
+    let handle = machine.engine.allocate(0, 0)?;
     let object = Object { kind, parent, ..Object::default() };
     machine.framework.objects.insert(handle, object);
     Ok(handle)
@@ -535,8 +526,7 @@ fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
     let cleanup = m.engine.read_u64(attributes + 8);
     let kind = m.engine.read_u64(attributes + 48);
     let size = m.engine.read_u64(kind + 16);
-    let none = || Violation::new(Rule::Unmodelled, "the arena is full");
-    let memory = m.engine.allocate(size, 0).ok_or_else(none)?;
+    let memory = m.engine.allocate(size, 0)?;
     if let Some(object) = m.framework.objects.get_mut(&device) {
         object.cleanup = cleanup;
         object.context = Some((kind, memory));

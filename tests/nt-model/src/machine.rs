@@ -285,19 +285,16 @@ impl Machine {
     }
 
     /// The number of processors.
-    #[must_use]
     pub fn processors(&self) -> usize {
         self.processors.len()
     }
 
     /// The processor that the function being called runs on.
-    #[must_use]
     pub fn current(&self) -> usize {
         self.running_on
     }
 
     /// The IRQL of the caller.
-    #[must_use]
     pub fn irql(&self) -> u8 {
         self.caller().map_or(PASSIVE, |activity| activity.irql)
     }
@@ -311,26 +308,22 @@ impl Machine {
     }
 
     /// The process and the thread of the caller.
-    #[must_use]
     pub fn who(&self) -> (u32, u32) {
         self.caller().map_or(SYSTEM, |activity| activity.who)
     }
 
     /// The request whose thread makes the call.
-    #[must_use]
     pub fn request_of_caller(&self) -> Option<u64> {
         let caller = self.caller()?;
         caller.request.filter(|_| caller.irql == PASSIVE)
     }
 
     /// The DPC or the timer that the caller runs for; 0 for none.
-    #[must_use]
     pub fn object_of_caller(&self) -> u64 {
         self.caller().map_or(0, |activity| activity.object)
     }
 
     /// A number that identifies the calling thread.
-    #[must_use]
     pub fn caller_number(&self) -> usize {
         self.loaded.unwrap_or(usize::MAX)
     }
@@ -361,7 +354,6 @@ impl Machine {
     }
 
     /// The machine's time in nanoseconds: that of the processor that is furthest ahead.
-    #[must_use]
     pub fn now(&self) -> u64 {
         let cpus = &self.engine.bus_ref().cpus;
         let times = cpus.iter().map(|cpu| cpu.processor.timestamp());

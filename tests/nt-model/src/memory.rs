@@ -35,19 +35,16 @@ const USER_STACK: u64 = PAGE;
 pub const PAGE: u64 = 0x1000;
 
 /// The engine's address for a virtual one.
-#[must_use]
 pub const fn physical(address: u64) -> u64 {
     address & 0xFFFF_FFFF | (is_user(address) as u64) << 32
 }
 
 /// The end of a program's stack, which is the stack pointer when it is empty.
-#[must_use]
 pub const fn user_stack(processor: usize) -> u64 {
     USER_STACKS + USER_STACK * (processor as u64 + 1)
 }
 
 /// Whether an address is in the lower half, where programs are.
-#[must_use]
 pub const fn is_user(address: u64) -> bool {
     address >> 47 == 0
 }
@@ -142,7 +139,6 @@ impl Arena {
     }
 
     /// The size of an allocation; 0 if there is none.
-    #[must_use]
     pub fn size_of(&self, at: u64) -> u64 {
         self.live.get(&at).map_or(0, |allocation| allocation.size)
     }
@@ -159,7 +155,6 @@ impl Arena {
     }
 
     /// Whether all of `size` bytes may be accessed.
-    #[must_use]
     pub fn allows(&self, at: u64, size: u64) -> bool {
         let Some(offset) = at.checked_sub(ARENA) else {
             return false;

@@ -103,7 +103,6 @@ pub const PROGRAMS: &[Program] = &[
 
 impl Program {
     /// The program with this name.
-    #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         PROGRAMS.iter().find(|program| program.name == name)
     }

@@ -158,7 +158,6 @@ fn unit(cpu: &Cpu) -> Option<Unit> {
 }
 
 /// Whether processors have counters that the shipped driver does not serve.
-#[must_use]
 pub fn is_historic(leaves: &[Leaves]) -> bool {
     sim::cpu::topology::processors(leaves).into_iter().any(|processor| {
         matches!(unit(&Cpu::new(processor)), Some(Unit::P6 | Unit::Pentium | Unit::NetBurst))

@@ -19,7 +19,6 @@ macro_rules! rules {
             pub const ALL: &[Self] = &[$(Self::$rule),*];
 
             /// The name.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$rule => $name,)*
@@ -119,7 +118,6 @@ pub struct Violation {
 
 impl Violation {
     /// A violation without a stack yet.
-    #[must_use]
     pub fn new(rule: Rule, what: impl Into<String>) -> Self {
         Self { rule, what: what.into(), stack: Vec::new() }
     }

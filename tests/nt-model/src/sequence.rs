@@ -84,7 +84,6 @@ pub struct Sequence<'a> {
 
 impl<'a> Sequence<'a> {
     /// The sequence for a seed.
-    #[must_use]
     pub fn new(seed: u64, workload: &'a Workload) -> Self {
         Self {
             rng: Rng::with_seed(seed),

@@ -33,14 +33,12 @@ const ROUNDS: u32 = 20_000;
 const SOURCE: u32 = 0x02;
 
 /// Every skid to try: all of them near a multiple of the period, every 64th elsewhere.
-#[must_use]
 pub fn full() -> Vec<u64> {
     let near = |skid: &u64| (skid + NEAR) % PERIOD <= 2 * NEAR;
     (0..=LATEST + NEAR).filter(|skid| skid % STEP == 0 || near(skid)).collect()
 }
 
 /// This many of them, spread over the whole range.
-#[must_use]
 pub fn spread(many: u64) -> Vec<u64> {
     // A prime step, so that the remainders modulo the period differ.
     (0..many).map(|index| index * 617 % (LATEST + 1)).collect()
@@ -54,7 +52,6 @@ pub type Part = (String, Vec<u64>);
 /// # Panics
 ///
 /// If a run does.
-#[must_use]
 pub fn sweep(file: &[u8], parts: &[Part]) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());

@@ -658,7 +658,6 @@ const X2APIC_LVTPC: u32 = 0x834;
 const LVTPC_MASK: u64 = 1 << 16;
 
 /// The state that [`Level`] compares.
-#[must_use]
 pub fn level(device: &mut Device) -> Level {
     let bus = device.machine.engine.bus();
     Level { pool: bus.arena.pool.0, processors: bus.cpus.iter_mut().map(controls).collect() }

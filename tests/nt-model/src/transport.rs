@@ -66,7 +66,6 @@ impl DriverTransport {
     }
 
     /// The number by which the driver knows this handle.
-    #[must_use]
     pub fn handle(&self) -> u64 {
         self.file.object
     }

@@ -123,10 +123,6 @@ fn no_list_takes_more_than_the_budget() {
                 Err(violation) => over.push(format!("{}: {violation}", model.name)),
             }
         }
-        for (code, most) in &client.model.machine.budget.most {
-            let known = RequestCode::ALL.iter().find(|(known, _)| known.0 == *code);
-            println!("{:12} {:10} {most:?}", model.name, known.map_or("unknown", |(_, name)| name));
-        }
     }
     assert!(over.is_empty(), "{}", over.join("\n"));
     assert!(configured > 3 * MODELS.len(), "{configured}");

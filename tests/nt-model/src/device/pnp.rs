@@ -142,7 +142,6 @@ impl Device {
     }
 
     /// Whether the framework agrees to stop or remove the device (QUERY_STOP, QUERY_REMOVE).
-    #[must_use]
     pub fn agrees_to_stop(&self) -> bool {
         self.machine.framework.stays == 0
     }
@@ -299,12 +298,11 @@ impl Device {
     }
 
     fn registry_path(&mut self) -> Result<u64, Violation> {
-        let none = || Violation::new(Rule::Unmodelled, "the arena is full");
         let text = r"\Registry\Machine\System\CurrentControlSet\Services\halprof";
         let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let engine = &mut self.machine.engine;
         let size = 16 + wide.len() as u64;
-        let path = engine.allocate(size, 0).ok_or_else(none)?;
+        let path = engine.allocate(size, 0)?;
         let length = wide.len() as u32;
         engine.write_u32(path, length << 16 | length);
         engine.write_u64(path + 8, path + 16);
@@ -373,9 +371,8 @@ impl Device {
         index: usize,
         starting: bool,
     ) -> Result<(u64, Vec<u64>), Violation> {
-        let none = || Violation::new(Rule::Unmodelled, "the arena is full");
         let engine = &mut self.machine.engine;
-        let change = engine.allocate(16, 0).ok_or_else(none)?;
+        let change = engine.allocate(16, 0)?;
         let state = if starting { ADD_START } else { ADD_COMPLETE };
         engine.write_u32(change, state);
         engine.write_u32(change + 4, index as u32);

@@ -66,7 +66,7 @@ pub(super) fn allocate_timer(m: &mut Machine) -> Result<Outcome, Violation> {
     if m.kernel.fails() {
         return Ok(Outcome::Return(0));
     }
-    let Some(at) = m.engine.allocate(0x40, 0) else {
+    let Ok(at) = m.engine.allocate(0x40, 0) else {
         return Ok(Outcome::Return(0));
     };
     let timer = Timer {

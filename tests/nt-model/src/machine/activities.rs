@@ -1,8 +1,7 @@
 //! Activities: how a thread, a DPC or an interrupt is created, and its registers.
 
 use super::{Activity, Machine, PASSIVE, STACK, SYSTEM, State, ThreadId};
-use crate::rules::{Rule, Violation};
-use anyhow::{Context, Result};
+use crate::rules::Violation;
 
 impl Machine {
     /// Starts a thread that calls a function of the driver.
@@ -12,7 +11,7 @@ impl Machine {
         function: u64,
         arguments: &[u64],
         who: (u32, u32),
-    ) -> Result<ThreadId> {
+    ) -> Result<ThreadId, Violation> {
         let id = self.activity(name, function, arguments, PASSIVE, who)?;
         Ok(ThreadId(id))
     }
@@ -25,9 +24,7 @@ impl Machine {
         function: u64,
         arguments: &[u64],
     ) -> Result<ThreadId, Violation> {
-        let thread = self
-            .spawn(name, function, arguments, SYSTEM)
-            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        let thread = self.spawn(name, function, arguments, SYSTEM)?;
         self.activities[thread.0].critical = (1, 1);
         Ok(thread)
     }
@@ -40,9 +37,7 @@ impl Machine {
         arguments: &[u64],
         who: (u32, u32),
     ) -> Result<(), Violation> {
-        let thread = self
-            .spawn("EvtIoDeviceControl", function, arguments, who)
-            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        let thread = self.spawn("EvtIoDeviceControl", function, arguments, who)?;
         let request = self.budget.begin(code);
         let activity = &mut self.activities[thread.0];
         (activity.detached, activity.request) = (true, Some(request));
@@ -57,9 +52,7 @@ impl Machine {
         arguments: &[u64],
         who: (u32, u32),
     ) -> Result<(), Violation> {
-        let thread = self
-            .spawn(name, function, arguments, who)
-            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        let thread = self.spawn(name, function, arguments, who)?;
         self.activities[thread.0].detached = true;
         Ok(())
     }
@@ -80,58 +73,37 @@ impl Machine {
         arguments: &[u64],
         irql: u8,
         who: (u32, u32),
-    ) -> Result<usize> {
-        let stack = self.engine.allocate(STACK, 0).context("no stack")?;
+    ) -> Result<usize, Violation> {
+        let stack = self.engine.allocate(STACK, 0)?;
         self.unload();
         self.engine.begin_call(function, arguments, stack + STACK);
-        let top = self.engine.stack_pointer() + 8;
-        let id = self.idle_activity()?;
-        let activity = &mut self.activities[id];
-        self.engine.save(&mut activity.registers);
-        activity.stack = stack;
-        activity.irql = irql;
-        activity.masked = false;
-        activity.state = State::Ready;
-        (activity.lowest, activity.ran, activity.ran_in_all) = (stack + STACK, 0, 0);
-        activity.top = top;
-        activity.who = who;
-        activity.name = name;
-        activity.critical = (0, 0);
-        activity.request = None;
-        activity.program = false;
-        activity.detached = irql != PASSIVE;
-        activity.object = 0;
-        activity.frame = 0;
-        activity.began = None;
-        Ok(id)
-    }
-
-    /// A slot for an activity, reused or new.
-    pub(super) fn idle_activity(&mut self) -> Result<usize> {
-        if let Some(id) = self.idle.pop() {
-            return Ok(id);
-        }
-        self.activities.push(Activity {
+        let mut activity = Activity {
             registers: self.engine.registers()?,
-            stack: 0,
-            irql: PASSIVE,
+            stack,
+            irql,
             masked: false,
-            state: State::Done(0),
-            top: 0,
-            lowest: 0,
+            state: State::Ready,
+            top: self.engine.stack_pointer() + 8,
+            lowest: stack + STACK,
             ran: 0,
             ran_in_all: 0,
-            who: (0, 0),
-            name: "",
-            request: None,
+            who,
+            name,
             critical: (0, 0),
             program: false,
-            detached: false,
+            detached: irql != PASSIVE,
             object: 0,
             frame: 0,
+            request: None,
             began: None,
-        });
-        Ok(self.activities.len() - 1)
+        };
+        self.engine.save(&mut activity.registers);
+        let Some(id) = self.idle.pop() else {
+            self.activities.push(activity);
+            return Ok(self.activities.len() - 1);
+        };
+        self.activities[id] = activity;
+        Ok(id)
     }
 
     pub(super) fn pile(
@@ -143,9 +115,7 @@ impl Machine {
         irql: u8,
         who: (u32, u32),
     ) -> Result<usize, Violation> {
-        let id = self
-            .activity(name, function, arguments, irql, who)
-            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        let id = self.activity(name, function, arguments, irql, who)?;
         self.activities[id].state = State::Running;
         self.processors[index].pile.push(id);
         Ok(id)

@@ -112,7 +112,6 @@ impl Machine {
     }
 
     /// Processors on which LVTPC may be masked although no session runs.
-    #[must_use]
     pub fn may_be_masked(&self) -> Vec<usize> {
         let cpus = &self.engine.bus_ref().cpus;
         // An interrupt that arrives after the handler has been removed masks LVTPC by its delivery.

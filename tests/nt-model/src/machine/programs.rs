@@ -69,9 +69,7 @@ impl Machine {
 
     fn begin_program(&mut self, index: usize) -> Result<(), Violation> {
         let who = (PROCESS, THREAD + 4 * index as u32);
-        let id = self
-            .activity("a program", CODE.0, &[], PASSIVE, who)
-            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        let id = self.activity("a program", CODE.0, &[], PASSIVE, who)?;
         self.load(id);
         let activity = &mut self.activities[id];
         activity.program = true;

@@ -16,9 +16,7 @@ impl Machine {
         function: u64,
         arguments: &[u64],
     ) -> Result<u64, Violation> {
-        let thread = self
-            .spawn(name, function, arguments, SYSTEM)
-            .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
+        let thread = self.spawn(name, function, arguments, SYSTEM)?;
         self.run_until_done(thread)
     }
 
@@ -98,7 +96,6 @@ impl Machine {
     }
 
     /// Whether a DPC, or a timer's callback, is queued or runs.
-    #[must_use]
     pub fn is_under_way(&self, object: u64) -> bool {
         self.processors.iter().any(|processor| {
             let queued = processor.dpcs.iter().any(|dpc| dpc.object == object);
@@ -108,14 +105,12 @@ impl Machine {
     }
 
     /// Whether a thread with this name has not yet ended.
-    #[must_use]
     pub fn is_calling(&self, name: &str) -> bool {
         let mut activities = self.activities.iter();
         activities.any(|one| one.name == name && !matches!(one.state, State::Done(_)))
     }
 
     /// Whether any DPC is queued or runs.
-    #[must_use]
     pub fn has_dpcs(&self) -> bool {
         self.processors.iter().any(|processor| {
             let mut pile = processor.pile.iter();
@@ -125,7 +120,6 @@ impl Machine {
 
     /// Whether all processors could lose their registers now: nothing is above PASSIVE_LEVEL or has
     /// interrupts masked, and no interrupt or DPC is pending.
-    #[must_use]
     pub fn can_halt(&self) -> bool {
         let calm = |&id: &usize| {
             let activity = &self.activities[id];
