@@ -79,13 +79,11 @@ impl Mapping {
     }
 
     /// The page; `None` in x2APIC mode, or if it could not be mapped.
-    #[must_use]
     pub(crate) const fn page(&self) -> Option<ApicPage> {
         self.page
     }
 
     /// Whether there is a page that could not be mapped.
-    #[must_use]
     pub(crate) const fn failed(&self) -> bool {
         self.failed
     }

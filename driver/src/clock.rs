@@ -63,7 +63,6 @@ fn performance_frequency() -> u64 {
 
 /// Frequency of the time-stamp counter in ticks per second, measured against the performance
 /// counter. PASSIVE_LEVEL; takes 50 ms.
-#[must_use]
 pub(crate) fn timestamp_frequency() -> u64 {
     let began = Moment::now();
     let mut interval = LARGE_INTEGER { QuadPart: -COMPARED };
@@ -77,7 +76,6 @@ pub(crate) fn timestamp_frequency() -> u64 {
 }
 
 /// The finest period of a high-resolution timer, in units of 100 ns. At most APC_LEVEL.
-#[must_use]
 pub(crate) fn timer_resolution() -> u32 {
     let (mut longest, mut finest, mut current) = (0, 0, 0);
     // SAFETY: three numbers are written.

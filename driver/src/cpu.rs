@@ -24,7 +24,6 @@ pub(crate) struct Cpu {
 
 impl Cpu {
     /// A processor whose local APIC is accessed through this page, if through a page at all.
-    #[must_use]
     pub(crate) const fn new(apic: Option<ApicPage>) -> Self {
         Self { apic }
     }
@@ -118,7 +117,6 @@ pub(crate) fn exercise(instructions: u32) {
 
 /// The time-stamp counter. Any IRQL.
 #[inline]
-#[must_use]
 pub(crate) fn timestamp() -> u64 {
     // SAFETY: every x86-64 processor has RDTSC.
     unsafe { _rdtsc() }

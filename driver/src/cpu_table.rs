@@ -79,7 +79,6 @@ impl CpuTable {
     }
 
     /// Frequency of the time-stamp counter, in ticks per second.
-    #[must_use]
     pub(crate) fn frequency(&self) -> u64 {
         self.frequency
     }

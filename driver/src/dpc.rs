@@ -39,7 +39,6 @@ impl CurrentCpu {
     }
 
     /// Its index over all groups.
-    #[must_use]
     pub(crate) const fn index(&self) -> usize {
         self.index
     }

@@ -131,7 +131,6 @@ impl Reservation {
     }
 
     /// Whether the handler is registered.
-    #[must_use]
     pub(crate) const fn interrupts(&self) -> bool {
         self.interrupt
     }
@@ -148,7 +147,6 @@ impl Reservation {
     }
 
     /// The status with which Windows refused to remove the handler, if it did.
-    #[must_use]
     pub(crate) fn stuck(&self) -> Option<u32> {
         check(self.removed).err().map(Failed::code)
     }
@@ -173,7 +171,6 @@ impl Reservation {
     }
 
     /// The status with which Windows refused to end this, if it did.
-    #[must_use]
     pub(crate) fn kept(&self) -> Option<u32> {
         check(self.unregistered).err().map(Failed::code)
     }

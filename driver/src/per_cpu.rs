@@ -95,19 +95,16 @@ impl PerCpu {
     }
 
     /// Its processor's index over all groups.
-    #[must_use]
     pub(crate) const fn index(&self) -> usize {
         self.index as usize
     }
 
     /// Its processor's group, and its number within the group.
-    #[must_use]
     pub(crate) fn number(&self) -> (u16, u16) {
         (self.number.Group, self.number.Number.into())
     }
 
     /// The DPC for calls from other processors.
-    #[must_use]
     pub(crate) const fn work(&self) -> &Dpc {
         &self.work
     }

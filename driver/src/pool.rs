@@ -46,7 +46,6 @@ impl<T> Pool<T> {
 
 impl<T> Pool<T> {
     /// Address of the allocation; the caller upholds aliasing.
-    #[must_use]
     pub(crate) const fn place(&self) -> NonNull<T> {
         self.at
     }
@@ -69,7 +68,6 @@ impl<T> Pool<T> {
 
 impl<T: FromZeros> Pool<T> {
     /// `length` zeroed values. At most DISPATCH_LEVEL.
-    #[must_use]
     pub(crate) fn zeroed(length: usize) -> Option<Self> {
         let at = Self::room(length)?;
         Some(Self { at, length })
@@ -109,7 +107,6 @@ pub(crate) struct Zeroed<T>(Pool<T>);
 
 impl<T: FromZeros> Zeroed<T> {
     /// At most DISPATCH_LEVEL.
-    #[must_use]
     pub(crate) fn new() -> Option<Self> {
         Pool::zeroed(1).map(Self)
     }

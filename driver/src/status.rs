@@ -8,7 +8,6 @@ pub(crate) struct Failed(pub(crate) NTSTATUS);
 
 impl Failed {
     /// The status as an unsigned number, as it is sent and shown.
-    #[must_use]
     pub(crate) const fn code(self) -> u32 {
         self.0.cast_unsigned()
     }

@@ -56,7 +56,6 @@ unsafe impl Sync for Owner {}
 
 impl Owner {
     /// The device as the parent of other objects.
-    #[must_use]
     pub(crate) fn object(self) -> WDFOBJECT {
         self.0.cast()
     }
@@ -154,7 +153,6 @@ impl<T> ContextType<T> {
 }
 
 /// WDF_OBJECT_ATTRIBUTES_INIT.
-#[must_use]
 pub(crate) fn attributes() -> WDF_OBJECT_ATTRIBUTES {
     WDF_OBJECT_ATTRIBUTES {
         Size: size_of::<WDF_OBJECT_ATTRIBUTES>() as u32,
@@ -452,7 +450,6 @@ unsafe fn publish(device: WDFDEVICE) -> Result<(), Failed> {
 ///
 /// # Safety
 /// `queue` exists.
-#[must_use]
 pub(crate) unsafe fn device_of_queue(queue: wdk_sys::WDFQUEUE) -> WDFDEVICE {
     // SAFETY: the caller's promise.
     unsafe { call_unsafe_wdf_function_binding!(WdfIoQueueGetDevice, queue) }
@@ -462,7 +459,6 @@ pub(crate) unsafe fn device_of_queue(queue: wdk_sys::WDFQUEUE) -> WDFDEVICE {
 ///
 /// # Safety
 /// `file` exists.
-#[must_use]
 pub(crate) unsafe fn device_of_file(file: wdk_sys::WDFFILEOBJECT) -> WDFDEVICE {
     // SAFETY: the caller's promise.
     unsafe { call_unsafe_wdf_function_binding!(WdfFileObjectGetDevice, file) }
@@ -481,7 +477,6 @@ impl Request {
 
     /// The handle through which the request came, as a number that no other open handle has; `None`
     /// if another driver sent it without one. At most DISPATCH_LEVEL.
-    #[must_use]
     pub(crate) fn handle(&self) -> Option<u64> {
         // SAFETY: the request has not been completed.
         let file = unsafe { call_unsafe_wdf_function_binding!(WdfRequestGetFileObject, self.0) };
@@ -489,7 +484,6 @@ impl Request {
     }
 
     /// The process that made the request. At most DISPATCH_LEVEL.
-    #[must_use]
     pub(crate) fn process(&self) -> u32 {
         // SAFETY: the request has not been completed.
         let irp = unsafe { call_unsafe_wdf_function_binding!(WdfRequestWdmGetIrp, self.0) };
@@ -503,7 +497,6 @@ impl Request {
     /// SeSinglePrivilegeCheck checks the calling thread. A request that had to wait in the queue
     /// can be presented by a thread of another process, whose privileges are irrelevant; the result
     /// is then `false`, and the library asks again.
-    #[must_use]
     pub(crate) fn may_debug(&self) -> bool {
         let privilege = LUID { LowPart: SE_DEBUG_PRIVILEGE, HighPart: 0 };
         // SAFETY: any IRQL.

@@ -75,7 +75,6 @@ pub struct Completion {
 
 impl Completion {
     /// A request that has no reply.
-    #[must_use]
     pub const fn failed(status: NtStatus) -> Self {
         Self { status, length: 0, error: 0 }
     }
@@ -372,7 +371,6 @@ impl<H: Host> Service<H> {
     /// While sampling: often enough to find overflows for which no interrupt came; while only
     /// counting: often enough that no counter wraps twice between two reads. If sources rotate,
     /// also at the end of each slice.
-    #[must_use]
     pub fn timer(&self) -> Option<Timer> {
         let program = &running(self.active_session, &self.sessions)?.program;
         match program.slices() {
@@ -400,7 +398,6 @@ impl<H: Host> Service<H> {
     }
 
     /// Whether a session is running.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.active_session.is_some()
     }

@@ -69,14 +69,12 @@ impl Row {
     }
 
     /// What the processor is programmed to count.
-    #[must_use]
     pub const fn select(&self) -> Select {
         self.select
     }
 }
 
 /// Finds a row by number in a table sorted by number.
-#[must_use]
 pub fn find(table: &'static [Row], id: ProfileSource) -> Option<&'static Row> {
     table.get(table.binary_search_by_key(&id, |row| row.id).ok()?)
 }
@@ -97,7 +95,6 @@ pub struct IntervalLimits {
 ///
 /// Source: the output of `wpr -pmcsources` and `tracelog -profilesources`, identical on Intel and
 /// AMD.
-#[must_use]
 pub const fn limits(id: ProfileSource) -> IntervalLimits {
     match id {
         ProfileSource::TIME => IntervalLimits { default: 10_000, min: 1_221, max: 1_000_000 },

@@ -31,7 +31,6 @@ pub const SECURITY: &str = "D:P(A;;GA;;;SY)(A;;GA;;;BA)";
 ///
 /// # Panics
 /// If the text is longer than `N` or not ASCII; in a constant, this happens at compile time.
-#[must_use]
 pub const fn utf16<const N: usize>(text: &str) -> [u16; N] {
     assert!(text.is_ascii() && text.len() <= N, "ASCII of N at most");
     let mut wide = [0; N];

@@ -34,7 +34,6 @@ macro_rules! error_codes {
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// The code for a number on the wire; `None` for 0 and for numbers of another version.
-            #[must_use]
             pub const fn from_wire(number: u32) -> Option<Self> {
                 match number {
                     $($number => Some(Self::$variant),)*
@@ -43,7 +42,6 @@ macro_rules! error_codes {
             }
 
             /// The stable name, which programs may compare, e.g. `source-not-supported`.
-            #[must_use]
             pub const fn code(self) -> &'static str {
                 match self {
                     $(Self::$variant => $code,)*

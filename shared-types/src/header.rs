@@ -23,7 +23,6 @@ pub struct RequestHeader {
 
 impl RequestHeader {
     /// The header of a request of `size` bytes in this version.
-    #[must_use]
     pub const fn new(size: usize, flags: u32) -> Self {
         Self { size: size as u32, version: WIRE_VERSION, flags, reserved: 0 }
     }
@@ -49,13 +48,11 @@ pub struct ReplyHeader {
 
 impl ReplyHeader {
     /// The header of a reply of `size` bytes to a request that succeeded.
-    #[must_use]
     pub const fn done(size: usize) -> Self {
         Self { size: size as u32, version: WIRE_VERSION, error: 0, subject: 0, detail: 0 }
     }
 
     /// The header that refuses a request; nothing follows it.
-    #[must_use]
     pub const fn refused(error: ErrorCode, subject: u32, detail: u64) -> Self {
         Self {
             size: size_of::<Self>() as u32,

@@ -14,7 +14,6 @@ macro_rules! wire_enum {
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// The value for a number on the wire.
-            #[must_use]
             pub const fn from_wire(number: u32) -> Option<Self> {
                 match number {
                     $($number => Some(Self::$variant),)*
@@ -23,7 +22,6 @@ macro_rules! wire_enum {
             }
 
             /// The stable name.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*

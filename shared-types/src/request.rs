@@ -38,7 +38,6 @@ impl RequestCode {
     }
 
     /// The right that a handle needs, taken from the code's own bits.
-    #[must_use]
     pub const fn access(self) -> Option<Access> {
         match self.0 >> 14 & 3 {
             1 => Some(Access::Read),
@@ -59,7 +58,6 @@ macro_rules! requests {
 
         impl Request {
             /// The request of a code; `None` if this version has none.
-            #[must_use]
             pub const fn decode(code: RequestCode) -> Option<Self> {
                 $(if code.0 == $code.0 {
                     return Some(Self::$variant);

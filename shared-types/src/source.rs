@@ -22,7 +22,6 @@ impl ProfileSource {
     pub const RAW: Self = Self(0x8000_0000);
 
     /// Whether this number was defined by halprof and not by a HAL.
-    #[must_use]
     pub const fn is_own(self) -> bool {
         self.0 >= Self::FIRST_OWN.0
     }

@@ -10,7 +10,6 @@ pub struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
     /// The text, cut at the last whole character that fits.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         let mut end = text.len().min(N);
         while !text.is_char_boundary(end) {
@@ -24,7 +23,6 @@ impl<const N: usize> Text<N> {
     }
 
     /// The text up to the first zero or the first byte that is not UTF-8.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         let length = self.0.iter().position(|&byte| byte == 0).unwrap_or(N);
         let text = self.0.get(..length).unwrap_or_default();

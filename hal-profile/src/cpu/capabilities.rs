@@ -145,7 +145,6 @@ pub enum Apic {
 
 impl Capabilities {
     /// The capabilities of a processor that is not used, and why.
-    #[must_use]
     pub fn unused(identity: Identity, reason: Reason) -> Self {
         let mut unused = Self::bare(identity);
         unused.selection.used = Choice { interface: ProfileInterface::Default, reason };
@@ -157,7 +156,6 @@ impl Capabilities {
     }
 
     /// The interface in use.
-    #[must_use]
     pub fn interface(&self) -> ProfileInterface {
         self.selection.used.interface
     }
@@ -165,7 +163,6 @@ impl Capabilities {
     /// Whether LVTPC is unmasked before several counters are examined. Those that have not overflowed
     /// keep running meanwhile, and an overflow while LVTPC is still masked would be lost. Not on
     /// NetBurst, whose OVF flags hold the interrupt line until they are cleared.
-    #[must_use]
     pub fn unmasks_first(&self) -> bool {
         self.masks_lvtpc
             && self.handler_gate == Gate::Each
@@ -173,19 +170,16 @@ impl Capabilities {
     }
 
     /// Width of a general or a fixed counter.
-    #[must_use]
     pub fn width_of(&self, counter: Counter) -> CounterWidth {
         if counter.is_fixed() { self.fixed_width } else { self.width }
     }
 
     /// The MSR of a general counter's select.
-    #[must_use]
     pub fn select_msr(&self, counter: Counter) -> u32 {
         self.layout.select + u32::from(counter.index()) * self.layout.stride
     }
 
     /// The MSR through which a counter's value is written.
-    #[must_use]
     pub fn write_msr(&self, counter: Counter) -> u32 {
         if counter.is_fixed() {
             return intel::IA32_FIXED_CTR0 + u32::from(counter.index());
@@ -194,13 +188,11 @@ impl Capabilities {
     }
 
     /// All counters that are used, in the layout of the global registers.
-    #[must_use]
     pub fn all_counters(&self) -> u64 {
         u64::from(self.counters) | u64::from(self.fixed) << 32
     }
 
     /// The width of the narrowest counter that is used; `None` if there is none.
-    #[must_use]
     pub fn narrowest(&self) -> Option<CounterWidth> {
         let general = (self.counters != 0).then_some(self.width);
         let fixed = (self.fixed != 0).then_some(self.fixed_width);

@@ -18,43 +18,36 @@ impl Counter {
     pub const FIRST: Self = Self(0);
 
     /// The general counter of this index; `None` from 32 on.
-    #[must_use]
     pub const fn general(index: u8) -> Option<Self> {
         if index < Self::FIXED { Some(Self(index)) } else { None }
     }
 
     /// The fixed-function counter of this index; `None` from 32 on.
-    #[must_use]
     pub const fn fixed(index: u8) -> Option<Self> {
         if index < Self::FIXED { Some(Self(Self::FIXED + index)) } else { None }
     }
 
     /// The counter for the lowest set bit of a mask in the layout of the global registers.
-    #[must_use]
     pub const fn lowest(mask: u64) -> Option<Self> {
         if mask == 0 { None } else { Some(Self(mask.trailing_zeros() as u8)) }
     }
 
     /// Whether it is a fixed-function counter.
-    #[must_use]
     pub const fn is_fixed(self) -> bool {
         self.0 >= Self::FIXED
     }
 
     /// Its index among the general or the fixed counters, below 32.
-    #[must_use]
     pub const fn index(self) -> u8 {
         self.0 % Self::FIXED
     }
 
     /// Its bit in the global registers.
-    #[must_use]
     pub const fn global_bit(self) -> u64 {
         1 << (self.0 % 64)
     }
 
     /// The number of that bit: below 64.
-    #[must_use]
     pub const fn bit(self) -> usize {
         self.0 as usize
     }
@@ -78,32 +71,27 @@ impl CounterWidth {
     pub const NONE: Self = Self(0);
 
     /// A width given by CPUID or a manual; `None` for a width that no counter has.
-    #[must_use]
     pub const fn new(bits: u8) -> Option<Self> {
         if bits >= 32 && bits < 64 { Some(Self(bits)) } else { None }
     }
 
     /// The width in bits.
-    #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
     /// A mask of the counter's width.
-    #[must_use]
     pub const fn mask(self) -> u64 {
         (1 << (self.0 % 64)) - 1
     }
 
     /// The value from which `events` more events bring the counter to 0: their two's complement.
-    #[must_use]
     pub const fn preset(self, events: u64) -> u64 {
         events.wrapping_neg() & self.mask()
     }
 
     /// The events counted between the values `from` and `to`, provided that the counter wrapped at
     /// most once.
-    #[must_use]
     pub const fn distance(self, from: u64, to: u64) -> u64 {
         to.wrapping_sub(from) & self.mask()
     }

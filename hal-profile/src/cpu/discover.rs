@@ -203,7 +203,6 @@ impl Capabilities {
 
 /// The physical address of the local APIC's page, for the host to map; `None` unless this
 /// processor's LVTPC is accessed through it.
-#[must_use]
 pub fn apic_page(machine: &mut impl Machine) -> Option<u64> {
     let by_page = Capabilities::discover(machine).apic == Apic::XApic;
     by_page.then(|| ApicBase::from_bits(machine.read_msr(IA32_APIC_BASE)).base() << PAGE_BITS)

@@ -38,7 +38,6 @@ pub enum AmdGeneration {
 
 impl AmdGeneration {
     /// The table that names the sources of this generation.
-    #[must_use]
     pub const fn source_table(self) -> SourceTable {
         match self {
             Self::Unknown => SourceTable::AmdUnknown,
@@ -62,7 +61,6 @@ impl AmdGeneration {
     /// Zen 6 shares family 1Ah with Zen 5 (models 50h to 5Fh, 80h to AFh, C0h on).
     ///
     /// Source: Linux, arch/x86/kernel/cpu/amd.c.
-    #[must_use]
     pub const fn from(family: u32, model: u32) -> Self {
         match (family, model) {
             (0x0F, _) => Self::K8,

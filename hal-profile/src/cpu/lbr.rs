@@ -105,7 +105,6 @@ impl Branches {
     }
 
     /// The most branches that a sample can have; 0 if none can be recorded.
-    #[must_use]
     pub fn most(&self) -> u8 {
         let highest = u8::BITS - self.depths.leading_zeros();
         (highest as u8 * 8).min(MAX_BRANCHES as u8)

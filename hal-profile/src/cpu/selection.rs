@@ -144,7 +144,6 @@ impl Hypervisor {
     }
 
     /// Whether it is an Hv#1 hypervisor that does not offer the counters.
-    #[must_use]
     pub fn masks_counters(self) -> bool {
         matches!(self, Self::Hv1(Hv1 { counters: false, .. }))
     }
@@ -180,7 +179,6 @@ pub struct Selection {
 }
 
 /// Judges one processor.
-#[must_use]
 pub fn select_interface(id: &Identity) -> Selection {
     let hal = hal_choice(id);
     let masked = id.hypervisor.masks_counters();

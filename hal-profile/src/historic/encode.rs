@@ -35,20 +35,17 @@ pub struct Upstream {
 
 impl Upstream {
     /// Those of a counter.
-    #[must_use]
     pub fn registers(&self, counter: Counter) -> &Registers {
         if u64::from(ODD_SIDE) & counter.global_bit() == 0 { &self.even } else { &self.odd }
     }
 
     /// Whether there are any, which other sources may write too.
-    #[must_use]
     pub fn shares(&self) -> bool {
         *self != Self::default()
     }
 
     /// Whether two sources can run at once on these counters: they do not want different values in
     /// the same register.
-    #[must_use]
     pub fn agrees(&self, counter: Counter, other: &Self, theirs: Counter) -> bool {
         let others = other.registers(theirs);
         self.registers(counter).iter().all(|ours| {
@@ -59,7 +56,6 @@ impl Upstream {
 }
 
 /// The value of a half of CESR or of a CCCR without ENABLE, and what is written before it.
-#[must_use]
 pub fn encode(
     processor: NetBurst,
     select: Select,

@@ -20,7 +20,6 @@ pub const PM: Processors = 1 << 4;
 
 /// The processors that a model number of family 6 can stand for; none if the model is not P6. The
 /// model number does not distinguish a Pentium II from a Celeron.
-#[must_use]
 pub const fn processors(model: u32) -> Processors {
     match model {
         0x01 => PPRO,
@@ -32,7 +31,6 @@ pub const fn processors(model: u32) -> Processors {
 }
 
 /// The counters that can count an event; any counter for an undocumented code.
-#[must_use]
 pub fn counters(event: u8) -> CounterSet {
     let known = EVENTS
         .iter()

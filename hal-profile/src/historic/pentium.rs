@@ -25,7 +25,6 @@ struct Event {
 }
 
 /// The sources that wdm.h names, by number.
-#[must_use]
 pub const fn rows(mmx: bool) -> &'static [Row] {
     if mmx { P5MMX } else { P5 }
 }

@@ -39,7 +39,6 @@ const NETBURST_EVENT: u64 = EVENT_SELECT as u64 | (ESCR_SELECT as u64) << 32 | G
 const CCCR_FILTER: u32 = COMPARE | COMPLEMENT | THRESHOLD | EDGE;
 
 /// The bits of a raw select that a user may set, including those of the filter.
-#[must_use]
 pub const fn allowed(family: Family) -> u64 {
     match family {
         Family::Pentium => ES | CESR_CLOCKS | USR | OS,

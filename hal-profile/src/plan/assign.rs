@@ -81,13 +81,11 @@ impl Assignment {
     }
 
     /// What a source needs and where it was put, if it takes a counter.
-    #[must_use]
     pub fn assigned(&self, source: SourceIndex) -> Option<(&Requirements, Assigned)> {
         self.takes(source).then(|| (&self.requirements[source], self.assigned[source]))
     }
 
     /// Whether a source takes a counter.
-    #[must_use]
     pub fn takes(&self, source: SourceIndex) -> bool {
         self.requirements[source].counters != 0
     }

@@ -85,7 +85,6 @@ pub(crate) struct ActiveCounters {
 impl CounterConfig {
     /// The configuration of a counter of this processor.
     #[inline]
-    #[must_use]
     pub fn new(capabilities: &Capabilities, counter: Counter, encoding: &Encoding) -> Self {
         let index = u32::from(counter.index());
         let layout = &capabilities.layout;
@@ -131,13 +130,11 @@ impl CounterConfig {
     }
 
     /// The counter's bit in the global registers.
-    #[must_use]
     pub fn bit(&self) -> u64 {
         self.counter.global_bit()
     }
 
     /// The mask of its nibble in IA32_FIXED_CTR_CTRL; 0 for a general counter.
-    #[must_use]
     pub fn fixed_control(&self) -> u64 {
         if self.counter.is_fixed() { 0xF << fixed_shift(self.counter) } else { 0 }
     }
@@ -157,7 +154,6 @@ fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
 
 impl Active {
     /// A counter that starts from `preset`.
-    #[must_use]
     pub fn new(config: &CounterConfig, preset: u64) -> Self {
         Self { config: *config, mask: config.width.mask(), preset, last: preset }
     }
@@ -180,7 +176,6 @@ impl Active {
 
     /// Whether the counter has overflowed: `value` is below its preset. The preset of a counter
     /// that does not interrupt is 0.
-    #[must_use]
     #[inline]
     pub fn overflowed(&self, value: u64) -> bool {
         value < self.preset

@@ -14,13 +14,11 @@ impl ProcessorSet {
     pub const ALL: Self = Self([u64::MAX; 32]);
 
     /// The set that a request names: if no bit is set, every processor.
-    #[must_use]
     pub fn from_bits(bits: ProcessorBits) -> Self {
         if bits.iter().all(|&word| word == 0) { Self::ALL } else { Self(bits) }
     }
 
     /// The set of one processor.
-    #[must_use]
     pub fn one(index: usize) -> Self {
         let mut set = Self::EMPTY;
         if let Some(word) = set.0.get_mut(index / 64) {
@@ -30,14 +28,12 @@ impl ProcessorSet {
     }
 
     /// Whether the set contains `index`.
-    #[must_use]
     pub fn contains(&self, index: usize) -> bool {
         self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 != 0)
     }
 
     /// The first processor of the set with an index of `count` or above; `None` if there is none,
     /// or if the set is every processor.
-    #[must_use]
     pub fn first_beyond(&self, count: usize) -> Option<usize> {
         (*self != Self::ALL)
             .then(|| (count..self.0.len() * 64).find(|&index| self.contains(index)))?

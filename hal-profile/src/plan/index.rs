@@ -18,7 +18,6 @@ impl SourceIndex {
     }
 
     /// Its place in the session's list.
-    #[must_use]
     pub const fn get(self) -> usize {
         self.0 as usize
     }

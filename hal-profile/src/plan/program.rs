@@ -161,7 +161,6 @@ pub struct Scratch {
 }
 
 /// Ticks of a clock of `frequency` in `hundred_ns` units of 100 ns.
-#[must_use]
 pub fn ticks(hundred_ns: u64, frequency: u64) -> u64 {
     (u128::from(hundred_ns) * u128::from(frequency) / 10_000_000) as u64
 }

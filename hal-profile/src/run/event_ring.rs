@@ -34,7 +34,6 @@ pub struct EventRing<'a> {
 
 impl<'a> EventRing<'a> {
     /// A ring in lent memory that was initially zero; `None` if none is lent.
-    #[must_use]
     pub fn new(words: &'a [Word]) -> Option<Self> {
         let (slots, _) = words.get(SLOTS..WORDS)?.as_chunks();
         Some(Self {
@@ -84,7 +83,6 @@ impl<'a> EventRing<'a> {
     }
 
     /// How many events are waiting. Consumer only.
-    #[must_use]
     pub(crate) fn len(&self) -> u64 {
         let consumed = self.consumed.load(Ordering::Relaxed);
         self.produced.load(Ordering::Acquire).wrapping_sub(consumed)
@@ -147,7 +145,6 @@ impl DeferredEvents {
     }
 
     /// Whether there is nothing to write.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.throttled.times == 0 && self.lost.times == 0 && self.storm.times == 0
     }

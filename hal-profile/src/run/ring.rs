@@ -41,13 +41,11 @@ pub struct Ring<'a> {
 }
 
 /// Words of memory for a ring of at least `samples` samples with `branches` branches each.
-#[must_use]
 pub const fn words_for(samples: u32, branches: u8) -> usize {
     SLOTS + samples.next_power_of_two() as usize * words_of(branches as usize)
 }
 
 /// Bytes of one sample with `branches` branches.
-#[must_use]
 pub const fn entry_bytes(branches: u8) -> usize {
     words_of(branches as usize) * size_of::<u64>()
 }
@@ -60,13 +58,11 @@ impl<'a> Ring<'a> {
     /// A ring of samples without branches, in lent memory that was initially zero; `None` if it
     /// cannot hold one sample.
     #[inline]
-    #[must_use]
     pub fn new(words: &'a [Word]) -> Option<Self> {
         Self::with_branches(words, 0)
     }
 
     /// The same for samples with `branches` branches each.
-    #[must_use]
     pub fn with_branches(words: &'a [Word], branches: u8) -> Option<Self> {
         let memory = words.get(SLOTS..)?;
         let depth = usize::from(branches);
@@ -91,26 +87,22 @@ impl<'a> Ring<'a> {
     }
 
     /// Whether the producer has ended its session.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire) != 0
     }
 
     /// How many samples it can hold.
-    #[must_use]
     pub fn capacity(&self) -> u64 {
         self.mask + 1
     }
 
     /// How many samples are waiting.
-    #[must_use]
     pub fn len(&self) -> u64 {
         let consumed = self.consumed.load(Ordering::Acquire);
         self.produced.load(Ordering::Acquire).wrapping_sub(consumed)
     }
 
     /// Whether no sample is waiting.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -187,7 +187,6 @@ impl ProcessorState {
 
     /// Whether a program is running here, so that interrupts and ticks on this processor belong to
     /// it.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Halted | Phase::Testing | Phase::Tested)
     }
@@ -200,7 +199,6 @@ impl ProcessorState {
     }
 
     /// Counts of this processor's samples and interrupts.
-    #[must_use]
     pub fn statistics(&self) -> &SampleStatistics {
         &self.statistics
     }

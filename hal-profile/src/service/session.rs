@@ -64,7 +64,6 @@ impl Ended {
 
 impl Session {
     /// The client that owns the session.
-    #[must_use]
     pub fn owner(&self) -> Option<Client> {
         self.owned.then_some(self.owner)
     }

@@ -30,7 +30,6 @@ const fn row_of_family15h(id: u32, select: u64) -> Row {
 /// A source that the HAL's table selects correctly on a generation is not repeated here.
 ///
 /// Source: AMD's BKDG and PPR for each family, by way of libpfm4 and Linux's perf.
-#[must_use]
 #[expect(
     clippy::match_same_arms,
     reason = "a table for each generation, though two may have the same rows"
@@ -69,7 +68,6 @@ const PMC5_TO_0: CounterSet = 0b11_1111;
 ///
 /// Source: BKDG for AMD Family 15h Processors, "Performance Counter Events", and Linux
 /// arch/x86/events/amd/core.c.
-#[must_use]
 pub const fn family15h_counters(event: u16) -> CounterSet {
     if is_northbridge(event) {
         return NO_COUNTER;

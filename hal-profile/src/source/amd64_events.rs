@@ -7,13 +7,11 @@ use crate::cpu::generation::AmdGeneration;
 
 /// Whether a code belongs to the northbridge, where one set of counters serves all cores of a node:
 /// bits 7:5 all set (BKDG for AMD Family 10h Processors, "Northbridge Events").
-#[must_use]
 pub const fn is_northbridge(event: u16) -> bool {
     event & 0xE0 == 0xE0
 }
 
 /// Whether an event is documented on this generation.
-#[must_use]
 pub fn is_documented(generation: AmdGeneration, event: u16) -> bool {
     let on = DOCUMENTED.get(usize::from(event)).copied();
     on.unwrap_or(0) >> generation as u16 & 1 != 0
@@ -21,7 +19,6 @@ pub fn is_documented(generation: AmdGeneration, event: u16) -> bool {
 
 /// Whether the event is documented only with unit-mask bits and `unit_mask` selects none of them,
 /// so that nothing is counted. Known only for the selects of the HAL's table.
-#[must_use]
 pub fn mask_selects_nothing(generation: AmdGeneration, event: u16, unit_mask: u8) -> bool {
     let word = NOTHING_FOR.get(usize::from(event / 64)).copied();
     // Few events have rows.
@@ -32,7 +29,6 @@ pub fn mask_selects_nothing(generation: AmdGeneration, event: u16, unit_mask: u8
 }
 
 /// Whether an event counts something else on this generation than the name that it has from K8 says.
-#[must_use]
 pub fn counts_something_else(generation: AmdGeneration, event: u16) -> bool {
     let word = ELSE_ON_ZEN.get(usize::from(event / 64)).copied();
     generation >= AmdGeneration::Zen1 && word.unwrap_or(0) >> (event % 64) & 1 != 0

@@ -28,7 +28,6 @@ pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
 }
 
 /// Finds a row by number, if the machine has it.
-#[must_use]
 pub fn find(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static Row> {
     if id.is_own() {
         return find_own(capabilities, id);
@@ -46,14 +45,12 @@ fn find_own(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static R
 }
 
 /// Whether the table of the HAL's own interface has this source.
-#[must_use]
 pub fn is_hal(capabilities: &Capabilities, id: ProfileSource) -> bool {
     let hal = capabilities.selection.hal.interface;
     source::find(table(capabilities, hal), id).is_some()
 }
 
 /// The table that names a source of [`rows`].
-#[must_use]
 pub fn source_table(capabilities: &Capabilities, id: ProfileSource) -> SourceTable {
     let used = capabilities.interface();
     let hal = capabilities.selection.hal.interface;
@@ -92,7 +89,6 @@ fn own_tables(capabilities: &Capabilities) -> (&'static [Row], &'static [Row]) {
 }
 
 /// The layout of raw selects; `None` if there are no counters.
-#[must_use]
 pub fn raw_family(capabilities: &Capabilities) -> Option<Family> {
     match capabilities.interface() {
         ProfileInterface::Emon => Some(Family::Emon { more: capabilities.select_bits }),
@@ -158,7 +154,6 @@ fn known_on_amd(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
 }
 
 /// What the table's note does not say of a row on this processor.
-#[must_use]
 pub fn note(capabilities: &Capabilities, row: &Row) -> SourceNote {
     let Some((generation, event, unit_mask)) = hal_amd_event(capabilities, row) else {
         return SourceNote::OfTable;
@@ -176,7 +171,6 @@ pub fn note(capabilities: &Capabilities, row: &Row) -> SourceNote {
 
 /// Whether a processor counts the row only for a session that accepts another event than the name
 /// says.
-#[must_use]
 pub fn approximates(capabilities: &Capabilities, row: &Row) -> bool {
     support(capabilities, row, false)
         .is_err_and(|refusal| refusal.error == ErrorCode::SourceApproximate)
@@ -220,7 +214,6 @@ fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
 }
 
 /// The general counters that can count a row.
-#[must_use]
 pub fn counters(capabilities: &Capabilities, row: &Row) -> CounterSet {
     match row.event_select() {
         Some(select) => row.counters & event_constraint(capabilities, select),
@@ -229,7 +222,6 @@ pub fn counters(capabilities: &Capabilities, row: &Row) -> CounterSet {
 }
 
 /// The counters that can count a select, regardless of its row.
-#[must_use]
 pub fn constraint(capabilities: &Capabilities, select: &Select) -> CounterSet {
     match *select {
         Select::EventSelect(select) => event_constraint(capabilities, select),
@@ -251,7 +243,6 @@ const fn amd_event(select: u64) -> u16 {
 }
 
 /// The select as one number, in the family's layout (see [`source::raw`]); `None` if there is none.
-#[must_use]
 pub fn select_word(select: &Select) -> Option<u64> {
     match *select {
         Select::None | Select::Fixed(_) => None,

@@ -26,7 +26,6 @@ static EBX_BITS: &[(u32, u8)] = generated!("emon_bits");
 /// The bit of CPUID.0AH:EBX that must be clear, and below the length in EAX 31:24, for the source
 /// to be supported; `None` for ProfileTime, which needs no event, and for numbers that are not
 /// Emon's.
-#[must_use]
 pub fn ebx_bit(id: ProfileSource) -> Option<u8> {
     let known = EBX_BITS.iter().find(|(source, _)| *source == id.0);
     known.map(|(_, bit)| *bit)

@@ -25,7 +25,6 @@ impl Encoding {
 }
 
 /// The encoding of `select` in the modes of `filter`, with or without an interrupt on overflow.
-#[must_use]
 pub fn encode(
     capabilities: &Capabilities,
     select: &Select,
@@ -54,7 +53,6 @@ fn event_select(bits: u64, filter: Filter, interrupt: bool) -> u64 {
 }
 
 /// A fixed counter's nibble of IA32_FIXED_CTR_CTRL.
-#[must_use]
 pub fn fixed(filter: Filter, interrupt: bool) -> Encoding {
     let nibble =
         FixedControl::new().with_usr(filter.user).with_os(filter.kernel).with_pmi(interrupt);

@@ -17,7 +17,6 @@ impl Filter {
     pub const BOTH: Self = Self { user: true, kernel: true };
 
     /// The filter for the bits of a request; `None` if no mode is set or an unknown bit is.
-    #[must_use]
     pub const fn from_wire(bits: u16) -> Option<Self> {
         if bits == 0 || bits & !(Spec::USER | Spec::KERNEL) != 0 {
             return None;

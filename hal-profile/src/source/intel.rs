@@ -33,7 +33,6 @@ pub static ARCHITECTURAL: &[Row] = generated!("intel_architectural");
 
 /// The bit of CPUID.0AH:EBX that must be clear, and below the length in EAX 31:24, for an
 /// architectural event to exist; `None` for every other number.
-#[must_use]
 pub const fn ebx_bit(id: ProfileSource) -> Option<u8> {
     match id.0.wrapping_sub(FIRST_ARCHITECTURAL) {
         bit @ 7..=12 => Some(bit as u8),

@@ -30,7 +30,6 @@ pub enum Family {
 const EVENT_HIGH: u64 = 0xF << 32;
 
 /// The bits of a raw select that a user may set, including those of the filter.
-#[must_use]
 pub const fn allowed(family: Family) -> u64 {
     match family {
         Family::Emon { more } => P6_STYLE | more,

@@ -152,7 +152,6 @@ impl Spec {
     /// In `counters`: every general counter that the processor has.
     pub const ANY_COUNTER: u32 = u32::MAX;
     /// A raw select of both modes, on any counter of any CPU type.
-    #[must_use]
     pub const fn of_raw(raw: u64) -> Self {
         Self {
             source: crate::ProfileSource::RAW.0,

@@ -32,7 +32,6 @@ pub struct Signature {
 impl Signature {
     /// The full family: the extended family is added to a base family of 15 (SDM vol. 2, "CPUID";
     /// AMD publication 25481).
-    #[must_use]
     pub fn family(self) -> u16 {
         match self.base_family() {
             0x0F => 0x0F + u16::from(self.extended_family()),
@@ -41,7 +40,6 @@ impl Signature {
     }
 
     /// The full model: the extended model is included for families 6 and 15.
-    #[must_use]
     pub fn model(self) -> u16 {
         let base = u16::from(self.base_model());
         match self.base_family() {
@@ -101,7 +99,6 @@ pub struct PerfMonEdx {
 
 /// The architectural events that leaf 0x0A offers, as a mask: those within the length in EAX whose
 /// EBX bit is clear.
-#[must_use]
 pub fn available_events(leaf: CpuidResult) -> u32 {
     let bits = PerfMonEax::from_bits(leaf.eax).event_bits();
     let meaningful = 1u32.checked_shl(bits.into()).map_or(u32::MAX, |limit| limit - 1);
@@ -175,13 +172,11 @@ pub struct LbrEcx {
 }
 
 /// The 12 characters of leaf 0 (EBX, EDX, ECX).
-#[must_use]
 pub fn vendor(leaf: CpuidResult) -> [u8; 12] {
     letters([leaf.ebx, leaf.edx, leaf.ecx])
 }
 
 /// The 12 characters of leaf 0x40000000 (EBX, ECX, EDX).
-#[must_use]
 pub fn hypervisor_vendor(leaf: CpuidResult) -> [u8; 12] {
     letters([leaf.ebx, leaf.ecx, leaf.edx])
 }
