@@ -22,9 +22,7 @@ fn main() {
     write("amd64_documented", &amd64_documented(&meanings));
     write("amd64_nothing", &amd64_nothing(&meanings));
     write("amd64_else", &amd64_else(&meanings));
-    for (generation, rows) in amd_own(&modern) {
-        write(&format!("amd_{generation}"), &rows);
-    }
+    write("amd_own", &amd_own(&modern));
     if env::var_os("CARGO_FEATURE_HISTORIC").is_some() {
         historic(&records("mapping"), &Escrs::read());
     }
@@ -103,13 +101,13 @@ fn emon() -> Vec<String> {
         if is_timer(row) {
             return timer(select);
         }
-        format!("row({}, {select}, {})", row["value"], fixed_set(&row["fixed_counter"]))
+        let event = format!("Row::event({}, {select})", row["value"]);
+        match row["fixed_counter"].as_str() {
+            "" => event,
+            counter => format!("Row {{ fixed: 1 << {counter}, ..{event} }}"),
+        }
     };
     records("emon-sources").iter().map(row).collect()
-}
-
-fn fixed_set(counter: &str) -> String {
-    if counter.is_empty() { "NO_COUNTER".to_owned() } else { format!("1 << {counter}") }
 }
 
 fn emon_bits() -> Vec<String> {
@@ -129,7 +127,7 @@ fn intel_architectural(modern: &[Record]) -> Vec<String> {
     modern
         .iter()
         .filter(|row| ebx_bit(row).is_some() && !row["halprof_id"].is_empty())
-        .map(|row| format!("architectural({}, {})", row["halprof_id"], row["select_with_os_usr"]))
+        .map(|row| event_row(row))
         .collect()
 }
 
@@ -141,30 +139,18 @@ fn amd64() -> Vec<String> {
     records("amd64-sources").iter().map(row).collect()
 }
 
-/// The columns that name an event on a generation, `-` where it is not documented, and the generation.
-const NAMED: [(&str, &str); 8] = [
-    ("K8", "K8"),
-    ("10h", "Family10h"),
-    ("15h", "Family15h"),
-    ("Zen1", "Zen1"),
-    ("Zen2", "Zen2"),
-    ("Zen3", "Zen3"),
-    ("Zen4", "Zen4"),
-    ("Zen5", "Zen5"),
-];
+/// The columns that name an event on a generation, `-` where it is not documented.
+const NAMED: [&str; 8] = ["K8", "10h", "15h", "Zen1", "Zen2", "Zen3", "Zen4", "Zen5"];
 /// The generations of an event with `kept_on_11h_12h_14h_16h`.
-const SMALL: [&str; 4] = ["Family11h", "Family12h", "Family14h", "Family16h"];
+const SMALL: [&str; 4] = ["11h", "12h", "14h", "16h"];
 
 /// For each event code up to the highest of the table, the generations that document it.
 fn amd64_documented(meanings: &[Record]) -> Vec<String> {
     let by_code: BTreeMap<u64, &Record> =
         meanings.iter().map(|row| (number(&row["event"]), row)).collect();
     let documented = |row: &Record| {
-        let mut on: Vec<&str> = NAMED
-            .iter()
-            .filter(|(column, _)| row[*column] != "-")
-            .map(|(_, generation)| *generation)
-            .collect();
+        let mut on = NAMED.to_vec();
+        on.retain(|generation| row[*generation] != "-");
         if row["kept_on_11h_12h_14h_16h"] == "yes" {
             on.extend(SMALL);
         }
@@ -178,8 +164,15 @@ fn amd64_documented(meanings: &[Record]) -> Vec<String> {
 
 /// The expression of a set of generations.
 fn generations(names: &[&str]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("AmdGeneration::{name}")).collect();
+    let names: Vec<String> = names.iter().map(|name| generation(name)).collect();
     format!("generations(&[{}])", names.join(", "))
+}
+
+/// The expression of a generation: a family's number, or `K8`, or `Zen 1/Zen+` as `Zen1`.
+fn generation(name: &str) -> String {
+    let name = name.split('/').next().unwrap_or(name).replace(' ', "");
+    let family = if name.ends_with('h') { "Family" } else { "" };
+    format!("AmdGeneration::{family}{}", name.trim_start_matches("Family"))
 }
 
 /// The events that count something else on Zen than the HAL's name says, once each.
@@ -205,48 +198,27 @@ fn amd64_nothing(meanings: &[Record]) -> Vec<String> {
         .collect()
 }
 
-/// The file of a generation's rows.
-fn amd_generation(row: &Record) -> &'static str {
-    match (row["family"].as_str(), row["core"].as_str()) {
-        ("0Fh", _) => "k8",
-        ("10h", _) => "family10h",
-        ("11h", _) => "family11h",
-        ("12h", _) => "family12h",
-        ("14h", _) => "family14h",
-        ("15h", _) => "family15h",
-        ("16h", _) => "family16h",
-        (_, "Zen 1/Zen+") => "zen1",
-        (_, "Zen 2") => "zen2",
-        (_, "Zen 3") => "zen3",
-        (_, "Zen 4") => "zen4",
-        (_, "Zen 5") => "zen5",
-        other => panic!("events-modern.csv: {other:?} is no generation"),
+/// halprof's own rows by generation; a row without a number is served by the HAL's table.
+fn amd_own(modern: &[Record]) -> Vec<String> {
+    let mut own: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in modern.iter().filter(|row| row["vendor"] == "AMD") {
+        let named_by_core = row["core"].starts_with("Zen") || row["core"] == "K8";
+        let name = if named_by_core { &row["core"] } else { &row["family"] };
+        let rows = own.entry(generation(name)).or_default();
+        if !row["halprof_id"].is_empty() {
+            rows.push(event_row(row));
+        }
     }
+    let sorted = |(generation, mut rows): (String, Vec<String>)| {
+        rows.sort();
+        format!("({generation}, &[{}])", rows.join(", "))
+    };
+    own.into_iter().map(sorted).collect()
 }
 
-/// halprof's own rows by generation; a row without a number is served by the HAL's table.
-fn amd_own(modern: &[Record]) -> BTreeMap<&'static str, Vec<String>> {
-    let mut own: BTreeMap<_, Vec<(&str, String)>> = BTreeMap::new();
-    for row in modern.iter().filter(|row| row["vendor"] == "AMD") {
-        let rows = own.entry(amd_generation(row)).or_default();
-        if row["halprof_id"].is_empty() {
-            continue;
-        }
-        let constructor = match amd_generation(row) {
-            "family15h" => "row_of_family15h",
-            _ => "row",
-        };
-        rows.push((
-            &row["halprof_id"],
-            format!("{constructor}({}, {})", row["halprof_id"], row["select_with_os_usr"]),
-        ));
-    }
-    own.into_iter()
-        .map(|(generation, mut rows)| {
-            rows.sort();
-            (generation, rows.into_iter().map(|(_, row)| row).collect())
-        })
-        .collect()
+/// A row of halprof's own, of events-modern.csv.
+fn event_row(row: &Record) -> String {
+    format!("Row::event({}, {})", row["halprof_id"], row["select_with_os_usr"])
 }
 
 /// The wdm.h sources of a family without a HAL's table; `select` gives the constructor's arguments
@@ -256,7 +228,9 @@ fn mapped(mapping: &[Record], family: &str, select: impl Fn(&Record) -> String) 
         let id = &row["source"];
         let fit = match row["offer"].as_str() {
             "timer" => return "Row::timer(Select::None)".to_owned(),
-            "no" => return format!("Row::unsupported({id})"),
+            "no" => {
+                return format!("Row::new({id}, Fit::Unsupported, Select::None, NO_COUNTER)");
+            }
             "yes" => "Exact",
             "optional" => "Approximate",
             other => panic!("mapping.csv: offer {other:?}"),

@@ -10,7 +10,7 @@ use crate::overflow::Reservation;
 use crate::per_cpu::{PerCpu, TABLE, Table, poll_due, slice_ended};
 use crate::pool::Pool;
 use crate::status::Failed;
-use crate::timer::{Setting, Timers};
+use crate::timer::Timers;
 use crate::trace::{self, What};
 use crate::wdf::{Owner, Stay};
 use core::ptr::null_mut;
@@ -20,7 +20,8 @@ use hal_profile::plan::cpu_set::ProcessorSet;
 use hal_profile::plan::program::Program;
 use hal_profile::run::host::{Local, Overflows, Processors, Unreserved};
 use hal_profile::run::ring::Word;
-use shared_types::SystemEvent;
+use hal_profile::service::Timer;
+use shared_types::{ErrorCode, SystemEvent};
 use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 
 /// The processors of one device, from PrepareHardware to ReleaseHardware.
@@ -78,13 +79,8 @@ impl CpuTable {
         self.table().add(index)
     }
 
-    /// Frequency of the time-stamp counter, in ticks per second.
-    pub(crate) fn frequency(&self) -> u64 {
-        self.frequency
-    }
-
     /// Sets the timer for ticks, or stops it. PASSIVE_LEVEL.
-    pub(crate) fn set_timer(&mut self, setting: Option<Setting>) {
+    pub(crate) fn set_timer(&mut self, setting: Option<Timer>) {
         self.timers.set(setting);
     }
 
@@ -107,26 +103,7 @@ impl CpuTable {
     /// Runs `work` with interrupts masked on each processor of `processors`, and waits for all of
     /// them. PASSIVE_LEVEL.
     fn each(&mut self, processors: &ProcessorSet, work: impl Fn(&mut Local<'_, Cpu>) + Sync) {
-        self.parts::<()>(processors, &mut [], |local, _| work(local));
-    }
-
-    fn parts<T: Send>(
-        &mut self,
-        processors: &ProcessorSet,
-        slots: &mut [T],
-        work: impl Fn(&mut Local<'_, Cpu>, &mut [T]) + Sync,
-    ) {
-        // SAFETY: the table exists as long as the host.
-        let table = unsafe { self.table.place().as_ref() };
-        let dpcs = table.all().filter(|per_cpu| processors.contains(per_cpu.index()));
-        let count = table.count();
-        self.cross_call.parts(dpcs.map(PerCpu::work), slots, count, |mut current, part| {
-            if let Some(per_cpu) = table.per_cpu(current.index()) {
-                per_cpu.enter(&mut current, table.program(), per_cpu.ring(), |local| {
-                    work(local, part);
-                });
-            }
-        });
+        self.run_on_each::<()>(processors, &mut [], |local, _| work(local));
     }
 
     /// Gives each processor of `processors` the ring that `ring` makes; returns whether there was
@@ -220,7 +197,17 @@ impl Processors for CpuTable {
         slots: &mut [T],
         work: impl Fn(&mut Local<'_, Cpu>, &mut [T]) + Sync,
     ) {
-        self.parts(processors, slots, work);
+        // SAFETY: the table exists as long as the host.
+        let table = unsafe { self.table.place().as_ref() };
+        let dpcs = table.all().filter(|per_cpu| processors.contains(per_cpu.index()));
+        let count = table.count();
+        self.cross_call.parts(dpcs.map(PerCpu::work), slots, count, |mut current, part| {
+            if let Some(per_cpu) = table.per_cpu(current.index()) {
+                per_cpu.enter(&mut current, table.program(), per_cpu.ring(), |local| {
+                    work(local, part);
+                });
+            }
+        });
     }
 
     fn exercise(
@@ -285,7 +272,7 @@ impl Processors for CpuTable {
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved> {
         if overflows == Overflows::Interrupt && self.apic.failed() {
             let status = STATUS_INSUFFICIENT_RESOURCES.cast_unsigned();
-            return Err(Unreserved::Interrupt(status));
+            return Err(Unreserved { error: ErrorCode::InterruptTaken, status });
         }
         self.release_counters();
         let Some(left) = &self.reservation else {
@@ -293,9 +280,9 @@ impl Processors for CpuTable {
             return Ok(());
         };
         match (left.kept(), left.stuck()) {
-            (Some(status), _) => Err(Unreserved::Threads(status)),
+            (Some(status), _) => Err(Unreserved { error: ErrorCode::ThreadsKept, status }),
             (None, Some(status)) if overflows == Overflows::Interrupt => {
-                Err(Unreserved::Handler(status))
+                Err(Unreserved { error: ErrorCode::HandlerStuck, status })
             }
             // Counters that do not interrupt need no handler.
             _ => Ok(()),

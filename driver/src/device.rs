@@ -8,7 +8,6 @@ use crate::lock::WaitLock;
 use crate::overflow::Reservation;
 use crate::pool::{Pool, Zeroed};
 use crate::status::Failed;
-use crate::timer::Setting;
 use crate::trace::{self, What};
 use crate::wdf::Owner;
 use core::ptr::null_mut;
@@ -146,7 +145,7 @@ impl Device {
     ) -> Completion {
         let mut frequency = u64::MAX;
         let completion = self.with(|hardware| {
-            frequency = hardware.service.processors().frequency();
+            frequency = hardware.service.processors().timestamp_frequency();
             hardware.service.handle(client, &GRANTED, RequestCode(code), buffer, input, output)
         });
         let completion = completion.unwrap_or(NOT_READY);
@@ -162,7 +161,7 @@ impl Device {
         let mut state = self.state.hold();
         let hardware = state.hardware.as_mut()?.first_mut()?;
         let result = work(hardware);
-        let setting = hardware.timer();
+        let setting = hardware.service.timer();
         hardware.service.processors().set_timer(setting);
         Some(result)
     }
@@ -183,15 +182,9 @@ impl Hardware {
         let host = CpuTable::new(owner)?;
         let sessions = Pool::zeroed(SESSIONS).ok_or(none)?;
         let scratch = Zeroed::new().ok_or(none)?;
-        let (frequency, count) = (host.frequency(), host.count() as u64);
+        let (frequency, count) = (host.timestamp_frequency(), host.count() as u64);
         let hardware = Pool::one(|| Self { service: Service::new(host, sessions, scratch, ABOUT) });
         trace::add(What::Ready, 0, count, frequency);
         hardware.ok_or(none)
-    }
-
-    /// The setting that the timer needs.
-    fn timer(&self) -> Option<Setting> {
-        let timer = self.service.timer()?;
-        Some(Setting { period: timer.period, precise: timer.precise })
     }
 }

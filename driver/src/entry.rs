@@ -161,14 +161,10 @@ unsafe extern "C" fn device_control(
     let device = unsafe { device_of(device) };
     let completion = match (device, request.handle()) {
         (Some(device), Some(handle)) => answer(device, &mut request, handle, code, input, output),
-        (None, _) => refused(NtStatus::DEVICE_NOT_READY),
-        (_, None) => refused(NtStatus::INVALID_DEVICE_REQUEST),
+        (None, _) => Completion::failed(NtStatus::DEVICE_NOT_READY),
+        (_, None) => Completion::failed(NtStatus::INVALID_DEVICE_REQUEST),
     };
     request.complete(completion.status.0, completion.length);
-}
-
-const fn refused(status: NtStatus) -> Completion {
-    Completion::failed(status)
 }
 
 /// Serves a request that came through a handle. PASSIVE_LEVEL.

@@ -6,11 +6,10 @@ use crate::status::{Failed, check};
 use crate::trace::{self, What};
 use crate::wdf::Owner;
 use core::ffi::c_void;
-use core::mem::size_of;
 use core::ptr::null_mut;
 use hal_profile::run::host::{Overflows, Unreserved};
 use hal_profile::run::overflow::Interrupted;
-use shared_types::Mode;
+use shared_types::{ErrorCode, Mode};
 use wdk_sys::ntddk::{
     HalAllocateHardwareCounters, HalFreeHardwareCounters, KeSetHardwareCounterConfiguration,
     PsGetCurrentProcessId, PsGetCurrentThreadId,
@@ -96,15 +95,8 @@ impl Reservation {
     /// Reserves the whole PMU with Windows. PASSIVE_LEVEL.
     pub(crate) fn new(overflows: Overflows) -> Result<Self, Unreserved> {
         let reserved = Self::reserve(overflows);
-        let status = match reserved {
-            Ok(_) => STATUS_SUCCESS.cast_unsigned(),
-            Err(
-                Unreserved::Counters(status)
-                | Unreserved::Interrupt(status)
-                | Unreserved::Handler(status)
-                | Unreserved::Threads(status),
-            ) => status,
-        };
+        let success = STATUS_SUCCESS.cast_unsigned();
+        let status = reserved.as_ref().err().map_or(success, |refused| refused.status);
         let interrupts = overflows == Overflows::Interrupt;
         trace::add(What::Reserved, 0, interrupts.into(), status.into());
         reserved
@@ -122,7 +114,7 @@ impl Reservation {
         // After the reservation: until then the handler that is there may belong to an owner.
         if overflows == Overflows::Interrupt {
             let status = set_interrupt_handler(Some(overflow_interrupt));
-            check(status).map_err(|failed| Unreserved::Interrupt(failed.code()))?;
+            check(status).map_err(|failed| failed.reserving(ErrorCode::InterruptTaken))?;
             // Only now: if the registration was refused, `drop` must not remove what another driver
             // has registered.
             reservation.interrupt = true;
@@ -137,10 +129,10 @@ impl Reservation {
 
     /// Removes the handler of the overflow interrupt, if there is one. It may still be running on
     /// another processor afterwards. If Windows refuses, it stays registered. PASSIVE_LEVEL.
-    pub(crate) fn remove_interrupt(&mut self) -> Result<(), Unreserved> {
+    pub(crate) fn remove_interrupt(&mut self) -> Result<(), Failed> {
         if self.interrupt {
             self.removed = set_interrupt_handler(None);
-            check(self.removed).map_err(|failed| Unreserved::Interrupt(failed.code()))?;
+            check(self.removed)?;
             self.interrupt = false;
         }
         Ok(())
@@ -222,7 +214,7 @@ fn allocate() -> Result<HANDLE, Unreserved> {
     let mut handle: HANDLE = null_mut();
     // SAFETY: PASSIVE_LEVEL; without a list all counters are meant, and the handle is written.
     let status = unsafe { HalAllocateHardwareCounters(null_mut(), 0, null_mut(), &raw mut handle) };
-    check(status).map_err(|failed| Unreserved::Counters(failed.code()))?;
+    check(status).map_err(|failed| failed.reserving(ErrorCode::CountersReserved))?;
     Ok(handle)
 }
 

@@ -8,19 +8,11 @@
 #![expect(unsafe_code, reason = "the kernel's timers")]
 
 use core::ptr::{NonNull, null_mut};
+use hal_profile::service::Timer as Setting;
 use wdk_sys::ntddk::{ExAllocateTimer, ExCancelTimer, ExDeleteTimer, ExSetTimer};
 use wdk_sys::{
     _EX_TIMER, _EXT_SET_PARAMETERS_V0, EX_TIMER_HIGH_RESOLUTION, EX_TIMER_NO_WAKE, PEXT_CALLBACK,
 };
-
-/// How a timer is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Setting {
-    /// The period, in units of 100 ns.
-    pub(crate) period: u32,
-    /// Uses the high-resolution timer; otherwise the one that does not wake a processor.
-    pub(crate) precise: bool,
-}
 
 /// Both timers.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 use crate::pool::TAG;
 use crate::status::{Failed, check};
 use core::marker::PhantomData;
-use core::mem::{MaybeUninit, size_of};
+use core::mem::MaybeUninit;
 use core::ptr::{addr_of_mut, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use shared_types::device::{INTERFACE, LINK_NAME, NT_NAME, SECURITY, utf16};

@@ -247,7 +247,7 @@ const WRAPPERS = ["value", "v", "p", "pointer", "__0"];
 const NONE = [
     ["Option<hal_profile::service::ActiveSession>", 2],
     ["Option<halprof_driver::overflow::Reservation>", 2],
-    ["Option<halprof_driver::timer::Setting>", 2],
+    ["Option<hal_profile::service::Timer>", 2],
 ];
 
 class Reader {

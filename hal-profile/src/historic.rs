@@ -15,5 +15,4 @@ pub mod pentium;
 pub(crate) mod pmu;
 pub mod raw;
 pub mod registers;
-mod row;
 pub mod select;

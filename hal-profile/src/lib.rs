@@ -20,6 +20,10 @@
 //! addresses and bits below. A register that is not proved to exist is never touched.
 #![no_std]
 #![forbid(unsafe_code)]
+#![expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "a method of `Local` is not general enough over its lifetime"
+)]
 // No panics: nothing here indexes, unwraps or formats.
 #![cfg_attr(
     not(test),

@@ -274,12 +274,8 @@ impl<H: Host> Service<H> {
         self.suspended = true;
         self.sleeps = self.sleeps.wrapping_add(1);
         self.happened(EventKind::Asleep, 0);
-        self.on_running(|local| {
-            local.halt();
-        });
-        self.on_running(|local| {
-            local.suspend();
-        });
+        self.on_running(|local| local.halt());
+        self.on_running(|local| local.suspend());
     }
 
     /// Called after sleep: re-arms the running session, and sets CR4.PCE where it is clear although
@@ -294,9 +290,7 @@ impl<H: Host> Service<H> {
         }
         // Also where no session runs.
         self.processors.run_on_each::<()>(&ProcessorSet::ALL, &mut [], |local, _| local.wake());
-        self.on_running(|local| {
-            local.resume();
-        });
+        self.on_running(|local| local.resume());
     }
 
     /// Runs `work` on each processor of the running session.

@@ -49,15 +49,19 @@ pub struct Row {
 }
 
 impl Row {
+    /// A source that no fixed-function counter counts.
+    pub(crate) const fn new(id: u32, fit: Fit, select: Select, counters: CounterSet) -> Self {
+        Self { id: ProfileSource(id), select, counters, fixed: NO_COUNTER, fit }
+    }
+
+    /// An event that fits its name and has no constraint.
+    pub(crate) const fn event(id: u32, select: u64) -> Self {
+        Self::new(id, Fit::Exact, Select::EventSelect(select), ANY)
+    }
+
     /// ProfileTime.
     pub(crate) const fn timer(select: Select) -> Self {
-        Self {
-            id: ProfileSource::TIME,
-            select,
-            counters: NO_COUNTER,
-            fixed: NO_COUNTER,
-            fit: Fit::Timer,
-        }
+        Self::new(ProfileSource::TIME.0, Fit::Timer, select, NO_COUNTER)
     }
 
     /// Its event select, if it has one.

@@ -7,7 +7,6 @@
 //! kernel's branches are not recorded, or are hidden, a thread switch in between leaves no trace.
 
 use crate::interface::wire_enum;
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The most branches of one sample.

@@ -1,7 +1,6 @@
 //! System events: what happens to the machine and the driver itself while a session runs.
 
 use crate::interface::wire_enum;
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// One system event.

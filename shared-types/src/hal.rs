@@ -3,7 +3,7 @@
 //! Sources: HAL design note "Performance Monitoring"; the public ReactOS/mingw-w64 DDK headers for
 //! the members; offsets follow from natural alignment.
 
-use core::mem::{offset_of, size_of};
+use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// HAL_PROFILE_SOURCE_INFORMATION: what HalQuerySystemInformation(HalProfileSourceInformation)

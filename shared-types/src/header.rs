@@ -1,7 +1,6 @@
 //! The headers with which every request and every reply begins.
 
 use crate::ErrorCode;
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The version of this wire format. Each side refuses any other version, naming both.

@@ -1,7 +1,6 @@
 //! What an overflow records, and why a record may be missing.
 
 use crate::interface::wire_enum;
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// One sample.

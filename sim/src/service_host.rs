@@ -14,7 +14,7 @@ use hal_profile::run::ring::Word;
 use hal_profile::run::state::ProcessorState;
 use hal_profile::service;
 use hal_profile::service::session::Session;
-use shared_types::{Mode, SystemEvent};
+use shared_types::{ErrorCode, Mode, SystemEvent};
 use zerocopy::FromZeros;
 
 /// Modelled time runs at 1 GHz, and so do all time-stamp counters.
@@ -283,20 +283,22 @@ impl Processors for ServiceHost {
         if self.left {
             self.release_counters();
         }
+        let refused = |error, status| Err(Unreserved { error, status });
+        let interrupts = overflows == Overflows::Interrupt;
         if self.left && self.threads_kept() {
-            return Err(Unreserved::Threads(STATUS_WMI_ALREADY_ENABLED));
+            return refused(ErrorCode::ThreadsKept, STATUS_WMI_ALREADY_ENABLED);
+        }
+        if self.left && interrupts {
+            return refused(ErrorCode::HandlerStuck, STATUS_UNSUCCESSFUL);
         }
         if self.left {
-            return match overflows {
-                Overflows::Interrupt => Err(Unreserved::Handler(STATUS_UNSUCCESSFUL)),
-                Overflows::Ignored => Ok(()),
-            };
+            return Ok(());
         }
         if self.counters_taken || self.reserved.is_some() {
-            return Err(Unreserved::Counters(STATUS_INSUFFICIENT_RESOURCES));
+            return refused(ErrorCode::CountersReserved, STATUS_INSUFFICIENT_RESOURCES);
         }
-        if self.interrupt_taken && overflows == Overflows::Interrupt {
-            return Err(Unreserved::Interrupt(STATUS_UNSUCCESSFUL));
+        if self.interrupt_taken && interrupts {
+            return refused(ErrorCode::InterruptTaken, STATUS_UNSUCCESSFUL);
         }
         self.reserved = Some(overflows);
         Ok(())

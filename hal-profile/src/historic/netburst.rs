@@ -4,8 +4,6 @@
 //! selects the ESCR for its counter. Each event has a pair of ESCRs, one even and one odd, and each
 //! feeds its own counters of the group.
 
-use shared_types::ProfileSource;
-
 use crate::historic::select::{NetBurstSelect, Select as Historic, Upstream};
 use crate::source::{CounterSet, Fit, NO_COUNTER, Row, Select, generated};
 
@@ -45,13 +43,8 @@ const fn count(
 }
 
 const fn row(id: u32, fit: Fit, select: &'static NetBurstSelect) -> Row {
-    Row {
-        id: ProfileSource(id),
-        select: Select::Historic(Historic::NetBurst(*select)),
-        counters: select.counters[0] | select.counters[1],
-        fixed: NO_COUNTER,
-        fit,
-    }
+    let counters = select.counters[0] | select.counters[1];
+    Row::new(id, fit, Select::Historic(Historic::NetBurst(*select)), counters)
 }
 
 /// A documented event.

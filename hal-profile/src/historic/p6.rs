@@ -1,7 +1,5 @@
 //! The P6 interface: sources of the Pentium Pro, Pentium II, Celeron, Pentium III and Pentium M.
 
-use shared_types::ProfileSource;
-
 use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select, generated};
 
 /// A set of P6 processors, as the manual names them.
@@ -39,13 +37,7 @@ pub fn counters(event: u8) -> CounterSet {
 }
 
 const fn row(id: u32, fit: Fit, select: u64, counters: CounterSet) -> Row {
-    Row {
-        id: ProfileSource(id),
-        select: Select::EventSelect(select),
-        counters,
-        fixed: NO_COUNTER,
-        fit,
-    }
+    Row::new(id, fit, Select::EventSelect(select), counters)
 }
 
 /// A documented event, and the processors that have it.

@@ -2,19 +2,11 @@
 //!
 //! This family has no overflow interrupt: its sources can only be counted.
 
-use shared_types::ProfileSource;
-
 use crate::historic::select::Select as Historic;
 use crate::source::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select, generated};
 
 const fn row(id: u32, fit: Fit, event: u8, clocks: bool, counters: CounterSet) -> Row {
-    Row {
-        id: ProfileSource(id),
-        select: Select::Historic(Historic::Cesr { event, clocks }),
-        counters,
-        fixed: NO_COUNTER,
-        fit,
-    }
+    Row::new(id, fit, Select::Historic(Historic::Cesr { event, clocks }), counters)
 }
 
 /// A documented event.

@@ -90,31 +90,25 @@ impl CounterConfig {
         let layout = &capabilities.layout;
         let blank = Self {
             upstream: *encoding.upstream.registers(counter),
+            write_msr: capabilities.write_msr(counter),
             counter,
+            width: capabilities.width_of(counter),
             counted_by: CountedBy::Counter,
             ..Self::new_zeroed()
         };
         if counter.is_fixed() {
             return Self {
                 select: encoding.select << fixed_shift(counter),
-                write_msr: intel::IA32_FIXED_CTR0 + index,
                 pmc: intel::RDPMC_FIXED | index,
-                width: capabilities.fixed_width,
                 ..blank
             };
         }
-        let distance = index * layout.stride;
+        let by_msr = reads_by_msr(capabilities, counter);
         Self {
             select: encoding.select,
-            select_msr: layout.select + distance,
-            write_msr: layout.counter_write + distance,
-            read_msr: if reads_by_msr(capabilities, counter) {
-                layout.counter + distance
-            } else {
-                0
-            },
+            select_msr: capabilities.select_msr(counter),
+            read_msr: if by_msr { layout.counter + index * layout.stride } else { 0 },
             pmc: index,
-            width: capabilities.width,
             ..blank
         }
     }

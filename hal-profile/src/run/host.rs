@@ -5,7 +5,7 @@ use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::program::Program;
 use crate::run::ring::Word;
 use crate::run::state::ProcessorState;
-use shared_types::SystemEvent;
+use shared_types::{ErrorCode, SystemEvent};
 
 /// What code running on one processor gets: that processor, the data that belongs to it alone, and
 /// the program it is to run.
@@ -31,18 +31,13 @@ pub enum Overflows {
     Interrupt,
 }
 
-/// Why the counters could not be reserved, with the NTSTATUS that says so.
+/// Why the counters could not be reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreserved {
-    /// Their owner refused them.
-    Counters(u32),
-    /// The interrupt on overflow cannot be handled.
-    Interrupt(u32),
-    /// halprof's own handler of that interrupt is left of an earlier session, because Windows did
-    /// not remove it.
-    Handler(u32),
-    /// Windows still reads the counters of an earlier session at each context switch.
-    Threads(u32),
+pub struct Unreserved {
+    /// `CountersReserved`, `InterruptTaken`, `HandlerStuck` or `ThreadsKept`.
+    pub error: ErrorCode,
+    /// The NTSTATUS that says so.
+    pub status: u32,
 }
 
 /// All processors of a machine, and the memory that their host lends the core.

@@ -9,7 +9,7 @@ use crate::plan::counter_config::{CountedBy, CounterConfig};
 use crate::plan::program::Program;
 use crate::run::state::ProcessorState;
 use crate::service::session::{Client, Ended};
-use core::mem::{offset_of, size_of};
+use core::mem::offset_of;
 use shared_types::request::session::{Configure, SAMPLE, THREADS};
 use shared_types::request::threads::{MAX_SOURCES, ThreadCounter, Threads};
 use shared_types::{ErrorCode, ReplyHeader};

@@ -18,7 +18,7 @@ use crate::run::ring::words_for;
 use crate::service::session::Rights;
 use crate::source::filter::Filter;
 use crate::source::{ANY, MAX_SOURCES};
-use core::mem::{offset_of, size_of};
+use core::mem::offset_of;
 use shared_types::request::session::{Configure, EVENTS, SAMPLE, Spec, THREADS};
 use shared_types::{ErrorCode, ProfileSource};
 

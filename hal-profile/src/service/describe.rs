@@ -7,14 +7,13 @@ use crate::cpu::counter::MAX_COUNTERS;
 use crate::cpu::machine::Machine;
 use crate::cpu::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
 use crate::cpu::registers::intel;
-use crate::cpu::selection::{Choice, Hv1, Hypervisor};
+use crate::cpu::selection::{Choice, Hv1, Hypervisor, Selection};
 use crate::historic::pmu as historic;
 use crate::plan::limits::DEFAULT_BUDGET;
 use crate::run::host::Processors;
 use crate::run::state::ProcessorState;
 use crate::service::session::Session;
 use crate::source::MAX_SOURCES;
-use core::mem::size_of;
 use shared_types::hal::OverflowStatus;
 use shared_types::request::Plain;
 use shared_types::request::machine::{
@@ -52,22 +51,15 @@ impl<H: Host> Service<H> {
         }
         let now = self.now();
         let boot = self.cpu_types.boot();
-        let (hal, used) = boot.map_or(
-            (
-                (ProfileInterface::Default, Reason::OtherVendor),
-                (ProfileInterface::Default, Reason::OtherVendor),
-            ),
-            |boot| {
-                let choice = |choice: Choice| (choice.interface, choice.reason);
-                (choice(boot.selection.hal), choice(boot.selection.used))
-            },
-        );
+        let none = Choice { interface: ProfileInterface::Default, reason: Reason::OtherVendor };
+        let selection = boot.map_or(Selection { hal: none, used: none }, |boot| boot.selection);
+        let Selection { hal, used } = selection;
         io.reply(&Description {
             header: ReplyHeader::done(size_of::<Description>()),
-            hal_interface: hal.0 as u32,
-            hal_reason: hal.1 as u32,
-            interface: used.0 as u32,
-            reason: used.1 as u32,
+            hal_interface: hal.interface as u32,
+            hal_reason: hal.reason as u32,
+            interface: used.interface as u32,
+            reason: used.reason as u32,
             delivery: boot.map_or(Delivery::None, |boot| boot.delivery) as u32,
             processors: self.cpu_types.processors() as u32,
             timestamp_frequency: self.processors.timestamp_frequency(),
@@ -80,12 +72,8 @@ impl<H: Host> Service<H> {
                 .map_or(0, |active_session| now.wrapping_sub(active_session.since)),
             sources_max: MAX_SOURCES as u32,
             interrupt_budget: DEFAULT_BUDGET,
-            flags: [
-                (self.processors.handler_stuck(), Description::HANDLER_STUCK),
-                (self.processors.threads_kept(), Description::THREADS_KEPT),
-            ]
-            .into_iter()
-            .fold(0, |flags, (set, flag)| flags | if set { flag } else { 0 }),
+            flags: u32::from(self.processors.handler_stuck()) * Description::HANDLER_STUCK
+                | u32::from(self.processors.threads_kept()) * Description::THREADS_KEPT,
             reserved: 0,
         })
     }
@@ -139,8 +127,8 @@ impl<H: Host> Service<H> {
             counters_in_use: before.counters,
             fixed_in_use: before.fixed,
             flags: hypervisor_flags(capabilities)
-                | if storm { Processor::STORM } else { 0 }
-                | if capabilities.shares_core { Processor::SHARES_CORE } else { 0 },
+                | u32::from(storm) * Processor::STORM
+                | u32::from(capabilities.shares_core) * Processor::SHARES_CORE,
             hypervisor_behind: identity.hypervisor_behind,
             branch_records: capabilities.branches.records as u16,
             branch_reason: capabilities.branches.reason as u16,
@@ -192,15 +180,10 @@ fn hypervisor_flags(capabilities: &Capabilities) -> u32 {
     else {
         return 0;
     };
-    [
-        (true, Processor::HV1),
-        (root, Processor::HV1_ROOT),
-        (counters, Processor::HV1_COUNTERS),
-        (architectural, Processor::HV1_ARCHITECTURAL),
-    ]
-    .iter()
-    .filter(|(set, _)| *set)
-    .fold(0, |bits, (_, bit)| bits | bit)
+    Processor::HV1
+        | u32::from(root) * Processor::HV1_ROOT
+        | u32::from(counters) * Processor::HV1_COUNTERS
+        | u32::from(architectural) * Processor::HV1_ARCHITECTURAL
 }
 
 /// Reads the performance-monitoring registers of this processor, and its time-stamp counter.

@@ -6,7 +6,6 @@ use super::{Host, Service, running};
 use crate::run::event_ring::{EventRing, WORDS, event};
 use crate::run::host::Processors;
 use crate::service::session::{Client, Session};
-use core::mem::size_of;
 use core::sync::atomic::{AtomicBool, Ordering};
 use shared_types::request::events::{DrainedEvents, EVENTS_BYTES_MAX};
 use shared_types::{ErrorCode, EventKind, ReplyHeader, SystemEvent};

@@ -4,7 +4,7 @@
 //! METHOD_BUFFERED uses one buffer for both, so the request is copied out before the first byte of
 //! the reply is written.
 
-use core::mem::{offset_of, size_of};
+use core::mem::offset_of;
 use shared_types::request::machine::From;
 use shared_types::request::session::Session;
 use shared_types::{ErrorCode, NtStatus, ReplyHeader, RequestHeader, WIRE_VERSION};

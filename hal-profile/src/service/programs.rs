@@ -4,7 +4,7 @@
 use super::cpu_types::CpuTypes;
 use super::interval::period;
 use super::io_buffer::{Refused, refused};
-use super::requirements::{Constraints, REFERENCE_CYCLES, check_raw, general, requirements};
+use super::requirements::{Constraints, REFERENCE_CYCLES, general, raw_event, requirements};
 use crate::cpu::capabilities::Capabilities;
 use crate::cpu::counter::Counter;
 use crate::plan::assign::Assigned;
@@ -16,7 +16,7 @@ use crate::run::self_test::PERIOD;
 use crate::source::catalog;
 use crate::source::encode;
 use crate::source::filter::Filter;
-use crate::source::{CounterSet, NO_COUNTER, Row, Select};
+use crate::source::{ANY, NO_COUNTER, Row, Select};
 use shared_types::{ErrorCode, ProfileSource};
 use zerocopy::FromZeros as _;
 
@@ -27,18 +27,18 @@ pub(super) fn make_programs(
     scratch: &mut Scratch,
     approximate: bool,
 ) -> Result<(), Refused> {
-    let mut unfit = None;
-    let processors = scratch.program.settings.processors;
-    for cpu_type in 0..MAX_CPU_TYPES {
-        let Some(capabilities) = cpu_types.get(cpu_type) else {
-            continue;
-        };
-        let (general, fixed) = allowed(cpu_types, cpu_type, &scratch.program.settings);
+    let (mut unfit, mut used) = (None, 0);
+    let Settings { processors, by_thread, .. } = scratch.program.settings;
+    for (cpu_type, capabilities) in cpu_types.iter() {
+        let fixed_in_use = cpu_types.fixed_in_use(cpu_type);
+        // Windows documents no index for fixed counters in thread profiling.
+        let (common, fixed) =
+            if by_thread { (cpu_types.common(), NO_COUNTER) } else { (ANY, !fixed_in_use) };
         let constraints = Constraints {
             capabilities,
-            fixed_in_use: cpu_types.fixed_in_use(cpu_type),
-            general,
-            fixed,
+            fixed_in_use,
+            general: capabilities.counters & common,
+            fixed: capabilities.fixed & fixed,
             approximate,
             unknown: if cpu_type == cpu_types.cpu_type_of(0) {
                 ErrorCode::SourceUnknown
@@ -46,21 +46,15 @@ pub(super) fn make_programs(
                 ErrorCode::SourceNotSupported
             },
         };
-        let made = make_program(&constraints, scratch, cpu_type);
-        match made {
-            Err(index) if cpu_types.uses(&processors, cpu_type) => {
-                unfit = unfit.or(Some((index, cpu_type)));
-            }
+        let uses = cpu_types.uses(&processors, cpu_type);
+        used |= u16::from(uses) << cpu_type;
+        match make_program(&constraints, scratch, cpu_type) {
+            Err(index) if uses => unfit = unfit.or(Some((index, cpu_type))),
             Err(_) => refuse_all(&mut scratch.program, cpu_type),
             Ok(()) => {}
         }
     }
     let program = &scratch.program;
-    let used = (0..MAX_CPU_TYPES)
-        .filter(|&cpu_type| {
-            cpu_types.get(cpu_type).is_some() && cpu_types.uses(&processors, cpu_type)
-        })
-        .fold(0, |used, cpu_type| used | 1 << cpu_type);
     for (index, source) in program.sources().iter().enumerate() {
         counted_somewhere(cpu_types, program, used, index, source)?;
     }
@@ -107,7 +101,7 @@ fn counted_somewhere(
             cpu_types.iter().find(|(cpu_type, _)| source.cpu_types >> cpu_type & 1 != 0)
         && error(cpu_type).is_some()
     {
-        check_raw(capabilities, source)?;
+        raw_event(capabilities, source)?;
     }
     let mut used = (0..MAX_CPU_TYPES).filter(|cpu_type| used >> cpu_type & 1 != 0);
     let Some(first) = used.next() else {
@@ -124,18 +118,6 @@ fn counted_somewhere(
         _ => index as u64,
     };
     Err(refused(refusal, source.id, detail))
-}
-
-/// The general and the fixed counters of a CPU type that a session may take. Windows
-/// documents no index for fixed counters in thread profiling.
-fn allowed(cpu_types: &CpuTypes, cpu_type: usize, settings: &Settings) -> (CounterSet, CounterSet) {
-    let Some(capabilities) = cpu_types.get(cpu_type) else {
-        return (NO_COUNTER, NO_COUNTER);
-    };
-    if settings.by_thread {
-        return (capabilities.counters & cpu_types.common(), NO_COUNTER);
-    }
-    (capabilities.counters, capabilities.fixed & !cpu_types.fixed_in_use(cpu_type))
 }
 
 fn make_program(

@@ -9,7 +9,6 @@ use crate::cpu::registers::cpuid::leaf1_ecx;
 use crate::plan::cpu_set::ProcessorSet;
 use crate::run::host::Processors;
 use crate::service::session::{Client, Session};
-use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 use shared_types::request::Plain;
 use shared_types::request::rdpmc::Rdpmc;

@@ -7,7 +7,6 @@ use crate::run::host::Processors;
 use crate::run::ring::{Ring, entry_bytes};
 use crate::run::statistics::SampleStatistics;
 use crate::service::session::{Client, Session};
-use core::mem::size_of;
 use core::sync::atomic::{AtomicBool, Ordering};
 use shared_types::request::counts::{Count, Snapshot};
 use shared_types::request::samples::{DRAIN_BYTES_MAX, Drained, Statistics};

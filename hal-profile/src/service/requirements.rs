@@ -127,39 +127,20 @@ pub(super) fn general(
     }
 }
 
-/// Why a raw select gives no event.
-enum RawError {
-    /// There are no counters, so there is no layout.
-    NoFamily,
-    /// These bits of it are not allowed.
-    Bits(u64),
-    /// Its own filter differs from the source's.
-    Filter,
-}
-
-/// Refuses a raw select that is not valid on this CPU type, with the reason.
-pub(super) fn check_raw(capabilities: &Capabilities, source: &Source) -> Result<(), Refused> {
-    match raw_event(capabilities, source) {
-        Ok(_) => Ok(()),
-        Err(RawError::NoFamily) => Err(refused(ErrorCode::SourceNotSupported, source.id, 0)),
-        Err(RawError::Bits(bits)) => Err(refused(ErrorCode::RawRefused, source.id, bits)),
-        Err(RawError::Filter) => Err(refused(ErrorCode::BadFilter, source.id, source.raw)),
+/// The event of a raw select, whose own filter must be the source's or none. The refusal names the
+/// bits that are not allowed, or the select whose filter differs; without counters there is no
+/// layout.
+pub(super) fn raw_event(capabilities: &Capabilities, source: &Source) -> Result<RawEvent, Refused> {
+    let refuse = |error, detail| refused(error, source.id, detail);
+    let family =
+        catalog::raw_family(capabilities).ok_or(refuse(ErrorCode::SourceNotSupported, 0))?;
+    let event =
+        raw::parse(family, source.raw).map_err(|bits| refuse(ErrorCode::RawRefused, bits))?;
+    let own = Filter { user: event.user, kernel: event.kernel };
+    if (own.user || own.kernel) && own != source.filter {
+        return Err(refuse(ErrorCode::BadFilter, source.raw));
     }
-}
-
-fn raw_event(capabilities: &Capabilities, source: &Source) -> Result<RawEvent, RawError> {
-    let family = catalog::raw_family(capabilities).ok_or(RawError::NoFamily)?;
-    let event = raw::parse(family, source.raw).map_err(RawError::Bits)?;
-    if agrees((event.user, event.kernel), source.filter) {
-        Ok(event)
-    } else {
-        Err(RawError::Filter)
-    }
-}
-
-/// Whether a raw select's own filter, user mode and kernel mode, is the source's or none.
-fn agrees((user, kernel): (bool, bool), filter: Filter) -> bool {
-    !(user || kernel) || filter == Filter { user, kernel }
+    Ok(event)
 }
 
 /// What ProfileTime counts when it is sampled. A timer's callback has no address, so sampling by

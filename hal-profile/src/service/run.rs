@@ -14,7 +14,6 @@ use crate::run::ring::{Ring, words_for};
 use crate::run::self_test;
 use crate::run::state::SelfTest;
 use crate::service::session::{Client, Ended, Session};
-use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, Ordering};
 use shared_types::request::threads::MAX_SOURCES;
 use shared_types::{ErrorCode, EventKind, ReplyHeader, SystemEvent};
@@ -58,15 +57,9 @@ impl<'a, P: Processors> Reserved<'a, P> {
         if counters {
             let overflows =
                 if program.settings.samples { Overflows::Interrupt } else { Overflows::Ignored };
-            processors.reserve_counters(overflows).map_err(|unreserved| {
-                let (error, status) = match unreserved {
-                    Unreserved::Counters(status) => (ErrorCode::CountersReserved, status),
-                    Unreserved::Interrupt(status) => (ErrorCode::InterruptTaken, status),
-                    Unreserved::Handler(status) => (ErrorCode::HandlerStuck, status),
-                    Unreserved::Threads(status) => (ErrorCode::ThreadsKept, status),
-                };
-                refused(error, 0, status.into())
-            })?;
+            processors
+                .reserve_counters(overflows)
+                .map_err(|Unreserved { error, status }| refused(error, 0, status.into()))?;
         }
         Ok(Self { processors, counters, rings: false, taken_over: None })
     }
@@ -192,9 +185,7 @@ impl<H: Host> Service<H> {
         let since = self.now();
         self.active_session = Some(ActiveSession { slot, since, reserved, by_thread });
         self.results_of = Some(slot);
-        self.on_running(|local| {
-            local.start();
-        });
+        self.on_running(|local| local.start());
         io.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
     }
 
@@ -278,9 +269,7 @@ impl<H: Host> Service<H> {
             self.processors.unregister_threads();
         }
         let ended = AtomicU32::new(NONE);
-        self.on_running(|local| {
-            local.halt();
-        });
+        self.on_running(|local| local.halt());
         self.on_running(|local| {
             local.finish();
             if local.state.ended != 0 {

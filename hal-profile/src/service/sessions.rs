@@ -5,7 +5,7 @@ use super::io_buffer::{Answer, IoBuffer, Refused, must_be_zero, refused};
 use super::{Host, Service, session};
 use crate::run::host::Processors;
 use crate::service::session::{Client, Ended, Rights, SLOT_BITS, find, number};
-use core::mem::{offset_of, size_of};
+use core::mem::offset_of;
 use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::Plain;
 use shared_types::request::session::{

@@ -9,7 +9,7 @@ use crate::plan::counter_config::{CountedBy, CounterConfig};
 use crate::service::session::{Client, Rights};
 use crate::source::catalog;
 use crate::source::{Fit, Row, limits};
-use core::mem::{offset_of, size_of};
+use core::mem::offset_of;
 use shared_types::hal::HalProfileSourceInformation;
 use shared_types::request::machine::Page;
 use shared_types::request::session::{Configure, EVENTS, SAMPLE, THREADS};
@@ -53,17 +53,14 @@ impl<H: Host> Service<H> {
             catalog::find(cpu_type, row.id)
                 .is_some_and(|row| self.support(cpu_type, row, approximate).is_ok())
         });
-        let flags = [
-            (support.is_ok(), Source::SUPPORTED),
-            (catalog::is_hal(boot, row.id), Source::HAL),
-            (support.is_ok() && samples(boot, row), Source::SAMPLING),
-            (row.fit == Fit::Timer, Source::TIMER),
-            (catalog::approximates(boot, row), Source::APPROXIMATES),
-            (select.is_some(), Source::HAS_SELECT),
-        ];
         Source {
             id: row.id.0,
-            flags: flags.iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit),
+            flags: u32::from(support.is_ok()) * Source::SUPPORTED
+                | u32::from(catalog::is_hal(boot, row.id)) * Source::HAL
+                | u32::from(support.is_ok() && samples(boot, row)) * Source::SAMPLING
+                | u32::from(row.fit == Fit::Timer) * Source::TIMER
+                | u32::from(catalog::approximates(boot, row)) * Source::APPROXIMATES
+                | u32::from(select.is_some()) * Source::HAS_SELECT,
             select: select.unwrap_or(0),
             default_interval: limits.default,
             min_interval: limits.min,

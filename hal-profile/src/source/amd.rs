@@ -1,56 +1,21 @@
 //! halprof's own AMD sources, for events that have no row in Windows 10's HAL or whose row there
 //! selects something else on the family; and the counters that can count each event on family 15h.
 
-use shared_types::ProfileSource;
-
 use super::amd64_events::is_northbridge;
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select};
+use super::{CounterSet, NO_COUNTER, Row};
 use crate::cpu::generation::AmdGeneration;
 
-const fn row(id: u32, select: u64) -> Row {
-    Row {
-        id: ProfileSource(id),
-        select: Select::EventSelect(select),
-        counters: ANY,
-        fixed: NO_COUNTER,
-        fit: Fit::Exact,
-    }
+/// halprof's own sources on this generation, by number; none if its events are not known. The rows
+/// name every counter: on family 15h, use [`family15h_counters`].
+pub fn own_rows(generation: AmdGeneration) -> &'static [Row] {
+    let known = OWN.iter().find(|(of, _)| *of == generation);
+    known.map_or(&[], |(_, rows)| rows)
 }
 
-/// A row with the counters that can count its event on family 15h.
-const fn row_of_family15h(id: u32, select: u64) -> Row {
-    Row { counters: family15h_counters((select & 0xFF) as u16), ..row(id, select) }
-}
-
-/// halprof's own sources on this generation, by number; none if its events are not known.
-///
-/// The counters in these rows are right on every generation; for the HAL's rows on family 15h, use
-/// [`family15h_counters`].
-///
 /// A source that the HAL's table selects correctly on a generation is not repeated here.
 ///
 /// Source: AMD's BKDG and PPR for each family, by way of libpfm4 and Linux's perf.
-#[expect(
-    clippy::match_same_arms,
-    reason = "a table for each generation, though two may have the same rows"
-)]
-pub const fn own_rows(generation: AmdGeneration) -> &'static [Row] {
-    match generation {
-        AmdGeneration::K8 => generated!("amd_k8"),
-        AmdGeneration::Family10h => generated!("amd_family10h"),
-        AmdGeneration::Family11h => generated!("amd_family11h"),
-        AmdGeneration::Family12h => generated!("amd_family12h"),
-        AmdGeneration::Family14h => generated!("amd_family14h"),
-        AmdGeneration::Family15h => generated!("amd_family15h"),
-        AmdGeneration::Family16h => generated!("amd_family16h"),
-        AmdGeneration::Zen1 => generated!("amd_zen1"),
-        AmdGeneration::Zen2 => generated!("amd_zen2"),
-        AmdGeneration::Zen3 => generated!("amd_zen3"),
-        AmdGeneration::Zen4 => generated!("amd_zen4"),
-        AmdGeneration::Zen5 => generated!("amd_zen5"),
-        AmdGeneration::Unknown => &[],
-    }
-}
+static OWN: &[(AmdGeneration, &[Row])] = generated!("amd_own");
 
 const PMC0: CounterSet = 0b00_0001;
 const PMC2_TO_0: CounterSet = 0b00_0111;

@@ -1,21 +1,13 @@
 //! The Amd64 interface: the 176 sources of Windows 10's HAL, whose event codes are K8's.
 
-use shared_types::ProfileSource;
-
 use super::amd64_events::is_northbridge;
-use super::{ANY, Fit, NO_COUNTER, Row, Select};
+use super::{Fit, NO_COUNTER, Row, Select};
 
 const fn row(id: u32, select: u64) -> Row {
-    let event = (select & 0xFF) as u16;
-    let (counters, fit) =
-        if is_northbridge(event) { (NO_COUNTER, Fit::Northbridge) } else { (ANY, Fit::Exact) };
-    Row {
-        id: ProfileSource(id),
-        select: Select::EventSelect(select),
-        counters,
-        fixed: NO_COUNTER,
-        fit,
+    if is_northbridge((select & 0xFF) as u16) {
+        return Row::new(id, Fit::Northbridge, Select::EventSelect(select), NO_COUNTER);
     }
+    Row::event(id, select)
 }
 
 /// The sources of Amd64, by number.

@@ -20,36 +20,18 @@ pub fn is_documented(generation: AmdGeneration, event: u16) -> bool {
 /// Whether the event is documented only with unit-mask bits and `unit_mask` selects none of them,
 /// so that nothing is counted. Known only for the selects of the HAL's table.
 pub fn mask_selects_nothing(generation: AmdGeneration, event: u16, unit_mask: u8) -> bool {
-    let word = NOTHING_FOR.get(usize::from(event / 64)).copied();
-    // Few events have rows.
-    word.unwrap_or(0) >> (event % 64) & 1 != 0
-        && NOTHING.iter().any(|row| {
-            row.event == event && row.mask == unit_mask && row.on >> generation as u16 & 1 != 0
-        })
+    NOTHING.iter().any(|row| {
+        row.event == event && row.mask == unit_mask && row.on >> generation as u16 & 1 != 0
+    })
 }
 
 /// Whether an event counts something else on this generation than the name that it has from K8 says.
 pub fn counts_something_else(generation: AmdGeneration, event: u16) -> bool {
-    let word = ELSE_ON_ZEN.get(usize::from(event / 64)).copied();
-    generation >= AmdGeneration::Zen1 && word.unwrap_or(0) >> (event % 64) & 1 != 0
+    generation >= AmdGeneration::Zen1 && ELSE_ON_ZEN.contains(&event)
 }
 
-/// The events that do on every Zen that documents them, one bit each.
-const ELSE_ON_ZEN: [u64; 4] = bits(generated!("amd64_else"));
-
-/// A set of events, one bit each.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "out of range would not compile: the constants are computed by the compiler"
-)]
-const fn bits(events: &[u16]) -> [u64; 4] {
-    let (mut bits, mut rest) = ([0; 4], events);
-    while let [event, more @ ..] = rest {
-        bits[(*event / 64) as usize] |= 1 << (*event % 64);
-        rest = more;
-    }
-    bits
-}
+/// The events that do on every Zen that documents them.
+static ELSE_ON_ZEN: &[u16] = generated!("amd64_else");
 
 /// An event that counts nothing with a unit mask on some generations, one bit each.
 struct Nothing {
@@ -69,20 +51,6 @@ const fn generations(all: &[AmdGeneration]) -> u16 {
 }
 
 static NOTHING: &[Nothing] = generated!("amd64_nothing");
-
-/// The events that have a row in [`NOTHING`], one bit each.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "out of range would not compile: the constant is computed by the compiler"
-)]
-const NOTHING_FOR: [u64; 4] = {
-    let (mut events, mut rest) = ([0; 4], NOTHING);
-    while let [row, more @ ..] = rest {
-        events[(row.event / 64) as usize] |= 1 << (row.event % 64);
-        rest = more;
-    }
-    events
-};
 
 /// The generations that document each event, by code.
 ///

@@ -1,18 +1,7 @@
 //! The Emon interface: the 13 sources that Windows 10's HAL has for Intel's architectural events.
 
+use super::{Row, Select};
 use shared_types::ProfileSource;
-
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select};
-
-const fn row(id: u32, select: u64, fixed: CounterSet) -> Row {
-    Row {
-        id: ProfileSource(id),
-        select: Select::EventSelect(select),
-        counters: ANY,
-        fixed,
-        fit: Fit::Exact,
-    }
-}
 
 /// The sources of Emon, by number.
 ///

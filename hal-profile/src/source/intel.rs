@@ -3,21 +3,13 @@
 
 use shared_types::ProfileSource;
 
-use super::{ANY, CounterSet, Fit, NO_COUNTER, Row, Select};
+use super::{Fit, NO_COUNTER, Row, Select};
 
 /// The first number of the sources for architectural events; the event's EBX bit is added.
 pub const FIRST_ARCHITECTURAL: u32 = 0x8000_0200;
 
-const fn own(id: u32, select: Select, counters: CounterSet, fixed: CounterSet) -> Row {
-    Row { id: ProfileSource(id), select, counters, fixed, fit: Fit::Exact }
-}
-
 const fn fixed(id: u32, index: u8) -> Row {
-    own(id, Select::Fixed(index), NO_COUNTER, 1 << index)
-}
-
-const fn architectural(id: u32, select: u64) -> Row {
-    own(id, Select::EventSelect(select), ANY, NO_COUNTER)
+    Row { fixed: 1 << index, ..Row::new(id, Fit::Exact, Select::Fixed(index), NO_COUNTER) }
 }
 
 /// The fixed-function counters, by index.

@@ -2,7 +2,6 @@
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// All counts: [`super::session::Session`] to [`Snapshot`] and, for each processor in turn, one

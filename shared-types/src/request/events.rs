@@ -5,7 +5,6 @@
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Takes system events: [`super::session::Session`] to [`DrainedEvents`] and as many

@@ -3,7 +3,6 @@
 use super::{Access, RequestCode};
 use crate::hal::OverflowStatus;
 use crate::{ReplyHeader, RequestHeader, Text};
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Identifies the answering side: [`super::Plain`] to [`Hello`]. A client's first request.

@@ -6,7 +6,6 @@
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// From now on the session holds RDPMC, until [`RELEASE`], [`super::session::CLOSE`], or the end of

@@ -2,7 +2,6 @@
 
 use super::{Access, RequestCode};
 use crate::{LossCause, ReplyHeader};
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Takes samples: [`super::session::Session`] to [`Drained`] and as many [`crate::Sample`]s as the

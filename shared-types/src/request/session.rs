@@ -3,7 +3,6 @@
 use super::{Access, RequestCode};
 use crate::hal::HalProfileSourceInterval;
 use crate::{ReplyHeader, RequestHeader};
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Opens a session: [`super::Plain`] (with the flags [`KERNEL`] and [`super::source::APPROXIMATE`]

@@ -3,7 +3,6 @@
 use super::{Access, RequestCode};
 use crate::hal::HalProfileSourceInformation;
 use crate::{ReplyHeader, RequestHeader};
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Lists the sources: [`super::machine::From`] (with [`APPROXIMATE`]) to [`super::machine::Page`]

@@ -7,7 +7,6 @@
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;
-use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The counters of a session that counts by thread: [`super::session::Session`] to [`Threads`] and
