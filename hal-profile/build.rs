@@ -127,7 +127,7 @@ fn intel_architectural(modern: &[Record]) -> Vec<String> {
     modern
         .iter()
         .filter(|row| ebx_bit(row).is_some() && !row["halprof_id"].is_empty())
-        .map(|row| event_row(row))
+        .map(event_row)
         .collect()
 }
 

@@ -581,7 +581,7 @@ function cpuTypes(reader, found) {
     // Every type that a processor is of is there.
     return members.map((processors, cpuType) => (processors.length === 0
         ? []
-        : capabilities(reader, reader.payload(list[cpuType]), cpuType, processors)));
+        : capabilities(reader, list[cpuType], cpuType, processors)));
 }
 
 function capabilities(reader, found, cpuType, processors) {

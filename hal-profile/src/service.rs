@@ -40,6 +40,7 @@ use io_buffer::{Answer, IoBuffer};
 use shared_types::request::session::MAX_PROCESSORS;
 use shared_types::request::{Access, Request, RequestCode};
 use shared_types::{ErrorCode, EventKind, NtStatus, Reason, ReplyHeader};
+use zerocopy::FromZeros as _;
 
 /// The types from which a host builds a service.
 pub trait Host {
@@ -144,7 +145,7 @@ impl<H: Host> Service<H> {
             sessions,
             scratch,
             about,
-            cpu_types: CpuTypes::none(),
+            cpu_types: CpuTypes::new_zeroed(),
             active_session: None,
             results_of: None,
             ring_bytes: 0,
@@ -384,7 +385,7 @@ impl<H: Host> Service<H> {
     /// A quarter of the time in which the narrowest counter can wrap, but at most `POLL_PERIOD`
     /// while sampling and `READ_PERIOD` otherwise, in units of 100 ns.
     pub(crate) fn read_period(&self, samples: bool) -> u32 {
-        let widths = self.cpu_types.iter().filter_map(|(_, cpu_type)| cpu_type.narrowest());
+        let widths = self.cpu_types.list().iter().filter_map(Capabilities::narrowest);
         let wraps = widths.map(|width| width.mask() / (MOST_EVENTS_A_SECOND / 10_000_000));
         let quarter = wraps.min().unwrap_or(u64::MAX) / 4;
         let most = if samples { POLL_PERIOD.into() } else { READ_PERIOD };

@@ -273,7 +273,7 @@ test("a processor of a type that there cannot be is refused", () => {
 
 test("CPU types are shown apart", () => {
     const change = (target, { hardware }) => target.write(hardware, scenario.HARDWARE, {
-        service: { cpu_types: { of: [0, 1], list: [undefined, { some: scenario.unused }] } },
+        service: { cpu_types: { of: [0, 1], list: [undefined, scenario.unused] } },
     });
     const text = printed("state", { change });
     assert.match(text, /CPU type 0 {3}processors 0\n[^]*CPU type 1 {3}processors 1\n/);

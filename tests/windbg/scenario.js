@@ -210,7 +210,7 @@ function service(target, table, sessions) {
             modelled: false,
             ring_bytes_max: 268_435_456,
         },
-        cpu_types: { list: [{ some: capabilities }], of: [0, 0], processors: 2 },
+        cpu_types: { list: [capabilities], of: [0, 0], processors: 2 },
         active_session: { some: { slot: 1, since: STARTED, reserved: true } },
         results_of: { some: 1 },
         ring_bytes: 2 * RING_WORDS * 8,

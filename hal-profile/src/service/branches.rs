@@ -2,8 +2,9 @@
 
 use super::cpu_types::CpuTypes;
 use super::io_buffer::{Refused, refused};
+use crate::cpu::capabilities::Capabilities;
 use crate::cpu::lbr::Recording;
-use crate::plan::program::{MAX_CPU_TYPES, Program};
+use crate::plan::program::Program;
 use crate::service::session::Rights;
 use core::mem::offset_of;
 use shared_types::ErrorCode;
@@ -41,10 +42,9 @@ pub(super) fn make_recordings(
 ) -> Result<(), Refused> {
     let settings = &program.settings;
     let filter = completed(filter, settings.kernel);
-    for (cpu_type, made) in program.cpu_programs.iter_mut().enumerate().take(MAX_CPU_TYPES) {
+    for (cpu_type, made) in program.cpu_programs.iter_mut().enumerate() {
         made.recording = Recording::default();
-        let Some(branches) = cpu_types.get(cpu_type).map(|capabilities| &capabilities.branches)
-        else {
+        let Some(Capabilities { branches, .. }) = cpu_types.list().get(cpu_type) else {
             continue;
         };
         if settings.branches == 0 || !cpu_types.uses(&settings.processors, cpu_type) {

@@ -44,7 +44,7 @@ pub(super) fn check_request(request: &Configure) -> Result<(), Refused> {
 
 /// Checks that each source has one counter all the time, and the same one on every processor.
 pub(super) fn check_program(cpu_types: &CpuTypes, program: &Program) -> Result<(), Refused> {
-    let boot = cpu_types.cpu_type_of(0) as u8;
+    let boot = CpuTypes::BOOT as u8;
     for (index, source) in program.sources().iter().enumerate() {
         let slot = |cpu_type: u8| program.cpu_program(cpu_type)?.config(index);
         let on_counter = |slot: &&CounterConfig| slot.counted_by == CountedBy::Counter;
@@ -70,7 +70,7 @@ impl<H: Host> Service<H> {
         if !program.settings.by_thread || program.settings.count == 0 {
             return Err(refused(ErrorCode::NotConfigured, number, 0));
         }
-        let slots = slots(program, self.cpu_types.cpu_type_of(0));
+        let slots = slots(program, CpuTypes::BOOT);
         let count = slots.clone().count();
         let length = size_of::<Threads>() + count * size_of::<ThreadCounter>();
         io.need(length)?;

@@ -184,10 +184,9 @@ fn resolve(
     }
     source.interval = used_interval(ProfileSource(id), spec.interval, source.timer, clock);
     if ProfileSource(id) == ProfileSource::TIME && !source.timer {
-        let boot = cpu_types.boot();
-        let boot = boot.ok_or(refused(ErrorCode::SourceUnknown, id, 0))?;
-        let (_, _, flag) = sampled_time(boot, cpu_types.fixed_in_use(cpu_types.cpu_type_of(0)))
-            .map_err(|error| refused(error, id, 0))?;
+        let in_use = cpu_types.fixed_in_use(CpuTypes::BOOT);
+        let (_, _, flag) =
+            sampled_time(cpu_types.boot(), in_use).map_err(|error| refused(error, id, 0))?;
         source.interval.flags |= flag;
     }
     if spec.flags & !Spec::ALONE != 0 {

@@ -4,10 +4,15 @@ use crate::cpu::capabilities::Capabilities;
 use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::program::MAX_CPU_TYPES;
 use shared_types::request::session::MAX_PROCESSORS;
+use zerocopy::FromZeros;
 
-/// The CPU types of one machine.
+/// The CPU types of one machine. All zeros: no processor has been examined.
+#[derive(FromZeros)]
 pub(super) struct CpuTypes {
-    list: [Option<Capabilities>; MAX_CPU_TYPES],
+    /// The boot processor's is the first: that is examined first.
+    list: [Capabilities; MAX_CPU_TYPES],
+    /// How many of them there are.
+    count: usize,
     /// Fixed counters that another owner has enabled on any processor of each CPU type, as masks.
     fixed_in_use: [u32; MAX_CPU_TYPES],
     of: [u8; MAX_PROCESSORS],
@@ -15,16 +20,8 @@ pub(super) struct CpuTypes {
 }
 
 impl CpuTypes {
-    /// None. Built at run time: as a constant it would put thousands of zeros into the driver's
-    /// file.
-    pub(super) fn none() -> Self {
-        Self {
-            list: [None; MAX_CPU_TYPES],
-            fixed_in_use: [0; MAX_CPU_TYPES],
-            of: [0; MAX_PROCESSORS],
-            processors: 0,
-        }
-    }
+    /// The number of the boot processor's CPU type.
+    pub(super) const BOOT: usize = 0;
 
     /// The number of known processors.
     pub(super) fn processors(&self) -> usize {
@@ -36,37 +33,37 @@ impl CpuTypes {
         self.of.get(processor).copied().unwrap_or_default().into()
     }
 
-    pub(super) fn get(&self, cpu_type: usize) -> Option<&Capabilities> {
-        self.list.get(cpu_type)?.as_ref()
+    /// Those there are, by number.
+    pub(super) fn list(&self) -> &[Capabilities] {
+        self.list.get(..self.count).unwrap_or_default()
     }
 
     /// The boot processor's capabilities.
-    pub(super) fn boot(&self) -> Option<&Capabilities> {
-        self.get(self.cpu_type_of(0))
+    pub(super) fn boot(&self) -> &Capabilities {
+        let [boot, ..] = &self.list;
+        boot
     }
 
+    /// Those there are, with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Capabilities)> {
-        self.list
-            .iter()
-            .enumerate()
-            .filter_map(|(cpu_type, capabilities)| Some((cpu_type, capabilities.as_ref()?)))
+        self.list().iter().enumerate()
     }
 
     /// Those there are, as a mask.
     pub(super) fn known(&self) -> u16 {
-        self.iter().fold(0, |known, (cpu_type, _)| known | 1 << cpu_type)
+        (1 << self.count) - 1
     }
 
     /// Records a processor's type: the one with these capabilities, or a new one. The last CPU
     /// type is reserved for processors that are not used because there are too many.
     pub(super) fn enter(&mut self, processor: usize, capabilities: &Capabilities) -> u8 {
-        let mut known = self.list.iter();
-        let known = known.position(|cpu_type| cpu_type.as_ref() == Some(capabilities));
-        let mut free = self.list.iter().take(MAX_CPU_TYPES - 1);
-        let free = free.position(Option::is_none);
-        let cpu_type = known.or(free).unwrap_or(MAX_CPU_TYPES - 1);
-        if let Some(entry) = self.list.get_mut(cpu_type) {
-            entry.get_or_insert(*capabilities);
+        let known = self.list().iter().position(|cpu_type| cpu_type == capabilities);
+        let cpu_type = known.unwrap_or(self.count.min(MAX_CPU_TYPES - 1));
+        if cpu_type == self.count
+            && let Some(new) = self.list.get_mut(cpu_type)
+        {
+            *new = *capabilities;
+            self.count += 1;
         }
         if let Some(of) = self.of.get_mut(processor) {
             *of = cpu_type as u8;
@@ -76,14 +73,12 @@ impl CpuTypes {
     }
 
     pub(super) fn has_room_for(&self, capabilities: &Capabilities) -> bool {
-        let mut types = self.list.iter().take(MAX_CPU_TYPES - 1);
-        types.any(Option::is_none) || self.list.contains(&Some(*capabilities))
+        self.count < MAX_CPU_TYPES - 1 || self.list().contains(capabilities)
     }
 
     /// The general counters that every CPU type has, as a mask.
     pub(super) fn common(&self) -> u32 {
-        let counters = self.iter().map(|(_, cpu_type)| cpu_type.counters);
-        counters.fold(u32::MAX, |common, counters| common & counters)
+        self.list().iter().fold(u32::MAX, |common, cpu_type| common & cpu_type.counters)
     }
 
     /// Whether any processor of the set is of a CPU type.
@@ -111,6 +106,6 @@ impl CpuTypes {
 
     /// Whether a CPU type has fixed counters.
     pub(super) fn any_fixed(&self) -> bool {
-        self.iter().any(|(_, cpu_type)| cpu_type.fixed != 0)
+        self.list().iter().any(|cpu_type| cpu_type.fixed != 0)
     }
 }

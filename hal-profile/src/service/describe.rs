@@ -7,7 +7,7 @@ use crate::cpu::counter::MAX_COUNTERS;
 use crate::cpu::machine::Machine;
 use crate::cpu::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFFSET};
 use crate::cpu::registers::intel;
-use crate::cpu::selection::{Choice, Hv1, Hypervisor, Selection};
+use crate::cpu::selection::{Hv1, Hypervisor, Selection};
 use crate::historic::pmu as historic;
 use crate::plan::limits::DEFAULT_BUDGET;
 use crate::run::host::Processors;
@@ -19,7 +19,7 @@ use shared_types::request::Plain;
 use shared_types::request::machine::{
     Hello, Machine as Description, Page, Processor, Register, Registers,
 };
-use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason, ReplyHeader, Text};
+use shared_types::{ErrorCode, ProfileInterface, ReplyHeader, Text};
 
 /// The time-stamp counter.
 const IA32_TIME_STAMP_COUNTER: u32 = 0x10;
@@ -51,16 +51,14 @@ impl<H: Host> Service<H> {
         }
         let now = self.now();
         let boot = self.cpu_types.boot();
-        let none = Choice { interface: ProfileInterface::Default, reason: Reason::OtherVendor };
-        let selection = boot.map_or(Selection { hal: none, used: none }, |boot| boot.selection);
-        let Selection { hal, used } = selection;
+        let Selection { hal, used } = boot.selection;
         io.reply(&Description {
             header: ReplyHeader::done(size_of::<Description>()),
             hal_interface: hal.interface as u32,
             hal_reason: hal.reason as u32,
             interface: used.interface as u32,
             reason: used.reason as u32,
-            delivery: boot.map_or(Delivery::None, |boot| boot.delivery) as u32,
+            delivery: boot.delivery as u32,
             processors: self.cpu_types.processors() as u32,
             timestamp_frequency: self.processors.timestamp_frequency(),
             ring_bytes_max: self.about.ring_bytes_max,
@@ -96,7 +94,8 @@ impl<H: Host> Service<H> {
         let cpu_type = self.cpu_types.cpu_type_of(index);
         let (group, number) = self.processors.number(index);
         let state = self.processors.run_on(index, |local| (local.state.saved, local.state.storm));
-        let (Some(capabilities), Some((before, storm))) = (self.cpu_types.get(cpu_type), state)
+        let (Some(capabilities), Some((before, storm))) =
+            (self.cpu_types.list().get(cpu_type), state)
         else {
             return Processor::default();
         };

@@ -40,7 +40,7 @@ pub(super) fn make_programs(
             general: capabilities.counters & common,
             fixed: capabilities.fixed & fixed,
             approximate,
-            unknown: if cpu_type == cpu_types.cpu_type_of(0) {
+            unknown: if cpu_type == CpuTypes::BOOT {
                 ErrorCode::SourceUnknown
             } else {
                 ErrorCode::SourceNotSupported
@@ -93,7 +93,7 @@ fn counted_somewhere(
         let config = program.cpu_programs.get(cpu_type)?.config(index)?;
         ErrorCode::from_wire(config.error.into())
     };
-    if error(cpu_types.cpu_type_of(0)) == Some(ErrorCode::SourceUnknown) {
+    if error(CpuTypes::BOOT) == Some(ErrorCode::SourceUnknown) {
         return Err(refused(ErrorCode::SourceUnknown, source.id, 0));
     }
     if ProfileSource(source.id) == ProfileSource::RAW

@@ -29,15 +29,14 @@ impl<H: Host> Service<H> {
         io.need(head + size_of::<Source>())?;
         let room = ((io.output() - head) / size_of::<Source>()).min(MOST_ROWS);
         let (mut total, mut count) = (0, 0);
-        if let Some(boot) = self.cpu_types.boot() {
-            for row in catalog::rows(boot) {
-                if total >= request.first as usize && count < room {
-                    let source = self.source(boot, row, approximate);
-                    io.put(head + count * size_of::<Source>(), &source);
-                    count += 1;
-                }
-                total += 1;
+        let boot = self.cpu_types.boot();
+        for row in catalog::rows(boot) {
+            if total >= request.first as usize && count < room {
+                let source = self.source(boot, row, approximate);
+                io.put(head + count * size_of::<Source>(), &source);
+                count += 1;
             }
+            total += 1;
         }
         let length = head + count * size_of::<Source>();
         let header = ReplyHeader::done(length);
@@ -97,9 +96,8 @@ impl<H: Host> Service<H> {
         let approximate = request.header.flags & APPROXIMATE != 0;
         let id = ProfileSource(request.source);
         let boot = self.cpu_types.boot();
-        let Some((boot, row)) = boot.and_then(|boot| Some((boot, catalog::find(boot, id)?))) else {
-            return Err(refused(ErrorCode::SourceUnknown, request.source, 0));
-        };
+        let row =
+            catalog::find(boot, id).ok_or(refused(ErrorCode::SourceUnknown, request.source, 0))?;
         let interval = match request.session {
             0 => limits(id).default,
             number => {
@@ -134,8 +132,7 @@ impl<H: Host> Service<H> {
         };
         self.prepare(io, &request, rights)?;
         let sources = request.sources as usize;
-        let numbers = self.cpu_types.iter().map(|(cpu_type, _)| cpu_type + 1);
-        let cpu_types = numbers.max().unwrap_or(0);
+        let cpu_types = self.cpu_types.list().len();
         let head = size_of::<PlanReply>();
         let length = head + cpu_types * sources * size_of::<Placement>();
         io.need(length)?;
