@@ -36,7 +36,8 @@ pub mod raw;
 pub struct Row {
     /// The source's number.
     pub id: ProfileSource,
-    pub(crate) select: Select,
+    /// What the processor is programmed to count.
+    pub select: Select,
     /// The general counters that can count it, by index; [`ANY`] if the event has no constraint,
     /// [`NO_COUNTER`] if no counter can.
     pub counters: CounterSet,
@@ -70,11 +71,6 @@ impl Row {
             Select::EventSelect(bits) => Some(bits),
             _ => None,
         }
-    }
-
-    /// What the processor is programmed to count.
-    pub const fn select(&self) -> Select {
-        self.select
     }
 }
 

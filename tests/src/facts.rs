@@ -48,7 +48,7 @@ pub fn counter_set(text: &str) -> CounterSet {
 /// The PerfEvtSel of a row.
 #[must_use]
 pub fn event_select(row: &Row) -> u64 {
-    let Select::EventSelect(select) = row.select() else {
+    let Select::EventSelect(select) = row.select else {
         panic!("{:x?} is not a PerfEvtSel", row.id)
     };
     select

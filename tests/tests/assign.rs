@@ -402,9 +402,9 @@ fn pentium_4(thread: Option<u32>) -> Capabilities {
 fn netburst_rows() -> Vec<(&'static str, Source)> {
     netburst::ROWS
         .iter()
-        .filter(|row| matches!(row.select(), Select::Historic(Historic::NetBurst(_))))
+        .filter(|row| matches!(row.select, Select::Historic(Historic::NetBurst(_))))
         .map(|row| {
-            let source = Source { select: row.select(), ..on(row.counters) };
+            let source = Source { select: row.select, ..on(row.counters) };
             (halprof_tests::facts::texts(shared_types::SourceTable::NetBurst, row).name, source)
         })
         .collect()

@@ -314,7 +314,7 @@ fn fixed_counters_that_are_there() {
             if there { Ok(()) } else { NOT_SUPPORTED },
             "{index}"
         );
-        assert_eq!(select_word(&row.select()), None);
+        assert_eq!(select_word(&row.select), None);
     }
 }
 
@@ -326,7 +326,7 @@ fn amd_sources_on_each_family() {
         for fact in &facts {
             let row = find(&capabilities, id(&fact["value"])).expect("the row");
             let (event, mask) = (number(&fact["event"]), number(&fact["umask"]));
-            assert_eq!(select_word(&row.select()), Some(0x3_0000 | mask << 8 | event));
+            assert_eq!(select_word(&row.select), Some(0x3_0000 | mask << 8 | event));
             let timer = row.id == ProfileSource::TIME;
             let northbridge = event >= 0xE0;
             let nothing =
@@ -515,7 +515,7 @@ fn a_netburst_thread_counts_on_its_own_side() {
     let mut missing = [0; 2];
     for (thread, capabilities) in [(0, pentium_4(Some(0))), (1, pentium_4(Some(1)))] {
         for row in rows(&capabilities) {
-            let Select::Historic(Historic::NetBurst(event)) = row.select() else {
+            let Select::Historic(Historic::NetBurst(event)) = row.select else {
                 continue;
             };
             let replay = matches!(event.upstream, Upstream::Replay { .. });
@@ -538,7 +538,7 @@ fn selects_as_one_number() {
         assert_eq!(select_word(&Select::Historic(Historic::Cesr { event, clocks })), Some(word));
     }
     let row = named(SourceTable::NetBurst, netburst::ROWS, "TotalIssues");
-    assert_eq!(select_word(&row.select()), Some(0x0000_8000_0400_0600));
+    assert_eq!(select_word(&row.select), Some(0x0000_8000_0400_0600));
 }
 
 /// BKDG for family 15h: cycles on PERF_CTL\[2:0\], event 1C0h on PERF_CTL\[5:3\]; its high digit is in

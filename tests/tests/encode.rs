@@ -109,7 +109,7 @@ fn nothing_to_program() {
 /// instr_retired, NBOGUSNTAG and NBOGUSTAG: ESCR 0x04000603 for thread 1 and 0x0400060C for thread
 /// 0, CCCR 0x00039000 with ENABLE (SDM vol. 3B, the example of cascading).
 fn instr_retired() -> NetBurstSelect {
-    match named(SourceTable::NetBurst, netburst::ROWS, "TotalIssues").select() {
+    match named(SourceTable::NetBurst, netburst::ROWS, "TotalIssues").select {
         Select::Historic(Historic::NetBurst(event)) => event,
         other => panic!("{other:?}"),
     }

@@ -21,7 +21,7 @@ fn pentium_selects_events_by_code_and_counter() {
     ] {
         let row = named(SourceTable::PentiumMmx, pentium::own_rows(true), name);
         let id = 0x8000_0500 + u32::from(event) + if counters == 0b10 { 0x100 } else { 0 };
-        assert_eq!(row.select(), Select::Historic(Historic::Cesr { event, clocks }), "{name}");
+        assert_eq!(row.select, Select::Historic(Historic::Cesr { event, clocks }), "{name}");
         assert_eq!((row.id.0, row.counters), (id, counters), "{name}");
         assert_eq!(row.fit, Fit::Exact, "{name}");
     }
@@ -42,7 +42,7 @@ fn rows_in_doubt_are_approximate() {
     }
     assert_eq!(rows, 4);
     for row in pentium::own_rows(true).chain(pentium::rows(true)) {
-        let Select::Historic(Historic::Cesr { event, clocks }) = row.select() else {
+        let Select::Historic(Historic::Cesr { event, clocks }) = row.select else {
             continue;
         };
         if event == 0x33 {
@@ -88,7 +88,7 @@ fn p6_ties_some_events_to_a_counter() {
         assert_eq!(p6::counters(event), expected, "{event:#x}");
     }
     for row in p6::ROWS.iter().chain(p6::own_rows(p6::PIII | p6::PM)) {
-        if let Select::EventSelect(select) = row.select() {
+        if let Select::EventSelect(select) = row.select {
             let expected = match row.fit {
                 Fit::Timer => 0,
                 _ => p6::counters(select as u8),
@@ -148,13 +148,11 @@ fn netburst_selects_an_escr_pair_and_its_counters() {
         counters: [1 << 12 | 1 << 13 | 1 << 16, 1 << 14 | 1 << 15 | 1 << 17],
         upstream: Upstream::None,
     };
-    assert_eq!(row.select(), Select::Historic(Historic::NetBurst(expected)));
+    assert_eq!(row.select, Select::Historic(Historic::NetBurst(expected)));
     let row = named(SourceTable::NetBurst, netburst::ROWS.iter(), "IcacheMisses");
     assert_eq!(row.counters, 0b1101);
     let row = named(SourceTable::NetBurst, netburst::own_rows(2), "bsq_active_entries");
-    let Select::Historic(Historic::NetBurst(select)) = row.select() else {
-        panic!("not NetBurst's")
-    };
+    let Select::Historic(Historic::NetBurst(select)) = row.select else { panic!("not NetBurst's") };
     assert_eq!((select.escr_msr, select.counters), ([0, 0x3A1], [0, 0b1100]));
 }
 
@@ -167,7 +165,7 @@ fn netburst_tags_upstream_where_the_event_needs_it() {
         ("BranchInstructions", Upstream::None),
     ] {
         let Select::Historic(Historic::NetBurst(select)) =
-            named(SourceTable::NetBurst, netburst::ROWS.iter(), name).select()
+            named(SourceTable::NetBurst, netburst::ROWS.iter(), name).select
         else {
             panic!("{name} is not NetBurst's")
         };
@@ -197,9 +195,7 @@ fn netburst_offers_every_event_that_counts_alone() {
 #[test]
 fn fsb_data_activity_leaves_out_what_excludes_its_own() {
     let row = named(SourceTable::NetBurst, netburst::own_rows(2), "FSB_data_activity");
-    let Select::Historic(Historic::NetBurst(select)) = row.select() else {
-        panic!("not NetBurst's")
-    };
+    let Select::Historic(Historic::NetBurst(select)) = row.select else { panic!("not NetBurst's") };
     assert_eq!(select.escr, 0x17 << 25 | 0b01_1011 << 9);
     assert_eq!(select.cccr, 6 << 13 | 1 << 18 | 1 << 24);
 }

@@ -59,7 +59,7 @@ fn architectural_events_are_the_manuals() {
 fn a_fixed_counter_stands_in_for_its_own_event_alone() {
     for (table, rows) in interfaces() {
         for row in rows {
-            let expected = match row.select() {
+            let expected = match row.select {
                 Select::Fixed(index) => 1 << index,
                 Select::EventSelect(0x3_00C0) if table == SourceTable::Emon => 1 << 0,
                 Select::EventSelect(0x3_003C)
@@ -98,7 +98,7 @@ fn fixed_counters_are_numbered_by_index() {
     let shown = intel::FIXED.iter().map(|row| texts(SourceTable::Emon, row).name);
     assert_eq!(shown.collect::<Vec<_>>(), names);
     for (row, index) in intel::FIXED.iter().zip(0..) {
-        assert_eq!(row.select(), Select::Fixed(index));
+        assert_eq!(row.select, Select::Fixed(index));
         assert_eq!(row.id, ProfileSource(0x8000_0100 + u32::from(index)));
         assert_eq!((row.counters, row.fit), (NO_COUNTER, Fit::Exact));
     }
@@ -168,7 +168,7 @@ fn selects_hold_what_the_interface_does_not_add_later() {
     for (table, row) in
         interfaces().iter().flat_map(|(table, rows)| rows.iter().map(move |row| (table, row)))
     {
-        match row.select() {
+        match row.select {
             Select::None => {
                 assert!(
                     matches!(row.fit, Fit::Timer | Fit::Unsupported),
@@ -191,7 +191,7 @@ fn selects_hold_what_the_interface_does_not_add_later() {
             Select::Fixed(index) => assert!(index < 7, "{table:?} {:x?}", row.id),
         }
         let countable = matches!(row.fit, Fit::Exact | Fit::Approximate)
-            && !matches!(row.select(), Select::Fixed(_));
+            && !matches!(row.select, Select::Fixed(_));
         assert_eq!(row.counters != NO_COUNTER, countable, "{table:?} {:x?}", row.id);
     }
 }

@@ -85,7 +85,7 @@ impl Interface {
     /// The portable counter with the select of a row, if there is one.
     fn generic_counter(&self, row: &Row) -> Result<&'static str, Box<dyn Error>> {
         let portable = self.rows.iter().filter(|one| one.id.0 < FIRST_OF_AN_INTERFACE);
-        let mut same = portable.filter(|one| one.id == row.id || one.select() == row.select());
+        let mut same = portable.filter(|one| one.id == row.id || one.select == row.select);
         // ProfileTime's select is never programmed.
         let same = same.find(|one| (one.id.0 == 0) == (row.id.0 == 0));
         same.map_or(Ok(""), |one| Ok(self.texts(one)?.name))
@@ -109,7 +109,7 @@ impl Interface {
 
     fn line(&self, row: &Row, meanings: &[Meaning]) -> Result<Line, Box<dyn Error>> {
         let texts = self.texts(row)?;
-        let select = match row.select() {
+        let select = match row.select {
             Select::EventSelect(bits) => Some(bits),
             _ => None,
         };

@@ -84,7 +84,7 @@ pub(crate) mod catalog {
     use super::select::Select;
     use crate::cpu::capabilities::Capabilities;
     use crate::source::{self, Row};
-    use shared_types::{ProfileInterface, ProfileSource, SourceNote, SourceTable};
+    use shared_types::{ProfileInterface, SourceNote, SourceTable};
 
     pub(crate) fn table(_: &Capabilities, _: ProfileInterface) -> &'static [Row] {
         source::default::ROWS
@@ -96,10 +96,6 @@ pub(crate) mod catalog {
 
     pub(crate) fn own_rows(_: &Capabilities) -> impl Iterator<Item = &'static Row> + use<> {
         core::iter::empty()
-    }
-
-    pub(crate) fn own_row(_: &Capabilities, _: ProfileSource) -> Option<&'static Row> {
-        None
     }
 
     pub(crate) fn raw_family(_: &Capabilities) -> Option<Family> {

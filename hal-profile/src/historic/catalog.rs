@@ -6,7 +6,7 @@ use crate::historic::raw::Family;
 use crate::historic::select::{Select, Upstream};
 use crate::historic::{netburst, p6, pentium};
 use crate::source::{self, Row};
-use shared_types::{ProfileInterface, ProfileSource, SourceNote, SourceTable};
+use shared_types::{ProfileInterface, SourceNote, SourceTable};
 
 /// The rows of wdm.h's sources.
 pub(crate) fn table(capabilities: &Capabilities, interface: ProfileInterface) -> &'static [Row] {
@@ -46,11 +46,6 @@ pub(crate) fn own_rows(capabilities: &Capabilities) -> impl Iterator<Item = &'st
     let p6 = (used == ProfileInterface::P6).then(|| p6::own_rows(p6::processors(model)));
     let pentium = pentium.into_iter().flatten();
     netburst.into_iter().flatten().chain(pentium).chain(p6.into_iter().flatten())
-}
-
-/// Finds one of halprof's own rows.
-pub(crate) fn own_row(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static Row> {
-    own_rows(capabilities).find(|row| row.id == id)
 }
 
 fn has_mmx(capabilities: &Capabilities) -> bool {

@@ -16,7 +16,7 @@ use crate::run::self_test::PERIOD;
 use crate::source::catalog;
 use crate::source::encode;
 use crate::source::filter::Filter;
-use crate::source::{ANY, NO_COUNTER, Row, Select};
+use crate::source::{ANY, NO_COUNTER, Select};
 use shared_types::{ErrorCode, ProfileSource};
 use zerocopy::FromZeros as _;
 
@@ -207,10 +207,10 @@ fn prove(constraints: &Constraints<'_>, settings: &Settings, made: &mut CpuProgr
         .into_iter()
         .filter_map(|id| catalog::find(capabilities, id))
         .find(|row| {
-            !matches!(row.select(), Select::None | Select::Fixed(_))
+            !matches!(row.select, Select::None | Select::Fixed(_))
                 && catalog::support(capabilities, row, true).is_ok()
         });
-    let select = row.map_or(Select::None, Row::select);
+    let select = row.map_or(Select::None, |row| row.select);
     let set = row.map_or(NO_COUNTER, |row| catalog::counters(capabilities, row));
     let general = u64::from(general(constraints, &select, set));
     let encoding = |counter: Counter| {

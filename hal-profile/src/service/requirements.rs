@@ -93,7 +93,7 @@ fn event(constraints: &Constraints<'_>, source: &Source) -> Result<Event, ErrorC
         return Ok(Event { select, general, fixed: NO_COUNTER });
     }
     Ok(Event {
-        select: row.select(),
+        select: row.select,
         general: catalog::counters(capabilities, row),
         fixed: row.fixed,
     })
@@ -161,11 +161,11 @@ pub(super) fn sampled_time(
     let by = UsedInterval::BY_CORE_CYCLES;
     let cycles = catalog::find(capabilities, ProfileSource::TOTAL_CYCLES)
         .filter(|row| catalog::support(capabilities, row, true).is_ok())
-        .map(|row| (row.select(), catalog::counters(capabilities, row), by));
+        .map(|row| (row.select, catalog::counters(capabilities, row), by));
     // In AMD's table only ProfileTime has cycles as its select.
     let own = catalog::find(capabilities, ProfileSource::TIME)
-        .filter(|row| !matches!(row.select(), Select::None))
-        .map(|row| (row.select(), catalog::constraint(capabilities, &row.select()), by));
+        .filter(|row| !matches!(row.select, Select::None))
+        .map(|row| (row.select, catalog::constraint(capabilities, &row.select), by));
     cycles.or(own).ok_or(ErrorCode::NoReferenceCycles)
 }
 

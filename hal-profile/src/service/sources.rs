@@ -46,7 +46,7 @@ impl<H: Host> Service<H> {
 
     fn source(&self, boot: &Capabilities, row: &'static Row, approximate: bool) -> Source {
         let support = self.support(boot, row, approximate);
-        let select = catalog::select_word(&row.select());
+        let select = catalog::select_word(&row.select);
         let limits = limits(row.id);
         let supporting = self.cpu_types.iter().filter(|(_, cpu_type)| {
             catalog::find(cpu_type, row.id)

@@ -41,7 +41,7 @@ fn find_own(capabilities: &Capabilities, id: ProfileSource) -> Option<&'static R
     let (own, more) = own_tables(capabilities);
     source::find(own, id)
         .or_else(|| source::find(more, id))
-        .or_else(|| historic::own_row(capabilities, id))
+        .or_else(|| historic::own_rows(capabilities).find(|row| row.id == id))
 }
 
 /// Whether the table of the HAL's own interface has this source.
@@ -196,7 +196,7 @@ fn available(capabilities: &Capabilities, row: &Row) -> Result<(), Refusal> {
             return unsupported(SourceNote::NotInLeaf0AOr23);
         }
     }
-    match row.select() {
+    match row.select {
         Select::Fixed(index) if capabilities.fixed >> index & 1 == 0 => {
             unsupported(SourceNote::NoFixedCounter)
         }
