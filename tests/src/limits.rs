@@ -183,7 +183,7 @@ pub fn hold<T: Transport>(limit: &Limit, connection: &mut Connection<T>) {
     let Answer::Placed(wanted) = &limit.answer else {
         panic!("{limit:#x?}: {fit:?}");
     };
-    let placements = fit.kinds.first().expect("a kind of processor");
+    let placements = fit.placements.first().expect("a kind of processor");
     assert_eq!(placements.len(), wanted.len(), "{limit:#x?}");
     let mut taken = Vec::new();
     for (placement, (on, turn)) in placements.iter().zip(wanted) {

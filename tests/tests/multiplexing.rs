@@ -229,7 +229,7 @@ fn a_group_is_always_in_one_turn() {
         let setup = Setup { specs: specs(&mut connection, list), ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
         assert!(!fit.fits);
-        let [first, second] = pair.map(|index| fit.kinds[0][index].slice);
+        let [first, second] = pair.map(|index| fit.placements[0][index].slice);
         assert_eq!(first, second, "{model}");
     }
 }
@@ -240,7 +240,7 @@ fn configure_tells_the_turns_of_the_plan() {
         let mut connection = machine(model, 1);
         let setup = Setup { specs: specs(&mut connection, list), ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
-        let last = fit.kinds[0].iter().map(|placement| placement.slice).max();
+        let last = fit.placements[0].iter().map(|placement| placement.slice).max();
         assert_eq!(u32::from(last.expect("sources")) + 1, turns, "{model}");
     }
 }
@@ -303,7 +303,7 @@ fn an_alone_source_on_a_fixed_counter_has_a_turn_to_itself() {
         specs[0].flags = Spec::ALONE;
         let setup = Setup { specs, ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
-        let turns: Vec<u16> = fit.kinds[0].iter().map(|place| place.slice).collect();
+        let turns: Vec<u16> = fit.placements[0].iter().map(|place| place.slice).collect();
         assert_eq!(turns, [0, 1], "{model}");
     }
 }

@@ -44,7 +44,7 @@ pub struct Fit {
     /// Whether all run at once on every processor.
     pub fits: bool,
     /// For each CPU type, one placement for each source.
-    pub kinds: Vec<Vec<Placement>>,
+    pub placements: Vec<Vec<Placement>>,
 }
 
 /// What a session or a plan is about.
@@ -73,7 +73,7 @@ impl Fit {
     /// processor cannot count a source at all.
     #[must_use]
     pub fn at_once(&self) -> bool {
-        let mut placements = self.kinds.iter().flatten();
+        let mut placements = self.placements.iter().flatten();
         placements.all(|placement| placement.error != 0 || placement.slice == 0)
     }
 }
@@ -234,7 +234,7 @@ impl<T: Transport> Connection<T> {
             elements("plan", body, sources.saturating_mul(plan.cpu_types as usize))?;
         Ok(Fit {
             fits: plan.fits != 0,
-            kinds: placements.chunks(sources.max(1)).map(<[Placement]>::to_vec).collect(),
+            placements: placements.chunks(sources.max(1)).map(<[Placement]>::to_vec).collect(),
         })
     }
 

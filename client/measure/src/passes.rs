@@ -103,7 +103,8 @@ impl<T: Transport> Splitter<'_, T> {
     }
 
     fn is_in_first_slice(&self, fit: &Fit, spec: usize) -> bool {
-        let counted_on = (0..).zip(&fit.kinds).filter(|(kind, _)| self.cpu_types >> kind & 1 != 0);
+        let counted_on =
+            (0..).zip(&fit.placements).filter(|(kind, _)| self.cpu_types >> kind & 1 != 0);
         counted_on.filter_map(|(_, placements)| placements.get(spec)).all(|placement| {
             placement.error != 0 || matches!(placement.slice, 0 | Placement::EVERY_SLICE)
         })
@@ -205,7 +206,7 @@ mod tests {
                 let specs = set.iter().map(|&index| events[index].common()).collect();
                 let setup = Setup { specs, ..Setup::default() };
                 let fit = connection.plan(&setup).expect("a plan");
-                let mut placements = fit.kinds.iter().flatten();
+                let mut placements = fit.placements.iter().flatten();
                 let at_once = placements.all(|placement| placement.slice == 0);
                 assert!(at_once, "{}: {set:?}", model.name);
             }

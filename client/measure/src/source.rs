@@ -31,6 +31,8 @@ pub struct Source {
     pub counts: &'static str,
     /// What a user should know; if it is not supported, why not.
     pub note: &'static str,
+    /// The driver's reason that `note` gives; `None` where the note is the table's.
+    pub reason: Option<SourceNote>,
 }
 
 impl Source {
@@ -52,10 +54,8 @@ impl Source {
     pub fn from_wire(source: &wire::Source) -> Option<Self> {
         let table = SourceTable::from_wire(source.table)?;
         let texts = texts::find(table, ProfileSource(source.id))?;
-        let note = match SourceNote::from_wire(source.note)? {
-            SourceNote::OfTable => texts.note,
-            note => texts::note(note),
-        };
+        let reason = Some(SourceNote::from_wire(source.note)?);
+        let reason = reason.filter(|&note| note != SourceNote::OfTable);
         Some(Self {
             id: source.id,
             flags: source.flags,
@@ -67,7 +67,8 @@ impl Source {
             name: texts.name,
             symbol: texts.symbol,
             counts: texts.counts,
-            note,
+            note: reason.map_or(texts.note, texts::note),
+            reason,
         })
     }
 }

@@ -17,10 +17,10 @@ pub use tools::RunningTool;
 pub use tracing::Tracing;
 pub use trial::Trials;
 
+use crate::describe::Description;
 use halprof_measure::{Connection, Failure, Result, Transport};
 use schemars::JsonSchema;
 use serde::Serialize;
-use shared_types::request::machine::{Machine, Processor};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
@@ -89,29 +89,13 @@ impl Check {
 /// Turns an error into a failure: whoever shows the checks decides on the advice.
 pub type Describe<'a> = &'a dyn Fn(&halprof_measure::Error) -> Failure;
 
-/// A machine and its processors.
-#[derive(Clone, Debug)]
-pub struct Described {
-    /// The machine as a whole.
-    pub machine: Machine,
-    /// Its processors.
-    pub processors: Vec<Processor>,
-}
-
-impl Described {
-    /// Asks the connection for them.
-    pub fn ask<T: Transport>(connection: &mut Connection<T>) -> Result<Self> {
-        Ok(Self { machine: connection.machine()?, processors: connection.processors()? })
-    }
-}
-
 /// All facts that the checks use.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Who answers, or why nothing does.
     pub driver: std::result::Result<String, Failure>,
     /// What the driver reports; without a driver, what can be predicted from CPUID.
-    pub described: Option<Described>,
+    pub described: Option<Description>,
     /// The results of counting and sampling briefly.
     pub trials: Trials,
     /// What Windows reports; `None` when a model is measured.
@@ -124,7 +108,7 @@ impl Facts {
     /// Collects the results of a brief measurement of a machine that is described already.
     pub fn collect<T: Transport>(
         connection: &mut Connection<T>,
-        described: Described,
+        described: Description,
         system: Option<System>,
         describe: Describe<'_>,
     ) -> Result<Self> {
@@ -143,7 +127,7 @@ impl Facts {
     #[must_use]
     pub const fn unanswered(
         failure: Failure,
-        predicted: Option<Described>,
+        predicted: Option<Description>,
         system: Option<System>,
     ) -> Self {
         Self {

@@ -140,7 +140,7 @@ fn is_counted<T: Transport>(connection: &mut Connection<T>, setup: &Setup) -> bo
         placement.error == 0 && (!setup.threads || placement.counter < Placement::FIXED)
     };
     let fit = connection.plan(setup);
-    fit.is_ok_and(|fit| fit.kinds.iter().flatten().all(counted))
+    fit.is_ok_and(|fit| fit.placements.iter().flatten().all(counted))
 }
 
 /// The sources with an anchor among them, and the anchor.

@@ -2,27 +2,26 @@
 
 use super::holders::{self, WHO};
 use super::tools::candidates;
-use super::{Check, Described, Facts};
-use crate::describe;
-use shared_types::request::machine::{Machine, Processor};
+use super::{Check, Facts};
+use crate::describe::{Description, ProcessorDescription};
+use shared_types::request::machine::Machine;
 use shared_types::{Delivery, ErrorCode, ProfileInterface, Reason};
 
-pub(super) fn checks(facts: &Facts, described: &Described) -> Vec<Check> {
-    let Described { machine, processors } = described;
-    let boot = processors.first().copied().unwrap_or_default();
-    let mut checks = vec![interface(machine, &boot), hypervisor(machine, &boot)];
+pub(super) fn checks(facts: &Facts, described: &Description) -> Vec<Check> {
+    let machine = &described.machine;
+    let mut checks = vec![interface(described), hypervisor(described)];
     // Without a driver nothing beyond CPUID is known.
     if facts.answered() && machine.interface != ProfileInterface::Default as u32 {
-        checks.extend([owner(facts, machine), counting(facts), sampling(facts, machine)]);
+        checks.extend([owner(facts, machine), counting(facts), sampling(facts, described)]);
     } else if held(facts).is_some() {
         checks.push(owner(facts, machine));
     }
     checks
 }
 
-fn interface(machine: &Machine, boot: &Processor) -> Check {
-    let name = describe::interface_name(machine.interface);
-    let result = format!("{name}: {}", describe::interface(machine, boot));
+fn interface(described: &Description) -> Check {
+    let Description { machine, interface, explanation, .. } = described;
+    let result = format!("{interface}: {explanation}");
     let check = Check::new("interface", result);
     match ProfileInterface::from_wire(machine.interface) {
         Some(ProfileInterface::Emon | ProfileInterface::Amd64) => check,
@@ -34,7 +33,7 @@ fn interface(machine: &Machine, boot: &Processor) -> Check {
         Some(ProfileInterface::Default) | None => check
             .problem(
                 "Only time can be counted, and nothing can be sampled.",
-                hint_without_counters(Reason::from_wire(machine.reason), boot),
+                hint_without_counters(described),
             )
             .code(ErrorCode::SourceNotSupported.code()),
     }
@@ -42,19 +41,19 @@ fn interface(machine: &Machine, boot: &Processor) -> Check {
 
 /// Why no counter can be used on this machine, and what to do; `None` if counters can be used.
 #[must_use]
-pub fn no_counters(machine: &Machine, boot: &Processor) -> Option<(String, String)> {
-    let interface = ProfileInterface::from_wire(machine.interface);
+pub fn no_counters(described: &Description) -> Option<(String, String)> {
+    let interface = ProfileInterface::from_wire(described.machine.interface);
     if interface.is_some_and(|interface| interface != ProfileInterface::Default) {
         return None;
     }
-    let hint = hint_without_counters(Reason::from_wire(machine.reason), boot);
-    Some((describe::interface(machine, boot), hint))
+    Some((described.explanation.clone(), hint_without_counters(described)))
 }
 
 /// What to do if the interface in use has no counters.
-fn hint_without_counters(reason: Option<Reason>, boot: &Processor) -> String {
+fn hint_without_counters(described: &Description) -> String {
     use Reason as R;
-    match (reason, describe::vendor(&boot.hypervisor)) {
+    let boot = described.boot();
+    match (Reason::from_wire(described.machine.reason), &boot.hypervisor) {
         (
             Some(
                 R::HypervisorMasks
@@ -65,7 +64,7 @@ fn hint_without_counters(reason: Option<Reason>, boot: &Processor) -> String {
                 | R::NoCoreCycles,
             ),
             Some(hypervisor),
-        ) => how_to_show(&hypervisor, boot),
+        ) => how_to_show(hypervisor, &boot),
         (Some(R::MonitoringDisabled), _) => {
             "Enable performance monitoring in the firmware setup.".to_owned()
         }
@@ -98,14 +97,12 @@ const GUEST: &str = "Hyper-V guest: turn the machine off and run `Set-VMProcesso
 /// KVM or Xen with Hyper-V's enlightenments.
 const UNDER_ANOTHER: &str = "It presents itself as Hyper-V, whose enlightenments can hide the counters (CPUID 0x40000003 EDX bit 2): turn them off for this guest, or let them offer performance monitors.";
 
-fn how_to_show(hypervisor: &str, boot: &Processor) -> String {
-    if let Some(outer) = describe::vendor(&boot.hypervisor_behind) {
-        return format!("{} {UNDER_ANOTHER}", by_name(&outer));
+fn how_to_show(hypervisor: &str, boot: &ProcessorDescription) -> String {
+    if let Some(outer) = &boot.hypervisor_behind {
+        return format!("{} {UNDER_ANOTHER}", by_name(outer));
     }
-    match describe::partition(boot) {
-        Some("root") if describe::vendor(&boot.vendor).as_deref() == Some("GenuineIntel") => {
-            ROOT_INTEL.to_owned()
-        }
+    match boot.partition {
+        Some("root") if boot.vendor == "GenuineIntel" => ROOT_INTEL.to_owned(),
         Some("root") => ROOT_AMD.to_owned(),
         Some(_) => GUEST.to_owned(),
         None if hypervisor == "Microsoft Hv" => GUEST.to_owned(),
@@ -122,12 +119,12 @@ fn by_name(hypervisor: &str) -> String {
     }
 }
 
-fn hypervisor(machine: &Machine, boot: &Processor) -> Check {
+fn hypervisor(described: &Description) -> Check {
     let check = |result: String| Check::new("hypervisor", result);
-    let Some(vendor) = describe::vendor(&boot.hypervisor) else {
+    let Some(vendor) = described.boot().hypervisor else {
         return check("none detected".to_owned());
     };
-    if machine.reason == Reason::HypervisorMasks as u32 {
+    if described.machine.reason == Reason::HypervisorMasks as u32 {
         return check(format!(
             "{vendor} (Hv#1) masks the counters: leaf 0x40000003 EDX bit 2 is clear"
         ))
@@ -200,7 +197,7 @@ fn counting(facts: &Facts) -> Check {
     }
 }
 
-fn sampling(facts: &Facts, machine: &Machine) -> Check {
+fn sampling(facts: &Facts, described: &Description) -> Check {
     match &facts.trials.sampling {
         Some(Ok(())) => Check::new("sampling", "works (tested)"),
         Some(Err(failure)) if failure.code == ErrorCode::InterruptTaken.code() => {
@@ -211,8 +208,8 @@ fn sampling(facts: &Facts, machine: &Machine) -> Check {
         Some(Err(failure)) => Check::new("sampling", &failure.message)
             .warning("`halprof record` is refused; counting works.", &failure.hint)
             .code(failure.code),
-        None if machine.delivery == Delivery::None as u32 => {
-            Check::new("sampling", describe::delivery(machine))
+        None if described.machine.delivery == Delivery::None as u32 => {
+            Check::new("sampling", described.overflow_explanation)
                 .warning(
                     "`halprof record` is refused; counting may work.",
                     "Count with `halprof stat`: sampling needs the interrupt.",

@@ -11,8 +11,13 @@ fn modelled(machine: &str, system: Option<System>) -> Facts {
 }
 
 fn collected(connection: &mut Connection<impl Transport>, system: Option<System>) -> Facts {
-    let described = Described::ask(connection).expect("a description");
+    let described = described(connection);
     Facts::collect(connection, described, system, &words).expect("facts")
+}
+
+fn described(connection: &mut Connection<impl Transport>) -> Description {
+    let machine = connection.machine().expect("a description");
+    Description::new(&machine, &connection.processors().expect("processors"))
 }
 
 fn on(machine: &str) -> Connection<InProcess> {
@@ -279,20 +284,20 @@ fn failed_trials_are_problems_with_candidates() {
 
 #[test]
 fn each_hypervisor_has_its_own_hint() {
-    let root = Processor::HV1 | Processor::HV1_ROOT;
-    let kvm = *b"KVMKVMKVM\0\0\0";
-    for (vendor, hypervisor, flags, outer, contains) in [
-        (b"GenuineIntel", b"Microsoft Hv", root, [0; 12], "hypervisorperfmon"),
-        (b"AuthenticAMD", b"Microsoft Hv", root, [0; 12], "AMD's counters"),
-        (b"GenuineIntel", b"Microsoft Hv", Processor::HV1, [0; 12], "Set-VMProcessor"),
-        (b"GenuineIntel", b"Microsoft Hv", Processor::HV1, kvm, "enlightenments"),
-        (b"GenuineIntel", b"VMwareVMware", 0, [0; 12], "vpmc.enable"),
+    for (vendor, hypervisor, partition, outer, contains) in [
+        ("GenuineIntel", "Microsoft Hv", Some("root"), None, "hypervisorperfmon"),
+        ("AuthenticAMD", "Microsoft Hv", Some("root"), None, "AMD's counters"),
+        ("GenuineIntel", "Microsoft Hv", Some("guest"), None, "Set-VMProcessor"),
+        ("GenuineIntel", "Microsoft Hv", Some("guest"), Some("KVMKVMKVM"), "enlightenments"),
+        ("GenuineIntel", "VMwareVMware", None, None, "vpmc.enable"),
     ] {
         let mut facts = modelled("hyperv-masked", None);
         let described = facts.described.as_mut().expect("a machine");
         for processor in &mut described.processors {
-            (processor.vendor, processor.hypervisor) = (*vendor, *hypervisor);
-            (processor.flags, processor.hypervisor_behind) = (flags, outer);
+            vendor.clone_into(&mut processor.vendor);
+            processor.hypervisor = Some(hypervisor.to_owned());
+            processor.hypervisor_behind = outer.map(str::to_owned);
+            processor.partition = partition;
         }
         let hint = hint(&facts, "interface");
         assert!(hint.contains(contains), "{contains}: {hint}");
@@ -314,7 +319,7 @@ fn traces() -> Tracing {
 }
 
 fn traced(machine: &str, tracing: Tracing) -> Facts {
-    let described = Described::ask(&mut on(machine)).expect("a description");
+    let described = described(&mut on(machine));
     Facts::unanswered(absent(), Some(described), Some(good())).with_tracing(Some(tracing))
 }
 

@@ -1,7 +1,8 @@
 //! Checks of Windows' own tracing, which measures where there is no driver.
 
 use super::machine::no_counters;
-use super::{Check, Described, Failure};
+use super::{Check, Failure};
+use crate::describe::Description;
 use halprof_measure::tracing::{Holders, ProfileSource, Tracing as Backend};
 
 /// What Windows' own tracing says.
@@ -33,7 +34,7 @@ impl Tracing {
 /// That nobody has run it, which weighs more than any check.
 const UNRUN: &str = "halprof's use of it has not yet run on a real Windows";
 
-pub(super) fn check(tracing: &Tracing, described: Option<&Described>) -> Check {
+pub(super) fn check(tracing: &Tracing, described: Option<&Description>) -> Check {
     let check = |result: String| Check::new("tracing", result);
     match &tracing.sources {
         Err(failure) => check(failure.message.clone())
@@ -56,10 +57,8 @@ pub(super) fn check(tracing: &Tracing, described: Option<&Described>) -> Check {
 }
 
 /// Why Windows lists no counter: what hides them from the driver hides them from Windows.
-fn why_no_counters(described: Option<&Described>) -> String {
-    let hidden = described
-        .and_then(|described| no_counters(&described.machine, described.processors.first()?));
-    match hidden {
+fn why_no_counters(described: Option<&Description>) -> String {
+    match described.and_then(no_counters) {
         Some((why, hint)) => format!("{why} {hint}"),
         None => "CPUID shows counters: this Windows does not know the processor, or its hypervisor keeps them.".to_owned(),
     }

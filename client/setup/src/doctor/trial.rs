@@ -1,6 +1,7 @@
 //! Counts and samples briefly: only the machine itself can show what no table tells.
 
-use super::{Describe, Described, Failure};
+use super::{Describe, Failure};
+use crate::describe::Description;
 use halprof_measure::Result;
 use halprof_measure::Source;
 use halprof_measure::{Connection, Session, Setup, Transport};
@@ -19,7 +20,7 @@ impl Trials {
     /// Tries both, if there is anything to count and no halprof session holds the counters.
     pub(super) fn make<T: Transport>(
         connection: &mut Connection<T>,
-        described: &Described,
+        described: &Description,
         describe: Describe<'_>,
     ) -> Result<Self> {
         if described.machine.active_session != 0 {

@@ -111,7 +111,7 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u8)
 
 fn of_fit(event_set: &EventSet, fit: &Fit) -> CheckResult {
     let slices = fit
-        .kinds
+        .placements
         .iter()
         .flatten()
         .filter(|placement| placement.slice != Placement::EVERY_SLICE)
@@ -120,7 +120,7 @@ fn of_fit(event_set: &EventSet, fit: &Fit) -> CheckResult {
         .unwrap_or(1);
     let mut assignment = Vec::new();
     for processor in event_set.selected() {
-        let placements = fit.kinds.get(usize::from(processor.cpu_type));
+        let placements = fit.placements.get(usize::from(processor.cpu_type));
         let mut first = 0;
         for event in &event_set.events {
             let spec = event_set.catalog().spec_on(event, processor.cpu_type).unwrap_or(0);

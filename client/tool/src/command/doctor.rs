@@ -12,7 +12,8 @@ use crate::target::backend::Backend;
 use crate::target::context::Context;
 use halprof_measure::tracing::Holders;
 use halprof_measure::{Error as Cause, Failure};
-use halprof_setup::doctor::{self, Check, Described, Facts, State, System};
+use halprof_setup::describe::Description;
+use halprof_setup::doctor::{self, Check, Facts, State, System};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -63,7 +64,7 @@ fn collect(place: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
         }
         Err(error) => return Err(error),
     };
-    let facts = Facts::collect(&mut connection, machine.into(), system, &failure_of)?;
+    let facts = Facts::collect(&mut connection, machine.describe(), system, &failure_of)?;
     Ok((machine_info, facts.with_tracing(here.then(|| tracing(false)).flatten())))
 }
 
@@ -77,7 +78,7 @@ fn traced(ctx: Context, here: bool, system: Option<System>) -> (MachineInfo, Fac
         let mut backend = backend?;
         Some(doctor::Tracing::ask(backend.as_mut(), Holders::default(), true, &failure_of))
     });
-    let facts = Facts::unanswered(failure, Some(machine.into()), system);
+    let facts = Facts::unanswered(failure, Some(machine.describe()), system);
     (machine_info, facts.with_tracing(tracing))
 }
 
@@ -112,11 +113,12 @@ fn system() -> Option<System> {
 
 /// What the driver would report of these processors: its own code evaluates their CPUID.
 #[cfg(windows)]
-fn predicted() -> Option<Described> {
+fn predicted() -> Option<Description> {
     let processors = halprof_setup::windows::cpuid::processors();
     let mut connection =
         halprof_measure::Connection::new(halprof_measure::InProcess::new(&processors)).ok()?;
-    Described::ask(&mut connection).ok()
+    let machine = connection.machine().ok()?;
+    Some(Description::new(&machine, &connection.processors().ok()?))
 }
 
 #[cfg(not(windows))]
@@ -125,7 +127,7 @@ const fn system() -> Option<System> {
 }
 
 #[cfg(not(windows))]
-const fn predicted() -> Option<Described> {
+const fn predicted() -> Option<Description> {
     None
 }
 

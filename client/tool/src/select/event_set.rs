@@ -13,10 +13,10 @@ use halprof_measure::Source;
 use halprof_measure::catalog::{Catalog, types_of};
 use halprof_measure::selection::{self, EventSpec, Item, format_processors};
 use halprof_measure::{Connection, Setup};
-use shared_types::ProfileSource;
 use shared_types::request::counts::Count;
 use shared_types::request::machine::Processor;
 use shared_types::request::session::Spec;
+use shared_types::{ProfileSource, SourceNote};
 use std::sync::Arc;
 
 /// The events and processors of a measurement.
@@ -449,7 +449,7 @@ impl EventSet {
         let (counts, note) = (source.counts, source.note);
         let is_plain = counts.is_empty() || note.is_empty() || note.contains("same");
         // Why it cannot be sampled does not matter to a count.
-        let is_plain = is_plain || note.starts_with("counting only");
+        let is_plain = is_plain || source.reason.is_some_and(concerns_sampling_alone);
         (!is_plain).then(|| format!("{counts}: {note}"))
     }
 
@@ -462,6 +462,11 @@ impl EventSet {
         let is_word = meaning.starts_with(char::is_alphabetic);
         is_word.then(|| format!("{meaning} on this processor, as in Linux perf"))
     }
+}
+
+const fn concerns_sampling_alone(note: SourceNote) -> bool {
+    use SourceNote as N;
+    matches!(note, N::TimerHasNoAddress | N::NoInterrupt | N::NoLocalApic | N::NoCycleCounter)
 }
 
 /// The event with this name and filter, if it is supported.

@@ -84,17 +84,12 @@ impl Context {
         processors.any(|one| one.flags & Processor::SHARES_CORE != 0)
     }
 
-    /// Why no counter can be used on this machine, and what to do.
-    fn no_counters(&self) -> Option<(String, String)> {
-        no_counters(&self.machine.description, self.machine.processors.first()?)
-    }
-
     /// What is to be said where nothing was asked for and there is nothing but time.
     pub(crate) fn only_time(&self, selection: &Selection) -> Option<String> {
         if !selection.is_default() {
             return None;
         }
-        let (why, hint) = self.no_counters()?;
+        let (why, hint) = no_counters(&self.machine.describe())?;
         Some(format!("{ONLY_TIME}. {why} {hint}"))
     }
 
@@ -141,7 +136,7 @@ impl Context {
 
     /// The same error of something that needs a counter; where there is none, with the reason.
     pub(crate) fn without_counters(&self, error: Error) -> Error {
-        match (error, self.no_counters()) {
+        match (error, no_counters(&self.machine.describe())) {
             (Error::Measure(refused), Some((why, hint))) => Error::Explained {
                 code: refused.code(),
                 message: format!("{ONLY_TIME}. {why}"),

@@ -5,7 +5,7 @@ use crate::target::backend::Backend;
 use halprof_measure::Connection;
 use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
-use halprof_setup::doctor::Described;
+use halprof_setup::describe::Description;
 use shared_types::request::machine::{self, Processor};
 use std::sync::Arc;
 
@@ -17,12 +17,6 @@ pub(crate) struct Machine {
     sources: [Option<Vec<Source>>; 2],
 }
 
-impl From<Machine> for Described {
-    fn from(machine: Machine) -> Self {
-        Self { machine: machine.description, processors: machine.processors.to_vec() }
-    }
-}
-
 impl Machine {
     pub(crate) fn of(connection: &mut Connection<Backend>) -> Result<Self> {
         Ok(Self {
@@ -30,6 +24,11 @@ impl Machine {
             processors: connection.processors()?.into(),
             sources: [None, None],
         })
+    }
+
+    /// What it says of itself, in words.
+    pub(crate) fn describe(&self) -> Description {
+        Description::new(&self.description, &self.processors)
     }
 
     pub(crate) const fn interface(&self) -> u32 {

@@ -8,9 +8,9 @@ use halprof_measure::selection::format_processors;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shared_types::ProfileInterface;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::request::session::Spec;
+use shared_types::{ProfileInterface, SourceNote};
 use std::collections::BTreeSet;
 
 /// The value of a register for a source, without the enable and interrupt bits that are set while
@@ -167,7 +167,7 @@ pub(super) fn windows(machine: &Machine, catalog: &Catalog, source: &Source) -> 
         }
         return "Windows' HAL programs the same select, and so counts the same.".to_owned();
     }
-    if source.note.starts_with("northbridge") {
+    if source.reason == Some(SourceNote::Northbridge) {
         return "Windows' HAL offers it and programs it on every core, each over the others: the counts are of the node, and of whichever core was last.".to_owned();
     }
     if machine.interface == ProfileInterface::Amd64 as u32 {
