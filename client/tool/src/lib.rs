@@ -66,25 +66,22 @@ fn status(arguments: impl IntoIterator<Item = OsString>, open: Opener<'_>) -> u3
     let given: Vec<OsString> = arguments.into_iter().collect();
     let arguments = match expanded(&given) {
         Ok(arguments) => arguments,
-        Err(error) => return before_parsing(&given).fail(&error).into(),
+        Err(error) => return before_parsing(&given).fail(&error),
     };
     if let Some(text) = help_of_topic(&arguments) {
         let printed = Output::text().print(&format!("{text}\n"));
-        return printed.map_or_else(|error| Output::text().fail(&error).into(), |()| 0);
+        return printed.map_or_else(|error| Output::text().fail(&error), |()| 0);
     }
     let parsed = match Arguments::parse_from(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return misused(&with_advice(error, &arguments), &arguments).into(),
+        Err(error) => return misused(&with_advice(error, &arguments), &arguments),
     };
     let output = output(&parsed);
     if parsed.csv && (parsed.json || parsed.json_lines) {
         let both = Error::usage("`--csv` and JSON together", "Ask for one of them.");
-        return output.fail(&both).into();
+        return output.fail(&both);
     }
-    match execute(&parsed, open, &output) {
-        Ok(status) => status,
-        Err(error) => output.fail(&error).into(),
-    }
+    execute(&parsed, open, &output).unwrap_or_else(|error| output.fail(&error))
 }
 
 /// The arguments, with each `@FILE` replaced by the arguments in that file, one per line; `@@NAME` is
@@ -123,13 +120,13 @@ fn help_of_topic(arguments: &[OsString]) -> Option<&'static str> {
 
 /// The output that the arguments ask for.
 fn output(arguments: &Arguments) -> Output {
-    let form = match (arguments.json_lines, arguments.json) {
-        (true, _) => Form::JsonLines,
-        (false, true) => Form::Json,
-        (false, false) => Form::Text,
+    let form = match (arguments.json_lines, arguments.json, arguments.csv) {
+        (true, ..) => Form::JsonLines,
+        (false, true, _) => Form::Json,
+        (false, false, true) => Form::Csv,
+        (false, false, false) => Form::Text,
     };
-    let width = Width::of(arguments.width);
-    Output::new(form, arguments.quiet, arguments.csv, width)
+    Output::new(form, arguments.quiet, Width::of(arguments.width))
 }
 
 /// How to report errors before the arguments are parsed.
@@ -143,7 +140,7 @@ fn before_parsing(arguments: &[OsString]) -> Output {
 }
 
 /// Prints clap's messages: help and version unchanged, anything else as a usage error.
-fn misused(error: &clap::Error, arguments: &[OsString]) -> u8 {
+fn misused(error: &clap::Error, arguments: &[OsString]) -> u32 {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match error.print() {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -208,25 +205,26 @@ fn on_one_line(error: &clap::Error) -> String {
 /// if it ran one.
 fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u32> {
     let backend = || open(arguments.machine());
-    let status = match &arguments.command {
-        Commands::Stat(options) if let Some(file) = &options.from => {
-            return stat::trace::run(options, file, output);
-        }
-        Commands::Stat(options) => {
-            return measuring(backend()?, output, |ctx, output| stat::run(options, ctx, output));
-        }
-        Commands::Record(options) => {
-            return measuring(backend()?, output, |ctx, output| record::run(options, ctx, output));
-        }
-        Commands::Rdpmc(options) => {
-            return measuring(backend()?, output, |ctx, output| rdpmc::run(options, ctx, output));
-        }
-        Commands::Simulate(options) => {
-            return simulate::run(options, arguments.given_machine.as_deref(), output);
-        }
-        Commands::Timeline(options) => {
-            return timeline::run(options, arguments.given_machine.as_deref(), output);
-        }
+    let given_machine = arguments.given_machine.as_deref();
+    let measuring = |command: &dyn Fn(&mut Context) -> Result<u32>| {
+        let mut ctx = Context::open(backend()?)?;
+        output.note_model(&ctx.machine_info);
+        command(&mut ctx).map_err(|error| ctx.explained(error))
+    };
+    match &arguments.command {
+        Commands::Info => measuring(&|ctx| info::run(ctx, output)),
+        Commands::List(options) => measuring(&|ctx| list::run(options, ctx, output)),
+        Commands::Check(options) => measuring(&|ctx| check::run(options, ctx, output)),
+        Commands::Stat(options) => match &options.from {
+            Some(file) => stat::trace::run(options, file, output),
+            None => measuring(&|ctx| stat::run(options, ctx, output)),
+        },
+        Commands::Record(options) => measuring(&|ctx| record::run(options, ctx, output)),
+        Commands::Registers(options) => measuring(&|ctx| registers::run(options, ctx, output)),
+        Commands::Rdpmc(options) => measuring(&|ctx| rdpmc::run(options, ctx, output)),
+        Commands::Top(options) => measuring(&|ctx| top::run(options, ctx, output)),
+        Commands::Simulate(options) => simulate::run(options, given_machine, output),
+        Commands::Timeline(options) => timeline::run(options, given_machine, output),
         Commands::Machines(options) => machines::run(options, output),
         Commands::Report(options) => report::run(options, output),
         Commands::Script(options) => script::run(options, output),
@@ -243,31 +241,7 @@ fn execute(arguments: &Arguments, open: Opener<'_>, output: &Output) -> Result<u
             let here = [DRIVER, ETW, DRIVER_OR_ETW].contains(&arguments.machine());
             doctor::run(backend(), here, output)
         }
-        Commands::Info => measuring(backend()?, output, info::run),
-        Commands::List(options) => {
-            measuring(backend()?, output, |ctx, output| list::run(options, ctx, output))
-        }
-        Commands::Check(options) => {
-            measuring(backend()?, output, |ctx, output| check::run(options, ctx, output))
-        }
-        Commands::Registers(options) => {
-            measuring(backend()?, output, |ctx, output| registers::run(options, ctx, output))
-        }
-        Commands::Top(options) => {
-            measuring(backend()?, output, |ctx, output| top::run(options, ctx, output))
-        }
-    };
-    status.map(u32::from)
-}
-
-fn measuring<S>(
-    backend: Backend,
-    output: &Output,
-    command: impl FnOnce(&mut Context, &Output) -> Result<S>,
-) -> Result<S> {
-    let mut ctx = Context::open(backend)?;
-    output.note_model(&ctx.machine_info);
-    command(&mut ctx, output).map_err(|error| ctx.explained(error))
+    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::output::style::{ERROR, HINT, WARNING, plain, styled};
 use crate::output::table::Width;
 use crate::target::backend::BackendKind;
 use halprof_measure::Failure;
+use halprof_profile::file::Metadata;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,6 +30,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Text,
+    /// Tables as comma-separated values.
+    Csv,
     /// One JSON object.
     Json,
     /// One JSON object on each line.
@@ -39,10 +42,8 @@ pub(crate) enum Form {
 pub(crate) struct Output {
     form: Form,
     quiet: bool,
-    /// Tables are comma-separated values.
-    csv: bool,
     width: Width,
-    /// The value of `modelled` in an error: `None` before the machine is known.
+    /// Whether a machine is modelled; `None` before one is known.
     modelled: Cell<Option<bool>>,
     /// What measures; `None` before it is known, and where nothing is measured.
     backend: Cell<Option<BackendKind>>,
@@ -59,6 +60,13 @@ pub(crate) struct MachineInfo {
     pub(crate) backend: Option<BackendKind>,
 }
 
+impl MachineInfo {
+    pub(crate) fn of_recording(metadata: &Metadata) -> Self {
+        let Metadata { modelled, machine, .. } = metadata;
+        Self { modelled: *modelled, description: machine.clone(), backend: None }
+    }
+}
+
 /// One JSON object: the command's own fields after those of every command.
 #[derive(Serialize)]
 struct Object<T> {
@@ -67,7 +75,7 @@ struct Object<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     backend: Option<BackendKind>,
     #[serde(flatten)]
-    body: T,
+    result: T,
 }
 
 fn written<T>(object: &T, write: fn(&T) -> serde_json::Result<String>) -> Result<String> {
@@ -81,19 +89,19 @@ pub(crate) struct ErrorResult {
 }
 
 impl Output {
-    pub(crate) const fn new(form: Form, quiet: bool, csv: bool, width: Width) -> Self {
+    pub(crate) const fn new(form: Form, quiet: bool, width: Width) -> Self {
         let (modelled, backend) = (Cell::new(None), Cell::new(None));
-        Self { form, quiet, csv, width, modelled, backend }
+        Self { form, quiet, width, modelled, backend }
     }
 
     /// Text output, for errors before the arguments are parsed.
     pub(crate) const fn text() -> Self {
-        Self::new(Form::Text, false, false, Width::WHOLE)
+        Self::new(Form::Text, false, Width::WHOLE)
     }
 
     /// JSON output, for errors before the arguments are parsed.
     pub(crate) const fn json(lines: bool) -> Self {
-        Self::new(if lines { Form::JsonLines } else { Form::Json }, true, false, Width::WHOLE)
+        Self::new(if lines { Form::JsonLines } else { Form::Json }, true, Width::WHOLE)
     }
 
     /// The width of standard output in columns.
@@ -101,34 +109,48 @@ impl Output {
         self.width
     }
 
+    pub(crate) const fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Whether the result is for people.
+    pub(crate) fn is_text(&self) -> bool {
+        self.form == Form::Text
+    }
+
     /// Whether JSON is requested.
     pub(crate) fn is_json(&self) -> bool {
-        self.form != Form::Text
+        matches!(self.form, Form::Json | Form::JsonLines)
     }
 
     /// Whether comma-separated values are requested.
-    pub(crate) const fn is_csv(&self) -> bool {
-        self.csv
+    pub(crate) fn is_csv(&self) -> bool {
+        self.form == Form::Csv
+    }
+
+    /// Whether a machine is modelled that the result is of.
+    pub(crate) fn is_modelled(&self) -> bool {
+        self.modelled.get().unwrap_or(false)
+    }
+
+    /// Takes note of a machine that the result is of.
+    pub(crate) fn set_modelled(&self, modelled: bool) {
+        self.modelled.set(Some(modelled || self.is_modelled()));
     }
 
     /// The JSON object of a result, on one line if JSON lines are requested.
-    pub(crate) fn document(
-        &self,
-        command: &str,
-        modelled: bool,
-        body: impl Serialize,
-    ) -> Result<String> {
-        self.object(command, Some(modelled), body)
+    pub(crate) fn document(&self, command: &str, result: impl Serialize) -> Result<String> {
+        self.object(command, Some(self.is_modelled()), result)
     }
 
     fn object(
         &self,
         command: &str,
         modelled: Option<bool>,
-        body: impl Serialize,
+        result: impl Serialize,
     ) -> Result<String> {
         let (schema, backend) = (format!("halprof/{command}/2"), self.backend.get());
-        self.in_form(&Object { schema, modelled, backend, body })
+        self.in_form(&Object { schema, modelled, backend, result })
     }
 
     fn in_form(&self, object: &impl Serialize) -> Result<String> {
@@ -142,14 +164,13 @@ impl Output {
     pub(crate) fn result<T: Serialize>(
         &self,
         command: &str,
-        modelled: bool,
-        body: &T,
+        result: &T,
         text: impl FnOnce(&T) -> String,
     ) -> Result<()> {
         if self.is_json() {
-            self.print(&self.document(command, modelled, body)?)
+            self.print(&self.document(command, result)?)
         } else {
-            self.print(&text(body))
+            self.print(&text(result))
         }
     }
 
@@ -157,11 +178,10 @@ impl Output {
     pub(crate) fn rows<T: Serialize, R: Serialize + JsonSchema>(
         &self,
         command: &str,
-        modelled: bool,
-        (body, rows): (&T, &[R]),
+        (result, rows): (&T, &[R]),
         text: impl FnOnce(&T) -> String,
     ) -> Result<()> {
-        self.rows_without(&[], command, modelled, (body, rows), text)
+        self.rows_without(&[], command, (result, rows), text)
     }
 
     /// The same without the columns of the fields that are `absent` because nobody requested them.
@@ -169,14 +189,13 @@ impl Output {
         &self,
         absent: &[&str],
         command: &str,
-        modelled: bool,
-        (body, rows): (&T, &[R]),
+        (result, rows): (&T, &[R]),
         text: impl FnOnce(&T) -> String,
     ) -> Result<()> {
-        if self.csv {
-            return self.print_csv(absent, rows, modelled);
+        if self.is_csv() {
+            return self.print_csv(absent, rows);
         }
-        self.result(command, modelled, body, text)
+        self.result(command, result, text)
     }
 
     /// Prints rows as comma-separated values, without the columns of the `absent` fields.
@@ -184,9 +203,8 @@ impl Output {
         &self,
         absent: &[&str],
         rows: &[R],
-        modelled: bool,
     ) -> Result<()> {
-        self.print_data(&Csv::new::<R>(absent).table(rows, modelled)?)
+        self.print_data(&Csv::new::<R>(absent).table(rows, self.is_modelled())?)
     }
 
     /// Prints to standard output. If the reader has closed the pipe, that is no error.
@@ -225,7 +243,7 @@ impl Output {
 
     /// Says on standard error that the machine is modelled; no option silences this.
     pub(crate) fn note_model(&self, info: &MachineInfo) {
-        self.modelled.set(Some(info.modelled));
+        self.set_modelled(info.modelled);
         self.backend.set(info.backend);
         if info.modelled {
             let model = styled(WARNING, "modelled machine, not silicon:");
@@ -248,6 +266,10 @@ impl Output {
         }
     }
 
+    pub(crate) fn warn_all<'a>(&self, warnings: impl IntoIterator<Item = &'a String>) {
+        warnings.into_iter().for_each(|warning| self.warn(warning));
+    }
+
     /// Prints an error in the command line, in the parser's words.
     #[expect(clippy::unused_self, reason = "all that is printed is printed by an Output")]
     pub(crate) fn misused(&self, error: &clap::Error) {
@@ -260,10 +282,10 @@ impl Output {
     }
 
     /// Prints an error; returns the exit status.
-    pub(crate) fn fail(&self, error: &Error) -> u8 {
+    pub(crate) fn fail(&self, error: &Error) -> u32 {
         if self.is_json() {
-            let body = ErrorResult { error: error.failure() };
-            let object = self.object("error", self.modelled.get(), body);
+            let result = ErrorResult { error: error.failure() };
+            let object = self.object("error", self.modelled.get(), result);
             let _ = object.and_then(|text| self.print(&text));
         } else {
             let (wrong, hint) = (styled(ERROR, "error:"), styled(HINT, "hint:"));

@@ -104,7 +104,7 @@ fn recordings(options: &args::Annotate) -> Vec<PathBuf> {
     first.chain(&options.with).cloned().collect()
 }
 
-pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
     let target = options.place.as_deref().map_or(Target::Hottest, Target::parse);
     let files = recordings(options);
     let filter = filters::filter(&options.filters, &files)?;
@@ -113,10 +113,9 @@ pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u8> {
     let mut warnings = warnings(&annotated);
     warnings.extend(filters::given_twice(&files));
     let status = filters::introduce(&annotated.recording, &warnings, &annotated.symbols, output);
-    let modelled = annotated.recording.metadata.modelled;
     let result = result(&files, &annotated, warnings);
     let sources = SourceLines::below(&path, &options.sources);
-    output.rows("annotate", modelled, (&result, &instruction_lines(&result)), |_| {
+    output.rows("annotate", (&result, &instruction_lines(&result)), |_| {
         text(&annotated, sources, output.width())
     })?;
     Ok(status)

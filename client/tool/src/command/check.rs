@@ -49,23 +49,19 @@ struct Assignment {
     error: Option<&'static str>,
 }
 
-pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::Check, ctx: &mut Context, output: &Output) -> Result<u32> {
     let (result, status) = match &mut ctx.tracing {
         Some(tracing) => traced(options, &Offer::of(tracing.as_mut())?)?,
         None => planned(options, ctx)?,
     };
-    for warning in &result.warnings {
-        output.warn(warning);
-    }
+    output.warn_all(&result.warnings);
     let rows = result.assignment.as_slice();
-    output.rows("check", ctx.machine_info.modelled, (&result, rows), |result| {
-        text(result, output.width())
-    })?;
+    output.rows("check", (&result, rows), |result| text(result, output.width()))?;
     Ok(status)
 }
 
 /// Whether one session of Windows' own tracing counts them all; on which counters it does not say.
-fn traced(options: &args::Check, offer: &Offer) -> Result<(CheckResult, u8)> {
+fn traced(options: &args::Check, offer: &Offer) -> Result<(CheckResult, u32)> {
     let events = match offer.named(&options.selection)? {
         Some(events) => events,
         None => plan::counted_by_default(&offer.sources, offer.counters),
@@ -88,7 +84,7 @@ fn traced(options: &args::Check, offer: &Offer) -> Result<(CheckResult, u8)> {
     Ok((result, 0))
 }
 
-fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u8)> {
+fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32)> {
     let event_set = EventSet::new(&options.selection, ctx, Purpose::Count)?;
     let planned = ctx.connection.plan(&event_set.setup());
     let (mut result, status) = match planned.map_err(|error| event_set.explain(error)) {

@@ -33,7 +33,7 @@ pub(crate) fn run(
     options: &args::Completions,
     place: impl FnOnce() -> Result<Backend>,
     output: &Output,
-) -> Result<u8> {
+) -> Result<u32> {
     let sources = sources(place, options.events).unwrap_or_else(|error| {
         output.note(&format!("no sources will be completed: {error}"));
         Vec::new()
@@ -58,7 +58,7 @@ pub(crate) fn run(
         shell: shell.to_string(),
         script: String::from_utf8(script).map_err(Error::internal)?,
     };
-    output.result("completions", false, &result, |result| result.script.clone())?;
+    output.result("completions", &result, |result| result.script.clone())?;
     Ok(0)
 }
 

@@ -5,7 +5,7 @@ use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::thousands;
 use crate::output::{MachineInfo, Output};
-use halprof_profile::file::{self, Metadata, StackCounts};
+use halprof_profile::file::{self, StackCounts};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -33,15 +33,14 @@ pub(crate) struct ConvertResult {
     damaged: Option<String>,
 }
 
-pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u32> {
     let (trace, target) = (&options.file, &options.output);
     if target.as_os_str() == "-" {
         return Err(Error::usage("a recording is a file", "Name it: `-o FILE.rec`."));
     }
     file::convert(trace, target)?;
     let recording = file::read(target, |_| {})?;
-    let Metadata { modelled, machine, .. } = recording.metadata.clone();
-    output.note_model(&MachineInfo { modelled, description: machine, backend: None });
+    output.note_model(&MachineInfo::of_recording(&recording.metadata));
     let result = ConvertResult {
         file: target.display().to_string(),
         bytes: size(target),
@@ -57,7 +56,7 @@ pub(crate) fn run(options: &args::Convert, output: &Output) -> Result<u8> {
     if let Some(damaged) = &result.damaged {
         output.warn(damaged);
     }
-    output.result("convert", modelled, &result, text)?;
+    output.result("convert", &result, text)?;
     Ok(if result.damaged.is_some() { INCOMPLETE } else { 0 })
 }
 

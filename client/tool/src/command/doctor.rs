@@ -24,7 +24,7 @@ pub(crate) struct DoctorResult {
 }
 
 /// `here`: the machine to measure is this one, so that its Windows is examined too.
-pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result<u8> {
+pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result<u32> {
     let (machine_info, facts) = collect(place, here)?;
     output.note_model(&machine_info);
     let checks = doctor::examine(&facts);
@@ -35,9 +35,7 @@ pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result
         (false, true) => 4,
     };
     let result = DoctorResult { ready, checks };
-    output.rows("doctor", machine_info.modelled, (&result, &result.checks), |result| {
-        text(result, output.width())
-    })?;
+    output.rows("doctor", (&result, &result.checks), |result| text(result, output.width()))?;
     Ok(status)
 }
 

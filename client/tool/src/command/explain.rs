@@ -65,27 +65,27 @@ pub(crate) fn run(
     topic: Option<&str>,
     open: impl FnOnce() -> Result<Backend>,
     output: &Output,
-) -> Result<u8> {
-    let (modelled, result) = match (topic, topic.and_then(Code::find)) {
-        (None, _) => (false, contents()),
-        (Some(_), Some(code)) => (false, of_code(code)?),
+) -> Result<u32> {
+    let result = match (topic, topic.and_then(Code::find)) {
+        (None, _) => contents(),
+        (Some(_), Some(code)) => of_code(code)?,
         (Some(topic), None) => {
             let mut ctx = Context::open(open()?)?;
             output.note_model(&ctx.machine_info);
             let result = of_name(topic, &mut ctx);
-            (ctx.machine_info.modelled, result.map_err(|error| suggested(topic, error, &ctx))?)
+            result.map_err(|error| suggested(topic, error, &ctx))?
         }
     };
     let print_text = |result: &ExplainResult| text(result, output.width());
     if result.kind == TOPICS {
-        output.rows("explain", modelled, (&result, &result.topics), print_text)?;
+        output.rows("explain", (&result, &result.topics), print_text)?;
     } else if output.is_csv() && result.kind == CODE {
         return Err(Error::usage(
             format!("`--csv` is for tables, and `{}` is explained in words", result.topic),
             "`halprof explain --csv` lists the topics; a source has a line for each type of processor.",
         ));
     } else {
-        output.rows("explain", modelled, (&result, &result.cpu_types), print_text)?;
+        output.rows("explain", (&result, &result.cpu_types), print_text)?;
     }
     Ok(0)
 }

@@ -38,7 +38,7 @@ pub(crate) struct ExportResult {
     damaged: Option<String>,
 }
 
-pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     let place = place(options, output)?;
     let format = match options.format {
         Exported::Samples(format) => format,
@@ -46,8 +46,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     };
     let gathered = gather(options, format)?;
     let metadata = &gathered.recording.metadata;
-    let (modelled, machine) = (metadata.modelled, metadata.machine.clone());
-    output.note_model(&MachineInfo { modelled, description: machine, backend: None });
+    output.note_model(&MachineInfo::of_recording(metadata));
     let title = match options.files.as_slice() {
         [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         several => format!("{} recordings", several.len()),
@@ -56,19 +55,12 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u8> {
     let bytes = write(&place, |mut out| export::write(&view, format, &mut out))?;
     let result = result(options, format, &view, &place, bytes);
     let given_twice = filters::given_twice(&options.files);
-    for warning in result.damaged.iter().chain(&given_twice) {
-        output.warn(warning);
-    }
-    for warning in view.warnings() {
-        output.warn(&warning);
-    }
+    output.warn_all(result.damaged.iter().chain(&given_twice).chain(&view.warnings()));
     for note in notes(&result, &view) {
         output.note(&note);
     }
     if place != Backend::Stdout {
-        output.result("export", modelled, &result, |result| {
-            output.width().fitted(&text(result, &view))
-        })?;
+        output.result("export", &result, |result| output.width().fitted(&text(result, &view)))?;
     }
     Ok(if result.damaged.is_some() { INCOMPLETE } else { 0 })
 }
@@ -205,7 +197,7 @@ fn branches(
     format: ProfgenFormat,
     place: &Backend,
     output: &Output,
-) -> Result<u8> {
+) -> Result<u32> {
     let [path] = options.files.as_slice() else {
         return Err(Error::usage(
             format!("`{}` is of one recording", format.name()),
@@ -244,8 +236,7 @@ fn branches(
         damaged: recording.damaged(),
     };
     if *place != Backend::Stdout {
-        let modelled = recording.metadata.modelled;
-        output.result("export", modelled, &result, |result| {
+        output.result("export", &result, |result| {
             format!(
                 "{} branch records in {} samples of {}, {}, written to {} ({} bytes)\n",
                 thousands(written.kept.records),

@@ -34,7 +34,7 @@ struct Tracing {
     counters: Option<u32>,
 }
 
-pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
+pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u32> {
     let offer = ctx.tracing.as_mut().map(|tracing| Offer::of(tracing.as_mut())).transpose()?;
     let info = InfoResult {
         machine: ctx.machine_info.description.clone(),
@@ -43,9 +43,7 @@ pub(crate) fn run(ctx: &mut Context, output: &Output) -> Result<u8> {
             .map(|offer| Tracing { sources: offer.sources.len(), counters: offer.counters }),
     };
     let rows = info.described.processors.as_slice();
-    output.rows("info", ctx.machine_info.modelled, (&info, rows), |info| {
-        text(info, output.width())
-    })?;
+    output.rows("info", (&info, rows), |info| text(info, output.width()))?;
     Ok(0)
 }
 

@@ -5,11 +5,11 @@ use crate::output::Output;
 use crate::output::error::Result;
 use halprof_setup::installation::{self, Installed};
 
-pub(crate) fn run(options: &Install, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &Install, output: &Output) -> Result<u32> {
     let inf = options.inf.clone();
     let inf = inf.unwrap_or_else(installation::beside_the_tool);
     let installed = installation::install(&inf)?;
-    output.result("install", false, &installed, text)?;
+    output.result("install", &installed, text)?;
     Ok(0)
 }
 

@@ -87,7 +87,7 @@ impl Differs {
     }
 }
 
-pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<u32> {
     if options.metrics || options.metric_file.is_some() {
         metrics::run(options, ctx, output)?;
         return Ok(0);
@@ -101,7 +101,7 @@ pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
         None => listed(options, ctx)?,
     };
     let rows = listed.sources.as_slice();
-    output.rows("list", ctx.machine_info.modelled, (&listed, rows), |listed| {
+    output.rows("list", (&listed, rows), |listed| {
         let columns = if options.verbose { SourceRow::VERBOSE } else { SourceRow::BRIEF };
         records_in(output.width(), columns, &listed.sources)
     })?;

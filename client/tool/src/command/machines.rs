@@ -46,7 +46,7 @@ impl Record for Quirk {
     ];
 }
 
-pub(crate) fn run(options: &Machines, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &Machines, output: &Output) -> Result<u32> {
     let result = MachinesResult {
         machines: MODELS
             .iter()
@@ -61,8 +61,9 @@ pub(crate) fn run(options: &Machines, output: &Output) -> Result<u8> {
             .map(|row| Quirk { name: row.name, description: row.description, source: row.source })
             .collect(),
     };
+    output.set_modelled(true);
     if options.quirks {
-        output.rows("machines", true, (&result, &result.quirks), |result| {
+        output.rows("machines", (&result, &result.quirks), |result| {
             listed(
                 &result.quirks,
                 "Each is a property of a model, not silicon. Add them with `--machine NAME,quirks=A+B`, \
@@ -71,7 +72,7 @@ pub(crate) fn run(options: &Machines, output: &Output) -> Result<u8> {
             )
         })?;
     } else {
-        output.rows("machines", true, (&result, &result.machines), |result| {
+        output.rows("machines", (&result, &result.machines), |result| {
             listed(
                 &result.machines,
                 "Each is a model, not silicon. Choose one with `--machine NAME`, or with \

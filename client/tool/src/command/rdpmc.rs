@@ -34,20 +34,19 @@ const WARNING: &str = "while this runs, every program on this machine can read t
 
 pub(crate) fn run(options: &args::Rdpmc, ctx: &mut Context, output: &Output) -> Result<u32> {
     ctx.refuse_tracing("rdpmc", "only the driver lets programs read counters")?;
-    let modelled = ctx.machine_info.modelled;
     if options.holding == Some(Holding::Status) {
         let state = RdpmcResult::new(&ctx.connection.rdpmc()?);
-        output.result("rdpmc", modelled, &state, RdpmcResult::text)?;
+        output.result("rdpmc", &state, RdpmcResult::text)?;
         return Ok(0);
     }
     let mut runner = Runner::of_program(&options.program, output.is_json());
     let mut session = Session::open(&mut ctx.connection, false, false)?;
     let mut state = RdpmcResult::new(&session.allow_rdpmc()?);
-    if !modelled {
+    if !ctx.machine_info.modelled {
         output.warn(WARNING);
     }
     if !runner.runs_program() {
-        output.result("rdpmc", modelled, &state, RdpmcResult::text)?;
+        output.result("rdpmc", &state, RdpmcResult::text)?;
         output.note("RDPMC is allowed in user mode until Ctrl-C.");
     }
     runner.prepare()?;
@@ -57,7 +56,7 @@ pub(crate) fn run(options: &args::Rdpmc, ctx: &mut Context, output: &Output) -> 
     if runner.runs_program() && output.is_json() {
         state.program = runner.program_name();
         state.exit_status = runner.exit_status();
-        output.result("rdpmc", modelled, &state, RdpmcResult::text)?;
+        output.result("rdpmc", &state, RdpmcResult::text)?;
     }
     Ok(runner.program_status())
 }

@@ -124,10 +124,8 @@ struct Advised {
 }
 
 /// Prints what was recorded, and sends the recording to standard output if that is its target.
-fn print(result: &RecordResult, target: Target, modelled: bool, output: &Output) -> Result<()> {
-    for warning in warnings(result) {
-        output.warn(&warning);
-    }
+fn print(result: &RecordResult, target: Target, output: &Output) -> Result<()> {
+    output.warn_all(&warnings(result));
     for note in notes(result) {
         output.note(&note);
     }
@@ -137,7 +135,7 @@ fn print(result: &RecordResult, target: Target, modelled: bool, output: &Output)
         return Ok(());
     }
     let rows = result.periods.as_slice();
-    output.rows("record", modelled, (result, rows), |result| text(result, output.width()))
+    output.rows("record", (result, rows), |result| text(result, output.width()))
 }
 
 pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
@@ -152,7 +150,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     event_set.setup.slice_100ns = rotation;
     let branches = Branching::of(options, &event_set)?;
     (event_set.setup.branches, event_set.setup.branch_filter) = (branches.depth, branches.filter);
-    let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
+    let own_output = !output.is_text() || options.output.as_os_str() == "-";
     let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
     runner.check_can_be_sampled()?;
     if let Some(warning) = ctx.one_list(&options.selection) {
@@ -162,10 +160,10 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let what = (options, branches);
     let result = record(what, target.path(), ctx, &mut event_set, &mut runner, output);
     let (result, ended) = result.map_err(|error| event_set.explain(error))?;
-    print(&result, target, ctx.machine_info.modelled, output)?;
+    print(&result, target, output)?;
     // The file contains the samples taken until then.
     Ok(match ended {
-        Some(error) => error.exit_status().into(),
+        Some(error) => error.exit_status(),
         None => runner.program_status(),
     })
 }
@@ -271,7 +269,7 @@ impl Target {
                 backup_path: backup_path(path),
             });
         }
-        let taken = output.is_json() || output.is_csv();
+        let taken = !output.is_text();
         if taken || io::stdout().is_terminal() {
             let why = if taken {
                 "`-o -` would mix the recording with the result on standard output"

@@ -39,7 +39,7 @@ struct RegisterRow {
     fields: Vec<FieldRow>,
 }
 
-pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output) -> Result<u32> {
     ctx.refuse_tracing("registers", "Windows' own tracing reads no registers")?;
     let all = Arc::clone(&ctx.machine.processors);
     let wanted = match args::joined(&options.processors) {
@@ -62,9 +62,7 @@ pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output)
         });
     }
     let result = RegistersResult { processors };
-    output.rows("registers", ctx.machine_info.modelled, (&result, &lines(&result)), |result| {
-        text(result, output.width())
-    })?;
+    output.rows("registers", (&result, &lines(&result)), |result| text(result, output.width()))?;
     Ok(0)
 }
 

@@ -126,7 +126,7 @@ impl SourceSummary {
     }
 }
 
-pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     if options.off_cpu {
         return off_cpu::run(options, output);
     }
@@ -170,16 +170,15 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     }
     warnings.extend(only_marks.clone());
     let result = result(options, &report, requested, warnings);
-    let modelled = report.recording.metadata.modelled;
     if options.stack && output.is_csv() {
         let absent = absent_beside_source(&CallTree::KEYS);
         let rows = (&result, &*result.stack);
-        output.rows_without(&absent, "report", modelled, rows, |_| String::new())?;
+        output.rows_without(&absent, "report", rows, |_| String::new())?;
         return Ok(status);
     }
     let rows = if output.is_csv() { source_rows(&report.tables) } else { Vec::new() };
     let absent = query.tables.first().map_or_else(Vec::new, |by| absent_beside_source(by));
-    output.rows_without(&absent, "report", modelled, (&result, &rows), |_| {
+    output.rows_without(&absent, "report", (&result, &rows), |_| {
         let width = if options.verbose { Width::WHOLE } else { output.width() };
         match (only_marks, options.by.as_slice()) {
             (Some(hint), _) => output.width().fitted(&hint) + "\n",

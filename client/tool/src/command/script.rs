@@ -51,7 +51,7 @@ struct CallerLine<'a> {
     offset: u64,
 }
 
-pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
     if output.is_json() && !options.jsonl {
         return Err(Error::usage(
             "`script` does not print one JSON object",
@@ -70,10 +70,10 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u8> {
     }
     let mut going = Ok(true);
     let recording = script::each_sample(&options.file, &filter, &path, |recording, line| {
-        let modelled = recording.metadata.modelled;
+        output.set_modelled(recording.metadata.modelled);
         let told = match (&csv, options.jsonl) {
-            (Some(csv), _) => csv.lines(&[row(&line)], modelled),
-            (_, true) => output.document("script", modelled, row(&line)),
+            (Some(csv), _) => csv.lines(&[row(&line)], output.is_modelled()),
+            (_, true) => output.document("script", row(&line)),
             _ => Ok(lines.line(&cells(&line)) + &callers(&line, output.width())),
         };
         going = told.and_then(|told| {

@@ -39,22 +39,19 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
         );
         result.warnings.insert(0, warning);
     }
-    for warning in &result.warnings {
-        output.warn(warning);
-    }
-    // The program ran here, whatever the modelled columns say.
-    let modelled = false;
+    output.warn_all(&result.warnings);
+    // The program ran here, whatever the modelled columns say: the output is of no model.
     let width = output.width();
     match options.by {
-        CodeKey::Address => output.rows("simulate", modelled, (&result, &result.rows), |result| {
+        CodeKey::Address => output.rows("simulate", (&result, &result.rows), |result| {
             text(result, &by_instruction(&result.rows, width), width)
         }),
-        CodeKey::Line => output.rows("simulate", modelled, (&result, &result.lines), |result| {
+        CodeKey::Line => output.rows("simulate", (&result, &result.lines), |result| {
             text(result, &by_line(&result.lines, width), width)
         }),
     }?;
     if result.limited {
-        return Ok(Error::unavailable("", "").exit_status().into());
+        return Ok(Error::unavailable("", "").exit_status());
     }
     Ok(result.exit_status.unwrap_or(0))
 }
@@ -66,7 +63,7 @@ fn command(options: &args::Simulate, output: &Output) -> Result<Command> {
         .ok_or_else(|| Error::usage("no program to run", "Name one after `--`."))?;
     let mut command = Command::new(name);
     command.args(arguments);
-    if output.is_json() || output.is_csv() {
+    if !output.is_text() {
         command.stdout(Stdio::from(io::stderr()));
     }
     Ok(command)

@@ -37,7 +37,7 @@ use halprof_measure::rates;
 use halprof_profile::file::inventory::Inventory;
 use halprof_profile::file::{cannot_count, write_whole};
 use indicatif::ProgressBar;
-use interval_writer::{Form, IntervalWriter};
+use interval_writer::{IntervalWriter, owns_output};
 use openmetrics::Exposition;
 pub(crate) use result::{Interval, StatResult};
 use result::{PassRow, ProcessRow, RunRow, StatRows};
@@ -79,7 +79,6 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         return traced::run(options, ctx, output);
     }
     refuse_what_traces_do(options)?;
-    let form = Form::of(options, output);
     let rotation = rotation(&options.work, options.passes)?;
     let metrics = metrics(options, ctx)?;
     let requested = metrics.requested(&options.metrics)?;
@@ -91,11 +90,11 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     };
     let mut warnings: Vec<String> = ctx.only_time(&options.selection).into_iter().collect();
     warnings.extend(ctx.one_list(&options.selection));
-    warnings.extend(partly_counted(&event_set, form, topdown.is_some()));
-    warn(output, &warnings);
+    warnings.extend(partly_counted(&event_set, output, topdown.is_some()));
+    output.warn_all(&warnings);
     let view = View {
         frequency: ctx.machine.frequency(),
-        by: By::new(&event_set, options.per_cpu, options.per_core_type || form == Form::Text),
+        by: By::new(&event_set, options.per_cpu, options.per_core_type || output.is_text()),
         event_set: &event_set,
         metrics: &metrics,
         requested,
@@ -104,7 +103,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     };
     let sets = event_set.sets(options.passes, false, &mut ctx.connection)?;
     let machine = ctx.machine_info.description.clone();
-    let mut bench = Bench::new(options, form, &view, sets.len(), ctx, output)?;
+    let mut bench = Bench::new(options, &view, sets.len(), ctx, output)?;
     let runs = bench.runs(&sets, options.repeat).map_err(|error| event_set.explain(error))?;
     let Bench { runner, writer, samples, intervals, .. } = bench;
     let mut later = Vec::new();
@@ -117,10 +116,10 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     (result.rows.by_process, result.intervals) = (by_process, intervals);
     later.extend(never_scheduled(&result.rows.counts));
     later.extend(of_periods(options.by, &result.periods));
-    warn(output, &later);
+    output.warn_all(&later);
     warnings.extend(later);
     result.warnings = warnings;
-    print(options, form, output, &writer.result(result)?)?;
+    print(options, output, &writer.result(result)?)?;
     Ok(runner.program_status())
 }
 
@@ -152,16 +151,10 @@ fn refuse_what_traces_do(options: &args::Stat) -> Result<()> {
     })
 }
 
-fn warn(output: &Output, warnings: &[String]) {
-    for warning in warnings {
-        output.warn(warning);
-    }
-}
-
-fn print(options: &args::Stat, form: Form, output: &Output, text: &str) -> Result<()> {
+fn print(options: &args::Stat, output: &Output, text: &str) -> Result<()> {
     match options.file() {
         Some(path) => Ok(write_whole(path, plain(text).as_bytes())?),
-        None if form == Form::Csv => output.print_data(text),
+        None if output.is_csv() => output.print_data(text),
         None => output.print(text),
     }
 }
@@ -204,8 +197,8 @@ fn metrics(options: &args::Stat, ctx: &mut Context) -> Result<Metrics> {
 
 /// Warnings about sources that some of the processors cannot count; text has them below its table.
 /// Top-down counts each CPU type by events of its own, which needs no warning.
-fn partly_counted(event_set: &EventSet, form: Form, topdown: bool) -> Vec<String> {
-    if form == Form::Text {
+fn partly_counted(event_set: &EventSet, output: &Output, topdown: bool) -> Vec<String> {
+    if output.is_text() {
         return Vec::new();
     }
     let requested = |name: &str| {
@@ -245,13 +238,12 @@ fn never_scheduled(rows: &[CountRow]) -> Vec<String> {
 impl<'a> Bench<'a> {
     fn new(
         options: &args::Stat,
-        form: Form,
         view: &'a View<'a>,
         passes: usize,
         ctx: &'a mut Context,
         output: &'a Output,
     ) -> Result<Self> {
-        let runner = Runner::new(&options.work, ctx, view.event_set, form.owns_output(options))?;
+        let runner = Runner::new(&options.work, ctx, view.event_set, owns_output(options, output))?;
         if options.by.is_some() {
             runner.check_can_be_sampled()?;
         }
@@ -259,7 +251,7 @@ impl<'a> Bench<'a> {
             Some(path) => Some(Exposition::new(path, ctx, view.event_set, output)?),
             None => None,
         };
-        let writer = IntervalWriter::new(options, form, ctx.machine_info.modelled, output);
+        let writer = IntervalWriter::new(options, output);
         // No progress bar is drawn among lines that are printed meanwhile, or in a program's
         // output.
         let progress = if writer.is_live() || !options.work.program.is_empty() {

@@ -4,17 +4,15 @@ use crate::output::Output;
 use crate::output::error::Result;
 use halprof_setup::installation::{self, Switched};
 
-pub(crate) fn start(output: &Output) -> Result<u8> {
+pub(crate) fn start(output: &Output) -> Result<u32> {
     let started = installation::start()?;
-    output
-        .result("start", false, &started, |started| text(started, ["started", "runs already"]))?;
+    output.result("start", &started, |started| text(started, ["started", "runs already"]))?;
     Ok(0)
 }
 
-pub(crate) fn stop(output: &Output) -> Result<u8> {
+pub(crate) fn stop(output: &Output) -> Result<u32> {
     let stopped = installation::stop()?;
-    output
-        .result("stop", false, &stopped, |stopped| text(stopped, ["stopped", "stopped already"]))?;
+    output.result("stop", &stopped, |stopped| text(stopped, ["stopped", "stopped already"]))?;
     Ok(0)
 }
 

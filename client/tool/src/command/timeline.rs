@@ -129,12 +129,12 @@ pub(crate) fn run(options: &args::Timeline, machine: Option<&str>, output: &Outp
         return record_and_show(options, output);
     };
     let is_damaged = show(options, file, None, output)?;
-    Ok(if is_damaged { INCOMPLETE.into() } else { 0 })
+    Ok(if is_damaged { INCOMPLETE } else { 0 })
 }
 
 fn record_and_show(options: &args::Timeline, output: &Output) -> Result<u32> {
     let target = Target::of(&options.output, output)?;
-    let output_to_error = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
+    let output_to_error = !output.is_text() || options.output.as_os_str() == "-";
     let status = record(options, target.path(), output_to_error, output)?;
     let path = target.path().to_owned();
     target.note_kept(output);
@@ -230,17 +230,15 @@ fn show(
         between: between(&marks, options)?,
         ..TimelineResult::new(path, &recording, &marks)
     };
-    for warning in &result.warnings {
-        output.warn(warning);
-    }
-    let modelled = recording.metadata.modelled;
+    output.warn_all(&result.warnings);
+    output.set_modelled(recording.metadata.modelled);
     let text = |result: &TimelineResult| text::text(result, output.width());
     match (&result.between, &result.ticks) {
-        (Some(between), _) => output.rows("timeline", modelled, (&result, &between.all), text)?,
+        (Some(between), _) => output.rows("timeline", (&result, &between.all), text)?,
         (None, Some(ticks)) => {
-            output.rows("timeline", modelled, (&result, &tick_rows(ticks)), text)?;
+            output.rows("timeline", (&result, &tick_rows(ticks)), text)?;
         }
-        (None, None) => output.rows("timeline", modelled, (&result, &result.rows), text)?,
+        (None, None) => output.rows("timeline", (&result, &result.rows), text)?,
     }
     Ok(result.damaged.is_some())
 }

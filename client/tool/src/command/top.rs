@@ -39,7 +39,7 @@ const COUNTED: [Key; 3] = [Key::Source, Key::Processor, Key::Core];
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
-pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Result<u32> {
     ctx.refuse_tracing("top", "Windows' own tracing writes a file, which is read after the end")?;
     let tables = sampled::keys(options)?;
     let is_counted = tables.iter().flatten().all(|key| COUNTED.contains(key));
@@ -56,9 +56,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
         return sampled::run(options, tables, (&event_set, interval), runner, ctx, output);
     }
     let warnings = [ctx.only_time(&options.selection), ctx.one_list(&options.selection)];
-    for warning in warnings.iter().flatten() {
-        output.warn(warning);
-    }
+    output.warn_all(warnings.iter().flatten());
     for (source, processors) in event_set.excluded_cpus() {
         output.warn(&cannot_count(&source, &processors));
     }
@@ -74,7 +72,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
         trim: false,
         topdown: None,
     });
-    let (state, modelled) = (State::new(&ctx.machine_info, interval), ctx.machine_info.modelled);
+    let state = State::new(&ctx.machine_info, interval);
     let named = |error| event_set.explain(error);
     let approximate = event_set.setup.approximate;
     let mut session = Session::open(&mut ctx.connection, event_set.sees_kernel(), approximate)?;
@@ -84,7 +82,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
         runner.begin()?;
         let elapsed_ns = runner.run(Every::LOOK, |_| Ok(ControlFlow::Continue(())))?;
         counts.take(Duration::from_nanos(elapsed_ns), &session.stop_and_read()?);
-        print(&counts, modelled, output)?;
+        print(&counts, output)?;
     } else {
         show(&mut runner, interval, state, |tick| {
             if !tick.is_due {
@@ -141,9 +139,9 @@ fn interval(milliseconds: f64) -> Result<Duration> {
 }
 
 /// Prints one interval as plain text.
-fn print(counts: &LiveCounts<'_>, modelled: bool, output: &Output) -> Result<()> {
+fn print(counts: &LiveCounts<'_>, output: &Output) -> Result<()> {
     if output.is_csv() {
-        return output.print_csv(&[], &counts.rate_rows(), modelled);
+        return output.print_csv(&[], &counts.rate_rows());
     }
     let mut text = counts.table().text(output.width());
     for metric in counts.metrics() {

@@ -6,9 +6,9 @@ use crate::output::table::{Column, Width, table};
 use halprof_setup::installation::{self, Removed};
 use shared_types::device::SERVICE;
 
-pub(crate) fn run(output: &Output) -> Result<u8> {
+pub(crate) fn run(output: &Output) -> Result<u32> {
     let removed = installation::uninstall()?;
-    output.result("uninstall", false, &removed, |removed| text(removed, output.width()))?;
+    output.result("uninstall", &removed, |removed| text(removed, output.width()))?;
     Ok(0)
 }
 

@@ -94,8 +94,8 @@ impl Error {
 
     /// The exit status of a process that ends with this error.
     #[must_use]
-    pub fn exit_status(&self) -> u8 {
-        Code::of(self.code()).status
+    pub fn exit_status(&self) -> u32 {
+        Code::of(self.code()).status.into()
     }
 
     /// Advice on what to do, as a sentence.

@@ -1,7 +1,7 @@
 //! Every error code, once: the exit status, what it means, what causes it and what to do.
 
 /// The exit status of a command whose recording is incomplete: what is in it was used.
-pub(crate) const INCOMPLETE: u8 = 5;
+pub(crate) const INCOMPLETE: u32 = 5;
 
 /// What each exit status means.
 pub(crate) const STATUSES: [(u8, &str); 7] = [
@@ -311,7 +311,7 @@ mod tests {
         for code in ErrorCode::ALL {
             let refusal = Refusal { code: *code, subject: 0, detail: 0, source: None };
             let row = Code::find(code.code()).expect("it");
-            assert_eq!(row.status, Error::from(refusal).exit_status(), "{}", row.name);
+            assert_eq!(u32::from(row.status), Error::from(refusal).exit_status(), "{}", row.name);
         }
         let statuses: Vec<u8> = CODES.iter().map(|row| row.status).collect();
         assert!(statuses.is_sorted() && statuses.last() == Some(&6));
@@ -324,7 +324,7 @@ mod tests {
         ] {
             let error = Error::from(error);
             let row = Code::find(code).expect("it");
-            assert_eq!((row.name, row.status), (error.code(), error.exit_status()));
+            assert_eq!((row.name, u32::from(row.status)), (error.code(), error.exit_status()));
         }
     }
 

@@ -130,12 +130,8 @@ pub(crate) fn introduce(
     warnings: &[String],
     symbols: &[Opened],
     output: &Output,
-) -> u8 {
-    output.note_model(&MachineInfo {
-        modelled: recording.metadata.modelled,
-        description: recording.metadata.machine.clone(),
-        backend: None,
-    });
+) -> u32 {
+    output.note_model(&MachineInfo::of_recording(&recording.metadata));
     let damaged = recording.damaged();
     if let Some(damaged) = &damaged {
         output.warn(damaged);
@@ -148,9 +144,7 @@ pub(crate) fn introduce(
             skipped.join(", ")
         ));
     }
-    for warning in warnings {
-        output.warn(warning);
-    }
+    output.warn_all(warnings);
     note_symbols(symbols, output);
     if damaged.is_some() { INCOMPLETE } else { 0 }
 }

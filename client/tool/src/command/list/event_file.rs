@@ -13,7 +13,7 @@ pub(super) fn run(
     ctx: &mut Context,
     output: &Output,
 ) -> Result<()> {
-    if output.is_json() || output.is_csv() {
+    if !output.is_text() {
         return Err(Error::usage(
             "`--event-format` writes a file to standard output, which another form cannot share",
             "Leave out `--json`, `--jsonl` or `--csv`.",

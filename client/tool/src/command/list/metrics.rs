@@ -76,9 +76,7 @@ pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
         ));
     }
     let rows = result.metrics.as_slice();
-    output.rows("metrics", ctx.machine_info.modelled, (&result, rows), |result| {
-        records(output.width(), &result.metrics)
-    })
+    output.rows("metrics", (&result, rows), |result| records(output.width(), &result.metrics))
 }
 
 impl ListedMetric {

@@ -27,7 +27,7 @@ pub(super) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let processors = options.selection.processors.clone();
     let everything = Selection { processors, ..Selection::default() };
     let event_set = EventSet::new(&everything, ctx, Purpose::CountBeside)?;
-    let own_output = output.is_json() || output.is_csv() || options.output.as_os_str() == "-";
+    let own_output = !output.is_text() || options.output.as_os_str() == "-";
     let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
     let Some(tracing) = &mut ctx.tracing else {
         return Err(Error::internal("a trace without tracing"));
@@ -40,10 +40,8 @@ pub(super) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let traced = traced?;
     let recording = write(&traced, target.path(), &ctx.machine_info, &options.work)?;
     let result = result(&events, &traced, &recording, options, ctx, runner.scope(&event_set));
-    for warning in traced.warnings() {
-        output.warn(&warning);
-    }
-    print(&result, target, ctx.machine_info.modelled, output)?;
+    output.warn_all(&traced.warnings());
+    print(&result, target, output)?;
     Ok(runner.program_status())
 }
 

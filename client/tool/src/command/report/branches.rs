@@ -79,7 +79,7 @@ fn table_by(keys: &[&str]) -> Result<Grouping> {
     })
 }
 
-pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output) -> Result<u8> {
+pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output) -> Result<u32> {
     if options.diff.is_some() {
         return Err(Error::usage(
             "`--diff` compares samples, not branches",
@@ -105,7 +105,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
             args::Sorting::Mispredicted => Order::Mispredicted,
             args::Sorting::Name => Order::Name,
         },
-        rows: (!output.is_csv() && !output.is_json()).then_some(options.most_rows()),
+        rows: (output.is_text()).then_some(options.most_rows()),
     };
     let branches = Branches::read(&options.files, &query, &options.naming.path()?)?;
     let mut warnings = warnings(&branches);
@@ -129,7 +129,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
     let absent = grouping.map_or_else(Vec::new, absent_columns);
     let width = if options.verbose { Width::WHOLE } else { output.width() };
     let rows = (&result, &*lines);
-    output.rows_without(&absent, "branches", recording.metadata.modelled, rows, |result| {
+    output.rows_without(&absent, "branches", rows, |result| {
         head(recording, recording.samples, width)
             + &width.prose(0, &summary(result))
             + "\n"

@@ -96,10 +96,9 @@ pub(super) fn run(
         .flat_map(|part| part.rows.iter().map(|row| SourceRow { source: part.source, row }))
         .collect();
     let several = before.sources.len() > 1;
-    let modelled = before.recording.metadata.modelled || after.recording.metadata.modelled;
     let absent =
         result.tables.first().map_or_else(Vec::new, |table| absent_beside_source(table.by));
-    output.rows_without(&absent, "diff", modelled, (&result, &lines), |result| {
+    output.rows_without(&absent, "diff", (&result, &lines), |result| {
         let mut texts = Vec::new();
         for table in &result.tables {
             for part in &table.parts {

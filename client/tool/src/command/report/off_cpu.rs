@@ -62,7 +62,7 @@ impl From<Call> for WaitCall {
     }
 }
 
-pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
+pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let [file] = options.files.as_slice() else {
         return Err(Error::usage("`--off-cpu` with several files", "Report on one at a time."));
     };
@@ -70,9 +70,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     refuse_filters(&options.filters)?;
     let mut waits = OffCpu::read(file, by)?;
     keep_only(&options.filters.process, &mut waits.rows);
-    for warning in &waits.warnings {
-        output.warn(warning);
-    }
+    output.warn_all(&waits.warnings);
     let status = if waits.warnings.is_empty() { 0 } else { INCOMPLETE };
     let mut result = OffCpuResult {
         file: file.display().to_string(),
@@ -88,7 +86,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     };
     let width = if options.verbose { Width::WHOLE } else { output.width() };
     if !options.stack {
-        output.rows("off-cpu", false, (&result, &result.rows), |result| {
+        output.rows("off-cpu", (&result, &result.rows), |result| {
             text(result, options.most_rows(), width)
         })?;
         return Ok(status);
@@ -104,7 +102,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u8> {
     }
     let absent = absent_fields(&CallTree::KEYS);
     let rows = (&result, &*result.stack);
-    output.rows_without(&absent, "off-cpu", false, rows, |result| tree(result, width))?;
+    output.rows_without(&absent, "off-cpu", rows, |result| tree(result, width))?;
     Ok(status)
 }
 

@@ -3,36 +3,14 @@
 use super::result::{Interval, Jitter, Lines, StatResult};
 use super::text;
 use crate::cli::args;
-use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::table::Width;
+use crate::output::{Form, Output};
 use crate::select::time;
 
-/// The form of the output.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    Text,
-    Csv,
-    Json,
-    JsonLines,
-}
-
-impl Form {
-    /// The form that the options request.
-    pub(super) fn of(options: &args::Stat, output: &Output) -> Self {
-        match (output.is_csv(), options.jsonl, output.is_json()) {
-            (true, _, _) => Self::Csv,
-            (_, true, _) => Self::JsonLines,
-            (_, _, true) => Self::Json,
-            _ => Self::Text,
-        }
-    }
-
-    /// Whether standard output is reserved for the result, which a program's own output would
-    /// spoil.
-    pub(super) fn owns_output(self, options: &args::Stat) -> bool {
-        self != Self::Text && options.file().is_none()
-    }
+/// Whether standard output is reserved for the result, which a program's own output would spoil.
+pub(super) fn owns_output(options: &args::Stat, output: &Output) -> bool {
+    !output.is_text() && options.file().is_none()
 }
 
 /// Prints intervals as they end, if the form allows that, and otherwise keeps them.
@@ -41,8 +19,6 @@ impl Form {
     reason = "independent flags: what was requested, and what has come of it"
 )]
 pub(super) struct IntervalWriter<'a> {
-    form: Form,
-    modelled: bool,
     /// Output goes to standard output at once.
     live: bool,
     /// The intervals go to a file that each reading replaces.
@@ -68,21 +44,14 @@ struct Deviation {
 }
 
 impl<'a> IntervalWriter<'a> {
-    pub(super) fn new(
-        options: &args::Stat,
-        form: Form,
-        modelled: bool,
-        output: &'a Output,
-    ) -> Self {
+    pub(super) fn new(options: &args::Stat, output: &'a Output) -> Self {
         let interval = options.interval.map(time::interval);
         let deviation = |requested_ns| Deviation { requested_ns, ..Deviation::default() };
         Self {
-            form,
-            modelled,
             live: options.file().is_none()
                 && interval.is_some()
                 && options.openmetrics.is_none()
-                && form != Form::Json,
+                && output.form() != Form::Json,
             replaced: options.openmetrics.is_some(),
             file: options.file().is_some(),
             metrics: !options.metrics.is_empty(),
@@ -123,20 +92,17 @@ impl<'a> IntervalWriter<'a> {
             return Ok(());
         }
         let text = self.interval(&interval)?;
-        let is_data = self.form == Form::Csv;
-        self.closed |= !self.output.print_stream(&text, is_data)?;
+        self.closed |= !self.output.print_stream(&text, self.output.is_csv())?;
         Ok(())
     }
 
     /// An interval as text; the first one comes with the header.
     fn interval(&mut self, interval: &Interval) -> Result<String> {
         let first = !std::mem::replace(&mut self.begun, true);
-        match self.form {
+        match self.output.form() {
             Form::Text => Ok(text::interval(interval, first, self.metrics, self.width())),
             Form::Csv => interval.csv(self.lines(first)),
-            Form::Json | Form::JsonLines => {
-                self.output.document("stat-interval", self.modelled, interval)
-            }
+            Form::Json | Form::JsonLines => self.output.document("stat-interval", interval),
         }
     }
 
@@ -148,28 +114,28 @@ impl<'a> IntervalWriter<'a> {
         self.output.width()
     }
 
-    const fn lines(&self, head: bool) -> Lines {
-        Lines { head, metrics: self.metrics, modelled: self.modelled }
+    fn lines(&self, head: bool) -> Lines {
+        Lines { head, metrics: self.metrics, modelled: self.output.is_modelled() }
     }
 
     /// The result: everything that has not been printed yet.
     pub(super) fn result(mut self, result: StatResult) -> Result<String> {
         let mut result = StatResult { jitter: self.jitter.map(Deviation::jitter), ..result };
-        if self.form == Form::Json {
-            return self.output.document("stat", self.modelled, result);
+        if self.output.form() == Form::Json {
+            return self.output.document("stat", result);
         }
         let mut text = String::new();
-        if self.form == Form::Text && self.file && self.modelled {
+        if self.output.is_text() && self.file && self.output.is_modelled() {
             // On a terminal, standard error says so.
             text += &format!("modelled machine, not silicon: {}\n\n", result.machine);
         }
         for interval in std::mem::take(&mut result.intervals) {
             text += &self.interval(&interval)?;
         }
-        text += &match self.form {
+        text += &match self.output.form() {
             Form::Text => text::result(&result, self.begun, self.width()),
             Form::Csv => result.csv(self.lines(!self.begun))?,
-            Form::Json | Form::JsonLines => self.output.document("stat", self.modelled, result)?,
+            Form::Json | Form::JsonLines => self.output.document("stat", result)?,
         };
         Ok(text)
     }

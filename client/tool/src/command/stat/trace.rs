@@ -1,7 +1,7 @@
 //! `stat` by a trace of Windows' own tracing: exact counts of processes and threads.
 
 use super::count_row::CountRow;
-use super::interval_writer::{Form, IntervalWriter};
+use super::interval_writer::IntervalWriter;
 use super::result::{
     Interval, MetricRow, PassRow, ProcessRow, StatResult, StatRows, Switched, ThreadRow, TraceRow,
 };
@@ -19,7 +19,7 @@ use halprof_measure::selection;
 use halprof_measure::tracing::counts::{Cell, Query, Sums, TraceCounts};
 use halprof_measure::tracing::lives::Process;
 use halprof_profile::aggregate::filter::Pattern;
-use halprof_profile::file::{Metadata, Recording, is_recording};
+use halprof_profile::file::{Recording, is_recording};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -40,21 +40,17 @@ pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<
     };
     if !is_recording(file)? {
         let counts = TraceCounts::read(file, &presenter.query)?;
-        let modelled = counts.is_modelled;
-        output.note_model(&MachineInfo {
-            modelled,
-            description: counts.system.clone(),
-            backend: None,
-        });
-        return presenter.show(&[counts], modelled, name);
+        let (modelled, description) = (counts.is_modelled, counts.system.clone());
+        output.note_model(&MachineInfo { modelled, description, backend: None });
+        return presenter.show(&[counts], name);
     }
     refuse_parts(options)?;
     let recording = halprof_profile::file::read(file, |_| {})?;
-    let Metadata { modelled, machine, .. } = recording.metadata.clone();
-    output.note_model(&MachineInfo { modelled, description: machine.clone(), backend: None });
-    presenter.show(&[recorded(recording)?], modelled, |result| {
+    let machine = MachineInfo::of_recording(&recording.metadata);
+    output.note_model(&machine);
+    presenter.show(&[recorded(recording)?], |result| {
         name(result);
-        result.machine = machine;
+        result.machine = machine.description;
     })
 }
 
@@ -105,7 +101,6 @@ pub(super) struct Presenter<'a> {
     pub(super) query: Query,
     /// The type of core of each processor, by number; empty where they are not known: no trace says.
     pub(super) core_types: Vec<Option<&'static str>>,
-    form: Form,
     output: &'a Output,
 }
 
@@ -124,16 +119,14 @@ impl<'a> Presenter<'a> {
             processors: processors.unwrap_or_default(),
             interval_ns: interval.and_then(NonZeroU64::new),
         };
-        let form = Form::of(options, output);
         let core_types = Vec::new();
-        Ok(Self { options, metrics, requested, query, core_types, form, output })
+        Ok(Self { options, metrics, requested, query, core_types, output })
     }
 
     /// Prints the counts of traces, one for each pass; `complete` adds what they do not know.
     pub(super) fn show(
         &self,
         passes: &[TraceCounts],
-        modelled: bool,
         complete: impl FnOnce(&mut StatResult),
     ) -> Result<u32> {
         let views: Vec<TraceView<'_>> = passes
@@ -150,8 +143,7 @@ impl<'a> Presenter<'a> {
                 patterns: self.options.process.iter().map(|text| Pattern::new(text)).collect(),
             })
             .collect();
-        let mut writer =
-            IntervalWriter::new(self.options, self.form, modelled, self.output).exact();
+        let mut writer = IntervalWriter::new(self.options, self.output).exact();
         let mut intervals = Vec::new();
         if let Some(length) = self.query.interval_ns {
             for interval in views.iter().flat_map(|view| view.intervals(length.get())) {
@@ -159,13 +151,13 @@ impl<'a> Presenter<'a> {
             }
         }
         let mut result = result(&views, &self.options.process);
-        super::warn(self.output, &result.warnings);
+        self.output.warn_all(&result.warnings);
         result.warnings.extend(result.trace.iter().flat_map(|trace| trace.notes.clone()));
         result.intervals = intervals;
         complete(&mut result);
-        super::print(self.options, self.form, self.output, &writer.result(result)?)?;
+        super::print(self.options, self.output, &writer.result(result)?)?;
         let is_damaged = passes.iter().any(|counts| !counts.damage.is_empty());
-        Ok(if is_damaged { INCOMPLETE.into() } else { 0 })
+        Ok(if is_damaged { INCOMPLETE } else { 0 })
     }
 }
 

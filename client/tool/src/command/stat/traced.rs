@@ -1,7 +1,7 @@
 //! `stat` by Windows' own tracing: a session writes a trace while the program runs, and its context
 //! switches are counted by. With `--passes` the program runs again for each session.
 
-use super::interval_writer::Form;
+use super::interval_writer::owns_output;
 use super::trace::{Presenter, metrics};
 use crate::cli::args::{self, Selection};
 use crate::output::Output;
@@ -32,7 +32,7 @@ pub(super) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     let mut presenter = Presenter::new(options, &metrics, output)?;
     presenter.core_types = ctx.machine.processors.iter().map(describe::core_type).collect();
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
-    let own_output = Form::of(options, output).owns_output(options);
+    let own_output = owns_output(options, output);
     let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
     let Some(tracing) = &mut ctx.tracing else {
         return Err(Error::internal("counts of a trace without tracing"));
@@ -62,8 +62,8 @@ pub(super) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         }
     }
     progress.finish_and_clear();
-    super::warn(output, &warnings);
-    let status = presenter.show(&passes, ctx.machine_info.modelled, |result| {
+    output.warn_all(&warnings);
+    let status = presenter.show(&passes, |result| {
         let processors = std::mem::take(&mut result.scope.processors);
         result.scope = Scope { processors, ..runner.scope(&event_set) };
         result.machine.clone_from(&ctx.machine_info.description);

@@ -43,7 +43,7 @@ pub(super) fn run(
     mut runner: Runner,
     ctx: &mut Context,
     output: &Output,
-) -> Result<u8> {
+) -> Result<u32> {
     let processes = options.process.iter().map(|text| Pattern::new(text)).collect();
     let filter = Filter { processes, ..Filter::default() };
     let query = Query { tables, filter, ..Query::default() };
@@ -51,9 +51,7 @@ pub(super) fn run(
     let state = State::new(&ctx.machine_info, interval);
     let sampling = Sampling::start(event_set, &runner, ctx);
     let mut sampling = sampling.map_err(|error| event_set.explain(error))?;
-    for warning in &sampling.warnings {
-        output.warn(warning);
-    }
+    output.warn_all(&sampling.warnings);
     if options.once {
         runner.begin()?;
         let elapsed_ns = runner.run(Every::step(STEP_NS), |tick| {
@@ -92,15 +90,12 @@ pub(super) fn keys(options: &args::Top) -> Result<Vec<Vec<Key>>> {
     filters::tables(&lists)
 }
 
-fn print(report: &Report, output: &Output) -> Result<u8> {
-    for warning in filters::warnings(report) {
-        output.warn(&warning);
-    }
+fn print(report: &Report, output: &Output) -> Result<u32> {
+    output.warn_all(&filters::warnings(report));
     filters::note_symbols(&report.symbols, output);
     if output.is_csv() {
-        let modelled = report.recording.metadata.modelled;
         let by = report.tables.first().map_or(&[][..], |table| &table.by);
-        output.print_csv(&absent_beside_source(by), &source_rows(&report.tables), modelled)?;
+        output.print_csv(&absent_beside_source(by), &source_rows(&report.tables))?;
     } else {
         output.print(&text::tables(report, ROWS, "--csv", output.width()))?;
     }

@@ -50,7 +50,7 @@ pub(crate) fn context() -> (Context, Rc<RefCell<Asked>>) {
 pub(crate) fn command(arguments: &[&str]) -> (Commands, Output) {
     let arguments = [&["halprof"], arguments].concat();
     let parsed = Arguments::parse_from(arguments).expect("arguments");
-    (parsed.command, Output::new(Form::Json, true, false, Width::WHOLE))
+    (parsed.command, Output::new(Form::Json, true, Width::WHOLE))
 }
 
 impl Tracing for Fake {
