@@ -93,6 +93,17 @@ pub struct EventMatch<'a> {
     pub encodings: Vec<(&'a CpuType, &'a Event, std::result::Result<Encoding, String>)>,
 }
 
+impl EventMatch<'_> {
+    /// Whether a processor counts it.
+    #[must_use]
+    pub fn counts_on(&self, processor: &Processor) -> bool {
+        let mut encodings = self.encodings.iter();
+        encodings.any(|(cpu_type, _, encoding)| {
+            cpu_type.processor.cpu_type == processor.cpu_type && encoding.is_ok()
+        })
+    }
+}
+
 /// How a CPU type counts an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {

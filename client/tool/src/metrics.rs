@@ -65,6 +65,11 @@ impl Metric {
         const PARTS: [&str; 4] = ["retiring", "bad-speculation", "frontend-bound", "backend-bound"];
         PARTS.contains(&self.id.as_str())
     }
+
+    /// Its parts; `smt`: threads share cores on the machine.
+    fn terms(&self, smt: bool) -> Vec<Term> {
+        self.formula.names(smt).into_iter().map(Term::of).collect()
+    }
 }
 
 /// A part of the issue slots of some microarchitectures: the top-down method (Yasin 2014).
@@ -91,11 +96,7 @@ pub(crate) struct Requested<'a> {
 impl Requested<'_> {
     /// The label of a source with the filter that it needs for this part.
     pub(crate) fn label(&self, name: &str, term: &Term) -> String {
-        let filter = if term.filter.is_empty() { self.filter } else { &term.filter };
-        if filter.is_empty() {
-            return name.to_owned();
-        }
-        format!("{name}:{filter}")
+        with_filter(name, term.filter_or(self.filter))
     }
 }
 
@@ -200,6 +201,15 @@ impl Metrics {
         }
     }
 
+    /// The built-in metrics and those of a user's file, if one is given.
+    pub(crate) fn with_file(path: Option<&Path>) -> Result<Self> {
+        let mut metrics = Self::built_in()?;
+        if let Some(path) = path {
+            metrics.add_file(path)?;
+        }
+        Ok(metrics)
+    }
+
     fn add_built_in(&mut self, document: &Document) -> Result2<()> {
         self.add_metrics(document)?;
         for written in &document.topdown {
@@ -210,7 +220,7 @@ impl Metrics {
     }
 
     /// Adds the metrics of a file; one with an existing name replaces the existing one.
-    pub(crate) fn add_file(&mut self, path: &Path) -> Result<()> {
+    fn add_file(&mut self, path: &Path) -> Result<()> {
         let text = read(path).map_err(|error| Error::File {
             path: path.to_owned(),
             doing: "read",
@@ -432,8 +442,7 @@ impl Metrics {
     ) -> String {
         formula::respelled(&metric.text, &self.dashed(), |token| {
             let (name, filter) = split_filter(token);
-            let source = source(name)?;
-            Some(if filter.is_empty() { source } else { format!("{source}:{filter}") })
+            Some(with_filter(&source(name)?, filter))
         })
     }
 
@@ -550,10 +559,9 @@ impl Metrics {
             if let Some(counted) = self.find(term, &own, filter) {
                 return never_scheduled(counted.label);
             }
-            let filter = if term.filter.is_empty() { filter } else { &term.filter };
-            let suffix = if filter.is_empty() { String::new() } else { format!(":{filter}") };
+            let filter = term.filter_or(filter);
             let names = self.names(&term.name).into_iter();
-            let names: Vec<String> = names.map(|name| format!("{name}{suffix}")).collect();
+            let names: Vec<String> = names.map(|name| with_filter(name, filter)).collect();
             return format!("nothing counted {}", names.join(" or "));
         }
         let value = |name: &str| {
@@ -611,7 +619,7 @@ impl Metrics {
         counts: &[&'a Counted<'b>],
         filter: &str,
     ) -> Option<&'a Counted<'b>> {
-        let filter = if term.filter.is_empty() { filter } else { &term.filter };
+        let filter = term.filter_or(filter);
         let is = |label: &str, name: &str| {
             let (base, suffix) = split_filter(label);
             let suffix = if suffix == "uk" { "" } else { suffix };
@@ -627,18 +635,16 @@ pub(crate) fn never_scheduled(source: &str) -> String {
     format!("{source} was never on a counter on some processors: measure for longer")
 }
 
-impl Metric {
-    /// Its parts; `smt`: threads share cores on the machine.
-    fn terms(&self, smt: bool) -> Vec<Term> {
-        self.formula.names(smt).into_iter().map(Term::of).collect()
-    }
-}
-
 impl Term {
     /// A name in a formula; its filter follows a colon.
     fn of(name: &str) -> Self {
         let (name, filter) = split_filter(name);
         Self { name: listed(name), filter: filter.to_owned() }
+    }
+
+    /// Its own filter, or this one if it has none.
+    fn filter_or<'a>(&'a self, filter: &'a str) -> &'a str {
+        if self.filter.is_empty() { filter } else { &self.filter }
     }
 }
 
@@ -699,6 +705,10 @@ fn is_name(text: &str) -> bool {
 
 fn is_plain(text: &str) -> bool {
     !text.trim().is_empty() && !text.contains(char::is_control)
+}
+
+fn with_filter(name: &str, filter: &str) -> String {
+    if filter.is_empty() { name.to_owned() } else { format!("{name}:{filter}") }
 }
 
 fn split_filter(label: &str) -> (&str, &str) {

@@ -13,7 +13,7 @@ pub(crate) mod table;
 
 use crate::output::csv::Csv;
 use crate::output::error::{Error, Result};
-use crate::output::escape::{Shown, visible, visible_data, visible_json};
+use crate::output::escape::{Escaped, visible, visible_data, visible_json};
 use crate::output::style::{ERROR, HINT, WARNING, plain, styled};
 use crate::output::table::Width;
 use crate::target::backend::BackendKind;
@@ -247,14 +247,14 @@ impl Output {
         self.backend.set(info.backend);
         if info.modelled {
             let model = styled(WARNING, "modelled machine, not silicon:");
-            self.say(&format!("{model} {}", Shown(&info.description)));
+            self.say(&format!("{model} {}", Escaped(&info.description)));
         }
     }
 
     /// Prints a remark beside the result, only in text output.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet && !self.is_json() {
-            self.say(&Shown(text).to_string());
+            self.say(&Escaped(text).to_string());
         }
     }
 
@@ -262,7 +262,7 @@ impl Output {
     /// misleading.
     pub(crate) fn warn(&self, text: &str) {
         if !self.is_json() {
-            self.say(&format!("{} {}", styled(WARNING, "warning:"), Shown(text)));
+            self.say(&format!("{} {}", styled(WARNING, "warning:"), Escaped(text)));
         }
     }
 
@@ -289,7 +289,7 @@ impl Output {
             let _ = object.and_then(|text| self.print(&text));
         } else {
             let (wrong, hint) = (styled(ERROR, "error:"), styled(HINT, "hint:"));
-            let (what, advice) = (Shown(error), Shown(error.hint()));
+            let (what, advice) = (Escaped(error), Escaped(error.hint()));
             self.say(&format!("{wrong} {what}\n{hint} {advice}"));
         }
         error.exit_status()

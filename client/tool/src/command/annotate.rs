@@ -4,7 +4,7 @@ use crate::cli::args;
 use crate::command::report::branches::dropped;
 use crate::output::Output;
 use crate::output::error::Result;
-use crate::output::escape::Shown;
+use crate::output::escape::Escaped;
 use crate::output::number::thousands;
 use crate::output::style::styled;
 use crate::output::table::{HEAD, Width, cut};
@@ -314,7 +314,7 @@ impl Columns {
     fn head(&self, annotated: &Annotated) -> String {
         let names = annotated.sources.iter().take(self.sources);
         let names = names.map(|source| {
-            let name = Shown(&source.name).to_string();
+            let name = Escaped(&source.name).to_string();
             format!("{:>1$}", cut(self.width - 2, &name), self.width)
         });
         let mut heads = format!("{:>9} {:>8}", "share", "samples");
@@ -409,8 +409,8 @@ fn remarks(annotated: &Annotated, instruction: &Instruction, shown: usize) -> St
 fn head(annotated: &Annotated, width: Width) -> String {
     let code = &annotated.code;
     let name = match &*code.symbol {
-        "" => Shown(&code.module).to_string(),
-        symbol => Shown(format!("{}!{symbol}", code.module)).to_string(),
+        "" => Escaped(&code.module).to_string(),
+        symbol => Escaped(format!("{}!{symbol}", code.module)).to_string(),
     };
     let mut text = format!("{} at {:#x}\n", width.left(24, &name), code.start);
     let interface = &annotated.recording.metadata.interface;
@@ -420,7 +420,7 @@ fn head(annotated: &Annotated, width: Width) -> String {
         let (_, skid) = Skid::of(interface, source.totals.samples, source.addressed);
         let all = format!(
             "{}: {} samples here, {:.2} % of all events\n",
-            Shown(&source.name),
+            Escaped(&source.name),
             thousands(sum.samples),
             share.value * 100.0,
         );
@@ -483,7 +483,10 @@ impl SourceLines {
         let name = short_path(file);
         let inlined = instruction.inlined.first();
         let inlined = inlined.map_or_else(String::new, |name| format!(" ({name}, inlined)"));
-        Shown(format!("{name}:{line}{inlined}  {}", said.trim())).to_string().trim_end().to_owned()
+        Escaped(format!("{name}:{line}{inlined}  {}", said.trim()))
+            .to_string()
+            .trim_end()
+            .to_owned()
     }
 }
 

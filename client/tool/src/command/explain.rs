@@ -208,7 +208,7 @@ fn with_alias(mut result: ExplainResult, alias: Option<Alias>) -> ExplainResult 
     result
 }
 
-/// An event of the vendor's list, on each kind of processor that has it.
+/// An event of the vendor's list, on each CPU type that has it.
 fn of_event(
     found: &EventMatch<'_>,
     registers: impl Fn(u64) -> Vec<RegisterValue>,
@@ -219,10 +219,10 @@ fn of_event(
     if !event.description.is_empty() {
         sections.push(section("Counts", event.description.clone()));
     }
-    let titles = found.encodings.iter().filter_map(|(kind, _, _)| kind.microarchitecture);
+    let titles = found.encodings.iter().filter_map(|(cpu_type, ..)| cpu_type.microarchitecture);
     let titles: Vec<&str> = titles.map(|one| one.title).collect();
-    for (kind, event, counted) in &found.encodings {
-        let Some(one) = kind.microarchitecture else {
+    for (cpu_type, event, counted) in &found.encodings {
+        let Some(one) = cpu_type.microarchitecture else {
             continue;
         };
         let how = match counted {
@@ -255,17 +255,11 @@ fn of_event(
         Ok(Encoding::Select { select, .. }) => Some(*select),
         _ => None,
     });
-    let counted = |processor: &Processor| {
-        let mut kinds = found.encodings.iter();
-        kinds.any(|(kind, _, counted)| {
-            kind.processor.cpu_type == processor.cpu_type && counted.is_ok()
-        })
-    };
     ExplainResult {
         summary: format!("{} is an event of {}.", event.name, titles.join(" and ")),
         sections,
         registers: selects.map_or_else(Vec::new, registers),
-        cpu_types: cpu_types(processors, counted),
+        cpu_types: cpu_types(processors, |processor| found.counts_on(processor)),
         topic: event.name.clone(),
         kind: EVENT,
         ..ExplainResult::default()

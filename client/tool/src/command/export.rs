@@ -4,14 +4,14 @@ use crate::cli::args::{self, Exported};
 use crate::command::report::branches::dropped;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
-use crate::output::escape::Shown;
+use crate::output::escape::Escaped;
 use crate::output::number::thousands;
 use crate::output::{MachineInfo, Output};
 use crate::select::filters;
 use halprof_measure::Error as Cause;
 use halprof_profile::export::profgen::{self, ProfgenFormat};
 use halprof_profile::export::{self, Export, Format, MARKS_MAX, Samples, listed};
-use halprof_profile::file::replace;
+use halprof_profile::file::{Recording, replace};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -39,10 +39,10 @@ pub(crate) struct ExportResult {
 }
 
 pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
-    let place = place(options, output)?;
+    let destination = destination(options, output)?;
     let format = match options.format {
         Exported::Samples(format) => format,
-        Exported::Branches(format) => return branches(options, format, &place, output),
+        Exported::Branches(format) => return branches(options, format, &destination, output),
     };
     let gathered = gather(options, format)?;
     let metadata = &gathered.recording.metadata;
@@ -52,15 +52,18 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
         several => format!("{} recordings", several.len()),
     };
     let view = Export::new(&gathered, title, format);
-    let bytes = write(&place, |mut out| export::write(&view, format, &mut out))?;
-    let result = result(options, format, &view, &place, bytes);
+    let bytes = write(&destination, |mut out| export::write(&view, format, &mut out))?;
+    let result = result(options, format, &view, &destination, bytes);
     let given_twice = filters::given_twice(&options.files);
     output.warn_all(result.damaged.iter().chain(&given_twice).chain(&view.warnings()));
     for note in notes(&result, &view) {
         output.note(&note);
     }
-    if place != Backend::Stdout {
-        output.result("export", &result, |result| output.width().fitted(&text(result, &view)))?;
+    if destination != Destination::Stdout {
+        let sources = listed(view.sources.iter().copied());
+        output.result("export", &result, |result| {
+            output.width().fitted(&text(result, &sources, &gathered.recording))
+        })?;
     }
     Ok(if result.damaged.is_some() { INCOMPLETE } else { 0 })
 }
@@ -81,12 +84,12 @@ fn gather(options: &args::Export, format: Format) -> Result<Samples> {
 
 /// Where the result is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Backend {
+enum Destination {
     Stdout,
     File(PathBuf),
 }
 
-impl Backend {
+impl Destination {
     /// The file's name; `None` for standard output.
     fn name(&self) -> Option<String> {
         match self {
@@ -96,7 +99,7 @@ impl Backend {
     }
 }
 
-fn place(options: &args::Export, output: &Output) -> Result<Backend> {
+fn destination(options: &args::Export, output: &Output) -> Result<Destination> {
     match &options.output {
         Some(path) if path.as_os_str() == "-" => {
             if output.is_json() {
@@ -111,10 +114,10 @@ fn place(options: &args::Export, output: &Output) -> Result<Backend> {
                     "Name a file with `-o`, or send it on: `-o - > FILE`.",
                 ));
             }
-            Ok(Backend::Stdout)
+            Ok(Destination::Stdout)
         }
-        Some(path) => Ok(Backend::File(path.clone())),
-        None => Ok(Backend::File(beside(&options.files, options.format))),
+        Some(path) => Ok(Destination::File(path.clone())),
+        None => Ok(Destination::File(beside(&options.files, options.format))),
     }
 }
 
@@ -131,14 +134,17 @@ fn beside(recordings: &[PathBuf], format: Exported) -> PathBuf {
 }
 
 /// Writes what `put` writes; returns the number of bytes.
-fn write(place: &Backend, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u64> {
-    match place {
-        Backend::Stdout => match counted(io::stdout().lock(), put) {
+fn write(
+    destination: &Destination,
+    put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<u64> {
+    match destination {
+        Destination::Stdout => match counted(io::stdout().lock(), put) {
             // If the reader has closed the pipe, that is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
             written => written.map_err(Error::Output),
         },
-        Backend::File(path) => replace(path, |file| counted(file, put))
+        Destination::File(path) => replace(path, |file| counted(file, put))
             .map_err(|error| Cause::writing(path, error).into()),
     }
 }
@@ -167,27 +173,46 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
+impl ExportResult {
+    /// What is the same of samples and of branches.
+    fn new(
+        options: &args::Export,
+        format: &'static str,
+        recording: &Recording,
+        destination: &Destination,
+        bytes: u64,
+    ) -> Self {
+        Self {
+            recording: filters::names(&options.files),
+            machine: recording.metadata.machine.clone(),
+            format,
+            file: destination.name(),
+            bytes,
+            sources: Vec::new(),
+            samples: 0,
+            lost: recording.all_lost(),
+            marks: 0,
+            time_resolution_ns: None,
+            damaged: recording.damaged(),
+        }
+    }
+}
+
 fn result(
     options: &args::Export,
     format: Format,
     view: &Export<'_>,
-    place: &Backend,
+    destination: &Destination,
     bytes: u64,
 ) -> ExportResult {
     let gathered = view.samples;
     let resolution = gathered.ticks_to_ns(gathered.timed_sample_ticks);
     ExportResult {
-        recording: filters::names(&options.files),
-        machine: gathered.recording.metadata.machine.clone(),
-        format: format.name(),
-        file: place.name(),
-        bytes,
         sources: view.sources.iter().map(|source| source.name.to_string()).collect(),
         samples: view.sources.iter().map(|source| source.totals.samples).sum(),
-        lost: gathered.recording.all_lost(),
         marks: gathered.marks.len() as u64,
         time_resolution_ns: format.traits().timed_samples.then_some(resolution),
-        damaged: gathered.recording.damaged(),
+        ..ExportResult::new(options, format.name(), &gathered.recording, destination, bytes)
     }
 }
 
@@ -195,7 +220,7 @@ fn result(
 fn branches(
     options: &args::Export,
     format: ProfgenFormat,
-    place: &Backend,
+    destination: &Destination,
     output: &Output,
 ) -> Result<u32> {
     let [path] = options.files.as_slice() else {
@@ -207,7 +232,7 @@ fn branches(
     let naming = options.naming.path()?;
     let filter = filters::filter(&options.filters, &options.files)?;
     let mut outcome = None;
-    let bytes = write(place, |mut out| {
+    let bytes = write(destination, |mut out| {
         let mut written = profgen::write(path, format, &filter, &naming, &mut out);
         let stopped = match &mut written {
             Ok(written) => written.error.take(),
@@ -223,29 +248,14 @@ fn branches(
     let recording = &written.recording;
     let status = filters::introduce(recording, &branch_warnings(&written, format), &[], output);
     let result = ExportResult {
-        recording: filters::names(&options.files),
-        machine: recording.metadata.machine.clone(),
-        format: format.name(),
-        file: place.name(),
-        bytes,
         sources: vec![written.source.clone()],
         samples: written.kept.samples,
-        lost: recording.all_lost(),
-        marks: 0,
-        time_resolution_ns: None,
-        damaged: recording.damaged(),
+        ..ExportResult::new(options, format.name(), recording, destination, bytes)
     };
-    if *place != Backend::Stdout {
+    if *destination != Destination::Stdout {
+        let records = thousands(written.kept.records);
         output.result("export", &result, |result| {
-            format!(
-                "{} branch records in {} samples of {}, {}, written to {} ({} bytes)\n",
-                thousands(written.kept.records),
-                thousands(result.samples),
-                Shown(&written.source),
-                recording.losses(),
-                result.file.as_deref().unwrap_or("standard output"),
-                thousands(result.bytes)
-            )
+            format!("{records} branch records in {}", text(result, &written.source, recording))
         })?;
     }
     Ok(status)
@@ -308,12 +318,12 @@ fn notes(result: &ExportResult, view: &Export<'_>) -> Vec<String> {
     notes
 }
 
-fn text(result: &ExportResult, view: &Export<'_>) -> String {
+fn text(result: &ExportResult, sources: &str, recording: &Recording) -> String {
     format!(
         "{} samples of {}, {}, written to {} ({} bytes)\n",
         thousands(result.samples),
-        Shown(listed(view.sources.iter().copied())),
-        view.samples.recording.losses(),
+        Escaped(sources),
+        recording.losses(),
         result.file.as_deref().unwrap_or("standard output"),
         thousands(result.bytes)
     )

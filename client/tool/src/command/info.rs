@@ -2,7 +2,7 @@
 
 use crate::output::Output;
 use crate::output::error::Result;
-use crate::output::escape::Shown;
+use crate::output::escape::Escaped;
 use crate::output::number::seconds;
 use crate::output::table::{Column, Field, Record, Width, records_by_processor};
 use crate::select::trace_plan::Offer;
@@ -57,7 +57,7 @@ fn text(info: &InfoResult, width: Width) -> String {
     );
     let head = format!(
         "machine      {}\ninterface    {} ({})\n             {}\nHAL          {} ({})\noverflow     {}\n             {}\nheld by      {}\n\n",
-        Shown(&info.machine),
+        Escaped(&info.machine),
         described.interface,
         described.reason,
         width.prose(LABEL, &described.explanation),

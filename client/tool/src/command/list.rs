@@ -9,13 +9,13 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, records_in};
+use crate::select::filters::Names;
 use crate::select::source::{OWN_BITS, can_count};
 use crate::select::trace_plan::{Offer, refuse_options};
 use crate::target::context::Context;
 use halprof_measure::Source;
 use halprof_measure::selection::format_processors;
 use halprof_measure::tracing::ProfileSource;
-use halprof_profile::aggregate::filter::Pattern;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -111,8 +111,7 @@ pub(crate) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> R
 fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
     let mut catalog = ctx.catalog(options.approximate)?;
     let processors = &ctx.machine.processors;
-    let glob = options.glob.as_deref().map(Pattern::new);
-    let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
+    let names = Names::new(options.glob.as_slice());
     let mut rows: Vec<SourceRow> =
         catalog.sources.iter().map(|source| row(source, processors)).collect();
     if options.verbose {
@@ -122,14 +121,16 @@ fn listed(options: &args::List, ctx: &mut Context) -> Result<ListResult> {
                 (Some(known.supported != 0), Some(known.interval));
         }
     }
-    if options.events || options.event_file.is_some() || glob.is_some() {
+    if options.events || options.event_file.is_some() || options.glob.is_some() {
         if let Some(path) = &options.event_file {
             catalog = catalog.with_event_file(path)?;
         }
         let events = events::rows(&catalog, processors);
-        rows.extend(events.into_iter().filter(|row| named(&row.name)));
+        rows.extend(events.into_iter().filter(|row| names.pass(&row.name)));
     }
-    rows.retain(|row| (options.all || row.supported) && (named(&row.name) || named(&row.symbol)));
+    rows.retain(|row| {
+        (options.all || row.supported) && (names.pass(&row.name) || names.pass(&row.symbol))
+    });
     if rows.is_empty()
         && let Some(glob) = &options.glob
     {
@@ -148,10 +149,9 @@ fn traced(options: &args::List, offer: Offer, ctx: &mut Context) -> Result<ListR
         ("--event-file", options.event_file.is_some()),
         ("--approximate", options.approximate),
     ])?;
-    let glob = options.glob.as_deref().map(Pattern::new);
-    let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
+    let names = Names::new(options.glob.as_slice());
     let catalog = ctx.catalog(false)?;
-    let sources = offer.sources.into_iter().filter(|source| named(&source.name));
+    let sources = offer.sources.into_iter().filter(|source| names.pass(&source.name));
     let sources = sources.map(|source| traced_row(&source, catalog.source(&source.name)));
     Ok(ListResult { interface: "ETW", sources: sources.collect() })
 }

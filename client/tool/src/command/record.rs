@@ -5,8 +5,9 @@ mod traced;
 use crate::cli::args::{self, Rate};
 use crate::command::report::ExcludedCpus;
 use crate::output::error::{Error, Result};
+use crate::output::float::float;
 use crate::output::number::{seconds, thousands, times};
-use crate::output::table::{Column, Width, table};
+use crate::output::table::{Column, Field, Record, Width, records_in};
 use crate::output::{MachineInfo, Output};
 use crate::run::calibration::{self, Calibration};
 use crate::run::marking::Marking;
@@ -24,7 +25,6 @@ use crate::target::machine_id;
 use crate::target::seal_key;
 use halprof_measure::{Effective, Error as Cause, Failure};
 use halprof_profile::file::{self, Background, Cores, Metadata, Writer, backup_path, cannot_count};
-use halprof_profile::symbols;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -35,7 +35,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 use tempfile::TempDir;
 
 #[derive(Default, JsonSchema, Serialize)]
@@ -225,7 +224,7 @@ impl Branching {
     }
 
     /// What the file says about them; `None` if there are none.
-    fn told(self) -> Option<file::Branches> {
+    fn recorded(self) -> Option<file::Branches> {
         let kinds = self.filter & Configure::KINDS;
         let kinds = KINDS.iter().filter(|(_, bit)| kinds & bit != 0 && kinds != Configure::KINDS);
         (self.depth != 0).then(|| file::Branches {
@@ -327,7 +326,7 @@ fn record(
     periods.extend(in_pass(event_set, first, &effective, 0));
     let periods: Vec<InPass> = periods.into_values().collect();
     let metadata = Metadata {
-        branches: branches.told(),
+        branches: branches.recorded(),
         ..metadata(&machine, &ctx.machine_info, event_set, &periods, command(&options.work))
     };
     let key = seal_key::key();
@@ -345,47 +344,47 @@ fn record(
         }
         recorder.pass(&mut ctx.connection, indexes, runner, &progress)?;
     }
-    let sum = recorder.finish()?;
+    let recorded = recorder.finish()?;
     progress.finish_and_clear();
-    let handler_ns = nanoseconds(sum.statistics.handler_ticks, machine.timestamp_frequency);
+    let handler_ns = nanoseconds(recorded.statistics.handler_ticks, machine.timestamp_frequency);
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
-    let elapsed_ns = sum.statistics.elapsed_ns;
-    let advice = advice(&sum, options);
-    let ended = sum.ended.map(Error::from);
+    let elapsed_ns = recorded.statistics.elapsed_ns;
+    let advice = advice(&recorded, options);
+    let ended = recorded.ended.map(Error::from);
     let result = RecordResult {
         ended: ended.as_ref().map(Error::failure),
         excluded_cpus: metadata.excluded_cpus().into_iter().map(Into::into).collect(),
-        slices: source_slices(&sum.statistics.slices, event_set),
-        lost_events: sum.statistics.lost_events,
+        slices: source_slices(&recorded.statistics.slices, event_set),
+        lost_events: recorded.statistics.lost_events,
         machine: ctx.machine_info.description.clone(),
         scope: runner.scope(event_set),
         file: options.output.display().to_string(),
         elapsed_ns,
-        interrupted: sum.interrupted,
+        interrupted: recorded.interrupted,
         passes: passes.len(),
         periods,
-        samples: sum.samples,
-        marks: sum.marks,
-        marks_dropped: sum.marks_dropped,
-        branches: branches.told().map(|told| Branched {
-            recorder: told.recorder,
-            depth: told.depth,
-            kinds: told.kinds,
-            records: sum.branches,
+        samples: recorded.samples,
+        marks: recorded.marks,
+        marks_dropped: recorded.marks_dropped,
+        branches: branches.recorded().map(|branches| Branched {
+            recorder: branches.recorder,
+            depth: branches.depth,
+            kinds: branches.kinds,
+            records: recorded.branches,
         }),
-        generated: sum.statistics.generated,
-        lost: sum.statistics.lost,
-        spurious: sum.statistics.spurious,
-        throttled: sum.statistics.throttled,
-        longest_period: sum.statistics.longest_period,
+        generated: recorded.statistics.generated,
+        lost: recorded.statistics.lost,
+        spurious: recorded.statistics.spurious,
+        throttled: recorded.statistics.throttled,
+        longest_period: recorded.statistics.longest_period,
         handler_ns: Some(handler_ns),
         handler_share: Some(share(handler_ns, elapsed_ns, event_set.selected().count())),
-        missed_processes: sum.missed.processes,
-        missed_samples: sum.missed.samples,
-        notifications: sum.source_error.is_none(),
-        notifications_error: sum.source_error.map(|error| error.to_string()),
+        missed_processes: recorded.missed.processes,
+        missed_samples: recorded.missed.samples,
+        notifications: recorded.source_error.is_none(),
+        notifications_error: recorded.source_error.map(|error| error.to_string()),
         sealed,
-        events_lost: sum.statistics.events_lost,
+        events_lost: recorded.statistics.events_lost,
         calibration,
         advice,
     };
@@ -412,32 +411,21 @@ fn listen(runner: &mut Runner, output: &Output) -> Option<Marking> {
 fn source_slices(all: &[file::Slices], event_set: &EventSet) -> Vec<SourceSlice> {
     let slice = |slices: &file::Slices| {
         let event = event_set.events.get(slices.source as usize)?;
-        Some(SourceSlice {
-            source: event.label.clone(),
-            on_counter: part(slices.running, slices.enabled),
-        })
+        Some(SourceSlice { source: event.label.clone(), on_counter: slices.running_share() })
     };
     all.iter().filter_map(slice).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
-fn part(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        return 0.0;
-    }
-    part as f64 / whole as f64
-}
-
 /// Advice for the next recording. Few samples at a default period only mean a short recording, and
 /// `report` says how accurate its shares are.
-fn advice(sum: &Recorded, options: &args::Record) -> Vec<Advised> {
-    let statistics = &sum.statistics;
-    let advice = Advice::on(statistics.generated, sum.busiest, statistics.elapsed_ns);
+fn advice(recorded: &Recorded, options: &args::Record) -> Vec<Advised> {
+    let statistics = &recorded.statistics;
+    let advice = Advice::on(statistics.generated, recorded.busiest, statistics.elapsed_ns);
     let defaulted = options.selection.is_default() && options.rate.is_none();
     let calibrated = options.rate == Some(Rate::Auto);
     let enough = defaulted || calibrated && Aim::is_reached(statistics.generated);
-    let wanted = |advice: &&Advice| !(enough && matches!(advice, Advice::TooFew { .. }));
-    let advised = advice.iter().filter(wanted).map(|advice| Advised {
+    let applies = |advice: &&Advice| !(enough && matches!(advice, Advice::TooFew { .. }));
+    let advised = advice.iter().filter(applies).map(|advice| Advised {
         code: advice.code(),
         message: advice.to_string(),
         few: matches!(advice, Advice::TooFew { .. }),
@@ -509,34 +497,26 @@ pub(crate) fn metadata(
     periods: &[InPass],
     command: Vec<String>,
 ) -> Metadata {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let mut metadata = Metadata {
-        halprof: env!("CARGO_PKG_VERSION").to_owned(),
         machine: machine_info.description.clone(),
         modelled: machine_info.modelled,
-        // A model is on no network.
-        host: Some(machine_id::host()).filter(|_| !machine_info.modelled).unwrap_or_default(),
         interface: describe::interface_name(machine.interface).to_owned(),
         timestamp_frequency: machine.timestamp_frequency,
         processors: machine.processors,
         cores: cores(event_set.processors()),
-        began: now.map_or(0, |since| since.as_secs()),
+        began: machine_id::unix_seconds(),
         command,
         sources: sources(periods, event_set),
         passes: periods.iter().map(|row| row.pass + 1).max().unwrap_or(0),
-        origin: String::new(),
-        branches: None,
+        ..Metadata::default()
     };
-    metadata.origin =
-        seal_key::key().map(|key| symbols::origin(&key, &metadata)).unwrap_or_default();
+    machine_id::sign(&mut metadata, seal_key::key().as_deref());
     metadata
 }
 
 /// A part as a fraction of the time of all processors together.
-#[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
 fn share(part_ns: u64, elapsed_ns: u64, processors: usize) -> f64 {
-    let whole = elapsed_ns as f64 * processors as f64;
-    if whole > 0.0 { part_ns as f64 / whole } else { 0.0 }
+    float(part_ns) / float((u128::from(elapsed_ns) * processors as u128).max(1))
 }
 
 /// Warnings about what differs from the request.
@@ -645,25 +625,19 @@ fn summary(result: &RecordResult) -> String {
     text
 }
 
-fn text(result: &RecordResult, width: Width) -> String {
-    let row = |row: &InPass| {
-        [
-            row.period.source.clone(),
-            thousands(row.period.requested),
-            thousands(row.period.used),
-            match result.passes {
-                1 => String::new(),
-                _ => thousands(row.pass + 1),
-            },
-        ]
-    };
-    let columns = [
-        Column::name("source"),
-        Column::number("period requested"),
-        Column::number("used"),
-        Column::number("pass"),
+impl Record for InPass {
+    const COLUMNS: &'static [Field<Self>] = &[
+        Field::new(Column::name("source"), |row| row.period.source.clone()),
+        Field::new(Column::number("period requested"), |row| thousands(row.period.requested)),
+        Field::new(Column::number("used"), |row| thousands(row.period.used)),
+        Field::new(Column::number("pass"), |row| thousands(row.pass + 1)),
     ];
-    let periods = table(width, &columns, result.periods.iter().map(row));
+}
+
+fn text(result: &RecordResult, width: Width) -> String {
+    // A number is needed only where there are several passes.
+    let columns = InPass::COLUMNS.len() - usize::from(result.passes == 1);
+    let periods = records_in(width, &InPass::COLUMNS[..columns], &result.periods);
     let mut text = format!("{}\n\n{periods}\n", width.fitted(&summary(result)));
     for (cause, n) in &result.lost {
         let events = result.lost_events.get(cause).copied().unwrap_or(0);

@@ -4,8 +4,8 @@ use crate::cli::args;
 use crate::output::Output;
 use crate::output::csv::Csv;
 use crate::output::error::{Error, Result};
-use crate::output::escape::Shown;
-use crate::output::table::{Column, Rows, Width};
+use crate::output::escape::Escaped;
+use crate::output::table::{Column, Layout, Width};
 use crate::select::filters;
 use halprof_profile::file::Recording;
 use halprof_profile::symbols::Frame;
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
     let path = options.naming.path()?;
     let mut block = String::new();
     let csv = output.is_csv().then(|| Csv::new::<SampleLine<'_>>(&["callers"]));
-    let lines = Rows::new(output.width(), &COLUMNS);
+    let lines = Layout::new(output.width(), &COLUMNS);
     if let Some(csv) = &csv {
         block += &csv.head()?;
     } else if !options.jsonl {
@@ -149,7 +149,7 @@ const COLUMNS: [(Column, usize); 7] = [
 fn cells(line: &ScriptLine) -> [String; COLUMNS.len()] {
     let sample = &line.sample;
     let process = match &line.process {
-        Some(name) => format!("{} ({})", Shown(name), sample.process),
+        Some(name) => format!("{name} ({})", sample.process),
         None => sample.process.to_string(),
     };
     let (seconds, rest) = (line.time_ns / 1_000_000_000, line.time_ns % 1_000_000_000);
@@ -158,23 +158,24 @@ fn cells(line: &ScriptLine) -> [String; COLUMNS.len()] {
         sample.processor.to_string(),
         process,
         sample.thread.to_string(),
-        Shown(&line.source).to_string(),
+        line.source.to_string(),
         format!("{:#x}", sample.ip),
-        place(&line.frame),
+        location(&line.frame),
     ]
 }
 
-fn place(frame: &Frame) -> String {
+fn location(frame: &Frame) -> String {
     match &frame.symbol {
-        Some(symbol) => format!("{}!{}+{:#x}", Shown(&frame.module), Shown(symbol), frame.offset),
-        None => Shown(&frame.module).to_string(),
+        Some(symbol) => format!("{}!{symbol}+{:#x}", frame.module, frame.offset),
+        None => frame.module.to_string(),
     }
 }
 
 /// The lines below a sample: who called it, innermost first.
 fn callers(line: &ScriptLine, width: Width) -> String {
     let lines = line.callers.iter().map(|(address, frame)| {
-        format!("{address:>#INDENT$x}  {}\n", width.left(INDENT + 2, &place(frame)))
+        let location = Escaped(location(frame)).to_string();
+        format!("{address:>#INDENT$x}  {}\n", width.left(INDENT + 2, &location))
     });
     lines.collect()
 }

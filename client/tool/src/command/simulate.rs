@@ -3,7 +3,7 @@
 use crate::cli::args::{self, CodeKey};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::output::escape::Shown;
+use crate::output::escape::Escaped;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Field, Record, Width, table};
 use crate::run::interrupt::{interrupted, watch_for_interrupt};
@@ -133,20 +133,17 @@ fn by_instruction(rows: &[InstructionRow], width: Width) -> String {
     let rows = rows.iter().map(|row| {
         let source = row.file.as_deref().zip(row.line);
         let line = match source {
-            Some((file, line)) if source != last => Shown(format!("{file}:{line}")).to_string(),
+            Some((file, line)) if source != last => format!("{file}:{line}"),
             _ => String::new(),
         };
         last = source;
-        let instruction = Shown(&row.instruction).to_string();
-        cells(&row.counts, [format!("{:x}", row.address), instruction, line])
+        cells(&row.counts, [format!("{:x}", row.address), row.instruction.clone(), line])
     });
     table(width, &columns(&INSTRUCTION), rows)
 }
 
 fn by_line(rows: &[LineRow], width: Width) -> String {
-    let rows = rows
-        .iter()
-        .map(|row| cells(&row.counts, [Shown(format!("{}:{}", row.file, row.line)).to_string()]));
+    let rows = rows.iter().map(|row| cells(&row.counts, [format!("{}:{}", row.file, row.line)]));
     table(width, &columns(&[Column::name("line")]), rows)
 }
 
@@ -156,7 +153,7 @@ fn text(result: &SimulateResult, table: &str, width: Width) -> String {
 
 fn header(result: &SimulateResult, width: Width) -> String {
     let name = result.symbol.as_ref().unwrap_or(&result.start);
-    let name = Shown(format!("{}!{name}", result.module)).to_string();
+    let name = Escaped(format!("{}!{name}", result.module)).to_string();
     let calls = match result.calls {
         0 => String::new(),
         calls => format!("; {} out of it ran at full speed", number(calls, "call", "calls")),
@@ -194,7 +191,7 @@ fn footer(result: &SimulateResult, width: Width) -> String {
     } else {
         format!(
             "* modelled: caches like {}, empty at the start ({}).",
-            Shown(&result.processor),
+            Escaped(&result.processor),
             caches.join("; ")
         )
     };

@@ -80,7 +80,8 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     }
     refuse_what_traces_do(options)?;
     let rotation = rotation(&options.work, options.passes)?;
-    let metrics = metrics(options, ctx)?;
+    let mut metrics = Metrics::with_file(options.metric_file.as_deref())?;
+    metrics.set_smt(ctx.shares_cores());
     let requested = metrics.requested(&options.metrics)?;
     let mut event_set = event_set(options, ctx, &metrics, &requested)?;
     event_set.setup.slice_100ns = rotation;
@@ -183,16 +184,6 @@ fn event_set(
     let mut event_set = EventSet::new(&options.selection, ctx, purpose)?;
     event_set.add_metrics(metrics, requested, !options.passes, ctx)?;
     Ok(event_set)
-}
-
-/// The metrics that there are, with those of the user's file.
-fn metrics(options: &args::Stat, ctx: &mut Context) -> Result<Metrics> {
-    let mut metrics = Metrics::built_in()?;
-    if let Some(path) = &options.metric_file {
-        metrics.add_file(path)?;
-    }
-    metrics.set_smt(ctx.shares_cores());
-    Ok(metrics)
 }
 
 /// Warnings about sources that some of the processors cannot count; text has them below its table.

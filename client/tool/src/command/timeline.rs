@@ -7,20 +7,20 @@ use crate::command::record::Target;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
-use crate::output::escape::Shown;
+use crate::output::escape::Escaped;
 use crate::output::float::float;
 use crate::output::number::thousands;
 use crate::run::interrupt::interrupted;
 use crate::run::marking::{DRAIN_NS, Marking};
 use crate::run::runner::{Every, Runner};
+use crate::select::filters;
 use crate::target::machine_id;
 use crate::target::seal_key;
 use halprof_measure::did_you_mean;
-use halprof_profile::aggregate::filter::{self, Pattern};
+use halprof_profile::aggregate::filter;
 use halprof_profile::file::{
     Background, Block, Metadata, Process, Reader, Recording, Sink, Statistics, Writer,
 };
-use halprof_profile::symbols;
 use halprof_profile::views::marks::{
     Interval, MarkFilter, MarkRow, Marks, SpanStats, Strip, Summary,
 };
@@ -29,7 +29,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// The number of columns of ticks when there is no terminal.
 const COLUMNS: usize = 100;
@@ -184,21 +184,17 @@ fn process(runner: &Runner, options: &args::Timeline) -> Vec<Process> {
 }
 
 fn metadata(options: &args::Timeline, timestamp_frequency: u64) -> Metadata {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let program = options.program.iter();
     let processors = std::thread::available_parallelism();
     let mut metadata = Metadata {
-        halprof: env!("CARGO_PKG_VERSION").to_owned(),
         machine: machine_id::processor(),
-        host: machine_id::host(),
         timestamp_frequency,
         processors: processors.map_or(0, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
-        began: now.map_or(0, |since| since.as_secs()),
+        began: machine_id::unix_seconds(),
         command: program.map(|part| part.to_string_lossy().into_owned()).collect(),
         ..Metadata::default()
     };
-    metadata.origin =
-        seal_key::key().map(|key| symbols::origin(&key, &metadata)).unwrap_or_default();
+    machine_id::sign(&mut metadata, seal_key::key().as_deref());
     metadata
 }
 
@@ -210,7 +206,7 @@ fn show(
     output: &Output,
 ) -> Result<bool> {
     let filter = MarkFilter {
-        channels: options.channel.iter().map(|text| Pattern::new(text)).collect(),
+        channels: filters::patterns(&options.channel),
         time: options.time.as_deref().map(filter::time).transpose()?,
     };
     let mut recording = Reader::open(path)?.with_marks().samples(|_| {})?;
@@ -320,7 +316,7 @@ fn warnings(recording: &Recording) -> Vec<String> {
 }
 
 fn ticks(marks: &Marks, width: Duration, columns: usize) -> Strip {
-    let names = marks.summaries().into_iter().map(|one| Shown(one.channel).to_string());
+    let names = marks.summaries().into_iter().map(|one| Escaped(one.channel).to_string());
     let name_width = names.map(|name| name.chars().count()).max().unwrap_or(0);
     let room = columns.saturating_sub(name_width.min(text::NAME) + text::GAP);
     let tick_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX);

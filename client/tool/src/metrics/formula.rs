@@ -3,6 +3,7 @@
 //!
 //! A value is a range: an estimate is known only to a bound, and the formula propagates it.
 
+use crate::output::float::float;
 use std::ops::{Add, Mul, Sub};
 
 /// The deepest nesting that is accepted.
@@ -54,9 +55,8 @@ impl Value {
     }
 
     /// A count: exact unless it was scaled, and unbounded if it was scaled without a known bound.
-    #[expect(clippy::cast_precision_loss, reason = "figures are shown with a few digits")]
     pub(crate) fn of_count(value: u128, scaled: bool, error: Option<f64>) -> Self {
-        let value = value as f64;
+        let value = float(value);
         if scaled {
             Self::estimated(value, error.unwrap_or(f64::INFINITY))
         } else {

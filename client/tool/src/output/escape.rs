@@ -11,9 +11,9 @@ use std::fmt::{self, Display, Write};
 
 /// An untrusted text, on one line, with its control characters made visible.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<T>(pub(crate) T);
+pub(crate) struct Escaped<T>(pub(crate) T);
 
-impl<T: Display> Display for Shown<T> {
+impl<T: Display> Display for Escaped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(Escaping(f), "{}", self.0)
     }
@@ -129,7 +129,7 @@ mod tests {
             ("\u{7f}\u{9b}2J", "\\x7f\\u{9b}2J"),
             ("exe.\u{202e}txt\u{2069}", "exe.\\u{202e}txt\\u{2069}"),
         ] {
-            assert_eq!(Shown(name).to_string(), shown);
+            assert_eq!(Escaped(name).to_string(), shown);
         }
     }
 

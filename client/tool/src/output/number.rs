@@ -9,6 +9,11 @@ pub(crate) fn seconds(nanoseconds: impl Into<u128>) -> String {
     format!("{}.{:06} s", thousands(whole), rest / 1000)
 }
 
+/// A value, or nothing if there is none.
+pub(crate) fn optional(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
 /// A share as a percentage: `12.34 %`.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)

@@ -4,6 +4,7 @@
 //! in the middle, and then extra columns are left out, which the table says. Where even that is not
 //! enough, the last columns of a row follow on lines of their own. Numbers are never cut.
 
+use crate::output::escape::Escaped;
 use crate::output::style::{plain, styled};
 use anstyle::Style;
 use halprof_measure::selection::format_processors;
@@ -37,9 +38,9 @@ impl Width {
 
     /// The requested width, with 0 for unlimited; without a request, that of the terminal on
     /// standard output.
-    pub(crate) fn of(asked: Option<usize>) -> Self {
+    pub(crate) fn of(requested: Option<usize>) -> Self {
         let terminal = || terminal_size_of(std::io::stdout()).map(|(Columns(columns), _)| columns);
-        match asked {
+        match requested {
             Some(columns) => Self(Some(columns).filter(|&columns| columns != 0)),
             None => Self(terminal().map(usize::from)),
         }
@@ -57,9 +58,7 @@ impl Width {
         let indent = "\n".to_owned() + &" ".repeat(label);
         wrapped(columns.saturating_sub(label).max(20), text).replace('\n', &indent)
     }
-}
 
-impl Width {
     /// Lines of text, each broken between words if it is too long.
     pub(crate) fn fitted(self, text: &str) -> String {
         match self.0 {
@@ -134,11 +133,13 @@ pub(crate) struct Column {
     head: &'static str,
     right: bool,
     fit: Fit,
+    /// Its cells have colours; those of others are untrusted text.
+    styled: bool,
 }
 
 impl Column {
     const fn new(head: &'static str, right: bool, fit: Fit) -> Self {
-        Self { head, right, fit }
+        Self { head, right, fit, styled: false }
     }
 
     /// The header.
@@ -161,6 +162,11 @@ impl Column {
         Self::new(head, false, Fit::Whole)
     }
 
+    /// Short words of the tool's own, in colours.
+    pub(crate) const fn styled(head: &'static str) -> Self {
+        Self { styled: true, ..Self::word(head) }
+    }
+
     /// Names that may be long.
     pub(crate) const fn name(head: &'static str) -> Self {
         Self::new(head, false, Fit::Cut(24))
@@ -181,6 +187,10 @@ impl Column {
         Self::new(head, false, Fit::Wrapped(9))
     }
 
+    fn cell(self, text: &str) -> String {
+        if self.styled { text.to_owned() } else { Escaped(text).to_string() }
+    }
+
     const fn wraps(self) -> bool {
         matches!(self.fit, Fit::Wrapped(_))
     }
@@ -191,13 +201,14 @@ impl Column {
     }
 }
 
-/// A table with a header. A column that is empty in all rows is left out.
+/// A table with a header. A column that is empty in all rows is left out. Cells may be untrusted text.
 pub(crate) fn table<C: IntoIterator<Item = String>>(
     width: Width,
     columns: &[Column],
     rows: impl IntoIterator<Item = C>,
 ) -> String {
-    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.into_iter().collect()).collect();
+    let cells = |row: C| row.into_iter().zip(columns).map(|(text, column)| column.cell(&text));
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| cells(row).collect()).collect();
     let mut shown: Vec<(usize, Column)> = columns.iter().copied().enumerate().collect();
     shown.retain(|&(index, _)| rows.is_empty() || !Column::is_empty(index, &rows));
     let natural = |&(index, column): &(usize, Column)| {
@@ -205,20 +216,12 @@ pub(crate) fn table<C: IntoIterator<Item = String>>(
         let cells = cells.map(|cell| columns_of(cell));
         cells.chain([column.head.width()]).max().unwrap_or(0)
     };
-    let (widths, left_out) = fit(width, &mut shown, natural);
-    let heads = shown.iter().map(|(_, column)| column.head.to_owned());
-    let head = line(width, &shown, &widths, &heads.collect::<Vec<_>>());
-    let mut text = styled(HEAD, head.trim_end_matches('\n')) + "\n";
+    let layout = Layout::fit(width, shown, natural);
+    let mut text = styled(HEAD, layout.heads().trim_end_matches('\n')) + "\n";
     for row in &rows {
-        let cells = shown.iter().map(|&(index, _)| row.get(index).cloned());
-        text += &line(
-            width,
-            &shown,
-            &widths,
-            &cells.map(Option::unwrap_or_default).collect::<Vec<_>>(),
-        );
+        text += &layout.line(row);
     }
-    text + &no_room(width, &left_out)
+    text + &layout.no_room()
 }
 
 /// A table with its title, and with what it omits in words; either may be empty.
@@ -232,7 +235,8 @@ pub(crate) struct Section {
 impl Section {
     pub(crate) fn text(self, width: Width) -> String {
         let table = table(width, &self.columns, self.rows);
-        let lines = [self.title, table.trim_end_matches('\n').to_owned(), self.more];
+        let lines =
+            [Escaped(self.title).to_string(), table.trim_end_matches('\n').to_owned(), self.more];
         lines.into_iter().filter(|line| !line.is_empty()).map(|line| line + "\n").collect()
     }
 }
@@ -297,92 +301,135 @@ pub(crate) fn records_by_processor<R: Record>(
     table(width, &columns, lines)
 }
 
-/// Leaves out columns and narrows others until the rest fits; returns their widths, and the headers of
-/// those that are left out.
-fn fit(
+/// The columns of a table for which there is room.
+pub(crate) struct Layout {
     width: Width,
-    shown: &mut Vec<(usize, Column)>,
-    natural: impl Fn(&(usize, Column)) -> usize,
-) -> (Vec<usize>, Vec<&'static str>) {
-    let mut left_out = Vec::new();
-    loop {
-        let mut widths: Vec<usize> = shown.iter().map(&natural).collect();
-        let Some(room) = width.0 else {
-            return (widths, left_out);
-        };
-        let fits = shrink(&mut widths, shown, (room, Fit::least));
-        let extra = shown.iter().rposition(|(_, column)| column.fit == Fit::Extra);
-        if let Some(extra) = extra.filter(|_| !fits) {
-            left_out.insert(0, shown.remove(extra).1.head);
-            continue;
-        }
-        // Names that are hard to read are better than lines that the terminal breaks.
-        if !shrink(&mut widths, shown, (room, Fit::very_least)) {
-            let lines = lines_of(width, &widths);
-            widths = shown.iter().map(&natural).collect();
-            for line in lines {
-                let room = room.saturating_sub(indent(&line).len());
-                let (widths, shown) = (&mut widths[line.clone()], &shown[line]);
-                let fits = shrink(widths, shown, (room, Fit::least));
-                let _ = fits || shrink(widths, shown, (room, Fit::very_least));
-            }
-        }
-        return (widths, left_out);
-    }
-}
-
-fn no_room(width: Width, left_out: &[&str]) -> String {
-    if left_out.is_empty() {
-        return String::new();
-    }
-    let told = format!("No room for: {}.", left_out.join(", "));
-    width.prose(0, &told) + "\n"
-}
-
-/// A table whose rows come one by one: its columns have the widths of most values, and the last one
-/// has the rest of the line.
-pub(crate) struct Rows {
-    width: Width,
+    /// The columns with their indexes among those that were given.
     shown: Vec<(usize, Column)>,
     widths: Vec<usize>,
+    /// The headers of those that have no room.
     left_out: Vec<&'static str>,
 }
 
-impl Rows {
+impl Layout {
+    /// For rows that come one by one: columns with the widths of most values, of which the last one
+    /// has the rest of the line.
     pub(crate) fn new(width: Width, columns: &[(Column, usize)]) -> Self {
-        let mut shown: Vec<(usize, Column)> =
-            columns.iter().map(|&(column, _)| column).enumerate().collect();
+        let shown = columns.iter().map(|&(column, _)| column).enumerate().collect();
         let natural = |&(index, column): &(usize, Column)| {
             let width = columns.get(index).map_or(0, |&(_, width)| width);
             width.max(column.head.width())
         };
-        let (mut widths, left_out) = fit(width, &mut shown, natural);
+        let mut layout = Self::fit(width, shown, natural);
+        let widths = &mut layout.widths;
         let taken = GAP.len() * widths.len() + widths.iter().sum::<usize>();
         if let (Some(room), Some(last)) = (width.0, widths.last_mut()) {
             *last += (room + GAP.len()).saturating_sub(taken);
         }
         if width.0.is_none() {
             // Nothing is cut.
-            for (_, column) in &mut shown {
+            for (_, column) in &mut layout.shown {
                 column.fit = Fit::Whole;
             }
         }
-        Self { width, shown, widths, left_out }
+        layout
     }
 
-    /// The header, and what there is no room for.
-    pub(crate) fn head(&self) -> String {
+    /// Leaves out columns and narrows others until the rest fits.
+    fn fit(
+        width: Width,
+        mut shown: Vec<(usize, Column)>,
+        natural: impl Fn(&(usize, Column)) -> usize,
+    ) -> Self {
+        let mut left_out = Vec::new();
+        loop {
+            let mut widths: Vec<usize> = shown.iter().map(&natural).collect();
+            let Some(room) = width.0 else {
+                return Self { width, shown, widths, left_out };
+            };
+            let fits = shrink(&mut widths, &shown, (room, Fit::least));
+            let extra = shown.iter().rposition(|(_, column)| column.fit == Fit::Extra);
+            if let Some(extra) = extra.filter(|_| !fits) {
+                left_out.insert(0, shown.remove(extra).1.head);
+                continue;
+            }
+            // Names that are hard to read are better than lines that the terminal breaks.
+            if !shrink(&mut widths, &shown, (room, Fit::very_least)) {
+                let lines = lines_of(width, &widths);
+                widths = shown.iter().map(&natural).collect();
+                for line in lines {
+                    let room = room.saturating_sub(indent(&line).len());
+                    let (widths, shown) = (&mut widths[line.clone()], &shown[line]);
+                    let fits = shrink(widths, shown, (room, Fit::least));
+                    let _ = fits || shrink(widths, shown, (room, Fit::very_least));
+                }
+            }
+            return Self { width, shown, widths, left_out };
+        }
+    }
+
+    fn no_room(&self) -> String {
+        if self.left_out.is_empty() {
+            return String::new();
+        }
+        let text = format!("No room for: {}.", self.left_out.join(", "));
+        self.width.prose(0, &text) + "\n"
+    }
+
+    fn heads(&self) -> String {
         let heads = self.shown.iter().map(|(_, column)| column.head.to_owned());
-        let heads = heads.collect::<Vec<_>>();
-        let heads = line(self.width, &self.shown, &self.widths, &heads);
-        no_room(self.width, &self.left_out) + &heads
+        self.cells(&heads.collect::<Vec<_>>())
+    }
+
+    /// What there is no room for, and the headers.
+    pub(crate) fn head(&self) -> String {
+        self.no_room() + &self.heads()
     }
 
     /// A row, with a cell for each of the columns that were given.
-    pub(crate) fn line(&self, cells: &[String]) -> String {
-        let shown = self.shown.iter().map(|&(index, _)| cells.get(index).cloned());
-        let shown: Vec<String> = shown.map(Option::unwrap_or_default).collect();
-        line(self.width, &self.shown, &self.widths, &shown)
+    pub(crate) fn line(&self, row: &[String]) -> String {
+        let cells = self.shown.iter().map(|&(index, column)| {
+            row.get(index).map_or_else(String::new, |text| column.cell(text))
+        });
+        self.cells(&cells.collect::<Vec<_>>())
+    }
+
+    /// A cell for each column that is shown, with as many lines as the tallest needs, and more if the
+    /// columns do not fit into one.
+    fn cells(&self, cells: &[String]) -> String {
+        let Self { width, shown, widths, .. } = self;
+        let columns = shown.iter().zip(widths).zip(cells);
+        let cells: Vec<Vec<String>> = columns
+            .map(|((&(_, column), &width), cell)| match column.fit {
+                Fit::Wrapped(_) => wrapped(width, cell).lines().map(str::to_owned).collect(),
+                Fit::Cut(_) => vec![cut(width, cell).into_owned()],
+                Fit::Whole | Fit::Loose(_) | Fit::Extra => vec![cell.clone()],
+            })
+            .collect();
+        let widest = |lines: &Vec<String>| lines.iter().map(|line| columns_of(line)).max();
+        let taken = cells.iter().zip(widths);
+        let taken = taken.map(|(lines, &width)| widest(lines).unwrap_or(0).max(width));
+        let mut taken: Vec<usize> = taken.collect();
+        // A cell that is wider than its column takes from the rest of the line first.
+        if let (1, Some(last), Some((_, column))) =
+            (lines_of(*width, widths).len(), taken.last_mut(), shown.last())
+            && !column.right
+        {
+            *last = cells.last().and_then(widest).unwrap_or(0);
+        }
+        let mut text = String::new();
+        for line in lines_of(*width, &taken) {
+            let before = indent(&line);
+            let (shown, widths, cells) =
+                (&shown[line.clone()], &widths[line.clone()], &cells[line]);
+            let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
+            for index in 0..height {
+                let cells = cells.iter().map(|cell| cell.get(index).map_or("", String::as_str));
+                text += beside(before, shown, widths, cells).trim_end();
+                text += "\n";
+            }
+        }
+        text
     }
 }
 
@@ -392,12 +439,12 @@ fn lines_of(width: Width, widths: &[usize]) -> Vec<Range<usize>> {
     let mut lines = Vec::new();
     let (mut first, mut taken) = (0, 0_usize);
     for (index, width) in widths.iter().enumerate() {
-        let wanted = taken.saturating_add(*width);
-        if index != first && wanted > room {
+        let wider = taken.saturating_add(*width);
+        if index != first && wider > room {
             lines.push(first..index);
             (first, taken) = (index, FOLDED.len() + width);
         } else {
-            taken = wanted;
+            taken = wider;
         }
         taken = taken.saturating_add(GAP.len());
     }
@@ -429,41 +476,6 @@ fn shrink(
         too_much -= 1;
     }
     true
-}
-
-/// A row, with as many lines as its tallest cell needs, and more if its columns do not fit into one.
-fn line(width: Width, shown: &[(usize, Column)], widths: &[usize], cells: &[String]) -> String {
-    let columns = shown.iter().zip(widths).zip(cells);
-    let cells: Vec<Vec<String>> = columns
-        .map(|((&(_, column), &width), cell)| match column.fit {
-            Fit::Wrapped(_) => wrapped(width, cell).lines().map(str::to_owned).collect(),
-            Fit::Cut(_) => vec![cut(width, cell).into_owned()],
-            Fit::Whole | Fit::Loose(_) | Fit::Extra => vec![cell.clone()],
-        })
-        .collect();
-    let widest = |lines: &Vec<String>| lines.iter().map(|line| columns_of(line)).max();
-    let taken = cells.iter().zip(widths);
-    let taken = taken.map(|(lines, &width)| widest(lines).unwrap_or(0).max(width));
-    let mut taken: Vec<usize> = taken.collect();
-    // A cell that is wider than its column takes from the rest of the line first.
-    if let (1, Some(last), Some((_, column))) =
-        (lines_of(width, widths).len(), taken.last_mut(), shown.last())
-        && !column.right
-    {
-        *last = cells.last().and_then(widest).unwrap_or(0);
-    }
-    let mut text = String::new();
-    for line in lines_of(width, &taken) {
-        let before = indent(&line);
-        let (shown, widths, cells) = (&shown[line.clone()], &widths[line.clone()], &cells[line]);
-        let height = cells.iter().map(Vec::len).max().unwrap_or(0).max(1);
-        for index in 0..height {
-            let cells = cells.iter().map(|cell| cell.get(index).map_or("", String::as_str));
-            text += beside(before, shown, widths, cells).trim_end();
-            text += "\n";
-        }
-    }
-    text
 }
 
 /// Cells beside each other, each as wide as its column.
@@ -577,7 +589,7 @@ mod tests {
             assert!(text.contains("1,000"), "{width}: {text}");
         }
         let columns = [(Column::number("n"), 4), (Column::number("m"), 4), (Column::name("s"), 8)];
-        let rows = Rows::new(Width::of(Some(30)), &columns);
+        let rows = Layout::new(Width::of(Some(30)), &columns);
         for (number, line) in [
             ("2,000,000,000,000", "   1  2,000,000,000,000  alpha\n"),
             ("2,000,000,000,000,000", "   1  2,000,000,000,000,000\n    alpha\n"),
@@ -612,13 +624,13 @@ mod tests {
         let cells = ["1", "2", "game.exe!world::physics::Solver<double, 3>::step(float)"];
         let cells = cells.map(str::to_owned);
         for width in 30..100 {
-            let rows = Rows::new(Width::of(Some(width)), &columns);
+            let rows = Layout::new(Width::of(Some(width)), &columns);
             let text = rows.head() + &rows.line(&cells);
             assert!(text.lines().all(|line| line.width() <= width), "{text}");
             assert_eq!(text.starts_with("No room for: length."), width < 48, "{text}");
             assert!(text.ends_with("float)\n") || width < 40, "{text}");
         }
-        let rows = Rows::new(Width::WHOLE, &columns);
+        let rows = Layout::new(Width::WHOLE, &columns);
         assert_eq!(rows.head(), "      time      length  symbol\n");
         assert_eq!(rows.line(&cells), format!("         1           2  {}\n", cells[2]));
     }
@@ -626,8 +638,19 @@ mod tests {
     #[test]
     fn colours_take_no_room() {
         let cell = styled(HEAD, "1");
-        let columns = [Column::number("a"), Column::word("b")];
+        let columns = [Column::styled("a"), Column::word("b")];
         let text = table(Width::WHOLE, &columns, [[cell, "x".to_owned()]]);
         assert_eq!(plain(&text), "a  b\n1  x\n");
+        assert!(text.contains("\u{1b}[1m1"), "{text:?}");
+    }
+
+    /// A name could hide others with a colour, or end the line.
+    #[test]
+    fn cells_are_escaped() {
+        let cell = "\u{1b}[8ma\nb".to_owned();
+        let text = table(Width::WHOLE, &[Column::name("name")], [[cell.clone()]]);
+        assert_eq!(plain(&text), "name\n\\x1b[8ma\\nb\n");
+        let layout = Layout::new(Width::WHOLE, &[(Column::name("name"), 4)]);
+        assert_eq!(layout.line(&[cell]), "\\x1b[8ma\\nb\n");
     }
 }

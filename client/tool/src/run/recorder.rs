@@ -2,6 +2,7 @@
 //! them to the thread that writes the file, or to what keeps them in memory.
 
 use crate::output::error::Result;
+use crate::output::float::float;
 use crate::output::number::{seconds, thousands};
 use crate::run::interrupt::interrupted;
 use crate::run::marking::Marking;
@@ -33,26 +34,19 @@ pub(crate) struct Recorder<'a, S> {
     event_set: &'a EventSet,
     pub(crate) sink: S,
     pub(crate) inventory: Inventory,
-    /// The statistics of the samples, summed over all passes.
-    sum: Statistics,
-    /// Samples handed to the writer.
-    samples: u64,
-    /// Their branch records.
-    branches: u64,
+    recorded: Recorded,
     /// The samples of each processor.
     by_processor: BTreeMap<u32, u64>,
-    /// Why the driver ended a pass.
-    ended: Option<Refusal>,
     /// The recorder of marks, if there is one.
     marking: Option<Marking>,
     /// What reports processes and images at the end, if something does.
     source: Option<Box<dyn ProcessSource>>,
-    /// Why nothing does.
-    source_error: Option<Cause>,
 }
 
-/// The result of a recording.
+/// What is in a recording, in all passes that have ended.
+#[derive(Default)]
 pub(crate) struct Recorded {
+    /// Samples handed to the writer.
     pub(crate) samples: u64,
     /// Their branch records.
     pub(crate) branches: u64,
@@ -83,22 +77,19 @@ impl<'a, S: Sink> Recorder<'a, S> {
         // Before the first scan, so that nothing comes or goes between the two.
         let source_error = source.as_mut().and_then(|source| source.start().err());
         let source = source.filter(|_| source_error.is_none());
+        let statistics = Statistics {
+            lost: by_cause(samples::Statistics::default().lost),
+            lost_events: by_cause(samples::Statistics::default().lost_events),
+            ..Statistics::default()
+        };
         let mut recorder = Self {
             event_set,
             sink,
             inventory: Inventory::new(system),
-            sum: Statistics {
-                lost: by_cause(samples::Statistics::default().lost),
-                lost_events: by_cause(samples::Statistics::default().lost_events),
-                ..Statistics::default()
-            },
-            samples: 0,
-            branches: 0,
+            recorded: Recorded { statistics, source_error, ..Recorded::default() },
             by_processor: BTreeMap::new(),
-            ended: None,
             marking,
             source,
-            source_error,
         };
         let running = recorder.inventory.scan(0);
         recorder.put_changes(running)?;
@@ -116,7 +107,7 @@ impl<'a, S: Sink> Recorder<'a, S> {
         self.drain(session, indexes)?;
         self.drain_marks()?;
         self.drain_events(session)?;
-        let elapsed_ns = self.sum.elapsed_ns.saturating_add(elapsed_ns);
+        let elapsed_ns = self.recorded.statistics.elapsed_ns.saturating_add(elapsed_ns);
         let changes = self.inventory.scan_if_due(elapsed_ns);
         self.put_changes(changes)
     }
@@ -124,7 +115,8 @@ impl<'a, S: Sink> Recorder<'a, S> {
     /// Moves pending events of the driver to the recording.
     fn drain_events<T: Transport>(&mut self, session: &mut Session<T>) -> Result<()> {
         let (events, lost) = session.drain_events()?;
-        self.sum.events_lost = self.sum.events_lost.saturating_add(lost);
+        self.recorded.statistics.events_lost =
+            self.recorded.statistics.events_lost.saturating_add(lost);
         let events: Vec<RecordedEvent> = events.iter().filter_map(RecordedEvent::new).collect();
         if !events.is_empty() {
             self.sink.put(Block::Events(events))?;
@@ -143,8 +135,8 @@ impl<'a, S: Sink> Recorder<'a, S> {
             renumber(&mut samples, &owners);
             self.inventory.note_samples(&samples);
             self.inventory.note_branches(&samples, &branches);
-            self.samples += samples.len() as u64;
-            self.branches += branches.len() as u64;
+            self.recorded.samples += samples.len() as u64;
+            self.recorded.branches += branches.len() as u64;
             for sample in &samples {
                 *self.by_processor.entry(sample.processor).or_default() += 1;
             }
@@ -178,21 +170,20 @@ impl<'a, S: Sink> Recorder<'a, S> {
 
     /// The sum over the passes that have ended and this one.
     pub(crate) fn with(&self, pass: &samples::Statistics, elapsed_ns: u64) -> Statistics {
+        let before = &self.recorded.statistics;
         Statistics {
-            elapsed_ns: self.sum.elapsed_ns.saturating_add(elapsed_ns),
-            generated: self.sum.generated.saturating_add(pass.generated),
-            lost: added(&self.sum.lost, by_cause(pass.lost)),
-            lost_events: added(&self.sum.lost_events, by_cause(pass.lost_events)),
+            elapsed_ns: before.elapsed_ns.saturating_add(elapsed_ns),
+            generated: before.generated.saturating_add(pass.generated),
+            lost: added(&before.lost, by_cause(pass.lost)),
+            lost_events: added(&before.lost_events, by_cause(pass.lost_events)),
             ended: Refusal::from_statistics(pass).map(|refusal| refusal.code.code().to_owned()),
-            slices: self.sum.slices.clone(),
-            spurious: self.sum.spurious.saturating_add(pass.spurious),
-            throttled: self.sum.throttled.saturating_add(pass.throttled),
-            longest_period: self.sum.longest_period.max(pass.longest_period),
-            handler_ticks: self.sum.handler_ticks.saturating_add(pass.handler_ticks),
-            events_lost: self.sum.events_lost,
-            idle_samples: 0,
-            stacks: None,
-            damage: Vec::new(),
+            slices: before.slices.clone(),
+            spurious: before.spurious.saturating_add(pass.spurious),
+            throttled: before.throttled.saturating_add(pass.throttled),
+            longest_period: before.longest_period.max(pass.longest_period),
+            handler_ticks: before.handler_ticks.saturating_add(pass.handler_ticks),
+            events_lost: before.events_lost,
+            ..Statistics::default()
         }
     }
 }
@@ -206,11 +197,12 @@ impl Recorder<'_, Background> {
         };
         match source.stop() {
             Ok(ProcessEvents { events, lost }) => {
-                self.sum.events_lost = self.sum.events_lost.saturating_add(lost);
+                self.recorded.statistics.events_lost =
+                    self.recorded.statistics.events_lost.saturating_add(lost);
                 let changes = self.inventory.complete(events);
                 self.put_changes(changes)?;
             }
-            Err(error) => self.source_error = Some(error),
+            Err(error) => self.recorded.source_error = Some(error),
         }
         Ok(())
     }
@@ -249,8 +241,8 @@ impl Recorder<'_, Background> {
                 let now = self.with(&session.statistics()?, tick.elapsed_ns);
                 self.sink.put(Block::Statistics(Box::new(now)))?;
             }
-            let elapsed = seconds(self.sum.elapsed_ns + tick.elapsed_ns);
-            let samples = thousands(self.samples);
+            let elapsed = seconds(self.recorded.statistics.elapsed_ns + tick.elapsed_ns);
+            let samples = thousands(self.recorded.samples);
             progress.set_message(format!("sampling, {elapsed}, {samples} samples"));
             Ok(ControlFlow::Continue(()))
         })?;
@@ -259,11 +251,11 @@ impl Recorder<'_, Background> {
         self.drain_events(&mut session)?;
         let statistics = session.statistics()?;
         let mut slices = slices(&session.snapshot()?, indexes, self.event_set);
-        self.sum = self.with(&statistics, elapsed_ns);
-        self.sum.slices.append(&mut slices);
-        self.ended = Refusal::from_statistics(&statistics);
+        self.recorded.statistics = self.with(&statistics, elapsed_ns);
+        self.recorded.statistics.slices.append(&mut slices);
+        self.recorded.ended = Refusal::from_statistics(&statistics);
         drop(session);
-        let changes = self.inventory.scan(self.sum.elapsed_ns);
+        let changes = self.inventory.scan(self.recorded.statistics.elapsed_ns);
         self.put_changes(changes)?;
         runner.end_while(|| self.drain_marks())?;
         self.drain_marks()
@@ -271,32 +263,23 @@ impl Recorder<'_, Background> {
 
     /// Whether the driver has ended sampling by itself.
     pub(crate) const fn has_ended(&self) -> bool {
-        self.ended.is_some()
+        self.recorded.ended.is_some()
     }
 
     /// Finishes the recording.
     pub(crate) fn finish(mut self) -> Result<Recorded> {
         self.complete()?;
-        let missed = self.inventory.missed();
-        let modules = self.inventory.identified(build);
-        self.sink.put(Block::Modules(modules))?;
+        let mut recorded = self.recorded;
+        recorded.missed = self.inventory.missed();
+        recorded.busiest = self.by_processor.into_values().max().unwrap_or(0);
+        recorded.interrupted = interrupted();
+        self.sink.put(Block::Modules(self.inventory.identified(build)))?;
         if let Some(marking) = &mut self.marking {
             marking.finish(&mut self.sink)?;
+            (recorded.marks, recorded.marks_dropped) = (marking.marks(), marking.dropped());
         }
-        let interrupted = interrupted();
-        self.sink.finish(&self.sum, interrupted)?;
-        Ok(Recorded {
-            ended: self.ended,
-            source_error: self.source_error,
-            samples: self.samples,
-            branches: self.branches,
-            busiest: self.by_processor.into_values().max().unwrap_or(0),
-            statistics: self.sum,
-            marks: self.marking.as_ref().map_or(0, Marking::marks),
-            marks_dropped: self.marking.as_ref().map_or(0, Marking::dropped),
-            missed,
-            interrupted,
-        })
+        self.sink.finish(&recorded.statistics, recorded.interrupted)?;
+        Ok(recorded)
     }
 }
 
@@ -378,11 +361,11 @@ pub(crate) fn slices(
     event_set: &EventSet,
 ) -> Vec<Slices> {
     let counts = event_set.counts(indexes, counts);
-    let of_source = |(place, &index): (usize, &usize)| {
+    let of_source = |(column, &index): (usize, &usize)| {
         let event = event_set.events.get(index)?;
         let able: Vec<_> =
             event_set.selected().filter(|one| event_set.counts_on(event, one)).collect();
-        let counts = able.iter().filter_map(|one| counts.get(one.index as usize)?.get(place));
+        let counts = able.iter().filter_map(|one| counts.get(one.index as usize)?.get(column));
         let estimate = Estimate::sum(counts.map(Estimate::new));
         let narrow = |ticks: u128| u64::try_from(ticks).unwrap_or(u64::MAX);
         estimate.scaled.then(|| Slices {
@@ -401,15 +384,11 @@ pub(crate) fn slices(
 
 #[expect(
     clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    reason = "a bound needs few digits, and no float is too large for the conversion"
+    reason = "no float is too large for the conversion"
 )]
 fn millionths(error: f64, value: u128) -> u64 {
-    if value == 0 {
-        return 0;
-    }
-    (error / value as f64 * 1e6).ceil() as u64
+    if value == 0 { 0 } else { (error / float(value) * 1e6).ceil() as u64 }
 }
 
 /// A period, as the file records it.

@@ -47,8 +47,27 @@ pub(crate) fn filter(options: &args::Filters, files: &[PathBuf]) -> Result<Filte
     })
 }
 
-fn patterns(texts: &[String]) -> Vec<Pattern> {
+pub(crate) fn patterns(texts: &[String]) -> Vec<Pattern> {
     texts.iter().map(|text| Pattern::new(text)).collect()
+}
+
+/// Names or identifiers that the user chose; without any, all pass.
+pub(crate) struct Names(Vec<Pattern>);
+
+impl Names {
+    pub(crate) fn new(texts: &[String]) -> Self {
+        Self(patterns(texts))
+    }
+
+    pub(crate) fn pass(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|pattern| pattern.matches(name))
+    }
+
+    /// Whether a process passes by its name or by its identifier.
+    pub(crate) fn pass_process(&self, name: Option<&str>, id: Option<u32>) -> bool {
+        let id = id.map(|id| id.to_string());
+        self.0.is_empty() || [name, id.as_deref()].into_iter().flatten().any(|one| self.pass(one))
+    }
 }
 
 /// Refuses a processor that is in none of the recordings.

@@ -1,7 +1,24 @@
-//! What the machine on which this runs is called.
+//! What a recording says of who made it, and of the machine on which this runs.
 
+use halprof_profile::file::Metadata;
+use halprof_profile::symbols;
 #[cfg(not(windows))]
 use std::fs;
+use std::time::SystemTime;
+
+/// Says which halprof made a recording, where, and with whose key.
+pub(crate) fn sign(metadata: &mut Metadata, key: Option<&[u8]>) {
+    env!("CARGO_PKG_VERSION").clone_into(&mut metadata.halprof);
+    // A model is on no network.
+    metadata.host = if metadata.modelled { String::new() } else { host() };
+    metadata.origin = key.map(|key| symbols::origin(key, metadata)).unwrap_or_default();
+}
+
+/// The time since 1970.
+pub(crate) fn unix_seconds() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.map_or(0, |since| since.as_secs())
+}
 
 /// Its processor's name.
 pub(crate) fn processor() -> String {
@@ -11,7 +28,7 @@ pub(crate) fn processor() -> String {
 }
 
 /// The machine's name in its network; empty if not known.
-pub(crate) fn host() -> String {
+fn host() -> String {
     #[cfg(windows)]
     let name = std::env::var("COMPUTERNAME").ok();
     #[cfg(not(windows))]

@@ -3,9 +3,9 @@
 use crate::cli::args::{self, EventFormat};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
+use crate::select::filters::Names;
 use crate::target::context::Context;
 use halprof_measure::tracing::custom::{CustomSources, Form};
-use halprof_profile::aggregate::filter::Pattern;
 
 pub(super) fn run(
     options: &args::List,
@@ -23,7 +23,7 @@ pub(super) fn run(
     if let Some(path) = &options.event_file {
         catalog = catalog.with_event_file(path)?;
     }
-    let glob = options.glob.as_deref().map(Pattern::new);
+    let names = Names::new(options.glob.as_slice());
     let (form, to_use) = match format {
         EventFormat::Wprp => (
             Form::RecordingProfile,
@@ -34,8 +34,7 @@ pub(super) fn run(
             "open the file with regedit as an administrator and restart Windows: then `--machine etw` has the events by their names",
         ),
     };
-    let named = |name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
-    let sources = CustomSources::new(&catalog, form, named)?;
+    let sources = CustomSources::new(&catalog, form, |name| names.pass(name))?;
     output.print_data(&sources.to_string())?;
     output.note(&format!("{}; the file names them", sources.summary()));
     output.note(to_use);

@@ -8,29 +8,23 @@ use shared_types::request::machine::Processor;
 /// USR and OS, which the selects of table sources include.
 const MODES: u64 = 0b11 << 16;
 
-/// Every event that any kind of processor has.
+/// Every event that any CPU type has.
 pub(super) fn rows(catalog: &Catalog, processors: &[Processor]) -> Vec<SourceRow> {
     let names = catalog.events().into_iter();
-    let found = names.filter_map(|name| catalog.event(name));
-    found.map(|found| row(&found, catalog, processors)).collect()
+    let event_match = names.filter_map(|name| catalog.event(name));
+    event_match.map(|event_match| row(&event_match, catalog, processors)).collect()
 }
 
-fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> SourceRow {
-    let counts = |processor: &Processor| {
-        let mut kinds = found.encodings.iter();
-        kinds.any(|(kind, _, counted)| {
-            kind.processor.cpu_type == processor.cpu_type && counted.is_ok()
-        })
-    };
-    let supported = processors.first().is_some_and(counts);
-    let event = found.event;
-    let counted = found.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().ok());
+fn row(event_match: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> SourceRow {
+    let supported = processors.first().is_some_and(|boot| event_match.counts_on(boot));
+    let event = event_match.event;
+    let counted = event_match.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().ok());
     let fixed = match counted {
         Some(Encoding::Fixed(index)) => Some(*index),
         _ => event.fixed,
     };
     let source = fixed.and_then(|index| catalog.fixed(index));
-    let why = found.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().err());
+    let why = event_match.encodings.iter().find_map(|(_, _, counted)| counted.as_ref().err());
     let notes = [
         why.cloned(),
         (!event.description.is_empty()).then(|| event.description.clone()),
@@ -65,7 +59,7 @@ fn row(found: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> S
             None => event.to_string(),
         },
         note: notes.into_iter().flatten().collect::<Vec<_>>().join("; "),
-        processors: Differs::from(supported, processors, counts),
+        processors: Differs::from(supported, processors, |one| event_match.counts_on(one)),
         ..SourceRow::default()
     }
 }

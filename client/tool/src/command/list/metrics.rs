@@ -6,9 +6,9 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::table::{Column, Field, Record, records};
 use crate::select::event_set::countable;
+use crate::select::filters::Names;
 use crate::target::context::Context;
 use halprof_measure::catalog::{Catalog, CpuType};
-use halprof_profile::aggregate::filter::Pattern;
 use halprof_setup::describe;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,18 +51,12 @@ struct ListedTerm {
 }
 
 pub(super) fn run(options: &args::List, ctx: &mut Context, output: &Output) -> Result<()> {
-    let mut metrics = Metrics::built_in()?;
-    if let Some(path) = &options.metric_file {
-        metrics.add_file(path)?;
-    }
+    let mut metrics = Metrics::with_file(options.metric_file.as_deref())?;
     metrics.set_smt(ctx.shares_cores());
     let catalog = ctx.catalog(options.approximate)?;
-    let glob = options.glob.as_deref().map(Pattern::new);
-    let named = |metric: &&Metric| {
-        let matches = |glob: &Pattern| glob.matches(&metric.id) || glob.matches(&metric.name);
-        glob.as_ref().is_none_or(matches)
-    };
-    let all = metrics.all().iter().filter(named);
+    let names = Names::new(options.glob.as_slice());
+    let all = metrics.all().iter();
+    let all = all.filter(|metric| names.pass(&metric.id) || names.pass(&metric.name));
     let result = MetricsResult {
         interface: describe::interface_name(ctx.machine.interface()),
         metrics: all.map(|metric| ListedMetric::new(metric, &metrics, &catalog)).collect(),

@@ -16,7 +16,6 @@ use crate::target::{machine_id, seal_key};
 use halprof_measure::tracing::plan::{TraceEvent, sampled_by_default};
 use halprof_measure::tracing::{SampledSource, TIMER, TraceRequest};
 use halprof_profile::file::{self, Metadata, Recording};
-use halprof_profile::symbols;
 use std::path::Path;
 
 /// The extension of a trace that is kept as Windows wrote it.
@@ -97,16 +96,12 @@ fn write(
     }
     let key = seal_key::key();
     let complete = |metadata: &mut Metadata| {
-        env!("CARGO_PKG_VERSION").clone_into(&mut metadata.halprof);
         metadata.modelled = machine.modelled;
         if machine.modelled {
             metadata.machine.clone_from(&machine.description);
-        } else {
-            metadata.host = machine_id::host();
         }
         metadata.command = command(work);
-        metadata.origin =
-            key.as_ref().map(|key| symbols::origin(key, metadata)).unwrap_or_default();
+        machine_id::sign(metadata, key.as_deref());
     };
     file::convert_completed(traced.file.path(), path, complete, key.clone())?;
     Ok(file::read(path, |_| {})?)

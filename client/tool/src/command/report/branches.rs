@@ -5,7 +5,7 @@ use super::rows::absent_fields;
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::output::escape::Shown;
+use crate::output::escape::Escaped;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section, Width};
 use crate::select::filters;
@@ -197,10 +197,10 @@ fn summary(result: &BranchesResult) -> String {
         text += &format!(", at most {} each", result.depth);
     }
     if !result.recorder.is_empty() {
-        text += &format!(", by {}", Shown(&result.recorder));
+        text += &format!(", by {}", Escaped(&result.recorder));
     }
     if !result.kinds.is_empty() {
-        text += &format!("; only {}", Shown(result.kinds.join(", ")));
+        text += &format!("; only {}", Escaped(result.kinds.join(", ")));
     }
     if kept.hidden != 0 {
         text += &format!(
@@ -245,7 +245,7 @@ fn section(by: Grouping, part: &SourceSection, several: bool) -> Section {
         ),
     };
     Section {
-        title: if several { Shown(&part.source).to_string() } else { String::new() },
+        title: if several { part.source.to_string() } else { String::new() },
         columns,
         rows: part.rows.iter().map(|row| cells(by, row)).collect(),
         more,
@@ -262,11 +262,11 @@ fn cells(by: Grouping, row: &PathTotals) -> Vec<String> {
         row.cycles.map_or_else(String::new, |mean| format!("{mean:.1}")),
     ];
     if by.is_of_paths() {
-        cells.push(Shown(path(row)).to_string());
+        cells.push(path(row));
     } else {
         cells.push(row.kind.unwrap_or_default().to_owned());
         for Edge { from, to } in &row.edges {
-            cells.extend([from, to].map(|side| Shown(location(side, true)).to_string()));
+            cells.extend([from, to].map(|side| location(side, true)));
         }
     }
     cells

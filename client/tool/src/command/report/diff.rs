@@ -4,7 +4,6 @@ use super::rows::{SourceRow, absent_beside_source, key_columns};
 use crate::cli::args;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::output::escape::Shown;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section};
 use crate::select::filters;
@@ -215,12 +214,12 @@ fn section(by: &[Key], part: &Compared<'_>, several: bool, keep: usize) -> Secti
             thousands(row.after.totals.events),
             if row.clear { "clear" } else { "chance" }.to_owned(),
         ];
-        cells.extend(row.values.iter().map(|value| Shown(name(value)).to_string()));
+        cells.extend(row.values.iter().map(name));
         cells
     });
     let source = part.source.filter(|_| several);
     Section {
-        title: source.map_or_else(String::new, |source| Shown(source).to_string()),
+        title: source.unwrap_or_default().to_owned(),
         columns,
         rows: rows.collect(),
         more: String::new(),

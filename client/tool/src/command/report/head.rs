@@ -1,6 +1,6 @@
 //! What a report begins with: which recordings it is of, what was lost, and what happened meanwhile.
 
-use crate::output::escape::Shown;
+use crate::output::escape::Escaped;
 use crate::output::number::{seconds, thousands, times};
 use crate::output::table::Width;
 use crate::select::filters;
@@ -51,7 +51,7 @@ pub(crate) fn head(recording: &Recording, counted: u64, width: Width) -> String 
         recording.losses()
     );
     for (cause, n) in lost.iter().filter(|&(_, &n)| n != 0) {
-        text += &format!(", {} {}", Shown(cause), thousands(*n));
+        text += &format!(", {} {}", Escaped(cause), thousands(*n));
     }
     if idle != 0 {
         text += &format!("; {} of idle threads, which are in no share", thousands(idle));

@@ -2,16 +2,14 @@
 
 use super::rows::absent_fields;
 use crate::cli::args::{self, Filters, joined, refuse};
-use crate::command::stat::count_row::optional;
 use crate::command::stat::trace_text::process_name;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
-use crate::output::escape::Shown;
-use crate::output::number::{percent, seconds, thousands};
+use crate::output::escape::Escaped;
+use crate::output::number::{optional, percent, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
-use crate::select::filters;
-use halprof_profile::aggregate::filter::Pattern;
+use crate::select::filters::{self, Names};
 use halprof_profile::aggregate::key::{Fields, Value};
 use halprof_profile::file::StackCounts;
 use halprof_profile::views::off_cpu::{By, OffCpu, WaitRow};
@@ -69,7 +67,8 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let by = by(options)?;
     refuse_filters(&options.filters)?;
     let mut waits = OffCpu::read(file, by)?;
-    keep_only(&options.filters.process, &mut waits.rows);
+    let processes = Names::new(&options.filters.process);
+    waits.rows.retain(|row| processes.pass_process(row.process.as_deref(), row.id));
     output.warn_all(&waits.warnings);
     let status = if waits.warnings.is_empty() { 0 } else { INCOMPLETE };
     let mut result = OffCpuResult {
@@ -134,21 +133,10 @@ fn refuse_filters(filters: &Filters) -> Result<()> {
     })
 }
 
-/// Keeps only the waits of processes with these names or identifiers, if any is given.
-fn keep_only(processes: &[String], rows: &mut Vec<WaitRow>) {
-    let patterns: Vec<Pattern> = processes.iter().map(|text| Pattern::new(text)).collect();
-    rows.retain(|row| {
-        let id = row.id.map(|id| id.to_string());
-        let names = || [&row.process, &id].into_iter().flatten();
-        let matches = |pattern: &Pattern| names().any(|name| pattern.matches(name));
-        patterns.is_empty() || patterns.iter().any(matches)
-    });
-}
-
 fn head(result: &OffCpuResult) -> String {
     format!(
         "{}: {} context switches in {}; off the processors, by",
-        Shown(&result.machine),
+        Escaped(&result.machine),
         thousands(result.switches),
         seconds(result.elapsed_ns)
     )
@@ -187,7 +175,7 @@ impl Record for WaitCall {
         Field::new(Column::number("self"), |call| seconds(call.self_ns)),
         Field::new(Column::number("share"), |call| percent(call.share)),
         Field::new(Column::name("process, function"), |call| {
-            " ".repeat(call.depth as usize) + &Shown(&call.value).to_string()
+            " ".repeat(call.depth as usize) + &call.value.to_string()
         }),
     ];
 }

@@ -1,6 +1,5 @@
 //! Tables of samples: their text, and their rows as comma-separated values have them.
 
-use crate::output::escape::Shown;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Section};
 use halprof_profile::aggregate::key::{Key, has_totals};
@@ -67,7 +66,7 @@ pub(crate) fn section(
     columns.extend(key_columns(by));
     let source = part.source.as_deref().filter(|_| several);
     Section {
-        title: source.map_or_else(String::new, |source| Shown(source).to_string()),
+        title: source.unwrap_or_default().to_owned(),
         columns,
         rows: part.rows.iter().take(keep).map(|row| cells(part, row)).collect(),
         more: more(part, keep)
@@ -83,7 +82,7 @@ fn cells(part: &SourceSection, row: &GroupTotals) -> Vec<String> {
         cells.extend(total.map(percent));
     }
     cells.extend([row.totals.samples, row.totals.events].map(thousands));
-    cells.extend(row.values.iter().map(|value| Shown(value).to_string()));
+    cells.extend(row.values.iter().map(ToString::to_string));
     cells
 }
 

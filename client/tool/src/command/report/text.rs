@@ -4,7 +4,7 @@ use super::head::head;
 use super::rows::section;
 use super::{SourceSummary, recorded};
 use crate::cli::args;
-use crate::output::escape::Shown;
+use crate::output::escape::Escaped;
 use crate::output::float::float;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
@@ -59,7 +59,7 @@ pub(crate) fn tables(report: &Report, rows: usize, all: &str, width: Width) -> S
     let several = report.sources.len() > 1;
     for tree in &report.call_trees {
         if several {
-            text += &format!("\n{}", Shown(&tree.source));
+            text += &format!("\n{}", Escaped(&tree.source));
         }
         let (calls, omitted) = tree.calls();
         text += &format!("\n{}", records(width, &calls));
@@ -95,7 +95,7 @@ fn made(report: &Report, width: Width) -> String {
     let rows = [("recorded", when), (command, metadata.command.join(" ")), ("machine", machine)];
     let rows = rows.iter().filter(|(_, text)| !text.is_empty());
     let line = |(label, text): &(&str, String)| {
-        let text = Shown(text).to_string();
+        let text = Escaped(text).to_string();
         format!("{label:<10}  {}\n", width.left(12, &text))
     };
     rows.map(line).collect()
@@ -103,7 +103,7 @@ fn made(report: &Report, width: Width) -> String {
 
 impl Record for SourceSummary {
     const COLUMNS: &'static [Field<Self>] = &[
-        Field::new(Column::name("source"), |row| Shown(&row.source).to_string()),
+        Field::new(Column::name("source"), |row| row.source.clone()),
         Field::new(Column::number("period"), |row| row.period.map_or_else(String::new, thousands)),
         Field::new(Column::number("samples"), |row| thousands(row.samples)),
         Field::new(Column::number("events, estimated"), |row| match row.error {
@@ -121,7 +121,7 @@ impl Record for Call {
         }),
         Field::new(Column::number("events").extra(), |call| thousands(call.total)),
         Field::new(Column::name("process, function"), |call| {
-            " ".repeat(call.depth as usize) + &Shown(&call.value).to_string()
+            " ".repeat(call.depth as usize) + &call.value.to_string()
         }),
     ];
 }

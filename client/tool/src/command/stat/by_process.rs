@@ -6,21 +6,20 @@
 //! is the square root of the sum of the squared bounds: those of the shares ([`super::slices`]), and
 //! those of the counts.
 
-use super::count_row::{UNKNOWN, optional};
+use super::count_row::UNKNOWN;
 use super::counts::{Counts, EventCounts};
 use super::result::ProcessRow;
 use super::slices::{ProcessKey, SourceSamples};
 use super::view::View;
 use crate::output::error::{Error, Result};
-use crate::output::escape::Shown;
 use crate::output::float::float;
-use crate::output::number::thousands;
+use crate::output::number::{optional, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
+use crate::select::filters::Names;
 use crate::select::sampling_rate::Aim;
 use halprof_measure::Source;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::{Session, Transport};
-use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::file::Process;
 use halprof_profile::file::inventory::{Changes, Inventory};
 use shared_types::{ErrorCode, Sample};
@@ -36,12 +35,8 @@ pub(super) fn keep_only(processes: &[String], parts: &mut Vec<ProcessRow>) -> Op
     if processes.is_empty() {
         return None;
     }
-    let patterns: Vec<Pattern> = processes.iter().map(|text| Pattern::new(text)).collect();
-    parts.retain(|part| {
-        let id = part.id.map(|id| id.to_string());
-        let names = [&part.process, &id].into_iter().flatten();
-        names.into_iter().any(|name| patterns.iter().any(|pattern| pattern.matches(name)))
-    });
+    let names = Names::new(processes);
+    parts.retain(|part| names.pass_process(part.process.as_deref(), part.id));
     parts.is_empty().then(|| format!("no sample was taken in process {}", processes.join(", ")))
 }
 
@@ -98,10 +93,7 @@ impl Samples {
     ) -> Result<()> {
         let samples = self.gather(session)?;
         let changes = self.inventory.scan_if_due(elapsed_ns);
-        self.know(changes);
-        for sample in &samples {
-            self.take(sample);
-        }
+        self.attribute(&samples, changes);
         Ok(())
     }
 
@@ -123,7 +115,14 @@ impl Samples {
         }
     }
 
-    fn take(&mut self, sample: &Sample) {
+    fn attribute(&mut self, samples: &[Sample], changes: Changes) {
+        self.know(changes);
+        for sample in samples {
+            self.add(sample);
+        }
+    }
+
+    fn add(&mut self, sample: &Sample) {
         let Some(&event) = self.owners.get(usize::from(sample.source)) else {
             return;
         };
@@ -143,10 +142,7 @@ impl Samples {
     ) -> Result<()> {
         let samples = self.gather(session)?;
         let changes = self.inventory.scan(elapsed_ns);
-        self.know(changes);
-        for sample in &samples {
-            self.take(sample);
-        }
+        self.attribute(&samples, changes);
         self.taken.values_mut().for_each(SourceSamples::end_slice);
         let lost = session.statistics()?.lost;
         self.lost = lost.iter().copied().fold(0, u64::saturating_add);
@@ -322,7 +318,7 @@ pub(super) fn text(rows: &[ProcessRow], width: Width) -> String {
 
 pub(super) fn name(row: &ProcessRow) -> String {
     match (&row.process, row.id) {
-        (Some(name), _) => Shown(name).to_string(),
+        (Some(name), _) => name.clone(),
         (None, Some(_)) => "ended before its name was read".to_owned(),
         (None, None) => "on processors without a sample".to_owned(),
     }

@@ -1,8 +1,8 @@
 //! A row of the result: what an event counted on a group of processors, over one run or several.
 
 use super::counts::{Counts, CpuGroup, EventCounts};
-use crate::output::escape::Shown;
-use crate::output::number::thousands;
+use crate::output::float::float;
+use crate::output::number::{optional, thousands};
 use crate::output::table::{Column, Field, Record};
 use crate::select::time::nanoseconds;
 use halprof_measure::estimate::Estimate;
@@ -230,7 +230,7 @@ impl Record for CountRow {
         }),
         Field::new(Column::number("95 %"), Self::bound),
         Field::new(Column::number("counted"), Self::coverage),
-        Field::new(Column::name("source"), |row| Shown(&row.source).to_string()),
+        Field::new(Column::name("source"), |row| row.source.clone()),
         Field::new(Column::number("group"), |row| optional(row.group)),
         Field::new(Column::number("pass"), |row| optional(row.pass)),
         Field::new(Column::number("deviation").extra(), |row| {
@@ -265,18 +265,13 @@ impl Repeats {
 /// The bound of an estimate that has too few slices for one.
 pub(super) const UNKNOWN: &str = "± unknown";
 
-pub(crate) fn optional(value: Option<impl ToString>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
-}
-
 /// Half of an interval, as a percentage of its middle.
-#[expect(clippy::cast_precision_loss, reason = "a percentage is shown with two decimals")]
 pub(super) fn relative(half: f64, middle: u128) -> String {
     if middle == 0 {
         return format!("±{:.0}", half.ceil());
     }
     // Rounded up, never down.
-    format!("±{:.2} %", (1e4 * half / middle as f64).ceil() / 100.0)
+    format!("±{:.2} %", (1e4 * half / float(middle)).ceil() / 100.0)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]

@@ -9,6 +9,7 @@
 
 use crate::output::Output;
 use crate::output::error::{Error, Result};
+use crate::output::float::float;
 use crate::select::event_set::EventSet;
 use crate::target::context::Context;
 use halprof_measure::rates::{Interval, Rate, Rates};
@@ -290,7 +291,6 @@ fn single(
     metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "seconds for a scraper, which has 53 bits")]
 fn seconds(ticks: u64, frequency: u64) -> f64 {
-    ticks as f64 / frequency.max(1) as f64
+    float(ticks) / float(frequency.max(1))
 }

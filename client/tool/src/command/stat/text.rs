@@ -1,12 +1,12 @@
 //! Counts as text.
 
-use super::count_row::{CountRow, Repeats, UNKNOWN, optional, relative};
+use super::count_row::{CountRow, Repeats, UNKNOWN, relative};
 use super::result::{Interval, Jitter, MetricRow, StatResult, TopDownRow};
 use super::{by_process, topdown, trace_text};
-use crate::output::escape::Shown;
-use crate::output::number::{seconds, thousands};
+use crate::output::float::float;
+use crate::output::number::{optional, seconds, thousands};
 use crate::output::style::{WARNING, styled};
-use crate::output::table::{Column, Field, Record, Rows, Width, records};
+use crate::output::table::{Column, Field, Layout, Record, Width, records};
 use halprof_profile::file::cannot_count;
 use std::collections::BTreeSet;
 
@@ -170,7 +170,7 @@ pub(super) fn interval(interval: &Interval, first: bool, metrics: bool, width: W
         let (column, width) = INTERVAL[column];
         (column, width.unwrap_or(name_width))
     });
-    let lines = Rows::new(width, &columns.collect::<Vec<_>>());
+    let lines = Layout::new(width, &columns.collect::<Vec<_>>());
     let mut text = if first { lines.head() } else { String::new() };
     for row in rows {
         let cells: Vec<String> = used.iter().map(|&column| row[column].clone()).collect();
@@ -206,8 +206,7 @@ fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.le
     for count in &interval.rows.counts {
         // Of what top-down counts for itself its parts are enough.
         if slots.is_empty() || count.requested.is_some() {
-            let cells =
-                [count.count(), count.bound(), count.coverage(), Shown(&count.source).to_string()];
+            let cells = [count.count(), count.bound(), count.coverage(), count.source.clone()];
             rows.push(row(count.processor, count.core_type, cells));
         }
     }
@@ -222,16 +221,14 @@ fn interval_rows(interval: &Interval, metrics: bool) -> Vec<[String; INTERVAL.le
         let name = format!("{} {cpu_type}", part.indented()).trim_end().to_owned();
         rows.push(row(None, None, [part.share(), part.bound(), String::new(), name]));
     }
-    let counted = |value, source: &str| {
-        [thousands(value), String::new(), String::new(), Shown(source).to_string()]
-    };
+    let counted =
+        |value, source: &str| [thousands(value), String::new(), String::new(), source.to_owned()];
     for one in &interval.rows.by_process {
         let counted = counted(one.value, &one.source);
         rows.push(of([by_process::name(one), String::new()], None, None, counted));
     }
     for one in &interval.rows.by_thread {
-        let process = one.process.as_ref().map(|name| Shown(name).to_string());
-        let process = process.unwrap_or_else(|| optional(one.id));
+        let process = one.process.clone().unwrap_or_else(|| optional(one.id));
         let counted = counted(one.value, &one.source);
         rows.push(of([process, one.thread.to_string()], None, one.core_type, counted));
     }
@@ -254,9 +251,8 @@ const INTERVAL: [(Column, Option<usize>); 12] = [
     (Column::name("source"), None),
 ];
 
-#[expect(clippy::cast_precision_loss, reason = "shown with six decimals, to the microsecond")]
-const fn in_seconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e9
+fn in_seconds(nanoseconds: u64) -> f64 {
+    float(nanoseconds) / 1e9
 }
 
 fn milliseconds(nanoseconds: u64) -> String {

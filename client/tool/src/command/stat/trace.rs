@@ -14,11 +14,11 @@ use crate::output::float::float;
 use crate::output::number::{seconds, thousands};
 use crate::output::{MachineInfo, Output};
 use crate::run::scope::Scope;
+use crate::select::filters::Names;
 use crate::select::time;
 use halprof_measure::selection;
 use halprof_measure::tracing::counts::{Cell, Query, Sums, TraceCounts};
 use halprof_measure::tracing::lives::Process;
-use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::file::{Recording, is_recording};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ const INTERRUPTS: &str = "interrupts and deferred calls are in the counts of the
 /// Counts by a trace in a file.
 pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<u32> {
     refuse_measuring(options)?;
-    let metrics = metrics(options)?;
+    let metrics = Metrics::with_file(options.metric_file.as_deref())?;
     let presenter = Presenter::new(options, &metrics, output)?;
     let name = |result: &mut StatResult| {
         if let Some(trace) = &mut result.trace {
@@ -83,15 +83,6 @@ fn recorded(recording: Recording) -> Result<TraceCounts> {
     Ok(counts)
 }
 
-/// The metrics that there are, with those of the user's file.
-pub(super) fn metrics(options: &args::Stat) -> Result<Metrics> {
-    let mut metrics = Metrics::built_in()?;
-    if let Some(path) = &options.metric_file {
-        metrics.add_file(path)?;
-    }
-    Ok(metrics)
-}
-
 /// What is shown of counts by traces, and in which form.
 pub(super) struct Presenter<'a> {
     options: &'a args::Stat,
@@ -140,7 +131,7 @@ impl<'a> Presenter<'a> {
                 by: self.options.by,
                 per_cpu: self.options.per_cpu,
                 core_types: &self.core_types,
-                patterns: self.options.process.iter().map(|text| Pattern::new(text)).collect(),
+                processes: Names::new(&self.options.process),
             })
             .collect();
         let mut writer = IntervalWriter::new(self.options, self.output).exact();
@@ -210,17 +201,14 @@ struct TraceView<'a> {
     by: Option<Dividing>,
     per_cpu: bool,
     core_types: &'a [Option<&'static str>],
-    /// The processes that are shown, by name or identifier; empty for all.
-    patterns: Vec<Pattern>,
+    /// The processes that are shown.
+    processes: Names,
 }
 
 impl TraceView<'_> {
     /// Whether a process is one of those that are shown.
     fn shows(&self, process: &Process) -> bool {
-        let id = process.id.map(|id| id.to_string());
-        let names = || [&process.name, &id].into_iter().flatten();
-        let matches = |pattern: &Pattern| names().any(|name| pattern.matches(name));
-        self.patterns.is_empty() || self.patterns.iter().any(matches)
+        self.processes.pass_process(process.name.as_deref(), process.id)
     }
 
     /// The cells of the processes that are shown.

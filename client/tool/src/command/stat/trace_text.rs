@@ -1,10 +1,9 @@
 //! The text of counts by a trace.
 
 use super::by_process::ROWS;
-use super::count_row::optional;
 use super::result::{ProcessRow, StatResult, Switched, ThreadRow};
-use crate::output::escape::Shown;
-use crate::output::number::{percent, seconds, thousands};
+use crate::output::escape::Escaped;
+use crate::output::number::{optional, percent, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, records, records_in};
 
 /// What a result of a trace is of, in a line.
@@ -20,7 +19,7 @@ pub(super) fn scope(result: &StatResult) -> Option<String> {
         }
     });
     let (switches, processors) = (thousands(trace.switches), processors.unwrap_or_default());
-    Some(format!("trace of {}, {switches} context switches{processors}", Shown(&result.machine)))
+    Some(format!("trace of {}, {switches} context switches{processors}", Escaped(&result.machine)))
 }
 
 /// The tables of threads and processes, the largest first.
@@ -109,14 +108,13 @@ impl Record for ThreadRow {
         Field::new(Column::number("share"), |row| row.switched.share()),
         Field::new(Column::number("switches").extra(), |row| row.switched.often()),
         Field::new(Column::number("count"), |row| row.switched.count(row.value)),
-        Field::new(Column::name("source"), |row| Shown(&row.source).to_string()),
+        Field::new(Column::name("source"), |row| row.source.clone()),
         Field::new(Column::prose("metrics"), |row| row.switched.metrics()),
     ];
 }
 
-/// The name of a process, which a file gives.
 pub(crate) fn process_name(name: Option<&str>) -> String {
-    Shown(name.unwrap_or("unknown")).to_string()
+    name.unwrap_or("unknown").to_owned()
 }
 
 /// The columns of processes whose counts are exact.
@@ -129,7 +127,7 @@ const PROCESS_COLUMNS: &[Field<ProcessRow>] = &[
     Field::new(Column::number("share"), |row| cell(row, Switched::share)),
     Field::new(Column::number("switches").extra(), |row| cell(row, Switched::often)),
     Field::new(Column::number("count"), |row| cell(row, |one| one.count(row.value))),
-    Field::new(Column::name("source"), |row| Shown(&row.source).to_string()),
+    Field::new(Column::name("source"), |row| row.source.clone()),
     Field::new(Column::prose("metrics"), |row| cell(row, Switched::metrics)),
 ];
 

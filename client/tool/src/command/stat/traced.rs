@@ -2,8 +2,9 @@
 //! switches are counted by. With `--passes` the program runs again for each session.
 
 use super::interval_writer::owns_output;
-use super::trace::{Presenter, metrics};
+use super::trace::Presenter;
 use crate::cli::args::{self, Selection};
+use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::run::interrupt::interrupted;
@@ -28,7 +29,7 @@ pub(super) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         ("--per-core-type", options.per_core_type),
         ("--rotate", options.work.rotate.is_some()),
     ])?;
-    let metrics = metrics(options)?;
+    let metrics = Metrics::with_file(options.metric_file.as_deref())?;
     let mut presenter = Presenter::new(options, &metrics, output)?;
     presenter.core_types = ctx.machine.processors.iter().map(describe::core_type).collect();
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;

@@ -1,8 +1,8 @@
 //! The timeline as text.
 
 use super::{Between, TimelineResult};
-use crate::output::escape::Shown;
-use crate::output::number::{seconds, thousands};
+use crate::output::escape::Escaped;
+use crate::output::number::{optional, seconds, thousands};
 use crate::output::table::{Column, Field, Record, Width, cut, records, table};
 use halprof_profile::views::marks::{Interval, MarkRow, SpanStats, Strip, Summary};
 
@@ -79,7 +79,7 @@ fn head(result: &TimelineResult, width: Width) -> String {
         let summary = format!(
             "{}; {} ticks a second, ±{:.2} ppm against the system's clock over {}; \
              resolution {:.1} ns",
-            Shown(&clock.name),
+            Escaped(&clock.name),
             thousands(clock.ticks_a_second),
             clock.rate_error_ppm,
             seconds(clock.rate_over_ns),
@@ -105,7 +105,7 @@ impl Record for SpanStats {
         Field::new(Column::number("min ns"), |spans| thousands(spans.min_ns)),
         Field::new(Column::number("median"), |spans| thousands(spans.median_ns)),
         Field::new(Column::number("mean"), |spans| format!("{:.1}", spans.mean_ns)),
-        Field::new(Column::number("mode").extra(), |spans| optional(spans.mode_ns)),
+        Field::new(Column::number("mode").extra(), |spans| optional(spans.mode_ns.map(thousands))),
         Field::new(Column::number("deviation").extra(), |spans| {
             spans.deviation_ns.map(|deviation| format!("{deviation:.1}")).unwrap_or_default()
         }),
@@ -117,13 +117,15 @@ impl Record for MarkRow {
     const COLUMNS: &'static [Field<Self>] = &[
         Field::new(Column::number("n"), |mark| thousands(mark.number)),
         Field::new(Column::number("time ns"), |mark| thousands(mark.time_ns)),
-        Field::new(Column::name("channel"), |mark| Shown(&mark.channel).to_string()),
+        Field::new(Column::name("channel"), |mark| mark.channel.clone()),
         Field::new(Column::number("value"), |mark| mark.value.to_string()),
-        Field::new(Column::number("on channel"), |mark| optional(mark.on_channel_ns)),
-        Field::new(Column::number("on any"), |mark| optional(mark.on_any_ns)),
-        Field::new(Column::number("process").extra(), |mark| number(mark.process)),
-        Field::new(Column::number("thread").extra(), |mark| number(mark.thread)),
-        Field::new(Column::number("processor").extra(), |mark| number(mark.processor)),
+        Field::new(Column::number("on channel"), |mark| {
+            optional(mark.on_channel_ns.map(thousands))
+        }),
+        Field::new(Column::number("on any"), |mark| optional(mark.on_any_ns.map(thousands))),
+        Field::new(Column::number("process").extra(), |mark| optional(mark.process)),
+        Field::new(Column::number("thread").extra(), |mark| optional(mark.thread)),
+        Field::new(Column::number("processor").extra(), |mark| optional(mark.processor)),
     ];
 }
 
@@ -132,17 +134,9 @@ impl Record for Interval {
         Field::new(Column::number("longest ns"), |one| thousands(one.length_ns)),
         Field::new(Column::number("begins at ns"), |one| thousands(one.begin_ns)),
         Field::new(Column::number("value"), |one| one.value.to_string()),
-        Field::new(Column::number("process"), |one| number(one.process)),
-        Field::new(Column::number("thread"), |one| number(one.thread)),
+        Field::new(Column::number("process"), |one| optional(one.process)),
+        Field::new(Column::number("thread"), |one| optional(one.thread)),
     ];
-}
-
-fn number(number: Option<u32>) -> String {
-    number.map(|number| number.to_string()).unwrap_or_default()
-}
-
-fn optional(ns: Option<u64>) -> String {
-    ns.map(thousands).unwrap_or_default()
 }
 
 /// A table of the channels, with the statistics of their gaps.
@@ -161,7 +155,7 @@ fn channels(result: &TimelineResult, width: Width) -> String {
 }
 
 fn channel_cells(channel: &Summary) -> Vec<String> {
-    let mut cells = vec![Shown(&channel.channel).to_string(), thousands(channel.marks)];
+    let mut cells = vec![channel.channel.clone(), thousands(channel.marks)];
     if let Some(gaps) = &channel.gaps {
         cells.extend(SpanStats::COLUMNS.iter().map(|field| (field.cell)(gaps)));
     }
@@ -170,7 +164,7 @@ fn channel_cells(channel: &Summary) -> Vec<String> {
 
 /// One row per channel and one column per tick, as on a logic analyser.
 fn strip(ticks: &Strip, width: Width) -> String {
-    let names = ticks.tracks.iter().map(|track| Shown(&track.channel).to_string());
+    let names = ticks.tracks.iter().map(|track| Escaped(&track.channel).to_string());
     let names: Vec<String> = names.map(|name| cut(NAME, &name).into_owned()).collect();
     let wide = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let columns = ticks.tracks.first().map_or(0, |track| track.marks.len());
@@ -214,7 +208,7 @@ fn sign(marks: u64) -> char {
 }
 
 fn from_mark_to_mark(between: &Between, width: Width) -> String {
-    let (from, to) = (Shown(&between.from), Shown(&between.to));
+    let (from, to) = (Escaped(&between.from), Escaped(&between.to));
     let n = between.lengths.as_ref().map_or(0, |lengths| lengths.n);
     let mut text = line(
         width,
@@ -234,7 +228,7 @@ fn from_mark_to_mark(between: &Between, width: Width) -> String {
 
 /// The marks that are at no end of an interval.
 fn alone(between: &Between) -> String {
-    let (from, to) = (Shown(&between.from), Shown(&between.to));
+    let (from, to) = (Escaped(&between.from), Escaped(&between.to));
     let [end, begin] = [between.without_end, between.without_begin].map(|n| {
         let have = if n == 1 { "has" } else { "have" };
         (thousands(n), have)

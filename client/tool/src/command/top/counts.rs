@@ -2,9 +2,11 @@
 
 use super::figures;
 use super::state::{Cell, Picture, PictureRow, Table};
-use crate::command::stat::count_row::{CountRow, optional};
+use crate::command::stat::count_row::CountRow;
 use crate::command::stat::counts::{Counts, EventCounts};
 use crate::command::stat::view::View;
+use crate::output::float::float;
+use crate::output::number::optional;
 use crate::output::table::Column;
 use halprof_measure::rates::{Interval, Rate, Rates};
 use schemars::JsonSchema;
@@ -96,14 +98,13 @@ impl<'a> LiveCounts<'a> {
         self.interval.sum_on(&members, row.event)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "rows are sorted by it")]
     fn picture_row(&self, row: &CountRow) -> PictureRow {
         let rate = self.rate(row);
         let core_type = row.core_type.unwrap_or_default();
         let processor = optional(row.processor);
         let per_second = rate.map_or(f64::NAN, |rate| rate.per_second);
         let error = rate.and_then(|rate| rate.error).unwrap_or(f64::NAN);
-        let total = row.value.map_or(f64::NAN, |value| value as f64);
+        let total = row.value.map_or(f64::NAN, float);
         PictureRow {
             key: format!("{}\n{core_type}\n{processor}", row.source),
             value: per_second as f32,

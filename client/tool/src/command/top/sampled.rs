@@ -10,7 +10,8 @@ use crate::command::report::rows::{absent_beside_source, source_rows};
 use crate::command::report::{branches, text};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::output::escape::Shown;
+use crate::output::escape::Escaped;
+use crate::output::float::float;
 use crate::output::number::thousands;
 use crate::output::table::{Column, Width};
 use crate::run::recorder::{Recorder, STEP_NS, configured, slices};
@@ -22,7 +23,7 @@ use crate::target::backend::Backend;
 use crate::target::context::Context;
 use halprof_measure::rates::Rates;
 use halprof_measure::{Refusal, Session};
-use halprof_profile::aggregate::filter::{Filter, Pattern};
+use halprof_profile::aggregate::filter::Filter;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::file::{Live, Recording, Sink, Statistics, cannot_count};
 use halprof_profile::symbols::{SymbolPath, Symbols};
@@ -44,7 +45,7 @@ pub(super) fn run(
     ctx: &mut Context,
     output: &Output,
 ) -> Result<u32> {
-    let processes = options.process.iter().map(|text| Pattern::new(text)).collect();
+    let processes = filters::patterns(&options.process);
     let filter = Filter { processes, ..Filter::default() };
     let query = Query { tables, filter, ..Query::default() };
     let path = options.naming.path()?.loaded_here();
@@ -232,8 +233,8 @@ fn table(by: &[Key], part: &SourceSection, report: &Report) -> Table {
     let period = period.and_then(|source| source.period).map(thousands);
     Table {
         title: match period {
-            Some(period) => format!("{}, period {period}", Shown(name)),
-            None => Shown(name).to_string(),
+            Some(period) => format!("{}, period {period}", Escaped(name)),
+            None => Escaped(name).to_string(),
         },
         columns,
         trace_at: 3,
@@ -241,7 +242,6 @@ fn table(by: &[Key], part: &SourceSection, report: &Report) -> Table {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rows are sorted by it")]
 fn row(source: &str, row: &reports::GroupTotals) -> PictureRow {
     // None where events of several sources are the rows.
     let share = row.share;
@@ -251,13 +251,13 @@ fn row(source: &str, row: &reports::GroupTotals) -> PictureRow {
             Cell::Number(text(value * 100.0), value)
         })
     };
-    let names = row.values.iter().map(|value| Shown(value).to_string());
+    let names = row.values.iter().map(ToString::to_string);
     let names: Vec<String> = names.collect();
     let mut cells = vec![
         shown(|share| share.value, |value| format!("{value:.2} %")),
         shown(Share::bound, |bound| format!("±{bound:.2}")),
-        Cell::Number(thousands(row.totals.samples), row.totals.samples as f64),
-        Cell::Number(thousands(row.totals.events), row.totals.events as f64),
+        Cell::Number(thousands(row.totals.samples), float(row.totals.samples)),
+        Cell::Number(thousands(row.totals.events), float(row.totals.events)),
     ];
     let key = format!("{source}\n{}", names.join("\n"));
     cells.extend(names.into_iter().map(Cell::Name));
