@@ -83,7 +83,7 @@ fn names(sources: Vec<String>) -> Result<Vec<Names>> {
     let metrics = metrics.all().iter().map(|metric| metric.id.clone());
     let models = sim::machines::models::MODELS.iter().map(|model| model.name);
     let machines = models.chain([DRIVER, ETW]).map(str::to_owned);
-    let codes = Code::explained().map(|code| code.name.to_owned());
+    let codes = Code::explained().map(|code| code.name.clone());
     let topics = codes.chain(sources.iter().cloned());
     let keys = Key::ALL.iter().map(|key| key.name()).chain(Grouping::NAMES);
     let keys = keys.map(str::to_owned);

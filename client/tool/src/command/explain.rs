@@ -92,7 +92,7 @@ pub(crate) fn run(
 
 /// The same error; for an unknown name, with topics that may have been meant or the reason.
 fn suggested(topic: &str, error: Error, ctx: &Context) -> Error {
-    let codes = Code::explained().map(|code| code.name);
+    let codes = Code::explained().map(|code| code.name.as_str());
     match (error, did_you_mean(topic, codes)) {
         (Error::Measure(Cause::UnknownName { name, hint }), Some(meant)) => {
             let hint = hint.map_or_else(String::new, |hint| format!(" {hint}"));
@@ -105,9 +105,9 @@ fn suggested(topic: &str, error: Error, ctx: &Context) -> Error {
 
 fn contents() -> ExplainResult {
     let codes = Code::explained().map(|code| Topic {
-        topic: code.name.to_owned(),
+        topic: code.name.clone(),
         kind: CODE,
-        summary: code.meaning.to_owned(),
+        summary: code.meaning.clone(),
     });
     ExplainResult {
         summary: "`halprof explain TOPIC` explains one of these error codes, or any source or event of `halprof list --all --events` by its name, number or `rHEX`.".to_owned(),
@@ -124,15 +124,15 @@ fn of_code(code: &Code) -> Result<ExplainResult> {
             "docs/requests.md says which requests it answers.",
         ));
     }
-    let causes: Vec<String> = code.causes.iter().map(|cause| format!("- {cause}")).collect();
+    let causes: Vec<String> = code.causes().map(|cause| format!("- {cause}")).collect();
     Ok(ExplainResult {
-        summary: code.meaning.to_owned(),
+        summary: code.meaning.clone(),
         sections: vec![
             section("Causes", causes.join("\n")),
             section("What to do", code.what_to_do()),
             section("Exit status", code.status.to_string()),
         ],
-        topic: code.name.to_owned(),
+        topic: code.name.clone(),
         kind: CODE,
         ..ExplainResult::default()
     })

@@ -25,7 +25,7 @@ pub fn command() -> clap::Command {
 #[must_use]
 pub fn codes(status: u8) -> Vec<&'static str> {
     let of_status = CODES.iter().filter(|code| code.status == status);
-    of_status.map(|code| code.name).collect()
+    of_status.map(|code| code.name.as_str()).collect()
 }
 
 /// The exit statuses, and what each of them means.

@@ -160,6 +160,6 @@ fn hint_of_file(error: &io::Error) -> &'static str {
         }
         io::ErrorKind::InvalidData => "The file must be text in UTF-8.",
         io::ErrorKind::IsADirectory => "This is a folder: name a file.",
-        _ => Code::of("file").hint,
+        _ => &Code::of("file").hint,
     }
 }

@@ -6,6 +6,7 @@ use crate::select::source::OWN_BITS;
 use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::EventSpec;
+use serde::Deserialize;
 use shared_types::ProfileSource;
 use sim::cpu::event::{Event, NAMED_MAX};
 use sim::load::workload::{self, DEFAULT, Workload};
@@ -15,7 +16,7 @@ const RETIRED: u64 = 120_000_000;
 
 /// What becomes of issue slots. Those that retire, wait for the back end or the front end, or are
 /// lost to bad speculation, are all of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 enum Slots {
     All,
     Retired,
@@ -36,8 +37,6 @@ enum Slots {
     Bandwidth,
     /// Cycles without any operation from the front end.
     LatencyCycles,
-    /// As often as this.
-    Exactly(u64),
 }
 
 impl Slots {
@@ -60,138 +59,57 @@ impl Slots {
             Self::Latency => of(Self::LatencyCycles) * width,
             Self::Bandwidth => of(Self::Frontend) - of(Self::Latency),
             Self::LatencyCycles => of(Self::Frontend) / 2 / width,
-            Self::Exactly(amount) => amount,
         }
     }
 }
 
-/// Cores that issue equally many operations in a cycle, and count them with the same events.
+/// Cores of a table of events: how many operations they issue in a cycle, and which list has the
+/// events by which they count slots.
+#[derive(Deserialize)]
 struct Cores {
-    tables: &'static [&'static str],
+    table: String,
     width: u64,
-    events: &'static [(&'static str, Slots)],
+    events: String,
 }
 
-const CORES: [Cores; 9] = [
-    Cores {
-        tables: &[
-            "sandybridge",
-            "jaketown",
-            "ivybridge",
-            "ivytown",
-            "haswell",
-            "haswellx",
-            "broadwell",
-            "broadwellde",
-            "broadwellx",
-            "skylake",
-            "skylakex",
-            "cascadelakex",
-        ],
-        width: 4,
-        // The rest of the slots waits for the back end.
-        events: &[
-            ("IDQ_UOPS_NOT_DELIVERED.CORE", Slots::Exactly(120_000_000)),
-            ("UOPS_ISSUED.ANY", Slots::Exactly(115_000_000)),
-            ("UOPS_RETIRED.RETIRE_SLOTS", Slots::Exactly(110_000_000)),
-            ("INT_MISC.RECOVERY_CYCLES_ANY", Slots::Exactly(5_000_000)),
-            ("INT_MISC.RECOVERY_CYCLES", Slots::Exactly(5_000_000)),
-        ],
-    },
-    Cores {
-        tables: &["icelake", "icelakex", "rocketlake", "tigerlake"],
-        width: 5,
-        events: &[
-            ("TOPDOWN.SLOTS", Slots::All),
-            ("TOPDOWN.SLOTS_P", Slots::All),
-            ("UOPS_RETIRED.SLOTS", Slots::Retired),
-            ("TOPDOWN.BACKEND_BOUND_SLOTS", Slots::Backend),
-            ("IDQ_UOPS_NOT_DELIVERED.CORE", Slots::Frontend),
-        ],
-    },
-    Cores {
-        tables: &[
-            "alderlake_goldencove",
-            "sapphirerapids",
-            "emeraldrapids",
-            "graniterapids",
-            "meteorlake_redwoodcove",
-        ],
-        width: 6,
-        events: PERFORMANCE,
-    },
-    Cores {
-        tables: &["lunarlake_lioncove", "arrowlake_lioncove", "pantherlake_cougarcove"],
-        width: 8,
-        events: PERFORMANCE,
-    },
-    Cores {
-        tables: &["alderlake_gracemont"],
-        width: 5,
-        events: &[
-            ("TOPDOWN_RETIRING.ALL", Slots::Retired),
-            ("TOPDOWN_FE_BOUND.ALL", Slots::Frontend),
-            ("TOPDOWN_BAD_SPECULATION.ALL", Slots::BadSpeculation),
-            ("TOPDOWN_BE_BOUND.ALL", Slots::Backend),
-        ],
-    },
-    Cores {
-        tables: &["meteorlake_crestmont", "arrowlake_crestmont", "grandridge", "sierraforest"],
-        width: 6,
-        events: EFFICIENCY,
-    },
-    Cores { tables: &["lunarlake_skymont", "arrowlake_skymont"], width: 8, events: EFFICIENCY },
-    Cores { tables: &["amdzen4"], width: 6, events: ZEN },
-    Cores { tables: &["amdzen5"], width: 8, events: ZEN },
-];
+/// An event of a list, and what it counts. Where no event is of the back end, the rest of the slots is.
+#[derive(Deserialize)]
+struct SlotEvent {
+    events: String,
+    event: String,
+    amount: Amount,
+}
 
-/// From Golden Cove on.
-const PERFORMANCE: &[(&str, Slots)] = &[
-    ("TOPDOWN.SLOTS", Slots::All),
-    ("TOPDOWN.SLOTS_P", Slots::All),
-    ("UOPS_RETIRED.SLOTS", Slots::Retired),
-    ("UOPS_RETIRED.HEAVY", Slots::Heavy),
-    ("TOPDOWN.BACKEND_BOUND_SLOTS", Slots::Backend),
-    ("TOPDOWN.MEMORY_BOUND_SLOTS", Slots::Memory),
-    ("TOPDOWN.BAD_SPEC_SLOTS", Slots::BadSpeculation),
-    ("TOPDOWN.BR_MISPREDICT_SLOTS", Slots::Mispredicted),
-    ("IDQ_BUBBLES.CORE", Slots::Frontend),
-    ("IDQ_BUBBLES.CYCLES_0_UOPS_DELIV.CORE", Slots::LatencyCycles),
-    ("IDQ_BUBBLES.FETCH_LATENCY", Slots::LatencyCycles),
-];
+/// How often an event happens.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+enum Amount {
+    Exactly(u64),
+    Slots(Slots),
+}
 
-/// From Crestmont on.
-const EFFICIENCY: &[(&str, Slots)] = &[
-    ("TOPDOWN_RETIRING.ALL_P", Slots::Retired),
-    ("TOPDOWN_RETIRING.ALL", Slots::Retired),
-    ("TOPDOWN_FE_BOUND.ALL_P", Slots::Frontend),
-    ("TOPDOWN_FE_BOUND.ALL", Slots::Frontend),
-    ("TOPDOWN_FE_BOUND.FRONTEND_LATENCY", Slots::Latency),
-    ("TOPDOWN_FE_BOUND.FRONTEND_BANDWIDTH", Slots::Bandwidth),
-    ("TOPDOWN_BAD_SPECULATION.ALL_P", Slots::BadSpeculation),
-    ("TOPDOWN_BAD_SPECULATION.ALL", Slots::BadSpeculation),
-    ("TOPDOWN_BAD_SPECULATION.MISPREDICT", Slots::Mispredicted),
-    ("TOPDOWN_BAD_SPECULATION.MACHINE_CLEARS", Slots::Cleared),
-    ("TOPDOWN_BE_BOUND.ALL_P", Slots::Backend),
-    ("TOPDOWN_BE_BOUND.ALL", Slots::Backend),
-    ("TOPDOWN_BE_BOUND.ALLOC_RESTRICTIONS", Slots::Core),
-];
+fn cores() -> impl Iterator<Item = Cores> {
+    let text = include_str!("default_workload/cores.csv");
+    csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten()
+}
 
-const ZEN: &[(&str, Slots)] = &[
-    ("ex_ret_ops", Slots::Retired),
-    ("de_src_op_disp.all", Slots::Issued),
-    ("de_no_dispatch_per_slot.no_ops_from_frontend", Slots::Frontend),
-    ("de_no_dispatch_per_slot.backend_stalls", Slots::Backend),
-];
+fn slot_events() -> impl Iterator<Item = SlotEvent> {
+    let text = include_str!("default_workload/slots.csv");
+    csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten()
+}
 
 /// The events of slots on the cores of a table, and how often each happens in a workload of so many
 /// cycles.
-fn events(table: &str, cycles: u64) -> impl Iterator<Item = (&'static str, u64)> {
-    let cores = CORES.iter().filter(move |cores| cores.tables.contains(&table));
-    cores.flat_map(move |cores| {
-        let events = cores.events.iter();
-        events.map(move |&(event, slots)| (event, slots.amount(cores.width, cycles)))
-    })
+fn events(table: &str, cycles: u64) -> Vec<(String, u64)> {
+    let Some(cores) = cores().find(|cores| cores.table == table) else {
+        return Vec::new();
+    };
+    let events = slot_events().filter(|row| row.events == cores.events);
+    let events = events.map(|row| match row.amount {
+        Amount::Exactly(amount) => (row.event, amount),
+        Amount::Slots(slots) => (row.event, slots.amount(cores.width, cycles)),
+    });
+    events.collect()
 }
 
 /// The default workload. Where events of issue slots are counted, it has amounts of those too,
@@ -199,9 +117,9 @@ fn events(table: &str, cycles: u64) -> impl Iterator<Item = (&'static str, u64)>
 pub(crate) fn default_workload(event_set: &EventSet) -> Result<Workload> {
     let catalog = event_set.catalog();
     let cycles = Workload::default().amount(Event::Cycles);
-    let kinds = catalog.cpu_types().iter();
+    let cpu_types = catalog.cpu_types().iter();
     let mut tables: Vec<&str> =
-        kinds.filter_map(|kind| kind.microarchitecture.map(|one| one.table)).collect();
+        cpu_types.filter_map(|one| Some(one.microarchitecture?.table)).collect();
     tables.sort_unstable();
     tables.dedup();
     let counted: Vec<(u32, u64)> = inputs(&event_set.events, catalog).collect();
@@ -212,9 +130,10 @@ pub(crate) fn default_workload(event_set: &EventSet) -> Result<Workload> {
     let mut named: Vec<String> = Vec::new();
     for table in tables {
         let mut codes = Vec::new();
-        for (event, amount) in events(table, cycles).filter(|(event, _)| is_counted(event)) {
+        let events = events(table, cycles).into_iter();
+        for (event, amount) in events.filter(|(event, _)| is_counted(event)) {
             // Several names may mean the same.
-            let own = catalog.modelled(event, Some(table));
+            let own = catalog.modelled(&event, Some(table));
             if own.is_some() && !codes.contains(&own) {
                 named.push(format!(",{table}/{event}={amount}"));
                 codes.push(own);
@@ -261,10 +180,11 @@ mod tests {
         let cycles = Workload::default().amount(Event::Cycles);
         for one in Microarchitecture::all() {
             let parts = metrics.topdown(one, 1);
-            let own: Vec<_> = events(one.table, cycles).collect();
+            let own = events(one.table, cycles);
             assert!(parts.is_empty() || !own.is_empty(), "{}", one.table);
             let count = |name: &str| {
-                let amount = own.iter().find(|(event, _)| metrics.names(name).contains(event));
+                let names = metrics.names(name);
+                let amount = own.iter().find(|(event, _)| names.contains(&event.as_str()));
                 let cycle = name.starts_with("CPU_CLK") || name == "ls_not_halted_cyc";
                 let cycle = if cycle { cycles } else { 0 };
                 let count = amount.map_or(cycle, |(_, amount)| *amount);
@@ -285,14 +205,15 @@ mod tests {
     }
 
     #[test]
-    fn every_event_is_known() {
-        for cores in &CORES {
-            let all = || Microarchitecture::all().iter();
-            let own = all().filter(|one| cores.tables.contains(&one.table));
-            assert_eq!(own.count(), cores.tables.len(), "{:?}", cores.tables);
-            for (name, _) in cores.events {
-                assert!(all().any(|one| one.event(name).is_some()), "{name}");
-            }
+    fn every_table_and_event_is_known() {
+        let all = || Microarchitecture::all().iter();
+        assert_eq!((cores().count(), slot_events().count()), (33, 42));
+        for cores in cores() {
+            assert!(all().any(|one| one.table == cores.table), "{}", cores.table);
+            assert!(slot_events().any(|row| row.events == cores.events), "{}", cores.table);
+        }
+        for row in slot_events() {
+            assert!(all().any(|one| one.event(&row.event).is_some()), "{}", row.event);
         }
     }
 }
