@@ -113,9 +113,9 @@ fn unreadable(file: &str, error: &io::Error) -> Error {
 
 /// What `halprof help TOPIC` asks for, where the topic is no command.
 fn help_of_topic(arguments: &[OsString]) -> Option<&'static str> {
-    let asked = |topic: &str| arguments.iter().skip(1).eq(["help", topic]);
+    let requests = |topic: &str| arguments.iter().skip(1).eq(["help", topic]);
     let mut topics = cli::help::TOPICS.into_iter();
-    topics.find_map(|(topic, text)| asked(topic).then_some(text))
+    topics.find_map(|(topic, text)| requests(topic).then_some(text))
 }
 
 /// The output that the arguments ask for.
@@ -194,9 +194,9 @@ fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
 /// What clap says is wrong, without the usage that it adds.
 fn on_one_line(error: &clap::Error) -> String {
     let text = error.to_string();
-    let told = text.split("\nUsage:").next().unwrap_or_default();
-    let told = told.split("\nFor more information").next();
-    let words = told.unwrap_or_default().split_whitespace();
+    let message = text.split("\nUsage:").next().unwrap_or_default();
+    let message = message.split("\nFor more information").next();
+    let words = message.unwrap_or_default().split_whitespace();
     let line = words.collect::<Vec<_>>().join(" ");
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }

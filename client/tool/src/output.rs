@@ -96,12 +96,12 @@ impl Output {
 
     /// Text output, for errors before the arguments are parsed.
     pub(crate) const fn text() -> Self {
-        Self::new(Form::Text, false, Width::WHOLE)
+        Self::new(Form::Text, false, Width::UNLIMITED)
     }
 
     /// JSON output, for errors before the arguments are parsed.
     pub(crate) const fn json(lines: bool) -> Self {
-        Self::new(if lines { Form::JsonLines } else { Form::Json }, true, Width::WHOLE)
+        Self::new(if lines { Form::JsonLines } else { Form::Json }, true, Width::UNLIMITED)
     }
 
     /// The width of standard output in columns.

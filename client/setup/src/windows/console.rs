@@ -23,8 +23,8 @@ impl Console {
         let handles = [STD_OUTPUT_HANDLE, STD_ERROR_HANDLE].map(|id| unsafe { GetStdHandle(id) });
         let prepared = |&handle: &HANDLE| {
             let mode = mode(handle)?;
-            let wanted = mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING;
-            (mode != wanted && set(handle, wanted)).then_some((handle, mode))
+            let with_sequences = mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING;
+            (mode != with_sequences && set(handle, with_sequences)).then_some((handle, mode))
         };
         Self { before: handles.iter().filter_map(prepared).collect() }
     }

@@ -45,11 +45,11 @@ pub fn processors() -> Vec<Leaves> {
 
 /// Restricts this thread to these processors of a group; returns whether that succeeded.
 fn move_to(group: u16, mask: usize, before: &mut GROUP_AFFINITY) -> bool {
-    let wanted = GROUP_AFFINITY { Mask: mask, Group: group, ..GROUP_AFFINITY::default() };
+    let affinity = GROUP_AFFINITY { Mask: mask, Group: group, ..GROUP_AFFINITY::default() };
     // SAFETY: takes no argument; the pseudo handle needs no closing.
     let thread = unsafe { GetCurrentThread() };
-    // SAFETY: the handle is this thread's; `wanted` is valid for reads, `before` for a write.
-    let done = unsafe { SetThreadGroupAffinity(thread, &raw const wanted, before) };
+    // SAFETY: the handle is this thread's; `affinity` is valid for reads, `before` for a write.
+    let done = unsafe { SetThreadGroupAffinity(thread, &raw const affinity, before) };
     done != FALSE
 }
 

@@ -82,16 +82,16 @@ struct Target {
 /// written.
 pub fn fetch(url: &str, file: &mut File) -> std::result::Result<bool, String> {
     let http = WinHttp::load().map_err(|error| error.to_string())?;
-    let answer = http.ask(url).map_err(|error| error.to_string())?;
-    match answer.status {
-        FOUND => http.write(&answer, file).map(|()| true),
+    let reply = http.ask(url).map_err(|error| error.to_string())?;
+    match reply.status {
+        FOUND => http.write(&reply, file).map(|()| true),
         status if ABSENT.contains(&status) => Ok(false),
         status => Err(format!("the server answered with status {status}")),
     }
 }
 
 /// A response whose headers have arrived. Handles are closed in this order.
-struct Answer {
+struct Reply {
     request: Handle,
     _connection: Handle,
     _session: Handle,
@@ -125,7 +125,7 @@ impl WinHttp {
     }
 
     /// Sends the request and waits for the headers of the response.
-    fn ask(&self, url: &str) -> Result<Answer> {
+    fn ask(&self, url: &str) -> Result<Reply> {
         let target = self.target(url)?;
         let agent = wide::terminated(concat!("halprof/", env!("CARGO_PKG_VERSION")));
         // SAFETY: the name ends with a zero; there is no proxy to name.
@@ -183,7 +183,7 @@ impl WinHttp {
         if done == FALSE {
             return Err(last_error("the server's answer has no status"));
         }
-        Ok(Answer { request, _connection: connection, _session: session, status })
+        Ok(Reply { request, _connection: connection, _session: session, status })
     }
 
     fn target(&self, url: &str) -> Result<Target> {
@@ -212,7 +212,7 @@ impl WinHttp {
         })
     }
 
-    fn write(&self, answer: &Answer, file: &mut File) -> std::result::Result<(), String> {
+    fn write(&self, reply: &Reply, file: &mut File) -> std::result::Result<(), String> {
         let mut buffer = vec![0u8; 64 << 10];
         let mut all = 0;
         loop {
@@ -221,7 +221,7 @@ impl WinHttp {
             // write.
             let done = unsafe {
                 (self.read_data)(
-                    answer.request.handle,
+                    reply.request.handle,
                     buffer.as_mut_ptr().cast(),
                     buffer.len() as u32,
                     &raw mut read,

@@ -25,12 +25,12 @@ const ADMINISTRATORS: &str = "D:P(A;;KA;;;SY)(A;;KA;;;BA)";
 #[must_use]
 pub fn kept(new: &[u8; BYTES]) -> Option<[u8; BYTES]> {
     let shared = Descriptor::parse(ADMINISTRATORS)
-        .and_then(|access| Place::open(HKEY_LOCAL_MACHINE, Some(&access)));
+        .and_then(|access| OpenKey::open(HKEY_LOCAL_MACHINE, Some(&access)));
     // Only the user may write below this one, and only the user and administrators may read.
-    let place = shared.or_else(|| Place::open(HKEY_CURRENT_USER, None))?;
-    place.read().or_else(|| {
-        place.write(new);
-        place.read()
+    let key = shared.or_else(|| OpenKey::open(HKEY_CURRENT_USER, None))?;
+    key.read().or_else(|| {
+        key.write(new);
+        key.read()
     })
 }
 
@@ -63,9 +63,9 @@ impl Drop for Descriptor {
 }
 
 /// A key of the registry, open for reading and writing values.
-struct Place(HKEY);
+struct OpenKey(HKEY);
 
-impl Place {
+impl OpenKey {
     /// Creates it with this access if it does not exist.
     fn open(below: HKEY, access: Option<&Descriptor>) -> Option<Self> {
         let path = wide::terminated(PLACE);
@@ -124,7 +124,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for OpenKey {
     fn drop(&mut self) {
         // SAFETY: the key is open, and nobody uses it any more.
         unsafe { RegCloseKey(self.0) };

@@ -567,7 +567,7 @@ pub(crate) struct Annotate {
     /// of addresses (0x1000-0x1040, 0x1000+64), which needs no symbols [default: the function with the
     /// most events]
     #[arg(value_name = "SYMBOL|ADDRESS|RANGE")]
-    pub(crate) place: Option<String>,
+    pub(crate) location: Option<String>,
     /// Another recording, whose samples are added; may be given several times
     #[arg(long, value_name = "FILE", help_heading = FILTERS)]
     pub(crate) with: Vec<PathBuf>,

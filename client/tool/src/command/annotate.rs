@@ -105,7 +105,7 @@ fn recordings(options: &args::Annotate) -> Vec<PathBuf> {
 }
 
 pub(crate) fn run(options: &args::Annotate, output: &Output) -> Result<u32> {
-    let target = options.place.as_deref().map_or(Target::Hottest, Target::parse);
+    let target = options.location.as_deref().map_or(Target::Hottest, Target::parse);
     let files = recordings(options);
     let filter = filters::filter(&options.filters, &files)?;
     let path = options.naming.path()?;
@@ -299,10 +299,11 @@ impl Columns {
         let all = annotated.sources.len();
         let mut text = String::new();
         if self.sources < all {
-            let shown = self.sources;
-            let told =
-                format!("The columns are those of {shown} of {all} sources: `--source` chooses.");
-            text += &format!("{}\n", width.prose(0, &told));
+            let columns = format!(
+                "The columns are those of {} of {all} sources: `--source` chooses.",
+                self.sources
+            );
+            text += &format!("{}\n", width.prose(0, &columns));
         }
         if self.executed && !self.taken {
             text += "No room for: taken.\n";
@@ -351,10 +352,10 @@ fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
         }
         let (address, code) = (instruction.address, &instruction.text);
         let room = columns.width * columns.sources + GAPS + columns.address;
-        let told = code.clone() + &remarks(annotated, instruction, columns.sources);
+        let remarked = code.clone() + &remarks(annotated, instruction, columns.sources);
         // The code matters more than the remarks on it.
-        let fits = width.left(room, &told) == told;
-        let code = if fits { &told } else { code };
+        let fits = width.left(room, &remarked) == remarked;
+        let code = if fits { &remarked } else { code };
         let code = width.left(room, code);
         text += &format!("  {address:<0$x}  {code}\n", columns.address);
     }
@@ -397,9 +398,9 @@ fn remarks(annotated: &Annotated, instruction: &Instruction, shown: usize) -> St
             let share = Share::of(flow.mispredicted, known).value * 100.0;
             format!("mispredicted {share:.1} %")
         });
-        let told: Vec<String> = taken.into_iter().chain(mispredicted).collect();
-        if !told.is_empty() {
-            text += &format!("  ; {}", told.join(", "));
+        let remarks: Vec<String> = taken.into_iter().chain(mispredicted).collect();
+        if !remarks.is_empty() {
+            text += &format!("  ; {}", remarks.join(", "));
         }
     }
     text
@@ -414,7 +415,7 @@ fn head(annotated: &Annotated, width: Width) -> String {
     };
     let mut text = format!("{} at {:#x}\n", width.left(24, &name), code.start);
     let interface = &annotated.recording.metadata.interface;
-    let mut told = Vec::new();
+    let mut explanations = Vec::new();
     for (source, sum) in annotated.sources.iter().zip(&annotated.sums) {
         let share = Share::weighted(*sum, source.totals);
         let (_, skid) = Skid::of(interface, source.totals.samples, source.addressed);
@@ -425,17 +426,17 @@ fn head(annotated: &Annotated, width: Width) -> String {
             share.value * 100.0,
         );
         text += &width.fitted(&all);
-        if !told.contains(&skid) {
-            told.push(skid);
+        if !explanations.contains(&skid) {
+            explanations.push(skid);
         }
     }
     if annotated.code_runs.is_some() {
-        told.push(
+        explanations.push(
             "Executed: times that branch records prove, without skid; shares of mispredicted are of \
              the times that it branched.",
         );
     }
-    told.iter().fold(text, |text, skid| text + &width.prose(0, skid) + "\n")
+    explanations.iter().fold(text, |text, line| text + &width.prose(0, line) + "\n")
 }
 
 /// The share of a source's events at an instruction, coloured by heat: red from 5 %, green from

@@ -31,10 +31,10 @@ type Names = (&'static str, Vec<String>);
 
 pub(crate) fn run(
     options: &args::Completions,
-    place: impl FnOnce() -> Result<Backend>,
+    open: impl FnOnce() -> Result<Backend>,
     output: &Output,
 ) -> Result<u32> {
-    let sources = sources(place, options.events).unwrap_or_else(|error| {
+    let sources = sources(open, options.events).unwrap_or_else(|error| {
         output.note(&format!("no sources will be completed: {error}"));
         Vec::new()
     });
@@ -63,8 +63,8 @@ pub(crate) fn run(
 }
 
 /// The values of `-e` on a machine.
-fn sources(place: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<String>> {
-    let catalog = Catalog::read(&mut Context::open(place()?)?.connection, false)?;
+fn sources(open: impl FnOnce() -> Result<Backend>, events: bool) -> Result<Vec<String>> {
+    let catalog = Catalog::read(&mut Context::open(open()?)?.connection, false)?;
     let supported = |source: &&Source| source.flags & Source::SUPPORTED != 0;
     let own = catalog.sources.iter().filter(supported);
     let mut names: Vec<String> = own.map(|source| source.name.to_owned()).collect();

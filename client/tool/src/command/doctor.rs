@@ -24,8 +24,8 @@ pub(crate) struct DoctorResult {
 }
 
 /// `here`: the machine to measure is this one, so that its Windows is examined too.
-pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result<u32> {
-    let (machine_info, facts) = collect(place, here)?;
+pub(crate) fn run(backend: Result<Backend>, here: bool, output: &Output) -> Result<u32> {
+    let (machine_info, facts) = collect(backend, here)?;
     output.note_model(&machine_info);
     let checks = doctor::examine(&facts);
     let ready = checks.iter().all(|check| check.state != State::Problem);
@@ -39,9 +39,10 @@ pub(crate) fn run(place: Result<Backend>, here: bool, output: &Output) -> Result
     Ok(status)
 }
 
-fn collect(place: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
+fn collect(backend: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
     let system = here.then(system).flatten();
-    let Context { mut connection, machine, machine_info, .. } = match place.and_then(Context::open)
+    let Context { mut connection, machine, machine_info, .. } = match backend
+        .and_then(Context::open)
     {
         Ok(ctx) if ctx.tracing.is_some() => return Ok(traced(ctx, here, system)),
         Ok(ctx) => ctx,

@@ -433,7 +433,7 @@ fn advice(recorded: &Recorded, options: &args::Record) -> Vec<Advised> {
     advised.collect()
 }
 
-/// The periods of the passes after the first, by the places of their sources in the choice.
+/// The periods of the passes after the first, by the indexes of their sources in the event set.
 fn settle(
     ctx: &mut Context,
     event_set: &EventSet,
@@ -605,8 +605,8 @@ fn all_lost(result: &RecordResult) -> u64 {
 fn summary(result: &RecordResult) -> String {
     let lost = all_lost(result);
     let branches = result.branches.as_ref();
-    let branches = branches.map_or_else(String::new, |told| {
-        format!(" with {} branch records", thousands(told.records))
+    let branches = branches.map_or_else(String::new, |branches| {
+        format!(" with {} branch records", thousands(branches.records))
     });
     let mut text = format!(
         "{} samples{branches} in {}, {} lost, written to {}",

@@ -42,13 +42,13 @@ struct RegisterRow {
 pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output) -> Result<u32> {
     ctx.refuse_tracing("registers", "Windows' own tracing reads no registers")?;
     let all = Arc::clone(&ctx.machine.processors);
-    let wanted = match args::joined(&options.processors) {
+    let indexes = match args::joined(&options.processors) {
         Some(list) => processors_of(&selection::parse_processors(&list)?, &all)?,
         None => vec![0],
     };
     let catalog = ctx.catalog(true)?;
     let mut processors = Vec::new();
-    for index in wanted {
+    for index in indexes {
         let interface = all
             .get(index as usize)
             .and_then(|processor| ProfileInterface::from_wire(processor.interface))

@@ -179,7 +179,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
     let rows = if output.is_csv() { source_rows(&report.tables) } else { Vec::new() };
     let absent = query.tables.first().map_or_else(Vec::new, |by| absent_beside_source(by));
     output.rows_without(&absent, "report", (&result, &rows), |_| {
-        let width = if options.verbose { Width::WHOLE } else { output.width() };
+        let width = if options.verbose { Width::UNLIMITED } else { output.width() };
         match (only_marks, options.by.as_slice()) {
             (Some(hint), _) => output.width().fitted(&hint) + "\n",
             (None, []) if !options.stack => text::overview(&report, options, width),

@@ -71,13 +71,13 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
     let mut going = Ok(true);
     let recording = script::each_sample(&options.file, &filter, &path, |recording, line| {
         output.set_modelled(recording.metadata.modelled);
-        let told = match (&csv, options.jsonl) {
+        let text = match (&csv, options.jsonl) {
             (Some(csv), _) => csv.lines(&[row(&line)], output.is_modelled()),
             (_, true) => output.document("script", row(&line)),
             _ => Ok(lines.line(&cells(&line)) + &callers(&line, output.width())),
         };
-        going = told.and_then(|told| {
-            block += &told;
+        going = text.and_then(|text| {
+            block += &text;
             if block.len() < BLOCK {
                 return Ok(true);
             }
@@ -88,21 +88,21 @@ pub(crate) fn run(options: &args::Script, output: &Output) -> Result<u32> {
     if going? {
         output.print_stream(&block, csv.is_some())?;
     }
-    output_turns(&recording, output);
+    warn_of_slices(&recording, output);
     Ok(filters::introduce(&recording, &[], &[], output))
 }
 
 /// Says which sources took turns: a sum of their periods is too small.
-fn output_turns(recording: &Recording, output: &Output) {
-    let turns = recording.slices();
-    let parts = turns.iter().filter_map(|(&source, turns)| {
+fn warn_of_slices(recording: &Recording, output: &Output) {
+    let slices = recording.slices();
+    let parts = slices.iter().filter_map(|(&source, slices)| {
         let source = recording.metadata.sources.get(usize::from(source))?;
-        Some((source.name.clone(), turns.running_share()))
+        Some((source.name.clone(), slices.running_share()))
     });
     let parts: Vec<(String, f64)> = parts.collect();
     let what = "`events` is scaled up, `period` is not";
-    if let Some(told) = filters::took_turns(&parts, what) {
-        output.warn(&told);
+    if let Some(warning) = filters::took_turns(&parts, what) {
+        output.warn(&warning);
     }
 }
 

@@ -38,7 +38,7 @@ mod tests {
             service: true,
             restart: true,
         };
-        let text = text(&removed, Width::WHOLE);
+        let text = text(&removed, Width::UNLIMITED);
         for name in [r"ROOT\HALPROF\0000", "oem12.inf", "oem7.inf", "service", "restart"] {
             assert!(text.contains(name), "{text}");
         }
@@ -46,6 +46,6 @@ mod tests {
 
     #[test]
     fn where_nothing_was_it_says_so() {
-        assert!(text(&Removed::default(), Width::WHOLE).starts_with("Nothing to remove"));
+        assert!(text(&Removed::default(), Width::UNLIMITED).starts_with("Nothing to remove"));
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Width(Option<usize>);
 
 impl Width {
     /// Unlimited width, for files.
-    pub(crate) const WHOLE: Self = Self(None);
+    pub(crate) const UNLIMITED: Self = Self(None);
 
     /// The requested width, with 0 for unlimited; without a request, that of the terminal on
     /// standard output.
@@ -97,7 +97,7 @@ impl Width {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
     /// Nothing: it is as wide as its widest cell.
-    Whole,
+    Natural,
     /// It wraps between words, down to this many columns.
     Wrapped(usize),
     /// It is shortened in the middle, down to this many columns.
@@ -113,7 +113,7 @@ impl Fit {
     const fn least(self) -> usize {
         match self {
             Self::Wrapped(least) | Self::Cut(least) | Self::Loose(least) => least,
-            Self::Whole | Self::Extra => usize::MAX,
+            Self::Natural | Self::Extra => usize::MAX,
         }
     }
 
@@ -122,7 +122,7 @@ impl Fit {
         match self {
             Self::Wrapped(_) | Self::Cut(_) => 6,
             Self::Loose(least) => least,
-            Self::Whole | Self::Extra => usize::MAX,
+            Self::Natural | Self::Extra => usize::MAX,
         }
     }
 }
@@ -149,7 +149,7 @@ impl Column {
 
     /// Numbers, right-aligned.
     pub(crate) const fn number(head: &'static str) -> Self {
-        Self::new(head, true, Fit::Whole)
+        Self::new(head, true, Fit::Natural)
     }
 
     /// Numbers in rows that come one by one, with room for larger ones down to this many columns.
@@ -159,7 +159,7 @@ impl Column {
 
     /// Short words.
     pub(crate) const fn word(head: &'static str) -> Self {
-        Self::new(head, false, Fit::Whole)
+        Self::new(head, false, Fit::Natural)
     }
 
     /// Short words of the tool's own, in colours.
@@ -329,7 +329,7 @@ impl Layout {
         if width.0.is_none() {
             // Nothing is cut.
             for (_, column) in &mut layout.shown {
-                column.fit = Fit::Whole;
+                column.fit = Fit::Natural;
             }
         }
         layout
@@ -403,7 +403,7 @@ impl Layout {
             .map(|((&(_, column), &width), cell)| match column.fit {
                 Fit::Wrapped(_) => wrapped(width, cell).lines().map(str::to_owned).collect(),
                 Fit::Cut(_) => vec![cut(width, cell).into_owned()],
-                Fit::Whole | Fit::Loose(_) | Fit::Extra => vec![cell.clone()],
+                Fit::Natural | Fit::Loose(_) | Fit::Extra => vec![cell.clone()],
             })
             .collect();
         let widest = |lines: &Vec<String>| lines.iter().map(|line| columns_of(line)).max();
@@ -630,7 +630,7 @@ mod tests {
             assert_eq!(text.starts_with("No room for: length."), width < 48, "{text}");
             assert!(text.ends_with("float)\n") || width < 40, "{text}");
         }
-        let rows = Layout::new(Width::WHOLE, &columns);
+        let rows = Layout::new(Width::UNLIMITED, &columns);
         assert_eq!(rows.head(), "      time      length  symbol\n");
         assert_eq!(rows.line(&cells), format!("         1           2  {}\n", cells[2]));
     }
@@ -639,7 +639,7 @@ mod tests {
     fn colours_take_no_room() {
         let cell = styled(HEAD, "1");
         let columns = [Column::styled("a"), Column::word("b")];
-        let text = table(Width::WHOLE, &columns, [[cell, "x".to_owned()]]);
+        let text = table(Width::UNLIMITED, &columns, [[cell, "x".to_owned()]]);
         assert_eq!(plain(&text), "a  b\n1  x\n");
         assert!(text.contains("\u{1b}[1m1"), "{text:?}");
     }
@@ -648,9 +648,9 @@ mod tests {
     #[test]
     fn cells_are_escaped() {
         let cell = "\u{1b}[8ma\nb".to_owned();
-        let text = table(Width::WHOLE, &[Column::name("name")], [[cell.clone()]]);
+        let text = table(Width::UNLIMITED, &[Column::name("name")], [[cell.clone()]]);
         assert_eq!(plain(&text), "name\n\\x1b[8ma\\nb\n");
-        let layout = Layout::new(Width::WHOLE, &[(Column::name("name"), 4)]);
+        let layout = Layout::new(Width::UNLIMITED, &[(Column::name("name"), 4)]);
         assert_eq!(layout.line(&[cell]), "\\x1b[8ma\\nb\n");
     }
 }

@@ -116,20 +116,20 @@ pub(crate) fn calibrate(
 
 /// Lengthens the run if `planned` samples are fewer than wanted; returns its new length, and what to
 /// say about it.
-fn lengthen(wanted: Option<u64>, planned: u128, runner: &mut Runner) -> Option<(u64, String)> {
-    let (wanted, asked_ns) = (u128::from(wanted?), u128::from(runner.limit_ns()?));
+fn lengthen(aim: Option<u64>, planned: u128, runner: &mut Runner) -> Option<(u64, String)> {
+    let (aim, requested_ns) = (u128::from(aim?), u128::from(runner.limit_ns()?));
     if Aim::is_reached(u64::try_from(planned).unwrap_or(u64::MAX)) {
         return None;
     }
-    let enough_ns = wanted.saturating_mul(asked_ns).div_ceil(planned.max(1));
+    let enough_ns = aim.saturating_mul(requested_ns).div_ceil(planned.max(1));
     let enough_ns = u64::try_from(enough_ns).unwrap_or(u64::MAX);
     let longer_ns = runner.lengthen(enough_ns)?;
-    let samples = planned.saturating_mul(longer_ns.into()) / asked_ns.max(1);
+    let samples = planned.saturating_mul(longer_ns.into()) / requested_ns.max(1);
     let note = format!(
         "calibration: sampling takes {} instead of {}, at most {LONGER} times as long, for about {} \
          samples",
         seconds(longer_ns),
-        seconds(asked_ns),
+        seconds(requested_ns),
         thousands(samples)
     );
     Some((longer_ns, note))

@@ -27,16 +27,16 @@ impl<'a> Keys<'a> {
         let mut keys = Self::default();
         let mut rest = Vec::new();
         for item in text.split(',') {
-            let place = match item.trim().split_once('=') {
+            let value_of = match item.trim().split_once('=') {
                 Some(("image", value)) => Some((&mut keys.image, value)),
                 Some(("function", value)) => Some((&mut keys.function, value)),
                 _ => None,
             };
-            let Some((place, value)) = place else {
+            let Some((key, value)) = value_of else {
                 rest.push(item);
                 continue;
             };
-            if place.replace(value).is_some() {
+            if key.replace(value).is_some() {
                 return Err(twice(item));
             }
         }

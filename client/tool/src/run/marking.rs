@@ -10,18 +10,19 @@ use std::time::{Duration, Instant};
 /// marks a second.
 pub(crate) const DRAIN_NS: u64 = 10_000_000;
 /// How often the channels' data is written to the file.
-const TOLD: Duration = Duration::from_secs(1);
+const CHANNELS_EVERY: Duration = Duration::from_secs(1);
 
 /// A recorder of marks.
 pub(crate) struct Marking {
     buffer: Buffer,
     marks: u64,
-    told: Option<Instant>,
+    /// When the channels' data was last written.
+    channels_written: Option<Instant>,
 }
 
 impl Marking {
     pub(crate) fn begin() -> Result<Self> {
-        Ok(Self { buffer: Buffer::create()?, marks: 0, told: None })
+        Ok(Self { buffer: Buffer::create()?, marks: 0, channels_written: None })
     }
 
     /// The environment variable by which a program finds it.
@@ -41,9 +42,9 @@ impl Marking {
         self.marks += marks.len() as u64;
         // The clock comes before the first marks, so that they have times even if the recorder is
         // killed.
-        if self.told.is_none_or(|told| told.elapsed() > TOLD) {
-            self.told = Some(Instant::now());
-            self.tell(sink)?;
+        if self.channels_written.is_none_or(|at| at.elapsed() > CHANNELS_EVERY) {
+            self.channels_written = Some(Instant::now());
+            self.write_channels(sink)?;
         }
         if !marks.is_empty() {
             sink.put(Block::Marks(marks))?;
@@ -54,10 +55,10 @@ impl Marking {
     /// Moves the rest, and writes the channels' data.
     pub(crate) fn finish(&mut self, sink: &mut impl Sink) -> Result<()> {
         self.drain(sink)?;
-        self.tell(sink)
+        self.write_channels(sink)
     }
 
-    fn tell(&self, sink: &mut impl Sink) -> Result<()> {
+    fn write_channels(&self, sink: &mut impl Sink) -> Result<()> {
         Ok(sink.put(Block::Channels(Box::new(self.channels())))?)
     }
 

@@ -169,10 +169,10 @@ impl EventSet {
     }
 
     fn first_supported<'a>(&self, names: &[&'a str], flags: u32) -> Option<&'a str> {
-        let wanted = Source::SUPPORTED | flags;
+        let flags = Source::SUPPORTED | flags;
         let supported = |name: &&&str| {
             let mut sources = self.catalog.sources.iter();
-            sources.any(|source| source.name == **name && source.flags & wanted == wanted)
+            sources.any(|source| source.name == **name && source.flags & flags == flags)
         };
         names.iter().find(supported).copied()
     }

@@ -127,7 +127,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
     let lines = lines(&result.tables);
     let grouping = result.tables.first().map(|table| table.grouping);
     let absent = grouping.map_or_else(Vec::new, absent_columns);
-    let width = if options.verbose { Width::WHOLE } else { output.width() };
+    let width = if options.verbose { Width::UNLIMITED } else { output.width() };
     let rows = (&result, &*lines);
     output.rows_without(&absent, "branches", rows, |result| {
         head(recording, recording.samples, width)

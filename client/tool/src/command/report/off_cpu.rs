@@ -83,7 +83,7 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         stack: Vec::new(),
         omitted: 0,
     };
-    let width = if options.verbose { Width::WHOLE } else { output.width() };
+    let width = if options.verbose { Width::UNLIMITED } else { output.width() };
     if !options.stack {
         output.rows("off-cpu", (&result, &result.rows), |result| {
             text(result, options.most_rows(), width)

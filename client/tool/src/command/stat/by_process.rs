@@ -224,9 +224,9 @@ impl Samples {
             }
             let total: u128 = own().map(|row| row.value).sum();
             let processors = view.event_set.selected().count() as u128;
-            let wanted =
+            let samples_aimed_at =
                 u128::from(elapsed_ns) * u128::from(Aim::RATE) * processors / 1_000_000_000;
-            let period = total.checked_div(wanted).unwrap_or(0).max(1);
+            let period = total.checked_div(samples_aimed_at).unwrap_or(0).max(1);
             let name = label.split(':').next().unwrap_or(label);
             // All sources that count have the same limits.
             let mut sources = view.event_set.catalog().sources.iter();

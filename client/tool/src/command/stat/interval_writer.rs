@@ -109,7 +109,7 @@ impl<'a> IntervalWriter<'a> {
     /// The width available to the result.
     fn width(&self) -> Width {
         if self.file {
-            return Width::WHOLE;
+            return Width::UNLIMITED;
         }
         self.output.width()
     }

@@ -87,16 +87,16 @@ impl TopDown {
         }
         let first = event_set.events.len();
         // CPU types may have formulas over one event, which is added once for all of them.
-        let mut wanted: Vec<(String, u16)> = Vec::new();
+        let mut needed: Vec<(String, u16)> = Vec::new();
         for cpu_type in &cpu_types {
             for event in cpu_type.events(metrics, event_set.catalog()) {
-                match wanted.iter_mut().find(|(other, _)| *other == event) {
+                match needed.iter_mut().find(|(other, _)| *other == event) {
                     Some((_, mask)) => *mask |= cpu_type.mask(),
-                    None => wanted.push((event, cpu_type.mask())),
+                    None => needed.push((event, cpu_type.mask())),
                 }
             }
         }
-        for (event, mask) in wanted {
+        for (event, mask) in needed {
             if let Err(error) = event_set.add_event(&event, mask) {
                 for cpu_type in cpu_types.iter_mut().filter(|one| one.mask() & mask != 0) {
                     cpu_type.errors.insert(event.clone(), error.to_string());

@@ -205,7 +205,7 @@ impl Reports {
 
 /// The report as a picture: a table of each source, named with its period.
 pub(super) fn picture(elapsed: Duration, report: &Report) -> Picture {
-    let head = head(&report.recording, report.total.samples, Width::WHOLE);
+    let head = head(&report.recording, report.total.samples, Width::UNLIMITED);
     let parts = report
         .tables
         .iter()

@@ -22,9 +22,9 @@ use tempfile::TempDir;
 /// The samples that each source gets.
 pub(crate) const SAMPLES: i64 = 3;
 
-/// What a fake backend was asked for, and what becomes of its sessions.
+/// What a fake backend was log for, and what becomes of its sessions.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct Log {
     pub(crate) requests: Vec<TraceRequest>,
     pub(crate) ended: Option<TraceEnd>,
     /// How many counters others hold, of the two that there are.
@@ -34,23 +34,23 @@ pub(crate) struct Asked {
 
 struct Fake {
     folder: TempDir,
-    asked: Rc<RefCell<Asked>>,
+    log: Rc<RefCell<Log>>,
 }
 
 /// A context whose backend measures by a trace, on a Skylake.
-pub(crate) fn context() -> (Context, Rc<RefCell<Asked>>) {
-    let asked = Rc::<RefCell<Asked>>::default();
-    let fake = Fake { folder: tempfile::tempdir().expect("a folder"), asked: Rc::clone(&asked) };
+pub(crate) fn context() -> (Context, Rc<RefCell<Log>>) {
+    let log = Rc::<RefCell<Log>>::default();
+    let fake = Fake { folder: tempfile::tempdir().expect("a folder"), log: Rc::clone(&log) };
     let spec = halprof_measure::spec("skylake,processors=2").expect("a model");
     let backend = Backend::tracing(Box::new(fake), &spec.leaves);
-    (Context::open(backend).expect("a machine"), asked)
+    (Context::open(backend).expect("a machine"), log)
 }
 
 /// The command of a command line, and an output in JSON.
 pub(crate) fn command(arguments: &[&str]) -> (Commands, Output) {
     let arguments = [&["halprof"], arguments].concat();
     let parsed = Arguments::parse_from(arguments).expect("arguments");
-    (parsed.command, Output::new(Form::Json, true, Width::WHOLE))
+    (parsed.command, Output::new(Form::Json, true, Width::UNLIMITED))
 }
 
 impl Tracing for Fake {
@@ -71,25 +71,25 @@ impl Tracing for Fake {
     }
 
     fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
-        let mut asked = self.asked.borrow_mut();
-        assert!(!asked.running, "one at a time");
-        asked.requests.push(request.clone());
-        if request.counted.len() > 2 - asked.taken {
+        let mut log = self.log.borrow_mut();
+        assert!(!log.running, "one at a time");
+        log.requests.push(request.clone());
+        if request.counted.len() > 2 - log.taken {
             return Err(Error::NoFreeCounters { sources: request.counted.len() });
         }
-        asked.running = true;
+        log.running = true;
         Ok(request.sampled.clone())
     }
 
     fn state(&mut self) -> Result<TraceState> {
-        Ok(TraceState { ended: self.asked.borrow().ended, ..TraceState::default() })
+        Ok(TraceState { ended: self.log.borrow().ended, ..TraceState::default() })
     }
 
     fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
-        let mut asked = self.asked.borrow_mut();
-        asked.running = false;
+        let mut log = self.log.borrow_mut();
+        log.running = false;
         let path = self.folder.path().join("session.etl");
-        write(&path, asked.requests.last().expect("it was started"));
+        write(&path, log.requests.last().expect("it was started"));
         Ok((TraceFile::new(path), TraceState { events_lost: 7, ..TraceState::default() }))
     }
 }

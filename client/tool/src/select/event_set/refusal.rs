@@ -70,9 +70,9 @@ impl EventSet {
             [name] => self.events.iter().find(|one| one.label == *name),
             _ => None,
         };
-        let places = event.map(|event| (event, self.countable_where(event)));
+        let processors = event.map(|event| (event, self.countable_where(event)));
         let is_of_source = matches!(code, ErrorCode::DoesNotFit | ErrorCode::SourceNotSupported);
-        let Some((event, (able, unable))) = places
+        let Some((event, (able, unable))) = processors
             .filter(|(_, (able, unable))| is_of_source && !able.is_empty() && !unable.is_empty())
         else {
             return refusal.into();
