@@ -12,6 +12,7 @@ use halprof_etw::join::slices::{Counts as SliceCounts, Slice, Slices};
 use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::payload::processor::Switch;
 use halprof_etw::{Clock, Event, EventKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -104,7 +105,7 @@ pub struct Sums {
 }
 
 /// Time of processors that belongs to nobody.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
 #[serde(default)]
 pub struct Unknown {
     /// Before the first switch of each processor; of a processor without switches all its time.
@@ -125,6 +126,16 @@ impl Unknown {
     #[must_use]
     pub const fn total_ns(&self) -> u64 {
         self.before_first_ns.saturating_add(self.after_last_ns).saturating_add(self.lost_ns)
+    }
+
+    /// Adds that of another trace.
+    pub const fn add(&mut self, other: &Self) {
+        self.before_first_ns = self.before_first_ns.saturating_add(other.before_first_ns);
+        self.after_last_ns = self.after_last_ns.saturating_add(other.after_last_ns);
+        self.lost_ns = self.lost_ns.saturating_add(other.lost_ns);
+        self.lost_switches = self.lost_switches.saturating_add(other.lost_switches);
+        let slices = self.slices_without_counts.saturating_add(other.slices_without_counts);
+        self.slices_without_counts = slices;
     }
 }
 

@@ -5,6 +5,7 @@ use crate::output::csv::Csv;
 use crate::output::error::Result;
 use crate::run::scope::Scope;
 use crate::select::periods::Period;
+use halprof_measure::tracing::counts::Unknown;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -164,14 +165,9 @@ pub(super) struct TraceRow {
     pub(super) file: Option<String>,
     /// Context switches that end a slice of those that are counted.
     pub(super) switches: u64,
-    /// The parts of `unknown_ns`: before the first switch of each processor, after its last one, and
-    /// where switches were lost.
-    pub(super) before_first_ns: u64,
-    pub(super) after_last_ns: u64,
-    pub(super) lost_ns: u64,
-    pub(super) lost_switches: u64,
-    /// Of these the thread is known, and not what it counted.
-    pub(super) slices_without_counts: u64,
+    /// The parts of `unknown_ns`.
+    #[serde(flatten)]
+    pub(super) unknown: Unknown,
     pub(super) lost_events: u64,
     pub(super) lost_buffers: u64,
     /// What could not be read of the file.

@@ -388,7 +388,7 @@ fn result(views: &[TraceView<'_>], processes: &[String]) -> StatResult {
     let first = all.clone().next().cloned().unwrap_or_default();
     let cells: Vec<Vec<&Cell>> = views.iter().map(TraceView::cells).collect();
     let each = || views.iter().zip(&cells);
-    let elapsed = all.clone().map(|counts| u128::from(counts.elapsed_ns));
+    let elapsed = all.map(|counts| u128::from(counts.elapsed_ns));
     let totals = each().flat_map(|(view, cells)| view.totals(cells)).collect::<Vec<_>>();
     let pass_row = |view: &TraceView<'_>| PassRow {
         sources: view.counts.sources.clone(),
@@ -417,7 +417,7 @@ fn result(views: &[TraceView<'_>], processes: &[String]) -> StatResult {
             by_thread: each().flat_map(|(view, cells)| view.thread_rows(cells)).collect(),
             ..StatRows::default()
         },
-        unknown_ns: Some(all.map(|counts| counts.unknown.total_ns()).fold(0, u64::saturating_add)),
+        unknown_ns: Some(trace.unknown.total_ns()),
         trace: Some(trace),
         warnings,
         passes: if views.len() > 1 { views.iter().map(pass_row).collect() } else { Vec::new() },
@@ -430,15 +430,9 @@ impl TraceRow {
     fn of<'a>(all: impl Iterator<Item = &'a TraceCounts>, processes: &[String]) -> Self {
         let mut row = Self { processes: processes.to_vec(), ..Self::default() };
         for counts in all {
-            let unknown = &counts.unknown;
             let switches = counts.cells.iter().map(|cell| cell.sums.switches);
             row.switches = switches.fold(row.switches, u64::saturating_add);
-            row.before_first_ns = row.before_first_ns.saturating_add(unknown.before_first_ns);
-            row.after_last_ns = row.after_last_ns.saturating_add(unknown.after_last_ns);
-            row.lost_ns = row.lost_ns.saturating_add(unknown.lost_ns);
-            row.lost_switches = row.lost_switches.saturating_add(unknown.lost_switches);
-            row.slices_without_counts =
-                row.slices_without_counts.saturating_add(unknown.slices_without_counts);
+            row.unknown.add(&counts.unknown);
             row.lost_events = row.lost_events.saturating_add(counts.lost_events);
             row.lost_buffers = row.lost_buffers.saturating_add(counts.lost_buffers);
             if !counts.damage.is_empty() {
@@ -452,12 +446,12 @@ impl TraceRow {
     /// What makes the counts less than all that happened.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.lost_switches != 0 {
+        if self.unknown.lost_switches != 0 {
             warnings.push(format!(
                 "{} context switches were lost, and whoever ran in {} of a processor's time is not \
                  known: counts are at least what is shown",
-                thousands(self.lost_switches),
-                seconds(self.lost_ns)
+                thousands(self.unknown.lost_switches),
+                seconds(self.unknown.lost_ns)
             ));
         }
         for (n, what) in [(self.lost_events, "events"), (self.lost_buffers, "buffers")] {
@@ -475,17 +469,17 @@ impl TraceRow {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![INTERRUPTS.to_owned()];
-        let edges = self.before_first_ns.saturating_add(self.after_last_ns);
+        let edges = self.unknown.before_first_ns.saturating_add(self.unknown.after_last_ns);
         if edges != 0 {
             notes.push(format!(
                 "{} before the first and after the last switch of the processors belongs to nobody",
                 seconds(edges)
             ));
         }
-        if self.slices_without_counts != 0 {
+        if self.unknown.slices_without_counts != 0 {
             notes.push(format!(
                 "{} slices have no counts, for want of values at one of their ends",
-                thousands(self.slices_without_counts)
+                thousands(self.unknown.slices_without_counts)
             ));
         }
         notes
