@@ -768,9 +768,10 @@ fn downloading(path: &SymbolPath) -> crate::output::error::Result<SymbolPath> {
     ))
 }
 
-/// How a machine is watched while it goes on.
 #[derive(Debug, Args)]
-pub(crate) struct Watching {
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     /// Read counters or samples every MS milliseconds
     #[arg(
         long = "interval",
@@ -788,14 +789,6 @@ pub(crate) struct Watching {
     /// Time slice when sources share counters, in milliseconds
     #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction)]
     pub(crate) rotate: Option<f64>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Top {
-    #[command(flatten)]
-    pub(crate) selection: Selection,
-    #[command(flatten)]
-    pub(crate) watching: Watching,
     /// Stop after SECONDS
     #[arg(long, short, value_name = "SECONDS", allow_negative_numbers = true, value_parser = fraction, help_heading = HOW)]
     pub(crate) duration: Option<f64>,

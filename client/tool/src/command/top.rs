@@ -44,14 +44,15 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     let tables = sampled::keys(options)?;
     let is_counted = tables.iter().flatten().all(|key| COUNTED.contains(key));
     conflicts(options, is_counted, output)?;
-    let interval = interval(options.watching.interval)?;
+    let interval = interval(options.interval)?;
     let duration_ns = runner::duration(options.duration)?;
     let limit_ns = if options.once { Some(interval.as_nanos() as u64) } else { duration_ns };
     let purpose = if is_counted { Purpose::Count } else { Purpose::Sample };
     let mut event_set = EventSet::new(&options.selection, ctx, purpose)?;
-    event_set.setup.slice_100ns = slice_length(options.watching.rotate)?;
+    event_set.setup.slice_100ns = slice_length(options.rotate)?;
     let live = !options.once;
-    let mut runner = Runner::watching(&options.watching, limit_ns, live, ctx, &event_set)?;
+    let mut runner =
+        Runner::watching(options.workload.as_deref(), limit_ns, live, ctx, &event_set)?;
     if !is_counted {
         return sampled::run(options, tables, (&event_set, interval), runner, ctx, output);
     }

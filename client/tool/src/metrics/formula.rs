@@ -450,6 +450,9 @@ mod tests {
             ("MISSING + 1", None),
             ("( 1 if ( A.B > 1.8 ) else MISSING )", Some(1.0)),
             ("1 if A.B < 3 else 2 if A.B > 20 else 4", Some(4.0)),
+            // Comparisons are strict.
+            ("(1 < 2) + (2 > 1)", Some(2.0)),
+            ("(1 < 1) + (2 < 1) + (1 > 1) + (1 > 2)", Some(0.0)),
         ] {
             assert_eq!(value(text, false), wanted, "{text}");
         }
@@ -475,15 +478,48 @@ mod tests {
         }
     }
 
+    /// Nesting is bounded, and what stands side by side is not nested.
     #[test]
-    fn what_is_no_formula_is_told() {
-        let deep = format!("{}1{}", "(".repeat(200), ")".repeat(200));
+    fn what_is_no_formula_is_refused() {
+        // What is in no parentheses is a level too.
+        let nested = |depth| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
         for text in [
-            "", "1 +", "(1", "1)", "1 2", "min(1)", "min 1", "if", "1 if 2", "A $ B", "1.2.3",
-            "cpu@x", "* 3", &deep,
+            "",
+            "1 +",
+            "(1",
+            "1)",
+            "1 2",
+            "min(1)",
+            "min 1",
+            "if",
+            "else",
+            "1 + if",
+            "1 if 2",
+            "A $ B",
+            "1.2.3",
+            "cpu@x",
+            "* 3",
+            &nested(100),
         ] {
             assert!(Formula::parse(text).is_err(), "{text}");
         }
+        for text in [nested(99), ["(1)"; 200].join("+")] {
+            assert!(Formula::parse(&text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_replaced_in_what_replaces_them() {
+        let formula = |text: &str| Formula::parse(text).expect(text);
+        let of = |name: &str| match name {
+            "A" => Some(formula("B + 1")),
+            "B" => Some(formula("C")),
+            "ITSELF" => Some(formula("ITSELF")),
+            _ => None,
+        };
+        assert_eq!(formula("A * 2").replaced(&of), formula("(C + 1) * 2"));
+        // A circle ends somewhere.
+        assert_eq!(formula("ITSELF").replaced(&of), formula("ITSELF"));
     }
 
     #[test]
@@ -514,5 +550,14 @@ mod tests {
         let value = formula.value(false, &of).expect("a value");
         // That the divisor is 0 is only an estimate.
         assert_eq!(value.error(), Some(f64::INFINITY));
+        let of = |name: &str| match name {
+            "X" => Some(Value::estimated(10.0, 2.0)),
+            _ => Some(Value::estimated(4.0, 5.0)),
+        };
+        let open = (f64::NEG_INFINITY, f64::INFINITY);
+        for (text, quotient) in [("X / Y", 2.5), ("X / (5 - Y)", 10.0)] {
+            let value = Formula::parse(text).expect(text).value(false, &of).expect(text);
+            assert_eq!((value.value, value.range), (quotient, open), "{text}");
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! runner.end()?;                           // the program and what it started end, or are left
 //! ```
 
-use crate::cli::args::{Watching, Work};
+use crate::cli::args::Work;
 use crate::output::error::{Error, Result};
 use crate::output::number::thousands;
 use crate::run::clock::{Clock, Pace};
@@ -134,7 +134,7 @@ impl Runner {
     /// The time that a machine is watched, until the limit or until the user ends it. A model runs its workload over
     /// and over, if `live` in step with real time.
     pub(crate) fn watching(
-        options: &Watching,
+        workload: Option<&str>,
         limit_ns: Option<u64>,
         live: bool,
         ctx: &mut Context,
@@ -142,10 +142,10 @@ impl Runner {
     ) -> Result<Self> {
         let clock = match ctx.model.clone() {
             Some(model) => {
-                let work = ModelledWork::parse(options.workload.as_deref(), event_set, ctx)?;
+                let work = ModelledWork::parse(workload, event_set, ctx)?;
                 Clock::modelled(model, work, if live { Pace::Live } else { Pace::Repeated })
             }
-            None if options.workload.is_some() => return Err(no_workload()),
+            None if workload.is_some() => return Err(no_workload()),
             None => Clock::real(),
         };
         Ok(Self { clock, limit_ns, ..Self::of_program(&[], false) })
