@@ -10,6 +10,7 @@ use clap::{
     Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser,
     Subcommand, ValueEnum,
 };
+use clap_complete::Shell;
 use halprof_profile::export::profgen::ProfgenFormat;
 use halprof_profile::export::{Format, TrackBy};
 use halprof_profile::symbols::SymbolPath;
@@ -868,19 +869,17 @@ pub(crate) struct Explain {
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     /// The shell to complete in
-    #[arg(value_enum)]
+    #[arg(value_parser = shells())]
     pub(crate) shell: Shell,
     /// Complete the vendor's events too: a thousand names and more
     #[arg(long)]
     pub(crate) events: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-    Powershell,
+/// The shells whose scripts are tested.
+fn shells() -> impl TypedValueParser<Value = Shell> {
+    let names = ["bash", "zsh", "fish", "powershell"];
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Shell>())
 }
 
 /// What `export` writes.

@@ -12,7 +12,6 @@ use crate::target::backend::{Backend, DRIVER, ETW};
 use crate::target::context::Context;
 use clap::Command;
 use clap::builder::PossibleValuesParser;
-use clap_complete::Shell;
 use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
 use halprof_profile::aggregate::branches::Grouping;
@@ -47,12 +46,7 @@ pub(crate) fn run(
     }
     let command = &mut completed(command, &names);
     let mut script = Vec::new();
-    let shell = match options.shell {
-        args::Shell::Bash => Shell::Bash,
-        args::Shell::Zsh => Shell::Zsh,
-        args::Shell::Fish => Shell::Fish,
-        args::Shell::Powershell => Shell::PowerShell,
-    };
+    let shell = options.shell;
     clap_complete::generate(shell, command, "halprof", &mut script);
     let result = CompletionsResult {
         shell: shell.to_string(),
