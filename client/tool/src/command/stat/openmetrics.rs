@@ -17,7 +17,7 @@ use halprof_measure::selection::EventSpec;
 use halprof_profile::file::write_whole;
 use halprof_setup::describe;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -171,62 +171,79 @@ struct Cell {
     rate: Option<Rate>,
 }
 
+/// The metric of a cell, if it has a value for it; the frequency is that of its ticks.
+type MetricOf = fn(&Cell, u64) -> Option<Box<dyn EncodeMetric>>;
+
+/// The families with a metric for each cell: name, help, unit and metric.
+const FAMILIES: [(&str, &str, Option<Unit>, MetricOf); 5] = [
+    ("events", "Events read from the counters", None, |cell, _| {
+        Some(Box::new(ConstCounter::new(cell.count.counted)))
+    }),
+    (
+        "enabled",
+        "Time that the session has been running on the processor",
+        Some(Unit::Seconds),
+        |cell, frequency| Some(Box::new(ConstCounter::new(seconds(cell.count.enabled, frequency)))),
+    ),
+    (
+        "running",
+        "Time that the source has been on a counter: less than enabled where sources are multiplexed, and events / running * enabled is the estimate",
+        Some(Unit::Seconds),
+        |cell, frequency| Some(Box::new(ConstCounter::new(seconds(cell.count.running, frequency)))),
+    ),
+    (
+        "events_per_second",
+        "Events a second between the last two readings, an estimate where sources are multiplexed",
+        None,
+        |cell, _| Some(Box::new(ConstGauge::new(cell.rate?.per_second))),
+    ),
+    (
+        "events_per_second_error",
+        "The 95 % bound of that where it is an estimate",
+        None,
+        |cell, _| Some(Box::new(ConstGauge::new(cell.rate?.error?))),
+    ),
+];
+
 impl Collector for Reading {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let seconds = |ticks: u64| seconds(ticks, self.machine.frequency);
         self.about(&mut encoder)?;
-        self.counters(&mut encoder, "events", "Events read from the counters", None, |cell| {
-            Some(ConstCounter::new(cell.count.counted))
-        })?;
-        self.counters(
-            &mut encoder,
-            "enabled",
-            "Time that the session has been running on the processor",
-            Some(&Unit::Seconds),
-            |cell| Some(ConstCounter::new(seconds(cell.count.enabled))),
-        )?;
-        self.counters(
-            &mut encoder,
-            "running",
-            "Time that the source has been on a counter: less than enabled where sources are multiplexed, and events / running * enabled is the estimate",
-            Some(&Unit::Seconds),
-            |cell| Some(ConstCounter::new(seconds(cell.count.running))),
-        )?;
-        self.counters(
-            &mut encoder,
-            "events_per_second",
-            "Events a second between the last two readings, an estimate where sources are multiplexed",
-            None,
-            |cell| Some(ConstGauge::new(cell.rate?.per_second)),
-        )?;
-        self.counters(
-            &mut encoder,
-            "events_per_second_error",
-            "The 95 % bound of that where it is an estimate",
-            None,
-            |cell| Some(ConstGauge::new(cell.rate?.error?)),
-        )?;
-        single(
-            &mut encoder,
-            "readings",
-            "How often the counters have been read",
-            None,
-            &ConstCounter::new(self.readings),
-        )?;
-        single(
-            &mut encoder,
-            "missed_readings",
-            "Readings that were due and came too late; the counts lose nothing by it",
-            None,
-            &ConstCounter::new(self.missed),
-        )?;
-        single(
-            &mut encoder,
-            "read_timestamp",
-            "When the counters were last read",
-            Some(&Unit::Seconds),
-            &ConstGauge::new(self.time),
-        )
+        for (name, help, unit, metric_of) in &FAMILIES {
+            let metric_of = |cell| Some((cell, metric_of(cell, self.machine.frequency)?));
+            let mut metrics = self.cells.iter().filter_map(metric_of).peekable();
+            let Some((_, first)) = metrics.peek() else {
+                continue;
+            };
+            let mut family =
+                encoder.encode_descriptor(name, help, unit.as_ref(), first.metric_type())?;
+            for (cell, metric) in metrics {
+                metric.encode(family.encode_family(&cell.labels)?)?;
+            }
+        }
+        let readings: [(_, _, _, &dyn EncodeMetric); 3] = [
+            (
+                "readings",
+                "How often the counters have been read",
+                None,
+                &ConstCounter::new(self.readings),
+            ),
+            (
+                "missed_readings",
+                "Readings that were due and came too late; the counts lose nothing by it",
+                None,
+                &ConstCounter::new(self.missed),
+            ),
+            (
+                "read_timestamp",
+                "When the counters were last read",
+                Some(&Unit::Seconds),
+                &ConstGauge::new(self.time),
+            ),
+        ];
+        for (name, help, unit, metric) in readings {
+            metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)?;
+        }
+        Ok(())
     }
 }
 
@@ -258,37 +275,6 @@ impl Reading {
         }
         Ok(())
     }
-
-    /// One family, with a metric for each cell that has a value.
-    fn counters<M: EncodeMetric>(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        name: &str,
-        help: &str,
-        unit: Option<&Unit>,
-        metric: impl Fn(&Cell) -> Option<M>,
-    ) -> fmt::Result {
-        let mut metrics = self.cells.iter().filter_map(|cell| Some((cell, metric(cell)?)));
-        let Some(first) = metrics.next() else {
-            return Ok(());
-        };
-        let mut family: MetricEncoder<'_> =
-            encoder.encode_descriptor(name, help, unit, first.1.metric_type())?;
-        for (cell, metric) in std::iter::once(first).chain(metrics) {
-            metric.encode(family.encode_family(&cell.labels)?)?;
-        }
-        Ok(())
-    }
-}
-
-fn single(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    unit: Option<&Unit>,
-    metric: &impl EncodeMetric,
-) -> fmt::Result {
-    metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)
 }
 
 fn seconds(ticks: u64, frequency: u64) -> f64 {
