@@ -11,8 +11,8 @@ const MODES: u64 = 0b11 << 16;
 /// Every event that any CPU type has.
 pub(super) fn rows(catalog: &Catalog, processors: &[Processor]) -> Vec<SourceRow> {
     let names = catalog.events().into_iter();
-    let event_match = names.filter_map(|name| catalog.event(name));
-    event_match.map(|event_match| row(&event_match, catalog, processors)).collect()
+    let matches = names.filter_map(|name| catalog.event(name));
+    matches.map(|event_match| row(&event_match, catalog, processors)).collect()
 }
 
 fn row(event_match: &EventMatch<'_>, catalog: &Catalog, processors: &[Processor]) -> SourceRow {

@@ -105,7 +105,7 @@ pub(super) fn run(options: &args::Report, tables: Vec<Grouping>, output: &Output
             args::Sorting::Mispredicted => Order::Mispredicted,
             args::Sorting::Name => Order::Name,
         },
-        rows: (output.is_text()).then_some(options.most_rows()),
+        rows: output.is_text().then_some(options.most_rows()),
     };
     let branches = Branches::read(&options.files, &query, &options.naming.path()?)?;
     let mut warnings = warnings(&branches);

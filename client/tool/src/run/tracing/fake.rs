@@ -22,7 +22,7 @@ use tempfile::TempDir;
 /// The samples that each source gets.
 pub(crate) const SAMPLES: i64 = 3;
 
-/// What a fake backend was log for, and what becomes of its sessions.
+/// What is asked of a fake backend, and what becomes of its sessions.
 #[derive(Default)]
 pub(crate) struct Log {
     pub(crate) requests: Vec<TraceRequest>,
