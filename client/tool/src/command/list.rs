@@ -275,17 +275,7 @@ mod tests {
         let requests = |machine: &str| {
             let mut ctx =
                 Context::open(Backend::open(machine).expect("a place")).expect("a machine");
-            let options = args::List {
-                verbose: false,
-                all: true,
-                approximate: false,
-                events: false,
-                event_file: None,
-                event_format: None,
-                glob: None,
-                metrics: false,
-                metric_file: None,
-            };
+            let (Commands::List(options), _) = command(&["list", "--all"]) else { panic!() };
             let sources = listed(&options, &mut ctx).expect("a list").sources.len();
             assert_ne!(sources, 0);
             let requests = ctx.connection.requests() as usize;
