@@ -22,7 +22,7 @@ mod count;
 mod error;
 pub mod estimate;
 pub mod events;
-mod float;
+pub mod float;
 mod in_process;
 mod machine;
 pub mod marks;

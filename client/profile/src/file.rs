@@ -42,6 +42,7 @@
 //! missing.
 
 use crate::number::thousands;
+use halprof_measure::float::float;
 use halprof_measure::tracing::counts::TraceCounts;
 use serde::{Deserialize, Serialize};
 use shared_types::{EventKind, Sample, SystemEvent};
@@ -234,9 +235,8 @@ pub struct Slices {
 impl Slices {
     /// For which part of the time it was on a counter, from 0 to 1.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a percentage needs few digits")]
     pub fn running_share(&self) -> f64 {
-        self.running as f64 / self.enabled.max(1) as f64
+        float(self.running) / float(self.enabled.max(1))
     }
 
     /// Scales events counted while it was on a counter to the whole time.
@@ -256,18 +256,17 @@ impl Slices {
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
         clippy::cast_sign_loss,
-        reason = "a bound needs few digits, and no float is too large for the conversion"
+        reason = "no float is too large for the conversion"
     )]
     pub fn error(&self, scaled: u64, samples: u64, squares: u128, period: u64) -> Option<u64> {
-        let multiplexing = scaled as f64 * self.error_ppm? as f64 / 1e6;
+        let multiplexing = float(scaled) * float(self.error_ppm?) / 1e6;
         let each = match samples {
-            0 => self.scale(period) as f64,
-            samples => scaled as f64 / samples as f64,
+            0 => float(self.scale(period)),
+            samples => float(scaled) / float(samples),
         };
         let missing = each * f64::from(self.processors.max(1));
-        let by_chance = 1.96 * (squares as f64).sqrt();
+        let by_chance = 1.96 * float(squares).sqrt();
         Some((multiplexing + missing.max(by_chance)).ceil() as u64)
     }
 }

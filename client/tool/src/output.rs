@@ -5,7 +5,6 @@ pub mod documents;
 pub mod error;
 pub(crate) mod error_codes;
 pub(crate) mod escape;
-pub(crate) mod float;
 pub(crate) mod number;
 pub(crate) mod schema;
 pub(crate) mod style;

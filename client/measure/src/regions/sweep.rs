@@ -2,6 +2,7 @@
 
 use super::method;
 use super::{Method, RegionRow, Regions, Report};
+use crate::float::float;
 use crate::passes::passes_beside;
 use crate::platform::Platform;
 use crate::{Connection, Error, Result, Setup, Sources, Transport};
@@ -235,9 +236,8 @@ impl Sweep {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a difference of percents needs few digits")]
 fn difference(now: u64, before: u64) -> Option<f64> {
-    let part = now.abs_diff(before) as f64 / before.max(1) as f64;
+    let part = float(now.abs_diff(before)) / float(before.max(1));
     (part > SAME).then_some(part * 100.0)
 }
 

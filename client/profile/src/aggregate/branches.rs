@@ -9,6 +9,7 @@ use crate::views::branches::{RecordCounts, Step, mode, walk, without_branches};
 use crate::views::report::no_recording;
 use crate::views::report::share::Share;
 use halprof_measure::Result;
+use halprof_measure::float::float;
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -183,19 +184,18 @@ pub struct PathTotals {
 }
 
 impl PathTotals {
-    #[expect(clippy::cast_precision_loss, reason = "shares and means need no 53 bits")]
     fn new(edges: Vec<Edge>, totals: BranchTotals, all: u64) -> Self {
         let reported = totals.predicted + totals.mispredicted;
         let kind = BranchKind::from_wire(totals.kind.into());
         Self {
             edges,
             taken: totals.taken,
-            share: totals.taken as f64 / all.max(1) as f64,
+            share: float(totals.taken) / float(all.max(1)),
             kind: kind.filter(|&kind| kind != BranchKind::Unknown).map(BranchKind::name),
             mispredicted: (reported != 0).then_some(totals.mispredicted),
             mispredicted_share: (reported != 0)
                 .then(|| Share::of_groups(totals.mispredicted, reported, totals.samples)),
-            cycles: (totals.timed != 0).then(|| totals.cycles as f64 / totals.timed as f64),
+            cycles: (totals.timed != 0).then(|| float(totals.cycles) / float(totals.timed)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::aggregate::aggregator::Totals;
 use crate::file::{Period, Recording, Slices};
+use halprof_measure::float::float;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -55,14 +56,13 @@ impl SourceTotals {
     /// For which part of the time it was counted, and how accurate its events are; `None` if it was
     /// on a counter all the time.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "percentages with one decimal")]
     pub fn estimated(&self) -> Option<String> {
         let part = self.slices.as_ref()?.running_share() * 100.0;
         let events = self.totals.events;
         let bound = match self.error().filter(|_| events != 0) {
             // Rounded up, never down.
             Some(bound) => {
-                let percent = bound as f64 / events as f64 * 100.0;
+                let percent = float(bound) / float(events) * 100.0;
                 format!("±{:.1} %", (percent * 10.0).ceil() / 10.0)
             }
             None => "with an unknown bound".to_owned(),
@@ -112,7 +112,6 @@ fn merged_slices(one: Option<&Slices>, other: Option<&Slices>) -> Option<Slices>
 /// The totals of a source, with its events scaled to the whole time if it was multiplexed.
 #[expect(
     clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     reason = "squares only serve bounds, and casts saturate"
 )]
@@ -120,10 +119,10 @@ pub(crate) fn whole_time(slices: &BTreeMap<u16, Slices>, source: u16, totals: To
     let Some(slices) = slices.get(&source) else {
         return totals;
     };
-    let factor = slices.enabled as f64 / slices.running.max(1) as f64;
+    let factor = float(slices.enabled) / float(slices.running.max(1));
     Totals {
         events: slices.scale(totals.events),
-        squares: (totals.squares as f64 * factor * factor) as u128,
+        squares: (float(totals.squares) * factor * factor) as u128,
         ..totals
     }
 }

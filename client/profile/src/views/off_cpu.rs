@@ -8,6 +8,7 @@ use crate::number::thousands;
 use crate::symbols::SymbolPath;
 use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::{Clock, Event};
+use halprof_measure::float::float;
 use halprof_measure::tracing::etl::{self, Etl};
 use halprof_measure::tracing::lives::{Lives, between};
 use halprof_measure::tracing::waits::{Reason, Waits};
@@ -239,7 +240,7 @@ impl Reader {
         }
         let elapsed_ns = between(self.clock, self.clock.origin(), self.end);
         let rows = sums.into_iter().map(|((process, thread, reason), waits)| WaitRow {
-            share: fraction(waits.waited_ns, elapsed_ns),
+            share: float(waits.waited_ns) / float(elapsed_ns.max(1)),
             process: processes[process].name.clone(),
             id: processes[process].id,
             thread: thread.map(|thread| threads[thread].id),
@@ -252,9 +253,8 @@ impl Reader {
         });
         let mut rows: Vec<WaitRow> = rows.collect();
         rows.sort_by_key(|row| std::cmp::Reverse((row.waited_ns, row.unfinished_ns)));
-        let header = trace.header();
         OffCpu {
-            system: format!("Windows {}.{}.{}", header.major, header.minor, header.build),
+            system: etl::system(trace.header()),
             elapsed_ns,
             switches: self.waits.switches,
             lost_switches: self.waits.lost_switches,
@@ -262,11 +262,6 @@ impl Reader {
             warnings: warnings(trace, self.waits.lost_switches),
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]
-fn fraction(part_ns: u64, whole_ns: u64) -> f64 {
-    part_ns as f64 / whole_ns.max(1) as f64
 }
 
 fn name(reason: Reason) -> String {

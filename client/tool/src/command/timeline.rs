@@ -8,7 +8,6 @@ use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::escape::Escaped;
-use crate::output::float::float;
 use crate::output::number::thousands;
 use crate::run::interrupt::interrupted;
 use crate::run::marking::{DRAIN_NS, Marking};
@@ -17,6 +16,7 @@ use crate::select::filters;
 use crate::target::machine_id;
 use crate::target::seal_key;
 use halprof_measure::did_you_mean;
+use halprof_measure::float::float;
 use halprof_profile::aggregate::filter;
 use halprof_profile::file::{
     Background, Block, Metadata, Process, Reader, Recording, Sink, Statistics, Writer,

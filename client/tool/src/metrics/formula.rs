@@ -3,7 +3,7 @@
 //!
 //! A value is a range: an estimate is known only to a bound, and the formula propagates it.
 
-use crate::output::float::float;
+use halprof_measure::float::float;
 use std::ops::{Add, Mul, Sub};
 
 /// The deepest nesting that is accepted.

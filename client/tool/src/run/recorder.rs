@@ -2,7 +2,6 @@
 //! them to the thread that writes the file, or to what keeps them in memory.
 
 use crate::output::error::Result;
-use crate::output::float::float;
 use crate::output::number::{seconds, thousands};
 use crate::run::interrupt::interrupted;
 use crate::run::marking::Marking;
@@ -11,6 +10,7 @@ use crate::run::system::System;
 use crate::select::event_set::EventSet;
 use crate::target::backend::Backend;
 use halprof_measure::estimate::Estimate;
+use halprof_measure::float::float;
 use halprof_measure::processes::{ProcessEvents, ProcessSource};
 use halprof_measure::{Connection, Effective, Error as Cause, Refusal, Session, Setup, Transport};
 use halprof_profile::file;

@@ -12,6 +12,7 @@
 //! step with the period is sampled more or less often than it runs, and no bound shows that.
 
 use super::Totals;
+use halprof_measure::float::float;
 use halprof_measure::statistics::proportion::wilson_interval;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,20 +40,19 @@ impl Share {
     /// ((1 - R)^2 sum p^2 in the part + R^2 sum p^2 in the rest) / (sum p)^2, and as many equal
     /// samples have R (1 - R) / n. The smaller number is used.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
     pub fn weighted(part: Totals, whole: Totals) -> Self {
         if whole.events == 0 {
             return Self::of(0, 0);
         }
-        let events = whole.events as f64;
-        let value = (part.events as f64 / events).min(1.0);
-        let (own, rest) = (part.squares as f64, whole.squares.saturating_sub(part.squares) as f64);
-        let alike = events * events / whole.squares as f64;
+        let events = float(whole.events);
+        let value = (float(part.events) / events).min(1.0);
+        let (own, rest) = (float(part.squares), float(whole.squares.saturating_sub(part.squares)));
+        let alike = events * events / float(whole.squares);
         let spread = (1.0 - value).powi(2) * own + value.powi(2) * rest;
         let uneven = value * (1.0 - value) * events * events / spread;
         // `uneven` is not a number where all samples are in the part, or none.
         let effective = alike.min(uneven);
-        Self::with(value, effective.clamp(1.0, (whole.samples as f64).max(1.0)))
+        Self::with(value, effective.clamp(1.0, (float(whole.samples)).max(1.0)))
     }
 
     /// What one of ten samples would have: how accurate this many are.
@@ -63,23 +63,18 @@ impl Share {
 
     /// The share of `part` samples of equal weight in `whole`.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
     pub fn of(part: u64, whole: u64) -> Self {
-        if whole == 0 {
-            return Self { value: 0.0, low: 0.0, high: 1.0, effective: 0.0 };
-        }
-        Self::with(part as f64 / whole as f64, whole as f64)
+        Self::of_groups(part, whole, whole)
     }
 
     /// The same if the counts are not independent but come in groups. Each group counts as a single
     /// sample, so that the bounds are never too narrow.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
     pub fn of_groups(part: u64, whole: u64, groups: u64) -> Self {
         if whole == 0 || groups == 0 {
-            return Self::of(0, 0);
+            return Self { value: 0.0, low: 0.0, high: 1.0, effective: 0.0 };
         }
-        Self::with(part as f64 / whole as f64, whole.min(groups) as f64)
+        Self::with(float(part) / float(whole), float(whole.min(groups)))
     }
 
     fn with(value: f64, effective: f64) -> Self {

@@ -5,9 +5,9 @@ use super::rows::section;
 use super::{SourceSummary, recorded};
 use crate::cli::args;
 use crate::output::escape::Escaped;
-use crate::output::float::float;
 use crate::output::number::{percent, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
+use halprof_measure::float::float;
 use halprof_profile::aggregate::key::Key;
 use halprof_profile::views::report::{Call, Report};
 

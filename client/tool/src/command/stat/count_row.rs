@@ -1,11 +1,11 @@
 //! A row of the result: what an event counted on a group of processors, over one run or several.
 
 use super::counts::{Counts, CpuGroup, EventCounts};
-use crate::output::float::float;
 use crate::output::number::{optional, thousands};
 use crate::output::table::{Column, Field, Record};
 use crate::select::time::nanoseconds;
 use halprof_measure::estimate::Estimate;
+use halprof_measure::float::float;
 use halprof_measure::selection::format_processors;
 use halprof_measure::statistics::{Summary, rounded_mean};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

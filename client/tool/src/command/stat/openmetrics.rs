@@ -9,9 +9,9 @@
 
 use crate::output::Output;
 use crate::output::error::{Error, Result};
-use crate::output::float::float;
 use crate::select::event_set::EventSet;
 use crate::target::context::Context;
+use halprof_measure::float::float;
 use halprof_measure::rates::{Interval, Rate, Rates};
 use halprof_measure::selection::EventSpec;
 use halprof_profile::file::write_whole;

@@ -21,7 +21,7 @@
 //! K. M. Wolter, Introduction to Variance Estimation, 2nd edition, 8.2 (successive differences);
 //! J. von Neumann et al., The mean square successive difference, Ann. Math. Stat. 12, 1941 (freedom).
 
-use crate::output::float::float;
+use halprof_measure::float::float;
 use halprof_measure::statistics::student_t;
 use halprof_profile::views::report::Totals;
 use halprof_profile::views::report::share::Share;

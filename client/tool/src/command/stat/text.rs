@@ -3,10 +3,10 @@
 use super::count_row::{CountRow, Repeats, UNKNOWN, relative};
 use super::result::{Interval, Jitter, MetricRow, StatResult, TopDownRow};
 use super::{by_process, topdown, trace_text};
-use crate::output::float::float;
 use crate::output::number::{optional, seconds, thousands};
 use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Field, Layout, Record, Width, records};
+use halprof_measure::float::float;
 use halprof_profile::file::cannot_count;
 use std::collections::BTreeSet;
 
