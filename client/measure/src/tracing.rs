@@ -107,25 +107,3 @@ pub trait Tracing {
     /// Ends the session; the file is complete then.
     fn stop(&mut self) -> Result<(TraceFile, TraceState)>;
 }
-
-impl<T: Tracing + ?Sized> Tracing for Box<T> {
-    fn sources(&mut self) -> Result<Vec<ProfileSource>> {
-        (**self).sources()
-    }
-
-    fn counters(&mut self) -> Result<Option<u32>> {
-        (**self).counters()
-    }
-
-    fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
-        (**self).start(request)
-    }
-
-    fn state(&mut self) -> Result<TraceState> {
-        (**self).state()
-    }
-
-    fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
-        (**self).stop()
-    }
-}

@@ -2,6 +2,7 @@
 //!
 //! Nothing is decided here: [`Tracer`] does that.
 
+use super::privilege::{self, last_error};
 use crate::tracing::{Calls, Class, Control, Lock, Properties, Tracer, end_running};
 use std::ffi::{OsStr, OsString, c_void};
 use std::fmt;
@@ -13,17 +14,14 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Once;
 use windows_sys::Win32::Foundation::{
-    ERROR_ALREADY_EXISTS, ERROR_BAD_LENGTH, ERROR_NOT_ALL_ASSIGNED, ERROR_NOT_SUPPORTED,
-    ERROR_SUCCESS, FALSE, GetLastError, LUID, LocalFree, TRUE, WAIT_ABANDONED, WAIT_OBJECT_0,
-    WAIT_TIMEOUT, WIN32_ERROR,
+    ERROR_ALREADY_EXISTS, ERROR_BAD_LENGTH, ERROR_NOT_SUPPORTED, ERROR_SUCCESS, FALSE, LocalFree,
+    TRUE, WAIT_ABANDONED, WAIT_OBJECT_0, WAIT_TIMEOUT, WIN32_ERROR,
 };
 use windows_sys::Win32::Security::Authorization::{
     ConvertStringSecurityDescriptorToSecurityDescriptorW, SDDL_REVISION_1,
 };
 use windows_sys::Win32::Security::{
-    AdjustTokenPrivileges, LUID_AND_ATTRIBUTES, LookupPrivilegeValueW, SE_PRIVILEGE_ENABLED,
-    SE_SYSTEM_PROFILE_NAME, SECURITY_ATTRIBUTES, TOKEN_ADJUST_PRIVILEGES, TOKEN_PRIVILEGES,
-    TOKEN_QUERY,
+    SECURITY_ATTRIBUTES, TOKEN_ADJUST_PRIVILEGES, TOKEN_PRIVILEGES, TOKEN_QUERY,
 };
 use windows_sys::Win32::Storage::FileSystem::{CreateDirectoryW, GetDiskFreeSpaceExW};
 use windows_sys::Win32::System::Console::{
@@ -161,21 +159,10 @@ impl Calls for EtwCalls {
     fn set_privilege(&mut self, enabled: bool) -> Result<(), u32> {
         if !enabled {
             let Some((token, before)) = self.privilege.take() else { return Ok(()) };
-            return adjust(&token, &before).map(drop);
+            return privilege::adjust(&token, &before).map(drop);
         }
         let token = token()?;
-        let mut luid = LUID::default();
-        // SAFETY: the name ends with a zero, `luid` is valid for a write, and null means this machine.
-        let found =
-            unsafe { LookupPrivilegeValueW(ptr::null(), SE_SYSTEM_PROFILE_NAME, &raw mut luid) };
-        if found == FALSE {
-            return Err(last_error());
-        }
-        let privileges = TOKEN_PRIVILEGES {
-            PrivilegeCount: 1,
-            Privileges: [LUID_AND_ATTRIBUTES { Luid: luid, Attributes: SE_PRIVILEGE_ENABLED }],
-        };
-        let before = adjust(&token, &privileges)?;
+        let before = privilege::enable(&token, "SeSystemProfilePrivilege")?;
         self.privilege = Some((token, before));
         Ok(())
     }
@@ -325,29 +312,6 @@ fn token() -> Result<OwnedHandle, u32> {
     Ok(unsafe { OwnedHandle::from_raw_handle(token) })
 }
 
-/// Changes privileges of a token; returns how those were that this changed.
-fn adjust(token: &OwnedHandle, privileges: &TOKEN_PRIVILEGES) -> Result<TOKEN_PRIVILEGES, u32> {
-    let mut before = TOKEN_PRIVILEGES::default();
-    let mut returned = 0;
-    // SAFETY: the handle is open; `privileges` has one privilege or none, as its count says, and is
-    // valid for reads; `before` is valid for writes of its length, `returned` for a write.
-    let done = unsafe {
-        AdjustTokenPrivileges(
-            token.as_raw_handle(),
-            FALSE,
-            privileges,
-            size_of::<TOKEN_PRIVILEGES>() as u32,
-            &raw mut before,
-            &raw mut returned,
-        )
-    };
-    // It succeeds also where the account lacks the privilege.
-    match last_error() {
-        error if done == FALSE || error == ERROR_NOT_ALL_ASSIGNED => Err(error),
-        _ => Ok(before),
-    }
-}
-
 /// Ends the session before Windows ends the process: it waits for the handlers, but not for any other
 /// thread. This one comes first, for handlers that were added last do.
 fn end_with_console() {
@@ -387,9 +351,4 @@ const fn status(error: WIN32_ERROR) -> Result<(), u32> {
         ERROR_SUCCESS => Ok(()),
         error => Err(error),
     }
-}
-
-fn last_error() -> u32 {
-    // SAFETY: takes no argument.
-    unsafe { GetLastError() }
 }

@@ -1,13 +1,13 @@
-//! SeDebugPrivilege, for the calling thread alone.
+//! Privileges: of a token, and SeDebugPrivilege for the calling thread alone.
 
 use std::marker::PhantomData;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::ptr;
-use windows_sys::Win32::Foundation::{LUID, TRUE};
+use windows_sys::Win32::Foundation::{ERROR_NOT_ALL_ASSIGNED, FALSE, GetLastError, LUID, TRUE};
 use windows_sys::Win32::Security::{
     AdjustTokenPrivileges, ImpersonateSelf, LUID_AND_ATTRIBUTES, LookupPrivilegeValueW,
-    RevertToSelf, SE_DEBUG_NAME, SE_PRIVILEGE_ENABLED, SecurityImpersonation,
-    TOKEN_ADJUST_PRIVILEGES, TOKEN_PRIVILEGES,
+    RevertToSelf, SE_PRIVILEGE_ENABLED, SecurityImpersonation, TOKEN_ADJUST_PRIVILEGES,
+    TOKEN_PRIVILEGES, TOKEN_QUERY,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentThread, OpenThreadToken};
 
@@ -31,7 +31,7 @@ impl DebugPrivilege {
     pub fn enable() -> Self {
         let impersonates = token().is_none() && impersonate();
         if impersonates && let Some(token) = token() {
-            adjust(&token);
+            let _ = enable(&token, "SeDebugPrivilege");
         }
         Self { impersonates, _thread: PhantomData }
     }
@@ -59,8 +59,9 @@ fn token() -> Option<OwnedHandle> {
     // SAFETY: takes no argument and cannot fail; the pseudo handle needs no closing.
     let thread = unsafe { GetCurrentThread() };
     let mut token = ptr::null_mut();
+    let access = TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY;
     // SAFETY: `thread` is valid, and `token` is valid for a write.
-    let done = unsafe { OpenThreadToken(thread, TOKEN_ADJUST_PRIVILEGES, TRUE, &raw mut token) };
+    let done = unsafe { OpenThreadToken(thread, access, TRUE, &raw mut token) };
     if done == 0 {
         return None;
     }
@@ -68,27 +69,49 @@ fn token() -> Option<OwnedHandle> {
     Some(unsafe { OwnedHandle::from_raw_handle(token) })
 }
 
-fn adjust(token: &OwnedHandle) {
+/// Enables a privilege of a token, whose handle allows to adjust and query it; returns how it was if
+/// this changed it.
+pub(super) fn enable(token: &OwnedHandle, name: &str) -> Result<TOKEN_PRIVILEGES, u32> {
     let mut luid = LUID::default();
+    let name: Vec<u16> = name.encode_utf16().chain([0]).collect();
     // SAFETY: the name ends with a zero, `luid` is valid for a write, and null means this machine.
-    let found = unsafe { LookupPrivilegeValueW(ptr::null(), SE_DEBUG_NAME, &raw mut luid) };
-    if found == 0 {
-        return;
+    if unsafe { LookupPrivilegeValueW(ptr::null(), name.as_ptr(), &raw mut luid) } == FALSE {
+        return Err(last_error());
     }
     let privileges = TOKEN_PRIVILEGES {
         PrivilegeCount: 1,
         Privileges: [LUID_AND_ATTRIBUTES { Luid: luid, Attributes: SE_PRIVILEGE_ENABLED }],
     };
-    // SAFETY: the handle is open, `privileges` is valid for reads, and the previous state is not
-    // requested.
-    unsafe {
+    adjust(token, &privileges)
+}
+
+/// Changes privileges of a token; returns how those were that this changed.
+pub(super) fn adjust(
+    token: &OwnedHandle,
+    privileges: &TOKEN_PRIVILEGES,
+) -> Result<TOKEN_PRIVILEGES, u32> {
+    let mut before = TOKEN_PRIVILEGES::default();
+    let mut returned = 0;
+    // SAFETY: the handle is open; `privileges` has one privilege or none, as its count says, and is
+    // valid for reads; `before` is valid for writes of its length, `returned` for a write.
+    let done = unsafe {
         AdjustTokenPrivileges(
             token.as_raw_handle(),
-            0,
-            &raw const privileges,
-            0,
-            ptr::null_mut(),
-            ptr::null_mut(),
+            FALSE,
+            privileges,
+            size_of::<TOKEN_PRIVILEGES>() as u32,
+            &raw mut before,
+            &raw mut returned,
         )
     };
+    // It succeeds also where the account lacks the privilege.
+    match last_error() {
+        error if done == FALSE || error == ERROR_NOT_ALL_ASSIGNED => Err(error),
+        _ => Ok(before),
+    }
+}
+
+pub(super) fn last_error() -> u32 {
+    // SAFETY: takes no argument.
+    unsafe { GetLastError() }
 }
