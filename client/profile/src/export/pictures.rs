@@ -13,7 +13,7 @@ pub use page::page;
 
 use crate::export::selection::Export;
 use std::fmt::Write;
-use units::fitting;
+use units::{fitting, short, step, time_unit};
 
 /// The width of a picture, which scales to the space available.
 const WIDTH: f64 = 1200.0;
@@ -50,10 +50,42 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A drawing without a frame around it.
+/// A drawing without a frame around it, which grows downwards.
+#[derive(Default)]
 struct Drawing {
     height: f64,
-    marks: String,
+    svg: String,
+}
+
+impl Drawing {
+    fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
+        let text = escaped(text);
+        let _ =
+            writeln!(self.svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
+    }
+
+    /// The line below a lane, and the name of the lane.
+    fn lane(&mut self, left: f64, top: f64, base: f64, name: &str) {
+        self.text("lane", 16.0, top, name);
+        let right = WIDTH - RIGHT;
+        let _ = writeln!(self.svg, "<path class=\"axis\" d=\"M{left} {base:.1}H{right}\"/>");
+    }
+
+    /// An axis of `range` nanoseconds below the last lane, which ends at `base`; `x` says where a
+    /// time is drawn.
+    fn time_axis(&mut self, base: f64, range: f64, since: &str, x: impl Fn(f64) -> f64) {
+        let (unit, size) = time_unit(range);
+        let tick = step(range, 10.0);
+        let mut time = 0.0;
+        while time <= range {
+            let _ = writeln!(self.svg, "<path class=\"axis\" d=\"M{:.1} {base:.1}v5\"/>", x(time));
+            self.text("tick mid", x(time), base + 18.0, &short(time / size));
+            time += tick;
+        }
+        let about = format!("time since the first {since}, {unit}");
+        self.text("about mid", f64::midpoint(x(0.0), x(range)), base + 36.0, &about);
+        self.height = base + 42.0;
+    }
 }
 
 /// The text above a picture, also given in it for screen readers.
@@ -93,7 +125,7 @@ fn standalone(caption: &Caption, drawing: &Drawing, script: &str) -> String {
             escaped(&fitting(line, CAPTION))
         );
     }
-    let _ = writeln!(svg, "<g transform=\"translate(0 {head})\">\n{}</g>", drawing.marks);
+    let _ = writeln!(svg, "<g transform=\"translate(0 {head})\">\n{}</g>", drawing.svg);
     if !script.is_empty() {
         let _ = writeln!(svg, "<script><![CDATA[\n{script}]]></script>");
     }
@@ -106,7 +138,7 @@ fn inline(label: &str, drawing: &Drawing) -> String {
         "<svg class=\"picture\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">\n{}</svg>\n",
         drawing.height,
         escaped(label),
-        drawing.marks
+        drawing.svg
     )
 }
 

@@ -19,7 +19,7 @@ const STACK_LEVELS: [&str; 3] = ["process", "thread", "functions"];
 /// The margin at the left for their names.
 const LEFT: f64 = 76.0;
 const ROW: f64 = 24.0;
-/// Frames narrower than this fraction of the whole, about half a pixel, are not drawn.
+/// Frames narrower than this fraction of the width, about half a pixel, are not drawn.
 const NARROWEST: f64 = 0.0005;
 /// Frames narrower than this fraction show no name until they are zoomed in.
 const NARROW: f64 = 0.015;
@@ -38,11 +38,14 @@ struct Node {
 #[must_use]
 pub fn flamegraph(export: &Export<'_>) -> String {
     let source = export.source();
-    let whole = thousands(source.totals.events);
     let caption = Caption::new(
         export,
         "flame graph",
-        [format!("width: estimated events, {whole} total; rows are {}", levels(export).join(", "))],
+        [format!(
+            "width: estimated events, {} total; rows are {}",
+            thousands(source.totals.events),
+            levels(export).join(", ")
+        )],
     );
     standalone(&caption, &drawing(export, &source), ZOOM)
 }
@@ -54,23 +57,16 @@ fn levels(export: &Export<'_>) -> &'static [&'static str] {
 /// The frames of one source.
 pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
     let root = tree(export, source);
-    let mut marks = String::new();
-    let mut drawer = Drawer { whole: root.totals.events, marks: &mut marks, deepest: 0, hidden: 0 };
+    let mut drawer = Drawer { all: root.totals.events, svg: String::new(), deepest: 0, hidden: 0 };
     drawer.row(&root, 0.0, 0);
-    let (deepest, hidden) = (drawer.deepest, drawer.hidden);
+    let Drawer { svg, deepest, hidden, .. } = drawer;
+    let mut drawing = Drawing { height: ROW * deepest as f64, svg };
     for (level, name) in levels(export).iter().enumerate().take(deepest) {
-        let y = ROW * level as f64 + 16.0;
-        let _ = writeln!(marks, "<text class=\"level\" x=\"16\" y=\"{y}\">{name}</text>");
+        drawing.text("level", 16.0, ROW * level as f64 + 16.0, name);
     }
-    let mut height = ROW * deepest as f64;
     let mut note = |text: &str| {
-        height += ROW;
-        let y = height - 6.0;
-        let _ = writeln!(
-            marks,
-            "<text class=\"about\" x=\"{LEFT}\" y=\"{y}\">{}</text>",
-            escaped(text)
-        );
+        drawing.height += ROW;
+        drawing.text("about", LEFT, drawing.height - 6.0, text);
     };
     if root.totals.samples == 0 {
         note("no samples");
@@ -78,7 +74,7 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
     if hidden != 0 {
         note(&format!("{hidden} frames are too narrow to be drawn"));
     }
-    Drawing { height, marks }
+    drawing
 }
 
 fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
@@ -113,20 +109,21 @@ fn class(level: usize, mode: Mode, module: &str) -> String {
     }
 }
 
-struct Drawer<'a> {
-    whole: u64,
-    marks: &'a mut String,
+struct Drawer {
+    /// The events of all frames.
+    all: u64,
+    svg: String,
     deepest: usize,
     hidden: u64,
 }
 
-impl Drawer<'_> {
+impl Drawer {
     /// Draws the children of a node, largest first, from `x` on: 0 is the left end, 1 the right.
     fn row(&mut self, node: &Node, mut x: f64, level: usize) {
         let mut within: Vec<_> = node.within.iter().collect();
         within.sort_by_key(|(_, inner)| std::cmp::Reverse(inner.totals.events));
         for (name, inner) in within {
-            let width = fraction(inner.totals.events, self.whole);
+            let width = fraction(inner.totals.events, self.all);
             if width < NARROWEST {
                 self.hidden += 1;
                 continue;
@@ -143,7 +140,7 @@ impl Drawer<'_> {
         let name = escaped(name);
         let narrow = if width < NARROW { " n" } else { "" };
         let _ = writeln!(
-            self.marks,
+            self.svg,
             "<svg class=\"f{narrow}\" x=\"{:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\" data-x=\"{x:.6}\" data-w=\"{width:.6}\">\
              <title>{name}: {} events, {}, {} samples</title>\
              <rect class=\"{}\" width=\"100%\" height=\"100%\"/><text x=\"5\" y=\"16\">{name}</text></svg>",
@@ -152,7 +149,7 @@ impl Drawer<'_> {
             width * room,
             ROW - 1.0,
             thousands(node.totals.events),
-            share(node.totals.events, self.whole),
+            share(node.totals.events, self.all),
             thousands(node.totals.samples),
             node.class
         );

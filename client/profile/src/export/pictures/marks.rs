@@ -1,10 +1,10 @@
 //! The marks of a recording: a lane for each channel, with a line for each mark.
 
-use super::units::{duration, fitting, short, step, time_unit};
+use super::units::{duration, fitting};
 use super::{Drawing, RIGHT, WIDTH, escaped, inline};
 use crate::export::selection::Export;
 use crate::number::thousands;
-use crate::views::marks::{Marks, Strip, Summary};
+use crate::views::marks::{Marks, Summary};
 use std::fmt::Write;
 
 /// The margin at the left for the channels' names.
@@ -42,31 +42,20 @@ pub(super) fn section(export: &Export<'_>) -> String {
 fn drawing(marks: &Marks) -> Drawing {
     let range = marks.elapsed_ns().max(1);
     let strip = marks.strip(range.div_ceil(COLUMNS as u64), COLUMNS + 2);
-    let mut drawn = String::new();
+    let mut drawing = Drawing::default();
     let mut y = 4.0;
     for track in strip.tracks.iter().take(LANES_MAX) {
-        let _ = writeln!(
-            drawn,
-            "<text class=\"lane\" x=\"16\" y=\"{:.1}\">{}</text>\n<path class=\"mark\" d=\"{}\"/>\n\
-             <path class=\"axis\" d=\"M{LEFT} {:.1}H{}\"/>",
-            y + LINE - 2.0,
-            escaped(&fitting(&track.channel, 20)),
-            lines(&track.marks, y),
-            y + LINE,
-            WIDTH - RIGHT
-        );
+        drawing.lane(LEFT, y + LINE - 2.0, y + LINE, &fitting(&track.channel, 20));
+        let _ = writeln!(drawing.svg, "<path class=\"mark\" d=\"{}\"/>", lines(&track.marks, y));
         y += LANE;
     }
     if let Some(more) = strip.tracks.len().checked_sub(LANES_MAX).filter(|&n| n != 0) {
-        let _ = writeln!(
-            drawn,
-            "<text class=\"about\" x=\"16\" y=\"{:.1}\">{more} more channels</text>",
-            y + 10.0
-        );
+        drawing.text("about", 16.0, y + 10.0, &format!("{more} more channels"));
         y += LANE;
     }
-    drawn += &axis(&strip, range as f64, y);
-    Drawing { height: y + 36.0, marks: drawn }
+    let base = y - (LANE - LINE);
+    drawing.time_axis(base, range as f64, "mark", |time| x(time / strip.tick_ns as f64));
+    drawing
 }
 
 fn x(column: f64) -> f64 {
@@ -80,30 +69,6 @@ fn lines(cells: &[u64], y: f64) -> String {
         let _ = write!(path, "M{:.1} {y:.1}v{LINE}", x(f64::from(column)));
         path
     })
-}
-
-fn axis(strip: &Strip, range: f64, y: f64) -> String {
-    let (unit, size) = time_unit(range);
-    let tick = step(range, 10.0);
-    let mut drawn = String::new();
-    let mut time = 0.0;
-    while time <= range {
-        let at = x(time / strip.tick_ns as f64);
-        let _ = writeln!(
-            drawn,
-            "<text class=\"tick mid\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>",
-            y + 8.0,
-            short(time / size)
-        );
-        time += tick;
-    }
-    let _ = writeln!(
-        drawn,
-        "<text class=\"about mid\" x=\"{}\" y=\"{:.1}\">time since the first mark, {unit}</text>",
-        f64::midpoint(LEFT, WIDTH - RIGHT),
-        y + 26.0
-    );
-    drawn
 }
 
 /// The distances between marks on each channel.

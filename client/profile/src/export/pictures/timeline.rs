@@ -1,10 +1,11 @@
 //! A timeline: the rate of one source over time, summed and lane by lane.
 
-use super::units::{duration, fitting, si, step, time_unit};
+use super::units::{duration, fitting, si, step};
 use super::{Drawing, RIGHT, WIDTH, escaped};
-use crate::aggregate::samples::{Bin, Bins};
+use crate::aggregate::samples::{Bin, Bins, TrackBy};
 use crate::aggregate::source_totals::SourceTotals;
 use crate::export::selection::Export;
+use crate::number::thousands;
 use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,7 +18,7 @@ const SUM: f64 = 130.0;
 const LANE: f64 = 38.0;
 /// The gap between two lanes.
 const GAP: f64 = 12.0;
-/// The largest number of lanes in one picture: those with the most events are shown.
+/// The largest number of lanes in one picture: those with the most events are drawn.
 const LANES_MAX: usize = 32;
 /// With fewer samples than this in a bin of a lane, a rate is mostly chance.
 const SAMPLES_IN_BIN: u64 = 4;
@@ -33,7 +34,7 @@ const STACKED: [(Mode, &str, &str); 3] = [
 
 /// Describes the picture in words.
 pub(super) fn about(export: &Export<'_>, source: &SourceTotals) -> String {
-    let tracks = TrackBy::new(export, source);
+    let tracks = Tracks::new(export, source);
     let mut about = format!(
         "events a second, estimated from samples, in bins of {}, by {}",
         duration(tracks.bin_ns),
@@ -46,7 +47,7 @@ pub(super) fn about(export: &Export<'_>, source: &SourceTotals) -> String {
 }
 
 /// The bins of all lanes, as wide as they are drawn.
-struct TrackBy {
+struct Tracks {
     sum: Bins,
     each: BTreeMap<u32, Bins>,
     bin_ns: f64,
@@ -56,7 +57,7 @@ struct TrackBy {
     range_ns: f64,
 }
 
-impl TrackBy {
+impl Tracks {
     fn new(export: &Export<'_>, source: &SourceTotals) -> Self {
         let samples = export.samples;
         let each = samples.tracks_of(source);
@@ -91,6 +92,10 @@ impl TrackBy {
         events as f64 / self.bin_ns * 1e9
     }
 
+    fn x(&self, ns: f64) -> f64 {
+        LEFT + (ns / self.range_ns).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
+    }
+
     fn highest<'a>(&self, tracks: impl IntoIterator<Item = &'a Bins>) -> f64 {
         let bins = tracks.into_iter().flat_map(BTreeMap::values);
         self.rate(bins.map(|bin| bin.events()).max().unwrap_or(0))
@@ -123,23 +128,26 @@ fn mean<'a>(tracks: impl Iterator<Item = &'a Bins>) -> Bins {
 
 /// The lanes of one source.
 pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
-    let tracks = TrackBy::new(export, source);
+    let tracks = Tracks::new(export, source);
     if tracks.sum.is_empty() {
-        let marks = "<text class=\"about\" x=\"16\" y=\"16\">no samples</text>\n".to_owned();
-        return Drawing { height: 24.0, marks };
+        let mut drawing = Drawing { height: 24.0, ..Drawing::default() };
+        drawing.text("about", 16.0, 16.0, "no samples");
+        return drawing;
     }
-    let kind = export.samples.tracks.name();
-    let (shown, others) = chosen(&tracks.each);
-    let mut drawer = Drawer { tracks: &tracks, marks: String::new(), y: 18.0 };
+    let (drawn, others) = chosen(&tracks.each);
+    let mut drawer = Drawer { tracks: &tracks, drawing: Drawing::default(), y: 18.0 };
     drawer.legend(export, source);
-    let plural = if kind == "process" { "processes" } else { "processors" };
-    drawer.track(&format!("all {plural}"), &tracks.sum, SUM, tracks.highest([&tracks.sum]), 4.0);
+    let all = match export.samples.tracks {
+        TrackBy::Processor => "all processors",
+        TrackBy::Process => "all processes",
+    };
+    drawer.track(all, &tracks.sum, SUM, tracks.highest([&tracks.sum]), 4.0);
     let rest = (!others.is_empty()).then(|| mean(others.iter().copied()));
-    let highest = tracks.highest(shown.iter().map(|&(_, bins)| bins).chain(&rest));
-    for (number, bins) in shown {
+    let highest = tracks.highest(drawn.iter().map(|&(_, bins)| bins).chain(&rest));
+    for (number, bins) in drawn {
         let name = match export.samples.tracks {
-            crate::export::TrackBy::Processor => format!("{kind} {number}"),
-            crate::export::TrackBy::Process => export.samples.process_name(number),
+            TrackBy::Processor => format!("processor {number}"),
+            TrackBy::Process => export.samples.process_name(number),
         };
         drawer.track(&name, bins, LANE, highest, 1.0);
     }
@@ -147,11 +155,12 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
         let name = format!("{} others (mean)", others.len());
         drawer.track(&name, rest, LANE, highest, 1.0);
     }
-    drawer.time_axis();
-    Drawing { height: drawer.y, marks: drawer.marks }
+    let Drawer { mut drawing, y, .. } = drawer;
+    drawing.time_axis(y - GAP, tracks.range_ns, "sample", |ns| tracks.x(ns));
+    drawing
 }
 
-/// The lanes that are shown, in order of their numbers, and the others.
+/// The lanes that are drawn, in order of their numbers, and the others.
 fn chosen(each: &BTreeMap<u32, Bins>) -> (Vec<(u32, &Bins)>, Vec<&Bins>) {
     let mut all: Vec<(u32, &Bins)> = each.iter().map(|(&n, bins)| (n, bins)).collect();
     if all.len() <= LANES_MAX {
@@ -185,22 +194,12 @@ fn raised_periods(export: &Export<'_>, source: &SourceTotals, gap: f64) -> Vec<(
 }
 
 struct Drawer<'a> {
-    tracks: &'a TrackBy,
-    marks: String,
+    tracks: &'a Tracks,
+    drawing: Drawing,
     y: f64,
 }
 
 impl Drawer<'_> {
-    fn x(&self, ns: f64) -> f64 {
-        LEFT + (ns / self.tracks.range_ns).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
-    }
-
-    fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
-        let text = escaped(text);
-        let _ =
-            writeln!(self.marks, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
-    }
-
     /// Explains the colours, and where periods were raised.
     fn legend(&mut self, export: &Export<'_>, source: &SourceTotals) {
         let raised_periods = raised_periods(export, source, self.tracks.bin_ns);
@@ -214,16 +213,16 @@ impl Drawer<'_> {
         let mut x = LEFT;
         for (class, label) in entries.chain(longer).collect::<Vec<_>>() {
             let _ = writeln!(
-                self.marks,
+                self.drawing.svg,
                 "<rect class=\"{class}\" x=\"{x}\" y=\"0\" width=\"11\" height=\"11\"/>"
             );
-            self.text("tick", x + 16.0, 10.0, label);
+            self.drawing.text("tick", x + 16.0, 10.0, label);
             x += 36.0 + 6.5 * label.len() as f64;
         }
         for (from, to) in raised_periods {
-            let (from, to) = (self.x(from), self.x(to));
+            let (from, to) = (self.tracks.x(from), self.tracks.x(to));
             let _ = writeln!(
-                self.marks,
+                self.drawing.svg,
                 "<rect class=\"longer\" x=\"{from:.1}\" y=\"{}\" width=\"{:.1}\" height=\"4\"/>",
                 self.y,
                 to - from
@@ -241,27 +240,27 @@ impl Drawer<'_> {
         let mut value = 0.0;
         while value <= top * 1.000_001 {
             let y = base - value / top * height;
-            let _ = writeln!(self.marks, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>");
-            self.text("tick end", LEFT - 8.0, y + 4.0, &si(value));
+            let _ =
+                writeln!(self.drawing.svg, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{right}\"/>");
+            self.drawing.text("tick end", LEFT - 8.0, y + 4.0, &si(value));
             value += tick;
         }
-        self.text("lane", 16.0, first + 14.0, &fitting(name, 16));
         let total: u128 = bins.values().map(|bin| u128::from(bin.events())).sum();
         let _ = writeln!(
-            self.marks,
+            self.drawing.svg,
             "<g><title>{}: {} events</title>",
             escaped(name),
-            crate::number::thousands(total)
+            thousands(total)
         );
         let mut below: BTreeMap<u64, f64> = BTreeMap::new();
         for (mode, class, _) in STACKED {
             let path = self.area(bins, mode, &mut below, (base, height / top));
             if !path.is_empty() {
-                let _ = writeln!(self.marks, "<path class=\"{class}\" d=\"{path}\"/>");
+                let _ = writeln!(self.drawing.svg, "<path class=\"{class}\" d=\"{path}\"/>");
             }
         }
-        self.marks += "</g>\n";
-        let _ = writeln!(self.marks, "<path class=\"axis\" d=\"M{LEFT} {base:.1}H{right}\"/>");
+        self.drawing.svg += "</g>\n";
+        self.drawing.lane(LEFT, first + 14.0, base, &fitting(name, 16));
         self.y = base + GAP;
     }
 
@@ -289,7 +288,8 @@ impl Drawer<'_> {
             if events == 0 {
                 continue;
             }
-            let edge = |bin: u64| self.x(bin as f64 * self.tracks.bin_ns - self.tracks.lead_ns);
+            let edge =
+                |bin: u64| self.tracks.x(bin as f64 * self.tracks.bin_ns - self.tracks.lead_ns);
             let (from, to) = (edge(bin), edge(bin + 1));
             let under = below.entry(bin).or_default();
             let over = *under + self.tracks.rate(events);
@@ -305,28 +305,6 @@ impl Drawer<'_> {
         }
         close(&mut upper, &mut lower);
         path
-    }
-
-    fn time_axis(&mut self) {
-        let range = self.tracks.range_ns;
-        let (unit, size) = time_unit(range);
-        let tick = step(range, 10.0);
-        let y = self.y + 6.0;
-        let mut time = 0.0;
-        while time <= range {
-            let x = self.x(time);
-            let _ =
-                writeln!(self.marks, "<path class=\"axis\" d=\"M{x:.1} {:.1}v5\"/>", self.y - GAP);
-            self.text("tick mid", x, y, &super::units::short(time / size));
-            time += tick;
-        }
-        self.text(
-            "about mid",
-            f64::midpoint(LEFT, WIDTH - RIGHT),
-            y + 18.0,
-            &format!("time since the first sample, {unit}"),
-        );
-        self.y = y + 24.0;
     }
 }
 
