@@ -316,15 +316,6 @@ fn other_files_and_versions_are_told_apart() {
 }
 
 #[test]
-fn blocks_of_other_kinds_are_passed_over() {
-    let whole = recording(1);
-    let start = blocks(&whole)[1];
-    let more = with_block(&whole[..start], *b"NEW ", b"whatever");
-    let (result, ips) = reread(&[&more[..], &whole[start..]].concat());
-    assert_eq!((result.expect("whole").damaged(), ips), (None, vec![0]));
-}
-
-#[test]
 fn counts_of_threads_need_their_trace_and_processes_in_order() {
     let whole = recording(1);
     let end = *blocks(&whole).last().expect("blocks");

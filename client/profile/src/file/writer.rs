@@ -26,8 +26,7 @@ const BLOCK_SAMPLES: usize = 1 << 14;
 const BLOCK_MARKS: usize = 1 << 14;
 /// Frames in a block: 1 MiB.
 const BLOCK_FRAMES: usize = 1 << 16;
-/// Rows of processes, modules or threads in a block, which is then not too long even with Windows' longest
-/// paths.
+/// Rows in a block, which is then not too long even with Windows' longest paths.
 const BLOCK_ROWS: usize = 64;
 /// How many unfinished recordings of one name may exist.
 const PARTIALS_MAX: u32 = 100;
@@ -155,36 +154,29 @@ impl Writer {
 
     /// Records processes: new ones, or updates of known ones.
     pub fn processes(&mut self, processes: &[Process]) -> Result<()> {
-        let mut blocks = processes.chunks(BLOCK_ROWS);
-        blocks.try_for_each(|block| self.block_of_json(PROCESSES, &block))
+        self.rows(PROCESSES, processes)
     }
 
     /// Records modules: new ones, or updates of known ones.
     pub fn modules(&mut self, modules: &[Module]) -> Result<()> {
         let Some(key) = &self.key else {
-            let mut blocks = modules.chunks(BLOCK_ROWS);
-            return blocks.try_for_each(|block| self.block_of_json(MODULES, &block));
+            return self.rows(MODULES, modules);
         };
         let sealed = modules
             .iter()
             .map(|module| Module { seal: Some(seal(key, &self.origin, module)), ..module.clone() });
-        let sealed: Vec<Module> = sealed.collect();
-        let mut blocks = sealed.chunks(BLOCK_ROWS);
-        blocks.try_for_each(|block| self.block_of_json(MODULES, &block))
+        self.rows(MODULES, &sealed.collect::<Vec<_>>())
     }
 
     /// Records other events.
     pub fn events(&mut self, events: &[RecordedEvent]) -> Result<()> {
-        let mut blocks = events.chunks(BLOCK_ROWS);
-        blocks.try_for_each(|block| self.block_of_json(EVENTS, &block))
+        self.rows(EVENTS, events)
     }
 
     /// Records the counts of a trace's threads.
     pub(super) fn counts(&mut self, counts: &TraceCounts) -> Result<()> {
         self.block_of_json(COUNTS, counts)?;
-        let threads = thread_sums(counts);
-        let mut blocks = threads.chunks(BLOCK_ROWS);
-        blocks.try_for_each(|block| self.block_of_json(THREADS, &block))
+        self.rows(THREADS, &thread_sums(counts))
     }
 
     /// Records the statistics of the samples so far.
@@ -230,6 +222,10 @@ impl Writer {
         named.map_err(|error| self.failed(&error))?;
         self.partial = None;
         Ok(())
+    }
+
+    fn rows(&mut self, tag: [u8; 4], rows: &[impl Serialize]) -> Result<()> {
+        rows.chunks(BLOCK_ROWS).try_for_each(|block| self.block_of_json(tag, &block))
     }
 
     fn block_of_json(&mut self, tag: [u8; 4], value: &impl Serialize) -> Result<()> {
