@@ -1,6 +1,7 @@
 //! Which table of events a processor has: the first row of `data/map.csv` that matches.
 
 use super::Cpu;
+use super::hex;
 
 /// The models of a family and, on hybrid machines, the core type and its native model.
 struct TableRule {
@@ -56,8 +57,4 @@ fn range(cell: &str) -> Option<(u32, u32)> {
         Some((low, high)) => Some((hex(low)?, hex(high)?)),
         None => hex(cell).map(|one| (one, one)),
     }
-}
-
-fn hex(cell: &str) -> Option<u32> {
-    u32::from_str_radix(cell.strip_prefix("0x")?, 16).ok()
 }

@@ -249,13 +249,16 @@ pub(crate) fn raw_select(name: &str) -> Option<Result<u64>> {
 
 /// A number in decimal or, after `0x`, in hexadecimal.
 pub(crate) fn parse_number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-            u64::from_str_radix(digits, 16).ok()
-        }
-        None if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok(),
-        _ => None,
-    }
+    let decimal = text.bytes().all(|byte| byte.is_ascii_digit());
+    parse_hexadecimal(text).or_else(|| decimal.then(|| text.parse().ok())?)
+}
+
+/// A number in hexadecimal after `0x`; nothing else is one.
+#[must_use]
+pub fn parse_hexadecimal(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    are_digits.then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
 pub(crate) fn bad_list(list: &str, why: &str) -> Error {

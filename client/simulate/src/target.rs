@@ -1,6 +1,7 @@
 //! The range of code that is stepped: `SYMBOL[+LENGTH]`, or an address.
 
 use crate::simulation::cut;
+use halprof_measure::selection::parse_hexadecimal;
 use halprof_measure::{Error, Result};
 use halprof_profile::aggregate::filter::Pattern;
 use halprof_profile::symbols::{Executable, Function};
@@ -30,7 +31,7 @@ impl Target {
     pub(crate) fn find(range: &str, executable: &Executable) -> Result<Self> {
         let (start, length) = split(range);
         let functions = executable.functions();
-        let mut target = match number(start) {
+        let mut target = match parse_hexadecimal(start) {
             Some(address) => at(address, executable, &functions)?,
             None => named(start, executable, functions)?,
         };
@@ -121,16 +122,11 @@ fn cut_at(
 fn split(range: &str) -> (&str, Option<u64>) {
     if let Some((start, length)) = range.rsplit_once('+')
         && !start.is_empty()
-        && let Some(length) = number(length).or_else(|| length.parse().ok())
+        && let Some(length) = parse_hexadecimal(length).or_else(|| length.parse().ok())
     {
         return (start, Some(length));
     }
     (range, None)
-}
-
-fn number(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
-    u64::from_str_radix(digits, 16).ok()
 }
 
 fn at(address: u64, executable: &Executable, functions: &[Function]) -> Result<Target> {

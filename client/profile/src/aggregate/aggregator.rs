@@ -1,6 +1,7 @@
 //! The first pass over a recording: samples summed up by what later passes distinguish.
 
 use crate::file::{StackId, StackTable};
+use crate::number::nanoseconds;
 use rustc_hash::{FxHashMap, FxHashSet};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -199,9 +200,7 @@ impl Aggregator {
     /// The time between the first and the last counted sample.
     pub(crate) fn seen_ns(&self, frequency: u64) -> u64 {
         let (first, last) = self.span.unwrap_or_default();
-        let nanoseconds = u128::from(last - first) * 1_000_000_000;
-        let nanoseconds = nanoseconds.checked_div(frequency.into()).unwrap_or(0);
-        u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+        nanoseconds(last - first, frequency).unwrap_or(0)
     }
 
     /// Adds samples: all of them to one map after the other, so that the processor waits for

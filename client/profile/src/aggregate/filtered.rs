@@ -2,6 +2,7 @@
 
 use crate::aggregate::filter::{Filter, Pattern};
 use crate::file::{ProcessIds, Reader, Recording};
+use crate::number::nanoseconds;
 use halprof_measure::{Error, Result};
 use rustc_hash::FxHashMap;
 use shared_types::Sample;
@@ -146,9 +147,8 @@ impl TimeRange {
 
     /// A time stamp, in nanoseconds since the first; 0 if the clock's rate is not known.
     pub(crate) fn nanoseconds(&self, timestamp: u64) -> u64 {
-        let ticks = u128::from(timestamp.saturating_sub(self.first)) * 1_000_000_000;
-        let time = ticks.checked_div(self.frequency.into()).unwrap_or(0);
-        u64::try_from(time).unwrap_or(u64::MAX)
+        let ticks = timestamp.saturating_sub(self.first);
+        nanoseconds(ticks, self.frequency).unwrap_or(0)
     }
 
     /// Whether a time stamp lies in it.

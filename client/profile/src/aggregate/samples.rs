@@ -5,6 +5,7 @@ pub mod binned;
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey, Totals};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
 use crate::file::{Metadata, Module, Recording, Slices, StackId, StackTable};
+use crate::number::nanoseconds;
 use crate::symbols::Frame;
 use crate::views::marks::{MarkFilter, Marks};
 use binned::{Binned, Limit};
@@ -494,12 +495,8 @@ impl Samples {
     /// tick were a nanosecond.
     #[must_use]
     pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
-        let frequency = match self.recording.metadata.timestamp_frequency {
-            0 => 1_000_000_000,
-            named => u128::from(named),
-        };
-        let nanoseconds = u128::from(ticks) * 1_000_000_000 / frequency;
-        u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+        let frequency = self.recording.metadata.timestamp_frequency;
+        nanoseconds(ticks, frequency).unwrap_or(ticks)
     }
 
     /// The module that contains a place, with its index in the recording.

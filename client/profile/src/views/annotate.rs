@@ -9,6 +9,7 @@ use crate::symbols::{Code, Frame, NO_ADDRESS, NoCode, Opened, SymbolPath, Symbol
 use crate::views::branches::code::CodeRuns;
 use crate::views::report::share::Share;
 use crate::views::report::{SourceTotals, Totals, no_recording};
+use halprof_measure::selection::parse_hexadecimal;
 use halprof_measure::{Error, Result};
 use iced_x86::{
     Decoder, DecoderError, DecoderOptions, FlowControl, Formatter, IntelFormatter, Mnemonic,
@@ -42,7 +43,7 @@ impl Target {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let range = || range(text).map(Self::Range);
-        let address = hexadecimal(text).map(Self::Address);
+        let address = parse_hexadecimal(text).map(Self::Address);
         address.or_else(range).unwrap_or_else(|| Self::Symbol(Pattern::new(text)))
     }
 
@@ -56,18 +57,13 @@ impl Target {
     }
 }
 
-fn hexadecimal(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
-    u64::from_str_radix(digits, 16).ok()
-}
-
 fn range(text: &str) -> Option<Range<u64>> {
     if let Some((start, end)) = text.split_once('-') {
-        return Some(hexadecimal(start)?..hexadecimal(end)?);
+        return Some(parse_hexadecimal(start)?..parse_hexadecimal(end)?);
     }
     let (start, length) = text.split_once('+')?;
-    let length = hexadecimal(length).or_else(|| length.parse().ok())?;
-    let start = hexadecimal(start)?;
+    let length = parse_hexadecimal(length).or_else(|| length.parse().ok())?;
+    let start = parse_hexadecimal(start)?;
     Some(start..start.saturating_add(length))
 }
 

@@ -3,6 +3,7 @@
 
 use crate::aggregate::filter::Pattern;
 use crate::file::{Channels, Mark, RecordedEvent, Recording};
+use crate::number::nanoseconds;
 use halprof_measure::regions::{Cull, Distribution};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -209,12 +210,8 @@ impl Marks {
 
     /// A time stamp, in nanoseconds since the recording's first mark.
     fn nanoseconds(&self, time: u64) -> u64 {
-        let ticks = u128::from(time.saturating_sub(self.origin));
-        let rate = match self.channels.ticks_a_second {
-            0 => 1_000_000_000,
-            rate => u128::from(rate),
-        };
-        u64::try_from(ticks * 1_000_000_000 / rate).unwrap_or(u64::MAX)
+        let ticks = time.saturating_sub(self.origin);
+        nanoseconds(ticks, self.channels.ticks_a_second).unwrap_or(ticks)
     }
 
     fn name(&self, channel: usize) -> &str {

@@ -1,6 +1,7 @@
 //! What the system and the driver did during the recording, summed up by kind.
 
 use crate::file::Recording;
+use crate::number::nanoseconds;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use shared_types::EventKind;
@@ -63,10 +64,7 @@ impl Recording {
 
     /// From one time stamp to another, in nanoseconds.
     fn since(&self, began: u64, then: u64) -> Option<u64> {
-        let ticks = u128::from(then.saturating_sub(began));
-        let frequency = u128::from(self.metadata.timestamp_frequency);
-        let passed = (ticks * 1_000_000_000).checked_div(frequency)?;
-        u64::try_from(passed).ok()
+        nanoseconds(then.saturating_sub(began), self.metadata.timestamp_frequency)
     }
 }
 
