@@ -70,8 +70,10 @@ impl<H: Host> Service<H> {
                 .map_or(0, |active_session| now.wrapping_sub(active_session.since)),
             sources_max: MAX_SOURCES as u32,
             interrupt_budget: DEFAULT_BUDGET,
-            flags: u32::from(self.processors.handler_stuck()) * Description::HANDLER_STUCK
-                | u32::from(self.processors.threads_kept()) * Description::THREADS_KEPT,
+            flags: flags([
+                (self.processors.handler_stuck(), Description::HANDLER_STUCK),
+                (self.processors.threads_kept(), Description::THREADS_KEPT),
+            ]),
             reserved: 0,
         })
     }
@@ -126,8 +128,10 @@ impl<H: Host> Service<H> {
             counters_in_use: before.counters,
             fixed_in_use: before.fixed,
             flags: hypervisor_flags(capabilities)
-                | u32::from(storm) * Processor::STORM
-                | u32::from(capabilities.shares_core) * Processor::SHARES_CORE,
+                | flags([
+                    (storm, Processor::STORM),
+                    (capabilities.shares_core, Processor::SHARES_CORE),
+                ]),
             hypervisor_behind: identity.hypervisor_behind,
             branch_records: capabilities.branches.records as u16,
             branch_reason: capabilities.branches.reason as u16,
@@ -179,10 +183,17 @@ fn hypervisor_flags(capabilities: &Capabilities) -> u32 {
     else {
         return 0;
     };
-    Processor::HV1
-        | u32::from(root) * Processor::HV1_ROOT
-        | u32::from(counters) * Processor::HV1_COUNTERS
-        | u32::from(architectural) * Processor::HV1_ARCHITECTURAL
+    flags([
+        (true, Processor::HV1),
+        (root, Processor::HV1_ROOT),
+        (counters, Processor::HV1_COUNTERS),
+        (architectural, Processor::HV1_ARCHITECTURAL),
+    ])
+}
+
+/// The bits of those that are true.
+pub(super) fn flags<const N: usize>(all: [(bool, u32); N]) -> u32 {
+    all.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit)
 }
 
 /// Reads the performance-monitoring registers of this processor, and its time-stamp counter.

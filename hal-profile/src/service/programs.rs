@@ -46,10 +46,10 @@ pub(super) fn make_programs(
                 ErrorCode::SourceNotSupported
             },
         };
-        let uses = cpu_types.uses(&processors, cpu_type);
-        used |= u16::from(uses) << cpu_type;
+        let needed = cpu_types.uses(&processors, cpu_type);
+        used |= u16::from(needed) << cpu_type;
         match make_program(&constraints, scratch, cpu_type) {
-            Err(index) if uses => unfit = unfit.or(Some((index, cpu_type))),
+            Err(index) if needed => unfit = unfit.or(Some((index, cpu_type))),
             Err(_) => refuse_all(&mut scratch.program, cpu_type),
             Ok(()) => {}
         }

@@ -1,5 +1,6 @@
 //! Answers ENUMERATE, QUERY and PLAN.
 
+use super::describe::flags;
 use super::io_buffer::{Answer, IoBuffer, must_be_zero, refused};
 use super::requirements::sampled_time;
 use super::session::find;
@@ -54,12 +55,14 @@ impl<H: Host> Service<H> {
         });
         Source {
             id: row.id.0,
-            flags: u32::from(support.is_ok()) * Source::SUPPORTED
-                | u32::from(catalog::is_hal(boot, row.id)) * Source::HAL
-                | u32::from(support.is_ok() && samples(boot, row)) * Source::SAMPLING
-                | u32::from(row.fit == Fit::Timer) * Source::TIMER
-                | u32::from(catalog::approximates(boot, row)) * Source::APPROXIMATES
-                | u32::from(select.is_some()) * Source::HAS_SELECT,
+            flags: flags([
+                (support.is_ok(), Source::SUPPORTED),
+                (catalog::is_hal(boot, row.id), Source::HAL),
+                (support.is_ok() && samples(boot, row), Source::SAMPLING),
+                (row.fit == Fit::Timer, Source::TIMER),
+                (catalog::approximates(boot, row), Source::APPROXIMATES),
+                (select.is_some(), Source::HAS_SELECT),
+            ]),
             select: select.unwrap_or(0),
             default_interval: limits.default,
             min_interval: limits.min,

@@ -344,47 +344,47 @@ fn record(
         }
         recorder.pass(&mut ctx.connection, indexes, runner, &progress)?;
     }
-    let recorded = recorder.finish()?;
+    let finished = recorder.finish()?;
     progress.finish_and_clear();
-    let handler_ns = nanoseconds(recorded.statistics.handler_ticks, machine.timestamp_frequency);
+    let handler_ns = nanoseconds(finished.statistics.handler_ticks, machine.timestamp_frequency);
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
-    let elapsed_ns = recorded.statistics.elapsed_ns;
-    let advice = advice(&recorded, options);
-    let ended = recorded.ended.map(Error::from);
+    let elapsed_ns = finished.statistics.elapsed_ns;
+    let advice = advice(&finished, options);
+    let ended = finished.ended.map(Error::from);
     let result = RecordResult {
         ended: ended.as_ref().map(Error::failure),
         excluded_cpus: metadata.excluded_cpus().into_iter().map(Into::into).collect(),
-        slices: source_slices(&recorded.statistics.slices, event_set),
-        lost_events: recorded.statistics.lost_events,
+        slices: source_slices(&finished.statistics.slices, event_set),
+        lost_events: finished.statistics.lost_events,
         machine: ctx.machine_info.description.clone(),
         scope: runner.scope(event_set),
         file: options.output.display().to_string(),
         elapsed_ns,
-        interrupted: recorded.interrupted,
+        interrupted: finished.interrupted,
         passes: passes.len(),
         periods,
-        samples: recorded.samples,
-        marks: recorded.marks,
-        marks_dropped: recorded.marks_dropped,
+        samples: finished.samples,
+        marks: finished.marks,
+        marks_dropped: finished.marks_dropped,
         branches: branches.recorded().map(|branches| Branched {
             recorder: branches.recorder,
             depth: branches.depth,
             kinds: branches.kinds,
-            records: recorded.branches,
+            records: finished.branches,
         }),
-        generated: recorded.statistics.generated,
-        lost: recorded.statistics.lost,
-        spurious: recorded.statistics.spurious,
-        throttled: recorded.statistics.throttled,
-        longest_period: recorded.statistics.longest_period,
+        generated: finished.statistics.generated,
+        lost: finished.statistics.lost,
+        spurious: finished.statistics.spurious,
+        throttled: finished.statistics.throttled,
+        longest_period: finished.statistics.longest_period,
         handler_ns: Some(handler_ns),
         handler_share: Some(share(handler_ns, elapsed_ns, event_set.selected().count())),
-        missed_processes: recorded.missed.processes,
-        missed_samples: recorded.missed.samples,
-        notifications: recorded.source_error.is_none(),
-        notifications_error: recorded.source_error.map(|error| error.to_string()),
+        missed_processes: finished.missed.processes,
+        missed_samples: finished.missed.samples,
+        notifications: finished.source_error.is_none(),
+        notifications_error: finished.source_error.map(|error| error.to_string()),
         sealed,
-        events_lost: recorded.statistics.events_lost,
+        events_lost: finished.statistics.events_lost,
         calibration,
         advice,
     };

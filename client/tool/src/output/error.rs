@@ -105,7 +105,7 @@ impl Error {
             Self::Measure(error) => hint_of(error),
             Self::Installation(error) => error.hint().to_owned(),
             Self::Explained { hint, .. } => hint.clone(),
-            Self::Output(_) => Code::of(self.code()).hint.to_owned(),
+            Self::Output(_) => Code::of(self.code()).hint.clone(),
         }
     }
 
@@ -143,7 +143,7 @@ fn hint_of(error: &Measure) -> String {
     match (error.hint(), error) {
         (Some(hint), _) => with_options(hint),
         (None, Measure::File { error, .. }) => hint_of_file(error).to_owned(),
-        (None, _) => Code::of(error.code()).hint.to_owned(),
+        (None, _) => Code::of(error.code()).hint.clone(),
     }
 }
 
