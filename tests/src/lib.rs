@@ -2,7 +2,6 @@
 
 pub mod backend;
 pub mod bare;
-pub mod bindings;
 pub mod branches;
 pub mod cases;
 pub mod driver;

@@ -3,10 +3,15 @@
 //! The headers are Debian's public DDK and a few of our own, so each number is compared with what
 //! Microsoft publishes: `data/kmdf-1.33-abi.json` was taken from
 //! microsoft/Windows-Driver-Frameworks (MIT licence), `data/nt-functions.csv` from the functions'
-//! pages below <https://learn.microsoft.com/windows-hardware/drivers/ddi/>.
+//! pages below <https://learn.microsoft.com/windows-hardware/drivers/ddi/>; the rows of
+//! `data/nt-abi.csv` have each their source. Of HAL_DISPATCH it has only the first members: later
+//! ones have moved.
 
-use halprof_tests::bindings::{Bindings, Signature};
-use halprof_tests::{driver, facts};
+mod bindings;
+
+use bindings::Bindings;
+use halprof_tests::facts::{self, number};
+use halprof_tests::{data, driver};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
@@ -21,9 +26,6 @@ use windows_sys::Win32::Foundation::UNICODE_STRING;
 use windows_sys::Win32::System::Kernel::PROCESSOR_NUMBER;
 use windows_sys::Win32::System::SystemInformation::GROUP_AFFINITY;
 
-const KMDF: &str = include_str!("../data/kmdf-1.33-abi.json");
-const NT_FUNCTIONS: &str = include_str!("../data/nt-functions.csv");
-
 /// Names a folder with bindings to the real WDK, to compare these with the same facts.
 const OTHERS: &str = "HALPROF_BINDINGS";
 
@@ -35,8 +37,7 @@ fn bindings() -> Option<&'static Bindings> {
     Some(BINDINGS.get_or_init(|| {
         let mut bindings = Bindings::default();
         for file in ["types.rs", "constants.rs", "ntddk.rs"] {
-            let source = std::fs::read_to_string(folder.join(file)).expect(file);
-            bindings.read(&source);
+            bindings.read(&std::fs::read_to_string(folder.join(file)).expect(file));
         }
         bindings
     }))
@@ -47,72 +48,45 @@ fn ours() -> bool {
     std::env::var_os(OTHERS).is_none()
 }
 
-fn kmdf() -> Value {
-    serde_json::from_str(KMDF).expect("JSON")
+/// The framework as Microsoft publishes it: numbers and signatures by the names of [`Bindings`].
+fn kmdf() -> BTreeMap<String, String> {
+    let published: Value =
+        serde_json::from_str(include_str!("../data/kmdf-1.33-abi.json")).expect("JSON");
+    let all = |what: &str| published[what].as_object().expect("an object").clone().into_iter();
+    let mut facts = BTreeMap::new();
+    let mut fact = |name: String, value: Value| {
+        let text =
+            value.as_str().map_or_else(|| value.to_string(), |text| text.replace(", )", ")"));
+        facts.insert(name, text);
+    };
+    all("sizeof").for_each(|(name, size)| fact(format!("sizeof {name}"), size));
+    for (name, members) in all("offsetof").chain(all("enum")) {
+        for (member, value) in members.as_object().expect("an object") {
+            fact(format!("{name}.{member}"), value.clone());
+        }
+    }
+    all("function_index").for_each(|(name, index)| fact(format!("_WDFFUNCENUM.{name}"), index));
+    let entries = "_WDFFUNCENUM.WdfFunctionTableNumEntries".to_owned();
+    fact(entries, published["function_table_entries"].clone());
+    all("signature").for_each(|(name, signature)| fact(name, signature));
+    facts
 }
 
 /// The parts of the framework in the bindings that differ from the facts. If `all_known`, also
 /// those for which there is no fact.
-fn differences(ours: &Bindings, kmdf: &Value, all_known: bool) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut check = |what: String, ours: Value, theirs: &Value| {
-        let known = !theirs.is_null();
-        if ours != *theirs && (known || all_known) {
-            found.push(format!("{what}: {ours}, not {theirs}"));
-        }
-    };
-    for (name, &size) in framework(&ours.sizes) {
-        check(name.clone(), size.into(), &kmdf["sizeof"][name]);
-    }
-    for (name, members) in framework(&ours.offsets) {
-        check(name.clone(), members_of(members), &kmdf["offsetof"][name]);
-    }
-    for (name, values) in framework(&ours.enumerations) {
-        for (value, &number) in values {
-            let theirs = match (name.as_str(), value.as_str()) {
-                ("_WDFFUNCENUM", "WdfFunctionTableNumEntries") => &kmdf["function_table_entries"],
-                ("_WDFFUNCENUM", _) => &kmdf["function_index"][value],
-                _ => &kmdf["enum"][name][value],
-            };
-            check(value.clone(), number.into(), theirs);
-        }
-    }
-    for (name, signature) in &ours.function_types {
-        if is_table_entry(name) {
-            let theirs = kmdf["signature"][name].as_str();
-            let theirs = theirs.map_or(Value::Null, |text| signed(&parse(text)));
-            check(name.clone(), signed(signature), &theirs);
-        }
-    }
-    found
-}
-
-fn framework<T>(all: &BTreeMap<String, T>) -> impl Iterator<Item = (&String, &T)> {
-    all.iter().filter(|(name, _)| name.starts_with("_WDF"))
+fn differences(ours: &Bindings, kmdf: &BTreeMap<String, String>, all_known: bool) -> Vec<String> {
+    let framework = |name: &str| name.trim_start_matches("sizeof ").starts_with("_WDF");
+    let numbers = ours.numbers.iter().filter(|(name, _)| framework(name));
+    let numbers = numbers.map(|(name, value)| (name, value.to_string()));
+    let functions = ours.functions.iter().filter(|(name, _)| is_table_entry(name));
+    let all = numbers.chain(functions.map(|(name, signature)| (name, signature.to_string())));
+    let wrong = all.filter(|(name, value)| kmdf.get(*name).map_or(all_known, |fact| fact != value));
+    wrong.map(|(name, value)| format!("{name}: {value}, not {:?}", kmdf.get(name))).collect()
 }
 
 /// True for `PFN_WDFDRIVERCREATE`, but not for a callback such as `PFN_WDF_TIMER`.
 fn is_table_entry(name: &str) -> bool {
     name.starts_with("PFN_WDF") && !name.starts_with("PFN_WDF_")
-}
-
-fn members_of(members: &BTreeMap<String, u64>) -> Value {
-    members.iter().map(|(name, &at)| (name.clone(), at)).collect()
-}
-
-fn signed(signature: &Signature) -> Value {
-    format!("{signature:?}").into()
-}
-
-/// `(Driver: WDFDRIVER, Tag: ULONG, ) -> NTSTATUS`
-fn parse(text: &str) -> Signature {
-    let (parameters, returns) = text.rsplit_once(')').unwrap_or_default();
-    let parameters = parameters.trim_start_matches('(').split(", ");
-    let named = parameters.filter_map(|parameter| parameter.split_once(": "));
-    Signature {
-        parameters: named.map(|(name, ty)| (name.into(), ty.into())).collect(),
-        returns: returns.trim_start_matches(" -> ").into(),
-    }
 }
 
 #[test]
@@ -123,13 +97,12 @@ fn the_framework_is_as_microsoft_publishes_it() {
 
 #[test]
 fn every_function_of_the_table_can_be_called() {
-    let Some(bindings) = bindings().filter(|_| ours()) else {
-        return;
-    };
-    let mut types: Vec<_> = bindings.function_types.keys().cloned().collect();
-    types.retain(|name| is_table_entry(name));
-    let indices = bindings.enumerations["_WDFFUNCENUM"].keys();
-    let indices = indices.filter_map(|name| name.strip_suffix("TableIndex"));
+    let Some(bindings) = bindings().filter(|_| ours()) else { return };
+    let types: Vec<_> =
+        bindings.functions.keys().filter(|name| is_table_entry(name)).cloned().collect();
+    let indices = bindings.numbers.keys();
+    let indices =
+        indices.filter_map(|name| name.strip_prefix("_WDFFUNCENUM.")?.strip_suffix("TableIndex"));
     let mut called: Vec<_> = indices.map(|name| format!("PFN_{}", name.to_uppercase())).collect();
     called.sort();
     assert_eq!(types, called);
@@ -196,181 +169,39 @@ fn each_kind_of_difference_is_found() {
     }
 }
 
-/// Name, size, and members with their offsets.
-type Structure = (&'static str, u64, &'static [(&'static str, u64)]);
-
-/// Sizes and offsets of the kernel's structures, x64.
-///
-/// Sources: the structures' pages; `dt nt!_KTRAP_FRAME` of the public symbols.
-const STRUCTURES: &[Structure] = &[
-    ("_DRIVER_OBJECT", 0x150, &[("DriverUnload", 0x68), ("MajorFunction", 0x70)]),
-    ("_EXT_SET_PARAMETERS_V0", 0x10, &[("NoWakeTolerance", 0x08)]),
-    ("_EXT_DELETE_PARAMETERS", 0x18, &[("DeleteCallback", 0x08), ("DeleteContext", 0x10)]),
-    ("_GROUP_AFFINITY", 0x10, &[("Mask", 0), ("Group", 8)]),
-    (
-        "_KDPC",
-        0x40,
-        &[("DeferredRoutine", 0x18), ("DeferredContext", 0x20), ("SystemArgument1", 0x28)],
-    ),
-    ("_KEVENT", 0x18, &[("Header", 0)]),
-    (
-        "_KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT",
-        0x10,
-        &[("State", 0), ("NtNumber", 4), ("Status", 8), ("ProcNumber", 0x0C)],
-    ),
-    (
-        "_KTRAP_FRAME",
-        0x190,
-        &[
-            ("PreviousMode", 0x28),
-            ("MxCsr", 0x2C),
-            ("Rax", 0x30),
-            ("Xmm0", 0x70),
-            ("SegDs", 0x130),
-            ("Rbp", 0x158),
-            ("Rip", 0x168),
-            ("SegCs", 0x170),
-            ("EFlags", 0x178),
-            ("Rsp", 0x180),
-            ("SegSs", 0x188),
-        ],
-    ),
-    ("_PROCESSOR_NUMBER", 4, &[("Group", 0), ("Number", 2)]),
-    ("_UNICODE_STRING", 0x10, &[("Length", 0), ("MaximumLength", 2), ("Buffer", 8)]),
-];
-
-/// The structures of the profile classes: in the public DDK, but in no header of Microsoft's.
-const PROFILE_STRUCTURES: &[Structure] = &[
-    ("_HAL_PROFILE_SOURCE_INFORMATION", 0x0C, &[("Source", 0), ("Supported", 4), ("Interval", 8)]),
-    // The maximum comes before the minimum.
-    (
-        "_HAL_PROFILE_SOURCE_INFORMATION_EX",
-        0x28,
-        &[
-            ("Source", 0),
-            ("Supported", 4),
-            ("Interval", 8),
-            ("DefInterval", 0x10),
-            ("MaxInterval", 0x18),
-            ("MinInterval", 0x20),
-        ],
-    ),
-    ("_HAL_PROFILE_SOURCE_INTERVAL", 0x10, &[("Source", 0), ("Interval", 8)]),
-    ("_HAL_PROFILE_SOURCE_LIST", 0x10, &[("Source", 0), ("Description", 8)]),
-];
-
-/// Only the first members: later ones have moved.
-const HAL_DISPATCH: &[(&str, u64)] =
-    &[("Version", 0), ("HalQuerySystemInformation", 0x08), ("HalSetSystemInformation", 0x10)];
-
+/// On x64 PROFILE_LEVEL is 15 and IPI_LEVEL 14; x86 and the metadata of windows-sys have other
+/// numbers.
 #[test]
-fn the_kernels_structures_are_as_microsoft_publishes_them() {
+fn the_kernels_structures_and_values_are_as_microsoft_publishes_them() {
     let Some(bindings) = bindings() else { return };
-    let profile = PROFILE_STRUCTURES.iter().filter(|_| ours());
-    for &(name, size, members) in STRUCTURES.iter().chain(profile) {
-        assert_eq!(bindings.sizes.get(name), Some(&size), "{name}");
-        for &(member, at) in members {
-            let ours = bindings.offsets[name].get(member);
-            assert_eq!(ours, Some(&at), "{name}.{member}");
-        }
-    }
-    // bindgen uses the other name if the structure has none.
-    let dispatch = ["HAL_DISPATCH", "_HAL_DISPATCH"].map(|name| bindings.offsets.get(name));
-    let dispatch = dispatch.into_iter().flatten().next().expect("HAL_DISPATCH");
-    for &(member, at) in HAL_DISPATCH {
-        assert_eq!(dispatch[member], at, "{member}");
+    // The structures of the profile classes are in no header of Microsoft's.
+    let published = |fact: &facts::Record| ours() || !fact["name"].contains("_HAL_PROFILE_SOURCE_");
+    for fact in data!("nt-abi").into_iter().filter(published) {
+        // bindgen begins the name with `_` if the structure has one.
+        let name = &fact["name"];
+        let found = bindings.numbers.get(name);
+        let found = found.or_else(|| bindings.numbers.get(&format!("_{name}")));
+        assert_eq!(found, Some(&number(&fact["value"]).cast_signed()), "{name}");
     }
 }
 
 #[test]
 fn the_table_of_structures_agrees_with_microsofts_metadata() {
-    let expected = |name: &str| STRUCTURES.iter().find(|row| row.0 == name).expect(name);
-    let size = |name| expected(name).1;
-    let at = |name, member: &str| {
-        let members = expected(name).2;
-        members.iter().find(|row| row.0 == member).expect(member).1
-    };
-    let bytes = |bytes: usize| u64::try_from(bytes).expect("a size");
-
-    assert_eq!(size("_KDPC"), bytes(size_of::<KDPC>()));
-    let routine = bytes(offset_of!(KDPC, DeferredRoutine));
-    assert_eq!(at("_KDPC", "DeferredRoutine"), routine);
-    assert_eq!(size("_KEVENT"), bytes(size_of::<KEVENT>()));
-    assert_eq!(size("_GROUP_AFFINITY"), bytes(size_of::<GROUP_AFFINITY>()));
-    assert_eq!(size("_PROCESSOR_NUMBER"), bytes(size_of::<PROCESSOR_NUMBER>()));
-    assert_eq!(size("_UNICODE_STRING"), bytes(size_of::<UNICODE_STRING>()));
-    let change = "_KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT";
-    assert_eq!(size(change), bytes(size_of::<Change>()));
-    assert_eq!(at(change, "ProcNumber"), bytes(offset_of!(Change, ProcNumber)));
-    let delete = "_EXT_DELETE_PARAMETERS";
-    assert_eq!(size(delete), bytes(size_of::<DeleteParameters>()));
-    let set = "_EXT_SET_PARAMETERS_V0";
-    assert_eq!(size(set), bytes(size_of::<SetParameters>()));
-}
-
-/// Values that the driver passes to the kernel. Sources: the pages of the enumerations.
-const VALUES: &[(&str, &[(&str, i64)])] = &[
-    (
-        "_HAL_QUERY_INFORMATION_CLASS",
-        &[("HalProfileSourceInformation", 1), ("HalQueryProfileSourceList", 20)],
-    ),
-    (
-        "_HAL_SET_INFORMATION_CLASS",
-        &[("HalProfileSourceInterval", 0), ("HalProfileSourceInterruptHandler", 1)],
-    ),
-    (
-        "_KDPC_IMPORTANCE",
-        &[
-            ("LowImportance", 0),
-            ("MediumImportance", 1),
-            ("HighImportance", 2),
-            ("MediumHighImportance", 3),
-        ],
-    ),
-    ("_EVENT_TYPE", &[("NotificationEvent", 0), ("SynchronizationEvent", 1)]),
-    ("_KWAIT_REASON", &[("Executive", 0)]),
-    ("_MODE", &[("KernelMode", 0), ("UserMode", 1)]),
-    (
-        "_KE_PROCESSOR_CHANGE_NOTIFY_STATE",
-        &[
-            ("KeProcessorAddStartNotify", 0),
-            ("KeProcessorAddCompleteNotify", 1),
-            ("KeProcessorAddFailureNotify", 2),
-        ],
-    ),
-];
-
-/// The kernel's macros. On x64 PROFILE_LEVEL is 15 and IPI_LEVEL 14; x86 and the metadata of
-/// windows-sys have other numbers.
-const MACROS: &[(&str, i64)] = &[
-    ("PASSIVE_LEVEL", 0),
-    ("APC_LEVEL", 1),
-    ("DISPATCH_LEVEL", 2),
-    ("IPI_LEVEL", 14),
-    ("PROFILE_LEVEL", 15),
-    ("HIGH_LEVEL", 15),
-    ("EX_TIMER_HIGH_RESOLUTION", 4),
-    ("EX_TIMER_NO_WAKE", 8),
-    ("KE_PROCESSOR_CHANGE_ADD_EXISTING", 1),
-    ("ALL_PROCESSOR_GROUPS", 0xFFFF),
-    ("FILE_DEVICE_UNKNOWN", 0x22),
-    ("FILE_DEVICE_SECURE_OPEN", 0x100),
-    ("METHOD_BUFFERED", 0),
-    ("PAGE_READWRITE", 4),
-    ("PAGE_NOCACHE", 0x200),
-];
-
-#[test]
-fn the_kernels_values_are_as_microsoft_publishes_them() {
-    let Some(bindings) = bindings() else { return };
-    for &(name, values) in VALUES {
-        let ours = bindings.enumerations.get(name).expect(name);
-        for &(value, number) in values {
-            assert_eq!(ours[value], number, "{name}.{value}");
-        }
-    }
-    for &(name, number) in MACROS {
-        assert_eq!(bindings.constants.get(name), Some(&number), "{name}");
+    let facts = data!("nt-abi");
+    for (name, value) in [
+        ("sizeof _KDPC", size_of::<KDPC>()),
+        ("_KDPC.DeferredRoutine", offset_of!(KDPC, DeferredRoutine)),
+        ("sizeof _KEVENT", size_of::<KEVENT>()),
+        ("sizeof _GROUP_AFFINITY", size_of::<GROUP_AFFINITY>()),
+        ("sizeof _PROCESSOR_NUMBER", size_of::<PROCESSOR_NUMBER>()),
+        ("sizeof _UNICODE_STRING", size_of::<UNICODE_STRING>()),
+        ("sizeof _KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT", size_of::<Change>()),
+        ("_KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT.ProcNumber", offset_of!(Change, ProcNumber)),
+        ("sizeof _EXT_DELETE_PARAMETERS", size_of::<DeleteParameters>()),
+        ("sizeof _EXT_SET_PARAMETERS_V0", size_of::<SetParameters>()),
+    ] {
+        let fact = facts.iter().find(|fact| fact["name"] == name).expect(name);
+        assert_eq!(number(&fact["value"]), value as u64, "{name}");
     }
 }
 
@@ -378,7 +209,7 @@ fn the_kernels_values_are_as_microsoft_publishes_them() {
 fn the_kernels_functions_are_as_microsoft_publishes_them() {
     let Some(bindings) = bindings() else { return };
     let resolve = |ty: &str| bindings.resolve(ty);
-    for record in facts::records(NT_FUNCTIONS) {
+    for record in data!("nt-functions") {
         let name = &record["function"];
         let ours = bindings.functions.get(name).expect(name);
         let parameters: Vec<_> = ours.parameters.iter().map(|(_, ty)| resolve(ty)).collect();
@@ -402,7 +233,7 @@ fn the_import_lists_name_each_functions_dll() {
         assert!(head.to_lowercase().contains(&format!("library {dll}")), "{list}");
         let mut ours: Vec<_> = exports.split_whitespace().collect();
         ours.retain(|name| *name != "DATA" && !NO_FUNCTIONS.contains(name));
-        let records = facts::records(NT_FUNCTIONS);
+        let records = data!("nt-functions");
         let theirs = records.iter().filter(|record| record["dll"] == dll);
         let mut theirs: Vec<_> = theirs.map(|record| record["function"].as_str()).collect();
         ours.sort_unstable();
