@@ -10,7 +10,7 @@ use crate::load::workload::{ShortChange, Workload};
 use crate::service_host::{Modelled, ServiceHost, zeroed};
 use hal_profile::run::overflow::Interrupted;
 use hal_profile::service::session::{Client, Session};
-use hal_profile::service::{About, Service};
+use hal_profile::service::{About, Service, Timer};
 use shared_types::request::{Access, RequestCode};
 use shared_types::{Mode, NtStatus};
 use std::collections::BTreeMap;
@@ -176,10 +176,14 @@ impl Model {
         self.service.processors().cpus.get_mut(index).map(|cpu| &mut cpu.processor)
     }
 
+    /// An overflow interrupt arrives on a processor.
+    pub fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
+        self.service.processors().interrupt(index, interrupted);
+    }
+
     /// An interrupt that no overflow has raised arrives on a processor, which does nothing else.
     pub fn spurious_interrupt(&mut self, index: usize) {
-        let idle = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
-        self.service.processors().interrupt(index, &idle);
+        self.interrupt(index, &Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 });
     }
 
     /// Someone else takes the counters, so that no session can start, or releases them.
@@ -217,6 +221,7 @@ impl Model {
     /// Sleeps and wakes: all registers lose their contents.
     pub fn sleep_and_wake(&mut self) {
         self.sleep();
+        self.lose_registers();
         self.wake();
     }
 
@@ -225,9 +230,8 @@ impl Model {
         self.service.suspend();
     }
 
-    /// Wakes from [`Self::sleep`]; all registers have lost their contents but CR4, which Windows
-    /// has restored.
-    pub fn wake(&mut self) {
+    /// All registers lose their contents but CR4, which Windows restores.
+    pub fn lose_registers(&mut self) {
         for cpu in &mut self.service.processors().cpus {
             let (now, cr4) = (cpu.processor.timestamp(), cpu.processor.cr4());
             cpu.processor.reset();
@@ -235,7 +239,17 @@ impl Model {
             cpu.processor.set_cr4(cr4);
             cpu.processor.boot_windows();
         }
+    }
+
+    /// Wakes from [`Self::sleep`].
+    pub fn wake(&mut self) {
         self.service.resume();
+    }
+
+    /// The timer that is set.
+    #[must_use]
+    pub fn timer(&self) -> Option<Timer> {
+        self.service.timer()
     }
 
     /// Adds a processor to the running machine.

@@ -3,6 +3,8 @@
 //! Two machines implement it: the service in process, here, and in nt-model the shipped
 //! `halprof.sys`. The requests' bytes are the same on both.
 
+use hal_profile::run::overflow::Interrupted;
+use hal_profile::service::Timer;
 use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
 use sim::cpu::Cpu;
@@ -45,24 +47,36 @@ pub trait Backend: Sized {
     /// Runs it for at most this many nanoseconds; returns whether any of it is left.
     fn advance(&mut self, nanoseconds: u64) -> Result<bool, Self::Violation>;
 
-    /// Goes to sleep; clients run until all registers are lost, and again before
-    /// [`Self::wake`].
+    /// Modelled time since it began, in nanoseconds.
+    fn elapsed_ns(&mut self) -> u64;
+
+    /// Goes to sleep; clients run until [`Self::lose_registers`], and again before [`Self::wake`].
     fn sleep(&mut self) -> Result<(), Self::Violation>;
 
-    /// Wakes.
+    /// Every register loses its contents, and Windows sets up its own again.
+    fn lose_registers(&mut self) -> Result<(), Self::Violation>;
+
+    /// Wakes; with its registers as they were if another driver has refused the sleep.
     fn wake(&mut self) -> Result<(), Self::Violation>;
 
     /// Adds a processor to the running machine, asleep or awake.
     fn add_processor(&mut self, leaves: &Leaves) -> Result<(), Self::Violation>;
 
-    /// An interrupt that no overflow has raised arrives at a processor in kernel mode.
-    fn spurious_interrupt(&mut self, index: usize) -> Result<(), Self::Violation>;
+    /// An overflow interrupt arrives at a processor, whether a counter has raised it or not.
+    fn interrupt(&mut self, index: usize, interrupted: &Interrupted)
+    -> Result<(), Self::Violation>;
 
-    /// The timer that polls all counters is due.
+    /// The timer that polls all counters and ends slices is due.
     fn tick(&mut self) -> Result<(), Self::Violation>;
+
+    /// That timer, if it is set.
+    fn timer(&self) -> Option<Timer>;
 
     /// The processors, to look at their registers or to disturb them.
     fn cpus(&mut self) -> &mut [Cpu];
+
+    /// Someone else has written registers: what they hold now must be found there in the end.
+    fn others_wrote_registers(&mut self) {}
 
     /// The device disappears while handles to it are open.
     fn surprise_remove(&mut self) -> Result<(), Self::Violation>;
@@ -131,8 +145,17 @@ impl Backend for Model {
         Ok(Self::advance(self, nanoseconds))
     }
 
+    fn elapsed_ns(&mut self) -> u64 {
+        Self::elapsed_ns(self)
+    }
+
     fn sleep(&mut self) -> Result<(), String> {
         Self::sleep(self);
+        Ok(())
+    }
+
+    fn lose_registers(&mut self) -> Result<(), String> {
+        Self::lose_registers(self);
         Ok(())
     }
 
@@ -146,14 +169,18 @@ impl Backend for Model {
         Ok(())
     }
 
-    fn spurious_interrupt(&mut self, index: usize) -> Result<(), String> {
-        Self::spurious_interrupt(self, index);
+    fn interrupt(&mut self, index: usize, interrupted: &Interrupted) -> Result<(), String> {
+        Self::interrupt(self, index, interrupted);
         Ok(())
     }
 
     fn tick(&mut self) -> Result<(), String> {
         Self::tick(self);
         Ok(())
+    }
+
+    fn timer(&self) -> Option<Timer> {
+        Self::timer(self)
     }
 
     fn cpus(&mut self) -> &mut [Cpu] {

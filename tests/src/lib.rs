@@ -1,19 +1,18 @@
 //! Helpers of the tests.
 
 pub mod backend;
-pub mod bare;
 pub mod branches;
 pub mod cases;
 pub mod driver;
 pub mod dumps;
 pub mod facts;
-pub mod limits;
 pub mod machines;
 pub mod package;
 pub mod requests;
 pub mod scenarios;
 pub mod silicon;
 pub mod speakeasy;
+pub mod stepped;
 pub mod wire;
 
 pub use dumps::machines_from_table;

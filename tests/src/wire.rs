@@ -5,12 +5,13 @@
 
 use crate::backend::{Backend, unbroken};
 use crate::requests::{self, ALL_RIGHTS, header};
+use hal_profile::run::overflow::Interrupted;
 use shared_types::request::counts::{self, Count, Snapshot};
 use shared_types::request::machine::{self, Machine};
 use shared_types::request::samples::{self, Statistics};
 use shared_types::request::session::{self, Configured, Opened, Spec, UsedInterval};
 use shared_types::request::{Access, Plain, RequestCode};
-use shared_types::{ErrorCode, NtStatus, ReplyHeader};
+use shared_types::{ErrorCode, Mode, NtStatus, ReplyHeader};
 use sim::Processor;
 use sim::cpu::cpuid::Leaves;
 use sim::machine::Model;
@@ -158,7 +159,11 @@ impl<B: Backend> RawClient<B> {
 
     /// Closes the handle and removes the device; nothing may be left, and no rule broken.
     pub fn end(mut self) {
-        unbroken(self.model.close(self.handle));
+        self.finish();
+    }
+
+    pub(crate) fn finish(&mut self) {
+        unbroken(self.model.close(self.handle.clone()));
         unbroken(self.model.remove());
     }
 
@@ -248,7 +253,14 @@ impl<B: Backend> RawClient<B> {
 
     /// It wakes.
     pub fn wake(&mut self) {
+        unbroken(self.model.lose_registers());
         unbroken(self.model.wake());
+    }
+
+    /// An interrupt that no overflow has raised arrives at a processor in kernel mode.
+    pub fn spurious_interrupt(&mut self, index: usize) {
+        let idle = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
+        unbroken(self.model.interrupt(index, &idle));
     }
 
     /// A processor is added.

@@ -2,14 +2,16 @@
 //! something open or asks for too much?
 
 use hal_profile::run::ring::words_for;
-use halprof_tests::bare::Bare;
+use hal_profile::service::About;
 use halprof_tests::cases::{TOTAL_ISSUES, on_processor, set_interval};
 use halprof_tests::requests::{self, configuration, configure, header, spec};
+use halprof_tests::stepped::Stepped;
 use halprof_tests::wire::{AMPLE, Wire, leaves, rows};
 use shared_types::request::session::{Configure, Configured, SAMPLE, Spec, UsedInterval};
 use shared_types::request::source::{Information, Query};
 use shared_types::request::{Plain, session, source};
 use shared_types::{ErrorCode, ProfileSource};
+use sim::machine::Model;
 
 const TIME: u32 = 0;
 const RAW: u32 = ProfileSource::RAW.0;
@@ -112,49 +114,38 @@ fn a_refused_configuration_leaves_the_earlier_one() {
     }
 }
 
-/// The bits that a raw select may have, by family (hal-profile's rules 1 and 2: INT, EN, pin
-/// control and reserved bits are refused); any-thread exists on versions 3 and 4.
-const RAW_LAYOUTS: &[(&str, u64)] = &[
-    ("skylake", 0xFFA7_FFFF),
-    ("pentium3", 0xFF87_FFFF),
-    ("k8", 0xFF87_FFFF),
-    ("fam10h", 0xF_FF87_FFFF),
-    ("bulldozer", 0xF_FF87_FFFF),
-    ("zen2", 0xF_FF87_FFFF),
-    ("zen4", 0xF_FF87_FFFF),
-    ("pentium", 0x3_013F),
+/// A raw select that is taken, and the bits that a user may not set, by family (hal-profile's rules 1
+/// and 2: INT, EN, pin control and reserved bits are refused); any-thread exists on versions 3 and 4.
+///
+/// NetBurst's select is instr_retired, NBOGUSNTAG and NBOGUSTAG, through the IQ group's ESCR select 4.
+/// ESCR: tag enable and value, T1's filter, reserved bits. CCCR: enable, ACTIVE_THREAD, FORCE_OVF,
+/// OVF_PMI_T0 and T1, CASCADE, OVF, reserved bits.
+const RAW_REFUSED: &[(&str, u64, u64)] = &[
+    ("skylake", 0x01, !0xFFA7_FFFF),
+    ("pentium3", 0x01, !0xFF87_FFFF),
+    ("k8", 0x01, !0xFF87_FFFF),
+    ("fam10h", 0x01, !0xF_FF87_FFFF),
+    ("bulldozer", 0x01, !0xF_FF87_FFFF),
+    ("zen2", 0x01, !0xF_FF87_FFFF),
+    ("zen4", 0x01, !0xF_FF87_FFFF),
+    ("pentium", 0x01, !0x3_013F),
+    ("pentium4", (3 | 4 << 13) << 32 | 0x0400_0600, 0xFE03_1FFC << 32 | 0x8000_01F3),
 ];
 
 #[test]
 fn each_bit_of_a_raw_select_that_a_user_may_not_set_is_refused() {
-    for &(model, allowed) in RAW_LAYOUTS {
+    for &(model, taken, refused) in RAW_REFUSED {
         let mut wire = Wire::new(model, 1);
         let number = wire.open();
-        for bit in (0..64).map(|bit| 1u64 << bit).filter(|bit| bit & allowed == 0) {
-            let spec = Spec { raw: bit | 0x01, ..spec(RAW) };
+        for bit in (0..64).map(|bit| 1u64 << bit).filter(|bit| bit & refused != 0) {
+            let spec = Spec { raw: taken | bit, ..spec(RAW) };
             let reply = wire.send(session::CONFIGURE, &configure(number, 0, &[spec]));
-            assert_eq!(reply.refusal(), Some((ErrorCode::RawRefused, RAW, bit)), "{model}");
+            let refusal = Some((ErrorCode::RawRefused, RAW, bit));
+            assert_eq!(reply.refusal(), refusal, "{model} {bit:#x}");
         }
-    }
-}
-
-#[test]
-fn each_bit_of_a_netburst_raw_select_that_a_user_may_not_set_is_refused() {
-    // instr_retired, NBOGUSNTAG and NBOGUSTAG, through the IQ group's ESCR select 4.
-    const INSTR_RETIRED: u64 = (3 | 4 << 13) << 32 | 0x0400_0600;
-    // ESCR: tag enable and value, T1's filter, reserved bits. CCCR: enable, ACTIVE_THREAD,
-    // FORCE_OVF, OVF_PMI_T0 and T1, CASCADE, OVF, reserved bits.
-    const REFUSED: u64 = 0xFE03_1FFC << 32 | 0x8000_01F3;
-    let mut wire = Wire::new("pentium4", 1);
-    let number = wire.open();
-    let mut send = |raw| {
-        let spec = Spec { raw, ..spec(RAW) };
-        wire.send(session::CONFIGURE, &configure(number, 0, &[spec]))
-    };
-    assert_eq!(send(INSTR_RETIRED).refusal(), None);
-    for bit in (0..64).map(|bit| 1u64 << bit).filter(|bit| bit & REFUSED != 0) {
-        let refusal = send(INSTR_RETIRED | bit).refusal();
-        assert_eq!(refusal, Some((ErrorCode::RawRefused, RAW, bit)), "{bit:#x}");
+        let spec = Spec { raw: taken, ..spec(RAW) };
+        let reply = wire.send(session::CONFIGURE, &configure(number, 0, &[spec]));
+        assert_eq!(reply.refusal(), None, "{model}");
     }
 }
 
@@ -227,7 +218,7 @@ fn a_raw_select_is_judged_by_the_kind_that_is_to_count_it() {
     let mut leaf = plain.get(0x23, 0);
     leaf.ebx = 0;
     plain.insert_subleaf(0x23, 0, leaf);
-    let mut wire = Wire::on(sim::machine::Model::new(&[hybrid[0].clone(), plain]));
+    let mut wire = Wire::on(Model::new(&[hybrid[0].clone(), plain]));
     let number = wire.open();
     for (kinds, refusal) in [(0b01, None), (0b10, Some((ErrorCode::RawRefused, RAW, UNIT_MASK_2)))]
     {
@@ -324,27 +315,50 @@ fn rings_are_as_large_as_all_of_them_may_be() {
     assert_eq!(wire.machine().ring_bytes, ring_bytes(on_two, 2));
 }
 
+/// A machine on which all rings together may have this many bytes.
+fn with_ring_bytes(ring_bytes_max: u64) -> Stepped<Model> {
+    let about = About { driver_name: "test", modelled: true, ring_bytes_max };
+    Stepped::on(Model::with_about(&leaves("skylake", 2), about))
+}
+
 #[test]
 fn the_cap_of_all_rings_may_be_reached_and_not_passed() {
     let right = ring_bytes(64, 2);
     for (cap, samples) in [(right + 1, 64), (right, 64), (right - 1, 32)] {
-        let mut bare = Bare::with_ring_bytes("skylake", 2, cap);
-        let settled = bare.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
+        let mut machine = with_ring_bytes(cap);
+        let settled = machine.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
         assert_eq!(settled.ring_samples, samples, "{cap}");
-        bare.start();
+        machine.start();
     }
-    let mut bare = Bare::with_ring_bytes("skylake", 2, 100);
-    let settled = bare.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
+    let mut machine = with_ring_bytes(100);
+    let settled = machine.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
     assert_eq!(settled.ring_samples, 1, "a ring is never empty");
-    let refused = bare.try_start();
-    assert_eq!(refused.error, ErrorCode::NoMemory as u32);
-    assert_eq!(refused.detail, ring_bytes(1, 2));
+    let refused = machine.try_start().map(|(error, _, detail)| (error, detail));
+    assert_eq!(refused, Some((ErrorCode::NoMemory, ring_bytes(1, 2))));
+}
+
+/// Rings grow with the size of their entries, and stay below the limit.
+#[test]
+fn rings_with_branches_stay_below_the_cap() {
+    const CAP: u64 = 1 << 20;
+    let user = Spec { filter: Spec::USER, ..spec(TOTAL_ISSUES) };
+    for (branches, samples) in [(0_u8, 32_768), (8, 4096), (16, 4096), (32, 4096)] {
+        let ring = |machine: &mut Stepped<Model>| {
+            (machine.settings.branches, machine.settings.ring_samples) = (branches.into(), 0);
+            machine.configure(SAMPLE, &[user], 0).ring_samples
+        };
+        assert_eq!(ring(&mut Stepped::new("skylake", 2)), samples);
+        let mut machine = with_ring_bytes(CAP);
+        let bytes = words_for(ring(&mut machine), branches) as u64 * 8 * 2;
+        assert!(bytes <= CAP && 2 * bytes > CAP, "{branches}: {bytes}");
+        machine.run(SAMPLE, &[user]);
+    }
 }
 
 #[test]
 fn one_session_is_enough_memory() {
     let leaves = leaves("skylake", 1);
-    let mut wire = Wire::on(sim::machine::Model::with_sessions(&leaves, 1));
+    let mut wire = Wire::on(Model::with_sessions(&leaves, 1));
     let query = Query { header: header(0), source: TOTAL_ISSUES, session: 0 };
     let reply: Information = wire.send(source::QUERY, &requests::bytes(&query, &[])).done();
     assert_eq!(reply.information.supported, 1);
@@ -353,19 +367,6 @@ fn one_session_is_enough_memory() {
     let second = wire.send_with_room(session::OPEN, &request, AMPLE);
     assert_eq!(second.refusal(), Some((ErrorCode::TooManySessions, 0, 1)));
     assert_eq!(wire.about(session::STOP, number).refusal(), None);
-}
-
-#[test]
-fn each_sources_interval_is_answered_in_turn() {
-    let mut wire = Wire::new("skylake", 1);
-    let number = wire.open();
-    let mut specs = raw_specs(3);
-    for (spec, interval) in specs.iter_mut().zip([5_000, 6_000, 7_000]) {
-        spec.interval = interval;
-    }
-    let used = wire.configure(number, &specs);
-    let used: Vec<u64> = used.iter().map(|used| used.used).collect();
-    assert_eq!(used, [5_000, 6_000, 7_000]);
 }
 
 /// The Pentium's counters cannot interrupt.

@@ -8,7 +8,6 @@ use halprof_measure::selection::parse_list;
 use halprof_measure::{Connection, InProcess, Session, Setup};
 use halprof_tests::dumps::machines_from_table;
 use halprof_tests::facts::{number, records};
-use halprof_tests::limits::{hold, limits};
 use halprof_tests::machines::{machine, specs};
 use shared_types::request::session::Spec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -179,14 +178,6 @@ fn the_names_of_linux_perf_are_the_selects_of_linux() {
         // A select that a fixed counter also counts may be on either.
         let right = found.len() == 1 && counts.split('|').any(|one| one == found[0]);
         assert!(right, "{told}: {found:?}");
-    }
-}
-
-/// tests/nt-model/tests/limits.rs makes the same demands of the shipped driver.
-#[test]
-fn what_an_event_is_limited_to_is_obeyed_or_refused() {
-    for limit in limits() {
-        hold(&limit, &mut machine(limit.model, 1));
     }
 }
 

@@ -4,10 +4,11 @@ use crate::device::{Device, File};
 use crate::kernel;
 use crate::rules::Violation;
 use hal_profile::run::overflow::Interrupted;
+use hal_profile::service::Timer;
 use halprof_tests::backend::Backend;
 use halprof_tests::driver;
+use shared_types::NtStatus;
 use shared_types::request::{Access, RequestCode};
-use shared_types::{Mode, NtStatus};
 use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
 use sim::load::workload::Workload;
@@ -58,8 +59,16 @@ impl Backend for Device {
         Self::advance(self, nanoseconds)
     }
 
+    fn elapsed_ns(&mut self) -> u64 {
+        Self::elapsed_ns(self)
+    }
+
     fn sleep(&mut self) -> Result<(), Violation> {
-        Self::sleep(self)
+        self.suspend()
+    }
+
+    fn lose_registers(&mut self) -> Result<(), Violation> {
+        Self::lose_registers(self)
     }
 
     fn wake(&mut self) -> Result<(), Violation> {
@@ -70,9 +79,8 @@ impl Backend for Device {
         Self::add_processor(self, leaves)
     }
 
-    fn spurious_interrupt(&mut self, index: usize) -> Result<(), Violation> {
-        let idle = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
-        self.machine.interrupt(index, idle)
+    fn interrupt(&mut self, index: usize, interrupted: &Interrupted) -> Result<(), Violation> {
+        self.machine.interrupt(index, *interrupted)
     }
 
     fn tick(&mut self) -> Result<(), Violation> {
@@ -80,8 +88,19 @@ impl Backend for Device {
         self.machine.settle()
     }
 
+    fn timer(&self) -> Option<Timer> {
+        let kernel = &self.machine.kernel;
+        let period = u32::try_from(kernel.timer_period()?).unwrap_or(u32::MAX);
+        Some(Timer { period, precise: kernel.timer_is_precise()? })
+    }
+
     fn cpus(&mut self) -> &mut [Cpu] {
         &mut self.machine.engine.bus().cpus
+    }
+
+    fn others_wrote_registers(&mut self) {
+        let bus = self.machine.engine.bus();
+        bus.registers.renew(&mut bus.cpus);
     }
 
     fn surprise_remove(&mut self) -> Result<(), Violation> {

@@ -326,8 +326,8 @@ impl Registers {
         self.watched = cpus.iter_mut().map(Watched::new).collect();
     }
 
-    /// All registers were lost in sleep. Their state after reset and firmware is what the driver
-    /// finds, and a counter is the driver's again only once it has written it.
+    /// All registers were lost in sleep, or someone else has written some. Their state now is what the
+    /// driver finds, and a counter is the driver's again only once it has written it.
     pub fn renew(&mut self, cpus: &mut [Cpu]) {
         for (watched, cpu) in self.watched.iter_mut().zip(cpus) {
             *watched = Watched::new(cpu);

@@ -60,6 +60,7 @@ impl Action {
             }
             Self::Sleep => {
                 machine.sleep()?;
+                machine.lose_registers()?;
                 machine.wake()?;
             }
         }

@@ -9,7 +9,6 @@ mod differential;
 mod faults;
 mod guest;
 mod left;
-mod limits;
 mod pgo;
 mod pnp;
 mod registers;

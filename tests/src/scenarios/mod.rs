@@ -19,11 +19,23 @@ macro_rules! scenarios {
 }
 
 mod added;
+mod branches;
+mod costs;
 mod events;
+mod given_counters;
+mod guard;
 mod leftovers;
 mod lifecycle;
+mod limits;
+mod multiplexing;
+mod overflow;
+mod quirks;
 mod rdpmc;
+mod rotation_order;
+mod sampling;
 mod sessions;
+mod slices;
+mod system_events;
 mod threads;
 
 /// Runs the scenarios that the command line names, as a test program does; where the backend is not
@@ -32,11 +44,23 @@ mod threads;
 pub fn main<B: Backend + 'static>(built: bool) -> ExitCode {
     let files = [
         ("added", added::all::<B>()),
+        ("branches", branches::all::<B>()),
+        ("costs", costs::all::<B>()),
         ("events", events::all::<B>()),
+        ("given_counters", given_counters::all::<B>()),
+        ("guard", guard::all::<B>()),
         ("leftovers", leftovers::all::<B>()),
         ("lifecycle", lifecycle::all::<B>()),
+        ("limits", limits::all::<B>()),
+        ("multiplexing", multiplexing::all::<B>()),
+        ("overflow", overflow::all::<B>()),
+        ("quirks", quirks::all::<B>()),
         ("rdpmc", rdpmc::all::<B>()),
+        ("rotation_order", rotation_order::all::<B>()),
+        ("sampling", sampling::all::<B>()),
         ("sessions", sessions::all::<B>()),
+        ("slices", slices::all::<B>()),
+        ("system_events", system_events::all::<B>()),
         ("threads", threads::all::<B>()),
     ];
     let scenarios = files.into_iter().flat_map(|(file, scenarios)| {

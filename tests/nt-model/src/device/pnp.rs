@@ -181,10 +181,15 @@ impl Device {
         machine.run_until_done(thread)
     }
 
-    /// The system goes to sleep (S3): the device leaves D0, then every register is lost but CR4, which
-    /// Windows restores. A program that may execute RDPMC does so again before D0Entry, so nothing
-    /// may have changed there.
+    /// The system goes to sleep (S3): the device leaves D0, then every register is lost.
     pub fn sleep(&mut self) -> Result<(), Violation> {
+        self.suspend()?;
+        self.lose_registers()
+    }
+
+    /// The device leaves D0 for sleep. A program that may execute RDPMC does so again before D0Entry,
+    /// so nothing may have changed in CR4.
+    pub fn suspend(&mut self) -> Result<(), Violation> {
         let before = self.cr4s();
         self.leave_d0(D3)?;
         let after = self.cr4s();
@@ -192,7 +197,7 @@ impl Device {
             let what = format!("CR4 is {after:x?} while the machine sleeps, not {before:x?}");
             return Err(Violation::new(Rule::BitsLeft, what));
         }
-        self.lose_registers()
+        Ok(())
     }
 
     fn cr4s(&mut self) -> Vec<u64> {
@@ -312,7 +317,7 @@ impl Device {
 
     /// Resets every processor, and Windows starts it again with CR4 as it saved it; before that, the
     /// driver's bits of the counters' registers must be clear.
-    pub(crate) fn lose_registers(&mut self) -> Result<(), Violation> {
+    pub fn lose_registers(&mut self) -> Result<(), Violation> {
         self.check_registers()?;
         let bus = self.machine.engine.bus();
         for cpu in &mut bus.cpus {

@@ -4,31 +4,45 @@
 //! handler and 500 ns that the handler does not see, 5000 ns under a hypervisor. The budget is a
 //! tenth of a processor's time: 1,000,000 ns in a window of 10 ms, so 666 interrupts.
 
-use halprof_measure::{Connection, InProcess, Session, Setup};
-use halprof_tests::bare::Bare;
-use halprof_tests::requests::spec;
+use crate::backend::Backend;
+use crate::machines::{on, workload};
+use crate::requests::spec;
+use crate::stepped::Stepped;
+use halprof_measure::{ModelledMachine, Session, Setup};
 use shared_types::request::machine::Processor;
 use shared_types::request::samples::Statistics;
-use shared_types::request::session::{SAMPLE, STOP, Spec};
+use shared_types::request::session::{SAMPLE, Spec};
 use shared_types::{ErrorCode, LossCause, Sample};
 use sim::cpu::event::Event;
-use sim::load::workload::parse;
-use sim::machines::models;
-use sim::quirks::{Behaviour, Quirks};
+
+scenarios![
+    within_the_budget_nothing_is_lengthened,
+    above_the_budget_the_period_doubles,
+    an_interrupt_costs_more_under_a_hypervisor,
+    it_doubles_until_the_budget_is_kept,
+    a_window_ends,
+    a_period_shortens_again_when_the_load_is_gone,
+    a_storm_ends_the_session,
+    rare_spurious_interrupts_are_no_storm,
+    after_sleep_a_session_that_a_storm_has_ended_stays_ended,
+    sleep_ends_a_storm_whose_session_is_over,
+    a_sleep_that_was_called_off_ends_no_storm,
+    a_start_after_a_storm_acknowledges_what_it_sees,
+    a_new_configuration_knows_nothing_of_the_run_before,
+    a_hundred_calm_windows_halve_the_period,
+];
 
 const TOTAL_ISSUES: u32 = 0x02;
 
 /// Samples a workload of this many instructions.
-fn sample(instructions: u64, period: u64) -> (Statistics, Vec<Sample>) {
+fn sample<B: Backend>(instructions: u64, period: u64) -> (Statistics, Vec<Sample>) {
     let work = format!("instructions={instructions},cycles={instructions}");
-    sample_on(Quirks::default(), period, &[&work])
+    sample_on::<B>("skylake,processors=1", period, &[&work])
 }
 
 /// Samples workloads one after the other.
-fn sample_on(quirks: Quirks, period: u64, works: &[&str]) -> (Statistics, Vec<Sample>) {
-    let processors = models::find("skylake").expect("a model").processors();
-    let leaves = [processors[0].with_quirks(quirks)];
-    let mut connection = Connection::new(InProcess::new(&leaves)).expect("a machine");
+fn sample_on<B: Backend>(machine: &str, period: u64, works: &[&str]) -> (Statistics, Vec<Sample>) {
+    let mut connection = on::<B>(machine);
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let setup =
         Setup { specs: vec![Spec { interval: period, ..spec(TOTAL_ISSUES) }], ..Setup::default() };
@@ -37,7 +51,7 @@ fn sample_on(quirks: Quirks, period: u64, works: &[&str]) -> (Statistics, Vec<Sa
     session.start().expect("a start");
     let mut samples = Vec::new();
     for work in works {
-        session.transport().begin(&parse(work).expect("a workload"));
+        session.transport().begin(&workload(work));
         while session.transport().advance(20_000_000).expect("no fault") {
             samples.extend(session.drain().expect("samples").0);
         }
@@ -51,10 +65,9 @@ const LENGTH: u64 = 40_000_000;
 
 /// A window opens with an interrupt: 666 of them fill the budget, and together with the 665 periods
 /// of 14,037 ns between them they fill the window too.
-#[test]
-fn within_the_budget_nothing_is_lengthened() {
+fn within_the_budget_nothing_is_lengthened<B: Backend>() {
     for period in [14_037, 20_000, 65_536] {
-        let (statistics, samples) = sample(LENGTH, period);
+        let (statistics, samples) = sample::<B>(LENGTH, period);
         assert_eq!((statistics.throttled, statistics.longest_period), (0, period));
         assert_eq!(statistics.generated, LENGTH / period);
         assert_eq!(statistics.handler_ticks, statistics.generated * 1_000);
@@ -65,10 +78,9 @@ fn within_the_budget_nothing_is_lengthened() {
 
 /// Above the budget the 667th interrupt of a window doubles the period, beginning with the next
 /// preset: its own has already been written.
-#[test]
-fn above_the_budget_the_period_doubles() {
+fn above_the_budget_the_period_doubles<B: Backend>() {
     for period in [7_500, 13_000, 14_036] {
-        let (statistics, samples) = sample(LENGTH, period);
+        let (statistics, samples) = sample::<B>(LENGTH, period);
         assert_eq!((statistics.throttled, statistics.longest_period), (1, 2 * period));
         assert_eq!(statistics.lost, [0; LossCause::ALL.len()]);
         let (before, after) = samples.split_at(668);
@@ -81,12 +93,11 @@ fn above_the_budget_the_period_doubles() {
 
 /// Under a hypervisor 166 interrupts of 6000 ns fill the budget, and together with 165 periods of
 /// 59,600 ns they fill the window.
-#[test]
-fn an_interrupt_costs_more_under_a_hypervisor() {
-    let virtualized = Quirks::of(Behaviour::HypervisorMasks);
+fn an_interrupt_costs_more_under_a_hypervisor<B: Backend>() {
+    let virtualized = "skylake,processors=1,quirks=hypervisor-masks";
     let work = format!("instructions={LENGTH},cycles={LENGTH}");
     for (period, throttled) in [(59_599, 1), (59_600, 0)] {
-        let (statistics, samples) = sample_on(virtualized, period, &[&work]);
+        let (statistics, samples) = sample_on::<B>(virtualized, period, &[&work]);
         assert_eq!(statistics.throttled, throttled, "{period}");
         let before = samples.iter().filter(|sample| sample.period == period);
         if throttled == 1 {
@@ -98,9 +109,8 @@ fn an_interrupt_costs_more_under_a_hypervisor() {
 }
 
 /// Doubling 4096 once is not enough.
-#[test]
-fn it_doubles_until_the_budget_is_kept() {
-    let (statistics, samples) = sample(LENGTH, 4_096);
+fn it_doubles_until_the_budget_is_kept<B: Backend>() {
+    let (statistics, samples) = sample::<B>(LENGTH, 4_096);
     assert_eq!((statistics.throttled, statistics.longest_period), (2, 16_384));
     let of = |period| {
         let of_period = samples.iter().filter(|sample| sample.period == period);
@@ -114,17 +124,15 @@ fn it_doubles_until_the_budget_is_kept() {
 }
 
 /// Time spent in one window does not count in the next.
-#[test]
-fn a_window_ends() {
-    let (statistics, _) = sample(2_720_000, 4_096);
+fn a_window_ends<B: Backend>() {
+    let (statistics, _) = sample::<B>(2_720_000, 4_096);
     assert_eq!(statistics.throttled, 0, "664 interrupts");
-    let (statistics, _) = sample(90_000_000, 14_040);
+    let (statistics, _) = sample::<B>(90_000_000, 14_040);
     assert_eq!(statistics.throttled, 0, "nine windows, each just kept");
 }
 
 /// After each calm second the period is halved, down to the requested one.
-#[test]
-fn a_period_shortens_again_when_the_load_is_gone() {
+fn a_period_shortens_again_when_the_load_is_gone<B: Backend>() {
     const BUSY: &str = "instructions=40000000,cycles=40000000";
     // Five instructions per microsecond.
     let calm = |seconds: u64| {
@@ -135,7 +143,7 @@ fn a_period_shortens_again_when_the_load_is_gone() {
         let calm = calm(seconds);
         let works = [BUSY, &calm];
         let works = if seconds == 0 { &works[..1] } else { &works };
-        let (statistics, samples) = sample_on(Quirks::default(), 4_096, works);
+        let (statistics, samples) = sample_on::<B>("skylake,processors=1", 4_096, works);
         assert_eq!(statistics.longest_period, longest, "after {seconds} s");
         assert_eq!(statistics.throttled, 2, "after {seconds} s");
         let told: u64 = samples.iter().map(|sample| sample.period).sum();
@@ -150,168 +158,133 @@ const STATUS_SET: u32 = 0x391;
 const GLOBAL_STATUS: u32 = 0x38E;
 const FIXED_CONTROL: u32 = 0x38D;
 
-fn sampling(model: &str, flags: u32) -> Bare {
-    let mut bare = Bare::new(model, 1);
+fn sampling<B: Backend>(model: &str) -> Stepped<B> {
+    let mut machine = Stepped::<B>::new(model, 1);
     let spec = Spec { interval: 5_000, ..spec(TOTAL_ISSUES) };
-    bare.configure(SAMPLE | flags, &[spec], 0);
-    bare.start();
-    bare
+    machine.run(SAMPLE, &[spec]);
+    machine
 }
 
-fn is_masked(bare: &mut Bare) -> bool {
-    let entry = bare.cpu(0).processor.read_apic(LVTPC);
+const STORM: Option<ErrorCode> = Some(ErrorCode::InterruptStorm);
+
+/// A hundred interrupts at once without an overflow.
+fn storm<B: Backend>(machine: &mut Stepped<B>) {
+    for _ in 0..100 {
+        machine.spurious_interrupt(0);
+    }
+}
+
+fn is_masked<B: Backend>(machine: &mut Stepped<B>) -> bool {
+    let entry = machine.processor(0).read_apic(LVTPC);
     entry.expect("xAPIC") & MASK != 0
 }
 
 /// A hundred interrupts in a window without an overflow end the session; LVTPC stays masked until a
 /// later start that has found the status clear.
-#[test]
-fn a_storm_ends_the_session() {
+fn a_storm_ends_the_session<B: Backend>() {
     for model in ["skylake", "core2", "zen2", "zen4", "pentium-m", "pentium4"] {
-        let mut bare = sampling(model, 0);
+        let mut machine = sampling::<B>(model);
         for _ in 0..99 {
-            bare.spurious_interrupt(0);
+            machine.spurious_interrupt(0);
         }
-        let statistics = bare.statistics();
+        let statistics = machine.statistics();
         assert_eq!((statistics.ended, statistics.spurious), (0, 99), "{model}");
-        bare.retire(0, &[(Event::Instructions, 5_001)]);
-        assert!(bare.take_interrupt(0), "{model}");
-        bare.spurious_interrupt(0);
-        assert!(is_masked(&mut bare), "{model}");
+        machine.retire(0, &[(Event::Instructions, 5_001)]);
+        assert!(machine.take_interrupt(0), "{model}");
+        machine.spurious_interrupt(0);
+        assert!(is_masked(&mut machine), "{model}");
         // Events that happen now belong to no session.
-        bare.retire(0, &[(Event::Instructions, 50_001)]);
+        machine.retire(0, &[(Event::Instructions, 50_001)]);
         let storm = ErrorCode::InterruptStorm as u32;
-        let statistics = bare.statistics();
+        let statistics = machine.statistics();
         assert_eq!((statistics.ended, statistics.spurious), (storm, 100), "{model}");
         assert_eq!((statistics.ended_processor, statistics.stored), (0, 1));
-        assert_eq!(bare.drain().len(), 1, "what was sampled is still there");
-        assert_eq!(bare.snapshot()[0].counted, 5_001, "{model}");
-        assert_eq!(bare.try_about_session(STOP).error, storm, "{model}");
-        assert!(is_masked(&mut bare), "{model}: nobody would answer");
-        bare.start();
-        assert!(!is_masked(&mut bare), "{model}");
-        bare.stop();
-        assert!(!is_masked(&mut bare), "{model}");
-        assert_eq!(bare.cpu(0).faults, [], "{model}");
-    }
-}
-
-/// The device was disabled and enabled: whoever finds LVTPC masked and a status bit set leaves it to the
-/// next start there, also when a session on other processors gives its handler back.
-#[test]
-fn a_storm_is_remembered_while_the_device_is_disabled() {
-    for (status, stays) in [(1 << 2, true), (0, false)] {
-        let mut bare = Bare::booted("skylake", 2, |processor| {
-            processor.boot_windows();
-            processor.write_apic(LVTPC, MASK | 0xFE).expect("xAPIC");
-            processor.show_status(status);
-        });
-        bare.processors[0] = 1;
-        bare.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
-        bare.start();
-        bare.stop();
-        let entry = bare.cpu(1).processor.read_apic(LVTPC).expect("xAPIC");
-        assert_eq!(entry & MASK != 0, stays, "{status:#x}");
-        let is_masked = is_masked(&mut bare);
-        assert!(!is_masked, "{status:#x}: START has found the cause gone");
+        assert_eq!(machine.drain().len(), 1, "what was sampled is still there");
+        assert_eq!(machine.counted()[0], 5_001, "{model}");
+        assert_eq!(machine.ended_by(), STORM, "{model}");
+        assert!(is_masked(&mut machine), "{model}: nobody would answer");
+        machine.start();
+        assert!(!is_masked(&mut machine), "{model}");
+        machine.stop();
+        assert!(!is_masked(&mut machine), "{model}");
     }
 }
 
 /// The same number over a longer time is not a storm.
-#[test]
-fn rare_spurious_interrupts_are_no_storm() {
-    let mut bare = sampling("zen2", 0);
+fn rare_spurious_interrupts_are_no_storm<B: Backend>() {
+    let mut machine = sampling::<B>("zen2");
     for _ in 0..10 {
         for _ in 0..99 {
-            bare.spurious_interrupt(0);
+            machine.spurious_interrupt(0);
         }
-        let processor = &mut bare.cpu(0).processor;
-        let now = processor.timestamp();
-        processor.set_timestamp(now + 40_000_000);
+        machine.pass(40_000_000);
     }
-    let statistics = bare.statistics();
+    let statistics = machine.statistics();
     assert_eq!((statistics.ended, statistics.spurious), (0, 990));
-    assert!(!is_masked(&mut bare));
+    assert!(!is_masked(&mut machine));
 }
 
 /// Sleep ends the storm but not the refusal: only what was counted up to the storm remains.
-#[test]
-fn after_sleep_a_session_that_a_storm_has_ended_stays_ended() {
+fn after_sleep_a_session_that_a_storm_has_ended_stays_ended<B: Backend>() {
     for model in ["skylake", "zen2"] {
-        let mut bare = sampling(model, 0);
-        bare.retire(0, &[(Event::Instructions, 5_001)]);
-        assert!(bare.take_interrupt(0), "{model}");
-        for _ in 0..100 {
-            bare.spurious_interrupt(0);
-        }
-        bare.service.suspend();
-        let processor = &mut bare.cpu(0).processor;
-        processor.reset();
-        processor.boot_windows();
-        bare.service.resume();
-        bare.retire(0, &[(Event::Instructions, 50_001)]);
-        assert!(!bare.take_interrupt(0), "{model}: nothing runs");
+        let mut machine = sampling::<B>(model);
+        machine.retire(0, &[(Event::Instructions, 5_001)]);
+        assert!(machine.take_interrupt(0), "{model}");
+        storm(&mut machine);
+        machine.sleep();
+        machine.lose_registers();
+        machine.wake();
+        machine.retire(0, &[(Event::Instructions, 50_001)]);
+        assert!(!machine.take_interrupt(0), "{model}: nothing runs");
         let storm = ErrorCode::InterruptStorm as u32;
-        assert_eq!(bare.statistics().ended, storm, "{model}");
-        assert_eq!(bare.snapshot()[0].counted, 5_001, "{model}");
-        assert_eq!(bare.try_about_session(STOP).error, storm, "{model}");
-        assert!(!is_masked(&mut bare), "{model}");
-        bare.start();
-        bare.stop();
-        assert_eq!(bare.cpu(0).faults, [], "{model}");
+        assert_eq!(machine.statistics().ended, storm, "{model}");
+        assert_eq!(machine.counted()[0], 5_001, "{model}");
+        assert_eq!(machine.ended_by(), STORM, "{model}");
+        assert!(!is_masked(&mut machine), "{model}");
+        machine.start();
+        machine.stop();
     }
 }
 
 /// Where no session runs, too: otherwise a later session on other processors would leave LVTPC
 /// masked there, as after the storm.
-#[test]
-fn sleep_ends_a_storm_whose_session_is_over() {
-    let mut bare = sampling("skylake", 0);
-    for _ in 0..100 {
-        bare.spurious_interrupt(0);
-    }
-    let storm = ErrorCode::InterruptStorm as u32;
-    assert_eq!(bare.try_about_session(STOP).error, storm);
-    let is_told = |bare: &mut Bare| bare.described()[0].flags & Processor::STORM != 0;
-    assert!(is_told(&mut bare));
-    bare.service.suspend();
-    let processor = &mut bare.cpu(0).processor;
-    processor.reset();
-    processor.boot_windows();
-    bare.service.resume();
-    assert!(!is_told(&mut bare));
-    assert!(!is_masked(&mut bare));
+fn sleep_ends_a_storm_whose_session_is_over<B: Backend>() {
+    let mut machine = sampling::<B>("skylake");
+    storm(&mut machine);
+    assert_eq!(machine.ended_by(), STORM);
+    let is_told = |machine: &mut Stepped<B>| machine.described(0).flags & Processor::STORM != 0;
+    assert!(is_told(&mut machine));
+    machine.sleep();
+    machine.lose_registers();
+    machine.wake();
+    assert!(!is_told(&mut machine));
+    assert!(!is_masked(&mut machine));
 }
 
 /// Another driver has refused the sleep: registers have kept their contents, and LVTPC stays masked.
-#[test]
-fn a_sleep_that_was_called_off_ends_no_storm() {
+fn a_sleep_that_was_called_off_ends_no_storm<B: Backend>() {
     for (model, status) in [("skylake", Some(0x38E)), ("zen2", None)] {
-        let mut bare = sampling(model, 0);
-        for _ in 0..100 {
-            bare.spurious_interrupt(0);
-        }
+        let mut machine = sampling::<B>(model);
+        storm(&mut machine);
         if let Some(status) = status {
             // Of a counter that the session does not use.
-            let processor = &mut bare.cpu(0).processor;
+            let processor = machine.processor(0);
             processor.wrmsr(STATUS_SET, 1 << 33).expect("version 4");
             assert_ne!(processor.rdmsr(status), Ok(0));
         }
-        bare.service.suspend();
-        bare.service.resume();
-        assert!(is_masked(&mut bare), "{model}");
-        let storm = bare.described()[0].flags & Processor::STORM;
+        machine.sleep();
+        machine.wake();
+        assert!(is_masked(&mut machine), "{model}");
+        let storm = machine.described(0).flags & Processor::STORM;
         assert_ne!(storm, 0, "{model}");
-        let storm = ErrorCode::InterruptStorm as u32;
-        assert_eq!(bare.try_about_session(STOP).error, storm, "{model}");
-        assert!(is_masked(&mut bare), "{model}");
+        assert_eq!(machine.ended_by(), STORM, "{model}");
+        assert!(is_masked(&mut machine), "{model}");
     }
 }
 
 /// What held the line active is acknowledged by the START that sees it: otherwise nothing would start
 /// until sleep or a restart. A counter of somebody else's is left alone.
-#[test]
-fn a_start_after_a_storm_acknowledges_what_it_sees() {
+fn a_start_after_a_storm_acknowledges_what_it_sees<B: Backend>() {
     // Metrics overflow, Trace_ToPA_PMI, CTR_FRZ, OvfUncore, OvfBuf, CondChgd; fixed counter 1.
     for (bits, left) in [
         (1 << 48, 0),
@@ -322,66 +295,56 @@ fn a_start_after_a_storm_acknowledges_what_it_sees() {
         (1 << 63, 0),
         (1 << 33 | 1, 1 << 33),
     ] {
-        let mut bare = sampling("skylake", 0);
-        for _ in 0..100 {
-            bare.spurious_interrupt(0);
-        }
-        let storm = ErrorCode::InterruptStorm as u32;
-        assert_eq!(bare.try_about_session(STOP).error, storm);
-        let processor = &mut bare.cpu(0).processor;
+        let mut machine = sampling::<B>("skylake");
+        storm(&mut machine);
+        assert_eq!(machine.ended_by(), STORM);
+        let processor = machine.processor(0);
         processor.show_status(bits);
         processor.wrmsr(FIXED_CONTROL, 0xB0).expect("version 4");
-        bare.start();
-        assert!(!is_masked(&mut bare), "{bits:#x}");
-        let processor = &mut bare.cpu(0).processor;
+        machine.start();
+        assert!(!is_masked(&mut machine), "{bits:#x}");
+        let processor = machine.processor(0);
         assert_eq!(processor.rdmsr(GLOBAL_STATUS), Ok(left), "{bits:#x}");
-        bare.stop();
-        let processor = &mut bare.cpu(0).processor;
+        machine.stop();
+        let processor = machine.processor(0);
         assert_eq!(processor.rdmsr(GLOBAL_STATUS), Ok(left), "{bits:#x}");
-        assert_eq!(bare.cpu(0).faults, []);
     }
 }
 
-#[test]
-fn a_new_configuration_knows_nothing_of_the_run_before() {
-    let mut bare = sampling("skylake", 0);
-    for _ in 0..100 {
-        bare.spurious_interrupt(0);
-    }
-    let storm = ErrorCode::InterruptStorm as u32;
-    assert_eq!(bare.try_about_session(STOP).error, storm);
-    bare.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
-    let not_running = ErrorCode::NotRunning as u32;
-    assert_eq!(bare.try_about_session(STOP).error, not_running);
+fn a_new_configuration_knows_nothing_of_the_run_before<B: Backend>() {
+    let mut machine = sampling::<B>("skylake");
+    storm(&mut machine);
+    assert_eq!(machine.ended_by(), STORM);
+    machine.configure(SAMPLE, &[spec(TOTAL_ISSUES)], 0);
+    assert_eq!(machine.ended_by(), Some(ErrorCode::NotRunning));
 }
 
 /// An interrupt that costs this much ends at `now`: 500 ns of it are outside the handler.
-fn costly(bare: &mut Bare, now: u64, cost: u64) {
-    let cpu = bare.cpu(0);
+fn costly<B: Backend>(machine: &mut Stepped<B>, now: u64, cost: u64) {
+    let cpu = machine.cpu(0);
     cpu.processor.set_timestamp(now - (cost - 500));
     cpu.interrupt_cost = cost - 500;
-    bare.spurious_interrupt(0);
+    machine.spurious_interrupt(0);
 }
 
 /// A window is calm below a quarter of the budget, so that the doubled cost is at most half of it;
 /// a rare interrupt ends several windows at once. What exactly reaches the budget is within it.
-#[test]
-fn a_hundred_calm_windows_halve_the_period() {
+fn a_hundred_calm_windows_halve_the_period<B: Backend>() {
     const WINDOW: u64 = 10_000_000;
     for (windows, cost, longest) in
         [(1, 249_999, 5_000), (1, 250_000, 10_000), (4, 999_999, 5_000), (4, 1_000_000, 10_000)]
     {
-        let mut bare = sampling("zen4", 0);
+        let mut machine = sampling::<B>("zen4");
         let mut now = 2 * WINDOW;
-        costly(&mut bare, now, 1_000_001);
-        let statistics = bare.statistics();
+        costly(&mut machine, now, 1_000_001);
+        let statistics = machine.statistics();
         assert_eq!((statistics.throttled, statistics.longest_period), (1, 10_000));
         for _ in 0..100 / windows {
-            assert_eq!(bare.statistics().longest_period, 10_000);
+            assert_eq!(machine.statistics().longest_period, 10_000);
             now += windows * WINDOW;
-            costly(&mut bare, now, cost);
+            costly(&mut machine, now, cost);
         }
-        let statistics = bare.statistics();
+        let statistics = machine.statistics();
         assert_eq!(statistics.throttled, 1, "{windows} {cost}");
         assert_eq!(statistics.longest_period, longest, "{windows} {cost}");
     }

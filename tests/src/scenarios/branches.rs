@@ -1,19 +1,47 @@
 //! Are a sample's branches those that the processor took before it: of the requested kinds, without
 //! any address that its client may not see, and on registers that are left as they were found?
 
-use halprof_tests::bare::Bare;
-use halprof_tests::branches::{Recorder, recorders, with};
-use halprof_tests::requests::spec;
+use crate::backend::Backend;
+use crate::branches::{Recorder, recorders, with};
+use crate::requests::spec;
+use crate::stepped::Stepped;
 use shared_types::request::machine::Processor as Described;
 use shared_types::request::session::{Configure, SAMPLE, Spec};
-use shared_types::{
-    Branch, BranchKind, BranchReason, BranchRecords, ErrorCode, MAX_BRANCHES, Sample,
-};
+use shared_types::{Branch, BranchKind, BranchReason, BranchRecords, ErrorCode, Sample};
 use sim::Taken;
+use sim::cpu::cpuid::Leaves;
 use sim::cpu::event::Event;
 use sim::machines::models;
 use sim::quirks::Quirks;
-use std::slice::from_ref;
+
+scenarios![
+    records_are_the_branches_before_the_overflow,
+    fewer_branches_are_fewer_records,
+    samples_of_one_interrupt_share_the_records,
+    the_cost_is_exact,
+    filters_let_through_what_was_asked_for,
+    a_client_without_the_right_sees_no_kernel_address,
+    the_kernel_is_not_granted,
+    every_processor_says_what_it_records,
+    gates,
+    a_configuration_asks_for_what_there_is,
+    all_is_left_as_it_was_found,
+    records_go_on_after_sleep,
+    somebody_elses_recording_is_left_alone,
+    a_recording_that_somebody_changes_ends_the_session,
+    a_recording_whose_freeze_is_cleared_is_ended_whole,
+    records_go_on_after_an_interrupt_that_was_lost,
+    transactions_are_told_where_the_records_have_them,
+    a_record_between_two_kernel_addresses_is_hidden_too,
+    cycles_that_are_not_valid_are_not_told,
+    addresses_have_as_many_bits_as_the_processor_says,
+    records_go_on_after_a_spurious_interrupt,
+    records_that_were_found_frozen_thaw,
+    a_debug_exception_does_not_end_the_recording,
+    a_lost_interrupt_reads_no_records,
+    the_budget_counts_the_accesses,
+    every_sample_of_a_full_ring_has_its_own_branches,
+];
 
 const TOTAL_ISSUES: u32 = 2;
 const PERIOD: u64 = 10_000;
@@ -41,41 +69,44 @@ fn taken(number: u64) -> Taken {
 }
 
 /// A session that samples instructions in user mode with branches, running on one processor.
-struct Bench {
-    bare: Bare,
+struct Bench<B: Backend> {
+    machine: Stepped<B>,
     retired: u64,
 }
 
-impl Bench {
+impl<B: Backend> Bench<B> {
     fn new(recorder: &Recorder, branches: u16) -> Self {
-        Self::filtered(Bare::of(from_ref(&recorder.leaves)), branches, 0)
+        Self::filtered(on(&recorder.leaves), branches, 0)
     }
 
-    fn filtered(mut bare: Bare, branches: u16, filter: u16) -> Self {
-        (bare.branches, bare.branch_filter) = (branches, filter);
-        bare.configure(SAMPLE, &[sampled()], 0);
-        bare.start();
-        let mut bench = Self { bare, retired: 0 };
-        bench.retired = bench.bare.cpu(0).processor.counts().total(Event::Instructions);
-        bench
+    fn filtered(mut machine: Stepped<B>, branches: u16, filter: u16) -> Self {
+        (machine.settings.branches, machine.settings.branch_filter) = (branches, filter);
+        machine.run(SAMPLE, &[sampled()]);
+        let retired = machine.processor(0).counts().total(Event::Instructions);
+        Self { machine, retired }
     }
 
     fn take(&mut self, branches: impl IntoIterator<Item = Taken>) {
-        let processor = &mut self.bare.cpu(0).processor;
+        let processor = self.machine.processor(0);
         branches.into_iter().for_each(|taken| processor.branch(&taken));
     }
 
     /// A counter overflows, and its interrupt is handled; the branches in between belong to the way
     /// to the handler.
     fn overflow(&mut self) {
-        self.retired += PERIOD;
-        self.bare.retire(0, &[(Event::Instructions, self.retired)]);
+        self.retire();
         self.take((900..950).map(taken));
-        assert!(self.bare.take_interrupt(0));
+        assert!(self.machine.take_interrupt(0));
+    }
+
+    /// A counter overflows.
+    fn retire(&mut self) {
+        self.retired += PERIOD;
+        self.machine.retire(0, &[(Event::Instructions, self.retired)]);
     }
 
     fn samples(&mut self) -> Vec<(Sample, Vec<Branch>)> {
-        self.bare.drain_with_branches()
+        self.machine.drain_with_branches()
     }
 
     /// The branches of the single sample that the next overflow produces.
@@ -87,9 +118,13 @@ impl Bench {
     }
 
     fn read(&mut self, msr: u32) -> u64 {
-        let processor = &mut self.bare.cpu(0).processor;
+        let processor = self.machine.processor(0);
         processor.unobserved(|processor| processor.rdmsr(msr).expect("a register"))
     }
+}
+
+fn on<B: Backend>(leaves: &Leaves) -> Stepped<B> {
+    Stepped::of(std::slice::from_ref(leaves))
 }
 
 fn sampled() -> Spec {
@@ -131,57 +166,52 @@ fn are_the_last(recorder: &Recorder, got: &[Branch], depth: u16, last: u64) {
 }
 
 /// The bench, which keeps 8 records, has the last ones of further branches.
-fn records_the_last(recorder: &Recorder, mut bench: Bench) {
+fn records_the_last<B: Backend>(recorder: &Recorder, mut bench: Bench<B>) {
     bench.take((1..=20).map(taken));
     are_the_last(recorder, &bench.branches(), 8, 20);
 }
 
 /// The records are frozen at the overflow, every time.
-#[test]
-fn records_are_the_branches_before_the_overflow() {
+fn records_are_the_branches_before_the_overflow<B: Backend>() {
     for recorder in recorders() {
         for depth in depths(&recorder) {
-            let mut bench = Bench::new(&recorder, depth);
+            let mut bench = Bench::<B>::new(&recorder, depth);
             for last in [40, 77, 134] {
                 bench.take((1..=last).map(taken));
                 let got = bench.branches();
                 are_the_last(&recorder, &got, depth, last);
             }
-            bench.bare.stop();
-            assert_eq!(bench.bare.cpu(0).faults, [], "{}", recorder.name);
+            bench.machine.stop();
         }
     }
 }
 
 /// Branches that were recorded for someone else, or before the session, are not reported.
-#[test]
-fn fewer_branches_are_fewer_records() {
+fn fewer_branches_are_fewer_records<B: Backend>() {
     for recorder in recorders() {
-        let mut bench = Bench::new(&recorder, 8);
+        let mut bench = Bench::<B>::new(&recorder, 8);
         bench.take([taken(1), taken(2)]);
         let got = bench.branches();
         are_the_last(&recorder, &got[..2], 2, 2);
         assert_eq!(got.len(), 2, "{}", recorder.name);
-        bench.bare.stop();
-        bench.bare.start();
+        bench.machine.stop();
+        bench.machine.start();
         assert_eq!(bench.branches(), [], "{}", recorder.name);
     }
 }
 
 /// Several counters that overflow at once share the records, which are read only once.
-#[test]
-fn samples_of_one_interrupt_share_the_records() {
+fn samples_of_one_interrupt_share_the_records<B: Backend>() {
     let cycles = Spec { source: 0, ..sampled() };
     for recorder in recorders() {
-        let mut bare = Bare::of(from_ref(&recorder.leaves));
-        bare.branches = 8;
-        bare.configure(SAMPLE, &[sampled(), Spec { source: 6, ..cycles }], 0);
-        bare.start();
-        let mut bench = Bench { bare, retired: 0 };
+        let mut machine = on::<B>(&recorder.leaves);
+        machine.settings.branches = 8;
+        machine.run(SAMPLE, &[sampled(), Spec { source: 6, ..cycles }]);
+        let mut bench = Bench { machine, retired: 0 };
         bench.take((1..=20).map(taken));
         let events = [(Event::Instructions, PERIOD), (Event::Branches, PERIOD)];
-        bench.bare.retire(0, &events);
-        let accesses = bench.bare.accesses(0, |bare| assert!(bare.take_interrupt(0)));
+        bench.machine.retire(0, &events);
+        let accesses = bench.machine.accesses(0, |machine| assert!(machine.take_interrupt(0)));
         let samples = bench.samples();
         assert_eq!(samples.len(), 2, "{}", recorder.name);
         for (_, got) in samples {
@@ -194,17 +224,14 @@ fn samples_of_one_interrupt_share_the_records() {
 
 /// Register accesses of a sample: those of a sample without branches, plus those in
 /// docs/performance.md for the branches.
-#[test]
-fn the_cost_is_exact() {
+fn the_cost_is_exact<B: Backend>() {
     for recorder in recorders() {
         let mut plain = None;
         for depth in [0].into_iter().chain(depths(&recorder)) {
-            let mut bench = Bench::new(&recorder, depth);
+            let mut bench = Bench::<B>::new(&recorder, depth);
             bench.take((1..=200).map(taken));
-            bench.retired += PERIOD;
-            let all = [(Event::Instructions, bench.retired)];
-            bench.bare.retire(0, &all);
-            let cost = bench.bare.accesses(0, |bare| assert!(bare.take_interrupt(0)));
+            bench.retire();
+            let cost = bench.machine.accesses(0, |machine| assert!(machine.take_interrupt(0)));
             let msrs = cost.rdmsr + cost.wrmsr;
             let (each, besides) = recorder.accesses;
             let branches = match depth {
@@ -219,8 +246,7 @@ fn the_cost_is_exact() {
 }
 
 /// Kinds and modes; the mode is that of the target.
-#[test]
-fn filters_let_through_what_was_asked_for() {
+fn filters_let_through_what_was_asked_for<B: Backend>() {
     let kernel = |taken: Taken| Taken { from: taken.from | KERNEL, to: taken.to | KERNEL, ..taken };
     let bits = [
         (BranchKind::Conditional, Configure::CONDITIONAL),
@@ -242,8 +268,8 @@ fn filters_let_through_what_was_asked_for() {
         for (mode, [user, in_kernel]) in modes {
             for kinds in [&bits[..1], &bits[2..4], &bits[6..]] {
                 let filter = kinds.iter().fold(mode, |filter, (_, bit)| filter | bit);
-                let bare = Bare::of(from_ref(&recorder.leaves));
-                let mut bench = Bench::filtered(bare, 8, filter);
+                let machine = on::<B>(&recorder.leaves);
+                let mut bench = Bench::filtered(machine, 8, filter);
                 bench.take(all());
                 let got = bench.branches();
                 let passes = |taken: &Taken| {
@@ -261,8 +287,7 @@ fn filters_let_through_what_was_asked_for() {
 }
 
 /// Whatever the filter, the addresses of a branch to or from the kernel are hidden.
-#[test]
-fn a_client_without_the_right_sees_no_kernel_address() {
+fn a_client_without_the_right_sees_no_kernel_address<B: Backend>() {
     let from_kernel = Taken { from: KERNEL | 0x4321_0000, kind: BranchKind::Other, ..taken(3) };
     let to_kernel = Taken {
         from: taken(1).from,
@@ -271,8 +296,8 @@ fn a_client_without_the_right_sees_no_kernel_address() {
         ..taken(3)
     };
     for recorder in recorders() {
-        let bare = Bare::of(from_ref(&recorder.leaves));
-        let mut bench = Bench::filtered(hidden(bare), 8, 0);
+        let machine = on::<B>(&recorder.leaves);
+        let mut bench = Bench::filtered(hidden(machine), 8, 0);
         bench.take([taken(1), to_kernel, from_kernel, taken(2)]);
         let got = bench.branches();
         let nothing = Branch { flags: Branch::HIDDEN, ..Branch::default() };
@@ -280,8 +305,8 @@ fn a_client_without_the_right_sees_no_kernel_address() {
         let wanted = [expected(&recorder, &taken(2)), nothing, expected(&recorder, &taken(1))];
         assert_eq!(got, wanted, "{}", recorder.name);
         // And for one that may see the kernel.
-        let bare = Bare::of(from_ref(&recorder.leaves));
-        let mut bench = Bench::filtered(bare, 8, 0);
+        let machine = on::<B>(&recorder.leaves);
+        let mut bench = Bench::filtered(machine, 8, 0);
         bench.take([to_kernel, from_kernel]);
         let got = bench.branches();
         let wanted = [from_kernel, to_kernel].map(|one| expected(&recorder, &one));
@@ -289,26 +314,25 @@ fn a_client_without_the_right_sees_no_kernel_address() {
     }
 }
 
-fn hidden(mut bare: Bare) -> Bare {
-    bare.client.kernel_addresses = false;
-    bare
+fn hidden<B: Backend>(mut machine: Stepped<B>) -> Stepped<B> {
+    let handle = machine.client.handle.clone();
+    machine.client.model.hide_kernel_addresses(&handle);
+    machine
 }
 
 /// Recording the kernel's branches is refused to a client that may not see them.
-#[test]
-fn the_kernel_is_not_granted() {
-    let mut bare = hidden(Bare::new("skylake", 1));
-    (bare.branches, bare.branch_filter) = (8, Configure::TO_KERNEL);
-    let reply = bare.try_configure(SAMPLE, &[sampled()], 0);
-    let error = ErrorCode::from_wire(reply.error);
-    assert_eq!(error, Some(ErrorCode::BranchesKernelNotGranted));
-    assert_eq!(reply.subject, u32::from(Configure::TO_KERNEL));
+fn the_kernel_is_not_granted<B: Backend>() {
+    let mut machine = hidden(Stepped::<B>::new("skylake", 1));
+    (machine.settings.branches, machine.settings.branch_filter) = (8, Configure::TO_KERNEL);
+    let refused = machine.try_configure(SAMPLE, &[sampled()], 0);
+    let refused = refused.map(|(error, subject, _)| (error, subject));
+    let kernel = (ErrorCode::BranchesKernelNotGranted, Configure::TO_KERNEL.into());
+    assert_eq!(refused, Some(kernel));
 }
 
-#[test]
-fn every_processor_says_what_it_records() {
+fn every_processor_says_what_it_records<B: Backend>() {
     for recorder in recorders() {
-        let told = Bare::of(from_ref(&recorder.leaves)).described().remove(0);
+        let told = on::<B>(&recorder.leaves).described(0);
         let name = recorder.name;
         assert_eq!(told.branch_records, recorder.records as u16, "{name}");
         assert_eq!(told.branch_reason, BranchReason::Available as u16, "{name}");
@@ -325,8 +349,7 @@ fn every_processor_says_what_it_records() {
 }
 
 /// Each condition for branch recording; if one is not met, no register behind it is accessed.
-#[test]
-fn gates() {
+fn gates<B: Backend>() {
     use BranchReason as R;
     let model = |name| models::find(name).expect("a model").processors()[0].clone();
     let skylake = model("skylake");
@@ -382,38 +405,32 @@ fn gates() {
         ("AMD's depth 0", with(&zen4, 0x8000_0022, |leaf| leaf.ebx &= 0xF), R::Format),
     ];
     for (name, leaves, reason) in rows {
-        let told = Bare::of(from_ref(&leaves)).described().remove(0);
+        let mut machine = on::<B>(&leaves);
+        let told = machine.described(0);
         if name == "no version 2" {
             // Without counters there is no interface at all, or none with a global control.
             assert_ne!(told.branch_reason, R::Available as u16, "{name}");
             continue;
         }
         assert_eq!(told.branch_reason, reason as u16, "{name}");
-        let mut bare = Bare::of(from_ref(&leaves));
-        bare.branches = 8;
-        let sampled = sampled();
-        let reply = bare.try_configure(SAMPLE, &[sampled], 0);
+        machine.settings.branches = 8;
+        let refused = machine.try_configure(SAMPLE, &[sampled()], 0);
         if reason == R::Available {
-            assert_eq!(reply.error, 0, "{name}");
+            assert_eq!(refused, None, "{name}");
         } else if told.delivery != 0 {
-            let error = ErrorCode::from_wire(reply.error);
-            assert_eq!(error, Some(ErrorCode::BranchesUnavailable), "{name}");
-            assert_eq!((reply.subject, reply.detail), (0, reason as u64), "{name}");
+            let wanted = (ErrorCode::BranchesUnavailable, 0, reason as u64);
+            assert_eq!(refused, Some(wanted), "{name}");
         }
-        assert_eq!(bare.cpu(0).faults, [], "{name}");
     }
 }
 
-#[test]
-fn a_configuration_asks_for_what_there_is() {
+fn a_configuration_asks_for_what_there_is<B: Backend>() {
     let filters = Configure::MODES | Configure::KINDS;
     for recorder in recorders() {
-        let mut bare = Bare::of(from_ref(&recorder.leaves));
+        let mut machine = on::<B>(&recorder.leaves);
         let mut asked = |branches, filter, flags| {
-            (bare.branches, bare.branch_filter) = (branches, filter);
-            let reply = bare.try_configure(flags, &[sampled()], 0);
-            let error = ErrorCode::from_wire(reply.error);
-            error.map(|error| (error, reply.subject, reply.detail))
+            (machine.settings.branches, machine.settings.branch_filter) = (branches, filter);
+            machine.try_configure(flags, &[sampled()], 0)
         };
         for wrong in [1, 4, 7, 9, 24, 31, 33, 40, 64, 0x2000, u16::MAX] {
             let refused = Some((ErrorCode::BadValue, 36, wrong.into()));
@@ -439,7 +456,7 @@ fn a_configuration_asks_for_what_there_is() {
 }
 
 /// The values of all registers of branch recording.
-fn registers(bench: &mut Bare) -> Vec<(u32, u64)> {
+fn registers<B: Backend>(machine: &mut Stepped<B>) -> Vec<(u32, u64)> {
     let msrs = [IA32_DEBUGCTL, 0x1C8, 0x14CE, 0x14CF, 0xC000_010E, 0xC000_010F]
         .into_iter()
         .chain(0x680..0x6A0)
@@ -449,61 +466,57 @@ fn registers(bench: &mut Bare) -> Vec<(u32, u64)> {
         .chain(0x1600..0x1620)
         .chain(0x1200..0x1220)
         .chain(0xC001_0300..0xC001_0320);
-    let processor = &mut bench.cpu(0).processor;
+    let processor = machine.processor(0);
     let read = |msr| Some((msr, processor.unobserved(|one| one.rdmsr(msr)).ok()?));
     msrs.filter_map(read).collect()
 }
 
 /// The filter, the freeze and the depth that someone else has left, and other bits of DebugCtl.
-#[test]
-fn all_is_left_as_it_was_found() {
+fn all_is_left_as_it_was_found<B: Backend>() {
     for recorder in recorders() {
         for found in [0, 1 << 11, 1 << 12 | 1 << 11] {
-            let mut bare = Bare::of(from_ref(&recorder.leaves));
+            let mut machine = on::<B>(&recorder.leaves);
             let left: &[(u32, u64)] = match recorder.records {
                 BranchRecords::Architectural => &[(0x14CE, 0x0001_0006), (0x14CF, 16)],
                 BranchRecords::AmdV2 => &[(0xC000_010E, 0x55), (0xC000_010F, 0x9)],
                 _ => &[(0x1C8, 0x1AA)],
             };
-            let processor = &mut bare.cpu(0).processor;
+            let processor = machine.processor(0);
             for &(msr, value) in left.iter().chain(&[(IA32_DEBUGCTL, found)]) {
                 processor.wrmsr(msr, value).expect("a register");
             }
-            let before = registers(&mut bare);
-            let mut bench = Bench::filtered(bare, 8, Configure::CALLS);
+            let before = registers(&mut machine);
+            let mut bench = Bench::filtered(machine, 8, Configure::CALLS);
             for _ in 0..3 {
                 bench.take((1..=50).map(taken));
                 bench.overflow();
             }
-            assert_ne!(registers(&mut bench.bare), before, "{}", recorder.name);
-            bench.bare.stop();
-            assert_eq!(registers(&mut bench.bare), before, "{}", recorder.name);
+            assert_ne!(registers(&mut bench.machine), before, "{}", recorder.name);
+            bench.machine.stop();
+            assert_eq!(registers(&mut bench.machine), before, "{}", recorder.name);
             assert_eq!(bench.read(IA32_DEBUGCTL), found);
-            assert_eq!(bench.bare.cpu(0).faults, []);
         }
     }
 }
 
 /// Sleep clears every register; recording continues after it, and what is found then is restored.
-#[test]
-fn records_go_on_after_sleep() {
+fn records_go_on_after_sleep<B: Backend>() {
     for recorder in recorders() {
-        let mut bench = Bench::new(&recorder, 8);
+        let mut bench = Bench::<B>::new(&recorder, 8);
         bench.take((1..=20).map(taken));
         bench.overflow();
-        bench.bare.service.suspend();
-        let asleep = registers(&mut bench.bare);
+        bench.machine.sleep();
+        let asleep = registers(&mut bench.machine);
         assert!(asleep.iter().all(|(msr, value)| *value == 0 || *msr == 0x14CF));
-        let cpu = bench.bare.cpu(0);
-        cpu.processor.reset();
-        cpu.processor.boot_windows();
-        cpu.processor.wrmsr(IA32_DEBUGCTL, 1 << 11).expect("it");
-        bench.bare.service.resume();
+        bench.machine.lose_registers();
+        bench.machine.client.write(0, IA32_DEBUGCTL, 1 << 11);
+        bench.machine.client.model.others_wrote_registers();
+        bench.machine.wake();
         bench.samples();
         bench.take((1..=33).map(taken));
         let got = bench.branches();
         are_the_last(&recorder, &got, 8, 33);
-        bench.bare.stop();
+        bench.machine.stop();
         assert_eq!(bench.read(IA32_DEBUGCTL), 1 << 11, "{}", recorder.name);
     }
 }
@@ -517,58 +530,50 @@ fn switch(recorder: &Recorder) -> (u32, u64) {
     }
 }
 
-#[test]
-fn somebody_elses_recording_is_left_alone() {
+fn somebody_elses_recording_is_left_alone<B: Backend>() {
     for recorder in recorders() {
         let quirks = Quirks::parse("branches-on").expect("one");
-        let mut bare = Bare::of(&[recorder.leaves.with_quirks(quirks)]);
-        let before = registers(&mut bare);
-        bare.branches = 8;
-        bare.configure(SAMPLE, &[sampled()], 0);
-        let reply = bare.try_start();
-        let error = ErrorCode::from_wire(reply.error);
-        assert_eq!(error, Some(ErrorCode::BranchesTaken), "{}", recorder.name);
-        assert_eq!(reply.subject, 0);
-        assert_ne!(reply.detail & switch(&recorder).1, 0, "{}", recorder.name);
-        assert_eq!(registers(&mut bare), before, "{}", recorder.name);
+        let mut machine = on::<B>(&recorder.leaves.with_quirks(quirks));
+        let before = registers(&mut machine);
+        machine.settings.branches = 8;
+        machine.configure(SAMPLE, &[sampled()], 0);
+        let (error, processor, control) = machine.try_start().expect("a refusal");
+        assert_eq!((error, processor), (ErrorCode::BranchesTaken, 0), "{}", recorder.name);
+        assert_ne!(control & switch(&recorder).1, 0, "{}", recorder.name);
+        assert_eq!(registers(&mut machine), before, "{}", recorder.name);
         // Without branches nothing is checked.
-        bare.branches = 0;
-        bare.configure(SAMPLE, &[sampled()], 0);
-        bare.start();
-        bare.stop();
-        assert_eq!(registers(&mut bare), before, "{}", recorder.name);
+        machine.settings.branches = 0;
+        machine.run(SAMPLE, &[sampled()]);
+        machine.stop();
+        assert_eq!(registers(&mut machine), before, "{}", recorder.name);
     }
 }
 
-#[test]
-fn a_recording_that_somebody_changes_ends_the_session() {
+fn a_recording_that_somebody_changes_ends_the_session<B: Backend>() {
     for recorder in recorders() {
         let quirks = Quirks::parse("branches-changed").expect("one");
         let changed = Recorder { leaves: recorder.leaves.with_quirks(quirks), ..recorder.clone() };
         // A filter that differs from theirs: theirs of all branches would be taken for ours.
-        let bare = Bare::of(from_ref(&changed.leaves));
-        let mut bench = Bench::filtered(bare, 8, Configure::TO_USER);
+        let machine = on::<B>(&changed.leaves);
+        let mut bench = Bench::filtered(machine, 8, Configure::TO_USER);
         let mut theirs = None;
         for _ in 0..4 {
             bench.take((1..=20).map(taken));
-            bench.retired += PERIOD;
-            let all = [(Event::Instructions, bench.retired)];
-            bench.bare.retire(0, &all);
-            let before = registers(&mut bench.bare);
-            if bench.bare.take_interrupt(0) && bench.read(IA32_DEBUGCTL) & 1 << 11 == 0 {
+            bench.retire();
+            let before = registers(&mut bench.machine);
+            if bench.machine.take_interrupt(0) && bench.read(IA32_DEBUGCTL) & 1 << 11 == 0 {
                 theirs.get_or_insert(before);
             }
         }
-        let reply = bench.bare.try_about_session(shared_types::request::session::STOP);
-        let error = ErrorCode::from_wire(reply.error);
-        assert_eq!(error, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
+        let ended = bench.machine.ended_by();
+        assert_eq!(ended, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
         // START's self-test has taken the first interrupt: two samples came with branches.
         let counts = bench.samples();
         let counts: Vec<usize> = counts.iter().map(|(_, got)| got.len()).collect();
         let with = counts.iter().filter(|&&count| count > 0).count();
         assert_eq!((with, counts.last()), (2, Some(&0)), "{}", recorder.name);
         let theirs = theirs.expect("the change");
-        let now = registers(&mut bench.bare);
+        let now = registers(&mut bench.machine);
         for ((msr, was), (_, is)) in theirs.iter().zip(&now) {
             // The other user's recording continues.
             let control = matches!(*msr, 0x1C8 | 0x14CE | 0x14CF | 0xC000_010E | 0xC000_010F);
@@ -576,92 +581,57 @@ fn a_recording_that_somebody_changes_ends_the_session() {
         }
         assert_ne!(bench.read(switch(&recorder).0) & switch(&recorder).1, 0);
         assert_eq!(bench.read(IA32_DEBUGCTL) & 1 << 11, 0, "{}", recorder.name);
-        samples_without_branches(&mut bench.bare, recorder.name);
+        samples_without_branches(&mut bench.machine, recorder.name);
     }
 }
 
 /// Somebody writes IA32_DEBUGCTL, and only the freeze is gone: what is still on is the session's,
 /// and the next one is not refused.
-#[test]
-fn a_recording_whose_freeze_is_cleared_is_ended_whole() {
+fn a_recording_whose_freeze_is_cleared_is_ended_whole<B: Backend>() {
     for recorder in recorders() {
         let quirks = Quirks::parse("freeze-cleared").expect("one");
         let leaves = recorder.leaves.with_quirks(quirks);
-        let mut before = Bare::of(from_ref(&leaves));
+        let mut before = on::<B>(&leaves);
         let found = registers(&mut before);
         let mut bench = Bench::filtered(before, 8, 0);
         for _ in 0..4 {
             bench.take((1..=20).map(taken));
-            bench.retired += PERIOD;
-            let all = [(Event::Instructions, bench.retired)];
-            bench.bare.retire(0, &all);
-            bench.bare.take_interrupt(0);
+            bench.retire();
+            bench.machine.take_interrupt(0);
         }
-        let stop = shared_types::request::session::STOP;
-        let error = ErrorCode::from_wire(bench.bare.try_about_session(stop).error);
-        assert_eq!(error, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
-        assert_eq!(registers(&mut bench.bare), found, "{}", recorder.name);
-        bench.bare.start();
-        assert_eq!(bench.bare.cpu(0).faults, [], "{}", recorder.name);
+        let ended = bench.machine.ended_by();
+        assert_eq!(ended, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
+        assert_eq!(registers(&mut bench.machine), found, "{}", recorder.name);
+        bench.machine.start();
     }
 }
 
 /// A session without branches has nothing to do with who records them. Its last interrupt comes
 /// when STOP has stopped the counters.
-fn samples_without_branches(bare: &mut Bare, name: &str) {
-    (bare.branches, bare.branch_filter) = (0, 0);
-    bare.configure(SAMPLE, &[sampled()], 0);
-    bare.start();
-    let processor = &mut bare.cpu(0).processor;
+fn samples_without_branches<B: Backend>(machine: &mut Stepped<B>, name: &str) {
+    (machine.settings.branches, machine.settings.branch_filter) = (0, 0);
+    machine.run(SAMPLE, &[sampled()]);
+    let processor = machine.processor(0);
     let total = processor.counts().total(Event::Instructions) + PERIOD;
-    bare.retire(0, &[(Event::Instructions, total)]);
-    let reply = bare.try_about_session(shared_types::request::session::STOP);
-    assert_eq!(reply.error, 0, "{name}");
+    machine.retire(0, &[(Event::Instructions, total)]);
+    assert_eq!(machine.try_stop(), None, "{name}");
 }
 
 /// An overflow whose interrupt was lost has frozen the records too.
-#[test]
-fn records_go_on_after_an_interrupt_that_was_lost() {
+fn records_go_on_after_an_interrupt_that_was_lost<B: Backend>() {
     for recorder in recorders() {
-        let mut bench = Bench::new(&recorder, 8);
-        bench.retired += PERIOD;
-        let all = [(Event::Instructions, bench.retired)];
-        bench.bare.retire(0, &all);
-        assert!(bench.bare.cpu(0).processor.acknowledge_interrupt().is_some());
-        bench.bare.service.processors().tick(0);
+        let mut bench = Bench::<B>::new(&recorder, 8);
+        bench.retire();
+        assert!(bench.machine.processor(0).acknowledge_interrupt().is_some());
+        bench.machine.tick();
         records_the_last(&recorder, bench);
     }
 }
 
-/// Rings grow with the size of their entries, and stay below the limit.
-#[test]
-fn memory_follows_from_the_branches() {
-    let sizes = [(0, 32_768), (8, 4096), (16, 4096), (32, 4096)];
-    for (branches, samples) in sizes {
-        let mut bare = Bare::new("skylake", 2);
-        bare.branches = branches;
-        bare.ring_samples = 0;
-        let configured = bare.configure(SAMPLE, &[sampled()], 0);
-        assert_eq!(configured.ring_samples, samples);
-        let entry = size_of::<Sample>() + size_of::<Branch>() * usize::from(branches);
-        let cap = 1 << 20;
-        let mut bare = Bare::with_ring_bytes("skylake", 2, cap);
-        bare.branches = branches;
-        bare.ring_samples = 0;
-        let configured = bare.configure(SAMPLE, &[sampled()], 0);
-        let bytes = 2 * (u64::from(configured.ring_samples) * entry as u64 + 128);
-        assert!(bytes <= cap && 2 * bytes > cap, "{branches}: {bytes}");
-        bare.start();
-        bare.stop();
-    }
-    assert_eq!(MAX_BRANCHES, 32);
-}
-
 /// LBR_FMT of IA32_PERF_CAPABILITIES: 5 has TSX's bits, 7 does not (SDM, "Last Branch Records").
-#[test]
-fn transactions_are_told_where_the_records_have_them() {
+fn transactions_are_told_where_the_records_have_them<B: Backend>() {
     for recorder in recorders() {
-        let told = Bare::of(from_ref(&recorder.leaves)).described().remove(0);
+        let told = on::<B>(&recorder.leaves).described(0);
         let expected = !matches!(recorder.name, "goldmont-plus" | "zen4");
         let tells = told.branch_info & Described::INFO_TRANSACTIONS != 0;
         assert_eq!(tells, expected, "{}", recorder.name);
@@ -669,7 +639,7 @@ fn transactions_are_told_where_the_records_have_them() {
 }
 
 /// The registers of the newest record: FROM, TO and, but for AMD, INFO.
-fn newest(recorder: &Recorder, bench: &mut Bench) -> [u32; 3] {
+fn newest<B: Backend>(recorder: &Recorder, bench: &mut Bench<B>) -> [u32; 3] {
     match recorder.records {
         BranchRecords::Architectural => [0x1500, 0x1600, 0x1200],
         BranchRecords::AmdV2 => [0xC001_0300, 0xC001_0301, 0],
@@ -681,17 +651,16 @@ fn newest(recorder: &Recorder, bench: &mut Bench) -> [u32; 3] {
 }
 
 /// The filter records none, but a record may come from elsewhere.
-#[test]
-fn a_record_between_two_kernel_addresses_is_hidden_too() {
+fn a_record_between_two_kernel_addresses_is_hidden_too<B: Backend>() {
     for recorder in recorders() {
-        let mut bench = Bench::filtered(hidden(Bare::of(from_ref(&recorder.leaves))), 8, 0);
+        let mut bench = Bench::filtered(hidden(on::<B>(&recorder.leaves)), 8, 0);
         bench.take([taken(1)]);
         let [from, to, _] = newest(&recorder, &mut bench);
         let (mut address, mut valid) = (KERNEL | 0x4321_0000, 0);
         if recorder.records == BranchRecords::AmdV2 {
             (address, valid) = (address & ((1 << 58) - 1), 1 << 63);
         }
-        let processor = &mut bench.bare.cpu(0).processor;
+        let processor = bench.machine.processor(0);
         processor.wrmsr(from, address).expect("a record");
         processor.wrmsr(to, address | valid).expect("a record");
         let nothing = Branch { flags: Branch::HIDDEN, ..Branch::default() };
@@ -700,15 +669,14 @@ fn a_record_between_two_kernel_addresses_is_hidden_too() {
 }
 
 /// CYC_CNT_VALID is bit 60 of IA32_LBR_0_INFO.
-#[test]
-fn cycles_that_are_not_valid_are_not_told() {
+fn cycles_that_are_not_valid_are_not_told<B: Backend>() {
     let is_architectural = |one: &Recorder| one.records == BranchRecords::Architectural;
     for recorder in recorders().into_iter().filter(is_architectural) {
-        let mut bench = Bench::new(&recorder, 8);
+        let mut bench = Bench::<B>::new(&recorder, 8);
         bench.take([taken(1)]);
         let [.., info] = newest(&recorder, &mut bench);
         let value = bench.read(info) & !(1 << 60);
-        let processor = &mut bench.bare.cpu(0).processor;
+        let processor = bench.machine.processor(0);
         processor.wrmsr(info, value).expect("a record");
         let branch = bench.branches()[0];
         assert_eq!((branch.cycles, branch.flags), (0, Branch::PREDICTED));
@@ -716,14 +684,13 @@ fn cycles_that_are_not_valid_are_not_told() {
 }
 
 /// CPUID 8000_0008h EAX\[15:8\]: with 57 bits, bit 47 is no sign.
-#[test]
-fn addresses_have_as_many_bits_as_the_processor_says() {
+fn addresses_have_as_many_bits_as_the_processor_says<B: Backend>() {
     let zen4 = recorders().pop().expect("AMD's");
     for (bits, from) in [(57, 0x00AA_8000_1234_5678), (48, KERNEL | 0x1234)] {
         let leaves = with(&zen4.leaves, 0x8000_0008, |leaf| {
             leaf.eax = leaf.eax & !0xFF00 | bits << 8;
         });
-        let mut bench = Bench::filtered(Bare::of(&[leaves]), 8, 0);
+        let mut bench = Bench::filtered(on::<B>(&leaves), 8, 0);
         let far = Taken { from, ..taken(1) };
         bench.take([far]);
         assert_eq!(bench.branches()[0].from, from, "{bits}");
@@ -731,71 +698,41 @@ fn addresses_have_as_many_bits_as_the_processor_says() {
 }
 
 /// An interrupt that none of our counters has requested has frozen nothing.
-#[test]
-fn records_go_on_after_a_spurious_interrupt() {
+fn records_go_on_after_a_spurious_interrupt<B: Backend>() {
     for recorder in recorders() {
-        let mut bench = Bench::new(&recorder, 8);
-        bench.bare.spurious_interrupt(0);
+        let mut bench = Bench::<B>::new(&recorder, 8);
+        bench.machine.spurious_interrupt(0);
         records_the_last(&recorder, bench);
     }
 }
 
 /// LBR_FRZ, bit 58 of the status register, is found set after sleep.
-#[test]
-fn records_that_were_found_frozen_thaw() {
+fn records_that_were_found_frozen_thaw<B: Backend>() {
     for recorder in recorders() {
-        let mut bench = Bench::new(&recorder, 8);
-        bench.bare.service.suspend();
-        let processor = &mut bench.bare.cpu(0).processor;
-        processor.reset();
-        processor.boot_windows();
-        processor.show_status(1 << 58);
-        bench.bare.service.resume();
+        let mut bench = Bench::<B>::new(&recorder, 8);
+        bench.machine.sleep();
+        bench.machine.lose_registers();
+        bench.machine.processor(0).show_status(1 << 58);
+        bench.machine.wake();
         bench.samples();
         records_the_last(&recorder, bench);
     }
 }
 
-/// Someone else records other branches from now on, or none.
-#[test]
-fn another_filter_or_switch_ends_the_session() {
-    for recorder in recorders() {
-        let bit = match recorder.records {
-            // OTHER_BRANCH of IA32_LBR_CTL.
-            BranchRecords::Architectural => 1 << 22,
-            // The freeze too: a debug exception clears only the switch.
-            BranchRecords::Info => 1 << 11 | 1,
-            _ => switch(&recorder).1,
-        };
-        let mut bench = Bench::new(&recorder, 8);
-        bench.take((1..=20).map(taken));
-        let (msr, _) = switch(&recorder);
-        let theirs = bench.read(msr) & !bit;
-        let processor = &mut bench.bare.cpu(0).processor;
-        processor.wrmsr(msr, theirs).expect("a register");
-        assert_eq!(bench.branches(), [], "{}", recorder.name);
-        let reply = bench.bare.try_about_session(shared_types::request::session::STOP);
-        let error = ErrorCode::from_wire(reply.error);
-        assert_eq!(error, Some(ErrorCode::BranchesChanged), "{}", recorder.name);
-        assert_eq!(bench.read(msr), theirs, "{}", recorder.name);
-    }
-}
-
 /// A debug exception, of whatever program, clears IA32_DEBUGCTL.LBR (SDM vol. 3, "Monitoring
 /// Branches, Exceptions, and Interrupts"): one sample has no branches, and the recording goes on.
-#[test]
-fn a_debug_exception_does_not_end_the_recording() {
+fn a_debug_exception_does_not_end_the_recording<B: Backend>() {
     let mut tried = 0;
     for recorder in recorders() {
         if recorder.records != BranchRecords::Info {
             continue;
         }
         tried += 1;
-        let mut bench = Bench::new(&recorder, 8);
+        let mut bench = Bench::<B>::new(&recorder, 8);
         let debugctl = bench.read(IA32_DEBUGCTL);
         for _ in 0..3 {
             bench.take((1..=20).map(taken));
-            let processor = &mut bench.bare.cpu(0).processor;
+            let processor = bench.machine.processor(0);
             let cleared = processor.wrmsr(IA32_DEBUGCTL, debugctl & !1);
             cleared.expect("a register");
             assert_eq!(bench.branches(), [], "{}", recorder.name);
@@ -803,27 +740,26 @@ fn a_debug_exception_does_not_end_the_recording() {
             bench.take((1..=20).map(taken));
             assert_eq!(bench.branches().len(), 8, "{}", recorder.name);
         }
-        let processor = &mut bench.bare.cpu(0).processor;
+        let processor = bench.machine.processor(0);
         let cleared = processor.wrmsr(IA32_DEBUGCTL, debugctl & !1);
         cleared.expect("a register");
-        bench.bare.stop();
+        bench.machine.stop();
         assert_eq!(bench.read(IA32_DEBUGCTL), 0, "{}", recorder.name);
     }
     assert_ne!(tried, 0);
 }
 
 /// There is no sample for which records would be read.
-#[test]
-fn a_lost_interrupt_reads_no_records() {
+fn a_lost_interrupt_reads_no_records<B: Backend>() {
     for recorder in recorders() {
         let cost = |depth| {
-            let mut bench = Bench::new(&recorder, depth);
+            let mut bench = Bench::<B>::new(&recorder, depth);
             bench.take((1..=200).map(taken));
-            bench.bare.retire(0, &[(Event::Instructions, PERIOD)]);
-            let processor = &mut bench.bare.cpu(0).processor;
+            bench.machine.retire(0, &[(Event::Instructions, PERIOD)]);
+            let processor = bench.machine.processor(0);
             assert!(processor.acknowledge_interrupt().is_some());
-            let tick = |bare: &mut Bare| bare.service.processors().tick(0);
-            bench.bare.accesses(0, tick).rdmsr
+            let tick = |machine: &mut Stepped<B>| machine.tick();
+            bench.machine.accesses(0, tick).rdmsr
         };
         let most = u16::from(recorder.most);
         assert!(cost(most) - cost(0) < most.into(), "{}", recorder.name);
@@ -832,11 +768,10 @@ fn a_lost_interrupt_reads_no_records() {
 
 /// No time passes here, so a window never ends: an interrupt costs 500 ns, and each register access
 /// for its branches 5 ns; ten times as much under a hypervisor. The budget is 1 ms.
-#[test]
-fn the_budget_counts_the_accesses() {
+fn the_budget_counts_the_accesses<B: Backend>() {
     for recorder in recorders() {
         for depth in [8, u16::from(recorder.most)] {
-            let mut bench = Bench::new(&recorder, depth);
+            let mut bench = Bench::<B>::new(&recorder, depth);
             let (each, besides) = recorder.accesses;
             let bare_metal = 500 + 5 * (each * u64::from(depth) + besides);
             let cost = match recorder.name {
@@ -847,18 +782,17 @@ fn the_budget_counts_the_accesses() {
                 bench.overflow();
             }
             let name = recorder.name;
-            assert_eq!(bench.bare.statistics().throttled, 0, "{name}, {depth}");
+            assert_eq!(bench.machine.statistics().throttled, 0, "{name}, {depth}");
             bench.overflow();
-            assert_eq!(bench.bare.statistics().throttled, 1, "{name}, {depth}");
+            assert_eq!(bench.machine.statistics().throttled, 1, "{name}, {depth}");
         }
     }
 }
 
 /// A ring of 64 samples, twice over: the branches of each stay apart from all others.
-#[test]
-fn every_sample_of_a_full_ring_has_its_own_branches() {
+fn every_sample_of_a_full_ring_has_its_own_branches<B: Backend>() {
     for recorder in recorders() {
-        let mut bench = Bench::new(&recorder, 8);
+        let mut bench = Bench::<B>::new(&recorder, 8);
         for round in 0..2 {
             let numbers = 1 + 64 * round..=64 * (round + 1);
             for number in numbers.clone() {

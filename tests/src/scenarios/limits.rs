@@ -1,26 +1,29 @@
-//! What a client may request for counters, kinds and select bits, and the answers: facts that hold
-//! both for the service in process and for the shipped driver.
+//! What may a client request for counters, CPU types and select bits, and what is the answer?
 
+use crate::backend::Backend;
+use crate::machines::{Client, on as machine};
 use crate::requests::spec;
-use halprof_measure::{Connection, Error, Setup, Transport};
+use halprof_measure::{Connection, Error, Setup};
 use shared_types::request::session::Spec;
 use shared_types::request::source::Placement;
 use shared_types::{ErrorCode, ProfileSource};
 
+scenarios![what_an_event_is_limited_to_is_obeyed_or_refused];
+
 /// A list of sources, for a machine with one processor.
 #[derive(Debug)]
-pub struct Limit {
+struct Limit {
     /// The built-in model.
-    pub model: &'static str,
+    model: &'static str,
     /// The requested sources.
-    pub specs: Vec<Spec>,
+    specs: Vec<Spec>,
     /// The expected answer.
-    pub answer: Answer,
+    answer: Answer,
 }
 
 /// The answer to a list on the first kind of processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+enum Answer {
     /// For each spec, the counters that it may be on, as a mask of general counters or a fixed
     /// counter's number as in [`Placement::counter`], and its turn.
     Placed(Vec<(On, u16)>),
@@ -30,7 +33,7 @@ pub enum Answer {
 
 /// The counters on which a source may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum On {
+enum On {
     /// On one of these general counters.
     General(u32),
     /// On this fixed counter.
@@ -46,11 +49,13 @@ const MODEL: &str = "sapphire-rapids";
 /// All its general counters.
 const ALL: u32 = 0xFF;
 
-/// Every limit.
-#[must_use]
-pub fn limits() -> Vec<Limit> {
-    let limits = [masks(), fixed(), alone(), select_bits()];
-    limits.into_iter().flatten().collect()
+fn what_an_event_is_limited_to_is_obeyed_or_refused<B: Backend>() {
+    for limits in [masks(), fixed(), alone(), select_bits()] {
+        for limit in limits {
+            let machine = machine::<B>(&format!("{},processors=1", limit.model));
+            hold(&limit, machine);
+        }
+    }
 }
 
 fn row(model: &'static str, specs: Vec<Spec>, answer: Answer) -> Limit {
@@ -166,10 +171,7 @@ fn select_bits() -> Vec<Limit> {
 }
 
 /// Sends the list to a machine, and fails if the answer differs.
-///
-/// # Panics
-/// See above.
-pub fn hold<T: Transport>(limit: &Limit, connection: &mut Connection<T>) {
+fn hold<B: Backend>(limit: &Limit, mut connection: Connection<Client<B>>) {
     let setup = Setup { specs: limit.specs.clone(), ..Setup::default() };
     let fit = match connection.plan(&setup) {
         Ok(fit) => fit,

@@ -1,14 +1,33 @@
 //! Are samples right: as many as there were periods, from where the workload ran, with each loss
 //! counted?
 
-use halprof_measure::Session;
-use halprof_tests::bare::Bare;
-use halprof_tests::machines::{Sampled, machine, sample, sample_in, specs, workload};
+use crate::backend::Backend;
+use crate::machines::{Client, Sampled, on, sample, sample_in, specs, workload};
+use crate::requests::spec;
+use crate::stepped::Stepped;
+use halprof_measure::{Connection, Session};
 use shared_types::request::session::{SAMPLE, Spec};
 use shared_types::{LossCause, Mode};
 use sim::cpu::event::Event;
 use sim::load::workload::{KERNEL_CODE, USER_CODE};
 
+scenarios![
+    every_period_gives_one_sample,
+    all_processors_sample_at_once,
+    netburst_samples_where_overflows_are_not_flagged,
+    late_interrupts_do_not_drift,
+    periods_that_pass_before_an_interrupt_are_told,
+    addresses_and_modes_are_the_workload_s,
+    code_moves_the_user_addresses,
+    kernel_mode_is_hidden_from_a_session_without_the_right,
+    what_does_not_fit_the_ring_is_told,
+    too_short_a_period_is_lengthened_and_said_so,
+    a_period_within_the_budget_is_never_lengthened,
+    the_interrupt_comes_at_the_last_event_of_the_period,
+    lvtpc_is_let_through_again_and_keeps_its_vector,
+];
+
+const TOTAL_ISSUES: u32 = 2;
 const AMOUNTS: &str = "instructions=10000019,cycles=30000001,branches=2000003,\
     branch-misses=500009,ref-cycles=24000001,llc-misses=400009,l1d-misses=700001";
 
@@ -51,6 +70,10 @@ const WAYS: [(&str, usize, u32, &str, &[usize]); 15] = [
     ("pentium4-ht", 4, 1, "TotalIssues:50021,TotalCycles:100003", &[199, 299]),
 ];
 
+fn machine<B: Backend>(model: &str, processors: usize) -> Connection<Client<B>> {
+    on(&format!("{model},processors={processors}"))
+}
+
 /// Generated samples are stored or lost, by cause; what was stored was drained.
 fn accounts_for_all(sampled: &Sampled) {
     let statistics = &sampled.statistics;
@@ -83,10 +106,9 @@ fn samples_are(name: &str, sampled: &Sampled, processor: u32, expected: &[usize]
     accounts_for_all(sampled);
 }
 
-#[test]
-fn every_period_gives_one_sample() {
+fn every_period_gives_one_sample<B: Backend>() {
     for (model, processors, works, list, expected) in WAYS {
-        let mut connection = machine(model, processors);
+        let mut connection = machine::<B>(model, processors);
         let specs = specs(&mut connection, list);
         let workload = workload(&format!("{AMOUNTS},processors={works}"));
         let sampled = sample(&mut connection, specs, &workload);
@@ -94,8 +116,7 @@ fn every_period_gives_one_sample() {
     }
 }
 
-#[test]
-fn all_processors_sample_at_once() {
+fn all_processors_sample_at_once<B: Backend>() {
     for (model, list) in [
         ("skylake", "TotalIssues:50021"),
         ("zen4", "TotalIssues:50021"),
@@ -103,7 +124,7 @@ fn all_processors_sample_at_once() {
         ("pentium4", "TotalIssues:50021"),
         ("pentium4-ht", "TotalIssues:50021"),
     ] {
-        let mut connection = machine(model, 4);
+        let mut connection = machine::<B>(model, 4);
         let specs = specs(&mut connection, list);
         let workload = workload(&format!("{AMOUNTS},processors=0-3"));
         let sampled = sample(&mut connection, specs, &workload);
@@ -115,13 +136,12 @@ fn all_processors_sample_at_once() {
     }
 }
 
-#[test]
-fn netburst_samples_where_overflows_are_not_flagged() {
+fn netburst_samples_where_overflows_are_not_flagged<B: Backend>() {
     for model in ["pentium4", "pentium4-ht"] {
-        let mut connection = machine(model, 2);
+        let mut connection = machine::<B>(model, 2);
         for index in 0..2 {
-            let processor = connection.transport().model().processor(index);
-            processor.expect("it is there").unflag_overflows();
+            let processor = connection.transport().0.processor(index);
+            processor.unflag_overflows();
         }
         let specs = specs(&mut connection, "TotalIssues:50021,TotalCycles:100003");
         let workload = workload(&format!("{AMOUNTS},processors=1"));
@@ -131,11 +151,10 @@ fn netburst_samples_where_overflows_are_not_flagged() {
 }
 
 /// However late an interrupt is, the events beyond the period count towards the next one.
-#[test]
-fn late_interrupts_do_not_drift() {
+fn late_interrupts_do_not_drift<B: Backend>() {
     for skid in [1, 100, 5000] {
         for (model, processors, works, list, expected) in WAYS {
-            let mut connection = machine(model, processors);
+            let mut connection = machine::<B>(model, processors);
             let specs = specs(&mut connection, list);
             let text = format!("{AMOUNTS},processors={works},skid={skid}");
             let sampled = sample(&mut connection, specs, &workload(&text));
@@ -148,9 +167,8 @@ fn late_interrupts_do_not_drift() {
 }
 
 /// An interrupt that comes two periods late stands for both; one of them is counted as lost.
-#[test]
-fn periods_that_pass_before_an_interrupt_are_told() {
-    let mut connection = machine("skylake", 1);
+fn periods_that_pass_before_an_interrupt_are_told<B: Backend>() {
+    let mut connection = machine::<B>("skylake", 1);
     let specs = specs(&mut connection, "TotalIssues:50000");
     let workload = workload("instructions=1000000,skid=60000");
     let sampled = sample(&mut connection, specs, &workload);
@@ -159,10 +177,9 @@ fn periods_that_pass_before_an_interrupt_are_told() {
     accounts_for_all(&sampled);
 }
 
-#[test]
-fn addresses_and_modes_are_the_workload_s() {
+fn addresses_and_modes_are_the_workload_s<B: Backend>() {
     for (user, model) in [(0, "skylake"), (100, "zen4"), (80, "skylake"), (80, "pentium4")] {
-        let mut connection = machine(model, 1);
+        let mut connection = machine::<B>(model, 1);
         let specs = specs(&mut connection, "TotalIssues:10007");
         let workload = workload(&format!("{AMOUNTS},user={user}"));
         let sampled = sample(&mut connection, specs, &workload);
@@ -183,9 +200,8 @@ fn addresses_and_modes_are_the_workload_s() {
     }
 }
 
-#[test]
-fn code_moves_the_user_addresses() {
-    let mut connection = machine("zen5", 1);
+fn code_moves_the_user_addresses<B: Backend>() {
+    let mut connection = machine::<B>("zen5", 1);
     let specs = specs(&mut connection, "TotalIssues:10007");
     let workload = workload(&format!("{AMOUNTS},code=0x7ff612340000-0x7ff612348000"));
     let sampled = sample(&mut connection, specs, &workload);
@@ -193,9 +209,8 @@ fn code_moves_the_user_addresses() {
     assert!(sampled.samples.iter().all(|sample| range.contains(&sample.ip)));
 }
 
-#[test]
-fn kernel_mode_is_hidden_from_a_session_without_the_right() {
-    let mut connection = machine("skylake", 1);
+fn kernel_mode_is_hidden_from_a_session_without_the_right<B: Backend>() {
+    let mut connection = machine::<B>("skylake", 1);
     let specs = specs(&mut connection, "TotalIssues:10007:u");
     let session = Session::open(&mut connection, false, false).expect("a session");
     let text = format!("{AMOUNTS},user=70,skid=4");
@@ -208,10 +223,9 @@ fn kernel_mode_is_hidden_from_a_session_without_the_right() {
     accounts_for_all(&sampled);
 }
 
-#[test]
-fn what_does_not_fit_the_ring_is_told() {
+fn what_does_not_fit_the_ring_is_told<B: Backend>() {
     for model in ["skylake", "zen4", "pentium4"] {
-        let mut connection = machine(model, 1);
+        let mut connection = machine::<B>(model, 1);
         let specs = specs(&mut connection, "TotalIssues:10007");
         let session = Session::open(&mut connection, true, false).expect("a session");
         let text = "instructions=600000000,cycles=900000000";
@@ -225,10 +239,9 @@ fn what_does_not_fit_the_ring_is_told() {
     }
 }
 
-#[test]
-fn too_short_a_period_is_lengthened_and_said_so() {
+fn too_short_a_period_is_lengthened_and_said_so<B: Backend>() {
     for model in ["skylake", "yonah", "zen4", "k8", "pentium3", "pentium4"] {
-        let mut connection = machine(model, 1);
+        let mut connection = machine::<B>(model, 1);
         let specs = specs(&mut connection, "TotalIssues:4096");
         let text = "instructions=1000000000,cycles=1000000000";
         let sampled = sample(&mut connection, specs, &workload(text));
@@ -251,10 +264,9 @@ fn too_short_a_period_is_lengthened_and_said_so() {
 
 /// A modelled interrupt costs 1 us, and 500 ns more that its handler does not see: with a period of
 /// 14 us that is 10 % of the time.
-#[test]
-fn a_period_within_the_budget_is_never_lengthened() {
+fn a_period_within_the_budget_is_never_lengthened<B: Backend>() {
     for (period, throttled) in [(13_900, true), (14_100, false), (65_536, false)] {
-        let mut connection = machine("skylake", 1);
+        let mut connection = machine::<B>("skylake", 1);
         let specs = specs(&mut connection, &format!("TotalCycles:{period}"));
         let sampled = sample(&mut connection, specs, &workload("cycles=1000000000"));
         assert_eq!(sampled.statistics.throttled > 0, throttled, "{period}");
@@ -266,51 +278,42 @@ fn a_period_within_the_budget_is_never_lengthened() {
     }
 }
 
-fn sampled_instructions(period: u64) -> [Spec; 1] {
-    const TOTAL_ISSUES: u32 = 2;
-    [Spec {
-        source: TOTAL_ISSUES,
-        filter: Spec::USER | Spec::KERNEL,
-        interval: period,
-        ..Spec::default()
-    }]
+/// A session that samples instructions, every 5000.
+fn stepped<B: Backend>(model: &str) -> Stepped<B> {
+    let mut machine = Stepped::new(model, 1);
+    machine.run(SAMPLE, &[Spec { interval: 5000, ..spec(TOTAL_ISSUES) }]);
+    machine
 }
 
 /// The interrupt comes at the period's last event, neither before nor after it, on NetBurst too
 /// (SDM vol. 3B, "Generating an Interrupt on Overflow": preset for one event less).
-#[test]
-fn the_interrupt_comes_at_the_last_event_of_the_period() {
+fn the_interrupt_comes_at_the_last_event_of_the_period<B: Backend>() {
     for model in ["yonah", "skylake", "k8", "zen4", "pentium3", "pentium4"] {
-        let mut bare = Bare::new(model, 1);
-        bare.configure(SAMPLE, &sampled_instructions(5000), 0);
-        bare.start();
+        let mut machine = stepped::<B>(model);
         for round in 1..=3 {
-            bare.retire(0, &[(Event::Instructions, round * 5000 - 1)]);
-            assert!(!bare.take_interrupt(0), "{model} {round}: too early");
-            bare.retire(0, &[(Event::Instructions, round * 5000)]);
-            assert!(bare.take_interrupt(0), "{model} {round}: too late");
+            machine.retire(0, &[(Event::Instructions, round * 5000 - 1)]);
+            assert!(!machine.take_interrupt(0), "{model} {round}: too early");
+            machine.retire(0, &[(Event::Instructions, round * 5000)]);
+            assert!(machine.take_interrupt(0), "{model} {round}: too late");
         }
     }
 }
 
 /// SDM vol. 3A, "Local Vector Table": LVTPC in the APIC's page, mask in bit 16.
-#[test]
-fn lvtpc_is_let_through_again_and_keeps_its_vector() {
+fn lvtpc_is_let_through_again_and_keeps_its_vector<B: Backend>() {
     const LVTPC: u32 = 0x340;
     const AS_WINDOWS_LEAVES_IT: u32 = 0xFE;
     for model in ["yonah", "core2", "skylake", "k8", "zen4", "pentium3", "pentium-m", "pentium4"] {
-        let mut bare = Bare::new(model, 1);
-        bare.configure(SAMPLE, &sampled_instructions(5000), 0);
-        bare.start();
+        let mut machine = stepped::<B>(model);
         for round in 1..=20 {
-            bare.retire(0, &[(Event::Instructions, round * 5000)]);
-            assert!(bare.take_interrupt(0), "{model} {round}");
-            let entry = bare.cpu(0).processor.read_apic(LVTPC);
+            machine.retire(0, &[(Event::Instructions, round * 5000)]);
+            assert!(machine.take_interrupt(0), "{model} {round}");
+            let entry = machine.processor(0).read_apic(LVTPC);
             assert_eq!(entry, Ok(AS_WINDOWS_LEAVES_IT), "{model} {round}");
         }
-        bare.stop();
-        let entry = bare.cpu(0).processor.read_apic(LVTPC);
+        machine.stop();
+        let entry = machine.processor(0).read_apic(LVTPC);
         assert_eq!(entry, Ok(AS_WINDOWS_LEAVES_IT), "{model}");
-        assert_eq!(bare.drain().len(), 20, "{model}");
+        assert_eq!(machine.drain().len(), 20, "{model}");
     }
 }

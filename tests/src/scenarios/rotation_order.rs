@@ -1,9 +1,18 @@
 //! In which order do rotations run? In an order that no periodic workload can stay in step with,
 //! and that a seed reproduces.
 
-use halprof_tests::bare::Bare;
-use halprof_tests::requests::spec;
+use crate::backend::Backend;
+use crate::requests::spec;
+use crate::stepped::Stepped;
 use shared_types::request::counts::Count;
+
+scenarios![
+    every_cycle_is_a_permutation_and_not_always_the_same,
+    a_seed_repeats_its_order_and_another_has_its_own,
+    any_rotation_can_be_the_first,
+    processors_do_not_run_in_step,
+    two_rotations_do_not_always_alternate,
+];
 
 /// Eight sources on the two counters of a Core Duo: four rotations.
 const SOURCES: [u32; 8] = [0x02, 0x06, 0x0B, 0x13, 0x1B, 0x1C, 0x1D, 0x1E];
@@ -13,25 +22,24 @@ const CYCLES: usize = 12;
 const ROTATION: u64 = 4_000_000;
 
 /// The first source of each rotation, in the order in which they ran.
-fn order(seed: u32) -> Vec<usize> {
-    order_of::<{ SOURCES.len() }>(seed)
+fn order<B: Backend>(seed: u32) -> Vec<usize> {
+    order_of::<B, { SOURCES.len() }>(seed)
 }
 
 /// The same of as many of the sources.
-fn order_of<const COUNT: usize>(seed: u32) -> Vec<usize> {
-    let mut bare = Bare::new("yonah", 1);
-    bare.slice_seed = seed;
+fn order_of<B: Backend, const COUNT: usize>(seed: u32) -> Vec<usize> {
+    let mut machine = Stepped::<B>::new("yonah", 1);
+    machine.settings.slice_seed = seed;
     let sources: Vec<_> = SOURCES[..COUNT].iter().copied().map(spec).collect();
-    let configured = bare.configure(0, &sources, 40_000);
+    let configured = machine.configure(0, &sources, 40_000);
     assert_eq!(configured.slices as usize, COUNT / 2);
-    bare.start();
+    machine.start();
     let mut before = [0; COUNT];
     let mut order = Vec::new();
     for _ in 0..CYCLES * COUNT / 2 {
-        let now = bare.cpu(0).processor.timestamp();
-        bare.cpu(0).processor.set_timestamp(now + ROTATION);
-        bare.service.processors().tick(0);
-        let counts = bare.snapshot();
+        machine.pass(ROTATION);
+        machine.tick();
+        let counts = machine.snapshot();
         let ran: Vec<usize> =
             (0..COUNT).filter(|&index| counts[index].slices > before[index]).collect();
         assert_eq!(ran.len(), 2, "two counters");
@@ -41,10 +49,9 @@ fn order_of<const COUNT: usize>(seed: u32) -> Vec<usize> {
     order
 }
 
-#[test]
-fn every_cycle_is_a_permutation_and_not_always_the_same() {
+fn every_cycle_is_a_permutation_and_not_always_the_same<B: Backend>() {
     for seed in [0, 1, 2, 77, u32::MAX] {
-        let order = order(seed);
+        let order = order::<B>(seed);
         let cycles: Vec<&[usize]> = order.chunks(ROTATIONS).collect();
         for cycle in &cycles {
             let mut sorted = cycle.to_vec();
@@ -56,19 +63,17 @@ fn every_cycle_is_a_permutation_and_not_always_the_same() {
     }
 }
 
-#[test]
-fn a_seed_repeats_its_order_and_another_has_its_own() {
-    let orders: Vec<_> = (0..8).map(order).collect();
-    assert_eq!(orders[3], order(3));
+fn a_seed_repeats_its_order_and_another_has_its_own<B: Backend>() {
+    let orders: Vec<_> = (0..8).map(order::<B>).collect();
+    assert_eq!(orders[3], order::<B>(3));
     for (index, one) in orders.iter().enumerate() {
         assert!(!orders[..index].contains(one), "seed {index}");
     }
 }
 
 /// The first rotation is random too: short runs do not always begin with the same sources.
-#[test]
-fn any_rotation_can_be_the_first() {
-    let mut first: Vec<usize> = (0..64).map(|seed| order(seed)[0]).collect();
+fn any_rotation_can_be_the_first<B: Backend>() {
+    let mut first: Vec<usize> = (0..64).map(|seed| order::<B>(seed)[0]).collect();
     first.sort_unstable();
     first.dedup();
     assert_eq!(first, [0, 2, 4, 6]);
@@ -76,26 +81,22 @@ fn any_rotation_can_be_the_first() {
 
 /// Each processor has an order of its own, from the first rotation on, so that not all always count
 /// the same sources at the same time.
-#[test]
-fn processors_do_not_run_in_step() {
+fn processors_do_not_run_in_step<B: Backend>() {
     const PROCESSORS: usize = 16;
     for seed in [0, u32::MAX] {
-        let mut bare = Bare::new("yonah", PROCESSORS);
-        bare.slice_seed = seed;
-        bare.configure(0, &SOURCES.map(spec), 40_000);
-        bare.start();
+        let mut machine = Stepped::<B>::new("yonah", PROCESSORS);
+        machine.settings.slice_seed = seed;
+        machine.configure(0, &SOURCES.map(spec), 40_000);
+        machine.start();
         // The sources of the first rotation have had a turn; at the end of a cycle those of its
         // last rotation have had one less than the others.
         for ticks in [1, CYCLES * ROTATIONS - 2] {
             for _ in 0..ticks {
-                for index in 0..PROCESSORS {
-                    let processor = &mut bare.cpu(index).processor;
-                    processor.set_timestamp(processor.timestamp() + ROTATION);
-                    bare.service.processors().tick(index);
-                }
+                machine.pass(ROTATION);
+                machine.tick();
             }
             let turns = |count: &Count| count.slices;
-            let counts: Vec<u64> = bare.snapshot().iter().map(turns).collect();
+            let counts: Vec<u64> = machine.snapshot().iter().map(turns).collect();
             let mut rows: Vec<&[u64]> = counts.chunks(SOURCES.len()).collect();
             rows.sort_unstable();
             rows.dedup();
@@ -104,10 +105,9 @@ fn processors_do_not_run_in_step() {
     }
 }
 
-#[test]
-fn two_rotations_do_not_always_alternate() {
+fn two_rotations_do_not_always_alternate<B: Backend>() {
     for seed in [0, 1, 2, 77, u32::MAX] {
-        let order = order_of::<4>(seed);
+        let order = order_of::<B, 4>(seed);
         let cycles: Vec<&[usize]> = order.chunks(2).collect();
         for cycle in [[0, 2], [2, 0]] {
             assert!(cycles.contains(&&cycle[..]), "seed {seed}: {cycles:?}");

@@ -1,12 +1,27 @@
 //! Are estimates honest: if sources take turns, does the true count lie within the stated error?
 
+use crate::backend::Backend;
+use crate::machines::{Client, on, specs, workload};
 use halprof_measure::estimate::Estimate;
-use halprof_measure::{Session, Setup};
-use halprof_tests::machines::{machine, specs, workload};
+use halprof_measure::{Connection, ModelledMachine, Session, Setup};
 use shared_types::request::counts::Count;
 use shared_types::request::session::Spec;
 use sim::cpu::event::Event;
 use std::fmt::Write;
+
+scenarios![
+    the_truth_lies_within_the_error_in_95_of_100_estimates,
+    ten_rotations_of_a_steady_workload_are_known_within_5_percent,
+    slices_add_up_to_the_time_enabled,
+    running_times_of_one_source_each_slice_are_the_whole,
+    an_idle_processor_counts_nothing_in_all_its_slices,
+    a_group_is_always_in_one_slice,
+    configure_tells_the_slices_of_the_plan,
+    who_has_a_fixed_counter_alone_is_counted_exactly_beside_slices,
+    a_group_takes_its_fixed_counter_with_it,
+    who_samples_in_every_slice_loses_no_period,
+    an_alone_source_on_a_fixed_counter_has_a_slice_to_itself,
+];
 
 /// A rotation of many sources, and what each counts.
 const ROTATIONS: [(&str, &str, &[Event], u32); 5] = [
@@ -85,17 +100,21 @@ const AMOUNTS: &str = "instructions=80000000,cycles=100000000,branches=16000000,
     l1d-misses=2000000,l1i-fetches=20000000,l1i-misses=800000,fp-operations=5000000";
 
 /// 1 ms, in units of 100 ns.
-const TURN: u32 = 10_000;
+const SLICE: u32 = 10_000;
 
-/// Counts a workload in turns on two processors; returns the counts of each, and the reported
-/// number of turns.
-fn rotate(model: &str, list: &str, text: &str) -> (Vec<Vec<Count>>, u32) {
-    let mut connection = machine(model, 2);
+fn machine<B: Backend>(model: &str, processors: usize) -> Connection<Client<B>> {
+    on(&format!("{model},processors={processors}"))
+}
+
+/// Counts a workload in slices on two processors; returns the counts of each, and the reported
+/// number of slices.
+fn rotate<B: Backend>(model: &str, list: &str, text: &str) -> (Vec<Vec<Count>>, u32) {
+    let mut connection = machine::<B>(model, 2);
     let setup =
-        Setup { specs: specs(&mut connection, list), slice_100ns: TURN, ..Setup::default() };
+        Setup { specs: specs(&mut connection, list), slice_100ns: SLICE, ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let settled = session.configure(&setup, false).expect("a configuration");
-    assert_eq!(settled.head.slice_100ns, TURN);
+    assert_eq!(settled.head.slice_100ns, SLICE);
     session.start().expect("a start");
     session.transport().begin(&workload(text));
     while session.transport().advance(7_000_001).expect("no fault") {}
@@ -106,18 +125,17 @@ fn rotate(model: &str, list: &str, text: &str) -> (Vec<Vec<Count>>, u32) {
 
 fn within(estimate: &Estimate, truth: u64) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "amounts are below 2^53")]
-    let miss = estimate.value.expect("a turn").abs_diff(truth.into()) as f64;
-    miss <= estimate.error.expect("turns enough for a bound")
+    let miss = estimate.value.expect("a slice").abs_diff(truth.into()) as f64;
+    miss <= estimate.error.expect("slices enough for a bound")
 }
 
-#[test]
-fn the_truth_lies_within_the_error_in_95_of_100_estimates() {
+fn the_truth_lies_within_the_error_in_95_of_100_estimates<B: Backend>() {
     let (mut held, mut all) = (0, 0);
     for seed in 0..200 {
-        let (model, list, events, turns) = ROTATIONS[seed % ROTATIONS.len()];
+        let (model, list, events, slices) = ROTATIONS[seed % ROTATIONS.len()];
         let text = format!("{AMOUNTS},seed={seed}");
-        let (counts, told) = rotate(model, list, &text);
-        assert_eq!(told, turns, "{model}");
+        let (counts, told) = rotate::<B>(model, list, &text);
+        assert_eq!(told, slices, "{model}");
         for (event, count) in events.iter().zip(&counts[0]) {
             let estimate = Estimate::new(count);
             assert!(estimate.scaled, "{model} {event:?}");
@@ -129,10 +147,9 @@ fn the_truth_lies_within_the_error_in_95_of_100_estimates() {
     assert!(held * 100 >= all * 95, "{held} of {all}");
 }
 
-#[test]
-fn ten_rotations_of_a_steady_workload_are_known_within_5_percent() {
-    for (model, list, events, turns) in ROTATIONS {
-        let cycles = u64::from(turns) * 10 * 1_000_000;
+fn ten_rotations_of_a_steady_workload_are_known_within_5_percent<B: Backend>() {
+    for (model, list, events, slices) in ROTATIONS {
+        let cycles = u64::from(slices) * 10 * 1_000_000;
         let mut text = format!("cycles={cycles},instructions={}", cycles / 3);
         for event in events {
             if ![Event::Cycles, Event::Instructions].contains(event) && !text.contains(event.name())
@@ -140,7 +157,7 @@ fn ten_rotations_of_a_steady_workload_are_known_within_5_percent() {
                 write!(text, ",{}={}", event.name(), cycles / 10).expect("memory");
             }
         }
-        let (counts, _) = rotate(model, list, &text);
+        let (counts, _) = rotate::<B>(model, list, &text);
         for (event, count) in events.iter().zip(&counts[0]) {
             let estimate = Estimate::new(count);
             let truth = workload(&text).amount(*event);
@@ -153,10 +170,9 @@ fn ten_rotations_of_a_steady_workload_are_known_within_5_percent() {
     }
 }
 
-#[test]
-fn turns_add_up_to_the_time_enabled() {
-    for (model, list, events, turns) in ROTATIONS {
-        let (counts, _) = rotate(model, list, AMOUNTS);
+fn slices_add_up_to_the_time_enabled<B: Backend>() {
+    for (model, list, events, slices) in ROTATIONS {
+        let (counts, _) = rotate::<B>(model, list, AMOUNTS);
         for counts in &counts {
             let enabled = counts[0].enabled;
             assert_eq!(enabled, 100_000_000, "{model}: all of the workload's time");
@@ -164,7 +180,7 @@ fn turns_add_up_to_the_time_enabled() {
             assert!(counts.iter().all(|count| count.enabled == enabled));
             running.sort_unstable();
             running.dedup();
-            let shortest = enabled / u64::from(turns) - 1_000_000;
+            let shortest = enabled / u64::from(slices) - 1_000_000;
             assert!(running[0] >= shortest, "{model}: a source starves, {running:?}");
             assert_eq!(counts.len(), events.len());
             let whole = counts.iter().map(|count| count.running).sum::<u64>();
@@ -173,24 +189,22 @@ fn turns_add_up_to_the_time_enabled() {
     }
 }
 
-/// One source per counter in each turn: the running times add up to the whole.
-#[test]
-fn running_times_of_one_source_each_turn_are_the_whole() {
-    let (counts, turns) = rotate(
+/// One source per counter in each slice: the running times add up to the whole.
+fn running_times_of_one_source_each_slice_are_the_whole<B: Backend>() {
+    let (counts, slices) = rotate::<B>(
         "pentium3",
         "{TotalIssues,TotalCycles},{BranchInstructions,BranchMispredictions}",
         AMOUNTS,
     );
-    assert_eq!(turns, 2);
+    assert_eq!(slices, 2);
     for counts in counts {
         assert_eq!(counts[0].running + counts[2].running, counts[0].enabled);
     }
 }
 
-#[test]
-fn an_idle_processor_counts_nothing_in_all_its_turns() {
+fn an_idle_processor_counts_nothing_in_all_its_slices<B: Backend>() {
     for (model, list, _, _) in ROTATIONS {
-        let (counts, _) = rotate(model, list, AMOUNTS);
+        let (counts, _) = rotate::<B>(model, list, AMOUNTS);
         for count in &counts[1] {
             let estimate = Estimate::new(count);
             assert_eq!((estimate.counted, estimate.value), (0, Some(0)), "{model}");
@@ -200,8 +214,7 @@ fn an_idle_processor_counts_nothing_in_all_its_turns() {
     }
 }
 
-#[test]
-fn a_group_is_always_in_one_turn() {
+fn a_group_is_always_in_one_slice<B: Backend>() {
     for (model, list, pair) in [
         ("pentium3", "TotalCycles,{TotalIssues,BranchInstructions},DcacheMisses", [1, 2]),
         (
@@ -218,14 +231,14 @@ fn a_group_is_always_in_one_turn() {
         // Five instructions per branch at every moment, give or take one.
         let text = "cycles=50000000,instructions=50000000,branches=10000000,seed=";
         for seed in 0..5 {
-            let (counts, turns) = rotate(model, list, &format!("{text}{seed}"));
-            assert!(turns > 1, "{model}");
+            let (counts, slices) = rotate::<B>(model, list, &format!("{text}{seed}"));
+            assert!(slices > 1, "{model}");
             let [first, second] = pair.map(|index| counts[0][index]);
             assert_eq!(first.running, second.running, "{model}");
             assert_eq!(first.slices, second.slices, "{model}");
             assert_eq!(first.time_squared, second.time_squared, "{model}");
         }
-        let mut connection = machine(model, 1);
+        let mut connection = machine::<B>(model, 1);
         let setup = Setup { specs: specs(&mut connection, list), ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
         assert!(!fit.fits);
@@ -234,25 +247,23 @@ fn a_group_is_always_in_one_turn() {
     }
 }
 
-#[test]
-fn configure_tells_the_turns_of_the_plan() {
-    for (model, list, _, turns) in ROTATIONS {
-        let mut connection = machine(model, 1);
+fn configure_tells_the_slices_of_the_plan<B: Backend>() {
+    for (model, list, _, slices) in ROTATIONS {
+        let mut connection = machine::<B>(model, 1);
         let setup = Setup { specs: specs(&mut connection, list), ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
         let last = fit.placements[0].iter().map(|placement| placement.slice).max();
-        assert_eq!(u32::from(last.expect("sources")) + 1, turns, "{model}");
+        assert_eq!(u32::from(last.expect("sources")) + 1, slices, "{model}");
     }
 }
 
 /// A source with its own fixed counter takes no room from others.
-#[test]
-fn who_has_a_fixed_counter_alone_is_counted_exactly_beside_turns() {
+fn who_has_a_fixed_counter_alone_is_counted_exactly_beside_slices<B: Backend>() {
     let list = "FixedCycles,FixedInstructions,TotalIssues,CacheMisses,LLCReference,\
         BranchInstructions,BranchMispredictions";
     for seed in 0..5 {
-        let (counts, turns) = rotate("skylake", list, &format!("{AMOUNTS},seed={seed}"));
-        assert_eq!(turns, 2);
+        let (counts, slices) = rotate::<B>("skylake", list, &format!("{AMOUNTS},seed={seed}"));
+        assert_eq!(slices, 2);
         let exact: Vec<Estimate> = counts[0].iter().take(2).map(Estimate::new).collect();
         let values: Vec<_> = exact.iter().map(|exact| exact.value).collect();
         assert_eq!(values, [100_000_000, 80_000_000].map(Some));
@@ -262,22 +273,20 @@ fn who_has_a_fixed_counter_alone_is_counted_exactly_beside_turns() {
 }
 
 /// The members of a group are counted at the same time.
-#[test]
-fn a_group_takes_its_fixed_counter_with_it() {
+fn a_group_takes_its_fixed_counter_with_it<B: Backend>() {
     let list = "{FixedInstructions,r00C4:u},r00C5:u,r412E:u,r4F2E:u,r00C4:k";
-    let (counts, turns) = rotate("skylake", list, AMOUNTS);
-    assert_eq!(turns, 2);
+    let (counts, slices) = rotate::<B>("skylake", list, AMOUNTS);
+    assert_eq!(slices, 2);
     assert!(counts[0][0].running < counts[0][0].enabled);
     assert_eq!(counts[0][0].running, counts[0][1].running);
 }
 
-/// Every period is accounted for from one turn to the next.
-#[test]
-fn who_samples_in_every_turn_loses_no_period() {
+/// Every period is accounted for from one slice to the next.
+fn who_samples_in_every_slice_loses_no_period<B: Backend>() {
     let list = "FixedInstructions:10000,r00C4,r00C5,r412E,r4F2E,r01C4";
-    let mut connection = machine("skylake", 1);
+    let mut connection = machine::<B>("skylake", 1);
     let setup =
-        Setup { specs: specs(&mut connection, list), slice_100ns: TURN, ..Setup::default() };
+        Setup { specs: specs(&mut connection, list), slice_100ns: SLICE, ..Setup::default() };
     let mut session = Session::open(&mut connection, true, false).expect("a session");
     let settled = session.configure(&setup, true).expect("a configuration");
     assert_eq!(settled.head.slices, 2);
@@ -294,16 +303,15 @@ fn who_samples_in_every_turn_loses_no_period() {
     assert!(left < 10_000, "{left}");
 }
 
-/// A source that needs a turn to itself has it even if its counter is a fixed one.
-#[test]
-fn an_alone_source_on_a_fixed_counter_has_a_turn_to_itself() {
+/// A source that needs a slice to itself has it even if its counter is a fixed one.
+fn an_alone_source_on_a_fixed_counter_has_a_slice_to_itself<B: Backend>() {
     for model in ["skylake", "sapphire-rapids"] {
-        let mut connection = machine(model, 1);
+        let mut connection = machine::<B>(model, 1);
         let mut specs = specs(&mut connection, "TotalIssues,BranchInstructions");
         specs[0].flags = Spec::ALONE;
         let setup = Setup { specs, ..Setup::default() };
         let fit = connection.plan(&setup).expect("a plan");
-        let turns: Vec<u16> = fit.placements[0].iter().map(|place| place.slice).collect();
-        assert_eq!(turns, [0, 1], "{model}");
+        let slices: Vec<u16> = fit.placements[0].iter().map(|place| place.slice).collect();
+        assert_eq!(slices, [0, 1], "{model}");
     }
 }

@@ -1,0 +1,143 @@
+//! What does each operation cost in register accesses?
+
+use crate::backend::Backend;
+use crate::machines::{on, specs};
+use crate::stepped::Stepped;
+use shared_types::request::session::{SAMPLE, Spec};
+use sim::Accesses;
+use sim::cpu::event::Event;
+
+scenarios![
+    overflows_and_snapshots_cost_exactly_this,
+    lvtpc_costs_a_read_and_a_write_of_its_msr_in_x2apic_mode,
+    one_overflow_is_within_the_budget,
+    a_snapshot_reads_each_counter_once,
+];
+
+/// RDMSR, WRMSR, RDPMC, reads and writes of the local APIC's page.
+type Cost = [u64; 4];
+
+const NOTHING: Cost = [0; 4];
+
+/// As many sources as a model has counters, of any kind, the first of which is also used alone; then
+/// the cost of an overflow with one counter in use, with all of them, of an interrupt that none of
+/// our counters has requested, and of a snapshot of all.
+type Row = (&'static str, &'static str, [Cost; 4]);
+
+const P6: &str = "BranchInstructions,TotalCycles";
+const ROWS: [Row; 10] = [
+    ("pentium", "BranchInstructions,TotalIssues", [NOTHING, NOTHING, NOTHING, [2, 0, 0, 0]]),
+    ("pentium3", P6, [[0, 3, 1, 0], [0, 3, 2, 0], [0, 2, 1, 0], [0, 0, 2, 0]]),
+    ("pentium-m", P6, [[0, 3, 1, 2], [0, 3, 2, 2], [0, 2, 1, 2], [0, 0, 2, 0]]),
+    (
+        "pentium4",
+        "BranchInstructions,TotalIssues,BranchMispredictions,TotalCycles",
+        [[1, 4, 1, 2], [4, 4, 4, 2], [1, 0, 1, 2], [0, 0, 4, 0]],
+    ),
+    ("yonah", P6, [[0, 3, 1, 2], [0, 3, 3, 4], [0, 2, 1, 2], [0, 0, 2, 0]]),
+    ("core2", P6, [[1, 4, 1, 2], [1, 4, 2, 2], [2, 2, 1, 2], [0, 0, 2, 0]]),
+    (
+        "skylake",
+        "BranchInstructions,BranchMispredictions,LLCMisses,LLCReference,\
+            FixedInstructions,FixedCycles,FixedReferenceCycles",
+        [[1, 4, 1, 2], [1, 4, 7, 2], [2, 2, 1, 2], [0, 0, 7, 0]],
+    ),
+    (
+        "k8",
+        "BranchInstructions,TotalIssues,DcacheMisses,IcacheMisses",
+        [[0, 3, 1, 0], [0, 3, 5, 0], [0, 2, 1, 0], [0, 0, 4, 0]],
+    ),
+    (
+        "bulldozer",
+        "BranchInstructions,TotalIssues,IcacheIssues,IcacheMisses,\
+            DcacheAccesses,BranchMispredictions",
+        [[0, 3, 1, 0], [0, 3, 7, 0], [0, 2, 1, 0], [0, 0, 6, 0]],
+    ),
+    (
+        "zen4",
+        "BranchInstructions,TotalIssues,BranchMispredictions,L1dMisses,L1dAccesses,Cycles",
+        [[0, 4, 1, 0], [0, 4, 7, 0], [1, 2, 1, 0], [0, 0, 6, 0]],
+    ),
+];
+
+const PERIOD: u64 = 65_536;
+
+fn cost(accesses: Accesses) -> Cost {
+    let Accesses { rdmsr, wrmsr, rdpmc, apic } = accesses;
+    [rdmsr, wrmsr, rdpmc, apic]
+}
+
+/// The first `count` of a list's sources, each sampled at its default period.
+fn first<B: Backend>(model: &str, list: &str, count: usize) -> Vec<Spec> {
+    let mut specs = specs(&mut on::<B>(&format!("{model},processors=1")), list);
+    specs.truncate(count);
+    specs
+}
+
+fn running<B: Backend>(model: &str, processors: usize, flags: u32, specs: &[Spec]) -> Stepped<B> {
+    let mut machine = Stepped::new(model, processors);
+    machine.run(flags, specs);
+    machine
+}
+
+/// The first source's event, branches, makes its counter overflow.
+fn overflow<B: Backend>(machine: &mut Stepped<B>) {
+    machine.retire(0, &[(Event::Branches, PERIOD)]);
+    assert!(machine.take_interrupt(0));
+}
+
+fn overflows_and_snapshots_cost_exactly_this<B: Backend>() {
+    for (model, list, expected) in ROWS {
+        let all = first::<B>(model, list, usize::MAX);
+        let run = |specs: &[Spec], flags, work: &dyn Fn(&mut Stepped<B>)| {
+            cost(running(model, 1, flags, specs).accesses(0, |machine| work(machine)))
+        };
+        let sampled = |specs: &[Spec], work: &dyn Fn(&mut Stepped<B>)| {
+            if expected[0] == NOTHING { NOTHING } else { run(specs, SAMPLE, work) }
+        };
+        let found = [
+            sampled(&all[..1], &overflow),
+            sampled(&all, &overflow),
+            sampled(&all[..1], &|machine| machine.spurious_interrupt(0)),
+            run(&all, 0, &|machine| drop(machine.snapshot())),
+        ];
+        assert_eq!(found, expected, "{model}");
+    }
+}
+
+/// With APIC ids above 255; [`ROWS`] has the other mode.
+fn lvtpc_costs_a_read_and_a_write_of_its_msr_in_x2apic_mode<B: Backend>() {
+    let specs = first::<B>("skylake", "BranchInstructions", 1);
+    let mut machine = running::<B>("skylake", 302, SAMPLE, &specs);
+    assert_eq!(cost(machine.accesses(0, overflow)), [2, 5, 1, 0]);
+}
+
+/// The budget of docs/performance.md: Intel from version 2, 5 and 1 RDPMC; AMD's PerfMonV2, 4 and
+/// 1.
+fn one_overflow_is_within_the_budget<B: Backend>() {
+    for (model, msrs) in
+        [("core2", 5), ("skylake", 5), ("sapphire-rapids", 5), ("zen4", 4), ("zen5", 4)]
+    {
+        let specs = first::<B>(model, "BranchInstructions", 1);
+        let mut machine = running::<B>(model, 1, SAMPLE, &specs);
+        let [rdmsr, wrmsr, rdpmc, _] = cost(machine.accesses(0, overflow));
+        assert!(rdmsr + wrmsr <= msrs, "{model}: {rdmsr} + {wrmsr}");
+        assert!(rdpmc <= 1, "{model}: {rdpmc}");
+    }
+}
+
+/// One request reads all counters of all processors, and each processor reads only its own.
+fn a_snapshot_reads_each_counter_once<B: Backend>() {
+    for processors in [1, 16, 302] {
+        let specs = first::<B>("skylake", "TotalIssues,LLCMisses,BranchInstructions", 3);
+        let mut machine = running::<B>("skylake", processors, 0, &specs);
+        for index in 0..processors {
+            machine.processor(index).reset_accesses();
+        }
+        machine.snapshot();
+        for index in 0..processors {
+            let accesses = machine.processor(index).accesses();
+            assert_eq!(cost(accesses), [0, 0, 3, 0], "{index} of {processors}");
+        }
+    }
+}
