@@ -8,18 +8,19 @@ use hal_profile::cpu::generation::AmdGeneration;
 use hal_profile::cpu::registers::intel::ANY_THREAD;
 use hal_profile::historic::raw::Family as Old;
 use hal_profile::historic::select::{Select as Historic, Upstream};
-use hal_profile::historic::{netburst, p6, pentium};
+use hal_profile::historic::{netburst, p6};
 use hal_profile::source::amd64_events::mask_selects_nothing;
 use hal_profile::source::catalog::{
-    constraint, counters, find, is_hal, note, raw_family, rows, select_word, source_table, support,
+    constraint, counters, find, note, raw_family, rows, select_word, source_table, support,
 };
 use hal_profile::source::raw::Family;
-use hal_profile::source::{ANY, Fit, Row, Select, amd, amd64, default, emon, intel};
+use hal_profile::source::{ANY, Fit, Row, Select, amd, amd64, emon, intel};
 use halprof_measure::source::texts;
+use halprof_measure::{Connection, InProcess, Source};
 use halprof_tests::facts::{id, named, number};
 use halprof_tests::silicon::{HV1, Silicon, signature};
-use halprof_tests::source_data;
-use shared_types::{ErrorCode, ProfileSource, SourceNote, SourceTable};
+use halprof_tests::{machines_from_table, source_data};
+use shared_types::{ErrorCode, ProfileInterface, ProfileSource, Reason, SourceNote, SourceTable};
 
 /// The families of amd64-hal-on-zen.csv.
 const AMD: [(&str, AmdGeneration, u32, u32); 8] = [
@@ -101,10 +102,6 @@ fn ids<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<u32> {
     rows.into_iter().map(|row| row.id.0).collect()
 }
 
-fn joined(tables: &[Vec<u32>]) -> Vec<u32> {
-    tables.concat()
-}
-
 /// Whether it is supported, or the error.
 fn judged(capabilities: &Capabilities, row: &Row, approximate: bool) -> Result<(), ErrorCode> {
     support(capabilities, row, approximate).map_err(|refusal| refusal.error)
@@ -125,35 +122,65 @@ fn described(capabilities: &Capabilities, row: &Row) -> (&'static str, &'static 
 
 const NOT_SUPPORTED: Result<(), ErrorCode> = Err(ErrorCode::SourceNotSupported);
 
+/// A source of a list: its number, `h` if it is the HAL's own, `c` if it can be counted and not
+/// sampled, `-` if neither, `~` if its event is only like the one that its name says; and its CPU
+/// types, if not all have it.
+fn listed(source: &Source, cpu_types: u32) -> String {
+    let has = |flag| source.flags & flag != 0;
+    let mut text = format!("{:x}", source.id);
+    text += if has(Source::HAL) { "h" } else { "" };
+    text += match (has(Source::SUPPORTED), has(Source::SAMPLING)) {
+        (true, true) => "",
+        (true, false) => "c",
+        (false, _) => "-",
+    };
+    text += if has(Source::APPROXIMATES) { "~" } else { "" };
+    let all = (1 << cpu_types) - 1;
+    if has(Source::SUPPORTED) && source.cpu_types & all != all {
+        text += &format!(":{:b}", source.cpu_types);
+    }
+    text
+}
+
+/// The interface, its reason and the list of sources of each dump. The HAL's lists are 13 sources
+/// with Emon, 176 with Amd64, and ProfileTime alone with Default (../shared/reference/selection.md).
 #[test]
-fn the_hals_table_comes_first_then_the_interfaces_then_halprofs() {
-    let own = |rows: &[Row]| ids(rows);
-    let without_timer = |rows: &[Row]| ids(&rows[1..]);
-    let timer = || vec![0];
-    for (capabilities, expected) in [
-        (modern_intel(), joined(&[own(emon::ROWS), own(intel::FIXED), own(intel::ARCHITECTURAL)])),
-        (
-            pentium(false),
-            joined(&[timer(), without_timer(pentium::rows(false)), ids(pentium::own_rows(false))]),
-        ),
-        (
-            pentium(true),
-            joined(&[timer(), without_timer(pentium::rows(true)), ids(pentium::own_rows(true))]),
-        ),
-        (pentium_iii(), joined(&[timer(), without_timer(p6::ROWS), ids(p6::own_rows(p6::PIII))])),
-        (
-            pentium_4(None),
-            joined(&[timer(), without_timer(netburst::ROWS), ids(netburst::own_rows(2))]),
-        ),
-        (hv1_masked(), timer()),
-        (unproved(), own(amd64::ROWS)),
-    ] {
-        assert_eq!(ids(rows(&capabilities)), expected);
+fn every_dump_has_its_sources() {
+    let (mut dumps, mut lists) = (String::new(), Vec::new());
+    for (file, leaves) in machines_from_table() {
+        let mut connection = Connection::new(InProcess::new(&leaves)).expect("a model");
+        let machine = connection.machine().expect("a description");
+        let processors = connection.processors().expect("processors");
+        let cpu_types = processors.iter().map(|one| u32::from(one.cpu_type) + 1).max();
+        let sources = connection.sources(true).expect("a list");
+        let hals = sources.iter().filter(|source| source.flags & Source::HAL != 0).count();
+        let [hal, used] = [machine.hal_interface, machine.interface]
+            .map(|one| ProfileInterface::from_wire(one).expect("one").name());
+        assert_eq!(
+            hals,
+            match hal {
+                "Emon" => 13,
+                "Amd64" => 176,
+                _ => 1,
+            },
+            "{file}"
+        );
+        let list: Vec<_> = sources.iter().map(|one| listed(one, cpu_types.unwrap_or(0))).collect();
+        let list = list.chunks(16).map(|row| row.join(" ")).collect::<Vec<_>>().join("\n  ");
+        let number = lists.iter().position(|known| *known == list).unwrap_or(lists.len());
+        if number == lists.len() {
+            lists.push(list);
+        }
+        let reason = Reason::from_wire(machine.reason).expect("one").name();
+        dumps += &format!("{file}: {used} ({reason}), list {number}\n");
     }
-    for (_, generation, family, model) in AMD {
-        let expected = joined(&[own(amd64::ROWS), own(amd::own_rows(generation))]);
-        assert_eq!(ids(rows(&amd(family, model))), expected, "{generation:?}");
+    for (number, list) in lists.iter().enumerate() {
+        dumps += &format!("list {number}:\n  {list}\n");
     }
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("dumps", dumps));
 }
 
 #[test]
@@ -199,22 +226,6 @@ fn each_machine_has_its_table_of_names() {
         for row in rows(&capabilities) {
             assert!(!texts_of(&capabilities, row).name.is_empty(), "{:x?}", row.id);
         }
-    }
-}
-
-#[test]
-fn the_hals_rows_are_told_apart() {
-    for capabilities in every_machine() {
-        for row in rows(&capabilities) {
-            let table: &[Row] = match capabilities.selection.hal.interface.name() {
-                "Emon" => emon::ROWS,
-                "Amd64" => amd64::ROWS,
-                _ => default::ROWS,
-            };
-            let in_table = table.iter().any(|other| other.id == row.id);
-            assert_eq!(is_hal(&capabilities, row.id), in_table, "{:x?}", row.id);
-        }
-        assert!(!is_hal(&capabilities, ProfileSource(0x8000_0100)));
     }
 }
 
