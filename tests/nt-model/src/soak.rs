@@ -15,8 +15,10 @@ use sim::cpu::cpuid::Leaves;
 use sim::load::workload;
 use sim::machines::models::{MODELS, repeat};
 use sim::quirks::{Behaviour, Quirks, ROWS};
+use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zerocopy::FromBytes;
 
@@ -165,34 +167,44 @@ pub struct Limit {
     pub time: Duration,
 }
 
-/// Runs lives on every processor of this computer, with seeds counting up from `first`; returns the
-/// totals, or the failure with the lowest seed among those found.
+/// The threads that can run at once on this computer.
+#[must_use]
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Does numbered work on this many threads, each until there is no more.
+pub(crate) fn on_threads(threads: usize, work: impl Fn(u64) -> ControlFlow<()> + Sync) {
+    let next = AtomicU64::new(0);
+    let worker = || while work(next.fetch_add(1, Ordering::Relaxed)).is_continue() {};
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(worker);
+        }
+    });
+}
+
+/// Runs lives on this many threads, with seeds counting up from `first`; returns the totals, or the
+/// failure with the lowest seed among those found.
 pub fn soak(file: &[u8], first: u64, limit: Limit, threads: usize) -> Result<Life, Box<Failure>> {
-    let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let total = Mutex::new(Life::default());
     let failure: Mutex<Option<Box<Failure>>> = Mutex::new(None);
     let began = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while !failed.load(Ordering::Relaxed) && began.elapsed() < limit.time {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= limit.lives {
-                        return;
-                    }
-                    match live(file, first + number, SEQUENCES) {
-                        Ok(life) => lock(&total).add(&life),
-                        Err(found) => {
-                            failed.store(true, Ordering::Relaxed);
-                            let mut kept = lock(&failure);
-                            if kept.as_ref().is_none_or(|kept| found.seed < kept.seed) {
-                                *kept = Some(found);
-                            }
-                        }
-                    }
-                }
-            });
+    on_threads(threads, |number| {
+        let over = number >= limit.lives || began.elapsed() >= limit.time;
+        if over || lock(&failure).is_some() {
+            return ControlFlow::Break(());
         }
+        match live(file, first + number, SEQUENCES) {
+            Ok(life) => lock(&total).add(&life),
+            Err(found) => {
+                let mut kept = lock(&failure);
+                if kept.as_ref().is_none_or(|kept| found.seed < kept.seed) {
+                    *kept = Some(found);
+                }
+            }
+        }
+        ControlFlow::Continue(())
     });
     let failure = lock(&failure).take();
     failure.map_or_else(|| Ok(*lock(&total)), Err)

@@ -6,14 +6,15 @@
 //! loses none, and no rule is broken.
 
 use crate::programs::Program;
+use crate::soak::{cores, on_threads};
 use crate::transport::{Broken, DriverTransport, Guest};
-use anyhow::{Context, Result};
-use halprof_measure::{Connection, ModelledMachine, Session, Setup};
-use shared_types::LossCause;
-use shared_types::request::samples::Statistics;
+use anyhow::{Context, Result, anyhow};
+use halprof_measure::{Connection, Session};
+use halprof_tests::machines::try_sample_in;
+use halprof_tests::requests;
 use shared_types::request::session::Spec;
 use sim::load::workload::Workload;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 /// The machines whose interrupts and global registers differ.
@@ -53,19 +54,14 @@ pub type Part = (String, Vec<u64>);
 ///
 /// If a run does.
 pub fn sweep(file: &[u8], parts: &[Part]) -> Vec<String> {
-    let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((machine, skids)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let failed = try_machine(file, machine, skids);
-                    let mut all = failures.lock().unwrap_or_else(PoisonError::into_inner);
-                    all.extend(failed);
-                }
-            });
-        }
+    on_threads(cores(), |number| {
+        let Some((machine, skids)) = parts.get(number as usize) else {
+            return ControlFlow::Break(());
+        };
+        let failed = try_machine(file, machine, skids);
+        failures.lock().unwrap_or_else(PoisonError::into_inner).extend(failed);
+        ControlFlow::Continue(())
     });
     failures.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
@@ -103,32 +99,10 @@ fn connect(file: &[u8], machine: &str, broken: &Broken) -> Result<Connection<Dri
 /// One run, in which this many periods may have no interrupt; the error says what is wrong with it.
 fn sample(connection: &mut Connection<DriverTransport>, skid: u64, without: u64) -> Result<()> {
     connection.transport().device().machine.set_skid(skid);
-    let spec = Spec {
-        source: SOURCE,
-        filter: Spec::USER | Spec::KERNEL,
-        interval: PERIOD,
-        ..Spec::default()
-    };
-    let setup = Setup { specs: vec![spec], ..Setup::default() };
-    let mut session = Session::open(connection, true, true)?;
-    session.configure(&setup, true)?;
-    session.start()?;
-    session.transport().begin(&Workload::default());
-    while session.transport().advance(u64::MAX >> 1)? {}
-    let counts = session.stop_and_read()?;
-    let mut told = 0;
-    loop {
-        let (samples, left) = session.drain()?;
-        told += samples.iter().map(|sample| sample.period).sum::<u64>();
-        if left == 0 {
-            break;
-        }
-    }
-    let statistics = session.statistics()?;
-    account(&statistics, counts[0][0].counted, told)?;
-    let missed = statistics.lost[LossCause::Missed as usize];
-    anyhow::ensure!(missed <= without, "{missed} periods have no interrupt");
-    Ok(())
+    let spec = Spec { interval: PERIOD, ..requests::spec(SOURCE) };
+    let session = Session::open(connection, true, true)?;
+    let sampled = try_sample_in(session, vec![spec], &Workload::default(), u64::MAX >> 1)?;
+    sampled.unaccounted(PERIOD, without).map_or(Ok(()), |wrong| Err(anyhow!(wrong)))
 }
 
 /// The most periods whose interrupt may be under way when the session stops, without a limit where
@@ -140,28 +114,4 @@ fn under_way(machine: &str, skid: u64) -> u64 {
     }
     let late = if quirks("late") { 3 } else { 0 };
     skid / PERIOD + 1 + late
-}
-
-/// Whether every period and every event is accounted for, of which the samples account for `told`.
-fn account(statistics: &Statistics, counted: u64, told: u64) -> Result<()> {
-    let lost: u64 = statistics.lost_events.iter().sum();
-    let lost_samples: u64 = statistics.lost.iter().sum();
-    let summary = format!(
-        "{counted} events, {told} in {} samples, {lost} in losses {:?}, {} generated, {} spurious",
-        statistics.stored, statistics.lost, statistics.generated, statistics.spurious
-    );
-    let throttled = statistics.throttled != 0;
-    anyhow::ensure!(
-        throttled || statistics.generated.abs_diff(counted / PERIOD) <= 1,
-        "periods are missing: {summary}"
-    );
-    anyhow::ensure!(
-        statistics.generated == statistics.stored + lost_samples,
-        "generated is not stored and lost: {summary}"
-    );
-    anyhow::ensure!(
-        counted.abs_diff(told + lost) <= statistics.longest_period.max(PERIOD),
-        "events are in no sample and no loss: {summary}"
-    );
-    Ok(())
 }

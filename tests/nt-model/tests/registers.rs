@@ -159,26 +159,3 @@ fn general_counters_stay_enabled() {
         }
     }
 }
-
-/// Sources that take turns need a timer of high resolution; counters are only read by one that lets
-/// processors sleep.
-#[test]
-fn only_turns_have_a_precise_timer() {
-    const TURNS: [u32; 6] = [0x06, 0x0B, 0x1B, 0x1C, 0x1D, 0x1E];
-    for (flags, sources, period, precise) in [
-        (0, &[2, 6][..], 50_000_000, false),
-        (SAMPLE, &[2, 6], 2_500_000, false),
-        (0, &TURNS, 40_000, true),
-        (SAMPLE, &TURNS, 40_000, true),
-    ] {
-        let Some(mut client) = counting("skylake") else { return };
-        let specs: Vec<_> = sources.iter().copied().map(spec).collect();
-        let number = client.configured(flags, &specs);
-        client.granted(session::START, number);
-        let kernel = &client.model.machine.kernel;
-        assert_eq!(kernel.timer_period(), Some(period), "{sources:?}");
-        assert_eq!(kernel.timer_is_precise(), Some(precise), "{sources:?}");
-        client.granted(session::STOP, number);
-        assert_eq!(client.model.machine.kernel.timer_is_precise(), None);
-    }
-}

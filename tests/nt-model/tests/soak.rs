@@ -2,8 +2,7 @@
 //! timers come concurrently?
 
 use halprof_tests::driver;
-use nt_model::soak::{Limit, SEQUENCES, live, soak};
-use std::num::NonZero;
+use nt_model::soak::{Limit, SEQUENCES, cores, live, soak};
 use std::time::Duration;
 
 /// The number of machines; `cargo run --release -p nt-model --bin soak` goes on for as long as you
@@ -18,8 +17,7 @@ fn machines_live() {
         return;
     };
     let limit = Limit { lives: LIVES, time: Duration::MAX };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let life = soak(&file, 1000, limit, threads).unwrap_or_else(|failure| panic!("{failure}"));
+    let life = soak(&file, 1000, limit, cores()).unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(life.sequences, LIVES * SEQUENCES);
     let told = life.told;
     assert!(told.granted * 10 > told.requests, "most refused: {told:?}");

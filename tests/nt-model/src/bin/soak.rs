@@ -4,8 +4,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use nt_model::soak::{Limit, soak};
-use std::num::NonZero;
+use nt_model::soak::{Limit, cores, soak};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -54,9 +53,8 @@ fn run() -> Result<()> {
         lives: options.lives.unwrap_or(u64::MAX),
         time: options.lives.map_or(Duration::from_secs(options.seconds), |_| Duration::MAX),
     };
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let began = Instant::now();
-    match soak(&file, first, limit, options.threads.unwrap_or(cores)) {
+    match soak(&file, first, limit, options.threads.unwrap_or_else(cores)) {
         Ok(life) => {
             let told = life.told;
             println!(
