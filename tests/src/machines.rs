@@ -177,10 +177,10 @@ impl Sampled {
         ];
         let wrong: Vec<&str> = wrong.iter().filter(|(_, is)| *is).map(|(what, _)| *what).collect();
         (!wrong.is_empty()).then(|| {
-            let samples = self.samples.len();
             format!(
-                "{}: {counted} events, {sampled} in {samples} samples; {statistics:?}",
-                wrong.join(", ")
+                "{}: {counted} events, {sampled} in {} samples; {statistics:?}",
+                wrong.join(", "),
+                self.samples.len()
             )
         })
     }

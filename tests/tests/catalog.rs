@@ -21,6 +21,7 @@ use halprof_tests::facts::{id, named, number};
 use halprof_tests::silicon::{HV1, Silicon, signature};
 use halprof_tests::{machines_from_table, source_data};
 use shared_types::{ErrorCode, ProfileInterface, ProfileSource, Reason, SourceNote, SourceTable};
+use std::fmt::Write;
 
 /// The families of amd64-hal-on-zen.csv.
 const AMD: [(&str, AmdGeneration, u32, u32); 8] = [
@@ -137,7 +138,7 @@ fn listed(source: &Source, cpu_types: u32) -> String {
     text += if has(Source::APPROXIMATES) { "~" } else { "" };
     let all = (1 << cpu_types) - 1;
     if has(Source::SUPPORTED) && source.cpu_types & all != all {
-        text += &format!(":{:b}", source.cpu_types);
+        write!(text, ":{:b}", source.cpu_types).expect("a string takes it");
     }
     text
 }
@@ -172,10 +173,10 @@ fn every_dump_has_its_sources() {
             lists.push(list);
         }
         let reason = Reason::from_wire(machine.reason).expect("one").name();
-        dumps += &format!("{file}: {used} ({reason}), list {number}\n");
+        writeln!(dumps, "{file}: {used} ({reason}), list {number}").expect("a string takes it");
     }
     for (number, list) in lists.iter().enumerate() {
-        dumps += &format!("list {number}:\n  {list}\n");
+        writeln!(dumps, "list {number}:\n  {list}").expect("a string takes it");
     }
     let mut settings = insta::Settings::clone_current();
     settings.set_prepend_module_to_snapshot(false);

@@ -6,10 +6,8 @@ use crate::backend::Backend;
 use crate::machines::{Client, Sampled, count, on, sample, sample_in, specs, workload};
 use halprof_measure::{Error, Session, Setup, Source};
 use shared_types::ErrorCode;
-use sim::quirks::{Quirks, ROWS};
 
 scenarios![
-    every_behaviour_is_tried_here,
     machines_with_quirks_account_for_every_event,
     sampling_does_not_die,
     somebody_elses_fixed_counters_go_on,
@@ -138,16 +136,6 @@ fn none_fails(fails: impl Fn(&str, &str) -> Option<String>) {
     let tell = |(model, quirks)| Some(format!("{model}, {quirks}: {}", fails(model, quirks)?));
     let failures: Vec<String> = tried().filter_map(tell).collect();
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
-}
-
-fn every_behaviour_is_tried_here<B: Backend>() {
-    let mut tried = SAMPLING.iter().flat_map(|quirks| quirks.split('+'));
-    let elsewhere = ["dead-interrupts", "dead-counters", "storm", "no-general"];
-    for row in ROWS {
-        let here = tried.clone().any(|name| name == row.name);
-        assert!(here || elsewhere.contains(&row.name), "{}", row.name);
-    }
-    assert!(tried.all(|name| name.is_empty() || Quirks::parse(name).is_ok()));
 }
 
 /// Every event is accounted for, and what a session may not change is as it was: the global control
@@ -379,4 +367,21 @@ fn the_service_runs_on_processors_with_quirks<B: Backend>() {
     let mut connection = open::<B>("skylake", "masked+frozen");
     assert!(is_masked(&mut connection));
     assert_eq!(read(&mut connection, DEBUGCTL), Some(1 << 12));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SAMPLING;
+    use sim::quirks::{Quirks, ROWS};
+
+    #[test]
+    fn every_behaviour_is_tried_here() {
+        let mut tried = SAMPLING.iter().flat_map(|quirks| quirks.split('+'));
+        let elsewhere = ["dead-interrupts", "dead-counters", "storm", "no-general"];
+        for row in ROWS {
+            let here = tried.clone().any(|name| name == row.name);
+            assert!(here || elsewhere.contains(&row.name), "{}", row.name);
+        }
+        assert!(tried.all(|name| name.is_empty() || Quirks::parse(name).is_ok()));
+    }
 }
