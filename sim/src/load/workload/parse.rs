@@ -74,7 +74,8 @@ pub fn keys() -> impl Iterator<Item = &'static str> {
 /// as in `0x140001000-0x140002000`, the end exclusive; `seed`, for rates that vary over time;
 /// `skid`, the positions by which interrupts are late.
 ///
-/// Defaults: amounts and skid 0, user 100, processor 0, one program, [`USER_CODE`], steady rates.
+/// Defaults: amounts and skid 0, user 100, processor 0, one program, steady rates, and the code at
+/// [`USER_CODE`](super::USER_CODE).
 pub fn parse(text: &str) -> Result<Workload, WorkloadError> {
     parse_with(text, &|_| None)
 }
