@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 15] = [
+const SLOW: [&str; 16] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -39,6 +39,7 @@ const SLOW: [&str; 15] = [
     "pprof_format_reads_what_was_sampled",
     "the_firefox_profiler_shows_what_was_sampled",
     "the_parser_of_prometheus_reads_it_all",
+    "etl_parser_reads_the_same_events",
 ];
 
 /// Which tests are run.

@@ -2,10 +2,15 @@
 //! independent reader finds in it.
 
 use crate::cli::screens::screen::{WIDTHS, assert_screen};
-use crate::cli::support::{folder, halprof, json, text};
+use crate::cli::support::{folder, foreign_python, halprof, json, text};
+use halprof_etw::Trace;
+use halprof_etw::id::EventId;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Where the vectors are, with the traces in a folder beside them.
 fn vectors_path() -> PathBuf {
@@ -238,4 +243,65 @@ fn a_recording_of_samples_has_neither_waits_nor_counts() {
     let ran = halprof(&["stat", "--from", path]);
     assert_eq!(ran.status, 5);
     assert!(ran.stderr.contains("is a recording without counts of threads"), "{}", ran.stderr);
+}
+
+/// The real traces that etl-parser reads. Of the others it says nothing, or too little: it knows no
+/// compression and no 32-bit headers, and of classic events (diaghub.etl) no time stamp.
+const READ_BY_ETL_PARSER: [&str; 10] = [
+    "AMSITrace.etl",
+    "ShutdownPerfDiagLogger.etl",
+    "artificial_pmc.etl",
+    "diaghub.kernel.1.etl",
+    "diaghub.user_injected.1.etl",
+    "gcevents.etl",
+    "gcrundown.etl",
+    "lxcore_kernel.etl",
+    "powershell.etl",
+    "primitive-types.etl",
+];
+
+/// How often an event is in a trace, and the sum of its time stamps.
+type Events = BTreeMap<String, (u64, i64)>;
+
+fn events_of(path: &Path) -> Events {
+    let file = BufReader::new(File::open(path).expect("a trace"));
+    let mut trace = Trace::open(file).expect("a trace");
+    let mut events = Events::new();
+    while let Some(event) = trace.next_event().expect("bytes") {
+        let name = match event.id {
+            EventId::Kernel { group, opcode, .. } => format!("{group}/{opcode}"),
+            EventId::Manifest { guid, id, .. } => format!("{guid} {id}"),
+            EventId::Classic { .. } | EventId::Other { .. } => continue,
+        };
+        let (count, times) = events.entry(name).or_default();
+        *count += 1;
+        *times += event.time;
+    }
+    events
+}
+
+#[test]
+fn etl_parser_reads_the_same_events() {
+    let files = vectors_path().with_file_name("files");
+    let Some(python) = foreign_python("etl") else { return };
+    if !files.exists() {
+        eprintln!("skipped: no {}", files.display());
+        return;
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/etl_events.py");
+    let mut command = Command::new(python);
+    let output = command.arg(script).args(READ_BY_ETL_PARSER).current_dir(&files).output();
+    let output = output.expect("Python");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read: BTreeMap<String, Events> = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(read.len(), READ_BY_ETL_PARSER.len());
+    for (file, mut theirs) in read {
+        let mut ours = events_of(&files.join(&file));
+        // Events about the trace itself: etl-parser leaves out those of the first buffer.
+        for events in [&mut ours, &mut theirs] {
+            events.retain(|name, _| !name.starts_with("0/"));
+        }
+        assert!(!theirs.is_empty(), "{file}");
+        assert_eq!(ours, theirs, "{file}");
+    }
 }
