@@ -37,11 +37,22 @@ pub enum AmdGeneration {
 }
 
 impl AmdGeneration {
-    /// The table that names the sources of this generation: those of AMD are in its order.
+    /// The table that names the sources of this generation.
     pub const fn source_table(self) -> SourceTable {
-        match SourceTable::from_wire(SourceTable::AmdUnknown as u32 + self as u32) {
-            Some(table) => table,
-            None => SourceTable::AmdUnknown,
+        match self {
+            Self::Unknown => SourceTable::AmdUnknown,
+            Self::K8 => SourceTable::AmdK8,
+            Self::Family10h => SourceTable::AmdFamily10h,
+            Self::Family11h => SourceTable::AmdFamily11h,
+            Self::Family12h => SourceTable::AmdFamily12h,
+            Self::Family14h => SourceTable::AmdFamily14h,
+            Self::Family15h => SourceTable::AmdFamily15h,
+            Self::Family16h => SourceTable::AmdFamily16h,
+            Self::Zen1 => SourceTable::AmdZen1,
+            Self::Zen2 => SourceTable::AmdZen2,
+            Self::Zen3 => SourceTable::AmdZen3,
+            Self::Zen4 => SourceTable::AmdZen4,
+            Self::Zen5 => SourceTable::AmdZen5,
         }
     }
 
