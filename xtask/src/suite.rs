@@ -12,7 +12,7 @@ const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "halprof-driver"];
 
 /// Parts of the names of tests that only `cargo xtask prove` runs, because what they need takes
 /// long to build or to start.
-const SLOW: [&str; 16] = [
+const SLOW: [&str; 17] = [
     // halprof.exe, built with MinGW and run under Wine.
     "wine::",
     // The signed package, with halprof.exe in it.
@@ -21,6 +21,7 @@ const SLOW: [&str; 16] = [
     "driver_speakeasy::",
     // A driver for each mistake.
     "variants::each_mistake",
+    "variants::the_control",
     // The package's install file, read by Wine.
     "driver_inf::it_installs_a_driver",
     "driver_inf::every_line",
