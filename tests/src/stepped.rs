@@ -1,5 +1,5 @@
-//! A machine with one session that a test steps by hand: no time passes, no event happens and no
-//! interrupt comes but those that the test lets pass, happen and come.
+//! A machine with one session that a test steps by hand: time, events and interrupts come only from
+//! the test.
 #![expect(
     clippy::missing_panics_doc,
     reason = "a request that a test makes is answered, or the test fails"

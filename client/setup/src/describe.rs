@@ -8,12 +8,12 @@ use shared_types::{BranchReason, BranchRecords, Delivery, ProfileInterface, Reas
 /// A machine, as the driver or a model reports it, or as CPUID predicts it.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Description {
-    /// What the words below are of.
+    /// What the driver or the model reported.
     #[serde(skip)]
     pub machine: Machine,
     /// The interface that Windows' HAL would choose.
     pub hal_interface: &'static str,
-    /// The rule by which it would.
+    /// The rule that would choose it.
     #[serde(skip)]
     pub hal_reason: &'static str,
     /// The interface in use.

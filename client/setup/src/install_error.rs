@@ -41,7 +41,7 @@ pub enum InstallError {
 struct Explanation {
     kind: NumberKind,
     name: String,
-    /// 0 stands for all that are in no row.
+    /// 0 for every number without a row of its own.
     #[serde(deserialize_with = "number_of")]
     number: u32,
     code: String,
@@ -50,7 +50,7 @@ struct Explanation {
     hint: String,
 }
 
-/// Whose number it is.
+/// Where a number comes from.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum NumberKind {
@@ -127,7 +127,7 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
 }
 
 impl InstallError {
-    /// `None` never happens: the table has rows for what is in no other.
+    /// Never `None`: the rows of 0 take every number without a row of its own.
     fn explanation(self) -> Option<&'static Explanation> {
         use NumberKind as K;
         let (row, others) = match self {

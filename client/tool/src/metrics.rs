@@ -642,7 +642,7 @@ impl Term {
         Self { name: listed(name), filter: filter.to_owned() }
     }
 
-    /// Its own filter, or this one if it has none.
+    /// The term's own filter, or `filter` if it has none.
     fn filter_or<'a>(&'a self, filter: &'a str) -> &'a str {
         if self.filter.is_empty() { filter } else { &self.filter }
     }

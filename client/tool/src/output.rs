@@ -127,12 +127,12 @@ impl Output {
         self.form == Form::Csv
     }
 
-    /// Whether a machine is modelled that the result is of.
+    /// Whether the result is of a modelled machine.
     pub(crate) fn is_modelled(&self) -> bool {
         self.modelled.get().unwrap_or(false)
     }
 
-    /// Takes note of a machine that the result is of.
+    /// Records a machine that the result is of: one modelled machine makes all of it modelled.
     pub(crate) fn set_modelled(&self, modelled: bool) {
         self.modelled.set(Some(modelled || self.is_modelled()));
     }

@@ -9,9 +9,9 @@ use zerocopy::FromZeros;
 /// The CPU types of one machine. All zeros: no processor has been examined.
 #[derive(FromZeros)]
 pub(super) struct CpuTypes {
-    /// The boot processor's is the first: that is examined first.
+    /// The boot processor's comes first, because it is examined first.
     list: [Capabilities; MAX_CPU_TYPES],
-    /// How many of them there are.
+    /// The number of entries in use.
     count: usize,
     /// Fixed counters that another owner has enabled on any processor of each CPU type, as masks.
     fixed_in_use: [u32; MAX_CPU_TYPES],
@@ -33,7 +33,7 @@ impl CpuTypes {
         self.of.get(processor).copied().unwrap_or_default().into()
     }
 
-    /// Those there are, by number.
+    /// The known types, by number.
     pub(super) fn list(&self) -> &[Capabilities] {
         self.list.get(..self.count).unwrap_or_default()
     }
@@ -44,12 +44,12 @@ impl CpuTypes {
         boot
     }
 
-    /// Those there are, with their numbers.
+    /// The known types, each with its number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Capabilities)> {
         self.list().iter().enumerate()
     }
 
-    /// Those there are, as a mask.
+    /// The numbers of the known types, as a mask.
     pub(super) fn known(&self) -> u16 {
         (1 << self.count) - 1
     }

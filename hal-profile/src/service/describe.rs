@@ -191,7 +191,7 @@ fn hypervisor_flags(capabilities: &Capabilities) -> u32 {
     ])
 }
 
-/// The bits of those that are true.
+/// The bits whose conditions hold.
 pub(super) fn flags<const N: usize>(all: [(bool, u32); N]) -> u32 {
     all.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit)
 }

@@ -69,8 +69,8 @@ fn token() -> Option<OwnedHandle> {
     Some(unsafe { OwnedHandle::from_raw_handle(token) })
 }
 
-/// Enables a privilege of a token, whose handle allows to adjust and query it; returns how it was if
-/// this changed it.
+/// Enables a privilege of a token, whose handle must have the rights to adjust and query privileges;
+/// returns the previous state if it changed.
 pub(super) fn enable(token: &OwnedHandle, name: &str) -> Result<TOKEN_PRIVILEGES, u32> {
     let mut luid = LUID::default();
     let name: Vec<u16> = name.encode_utf16().chain([0]).collect();
@@ -85,7 +85,7 @@ pub(super) fn enable(token: &OwnedHandle, name: &str) -> Result<TOKEN_PRIVILEGES
     adjust(token, &privileges)
 }
 
-/// Changes privileges of a token; returns how those were that this changed.
+/// Changes privileges of a token; returns the previous state of those that changed.
 pub(super) fn adjust(
     token: &OwnedHandle,
     privileges: &TOKEN_PRIVILEGES,

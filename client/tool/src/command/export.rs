@@ -174,7 +174,7 @@ impl<W: Write> Write for Counted<W> {
 }
 
 impl ExportResult {
-    /// What is the same of samples and of branches.
+    /// What the results for samples and for branches have in common.
     fn new(
         options: &args::Export,
         format: &'static str,

@@ -481,7 +481,7 @@ mod tests {
     /// Nesting is bounded, and what stands side by side is not nested.
     #[test]
     fn what_is_no_formula_is_refused() {
-        // What is in no parentheses is a level too.
+        // An expression without parentheses has a depth of 1.
         let nested = |depth| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
         for text in [
             "",
@@ -518,7 +518,7 @@ mod tests {
             _ => None,
         };
         assert_eq!(formula("A * 2").replaced(&of), formula("(C + 1) * 2"));
-        // A circle ends somewhere.
+        // A metric that names itself is replaced once.
         assert_eq!(formula("ITSELF").replaced(&of), formula("ITSELF"));
     }
 

@@ -381,7 +381,7 @@ impl Layout {
         self.cells(&heads.collect::<Vec<_>>())
     }
 
-    /// What there is no room for, and the headers.
+    /// A note on the columns that do not fit, if any, and the headers.
     pub(crate) fn head(&self) -> String {
         self.no_room() + &self.heads()
     }

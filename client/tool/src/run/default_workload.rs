@@ -72,7 +72,7 @@ struct Cores {
     events: String,
 }
 
-/// An event of a list, and what it counts. Where no event is of the back end, the rest of the slots is.
+/// An event of a list, and how often it happens. Slots that no event counts are bound by the back end.
 #[derive(Deserialize)]
 struct SlotEvent {
     events: String,

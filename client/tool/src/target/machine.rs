@@ -26,7 +26,7 @@ impl Machine {
         })
     }
 
-    /// What it says of itself, in words.
+    /// Its description, in words.
     pub(crate) fn describe(&self) -> Description {
         Description::new(&self.description, &self.processors)
     }
