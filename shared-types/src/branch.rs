@@ -7,15 +7,13 @@
 //! kernel's branches are not recorded, or are hidden, a thread switch in between leaves no trace.
 
 use crate::interface::wire_enum;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// The most branches of one sample.
 pub const MAX_BRANCHES: usize = 32;
 
 /// One taken branch.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Branch {
     /// Address of the branch instruction. On AMD it can be the address of a compare that is fused
@@ -77,6 +75,7 @@ wire_enum! {
 
 wire_enum! {
     /// How a processor records branches.
+    #[derive(FromZeros)]
     BranchRecords {
         /// It does not, or not in a way that can be used here: see [`BranchReason`].
         None = 0 "none"
@@ -92,6 +91,7 @@ wire_enum! {
 
 wire_enum! {
     /// Why a processor's branches cannot be recorded.
+    #[derive(FromZeros)]
     BranchReason {
         /// The processor has no branch records of a known kind.
         NoRecords = 0 "no-records"

@@ -1,10 +1,10 @@
 //! System events: what happens to the machine and the driver itself while a session runs.
 
 use crate::interface::wire_enum;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// One system event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct SystemEvent {
     /// Time-stamp counter when it happened.

@@ -4,13 +4,11 @@
 //! the members; offsets follow from natural alignment.
 
 use core::mem::offset_of;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// HAL_PROFILE_SOURCE_INFORMATION: what HalQuerySystemInformation(HalProfileSourceInformation)
 /// replies.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct HalProfileSourceInformation {
     /// KPROFILE_SOURCE, in and out.
@@ -24,9 +22,7 @@ pub struct HalProfileSourceInformation {
 }
 
 /// HAL_PROFILE_SOURCE_INTERVAL: what HalSetSystemInformation(HalProfileSourceInterval) takes.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct HalProfileSourceInterval {
     /// KPROFILE_SOURCE.
@@ -38,9 +34,7 @@ pub struct HalProfileSourceInterval {
 }
 
 /// OVERFLOW_STATUS: the result of CheckOverflowStatus.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct OverflowStatus {
     /// The number of sources at `sources`.

@@ -1,13 +1,13 @@
 //! The headers with which every request and every reply begins.
 
 use crate::ErrorCode;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The version of this wire format. Each side refuses any other version, naming both.
 pub const WIRE_VERSION: u32 = 9;
 
 /// The first bytes of every request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct RequestHeader {
     /// Size of the whole request in bytes, including this header; exactly the input length.
@@ -28,9 +28,7 @@ impl RequestHeader {
 }
 
 /// The first bytes of every reply.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct ReplyHeader {
     /// Size of the whole reply in bytes, including this header.

@@ -1,9 +1,11 @@
 //! Profile interfaces, the reasons for choosing them, and how overflows are reported.
 
+use zerocopy::FromZeros;
+
 macro_rules! wire_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $number:tt $text:literal)* }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, zerocopy::FromZeros)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u32)]
         pub enum $name {
             $($(#[$doc])* $variant = $number,)*
@@ -34,6 +36,7 @@ pub(crate) use wire_enum;
 
 wire_enum! {
     /// A profile interface: which registers are programmed, and which table names the sources.
+    #[derive(FromZeros)]
     ProfileInterface {
         /// ProfileTime only.
         Default = 0 "Default"
@@ -52,6 +55,7 @@ wire_enum! {
 
 wire_enum! {
     /// The rule that chose the interface.
+    #[derive(FromZeros)]
     Reason {
         /// GenuineIntel with usable leaf 0x0A.
         Architectural = 0 "architectural-performance-monitoring"
@@ -92,6 +96,7 @@ wire_enum! {
 
 wire_enum! {
     /// How an overflow is reported.
+    #[derive(FromZeros)]
     Delivery {
         /// Never: the counters have no interrupt, or there is no local APIC to deliver it.
         None = 0 "none"

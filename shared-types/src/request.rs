@@ -7,6 +7,9 @@
 //! interrupt handler corresponds to configuring sources with [`session::SAMPLE`] and collecting
 //! samples with [`samples::DRAIN`].
 
+use crate::RequestHeader;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 pub mod counts;
 pub mod events;
 pub mod machine;
@@ -98,19 +101,9 @@ requests! {
 }
 
 /// A request without arguments.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    zerocopy::FromBytes,
-    zerocopy::IntoBytes,
-    zerocopy::KnownLayout,
-    zerocopy::Immutable,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Plain {
     /// The header; no flags.
-    pub header: crate::RequestHeader,
+    pub header: RequestHeader,
 }

@@ -13,7 +13,7 @@ use shared_types::request::source::{self, Information, Placement, Plan, Query};
 use shared_types::request::{Plain, RequestCode};
 use shared_types::{ErrorCode, ProfileSource, ReplyHeader, RequestHeader};
 use std::mem::size_of;
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// The first buffer offered for a reply; a reply that needs more says how much. Windows takes
 /// memory for a buffer of this length before the driver sees the request, so it is kept short: a
@@ -320,8 +320,8 @@ pub(crate) const fn flag_if(set: bool, flag: u32) -> u32 {
 }
 
 /// A type that can be read from a reply.
-pub(crate) trait Reply: FromBytes + KnownLayout + Immutable + Copy {}
-impl<R: FromBytes + KnownLayout + Immutable + Copy> Reply for R {}
+pub(crate) trait Reply: FromBytes + Immutable + Copy {}
+impl<R: FromBytes + Immutable + Copy> Reply for R {}
 
 const fn plain(flags: u32) -> Plain {
     Plain { header: RequestHeader::new(size_of::<Plain>(), flags) }

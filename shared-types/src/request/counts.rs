@@ -2,7 +2,7 @@
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// All counts: [`super::session::Session`] to [`Snapshot`] and, for each processor in turn, one
 /// [`Count`] for each source. While the session runs, the counters are read; afterwards the values
@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const SNAPSHOT: RequestCode = RequestCode::new(13, Access::Read);
 
 /// Reply to [`SNAPSHOT`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Snapshot {
     /// The header.
@@ -22,9 +22,7 @@ pub struct Snapshot {
 }
 
 /// What one source has counted on one processor. Times are in ticks of the time-stamp counter.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Count {
     /// Number of events, summed from register reads.

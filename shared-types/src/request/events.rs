@@ -5,7 +5,7 @@
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Takes system events: [`super::session::Session`] to [`DrainedEvents`] and as many
 /// [`crate::SystemEvent`]s as the output holds, at most [`EVENTS_BYTES_MAX`] bytes in total.
@@ -15,7 +15,7 @@ pub const DRAIN_EVENTS: RequestCode = RequestCode::new(20, Access::Write);
 pub const EVENTS_BYTES_MAX: usize = 1 << 16;
 
 /// Reply to [`DRAIN_EVENTS`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct DrainedEvents {
     /// The header.

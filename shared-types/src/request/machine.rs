@@ -3,7 +3,7 @@
 use super::{Access, RequestCode};
 use crate::hal::OverflowStatus;
 use crate::{ReplyHeader, RequestHeader, Text};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Identifies the answering side: [`super::Plain`] to [`Hello`]. A client's first request.
 pub const HELLO: RequestCode = RequestCode::new(0, Access::Read);
@@ -17,7 +17,7 @@ pub const PROCESSORS: RequestCode = RequestCode::new(2, Access::Read);
 pub const REGISTERS: RequestCode = RequestCode::new(3, Access::Read);
 
 /// Reply to [`HELLO`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Hello {
     /// The header, with the answering side's wire version.
@@ -31,7 +31,7 @@ pub struct Hello {
 }
 
 /// Reply to [`DESCRIBE`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Machine {
     /// The header.
@@ -81,7 +81,7 @@ impl Machine {
 }
 
 /// Request for a list, starting at an index.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct From {
     /// The header; no flags, except those that the code allows.
@@ -93,7 +93,7 @@ pub struct From {
 }
 
 /// The head of a reply that is a list.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Page {
     /// The header.
@@ -105,9 +105,7 @@ pub struct Page {
 }
 
 /// One logical processor.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Processor {
     /// Index over all groups; 0 is the boot processor.
@@ -201,7 +199,7 @@ impl Processor {
 }
 
 /// The head of the reply to [`REGISTERS`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Registers {
     /// The header.
@@ -216,9 +214,7 @@ pub struct Registers {
 }
 
 /// One register of one processor.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Register {
     /// The value.

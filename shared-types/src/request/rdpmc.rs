@@ -6,7 +6,7 @@
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// From now on the session holds RDPMC, until [`RELEASE`], [`super::session::CLOSE`], or the end of
 /// its handle: [`super::session::Session`] to [`Rdpmc`]. A session that already holds it keeps it.
@@ -18,7 +18,7 @@ pub const RELEASE: RequestCode = RequestCode::new(17, Access::Write);
 pub const STATUS: RequestCode = RequestCode::new(18, Access::Read);
 
 /// Reply to [`ALLOW`], [`RELEASE`] and [`STATUS`]: the present state.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Rdpmc {
     /// The header.

@@ -2,7 +2,7 @@
 
 use super::{Access, RequestCode};
 use crate::{LossCause, ReplyHeader};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Takes samples: [`super::session::Session`] to [`Drained`] and as many [`crate::Sample`]s as the
 /// output holds, at most [`DRAIN_BYTES_MAX`] bytes in total. In a session that records branches,
@@ -16,7 +16,7 @@ pub const STATISTICS: RequestCode = RequestCode::new(15, Access::Read);
 pub const DRAIN_BYTES_MAX: usize = 1 << 20;
 
 /// Reply to [`DRAIN`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Drained {
     /// The header.
@@ -34,7 +34,7 @@ pub struct Drained {
 }
 
 /// Reply to [`STATISTICS`]: generated = stored + the sum of `lost`, always.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Statistics {
     /// The header.

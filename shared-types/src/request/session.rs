@@ -3,7 +3,7 @@
 use super::{Access, RequestCode};
 use crate::hal::HalProfileSourceInterval;
 use crate::{ReplyHeader, RequestHeader};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Opens a session: [`super::Plain`] (with the flags [`KERNEL`] and [`super::source::APPROXIMATE`]
 /// as required) to [`Opened`]. It ends with [`CLOSE`], or when its handle is closed for whatever
@@ -35,7 +35,7 @@ pub const THREADS: u32 = 1 << 4;
 pub const EVENTS: u32 = 1 << 6;
 
 /// Reply to [`OPEN`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Opened {
     /// The header.
@@ -47,7 +47,7 @@ pub struct Opened {
 }
 
 /// A request about one session.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Session {
     /// The header; no flags.
@@ -65,7 +65,7 @@ pub const MAX_PROCESSORS: usize = 2048;
 pub type ProcessorBits = [u64; MAX_PROCESSORS / 64];
 
 /// Request of [`CONFIGURE`] and [`super::source::PLAN`]; [`Spec`]s follow.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Configure {
     /// The header; [`SAMPLE`] or [`THREADS`], and [`EVENTS`] as required (in a PLAN also
@@ -119,9 +119,7 @@ impl Configure {
 }
 
 /// One source to count or sample.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Spec {
     /// KPROFILE_SOURCE.
@@ -168,7 +166,7 @@ impl Spec {
 }
 
 /// Reply to [`CONFIGURE`]; one [`UsedInterval`] for each spec follows.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Configured {
     /// The header.
@@ -184,9 +182,7 @@ pub struct Configured {
 }
 
 /// The interval in use for one source.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct UsedInterval {
     /// KPROFILE_SOURCE.
@@ -213,7 +209,7 @@ impl UsedInterval {
 }
 
 /// Request of [`SET_INTERVAL`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct SetInterval {
     /// The header; no flags.
@@ -227,7 +223,7 @@ pub struct SetInterval {
 }
 
 /// Reply to [`SET_INTERVAL`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct IntervalSet {
     /// The header.

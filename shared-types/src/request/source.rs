@@ -3,7 +3,7 @@
 use super::{Access, RequestCode};
 use crate::hal::HalProfileSourceInformation;
 use crate::{ReplyHeader, RequestHeader};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Lists the sources: [`super::machine::From`] (with [`APPROXIMATE`]) to [`super::machine::Page`]
 /// and as many [`Source`]s as fit, including unsupported ones.
@@ -19,7 +19,7 @@ pub const PLAN: RequestCode = RequestCode::new(6, Access::Read);
 pub const APPROXIMATE: u32 = 1 << 0;
 
 /// One profile source, with its attributes.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Source {
     /// KPROFILE_SOURCE.
@@ -58,7 +58,7 @@ impl Source {
 }
 
 /// Request about one source.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Query {
     /// The header; [`APPROXIMATE`] may be set.
@@ -70,7 +70,7 @@ pub struct Query {
 }
 
 /// Reply to [`QUERY`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Information {
     /// The header.
@@ -82,7 +82,7 @@ pub struct Information {
 }
 
 /// Reply to [`PLAN`].
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Plan {
     /// The header.
@@ -98,9 +98,7 @@ pub struct Plan {
 }
 
 /// Where one source runs on one CPU type.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Placement {
     /// The slice in which it runs, or [`Self::EVERY_SLICE`]; 0 if all run at once.

@@ -7,7 +7,7 @@
 
 use super::{Access, RequestCode};
 use crate::ReplyHeader;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The counters of a session that counts by thread: [`super::session::Session`] to [`Threads`] and
 /// one [`ThreadCounter`] for each source.
@@ -17,7 +17,7 @@ pub const THREADS: RequestCode = RequestCode::new(19, Access::Read);
 pub const MAX_SOURCES: usize = 16;
 
 /// Reply to [`THREADS`]; [`ThreadCounter`]s follow.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Threads {
     /// The header.
@@ -34,9 +34,7 @@ pub struct Threads {
 
 /// The counter of one source: the same on every processor. HwCounters in PERFORMANCE_DATA lists the
 /// counters in the order of the session's sources.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct ThreadCounter {
     /// KPROFILE_SOURCE.
