@@ -143,15 +143,13 @@ impl Device {
         input: usize,
         output: usize,
     ) -> Completion {
-        let mut frequency = u64::MAX;
-        let completion = self.with(|hardware| {
-            frequency = hardware.service.processors().timestamp_frequency();
+        let request = |hardware: &mut Hardware| {
             hardware.service.handle(client, &GRANTED, RequestCode(code), buffer, input, output)
-        });
-        let completion = completion.unwrap_or(NOT_READY);
+        };
+        let completion = self.with(request).unwrap_or(NOT_READY);
         let Completion { status, error, .. } = completion;
         if status != NtStatus::SUCCESS || error != 0 {
-            trace::refuse(client.process, code, status.0, error, frequency);
+            trace::refuse(client.process, code, status.0, error);
         }
         completion
     }

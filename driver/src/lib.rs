@@ -11,8 +11,7 @@
 //! | `lock` | a value protected by the framework's wait lock | yes |
 //! | `overflow` | the reservation of the counters, and the overflow interrupt | yes |
 //! | `wdf` | framework objects, made from that table; requests | yes |
-//! | `trace` | recent events, for a debugger | no |
-//! | `print` | refused requests in the debug output | yes |
+//! | `trace` | recent events, for a debugger; refused requests in the debug output | yes |
 //! | `per_cpu` | the data of each processor; ticks | yes |
 //! | `events` | the ring of system events | yes |
 //! | `dpc` | work on a chosen processor | yes |
@@ -71,7 +70,6 @@ mod lock;
 mod overflow;
 mod per_cpu;
 mod pool;
-mod print;
 mod status;
 mod timer;
 mod trace;

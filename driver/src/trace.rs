@@ -2,15 +2,22 @@
 //! refused requests in the debug output.
 //!
 //! Only atomics are used, so entries can be added at any IRQL.
+#![expect(unsafe_code, reason = "a function of C with a variable list of arguments")]
 
 use crate::cpu::timestamp;
-use crate::print;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use wdk_sys::ntddk::DbgPrintEx;
+
+/// dpfilter.h.
+const DPFLTR_IHVDRIVER_ID: u32 = 77;
+const DPFLTR_WARNING_LEVEL: u32 = 1;
 
 /// Entries kept; a power of two.
 const ENTRIES: usize = 256;
-/// The most refusals printed in one second.
-const PRINTED_A_SECOND: u32 = 10;
+/// The most refusals printed in one window: of 2^32 ticks of the time-stamp counter, one to four
+/// seconds.
+const PRINTED_A_WINDOW: u32 = 10;
+const PRINT_WINDOW: u64 = 1 << 32;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +99,8 @@ pub(crate) static TRACE: Trace = Trace {
 
 /// Adds an entry. Any IRQL.
 pub(crate) fn add(what: What, process: u32, first: u64, second: u64) {
+    // Relaxed, and no lock, which would bind the IRQL: an entry can be torn only if 256 others
+    // are added while it is written.
     let number = TRACE.made.fetch_add(1, Relaxed) as usize;
     if let Some(entry) = TRACE.entries.get(number % ENTRIES) {
         entry.timestamp.store(timestamp(), Relaxed);
@@ -102,18 +111,31 @@ pub(crate) fn add(what: What, process: u32, first: u64, second: u64) {
     }
 }
 
-/// Adds an entry for a refusal, and prints it unless too many were printed in the current second,
-/// which is `frequency` ticks long. At most DISPATCH_LEVEL.
-pub(crate) fn refuse(process: u32, code: u32, status: u32, error: u32, frequency: u64) {
+/// Adds an entry for a refusal, and writes it to the debug output; `ed nt!Kd_IHVDRIVER_Mask 0xf` in
+/// WinDbg shows that. At most DISPATCH_LEVEL.
+pub(crate) fn refuse(process: u32, code: u32, status: u32, error: u32) {
     let second = u64::from(status) << 32 | u64::from(error);
     add(What::Refused, process, code.into(), second);
     let now = timestamp();
-    if now.wrapping_sub(TRACE.printed_since.load(Relaxed)) >= frequency {
+    if now.wrapping_sub(TRACE.printed_since.load(Relaxed)) >= PRINT_WINDOW {
         TRACE.printed_since.store(now, Relaxed);
         TRACE.printed.store(0, Relaxed);
     }
-    // A client that repeats a bad request must not flood the debug output.
-    if TRACE.printed.fetch_add(1, Relaxed) < PRINTED_A_SECOND {
-        print::refusal(process, code, status, error);
+    // A client that repeats a bad request must not flood the debug output: over a serial line each
+    // text stops the machine for milliseconds.
+    if TRACE.printed.fetch_add(1, Relaxed) >= PRINTED_A_WINDOW {
+        return;
     }
+    // SAFETY: the format takes four 32-bit numbers, and four are passed.
+    let _ = unsafe {
+        DbgPrintEx(
+            DPFLTR_IHVDRIVER_ID,
+            DPFLTR_WARNING_LEVEL,
+            c"halprof: process %u: request %08x refused, status %08x, error %u\n".as_ptr(),
+            process,
+            code,
+            status,
+            error,
+        )
+    };
 }
