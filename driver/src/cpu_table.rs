@@ -113,11 +113,7 @@ impl CpuTable {
         processors: &ProcessorSet,
         ring: impl Fn() -> Option<Option<Pool<Word>>>,
     ) -> bool {
-        let mut blocks = self.table().all();
-        blocks.all(|per_cpu| {
-            if !processors.contains(per_cpu.index()) {
-                return true;
-            }
+        self.table().of(processors).all(|per_cpu| {
             let Some(ring) = ring() else {
                 return false;
             };
@@ -199,14 +195,9 @@ impl Processors for CpuTable {
     ) {
         // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
-        let dpcs = table.all().filter(|per_cpu| processors.contains(per_cpu.index()));
-        let count = table.count();
-        self.cross_call.parts(dpcs.map(PerCpu::work), slots, count, |mut current, part| {
-            if let Some(per_cpu) = table.per_cpu(current.index()) {
-                per_cpu.enter(&mut current, table.program(), per_cpu.ring(), |local| {
-                    work(local, part);
-                });
-            }
+        let dpcs = table.dpcs(processors);
+        self.cross_call.parts(dpcs, slots, table.count(), |mut current, part| {
+            table.enter(&mut current, |local| work(local, part));
         });
     }
 
@@ -219,13 +210,11 @@ impl Processors for CpuTable {
     ) {
         // SAFETY: the table exists as long as the host.
         let table = unsafe { self.table.place().as_ref() };
-        let dpcs = table.all().filter(|per_cpu| processors.contains(per_cpu.index()));
-        self.cross_call.each(dpcs.map(PerCpu::work), &|mut current| {
-            if let Some(per_cpu) = table.per_cpu(current.index()) {
-                per_cpu.enter(&mut current, table.program(), per_cpu.ring(), &before);
-                cpu::exercise(instructions);
-                per_cpu.enter(&mut current, table.program(), per_cpu.ring(), &after);
-            }
+        self.cross_call.each(table.dpcs(processors), &|mut current| {
+            table.enter(&mut current, &before);
+            // Between the two interrupts are enabled: the overflow's comes here.
+            cpu::exercise(instructions);
+            table.enter(&mut current, &after);
         });
     }
 

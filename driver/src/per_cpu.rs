@@ -11,6 +11,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use hal_profile::plan::cpu_set::ProcessorSet;
 use hal_profile::plan::program::Program;
 use hal_profile::run::host::Local;
 use hal_profile::run::ring::Word;
@@ -202,6 +203,27 @@ impl Table {
     /// All blocks. Any IRQL.
     pub(crate) fn all(&self) -> impl Iterator<Item = &PerCpu> {
         (0..self.count()).filter_map(|index| self.per_cpu(index))
+    }
+
+    /// The blocks of these processors. Any IRQL.
+    pub(crate) fn of(&self, processors: &ProcessorSet) -> impl Iterator<Item = &PerCpu> {
+        self.all().filter(|per_cpu| processors.contains(per_cpu.index()))
+    }
+
+    /// The DPCs for calls to these processors. Any IRQL.
+    pub(crate) fn dpcs(&self, processors: &ProcessorSet) -> impl Iterator<Item = &Dpc> {
+        self.of(processors).map(PerCpu::work)
+    }
+
+    /// Runs `work` with interrupts masked on the current processor, if it has a block. At least
+    /// DISPATCH_LEVEL; a request waits for it.
+    pub(crate) fn enter<R>(
+        &self,
+        current: &mut CurrentCpu,
+        work: impl FnOnce(&mut Local<'_, Cpu>) -> R,
+    ) -> Option<R> {
+        let per_cpu = self.per_cpu(current.index())?;
+        per_cpu.enter(current, self.program(), per_cpu.ring(), work)
     }
 
     /// Makes the blocks of all currently active processors. PASSIVE_LEVEL.

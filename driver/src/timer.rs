@@ -43,9 +43,11 @@ impl Timers {
             return;
         }
         self.setting = setting;
-        let of = |precise| setting.filter(|setting| setting.precise == precise);
-        self.rotating.set(of(true).map(|setting| setting.period));
-        self.reading.set(of(false).map(|setting| setting.period));
+        let period = |precise| {
+            setting.filter(|setting| setting.precise == precise).map(|setting| setting.period)
+        };
+        self.rotating.set(period(true));
+        self.reading.set(period(false));
     }
 
     /// Deletes both timers, and waits until their callbacks have returned. PASSIVE_LEVEL.
@@ -59,7 +61,6 @@ impl Timers {
 struct Timer {
     object: Option<NonNull<_EX_TIMER>>,
     wakes: bool,
-    period: Option<u32>,
 }
 
 // SAFETY: any thread may set, cancel and delete a timer; `&mut self` allows only one at a time.
@@ -69,18 +70,13 @@ impl Timer {
     fn new(callback: PEXT_CALLBACK, attributes: u32) -> Option<Self> {
         // SAFETY: the callback gets no context; `Timers::new` states until when it may run.
         let timer = unsafe { ExAllocateTimer(callback, null_mut(), attributes) };
-        Some(Self {
-            object: Some(NonNull::new(timer)?),
-            wakes: attributes & EX_TIMER_NO_WAKE == 0,
-            period: None,
-        })
+        Some(Self { object: Some(NonNull::new(timer)?), wakes: attributes & EX_TIMER_NO_WAKE == 0 })
     }
 
     fn set(&mut self, period: Option<u32>) {
-        let Some(timer) = self.object.filter(|_| period != self.period) else {
+        let Some(timer) = self.object else {
             return;
         };
-        self.period = period;
         match period.map(i64::from) {
             Some(period) => {
                 // A no-wake timer may be late by at most one period: it may have been set on a
