@@ -12,7 +12,7 @@ use crate::pool::Pool;
 use crate::status::Failed;
 use crate::timer::Timers;
 use crate::trace::{self, What};
-use crate::wdf::{Owner, Stay};
+use crate::wdf::Stay;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use hal_profile::cpu::discover::apic_page;
@@ -26,7 +26,6 @@ use wdk_sys::STATUS_INSUFFICIENT_RESOURCES;
 
 /// The processors of one device, from PrepareHardware to ReleaseHardware.
 pub(crate) struct CpuTable {
-    owner: Owner,
     cross_call: CrossCall,
     timers: Timers,
     /// A session's, or what Windows has not let go of since.
@@ -44,13 +43,12 @@ pub(crate) struct CpuTable {
 
 impl CpuTable {
     /// A host for all currently active processors. PASSIVE_LEVEL.
-    pub(crate) fn new(owner: Owner) -> Result<Self, Failed> {
+    pub(crate) fn new() -> Result<Self, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
         let physical = masked(|| apic_page(&mut Cpu::new(None)));
         // SAFETY: the local APIC's address; the table, which has the copies, is dropped first.
         let apic = unsafe { Mapping::new(physical) };
         let host = Self {
-            owner,
             cross_call: CrossCall::new().ok_or(none)?,
             // SAFETY: the callbacks use the table, which outlives the timers.
             timers: unsafe { Timers::new(Some(slice_ended), Some(poll_due)) }.ok_or(none)?,
@@ -86,7 +84,7 @@ impl CpuTable {
 
     /// Takes on what Windows did not let go of while the device had another host. PASSIVE_LEVEL.
     pub(crate) fn adopt(&mut self, left: Option<Reservation>) {
-        self.stay = left.is_some().then(|| Stay::new(self.owner));
+        self.stay = left.is_some().then(Stay::new);
         self.reservation = left;
     }
 
@@ -138,11 +136,11 @@ impl CpuTable {
     fn keep(&mut self, mut reservation: Reservation) {
         if let Some(status) = reservation.stuck() {
             // Windows is asked again by each START and DESCRIBE.
-            if reservation.pin(self.owner) {
+            if reservation.pin() {
                 trace::add(What::HandlerStuck, 0, status.into(), 0);
             }
         }
-        self.stay.get_or_insert_with(|| Stay::new(self.owner));
+        self.stay.get_or_insert_with(Stay::new);
         self.reservation = Some(reservation);
     }
 }
@@ -313,7 +311,7 @@ impl Processors for CpuTable {
             self.each(&ProcessorSet::ALL, |local| local.unmask());
         }
         // Last, when no code of this image can be called any more.
-        reservation.unpin(self.owner);
+        reservation.unpin();
         self.stay = None;
     }
 

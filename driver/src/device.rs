@@ -1,4 +1,4 @@
-//! The state of one device between PrepareHardware and ReleaseHardware: the service, on all
+//! The state of the device: between PrepareHardware and ReleaseHardware the service, on all
 //! processors.
 //!
 //! Everything here runs at PASSIVE_LEVEL under the device's lock.
@@ -9,7 +9,6 @@ use crate::overflow::Reservation;
 use crate::pool::{Pool, Zeroed};
 use crate::status::Failed;
 use crate::trace::{self, What};
-use crate::wdf::Owner;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use hal_profile::plan::program::Scratch;
@@ -36,14 +35,17 @@ const GRANTED: [Access; 2] = [Access::Read, Access::Write];
 /// The hardware that is ready, or null if there is none; for debuggers.
 pub(crate) static HARDWARE: AtomicPtr<Hardware> = AtomicPtr::new(null_mut());
 
+/// The device, whether or not it exists.
+pub(crate) static DEVICE: Device =
+    Device { state: WaitLock::new(State { hardware: None, left: None }) };
+
 /// A device.
 pub(crate) struct Device {
-    owner: Owner,
-    state: WaitLock<State>,
+    pub(crate) state: WaitLock<State>,
 }
 
 /// What changes with the device's hardware.
-struct State {
+pub(crate) struct State {
     hardware: Option<Pool<Hardware>>,
     /// While there is no hardware: what Windows did not let go of when there was.
     left: Option<Reservation>,
@@ -60,17 +62,18 @@ impl service::Host for Hardware {
     type Scratch = Zeroed<Scratch>;
 }
 
-impl Device {
-    /// A device without hardware yet.
-    pub(crate) fn new(owner: Owner) -> Result<Self, Failed> {
-        let none = State { hardware: None, left: None };
-        Ok(Self { owner, state: WaitLock::new(owner, none)? })
+impl State {
+    /// Asks Windows for the last time for what it did not let go of.
+    pub(crate) fn clean_up(&mut self) {
+        self.left = None;
     }
+}
 
+impl Device {
     /// Discovers all processors and becomes ready for requests; on failure, everything is undone.
     pub(crate) fn prepare(&self) -> Result<(), Failed> {
         let mut state = self.state.hold();
-        match Hardware::new(self.owner) {
+        match Hardware::new() {
             Ok(mut hardware) => {
                 // For a debugger: no code follows the pointer.
                 HARDWARE.store(hardware.place().as_ptr(), Ordering::Release);
@@ -175,9 +178,9 @@ impl Drop for Hardware {
 }
 
 impl Hardware {
-    fn new(owner: Owner) -> Result<Pool<Self>, Failed> {
+    fn new() -> Result<Pool<Self>, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
-        let host = CpuTable::new(owner)?;
+        let host = CpuTable::new()?;
         let sessions = Pool::zeroed(SESSIONS).ok_or(none)?;
         let scratch = Zeroed::new().ok_or(none)?;
         let (frequency, count) = (host.timestamp_frequency(), host.count() as u64);

@@ -1,46 +1,39 @@
-//! Entry points: DriverEntry, and the table of the framework's callbacks. Each function turns its
-//! arguments into checked types and calls safe code.
+//! Entry points: DriverEntry, the device that it leads to, and the framework's callbacks. Each
+//! callback turns its arguments into checked types and calls safe code.
+//!
+//! The safety contract of each callback is the framework's: it is called with the arguments that
+//! the documentation of its type describes, at the IRQL stated there.
 #![expect(unsafe_code, reason = "raw pointers and handles from Windows")]
 
 use crate::debugger::HALPROF;
-use crate::device::Device;
-use crate::status::Failed;
-use crate::wdf::{self, ContextType, Events, Request};
+use crate::device::DEVICE;
+use crate::pool::TAG;
+use crate::status::{Failed, check};
+use crate::wdf::{self, Request};
 use core::ffi::c_void;
 use core::hint::black_box;
+use core::ptr::null_mut;
 use hal_profile::service::Completion;
 use hal_profile::service::session::Client;
 use shared_types::NtStatus;
+use shared_types::device::{INTERFACE, LINK_NAME, NT_NAME, SECURITY, utf16};
 use shared_types::request::{self, RequestCode, session};
 use wdk_sys::{
-    _KE_PROCESSOR_CHANGE_NOTIFY_STATE, DRIVER_OBJECT, KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT, NTSTATUS,
-    PCUNICODE_STRING, PWDFDEVICE_INIT, STATUS_SUCCESS, WDF_POWER_DEVICE_STATE, WDFCMRESLIST,
-    WDFDEVICE, WDFDRIVER, WDFFILEOBJECT, WDFOBJECT, WDFQUEUE, WDFREQUEST,
+    _KE_PROCESSOR_CHANGE_NOTIFY_STATE, _WDF_EXECUTION_LEVEL, _WDF_FILEOBJECT_CLASS,
+    _WDF_IO_QUEUE_DISPATCH_TYPE, _WDF_SYNCHRONIZATION_SCOPE, _WDF_TRI_STATE, DRIVER_OBJECT,
+    FILE_DEVICE_SECURE_OPEN, FILE_DEVICE_UNKNOWN, GUID, KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT,
+    NTSTATUS, PCUNICODE_STRING, PWDFDEVICE_INIT, STATUS_SUCCESS, UNICODE_STRING, WDF_DRIVER_CONFIG,
+    WDF_FILEOBJECT_CONFIG, WDF_IO_QUEUE_CONFIG, WDF_NO_HANDLE, WDF_NO_OBJECT_ATTRIBUTES,
+    WDF_PNPPOWER_EVENT_CALLBACKS, WDF_POWER_DEVICE_STATE, WDFCMRESLIST, WDFDEVICE, WDFDRIVER,
+    WDFFILEOBJECT, WDFOBJECT, WDFQUEUE, WDFREQUEST, call_unsafe_wdf_function_binding,
 };
-
-/// The framework's callbacks for the device. The safety contract of each function is the
-/// framework's: it is called with the arguments that the documentation of its type describes, at
-/// the IRQL stated there.
-static EVENTS: Events = Events {
-    cleanup: Some(device_cleanup),
-    prepare_hardware: Some(prepare_hardware),
-    release_hardware: Some(release_hardware),
-    d0_entry: Some(d0_entry),
-    d0_exit: Some(d0_exit),
-    surprise_removal: Some(surprise_removal),
-    file_cleanup: Some(file_cleanup),
-    file_close: Some(file_cleanup),
-    device_control: Some(device_control),
-};
-
-/// The framework keeps a [`Device`] in the context of each device.
-static CONTEXT: ContextType<Device> = ContextType::new(&CONTEXT);
 
 fn status(result: Result<(), Failed>) -> NTSTATUS {
     result.err().map_or(STATUS_SUCCESS, |failed| failed.0)
 }
 
-/// Called when the driver is loaded. PASSIVE_LEVEL.
+/// Called when the driver is loaded. Creates the framework's driver object; nothing else is created
+/// until a device is added. PASSIVE_LEVEL.
 ///
 /// # Safety
 /// Windows calls it, once.
@@ -52,102 +45,257 @@ unsafe extern "system" fn driver_entry(
 ) -> NTSTATUS {
     // The linker would drop it if no code referred to it.
     black_box(&raw const HALPROF);
-    // SAFETY: the arguments come from Windows.
-    status(unsafe { wdf::create_driver(driver, registry_path, Some(device_add)) })
-}
-
-/// The `Device` of a framework device.
-///
-/// # Safety
-/// `device` is the framework's and outlives any use of the result.
-unsafe fn device_of<'a>(device: WDFDEVICE) -> Option<&'a Device> {
-    // SAFETY: all devices are created with this context type.
-    unsafe { wdf::made(device, &CONTEXT) }
+    // SAFETY: Windows' argument.
+    unsafe { wdf::set_driver(driver) };
+    let mut config = WDF_DRIVER_CONFIG {
+        Size: size_of::<WDF_DRIVER_CONFIG>() as u32,
+        EvtDriverDeviceAdd: Some(device_add),
+        DriverPoolTag: TAG,
+        ..Default::default()
+    };
+    // SAFETY: the arguments come from Windows; the configuration is complete.
+    unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDriverCreate,
+            driver,
+            registry_path,
+            WDF_NO_OBJECT_ATTRIBUTES,
+            &raw mut config,
+            WDF_NO_HANDLE.cast()
+        )
+    }
 }
 
 /// EVT_WDF_DRIVER_DEVICE_ADD. PASSIVE_LEVEL.
 unsafe extern "C" fn device_add(_driver: WDFDRIVER, init: PWDFDEVICE_INIT) -> NTSTATUS {
     // SAFETY: `init` comes from the framework.
-    status(unsafe { wdf::create_device(init, &EVENTS, &CONTEXT, Device::new) })
+    status(unsafe { create_device(init) })
+}
+
+/// Creates the device with everything that belongs to it. If a step fails, the framework deletes
+/// the device with everything made so far. PASSIVE_LEVEL.
+///
+/// # Safety
+/// `init` is the one that the framework gave EvtDriverDeviceAdd.
+unsafe fn create_device(mut init: PWDFDEVICE_INIT) -> Result<(), Failed> {
+    // SAFETY: the caller's promise.
+    unsafe { describe(init) }?;
+    let mut attributes = wdf::attributes();
+    attributes.EvtCleanupCallback = Some(device_cleanup);
+    // Requests wait for DPCs of other processors, which nothing above PASSIVE_LEVEL may do.
+    attributes.ExecutionLevel = _WDF_EXECUTION_LEVEL::WdfExecutionLevelPassive;
+    attributes.SynchronizationScope = _WDF_SYNCHRONIZATION_SCOPE::WdfSynchronizationScopeNone;
+    let mut device: WDFDEVICE = null_mut();
+    // A second device fails here, with STATUS_OBJECT_NAME_COLLISION: its name is taken until the
+    // first is deleted. So one `DEVICE` serves all.
+    // SAFETY: `init` is consumed; the attributes are complete.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDeviceCreate,
+            &raw mut init,
+            &raw mut attributes,
+            &raw mut device
+        )
+    })?;
+    // SAFETY: the device has just been created; its hardware is released before it is deleted.
+    unsafe { wdf::set_device(device) };
+    // Before the queue, whose requests take the lock.
+    DEVICE.state.create()?;
+    // SAFETY: as above.
+    unsafe { create_queue(device) }?;
+    // SAFETY: as above.
+    unsafe { publish(device) }
+}
+
+/// Describes the device to be created.
+///
+/// # Safety
+/// `init` belongs to a device that has not been created yet.
+unsafe fn describe(init: PWDFDEVICE_INIT) -> Result<(), Failed> {
+    let mut power = WDF_PNPPOWER_EVENT_CALLBACKS {
+        Size: size_of::<WDF_PNPPOWER_EVENT_CALLBACKS>() as u32,
+        EvtDevicePrepareHardware: Some(prepare_hardware),
+        EvtDeviceReleaseHardware: Some(release_hardware),
+        EvtDeviceD0Entry: Some(d0_entry),
+        EvtDeviceD0Exit: Some(d0_exit),
+        EvtDeviceSurpriseRemoval: Some(surprise_removal),
+        ..Default::default()
+    };
+    let mut files = WDF_FILEOBJECT_CONFIG {
+        Size: size_of::<WDF_FILEOBJECT_CONFIG>() as u32,
+        EvtDeviceFileCreate: None,
+        EvtFileClose: Some(file_cleanup),
+        EvtFileCleanup: Some(file_cleanup),
+        AutoForwardCleanupClose: _WDF_TRI_STATE::WdfUseDefault,
+        // Another driver may send a request without a file object; such a request is refused.
+        FileObjectClass: _WDF_FILEOBJECT_CLASS::WdfFileObjectWdfCanUseFsContext
+            | _WDF_FILEOBJECT_CLASS::WdfFileObjectCanBeOptional,
+    };
+    let name: [u16; NT_NAME.len()] = utf16(NT_NAME);
+    let name = unicode(&name);
+    let security: [u16; SECURITY.len()] = utf16(SECURITY);
+    let security = unicode(&security);
+    // SAFETY: `init` is valid by the caller's promise; the configuration is complete.
+    unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDeviceInitSetPnpPowerEventCallbacks,
+            init,
+            &raw mut power
+        );
+    };
+    // SAFETY: as above.
+    unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDeviceInitSetFileObjectConfig,
+            init,
+            &raw mut files,
+            WDF_NO_OBJECT_ATTRIBUTES
+        );
+    };
+    // SAFETY: as above.
+    unsafe {
+        call_unsafe_wdf_function_binding!(WdfDeviceInitSetDeviceType, init, FILE_DEVICE_UNKNOWN);
+    };
+    // SAFETY: as above. Opening a name below the device's requires the same rights.
+    unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDeviceInitSetCharacteristics,
+            init,
+            FILE_DEVICE_SECURE_OPEN,
+            1
+        );
+    };
+    // SAFETY: as above; the name is copied.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(WdfDeviceInitAssignName, init, &raw const name)
+    })?;
+    // SAFETY: as above; the text is copied.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(WdfDeviceInitAssignSDDLString, init, &raw const security)
+    })
+}
+
+/// Text that the framework copies during one call.
+fn unicode(text: &[u16]) -> UNICODE_STRING {
+    let bytes = size_of_val(text) as u16;
+    UNICODE_STRING { Length: bytes, MaximumLength: bytes, Buffer: text.as_ptr().cast_mut() }
+}
+
+/// Creates one queue for all requests, which it presents one at a time. It is not power-managed:
+/// requests are also served in D3, where the service refuses only START.
+///
+/// # Safety
+/// `device` exists.
+unsafe fn create_queue(device: WDFDEVICE) -> Result<(), Failed> {
+    let mut config = WDF_IO_QUEUE_CONFIG {
+        Size: size_of::<WDF_IO_QUEUE_CONFIG>() as u32,
+        // One at a time: the service runs under one lock anyway.
+        DispatchType: _WDF_IO_QUEUE_DISPATCH_TYPE::WdfIoQueueDispatchSequential,
+        PowerManaged: _WDF_TRI_STATE::WdfFalse,
+        DefaultQueue: 1,
+        EvtIoDeviceControl: Some(device_control),
+        ..Default::default()
+    };
+    // SAFETY: the caller's promise; the configuration is complete.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfIoQueueCreate,
+            device,
+            &raw mut config,
+            WDF_NO_OBJECT_ATTRIBUTES,
+            WDF_NO_HANDLE.cast()
+        )
+    })
+}
+
+/// Makes the device accessible from user mode, by its interface and by its name.
+///
+/// # Safety
+/// `device` exists.
+unsafe fn publish(device: WDFDEVICE) -> Result<(), Failed> {
+    let interface =
+        GUID { Data1: INTERFACE.0, Data2: INTERFACE.1, Data3: INTERFACE.2, Data4: INTERFACE.3 };
+    // SAFETY: the caller's promise; the GUID is copied.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(
+            WdfDeviceCreateDeviceInterface,
+            device,
+            &raw const interface,
+            core::ptr::null()
+        )
+    })?;
+    let link: [u16; LINK_NAME.len()] = utf16(LINK_NAME);
+    let link = unicode(&link);
+    // SAFETY: the caller's promise; the name is copied.
+    check(unsafe {
+        call_unsafe_wdf_function_binding!(WdfDeviceCreateSymbolicLink, device, &raw const link)
+    })
 }
 
 /// EVT_WDF_OBJECT_CONTEXT_CLEANUP of the device. PASSIVE_LEVEL.
 unsafe extern "C" fn device_cleanup(object: WDFOBJECT) {
-    // SAFETY: the framework calls it once, for the device.
-    unsafe { wdf::destroy(object.cast(), &CONTEXT) };
+    // Not for one whose creation has failed while another exists.
+    if object == wdf::device().cast() {
+        // SAFETY: the framework has cleaned up the lock, its child; no other callback of this
+        // device runs or follows.
+        unsafe { DEVICE.state.alone() }.clean_up();
+    }
 }
 
 /// EVT_WDF_DEVICE_PREPARE_HARDWARE. PASSIVE_LEVEL.
 unsafe extern "C" fn prepare_hardware(
-    device: WDFDEVICE,
+    _device: WDFDEVICE,
     _raw: WDFCMRESLIST,
     _translated: WDFCMRESLIST,
 ) -> NTSTATUS {
-    // SAFETY: the framework's device; its hardware is released before it is deleted.
-    let watching = unsafe { wdf::watch_processors(device, &CONTEXT, Some(processor_change)) };
-    // SAFETY: the framework's device, which outlives the call.
-    let found = unsafe { device_of(device) };
-    let prepared = watching.and_then(|()| found.map_or(Ok(()), Device::prepare));
+    // Before the processors are listed: one that is added in between is told and listed, one added
+    // after the list would be neither.
+    // SAFETY: ReleaseHardware comes before the driver is unloaded, also if this fails.
+    let watching = unsafe { wdf::watch_processors(Some(processor_change)) };
+    let prepared = watching.and_then(|()| DEVICE.prepare());
     if prepared.is_err() {
-        // SAFETY: the framework's device.
-        unsafe { wdf::ignore_processors(device, &CONTEXT) };
+        wdf::ignore_processors();
     }
     status(prepared)
 }
 
 /// EVT_WDF_DEVICE_RELEASE_HARDWARE. PASSIVE_LEVEL.
-unsafe extern "C" fn release_hardware(device: WDFDEVICE, _translated: WDFCMRESLIST) -> NTSTATUS {
-    // SAFETY: the framework's device.
-    unsafe { wdf::ignore_processors(device, &CONTEXT) };
-    // SAFETY: the framework's device, which outlives the call.
-    if let Some(device) = unsafe { device_of(device) } {
-        device.release();
-    }
+unsafe extern "C" fn release_hardware(_device: WDFDEVICE, _translated: WDFCMRESLIST) -> NTSTATUS {
+    // First, and not left to the device's cleanup: before that, the framework cleans up the
+    // device's lock, which is its child and which the callback takes.
+    wdf::ignore_processors();
+    DEVICE.release();
     STATUS_SUCCESS
 }
 
 /// EVT_WDF_DEVICE_D0_ENTRY. PASSIVE_LEVEL.
-unsafe extern "C" fn d0_entry(device: WDFDEVICE, _previous: WDF_POWER_DEVICE_STATE) -> NTSTATUS {
-    // SAFETY: the framework's device, which outlives the call.
-    if let Some(device) = unsafe { device_of(device) } {
-        device.wake();
-    }
+unsafe extern "C" fn d0_entry(_device: WDFDEVICE, _previous: WDF_POWER_DEVICE_STATE) -> NTSTATUS {
+    DEVICE.wake();
     STATUS_SUCCESS
 }
 
 /// EVT_WDF_DEVICE_D0_EXIT. PASSIVE_LEVEL.
-unsafe extern "C" fn d0_exit(device: WDFDEVICE, target: WDF_POWER_DEVICE_STATE) -> NTSTATUS {
-    // SAFETY: the framework's device, which outlives the call.
-    if let Some(device) = unsafe { device_of(device) } {
-        device.sleep(target.cast_unsigned());
-    }
+unsafe extern "C" fn d0_exit(_device: WDFDEVICE, target: WDF_POWER_DEVICE_STATE) -> NTSTATUS {
+    DEVICE.sleep(target.cast_unsigned());
     STATUS_SUCCESS
 }
 
 /// EVT_WDF_DEVICE_SURPRISE_REMOVAL. PASSIVE_LEVEL.
-unsafe extern "C" fn surprise_removal(device: WDFDEVICE) {
-    // SAFETY: the framework's device, which outlives the call.
-    if let Some(device) = unsafe { device_of(device) } {
-        device.surprise_removed();
-    }
+unsafe extern "C" fn surprise_removal(_device: WDFDEVICE) {
+    DEVICE.surprise_removed();
 }
 
-/// EVT_WDF_FILE_CLEANUP and EVT_WDF_FILE_CLOSE. Cleanup: the last handle of a file object was
-/// closed, or its process has ended. Close, later: none of its requests are left. Both are needed,
-/// because another thread's request may have been served in between and have opened a session.
-/// PASSIVE_LEVEL.
+/// EVT_WDF_FILE_CLEANUP and EVT_WDF_FILE_CLOSE. PASSIVE_LEVEL.
 unsafe extern "C" fn file_cleanup(file: WDFFILEOBJECT) {
-    // SAFETY: the framework's file object.
-    let device = unsafe { wdf::device_of_file(file) };
-    // SAFETY: a file object's device outlives it.
-    if let Some(device) = unsafe { device_of(device) } {
-        device.handle_closed(file.addr() as u64);
-    }
+    // Cleanup: the last handle of a file object was closed, or its process has ended. Close, later:
+    // none of its requests are left. Both are needed, because another thread's request may have
+    // been served in between and have opened a session.
+    DEVICE.handle_closed(file.addr() as u64);
 }
 
 /// EVT_WDF_IO_QUEUE_IO_DEVICE_CONTROL. PASSIVE_LEVEL, because of the device's execution level.
 unsafe extern "C" fn device_control(
-    queue: WDFQUEUE,
+    _queue: WDFQUEUE,
     request: WDFREQUEST,
     output: usize,
     input: usize,
@@ -155,21 +303,15 @@ unsafe extern "C" fn device_control(
 ) {
     // SAFETY: the framework has just given it to the driver.
     let mut request = unsafe { Request::new(request) };
-    // SAFETY: the framework's queue.
-    let device = unsafe { wdf::device_of_queue(queue) };
-    // SAFETY: a queue's device outlives it.
-    let device = unsafe { device_of(device) };
-    let completion = match (device, request.handle()) {
-        (Some(device), Some(handle)) => answer(device, &mut request, handle, code, input, output),
-        (None, _) => Completion::failed(NtStatus::DEVICE_NOT_READY),
-        (_, None) => Completion::failed(NtStatus::INVALID_DEVICE_REQUEST),
+    let completion = match request.handle() {
+        Some(handle) => answer(&mut request, handle, code, input, output),
+        None => Completion::failed(NtStatus::INVALID_DEVICE_REQUEST),
     };
     request.complete(completion.status.0, completion.length);
 }
 
 /// Serves a request that came through a handle. PASSIVE_LEVEL.
 fn answer(
-    device: &Device,
     request: &mut Request,
     handle: u64,
     code: u32,
@@ -188,22 +330,20 @@ fn answer(
     } else {
         None
     };
-    device.request(client, code, buffer.unwrap_or_default(), input, output)
+    DEVICE.request(client, code, buffer.unwrap_or_default(), input, output)
 }
 
-/// PROCESSOR_CALLBACK_FUNCTION. PASSIVE_LEVEL. A processor can be used once its addition is
-/// complete.
+/// PROCESSOR_CALLBACK_FUNCTION. PASSIVE_LEVEL.
 unsafe extern "C" fn processor_change(
-    context: *mut c_void,
+    _context: *mut c_void,
     change: *mut KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT,
     _status: *mut NTSTATUS,
 ) {
-    // SAFETY: the context is the device that was registered; deregistering waits for this.
-    let device = unsafe { device_of(context.cast()) };
     // SAFETY: Windows' context, which outlives the call.
     let change = unsafe { &*change };
-    let complete = _KE_PROCESSOR_CHANGE_NOTIFY_STATE::KeProcessorAddCompleteNotify;
-    if let (Some(device), true) = (device, change.State == complete) {
-        device.processor_added(change.NtNumber as usize);
+    // Not at the start of its addition, when nothing can run on it yet (WDK,
+    // "KeRegisterProcessorChangeCallback").
+    if change.State == _KE_PROCESSOR_CHANGE_NOTIFY_STATE::KeProcessorAddCompleteNotify {
+        DEVICE.processor_added(change.NtNumber as usize);
     }
 }

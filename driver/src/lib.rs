@@ -4,13 +4,13 @@
 //! # Modules
 //! | module | contents | unsafe |
 //! |---|---|---|
-//! | `entry` | DriverEntry, and the table of the framework's callbacks | yes |
+//! | `entry` | DriverEntry, the creation of the device, and the framework's callbacks | yes |
 //! | `debugger` | the global from which a debugger starts; no code reads it | no |
-//! | `device` | the state of one device between PrepareHardware and ReleaseHardware | no |
+//! | `device` | the state of the device between PrepareHardware and ReleaseHardware | no |
 //! | `cpu_table` | all processors, as the core sees them | yes |
 //! | `lock` | a value protected by the framework's wait lock | yes |
 //! | `overflow` | the reservation of the counters, and the overflow interrupt | yes |
-//! | `wdf` | framework objects, made from that table; requests | yes |
+//! | `wdf` | whether the device may go, added processors, requests | yes |
 //! | `trace` | recent events, for a debugger; refused requests in the debug output | yes |
 //! | `per_cpu` | the data of each processor; ticks | yes |
 //! | `events` | the ring of system events | yes |
@@ -36,7 +36,7 @@
 //! # Who may touch what
 //! - `per_cpu::PerCpu`: a processor's state and machine, only on that processor, masked or at
 //!   PROFILE_LEVEL; its ring through atomics.
-//! - `device::Hardware`: under the device's lock, at PASSIVE_LEVEL.
+//! - `device::DEVICE`: under the device's lock, at PASSIVE_LEVEL.
 //! - `events::EVENTS`: under its own lock, at most at DISPATCH_LEVEL; its reader through atomics.
 //! - The program that processors run: written while no processor is running it, read by those that
 //!   are.

@@ -2,16 +2,17 @@
 #![expect(unsafe_code, reason = "the framework's wait lock")]
 
 use crate::status::{Failed, check};
-use crate::wdf::{self, Owner};
+use crate::wdf;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::ptr::null_mut;
-use wdk_sys::{WDFWAITLOCK, call_unsafe_wdf_function_binding};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use wdk_sys::{WDFWAITLOCK, WDFWAITLOCK__, call_unsafe_wdf_function_binding};
 
 /// A value protected by a WDFWAITLOCK.
 #[derive(Debug)]
 pub(crate) struct WaitLock<T> {
-    lock: WDFWAITLOCK,
+    lock: AtomicPtr<WDFWAITLOCK__>,
     value: UnsafeCell<T>,
 }
 
@@ -23,25 +24,47 @@ unsafe impl<T: Send> Sync for WaitLock<T> {}
 pub(crate) struct Held<'a, T>(&'a WaitLock<T>);
 
 impl<T> WaitLock<T> {
-    /// A lock that is deleted together with its owner, which must outlive it. PASSIVE_LEVEL.
-    pub(crate) fn new(owner: Owner, value: T) -> Result<Self, Failed> {
+    /// A value whose lock is still to be created.
+    pub(crate) const fn new(value: T) -> Self {
+        Self { lock: AtomicPtr::new(null_mut()), value: UnsafeCell::new(value) }
+    }
+
+    /// Creates the lock, which is deleted together with the device. PASSIVE_LEVEL.
+    pub(crate) fn create(&self) -> Result<(), Failed> {
         let mut attributes = wdf::attributes();
-        attributes.ParentObject = owner.object();
+        attributes.ParentObject = wdf::device().cast();
         let mut lock: WDFWAITLOCK = null_mut();
         // SAFETY: the attributes are initialised, `lock` is written.
         let status = unsafe {
             call_unsafe_wdf_function_binding!(WdfWaitLockCreate, &raw mut attributes, &raw mut lock)
         };
         check(status)?;
-        Ok(Self { lock, value: UnsafeCell::new(value) })
+        self.lock.store(lock, Ordering::Release);
+        Ok(())
+    }
+
+    fn lock(&self) -> WDFWAITLOCK {
+        self.lock.load(Ordering::Acquire)
     }
 
     /// Acquires the lock, waiting until it is free. PASSIVE_LEVEL.
     pub(crate) fn hold(&self) -> Held<'_, T> {
-        // SAFETY: the lock exists as long as its parent. Without a time-out it always succeeds.
-        let _ =
-            unsafe { call_unsafe_wdf_function_binding!(WdfWaitLockAcquire, self.lock, null_mut()) };
+        // SAFETY: created before the first callback that takes it, and deleted after the last.
+        // Without a time-out it always succeeds.
+        let _ = unsafe {
+            call_unsafe_wdf_function_binding!(WdfWaitLockAcquire, self.lock(), null_mut())
+        };
         Held(self)
+    }
+
+    /// The value, without the lock.
+    ///
+    /// # Safety
+    /// Nothing holds the lock, or will as long as the result is used.
+    #[expect(clippy::mut_from_ref, reason = "nobody else has a reference, as the caller promises")]
+    pub(crate) unsafe fn alone(&self) -> &mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.value.get() }
     }
 }
 
@@ -64,6 +87,6 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
         // SAFETY: this thread holds the lock.
-        unsafe { call_unsafe_wdf_function_binding!(WdfWaitLockRelease, self.0.lock) };
+        unsafe { call_unsafe_wdf_function_binding!(WdfWaitLockRelease, self.0.lock()) };
     }
 }

@@ -4,7 +4,7 @@
 use crate::per_cpu;
 use crate::status::{Failed, check};
 use crate::trace::{self, What};
-use crate::wdf::Owner;
+use crate::wdf;
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use hal_profile::run::host::{Overflows, Unreserved};
@@ -169,18 +169,18 @@ impl Reservation {
 
     /// Keeps the driver in memory as long as Windows may call its handler. Returns whether it was
     /// not kept before.
-    pub(crate) fn pin(&mut self, owner: Owner) -> bool {
+    pub(crate) fn pin(&mut self) -> bool {
         let first = !core::mem::replace(&mut self.pinned, true);
         if first {
-            owner.pin();
+            wdf::pin();
         }
         first
     }
 
     /// Undoes [`Self::pin`]; no processor is in the handler any more.
-    pub(crate) fn unpin(&mut self, owner: Owner) {
+    pub(crate) fn unpin(&mut self) {
         if self.pinned {
-            owner.unpin();
+            wdf::unpin();
         }
         self.pinned = false;
     }

@@ -17,8 +17,6 @@ const INSUFFICIENT_RESOURCES: u64 = 0xC000_009A;
 const BUFFER_TOO_SMALL: u64 = 0xC000_0023;
 const INVALID_DEVICE_REQUEST: u64 = 0xC000_0010;
 const OBJECT_NAME_COLLISION: u64 = 0xC000_0035;
-/// The highest IRQL of WdfObjectGetTypedContextWorker (wdfobject.h).
-const ABOVE_DISPATCH: u8 = DISPATCH + 1;
 /// WdfFileObjectCanBeOptional of WDF_FILEOBJECT_CLASS (wdfdevice.h).
 const FILE_CAN_BE_OPTIONAL: u32 = 0x8000_0000;
 
@@ -29,8 +27,6 @@ pub struct Object {
     pub kind: Kind,
     /// The object with which it is deleted.
     pub parent: u64,
-    /// Its context: type and memory.
-    context: Option<(u64, u64)>,
     /// EvtCleanupCallback.
     cleanup: u64,
 }
@@ -197,12 +193,10 @@ framework! {
     67 "WdfDeviceInitAssignName" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.named = true; told_text(m) };
     68 "WdfDeviceInitAssignSDDLString" PASSIVE |m| { if m.kernel.fails() { return no_memory(); } m.framework.init.secured = true; told_text(m) };
     75 "WdfDeviceCreate" PASSIVE device_create;
-    202 "WdfObjectGetTypedContextWorker" ABOVE_DISPATCH typed_context;
     312 "WdfWaitLockCreate" DISPATCH wait_lock_create;
     313 "WdfWaitLockAcquire" PASSIVE wait_lock_acquire;
     314 "WdfWaitLockRelease" DISPATCH wait_lock_release;
     152 "WdfIoQueueCreate" DISPATCH queue_create;
-    157 "WdfIoQueueGetDevice" DISPATCH |m| { let queue = m.engine.argument(1); m.framework.object(queue)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
     76 "WdfDeviceSetStaticStopRemove" DISPATCH set_static_stop_remove;
     77 "WdfDeviceCreateDeviceInterface" PASSIVE |m| if m.kernel.fails() { no_memory() } else { told_interface(m) };
     80 "WdfDeviceCreateSymbolicLink" PASSIVE |m| if m.kernel.fails() { no_memory() } else { m.framework.linked = true; told_text(m) };
@@ -211,7 +205,6 @@ framework! {
     285 "WdfRequestWdmGetIrp" DISPATCH |m| { let request = m.engine.argument(1); m.framework.request(request)?; Ok(Outcome::Return(request)) };
     277 "WdfRequestGetFileObject" DISPATCH file_of_request;
     265 "WdfRequestCompleteWithInformation" DISPATCH complete;
-    139 "WdfFileObjectGetDevice" DISPATCH |m| { let file = m.engine.argument(1); m.framework.object(file)?; Ok(Outcome::Return(m.framework.device.unwrap_or(0))) };
 }
 
 static VERSION_BIND: Function =
@@ -394,13 +387,10 @@ pub fn forget_driver(machine: &mut Machine) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Deletes an object: handle and context become invalid.
+/// Deletes an object: its handle becomes invalid.
 pub fn delete(machine: &mut Machine, handle: u64) -> Result<(), Violation> {
-    let Some(object) = machine.framework.objects.remove(&handle) else {
+    if machine.framework.objects.remove(&handle).is_none() {
         return Ok(());
-    };
-    if let Some((_, memory)) = object.context {
-        machine.engine.bus().arena.free(memory, 0)?;
     }
     machine.engine.bus().arena.free(handle, 0)
 }
@@ -524,12 +514,8 @@ fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
     let (attributes, out) = (m.engine.argument(2), m.engine.argument(3));
     let device = create(m, Kind::Device, 0)?;
     let cleanup = m.engine.read_u64(attributes + 8);
-    let kind = m.engine.read_u64(attributes + 48);
-    let size = m.engine.read_u64(kind + 16);
-    let memory = m.engine.allocate(size, 0)?;
     if let Some(object) = m.framework.objects.get_mut(&device) {
         object.cleanup = cleanup;
-        object.context = Some((kind, memory));
     }
     let framework = &mut m.framework;
     framework.power = init.power;
@@ -539,14 +525,6 @@ fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
     framework.device = Some(device);
     m.engine.write_u64(out, device);
     done()
-}
-
-/// (Handle, TypeInfo).
-fn typed_context(m: &mut Machine) -> Result<Outcome, Violation> {
-    let (handle, kind) = (m.engine.argument(1), m.engine.argument(2));
-    let context = m.framework.object(handle)?.context;
-    let memory = context.filter(|(known, _)| *known == kind);
-    Ok(Outcome::Return(memory.map_or(0, |(_, memory)| memory)))
 }
 
 /// (Attributes, out Lock).
