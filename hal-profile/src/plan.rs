@@ -5,6 +5,5 @@ pub mod assign;
 pub mod counter_config;
 pub mod cpu_set;
 pub mod index;
-pub mod limits;
 pub mod program;
 pub mod slice;

@@ -12,4 +12,4 @@ pub mod ring;
 pub(crate) mod self_test;
 pub mod state;
 pub mod statistics;
-mod throttle;
+pub(crate) mod throttle;

@@ -8,7 +8,6 @@ use crate::plan::assign::{Assignment, Schedule};
 use crate::plan::counter_config::{ActiveCounters, CounterConfig};
 use crate::plan::cpu_set::ProcessorSet;
 use crate::plan::index::PerSource;
-use crate::plan::limits::Limits;
 use crate::source::filter::Filter;
 use shared_types::request::session::UsedInterval;
 use zerocopy::FromZeros;
@@ -59,8 +58,6 @@ pub(crate) struct Settings {
     pub(crate) seed: u32,
     /// Frequency of the time-stamp counter, in ticks per second.
     pub(crate) frequency: u64,
-    /// Limits on the time that interrupts may take on a processor.
-    pub(crate) interrupt_time: Limits,
     /// Capacity of each ring, in samples.
     pub(crate) ring_samples: u32,
 }

@@ -215,8 +215,8 @@ impl<M: Machine> Local<'_, M> {
         state.totals.each.get_mut(..count).unwrap_or_default().zero();
         state.counts.each.get_mut(..count).unwrap_or_default().zero();
         state.doublings = 0;
-        let limits = &self.program.settings.interrupt_time;
-        state.throttle = Throttle::new(limits, state.capabilities.virtualized, accesses);
+        let frequency = self.program.settings.frequency;
+        state.throttle = Throttle::new(frequency, state.capabilities.virtualized, accesses);
         state.statistics.zero();
         state.order.begin(slices, seed);
         state.clock.before = 0;
@@ -295,11 +295,10 @@ impl<M: Machine> Local<'_, M> {
 
     fn slice_is_over(&mut self) -> bool {
         let several = self.cpu_program().is_some_and(|cpu_program| cpu_program.schedule.slices > 1);
-        let ran = |now: u64, began: u64| now.wrapping_sub(began);
         // By the time-stamp counter, not by ticks of the timer: Windows may deliver one late and
         // the next early.
-        let enough = self.program.settings.slice_ticks;
-        several && ran(self.machine.timestamp(), self.state.clock.slice_began) >= enough
+        let began = self.state.clock.slice_began;
+        several && self.machine.timestamp().wrapping_sub(began) >= self.program.settings.slice_ticks
     }
 
     pub(crate) fn stop_counters(&mut self) {

@@ -17,7 +17,7 @@ use crate::run::pmu;
 use crate::run::ring::{Ring, Word};
 use crate::run::state::{Due, MOST_DOUBLINGS, Phase, ProcessorState};
 use crate::run::statistics::SampleStatistics;
-use crate::run::throttle::{Decision, Elapsed};
+use crate::run::throttle::Decision;
 use shared_types::{Branch, ErrorCode, LossCause, Mode, Sample};
 
 /// A counter is never preset closer to its overflow than this many events: some processors miss the
@@ -257,9 +257,15 @@ impl<M: Machine> Local<'_, M> {
         if state.phase == Phase::Running {
             state.clock.handled = state.clock.handled.wrapping_add(ticks);
         }
-        let limits = &self.program.settings.interrupt_time;
-        if let Some(elapsed) = state.throttle.account(entry, exit, limits) {
-            self.obey_throttle(exit, elapsed);
+        match state.throttle.account(entry, exit) {
+            Decision::Allow => {}
+            Decision::Throttle => {
+                statistics.throttled = statistics.throttled.wrapping_add(1);
+                statistics.deferred.throttled(exit);
+                // It takes effect at the next reload: presets that are already running stay.
+                state.doublings = (state.doublings + 1).min(MOST_DOUBLINGS);
+            }
+            Decision::Relax => state.doublings = state.doublings.saturating_sub(1),
         }
     }
 
@@ -270,22 +276,6 @@ impl<M: Machine> Local<'_, M> {
         state.statistics.spurious = state.statistics.spurious.wrapping_add(1);
         if state.throttle.spurious(now, state.statistics.generated) {
             self.end_in_storm(now);
-        }
-    }
-
-    /// Carries out the throttle's decision at the end of a window.
-    fn obey_throttle(&mut self, now: u64, elapsed: Elapsed) {
-        let state = &mut *self.state;
-        let limits = &self.program.settings.interrupt_time;
-        match state.throttle.decide(now, elapsed, limits) {
-            Decision::Allow => {}
-            Decision::Throttle => {
-                state.statistics.throttled = state.statistics.throttled.wrapping_add(1);
-                state.statistics.deferred.throttled(now);
-                // It takes effect at the next reload: presets that are already running stay.
-                state.doublings = (state.doublings + 1).min(MOST_DOUBLINGS);
-            }
-            Decision::Relax => state.doublings = state.doublings.saturating_sub(1),
         }
     }
 

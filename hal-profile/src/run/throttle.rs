@@ -6,10 +6,20 @@
 //! are halved again. Interrupts without an overflow of the session's counters are counted too, even
 //! while nothing runs: too many in a short time are a storm.
 
-use crate::plan::limits::{Limits, WINDOWS_A_SECOND};
 use zerocopy::FromZeros;
 
-/// What the throttle decides at the end of a window.
+/// The share of a processor's time that interrupts may take, in thousandths.
+pub(crate) const BUDGET: u32 = 100;
+/// Windows per second.
+const WINDOWS_A_SECOND: u64 = 100;
+/// The cost of entering and leaving an interrupt, outside the handler, in nanoseconds, and the
+/// additional cost of each register access for branch records, from the cache lines that the records
+/// displace. Assumptions; so are the others, where a hypervisor injects the interrupt, intercepts
+/// its end, and may intercept the accesses.
+const UNSEEN_NS: [u64; 2] = [500, 5];
+const UNSEEN_VIRTUALIZED_NS: [u64; 2] = [5_000, 50];
+
+/// What the throttle decides after an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// Within the budget.
@@ -30,13 +40,12 @@ const STORM_TICKS: u64 = 1 << 25;
 /// most half the budget.
 const CALM_PART: u64 = 4;
 
-/// The duration of a window that has ended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Elapsed(u64);
-
-/// One processor's guard.
+/// One processor's guard. Times are in ticks of the time-stamp counter.
 #[derive(Clone, Copy, Debug, FromZeros)]
 pub(crate) struct Throttle {
+    /// The length of a window, and how much of it interrupts may take.
+    window: u64,
+    allowed: u64,
     /// When the window began; 0 if none is open.
     began: u64,
     /// The cost of an interrupt that the handler does not see.
@@ -52,22 +61,20 @@ pub(crate) struct Throttle {
 
 impl Throttle {
     /// A throttle for a new session, on bare metal or in a virtual machine, that makes `accesses`
-    /// register accesses for the branches of each sample.
-    pub(crate) fn new(limits: &Limits, virtualized: bool, accesses: u64) -> Self {
-        let (interrupt, access) = if virtualized {
-            (limits.unseen_virtualized, limits.access_virtualized)
-        } else {
-            (limits.unseen, limits.access)
-        };
-        Self { unseen: interrupt + accesses * access, ..Self::new_zeroed() }
+    /// register accesses for the branches of each sample. `frequency`: the time-stamp counter's.
+    pub(crate) fn new(frequency: u64, virtualized: bool, accesses: u64) -> Self {
+        let [interrupt, access] = if virtualized { UNSEEN_VIRTUALIZED_NS } else { UNSEEN_NS };
+        let window = frequency / WINDOWS_A_SECOND;
+        Self {
+            window,
+            allowed: window / 1_000 * u64::from(BUDGET),
+            unseen: frequency / 1_000 * (interrupt + accesses * access) / 1_000_000,
+            ..Self::new_zeroed()
+        }
     }
 
     /// Accounts for an interrupt without an overflow of the session's counters; `generated`:
     /// the periods that have elapsed so far. Returns whether such interrupts are now a storm.
-    ///
-    /// One interrupt may handle the overflows of several counters. Where delivery does not mask
-    /// LVTPC (AMD), each of these has requested an interrupt of its own, and the local APIC keeps
-    /// one of them pending, which then finds nothing: this is not part of a storm.
     pub(crate) fn spurious(&mut self, now: u64, generated: u64) -> bool {
         let handled = generated.wrapping_sub(self.generated);
         self.generated = generated;
@@ -82,10 +89,9 @@ impl Throttle {
     }
 
     /// Accounts for an interrupt that was handled from `entry` to `exit`, in ticks of the
-    /// time-stamp counter. `None`: the window continues, within the budget; otherwise call
-    /// [`Self::decide`].
+    /// time-stamp counter.
     #[inline]
-    pub(crate) fn account(&mut self, entry: u64, exit: u64, limits: &Limits) -> Option<Elapsed> {
+    pub(crate) fn account(&mut self, entry: u64, exit: u64) -> Decision {
         // The first interrupt opens the window: opened at START, it would have idle time in it.
         if self.began == 0 {
             self.began = entry;
@@ -95,42 +101,29 @@ impl Throttle {
         let elapsed = exit.wrapping_sub(self.began);
         // At once when the budget is spent: a source with a very short period would hang the
         // processor before the window ends.
-        let goes_on = self.spent <= limits.allowed && elapsed < limits.window;
-        (!goes_on).then_some(Elapsed(elapsed))
-    }
-
-    /// Decides what to do after an interrupt that ended a window.
-    pub(crate) fn decide(
-        &mut self,
-        now: u64,
-        Elapsed(elapsed): Elapsed,
-        limits: &Limits,
-    ) -> Decision {
-        if self.spent > limits.allowed {
+        if self.spent <= self.allowed && elapsed < self.window {
+            return Decision::Allow;
+        }
+        let spent = core::mem::take(&mut self.spent);
+        self.began = exit;
+        if spent > self.allowed {
             self.calm_windows = 0;
-            self.begin(now);
             return Decision::Throttle;
         }
-        self.end_window(elapsed, limits);
-        self.begin(now);
-        if self.calm_windows >= WINDOWS_A_SECOND {
-            self.calm_windows = 0;
-            return Decision::Relax;
-        }
-        Decision::Allow
+        self.within_budget(spent, elapsed)
     }
 
-    /// Accounts for the end of a window that took `elapsed`, which spans several windows when
-    /// interrupts are rare.
-    fn end_window(&mut self, elapsed: u64, limits: &Limits) {
+    /// Decides at the end of a window that took `elapsed`, of which interrupts took `spent`.
+    #[cold]
+    fn within_budget(&mut self, spent: u64, elapsed: u64) -> Decision {
         // Only an interrupt comes here, so the windows of a quiet time are counted when it ends.
-        let windows = elapsed / limits.window.max(1);
-        let calm = self.spent / windows.max(1) < limits.allowed / CALM_PART;
+        let windows = elapsed / self.window.max(1);
+        let calm = spent / windows.max(1) < self.allowed / CALM_PART;
         self.calm_windows = if calm { self.calm_windows.saturating_add(windows) } else { 0 };
-    }
-
-    fn begin(&mut self, now: u64) {
-        self.began = now;
-        self.spent = 0;
+        if self.calm_windows < WINDOWS_A_SECOND {
+            return Decision::Allow;
+        }
+        self.calm_windows = 0;
+        Decision::Relax
     }
 }

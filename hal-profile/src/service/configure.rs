@@ -11,7 +11,6 @@ use super::programs::make_programs;
 use super::requirements::sampled_time;
 use super::{Host, Service};
 use crate::plan::cpu_set::ProcessorSet;
-use crate::plan::limits::{DEFAULT_BUDGET, Limits};
 use crate::plan::program::{Program, Settings, Source, ticks};
 use crate::run::host::Processors;
 use crate::run::ring::words_for;
@@ -80,7 +79,6 @@ impl<H: Host> Service<H> {
             slice_ticks: last_poll(slice, polls, frequency),
             seed: request.slice_seed,
             frequency,
-            interrupt_time: Limits::new(frequency, DEFAULT_BUDGET),
             ring_samples: ring_samples(request, &processors, count, rings_max),
         };
         let scratch = &mut *self.scratch;

@@ -9,9 +9,9 @@ use crate::cpu::registers::apic::{IA32_APIC_BASE, IA32_X2APIC_LVT_PMI, LVTPC_OFF
 use crate::cpu::registers::intel;
 use crate::cpu::selection::{Hv1, Hypervisor, Selection};
 use crate::historic::pmu as historic;
-use crate::plan::limits::DEFAULT_BUDGET;
 use crate::run::host::Processors;
 use crate::run::state::ProcessorState;
+use crate::run::throttle::BUDGET;
 use crate::service::session::Session;
 use crate::source::MAX_SOURCES;
 use shared_types::hal::OverflowStatus;
@@ -69,7 +69,7 @@ impl<H: Host> Service<H> {
             active_ticks: active_session
                 .map_or(0, |active_session| now.wrapping_sub(active_session.since)),
             sources_max: MAX_SOURCES as u32,
-            interrupt_budget: DEFAULT_BUDGET,
+            interrupt_budget: BUDGET,
             flags: flags([
                 (self.processors.handler_stuck(), Description::HANDLER_STUCK),
                 (self.processors.threads_kept(), Description::THREADS_KEPT),
