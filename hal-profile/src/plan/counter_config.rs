@@ -65,8 +65,6 @@ pub struct CounterConfig {
 pub struct Active {
     /// The work that it does.
     pub config: CounterConfig,
-    /// All ones in the counter's width.
-    pub mask: u64,
     /// The value from which it was started.
     pub preset: u64,
     /// The last value that was read, up to which the source's total includes it.
@@ -149,7 +147,7 @@ fn reads_by_msr(capabilities: &Capabilities, counter: Counter) -> bool {
 impl Active {
     /// A counter that starts from `preset`.
     pub fn new(config: &CounterConfig, preset: u64) -> Self {
-        Self { config: *config, mask: config.width.mask(), preset, last: preset }
+        Self { config: *config, preset, last: preset }
     }
 
     /// Makes `preset` the value from which it starts.
@@ -163,7 +161,7 @@ impl Active {
     /// value read.
     #[inline]
     pub fn advance(&mut self, value: u64) -> u64 {
-        let came = value.wrapping_sub(self.last) & self.mask;
+        let came = self.config.width.distance(self.last, value);
         self.last = value;
         came
     }
@@ -209,10 +207,7 @@ impl ActiveCounters {
             let config = config.borrow();
             bits |= config.bit();
             count += 1;
-            counter.mask = config.width.mask();
-            counter.start_from(events.wrapping_neg() & counter.mask);
-            // Last, so that the compiler copies it whole.
-            counter.config = *config;
+            *counter = Active::new(config, config.width.preset(events));
         }
         (self.count, self.bits) = (count, bits);
     }

@@ -236,7 +236,7 @@ impl<M: Machine> Local<'_, M> {
             };
             samples.record(counter.config.source, &due, branches);
             let events = reload_events(due.remaining, one_late);
-            counter.start_from(events.wrapping_neg() & counter.mask);
+            counter.start_from(counter.config.width.preset(events));
             pmu::reload(machine, capabilities, counter);
             // Acknowledged together, after all counters: one write instead of one for each.
             overflowed |= counter.config.bit();

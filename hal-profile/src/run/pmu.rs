@@ -248,7 +248,7 @@ pub fn read(machine: &mut impl Machine, counter: &Active) -> u64 {
     } else {
         machine.read_msr(config.read_msr)
     };
-    value & counter.mask
+    value & config.width.mask()
 }
 
 /// First step of an overflow interrupt: stops all counters together, if the hardware can. `bits`:
@@ -281,8 +281,6 @@ pub fn hold(
 /// one by one, the others keep running. `alone`: no other counter of the session can have
 /// interrupted.
 ///
-/// A counter has overflowed if its value is below its preset. NetBurst has OVF in the CCCR, but the
-/// value is needed there too, because an interrupt can come without OVF (seen by Linux).
 #[inline]
 pub fn overflowed(
     machine: &mut impl Machine,
