@@ -28,7 +28,7 @@ pub const RDPMC_CORE_COUNTERS: u8 = 6;
 
 /// PerfCntrGlobalStatus: an overflow interrupt has frozen the branch records.
 pub const GLOBAL_STATUS_LBR_FROZEN: u64 = 1 << 58;
-/// LBR_SELECT, a [`super::intel::LbrSelect`].
+/// LBR_SELECT: see [`super::intel::LBR_SELECT`].
 pub const LBR_SELECT: u32 = 0xC000_010E;
 /// DBG_EXTN_CFG, a [`DbgExtnCfg`].
 pub const DBG_EXTN_CFG: u32 = 0xC000_010F;

@@ -132,17 +132,13 @@ pub const LEAF40000003_EDX_PERFORMANCE_MONITORS: u32 = 1 << 2;
 /// Leaf 0x40000003 EDX: last branch records are available.
 pub const LEAF40000003_EDX_LBR: u32 = 1 << 26;
 
-/// Leaf 0x1C EAX: depths and properties of the architectural last branch records.
+/// Leaf 0x1C EAX: the depths of the architectural last branch records.
 #[bitfield(u32)]
 pub struct LbrEax {
     /// Bit n: a depth of 8 (n + 1) is supported.
     pub depths: u8,
-    #[bits(22)]
-    _reserved: u32,
-    /// Records may be lost in deep C-states.
-    pub deep_c_state_reset: bool,
-    /// Set: addresses are LIPs; clear: EIPs.
-    pub lip: bool,
+    #[bits(24)]
+    _other: u32,
 }
 
 /// Leaf 0x1C EBX: supported filters.
@@ -152,10 +148,8 @@ pub struct LbrEbx {
     pub cpl_filter: bool,
     /// By branch type.
     pub branch_filter: bool,
-    /// Call-stack mode.
-    pub call_stack: bool,
-    #[bits(29)]
-    _reserved: u32,
+    #[bits(30)]
+    _other: u32,
 }
 
 /// Leaf 0x1C ECX: what a record contains.

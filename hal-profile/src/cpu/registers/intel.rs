@@ -38,7 +38,8 @@ pub const GLOBAL_STATUS_LBR_FRZ: u64 = 1 << 58;
 pub const GLOBAL_STATUS_CONDITIONS: u64 = 1 << 48 | 1 << 55 | 1 << 59 | 0b111 << 61;
 /// IA32_DEBUGCTL.
 pub const IA32_DEBUGCTL: u32 = 0x1D9;
-/// MSR_LBR_SELECT, a [`LbrSelect`].
+/// MSR_LBR_SELECT: a 1 leaves branches out (SDM vol. 3, "Filtering of Last Branch Records"). AMD's
+/// LBR_SELECT is the same without EN_CALLSTACK.
 pub const LBR_SELECT: u32 = 0x1C8;
 /// MSR_LASTBRANCH_TOS: the index of the newest record.
 pub const LBR_TOS: u32 = 0x1C9;
@@ -110,66 +111,21 @@ pub struct FixedControl {
     _reserved: u8,
 }
 
-/// IA32_DEBUGCTL (SDM vol. 4, "IA-32 Architectural MSRs"). AMD's DebugCtl has LBR, BTF and the
-/// freeze bits in the same positions (APM vol. 2, "Debug-Control MSR").
+/// IA32_DEBUGCTL (SDM vol. 4, "IA-32 Architectural MSRs"): the bits used here. AMD's DebugCtl has
+/// them in the same positions (APM vol. 2, "Debug-Control MSR").
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct DebugCtl {
     /// LBR: branches are recorded, on processors with model-specific records.
     pub lbr: bool,
-    /// BTF: single-step on branches.
-    pub btf: bool,
-    #[bits(4)]
-    _other: u8,
-    /// TR: trace messages.
-    pub tr: bool,
-    /// BTS: branch trace store.
-    pub bts: bool,
-    /// BTINT: interrupt when its buffer is full.
-    pub btint: bool,
-    /// BTS_OFF_OS.
-    pub bts_off_os: bool,
-    /// BTS_OFF_USR.
-    pub bts_off_usr: bool,
+    #[bits(10)]
+    _other0: u16,
     /// FREEZE_LBRS_ON_PMI.
     pub freeze_lbrs_on_pmi: bool,
     /// FREEZE_PERFMON_ON_PMI.
     pub freeze_perfmon_on_pmi: bool,
-    #[bits(1)]
-    _reserved0: u8,
-    /// FREEZE_WHILE_SMM.
-    pub freeze_while_smm: bool,
-    #[bits(49)]
-    _reserved1: u64,
-}
-
-/// MSR_LBR_SELECT: a 1 leaves branches out (SDM vol. 3, "Filtering of Last Branch Records"). AMD's
-/// LBR_SELECT is the same without EN_CALLSTACK.
-#[bitfield(u64)]
-#[derive(PartialEq, Eq)]
-pub struct LbrSelect {
-    /// CPL_EQ_0: branches to ring 0.
-    pub cpl_eq_0: bool,
-    /// CPL_NEQ_0: branches to rings 1 to 3.
-    pub cpl_neq_0: bool,
-    /// JCC.
-    pub jcc: bool,
-    /// NEAR_REL_CALL.
-    pub near_rel_call: bool,
-    /// NEAR_IND_CALL.
-    pub near_ind_call: bool,
-    /// NEAR_RET.
-    pub near_ret: bool,
-    /// NEAR_IND_JMP.
-    pub near_ind_jmp: bool,
-    /// NEAR_REL_JMP.
-    pub near_rel_jmp: bool,
-    /// FAR_BRANCH.
-    pub far_branch: bool,
-    /// EN_CALLSTACK: call-stack mode (here a 1 enables it).
-    pub en_callstack: bool,
-    #[bits(54)]
-    _reserved: u64,
+    #[bits(51)]
+    _other1: u64,
 }
 
 /// IA32_LBR_CTL: a 1 records branches (SDM vol. 3, "Last Branch Records").
