@@ -10,9 +10,9 @@ use crate::plan::program::Program;
 use crate::run::state::ProcessorState;
 use crate::service::session::{Client, Ended};
 use core::mem::offset_of;
+use shared_types::ErrorCode;
 use shared_types::request::session::{Configure, SAMPLE, THREADS};
 use shared_types::request::threads::{MAX_SOURCES, ThreadCounter, Threads};
-use shared_types::{ErrorCode, ReplyHeader};
 
 /// The code of STATUS_WMI_ALREADY_ENABLED (ntstatus.h), without its severity: a counter is already
 /// in another configuration, or a thread is profiling itself (KeSetHardwareCounterConfiguration's
@@ -84,14 +84,12 @@ impl<H: Host> Service<H> {
             };
             io.put(at, &counter);
         }
-        let threads = Threads {
-            header: ReplyHeader::done(length),
+        io.finish(length, |header| Threads {
+            header,
             count: count as u32,
             sleeps: self.sleeps,
             mask: (1 << count) - 1,
-        };
-        io.put(0, &threads);
-        Ok(length)
+        })
     }
 
     /// Ends a session that counts by thread, because a thread may move to a processor that does not

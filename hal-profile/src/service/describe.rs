@@ -17,9 +17,9 @@ use crate::source::MAX_SOURCES;
 use shared_types::hal::OverflowStatus;
 use shared_types::request::Plain;
 use shared_types::request::machine::{
-    Hello, Machine as Description, Page, Processor, Register, Registers,
+    Hello, Machine as Description, Processor, Register, Registers,
 };
-use shared_types::{ErrorCode, ProfileInterface, ReplyHeader, Text};
+use shared_types::{ErrorCode, ProfileInterface, Text};
 
 /// The time-stamp counter.
 const IA32_TIME_STAMP_COUNTER: u32 = 0x10;
@@ -31,8 +31,8 @@ const MAX_REGISTERS: usize = 112;
 impl<H: Host> Service<H> {
     pub(super) fn hello(&self, io: &mut IoBuffer<'_>) -> Answer {
         io.request::<Plain>(0)?;
-        io.reply(&Hello {
-            header: ReplyHeader::done(size_of::<Hello>()),
+        io.reply(|header| Hello {
+            header,
             driver_name: Text::new(self.about.driver_name),
             modelled: self.about.modelled.into(),
             reserved: 0,
@@ -52,8 +52,8 @@ impl<H: Host> Service<H> {
         let now = self.now();
         let boot = self.cpu_types.boot();
         let Selection { hal, used } = boot.selection;
-        io.reply(&Description {
-            header: ReplyHeader::done(size_of::<Description>()),
+        io.reply(|header| Description {
+            header,
             hal_interface: hal.interface as u32,
             hal_reason: hal.reason as u32,
             interface: used.interface as u32,
@@ -89,7 +89,7 @@ impl<H: Host> Service<H> {
         if first > total {
             return Err(refused(ErrorCode::ProcessorUnknown, first as u32, total as u64));
         }
-        page(io, first, total, |index| self.processor(index))
+        io.page(first, total, (first..total).map(|index| self.processor(index)))
     }
 
     fn processor(&mut self, index: usize) -> Processor {
@@ -161,18 +161,14 @@ impl<H: Host> Service<H> {
         let length = at + size_of_val(sources);
         // A client cannot ask for the rest of a processor's registers, so all must fit.
         io.need(length)?;
-        io.put(
-            0,
-            &Registers {
-                header: ReplyHeader::done(length),
-                count: count as u32,
-                reserved: 0,
-                overflow: OverflowStatus { number: number as u32, padding: 0, sources: at as u64 },
-            },
-        );
         io.put(size_of::<Registers>(), list);
         io.put(at, sources);
-        Ok(length)
+        io.finish(length, |header| Registers {
+            header,
+            count: count as u32,
+            reserved: 0,
+            overflow: OverflowStatus { number: number as u32, padding: 0, sources: at as u64 },
+        })
     }
 }
 
@@ -256,24 +252,4 @@ fn each_register(capabilities: &Capabilities, visit: &mut impl FnMut(u32)) {
         Apic::XApic => [IA32_APIC_BASE, APIC_PAGE + LVTPC_OFFSET].into_iter().for_each(visit),
         Apic::X2Apic => [IA32_APIC_BASE, IA32_X2APIC_LVT_PMI].into_iter().for_each(visit),
     }
-}
-
-/// Writes a [`Page`] and as many elements, starting at `first`, as the reply can hold.
-pub(super) fn page<T: zerocopy::IntoBytes + zerocopy::Immutable>(
-    io: &mut IoBuffer<'_>,
-    first: usize,
-    total: usize,
-    mut element: impl FnMut(usize) -> T,
-) -> Answer {
-    let head = size_of::<Page>();
-    let rest = total.saturating_sub(first);
-    io.need(head + if rest == 0 { 0 } else { size_of::<T>() })?;
-    let count = rest.min((io.output() - head) / size_of::<T>());
-    for index in 0..count {
-        io.put(head + index * size_of::<T>(), &element(first + index));
-    }
-    let length = head + count * size_of::<T>();
-    let header = ReplyHeader::done(length);
-    io.put(0, &Page { header, count: count as u32, total: total as u32 });
-    Ok(length)
 }

@@ -8,7 +8,7 @@ use crate::run::host::Processors;
 use crate::service::session::{Client, Session};
 use core::sync::atomic::{AtomicBool, Ordering};
 use shared_types::request::events::{DrainedEvents, EVENTS_BYTES_MAX};
-use shared_types::{ErrorCode, EventKind, ReplyHeader, SystemEvent};
+use shared_types::{ErrorCode, EventKind, SystemEvent};
 
 /// Memory that the ring takes.
 pub(super) const RING_BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
@@ -63,8 +63,7 @@ impl<H: Host> Service<H> {
     }
 
     pub(super) fn drain_events(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
-        let number = io.session()?;
-        self.slot_with_results(client, number)?;
+        let (number, _) = self.named_with_results(client, io)?;
         let none = refused(ErrorCode::NoEvents, number, 0);
         let head = size_of::<DrainedEvents>();
         if !find(&mut self.sessions, client, number)?.program.settings.events {
@@ -75,15 +74,13 @@ impl<H: Host> Service<H> {
         let room = io.output().min(EVENTS_BYTES_MAX);
         let out = io.tail(head).get_mut(..room - head);
         let drained = ring.drain(out.unwrap_or_default());
-        let length = head + drained;
-        let drained = DrainedEvents {
-            header: ReplyHeader::done(length),
+        let (left, lost) = (ring.len(), ring.take_lost());
+        io.finish(head + drained, |header| DrainedEvents {
+            header,
             count: (drained / size_of::<SystemEvent>()) as u32,
             reserved: 0,
-            left: ring.len(),
-            lost: ring.take_lost(),
-        };
-        io.put(0, &drained);
-        Ok(length)
+            left,
+            lost,
+        })
     }
 }

@@ -5,7 +5,7 @@
 //! the reply is written.
 
 use core::mem::offset_of;
-use shared_types::request::machine::From;
+use shared_types::request::machine::{From, Page};
 use shared_types::request::session::Session;
 use shared_types::{ErrorCode, NtStatus, ReplyHeader, RequestHeader, WIRE_VERSION};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -135,11 +135,43 @@ impl<'a> IoBuffer<'a> {
         }
     }
 
-    /// Writes a reply that is exactly a `T`.
-    pub(super) fn reply<T: IntoBytes + Immutable>(&mut self, reply: &T) -> Answer {
+    /// Writes a reply that is exactly a `T`, made with its header.
+    pub(super) fn reply<T: IntoBytes + Immutable>(
+        &mut self,
+        reply: impl FnOnce(ReplyHeader) -> T,
+    ) -> Answer {
         self.need(size_of::<T>())?;
-        self.put(0, reply);
-        Ok(size_of::<T>())
+        self.finish(size_of::<T>(), reply)
+    }
+
+    /// Writes the head of a reply of `length` bytes, of which there must be as many.
+    pub(super) fn finish<T: IntoBytes + Immutable>(
+        &mut self,
+        length: usize,
+        head: impl FnOnce(ReplyHeader) -> T,
+    ) -> Answer {
+        self.put(0, &head(ReplyHeader::done(length)));
+        Ok(length)
+    }
+
+    /// Writes a [`Page`] and as many of `elements`, which begin with number `first` of `total`, as
+    /// the reply can hold.
+    pub(super) fn page<T: IntoBytes + Immutable>(
+        &mut self,
+        first: usize,
+        total: usize,
+        elements: impl Iterator<Item = T>,
+    ) -> Answer {
+        let head = size_of::<Page>();
+        self.need(head + if first < total { size_of::<T>() } else { 0 })?;
+        let room = (self.output - head) / size_of::<T>();
+        let mut count = 0;
+        for element in elements.take(room) {
+            self.put(head + count * size_of::<T>(), &element);
+            count += 1;
+        }
+        let length = head + count * size_of::<T>();
+        self.finish(length, |header| Page { header, count: count as u32, total: total as u32 })
     }
 
     /// Writes a `T` at an offset of the reply, if it fits.

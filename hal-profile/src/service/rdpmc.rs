@@ -10,17 +10,16 @@ use crate::plan::cpu_set::ProcessorSet;
 use crate::run::host::Processors;
 use crate::service::session::{Client, Session};
 use core::sync::atomic::{AtomicU32, Ordering};
+use shared_types::ErrorCode;
 use shared_types::request::Plain;
 use shared_types::request::rdpmc::Rdpmc;
-use shared_types::{ErrorCode, ReplyHeader};
 
 /// The index that means no processor.
 const NONE: u32 = u32::MAX;
 
 impl<H: Host> Service<H> {
     pub(super) fn allow_rdpmc(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
-        let number = io.session()?;
-        self.slot(client, number)?;
+        let (number, _) = self.named(client, io)?;
         io.need(size_of::<Rdpmc>())?;
         if self.suspended {
             return Err(refused(ErrorCode::Suspended, number, 0));
@@ -34,8 +33,7 @@ impl<H: Host> Service<H> {
     }
 
     pub(super) fn release_rdpmc(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
-        let number = io.session()?;
-        let slot = self.slot(client, number)?;
+        let (_, slot) = self.named(client, io)?;
         io.need(size_of::<Rdpmc>())?;
         self.let_go_of_rdpmc(slot);
         self.rdpmc(io)
@@ -105,8 +103,8 @@ impl<H: Host> Service<H> {
             }
         });
         let [processors, on, set_before] = counts.map(AtomicU32::into_inner);
-        io.reply(&Rdpmc {
-            header: ReplyHeader::done(size_of::<Rdpmc>()),
+        io.reply(|header| Rdpmc {
+            header,
             holders: self.rdpmc_holders(),
             // One for which there was no memory counts too: RDPMC ends a program there.
             processors: processors + u32::from(self.missing.is_some()),

@@ -8,25 +8,27 @@ use crate::run::ring::{Ring, entry_bytes};
 use crate::run::statistics::SampleStatistics;
 use crate::service::session::{Client, Session};
 use core::sync::atomic::{AtomicBool, Ordering};
+use shared_types::ErrorCode;
 use shared_types::request::counts::{Count, Snapshot};
 use shared_types::request::samples::{DRAIN_BYTES_MAX, Drained, Statistics};
-use shared_types::{ErrorCode, ReplyHeader};
 
 impl<H: Host> Service<H> {
     pub(super) fn snapshot(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
-        let number = io.session()?;
-        let slot = self.slot_with_results(client, number)?;
+        let (number, slot) = self.named_with_results(client, io)?;
         self.counts(client, number, slot, io)
     }
 
-    /// The slot of a session, if the results of its last run are still available.
-    pub(super) fn slot_with_results(&self, client: Client, number: u32) -> Result<usize, Refused> {
-        let slot = self.slot(client, number)?;
-        if self.results_of == Some(slot) {
-            Ok(slot)
-        } else {
-            Err(refused(ErrorCode::NotRunning, number, 0))
+    /// As [`Self::named`], if the results of the session's last run are still available.
+    pub(super) fn named_with_results(
+        &self,
+        client: Client,
+        io: &IoBuffer<'_>,
+    ) -> Result<(u32, usize), Refused> {
+        let (number, slot) = self.named(client, io)?;
+        if self.results_of != Some(slot) {
+            return Err(refused(ErrorCode::NotRunning, number, 0));
         }
+        Ok((number, slot))
     }
 
     /// Reads the counts in one pass over all processors; each writes its own part of the reply.
@@ -55,20 +57,15 @@ impl<H: Host> Service<H> {
             self.stop_counters();
             find(&mut self.sessions, client, number)?.refuse_ended()?;
         }
-        io.put(
-            0,
-            &Snapshot {
-                header: ReplyHeader::done(length),
-                processors: processors as u32,
-                sources: sources as u32,
-            },
-        );
-        Ok(length)
+        io.finish(length, |header| Snapshot {
+            header,
+            processors: processors as u32,
+            sources: sources as u32,
+        })
     }
 
     pub(super) fn drain(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
-        let number = io.session()?;
-        let slot = self.slot_with_results(client, number)?;
+        let (number, slot) = self.named_with_results(client, io)?;
         find(&mut self.sessions, client, number)?.must_sample(number)?;
         self.end_if_a_ring_has(slot);
         let session = find(&mut self.sessions, client, number)?;
@@ -91,29 +88,22 @@ impl<H: Host> Service<H> {
             }
         }
         self.drains_from = cut_off.map_or(first, |index| index + 1);
-        let length = head + drained;
-        io.put(
-            0,
-            &Drained {
-                header: ReplyHeader::done(length),
-                count: (drained / entry) as u32,
-                ended: ended.error,
-                left,
-                branches: branches.into(),
-                reserved: 0,
-            },
-        );
-        Ok(length)
+        io.finish(head + drained, |header| Drained {
+            header,
+            count: (drained / entry) as u32,
+            ended: ended.error,
+            left,
+            branches: branches.into(),
+            reserved: 0,
+        })
     }
 
     pub(super) fn statistics(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
-        let number = io.session()?;
-        let slot = self.slot_with_results(client, number)?;
+        let (number, slot) = self.named_with_results(client, io)?;
         find(&mut self.sessions, client, number)?.must_sample(number)?;
         self.end_if_a_ring_has(slot);
         let Session { program, ended, .. } = find(&mut self.sessions, client, number)?;
         let mut all = Statistics {
-            header: ReplyHeader::done(size_of::<Statistics>()),
             ended: ended.error,
             ended_processor: ended.processor(),
             ..Statistics::default()
@@ -130,7 +120,10 @@ impl<H: Host> Service<H> {
                 }
             }
         }
-        io.reply(&all)
+        io.reply(|header| {
+            all.header = header;
+            all
+        })
     }
 }
 

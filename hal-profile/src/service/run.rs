@@ -16,7 +16,7 @@ use crate::run::state::SelfTest;
 use crate::service::session::{Client, Ended, Session};
 use core::sync::atomic::{AtomicU32, Ordering};
 use shared_types::request::threads::MAX_SOURCES;
-use shared_types::{ErrorCode, EventKind, ReplyHeader, SystemEvent};
+use shared_types::{ErrorCode, EventKind, SystemEvent};
 
 /// The index that means no processor.
 const NONE: u32 = u32::MAX;
@@ -163,8 +163,8 @@ impl<'a, P: Processors> Reserved<'a, P> {
 
 impl<H: Host> Service<H> {
     pub(super) fn start(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
-        let number = io.session()?;
-        let slot = self.may_start(client, number)?;
+        let (number, slot) = self.named(client, io)?;
+        self.may_start(client, number, slot)?;
         let session = find(&mut self.sessions, client, number)?;
         let (process, program) = (session.process(), &session.program);
         may_count_by_thread(&self.cpu_types, self.missing, program)?;
@@ -186,12 +186,11 @@ impl<H: Host> Service<H> {
         self.active_session = Some(ActiveSession { slot, since, reserved, by_thread });
         self.results_of = Some(slot);
         self.on_running(|local| local.start());
-        io.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
+        io.reply(|header| header)
     }
 
-    /// The slot of a session that may start now.
-    fn may_start(&mut self, client: Client, number: u32) -> Result<usize, Refused> {
-        let slot = self.slot(client, number)?;
+    /// Refuses a session that may not start now.
+    fn may_start(&mut self, client: Client, number: u32, slot: usize) -> Result<(), Refused> {
         if self.suspended {
             return Err(refused(ErrorCode::Suspended, number, 0));
         }
@@ -205,7 +204,7 @@ impl<H: Host> Service<H> {
         let Some(active_session) =
             self.active_session.map(|active_session| active_session.slot).or(undrained)
         else {
-            return Ok(slot);
+            return Ok(());
         };
         let owner = self.sessions.get(active_session).and_then(Session::owner);
         let since = self.active_session.map(|active_session| active_session.since);
@@ -230,8 +229,7 @@ impl<H: Host> Service<H> {
     }
 
     pub(super) fn stop(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
-        let number = io.session()?;
-        let slot = self.slot(client, number)?;
+        let (number, slot) = self.named(client, io)?;
         let ran = self.runs(slot);
         if ran {
             self.stop_counters();
@@ -241,9 +239,7 @@ impl<H: Host> Service<H> {
             return Err(refused(ErrorCode::NotRunning, number, 0));
         }
         match self.counts(client, number, slot, io) {
-            Err(Refused { error: ErrorCode::ReplyTooSmall, .. }) => {
-                io.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
-            }
+            Err(Refused { error: ErrorCode::ReplyTooSmall, .. }) => io.reply(|header| header),
             answer => answer,
         }
     }

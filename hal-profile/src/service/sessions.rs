@@ -6,6 +6,7 @@ use super::{Host, Service, session};
 use crate::run::host::Processors;
 use crate::service::session::{Client, Ended, Rights, SLOT_BITS, find, number};
 use core::mem::offset_of;
+use shared_types::ErrorCode;
 use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::Plain;
 use shared_types::request::session::{
@@ -13,7 +14,6 @@ use shared_types::request::session::{
     UsedInterval,
 };
 use shared_types::request::source::APPROXIMATE;
-use shared_types::{ErrorCode, ReplyHeader};
 use zerocopy::IntoBytes;
 
 /// Offset of the padding in a SET_INTERVAL request.
@@ -30,16 +30,19 @@ impl<H: Host> Service<H> {
         let full = refused(ErrorCode::TooManySessions, 0, most as u64);
         let (slot, session) = free.ok_or(full)?;
         session.open(client, flags & KERNEL != 0, flags & APPROXIMATE != 0);
-        io.reply(&Opened {
-            header: ReplyHeader::done(size_of::<Opened>()),
-            session: number(session, slot),
-            reserved: 0,
-        })
+        let session = number(session, slot);
+        io.reply(|header| Opened { header, session, reserved: 0 })
     }
 
     /// A session's number; 0 if there is none.
     pub(super) fn number(&self, slot: usize) -> u32 {
         self.sessions.get(slot).map_or(0, |session| number(session, slot))
+    }
+
+    /// The number and the slot of the session that a request names which has no other fields.
+    pub(super) fn named(&self, client: Client, io: &IoBuffer<'_>) -> Result<(u32, usize), Refused> {
+        let number = io.session()?;
+        Ok((number, self.slot(client, number)?))
     }
 
     /// The slot of a session that belongs to this handle.
@@ -75,22 +78,18 @@ impl<H: Host> Service<H> {
         session.ended = Ended::default();
         session.program.copy_from(&self.scratch.program);
         let program = &session.program;
-        io.put(
-            0,
-            &Configured {
-                header: ReplyHeader::done(length),
-                slices: program.slices().into(),
-                sources: request.sources,
-                slice_100ns: program.settings.slice,
-                ring_samples: program.settings.ring_samples,
-            },
-        );
         let (intervals, _) =
             io.tail(size_of::<Configured>()).as_chunks_mut::<{ size_of::<UsedInterval>() }>();
         for (interval, source) in intervals.iter_mut().zip(program.sources()) {
             interval.copy_from_slice(source.interval.as_bytes());
         }
-        Ok(length)
+        io.finish(length, |header| Configured {
+            header,
+            slices: program.slices().into(),
+            sources: request.sources,
+            slice_100ns: program.settings.slice,
+            ring_samples: program.settings.ring_samples,
+        })
     }
 
     pub(super) fn set_interval(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
@@ -111,15 +110,13 @@ impl<H: Host> Service<H> {
             id,
             0,
         ))?;
-        let header = ReplyHeader::done(size_of::<IntervalSet>());
-        io.reply(&IntervalSet { header, interval })
+        io.reply(|header| IntervalSet { header, interval })
     }
 
     pub(super) fn close(&mut self, client: Client, io: &mut IoBuffer<'_>) -> Answer {
-        let number = io.session()?;
-        let slot = self.slot(client, number)?;
+        let (_, slot) = self.named(client, io)?;
         self.end_session(slot);
-        io.reply(&ReplyHeader::done(size_of::<ReplyHeader>()))
+        io.reply(|header| header)
     }
 
     pub(super) fn end_session(&mut self, slot: usize) {

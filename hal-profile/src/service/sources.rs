@@ -12,12 +12,11 @@ use crate::source::catalog;
 use crate::source::{Fit, Row, limits};
 use core::mem::offset_of;
 use shared_types::hal::HalProfileSourceInformation;
-use shared_types::request::machine::Page;
 use shared_types::request::session::{Configure, EVENTS, SAMPLE, THREADS};
 use shared_types::request::source::{
     APPROXIMATE, Information, Placement, Plan as PlanReply, Query, Source,
 };
-use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, ReplyHeader, SourceNote};
+use shared_types::{Delivery, ErrorCode, ProfileInterface, ProfileSource, SourceNote};
 
 /// The most rows in one reply, so that no request takes long; the client asks again for the rest.
 const MOST_ROWS: usize = 50;
@@ -26,23 +25,10 @@ impl<H: Host> Service<H> {
     pub(super) fn enumerate(&self, io: &mut IoBuffer<'_>) -> Answer {
         let request = io.from(APPROXIMATE)?;
         let approximate = request.header.flags & APPROXIMATE != 0;
-        let head = size_of::<Page>();
-        io.need(head + size_of::<Source>())?;
-        let room = ((io.output() - head) / size_of::<Source>()).min(MOST_ROWS);
-        let (mut total, mut count) = (0, 0);
-        let boot = self.cpu_types.boot();
-        for row in catalog::rows(boot) {
-            if total >= request.first as usize && count < room {
-                let source = self.source(boot, row, approximate);
-                io.put(head + count * size_of::<Source>(), &source);
-                count += 1;
-            }
-            total += 1;
-        }
-        let length = head + count * size_of::<Source>();
-        let header = ReplyHeader::done(length);
-        io.put(0, &Page { header, count: count as u32, total: total as u32 });
-        Ok(length)
+        let (boot, first) = (self.cpu_types.boot(), request.first as usize);
+        let rows = catalog::rows(boot).skip(first).take(MOST_ROWS);
+        let sources = rows.map(|row| self.source(boot, row, approximate));
+        io.page(first, catalog::rows(boot).count(), sources)
     }
 
     fn source(&self, boot: &Capabilities, row: &'static Row, approximate: bool) -> Source {
@@ -112,8 +98,8 @@ impl<H: Host> Service<H> {
             }
         };
         let supported = self.support(boot, row, approximate).is_ok();
-        io.reply(&Information {
-            header: ReplyHeader::done(size_of::<Information>()),
+        io.reply(|header| Information {
+            header,
             information: HalProfileSourceInformation {
                 source: id.0.cast_signed(),
                 supported: supported.into(),
@@ -151,17 +137,13 @@ impl<H: Host> Service<H> {
                 *row = zerocopy::transmute!(placement);
             }
         }
-        io.put(
-            0,
-            &PlanReply {
-                header: ReplyHeader::done(length),
-                fits: fits.into(),
-                cpu_types: cpu_types as u32,
-                sources: sources as u32,
-                reserved: 0,
-            },
-        );
-        Ok(length)
+        io.finish(length, |header| PlanReply {
+            header,
+            fits: fits.into(),
+            cpu_types: cpu_types as u32,
+            sources: sources as u32,
+            reserved: 0,
+        })
     }
 }
 
