@@ -12,12 +12,7 @@ use shared_types::{ErrorCode, ProfileInterface, ProfileSource, SourceNote, Sourc
 /// HAL's interface, then that of the interface in use, then halprof's own.
 pub fn rows(capabilities: &Capabilities) -> impl Iterator<Item = &'static Row> {
     let hal = table(capabilities, capabilities.selection.hal.interface);
-    // The two are mostly the same, and then looking up every row would find nothing new.
-    let used: &[Row] = if capabilities.interface() == capabilities.selection.hal.interface {
-        &[]
-    } else {
-        table(capabilities, capabilities.interface())
-    };
+    let used = table(capabilities, capabilities.interface());
     let not_in_hal = move |row: &&Row| source::find(hal, row.id).is_none();
     let (own, more) = own_tables(capabilities);
     hal.iter()
