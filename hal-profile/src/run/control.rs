@@ -50,6 +50,8 @@ impl<M: Machine> Local<'_, M> {
 
     /// STOP's first round: stops the counters.
     pub(crate) fn halt(&mut self) {
+        // Not read yet: an overflow may be pending behind the mask, and its interrupt comes between
+        // the rounds.
         if self.state.phase == Phase::Running {
             self.stop_counters();
         }
@@ -102,6 +104,7 @@ impl<M: Machine> Local<'_, M> {
     pub(crate) fn resume(&mut self) {
         self.allow_interrupts();
         if self.state.phase == Phase::Suspended {
+            // Sleep has reset everybody's registers.
             self.state.saved.counters = 0;
             self.arm();
         }
@@ -162,9 +165,6 @@ impl<M: Machine> Local<'_, M> {
     }
 
     /// Writes a [`Count`] for each source into `out`, after reading the counters if they run.
-    ///
-    /// Most sources are on no counter now and unchanged since their last slice. All are copied,
-    /// and the few that are on a counter are then written again with their current values.
     pub(crate) fn snapshot(&mut self, out: &mut [u8]) {
         let now = self.machine.timestamp();
         let runs = self.state.phase == Phase::Running;
@@ -187,6 +187,8 @@ impl<M: Machine> Local<'_, M> {
         if out.len() != size_of_val(counts) {
             return;
         }
+        // Most sources are on no counter now and unchanged since their last slice: all are copied,
+        // and the few that are on a counter are then written again with their current values.
         out.copy_from_slice(counts.as_bytes());
         // When stopped, `end_slice` has already added the time of the last one.
         let slice = if runs { state.order.now() } else { EVERY_SLICE };
@@ -253,6 +255,8 @@ impl<M: Machine> Local<'_, M> {
             return true;
         };
         let state = &mut *self.state;
+        // The whole PMU is reserved, and still a fixed counter may be on: left so by firmware (Linux
+        // reports such), or by an owner who did not ask. It is left alone.
         let fixed = pmu::enabled_fixed(self.machine, &state.capabilities);
         state.saved.fixed = fixed;
         if u64::from(fixed) << 32 & cpu_program.counters != 0 {
@@ -285,6 +289,7 @@ impl<M: Machine> Local<'_, M> {
 
     /// Ends the slice and gives the counters back. They must be halted.
     fn disarm(&mut self) {
+        // First, while the presets still stand: what no interrupt came for is found by value.
         self.poll();
         self.end_slice();
         let halted = self.state.clock.halted;
@@ -303,6 +308,7 @@ impl<M: Machine> Local<'_, M> {
 
     pub(crate) fn stop_counters(&mut self) {
         let state = &mut *self.state;
+        // Before the stop: see `begin_slice`.
         state.clock.halted = self.machine.timestamp();
         if !state.active.get().is_empty() {
             pmu::disable_monitoring(self.machine, &state.capabilities, &state.active);

@@ -64,6 +64,7 @@ impl<M: Machine> Local<'_, M> {
         (recorded.on, recorded.changed) = (true, false);
         recorded.found_freeze = debugctl & FREEZE;
         let records = capabilities.branches.records;
+        // The filter first and the enable bit last: nothing is recorded through another's filter.
         match records {
             BranchRecords::None => {}
             BranchRecords::Info | BranchRecords::AmdV2 => {
@@ -76,8 +77,12 @@ impl<M: Machine> Local<'_, M> {
                 recorded.found_depth = machine.read_msr(intel::IA32_LBR_DEPTH);
             }
         }
+        // Others' records would pass for the first sample's, and a freeze that is left would keep
+        // the enable bit from recording.
         clear(machine, records, recording.kept.into());
         thaw(machine, capabilities);
+        // With the freeze (SDM vol. 3, "Freezing LBR and Performance Counters on PMI"): the kernel's
+        // way to the handler would push out the newest.
         match records {
             BranchRecords::None => {}
             BranchRecords::Info => machine.write_msr(IA32_DEBUGCTL, debugctl | FREEZE | LBR),
@@ -110,6 +115,7 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         let records = capabilities.branches.records;
+        // The enable bit before the freeze bit, as Linux does on AMD: what is on can be frozen.
         if records == BranchRecords::Architectural {
             machine.write_msr(intel::IA32_LBR_CTL, recorded.found_control);
         } else if records == BranchRecords::AmdV2 {
@@ -123,7 +129,7 @@ impl<M: Machine> Local<'_, M> {
         machine.write_msr(IA32_DEBUGCTL, debugctl & !off);
         thaw(machine, capabilities);
         if records == BranchRecords::Architectural {
-            // Writing any other value raises #GP.
+            // Writing a depth that leaf 0x1C does not list raises #GP.
             let is_one = capabilities.branches.has(recorded.found_depth);
             let kept = recording.kept.into();
             clear(machine, records, if is_one { recorded.found_depth } else { kept });
@@ -173,6 +179,8 @@ impl Reader<'_> {
 
     fn read_records(&mut self, machine: &mut impl Machine, capabilities: &Capabilities) {
         self.recorded.count = 0;
+        // Nothing arbitrates these registers: a debugger or ETW may take them at any time, so each
+        // interrupt looks again.
         match ours(machine, capabilities, self.recording) {
             Ok(Switch::On) => {}
             Ok(Switch::Off(debugctl)) => {
@@ -291,9 +299,12 @@ fn branch_kind(branch_type: u8) -> BranchKind {
 fn amd_record(machine: &mut impl Machine, branches: &Branches, at: u32) -> Record {
     let from = amd::LbrFrom::from_bits(machine.read_msr(amd::LBR_FROM0 + 2 * at));
     let to = amd::LbrTo::from_bits(machine.read_msr(amd::LBR_FROM0 + 2 * at + 1));
+    // Valid: a branch on the right path, speculative or not. Speculative alone: on a wrong path
+    // (Linux, arch/x86/events/amd/lbr.c).
     if !to.valid() {
         return Record::NotTaken;
     }
+    // The flags above the address are not a copy of its highest bit.
     let sign = 64 - u32::from(branches.address_bits);
     let extended = |address: u64| ((address << sign).cast_signed() >> sign).cast_unsigned();
     Record::Taken(Branch {
@@ -307,6 +318,8 @@ fn amd_record(machine: &mut impl Machine, branches: &Branches, at: u32) -> Recor
 /// A branch as shown to a client that may not see the kernel: if either address is in the kernel,
 /// both are withheld.
 fn without_kernel(branch: Branch) -> Branch {
+    // A filter for user mode does not do this: it judges the target, and a return to user mode has
+    // its source in the kernel.
     if (branch.from | branch.to) & KERNEL_HALF == 0 {
         return branch;
     }
@@ -392,6 +405,7 @@ fn clear(machine: &mut impl Machine, records: BranchRecords, kept: u64) {
                 zero(first, INFO_DEPTH.into());
             }
         }
+        // Any write of the depth clears all records (SDM vol. 3, "Last Branch Records").
         BranchRecords::Architectural => machine.write_msr(intel::IA32_LBR_DEPTH, kept),
         BranchRecords::AmdV2 => zero(amd::LBR_FROM0, 2 * kept as u32),
     }

@@ -51,6 +51,7 @@ struct Recorder<'a> {
 impl<M: Machine> Local<'_, M> {
     /// Handles an overflow interrupt. PROFILE_LEVEL.
     pub fn interrupt(&mut self, interrupted: &Interrupted) {
+        // First: it is the sample's time, and the throttle counts the handler's time from here.
         let entry = self.machine.timestamp();
         // The test has counters of its own, and no totals or ring to record in.
         if matches!(self.state.phase, Phase::Testing | Phase::Tested) {
@@ -103,10 +104,6 @@ impl<M: Machine> Local<'_, M> {
 
     /// Records and reloads every counter that has overflowed, and starts it again unless counters
     /// are halted. Returns these counters as bits in the layout of the global registers.
-    ///
-    /// The order: stop, record and reload, acknowledge, unmask LVTPC, start. A status bit that is
-    /// acknowledged after the start would hide an overflow that came in between; an overflow while
-    /// LVTPC is masked is lost.
     #[inline]
     fn collect(&mut self, entry: u64, interrupted: Option<&Interrupted>) -> u64 {
         let running = self.state.phase == Phase::Running;
@@ -123,6 +120,10 @@ impl<M: Machine> Local<'_, M> {
             self.unmask_first(branches);
         }
         let overflowed = self.record_overflows(entry, interrupted, running, branches);
+        // In this order, as Linux's handler for version 4: a status bit acknowledged after the
+        // start would hide an overflow that came in between; an overflow while LVTPC is masked, as
+        // delivery leaves it (SDM vol. 3, "Local Vector Table"), is lost. At PROFILE_LEVEL an
+        // interrupt that is let in here waits in the local APIC until this one ends.
         self.acknowledge(overflowed, interrupted.is_some());
         self.unmask_after(overflowed, interrupted.is_some());
         if running {
@@ -229,6 +230,8 @@ impl<M: Machine> Local<'_, M> {
             let Some(value) = value else {
                 continue;
             };
+            // Every counter is examined, also after one was found: with LVTPC masked, two overflows
+            // make one interrupt.
             let due = total.overflowed(counter, value, *doublings);
             let branches = match &mut reader {
                 Some(reader) => reader.read(machine, capabilities),
@@ -308,6 +311,8 @@ impl<M: Machine> Local<'_, M> {
     /// Ends the session on this processor before its client stops it; the client learns of it from
     /// its next request.
     pub(crate) fn end(&mut self, cause: ErrorCode) {
+        // Not stopped from here: the other processors run on until a request finds the flag, since
+        // nothing at this IRQL can reach them.
         self.state.ended = cause as u32;
         if let Some(ring) = Ring::new(self.ring) {
             // The consumer reads the ring without asking this processor: the flag is how it learns
@@ -358,6 +363,8 @@ impl Recorder<'_> {
         if periods > 1 {
             statistics.lose(LossCause::Coalesced, periods - 1, period);
         }
+        // Also of a source that counts user mode only: the interrupt comes some instructions after
+        // the overflow (skid), and by then the kernel may have been entered.
         if interrupted.mode == Mode::Kernel && !self.may_see_kernel {
             statistics.lose(LossCause::KernelHidden, 1, period);
             return;
@@ -386,12 +393,12 @@ impl Recorder<'_> {
 }
 
 impl<M: Machine> Local<'_, M> {
-    /// At the end of a session, counts as missed any period that elapsed without an overflow
-    /// because a reload or preset had been lengthened to the shortest one allowed.
+    /// At the end of a session, counts as missed any period that elapsed without an overflow.
     pub(crate) fn finish_periods(&mut self) {
         if !self.program.settings.samples {
             return;
         }
+        // A preset that was lengthened to the shortest reload ends up to 128 events late.
         let ProcessorState { totals, statistics, .. } = &mut *self.state;
         for total in totals.each.iter_mut().take(self.program.settings.count) {
             let period = total.current_period.max(1);

@@ -13,10 +13,9 @@
 //!   overflow that comes while LVTPC is masked is lost, so counters start last.
 //!
 //! Registers shared with others are changed by read-modify-write. Bits that belong to others are
-//! never written from an older copy than the one that `hold` reads in the same interrupt. Counters
-//! are read with RDPMC, which costs less than RDMSR. An overflow found by its counter's value is
-//! acknowledged without the status register being read; everything else there is acknowledged only
-//! where it was seen.
+//! never written from an older copy than the one that `hold` reads in the same interrupt. An
+//! overflow found by its counter's value is acknowledged without the status register being read;
+//! everything else there is acknowledged only where it was seen.
 
 use crate::cpu::capabilities::{Apic, Capabilities, Gate};
 use crate::cpu::counter::Counter;
@@ -83,10 +82,8 @@ fn enabled(machine: &mut impl Machine, capabilities: &Capabilities, counters: u6
         .fold(0, |mask, counter| mask | 1 << counter.index())
 }
 
-/// Called after the last counter of a session is cleared: sets counters to 0 and their bits in the
-/// global control register as they were found, so that software relying on the reset value still
-/// counts. Up to version 3 a freeze clears the whole register, so every other bit that was found
-/// set is set again.
+/// Called after the last counter of a session is cleared: sets counters to 0, and their bits in the
+/// global control register as they were found.
 pub(crate) fn release(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
@@ -100,11 +97,14 @@ pub(crate) fn release(
     if capabilities.gate == Gate::Global && counters != 0 {
         let global = &capabilities.global;
         // What a freeze of Intel's earlier versions looks like: not one of the others' bits is
-        // left.
+        // left. Up to version 3, FREEZE_PERFMON_ON_PMI clears the whole register (SDM vol. 3,
+        // "Freezing LBR and Performance Counters on PMI").
         let was_frozen = global.freeze == 0
             && capabilities.interface() == ProfileInterface::Emon
             && machine.read_msr(global.control) & saved & !counters == 0;
         let restored = if was_frozen { capabilities.all_counters() } else { counters };
+        // As found, not 0: at reset each general counter has its bit set (SDM vol. 3, "Processor
+        // State After Reset"), and software written for version 1 never sets it.
         modify(machine, global.control, counters, saved & restored);
     }
 }
@@ -172,6 +172,7 @@ fn set_up_gated(machine: &mut impl Machine, capabilities: &Capabilities, active:
         }
         machine.write_msr(config.write_msr, counter.preset);
     }
+    // One register for all fixed counters, and others may have some: only our nibbles change.
     modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, mask, fixed);
     // Last: what overflowed before is not this slice's.
     acknowledge(machine, capabilities, active.bits());
@@ -236,6 +237,7 @@ fn clear_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: 
         }
     }
     modify_if_any(machine, intel::IA32_FIXED_CTR_CTRL, fixed, 0);
+    // Last: a stopped counter may still count, and overflow by, the events that are in flight.
     acknowledge(machine, capabilities, active.bits());
 }
 
@@ -243,6 +245,7 @@ fn clear_gated(machine: &mut impl Machine, capabilities: &Capabilities, active: 
 #[inline]
 pub fn read(machine: &mut impl Machine, counter: &Active) -> u64 {
     let config = &counter.config;
+    // RDPMC costs less than RDMSR; where it has errata or does not reach, RDMSR it is.
     let value = if config.read_msr == 0 {
         machine.read_pmc(config.pmc)
     } else {
@@ -264,6 +267,7 @@ pub fn hold(
     match capabilities.handler_gate {
         // One write stops all, others' counters excepted: what the handler does is on none of ours.
         Gate::Global => {
+            // Read, not remembered: others' bits may have changed since the session began.
             let control = machine.read_msr(capabilities.global.control);
             machine.write_msr(capabilities.global.control, control & !bits);
             control
@@ -280,7 +284,6 @@ pub fn hold(
 /// The value of a counter if it has overflowed; it is then left stopped. If counters are stopped
 /// one by one, the others keep running. `alone`: no other counter of the session can have
 /// interrupted.
-///
 #[inline]
 pub fn overflowed(
     machine: &mut impl Machine,
@@ -300,6 +303,8 @@ pub fn overflowed(
     }
     // After the stop: what came after this read would be in no total.
     let value = read(machine, counter);
+    // By value, below the preset (HAL design note, "CheckOverflowStatus"); on NetBurst too, because
+    // an interrupt can come without OVF there (seen by Linux).
     let overflowed = counter.overflowed(value);
     // A lone counter is stopped unexamined, and OVF may be left of an overflow that was handled.
     if each && !overflowed {
@@ -308,9 +313,10 @@ pub fn overflowed(
     overflowed.then_some(value)
 }
 
-/// Writes a counter's preset. The counter must be stopped.
+/// Writes a counter's preset.
 #[inline]
 pub fn reload(machine: &mut impl Machine, capabilities: &Capabilities, counter: &Active) {
+    // The counter is stopped: events between its read and this write would be in no total.
     machine.write_msr(counter.config.write_msr, counter.preset);
     // N15, O8: see `Errata`.
     if capabilities.errata.write_counter_twice {
@@ -348,6 +354,8 @@ pub(crate) fn freeze_seen(
     status: u64,
 ) -> u64 {
     let global = &capabilities.global;
+    // Only if it was seen: KVM answers a write of CTR_FRZ with #GP below version 4, and what other
+    // hypervisors do is not documented.
     let requested = global.freeze_control != 0
         && DebugCtl::from_bits(machine.read_msr(global.freeze_control)).freeze_perfmon_on_pmi();
     if requested { global.freeze } else { status & global.freeze }
@@ -355,9 +363,6 @@ pub(crate) fn freeze_seen(
 
 /// Restarts all counters that [`hold`] stopped or, where counters are stopped one by one, those
 /// that [`overflowed`] stopped, given as bits in the layout of the global registers.
-///
-/// On versions 2 and 3, a freeze has cleared the global control register before it was read: the
-/// session's bits are set whatever was found; other owners must set theirs.
 #[inline]
 pub fn resume(
     machine: &mut impl Machine,
@@ -368,7 +373,8 @@ pub fn resume(
 ) {
     match capabilities.handler_gate {
         // Not read again: interrupts have been masked since `hold` read it, and nobody else writes
-        // it on this processor.
+        // it on this processor. `control` has the session's bits whatever was found: on versions 2
+        // and 3 a freeze has cleared them before the read; other owners must set theirs.
         Gate::Global => machine.write_msr(capabilities.global.control, control),
         Gate::Historic => historic::start(machine, capabilities, active),
         Gate::Each => {
@@ -399,9 +405,10 @@ pub(crate) fn lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) -> 
     }
 }
 
-/// Sets or clears LVTPC's mask bit. LVTPC belongs to the HAL, so no other bit is changed.
+/// Sets or clears LVTPC's mask bit.
 #[inline]
 pub(crate) fn set_lvtpc_mask(machine: &mut impl Machine, capabilities: &Capabilities, mask: bool) {
+    // Read-modify-write: vector and delivery mode are the HAL's, and no document gives them.
     let entry = LvtPc::from_bits(lvtpc(machine, capabilities)).with_mask(mask);
     match capabilities.apic {
         Apic::None => {}
@@ -417,6 +424,7 @@ pub(crate) fn is_masked(machine: &mut impl Machine, capabilities: &Capabilities)
 
 /// Clears LVTPC's mask bit if it is set.
 pub(crate) fn unmask_lvtpc(machine: &mut impl Machine, capabilities: &Capabilities) {
+    // A write that would change nothing may cost an exit in a guest.
     if is_masked(machine, capabilities) {
         set_lvtpc_mask(machine, capabilities, false);
     }
@@ -429,9 +437,9 @@ fn suspected(machine: &mut impl Machine, capabilities: &Capabilities, counter: &
         || read(machine, counter) < counter.preset
 }
 
-/// Stops one counter through its select. On NetBurst this also clears OVF, which would keep the
-/// interrupt line asserted.
+/// Stops one counter through its select.
 fn stop_one(machine: &mut impl Machine, counter: &Active) {
+    // On NetBurst this also clears OVF, which would keep the interrupt line asserted.
     machine.write_msr(counter.config.select_msr, counter.config.select);
 }
 

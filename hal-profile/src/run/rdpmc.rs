@@ -10,11 +10,9 @@ use crate::run::state::Pce;
 
 impl<M: Machine> Local<'_, M> {
     /// Sets CR4.PCE. Returns CR4 as the error if the bit does not stay set.
-    ///
-    /// Under a hypervisor it is not touched: a refused write of CR4 raises #GP, which nothing
-    /// catches.
     pub(crate) fn hold_rdpmc(&mut self) -> Result<(), u64> {
         let identity = &self.state.capabilities.identity;
+        // A hypervisor may refuse a write of CR4 with #GP, which nothing catches.
         if identity.leaf1_ecx & leaf1_ecx::HYPERVISOR != 0 {
             return Ok(());
         }
@@ -26,6 +24,7 @@ impl<M: Machine> Local<'_, M> {
             return Ok(());
         }
         self.machine.set_pce(true);
+        // Read back: one that intercepts CR4 without showing itself may drop the bit.
         let cr4 = self.machine.read_cr4();
         if cr4 & CR4_PCE == 0 { Err(cr4) } else { Ok(()) }
     }

@@ -83,6 +83,7 @@ impl<'a> Ring<'a> {
 
     /// Marks the end: the producer has ended its session and adds nothing more. Producer only.
     pub fn end(&self) {
+        // Release: who sees the flag sees every sample before it.
         self.ended.store(1, Ordering::Release);
     }
 
@@ -119,6 +120,7 @@ impl<'a> Ring<'a> {
     #[inline]
     #[must_use]
     pub fn push_with(&self, sample: &Sample, branches: &[Branch]) -> bool {
+        // Relaxed: only this side writes it.
         let produced = self.produced.load(Ordering::Relaxed);
         // Acquire: the consumer has finished reading a slot that it has freed.
         if produced.wrapping_sub(self.consumed.load(Ordering::Acquire)) > self.mask {
@@ -144,6 +146,7 @@ impl<'a> Ring<'a> {
     #[must_use]
     pub fn drain(&self, out: &mut [u8]) -> usize {
         let consumed = self.consumed.load(Ordering::Relaxed);
+        // Acquire: the slots up to this count are filled.
         let waiting = self.produced.load(Ordering::Acquire).wrapping_sub(consumed);
         let mut drained = 0;
         let entry = words_of(self.depth) * size_of::<u64>();

@@ -15,7 +15,7 @@ use crate::run::state::{Phase, SelfTest};
 use crate::run::throttle::STORM;
 
 /// Instructions that each try executes. An interrupt may be late, or lost once, so later tries wait
-/// longer for it.
+/// longer for it; together they stay below the 20,000 that a START may take on each processor.
 pub(crate) const TRIES: [u32; 3] = [300, 3_000, 13_000];
 /// Events until the interrupt: fewer than a try executes, more than the shortest reload.
 pub(crate) const PERIOD: u64 = 160;
@@ -53,6 +53,7 @@ impl<M: Machine> Local<'_, M> {
             return;
         }
         let capabilities = &self.state.capabilities;
+        // Interrupts are masked here, so none comes before the phase says whose it is.
         pmu::enable_monitoring(self.machine, capabilities, &cpu_program.self_test);
         self.state.phase = Phase::Testing;
     }
@@ -82,6 +83,7 @@ impl<M: Machine> Local<'_, M> {
             return;
         };
         state.test_interrupts = state.test_interrupts.saturating_add(1);
+        // One is enough: at this period the next would come within the handler.
         if state.phase == Phase::Testing {
             pmu::disable_monitoring(self.machine, capabilities, self_test);
         }

@@ -76,6 +76,9 @@ impl Throttle {
     /// Accounts for an interrupt without an overflow of the session's counters; `generated`:
     /// the periods that have elapsed so far. Returns whether such interrupts are now a storm.
     pub(crate) fn spurious(&mut self, now: u64, generated: u64) -> bool {
+        // One interrupt may handle the overflows of several counters. Where delivery does not mask
+        // LVTPC (AMD), each of these has requested an interrupt of its own, and the local APIC
+        // keeps one of them pending, which then finds nothing: this is not part of a storm.
         let handled = generated.wrapping_sub(self.generated);
         self.generated = generated;
         if handled > 1 {
