@@ -24,10 +24,10 @@ unsafe impl Send for ApicPage {}
 // SAFETY: as above.
 unsafe impl Sync for ApicPage {}
 
-/// Each access is one MOV: SDM vol. 2, "BT", advises it for memory-mapped registers, and a compiler
-/// may merge a volatile read and write into BT, AND or OR.
 impl ApicPage {
     fn register(self, offset: u32) -> NonNull<u32> {
+        // Registers are 16 bytes apart, and accessed by their first 4 (SDM vol. 3, "The Local APIC
+        // Block Diagram").
         let words = (offset & 0xFF0) as usize / size_of::<u32>();
         // SAFETY: below 4 KiB, so within the mapped page.
         unsafe { self.0.add(words) }
@@ -38,6 +38,8 @@ impl ApicPage {
     pub(crate) fn read(self, offset: u32) -> u32 {
         let register = self.register(offset).as_ptr();
         let value;
+        // One MOV, as for each access: SDM vol. 2, "BT", advises it for memory-mapped registers, and
+        // a compiler may merge a volatile read and write into BT, AND or OR.
         // SAFETY: a register of the mapped page.
         unsafe {
             asm!("mov {0:e}, [{1}]", out(reg) value, in(reg) register, options(nostack, preserves_flags));
@@ -70,6 +72,7 @@ impl Mapping {
     /// The address is the local APIC's; no copy of [`Self::page`] is used after this is dropped.
     pub(crate) unsafe fn new(physical: Option<u64>) -> Self {
         let page = physical.and_then(|physical| {
+            // Uncached: "strong uncacheable", as the same section has it.
             let address = LARGE_INTEGER { QuadPart: physical.cast_signed() };
             // SAFETY: PASSIVE_LEVEL; the page holds the local APIC's registers, not memory.
             let at = unsafe { MmMapIoSpaceEx(address, PAGE, UNCACHED) };
@@ -99,13 +102,15 @@ impl Drop for Mapping {
     }
 }
 
-/// Clears LVTPC's mask bit if it is set, in either mode of the local APIC. The rest of the register
-/// belongs to the HAL and is not changed. Masked, on the processor that `machine` represents.
+/// Clears LVTPC's mask bit if it is set, in either mode of the local APIC. Masked, on the processor
+/// that `machine` represents.
 pub(crate) fn unmask(machine: &mut impl Machine) {
+    // Asked each time: this processor's mode may not be known, since it has no block.
     let base = ApicBase::from_bits(machine.read_msr(IA32_APIC_BASE));
     if !base.en() {
         return;
     }
+    // In x2APIC mode the page does not answer (SDM vol. 3, "Extended XAPIC (x2APIC)").
     let entry = if base.extd() {
         machine.read_msr(IA32_X2APIC_LVT_PMI) as u32
     } else {
@@ -115,6 +120,7 @@ pub(crate) fn unmask(machine: &mut impl Machine) {
     if !entry.mask() {
         return;
     }
+    // The rest of the register belongs to the HAL.
     let entry = entry.with_mask(false).into_bits();
     if base.extd() {
         machine.write_msr(IA32_X2APIC_LVT_PMI, entry.into());

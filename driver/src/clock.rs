@@ -7,9 +7,7 @@ use wdk_sys::{_MODE, LARGE_INTEGER};
 
 /// The time over which the two clocks are compared, in units of 100 ns: 50 ms.
 const COMPARED: i64 = 500_000;
-/// Pairs of readings taken at either end. A hypervisor exit, an SMI or a slow read of the
-/// performance counter within a pair distorts the measured frequency; the tightest pair was
-/// disturbed least.
+/// Pairs of readings taken at either end.
 const PAIRS: u32 = 5;
 
 /// Both clocks, read at one moment.
@@ -23,6 +21,8 @@ struct Moment {
 impl Moment {
     /// The tightest of several pairs. Any IRQL.
     fn now() -> Self {
+        // A hypervisor exit, an SMI or a slow read of the performance counter within a pair distorts
+        // the measured frequency; the tightest pair was disturbed least.
         let mut tightest = Self::pair();
         for _ in 1..PAIRS {
             let other = Self::pair();
@@ -34,6 +34,7 @@ impl Moment {
     }
 
     fn pair() -> Self {
+        // Masked: no interrupt may come between the two.
         masked(|| {
             let before = timestamp();
             // SAFETY: any IRQL; the frequency is not requested.
@@ -65,12 +66,15 @@ fn performance_frequency() -> u64 {
 /// counter. PASSIVE_LEVEL; takes 50 ms.
 pub(crate) fn timestamp_frequency() -> u64 {
     let began = Moment::now();
+    // Measured, not read from CPUID leaf 15h, which AMD's processors and many hypervisors leave
+    // empty.
     let mut interval = LARGE_INTEGER { QuadPart: -COMPARED };
     // SAFETY: PASSIVE_LEVEL; the interval is read. The status does not matter: the clocks show how
     // long the wait really was.
     let _ = unsafe { KeDelayExecutionThread(_MODE::KernelMode as i8, 0, &raw mut interval) };
     let ended = Moment::now();
     let ticks = ended.timestamp.wrapping_sub(began.timestamp);
+    // At least 1: a broken performance counter must not divide by 0.
     let passed = ended.performance.wrapping_sub(began.performance).max(1);
     (u128::from(ticks) * u128::from(performance_frequency()) / u128::from(passed)) as u64
 }

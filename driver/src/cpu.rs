@@ -93,9 +93,9 @@ impl Machine for Cpu {
     fn set_pce(&mut self, on: bool) {
         let other = self.read_cr4() & !CR4_PCE;
         let value = if on { other | CR4_PCE } else { other };
+        // All other bits are Windows': as just read, with interrupts masked.
         // SAFETY: ring 0, and no hypervisor, as the core promises; every x86-64 processor has PCE.
-        // All other bits are as just read, with interrupts masked, and changing PCE alone flushes
-        // nothing and does not affect memory.
+        // Changing PCE alone flushes nothing and does not affect memory.
         unsafe { asm!("mov cr4, rax", in("rax") value, options(nomem, nostack, preserves_flags)) };
     }
 
@@ -105,9 +105,10 @@ impl Machine for Cpu {
     }
 }
 
-/// Executes a loop of at least `instructions` instructions, for counters to count. PAUSE makes it
-/// last a few microseconds, in which an overflow interrupt can arrive. Any IRQL.
+/// Executes a loop of at least `instructions` instructions, for counters to count. Any IRQL.
 pub(crate) fn exercise(instructions: u32) {
+    // PAUSE makes it last a few microseconds, in which an overflow interrupt can arrive. In
+    // assembly, so that the count is known.
     let rounds = instructions.div_ceil(ROUND).max(1);
     // SAFETY: the loop changes only a register.
     unsafe {
@@ -126,11 +127,14 @@ pub(crate) fn timestamp() -> u64 {
 /// intervene, and it stays on this processor. Any IRQL.
 #[inline]
 pub(crate) fn masked<R>(work: impl FnOnce() -> R) -> R {
+    // CLI: on x64 PROFILE_LEVEL is HIGH_LEVEL (wdm.h), so raising the IRQL to it would block the
+    // same.
     let flags: u64;
     // SAFETY: what is pushed is popped; interrupts are restored below on every path, because
     // nothing unwinds. The compiler moves no memory access across this.
     unsafe { asm!("pushfq", "pop {0}", "cli", out(reg) flags) };
     let result = work();
+    // As found: the caller may be the overflow interrupt itself, or within another `masked`.
     if flags & INTERRUPT_FLAG != 0 {
         // SAFETY: interrupts were enabled when this function was entered.
         unsafe { asm!("sti", options(nostack)) };

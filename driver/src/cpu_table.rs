@@ -48,6 +48,7 @@ impl CpuTable {
         let physical = masked(|| apic_page(&mut Cpu::new(None)));
         // SAFETY: the local APIC's address; the table, which has the copies, is dropped first.
         let apic = unsafe { Mapping::new(physical) };
+        // Everything that can fail, before anything can be found by DPCs, timers or interrupts.
         let host = Self {
             cross_call: CrossCall::new().ok_or(none)?,
             // SAFETY: the callbacks use the table, which outlives the timers.
@@ -92,6 +93,7 @@ impl CpuTable {
     /// PASSIVE_LEVEL.
     pub(crate) fn leave(&mut self) -> Option<Reservation> {
         self.release_counters();
+        // The framework counts stays by device: the next host makes its own.
         self.stay = None;
         let left = self.reservation.take();
         self.handler_left = left.as_ref().is_some_and(Reservation::interrupts);
@@ -150,6 +152,7 @@ impl Drop for CpuTable {
     fn drop(&mut self) {
         // Before the table goes: a callback may be about to read it.
         self.timers.delete();
+        // Before the flush: what is queued by then is the last that can find it.
         TABLE.store(null_mut(), Ordering::Release);
         if self.handler_left {
             // The handler may have found the table earlier and still be running on another
@@ -157,6 +160,7 @@ impl Drop for CpuTable {
             // do.
             self.each(&ProcessorSet::ALL, |local| local.unmask());
         }
+        // Ticks that were queued may still be about to run (WDK, "KeFlushQueuedDpcs").
         dpc::flush();
     }
 }
@@ -257,10 +261,12 @@ impl Processors for CpuTable {
     }
 
     fn reserve_counters(&mut self, overflows: Overflows) -> Result<(), Unreserved> {
+        // Without the page nobody could unmask LVTPC: one interrupt would be the last.
         if overflows == Overflows::Interrupt && self.apic.failed() {
             let status = STATUS_INSUFFICIENT_RESOURCES.cast_unsigned();
             return Err(Unreserved { error: ErrorCode::InterruptTaken, status });
         }
+        // Whatever an earlier session has left may have become free.
         self.release_counters();
         let Some(left) = &self.reservation else {
             self.reservation = Some(Reservation::new(overflows)?);
@@ -300,6 +306,7 @@ impl Processors for CpuTable {
             return;
         };
         let interrupts = reservation.interrupts();
+        // Threads first: Windows must not read a counter at a context switch that others program.
         if reservation.unregister_threads().is_err() || reservation.remove_interrupt().is_err() {
             self.keep(reservation);
             return;

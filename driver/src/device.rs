@@ -95,6 +95,7 @@ impl Device {
         let mut state = self.state.hold();
         let mut released = state.hardware.take();
         if let Some(hardware) = released.as_mut().and_then(|all| all.first_mut()) {
+            // Sessions first: their counters stop before the handler and the reservation go.
             hardware.service.end_all();
             state.left = hardware.service.processors().leave();
         }
@@ -121,6 +122,8 @@ impl Device {
     /// A processor was added.
     pub(crate) fn processor_added(&self, index: usize) {
         self.with(|hardware| {
+            // Without memory for its block nothing can be counted there, which ends what needs every
+            // processor.
             let added = hardware.service.processors().add(index);
             let status = added.err().map_or(0, Failed::code);
             trace::add(What::ProcessorAdded, 0, index as u64, status.into());
@@ -162,6 +165,7 @@ impl Device {
         let mut state = self.state.hold();
         let hardware = state.hardware.as_mut()?.first_mut()?;
         let result = work(hardware);
+        // After every call: whatever ran may have begun or ended a session, also a tick's end of it.
         let setting = hardware.service.timer();
         hardware.service.processors().set_timer(setting);
         Some(result)

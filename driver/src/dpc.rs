@@ -83,6 +83,8 @@ impl Dpc {
         );
         // SAFETY: the DPC is in non-paged pool and does not move.
         unsafe { KeInitializeDpc(dpc.object(), routine, null_mut()) };
+        // Before it is first queued: a queued DPC keeps its target (WDK, "KeSetTargetProcessorDpcEx").
+        // The form without Ex means group 0 only.
         // SAFETY: the DPC is initialised and not queued.
         check(unsafe { KeSetTargetProcessorDpcEx(dpc.object(), &raw mut number) })?;
         let importance = match importance {
@@ -159,6 +161,8 @@ impl CrossCall {
         let [round] = &*self.0 else { return };
         let call = Call { round, work };
         let argument = from_ref(&call).cast_mut().cast();
+        // The call may be on this stack, but not the round: the last processor may still be in
+        // KeSetEvent when this thread has been woken.
         // SAFETY: the event is initialised, and no thread is waiting for it.
         unsafe { KeClearEvent(round.done.get()) };
         // One for this thread: a processor that is done at once must not set the event before all
@@ -173,6 +177,8 @@ impl CrossCall {
                 round.one_done();
             }
         }
+        // For this thread. Then a wait without time-out: the DPCs use this stack, and cannot be
+        // withdrawn from a processor that has begun one.
         round.one_done();
         round.wait();
     }
@@ -212,8 +218,9 @@ impl CrossCall {
 }
 
 impl Drop for CrossCall {
-    /// PASSIVE_LEVEL. The last processor may still be setting the event.
+    /// PASSIVE_LEVEL.
     fn drop(&mut self) {
+        // The last processor may still be setting the event.
         flush();
     }
 }
@@ -222,6 +229,7 @@ impl Round {
     fn one_done(&self) {
         // AcqRel: whoever is last has seen what all others wrote, and passes it on with the event.
         if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // No boost of priority: the waiting thread competes with what is measured.
             // SAFETY: the event is initialised.
             let _ = unsafe { KeSetEvent(self.done.get(), 0, 0) };
         }
@@ -251,6 +259,7 @@ unsafe extern "C" fn work(
 ) {
     // SAFETY: `CrossCall::each` queued the DPC with this pointer, and waits for it.
     let call = unsafe { &*call.cast::<Call<'_>>() };
+    // Copied: see the end.
     let round = call.round;
     // SAFETY: a DPC runs at DISPATCH_LEVEL to its end.
     (call.work)(unsafe { CurrentCpu::now() });

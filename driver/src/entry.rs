@@ -47,6 +47,8 @@ unsafe extern "system" fn driver_entry(
     black_box(&raw const HALPROF);
     // SAFETY: Windows' argument.
     unsafe { wdf::set_driver(driver) };
+    // No EvtDriverUnload: nothing outlives the device but a pinned handler, which keeps Windows from
+    // unloading.
     let mut config = WDF_DRIVER_CONFIG {
         Size: size_of::<WDF_DRIVER_CONFIG>() as u32,
         EvtDriverDeviceAdd: Some(device_add),
@@ -156,7 +158,9 @@ unsafe fn describe(init: PWDFDEVICE_INIT) -> Result<(), Failed> {
     unsafe {
         call_unsafe_wdf_function_binding!(WdfDeviceInitSetDeviceType, init, FILE_DEVICE_UNKNOWN);
     };
-    // SAFETY: as above. Opening a name below the device's requires the same rights.
+    // Opening a name below the device's requires the same rights (WDK, "Controlling Device Namespace
+    // Access").
+    // SAFETY: as above.
     unsafe {
         call_unsafe_wdf_function_binding!(
             WdfDeviceInitSetCharacteristics,
@@ -181,8 +185,7 @@ fn unicode(text: &[u16]) -> UNICODE_STRING {
     UNICODE_STRING { Length: bytes, MaximumLength: bytes, Buffer: text.as_ptr().cast_mut() }
 }
 
-/// Creates one queue for all requests, which it presents one at a time. It is not power-managed:
-/// requests are also served in D3, where the service refuses only START.
+/// Creates one queue for all requests.
 ///
 /// # Safety
 /// `device` exists.
@@ -191,6 +194,8 @@ unsafe fn create_queue(device: WDFDEVICE) -> Result<(), Failed> {
         Size: size_of::<WDF_IO_QUEUE_CONFIG>() as u32,
         // One at a time: the service runs under one lock anyway.
         DispatchType: _WDF_IO_QUEUE_DISPATCH_TYPE::WdfIoQueueDispatchSequential,
+        // Requests are also served in D3, where the service refuses only START: a client can read
+        // what it has counted.
         PowerManaged: _WDF_TRI_STATE::WdfFalse,
         DefaultQueue: 1,
         EvtIoDeviceControl: Some(device_control),
@@ -324,6 +329,8 @@ fn answer(
         // Only CONFIGURE needs to know.
         kernel_addresses: code == session::CONFIGURE.0 && request.may_debug(),
     };
+    // Only now is the code known to be METHOD_BUFFERED: with the others the client could change the
+    // buffer while it is read.
     let buffer = if request::Request::decode(RequestCode(code)).is_some() {
         // SAFETY: all of halprof's codes are METHOD_BUFFERED.
         unsafe { request.buffer(input, output) }

@@ -29,6 +29,8 @@ unsafe impl Sync for Events {}
 impl Events {
     /// Runs `work` with the lock held. At most DISPATCH_LEVEL.
     fn locked<R>(&self, work: impl FnOnce() -> R) -> R {
+        // A spin lock, because ticks at DISPATCH_LEVEL put events too; interrupts, which may not take
+        // one, leave notes for the next tick.
         // SAFETY: at most DISPATCH_LEVEL; the lock is in the image's non-paged data.
         let irql = unsafe { KeAcquireSpinLockRaiseToDpc(self.lock.get()) };
         let result = work();
@@ -54,6 +56,8 @@ impl Events {
     /// The device's lock is held, and no reference from [`Self::ring`] exists. At most
     /// DISPATCH_LEVEL.
     pub(crate) unsafe fn set_ring(&self, ring: Option<Pool<Word>>) {
+        // Freed only after the lock is released: whoever spins for it waits no longer than an event
+        // takes.
         // SAFETY: with both locks held, no other reference to it exists.
         let before = self.locked(|| unsafe { core::mem::replace(&mut *self.ring.get(), ring) });
         drop(before);

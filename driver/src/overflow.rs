@@ -25,7 +25,7 @@ const PROFILE_SOURCE_INTERRUPT_HANDLER: i32 = 1;
 /// PROFILE_LEVEL with the trap frame of what the overflow interrupted.
 type InterruptHandler = Option<unsafe extern "C" fn(*mut TrapFrame)>;
 
-/// The start of HAL_DISPATCH (ntddk.h): the members after these move between versions.
+/// The start of HAL_DISPATCH (ntddk.h).
 #[repr(C)]
 struct HalDispatch {
     version: u32,
@@ -34,6 +34,7 @@ struct HalDispatch {
         Option<unsafe extern "C" fn(class: i32, size: u32, buffer: *mut c_void) -> NTSTATUS>,
 }
 
+// No more of it is named: the members after these moved in Windows 7.
 const _: () = {
     assert!(core::mem::offset_of!(HalDispatch, set_system_information) == 0x10);
 };
@@ -59,6 +60,7 @@ const REQUESTED_PRIVILEGE: u16 = 3;
 /// that ask for it; an empty list ends this. Refused while a thread is profiling itself.
 /// PASSIVE_LEVEL.
 fn count_by_thread(counters: &[u32]) -> Result<(), Failed> {
+    // Windows copies the list, of general counters only: no document gives fixed ones an index.
     let mut list = [HARDWARE_COUNTER::default(); MAX_HW_COUNTERS as usize];
     for (entry, &index) in list.iter_mut().zip(counters) {
         *entry = HARDWARE_COUNTER {
@@ -131,6 +133,8 @@ impl Reservation {
     /// another processor afterwards. If Windows refuses, it stays registered. PASSIVE_LEVEL.
     pub(crate) fn remove_interrupt(&mut self) -> Result<(), Failed> {
         if self.interrupt {
+            // By registering none, as other drivers do (WindowsPerf, WindowsIntelPT). What was there
+            // before cannot be read, so it cannot be put back.
             self.removed = set_interrupt_handler(None);
             check(self.removed)?;
             self.interrupt = false;
@@ -212,6 +216,8 @@ impl Drop for Reservation {
 /// Reserves all counters of all processors.
 fn allocate() -> Result<HANDLE, Unreserved> {
     let mut handle: HANDLE = null_mut();
+    // Success proves nothing: in a guest it can come without a PMU, so START tests the counters. Why
+    // it was refused, and who has them, Windows does not say.
     // SAFETY: PASSIVE_LEVEL; without a list all counters are meant, and the handle is written.
     let status = unsafe { HalAllocateHardwareCounters(null_mut(), 0, null_mut(), &raw mut handle) };
     check(status).map_err(|failed| failed.reserving(ErrorCode::CountersReserved))?;
@@ -226,6 +232,7 @@ fn set_interrupt_handler(mut handler: InterruptHandler) -> NTSTATUS {
     // Through the table because no export has this name: HalSetSystemInformation is a macro of
     // ntddk.h.
     let set = unsafe { (*table).set_system_information };
+    // Not seen; but Microsoft reserves all this for internal use.
     let Some(set) = set else {
         return wdk_sys::STATUS_NOT_SUPPORTED;
     };
@@ -242,6 +249,7 @@ fn set_interrupt_handler(mut handler: InterruptHandler) -> NTSTATUS {
 /// The handler registered with HalProfileSourceInterruptHandler. PROFILE_LEVEL, on the processor
 /// whose counter has overflowed; Windows' HAL enters and ends the interrupt.
 unsafe extern "C" fn overflow_interrupt(frame: *mut TrapFrame) {
+    // No EOI here: Windows' HAL ends the interrupt, and a second EOI would end another's.
     // SAFETY: Windows' trap frame, which outlives the call.
     let interrupted = unsafe { frame.as_ref() }.map_or(UNKNOWN, interrupted);
     // SAFETY: this is an overflow interrupt.
@@ -257,6 +265,7 @@ fn interrupted(frame: &TrapFrame) -> Interrupted {
     // SAFETY: any IRQL.
     let thread = unsafe { PsGetCurrentThreadId() };
     Interrupted {
+        // Of the instruction that would have executed next: some after the one that overflowed.
         ip: frame.rip,
         mode: if frame.cs & REQUESTED_PRIVILEGE == REQUESTED_PRIVILEGE {
             Mode::User

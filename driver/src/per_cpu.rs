@@ -73,9 +73,13 @@ impl PerCpu {
     fn new(index: usize, apic: Option<ApicPage>) -> Result<Pool<Self>, Failed> {
         let none = Failed(STATUS_INSUFFICIENT_RESOURCES);
         let mut number = PROCESSOR_NUMBER::default();
+        // A group has at most 64 processors, so a DPC is targeted by group and number.
         // SAFETY: the number is written.
         check(unsafe { KeGetProcessorNumberFromIndex(index as u32, &raw mut number) })?;
+        // In pool, not in the block: its size would pass over the stack.
         let state = Pool::zeroed(1).ok_or(none)?;
+        // One for each purpose: a DPC that is queued already is not queued again, and a request
+        // must not wait for a tick.
         let work = Dpc::for_cross_calls(number)?;
         // SAFETY: `tick` checks whether there is anything to do.
         let slice = unsafe { Dpc::new(number, Some(tick), Importance::High) }?;
@@ -142,6 +146,7 @@ impl PerCpu {
         if current.index() != self.index() {
             return None;
         }
+        // A DPC at DISPATCH_LEVEL can be interrupted by the overflow of a counter that it is changing.
         Some(masked(|| {
             // SAFETY: only this processor makes a reference to its state, and only here; nothing
             // can intervene while interrupts are masked.
@@ -180,6 +185,7 @@ impl Table {
     /// A table without blocks, with room for every processor that may ever be added. At most
     /// DISPATCH_LEVEL.
     pub(crate) fn new(apic: Option<ApicPage>) -> Option<Pool<Self>> {
+        // All that may ever be added: the table is read without a lock, so it never moves.
         // SAFETY: no requirement.
         let most = unsafe { KeQueryMaximumProcessorCountEx(ALL_GROUPS) } as usize;
         let blocks = Pool::zeroed(most.min(MAX_PROCESSORS))?;
@@ -258,6 +264,8 @@ impl Table {
 
     /// Queues one of the DPCs of every processor that is running a program. Any IRQL.
     fn tick(&self, dpc: impl Fn(&PerCpu) -> &Dpc) {
+        // Relaxed: a processor that has just stopped finds nothing to do, and one that has just
+        // started is read by the next tick, long before a counter wraps.
         for per_cpu in self.all() {
             if per_cpu.running.load(Ordering::Relaxed) {
                 // SAFETY: the host flushes DPCs before the table is freed.
@@ -314,7 +322,8 @@ unsafe extern "C" fn tick(
     {
         let ticked =
             per_cpu.happened(&mut current, table, |local| (local.tick(), local.take_deferred()));
-        // Two visits: interrupts are masked in each, and a pending one must come in between.
+        // Two visits: interrupts are masked in each, and a pending one must come in between. Without
+        // that, its overflow would be counted as missed though its interrupt was on the way.
         let Some((waits, notes)) = ticked else { return };
         if waits {
             // Interrupts were enabled in between, so a pending one has been handled.
@@ -357,7 +366,8 @@ pub(crate) unsafe fn overflowed(work: impl FnOnce(&mut Local<'_, Cpu>)) {
         let _ = per_cpu.happened(&mut current, table, work);
     } else {
         let page = table.and_then(|table| table.apic);
-        // Delivery has masked it, and another owner's overflows would be lost here.
+        // Delivery has masked it (SDM vol. 3, "Local Vector Table"), and another owner's overflows
+        // would be lost here.
         masked(|| apic::unmask(&mut Cpu::new(page)));
     }
 }

@@ -29,7 +29,9 @@ impl<T> Pool<T> {
     fn room(length: usize) -> Option<NonNull<T>> {
         // ExAllocatePool2 aligns allocations below a page to 16 bytes, and larger ones to a page.
         const { assert!(align_of::<T>() <= 16 && size_of::<T>() > 0) };
+        // At least 1: Driver Verifier stops at an allocation of no bytes.
         let bytes = length.checked_mul(size_of::<T>())?.max(1);
+        // Non-paged pool is not executable, and ExAllocatePool2 zeroes (WDK, "ExAllocatePool2").
         // SAFETY: the only requirement is an IRQL of at most DISPATCH_LEVEL, as documented above.
         let at = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, bytes as u64, TAG) };
         NonNull::new(at.cast())

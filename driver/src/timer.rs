@@ -1,10 +1,7 @@
 //! The device's two timers, of which at most one is set.
 //!
-//! A high-resolution timer makes Windows run the clock at the rate that its period needs, and a
-//! waking timer ends a processor's sleep, so only rotation uses such a timer. Counters that do not
-//! rotate are read on an ordinary timer and by DPCs of medium importance, both of which let
-//! processors stay asleep (WDK, "High-Resolution Timers", "No-Wake Timers"). One timer cannot be
-//! both high-resolution and no-wake: ExAllocateTimer bug checks.
+//! Slices end by a precise timer; counters that do not rotate are read by one that lets processors
+//! stay asleep.
 #![expect(unsafe_code, reason = "the kernel's timers")]
 
 use core::ptr::{NonNull, null_mut};
@@ -29,6 +26,10 @@ impl Timers {
     /// # Safety
     /// The callbacks may run until [`Self::delete`].
     pub(crate) unsafe fn new(precise: PEXT_CALLBACK, other: PEXT_CALLBACK) -> Option<Self> {
+        // Two, because one cannot be both: ExAllocateTimer bug checks. A high-resolution timer makes
+        // Windows run the clock at the rate that its period needs, and a waking one ends a
+        // processor's sleep, so only rotation uses it (WDK, "High-Resolution Timers", "No-Wake
+        // Timers").
         Some(Self {
             rotating: Timer::new(precise, EX_TIMER_HIGH_RESOLUTION)?,
             reading: Timer::new(other, EX_TIMER_NO_WAKE)?,
@@ -39,6 +40,8 @@ impl Timers {
     /// Sets the timer, or cancels it; a timer that is already set this way is not restarted. At
     /// most DISPATCH_LEVEL.
     pub(crate) fn set(&mut self, setting: Option<Setting>) {
+        // Called after each request: a timer that starts anew each time would never expire for a
+        // client that polls often.
         if setting == self.setting {
             return;
         }
@@ -97,6 +100,7 @@ impl Timer {
 
     fn delete(&mut self) {
         if let Some(timer) = self.object.take() {
+            // Cancelled and waited for: the callback reads the table, which goes next.
             // SAFETY: PASSIVE_LEVEL, as it waits; the timer is not used after this.
             unsafe { ExDeleteTimer(timer.as_ptr(), 1, 1, null_mut()) };
         }

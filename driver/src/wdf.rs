@@ -154,17 +154,16 @@ impl Request {
 
     /// Whether the process that made the request has SeDebugPrivilege enabled, which Windows
     /// requires for kernel addresses. PASSIVE_LEVEL.
-    ///
-    /// SeSinglePrivilegeCheck checks the calling thread. A request that had to wait in the queue
-    /// can be presented by a thread of another process, whose privileges are irrelevant; the result
-    /// is then `false`, and the library asks again.
     pub(crate) fn may_debug(&self) -> bool {
+        // SeSinglePrivilegeCheck checks the calling thread. A request that had to wait in the queue
+        // is presented by the thread that completed the one before, which may be another process',
+        // whose privileges are irrelevant; the result is then `false`, and the library asks again.
         let privilege = LUID { LowPart: SE_DEBUG_PRIVILEGE, HighPart: 0 };
         // SAFETY: any IRQL.
         let current = unsafe { PsGetCurrentProcessId() };
+        // UserMode, because a caller in kernel mode would hold every privilege.
         current.addr() as u32 == self.process()
-            // SAFETY: PASSIVE_LEVEL. UserMode, because a caller in kernel mode would hold every
-            // privilege.
+            // SAFETY: PASSIVE_LEVEL.
             && unsafe { SeSinglePrivilegeCheck(privilege, _MODE::UserMode as i8) } != 0
     }
 
@@ -177,6 +176,7 @@ impl Request {
     pub(crate) unsafe fn buffer(&mut self, input: usize, output: usize) -> Option<&mut [u8]> {
         let length = input.max(output);
         let (mut at, mut retrieved): (PVOID, usize) = (null_mut(), 0);
+        // Both give the same buffer, but each answers only up to its own length.
         let status = if input >= output {
             // SAFETY: the request has not been completed; address and length are written.
             unsafe {
