@@ -4,14 +4,11 @@ use zerocopy::FromZeros;
 
 /// The result of CPUID: EAX, EBX, ECX, EDX.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromZeros)]
+#[expect(missing_docs, reason = "the registers' names")]
 pub struct CpuidResult {
-    /// EAX.
     pub eax: u32,
-    /// EBX.
     pub ebx: u32,
-    /// ECX.
     pub ecx: u32,
-    /// EDX.
     pub edx: u32,
 }
 

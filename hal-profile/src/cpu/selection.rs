@@ -93,7 +93,13 @@ impl Identity {
             if highest >= number { machine.cpuid(number, 0) } else { CpuidResult::default() }
         };
         let extended = leaf(0x8000_0001, max_extended);
-        let hypervisor_there = leaf1.ecx & leaf1_ecx::HYPERVISOR != 0;
+        let (hypervisor_vendor, hypervisor_behind, hypervisor) =
+            if leaf1.ecx & leaf1_ecx::HYPERVISOR != 0 {
+                let vendor = hypervisor_vendor(machine.cpuid(0x4000_0000, 0));
+                (vendor, behind(machine), Hypervisor::read(machine))
+            } else {
+                ([0; 12], [0; 12], Hypervisor::None)
+            };
         Self {
             vendor: vendor(leaf0),
             max_leaf: leaf0.eax,
@@ -107,13 +113,9 @@ impl Identity {
             extended_ecx: extended.ecx,
             extended_edx: extended.edx,
             leaf_80000022: leaf(0x8000_0022, max_extended),
-            hypervisor_vendor: if hypervisor_there {
-                hypervisor_vendor(machine.cpuid(0x4000_0000, 0))
-            } else {
-                [0; 12]
-            },
-            hypervisor_behind: if hypervisor_there { behind(machine) } else { [0; 12] },
-            hypervisor: if hypervisor_there { Hypervisor::read(machine) } else { Hypervisor::None },
+            hypervisor_vendor,
+            hypervisor_behind,
+            hypervisor,
         }
     }
 

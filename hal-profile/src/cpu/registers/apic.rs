@@ -34,7 +34,6 @@ pub struct ApicBase {
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct LvtPc {
-    /// The vector.
     pub vector: u8,
     /// Delivery mode: 0 fixed, 4 NMI.
     #[bits(3)]

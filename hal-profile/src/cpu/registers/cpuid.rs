@@ -6,7 +6,6 @@ use bitfield_struct::bitfield;
 /// Leaf 1 EAX: the processor's signature.
 #[bitfield(u32)]
 pub struct Signature {
-    /// Stepping ID.
     #[bits(4)]
     pub stepping: u8,
     /// Model, low half.
@@ -15,15 +14,12 @@ pub struct Signature {
     /// Family.
     #[bits(4)]
     pub base_family: u8,
-    /// Processor type.
     #[bits(2)]
     pub processor_type: u8,
     #[bits(2)]
     _reserved0: u8,
-    /// Extended model.
     #[bits(4)]
     pub extended_model: u8,
-    /// Extended family.
     pub extended_family: u8,
     #[bits(4)]
     _reserved1: u8,
@@ -76,7 +72,6 @@ pub struct PerfMonEax {
     pub version: u8,
     /// General counters of a logical processor.
     pub counters: u8,
-    /// Their width.
     pub width: u8,
     /// How many bits of EBX are meaningful.
     pub event_bits: u8,
@@ -88,7 +83,6 @@ pub struct PerfMonEdx {
     /// Fixed counters (version > 1).
     #[bits(5)]
     pub fixed_counters: u8,
-    /// Their width.
     pub fixed_width: u8,
     #[bits(2)]
     _reserved: u8,
@@ -144,9 +138,7 @@ pub struct LbrEax {
 /// Leaf 0x1C EBX: supported filters.
 #[bitfield(u32)]
 pub struct LbrEbx {
-    /// By privilege level.
     pub cpl_filter: bool,
-    /// By branch type.
     pub branch_filter: bool,
     #[bits(30)]
     _other: u32,
@@ -159,7 +151,6 @@ pub struct LbrEcx {
     pub mispredict: bool,
     /// Cycles since the previous record.
     pub timed: bool,
-    /// The branch type.
     pub branch_type: bool,
     #[bits(29)]
     _reserved: u32,

@@ -66,7 +66,6 @@ pub const RDPMC_FIXED: u32 = 1 << 30;
 #[bitfield(u64)]
 #[derive(PartialEq, Eq)]
 pub struct PerfEvtSel {
-    /// Event select.
     pub event: u8,
     /// UMASK.
     pub unit_mask: u8,
@@ -82,11 +81,9 @@ pub struct PerfEvtSel {
     pub int: bool,
     /// AnyThread (version 3 to 4); reserved elsewhere.
     pub any: bool,
-    /// EN.
     pub en: bool,
     /// INV: invert the comparison with CMASK.
     pub inv: bool,
-    /// CMASK.
     pub cmask: u8,
     /// AMD: event select 11:8 (from family 10h); Intel: 0.
     #[bits(4)]
@@ -103,9 +100,7 @@ pub struct FixedControl {
     pub os: bool,
     /// Count at CPL 3.
     pub usr: bool,
-    /// AnyThread.
     pub any: bool,
-    /// PMI on overflow.
     pub pmi: bool,
     #[bits(4)]
     _reserved: u8,
@@ -120,9 +115,7 @@ pub struct DebugCtl {
     pub lbr: bool,
     #[bits(10)]
     _other0: u16,
-    /// FREEZE_LBRS_ON_PMI.
     pub freeze_lbrs_on_pmi: bool,
-    /// FREEZE_PERFMON_ON_PMI.
     pub freeze_perfmon_on_pmi: bool,
     #[bits(51)]
     _other1: u64,
@@ -138,23 +131,14 @@ pub struct LbrCtl {
     pub os: bool,
     /// USR: branches to ring 3.
     pub usr: bool,
-    /// CALL_STACK mode.
-    pub call_stack: bool,
-    #[bits(12)]
-    _reserved0: u16,
-    /// JCC.
+    #[bits(13)]
+    _other: u16,
     pub jcc: bool,
-    /// NEAR_REL_JMP.
     pub near_rel_jmp: bool,
-    /// NEAR_IND_JMP.
     pub near_ind_jmp: bool,
-    /// NEAR_REL_CALL.
     pub near_rel_call: bool,
-    /// NEAR_IND_CALL.
     pub near_ind_call: bool,
-    /// NEAR_RET.
     pub near_ret: bool,
-    /// OTHER_BRANCH.
     pub other_branch: bool,
     #[bits(41)]
     _reserved1: u64,

@@ -37,14 +37,10 @@ pub struct Escr {
     pub t0_usr: bool,
     /// Thread 0 (or the only one) at CPL 0.
     pub t0_os: bool,
-    /// Tag enable.
     pub tag_enable: bool,
-    /// Tag value.
     #[bits(4)]
     pub tag_value: u8,
-    /// Event mask.
     pub event_mask: u16,
-    /// Event select.
     #[bits(6)]
     pub event: u8,
     _reserved: bool,
@@ -56,24 +52,17 @@ pub struct Escr {
 pub struct Cccr {
     #[bits(12)]
     _reserved0: u16,
-    /// ENABLE.
     pub enable: bool,
-    /// ESCR select.
     #[bits(3)]
     pub escr_select: u8,
     /// ACTIVE_THREAD: 3 always (any thread; the only legal value without Hyper-Threading).
     #[bits(2)]
     pub active_thread: u8,
-    /// COMPARE.
     pub compare: bool,
-    /// COMPLEMENT.
     pub complement: bool,
-    /// THRESHOLD.
     #[bits(4)]
     pub threshold: u8,
-    /// EDGE.
     pub edge: bool,
-    /// FORCE_OVF.
     pub force_ovf: bool,
     /// OVF_PMI_T0 (OVF_PMI without Hyper-Threading).
     pub ovf_pmi_t0: bool,
