@@ -15,8 +15,8 @@ use wdk_sys::ntddk::{
     KeWaitForSingleObject,
 };
 use wdk_sys::{
-    _EVENT_TYPE, _KDPC_IMPORTANCE, _KWAIT_REASON, _MODE, KDPC, KEVENT, PKDEFERRED_ROUTINE,
-    PROCESSOR_NUMBER, STATUS_INSUFFICIENT_RESOURCES,
+    _EVENT_TYPE, _KDPC_IMPORTANCE, _KWAIT_REASON, _MODE, KDPC, KDPC_IMPORTANCE, KEVENT,
+    PKDEFERRED_ROUTINE, PROCESSOR_NUMBER, STATUS_INSUFFICIENT_RESOURCES,
 };
 
 /// Proof that this code stays on the current processor.
@@ -44,15 +44,6 @@ impl CurrentCpu {
     }
 }
 
-/// How soon a processor begins with a DPC (WDK, "Organization of DPC Queues").
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Importance {
-    /// At once: an idle processor is woken.
-    High,
-    /// When it next handles DPCs: an idle processor is left idle.
-    Medium,
-}
-
 /// A DPC for one processor.
 pub(crate) struct Dpc(Pool<UnsafeCell<KDPC>>);
 
@@ -65,7 +56,7 @@ impl Dpc {
     /// A DPC for the work of [`CrossCall`], which a request waits for. PASSIVE_LEVEL.
     pub(crate) fn for_cross_calls(number: PROCESSOR_NUMBER) -> Result<Self, Failed> {
         // SAFETY: only `CrossCall` queues it, with the argument that `work` expects.
-        unsafe { Self::new(number, Some(work), Importance::High) }
+        unsafe { Self::new(number, Some(work), _KDPC_IMPORTANCE::HighImportance) }
     }
 
     /// A DPC that runs `routine`, without a context. PASSIVE_LEVEL.
@@ -75,7 +66,7 @@ impl Dpc {
     pub(crate) unsafe fn new(
         mut number: PROCESSOR_NUMBER,
         routine: PKDEFERRED_ROUTINE,
-        importance: Importance,
+        importance: KDPC_IMPORTANCE,
     ) -> Result<Self, Failed> {
         let dpc = Self(
             Pool::one(|| UnsafeCell::new(KDPC::default()))
@@ -87,10 +78,6 @@ impl Dpc {
         // The form without Ex means group 0 only.
         // SAFETY: the DPC is initialised and not queued.
         check(unsafe { KeSetTargetProcessorDpcEx(dpc.object(), &raw mut number) })?;
-        let importance = match importance {
-            Importance::High => _KDPC_IMPORTANCE::HighImportance,
-            Importance::Medium => _KDPC_IMPORTANCE::MediumImportance,
-        };
         // SAFETY: the DPC is initialised and not queued.
         unsafe { KeSetImportanceDpc(dpc.object(), importance) };
         Ok(dpc)

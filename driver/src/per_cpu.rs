@@ -3,7 +3,7 @@
 
 use crate::apic::{self, ApicPage};
 use crate::cpu::{Cpu, masked};
-use crate::dpc::{CurrentCpu, Dpc, Importance};
+use crate::dpc::{CurrentCpu, Dpc};
 use crate::events::EVENTS;
 use crate::pool::{Pool, Zeroed};
 use crate::status::{Failed, check};
@@ -20,7 +20,7 @@ use shared_types::request::session::MAX_PROCESSORS;
 use wdk_sys::ntddk::{
     KeGetProcessorNumberFromIndex, KeQueryActiveProcessorCountEx, KeQueryMaximumProcessorCountEx,
 };
-use wdk_sys::{KDPC, PEX_TIMER, PROCESSOR_NUMBER, STATUS_INSUFFICIENT_RESOURCES};
+use wdk_sys::{_KDPC_IMPORTANCE, KDPC, PEX_TIMER, PROCESSOR_NUMBER, STATUS_INSUFFICIENT_RESOURCES};
 
 /// ALL_PROCESSOR_GROUPS (wdm.h).
 const ALL_GROUPS: u16 = 0xFFFF;
@@ -81,10 +81,12 @@ impl PerCpu {
         // One for each purpose: a DPC that is queued already is not queued again, and a request
         // must not wait for a tick.
         let work = Dpc::for_cross_calls(number)?;
+        // By high importance a processor begins at once, and an idle one is woken; by medium
+        // importance when it next handles DPCs (WDK, "Organization of DPC Queues").
         // SAFETY: `tick` checks whether there is anything to do.
-        let slice = unsafe { Dpc::new(number, Some(tick), Importance::High) }?;
+        let slice = unsafe { Dpc::new(number, Some(tick), _KDPC_IMPORTANCE::HighImportance) }?;
         // SAFETY: as above.
-        let poll = unsafe { Dpc::new(number, Some(tick), Importance::Medium) }?;
+        let poll = unsafe { Dpc::new(number, Some(tick), _KDPC_IMPORTANCE::MediumImportance) }?;
         Pool::one(|| Self {
             index: index as u32,
             number,
