@@ -84,16 +84,12 @@ impl<H: Host> Service<H> {
         let scratch = &mut *self.scratch;
         scratch.program.settings = settings;
         let kernel = may_count_kernel(&settings, rights);
-        let specs = io.elements::<Spec>(size_of::<Configure>());
-        for (index, spec) in specs.enumerate() {
-            let Some(source) = scratch.program.sources.each.get_mut(index) else {
-                break;
-            };
-            resolve(&self.cpu_types, &spec, &settings, clock, source)?;
+        for spec in io.elements::<Spec>(size_of::<Configure>()) {
+            let source = resolve(&self.cpu_types, &spec, &settings, clock)?;
             if let (true, Err(error)) = (source.filter.kernel, kernel) {
                 return Err(refused(error, source.id, 0));
             }
-            add_source(&mut scratch.program, index)?;
+            add_source(&mut scratch.program, source)?;
         }
         make_programs(&self.cpu_types, scratch, rights.approximate)?;
         branches::make_recordings(&self.cpu_types, &mut scratch.program, request.branch_filter)
@@ -152,46 +148,40 @@ fn resolve(
     spec: &Spec,
     settings: &Settings,
     clock: Clock,
-    source: &mut Source,
-) -> Result<(), Refused> {
-    let id = spec.source;
-    source.id = id;
-    source.raw = spec.raw;
-    source.group = spec.group;
-    source.filter = Filter::from_wire(spec.filter).ok_or(refused(ErrorCode::BadFilter, id, 0))?;
-    source.cpu_types = match spec.cpu_types {
-        0 => u16::MAX,
-        some => some,
-    };
-    source.counters = spec.counters;
-    source.timer = false;
-    if ProfileSource(id) == ProfileSource::RAW {
-        if spec.counters == 0 {
-            return Err(bad_value(offset_of!(Spec, counters), 0));
-        }
-    } else {
-        if spec.raw != 0 {
-            return Err(bad_value(offset_of!(Spec, raw), spec.raw));
-        }
-        if spec.counters != 0 {
-            return Err(bad_value(offset_of!(Spec, counters), spec.counters.into()));
-        }
-        source.counters = ANY;
-        // `want` finds out whether the machine has the source.
-        source.timer = ProfileSource(id) == ProfileSource::TIME && !settings.samples;
+) -> Result<Source, Refused> {
+    let id = ProfileSource(spec.source);
+    let filter = Filter::from_wire(spec.filter).ok_or(refused(ErrorCode::BadFilter, id.0, 0))?;
+    let raw = id == ProfileSource::RAW;
+    if !raw && spec.raw != 0 {
+        return Err(bad_value(offset_of!(Spec, raw), spec.raw));
     }
-    source.interval = used_interval(ProfileSource(id), spec.interval, source.timer, clock);
-    if ProfileSource(id) == ProfileSource::TIME && !source.timer {
+    // A raw select must name its counters, and nothing else may.
+    if raw == (spec.counters == 0) {
+        return Err(bad_value(offset_of!(Spec, counters), spec.counters.into()));
+    }
+    // Whether the machine has the source, its requirements find out.
+    let timer = id == ProfileSource::TIME && !settings.samples;
+    let mut interval = used_interval(id, spec.interval, timer, clock);
+    if id == ProfileSource::TIME && !timer {
         let in_use = cpu_types.fixed_in_use(CpuTypes::BOOT);
         let (_, _, flag) =
-            sampled_time(cpu_types.boot(), in_use).map_err(|error| refused(error, id, 0))?;
-        source.interval.flags |= flag;
+            sampled_time(cpu_types.boot(), in_use).map_err(|error| refused(error, id.0, 0))?;
+        interval.flags |= flag;
     }
     if spec.flags & !Spec::ALONE != 0 {
         return Err(bad_value(offset_of!(Spec, flags), spec.flags.into()));
     }
-    source.alone = spec.flags & Spec::ALONE != 0;
-    Ok(())
+    Ok(Source {
+        id: id.0,
+        raw: spec.raw,
+        counters: if raw { spec.counters } else { ANY },
+        cpu_types: if spec.cpu_types == 0 { u16::MAX } else { spec.cpu_types },
+        alone: spec.flags & Spec::ALONE != 0,
+        filter,
+        group: spec.group,
+        timer,
+        interval,
+    })
 }
 
 /// The refusal of an invalid field of a spec, named by its offset.
@@ -211,22 +201,21 @@ fn may_count_kernel(settings: &Settings, rights: Rights) -> Result<(), ErrorCode
     }
 }
 
-/// Adds a source that has been resolved to the session, if the session does not have it yet.
-fn add_source(program: &mut Program, index: usize) -> Result<(), Refused> {
-    let (earlier, rest) = program.sources.each.split_at(index);
-    let Some(source) = rest.first() else {
-        return Ok(());
-    };
+/// Adds a source to the session, if the session does not have it yet.
+fn add_source(program: &mut Program, source: Source) -> Result<(), Refused> {
     let same = |other: &Source| {
         other.id == source.id
             && other.filter == source.filter
             && other.raw == source.raw
             && other.cpu_types & source.cpu_types != 0
     };
-    if earlier.iter().any(same) {
+    if program.sources().iter().any(same) {
         return Err(refused(ErrorCode::SourceDuplicate, source.id, 0));
     }
-    program.settings.count = index + 1;
     program.settings.timers |= source.timer;
+    if let Some(entry) = program.sources.each.get_mut(program.settings.count) {
+        *entry = source;
+        program.settings.count += 1;
+    }
     Ok(())
 }
