@@ -106,20 +106,24 @@ pub(crate) fn event(kind: EventKind, timestamp: u64) -> SystemEvent {
 /// What interrupts on one processor have noted since events were last written for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 pub struct DeferredEvents {
-    throttled: Note,
-    lost: Note,
-    storm: Note,
+    /// The throttle has lengthened the periods.
+    pub(crate) throttled: Note,
+    /// The sample ring had no room for a sample.
+    pub(crate) lost: Note,
+    /// A storm has ended the session.
+    pub(crate) storm: Note,
 }
 
 /// When something first happened, and how often it has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
-struct Note {
+pub(crate) struct Note {
     since: u64,
     times: u64,
 }
 
 impl Note {
-    fn add(&mut self, now: u64) {
+    #[cold]
+    pub(crate) fn add(&mut self, now: u64) {
         if self.times == 0 {
             self.since = now;
         }
@@ -128,22 +132,6 @@ impl Note {
 }
 
 impl DeferredEvents {
-    /// The throttle has lengthened the periods.
-    pub(crate) fn throttled(&mut self, now: u64) {
-        self.throttled.add(now);
-    }
-
-    /// The sample ring had no room for a sample.
-    #[cold]
-    pub(crate) fn lost(&mut self, now: u64) {
-        self.lost.add(now);
-    }
-
-    /// A storm has ended the session.
-    pub(crate) fn storm(&mut self, now: u64) {
-        self.storm.add(now);
-    }
-
     /// Whether there is nothing to write.
     pub const fn is_empty(&self) -> bool {
         self.throttled.times == 0 && self.lost.times == 0 && self.storm.times == 0

@@ -264,7 +264,7 @@ impl<M: Machine> Local<'_, M> {
             Decision::Allow => {}
             Decision::Throttle => {
                 statistics.throttled = statistics.throttled.wrapping_add(1);
-                statistics.deferred.throttled(exit);
+                statistics.deferred.throttled.add(exit);
                 // It takes effect at the next reload: presets that are already running stay.
                 state.doublings = (state.doublings + 1).min(MOST_DOUBLINGS);
             }
@@ -293,7 +293,7 @@ impl<M: Machine> Local<'_, M> {
         state.register_value = pmu::lvtpc(self.machine, capabilities).into();
         state.storm = true;
         if matches!(self.state.phase, Phase::Running | Phase::Halted) {
-            self.state.statistics.deferred.storm(now);
+            self.state.statistics.deferred.storm.add(now);
         }
         self.end_early(ErrorCode::InterruptStorm);
     }
@@ -387,7 +387,7 @@ impl Recorder<'_> {
             statistics.stored = statistics.stored.wrapping_add(1);
         } else {
             statistics.lose(LossCause::RingFull, 1, period);
-            statistics.deferred.lost(self.entry);
+            statistics.deferred.lost.add(self.entry);
         }
     }
 }

@@ -49,7 +49,7 @@ impl<H: Host> Service<H> {
             // What is told below as left may have become free.
             self.processors.release_counters();
         }
-        let now = self.now();
+        let now = now(&mut self.processors);
         let boot = self.cpu_types.boot();
         let Selection { hal, used } = boot.selection;
         io.reply(|header| Description {
@@ -76,11 +76,6 @@ impl<H: Host> Service<H> {
             ]),
             reserved: 0,
         })
-    }
-
-    /// Reads the boot processor's time-stamp counter.
-    pub(super) fn now(&mut self) -> u64 {
-        now(&mut self.processors)
     }
 
     pub(super) fn list_processors(&mut self, io: &mut IoBuffer<'_>) -> Answer {

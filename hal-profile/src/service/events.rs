@@ -2,7 +2,7 @@
 
 use super::io_buffer::{Answer, IoBuffer, refused};
 use super::session::find;
-use super::{Host, Service, running};
+use super::{Host, Service, now, running};
 use crate::run::event_ring::{EventRing, WORDS, event};
 use crate::run::host::Processors;
 use crate::service::session::{Client, Session};
@@ -20,8 +20,8 @@ impl<H: Host> Service<H> {
             return;
         };
         let (process, subject) = (session.process(), session.ended.error);
-        let stopped =
-            SystemEvent { process, subject, ..event(EventKind::SessionStopped, self.now()) };
+        let now = now(&mut self.processors);
+        let stopped = SystemEvent { process, subject, ..event(EventKind::SessionStopped, now) };
         self.processors.put_event(&stopped);
     }
 
@@ -34,7 +34,8 @@ impl<H: Host> Service<H> {
     /// Writes an event of the machine, if the running session records events.
     pub(super) fn happened(&mut self, kind: EventKind, subject: usize) {
         if self.records_events().is_some() {
-            let happened = SystemEvent { subject: subject as u32, ..event(kind, self.now()) };
+            let now = now(&mut self.processors);
+            let happened = SystemEvent { subject: subject as u32, ..event(kind, now) };
             self.processors.put_event(&happened);
         }
     }

@@ -182,7 +182,7 @@ impl<H: Host> Service<H> {
         reserved.register_threads(program, &self.cpu_types)?;
         let (by_thread, reserved) = (program.settings.by_thread, reserved.keep());
         self.ring_bytes = bytes;
-        let since = self.now();
+        let since = now(&mut self.processors);
         self.active_session = Some(ActiveSession { slot, since, reserved, by_thread });
         self.results_of = Some(slot);
         self.on_running(|local| local.start());
@@ -208,7 +208,7 @@ impl<H: Host> Service<H> {
         };
         let owner = self.sessions.get(active_session).and_then(Session::owner);
         let since = self.active_session.map(|active_session| active_session.since);
-        let held = since.map_or(0, |since| self.now().wrapping_sub(since));
+        let held = since.map_or(0, |since| now(&mut self.processors).wrapping_sub(since));
         Err(refused(ErrorCode::Busy, owner.map_or(0, |owner| owner.process), held))
     }
 
