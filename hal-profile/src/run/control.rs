@@ -270,10 +270,10 @@ impl<M: Machine> Local<'_, M> {
         } else {
             cpu_program.counters | capabilities.global.freeze
         };
-        let before = pmu::initialize(self.machine, capabilities, cpu_program, ours);
-        (state.saved.control, state.saved.counters) = (before.control, before.counters);
-        state.saved.freeze =
-            if samples { pmu::freeze_seen(self.machine, capabilities, before.status) } else { 0 };
+        let saved = &mut state.saved;
+        let status = pmu::initialize(self.machine, capabilities, cpu_program, ours, saved);
+        saved.freeze =
+            if samples { pmu::freeze_seen(self.machine, capabilities, status) } else { 0 };
         true
     }
 

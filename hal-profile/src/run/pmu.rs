@@ -25,30 +25,21 @@ use crate::cpu::registers::intel::{self, DebugCtl};
 use crate::historic::pmu as historic;
 use crate::plan::counter_config::{Active, ActiveCounters};
 use crate::plan::program::CpuProgram;
+use crate::run::state::SavedRegisters;
 use shared_types::{Delivery, ProfileInterface};
-
-/// Registers as `initialize` found them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Before {
-    /// The global control register; 0 if there is none.
-    pub control: u64,
-    /// General counters of the program that another owner has enabled, as a mask.
-    pub counters: u32,
-    /// The global status register; 0 if there is none.
-    pub status: u64,
-}
 
 /// Called before the first counter of a session is set up: notes what is found, acknowledges those
 /// of the status bits `ours` that are left from before this session and, where each counter has
 /// only its select to stop it, turns the program's selects off, or all of them where an erratum
-/// asks for it.
+/// asks for it. Returns the status that was found; 0 if there is none.
 pub(crate) fn initialize(
     machine: &mut impl Machine,
     capabilities: &Capabilities,
     program: &CpuProgram,
     ours: u64,
-) -> Before {
-    let mut before = Before::default();
+    saved: &mut SavedRegisters,
+) -> u64 {
+    (saved.control, saved.counters) = (0, 0);
     if capabilities.gate == Gate::Each {
         // No register stops all at once here, so a counter that somebody left on would run through
         // the set-up of the others.
@@ -58,19 +49,19 @@ pub(crate) fn initialize(
             program.counters
         };
         if !capabilities.errata.turn_all_off_first {
-            before.counters = enabled(machine, capabilities, counters);
+            saved.counters = enabled(machine, capabilities, counters);
         }
         for counter in Counter::each(counters) {
             machine.write_msr(capabilities.select_msr(counter), capabilities.off);
         }
     }
-    if capabilities.gate == Gate::Global {
-        // As found, before anything is written: `release` restores from it.
-        before.control = machine.read_msr(capabilities.global.control);
-        before.counters = enabled(machine, capabilities, program.counters);
-        before.status = acknowledge_shown(machine, capabilities, ours);
+    if capabilities.gate != Gate::Global {
+        return 0;
     }
-    before
+    // As found, before anything is written: `release` restores from it.
+    saved.control = machine.read_msr(capabilities.global.control);
+    saved.counters = enabled(machine, capabilities, program.counters);
+    acknowledge_shown(machine, capabilities, ours)
 }
 
 /// Those of the general counters in `counters` that are enabled.
