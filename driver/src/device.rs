@@ -165,7 +165,7 @@ impl Device {
         let mut state = self.state.hold();
         let hardware = state.hardware.as_mut()?.first_mut()?;
         let result = work(hardware);
-        // After every call: whatever ran may have begun or ended a session, also a tick's end of it.
+        // After every call: each of them may begin or end a session.
         let setting = hardware.service.timer();
         hardware.service.processors().set_timer(setting);
         Some(result)

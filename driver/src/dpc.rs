@@ -246,7 +246,7 @@ unsafe extern "C" fn work(
 ) {
     // SAFETY: `CrossCall::each` queued the DPC with this pointer, and waits for it.
     let call = unsafe { &*call.cast::<Call<'_>>() };
-    // Copied: see the end.
+    // Copied, because the call may be gone when it is needed.
     let round = call.round;
     // SAFETY: a DPC runs at DISPATCH_LEVEL to its end.
     (call.work)(unsafe { CurrentCpu::now() });

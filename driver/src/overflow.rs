@@ -232,7 +232,7 @@ fn set_interrupt_handler(mut handler: InterruptHandler) -> NTSTATUS {
     // Through the table because no export has this name: HalSetSystemInformation is a macro of
     // ntddk.h.
     let set = unsafe { (*table).set_system_information };
-    // Not seen; but Microsoft reserves all this for internal use.
+    // No Windows is known without it, but Microsoft reserves all of this for internal use.
     let Some(set) = set else {
         return wdk_sys::STATUS_NOT_SUPPORTED;
     };
