@@ -13,10 +13,8 @@ pub const INTERFACE: Guid =
 
 /// The device's name in the NT namespace.
 pub const NT_NAME: &str = r"\Device\halprof";
-/// The symbolic link to the device, which user mode sees as [`WIN32_PATH`].
+/// The symbolic link to the device, by which people and debuggers open it: `\\.\halprof`.
 pub const LINK_NAME: &str = r"\DosDevices\halprof";
-/// The path by which CreateFile opens the device through the link; for people and debuggers.
-pub const WIN32_PATH: &str = r"\\.\halprof";
 
 /// The hardware id of the root-enumerated device node.
 pub const HARDWARE_ID: &str = r"Root\halprof";

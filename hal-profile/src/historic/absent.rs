@@ -1,6 +1,7 @@
 //! What stands in the place of `historic` in halprof.sys: no processor gets one of its interfaces
 //! (`historic-not-built`), so there is no select and no raw family of theirs, and nothing to write.
 
+#![expect(missing_docs, reason = "see the folder that this stands for")]
 #![expect(
     clippy::unused_self,
     clippy::trivially_copy_pass_by_ref,
@@ -8,32 +9,24 @@
 )]
 
 pub mod select {
-    //! No select.
-
     use zerocopy::FromZeros;
 
-    /// No select.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Select {}
 
-    /// Nothing decides.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
     pub struct NetBurst;
 }
 
 pub mod encode {
-    //! No registers.
-
     use super::select::{NetBurst, Select};
     use crate::cpu::counter::Counter;
     use crate::source::filter::Filter;
     use zerocopy::FromZeros;
 
-    /// No registers.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
     pub struct Registers;
 
-    /// No registers.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
     pub struct Upstream;
 
@@ -116,11 +109,8 @@ pub(crate) mod catalog {
 }
 
 pub mod raw {
-    //! No family.
-
     use crate::source::RawEvent;
 
-    /// No family.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Family {}
 
