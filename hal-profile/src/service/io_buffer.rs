@@ -140,16 +140,16 @@ impl<'a> IoBuffer<'a> {
         &mut self,
         reply: impl FnOnce(ReplyHeader) -> T,
     ) -> Answer {
-        self.need(size_of::<T>())?;
         self.finish(size_of::<T>(), reply)
     }
 
-    /// Writes the head of a reply of `length` bytes, of which there must be as many.
+    /// Writes the head of a reply of `length` bytes, if there is room for all of it.
     pub(super) fn finish<T: IntoBytes + Immutable>(
         &mut self,
         length: usize,
         head: impl FnOnce(ReplyHeader) -> T,
     ) -> Answer {
+        self.need(length)?;
         self.put(0, &head(ReplyHeader::done(length)));
         Ok(length)
     }
