@@ -39,8 +39,8 @@ const fn accesses(cost: &Cost) -> Accesses {
 const SAMPLE_MOST: u64 = 500;
 
 /// Bytes of pool while a session samples: for the device, and for each processor, mostly its ring.
-const POOL_DEVICE: u64 = 1_230_152;
-const POOL_EACH: u64 = 1_341_464;
+const POOL_DEVICE: u64 = 1_209_152;
+const POOL_EACH: u64 = 1_341_224;
 
 /// One counter in use, which has overflowed; the scenarios count its register accesses. With the
 /// shortest period the guard decides in some.
