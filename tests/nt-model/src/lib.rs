@@ -14,10 +14,9 @@
 //! | [`cost`] | what the driver costs, as counts |
 //! | [`transport`] | the tool's transport: every halprof command on the shipped driver |
 //! | [`memory_image`] | the contents of a kernel dump, in a file |
-//! | [`sequence`] | what clients and the system do, from a seed; also for the model in process |
-//! | `load` | the requests of clients, from a seed |
-//! | [`traffic`] | what they do concurrently, at moments that a seed decides |
-//! | [`soak`] | machine after machine, each with many sequences |
+//! | [`load`] | what clients and the system do, from a seed; also for the model in process |
+//! | [`traffic`] | the same concurrently, at moments that the seed decides |
+//! | [`soak`] | many machines, each with many sequences, or with interrupts of many skids |
 //! | [`registers`] | which registers the driver may write, and what it must restore |
 //! | [`threads`] | threads that profile themselves, and migrate |
 //! | [`guest`] | what instructions retire, driving the PMUs |
@@ -39,16 +38,14 @@ pub mod guest;
 pub mod image;
 pub mod kernel;
 pub mod kmdf;
-mod load;
+pub mod load;
 pub mod machine;
 pub mod memory;
 pub mod memory_image;
 pub mod programs;
 pub mod registers;
 pub mod rules;
-pub mod sequence;
 pub mod soak;
-pub mod sweep;
 pub mod threads;
 pub mod traffic;
 pub mod transport;

@@ -1,25 +1,34 @@
-//! A long randomized run: machine after machine, each with many sequences of [`crate::traffic`].
+//! Long runs of the driver, row after row of what is tried, on every core of this computer.
 //!
-//! A life is one machine: its seed decides the model, the number of processors, their quirks
-//! behaviours, what its sessions do, and every sequence. So the seed of a life replays it.
+//! A life is one machine with many sequences of [`crate::traffic`]: its seed decides the model, the
+//! number of processors, their quirks, what its sessions do, and every sequence. So the seed of a
+//! life replays it.
+//!
+//! With skids a machine samples, run after run, with interrupts that come so many instructions late:
+//! `record -e TotalIssues:4096 -C 0 --guest loop --skid K` with shared set-up. A run is right if
+//! every period is accounted for: generated is floor(events / period) within one, every event is in
+//! a sample or in a loss with a cause, no interrupt is lost where the processor loses none, and no
+//! rule is broken.
 
 use crate::device::Device;
-use crate::machine::Fingerprint;
-use crate::rules::Violation;
-use crate::traffic::{Action, Told, Traffic};
-use anyhow::{Result, anyhow};
+use crate::load::Action;
+use crate::programs::Program;
+use crate::traffic::{Totals, Traffic};
+use crate::transport::{Broken, DriverTransport, Guest};
+use anyhow::{Context, Result, anyhow, ensure};
 use fastrand::Rng;
+use halprof_measure::{Connection, Session};
+use halprof_tests::machines::try_sample_in;
+use halprof_tests::requests;
 use shared_types::RequestHeader;
 use shared_types::request::RequestCode;
+use shared_types::request::session::Spec;
 use sim::cpu::cpuid::Leaves;
-use sim::load::workload;
+use sim::load::workload::{self, Workload};
 use sim::machines::models::{MODELS, repeat};
 use sim::quirks::{Behaviour, Quirks, ROWS};
 use std::num::NonZero;
-use std::ops::ControlFlow;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
 use zerocopy::FromBytes;
 
 /// Sequences on one machine.
@@ -27,54 +36,66 @@ pub const SEQUENCES: u64 = 50;
 /// The most actions in one sequence; there are always at least a few.
 const ACTIONS: usize = 60;
 const FEWEST_ACTIONS: usize = 8;
-/// The most quirks behaviours of one machine.
+/// The most quirks of one machine.
 const BEHAVIOURS: usize = 3;
 /// The most processors of one machine.
 const PROCESSORS: usize = 3;
 const WORK: &str = "instructions=3000000,cycles=5000000,branches=70000,processors=all";
 
-/// The results of a life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Life {
-    /// Sequences that were played.
-    pub sequences: u64,
-    /// Instructions of the driver that were executed.
-    pub instructions: u64,
-    /// Overflow interrupts that were delivered to it.
-    pub interrupts: u64,
-    /// Threads that had to wait for another's lock.
-    pub contended: u64,
-    /// Calls that were made to fail.
-    pub faults: u64,
-    /// A hash of the order of all its calls.
-    pub calls: Fingerprint,
-    /// The totals of all sequences.
-    pub told: Told,
+/// The machines on which skids are tried: their interrupts and global registers differ.
+pub const MACHINES: [&str; 7] =
+    ["skylake", "haswell", "sapphire-rapids", "core2", "pentium-m", "zen2", "zen4"];
+/// Events from one sample to the next.
+pub const PERIOD: u64 = 4096;
+/// The largest skid: three periods.
+pub const LATEST: u64 = 3 * PERIOD;
+/// Rounds of the program: about 24 periods.
+const ROUNDS: u32 = 20_000;
+/// TotalIssues.
+const SOURCE: u32 = 0x02;
+
+/// Tries each row, as many at once as there are cores; returns the results in any order.
+pub fn sweep<Row: Send, T: Send>(
+    rows: impl IntoIterator<Item = Row, IntoIter: Send>,
+    run: impl Fn(Row) -> T + Sync,
+) -> Vec<T> {
+    let rows = Mutex::new(rows.into_iter());
+    let results = Mutex::new(Vec::new());
+    let worker = || {
+        loop {
+            let row = rows.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(row) = row else { break };
+            let result = run(row);
+            results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(worker);
+        }
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A life that broke a rule.
-#[derive(Debug)]
-pub struct Failure {
-    /// Its seed.
-    pub seed: u64,
-    /// The model, the sequence and its last actions.
-    pub story: String,
-    /// The rule.
-    pub violation: Violation,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "seed {}: {}\n{}\nreplay: cargo run --release -p nt-model --bin soak -- --seed {} --lives 1",
-            self.seed, self.violation, self.story, self.seed
-        )
+/// Runs the lives of these seeds, [`SEQUENCES`] each; returns what has happened in all of them.
+///
+/// # Errors
+/// With every life that broke a rule.
+pub fn soak(file: &[u8], seeds: impl IntoIterator<Item = u64, IntoIter: Send>) -> Result<Totals> {
+    let mut totals = Totals::default();
+    let mut failures = Vec::new();
+    for life in sweep(seeds, |seed| live(file, seed, SEQUENCES)) {
+        match life {
+            Ok(life) => totals.add(&life),
+            Err(failure) => failures.push(format!("{failure:#}")),
+        }
     }
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(totals)
 }
 
 /// Runs the life of a seed, with this many sequences.
-pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>> {
+pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Totals> {
     let mut rng = Rng::with_seed(seed);
     let model = &MODELS[rng.usize(..MODELS.len())];
     let mut leaves = repeat(&model.processors(), rng.usize(1..=PROCESSORS));
@@ -83,41 +104,41 @@ pub fn live(file: &[u8], seed: u64, sequences: u64) -> Result<Life, Box<Failure>
         *leaves = leaves.with_quirks(quirks);
     }
     let features = Rng::with_seed(seed ^ 0xFEA7).bool();
-    let work = workload::parse(WORK).unwrap_or_default();
+    let work = workload::parse(WORK)?;
     let mut story =
         vec![format!("on {} with {} processors, quirks: {quirks:?}", model.name, leaves.len())];
-    let mut life = Life::default();
-    let mut play = || -> Result<(), Violation> {
-        let mut device = Device::new(file, &leaves, seed).map_err(|error| broken(&error))?;
+    let mut totals = Totals::default();
+    let mut play = || -> Result<()> {
+        let mut device = Device::new(file, &leaves, seed)?;
         let status = device.start()?;
-        if status != 0 {
-            return Err(broken(&anyhow!("the driver does not start: {status:#x}")));
-        }
+        ensure!(status == 0, "the driver does not start: {status:#x}");
         for number in 0..sequences {
             story.truncate(1);
             story.push(format!("sequence {number}"));
             let actions = rng.usize(FEWEST_ACTIONS..=ACTIONS);
-            let traffic = Traffic::new(&mut device, rng.u64(..), &work, &leaves[0], features);
-            let told = traffic.play(actions, |action| story.push(short(action)))?;
-            life.told.add(&told);
-            life.sequences += 1;
+            let seed = rng.u64(..);
+            Traffic::new(&mut device, seed, &work, &leaves[0], features, &mut totals)
+                .play(actions, |action| story.push(short(action)))?;
         }
         device.remove()?;
-        life.instructions = device.machine.engine.bus().executed;
-        life.interrupts = device.machine.interrupts;
-        life.contended = device.machine.contended;
-        life.faults = device.machine.kernel.failed.len() as u64;
-        life.calls = device.machine.calls;
+        let machine = &mut device.machine;
+        totals.instructions = machine.engine.bus().executed;
+        totals.interrupts = machine.interrupts;
+        totals.contended = machine.contended;
+        totals.faults = machine.kernel.failed.len() as u64;
+        totals.history[0] = machine.calls;
         Ok(())
     };
-    match play() {
-        Ok(()) => Ok(life),
-        Err(violation) => Err(Box::new(Failure { seed, story: story.join("\n  "), violation })),
-    }
+    let played = play();
+    played.map(|()| totals).with_context(|| {
+        let story = story.join("\n  ");
+        let replay = "cargo run --release -p nt-model --bin soak -- --lives 1 --seed";
+        format!("{story}\nreplay: {replay} {seed}")
+    })
 }
 
-/// The quirks behaviours of a life: none in half of the lives, otherwise up to [`BEHAVIOURS`]. They
-/// are drawn separately from everything else, so that a life without them is unchanged.
+/// The quirks of a life: none in half of the lives, otherwise up to [`BEHAVIOURS`]. They are drawn
+/// separately from everything else, so that a life without them is unchanged.
 ///
 /// No storm on AMD: delivery does not mask LVTPC there, so a storm whose handler is removed would
 /// never end.
@@ -125,10 +146,10 @@ fn quirks(seed: u64, leaves: &Leaves) -> Quirks {
     const AUTHENTIC_AMD: u32 = 0x6874_7541;
     let amd = leaves.get(0, 0).ebx == AUTHENTIC_AMD;
     let mut rng = Rng::with_seed(seed ^ 0x0BAD);
-    if rng.bool() {
-        return Quirks::default();
-    }
     let mut quirks = Quirks::default();
+    if rng.bool() {
+        return quirks;
+    }
     for _ in 0..rng.usize(1..=BEHAVIOURS) {
         let behaviour = ROWS[rng.usize(..ROWS.len())].behaviour;
         if !(amd && behaviour == Behaviour::Storm) {
@@ -138,89 +159,64 @@ fn quirks(seed: u64, leaves: &Leaves) -> Quirks {
     quirks
 }
 
-fn broken(error: &anyhow::Error) -> Violation {
-    Violation::new(crate::rules::Rule::Unmodelled, error.to_string())
-}
-
 fn short(action: &Action) -> String {
-    match action {
-        Action::Request(client, code, input, room) => {
-            let name = RequestCode::ALL.iter().find(|(known, _)| known == code);
-            let name = name.map_or("?", |(_, name)| name);
-            let flags =
-                RequestHeader::read_from_prefix(input).map_or(0, |(header, _)| header.flags);
-            format!(
-                "Request({client}, {name}, flags {flags:#x}, {} bytes, room {room})",
-                input.len()
-            )
+    let Action::Request(client, code, input, room) = action else {
+        return format!("{action:?}");
+    };
+    let name = RequestCode::ALL.iter().find(|(known, _)| known == code);
+    let name = name.map_or("?", |(_, name)| name);
+    let flags = RequestHeader::read_from_prefix(input).map_or(0, |(header, _)| header.flags);
+    let length = input.len();
+    format!("Request({client}, {name}, flags {flags:#x}, {length} bytes, room {room})")
+}
+
+/// Samples with each of these skids on a machine, as `--machine` names it; returns the failures in
+/// words. After a failure it goes on with another machine of that name.
+pub fn try_skids(file: &[u8], machine: &str, skids: &[u64]) -> Vec<String> {
+    let mut failures = Vec::new();
+    let mut open = None;
+    for &skid in skids {
+        let broken = Broken::default();
+        let connection = match open.take() {
+            Some(connection) => Ok(connection),
+            None => connect(file, machine, &broken),
+        };
+        let outcome = connection.and_then(|mut connection| {
+            sample(&mut connection, skid, under_way(machine, skid))?;
+            Ok(connection)
+        });
+        match outcome {
+            Ok(connection) => open = Some(connection),
+            Err(error) => failures.push(format!("{machine}, skid {skid}: {error:#}")),
         }
-        other => format!("{other:?}"),
     }
+    failures
 }
 
-/// When to stop: at least one of the two must be set.
-#[derive(Clone, Copy, Debug)]
-pub struct Limit {
-    /// The number of lives.
-    pub lives: u64,
-    /// The time.
-    pub time: Duration,
+fn connect(file: &[u8], machine: &str, broken: &Broken) -> Result<Connection<DriverTransport>> {
+    let spec = halprof_measure::spec(&format!("{machine},processors=1"))?;
+    let guest =
+        Guest { program: Program::find("loop").context("no program")?, rounds: ROUNDS, skid: 0 };
+    let transport = DriverTransport::open(file, &spec.leaves, 0, Some(guest), broken)?;
+    Ok(Connection::new(transport)?)
 }
 
-/// The threads that can run at once on this computer.
-#[must_use]
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get)
+/// One run, in which this many periods may have no interrupt; the error says what is wrong with it.
+fn sample(connection: &mut Connection<DriverTransport>, skid: u64, without: u64) -> Result<()> {
+    connection.transport().device.machine.set_skid(skid);
+    let spec = Spec { interval: PERIOD, ..requests::spec(SOURCE) };
+    let session = Session::open(connection, true, true)?;
+    let sampled = try_sample_in(session, vec![spec], &Workload::default(), u64::MAX >> 1)?;
+    sampled.unaccounted(PERIOD, without).map_or(Ok(()), |wrong| Err(anyhow!(wrong)))
 }
 
-/// Does numbered work on this many threads, each until there is no more.
-pub(crate) fn on_threads(threads: usize, work: impl Fn(u64) -> ControlFlow<()> + Sync) {
-    let next = AtomicU64::new(0);
-    let worker = || while work(next.fetch_add(1, Ordering::Relaxed)).is_continue() {};
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(worker);
-        }
-    });
-}
-
-/// Runs lives on this many threads, with seeds counting up from `first`; returns the totals, or the
-/// failure with the lowest seed among those found.
-pub fn soak(file: &[u8], first: u64, limit: Limit, threads: usize) -> Result<Life, Box<Failure>> {
-    let total = Mutex::new(Life::default());
-    let failure: Mutex<Option<Box<Failure>>> = Mutex::new(None);
-    let began = Instant::now();
-    on_threads(threads, |number| {
-        let over = number >= limit.lives || began.elapsed() >= limit.time;
-        if over || lock(&failure).is_some() {
-            return ControlFlow::Break(());
-        }
-        match live(file, first + number, SEQUENCES) {
-            Ok(life) => lock(&total).add(&life),
-            Err(found) => {
-                let mut kept = lock(&failure);
-                if kept.as_ref().is_none_or(|kept| found.seed < kept.seed) {
-                    *kept = Some(found);
-                }
-            }
-        }
-        ControlFlow::Continue(())
-    });
-    let failure = lock(&failure).take();
-    failure.map_or_else(|| Ok(*lock(&total)), Err)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-impl Life {
-    fn add(&mut self, other: &Self) {
-        self.sequences += other.sequences;
-        self.instructions += other.instructions;
-        self.interrupts += other.interrupts;
-        self.contended += other.contended;
-        self.faults += other.faults;
-        self.told.add(&other.told);
+/// The most periods whose interrupt may be under way when the session stops, without a limit where
+/// the processor loses interrupts. Late ones come up to three periods later than the skid.
+fn under_way(machine: &str, skid: u64) -> u64 {
+    let quirks = |name| machine.split(['=', '+']).any(|option| option == name);
+    if quirks("lost") {
+        return u64::MAX;
     }
+    let late = if quirks("late") { 3 } else { 0 };
+    skid / PERIOD + 1 + late
 }

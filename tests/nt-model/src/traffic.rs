@@ -7,10 +7,9 @@ use crate::device::pnp::{D3, D3_FINAL, failed};
 use crate::device::{Device, File, Submitted};
 use crate::kernel::PROCESSOR_CALLBACK;
 use crate::kmdf::{self, power};
-use crate::load::{self, Request};
+use crate::load::{self, Action, Load};
 use crate::machine::{Fingerprint, SYSTEM, ThreadId};
 use crate::rules::{Rule, Violation};
-use fastrand::Rng;
 use hal_profile::cpu::machine::CR4_PCE;
 use halprof_tests::requests::{self, ALL_RIGHTS};
 use shared_types::request::machine::{self, Register};
@@ -22,11 +21,9 @@ use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
 use sim::load::workload::Workload;
 use sim::quirks::{Behaviour, Quirks};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use zerocopy::FromBytes;
 
-/// The most handles that are open at once.
-const CLIENTS: usize = 4;
 /// The most requests of one client that are under way at once: its threads.
 const THREADS: usize = 3;
 /// The most processors that are added to one machine.
@@ -34,44 +31,10 @@ const ADDED: usize = 2;
 /// The number of slices without coming to rest that breaks [`Rule::Endless`].
 const SLICES: u64 = 5_000_000;
 
-/// Something that begins.
-#[derive(Clone, Debug)]
-pub enum Action {
-    /// A client opens the device.
-    Open,
-    /// A client's request begins: code, bytes, room for the reply.
-    Request(usize, RequestCode, Vec<u8>, usize),
-    /// A client closes its handle, whatever it has under way.
-    Close(usize),
-    /// A client's process ends: its waiting requests are cancelled, then its handle is closed.
-    Kill(usize),
-    /// The machine sleeps and wakes.
-    Sleep,
-    /// The device is stopped and started again, to rebalance resources.
-    Restart,
-    /// A processor is added.
-    Add,
-    /// The device disappears without warning.
-    Surprise,
-    /// A workload begins.
-    Begin,
-    /// It goes on for this many nanoseconds.
-    Advance(u64),
-    /// A call that the driver makes fails, after this many others.
-    Fault(u64),
-    /// A thread begins to profile itself, or no thread does any more.
-    Profile(bool),
-}
-
-/// A client with a handle.
-struct Client {
+/// A client's handle, with its requests that are under way.
+struct Handle {
     file: File,
-    sessions: Vec<u32>,
     pending: Vec<(u64, RequestCode)>,
-    /// Its position in [`load::LIFE`].
-    next: usize,
-    /// Its handle is being closed.
-    closing: bool,
 }
 
 /// A step of something that takes several.
@@ -112,9 +75,11 @@ impl Lane {
     }
 }
 
-/// The totals of a sequence.
+/// What has happened in sequences, on one machine or on several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Totals {
+    /// Sequences that were played.
+    pub sequences: u64,
     /// Requests that were completed.
     pub requests: u64,
     /// How many of these succeeded, with no error in the reply.
@@ -129,8 +94,43 @@ pub struct Told {
     pub by_thread: u64,
     /// How often sessions came to hold RDPMC.
     pub allowed: u64,
-    /// A hash of all replies, in order.
-    pub replies: Fingerprint,
+    /// Instructions of the driver that were executed.
+    pub instructions: u64,
+    /// Overflow interrupts that were delivered to it.
+    pub interrupts: u64,
+    /// Threads that had to wait for another's lock.
+    pub contended: u64,
+    /// Calls that were made to fail.
+    pub faults: u64,
+    /// Hashes of the order of all its calls and of all replies; of one machine only.
+    pub history: [Fingerprint; 2],
+}
+
+impl Totals {
+    /// Adds those of another machine.
+    pub fn add(&mut self, other: &Self) {
+        self.sequences += other.sequences;
+        self.requests += other.requests;
+        self.granted += other.granted;
+        self.cancelled += other.cancelled;
+        self.samples += other.samples;
+        self.branches += other.branches;
+        self.by_thread += other.by_thread;
+        self.allowed += other.allowed;
+        self.instructions += other.instructions;
+        self.interrupts += other.interrupts;
+        self.contended += other.contended;
+        self.faults += other.faults;
+    }
+
+    fn note(&mut self, status: NtStatus, reply: &[u8]) {
+        const CANCELLED: u32 = 0xC000_0120;
+        self.requests += 1;
+        self.cancelled += u64::from(status.0 == CANCELLED);
+        self.granted += u64::from(granted(status, reply));
+        self.history[1].add(&status.0.to_le_bytes());
+        self.history[1].add(reply);
+    }
 }
 
 /// What must be the same before and after a sequence.
@@ -150,20 +150,18 @@ struct Controls {
 /// A sequence being played.
 pub struct Traffic<'a> {
     device: &'a mut Device,
-    rng: Rng,
+    load: Load,
     workload: &'a Workload,
     spare: &'a Leaves,
-    /// Sessions also record branches, count by thread and hold RDPMC.
-    features: bool,
-    clients: Vec<Client>,
+    /// By the numbers of their clients, closed ones included.
+    handles: BTreeMap<u32, Handle>,
     lanes: Vec<Lane>,
-    told: Told,
+    totals: &'a mut Totals,
     gone: bool,
     /// Whether a processor was added, or the device was stopped and started again: pool may differ.
     pool_differs: bool,
     /// What the registers were when the machine last woke.
     woken: Option<Level>,
-    process: u32,
 }
 
 /// The lane of sleep, wake and removal, which the PnP manager performs one after the other.
@@ -181,40 +179,36 @@ impl<'a> Traffic<'a> {
         workload: &'a Workload,
         spare: &'a Leaves,
         features: bool,
+        totals: &'a mut Totals,
     ) -> Self {
         device.machine.disturbed = true;
         device.machine.rng.seed(seed ^ 0x5EED);
         Self {
             device,
-            rng: Rng::with_seed(seed),
+            load: Load::new(seed, features),
             workload,
             spare,
-            features,
-            clients: Vec::new(),
+            handles: BTreeMap::new(),
             lanes: vec![Lane::default(), Lane::default()],
-            told: Told::default(),
+            totals,
             gone: false,
             pool_differs: false,
             woken: None,
-            process: 1000,
         }
     }
 
     /// Plays this many actions, lets everything end, closes every handle, and compares: pool is
     /// back at its level, no register has a bit of ours, no one holds the counters. A device that
     /// was removed is started again.
-    pub fn play(
-        mut self,
-        actions: usize,
-        mut tell: impl FnMut(&Action),
-    ) -> Result<Told, Violation> {
+    pub fn play(mut self, actions: usize, mut tell: impl FnMut(&Action)) -> Result<(), Violation> {
         let before = level(self.device);
         self.device.begin(self.workload);
         for _ in 0..actions {
-            let action = self.next_action();
+            let may_add = self.device.machine.kernel.added < ADDED;
+            let action = self.load.next_action(may_add);
             tell(&action);
             self.begin(action)?;
-            let slices = [0, 4, 40, 400][self.rng.usize(..4)];
+            let slices = [0, 4, 40, 400][self.load.rng.usize(..4)];
             self.go_on(slices)?;
         }
         self.device.machine.kernel.fail_after = None;
@@ -244,75 +238,27 @@ impl<'a> Traffic<'a> {
             &self.device.machine.may_be_masked(),
         )?;
         nothing_is_held(self.device)?;
-        every_session_is_free(self.device)?;
-        Ok(self.told)
-    }
-
-    fn next_action(&mut self) -> Action {
-        let open: Vec<usize> =
-            (0..self.clients.len()).filter(|&client| !self.clients[client].closing).collect();
-        if open.is_empty() {
-            return Action::Open;
-        }
-        let client = open[self.rng.usize(..open.len())];
-        match self.rng.u8(..40) {
-            0..=1 if open.len() < CLIENTS => Action::Open,
-            2 => Action::Close(client),
-            3 => Action::Kill(client),
-            4 => Action::Sleep,
-            5 if self.device.machine.kernel.added < ADDED => Action::Add,
-            38 if self.rng.u8(..4) == 0 => Action::Restart,
-            6 if self.rng.u8(..4) == 0 => Action::Surprise,
-            7 => Action::Fault(self.rng.u64(..4)),
-            8 => Action::Begin,
-            9..=17 => Action::Advance(self.rng.u64(..1_000_000)),
-            18..=36 if self.features && self.rng.u8(..5) == 0 => self.besides(client),
-            request => {
-                let of = &mut self.clients[client];
-                let Request { code, input, room } = if (18..=36).contains(&request) {
-                    load::sensible(&mut self.rng, &mut of.next, &of.sessions, self.features)
-                } else {
-                    load::any(&mut self.rng, &of.sessions)
-                };
-                Action::Request(client, code, input, room)
-            }
-        }
-    }
-
-    /// What a client does beside the requests of [`load::LIFE`]: RDPMC, the counters of its threads,
-    /// and the threads themselves.
-    fn besides(&mut self, client: usize) -> Action {
-        match self.clients[client].sessions.last() {
-            Some(&number) if self.rng.bool() => {
-                let Request { code, input, room } = load::besides(&mut self.rng, number);
-                Action::Request(client, code, input, room)
-            }
-            _ => Action::Profile(self.rng.bool()),
-        }
+        self.totals.sequences += 1;
+        every_session_is_free(self.device)
     }
 
     fn begin(&mut self, action: Action) -> Result<(), Violation> {
         match action {
-            Action::Open => {
-                if !self.device.machine.framework.linked {
-                    return Ok(());
-                }
-                self.process += 8;
-                let file = self.device.open(self.process, ALL_RIGHTS)?;
-                self.clients.push(Client {
-                    file,
-                    sessions: Vec::new(),
-                    pending: Vec::new(),
-                    next: load::LIFE.len() - 1,
-                    closing: false,
-                });
+            Action::Open(client) if !self.device.machine.framework.linked => {
+                self.load.not_opened(client);
+            }
+            Action::Open(client) => {
+                let file = self.device.open(load::process(client), ALL_RIGHTS)?;
+                self.handles.insert(client, Handle { file, pending: Vec::new() });
             }
             Action::Request(client, code, input, room) => {
-                let client = &mut self.clients[client];
-                if client.pending.len() < THREADS {
-                    match self.device.submit(&client.file, code, &input, room)? {
-                        Submitted::Queued(request) => client.pending.push((request, code)),
-                        Submitted::Refused(status) => self.told.note(status, &[]),
+                let Some(handle) = self.handles.get_mut(&client) else {
+                    return Ok(());
+                };
+                if handle.pending.len() < THREADS {
+                    match self.device.submit(&handle.file, code, &input, room)? {
+                        Submitted::Queued(request) => handle.pending.push((request, code)),
+                        Submitted::Refused(status) => self.totals.note(status, &[]),
                     }
                 }
             }
@@ -341,10 +287,10 @@ impl<'a> Traffic<'a> {
     /// closes a handle does not wait for the others (IRP_MJ_CLEANUP's page), and the framework
     /// cancels its file object's requests when EvtFileCleanup has returned. The file object is
     /// deleted when its last request is completed (IRP_MJ_CLOSE's page).
-    fn close(&mut self, client: usize, killed: bool) {
-        let client = &mut self.clients[client];
-        client.closing = true;
-        let file = client.file.object;
+    fn close(&mut self, client: u32, killed: bool) {
+        let Some(file) = self.handles.get(&client).map(|handle| handle.file.object) else {
+            return;
+        };
         let framework = &self.device.machine.framework;
         let cleanup = Step::Call("EvtFileCleanup", framework.file_cleanup, vec![file]);
         let close = Step::Call("EvtFileClose", framework.file_close, vec![file]);
@@ -374,7 +320,7 @@ impl<'a> Traffic<'a> {
     /// PnP's query-stop is refused while a thread keeps the counters of a session that has ended; a
     /// start of a device that works stops it first without a query.
     fn restart(&mut self) {
-        if self.gone || self.rng.bool() && !self.device.agrees_to_stop() {
+        if self.gone || self.load.rng.bool() && !self.device.agrees_to_stop() {
             return;
         }
         self.pool_differs = true;
@@ -400,7 +346,7 @@ impl<'a> Traffic<'a> {
         // tests/threads.rs.
         self.device.machine.kernel.profiling = 0;
         let told = Step::Power(power::SURPRISE, Vec::new());
-        if self.rng.bool() {
+        if self.load.rng.bool() {
             self.lanes.push(Lane { steps: VecDeque::from([told]), ..Lane::default() });
         } else {
             let steps = &mut self.lanes[POWER].steps;
@@ -456,11 +402,9 @@ impl<'a> Traffic<'a> {
     }
 
     fn finish(&mut self) -> Result<(), Violation> {
-        for client in 0..self.clients.len() {
-            if !self.clients[client].closing {
-                let killed = self.rng.bool();
-                self.close(client, killed);
-            }
+        for client in self.load.clients() {
+            let killed = self.load.rng.bool();
+            self.close(client, killed);
         }
         for _ in 0..SLICES {
             let moved = self.go_on_in_lanes()?;
@@ -561,61 +505,31 @@ impl<'a> Traffic<'a> {
 
     /// Collects the replies of completed requests.
     fn collect(&mut self) -> Result<(), Violation> {
-        for client in &mut self.clients {
+        for (&client, handle) in &mut self.handles {
             let framework = &self.device.machine.framework;
-            let pending = std::mem::take(&mut client.pending);
-            let (done, left) =
-                pending.into_iter().partition(|(request, _)| framework.is_completed(*request));
-            client.pending = left;
-            let done: Vec<(u64, RequestCode)> = done;
+            let completed =
+                |(request, _): &mut (u64, RequestCode)| framework.is_completed(*request);
+            let done: Vec<(u64, RequestCode)> = handle.pending.extract_if(.., completed).collect();
             for (request, code) in done {
                 let (status, reply) = self.device.finish_request(request)?;
-                self.told.note(status, &reply);
-                if code == session::OPEN
-                    && let Ok((opened, _)) = Opened::read_from_prefix(&reply)
-                    && opened.header.error == 0
-                {
-                    client.sessions.push(opened.session);
-                }
+                self.totals.note(status, &reply);
+                self.load.learn(client, code, &reply);
                 if code == samples::DRAIN
                     && let Ok((drained, _)) = Drained::read_from_prefix(&reply)
                     && drained.header.error == 0
                 {
-                    self.told.samples += u64::from(drained.count);
-                    self.told.branches += u64::from(drained.count * drained.branches);
+                    self.totals.samples += u64::from(drained.count);
+                    self.totals.branches += u64::from(drained.count * drained.branches);
                 }
                 let granted = u64::from(granted(status, &reply));
                 match code {
-                    threads::THREADS => self.told.by_thread += granted,
-                    rdpmc::ALLOW => self.told.allowed += granted,
+                    threads::THREADS => self.totals.by_thread += granted,
+                    rdpmc::ALLOW => self.totals.allowed += granted,
                     _ => {}
                 }
             }
         }
         Ok(())
-    }
-}
-
-impl Told {
-    /// Adds the totals of a later sequence.
-    pub fn add(&mut self, later: &Self) {
-        self.requests += later.requests;
-        self.granted += later.granted;
-        self.cancelled += later.cancelled;
-        self.samples += later.samples;
-        self.branches += later.branches;
-        self.by_thread += later.by_thread;
-        self.allowed += later.allowed;
-        self.replies.add(&later.replies.0.to_le_bytes());
-    }
-
-    fn note(&mut self, status: NtStatus, reply: &[u8]) {
-        const CANCELLED: u32 = 0xC000_0120;
-        self.requests += 1;
-        self.cancelled += u64::from(status.0 == CANCELLED);
-        self.granted += u64::from(granted(status, reply));
-        self.replies.add(&status.0.to_le_bytes());
-        self.replies.add(reply);
     }
 }
 

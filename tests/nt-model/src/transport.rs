@@ -60,11 +60,6 @@ impl DriverTransport {
         Ok(Self { device, file, guest, broken: Rc::clone(broken) })
     }
 
-    /// The device, for observation from outside.
-    pub fn device(&mut self) -> &mut Device {
-        &mut self.device
-    }
-
     /// The number by which the driver knows this handle.
     pub fn handle(&self) -> u64 {
         self.file.object

@@ -4,7 +4,7 @@
 //! Before each commit a few skids of each machine are tried; `cargo xtask prove` tries every one, and
 //! some with each quirk. Quirks with a workload are in the scenarios.
 
-use nt_model::sweep::{MACHINES, PERIOD, Part, full, spread, sweep};
+use nt_model::soak::{LATEST, MACHINES, PERIOD, sweep, try_skids};
 use sim::quirks::ROWS;
 
 const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halprof-historic.sys");
@@ -13,13 +13,32 @@ const SYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/driver/halp
 const NOT_SAMPLED: [&str; 4] = ["dead-counters", "dead-interrupts", "storm", "no-general"];
 /// The number of skids tried on each machine with quirks, spread over the whole range.
 const UNKIND: u64 = 20;
+/// How far around a multiple of the period every skid is tried.
+const NEAR: u64 = 32;
+/// The distance between skids elsewhere.
+const STEP: u64 = 64;
+
+/// A machine, as `--machine` names it, and the skids to try on it.
+type Part = (String, Vec<u64>);
 
 fn fails_nowhere(parts: &[Part]) {
     let file = std::fs::read(SYS).expect("cargo xtask sys");
-    let failures = sweep(&file, parts);
+    let failures = sweep(parts, |(machine, skids)| try_skids(&file, machine, skids)).concat();
     let tried: usize = parts.iter().map(|(_, skids)| skids.len()).sum();
     let (count, told) = (failures.len(), failures.join("\n"));
     assert!(failures.is_empty(), "{count} of {tried} runs fail:\n{told}");
+}
+
+/// Every skid to try: all of them near a multiple of the period, every 64th elsewhere.
+fn full() -> Vec<u64> {
+    let near = |skid: &u64| (skid + NEAR) % PERIOD <= 2 * NEAR;
+    (0..=LATEST + NEAR).filter(|skid| skid % STEP == 0 || near(skid)).collect()
+}
+
+/// This many of them, spread over the whole range.
+fn spread(many: u64) -> Vec<u64> {
+    // A prime step, so that the remainders modulo the period differ.
+    (0..many).map(|index| index * 617 % (LATEST + 1)).collect()
 }
 
 /// Skids where an interrupt is a whole number of periods late, and where the next overflow then

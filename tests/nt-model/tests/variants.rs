@@ -7,11 +7,12 @@ use crate::client::Client;
 use hal_profile::service::About;
 use halprof_tests::backend::{Backend, unbroken};
 use halprof_tests::branches::recorders;
-use halprof_tests::requests::{self, ALL_RIGHTS};
-use nt_model::sequence::{Action, Replies};
+use halprof_tests::requests;
+use nt_model::load::Action;
 use nt_model::traffic::nothing_is_held;
 use nt_model::{Device, Violation};
 use serde::Deserialize;
+use shared_types::NtStatus;
 use shared_types::request::session::{self, Configure, SAMPLE, Session, Spec};
 use shared_types::request::{Plain, RequestCode, counts, machine, rdpmc, samples};
 use sim::cpu::Cpu;
@@ -161,7 +162,7 @@ fn configured(handle: u32, session: u32, flags: u32, sources: [u32; 2]) -> Vec<S
     let specs = sources.map(requests::spec);
     let configure = requests::configure(session, flags, &specs);
     vec![
-        Step::Do(Action::Open(handle, 1000 + handle, ALL_RIGHTS.to_vec())),
+        Step::Do(Action::Open(handle)),
         ask(handle, session::OPEN, open),
         ask(handle, session::CONFIGURE, configure),
     ]
@@ -233,7 +234,7 @@ fn steps(scenario: &str) -> Vec<Step> {
             let hello = Plain { header: requests::header(0) };
             let hello = requests::bytes(&hello, &[]);
             vec![
-                Step::Do(Action::Open(1, 1001, ALL_RIGHTS.to_vec())),
+                Step::Do(Action::Open(1)),
                 ask(1, machine::HELLO, hello),
                 about(1, session::START, first),
                 ask(1, machine::HELLO, vec![0; 3]),
@@ -274,7 +275,7 @@ fn play<B: Backend>(
     machine: &mut B,
     scenario: &str,
     work: &Workload,
-) -> Result<Replies, B::Violation> {
+) -> Result<Vec<(NtStatus, Vec<u8>)>, B::Violation> {
     let mut open = BTreeMap::new();
     let mut replies = Vec::new();
     for step in steps(scenario) {

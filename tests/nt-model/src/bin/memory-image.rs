@@ -86,7 +86,7 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
     let (drained, _) = session.drain()?;
     let transport = session.transport();
     ensure!(transport.advance(1_234_567)?, "the workload is over");
-    let device = transport.device();
+    let device = &mut transport.device;
     let registers: Vec<Value> =
         device.machine.engine.bus().cpus.iter_mut().map(registers).collect();
     memory_image::write(&device.machine, &options.folder)?;
