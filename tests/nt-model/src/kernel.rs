@@ -11,11 +11,9 @@ mod hal;
 mod runtime;
 mod timer;
 
-use crate::engine::Engine;
 use crate::machine::{APC, DISPATCH, Function, Machine, Outcome, PASSIVE, PROFILE, Wait};
 use crate::memory::{EXPORTS, IMAGE};
 use crate::rules::{Rule, Violation};
-use anyhow::Result;
 use dpc::Dpc;
 use hal_profile::run::overflow::Interrupted;
 use shared_types::Mode;
@@ -87,18 +85,9 @@ pub struct Kernel {
     /// The functions that were made to fail.
     pub failed: Vec<&'static str>,
     next_handle: u64,
-    /// HalSetSystemInformation's stub.
-    set_system_information: u64,
 }
 
 impl Kernel {
-    /// Writes what the kernel exports as data.
-    pub fn boot(&mut self, engine: &mut Engine) -> Result<()> {
-        // HAL_DISPATCH: its version, and the two members that the driver may use.
-        engine.write_u32(EXPORTS, 4);
-        Ok(())
-    }
-
     /// The address of exported data.
     pub fn exported_data(&self, name: &str) -> Option<u64> {
         (name == "HalDispatchTable").then_some(EXPORTS)
@@ -161,10 +150,11 @@ impl Kernel {
     }
 }
 
-/// Writes what depends on the machine's stubs.
+/// Writes what the kernel exports as data: HAL_DISPATCH's version, and the member that the driver
+/// uses.
 pub fn boot(machine: &mut Machine) {
+    machine.engine.write_u32(EXPORTS, 4);
     let stub = machine.stub(Some(&SET_SYSTEM_INFORMATION), "HalSetSystemInformation");
-    machine.kernel.set_system_information = stub;
     machine.engine.write_u64(EXPORTS + 0x10, stub);
 }
 

@@ -225,7 +225,6 @@ pub fn loader_function(name: &str) -> Option<&'static Function> {
 
 /// Writes the framework's table to memory.
 pub fn boot(machine: &mut Machine) -> Result<()> {
-    crate::kernel::boot(machine);
     let table = machine.engine.allocate(8 * ENTRIES as u64, 0)?;
     for index in 0..ENTRIES {
         let function = FUNCTIONS.iter().find(|(at, _)| *at == index);

@@ -253,7 +253,7 @@ impl Machine {
             spin_most: (0, ""),
             handler_most: 0,
         };
-        machine.kernel.boot(&mut machine.engine)?;
+        kernel::boot(&mut machine);
         kmdf::boot(&mut machine)?;
         for import in &image.imports {
             let address = machine.resolve(&import.module, &import.name);

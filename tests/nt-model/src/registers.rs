@@ -62,7 +62,7 @@ enum Role {
     /// Acknowledges the status bits that are 1 in the value: those of the driver's counters, and the
     /// conditions of [`CONDITIONS`] that the status register with this number shows.
     Acknowledge(u32),
-    /// Not checked: a write accompanies a select.
+    /// A write accompanies a select; in the end it is as it was.
     Other,
 }
 
@@ -176,9 +176,9 @@ pub struct Watched {
     ours: u64,
     /// Whether the driver has written a register of branch recording.
     branches: bool,
-    /// The values of the shared registers when the counters were reserved, or when the machine
-    /// woke.
-    before: Vec<(u32, u64)>,
+    /// Role, number and MSR of each register, and its value when the counters were reserved, or when
+    /// the machine woke. The status registers stand for those that acknowledge.
+    before: Vec<(Role, u32, u32, u64)>,
 }
 
 /// All processors' registers.
@@ -370,22 +370,26 @@ impl Registers {
 
 impl Watched {
     fn new(cpu: &mut Cpu) -> Self {
-        let shared = rows(cpu).filter(|row| !matches!(row.4, Role::Other));
-        let msrs: Vec<u32> =
-            shared.flat_map(|row| (0..row.2).map(move |i| row.1 + i * row.3)).collect();
-        let read = |msr| Some((msr, read(cpu, msr)?));
-        Self { ours: 0, branches: false, before: msrs.into_iter().filter_map(read).collect() }
+        let numbered = |&Row(_, first, count, stride, role): &'static Row| {
+            (0..count).map(move |number| match role {
+                Role::Acknowledge(status) => (role, number, status),
+                _ => (role, number, first + number * stride),
+            })
+        };
+        let all: Vec<(Role, u32, u32)> = rows(cpu).flat_map(numbered).collect();
+        let value = |(role, number, msr)| Some((role, number, msr, read(cpu, msr)?));
+        Self { ours: 0, branches: false, before: all.into_iter().filter_map(value).collect() }
     }
 
     fn check(&self, cpu: &mut Cpu) -> Result<(), (Rule, String)> {
-        for &(msr, before) in &self.before {
-            let Some((role, number)) = rows(cpu).find_map(|row| Some((row.4, row.index(msr)?)))
-            else {
-                continue;
-            };
+        for &(role, number, msr, before) in &self.before {
             let now = read(cpu, msr).unwrap_or(before);
             if matches!(role, Role::Branches(_) | Role::Record) {
                 self.check_branches(cpu, role, msr, (before, now))?;
+                continue;
+            }
+            if matches!(role, Role::Acknowledge(_)) {
+                check_freeze(cpu, msr, now & !before)?;
                 continue;
             }
             let (ours, end) = self.end_of(role, number, before);
@@ -448,9 +452,19 @@ impl Watched {
             Role::Global => (self.ours, before),
             Role::FixedControl => (parts(FIXED, 4), 0),
             Role::Halves => (parts(0, 16), 0),
-            Role::Branches(_) | Role::Record | Role::Acknowledge(_) | Role::Other => (0, 0),
+            Role::Other => (u64::MAX, before),
+            Role::Branches(_) | Role::Record | Role::Acknowledge(_) => (0, 0),
         }
     }
+}
+
+/// A freeze stops all counters, whoever has them next. Where somebody else samples, that owner's
+/// overflow freezes at any time.
+fn check_freeze(cpu: &Cpu, status: u32, new: u64) -> Result<(), (Rule, String)> {
+    if new & CTR_FRZ == 0 || cpu.processor.quirks().has(Behaviour::FixedInterrupts) {
+        return Ok(());
+    }
+    Err((Rule::BitsLeft, format!("status {status:#x} is left with new bits {new:#x}")))
 }
 
 /// The counters that a write affects, as bits of the global registers. In a register that several

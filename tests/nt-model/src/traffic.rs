@@ -8,19 +8,18 @@ use crate::device::{Device, File, Submitted};
 use crate::kernel::PROCESSOR_CALLBACK;
 use crate::kmdf::{self, power};
 use crate::load::{self, Action, Load};
-use crate::machine::{Fingerprint, SYSTEM, ThreadId};
+use crate::machine::{Fingerprint, ThreadId};
 use crate::rules::{Rule, Violation};
-use hal_profile::cpu::machine::CR4_PCE;
-use halprof_tests::requests::{self, ALL_RIGHTS};
-use shared_types::request::machine::{self, Register};
+use halprof_tests::requests::ALL_RIGHTS;
+use halprof_tests::wire::plain;
+use shared_types::request::machine;
 use shared_types::request::samples::Drained;
 use shared_types::request::session::{self, Opened};
-use shared_types::request::{Plain, RequestCode, rdpmc, samples, threads};
+use shared_types::request::{RequestCode, rdpmc, samples, threads};
 use shared_types::{NtStatus, ReplyHeader};
 use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
 use sim::load::workload::Workload;
-use sim::quirks::{Behaviour, Quirks};
 use std::collections::{BTreeMap, VecDeque};
 use zerocopy::FromBytes;
 
@@ -133,20 +132,6 @@ impl Totals {
     }
 }
 
-/// What must be the same before and after a sequence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Level {
-    pool: u64,
-    processors: Vec<Controls>,
-}
-
-/// That of one processor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Controls {
-    registers: Vec<(u32, u64)>,
-    quirks: Quirks,
-}
-
 /// A sequence being played.
 pub struct Traffic<'a> {
     device: &'a mut Device,
@@ -160,8 +145,6 @@ pub struct Traffic<'a> {
     gone: bool,
     /// Whether a processor was added, or the device was stopped and started again: pool may differ.
     pool_differs: bool,
-    /// What the registers were when the machine last woke.
-    woken: Option<Level>,
 }
 
 /// The lane of sleep, wake and removal, which the PnP manager performs one after the other.
@@ -193,15 +176,13 @@ impl<'a> Traffic<'a> {
             totals,
             gone: false,
             pool_differs: false,
-            woken: None,
         }
     }
 
     /// Plays this many actions, lets everything end, closes every handle, and compares: pool is
-    /// back at its level, no register has a bit of ours, no one holds the counters. A device that
-    /// was removed is started again.
+    /// back at its level, no one holds the counters. A device that was removed is started again.
     pub fn play(mut self, actions: usize, mut tell: impl FnMut(&Action)) -> Result<(), Violation> {
-        let before = level(self.device);
+        let pool = self.device.machine.engine.bus().arena.pool.0;
         self.device.begin(self.workload);
         for _ in 0..actions {
             let may_add = self.device.machine.kernel.added < ADDED;
@@ -228,15 +209,13 @@ impl<'a> Traffic<'a> {
                 return Err(Violation::new(Rule::Alive, what));
             }
         }
-        let mut before = before;
-        if let Some(woken) = self.woken.take() {
-            before.processors = woken.processors;
+        let bus = self.device.machine.engine.bus();
+        bus.registers.check_cr4(&bus.cpus)?;
+        let after = bus.arena.pool.0;
+        if after != pool && !self.pool_differs && !self.gone {
+            let what = format!("{pool} bytes before a sequence, {after} after");
+            return Err(Violation::new(Rule::PoolLeak, what));
         }
-        before.compare(
-            &level(self.device),
-            self.pool_differs || self.gone,
-            &self.device.machine.may_be_masked(),
-        )?;
         nothing_is_held(self.device)?;
         self.totals.sequences += 1;
         every_session_is_free(self.device)
@@ -457,23 +436,11 @@ impl<'a> Traffic<'a> {
         match step {
             Step::Call(_, 0, _) | Step::Completed(_) => {}
             Step::Call(name, function, arguments) => {
-                let thread = machine
-                    .spawn(name, function, &arguments, SYSTEM)
-                    .map_err(|error| Violation::new(Rule::Unmodelled, error.to_string()))?;
-                self.lanes[lane].thread = Some(thread);
+                self.lanes[lane].thread = Some(machine.spawn(name, function, &arguments)?);
                 self.lanes[lane].callback = 0;
             }
             Step::Power(callback, more) => {
-                let framework = &machine.framework;
-                let Some(&function) = framework.power.get(&callback) else {
-                    return Ok(());
-                };
-                let device = framework.device.unwrap_or(0);
-                machine.framework.called.push((callback, more.clone()));
-                let arguments = [&[device], &more[..]].concat();
-                let name = "a PnP or power callback";
-                let thread = machine.spawn_in_critical_region(name, function, &arguments)?;
-                self.lanes[lane].thread = Some(thread);
+                self.lanes[lane].thread = self.device.begin_power(callback, &more)?;
                 self.lanes[lane].callback = callback;
             }
             Step::Tell(callback, context, starting) => {
@@ -486,12 +453,7 @@ impl<'a> Traffic<'a> {
                 steps.push_front(Step::Free(change));
                 steps.push_front(call);
             }
-            Step::Lose => {
-                self.device.lose_registers()?;
-                let mut woken = level(self.device);
-                woken.release_rdpmc();
-                self.woken = Some(woken);
-            }
+            Step::Lose => self.device.lose_registers()?,
             Step::Join(cpu) => machine.add_processor(*cpu),
             Step::Cancel(file) => machine.framework.cancel(file),
             Step::Delete(object) => {
@@ -538,127 +500,6 @@ fn granted(status: NtStatus, reply: &[u8]) -> bool {
     status == NtStatus::SUCCESS && error == 0
 }
 
-/// MSRs that select what is counted, start it, control the records of branches, or are the local
-/// APIC's for overflows: all those that any modelled processor has (SDM, "Model-Specific Registers
-/// (MSRs)"; APM, "MSR Cross-Reference").
-const CONTROLS: &[(u32, u32, usize)] = &[
-    (0x11, 1, 1),
-    (0x186, 1, 8),
-    (0x1C8, 1, 1),
-    (DEBUGCTL, 1, 1),
-    (0x360, 1, 18),
-    (0x38D, 1, 1),
-    (GLOBAL_CTRL, 1, 1),
-    (0x3A0, 1, 0x42),
-    (0x3F1, 1, 2),
-    (0x14CE, 1, 2),
-    (0xC000_010E, 1, 2),
-    (0xC001_0000, 1, 4),
-    (0xC001_0200, 2, 6),
-    (AMD_GLOBAL_CTRL, 1, 1),
-];
-const DEBUGCTL: u32 = 0x1D9;
-const GLOBAL_STATUS: u32 = 0x38E;
-const AMD_GLOBAL_STATUS: u32 = 0xC000_0300;
-/// CTR_FRZ, PMCFreeze.
-const FROZEN: u64 = 1 << 59;
-const GLOBAL_CTRL: u32 = 0x38F;
-const AMD_GLOBAL_CTRL: u32 = 0xC000_0301;
-/// CCCR.ACTIVE_THREAD, which is written as 11B (SDM, "CCCR MSRs").
-const CCCR_THREAD: u64 = 3 << 16;
-/// The local APIC's LVTPC: its offset in the page, and its MSR in x2APIC mode.
-const LVTPC: u32 = 0x340;
-const X2APIC_LVTPC: u32 = 0x834;
-const LVTPC_MASK: u64 = 1 << 16;
-
-/// The state that [`Level`] compares.
-pub fn level(device: &mut Device) -> Level {
-    let bus = device.machine.engine.bus();
-    Level { pool: bus.arena.pool.0, processors: bus.cpus.iter_mut().map(controls).collect() }
-}
-
-fn controls(cpu: &mut Cpu) -> Controls {
-    let quirks = cpu.processor.quirks();
-    let processor = &mut cpu.processor;
-    let mut found = Vec::new();
-    for &(first, stride, count) in CONTROLS {
-        for msr in (first..).step_by(stride as usize).take(count) {
-            if let Ok(value) = processor.rdmsr(msr) {
-                found.push((msr, value));
-            }
-        }
-    }
-    for msr in [GLOBAL_STATUS, AMD_GLOBAL_STATUS] {
-        found.extend(processor.rdmsr(msr).map(|status| (msr, status & FROZEN)));
-    }
-    found.push((Register::CR4, processor.cr4()));
-    let lvtpc = processor.rdmsr(X2APIC_LVTPC);
-    let lvtpc = lvtpc.or_else(|_| processor.read_apic(LVTPC).map(u64::from));
-    found.extend(lvtpc.map(|value| (LVTPC, value)));
-    Controls { registers: found, quirks }
-}
-
-impl Level {
-    /// CR4 survives sleep, with the PCE of a session that holds RDPMC: without one it is clear, as
-    /// it was before the sequence.
-    fn release_rdpmc(&mut self) {
-        let registers = self.processors.iter_mut().flat_map(|one| &mut one.registers);
-        for (_, value) in registers.filter(|(register, _)| *register == Register::CR4) {
-            *value &= !CR4_PCE;
-        }
-    }
-
-    /// Pool may have grown by what belongs to an added processor. The bits of a CCCR that must be
-    /// written as ones may differ; everything else must be as it was.
-    pub fn compare(
-        &self,
-        after: &Self,
-        pool_differs: bool,
-        storms: &[usize],
-    ) -> Result<(), Violation> {
-        if self.pool != after.pool && !pool_differs {
-            let what = format!("{} bytes before a sequence, {} after", self.pool, after.pool);
-            return Err(Violation::new(Rule::PoolLeak, what));
-        }
-        for (index, (before, after)) in self.processors.iter().zip(&after.processors).enumerate() {
-            let quirks = after.quirks;
-            for (&(msr, was), &(_, is)) in before.registers.iter().zip(&after.registers) {
-                let may_differ = match msr {
-                    0x360..0x372 => CCCR_THREAD,
-                    LVTPC if storms.contains(&index) => LVTPC_MASK,
-                    // A session that samples unmasks it, whoever has masked it before.
-                    LVTPC => was & !is & LVTPC_MASK,
-                    // Somebody else's overflow freezes at any time; up to version 3 it clears all bits.
-                    GLOBAL_CTRL if quirks.has(Behaviour::FixedInterrupts) => was & !is,
-                    // The counter was reserved, and so taken over.
-                    0x186 | 0xC001_0000 | 0xC001_0200 if quirks.has(Behaviour::CountersOn) => {
-                        was & !is
-                    }
-                    // Somebody else's freeze, on an added processor for which there was no memory.
-                    GLOBAL_STATUS
-                        if quirks.has(Behaviour::FixedInterrupts) && storms.contains(&index) =>
-                    {
-                        FROZEN
-                    }
-                    GLOBAL_STATUS | AMD_GLOBAL_STATUS => was & !is,
-                    // Somebody has taken the records over.
-                    DEBUGCTL | 0x1C8 | 0x14CE..=0x14CF | 0xC000_010E..=0xC000_010F
-                        if quirks.has(Behaviour::BranchesChanged) =>
-                    {
-                        u64::MAX
-                    }
-                    _ => 0,
-                };
-                if (is ^ was) & !may_differ != 0 {
-                    let what = format!("processor {index}: {msr:#x} was {was:#x} and is {is:#x}");
-                    return Err(Violation::new(Rule::Left, what));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Without a session, the driver holds no counters.
 pub fn nothing_is_held(device: &Device) -> Result<(), Violation> {
     let kernel = &device.machine.kernel;
@@ -672,10 +513,8 @@ pub fn nothing_is_held(device: &Device) -> Result<(), Violation> {
 /// DESCRIBE asks Windows again for what it had not let go of.
 fn ask_what_is_left(device: &mut Device) -> Result<(), Violation> {
     let file = device.open(4, ALL_RIGHTS)?;
-    let head = Plain { header: requests::header(0) };
-    let input = requests::bytes(&head, &[]);
     let mut output = [0; size_of::<machine::Machine>()];
-    device.device_control(&file, machine::DESCRIBE, &input, &mut output)?;
+    device.device_control(&file, machine::DESCRIBE, &plain(0), &mut output)?;
     device.close(&file)
 }
 
@@ -683,8 +522,7 @@ fn ask_what_is_left(device: &mut Device) -> Result<(), Violation> {
 pub fn every_session_is_free(device: &mut Device) -> Result<(), Violation> {
     const SESSIONS: usize = 7;
     let file = device.open(4, ALL_RIGHTS)?;
-    let head = Plain { header: requests::header(session::KERNEL) };
-    let input = requests::bytes(&head, &[]);
+    let input = plain(session::KERNEL);
     for number in 0..SESSIONS {
         let mut output = [0; size_of::<Opened>()];
         let (status, _) = device.device_control(&file, session::OPEN, &input, &mut output)?;

@@ -17,13 +17,18 @@ const FIXED0: u32 = 0x309;
 const FIXED_CONTROL: u32 = 0x38D;
 const GLOBAL: u32 = 0x38F;
 const GLOBAL_RESET: u32 = 0x390;
+/// MSR_CRU_ESCR0.
+const ESCR: u32 = 0x3B8;
 /// All general counters of the models used here, enabled as reset enables them.
 const GENERAL: u64 = 0xF;
 
+fn cpus_of(model: &str) -> Vec<Cpu> {
+    let leaves = find(model).expect("a model").processors();
+    sim::cpu::topology::processors(&leaves[..1]).into_iter().map(Cpu::new).collect()
+}
+
 fn skylake() -> Vec<Cpu> {
-    let leaves = find("skylake").expect("a model").processors();
-    let processors = sim::cpu::topology::processors(&leaves[..1]).into_iter();
-    let mut cpus: Vec<Cpu> = processors.map(Cpu::new).collect();
+    let mut cpus = cpus_of("skylake");
     put(&mut cpus[0], GLOBAL, GENERAL);
     cpus
 }
@@ -90,6 +95,22 @@ fn in_the_end_registers_are_as_they_were() {
     ] {
         assert_eq!(left(msr, value), Some(rule), "{msr:#x} {value:#x}");
     }
+}
+
+/// A freeze that the driver has not acknowledged, and an ESCR of NetBurst.
+#[test]
+fn what_stops_or_selects_is_not_left() {
+    let (mut registers, mut cpus) = (Registers::default(), skylake());
+    registers.reserve(&mut cpus, WHOLE_UNIT);
+    cpus[0].processor.show_status(1 << 59);
+    let left = registers.release(&mut cpus).expect_err("CTR_FRZ");
+    assert_eq!(left.rule, Rule::BitsLeft);
+
+    let mut cpus = cpus_of("pentium4");
+    registers.reserve(&mut cpus, WHOLE_UNIT);
+    put(&mut cpus[0], ESCR, 0x0400_060C);
+    let left = registers.release(&mut cpus).expect_err("an event");
+    assert_eq!(left.rule, Rule::BitsLeft);
 }
 
 /// The rule that is broken when the driver acknowledges these bits while the whole unit is reserved,

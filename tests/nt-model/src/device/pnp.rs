@@ -7,7 +7,7 @@
 use super::Device;
 use crate::kernel::{self, number_of};
 use crate::kmdf::{self, power};
-use crate::machine::SYSTEM;
+use crate::machine::ThreadId;
 use crate::rules::{Rule, Violation};
 use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
@@ -168,17 +168,26 @@ impl Device {
 
     /// Calls one of the device's PnP or power callbacks, if it has one.
     fn power(&mut self, callback: u64, more: &[u64]) -> Result<u64, Violation> {
-        let Some(&function) = self.machine.framework.power.get(&callback) else {
-            return Ok(0);
+        match self.begin_power(callback, more)? {
+            Some(thread) => self.machine.run_until_done(thread),
+            None => Ok(0),
+        }
+    }
+
+    /// Begins such a call, in a critical region; the arguments are those after the device.
+    pub(crate) fn begin_power(
+        &mut self,
+        callback: u64,
+        more: &[u64],
+    ) -> Result<Option<ThreadId>, Violation> {
+        let framework = &mut self.machine.framework;
+        let Some(&function) = framework.power.get(&callback) else {
+            return Ok(None);
         };
-        let device = self.machine.framework.device.unwrap_or(0);
-        let called = &mut self.machine.framework.called;
-        called.push((callback, more.to_vec()));
-        let arguments = [&[device], more].concat();
+        framework.called.push((callback, more.to_vec()));
+        let arguments = [&[framework.device.unwrap_or(0)], more].concat();
         let name = "a PnP or power callback";
-        let machine = &mut self.machine;
-        let thread = machine.spawn_in_critical_region(name, function, &arguments)?;
-        machine.run_until_done(thread)
+        self.machine.spawn_in_critical_region(name, function, &arguments).map(Some)
     }
 
     /// The system goes to sleep (S3): the device leaves D0, then every register is lost.
@@ -259,9 +268,7 @@ impl Device {
                 self.machine.add_processor(Cpu::new(processor));
             }
             let (at, arguments) = self.processor_change(context, false)?;
-            let name = kernel::PROCESSOR_CALLBACK;
-            let machine = &mut self.machine;
-            machine.spawn_detached(name, callback, &arguments, SYSTEM)?;
+            self.machine.spawn(kernel::PROCESSOR_CALLBACK, callback, &arguments)?;
             change = Some(at);
         }
         self.remove()?;

@@ -4,16 +4,14 @@ use super::{Activity, Machine, PASSIVE, STACK, SYSTEM, State, ThreadId};
 use crate::rules::Violation;
 
 impl Machine {
-    /// Starts a thread that calls a function of the driver.
+    /// Starts a thread of the system that calls a function of the driver.
     pub fn spawn(
         &mut self,
         name: &'static str,
         function: u64,
         arguments: &[u64],
-        who: (u32, u32),
     ) -> Result<ThreadId, Violation> {
-        let id = self.activity(name, function, arguments, PASSIVE, who)?;
-        Ok(ThreadId(id))
+        Ok(ThreadId(self.activity(name, function, arguments, PASSIVE, SYSTEM)?))
     }
 
     /// Starts a thread that calls one of the device's PnP or power callbacks, which the framework
@@ -24,7 +22,7 @@ impl Machine {
         function: u64,
         arguments: &[u64],
     ) -> Result<ThreadId, Violation> {
-        let thread = self.spawn(name, function, arguments, SYSTEM)?;
+        let thread = self.spawn(name, function, arguments)?;
         self.activities[thread.0].critical = (1, 1);
         Ok(thread)
     }
@@ -37,23 +35,10 @@ impl Machine {
         arguments: &[u64],
         who: (u32, u32),
     ) -> Result<(), Violation> {
-        let thread = self.spawn("EvtIoDeviceControl", function, arguments, who)?;
+        let id = self.activity("EvtIoDeviceControl", function, arguments, PASSIVE, who)?;
         let request = self.budget.begin(code);
-        let activity = &mut self.activities[thread.0];
+        let activity = &mut self.activities[id];
         (activity.detached, activity.request) = (true, Some(request));
-        Ok(())
-    }
-
-    /// Starts a thread that no one waits for.
-    pub fn spawn_detached(
-        &mut self,
-        name: &'static str,
-        function: u64,
-        arguments: &[u64],
-        who: (u32, u32),
-    ) -> Result<(), Violation> {
-        let thread = self.spawn(name, function, arguments, who)?;
-        self.activities[thread.0].detached = true;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The scheduler: in each step the seed chooses a processor, what goes on top of its pile, and the
 //! length of the slice; time passes when everything waits for it.
 
-use super::{DISPATCH, Machine, PASSIVE, PROFILE, QueuedDpc, STEPS, SYSTEM, State, ThreadId, Wait};
+use super::{DISPATCH, Machine, PASSIVE, PROFILE, QueuedDpc, STEPS, State, ThreadId, Wait};
 use crate::engine::Stop;
 use crate::kernel;
 use crate::kmdf;
@@ -16,7 +16,7 @@ impl Machine {
         function: u64,
         arguments: &[u64],
     ) -> Result<u64, Violation> {
-        let thread = self.spawn(name, function, arguments, SYSTEM)?;
+        let thread = self.spawn(name, function, arguments)?;
         self.run_until_done(thread)
     }
 
