@@ -11,8 +11,6 @@ use std::ops::Sub;
 pub struct Cost {
     /// Instructions of the driver's image, without what the kernel does for it.
     pub instructions: u64,
-    /// Functions of the kernel and of the framework that it called, and returns from its own.
-    pub calls: u64,
     /// RDMSR and WRMSR.
     pub msr: u64,
     /// RDPMC.
@@ -25,8 +23,7 @@ impl Cost {
     /// The totals so far.
     pub fn so_far(machine: &Machine) -> Self {
         let bus = machine.engine.bus_ref();
-        let mut cost =
-            Self { instructions: bus.executed - bus.calls, calls: bus.calls, ..Self::default() };
+        let mut cost = Self { instructions: bus.executed - bus.calls, ..Self::default() };
         for cpu in &bus.cpus {
             let accesses = cpu.processor.accesses();
             cost.msr += accesses.rdmsr + accesses.wrmsr;
@@ -43,7 +40,6 @@ impl Sub for Cost {
     fn sub(self, earlier: Self) -> Self {
         Self {
             instructions: self.instructions - earlier.instructions,
-            calls: self.calls - earlier.calls,
             msr: self.msr - earlier.msr,
             rdpmc: self.rdpmc - earlier.rdpmc,
             apic: self.apic - earlier.apic,

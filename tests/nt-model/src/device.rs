@@ -36,16 +36,10 @@ const GARBAGE_IN_A_ROW: usize = 4;
 /// A handle to the device.
 #[derive(Clone, Debug)]
 pub struct File {
-    pub(crate) object: u64,
-    pub(crate) process: u32,
-    granted: Vec<Access>,
-}
-
-impl File {
     /// The framework's file object.
-    pub fn object(&self) -> u64 {
-        self.object
-    }
+    pub object: u64,
+    process: u32,
+    granted: Vec<Access>,
 }
 
 /// What the processors do apart from the driver.
@@ -89,8 +83,10 @@ impl Device {
     /// A machine of these processors with the driver's file in memory, but not yet loaded.
     pub fn new(file: &[u8], leaves: &[Leaves], seed: u64) -> Result<Self> {
         let image = Image::load(file)?;
+        let mut machine = Machine::new(&image, leaves, seed)?;
+        machine.kernel.entry = image.entry;
         Ok(Self {
-            machine: Machine::new(&image, leaves, seed)?,
+            machine,
             image_size: image.bytes.len() as u64,
             stage: pnp::Stage::Unloaded,
             d0_entry_answers: None,
@@ -98,13 +94,7 @@ impl Device {
             short_changes: Vec::new(),
             broken: None,
             writable: image.writable(),
-        }
-        .at(image.entry))
-    }
-
-    fn at(mut self, entry: u64) -> Self {
-        self.machine.kernel.entry = entry;
-        self
+        })
     }
 
     /// Opens the device for a client process with these rights.
@@ -126,7 +116,7 @@ impl Device {
     /// The handle is closed: the driver is called, then the framework cancels the file object's
     /// waiting requests. Requests of other threads may still come (IRP_MJ_CLEANUP's page).
     pub fn clean_up(&mut self, file: &File) -> Result<(), Violation> {
-        let cleanup = self.machine.framework.file_cleanup;
+        let cleanup = self.machine.framework.callbacks.file_cleanup;
         if cleanup != 0 {
             self.machine.call("EvtFileCleanup", cleanup, &[file.object])?;
         }
@@ -136,7 +126,7 @@ impl Device {
 
     /// The last request is completed, and the file object is deleted (IRP_MJ_CLOSE's page).
     pub fn end_file(&mut self, file: &File) -> Result<(), Violation> {
-        let close = self.machine.framework.file_close;
+        let close = self.machine.framework.callbacks.file_close;
         if close != 0 {
             self.machine.call("EvtFileClose", close, &[file.object])?;
         }
@@ -174,8 +164,7 @@ impl Device {
         if !io_manager_grants(code, &file.granted) {
             return Ok(Submitted::Refused(NtStatus::ACCESS_DENIED));
         }
-        let request = self.make_request(file.object, file.process, code, input, output)?;
-        self.machine.framework.enqueue(request);
+        let request = self.enqueue(file.object, file.process, code, input, output)?;
         Ok(Submitted::Queued(request))
     }
 
@@ -187,14 +176,13 @@ impl Device {
         input: &[u8],
         output: usize,
     ) -> Result<(NtStatus, Vec<u8>), Violation> {
-        let request = self.make_request(0, SYSTEM.0, code, input, output)?;
-        self.machine.framework.enqueue(request);
+        let request = self.enqueue(0, SYSTEM.0, code, input, output)?;
         self.machine.settle()?;
         self.machine.check_nobody_waits()?;
         self.finish_request(request)
     }
 
-    fn make_request(
+    fn enqueue(
         &mut self,
         file: u64,
         process: u32,
@@ -227,7 +215,7 @@ impl Device {
             code: code.0,
             completed: None,
         };
-        kmdf::create(&mut self.machine, Kind::Request(request), 0)
+        kmdf::enqueue(&mut self.machine, request)
     }
 
     /// Takes the reply of a completed request.

@@ -69,14 +69,10 @@ pub struct Kernel {
     pub mappings: u32,
     /// Spin locks that are held: by which activity, on which processor.
     spin_locks: HashMap<u64, (usize, usize)>,
-    /// What was printed.
-    pub printed: Vec<String>,
     /// Clients lack SeDebugPrivilege.
     pub unprivileged: bool,
     /// The call that may fail at which this reaches 0 fails; each such call counts it down.
     pub fail_after: Option<u64>,
-    /// Calls that may fail, so far.
-    pub fallible: u64,
     /// The reading of the performance counter at which this reaches 0 takes 1 ms; each reading
     /// counts it down.
     pub slow_after: Option<u64>,
@@ -109,22 +105,18 @@ impl Kernel {
     /// thread stay reserved.
     pub fn alive(&self) -> Vec<&'static str> {
         let stays = self.keeps_handler && self.driver_references != 0;
-        let mut alive = Vec::new();
-        let mut note = |is: bool, what| {
-            if is {
-                alive.push(what);
-            }
-        };
-        note(self.dpcs.values().any(|dpc| dpc.queued), "a queued DPC");
-        note(!self.timers.is_empty(), "a timer");
-        note(self.processor_change.is_some(), "the registration for added processors");
-        note(self.interrupt_handler.is_some() && !stays, "the overflow interrupt's handler");
         let kept = stays || self.kept_by_thread;
-        note(self.counters.is_some() && !kept, "the counters");
         let listed = !self.by_thread.is_empty() && !self.kept_by_thread;
-        note(listed, "the configuration of thread profiling");
-        note(self.mappings > 0, "a mapping of the local APIC");
-        alive
+        let rows = [
+            (self.dpcs.values().any(|dpc| dpc.queued), "a queued DPC"),
+            (!self.timers.is_empty(), "a timer"),
+            (self.processor_change.is_some(), "the registration for added processors"),
+            (self.interrupt_handler.is_some() && !stays, "the overflow interrupt's handler"),
+            (self.counters.is_some() && !kept, "the counters"),
+            (listed, "the configuration of thread profiling"),
+            (self.mappings > 0, "a mapping of the local APIC"),
+        ];
+        rows.into_iter().filter_map(|(is_alive, what)| is_alive.then_some(what)).collect()
     }
 
     /// Whether an activity holds a spin lock.
@@ -132,9 +124,8 @@ impl Kernel {
         self.spin_locks.values().any(|&(_, holder)| holder == activity)
     }
 
-    /// One more call that may fail; returns whether this one does.
+    /// Whether this call, which may fail, does.
     pub fn fails(&mut self) -> bool {
-        self.fallible += 1;
         match &mut self.fail_after {
             Some(0) => {
                 self.fail_after = None;
@@ -223,7 +214,7 @@ functions! {
     "ObfDereferenceObject" DISPATCH |m| reference(m, -1);
     "HalAllocateHardwareCounters" PASSIVE hal::allocate_counters;
     "HalFreeHardwareCounters" PASSIVE hal::free_counters;
-    "DbgPrintEx" PROFILE runtime::print;
+    "DbgPrintEx" PROFILE |_| done();
     "KeBugCheckEx" PROFILE |m| Err(Violation::new(Rule::BugCheck, format!("KeBugCheckEx({:#x}, ...)", m.engine.argument(0))));
     "RtlCopyUnicodeString" APC runtime::copy_unicode;
     "memcpy" PROFILE runtime::copy;

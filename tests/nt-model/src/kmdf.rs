@@ -45,8 +45,6 @@ pub enum Kind {
     WaitLock(Option<usize>),
     /// A file object.
     File,
-    /// A request.
-    Request(Request),
 }
 
 /// The state of a request.
@@ -95,24 +93,17 @@ impl Method {
 
 /// The state of the framework.
 #[derive(Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, which calls set in any order"
-)]
 pub struct Framework {
     objects: BTreeMap<u64, Object>,
+    requests: BTreeMap<u64, Request>,
     /// DRIVER_OBJECT.
     pub driver_object: u64,
     globals: u64,
     table: u64,
     /// EvtDriverDeviceAdd.
     pub device_add: u64,
-    /// The device's PnP and power callbacks, by their offset in WDF_PNPPOWER_EVENT_CALLBACKS.
-    pub power: BTreeMap<u64, u64>,
-    /// EvtFileClose, 0 for none.
-    pub file_close: u64,
-    /// EvtFileCleanup.
-    pub file_cleanup: u64,
+    /// The device's callbacks.
+    pub callbacks: Init,
     /// EvtIoDeviceControl, and its queue.
     pub device_control: (u64, u64),
     /// Requests waiting in the queue.
@@ -128,8 +119,6 @@ pub struct Framework {
     pub presented_elsewhere: u64,
     /// Buffers that the driver has retrieved although their client can write them at the same time.
     pub shared_buffers: u64,
-    /// Whether the driver has said that a request may come without a file object.
-    file_optional: bool,
     /// Whether a client can find the device by its interface: from D0Entry to ReleaseHardware.
     pub interface_enabled: bool,
     /// Whether a client can find it by its link: until it is removed.
@@ -148,18 +137,23 @@ pub struct Framework {
     pub stays: u32,
 }
 
+/// What the driver sets in a WDFDEVICE_INIT.
 #[derive(Clone, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, which calls set in any order"
 )]
-struct Init {
+pub struct Init {
     named: bool,
     secured: bool,
     secure_open: bool,
-    power: BTreeMap<u64, u64>,
-    file_close: u64,
-    file_cleanup: u64,
+    /// PnP and power callbacks, by their offset in WDF_PNPPOWER_EVENT_CALLBACKS.
+    pub power: BTreeMap<u64, u64>,
+    /// EvtFileClose, 0 for none.
+    pub file_close: u64,
+    /// EvtFileCleanup, 0 for none.
+    pub file_cleanup: u64,
+    /// A request may come without a file object.
     file_optional: bool,
 }
 
@@ -246,24 +240,19 @@ impl Framework {
         found.ok_or_else(|| Violation::new(Rule::Object, what))
     }
 
-    fn request(&self, handle: u64) -> Result<&Request, Violation> {
-        match &self.object(handle)?.kind {
-            Kind::Request(request) if request.completed.is_none() => Ok(request),
-            _ => Err(Violation::new(
-                Rule::Request,
-                format!("{handle:#x} is no request, or was completed"),
-            )),
+    fn request(&mut self, handle: u64) -> Result<&mut Request, Violation> {
+        let deleted = format!("{handle:#x} is no request, or was deleted");
+        let request = self.requests.get_mut(&handle);
+        let request = request.ok_or_else(|| Violation::new(Rule::Object, deleted))?;
+        if request.completed.is_some() {
+            return Err(Violation::new(Rule::Request, format!("{handle:#x} was completed")));
         }
+        Ok(request)
     }
 
     /// The process of a request, by its IRP.
-    pub fn process_of_irp(&self, irp: u64) -> Result<u32, Violation> {
+    pub fn process_of_irp(&mut self, irp: u64) -> Result<u32, Violation> {
         Ok(self.request(irp)?.process)
-    }
-
-    /// A request enters the queue.
-    pub fn enqueue(&mut self, request: u64) {
-        self.waiting.push_back(request);
     }
 
     /// EvtDriverDeviceAdd is about to be called, with a new WDFDEVICE_INIT.
@@ -275,9 +264,9 @@ impl Framework {
     /// returned, the I/O manager when the process ends (IRP_MJ_CLEANUP's page).
     pub fn cancel(&mut self, file: u64) {
         const CANCELLED: u32 = 0xC000_0120;
-        let objects = &mut self.objects;
-        self.waiting.retain(|handle| match objects.get_mut(handle) {
-            Some(Object { kind: Kind::Request(request), .. }) if request.file == file => {
+        let requests = &mut self.requests;
+        self.waiting.retain(|handle| match requests.get_mut(handle) {
+            Some(request) if request.file == file => {
                 request.completed = Some((CANCELLED, 0));
                 false
             }
@@ -287,25 +276,18 @@ impl Framework {
 
     /// Whether a file has requests that are not completed.
     pub fn has_requests(&self, file: u64) -> bool {
-        self.objects.values().any(|object| {
-            matches!(&object.kind, Kind::Request(request)
-                if request.file == file && request.completed.is_none())
-        })
+        let mut requests = self.requests.values();
+        requests.any(|request| request.file == file && request.completed.is_none())
     }
 
     /// Whether a request is completed.
     pub fn is_completed(&self, handle: u64) -> bool {
-        self.objects.get(&handle).is_some_and(
-            |object| matches!(&object.kind, Kind::Request(request) if request.completed.is_some()),
-        )
+        self.requests.get(&handle).is_some_and(|request| request.completed.is_some())
     }
 
     /// A completed request; it no longer exists afterwards.
     pub fn take_request(&mut self, handle: u64) -> Option<Request> {
-        match self.objects.remove(&handle)?.kind {
-            Kind::Request(request) => Some(request),
-            _ => None,
-        }
+        self.requests.remove(&handle)
     }
 
     /// Whether a thread holds a lock.
@@ -316,7 +298,7 @@ impl Framework {
 
     /// The number of existing objects.
     pub fn count(&self) -> usize {
-        self.objects.len()
+        self.objects.len() + self.requests.len()
     }
 
     /// The children of an object.
@@ -373,9 +355,8 @@ fn write_meanwhile(machine: &mut Machine, request: u64) {
 /// The driver is unloaded, and all that it has registered is forgotten.
 pub fn forget_driver(machine: &mut Machine) -> Result<(), Violation> {
     let framework = &mut machine.framework;
-    framework.power.clear();
-    framework.begin_init();
-    (framework.device_add, framework.file_cleanup, framework.file_close) = (0, 0, 0);
+    (framework.init, framework.callbacks) = (Init::default(), Init::default());
+    framework.device_add = 0;
     (framework.linked, framework.interface_enabled) = (false, false);
     let objects = framework.objects.iter();
     let drivers = objects.filter(|(_, object)| object.kind == Kind::Driver);
@@ -399,6 +380,14 @@ pub fn create(machine: &mut Machine, kind: Kind, parent: u64) -> Result<u64, Vio
     let handle = machine.engine.allocate(0, 0)?;
     let object = Object { kind, parent, ..Object::default() };
     machine.framework.objects.insert(handle, object);
+    Ok(handle)
+}
+
+/// A request enters the queue; its handle, too, is memory that no one may access.
+pub fn enqueue(machine: &mut Machine, request: Request) -> Result<u64, Violation> {
+    let handle = machine.engine.allocate(0, 0)?;
+    machine.framework.requests.insert(handle, request);
+    machine.framework.waiting.push_back(handle);
     Ok(handle)
 }
 
@@ -517,10 +506,7 @@ fn device_create(m: &mut Machine) -> Result<Outcome, Violation> {
         object.cleanup = cleanup;
     }
     let framework = &mut m.framework;
-    framework.power = init.power;
-    framework.file_close = init.file_close;
-    framework.file_cleanup = init.file_cleanup;
-    framework.file_optional = init.file_optional;
+    framework.callbacks = init;
     framework.device = Some(device);
     m.engine.write_u64(out, device);
     done()
@@ -642,7 +628,7 @@ fn retrieve(m: &mut Machine, side: Side) -> Result<Outcome, Violation> {
 fn file_of_request(m: &mut Machine) -> Result<Outcome, Violation> {
     let request = m.engine.argument(1);
     let file = m.framework.request(request)?.file;
-    if file == 0 && !m.framework.file_optional {
+    if file == 0 && !m.framework.callbacks.file_optional {
         let what = "a request has no file object, and the driver has not said that it may";
         return Err(Violation::new(Rule::Request, what));
     }
@@ -653,20 +639,18 @@ fn file_of_request(m: &mut Machine) -> Result<Outcome, Violation> {
 fn complete(m: &mut Machine) -> Result<Outcome, Violation> {
     let handle = m.engine.argument(1);
     let (status, information) = (m.engine.argument(2) as u32, m.engine.argument(3));
-    m.framework.request(handle)?;
     let who = m.who();
-    if let Some(Kind::Request(request)) =
-        m.framework.objects.get_mut(&handle).map(|object| &mut object.kind)
-    {
-        request.completed = Some((status, information));
-        if m.framework.presented == Some(handle) {
-            m.framework.presented = None;
-            m.framework.presenter = Some(who);
-        }
-        if information > request.lengths.1 {
-            let what = format!("{information} bytes of reply for {}", request.lengths.1);
-            return Err(Violation::new(Rule::Request, what));
-        }
+    let framework = &mut m.framework;
+    let request = framework.request(handle)?;
+    request.completed = Some((status, information));
+    let room = request.lengths.1;
+    if framework.presented == Some(handle) {
+        framework.presented = None;
+        framework.presenter = Some(who);
+    }
+    if information > room {
+        let what = format!("{information} bytes of reply for {room}");
+        return Err(Violation::new(Rule::Request, what));
     }
     done()
 }

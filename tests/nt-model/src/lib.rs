@@ -13,7 +13,6 @@
 //! | [`backend`] | the driver as the backend of the scenarios |
 //! | [`cost`] | what the driver costs, as counts |
 //! | [`transport`] | the tool's transport: every halprof command on the shipped driver |
-//! | [`memory_image`] | the contents of a kernel dump, in a file |
 //! | [`load`] | what clients and the system do, from a seed; also for the model in process |
 //! | [`traffic`] | the same concurrently, at moments that the seed decides |
 //! | [`soak`] | many machines, each with many sequences, or with interrupts of many skids |
@@ -41,7 +40,6 @@ pub mod kmdf;
 pub mod load;
 pub mod machine;
 pub mod memory;
-pub mod memory_image;
 pub mod programs;
 pub mod registers;
 pub mod rules;

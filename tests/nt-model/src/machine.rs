@@ -21,6 +21,7 @@ use crate::rules::{Rule, Violation};
 use anyhow::Result;
 use fastrand::Rng;
 use hal_profile::run::overflow::Interrupted;
+use sim::Processor as ModelledProcessor;
 use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
 use std::collections::VecDeque;
@@ -213,22 +214,12 @@ pub struct Machine {
     idle: Vec<usize>,
     loaded: Option<usize>,
     running_on: usize,
-    /// The most that any activity has used of its stack, and which one.
-    pub stack_most: (u64, &'static str),
-    /// The most instructions of any activity without a call to the system, and which one.
-    pub spin_most: (u64, &'static str),
-    /// The most instructions of a handler at PROFILE_LEVEL.
-    pub handler_most: u64,
 }
 
 impl Machine {
     /// A machine of these processors with the driver's image in memory, ordered by `seed`.
     pub fn new(image: &Image, leaves: &[Leaves], seed: u64) -> Result<Self> {
-        let mut cpus: Vec<Cpu> =
-            sim::cpu::topology::processors(leaves).into_iter().map(Cpu::new).collect();
-        for cpu in &mut cpus {
-            cpu.processor.boot_windows();
-        }
+        let cpus = booted(leaves, 0);
         let processors = cpus.iter().map(|_| Processor::default()).collect();
         let mut machine = Self {
             engine: Engine::new(image, cpus)?,
@@ -249,9 +240,6 @@ impl Machine {
             idle: Vec::new(),
             loaded: None,
             running_on: 0,
-            stack_most: (0, ""),
-            spin_most: (0, ""),
-            handler_most: 0,
         };
         kernel::boot(&mut machine);
         kmdf::boot(&mut machine)?;
@@ -369,6 +357,11 @@ impl Machine {
         }
     }
 
+    /// Processors like these, to be added now.
+    pub fn new_processors(&self, leaves: &[Leaves]) -> Vec<Cpu> {
+        booted(leaves, self.now())
+    }
+
     /// Adds a processor.
     pub fn add_processor(&mut self, cpu: Cpu) {
         let bus = self.engine.bus();
@@ -378,4 +371,14 @@ impl Machine {
         }
         self.processors.push(Processor { added: true, ..Processor::default() });
     }
+}
+
+/// Processors as Windows has started them, at this time.
+fn booted(leaves: &[Leaves], now: u64) -> Vec<Cpu> {
+    let boot = |mut processor: ModelledProcessor| {
+        processor.boot_windows();
+        processor.set_timestamp(now);
+        Cpu::new(processor)
+    };
+    sim::cpu::topology::processors(leaves).into_iter().map(boot).collect()
 }

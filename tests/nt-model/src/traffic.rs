@@ -270,7 +270,7 @@ impl<'a> Traffic<'a> {
         let Some(file) = self.handles.get(&client).map(|handle| handle.file.object) else {
             return;
         };
-        let framework = &self.device.machine.framework;
+        let framework = &self.device.machine.framework.callbacks;
         let cleanup = Step::Call("EvtFileCleanup", framework.file_cleanup, vec![file]);
         let close = Step::Call("EvtFileClose", framework.file_close, vec![file]);
         let cancel = Step::Cancel(file);
@@ -358,12 +358,10 @@ impl<'a> Traffic<'a> {
         }
         self.device.machine.kernel.added += 1;
         self.pool_differs = true;
-        for mut processor in sim::cpu::topology::processors(std::slice::from_ref(self.spare)) {
-            processor.boot_windows();
-            processor.set_timestamp(self.device.machine.now());
+        for cpu in self.device.machine.new_processors(std::slice::from_ref(self.spare)) {
             self.lanes[PROCESSORS].steps.extend([
                 Step::Tell(callback, context, true),
-                Step::Join(Box::new(Cpu::new(processor))),
+                Step::Join(Box::new(cpu)),
                 Step::Tell(callback, context, false),
             ]);
         }
@@ -447,7 +445,8 @@ impl<'a> Traffic<'a> {
                 if machine.kernel.processor_change.is_none() {
                     return Ok(());
                 }
-                let (change, arguments) = self.device.processor_change(context, starting)?;
+                let index = machine.processors() - usize::from(!starting);
+                let (change, arguments) = self.device.processor_change(context, index, starting)?;
                 let call = Step::Call(PROCESSOR_CALLBACK, callback, arguments);
                 let steps = &mut self.lanes[lane].steps;
                 steps.push_front(Step::Free(change));

@@ -33,7 +33,8 @@ pub struct Guest {
 pub struct DriverTransport {
     /// The device under test.
     pub device: Device,
-    file: File,
+    /// The handle by which it is open.
+    pub file: File,
     guest: Option<Guest>,
     broken: Broken,
 }
@@ -58,11 +59,6 @@ impl DriverTransport {
             .open(std::process::id(), &[Access::Read, Access::Write])
             .context("the device does not open")?;
         Ok(Self { device, file, guest, broken: Rc::clone(broken) })
-    }
-
-    /// The number by which the driver knows this handle.
-    pub fn handle(&self) -> u64 {
-        self.file.object
     }
 
     /// A broken rule is a defect: it replaces the result.

@@ -379,9 +379,9 @@ fn what_waits_at_cleanup() {
         Ok(Submitted::Queued(request)) => request,
         refused => panic!("{refused:?}"),
     };
-    client.model.machine.framework.cancel(other.object());
+    client.model.machine.framework.cancel(other.object);
     assert!(!client.model.machine.framework.is_completed(request));
-    client.model.machine.framework.cancel(one.object());
+    client.model.machine.framework.cancel(one.object);
     let (status, _) = unbroken(client.model.finish_request(request));
     assert_eq!(status, CANCELLED);
     every_session_is_free(&mut client.model).expect("none is left");

@@ -7,7 +7,8 @@
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use halprof_measure::{Connection, ModelledMachine, Session, Setup};
-use nt_model::memory_image;
+use nt_model::Device;
+use nt_model::memory::IMAGE;
 use nt_model::transport::{Broken, DriverTransport};
 use serde_json::{Value, json};
 use shared_types::request::counts::Count;
@@ -17,7 +18,7 @@ use shared_types::{EventKind, Mode, ProfileInterface, Reason, Sample, SystemEven
 use sim::cpu::Cpu;
 use sim::{load::workload, machines::models};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Records the memory of a modelled machine on which the shipped halprof.sys samples.
 #[derive(Parser)]
@@ -89,8 +90,8 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
     let device = &mut transport.device;
     let registers: Vec<Value> =
         device.machine.engine.bus().cpus.iter_mut().map(registers).collect();
-    memory_image::write(&device.machine, &options.folder)?;
-    let handle = transport.handle();
+    write_memory(device, &options.folder)?;
+    let handle = transport.file.object;
     let statistics = session.statistics()?;
     let counts = session.snapshot()?;
     let (waiting, left) = session.drain()?;
@@ -127,6 +128,22 @@ fn sample(connection: &mut Connection<DriverTransport>, options: &Options) -> Re
         "waiting": waiting.iter().map(told).collect::<Vec<_>>(),
         "events": events.iter().map(happened).collect::<Vec<_>>(),
     }))
+}
+
+/// Writes the memory of a machine between two instructions: `memory.bin` has the bytes, the driver's
+/// image and then all allocations; `memory.json` gives their addresses, one range after the other.
+fn write_memory(device: &Device, folder: &Path) -> Result<()> {
+    let engine = &device.machine.engine;
+    let mut ranges = vec![(IMAGE, device.image_size)];
+    ranges.extend(engine.bus_ref().arena.allocated());
+    let bytes: Vec<u8> =
+        ranges.iter().flat_map(|&(at, size)| engine.bytes(at, size as usize)).collect();
+    let range = |(at, size): &(u64, u64)| json!({ "address": format!("{at:#x}"), "size": size });
+    let ranges: Vec<Value> = ranges.iter().map(range).collect();
+    let told = json!({ "image": format!("{IMAGE:#x}"), "ranges": ranges });
+    fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    fs::write(folder.join("memory.bin"), bytes).context("write the memory")?;
+    fs::write(folder.join("memory.json"), told.to_string()).context("write the addresses")
 }
 
 fn name(known: Option<impl std::fmt::Debug>) -> String {

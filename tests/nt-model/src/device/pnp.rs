@@ -9,7 +9,6 @@ use crate::kernel::{self, number_of};
 use crate::kmdf::{self, power};
 use crate::machine::ThreadId;
 use crate::rules::{Rule, Violation};
-use sim::cpu::Cpu;
 use sim::cpu::cpuid::Leaves;
 
 /// WdfPowerDeviceD3: the system sleeps.
@@ -181,7 +180,7 @@ impl Device {
         more: &[u64],
     ) -> Result<Option<ThreadId>, Violation> {
         let framework = &mut self.machine.framework;
-        let Some(&function) = framework.power.get(&callback) else {
+        let Some(&function) = framework.callbacks.power.get(&callback) else {
             return Ok(None);
         };
         framework.called.push((callback, more.to_vec()));
@@ -264,10 +263,11 @@ impl Device {
         }
         let mut change = None;
         if let Some((callback, context)) = self.machine.kernel.processor_change {
-            for processor in sim::cpu::topology::processors(std::slice::from_ref(leaves)) {
-                self.machine.add_processor(Cpu::new(processor));
+            let index = self.machine.processors();
+            for cpu in self.machine.new_processors(std::slice::from_ref(leaves)) {
+                self.machine.add_processor(cpu);
             }
-            let (at, arguments) = self.processor_change(context, false)?;
+            let (at, arguments) = self.processor_change(context, index, false)?;
             self.machine.spawn(kernel::PROCESSOR_CALLBACK, callback, &arguments)?;
             change = Some(at);
         }
@@ -340,44 +340,30 @@ impl Device {
 
     /// A processor is added to the running machine.
     pub fn add_processor(&mut self, leaves: &Leaves) -> Result<(), Violation> {
-        for mut processor in sim::cpu::topology::processors(std::slice::from_ref(leaves)) {
-            processor.boot_windows();
-            processor.set_timestamp(self.machine.now());
-            let Some((callback, context)) = self.machine.kernel.processor_change else {
-                self.machine.add_processor(Cpu::new(processor));
-                continue;
-            };
-            self.tell_of_processor(callback, context, true)?;
-            self.machine.add_processor(Cpu::new(processor));
-            self.tell_of_processor(callback, context, false)?;
+        for cpu in self.machine.new_processors(std::slice::from_ref(leaves)) {
+            let index = self.machine.processors();
+            self.tell_of_processor(index, true)?;
+            self.machine.add_processor(cpu);
+            self.tell_of_processor(index, false)?;
         }
         Ok(())
     }
 
-    fn tell_of_processor(
-        &mut self,
-        callback: u64,
-        context: u64,
-        starting: bool,
-    ) -> Result<(), Violation> {
-        let (change, arguments) = self.processor_change(context, starting)?;
+    /// Calls the callback for added processors, if there is one, before the processor exists or
+    /// after.
+    fn tell_of_processor(&mut self, index: usize, starting: bool) -> Result<(), Violation> {
+        let Some((callback, context)) = self.machine.kernel.processor_change else {
+            return Ok(());
+        };
+        let (change, arguments) = self.processor_change(context, index, starting)?;
         self.machine.call(kernel::PROCESSOR_CALLBACK, callback, &arguments)?;
         self.machine.engine.bus().arena.free(change, 0)
     }
 
-    /// The arguments of the callback for added processors, before the next processor exists and
-    /// after: the KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT (state, number, status, PROCESSOR_NUMBER), and
-    /// the arguments that go with it.
+    /// The arguments of the callback for added processors: the
+    /// KE_PROCESSOR_CHANGE_NOTIFY_CONTEXT (state, number, status, PROCESSOR_NUMBER), and the
+    /// arguments that go with it.
     pub(crate) fn processor_change(
-        &mut self,
-        context: u64,
-        starting: bool,
-    ) -> Result<(u64, Vec<u64>), Violation> {
-        let index = self.machine.processors();
-        self.change_of(context, if starting { index } else { index - 1 }, starting)
-    }
-
-    fn change_of(
         &mut self,
         context: u64,
         index: usize,
@@ -440,21 +426,12 @@ impl Device {
     /// It is called for them in the order `told`, because no page promises an order.
     pub fn add_processors(&mut self, leaves: &[Leaves], told: &[usize]) -> Result<(), Violation> {
         let first = self.machine.processors();
-        for mut processor in sim::cpu::topology::processors(leaves) {
-            processor.boot_windows();
-            processor.set_timestamp(self.machine.now());
-            self.machine.add_processor(Cpu::new(processor));
+        for cpu in self.machine.new_processors(leaves) {
+            self.machine.add_processor(cpu);
         }
-        let Some((callback, context)) = self.machine.kernel.processor_change else {
-            return Ok(());
-        };
         for &which in told {
-            for starting in [true, false] {
-                let (change, arguments) = self.change_of(context, first + which, starting)?;
-                let name = kernel::PROCESSOR_CALLBACK;
-                self.machine.call(name, callback, &arguments)?;
-                self.machine.engine.bus().arena.free(change, 0)?;
-            }
+            self.tell_of_processor(first + which, true)?;
+            self.tell_of_processor(first + which, false)?;
         }
         Ok(())
     }

@@ -5,14 +5,6 @@ use crate::machine::{Machine, Outcome};
 use crate::memory::{ARENA, ARENA_SIZE};
 use crate::rules::Violation;
 
-pub(super) fn print(m: &mut Machine) -> Result<Outcome, Violation> {
-    let format = m.engine.bytes(m.engine.argument(2), 256);
-    let format: String = format.iter().take_while(|&&b| b != 0).map(|&b| b as char).collect();
-    let arguments: Vec<u64> = (3..7).map(|index| m.engine.argument(index)).collect();
-    m.kernel.printed.push(format!("{} {arguments:x?}", format.trim_end()));
-    done()
-}
-
 pub(super) fn copy_unicode(m: &mut Machine) -> Result<Outcome, Violation> {
     let (to, from) = (m.engine.argument(0), m.engine.argument(1));
     let most = m.engine.read_u32(to) >> 16;

@@ -39,8 +39,6 @@ impl Machine {
             charged.map_err(|violation| self.engine.with_stack(violation))?;
         }
         let (name, ran) = (activity.name, activity.ran);
-        self.stack_most = self.stack_most.max((stack.used(), name));
-        self.spin_most = self.spin_most.max((ran, name));
         let broken = if stack.used() > STACK_LIMIT {
             let what = format!("{name} uses {} bytes of its stack", stack.used());
             Some(Violation::new(Rule::Stack, what))
@@ -49,7 +47,6 @@ impl Machine {
             Some(Violation::new(Rule::Spin, what))
         } else if activity.irql == PROFILE {
             let ran = activity.ran_in_all;
-            self.handler_most = self.handler_most.max(ran);
             let what = format!("{name} runs {ran} instructions at PROFILE_LEVEL");
             (ran > MASKED_LIMIT).then(|| Violation::new(Rule::Masked, what))
         } else {
