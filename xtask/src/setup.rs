@@ -13,178 +13,125 @@ pub(crate) struct Package {
     proof: &'static str,
 }
 
+const fn package(name: &'static str, what_for: &'static str, proof: &'static str) -> Package {
+    Package { name, what_for, proof }
+}
+
 /// Compiler, linker and headers for the driver.
 pub(crate) const DRIVER: &[Package] = &[
-    Package {
-        name: "clang-19",
-        what_for: "has the headers of the C language itself",
-        proof: "/usr/bin/clang-19",
-    },
-    Package {
-        name: "clang-tools-19",
-        what_for: "compiles the C part of wdk-sys and of the driver's entry",
-        proof: "/usr/bin/clang-cl-19",
-    },
-    Package {
-        name: "libclang1-19",
-        what_for: "reads the WDK's headers for bindgen",
-        proof: "/usr/lib/llvm-19/lib/libclang-19.so.1",
-    },
-    Package { name: "lld-19", what_for: "links the driver", proof: "/usr/bin/lld-link-19" },
-    Package {
-        name: "mingw-w64-common",
-        what_for: "has a public DDK's headers",
-        proof: "/usr/share/mingw-w64/include/ddk/wdm.h",
-    },
+    package("clang-19", "has the headers of the C language itself", "/usr/bin/clang-19"),
+    package(
+        "clang-tools-19",
+        "compiles the C part of wdk-sys and of the driver's entry",
+        "/usr/bin/clang-cl-19",
+    ),
+    package(
+        "libclang1-19",
+        "reads the WDK's headers for bindgen",
+        "/usr/lib/llvm-19/lib/libclang-19.so.1",
+    ),
+    package("lld-19", "links the driver", "/usr/bin/lld-link-19"),
+    package(
+        "mingw-w64-common",
+        "has a public DDK's headers",
+        "/usr/share/mingw-w64/include/ddk/wdm.h",
+    ),
 ];
 
 /// What makes import libraries, for the driver and for the C library.
-pub(crate) const LLVM: &[Package] = &[Package {
-    name: "llvm-19",
-    what_for: "makes import libraries",
-    proof: "/usr/bin/llvm-dlltool-19",
-}];
+pub(crate) const LLVM: &[Package] =
+    &[package("llvm-19", "makes import libraries", "/usr/bin/llvm-dlltool-19")];
 
 /// A Rust toolchain with the sources of `core`, for when rustup has no Windows target.
 pub(crate) const RUST: &[Package] = &[
-    Package {
-        name: "rustc-web",
-        what_for: "compiles for Windows",
-        // Not the program's path: Debian 12's own rustc, which is too old, has the same one.
-        proof: "/var/lib/dpkg/info/rustc-web.list",
-    },
-    Package {
-        name: "cargo-web",
-        what_for: "builds `core` for Windows",
-        proof: "/var/lib/dpkg/info/cargo-web.list",
-    },
-    Package {
-        name: "rust-web-src",
-        what_for: "has the sources of `core`",
-        proof: "/usr/lib/rustlib/src/rust/library/Cargo.lock",
-    },
-    Package {
-        name: "rust-web-clippy",
-        what_for: "checks the driver's code",
-        proof: "/usr/bin/cargo-clippy",
-    },
+    // Not the program's path: Debian 12's own rustc, which is too old, has the same one.
+    package("rustc-web", "compiles for Windows", "/var/lib/dpkg/info/rustc-web.list"),
+    package("cargo-web", "builds `core` for Windows", "/var/lib/dpkg/info/cargo-web.list"),
+    package(
+        "rust-web-src",
+        "has the sources of `core`",
+        "/usr/lib/rustlib/src/rust/library/Cargo.lock",
+    ),
+    package("rust-web-clippy", "checks the driver's code", "/usr/bin/cargo-clippy"),
 ];
 
 /// Signs the driver's package.
 pub(crate) const SIGNING: &[Package] = &[
-    Package { name: "openssl", what_for: "makes the test certificate", proof: "/usr/bin/openssl" },
-    Package {
-        name: "osslsigncode",
-        what_for: "signs the driver and its catalog",
-        proof: "/usr/bin/osslsigncode",
-    },
+    package("openssl", "makes the test certificate", "/usr/bin/openssl"),
+    package("osslsigncode", "signs the driver and its catalog", "/usr/bin/osslsigncode"),
 ];
 
 /// Links the tool and the tests' own Windows programs.
-pub(crate) const MINGW: &[Package] = &[Package {
-    name: "gcc-mingw-w64-x86-64-win32",
-    what_for: "links programs for Windows",
-    proof: "/usr/bin/x86_64-w64-mingw32-gcc",
-}];
+pub(crate) const MINGW: &[Package] = &[package(
+    "gcc-mingw-w64-x86-64-win32",
+    "links programs for Windows",
+    "/usr/bin/x86_64-w64-mingw32-gcc",
+)];
 
 /// Runs Windows programs.
-pub(crate) const WINE: &[Package] = &[Package {
-    name: "wine64",
-    what_for: "runs programs for Windows",
-    proof: "/usr/lib/wine/wine64",
-}];
+pub(crate) const WINE: &[Package] =
+    &[package("wine64", "runs programs for Windows", "/usr/lib/wine/wine64")];
 
 /// Terminals on which the tests draw.
 const TERMINAL: &[Package] = &[
-    Package {
-        name: "tmux",
-        what_for: "is a terminal that the tests can look at",
-        proof: "/usr/bin/tmux",
-    },
-    Package {
-        name: "bsdutils",
-        what_for: "has `script`, a terminal of any width that keeps all that is drawn",
-        proof: "/usr/bin/script",
-    },
+    package("tmux", "is a terminal that the tests can look at", "/usr/bin/tmux"),
+    package(
+        "bsdutils",
+        "has `script`, a terminal of any width that keeps all that is drawn",
+        "/usr/bin/script",
+    ),
 ];
 
 /// Runs the debugger extension, and third-party readers of what halprof writes.
 const NODE: &[Package] = &[
-    Package {
-        name: "nodejs",
-        what_for: "runs the tests of the debugger's extension",
-        proof: "/usr/bin/node",
-    },
-    Package {
-        name: "npm",
-        what_for: "installs others' readers of what halprof writes",
-        proof: "/usr/bin/npm",
-    },
+    package("nodejs", "runs the tests of the debugger's extension", "/usr/bin/node"),
+    package("npm", "installs others' readers of what halprof writes", "/usr/bin/npm"),
 ];
 
 /// Count the same things as halprof by other means.
-const SIMULATORS: &[Package] = &[Package {
-    name: "valgrind",
-    what_for: "counts instructions and traces memory accesses",
-    proof: "/usr/bin/valgrind",
-}];
+const SIMULATORS: &[Package] =
+    &[package("valgrind", "counts instructions and traces memory accesses", "/usr/bin/valgrind")];
 
 /// Compile with profiles: the newest LLVM that Debian 12 has.
 const PROFILES: &[Package] = &[
-    Package { name: "clang-22", what_for: "compiles with profiles", proof: "/usr/bin/clang-22" },
-    Package { name: "lld-22", what_for: "links what it compiles", proof: "/usr/bin/lld-22" },
-    Package {
-        name: "llvm-22",
-        what_for: "turns branch records into profiles",
-        proof: "/usr/bin/llvm-profgen-22",
-    },
+    package("clang-22", "compiles with profiles", "/usr/bin/clang-22"),
+    package("lld-22", "links what it compiles", "/usr/bin/lld-22"),
+    package("llvm-22", "turns branch records into profiles", "/usr/bin/llvm-profgen-22"),
 ];
 
 /// Shows the pictures.
 const BROWSER: &[Package] = &[
-    Package {
-        name: "chromium",
-        what_for: "shows pictures and pages in the tests",
-        proof: "/usr/bin/chromium",
-    },
-    Package {
-        name: "chromium-driver",
-        what_for: "uses them as a person does",
-        proof: "/usr/bin/chromedriver",
-    },
+    package("chromium", "shows pictures and pages in the tests", "/usr/bin/chromium"),
+    package("chromium-driver", "uses them as a person does", "/usr/bin/chromedriver"),
 ];
 
 /// Read the tool's manual pages and completions.
 const READERS: &[Package] = &[
-    Package { name: "fish", what_for: "reads the completions for fish", proof: "/usr/bin/fish" },
-    Package { name: "zsh", what_for: "reads those for zsh", proof: "/usr/bin/zsh" },
-    Package { name: "man-db", what_for: "shows the manual pages", proof: "/usr/bin/man" },
-    Package { name: "mandoc", what_for: "checks them", proof: "/usr/bin/mandoc" },
+    package("fish", "reads the completions for fish", "/usr/bin/fish"),
+    package("zsh", "reads those for zsh", "/usr/bin/zsh"),
+    package("man-db", "shows the manual pages", "/usr/bin/man"),
+    package("mandoc", "checks them", "/usr/bin/mandoc"),
 ];
 
 /// An independent source of the vendors' events.
-const EVENTS: &[Package] = &[Package {
-    name: "libpfm4-dev",
-    what_for: "has the selects of the vendors' events",
-    proof: "/usr/include/perfmon/pfmlib.h",
-}];
+const EVENTS: &[Package] = &[package(
+    "libpfm4-dev",
+    "has the selects of the vendors' events",
+    "/usr/include/perfmon/pfmlib.h",
+)];
 
 /// Shows halprof's counts beside its own times.
-const BENCHMARK: &[Package] = &[Package {
-    name: "libbenchmark-dev",
-    what_for: "is the benchmark library that an example of the C library plugs into",
-    proof: "/usr/include/benchmark/benchmark.h",
-}];
+const BENCHMARK: &[Package] = &[package(
+    "libbenchmark-dev",
+    "is the benchmark library that an example of the C library plugs into",
+    "/usr/include/benchmark/benchmark.h",
+)];
 
 /// Builds the engine that runs the driver in `tests/nt-model`.
 const ENGINE: &[Package] = &[
-    Package {
-        name: "cmake",
-        what_for: "configures the engine of nt-model",
-        proof: "/usr/bin/cmake",
-    },
-    Package { name: "make", what_for: "builds it", proof: "/usr/bin/make" },
-    Package { name: "g++", what_for: "compiles it", proof: "/usr/bin/g++" },
+    package("cmake", "configures the engine of nt-model", "/usr/bin/cmake"),
+    package("make", "builds it", "/usr/bin/make"),
+    package("g++", "compiles it", "/usr/bin/g++"),
 ];
 
 impl Package {
