@@ -13,10 +13,9 @@ mod spdx;
 use crate::{exe, setup, suite, sys};
 use anyhow::{Context, Result};
 use archive::File;
-use catalog::{Kind, Member};
+use catalog::Kind;
 use certificate::Certificate;
 use der::DateTime;
-use inf::Stamp;
 use shared_types::device::HARDWARE_ID;
 use std::path::Path;
 use std::time::Duration;
@@ -89,7 +88,8 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
     certificate.export(shell, &package("halprof-test.cer"))?;
     shell.copy_file(exe::EXE, package("halprof.exe"))?;
     shell.copy_file(PDB, package("halprof.pdb"))?;
-    shell.write_file(package("halprof.inf"), stamped_inf(shell, date)?)?;
+    let inf = inf::stamped(&shell.read_file("driver.inx")?, date, VERSION, &minimum_kmdf(shell)?)?;
+    shell.write_file(package("halprof.inf"), inf)?;
     certificate.sign(shell, Path::new(SYS), &package("halprof.sys"))?;
     // The catalog must contain the hash of the signed image, because signing pads the image.
     let unsigned = Path::new(WORK).join("halprof.cat");
@@ -104,7 +104,8 @@ pub(crate) fn make(shell: &Shell) -> Result<()> {
     let mut files = files(shell)?;
     let name = format!("halprof-driver-{VERSION}-x64");
     files.push(spdx::document(shell, &name, date, &PROGRAMS, &files)?);
-    let files = with_list(files);
+    let list = archive::list(&files).into_bytes();
+    files.push(File { name: "SHA256SUMS".to_owned(), contents: list });
     let zip = format!("{name}.zip");
     let contents = archive::zip(&files).with_context(|| zip.clone())?;
     for list in &files[files.len() - 2..] {
@@ -134,11 +135,6 @@ fn date(shell: &Shell) -> Result<DateTime> {
         .with_context(|| format!("{seconds} is no date of a package"))
 }
 
-fn stamped_inf(shell: &Shell, date: DateTime) -> Result<String> {
-    Stamp { date, version: VERSION, kmdf: &minimum_kmdf(shell)? }
-        .apply(&shell.read_file("driver.inx")?)
-}
-
 /// The minimum KMDF version that the driver requires. This is not its target version: Windows 10
 /// 2004 does not come with 1.33.
 fn minimum_kmdf(shell: &Shell) -> Result<String> {
@@ -162,26 +158,20 @@ fn minimum_kmdf(shell: &Shell) -> Result<String> {
 fn unsigned_catalog(shell: &Shell, date: DateTime) -> Result<Vec<u8>> {
     let inf = read(shell, "halprof.inf")?;
     let sys = read(shell, "halprof.sys")?;
-    let members = [
-        Member { name: &inf.name, contents: &inf.contents, kind: Kind::Flat },
-        Member { name: &sys.name, contents: &sys.contents, kind: Kind::Image },
-    ];
+    let members = [(&inf, Kind::Flat), (&sys, Kind::Image)];
     catalog::unsigned(&members, HARDWARE_ID, date).context("the catalog cannot be made")
 }
 
 /// Reads a file of the package.
 fn read(shell: &Shell, name: &str) -> Result<File> {
-    Ok(File {
-        name: name.to_owned(),
-        contents: shell.read_binary_file(Path::new(PACKAGE).join(name))?,
-    })
+    File::read(shell, Path::new(PACKAGE).join(name), name)
 }
 
 /// The tool alone, as package managers install it, and the manifests for them.
 fn tool_alone(shell: &Shell, date: DateTime) -> Result<()> {
     let mut files = vec![read(shell, "halprof.exe")?];
     for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        files.push(File { name: name.to_owned(), contents: shell.read_binary_file(name)? });
+        files.push(File::read(shell, name, name)?);
     }
     let name = format!("halprof-{VERSION}-x64");
     files.push(spdx::document(shell, &name, date, &PROGRAMS[..1], &files)?);
@@ -202,7 +192,7 @@ fn files(shell: &Shell) -> Result<Vec<File>> {
     }
     let papers = PAPERS.map(|name| (name, name));
     for (path, name) in papers.into_iter().chain(C_LIBRARY) {
-        files.push(File { name: name.to_owned(), contents: shell.read_binary_file(path)? });
+        files.push(File::read(shell, path, name)?);
     }
     for (folder, extension, place) in DOCUMENTS {
         let mut paths = shell.read_dir(folder)?;
@@ -210,19 +200,10 @@ fn files(shell: &Shell) -> Result<Vec<File>> {
         paths.sort();
         for path in paths {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            files.push(File {
-                name: format!("{place}/{name}"),
-                contents: shell.read_binary_file(&path)?,
-            });
+            files.push(File::read(shell, &path, &format!("{place}/{name}"))?);
         }
     }
     Ok(files)
-}
-
-fn with_list(mut files: Vec<File>) -> Vec<File> {
-    let list = archive::list(&files).into_bytes();
-    files.push(File { name: "SHA256SUMS".to_owned(), contents: list });
-    files
 }
 
 fn report(files: &[File], zip: &File) {

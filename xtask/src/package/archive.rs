@@ -4,6 +4,8 @@ use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::io::{Cursor, Write as _};
+use std::path::Path;
+use xshell::Shell;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -14,6 +16,11 @@ pub(super) struct File {
 }
 
 impl File {
+    /// The file at a path, to be put into the zip under this name.
+    pub(super) fn read(shell: &Shell, path: impl AsRef<Path>, name: &str) -> Result<Self> {
+        Ok(Self { name: name.to_owned(), contents: shell.read_binary_file(path)? })
+    }
+
     /// The hash as `sha256sum` prints it.
     pub(super) fn sha256(&self) -> String {
         format!("{:x}", Sha256::digest(&self.contents))

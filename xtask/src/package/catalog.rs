@@ -5,6 +5,7 @@
 //! identifiers, and Microsoft's "Windows Authenticode Portable Executable Signature Format"
 //! describes their contents.
 
+use super::archive::File;
 use anyhow::{Context, Result};
 use authenticode::{PeTrait, authenticode_digest};
 use cms::content_info::{CmsVersion, ContentInfo};
@@ -60,11 +61,7 @@ pub(super) enum Kind {
 }
 
 /// A file that the catalog vouches for.
-pub(super) struct Member<'a> {
-    pub(super) name: &'a str,
-    pub(super) contents: &'a [u8],
-    pub(super) kind: Kind,
-}
+pub(super) type Member<'a> = (&'a File, Kind);
 
 /// `CertificateTrustList`, [MS-CAESO] 2.2.3.3.1.
 #[derive(Sequence)]
@@ -113,8 +110,8 @@ pub(super) fn unsigned(
     date: DateTime,
 ) -> Result<Vec<u8>> {
     let mut subjects = Vec::new();
-    for member in members {
-        subjects.extend(trusted_subjects(member).with_context(|| member.name.to_owned())?);
+    for &member in members {
+        subjects.extend(trusted_subjects(member).with_context(|| member.0.name.clone())?);
     }
     subjects.sort_by(|one, other| {
         let (one, other) = (&one.identifier, &other.identifier);
@@ -146,14 +143,14 @@ pub(super) fn unsigned(
 
 /// A file's two entries, as makecat writes them: one under its SHA-256 with all of the data, and
 /// one under the SHA-1 by which older callers look files up.
-fn trusted_subjects(member: &Member<'_>) -> Result<[TrustedSubject; 2]> {
-    let sha256 = digest::<Sha256>(member)?;
-    let info = attribute(CAT_MEMBERINFO2, member_info(member.kind)?)?;
+fn trusted_subjects((file, kind): Member<'_>) -> Result<[TrustedSubject; 2]> {
+    let sha256 = digest::<Sha256>(file, kind)?;
+    let info = attribute(CAT_MEMBERINFO2, member_info(kind)?)?;
     let attributes = [
         info.clone(),
-        attribute(CAT_NAMEVALUE, name_value("File", member.name)?)?,
+        attribute(CAT_NAMEVALUE, name_value("File", &file.name)?)?,
         attribute(CAT_NAMEVALUE, name_value(OS.0, OS.1)?)?,
-        attribute(SPC_INDIRECT_DATA, indirect_data(member.kind, &sha256)?)?,
+        attribute(SPC_INDIRECT_DATA, indirect_data(kind, &sha256)?)?,
     ];
     Ok([
         TrustedSubject {
@@ -161,22 +158,22 @@ fn trusted_subjects(member: &Member<'_>) -> Result<[TrustedSubject; 2]> {
             attributes: SetOfVec::try_from(attributes)?,
         },
         TrustedSubject {
-            identifier: OctetString::new(digest::<Sha1>(member)?)?,
+            identifier: OctetString::new(digest::<Sha1>(file, kind)?)?,
             attributes: SetOfVec::try_from([info])?,
         },
     ])
 }
 
-fn digest<D: Digest + sha2::digest::Update>(member: &Member<'_>) -> Result<Vec<u8>> {
+fn digest<D: Digest + sha2::digest::Update>(file: &File, kind: Kind) -> Result<Vec<u8>> {
     let mut hash = D::new();
-    match member.kind {
+    match kind {
         Kind::Image => {
-            let image = PeFile64::parse(member.contents).context("it is no 64-bit PE image")?;
+            let image = PeFile64::parse(&*file.contents).context("it is no 64-bit PE image")?;
             authenticode_digest(&image as &dyn PeTrait, &mut hash)
                 .ok()
                 .context("its Authenticode digest cannot be computed")?;
         }
-        Kind::Flat => Digest::update(&mut hash, member.contents),
+        Kind::Flat => Digest::update(&mut hash, &file.contents),
     }
     Ok(hash.finalize().to_vec())
 }
@@ -242,22 +239,21 @@ fn list_identifier(subjects: &[TrustedSubject]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const INF: Member<'_> = Member { name: "a.inf", contents: b"a", kind: Kind::Flat };
+    fn file(contents: &[u8]) -> File {
+        File { name: "a.inf".to_owned(), contents: contents.to_vec() }
+    }
 
     #[test]
     fn the_same_files_give_the_same_catalog_and_others_another() {
-        let catalog = |contents| {
-            let member = Member { contents, ..INF };
-            unsigned(&[member], "root\\a", date()).unwrap()
-        };
+        let catalog =
+            |contents| unsigned(&[(&file(contents), Kind::Flat)], "root\\a", date()).unwrap();
         assert_eq!(catalog(b"a"), catalog(b"a"));
         assert_ne!(catalog(b"a"), catalog(b"b"));
     }
 
     #[test]
     fn a_file_that_is_no_image_is_refused_by_its_name() {
-        let member = Member { kind: Kind::Image, ..INF };
-        let refused = unsigned(&[member], "root\\a", date()).unwrap_err();
+        let refused = unsigned(&[(&file(b"a"), Kind::Image)], "root\\a", date()).unwrap_err();
         assert_eq!(
             format!("{refused:#}"),
             "a.inf: it is no 64-bit PE image: Invalid DOS header size or alignment"

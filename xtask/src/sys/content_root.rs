@@ -30,22 +30,14 @@ fn headers(shell: &Shell, folders: &Folders) -> Result<bool> {
     shell.create_dir(km.join("ufx/1.1"))?;
     let sources = folders.sources().join("include");
     // Searched before km, so these headers override those of the same name.
-    let ours = copy_all(shell, &sources.join("km"), &km.join("crt"))?;
+    let ours = files::copy_folder(&sources.join("km"), &km.join("crt"), Path::new(""), &[])?;
     let kmdf = include.join("wdf/kmdf/1.33");
-    Ok(copy_all(shell, &sources.join("wdf"), &kmdf)? || ours)
-}
-
-fn copy_all(shell: &Shell, from: &Path, to: &Path) -> Result<bool> {
-    let mut changed = false;
-    for file in shell.read_dir(from)? {
-        changed |= files::copy(&file, &to.join(file.file_name().unwrap_or_default()))?;
-    }
-    Ok(changed)
+    Ok(files::copy_folder(&sources.join("wdf"), &kmdf, Path::new(""), &[])? || ours)
 }
 
 fn libraries(shell: &Shell, folders: &Folders) -> Result<bool> {
     let built = folders.driver.join("lib");
-    copy_all(shell, &folders.sources().join("lib"), &built)?;
+    files::copy_folder(&folders.sources().join("lib"), &built, Path::new(""), &[])?;
     let _folder = shell.push_dir(&built);
     for name in IMPORTS {
         cmd!(shell, "llvm-dlltool-19 -m i386:x86-64 -d {name}.def -l {name}.lib").quiet().run()?;

@@ -131,7 +131,8 @@ impl Builder<'_> {
     /// compiles. Warnings that a mistake causes are shown only if it does not compile.
     fn compile(&self, sources: &[(PathBuf, String)]) -> Result<()> {
         for package in CHANGEABLE {
-            self.copy_changed(Path::new(package), sources)?;
+            let repository = &self.folders.repository;
+            files::copy_folder(repository, &self.work, Path::new(package), sources)?;
         }
         let _folder = self.shell.push_dir(&self.work);
         let output = self
@@ -145,24 +146,6 @@ impl Builder<'_> {
             .output()?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "it does not compile: {said}");
-        Ok(())
-    }
-
-    fn copy_changed(&self, below: &Path, sources: &[(PathBuf, String)]) -> Result<()> {
-        let repository = &self.folders.repository;
-        for path in self.shell.read_dir(repository.join(below))? {
-            let below = path.strip_prefix(repository)?;
-            let changed = sources.iter().find(|(file, _)| file == below);
-            match changed {
-                Some((_, source)) => {
-                    files::write(&self.work.join(below), source.as_bytes())?;
-                }
-                None if path.is_dir() => self.copy_changed(below, sources)?,
-                None => {
-                    files::copy(&path, &self.work.join(below))?;
-                }
-            }
-        }
         Ok(())
     }
 }
@@ -185,13 +168,8 @@ impl Variant {
             let Some((_, source)) = sources.iter_mut().find(|(known, _)| known == file) else {
                 continue;
             };
-            let found = source.matches(text.as_str()).count();
-            ensure!(
-                found == 1,
-                "`{text}` is {found} times in {}, must be once: write the row of {TABLE} anew",
-                file.display()
-            );
-            *source = source.replace(text.as_str(), instead);
+            *source = files::replace(source, text, 1, instead)
+                .with_context(|| format!("{}: write the row of {TABLE} anew", file.display()))?;
         }
         Ok(sources)
     }

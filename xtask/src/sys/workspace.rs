@@ -4,30 +4,20 @@
 use super::toolchain::DEBIAN_SOURCES;
 use super::{Folders, files};
 use crate::rustup::TARGET;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
-/// A change to a source of wdk-build.
-struct Edit {
-    file: &'static str,
-    text: &'static str,
-    /// How many times the text must occur.
-    count: usize,
-    instead: &'static str,
-}
+/// A change to a source of wdk-build: the file, the text, how many times it must occur, and what
+/// stands instead.
+type Edit = (&'static str, &'static str, usize, &'static str);
 
 /// The lines of wdk-build that compile only on Windows.
 const EDITS: [Edit; 2] = [
     // These refuse any other host, in functions that no build script calls.
-    Edit { file: "src/utils.rs", text: "compile_error!(", count: 2, instead: "unimplemented!(" },
+    ("src/utils.rs", "compile_error!(", 2, "unimplemented!("),
     // Used only by cargo-make.
-    Edit {
-        file: "src/cargo_make.rs",
-        text: "std::os::windows::fs::symlink_file",
-        count: 2,
-        instead: "std::os::unix::fs::symlink",
-    },
+    ("src/cargo_make.rs", "std::os::windows::fs::symlink_file", 2, "std::os::unix::fs::symlink"),
 ];
 
 /// Creates the folder; returns whether the driver must be linked again.
@@ -72,37 +62,16 @@ fn lock(shell: &Shell, folders: &Folders) -> Result<()> {
 
 /// Copies wdk-build as cargo unpacked it, with [`EDITS`] applied.
 fn wdk_build(shell: &Shell, from: &Path, to: &Path) -> Result<()> {
-    copy_all(shell, from, to, Path::new(""))?;
-    for edit in &EDITS {
-        let source = shell.read_file(from.join(edit.file))?;
-        let edited = edit.apply(&source);
-        let edited = edited.with_context(|| from.join(edit.file).display().to_string())?;
-        files::write(&to.join(edit.file), edited.as_bytes())?;
-    }
+    let edited = |&(file, text, count, instead): &Edit| {
+        let source = files::replace(&shell.read_file(from.join(file))?, text, count, instead);
+        let source = source.with_context(|| {
+            format!("{}: look what stops this version on Linux", from.join(file).display())
+        })?;
+        Ok((file.into(), source))
+    };
+    let edited: Vec<(PathBuf, String)> = EDITS.iter().map(edited).collect::<Result<_>>()?;
+    files::copy_folder(from, to, Path::new(""), &edited)?;
     Ok(())
-}
-
-fn copy_all(shell: &Shell, from: &Path, to: &Path, below: &Path) -> Result<()> {
-    for path in shell.read_dir(from.join(below))? {
-        let below = path.strip_prefix(from)?;
-        if path.is_dir() {
-            copy_all(shell, from, to, below)?;
-        } else if EDITS.iter().all(|edit| below != Path::new(edit.file)) {
-            files::copy(&path, &to.join(below))?;
-        }
-    }
-    Ok(())
-}
-
-impl Edit {
-    fn apply(&self, source: &str) -> Result<String> {
-        let Self { text, count, .. } = self;
-        ensure!(
-            source.matches(text).count() == *count,
-            "`{text}` is not there {count} times: look what stops this version on Linux"
-        );
-        Ok(source.replace(text, self.instead))
-    }
 }
 
 /// Where cargo unpacked a package that the workspace depends on.
@@ -165,17 +134,4 @@ windows = {{ path = "windows" }}
 wdk-build = {{ path = "wdk-build" }}
 "#
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_edit_that_fits_no_more_is_refused() {
-        let edit = Edit { file: "", text: "old", count: 2, instead: "new" };
-        assert_eq!(edit.apply("old, old").unwrap(), "new, new");
-        edit.apply("old").unwrap_err();
-        edit.apply("old, old, old").unwrap_err();
-    }
 }
