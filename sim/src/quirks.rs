@@ -6,6 +6,7 @@
 //! modelled kernel.
 
 use std::fmt;
+use thiserror::Error;
 
 /// One option, as shown to people.
 #[derive(Clone, Copy, Debug)]
@@ -134,8 +135,8 @@ behaviours! {
 pub const SMALLEST_RELOAD: u64 = 128;
 /// With [`Behaviour::Lost`] every interrupt whose number is a multiple of this is lost.
 pub const LOST_EACH: u64 = 7;
-/// With [`Behaviour::BranchesChanged`] every interrupt whose number is a multiple of this brings
-/// the change.
+/// With [`Behaviour::BranchesChanged`] and [`Behaviour::FreezeCleared`] every interrupt whose number
+/// is a multiple of this brings the change.
 pub const BRANCHES_CHANGED_EACH: u64 = 4;
 /// Events that a stopped counter still counts with [`Behaviour::LateStop`].
 pub const LATE_STOP: u64 = 4;
@@ -150,26 +151,15 @@ pub(crate) const STORM_STATUS: u64 = 1 << 62;
 pub struct Quirks(u32);
 
 /// A name that is not in [`ROWS`], or one that is given twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QuirksError {
     /// No such behaviour.
+    #[error("`{0}` is not a hardware fault that a model can have")]
     Unknown(String),
     /// Named before.
+    #[error("`{0}` is given twice")]
     Duplicate(String),
 }
-
-impl fmt::Display for QuirksError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(name) => {
-                write!(f, "`{name}` is not a hardware fault that a model can have")
-            }
-            Self::Duplicate(name) => write!(f, "`{name}` is given twice"),
-        }
-    }
-}
-
-impl std::error::Error for QuirksError {}
 
 impl Quirks {
     /// Only this one.

@@ -166,6 +166,11 @@ impl Counter {
         self.value.set(value);
     }
 
+    /// A write through IA32_PMCx: sets the low 32 bits, and copies bit 31 into those above.
+    pub(crate) fn set_extended(&mut self, value: u64) {
+        self.set(i64::from((value as u32).cast_signed()).cast_unsigned());
+    }
+
     /// Back to the power-on state: 0 and no input; broken bits stay broken.
     pub(crate) fn reset(&mut self) {
         self.value.set(0);

@@ -32,16 +32,9 @@ impl Delivery {
         self.storming
     }
 
-    /// Whether someone begins to record branches with the interrupt requested last.
-    pub(crate) fn changes_branches(&self) -> bool {
-        self.quirks.has(Behaviour::BranchesChanged)
-            && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
-    }
-
-    /// Whether someone clears FREEZE_LBRS_ON_PMI with the interrupt requested last.
-    pub(crate) fn clears_branch_freeze(&self) -> bool {
-        self.quirks.has(Behaviour::FreezeCleared)
-            && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
+    /// Whether someone does this to branch recording with the interrupt requested last.
+    pub(crate) fn brings(&self, behaviour: Behaviour) -> bool {
+        self.quirks.has(behaviour) && self.asked.is_multiple_of(BRANCHES_CHANGED_EACH)
     }
 
     /// The interrupt that is under way.

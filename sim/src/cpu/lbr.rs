@@ -167,16 +167,6 @@ impl LastBranches {
         }
     }
 
-    /// Whether branches are recorded.
-    pub(crate) fn is_on(&self, debugctl: u64, status: u64) -> bool {
-        let on = match self.form {
-            Form::Info(_) => debugctl & LBR,
-            Form::Architectural(_) => self.control & 1,
-            Form::Amd => self.switch & AMD_ENABLE,
-        };
-        on != 0 && status & LBR_FRZ == 0
-    }
-
     /// RDMSR; `None` if it is none of these registers, or does not exist.
     pub(crate) fn read(&self, msr: u32) -> Option<u64> {
         match (self.form, msr) {
@@ -261,7 +251,7 @@ impl LastBranches {
     }
 
     /// Records a branch that is taken while recording is on.
-    pub(crate) fn record(&mut self, branch: &Taken) {
+    fn record(&mut self, branch: &Taken) {
         if self.leaves_out(branch) {
             return;
         }
@@ -274,7 +264,7 @@ impl LastBranches {
                 self.records[self.top] = [from, to, flag | u64::from(cycles)];
             }
             Form::Architectural(_) => {
-                let kind = branch_type(branch.kind) << 56;
+                let kind = numbers(branch.kind).2 << 56;
                 self.push([from, to, flag | kind | CYCLES_VALID | u64::from(cycles)]);
             }
             Form::Amd => {
@@ -301,57 +291,67 @@ impl LastBranches {
         let to_kernel = branch.to >> 63 == 1;
         let (mode, kind, recorded) = match self.form {
             Form::Architectural(_) => {
-                let kind = match branch.kind {
-                    BranchKind::Conditional => 16,
-                    BranchKind::Jump => 17,
-                    BranchKind::IndirectJump => 18,
-                    BranchKind::Call => 19,
-                    BranchKind::IndirectCall => 20,
-                    BranchKind::Return => 21,
-                    BranchKind::Other | BranchKind::Unknown => 22,
-                };
-                (if to_kernel { 1 } else { 2 }, kind, self.control)
+                (if to_kernel { 1 } else { 2 }, numbers(branch.kind).0, self.control)
             }
             Form::Info(_) | Form::Amd => {
-                let kind = match branch.kind {
-                    BranchKind::Conditional => 2,
-                    BranchKind::Call => 3,
-                    BranchKind::IndirectCall => 4,
-                    BranchKind::Return => 5,
-                    BranchKind::IndirectJump => 6,
-                    BranchKind::Jump => 7,
-                    BranchKind::Other | BranchKind::Unknown => 8,
-                };
-                (u32::from(!to_kernel), kind, !self.control)
+                (u32::from(!to_kernel), numbers(branch.kind).1, !self.control)
             }
         };
         recorded >> mode & recorded >> kind & 1 == 0
     }
+}
 
-    /// Someone else begins to record everything; returns the new value of IA32_DEBUGCTL.
-    pub(crate) fn take(&mut self, debugctl: u64) -> u64 {
-        match self.form {
-            Form::Info(_) => self.control = 0,
-            Form::Architectural(_) => self.control = LBR_CTL_ALL,
+/// The records, with the unit's registers that decide whether branches are recorded.
+pub(crate) struct Recording<'a> {
+    pub(crate) records: &'a mut LastBranches,
+    pub(crate) debugctl: &'a mut u64,
+    /// The global status.
+    pub(crate) status: u64,
+}
+
+impl Recording<'_> {
+    /// Whether branches are recorded.
+    pub(crate) fn is_on(&self) -> bool {
+        let on = match self.records.form {
+            Form::Info(_) => *self.debugctl & LBR,
+            Form::Architectural(_) => self.records.control & 1,
+            Form::Amd => self.records.switch & AMD_ENABLE,
+        };
+        on != 0 && self.status & LBR_FRZ == 0
+    }
+
+    /// A branch is taken.
+    pub(crate) fn branch(&mut self, taken: &Taken) {
+        if self.is_on() {
+            self.records.record(taken);
+        }
+    }
+
+    /// Someone else begins to record everything.
+    pub(crate) fn take(&mut self) {
+        let records = &mut *self.records;
+        match records.form {
+            Form::Info(_) => records.control = 0,
+            Form::Architectural(_) => records.control = LBR_CTL_ALL,
             Form::Amd => {
-                self.control = 0;
-                self.switch |= AMD_ENABLE;
+                records.control = 0;
+                records.switch |= AMD_ENABLE;
             }
         }
-        self.debugctl(debugctl & !FREEZE_LBRS_ON_PMI | LBR)
+        *self.debugctl = records.debugctl(*self.debugctl & !FREEZE_LBRS_ON_PMI | LBR);
     }
 }
 
-/// BR_TYPE.
-fn branch_type(kind: BranchKind) -> u64 {
+/// A kind's bit in IA32_LBR_CTL, its bit in LBR_SELECT, and its BR_TYPE.
+const fn numbers(kind: BranchKind) -> (u32, u32, u64) {
     match kind {
-        BranchKind::Conditional => 0,
-        BranchKind::IndirectJump => 1,
-        BranchKind::Jump => 2,
-        BranchKind::IndirectCall => 3,
-        BranchKind::Call => 4,
-        BranchKind::Return => 5,
-        BranchKind::Other | BranchKind::Unknown => 8,
+        BranchKind::Conditional => (16, 2, 0),
+        BranchKind::Jump => (17, 7, 2),
+        BranchKind::IndirectJump => (18, 6, 1),
+        BranchKind::Call => (19, 3, 4),
+        BranchKind::IndirectCall => (20, 4, 3),
+        BranchKind::Return => (21, 5, 5),
+        BranchKind::Other | BranchKind::Unknown => (22, 8, 8),
     }
 }
 

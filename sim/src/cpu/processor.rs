@@ -5,7 +5,7 @@ use crate::cpu::cpuid::Leaves;
 use crate::cpu::delivery::Delivery;
 use crate::cpu::event::{Code, Counts};
 use crate::cpu::fault::Fault;
-use crate::cpu::lbr::Taken;
+use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, Taken};
 use crate::cpu::signature::Signature;
 use crate::cpu::unit::{Unit, Watch};
 use crate::historic::netburst::NetBurst;
@@ -268,12 +268,12 @@ impl Processor {
 
     /// Whether taken branches are being recorded.
     pub fn records_branches(&self) -> bool {
-        self.on_unit(|unit| unit.records_branches()).unwrap_or(false)
+        self.on_unit(|unit| unit.recording().is_some_and(|one| one.is_on())).unwrap_or(false)
     }
 
     /// A branch is taken: called before the events that it causes are counted.
     pub fn branch(&mut self, taken: &Taken) {
-        self.on_unit(|unit| unit.branch(taken));
+        self.on_unit(|unit| unit.recording().into_iter().for_each(|mut one| one.branch(taken)));
     }
 
     /// The counts that its counters see of all that has happened.
@@ -524,11 +524,13 @@ impl Processor {
             return;
         };
         let masks = hypervisor || package.unit.masks_on_delivery();
-        if self.delivery.changes_branches() {
-            package.unit.take_branches();
-        }
-        if self.delivery.clears_branch_freeze() {
-            package.unit.clear_branch_freeze();
+        if let Some(mut recording) = package.unit.recording() {
+            if self.delivery.brings(Behaviour::BranchesChanged) {
+                recording.take();
+            }
+            if self.delivery.brings(Behaviour::FreezeCleared) {
+                *recording.debugctl &= !FREEZE_LBRS_ON_PMI;
+            }
         }
         if storming {
             package.unit.set_status(STORM_STATUS);

@@ -3,7 +3,7 @@
 use crate::cpu::counter::{Counter, Input, Value};
 use crate::cpu::event::{Code, Counts, Feed};
 use crate::cpu::fault::Fault;
-use crate::cpu::lbr::Taken;
+use crate::cpu::lbr::Recording;
 
 /// A counter that will request an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,16 +77,10 @@ pub(crate) trait Unit: Send {
     }
     /// These selects and fixed counters count what a workload names.
     fn name_events(&mut self, _codes: &[Code], _now: &Counts) {}
-    /// Whether taken branches are being recorded.
-    fn records_branches(&self) -> bool {
-        false
+    /// Its records of branches.
+    fn recording(&mut self) -> Option<Recording<'_>> {
+        None
     }
-    /// A branch is taken.
-    fn branch(&mut self, _taken: &Taken) {}
-    /// Someone else begins to record branches.
-    fn take_branches(&mut self) {}
-    /// Someone else clears FREEZE_LBRS_ON_PMI.
-    fn clear_branch_freeze(&mut self) {}
     /// From now on its counters stop a few events late.
     fn stop_late(&mut self) {
         self.each_counter(&mut |_, inputs| inputs.iter_mut().for_each(Input::stop_late));

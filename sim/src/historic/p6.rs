@@ -92,11 +92,6 @@ impl P6 {
     }
 }
 
-/// The value that WRMSR puts into a counter: the low 32 bits, and copies of bit 31 above them.
-fn sign_extended(value: u64) -> u64 {
-    i64::from((value as u32).cast_signed()).cast_unsigned()
-}
-
 impl Unit for P6 {
     fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<u64> {
         let value = match msr {
@@ -117,8 +112,8 @@ impl Unit for P6 {
         }
         self.advance(now);
         match msr {
-            PERF_CTR0 => self.counters[0].set(sign_extended(value)),
-            PERF_CTR1 => self.counters[1].set(sign_extended(value)),
+            PERF_CTR0 => self.counters[0].set_extended(value),
+            PERF_CTR1 => self.counters[1].set_extended(value),
             PERF_EVT_SEL0 => self.write_select(0, value, now),
             PERF_EVT_SEL1 => self.write_select(1, value, now),
             _ => {}
@@ -127,11 +122,8 @@ impl Unit for P6 {
     }
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
-        match counter {
-            0 => Ok(self.counters[0].value()),
-            1 => Ok(self.counters[1].value()),
-            _ => Err(Fault::ReadPmc { counter }),
-        }
+        let read = self.counters.get(counter as usize).map(Counter::value);
+        read.ok_or(Fault::ReadPmc { counter })
     }
 
     fn count(&mut self, _thread: usize, now: &Counts) -> u8 {

@@ -127,12 +127,11 @@ impl Unit for Pentium {
     }
 
     fn read_pmc(&mut self, _thread: usize, counter: u32) -> Result<u64, Fault> {
-        match counter {
-            _ if !self.mmx => Err(Fault::InvalidOpcode),
-            0 => Ok(self.counters[0].value()),
-            1 => Ok(self.counters[1].value()),
-            _ => Err(Fault::ReadPmc { counter }),
+        if !self.mmx {
+            return Err(Fault::InvalidOpcode);
         }
+        let read = self.counters.get(counter as usize).map(Counter::value);
+        read.ok_or(Fault::ReadPmc { counter })
     }
 
     fn count(&mut self, _thread: usize, now: &Counts) -> u8 {

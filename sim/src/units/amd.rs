@@ -9,7 +9,7 @@ use crate::cpu::cpuid::Leaves;
 use crate::cpu::event::{Code, Compare, Counts, Feed};
 use crate::cpu::event_select::EventSelect;
 use crate::cpu::fault::Fault;
-use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Taken};
+use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Recording};
 use crate::cpu::signature::Signature;
 use crate::cpu::unit::{Unit, Watch};
 use events::Generation;
@@ -284,27 +284,9 @@ impl Unit for Amd {
         if self.perf_mon_v2 { self.all_counters() } else { 0 }
     }
 
-    fn records_branches(&self) -> bool {
-        let branches = self.branches.as_ref();
-        branches.is_some_and(|branches| branches.is_on(self.debug_ctl, self.status))
-    }
-
-    fn branch(&mut self, taken: &Taken) {
-        if self.records_branches()
-            && let Some(branches) = &mut self.branches
-        {
-            branches.record(taken);
-        }
-    }
-
-    fn take_branches(&mut self) {
-        if let Some(branches) = &mut self.branches {
-            self.debug_ctl = branches.take(self.debug_ctl);
-        }
-    }
-
-    fn clear_branch_freeze(&mut self) {
-        self.debug_ctl &= !FREEZE_LBRS_ON_PMI;
+    fn recording(&mut self) -> Option<Recording<'_>> {
+        let records = self.branches.as_mut()?;
+        Some(Recording { records, debugctl: &mut self.debug_ctl, status: self.status })
     }
 
     fn name_events(&mut self, codes: &[Code], now: &Counts) {

@@ -12,7 +12,7 @@ use crate::cpu::cpuid::Leaves;
 use crate::cpu::event::{Code, Compare, Counts, Event, Feed};
 use crate::cpu::event_select::EventSelect;
 use crate::cpu::fault::Fault;
-use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Taken};
+use crate::cpu::lbr::{FREEZE_LBRS_ON_PMI, LBR_FRZ, LastBranches, Recording};
 use crate::cpu::signature::Signature;
 use crate::cpu::unit::{Unit, Watch};
 use capabilities::Capabilities;
@@ -179,7 +179,7 @@ impl Architectural {
         }
         match register {
             Register::Select(i) => self.selects[i] = EventSelect::from_bits(value),
-            Register::Counter(i) => self.general[i].set(sign_extended(value)),
+            Register::Counter(i) => self.general[i].set_extended(value),
             Register::FullWidth(i) => self.general[i].set(value),
             Register::Fixed(i) => self.fixed[i].set(value),
             Register::FixedControl => self.fixed_control = value,
@@ -407,27 +407,9 @@ impl Unit for Architectural {
         if self.capabilities.has_global() { self.capabilities.global_bits() } else { 0 }
     }
 
-    fn records_branches(&self) -> bool {
-        let branches = self.branches.as_ref();
-        branches.is_some_and(|branches| branches.is_on(self.debugctl, self.status))
-    }
-
-    fn branch(&mut self, taken: &Taken) {
-        if self.records_branches()
-            && let Some(branches) = &mut self.branches
-        {
-            branches.record(taken);
-        }
-    }
-
-    fn take_branches(&mut self) {
-        if let Some(branches) = &mut self.branches {
-            self.debugctl = branches.take(self.debugctl);
-        }
-    }
-
-    fn clear_branch_freeze(&mut self) {
-        self.debugctl &= !FREEZE_LBRS_ON_PMI;
+    fn recording(&mut self) -> Option<Recording<'_>> {
+        let records = self.branches.as_mut()?;
+        Some(Recording { records, debugctl: &mut self.debugctl, status: self.status })
     }
 
     fn name_events(&mut self, codes: &[Code], now: &Counts) {
@@ -458,11 +440,6 @@ fn event_of(select: EventSelect, absent_events: u32) -> Option<Event> {
         (row.event, row.unit_mask) == (select.event(), select.unit_mask()) && select.high() == 0
     })?;
     (absent_events >> row.bit & 1 == 0).then_some(row.counts)
-}
-
-/// A write through IA32_PMCx: the low 32 bits, with bit 31 copied into those above.
-fn sign_extended(value: u64) -> u64 {
-    i64::from((value as u32).cast_signed()).cast_unsigned()
 }
 
 /// The index of `msr` in the block at `base`, if that index's bit in `there` is set.

@@ -70,7 +70,7 @@ impl Capabilities {
 
     /// Bits of IA32_PERF_GLOBAL_CTRL that may be 1, and of the status that counters set.
     pub(super) fn global_bits(&self) -> u64 {
-        global_bits(self.general, self.fixed)
+        u64::from(self.general) | u64::from(self.fixed) << 32
     }
 
     /// Bits of IA32_PERF_GLOBAL_STATUS_SET that may be 1.
@@ -183,10 +183,6 @@ fn perf_caps(leaves: &Leaves, version: u32) -> Option<u64> {
     let pdcm = leaves.get(1, 0).ecx >> 15 & 1 == 1;
     let full_width = version >= 3 && !NO_FW_WRITE.contains(&Signature::of(leaves).model);
     pdcm.then_some(if full_width { FW_WRITE } else { 0 })
-}
-
-fn global_bits(general: u32, fixed: u32) -> u64 {
-    u64::from(general) | u64::from(fixed) << 32
 }
 
 /// The 8 bits of a width field, limited to the 64 bits of a register.
