@@ -160,9 +160,9 @@ impl Model {
         run.map_or(0, |run| run.elapsed_ns(&mut self.service))
     }
 
-    /// The starts and ends of short programs since the last call.
-    pub fn take_short_changes(&mut self) -> Vec<ShortChange> {
-        std::mem::take(&mut self.service.processors().short_changes)
+    /// The processors and what Windows does for them, to look at or to disturb.
+    pub fn host(&mut self) -> &mut ServiceHost {
+        self.service.processors()
     }
 
     /// The accesses that silicon refused to the core: on a real machine each would have been a bug
@@ -176,53 +176,10 @@ impl Model {
         self.service.processors().cpus.get_mut(index).map(|cpu| &mut cpu.processor)
     }
 
-    /// An overflow interrupt arrives on a processor.
-    pub fn interrupt(&mut self, index: usize, interrupted: &Interrupted) {
-        self.service.processors().interrupt(index, interrupted);
-    }
-
     /// An interrupt that no overflow has raised arrives on a processor, which does nothing else.
     pub fn spurious_interrupt(&mut self, index: usize) {
-        self.interrupt(index, &Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 });
-    }
-
-    /// Someone else takes the counters, so that no session can start, or releases them.
-    pub fn take_counters(&mut self, taken: bool) {
-        self.service.processors().counters_taken = taken;
-    }
-
-    /// Someone else takes the overflow interrupt, so that no session can sample addresses, or
-    /// releases it.
-    pub fn take_interrupt(&mut self, taken: bool) {
-        self.service.processors().interrupt_taken = taken;
-    }
-
-    /// Windows does not remove our overflow handler from now on, or does again.
-    pub fn keep_handler(&mut self, keeps: bool) {
-        self.service.processors().keeps_handler = keeps;
-    }
-
-    /// A thread begins to profile itself, or stops: meanwhile the list of counters that are
-    /// accumulated for each thread cannot change.
-    pub fn profile_a_thread(&mut self, profiles: bool) {
-        self.service.processors().thread_profiles = profiles;
-    }
-
-    /// The general counters that are accumulated for each thread, in order.
-    pub fn counted_by_thread(&mut self) -> Vec<u32> {
-        self.service.processors().by_thread.clone()
-    }
-
-    /// Leaves this many bytes of memory for sample rings.
-    pub fn limit_ring_memory(&mut self, bytes: usize) {
-        self.service.processors().ring_words_max = bytes / 8;
-    }
-
-    /// Sleeps and wakes: all registers lose their contents.
-    pub fn sleep_and_wake(&mut self) {
-        self.sleep();
-        self.lose_registers();
-        self.wake();
+        let nothing = Interrupted { ip: 0, mode: Mode::Kernel, process: 0, thread: 0 };
+        self.host().interrupt(index, &nothing);
     }
 
     /// Goes to sleep; the machine still answers requests, as a driver does on its way down.
@@ -278,11 +235,6 @@ impl Model {
     /// The device is removed: every session ends.
     pub fn end_sessions(&mut self) {
         self.service.end_all();
-    }
-
-    /// The processors, to look at their registers or to disturb them.
-    pub fn cpus(&mut self) -> &mut [Cpu] {
-        &mut self.service.processors().cpus
     }
 
     /// Whether a session is running.

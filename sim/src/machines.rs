@@ -97,7 +97,7 @@ pub fn machine(
             .rsplit_once(',')
             .and_then(|(rest, option)| Some((rest, option, option.split_once('=')?)));
         let Some((rest, option, (key, value))) = option else {
-            return Err(unknown(name));
+            return Err(SpecError::Unknown(name.to_owned()));
         };
         options.take(option, key, value)?;
         name = rest;
@@ -142,10 +142,6 @@ impl Options {
             format!("{} ({count} processor{plural}{qualities})", machine.description);
         machine
     }
-}
-
-fn unknown(name: &str) -> SpecError {
-    SpecError::Unknown(name.to_owned())
 }
 
 fn processors(value: &str) -> Result<usize, SpecError> {

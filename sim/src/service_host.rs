@@ -54,28 +54,28 @@ pub struct ServiceHost {
     states: Vec<Box<ProcessorState>>,
     rings: Vec<Vec<Word>>,
     events: Vec<Word>,
-    /// The starts and ends of short programs.
-    pub(crate) short_changes: Vec<ShortChange>,
+    /// The starts and ends of short programs that nobody has taken yet.
+    pub short_changes: Vec<ShortChange>,
     program: Box<Program>,
     /// Nothing to run: what an interrupt gets where no session runs.
     idle: Box<Program>,
     /// Someone else owns the counters and does not release them.
-    pub(crate) counters_taken: bool,
+    pub counters_taken: bool,
     /// Someone else handles the overflow interrupt.
-    pub(crate) interrupt_taken: bool,
+    pub interrupt_taken: bool,
     /// A thread profiles itself: the list of counters cannot change.
-    pub(crate) thread_profiles: bool,
+    pub thread_profiles: bool,
     /// The general counters that Windows accumulates for each thread, in order.
-    pub(crate) by_thread: Vec<u32>,
+    pub by_thread: Vec<u32>,
     /// Windows does not remove our overflow handler.
-    pub(crate) keeps_handler: bool,
+    pub keeps_handler: bool,
     /// Windows has not let go of all that was reserved.
     left: bool,
     /// How overflows are delivered while the service has reserved the counters: it must release
     /// them before it can reserve them again.
     reserved: Option<Overflows>,
     /// The most words that all rings together may take; beyond that there is no memory.
-    pub(crate) ring_words_max: usize,
+    pub ring_words_max: usize,
 }
 
 impl ServiceHost {

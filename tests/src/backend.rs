@@ -170,7 +170,7 @@ impl Backend for Model {
     }
 
     fn interrupt(&mut self, index: usize, interrupted: &Interrupted) -> Result<(), String> {
-        Self::interrupt(self, index, interrupted);
+        self.host().interrupt(index, interrupted);
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl Backend for Model {
     }
 
     fn cpus(&mut self) -> &mut [Cpu] {
-        Self::cpus(self)
+        &mut self.host().cpus
     }
 
     fn surprise_remove(&mut self) -> Result<(), String> {
@@ -205,23 +205,23 @@ impl Backend for Model {
     }
 
     fn take_counters(&mut self, taken: bool) {
-        Self::take_counters(self, taken);
+        self.host().counters_taken = taken;
     }
 
     fn take_interrupt(&mut self, taken: bool) {
-        Self::take_interrupt(self, taken);
+        self.host().interrupt_taken = taken;
     }
 
     fn keep_handler(&mut self, keeps: bool) {
-        Self::keep_handler(self, keeps);
+        self.host().keeps_handler = keeps;
     }
 
     fn profile_a_thread(&mut self, profiles: bool) {
-        Self::profile_a_thread(self, profiles);
+        self.host().thread_profiles = profiles;
     }
 
     fn counted_by_thread(&mut self) -> Vec<u32> {
-        Self::counted_by_thread(self)
+        self.host().by_thread.clone()
     }
 
     fn hide_kernel_addresses(&mut self, handle: &Handle) {
@@ -229,7 +229,7 @@ impl Backend for Model {
     }
 
     fn refuse_rings(&mut self, refused: bool) {
-        self.limit_ring_memory(if refused { 0 } else { usize::MAX });
+        self.host().ring_words_max = if refused { 0 } else { usize::MAX };
     }
 }
 

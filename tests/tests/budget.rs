@@ -73,10 +73,10 @@ fn nothing_is_allocated() {
                     ask(machine, DRAIN, &about);
                 }
                 for round in 1..20 {
-                    let processor = &mut machine.cpus()[0].processor;
+                    let processor = &mut machine.host().cpus[0].processor;
                     processor.set_timestamp(round * 10_000_000);
                     machine.tick();
-                    let processor = &mut machine.cpus()[0].processor;
+                    let processor = &mut machine.host().cpus[0].processor;
                     let mut counts = *processor.counts();
                     counts.set(Event::Branches, PERIOD * round, PERIOD * round);
                     processor.retire(counts);

@@ -52,7 +52,7 @@ fn an_added_processor_without_memory_ends_counting_by_thread() {
     wire.granted(START, number);
     wire.model.add_processor_without_memory();
     assert!(!wire.model.is_counting());
-    assert!(wire.model.counted_by_thread().is_empty());
+    assert!(wire.model.host().by_thread.is_empty());
     for request in [STOP, START, ALLOW] {
         let refusal = wire.about(request, number).refusal();
         let (error, processor, bytes) = refusal.expect("a refusal");
@@ -67,14 +67,14 @@ fn an_added_processor_without_memory_ends_counting_by_thread() {
 fn rings_that_cannot_be_had_are_refused_whole() {
     let mut wire = Wire::new("skylake", 1);
     let number = wire.configured(SAMPLE | EVENTS, &[spec(TOTAL_ISSUES)]);
-    wire.model.limit_ring_memory(RING_BYTES as usize - 8);
+    wire.model.host().ring_words_max = RING_BYTES as usize / 8 - 1;
     let told = wire.about(START, number).refusal();
     assert_eq!(told, Some((ErrorCode::NoMemory, 0, RING_BYTES)));
     // There is room for events, but none for samples.
-    wire.model.limit_ring_memory(RING_BYTES as usize);
+    wire.model.host().ring_words_max = RING_BYTES as usize / 8;
     let error = wire.about(START, number).error();
     assert_eq!(error, Some(ErrorCode::NoMemory));
     assert_eq!(wire.machine().ring_bytes, 0);
-    wire.model.limit_ring_memory(usize::MAX);
+    wire.model.host().ring_words_max = usize::MAX;
     wire.granted(START, number);
 }

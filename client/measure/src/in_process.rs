@@ -118,7 +118,8 @@ impl ModelledMachine for InProcess {
     }
 
     fn take_process_events(&mut self) -> Vec<ProcessEvent> {
-        self.model.take_short_changes().into_iter().flat_map(short_program).collect()
+        let changes = std::mem::take(&mut self.model.host().short_changes);
+        changes.into_iter().flat_map(short_program).collect()
     }
 }
 

@@ -130,35 +130,8 @@ struct Segment {
 impl Default for Workload {
     /// The workload described by [`DEFAULT`].
     fn default() -> Self {
-        Self::new(Parts {
-            amounts: kinds([
-                100_000_000,
-                150_000_000,
-                20_000_000,
-                400_000,
-                120_000_000,
-                2_000_000,
-                200_000,
-                40_000_000,
-                1_500_000,
-                25_000_000,
-                120_000,
-                10_000_000,
-            ]),
-            user: 90,
-            processors: None,
-            ..Parts::default()
-        })
+        parse(DEFAULT).unwrap_or_else(|error| unreachable!("{error}"))
     }
-}
-
-/// Amounts of the kinds that have their own name, in the order of [`Event::ALL`].
-fn kinds(of_kinds: [u64; Event::ALL.len()]) -> [u64; AMOUNTS] {
-    let mut amounts = [0; AMOUNTS];
-    for (amount, of_kind) in amounts.iter_mut().zip(of_kinds) {
-        *amount = of_kind;
-    }
-    amounts
 }
 
 impl Workload {

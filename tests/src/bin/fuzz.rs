@@ -91,7 +91,11 @@ fn service_case(rng: &mut Rng) {
                 machine.close(handles.swap_remove(rng.usize(..handles.len())));
             }
             2 => machine.begin(&workload),
-            3 => machine.sleep_and_wake(),
+            3 => {
+                machine.sleep();
+                machine.lose_registers();
+                machine.wake();
+            }
             6 | 7 if !handles.is_empty() => {
                 let handle = handles[rng.usize(..handles.len())];
                 sessions.extend(start(rng, &mut machine, handle).map(|number| (handle, number)));

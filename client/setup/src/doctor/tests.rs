@@ -195,16 +195,10 @@ fn refusal(code: ErrorCode) -> Failure {
 #[test]
 fn what_the_machine_refuses_is_found_by_trying() {
     let spec = halprof_measure::spec("skylake").expect("a model");
-    for (name, code, take) in [
-        (
-            "owner",
-            "counters-reserved",
-            sim::machine::Model::take_counters as fn(&mut sim::machine::Model, bool),
-        ),
-        ("sampling", "interrupt-taken", sim::machine::Model::take_interrupt),
-    ] {
+    for (name, code) in [("owner", "counters-reserved"), ("sampling", "interrupt-taken")] {
         let mut machine = InProcess::new(&spec.leaves);
-        take(machine.model(), true);
+        let host = machine.model().host();
+        (host.counters_taken, host.interrupt_taken) = (name == "owner", name == "sampling");
         let mut connection = Connection::new(machine).expect("an answer");
         let facts = collected(&mut connection, None);
         let check = check(&facts, name);

@@ -327,7 +327,7 @@ impl Shared {
     /// The counters of a processor that are in Windows' list.
     fn counters(&self, processor: usize) -> [u64; 16] {
         let mut model = self.lock();
-        let list = model.model().counted_by_thread();
+        let list = model.model().host().by_thread.clone();
         let processor = model.model().processor(processor).expect("a processor");
         let mut values = [0; 16];
         for (value, counter) in values.iter_mut().zip(list) {

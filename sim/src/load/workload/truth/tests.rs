@@ -1,8 +1,15 @@
 //! The closed forms against the counts, and the counts against the requested amounts.
 
-use crate::cpu::event::{Compare, Event, Feed};
-use crate::load::workload::{KERNEL_CODE, MAX_AMOUNT, Parts, USER_CODE, Workload, kinds, parse};
+use crate::cpu::event::{AMOUNTS, Compare, Event, Feed};
+use crate::load::workload::{KERNEL_CODE, MAX_AMOUNT, Parts, USER_CODE, Workload, parse};
 use proptest::prelude::*;
+
+/// Amounts of the kinds that have their own name, in the order of [`Event::ALL`].
+fn kinds(of_kinds: [u64; Event::ALL.len()]) -> [u64; AMOUNTS] {
+    let mut amounts = [0; AMOUNTS];
+    amounts[..of_kinds.len()].copy_from_slice(&of_kinds);
+    amounts
+}
 
 fn amount() -> impl Strategy<Value = u64> {
     prop_oneof![
