@@ -116,6 +116,7 @@ impl Step {
 }
 
 /// What the instructions see.
+#[derive(Default)]
 pub struct Bus {
     /// The processors.
     pub cpus: Vec<Cpu>,
@@ -279,26 +280,7 @@ fn broken(error: unicorn_engine::uc_error) -> anyhow::Error {
 impl Engine {
     /// An engine with the image mapped, and nothing running.
     pub fn new(image: &Image, cpus: Vec<Cpu>) -> Result<Self> {
-        let bus = Bus {
-            cpus,
-            current: 0,
-            arena: Arena::default(),
-            registers: Watched::default(),
-            stack: Stack::default(),
-            trace: None,
-            path: 0,
-            previous: 0,
-            executed: 0,
-            calls: 0,
-            stops_at_unmask: false,
-            guest: None,
-            steps: None,
-            masked_most: 0,
-            privileged: image.privileged.clone(),
-            budget: 0,
-            stretches: Vec::new(),
-            violation: None,
-        };
+        let bus = Bus { cpus, privileged: image.privileged.clone(), ..Bus::default() };
         let mut unicorn = Unicorn::new_with_data(Arch::X86, Mode::MODE_64, bus).map_err(broken)?;
         let u = &mut unicorn;
         u.ctl_set_tlb_type(TlbType::VIRTUAL).map_err(broken)?;
@@ -306,43 +288,7 @@ impl Engine {
             Some(TlbEntry { paddr: physical(address), perms: Prot::ALL })
         })
         .map_err(broken)?;
-        let mut map = |at: u64, size: u64, perms| u.mem_map(physical(at), size, perms);
-        map(IMAGE, PAGE, Prot::READ).map_err(broken)?;
-        for section in &image.sections {
-            let mut perms = Prot::READ;
-            if section.writable {
-                perms |= Prot::WRITE;
-            }
-            if section.executable {
-                perms |= Prot::EXEC;
-            }
-            map(IMAGE + section.offset, section.size, perms).map_err(broken)?;
-        }
-        map(STUBS, STUBS_SIZE, Prot::READ | Prot::EXEC).map_err(broken)?;
-        map(EXPORTS, EXPORTS_SIZE, Prot::READ).map_err(broken)?;
-        map(ARENA, ARENA_SIZE, Prot::READ | Prot::WRITE).map_err(broken)?;
-        let (code, code_end) = programs::CODE;
-        map(code, code_end - code, Prot::READ | Prot::EXEC).map_err(broken)?;
-        map(USER_STACKS, USER_STACKS_SIZE, Prot::READ | Prot::WRITE).map_err(broken)?;
-        u.mmio_map(
-            physical(APIC),
-            PAGE,
-            Some(|u: &mut Unicorn<'_, Bus>, offset, _size| {
-                let bus = u.get_data_mut();
-                bus.touch_registers();
-                let cpu = &mut bus.cpus[bus.current];
-                cpu.read_apic(offset as u32).into()
-            }),
-            Some(|u: &mut Unicorn<'_, Bus>, offset, _size, value| {
-                let bus = u.get_data_mut();
-                bus.touch_registers();
-                let cpu = &mut bus.cpus[bus.current];
-                let allowed = bus.registers.write_apic(cpu, offset as u32, value as u32);
-                cpu.write_apic(offset as u32, value as u32);
-                must(u, allowed);
-            }),
-        )
-        .map_err(broken)?;
+        map_memory(u, image).map_err(broken)?;
         u.mem_write(physical(IMAGE), &image.bytes).map_err(broken)?;
         let stubs = vec![HLT; STUBS_SIZE as usize];
         u.mem_write(physical(STUBS), &stubs).map_err(broken)?;
@@ -695,6 +641,46 @@ impl Engine {
         violation.stack = addresses.iter().map(|address| address - IMAGE).collect();
         violation
     }
+}
+
+/// Maps the image, the stubs, the arena, programs, and the local APIC's page.
+fn map_memory(u: &mut Unicorn<'_, Bus>, image: &Image) -> Result<(), unicorn_engine::uc_error> {
+    let mut map = |at: u64, size: u64, perms| u.mem_map(physical(at), size, perms);
+    map(IMAGE, PAGE, Prot::READ)?;
+    for section in &image.sections {
+        let mut perms = Prot::READ;
+        if section.writable {
+            perms |= Prot::WRITE;
+        }
+        if section.executable {
+            perms |= Prot::EXEC;
+        }
+        map(IMAGE + section.offset, section.size, perms)?;
+    }
+    map(STUBS, STUBS_SIZE, Prot::READ | Prot::EXEC)?;
+    map(EXPORTS, EXPORTS_SIZE, Prot::READ)?;
+    map(ARENA, ARENA_SIZE, Prot::READ | Prot::WRITE)?;
+    let (code, code_end) = programs::CODE;
+    map(code, code_end - code, Prot::READ | Prot::EXEC)?;
+    map(USER_STACKS, USER_STACKS_SIZE, Prot::READ | Prot::WRITE)?;
+    u.mmio_map(
+        physical(APIC),
+        PAGE,
+        Some(|u: &mut Unicorn<'_, Bus>, offset, _size| {
+            let bus = u.get_data_mut();
+            bus.touch_registers();
+            let cpu = &mut bus.cpus[bus.current];
+            cpu.read_apic(offset as u32).into()
+        }),
+        Some(|u: &mut Unicorn<'_, Bus>, offset, _size, value| {
+            let bus = u.get_data_mut();
+            bus.touch_registers();
+            let cpu = &mut bus.cpus[bus.current];
+            let allowed = bus.registers.write_apic(cpu, offset as u32, value as u32);
+            cpu.write_apic(offset as u32, value as u32);
+            must(u, allowed);
+        }),
+    )
 }
 
 /// What a 128-bit register holds when a function is called.

@@ -1,7 +1,9 @@
 //! Calls between the driver and the system: each slice, call and return is checked against the
 //! rules.
 
-use super::{APC, Function, Machine, Outcome, PASSIVE, PROFILE, STACK, State, Stub, Wait};
+use super::{
+    APC, Activity, Function, Machine, Outcome, PASSIVE, PROFILE, STACK, State, Stub, Wait,
+};
 use crate::cost::Cost;
 use crate::engine::{MASKED_LIMIT, Stack, Stop};
 use crate::rules::{Rule, Violation};
@@ -76,26 +78,8 @@ impl Machine {
 
     pub(super) fn returned(&mut self, index: usize, id: usize) -> Result<(), Violation> {
         let value = self.engine.returned();
-        let moved = self.engine.stack_pointer() != self.activities[id].top;
-        let not_kept = self.engine.not_kept();
-        if let Some(what) = not_kept.or(moved.then(|| "RSP".to_owned())) {
-            let what = format!("{} does not keep {what}", self.activities[id].name);
-            let violation = Violation::new(Rule::Convention, what);
+        if let Some(violation) = self.broken_at_return(id) {
             return Err(self.engine.with_stack(violation));
-        }
-        if self.framework.holds_a_lock(id) || self.kernel.holds_a_spin_lock(id) {
-            let what = format!("{} ends with a lock held", self.activities[id].name);
-            return Err(self.engine.with_stack(Violation::new(Rule::LockHeld, what)));
-        }
-        let (critical, entered) = self.activities[id].critical;
-        if critical != entered {
-            let what = format!("{} ends in a critical region", self.activities[id].name);
-            let violation = Violation::new(Rule::CriticalRegion, what);
-            return Err(self.engine.with_stack(violation));
-        }
-        if self.engine.masked() {
-            let what = format!("{} ends with interrupts masked", self.activities[id].name);
-            return Err(Violation::new(Rule::Masked, what));
         }
         if let Some(request) = self.activities[id].request.take()
             && self.activities[id].irql == PASSIVE
@@ -122,6 +106,25 @@ impl Machine {
             self.engine.bus().arena.free(frame, 0)?;
         }
         self.engine.bus().arena.free(stack, 0)
+    }
+
+    /// What an activity must have given back when it returns.
+    fn broken_at_return(&self, id: usize) -> Option<Violation> {
+        let Activity { name, top, critical: (critical, entered), .. } = self.activities[id];
+        let moved = (self.engine.stack_pointer() != top).then(|| "RSP".to_owned());
+        if let Some(what) = self.engine.not_kept().or(moved) {
+            return Some(Violation::new(Rule::Convention, format!("{name} does not keep {what}")));
+        }
+        let (rule, how) = if self.framework.holds_a_lock(id) || self.kernel.holds_a_spin_lock(id) {
+            (Rule::LockHeld, "with a lock held")
+        } else if critical != entered {
+            (Rule::CriticalRegion, "in a critical region")
+        } else if self.engine.masked() {
+            (Rule::Masked, "with interrupts masked")
+        } else {
+            return None;
+        };
+        Some(Violation::new(rule, format!("{name} ends {how}")))
     }
 
     pub(super) fn serve(

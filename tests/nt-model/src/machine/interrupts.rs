@@ -112,7 +112,7 @@ impl Machine {
     }
 
     /// Processors on which LVTPC may be masked although no session runs.
-    pub fn may_be_masked(&self) -> Vec<usize> {
+    fn may_be_masked(&self) -> Vec<usize> {
         let cpus = &self.engine.bus_ref().cpus;
         // An interrupt that arrives after the handler has been removed masks LVTPC by its delivery.
         let behind = |index: &usize| {
