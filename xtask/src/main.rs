@@ -13,8 +13,9 @@ mod suite;
 mod sys;
 mod test;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
+use serde_json::Value;
 use xshell::{Shell, cmd};
 
 /// Builds and checks halprof.
@@ -74,6 +75,18 @@ fn main() -> Result<()> {
         Task::Mutants { arguments } => mutants::run(&shell, &arguments),
         Task::Bench => Ok(cmd!(shell, "cargo bench -p halprof-tests").run()?),
     }
+}
+
+/// What cargo knows of a package of the workspace, or one that it depends on.
+fn metadata(shell: &Shell, name: &str) -> Result<Value> {
+    let metadata = cmd!(shell, "cargo metadata --locked --format-version 1")
+        .quiet()
+        .read()
+        .context("cargo must load the crates once: check the network")?;
+    let mut metadata: Value = serde_json::from_str(&metadata)?;
+    let packages = metadata["packages"].as_array_mut().context("no packages")?;
+    let found = packages.iter_mut().find(|package| package["name"] == name);
+    Ok(found.with_context(|| format!("there is no package {name}"))?.take())
 }
 
 /// Whether cargo has this subcommand.

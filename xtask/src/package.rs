@@ -10,7 +10,7 @@ mod inf;
 mod manifests;
 mod spdx;
 
-use crate::{exe, setup, suite, sys};
+use crate::{exe, metadata, setup, suite, sys};
 use anyhow::{Context, Result};
 use archive::File;
 use catalog::Kind;
@@ -138,15 +138,8 @@ fn date(shell: &Shell) -> Result<DateTime> {
 /// The minimum KMDF version that the driver requires. This is not its target version: Windows 10
 /// 2004 does not come with 1.33.
 fn minimum_kmdf(shell: &Shell) -> Result<String> {
-    let metadata = cmd!(shell, "cargo metadata --no-deps --format-version 1").quiet().read()?;
-    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
-    let model = metadata["packages"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|package| package["name"] == "halprof-driver")
-        .map(|package| &package["metadata"]["wdk"]["driver-model"])
-        .context("the workspace has no package halprof-driver")?;
+    let package = metadata(shell, "halprof-driver")?;
+    let model = &package["metadata"]["wdk"]["driver-model"];
     let number = |key: &str| {
         let value = model[key].as_u64();
         value.with_context(|| format!("driver/Cargo.toml has no {key} in package.metadata.wdk"))

@@ -11,6 +11,7 @@ use crate::rustup::TARGET;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use xshell::Shell;
@@ -153,25 +154,23 @@ impl Builder<'_> {
 impl Variant {
     /// The files that the variant changes, with their changed contents.
     fn sources(&self, repository: &Path) -> Result<Vec<(PathBuf, String)>> {
-        let mut sources: Vec<(PathBuf, String)> = Vec::new();
+        let mut sources: BTreeMap<PathBuf, String> = BTreeMap::new();
         for Edit { file, text, instead } in &self.edit {
             ensure!(
                 CHANGEABLE.iter().any(|package| file.starts_with(package)),
                 "{} is in none of {CHANGEABLE:?}",
                 file.display()
             );
-            if !sources.iter().any(|(known, _)| known == file) {
-                let source = fs::read_to_string(repository.join(file))
-                    .with_context(|| format!("read {}", file.display()))?;
-                sources.push((file.clone(), source));
-            }
-            let Some((_, source)) = sources.iter_mut().find(|(known, _)| known == file) else {
-                continue;
+            let source = match sources.remove(file) {
+                Some(source) => source,
+                None => fs::read_to_string(repository.join(file))
+                    .with_context(|| format!("read {}", file.display()))?,
             };
-            *source = files::replace(source, text, 1, instead)
+            let source = files::replace(&source, text, 1, instead)
                 .with_context(|| format!("{}: write the row of {TABLE} anew", file.display()))?;
+            sources.insert(file.clone(), source);
         }
-        Ok(sources)
+        Ok(sources.into_iter().collect())
     }
 }
 

@@ -3,10 +3,11 @@
 
 use super::toolchain::DEBIAN_SOURCES;
 use super::{Folders, files};
+use crate::metadata;
 use crate::rustup::TARGET;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
-use xshell::{Shell, cmd};
+use xshell::Shell;
 
 /// A change to a source of wdk-build: the file, the text, how many times it must occur, and what
 /// stands instead.
@@ -76,19 +77,9 @@ fn wdk_build(shell: &Shell, from: &Path, to: &Path) -> Result<()> {
 
 /// Where cargo unpacked a package that the workspace depends on.
 fn registry_source(shell: &Shell, package: &str) -> Result<PathBuf> {
-    let metadata = cmd!(shell, "cargo metadata --locked --format-version 1")
-        .quiet()
-        .read()
-        .context("cargo must load the crates once: check the network")?;
-    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
-    let packages = metadata["packages"].as_array().context("no packages")?;
-    let manifest = packages
-        .iter()
-        .find(|found| found["name"] == package)
-        .and_then(|found| found["manifest_path"].as_str())
-        .with_context(|| format!("the driver does not depend on {package}"))?;
-    let folder = Path::new(manifest).parent().context("no folder")?;
-    Ok(folder.to_owned())
+    let package = metadata(shell, package)?;
+    let manifest = package["manifest_path"].as_str().context("no manifest")?;
+    Ok(Path::new(manifest).parent().context("no folder")?.to_owned())
 }
 
 /// The cargo configuration of this folder, in addition to the repository's.
