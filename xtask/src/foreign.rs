@@ -5,46 +5,36 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use xshell::{Shell, cmd};
 
-/// A set of packages: the files that list them with their versions, the folder, and the function
-/// that installs them.
-struct Set {
-    named_by: &'static [&'static str],
-    folder: &'static str,
-    install: fn(&Shell, &str) -> Result<()>,
-}
-
 const FROM: &str = "client/tool/tests/foreign";
-const SETS: &[Set] = &[
-    Set { named_by: &["requirements.txt"], folder: "target/foreign/python", install: python },
-    Set {
-        named_by: &["package.json", "package-lock.json"],
-        folder: "target/foreign/node",
-        install: node,
-    },
-];
 
-/// Installs each set that is missing or has other versions.
+/// Installs each set of packages that is missing or has other versions.
 pub(crate) fn install(shell: &Shell) -> Result<()> {
-    for set in SETS {
-        if is_installed(shell, set) {
-            continue;
-        }
-        (set.install)(shell, set.folder)?;
-        for name in set.named_by {
-            shell.copy_file(format!("{FROM}/{name}"), set.folder)?;
-        }
-        shell.write_file(Path::new(set.folder).join("installed"), "")?;
-    }
-    Ok(())
+    install_set(shell, "target/foreign/python", &["requirements.txt"], python)?;
+    install_set(shell, "target/foreign/node", &["package.json", "package-lock.json"], node)
 }
 
-fn is_installed(shell: &Shell, set: &Set) -> bool {
+/// Installs a set into its folder, with the files that list its packages and their versions, unless
+/// the same are there.
+fn install_set(
+    shell: &Shell,
+    folder: &str,
+    lists: &[&str],
+    install: fn(&Shell, &str) -> Result<()>,
+) -> Result<()> {
+    let installed = Path::new(folder).join("installed");
     let same = |name: &&str| {
         let wanted = shell.read_file(format!("{FROM}/{name}"));
-        let there = shell.read_file(format!("{}/{name}", set.folder));
+        let there = shell.read_file(format!("{folder}/{name}"));
         wanted.is_ok_and(|wanted| there.is_ok_and(|there| there == wanted))
     };
-    shell.path_exists(format!("{}/installed", set.folder)) && set.named_by.iter().all(same)
+    if shell.path_exists(&installed) && lists.iter().all(same) {
+        return Ok(());
+    }
+    install(shell, folder)?;
+    for name in lists {
+        shell.copy_file(format!("{FROM}/{name}"), folder)?;
+    }
+    Ok(shell.write_file(installed, "")?)
 }
 
 fn python(shell: &Shell, folder: &str) -> Result<()> {
