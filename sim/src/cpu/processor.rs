@@ -187,7 +187,7 @@ impl Processor {
         self.take_requests();
         self.apic
             .read_msr(msr)
-            .or_else(|| self.on_unit(|unit| unit.read_msr(self.thread, msr))?)
+            .or_else(|| self.on_unit(|unit| self.read_unit(unit, msr))?)
             .ok_or(Fault::ReadMsr { msr })
     }
 
@@ -486,10 +486,18 @@ impl Processor {
         Some(work(&mut *self.package()?.unit))
     }
 
+    /// A register of the records of branches, or another of the unit's.
+    fn read_unit(&self, unit: &mut dyn Unit, msr: u32) -> Option<u64> {
+        let recorded = unit.recording().and_then(|recording| recording.records.read(msr));
+        recorded.or_else(|| unit.read_msr(self.thread, msr))
+    }
+
     /// Whether the unit has the register and accepts the value.
     fn write_unit(&self, msr: u32, value: u64) -> bool {
-        let written =
-            |unit: &mut dyn Unit| unit.write_msr(self.thread, msr, value, &self.counted());
+        let written = |unit: &mut dyn Unit| {
+            let recorded = unit.recording().and_then(|one| one.records.write(msr, value));
+            recorded.or_else(|| unit.write_msr(self.thread, msr, value, &self.counted()))
+        };
         self.on_unit(written).flatten().unwrap_or(false)
     }
 

@@ -56,6 +56,8 @@ pub struct Run {
     runners: Vec<Runner>,
     /// Workload time that every processor has reached.
     time: u64,
+    /// Where the short program starts and where it ends, if the workload gets there.
+    short: [Option<u64>; 2],
     /// The processor that starts the short program.
     first: Option<usize>,
     /// How many of its start and its end have happened.
@@ -102,6 +104,9 @@ impl Run {
             workload: workload.clone(),
             runners,
             time: 0,
+            short: workload.short().map_or([None; 2], |(start, end)| {
+                [start, end].map(|time| workload.position_at(time))
+            }),
             first: (0..cpus.len()).find(|&index| workload.runs_on(index as u32)),
             told: 0,
         }
@@ -217,22 +222,17 @@ impl Run {
 
     /// Where the short program next starts or ends, after a position.
     fn edge(&self, index: usize, position: u64) -> Option<u64> {
-        let (start, end) = self.workload.short()?;
-        if !self.runners[index].works {
-            return None;
-        }
-        let places = [start, end].map(|time| self.workload.position_at(time));
-        places.into_iter().flatten().find(|&at| at > position)
+        let mut edges = self.short.into_iter().flatten();
+        edges.find(|&at| at > position && self.runners[index].works)
     }
 
     /// Reports the start or end of the short program, once the first processor has reached it.
     fn tell_of_short(&mut self, answering: &mut impl Answering, index: usize, position: u64) {
-        let Some((start, end)) = self.workload.short().filter(|_| self.first == Some(index)) else {
+        if self.first != Some(index) {
             return;
-        };
-        for (number, time) in [start, end].into_iter().enumerate() {
-            let due = self.workload.position_at(time).is_some_and(|at| at <= position);
-            if due && self.told == number {
+        }
+        for (number, at) in self.short.into_iter().enumerate() {
+            if self.told == number && at.is_some_and(|at| at <= position) {
                 self.told += 1;
                 let code = (number == 0).then_some(self.workload.code());
                 let timestamp = processor(answering, index).map_or(0, |one| one.timestamp());
@@ -268,9 +268,7 @@ impl Run {
 
     /// The process and the thread that run between the previous position and this one.
     fn who(&self, position: u64) -> (u32, u32) {
-        let edges = self.workload.short().map(|(start, end)| [start, end]);
-        let edges = edges.map(|edges| edges.map(|time| self.workload.position_at(time)));
-        if let Some([Some(start), end]) = edges
+        if let [Some(start), end] = self.short
             && start < position
             && end.is_none_or(|end| position <= end)
         {
@@ -292,22 +290,13 @@ impl Run {
 
     /// Processors that have less to do wait for the one that has most.
     fn wait_for_slowest(&mut self, answering: &mut impl Answering) {
-        let elapsed = self.slowest(answering);
+        let least = self.time.min(self.workload.time_at(self.workload.length()));
+        let elapsed = self.elapsed_ns(answering).max(least);
         for (cpu, runner) in answering.cpus().iter_mut().zip(&mut self.runners) {
             let now = cpu.processor.timestamp();
             runner.overhead += (runner.began + elapsed).wrapping_sub(now);
             cpu.processor.set_timestamp(runner.began + elapsed);
         }
-    }
-
-    fn slowest(&self, answering: &mut impl Answering) -> u64 {
-        let cpus = answering.cpus();
-        cpus.iter()
-            .zip(&self.runners)
-            .map(|(cpu, runner)| cpu.processor.timestamp().wrapping_sub(runner.began))
-            .max()
-            .unwrap_or(0)
-            .max(self.time.min(self.workload.time_at(self.workload.length())))
     }
 }
 

@@ -208,19 +208,11 @@ impl Amd {
 
 impl Unit for Amd {
     fn read_msr(&mut self, _thread: usize, msr: u32) -> Option<u64> {
-        let branches = self.branches.as_ref();
-        if let Some(value) = branches.and_then(|branches| branches.read(msr)) {
-            return Some(value);
-        }
         let register = self.register(msr)?;
         Some(self.read(register))
     }
 
     fn write_msr(&mut self, _thread: usize, msr: u32, value: u64, now: &Counts) -> Option<bool> {
-        let branches = self.branches.as_mut();
-        if let Some(taken) = branches.and_then(|branches| branches.write(msr, value)) {
-            return Some(taken);
-        }
         let register = self.register(msr)?;
         if !self.write(register, value) {
             return Some(false);
