@@ -49,11 +49,6 @@ impl Folders {
         self.driver.join("halprof.sys")
     }
 
-    /// The same driver with the interfaces for processors that no 64-bit Windows boots on.
-    fn historic_image(&self) -> PathBuf {
-        self.driver.join("halprof-historic.sys")
-    }
-
     fn symbols(&self) -> PathBuf {
         self.driver.join("halprof.pdb")
     }
@@ -90,20 +85,10 @@ pub(crate) fn lint(shell: &Shell) -> Result<()> {
     let folders = Folders::new(shell.current_dir().canonicalize()?);
     assemble(shell, &folders, toolchain)?;
     let _folder = shell.push_dir(folders.workspace());
-    toolchain
-        .clippy(shell)
-        .args(toolchain.arguments())
-        .args(["--release", "--package", "halprof-driver"])
-        .args(["--", "-D", "warnings"])
-        .run()?;
-    toolchain
-        .cargo(shell)
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .args(["doc", "--no-deps"])
-        .args(toolchain.arguments())
-        .args(["--release", "--package", "halprof-driver"])
-        .run()?;
-    Ok(())
+    let driver = [toolchain.arguments(), &["--release", "--package", "halprof-driver"]].concat();
+    toolchain.clippy(shell).args(&driver).args(["--", "-D", "warnings"]).run()?;
+    let doc = toolchain.cargo(shell).env("RUSTDOCFLAGS", "-D warnings");
+    Ok(doc.args(["doc", "--no-deps"]).args(&driver).run()?)
 }
 
 fn assemble(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()> {
@@ -133,8 +118,9 @@ fn build_in(shell: &Shell, folders: &Folders, toolchain: Toolchain) -> Result<()
     assemble(shell, folders, toolchain)?;
     let _folder = shell.push_dir(folders.workspace());
     let image = Path::new("target").join(TARGET).join("release/halprof_driver.dll");
+    // The same driver with the interfaces for processors that no 64-bit Windows boots on.
     compile(shell, toolchain, &["--features", "historic"])?;
-    shell.copy_file(&image, folders.historic_image())?;
+    shell.copy_file(&image, folders.driver.join("halprof-historic.sys"))?;
     let messages = compile(shell, toolchain, &[])?;
     shell.copy_file(&image, folders.image())?;
     shell.copy_file(image.with_extension("pdb"), folders.symbols())?;
