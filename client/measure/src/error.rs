@@ -4,8 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::samples::Statistics;
 use shared_types::{BranchReason, ErrorCode, NtStatus, ProfileSource, WIRE_VERSION};
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use thiserror::Error;
 
 /// A refusal by the answering side, and what it concerns.
@@ -242,145 +244,34 @@ fn status(status: NtStatus) -> String {
     }
 }
 
-/// What was refused, and why.
-#[expect(clippy::too_many_lines, reason = "a table: one row for each code")]
+/// What was refused, and why, by code: with `{subject}`, `{detail}` and `{source}` for the refusal's.
+static MESSAGES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    let text = include_str!("error/refusals.csv");
+    csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten().collect()
+});
+
 fn refused(refusal: &Refusal) -> String {
-    use ErrorCode as E;
     let Refusal { code, subject, detail, .. } = *refusal;
-    let source = source_in_words(refusal);
-    match code {
-        E::VersionMismatch => {
-            format!(
-                "this halprof uses protocol version {subject}; the driver uses version {detail}"
-            )
-        }
-        E::WrongSize => {
-            format!("the driver expected a request of {detail} bytes and received {subject}")
-        }
-        E::ReplyTooSmall => format!("the reply needs {detail} bytes; the buffer has {subject}"),
-        E::UnknownFlags => {
-            format!(
-                "the driver does not know the flags {subject:#x} (protocol version {WIRE_VERSION})"
-            )
-        }
-        E::ReservedNotZero => {
-            format!("a reserved field at offset {subject} of the request is not 0")
-        }
-        E::UnknownSession => format!("this handle has no session {subject}"),
-        E::TooManySessions => format!("all {detail} sessions are in use"),
-        E::NoSources => "no source was named".to_owned(),
-        E::TooManySources => {
-            format!("{subject} sources were named; one session can have {detail}")
-        }
-        E::SourceUnknown => format!("this machine has no {source}"),
-        E::SourceNotSupported => format!("{source} cannot be counted on this machine"),
-        E::SourceApproximate => {
-            format!("the event of {source} is not what its name says on this processor")
-        }
-        E::SourceDuplicate => format!("{source} is listed twice with the same filter"),
-        E::DoesNotFit => {
-            format!(
-                "{source} does not fit on processor {detail} together with the rest of its group"
-            )
-        }
-        E::RawRefused => {
-            format!("the raw event select sets bits that are not allowed: {detail:#x}")
-        }
-        E::BadFilter => format!("{source} has a filter that is neither user, kernel nor both"),
-        E::ProcessorUnknown => {
-            format!("no processor {subject}: this machine has 0-{}", detail.saturating_sub(1))
-        }
-        E::SamplingUnavailable => {
-            format!(
-                "{source} cannot be sampled: counter overflows raise no interrupt on this processor"
-            )
-        }
-        E::NoReferenceCycles => {
-            format!(
-                "{source} cannot be sampled: this processor has no cycle counter to sample time with"
-            )
-        }
-        E::KernelNotGranted => {
-            format!("{source} needs kernel mode, and the session was opened without it")
-        }
-        E::Busy => format!("process {subject} holds the counters in another session"),
-        E::Running => "the session is running".to_owned(),
-        E::NotRunning => "the session is not running".to_owned(),
-        E::NotConfigured => "the session has no sources yet".to_owned(),
-        E::SourceNotInSession => format!("{source} is not in this session"),
-        E::NoMemory if subject != 0 => {
-            format!("could not allocate {detail} bytes for processor {subject} when it was added")
-        }
-        E::NoMemory => format!("could not allocate {detail} bytes for samples or system events"),
-        E::NotSampling => "the session does not sample".to_owned(),
-        E::BadValue => {
-            format!("the value {detail} at offset {subject} of the request is invalid")
-        }
-        E::CountersReserved => {
-            format!("another driver has reserved the counters (NTSTATUS {detail:#010x})")
-        }
-        E::InterruptTaken => {
-            format!("the overflow interrupt is in use by another driver (NTSTATUS {detail:#010x})")
-        }
-        E::HandlerStuck => format!(
-            "halprof's own overflow handler is left of an earlier session, because Windows did not remove it (NTSTATUS {detail:#010x})"
-        ),
-        E::CountersDead => format!(
-            "the counters of processor {subject} were allocated but do not count: the PMU is advertised, not emulated"
-        ),
-        E::InterruptsDead => format!(
-            "the counters of processor {subject} count, but their overflow interrupt never arrives (LVTPC {detail:#x})"
-        ),
-        E::InterruptStorm => format!(
-            "processor {subject} was interrupted repeatedly although no counter had overflowed, so sampling was stopped (LVTPC {detail:#x})"
-        ),
-        E::KernelAddressesNotGranted => format!(
-            "sampling {source} in kernel mode reveals kernel addresses, which requires SeDebugPrivilege"
-        ),
-        E::FixedCounterTaken => {
-            format!("{source} needs a fixed counter that is already in use on processor {detail}")
-        }
-        E::Suspended => "the machine is going to sleep".to_owned(),
-        E::Hypervisor => format!(
-            "processor {subject} runs under a hypervisor, where CR4 is not changed: a write that the hypervisor refuses would crash Windows"
-        ),
-        E::RdpmcRefused => {
-            format!("CR4.PCE was set on processor {subject} and reads back as 0 (CR4 {detail:#x})")
-        }
-        E::ThreadsOwned => {
-            format!("Windows' thread profiling is already in use (NTSTATUS {detail:#010x})")
-        }
-        E::ThreadsUnavailable => {
-            format!("Windows refused the counters for thread profiling (NTSTATUS {detail:#010x})")
-        }
-        E::ThreadsKept => format!(
-            "a thread, which may belong to another user's program, still profiles itself with the counters of an earlier session, so Windows has not given them back (NTSTATUS {detail:#010x})"
-        ),
-        E::NotByThread => format!(
-            "{source} cannot be counted by thread: processor {detail} has no general counter for it, or not the one that the others use"
-        ),
-        E::NoEvents => "the session does not record system events".to_owned(),
-        E::BranchesUnavailable => format!(
-            "processor {subject} cannot record branches: {}",
-            no_branches(BranchReason::from_wire(detail as u32))
-        ),
-        E::BranchDepth => {
-            format!("processor {subject} records {detail} branches for a sample at most")
-        }
-        E::BranchesNeedSamples => {
-            "branches are recorded only for samples that have an address".to_owned()
-        }
-        E::BranchesTaken => format!(
-            "another program is recording branches on processor {subject} (control register {detail:#x})"
-        ),
-        E::BranchesChanged => format!(
-            "another program changed how branches are recorded on processor {subject}, so sampling was stopped (control register {detail:#x})"
-        ),
-        E::BranchesKernelNotGranted => {
-            "branches of kernel mode have kernel addresses, which require SeDebugPrivilege"
-                .to_owned()
-        }
+    if code == ErrorCode::NoMemory && subject != 0 {
+        return format!(
+            "could not allocate {detail} bytes for processor {subject} when it was added"
+        );
     }
+    let reason = no_branches(BranchReason::from_wire(detail as u32));
+    let values = [
+        ("{version}", WIRE_VERSION.to_string()),
+        ("{reason}", reason.to_owned()),
+        ("{subject}", subject.to_string()),
+        ("{subject:#x}", format!("{subject:#x}")),
+        ("{detail}", detail.to_string()),
+        ("{detail-1}", detail.saturating_sub(1).to_string()),
+        ("{detail:#x}", format!("{detail:#x}")),
+        ("{detail:#010x}", format!("{detail:#010x}")),
+        // Last: a name may have braces of its own.
+        ("{source}", source_in_words(refusal)),
+    ];
+    let message = MESSAGES.get(code.code()).map_or("", String::as_str);
+    values.iter().fold(message.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
 /// Why a processor cannot record branches, as the rest of a sentence.
@@ -409,3 +300,35 @@ fn source_in_words(refusal: &Refusal) -> String {
 
 /// The result of every fallible function of the library.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_message_and_a_value_for_each_place_in_it() {
+        for &code in ErrorCode::ALL {
+            let refusal = Refusal { code, subject: 7, detail: 9, source: Some("S".to_owned()) };
+            let message = refused(&refusal);
+            assert!(message.len() > 10 && !message.contains('{'), "{code:?}: {message}");
+        }
+        let refusal = |code, subject| Refusal { code, subject, detail: 0x10, source: None };
+        for (code, subject, message) in [
+            (ErrorCode::SourceUnknown, 0x2A, "this machine has no source 0x2a"),
+            (ErrorCode::UnknownSession, 3, "this handle has no session 3"),
+            (ErrorCode::ProcessorUnknown, 16, "no processor 16: this machine has 0-15"),
+            (
+                ErrorCode::NoMemory,
+                2,
+                "could not allocate 16 bytes for processor 2 when it was added",
+            ),
+            (
+                ErrorCode::RdpmcRefused,
+                1,
+                "CR4.PCE was set on processor 1 and reads back as 0 (CR4 0x10)",
+            ),
+        ] {
+            assert_eq!(refused(&refusal(code, subject)), message);
+        }
+    }
+}
