@@ -2,6 +2,8 @@
 //! rows are made of.
 
 use shared_types::{ProfileSource, SourceNote, SourceTable};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// What a table says of one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,46 +41,14 @@ pub fn find(of: SourceTable, id: ProfileSource) -> Option<&'static SourceTexts> 
     rows.get(rows.binary_search_by_key(&id.0, |row| row.id).ok()?)
 }
 
+/// The driver's notes, by name.
+static NOTES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    let text = include_str!("notes.csv");
+    csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten().collect()
+});
+
 /// A note in words; empty for that of the source's table.
 #[must_use]
-pub const fn note(note: SourceNote) -> &'static str {
-    match note {
-        SourceNote::OfTable => "",
-        SourceNote::DefaultInterface => {
-            "this processor is used through the Default interface, which has a timer only"
-        }
-        SourceNote::Northbridge => {
-            "northbridge: one shared set of counters for all cores of a node"
-        }
-        SourceNote::NotDocumented => {
-            "counts nothing here: the event of the HAL's row is not documented on this family"
-        }
-        SourceNote::MaskSelectsNothing => {
-            "counts nothing here: the unit mask of the HAL's row selects nothing on this family"
-        }
-        SourceNote::UnknownModel => {
-            "this model's events are not known: the HAL's row may count something else than its name"
-        }
-        SourceNote::NotInLeaf0A => "CPUID leaf 0x0A: the event is not available on this processor",
-        SourceNote::NotInLeaf0AOr23 => {
-            "CPUID leaf 0x0A or 0x23: the event is not available on this processor"
-        }
-        SourceNote::NoFixedCounter => "this processor does not have the fixed counter",
-        SourceNote::NoCounter => "this processor has no counter that can count the event",
-        SourceNote::NoReplayMetric => {
-            "one replay metric for a package: the first logical processor has it"
-        }
-        SourceNote::OtherThreadsCounters => {
-            "no counter for this event on this logical processor's side"
-        }
-        SourceNote::NoMemory => {
-            "no memory could be had for the counters, so no source is supported"
-        }
-        SourceNote::TimerHasNoAddress => "a timer's callback has no address to sample",
-        SourceNote::NoInterrupt => "counting only: the Pentium's counters raise no interrupt",
-        SourceNote::NoLocalApic => "counting only: no local APIC is enabled to carry the interrupt",
-        SourceNote::NoCycleCounter => {
-            "counting only: a timer's callback has no address, and this processor has no counter of cycles"
-        }
-    }
+pub fn note(note: SourceNote) -> &'static str {
+    NOTES.get(note.name()).map_or("", String::as_str)
 }
