@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shared_types::request::machine::{Machine, Processor};
 use shared_types::{BranchReason, BranchRecords, Delivery, ProfileInterface, Reason};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// A machine, as the driver or a model reports it, or as CPUID predicts it.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -263,71 +265,36 @@ fn text(bytes: &[u8]) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// Why each rule applies, by its name: with `{vendor}` and others for the boot processor's.
+static REASONS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    let text = include_str!("describe/reasons.csv");
+    csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten().collect()
+});
+
 /// Why a rule applies to a machine with this boot processor.
 fn why(reason: u32, boot: &ProcessorDescription) -> String {
     let Some(reason) = Reason::from_wire(reason) else {
         return format!("The driver gives reason {reason}, which this version does not know.");
     };
+    let ProcessorDescription { family, model, counters, .. } = boot;
     let vendor = if boot.vendor.is_empty() { "no vendor" } else { &boot.vendor };
-    let hypervisor = boot.hypervisor.as_deref().unwrap_or("unnamed");
-    let (family, model) = (boot.family, boot.model);
-    match reason {
-        Reason::Architectural => format!(
-            "{vendor}, and CPUID leaf 0x0A declares architectural performance monitoring version {} with {} general counters (EAX bits 7:0 and 15:8), which can count core cycles (EBX bit 0 is clear).",
-            boot.pmu_version, boot.counters
-        ),
-        Reason::AmdVendor if boot.counters == 0 => {
-            format!(
-                "CPUID leaf 0's vendor is {vendor}, which is all that is required of a 64-bit processor."
-            )
-        }
-        Reason::AmdVendor => format!(
-            "CPUID leaf 0's vendor is {vendor}, and family {family:#x} has {} counters with AMD's own registers.",
-            boot.counters
-        ),
-        Reason::PentiumModel => format!(
-            "{vendor} family {family} model {model} is a Pentium with model-specific registers (CPUID leaf 1 EDX bit 5). No current Windows boots on it: this interface runs in the model only."
-        ),
-        Reason::P6Model => format!(
-            "{vendor} family {family} model {model:#x} is of the P6 family and has no usable CPUID leaf 0x0A. No current Windows boots on it: this interface runs in the model only."
-        ),
-        Reason::NetBurstModel => format!(
-            "{vendor} family {family} model {model} is a NetBurst processor and has no usable CPUID leaf 0x0A. No current Windows supports it: this interface runs in the model only."
-        ),
-        Reason::OtherVendor => {
-            format!("CPUID leaf 0's vendor is `{vendor}`, neither GenuineIntel nor AuthenticAMD.")
-        }
-        Reason::Gate32 => format!(
-            "`{vendor}` family {family} has no long mode (CPUID 0x80000001 EDX bit 29 is clear), and the 32-bit HAL lets only Intel families 6 and 15 through."
-        ),
-        Reason::NoLeaf0A => {
-            format!("{vendor}, but CPUID's highest basic leaf (leaf 0 EAX) is below 0x0A.")
-        }
-        Reason::VersionZero => format!(
-            "{vendor}, but CPUID leaf 0x0A EAX bits 7:0 give version 0: there are no architectural counters."
-        ),
-        Reason::NoEventBits => format!(
-            "{vendor}, but CPUID leaf 0x0A EAX bits 31:24 say that no bit of EBX is valid."
-        ),
-        Reason::NoCoreCycles => format!(
-            "{vendor}, but CPUID leaf 0x0A EBX bit 0 says that the core-cycle event is not available."
-        ),
-        Reason::HypervisorMasks => format!(
-            "The hypervisor ({hypervisor}) has the Hv#1 interface and does not offer performance monitors (CPUID 0x40000003 EDX bit 2 is clear)."
-        ),
-        Reason::HypervisorUnproved => format!(
-            "The hypervisor ({hypervisor}) is not Hv#1, and neither CPUID 0x80000001 ECX bit 23 nor leaf 0x80000022 proves that AMD's counters are there."
-        ),
-        Reason::TooManyCpuTypes => {
-            "There are more CPU types than halprof can tell apart.".to_owned()
-        }
-        Reason::HistoricNotBuilt => format!(
-            "{vendor} family {family} model {model:#x} is a Pentium, P6 or NetBurst processor. No current Windows boots on one, so halprof.sys is built without their interfaces."
-        ),
-        Reason::MonitoringDisabled => {
-            "Performance monitoring is not available: IA32_MISC_ENABLE bit 7 is clear, or CPUID leaf 1 EDX bit 5 (MSR) is.".to_owned()
-        }
+    if reason == Reason::AmdVendor && *counters == 0 {
+        return format!(
+            "CPUID leaf 0's vendor is {vendor}, which is all that is required of a 64-bit processor."
+        );
     }
+    let values = [
+        ("{family}", family.to_string()),
+        ("{family:#x}", format!("{family:#x}")),
+        ("{model}", model.to_string()),
+        ("{model:#x}", format!("{model:#x}")),
+        ("{version}", boot.pmu_version.to_string()),
+        ("{counters}", counters.to_string()),
+        ("{vendor}", vendor.to_owned()),
+        ("{hypervisor}", boot.hypervisor.clone().unwrap_or_else(|| "unnamed".to_owned())),
+    ];
+    let explanation = REASONS.get(reason.name()).map_or("", String::as_str);
+    values.iter().fold(explanation.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
 #[cfg(test)]
@@ -345,7 +312,8 @@ mod tests {
         for &reason in Reason::ALL {
             let machine = Machine { reason: reason as u32, ..Machine::new_zeroed() };
             let text = Description::new(&machine, &[boot]).explanation;
-            assert!(text.ends_with('.') && text.len() > 30, "{reason:?}: {text}");
+            let is_sentence = text.ends_with('.') && text.len() > 30 && !text.contains('{');
+            assert!(is_sentence, "{reason:?}: {text}");
         }
     }
 
