@@ -3,68 +3,37 @@
 //! On Windows it counts with the installed driver, unless a modelled machine is named. Elsewhere it
 //! counts on a modelled machine, whose time passes only when it is made to run.
 
-use halprof_measure::Sources;
 use halprof_measure::rates::Rates;
-use halprof_measure::{Connection, Error, InProcess, Result, Transport};
+use halprof_measure::{Connection, Error, Machine, Result, Sources};
 use std::io::{self, Write};
 use std::time::Duration;
 
-const EVERY: Duration = Duration::from_millis(100);
-
 fn main() -> Result<()> {
-    let machine = std::env::args().nth(1);
-    #[cfg(windows)]
-    if machine.is_none() {
-        return on_driver(&mut io::stdout());
+    watch(std::env::args().nth(1).as_deref(), &mut io::stdout())
+}
+
+pub(crate) fn watch(machine: Option<&str>, out: &mut impl Write) -> Result<()> {
+    let failed = |error| Error::writing("-", error);
+    let mut connection = Connection::new(Machine::open(machine)?)?;
+    let modelled = connection.modelled();
+    if modelled {
+        writeln!(out, "modelled machine, not silicon").map_err(failed)?;
     }
-    on_model(machine.as_deref().unwrap_or("skylake"), &mut io::stdout())
-}
-
-#[cfg(windows)]
-fn on_driver(out: &mut impl Write) -> Result<()> {
-    let mut connection = Connection::new(halprof_measure::Driver::open()?.ok_or_else(absent)?)?;
-    watch(&mut connection, out, |_| {
-        std::thread::sleep(EVERY);
-        Ok(())
-    })
-}
-
-/// Modelled time passes while the machine runs its workload repeatedly.
-pub(crate) fn on_model(machine: &str, out: &mut impl Write) -> Result<()> {
-    let mut connection = Connection::new(InProcess::new(&halprof_measure::spec(machine)?.leaves))?;
-    let workload = sim::load::workload::Workload::default();
-    connection.transport().begin(&workload);
-    writeln!(out, "modelled machine {machine}, not silicon")
-        .map_err(|error| Error::writing("-", error))?;
-    watch(&mut connection, out, |model| {
-        if !model.advance(EVERY.as_nanos() as u64)? {
-            model.begin(&workload);
-        }
-        Ok(())
-    })
-}
-
-fn watch<T: Transport>(
-    connection: &mut Connection<T>,
-    out: &mut impl Write,
-    wait: impl Fn(&mut T) -> Result<()>,
-) -> Result<()> {
-    let sources = Sources::named(connection, "TotalIssues,TotalCycles")?;
+    let sources = Sources::named(&mut connection, "TotalIssues,TotalCycles")?;
     let mut rates = Rates::new(connection.machine()?.timestamp_frequency);
-    let mut session = sources.start(connection)?;
+    let mut session = sources.start(&mut connection)?;
     for _ in 0..10 {
-        wait(session.transport())?;
+        if modelled {
+            session.transport().run("instructions=100000000,cycles=150000000,processors=all")?;
+        } else {
+            std::thread::sleep(Duration::from_millis(100));
+        }
         let interval = rates.take(session.snapshot()?);
         for (source, name) in sources.names().enumerate() {
             let rate = interval.sum(source).map_or(0.0, |rate| rate.per_second);
-            write!(out, "{rate:>18.0} {name}/s").map_err(|error| Error::writing("-", error))?;
+            write!(out, "{rate:>18.0} {name}/s").map_err(failed)?;
         }
-        writeln!(out).map_err(|error| Error::writing("-", error))?;
+        writeln!(out).map_err(failed)?;
     }
     session.stop()
-}
-
-#[cfg(windows)]
-fn absent() -> halprof_measure::Error {
-    halprof_measure::Error::unavailable("the driver is not installed", "Run `halprof install`.")
 }

@@ -21,12 +21,12 @@ mod repetitions;
 
 #[test]
 fn a_closure_is_counted() {
-    let text = count::on_model("zen4").expect("counted");
+    let text = count::count(Some("zen4")).expect("counted");
     let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
     assert_eq!(
         lines,
         [
-            "modelled machine zen4, not silicon",
+            "modelled machine, not silicon",
             "the code answered 42",
             "3000000 TotalIssues:u (measuring alone: 0)",
             "400000 BranchInstructions:u (measuring alone: 0)",
@@ -37,10 +37,10 @@ fn a_closure_is_counted() {
 #[test]
 fn rates_are_watched() {
     let mut text = Vec::new();
-    rates::on_model("skylake,processors=3", &mut text).expect("watched");
+    rates::watch(Some("skylake,processors=3"), &mut text).expect("watched");
     let text = String::from_utf8(text).expect("UTF-8");
     let mut lines = text.lines();
-    assert_eq!(lines.next(), Some("modelled machine skylake,processors=3, not silicon"));
+    assert_eq!(lines.next(), Some("modelled machine, not silicon"));
     let rates: Vec<Vec<&str>> = lines.map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rates.len(), 10);
     for line in rates {
@@ -63,7 +63,7 @@ fn the_example_draws_what_its_workload_does() {
 
 #[test]
 fn regions_are_counted_by_thread_and_swept() {
-    let text = regions::on_model("zen4").expect("counted");
+    let text = regions::count(Some("zen4")).expect("counted");
     for (region, source, median) in
         [("outer", "TotalIssues:u", "12000"), ("inner", "BranchInstructions:u", "500")]
     {
