@@ -5,7 +5,7 @@
 
 use halprof_measure::Clock;
 use halprof_measure::marks::Channel;
-use halprof_measure::regions::{Cull, Distribution};
+use halprof_measure::regions::Distribution;
 use std::hint::black_box;
 
 /// How many marks one measurement makes.
@@ -27,7 +27,7 @@ pub(crate) fn measured() -> Option<String> {
         clock.after() - before
     };
     let ticks: Vec<u64> = (0..TRIALS).map(trial).collect();
-    let found = Distribution::from_values(&ticks, Cull::default())?;
+    let found = Distribution::culled(&ticks)?;
     let recorder = if turn.is_recorded() { "with" } else { "without" };
     Some(format!(
         "{recorder} a recorder {MARKS} marks take {} ticks at least, median {}, trimmed mean {:.1}, \

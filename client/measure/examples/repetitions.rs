@@ -5,7 +5,7 @@
 //! measured on this computer, by its time-stamp counter; nothing here is modelled.
 
 use halprof_measure::Clock;
-use halprof_measure::regions::{Cull, Distribution};
+use halprof_measure::regions::{Distribution, RULE};
 use std::fmt::Write as _;
 use std::hint::black_box;
 
@@ -26,7 +26,7 @@ pub(crate) fn measured() -> Option<String> {
     let twice = trials(clock, 2 * N)?;
     let difference = (twice.trimmed_mean - once.trimmed_mean) / f64::from(N);
     let plain = once.trimmed_mean / f64::from(N);
-    let mut text = format!("time stamps: {clock}\nrule: {}\n", Cull::default());
+    let mut text = format!("time stamps: {clock}\nrule: {RULE}\n");
     for (name, found) in [
         ("a pair of time stamps alone", &nothing),
         ("1000 multiplications", &once),
@@ -52,7 +52,7 @@ fn trials(clock: Clock, repetitions: u32) -> Option<Distribution> {
         clock.after() - before
     };
     let ticks: Vec<u64> = (0..TRIALS).map(trial).collect();
-    Distribution::from_values(&ticks, Cull::default())
+    Distribution::culled(&ticks)
 }
 
 /// Each multiplication waits for the previous one.

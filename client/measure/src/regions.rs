@@ -45,7 +45,7 @@ mod thread_counts;
 
 pub use counters::Discard;
 use counters::EVENTS_MAX;
-pub use distribution::{Cull, Distribution};
+pub use distribution::{Distribution, RULE};
 pub use method::Method;
 pub use report::{Discarded, RegionRow, Report};
 pub use sweep::{Pass, Sweep, sweep};
@@ -54,7 +54,7 @@ pub use thread_counts::{CounterValues, ThreadCounts};
 use crate::platform::Platform;
 use crate::session::Held;
 use crate::{Connection, Error, Result, Session, Sources, Transport};
-use counters::{Counters, Reading};
+use counters::{Counters, Processors, Reading};
 use method::Offer;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -72,7 +72,9 @@ const CALIBRATIONS: usize = 64;
 pub struct Regions<'a, T: Transport> {
     session: Arc<Mutex<Session<'a, T>>>,
     offer: Offer<'a>,
-    about: report::About,
+    sources: Vec<String>,
+    /// The report, without any thread's counts.
+    about: Report,
     /// The chosen processors; empty for all.
     processors: Vec<u32>,
     logs: Mutex<Vec<Log>>,
@@ -114,17 +116,21 @@ impl<'a, T: Transport> Regions<'a, T> {
         let modelled = connection.modelled();
         let ticks_a_second = connection.machine()?.timestamp_frequency;
         let (session, offer, rejected) = method::choose(connection, sources, method, platform)?;
-        let about = report::About {
+        let about = Report {
             modelled,
             method: offer.method(),
             rejected,
-            ticks_a_second,
+            reading_ns: 0.0,
             clock: offer.clock_in_words(),
-            sources: sources.names().map(str::to_owned).collect(),
+            ticks_a_second,
+            rule: RULE.to_owned(),
+            regions: Vec::new(),
+            discarded: Vec::new(),
         };
         Ok(Self {
             session: Arc::new(Mutex::new(session)),
             offer,
+            sources: sources.names().map(str::to_owned).collect(),
             about,
             processors: sources.processors().to_vec(),
             logs: Mutex::new(Vec::new()),
@@ -169,7 +175,7 @@ impl<'a, T: Transport> Regions<'a, T> {
         T: Send,
     {
         let mut counters = self.offer.counters(&self.session, processors)?;
-        let mut log = Log::new(name, self.about.sources.len());
+        let mut log = Log::new(name, self.sources.len());
         log.reading_ns = reading_ns(counters.as_mut())?;
         Ok(Thread {
             counters: RefCell::new(counters),
@@ -182,17 +188,13 @@ impl<'a, T: Transport> Regions<'a, T> {
     /// What the chosen processors have counted since the start, by any method: one total for each
     /// source.
     pub fn totals(&self) -> Result<Vec<u64>> {
-        let counts = lock(&self.session).snapshot()?;
-        let mut totals = vec![0u64; self.about.sources.len()];
-        for (index, counts) in (0..).zip(&counts) {
-            if !self.processors.is_empty() && !self.processors.contains(&index) {
-                continue;
-            }
-            for (total, count) in totals.iter_mut().zip(counts) {
-                *total = total.wrapping_add(count.counted);
-            }
-        }
-        Ok(totals)
+        let processors = Processors {
+            session: Arc::clone(&self.session),
+            indexes: self.processors.clone(),
+            platform: None,
+        };
+        let reading = processors.read()?;
+        Ok(reading.values.into_iter().take(self.sources.len()).collect())
     }
 
     /// Lends the transport, for a modelled machine, which only runs when it is made to.
@@ -203,7 +205,7 @@ impl<'a, T: Transport> Regions<'a, T> {
     /// The report on the threads that have ended.
     #[must_use]
     pub fn report(&self) -> Report {
-        Report::new(&self.about, &lock(&self.logs), Cull::default())
+        self.about.clone().with_logs(&self.sources, &lock(&self.logs))
     }
 }
 

@@ -194,7 +194,7 @@ pub(super) struct Processors<'a, T: Transport> {
 }
 
 impl<T: Transport> Processors<'_, T> {
-    fn read(&self) -> Result<Reading> {
+    pub(super) fn read(&self) -> Result<Reading> {
         let mut reading = Reading::default();
         let counts = lock(&self.session).snapshot()?;
         if self.indexes.is_empty() {

@@ -5,7 +5,6 @@ use crate::statistics::{
     mean, median, median_absolute_deviation, mode, standard_deviation, trimmed_mean,
 };
 use serde::{Deserialize, Serialize};
-use std::fmt::{Display, Formatter, Result as Formatted};
 
 /// With fewer values than this, none is treated as anomalous.
 const CULLED_MIN: usize = 5;
@@ -14,48 +13,22 @@ const NORMAL: f64 = 1.4826;
 /// The trimmed mean leaves out one in this many at either end.
 const TRIMMED: usize = 5;
 
+/// How many spreads above the median are still accepted.
+const SPREADS: f64 = 3.0;
+
 /// Which measurements are anomalous: those that are too large. Whatever disturbs a measurement,
 /// such as an interrupt or a cold cache, makes it larger.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cull {
-    /// How many spreads above the median are still accepted; infinity keeps all.
-    pub spreads: f64,
-}
+pub const RULE: &str = "of 5 measurements and more, those are culled that exceed the median by more than 3 spreads; \
+     a spread is 1.4826 times the median absolute deviation, but at least 1 % of the median and at least 1";
 
-impl Default for Cull {
-    fn default() -> Self {
-        Self { spreads: 3.0 }
+/// The largest value that [`RULE`] keeps, of sorted values.
+fn limit(sorted: &[u128]) -> f64 {
+    if sorted.len() < CULLED_MIN {
+        return f64::INFINITY;
     }
-}
-
-impl Cull {
-    /// No value is anomalous.
-    pub const NONE: Self = Self { spreads: f64::INFINITY };
-
-    /// The largest value that is kept, given sorted values.
-    fn limit(self, sorted: &[u128]) -> f64 {
-        if sorted.len() < CULLED_MIN || self.spreads.is_infinite() {
-            return f64::INFINITY;
-        }
-        let middle = median(sorted);
-        let spread = NORMAL * float(median_absolute_deviation(sorted));
-        let spread = spread.max(float(middle) / 100.0).max(1.0);
-        float(middle) + self.spreads * spread
-    }
-}
-
-impl Display for Cull {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Formatted {
-        if self.spreads.is_infinite() {
-            return f.write_str("no measurement is culled");
-        }
-        write!(
-            f,
-            "of {CULLED_MIN} measurements and more, those are culled that exceed the median by more than {} spreads; \
-             a spread is {NORMAL} times the median absolute deviation, but at least 1 % of the median and at least 1",
-            self.spreads
-        )
-    }
+    let middle = float(median(sorted));
+    let spread = NORMAL * float(median_absolute_deviation(sorted));
+    middle + SPREADS * spread.max(middle / 100.0).max(1.0)
 }
 
 /// A summary of measurements. All fields but `n` and `culled` describe those that were kept.
@@ -83,10 +56,20 @@ pub struct Distribution {
 impl Distribution {
     /// Summarises these measurements; `None` if there are none.
     #[must_use]
-    pub fn from_values(values: &[u64], cull: Cull) -> Option<Self> {
+    pub fn from_values(values: &[u64]) -> Option<Self> {
+        Self::kept(values, |_| f64::INFINITY)
+    }
+
+    /// The same without those that are anomalous by [`RULE`].
+    #[must_use]
+    pub fn culled(values: &[u64]) -> Option<Self> {
+        Self::kept(values, limit)
+    }
+
+    fn kept(values: &[u64], limit: impl Fn(&[u128]) -> f64) -> Option<Self> {
         let mut sorted: Vec<u128> = values.iter().map(|&value| value.into()).collect();
         sorted.sort_unstable();
-        let limit = cull.limit(&sorted);
+        let limit = limit(&sorted);
         sorted.retain(|&value| float(value) <= limit);
         let &least = sorted.first()?;
         Some(Self {
@@ -107,7 +90,7 @@ mod tests {
     use super::*;
 
     fn of(values: &[u64]) -> Distribution {
-        Distribution::from_values(values, Cull::default()).expect("values")
+        Distribution::culled(values).expect("values")
     }
 
     #[track_caller]
@@ -137,7 +120,7 @@ mod tests {
         assert_eq!((found.n, found.culled), (100, 2), "1030 is just kept");
         assert_eq!((found.median, found.mode), (1000, Some(1000)));
         near(found.mean, (90_000.0 + 7007.0 + 1030.0) / 98.0);
-        let all = Distribution::from_values(&values, Cull::NONE).expect("values");
+        let all = Distribution::from_values(&values).expect("values");
         assert_eq!(all.culled, 0);
         near(all.mean, (90_000.0 + 7007.0 + 1030.0 + 1031.0 + 25_000.0) / 100.0);
     }
@@ -164,8 +147,19 @@ mod tests {
     }
 
     #[test]
+    fn the_rule_is_what_is_done() {
+        for words in [
+            format!("of {CULLED_MIN} measurements"),
+            format!("more than {SPREADS} spreads"),
+            format!("{NORMAL} times the median"),
+        ] {
+            assert!(RULE.contains(&words), "{words}");
+        }
+    }
+
+    #[test]
     fn edges() {
-        assert_eq!(Distribution::from_values(&[], Cull::default()), None);
+        assert_eq!(Distribution::culled(&[]), None);
         let one = of(&[7]);
         assert_eq!((one.n, one.min, one.median, one.mode), (1, 7, 7, None));
         assert_eq!(one.deviation, None);

@@ -1,21 +1,10 @@
 //! The report on all threads' counts: rows for a table, for CSV and for JSON.
 
-use super::{Cull, Discard, Distribution, Log, Method, Passages};
+use super::{Discard, Distribution, Log, Method, Passages};
 use crate::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result as Formatted};
-
-/// What is common to all threads.
-#[derive(Clone, Debug)]
-pub(super) struct About {
-    pub(super) modelled: bool,
-    pub(super) method: Method,
-    pub(super) rejected: Vec<String>,
-    pub(super) ticks_a_second: u64,
-    pub(super) clock: String,
-    pub(super) sources: Vec<String>,
-}
 
 /// The regions of all threads that have ended. Its JSON names its schema, which is a file of the
 /// console tool.
@@ -99,41 +88,32 @@ pub struct Discarded {
 }
 
 impl Report {
-    pub(super) fn new(about: &About, logs: &[Log], cull: Cull) -> Self {
-        let mut report = Self {
-            modelled: about.modelled,
-            method: about.method,
-            rejected: about.rejected.clone(),
-            reading_ns: logs.iter().map(|log| log.reading_ns).reduce(f64::min).unwrap_or(0.0),
-            clock: about.clock.clone(),
-            ticks_a_second: about.ticks_a_second,
-            rule: cull.to_string(),
-            regions: Vec::new(),
-            discarded: Vec::new(),
-        };
+    /// The same with the threads' counts of these sources.
+    pub(super) fn with_logs(mut self, sources: &[String], logs: &[Log]) -> Self {
+        self.reading_ns = logs.iter().map(|log| log.reading_ns).reduce(f64::min).unwrap_or(0.0);
         for log in logs {
-            report.add(about, log, cull);
+            self.add(sources, log);
         }
-        report
+        self
     }
 
-    fn add(&mut self, about: &About, log: &Log, cull: Cull) {
-        let mut sources = vec![RegionRow::TICKS];
-        sources.extend(about.sources.iter().map(String::as_str));
+    fn add(&mut self, sources: &[String], log: &Log) {
+        let ticks = [RegionRow::TICKS].into_iter();
+        let sources: Vec<&str> = ticks.chain(sources.iter().map(String::as_str)).collect();
         let overheads: Vec<Overhead> =
             (0..sources.len()).map(|source| Overhead::new(log, source)).collect();
         for passages in &log.regions {
             for (source, (name, overhead)) in sources.iter().zip(&overheads).enumerate() {
                 let overhead = overhead.for_region(&passages.name);
                 let values: Vec<u64> = passages.values(source, log.sources, overhead).collect();
-                let Some(summary) = Distribution::from_values(&values, cull) else {
+                let Some(summary) = Distribution::culled(&values) else {
                     continue;
                 };
                 self.regions.push(RegionRow {
                     name: passages.name.clone(),
                     thread: log.thread.clone(),
                     source: (*name).to_owned(),
-                    method: about.method,
+                    method: self.method,
                     n: summary.n,
                     min: summary.min,
                     median: summary.median,

@@ -84,7 +84,7 @@ impl ThreadCounts {
     /// The events' names, in the order of all values.
     #[must_use]
     pub fn events(&self) -> &[String] {
-        &self.0.regions.about.sources
+        &self.0.regions.sources
     }
 
     /// Where the counts come from: [`Method::Processors`] only on a modelled machine.
@@ -168,7 +168,7 @@ impl<'a, T: Transport + Send> Regions<'a, T> {
     /// What the calling thread counts, of what is counted here.
     pub(super) fn reader(&self) -> Result<Reader<'a>> {
         let counters = self.offer.counters(&self.session, &[])?;
-        Reader::new(counters, self.about.sources.len())
+        Reader::new(counters, self.sources.len())
     }
 
     /// Counts threads alone, where there are threads.

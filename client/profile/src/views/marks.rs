@@ -4,7 +4,7 @@
 use crate::aggregate::filter::Pattern;
 use crate::file::{Channels, Mark, RecordedEvent, Recording};
 use crate::number::nanoseconds;
-use halprof_measure::regions::{Cull, Distribution};
+use halprof_measure::regions::Distribution;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -404,7 +404,7 @@ impl SpanStats {
     /// as an outlier: a rare one may be the one that is wanted.
     #[must_use]
     pub fn from_lengths(lengths: &[u64]) -> Option<Self> {
-        let summary = Distribution::from_values(lengths, Cull::NONE)?;
+        let summary = Distribution::from_values(lengths)?;
         Some(Self {
             n: summary.n,
             min_ns: summary.min,
