@@ -111,19 +111,6 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok(Self { connection, number, counts_bytes: size_of::<Snapshot>(), ended: None })
     }
 
-    /// Leaves the session as it is; returns the number by which [`Self::again`] takes it up.
-    pub(crate) const fn leave_open(self) -> u32 {
-        let number = self.number;
-        std::mem::forget(self);
-        number
-    }
-
-    /// A session that was left open.
-    pub(crate) const fn again(connection: &'a mut Connection<T>, number: u32) -> Self {
-        let connection = Held::Lent(connection);
-        Self { connection, number, counts_bytes: size_of::<Snapshot>(), ended: None }
-    }
-
     /// Sets what to count, or with `sample` what to sample.
     pub fn configure(&mut self, setup: &Setup, sample: bool) -> Result<Effective> {
         let flags = flag_if(sample, session::SAMPLE)
@@ -327,7 +314,12 @@ impl<'a, T: Transport> Session<'a, T> {
     /// Lets every program on the machine read the counters by RDPMC, until this session is dropped.
     pub fn allow_rdpmc(&mut self) -> Result<Rdpmc> {
         let request = self.request();
-        self.connection.head(rdpmc::ALLOW, "allow-rdpmc", request.as_bytes())
+        self.connection.head(rdpmc::ALLOW, &request)
+    }
+
+    /// The connection, for requests about the machine.
+    pub(crate) fn connection(&mut self) -> &mut Connection<T> {
+        &mut self.connection
     }
 
     /// The transport that carries the requests.

@@ -5,6 +5,7 @@ use super::generator::{Run, TracedSource};
 use super::{ProfileSource, SampledSource, TIMER, TraceFile, TraceRequest, TraceState, Tracing};
 use crate::Source;
 use crate::connection::Setup;
+use crate::session::Held;
 use crate::{Connection, Error, Result, Session, Transport};
 use halprof_etw::PointerSize;
 use halprof_etw::clock::ClockType;
@@ -17,51 +18,23 @@ const LONGEST_US: u64 = 24 * 3600 * 1_000_000;
 
 /// A backend that measures a modelled machine by a trace.
 #[derive(Debug)]
-pub struct ModelledTracing<T> {
-    connection: Connection<T>,
-    running: Option<Running>,
+pub struct ModelledTracing<T: Transport + 'static> {
+    /// Counts all that is counted or sampled, and time.
+    session: Session<'static, T>,
+    /// What is traced now.
+    running: Option<TraceRequest>,
 }
 
-/// A session that runs.
-#[derive(Debug)]
-struct Running {
-    request: TraceRequest,
-    /// The number of the session that counts on the modelled machine.
-    session: u32,
-}
-
-impl<T: Transport> ModelledTracing<T> {
+impl<T: Transport + 'static> ModelledTracing<T> {
     /// Measures the machine that this transport leads to.
     pub fn new(machine: T) -> Result<Self> {
-        Ok(Self { connection: Connection::new(machine)?, running: None })
-    }
-
-    /// Opens a session that counts all that is counted or sampled, and time. It stays open.
-    fn begin(&mut self, request: &TraceRequest) -> Result<u32> {
-        let specs: Vec<Spec> = sources_of(request)
-            .into_iter()
-            .map(|source| Spec { source, filter: Spec::USER | Spec::KERNEL, ..Spec::default() })
-            .collect();
-        let sources = specs.len() - 1;
-        let mut session = Session::open(&mut self.connection, true, false)?;
-        let effective = session.configure(&Setup { specs, ..Setup::default() }, false)?;
-        if effective.head.slices > 1 {
-            return Err(Error::NoFreeCounters { sources });
-        }
-        session.start()?;
-        Ok(session.leave_open())
-    }
-
-    /// Ends the session and returns what each processor counted, in the order of [`sources_of`].
-    fn end(&mut self, session: u32) -> Result<Vec<Vec<Count>>> {
-        let mut session = Session::again(&mut self.connection, session);
-        session.stop()?;
-        session.snapshot()
+        let connection = Held::Owned(Box::new(Connection::new(machine)?));
+        Ok(Self { session: Session::open_held(connection, true, false)?, running: None })
     }
 
     fn run(&mut self, request: &TraceRequest, counts: &[Vec<Count>]) -> Result<Run> {
         let ticks = counts.iter().filter_map(|counts| Some(counts.last()?.enabled)).max();
-        let frequency = u128::from(self.connection.machine()?.timestamp_frequency.max(1));
+        let frequency = u128::from(self.session.connection().machine()?.timestamp_frequency.max(1));
         let length_us = u128::from(ticks.unwrap_or(0)) * 1_000_000 / frequency;
         let length_us = u64::try_from(length_us).unwrap_or(u64::MAX);
         if length_us > LONGEST_US {
@@ -106,10 +79,10 @@ fn sources_of(request: &TraceRequest) -> Vec<u32> {
     sources.filter(|&source| source != TIMER).chain([TIMER]).collect()
 }
 
-impl<T: Transport> Tracing for ModelledTracing<T> {
+impl<T: Transport + 'static> Tracing for ModelledTracing<T> {
     /// Those of the HAL that this machine's processor counts: Windows lists its HAL's.
     fn sources(&mut self) -> Result<Vec<ProfileSource>> {
-        let sources = self.connection.sources(false)?;
+        let sources = self.session.connection().sources(false)?;
         let is_listed = |source: &&Source| {
             source.flags & Source::SUPPORTED != 0 && source.flags & Source::HAL != 0
         };
@@ -124,13 +97,22 @@ impl<T: Transport> Tracing for ModelledTracing<T> {
     }
 
     fn counters(&mut self) -> Result<Option<u32>> {
-        let processors = self.connection.processors()?;
+        let processors = self.session.connection().processors()?;
         Ok(processors.iter().map(|processor| processor.counter_mask.count_ones()).min())
     }
 
     fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
-        let session = self.begin(request)?;
-        self.running = Some(Running { request: request.clone(), session });
+        let specs: Vec<Spec> = sources_of(request)
+            .into_iter()
+            .map(|source| Spec { source, filter: Spec::USER | Spec::KERNEL, ..Spec::default() })
+            .collect();
+        let sources = specs.len() - 1;
+        let effective = self.session.configure(&Setup { specs, ..Setup::default() }, false)?;
+        if effective.head.slices > 1 {
+            return Err(Error::NoFreeCounters { sources });
+        }
+        self.session.start()?;
+        self.running = Some(request.clone());
         Ok(request.sampled.clone())
     }
 
@@ -139,10 +121,10 @@ impl<T: Transport> Tracing for ModelledTracing<T> {
     }
 
     fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
-        let Some(Running { request, session }) = self.running.take() else {
+        let Some(request) = self.running.take() else {
             return Err(Error::Internal("no session runs".to_owned()));
         };
-        let counts = self.end(session)?;
+        let counts = self.session.stop_and_read()?;
         let run = self.run(&request, &counts)?;
         let folder = std::env::temp_dir();
         let failed = |error| Error::writing(&folder, error);
@@ -204,8 +186,8 @@ mod tests {
             }
             let request = TraceRequest { counted, ..TraceRequest::default() };
             backend.start(&request).expect("started");
-            backend.connection.transport().begin(&workload);
-            while backend.connection.transport().advance(u64::MAX).expect("no faults") {}
+            backend.session.transport().begin(&workload);
+            while backend.session.transport().advance(u64::MAX).expect("no faults") {}
             let (file, _) = backend.stop().expect("a trace");
             let counts = TraceCounts::read(file.path(), &Query::default()).expect("counts");
             let mut sums = Sums::default();
