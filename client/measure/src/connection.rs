@@ -117,7 +117,7 @@ impl<T: Transport> Connection<T> {
             requests: 0,
             output: vec![0; REPLY_BYTES],
         };
-        connection.hello = connection.head(machine::HELLO, "hello", plain(0).as_bytes())?;
+        connection.hello = connection.head(machine::HELLO, &plain(0))?;
         Ok(connection)
     }
 
@@ -146,7 +146,7 @@ impl<T: Transport> Connection<T> {
 
     /// The machine as a whole.
     pub fn machine(&mut self) -> Result<Machine> {
-        let machine: Machine = self.head(machine::DESCRIBE, "describe", plain(0).as_bytes())?;
+        let machine: Machine = self.head(machine::DESCRIBE, &plain(0))?;
         self.processors = Some(machine.processors);
         Ok(machine)
     }
@@ -161,21 +161,20 @@ impl<T: Transport> Connection<T> {
 
     /// The machine's processors, in order of their index.
     pub fn processors(&mut self) -> Result<Vec<Processor>> {
-        self.pages(machine::PROCESSORS, "processors", 0)
+        self.pages(machine::PROCESSORS, 0)
     }
 
     /// The machine's sources, unsupported ones included.
     pub fn sources(&mut self, approximate: bool) -> Result<Vec<Source>> {
-        let request = "enumerate";
         let flags = flag_if(approximate, source::APPROXIMATE);
-        let all: Vec<source::Source> = self.pages(source::ENUMERATE, request, flags)?;
+        let all: Vec<source::Source> = self.pages(source::ENUMERATE, flags)?;
         let source = |one: &source::Source| {
-            Source::from_wire(one).ok_or_else(|| Error::Protocol {
-                request,
-                why: format!(
-                    "source {:#x} is in no table known here (table {}, note {})",
-                    one.id, one.table, one.note
-                ),
+            Source::from_wire(one).ok_or_else(|| {
+                let source::Source { id, table, note, .. } = one;
+                let why = format!(
+                    "source {id:#x} is in no table known here (table {table}, note {note})"
+                );
+                malformed(source::ENUMERATE, why)
             })
         };
         all.iter().map(source).collect()
@@ -191,22 +190,21 @@ impl<T: Transport> Connection<T> {
         let flags = flag_if(approximate, source::APPROXIMATE);
         let header = RequestHeader::new(size_of::<Query>(), flags);
         let request = Query { header, source, session: 0 };
-        let reply: Information = self.head(source::QUERY, "query", request.as_bytes())?;
+        let reply: Information = self.head(source::QUERY, &request)?;
         Ok(reply.information)
     }
 
     /// The performance-monitoring registers of one processor, and the sources whose counters there
     /// have overflowed and not been handled yet.
     pub fn registers(&mut self, processor: u32) -> Result<(Vec<Register>, Vec<ProfileSource>)> {
-        let request = from(processor, 0);
-        let (head, body) =
-            self.call::<Registers>(machine::REGISTERS, "registers", request.as_bytes())?;
+        const CODE: RequestCode = machine::REGISTERS;
+        let (head, body) = self.call::<Registers>(CODE, &from(processor, 0))?;
         let at = usize::try_from(head.overflow.sources).unwrap_or(usize::MAX);
         let (registers, sources) =
             body.split_at_checked(at.saturating_sub(size_of::<Registers>())).unwrap_or((body, &[]));
-        let sources: Vec<u32> = elements("registers", sources, head.overflow.number as usize)?;
+        let sources: Vec<u32> = elements(CODE, sources, head.overflow.number as usize)?;
         Ok((
-            elements("registers", registers, head.count as usize)?,
+            elements(CODE, registers, head.count as usize)?,
             sources.into_iter().map(ProfileSource).collect(),
         ))
     }
@@ -214,7 +212,7 @@ impl<T: Transport> Connection<T> {
     /// Whether user mode may read the counters by RDPMC, on which processors, and who has enabled
     /// it.
     pub fn rdpmc(&mut self) -> Result<Rdpmc> {
-        self.head(rdpmc::STATUS, "rdpmc-status", plain(0).as_bytes())
+        self.head(rdpmc::STATUS, &plain(0))
     }
 
     /// Whether sources that are counted fit together, and where.
@@ -227,11 +225,10 @@ impl<T: Transport> Connection<T> {
         let flags = flag_if(setup.approximate, source::APPROXIMATE)
             | flag_if(sampling, SAMPLE)
             | flag_if(setup.threads, THREADS);
-        let request = setup.request(0, flags);
-        let (plan, body) = self.call::<Plan>(source::PLAN, "plan", &request)?;
+        let (plan, body) = self.call::<Plan>(source::PLAN, setup.request(0, flags).as_slice())?;
         let sources = plan.sources as usize;
         let placements: Vec<Placement> =
-            elements("plan", body, sources.saturating_mul(plan.cpu_types as usize))?;
+            elements(source::PLAN, body, sources.saturating_mul(plan.cpu_types as usize))?;
         Ok(Fit {
             fits: plan.fits != 0,
             placements: placements.chunks(sources.max(1)).map(<[Placement]>::to_vec).collect(),
@@ -240,7 +237,7 @@ impl<T: Transport> Connection<T> {
 
     /// Opens a session and returns its number.
     pub(crate) fn open(&mut self, flags: u32) -> Result<u32> {
-        let opened: Opened = self.head(OPEN, "open", plain(flags).as_bytes())?;
+        let opened: Opened = self.head(OPEN, &plain(flags))?;
         Ok(opened.session)
     }
 
@@ -248,35 +245,32 @@ impl<T: Transport> Connection<T> {
     pub(crate) fn head<R: Reply>(
         &mut self,
         code: RequestCode,
-        name: &'static str,
-        input: &[u8],
+        request: &(impl IntoBytes + Immutable + ?Sized),
     ) -> Result<R> {
-        Ok(self.call::<R>(code, name, input)?.0)
+        Ok(self.call::<R>(code, request)?.0)
     }
 
     /// Sends a request; returns the head of the reply and the bytes after it.
     pub(crate) fn call<R: Reply>(
         &mut self,
         code: RequestCode,
-        name: &'static str,
-        input: &[u8],
+        request: &(impl IntoBytes + Immutable + ?Sized),
     ) -> Result<(R, &[u8])> {
-        self.call_with_room(code, name, input, REPLY_BYTES)
+        self.call_with_room(code, request, REPLY_BYTES)
     }
 
     /// Sends a request and offers `room` bytes for its reply, and more only if the reply needs it.
     pub(crate) fn call_with_room<R: Reply>(
         &mut self,
         code: RequestCode,
-        name: &'static str,
-        input: &[u8],
+        request: &(impl IntoBytes + Immutable + ?Sized),
         room: usize,
     ) -> Result<(R, &[u8])> {
-        let mut length = self.send(code, input, room.min(REPLY_BYTES_MAX))?;
+        let mut length = self.send(code, request.as_bytes(), room.min(REPLY_BYTES_MAX))?;
         if let Some(needed) = needs_more(self.output.get(..length).unwrap_or_default()) {
-            length = self.send(code, input, needed)?;
+            length = self.send(code, request.as_bytes(), needed)?;
         }
-        parse(name, self.output.get(..length).unwrap_or_default())
+        parse(code, self.output.get(..length).unwrap_or_default())
     }
 
     /// Sends one request; returns the length of the reply, which is in `output`.
@@ -289,22 +283,15 @@ impl<T: Transport> Connection<T> {
         self.transport.request(code, input, output)
     }
 
-    fn pages<E: Reply>(
-        &mut self,
-        code: RequestCode,
-        name: &'static str,
-        flags: u32,
-    ) -> Result<Vec<E>> {
+    fn pages<E: Reply>(&mut self, code: RequestCode, flags: u32) -> Result<Vec<E>> {
         let mut all: Vec<E> = Vec::new();
         loop {
             let request = from(all.len() as u32, flags);
-            let (page, body) =
-                self.call_with_room::<Page>(code, name, request.as_bytes(), PAGE_BYTES)?;
-            let more: Vec<E> = elements(name, body, page.count as usize)?;
+            let (page, body) = self.call_with_room::<Page>(code, &request, PAGE_BYTES)?;
+            let more: Vec<E> = elements(code, body, page.count as usize)?;
             let total = page.total as usize;
             if more.is_empty() && all.len() < total {
-                let why = format!("it stops at {} of {total}", all.len());
-                return Err(Error::Protocol { request: name, why });
+                return Err(malformed(code, format!("it stops at {} of {total}", all.len())));
             }
             all.extend(more);
             if all.len() >= total {
@@ -345,46 +332,38 @@ fn needs_more(reply: &[u8]) -> Option<usize> {
 }
 
 /// The head of a reply and the bytes after it, or the refusal that the reply carries.
-fn parse<'a, R: Reply>(request: &'static str, reply: &'a [u8]) -> Result<(R, &'a [u8])> {
-    let short = || Error::Protocol { request, why: format!("it has only {} bytes", reply.len()) };
+fn parse<R: Reply>(code: RequestCode, reply: &[u8]) -> Result<(R, &[u8])> {
+    let short = || malformed(code, format!("it has only {} bytes", reply.len()));
     let (header, _) = ReplyHeader::read_from_prefix(reply).map_err(|_| short())?;
     if header.error != 0 {
-        return Err(refusal(request, &header));
+        return Err(refusal(code, &header));
     }
     if header.size as usize != reply.len() {
         let why = format!("it has {} bytes and says {}", reply.len(), header.size);
-        return Err(Error::Protocol { request, why });
+        return Err(malformed(code, why));
     }
     R::read_from_prefix(reply).map_err(|_| short())
 }
 
-fn refusal(request: &'static str, header: &ReplyHeader) -> Error {
-    match ErrorCode::from_wire(header.error) {
-        Some(code) => Error::Refused(Refusal {
-            code,
-            subject: header.subject,
-            detail: header.detail,
-            source: None,
-        }),
-        None => Error::Protocol {
-            request,
-            why: format!(
-                "it refuses with the unknown number {} (version {})",
-                header.error, header.version
-            ),
-        },
-    }
+fn refusal(request: RequestCode, header: &ReplyHeader) -> Error {
+    let ReplyHeader { error, version, subject, detail, .. } = *header;
+    let Some(code) = ErrorCode::from_wire(error) else {
+        let why = format!("it refuses with the unknown number {error} (version {version})");
+        return malformed(request, why);
+    };
+    Error::Refused(Refusal { code, subject, detail, source: None })
+}
+
+/// The error for a reply that does not follow the protocol.
+pub(crate) fn malformed(code: RequestCode, why: impl Into<String>) -> Error {
+    let known = RequestCode::ALL.iter().find(|(one, _)| *one == code);
+    Error::Protocol { request: known.map_or("unknown", |(_, name)| name), why: why.into() }
 }
 
 /// Exactly `count` elements after the head of a reply.
-pub(crate) fn elements<E: Reply>(
-    request: &'static str,
-    body: &[u8],
-    count: usize,
-) -> Result<Vec<E>> {
+pub(crate) fn elements<E: Reply>(code: RequestCode, body: &[u8], count: usize) -> Result<Vec<E>> {
     if count.checked_mul(size_of::<E>()) != Some(body.len()) {
-        let why = format!("{} bytes are not {count} elements", body.len());
-        return Err(Error::Protocol { request, why });
+        return Err(malformed(code, format!("{} bytes are not {count} elements", body.len())));
     }
     Ok(body
         .chunks_exact(size_of::<E>())

@@ -1,6 +1,6 @@
 //! A session: configured, started, read, stopped, and closed in any case.
 
-use crate::connection::{REPLY_BYTES, Setup, elements, flag_if};
+use crate::connection::{REPLY_BYTES, Setup, elements, flag_if, malformed};
 use crate::{Connection, Error, Result, Transport};
 use shared_types::ErrorCode;
 use shared_types::hal::HalProfileSourceInterval;
@@ -18,7 +18,7 @@ use shared_types::{Branch, ReplyHeader, RequestHeader, Sample, SystemEvent};
 use std::mem::size_of;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
 
 /// A session of this connection. Dropping it closes it.
 #[derive(Debug)]
@@ -135,9 +135,8 @@ impl<'a, T: Transport> Session<'a, T> {
     }
 
     fn request_configure(&mut self, request: &[u8]) -> Result<Effective> {
-        let (head, body) =
-            self.connection.call::<Configured>(session::CONFIGURE, "configure", request)?;
-        let intervals = elements("configure", body, head.sources as usize)?;
+        let (head, body) = self.connection.call::<Configured>(session::CONFIGURE, request)?;
+        let intervals = elements(session::CONFIGURE, body, head.sources as usize)?;
         Ok(Effective { head, intervals })
     }
 
@@ -145,7 +144,7 @@ impl<'a, T: Transport> Session<'a, T> {
     pub fn start(&mut self) -> Result<()> {
         let until = Instant::now() + AWAKE;
         loop {
-            match self.command(session::START, "start") {
+            match self.command(session::START) {
                 Err(Error::Refused(refusal))
                     if refusal.code == ErrorCode::Suspended && Instant::now() < until =>
                 {
@@ -158,7 +157,7 @@ impl<'a, T: Transport> Session<'a, T> {
 
     /// Reads every counter a last time and stops.
     pub fn stop(&mut self) -> Result<()> {
-        self.command(session::STOP, "stop")
+        self.command(session::STOP)
     }
 
     /// Stops sampling; returns why the other side had ended it by itself, if it had.
@@ -182,7 +181,7 @@ impl<'a, T: Transport> Session<'a, T> {
             self.stop()?;
             return self.snapshot();
         }
-        match self.counts(session::STOP, "stop")? {
+        match self.counts(session::STOP)? {
             Some(counts) => Ok(counts),
             None => self.snapshot(),
         }
@@ -190,31 +189,22 @@ impl<'a, T: Transport> Session<'a, T> {
 
     /// Every count: for each processor, one for each source. Takes one request.
     pub fn snapshot(&mut self) -> Result<Vec<Vec<Count>>> {
-        let counts = self.counts(SNAPSHOT, "snapshot")?;
-        counts.ok_or_else(|| Error::Protocol {
-            request: "snapshot",
-            why: "it has no counts".to_owned(),
-        })
+        let counts = self.counts(SNAPSHOT)?;
+        counts.ok_or_else(|| malformed(SNAPSHOT, "it has no counts"))
     }
 
     /// The counts in the reply to a request; `None` if the reply is a bare header.
-    fn counts(&mut self, code: RequestCode, name: &'static str) -> Result<Option<Vec<Vec<Count>>>> {
-        let request = self.request();
-        let (header, body) = self.connection.call_with_room::<ReplyHeader>(
-            code,
-            name,
-            request.as_bytes(),
-            self.counts_bytes,
-        )?;
+    fn counts(&mut self, code: RequestCode) -> Result<Option<Vec<Vec<Count>>>> {
+        let (request, room) = (self.request(), self.counts_bytes);
+        let (header, body) = self.connection.call_with_room::<ReplyHeader>(code, &request, room)?;
         if header.size as usize == size_of::<ReplyHeader>() {
             return Ok(None);
         }
-        let malformed =
-            || Error::Protocol { request: name, why: "it ends within its head".to_owned() };
+        let malformed = || malformed(code, "it ends within its head");
         // What follows the header of `Snapshot`.
         let (sizes, body) = <[u32; 2]>::read_from_prefix(body).map_err(|_| malformed())?;
         let [processors, sources] = sizes.map(|size| size as usize);
-        let counts: Vec<Count> = elements(name, body, processors.saturating_mul(sources))?;
+        let counts: Vec<Count> = elements(code, body, processors.saturating_mul(sources))?;
         Ok(Some(counts.chunks(sources.max(1)).map(<[Count]>::to_vec).collect()))
     }
 
@@ -228,19 +218,16 @@ impl<'a, T: Transport> Session<'a, T> {
     /// each sample says it has, newest first.
     pub fn drain_branches(&mut self) -> Result<(Vec<Sample>, Vec<Branch>, u64)> {
         let request = self.request();
-        let (head, body) = self.connection.call_with_room::<Drained>(
-            DRAIN,
-            "drain",
-            request.as_bytes(),
-            DRAIN_BYTES_MAX,
-        )?;
+        let (head, body) =
+            self.connection.call_with_room::<Drained>(DRAIN, &request, DRAIN_BYTES_MAX)?;
         let (samples, branches) = match head.branches as usize {
-            0 => (elements("drain", body, head.count as usize)?, Vec::new()),
+            0 => (elements(DRAIN, body, head.count as usize)?, Vec::new()),
             depth => {
                 let (count, bytes) = (head.count, body.len());
-                split_branches(body, count as usize, depth).ok_or_else(|| Error::Protocol {
-                    request: "drain",
-                    why: format!("{bytes} bytes are not {count} samples with {depth} branches"),
+                split_branches(body, count as usize, depth).ok_or_else(|| {
+                    let why =
+                        format!("{bytes} bytes are not {count} samples with {depth} branches");
+                    malformed(DRAIN, why)
                 })?
             }
         };
@@ -256,11 +243,10 @@ impl<'a, T: Transport> Session<'a, T> {
         loop {
             let (head, body) = self.connection.call_with_room::<DrainedEvents>(
                 DRAIN_EVENTS,
-                "drain-events",
-                request.as_bytes(),
+                &request,
                 EVENTS_BYTES_MAX,
             )?;
-            let events: Vec<SystemEvent> = elements("drain-events", body, head.count as usize)?;
+            let events: Vec<SystemEvent> = elements(DRAIN_EVENTS, body, head.count as usize)?;
             lost = lost.saturating_add(head.lost);
             if events.is_empty() {
                 return Ok((all, lost));
@@ -281,7 +267,7 @@ impl<'a, T: Transport> Session<'a, T> {
     /// What became of all samples.
     pub fn statistics(&mut self) -> Result<Statistics> {
         let request = self.request();
-        self.connection.head(STATISTICS, "statistics", request.as_bytes())
+        self.connection.head(STATISTICS, &request)
     }
 
     /// Sets the interval of one source, in events (ProfileTime: 100 ns); returns the one in use.
@@ -296,8 +282,7 @@ impl<'a, T: Transport> Session<'a, T> {
                 interval,
             },
         };
-        let reply: IntervalSet =
-            self.connection.head(session::SET_INTERVAL, "set-interval", request.as_bytes())?;
+        let reply: IntervalSet = self.connection.head(session::SET_INTERVAL, &request)?;
         Ok(reply.interval)
     }
 
@@ -305,10 +290,8 @@ impl<'a, T: Transport> Session<'a, T> {
     /// counter of each source.
     pub(crate) fn thread_counters(&mut self) -> Result<(u64, Vec<ThreadCounter>)> {
         let request = self.request();
-        let (head, body) =
-            self.connection.call::<Threads>(threads::THREADS, "threads", request.as_bytes())?;
-        let mask = head.mask;
-        Ok((mask, elements("threads", body, head.count as usize)?))
+        let (head, body) = self.connection.call::<Threads>(threads::THREADS, &request)?;
+        Ok((head.mask, elements(threads::THREADS, body, head.count as usize)?))
     }
 
     /// Lets every program on the machine read the counters by RDPMC, until this session is dropped.
@@ -327,9 +310,9 @@ impl<'a, T: Transport> Session<'a, T> {
         self.connection.transport()
     }
 
-    fn command(&mut self, code: RequestCode, name: &'static str) -> Result<()> {
+    fn command(&mut self, code: RequestCode) -> Result<()> {
         let request = self.request();
-        self.connection.head::<ReplyHeader>(code, name, request.as_bytes()).map(drop)
+        self.connection.head::<ReplyHeader>(code, &request).map(drop)
     }
 
     const fn request(&self) -> session::Session {
@@ -370,6 +353,6 @@ fn sees_kernel(setup: &Setup) -> bool {
 impl<T: Transport> Drop for Session<'_, T> {
     fn drop(&mut self) {
         // If this request fails, closing the handle still closes the session.
-        let _ = self.command(session::CLOSE, "close");
+        let _ = self.command(session::CLOSE);
     }
 }
