@@ -111,15 +111,6 @@ impl<T: Transport> Splitter<'_, T> {
     }
 }
 
-impl Setup {
-    /// The same setup for these of its specs only.
-    #[must_use]
-    pub fn only(&self, indexes: &[usize]) -> Self {
-        let specs = indexes.iter().filter_map(|&index| self.specs.get(index));
-        Self { specs: specs.copied().collect(), ..self.clone() }
-    }
-}
-
 fn too_many(refusal: &Refusal, requested: usize) -> bool {
     refusal.code == ErrorCode::TooManySources && (1..requested as u64).contains(&refusal.detail)
 }

@@ -65,15 +65,6 @@ impl Rates {
     pub const fn totals(&self) -> &[Vec<Count>] {
         self.before.as_slice()
     }
-
-    /// What one source has counted since the session's start, on these processors together: those
-    /// that can count it.
-    #[must_use]
-    pub fn estimate_on(&self, processors: &[usize], source: usize) -> Estimate {
-        let counts =
-            processors.iter().filter_map(|&processor| self.before.get(processor)?.get(source));
-        Estimate::sum(counts.map(Estimate::new))
-    }
 }
 
 /// What happened between two snapshots.
@@ -85,9 +76,6 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval before any reading.
-    pub const NOTHING: Self = Self { frequency: 0, counts: Vec::new() };
-
     /// What happened between two snapshots of a session on a machine with this `frequency`. What
     /// the earlier one does not have counts from the session's start.
     #[must_use]
@@ -107,13 +95,6 @@ impl Interval {
     #[must_use]
     pub const fn counts(&self) -> &[Vec<Count>] {
         self.counts.as_slice()
-    }
-
-    /// Its length in seconds, on the processor that was enabled longest.
-    #[must_use]
-    pub fn seconds(&self) -> f64 {
-        let enabled = self.counts.iter().flatten().map(|count| count.enabled);
-        seconds(enabled.max().unwrap_or(0), self.frequency)
     }
 
     /// The rate of one source on one processor; `None` if it was on no counter, so that nothing is
@@ -157,11 +138,6 @@ impl Interval {
             error: sum.error.map(|error| error * frequency / float(shortest)),
         })
     }
-}
-
-/// Converts ticks of a clock of `frequency` to seconds.
-fn seconds(ticks: u64, frequency: u64) -> f64 {
-    float(ticks) / float(frequency.max(1))
 }
 
 #[cfg(test)]

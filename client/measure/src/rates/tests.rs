@@ -24,7 +24,6 @@ fn a_rate_is_the_difference_over_the_time_enabled() {
     let second = rates.take(vec![vec![count(4000, 4_000_000, 4_000_000)]]);
     assert_eq!(second.rate(0, 0), Some(exact(2_000_000.0)));
     assert_eq!(second.counts()[0][0].counted, 3000);
-    assert!((second.seconds() - 0.0015).abs() < 1e-12);
     assert_eq!(rates.totals()[0][0].counted, 4000);
 }
 
@@ -61,17 +60,16 @@ fn some_processors_are_added_up_without_the_others() {
         vec![count(100, 100, 100)],
         vec![count(0, 100, 0)],
     ]);
-    for (processors, rate, scaled, counted) in [
-        (&[0, 1][..], Some(3e9), false, 200),
-        (&[1], Some(2e9), false, 100),
+    for (processors, rate, scaled) in [
+        (&[0, 1][..], Some(3e9), false),
+        (&[1], Some(2e9), false),
         // The third had no slice on a counter: it is taken to be like the second.
-        (&[1, 2], Some(4e9), true, 100),
-        (&[2], None, false, 0),
-        (&[], None, false, 0),
+        (&[1, 2], Some(4e9), true),
+        (&[2], None, false),
+        (&[], None, false),
     ] {
         let rate = rate.map(|rate| Rate { scaled, ..exact(rate) });
         assert_eq!(interval.sum_on(processors, 0), rate);
-        assert_eq!(rates.estimate_on(processors, 0).counted, counted);
     }
 }
 
