@@ -66,32 +66,22 @@ struct Running {
     state: TraceState,
 }
 
-/// What can be ended from any thread.
-trait Ends: Send {
-    fn end(&self);
-}
+/// Ends the session of this process, if it has one.
+type End = Box<dyn FnOnce() + Send>;
 
-impl<C: Calls> Ends for Mutex<Sessions<C>> {
-    fn end(&self) {
-        // Another thread that panicked with it leaves a session that has to end all the more.
-        let mut sessions = self.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.abandon();
-    }
-}
+static RUNNING: Mutex<Option<End>> = Mutex::new(None);
 
-/// The session to end when this process does.
-static RUNNING: Mutex<Option<Arc<dyn Ends + Sync>>> = Mutex::new(None);
-
-fn running() -> MutexGuard<'static, Option<Arc<dyn Ends + Sync>>> {
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+/// Another thread that panicked with a session leaves one that has to end all the more.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends the session of this process, if it has one, and puts back what it changed: for a thread that
 /// is about to end the process.
 pub fn end_running() {
-    let ends = running().take();
-    if let Some(ends) = ends {
-        ends.end();
+    let end = locked(&RUNNING).take();
+    if let Some(end) = end {
+        end();
     }
 }
 
@@ -109,7 +99,7 @@ impl<C: Calls> Tracer<C> {
     }
 
     fn sessions(&self) -> MutexGuard<'_, Sessions<C>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 
@@ -130,7 +120,8 @@ impl<C: Calls> Tracing for Tracer<C> {
 
     fn start(&mut self, request: &TraceRequest) -> Result<Vec<SampledSource>> {
         let sampled = self.sessions().start(request)?;
-        *running() = Some(Arc::clone(&self.0) as Arc<dyn Ends + Sync>);
+        let sessions = Arc::clone(&self.0);
+        *locked(&RUNNING) = Some(Box::new(move || locked(&sessions).abandon()));
         Ok(sampled)
     }
 
@@ -139,7 +130,7 @@ impl<C: Calls> Tracing for Tracer<C> {
     }
 
     fn stop(&mut self) -> Result<(TraceFile, TraceState)> {
-        *running() = None;
+        *locked(&RUNNING) = None;
         self.sessions().stop()
     }
 }
