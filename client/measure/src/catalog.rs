@@ -454,14 +454,9 @@ impl Catalog {
     /// Users of Linux perf may paste EN and INT, which only halprof may set.
     fn refuse_reserved_bits(&self, item: &Item, select: u64) -> Result<()> {
         use ProfileInterface as I;
-        let mut names = Vec::new();
-        let mut without = select;
-        for (bit, name) in RESERVED_BITS {
-            if select & bit != 0 {
-                names.push(name);
-                without &= !bit;
-            }
-        }
+        let reserved = RESERVED_BITS.iter().filter(|(bit, _)| select & bit != 0);
+        let names: Vec<&str> = reserved.map(|(_, name)| *name).collect();
+        let without = RESERVED_BITS.iter().fold(select, |select, (bit, _)| select & !bit);
         if names.is_empty() || !matches!(self.interface, I::Emon | I::Amd64 | I::P6) {
             return Ok(());
         }
@@ -599,20 +594,17 @@ impl CpuType {
             (Some(index), false) => return Ok(Encoding::Fixed(index)),
         }
         let select = event.select();
-        let present = self.processor.counter_mask;
-        match event.counters {
-            Some(mask) if mask & present == present => any_counter(select),
-            None => any_counter(select),
-            Some(mask) => {
-                self.has_bits(select)?;
-                match mask & present {
-                    0 => Err(format!(
-                        "only the general counters {} count it, which this processor does not have",
-                        format_counters(mask)
-                    )),
-                    counters => Ok(Encoding::Select { select, counters }),
-                }
-            }
+        let (mask, present) = (event.counters.unwrap_or(u32::MAX), self.processor.counter_mask);
+        if mask & present == present {
+            return any_counter(select);
+        }
+        self.has_bits(select)?;
+        match mask & present {
+            0 => Err(format!(
+                "only the general counters {} count it, which this processor does not have",
+                format_counters(mask)
+            )),
+            counters => Ok(Encoding::Select { select, counters }),
         }
     }
 
