@@ -2,7 +2,9 @@
 
 use crate::cache::{CacheTotal, Caches, Geometry};
 use crate::simulation::{Counts, InstructionRow, Simulation};
-use crate::step::range::{Outcome, Suspended};
+use crate::step::Debuggee;
+use crate::step::range;
+pub use crate::step::range::Outcome;
 use crate::target::Target;
 use halprof_measure::{Error, Result};
 use halprof_profile::number::thousands;
@@ -48,18 +50,9 @@ pub struct SimulateResult {
     pub length: u64,
     /// How many instructions were executed in the range.
     pub instructions: u64,
-    /// How often a thread entered the range at its start.
-    pub entries: u64,
-    /// Calls out of the range, which ran at full speed.
-    pub calls: u64,
-    /// The number of steps, in the range and beside it.
-    pub steps: u64,
-    /// Whether the limit of steps was reached, so that the program was ended.
-    pub limited: bool,
-    /// Whether the user asked to stop, so that the program was ended.
-    pub interrupted: bool,
-    /// The program's exit status, if it ended by itself.
-    pub exit_status: Option<u32>,
+    /// How the run went.
+    #[serde(flatten)]
+    pub outcome: Outcome,
     /// Its instructions.
     pub rows: Vec<InstructionRow>,
     /// Its source lines, in the order of the code.
@@ -108,9 +101,9 @@ pub fn run(
     let start = base.wrapping_add(target.start);
     let caches = Caches::new(&request.caches);
     let mut simulation = Simulation::new(start, code, is_32_bit, caches);
-    let outcome = program
-        .run(start, &mut simulation, request.max_steps, interrupted, progress)
-        .map_err(not_stepped)?;
+    let outcome =
+        range::run(program, start, &mut simulation, request.max_steps, interrupted, progress)
+            .map_err(not_stepped)?;
 
     let rows = located(simulation.rows(), &executable, base);
     let misses = simulation.caches().no_misses().into_keys();
@@ -120,12 +113,7 @@ pub fn run(
         start: format!("{:#x}", executable.base().wrapping_add(target.start)),
         length: target.length,
         instructions: rows.iter().map(|row| row.counts.executions).sum(),
-        entries: outcome.entries,
-        calls: outcome.calls,
-        steps: outcome.steps,
-        limited: outcome.limited,
-        interrupted: outcome.interrupted,
-        exit_status: outcome.status,
+        outcome,
         warnings: warnings(&outcome, &target, &executable, &rows),
         lines: by_line(&rows),
         rows,
@@ -137,9 +125,9 @@ pub fn run(
     })
 }
 
-fn start(command: Command) -> Result<Suspended> {
+fn start(command: Command) -> Result<Debuggee> {
     let path = command.get_program().into();
-    Suspended::start(command).map_err(|error| Error::File { path, doing: "started", error })
+    Debuggee::start(command).map_err(|error| Error::File { path, doing: "started", error })
 }
 
 /// The system refused a debugger's request.

@@ -9,7 +9,7 @@ use crate::registers::Registers;
 use halprof_profile::views::annotate::intel;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter, Instruction, InstructionInfoFactory,
-    InstructionInfoOptions, MemorySize, OpAccess, OpKind,
+    InstructionInfoOptions, MemorySize, Mnemonic, OpAccess, OpKind,
 };
 use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
@@ -66,19 +66,6 @@ pub enum Flow {
     Call,
     /// Back to the caller.
     Return,
-}
-
-/// What is known about an instruction before it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
-    /// Where control goes after it.
-    pub flow: Flow,
-    /// The address of the instruction after it.
-    pub following: u64,
-    /// Whether it repeats, and so may end at its own address.
-    pub repeats: bool,
-    /// Whether it pushes the flags, including the trap flag that the debugger set.
-    pub pushes_flags: bool,
 }
 
 /// One instruction of the range.
@@ -145,26 +132,8 @@ impl Simulation {
         address.wrapping_sub(self.start) < self.code.len() as u64
     }
 
-    /// What is known about the instruction at an address of the range.
-    pub fn next(&mut self, address: u64) -> Next {
-        use iced_x86::Mnemonic::{Pushf, Pushfd, Pushfq, Syscall, Sysenter};
-        let instruction = self.instruction(address);
-        let flow = match instruction.flow_control() {
-            // The kernel's code is not stepped, and returns to the next instruction by itself.
-            _ if [Syscall, Sysenter].contains(&instruction.mnemonic()) => Flow::Local,
-            FlowControl::Call | FlowControl::IndirectCall => Flow::Call,
-            FlowControl::Return => Flow::Return,
-            _ => Flow::Local,
-        };
-        Next {
-            flow,
-            following: instruction.next_ip(),
-            repeats: repeats(&instruction),
-            pushes_flags: [Pushf, Pushfd, Pushfq].contains(&instruction.mnemonic()),
-        }
-    }
-
-    fn instruction(&mut self, address: u64) -> Instruction {
+    /// The instruction at an address of the range.
+    pub fn instruction(&mut self, address: u64) -> Instruction {
         if let Some(&instruction) = self.decoded.get(&address) {
             return instruction;
         }
@@ -284,8 +253,29 @@ pub fn cut(code: &[u8], start: u64, address: u64, is_32_bit: bool) -> Option<Ran
     spans.find(|span| span.end > address).filter(|span| span.start < address)
 }
 
-/// Whether each iteration of an instruction is one step.
-fn repeats(instruction: &Instruction) -> bool {
+/// Where control goes after an instruction.
+#[must_use]
+pub fn flow(instruction: &Instruction) -> Flow {
+    match instruction.flow_control() {
+        // The kernel's code is not stepped, and returns to the next instruction by itself.
+        _ if [Mnemonic::Syscall, Mnemonic::Sysenter].contains(&instruction.mnemonic()) => {
+            Flow::Local
+        }
+        FlowControl::Call | FlowControl::IndirectCall => Flow::Call,
+        FlowControl::Return => Flow::Return,
+        _ => Flow::Local,
+    }
+}
+
+/// Whether an instruction pushes the flags, including the trap flag that the debugger set.
+#[must_use]
+pub fn pushes_flags(instruction: &Instruction) -> bool {
+    [Mnemonic::Pushf, Mnemonic::Pushfd, Mnemonic::Pushfq].contains(&instruction.mnemonic())
+}
+
+/// Whether each iteration of an instruction is one step, so that it may end at its own address.
+#[must_use]
+pub fn repeats(instruction: &Instruction) -> bool {
     instruction.is_string_instruction()
         && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
 }

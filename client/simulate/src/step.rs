@@ -5,11 +5,11 @@
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
-use linux::Debuggee;
+pub(crate) use linux::Debuggee;
 #[cfg(windows)]
 mod windows;
 #[cfg(windows)]
-use windows::Debuggee;
+pub(crate) use windows::Debuggee;
 pub(crate) mod range;
 
 use std::io;

@@ -16,7 +16,7 @@ fn at(offset: u64) -> Registers {
 fn a_rep_is_one_execution_and_many_iterations() {
     // rep stosb; ret
     let mut simulation = simulation(&[0xF3, 0xAA, 0xC3]);
-    assert!(simulation.next(START).repeats);
+    assert!(repeats(&simulation.instruction(START)));
     for left in (1..=70_u64).rev() {
         let mut registers = at(0);
         registers.general[1] = left;
@@ -84,7 +84,7 @@ fn branches_are_taken_where_they_lead_elsewhere() {
         let after = if turn == 9 { START + 4 } else { START };
         simulation.executed(&at(2), after, false);
     }
-    assert_eq!(simulation.next(START + 4).flow, Flow::Return);
+    assert_eq!(flow(&simulation.instruction(START + 4)), Flow::Return);
     simulation.executed(&at(4), 0x5000, false);
     let rows = simulation.rows();
     let told = rows.iter().map(|row| {

@@ -40,7 +40,7 @@ struct TracedThread {
 
 /// A traced program. It ends when the tool ends, and when this is dropped.
 #[derive(Debug)]
-pub(super) struct Debuggee {
+pub(crate) struct Debuggee {
     /// Kept so that nobody else waits for its end.
     _child: Child,
     process: Pid,
@@ -68,7 +68,7 @@ enum NewThread {
 
 impl Debuggee {
     /// Starts a program, which is stopped before its first instruction.
-    pub(super) fn start(mut command: Command) -> io::Result<Self> {
+    pub(crate) fn start(mut command: Command) -> io::Result<Self> {
         // SAFETY: between fork and exec only system calls are made, by functions that neither
         // allocate nor lock.
         #[expect(unsafe_code, reason = "the hook that runs between fork and exec")]
@@ -113,7 +113,7 @@ impl Debuggee {
     }
 
     /// The program's file, and the address where its image starts.
-    pub(super) fn image(&self) -> io::Result<(PathBuf, u64)> {
+    pub(crate) fn image(&self) -> io::Result<(PathBuf, u64)> {
         let folder = PathBuf::from(format!("/proc/{}", self.process));
         let path = fs::read_link(folder.join("exe"))?;
         let maps = fs::read_to_string(folder.join("maps"))?;
@@ -141,12 +141,12 @@ impl Debuggee {
     }
 
     /// Whether it is a 32-bit program.
-    pub(super) fn is_32_bit(&self) -> io::Result<bool> {
+    pub(crate) fn is_32_bit(&self) -> io::Result<bool> {
         Ok(self.registers(self.first())?.is_32_bit)
     }
 
     /// Reads its memory, completely or not at all.
-    pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.memory.read_exact_at(bytes, address)
     }
 

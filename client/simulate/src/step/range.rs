@@ -2,12 +2,13 @@
 
 use super::{Debuggee, Event, TRAP_FLAG, Thread};
 use crate::registers::Registers;
-use crate::simulation::{Flow, Next, Simulation};
+use crate::simulation::{Flow, Simulation, flow, pushes_flags, repeats};
+use iced_x86::Instruction;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,7 +40,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     registers: Registers,
-    next: Next,
+    instruction: Instruction,
     /// One more iteration of a REP.
     again: bool,
     /// The first instruction of the range, entered from outside or by a call.
@@ -47,73 +48,50 @@ struct Pending {
 }
 
 /// The result of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
+#[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
+pub struct Outcome {
     /// How often a thread entered the range at its start.
-    pub(crate) entries: u64,
-    /// Calls out of the range; the called functions ran at full speed.
-    pub(crate) calls: u64,
+    pub entries: u64,
+    /// Calls out of the range, which ran at full speed.
+    pub calls: u64,
+    /// The number of steps, in the range and beside it.
+    pub steps: u64,
+    /// Whether the limit of steps was reached, so that the program was ended.
+    pub limited: bool,
+    /// Whether the user asked to stop, so that the program was ended.
+    pub interrupted: bool,
+    /// The program's exit status, if it ended by itself.
+    pub exit_status: Option<u32>,
     /// How often a thread jumped out of the range and was then not followed any further.
+    #[serde(skip)]
     pub(crate) lost: u64,
-    /// The number of steps.
-    pub(crate) steps: u64,
-    /// Whether the limit of steps was reached and the program was ended.
-    pub(crate) limited: bool,
     /// Whether the program replaced itself by another, which was not stepped.
+    #[serde(skip)]
     pub(crate) replaced: bool,
-    /// Whether the program was ended because the user asked to stop.
-    pub(crate) interrupted: bool,
-    /// The exit status of the program, if it ended by itself.
-    pub(crate) status: Option<u32>,
 }
 
-/// A program that is stopped before its first instruction.
-pub(crate) struct Suspended(Debuggee);
-
-impl Suspended {
-    /// Starts a program.
-    pub(crate) fn start(command: Command) -> io::Result<Self> {
-        Debuggee::start(command).map(Self)
-    }
-
-    /// The program's file, and the address where it is loaded.
-    pub(crate) fn image(&self) -> io::Result<(PathBuf, u64)> {
-        self.0.image()
-    }
-
-    /// Whether it is a 32-bit program.
-    pub(crate) fn is_32_bit(&self) -> io::Result<bool> {
-        self.0.is_32_bit()
-    }
-
-    /// Reads its memory.
-    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.read(address, bytes)
-    }
-
-    /// Runs it to its end, until it has made `max_steps` steps in the range that starts here, or until
-    /// the user has `interrupted` it; `progress` takes the number of steps from time to time.
-    pub(crate) fn run(
-        self,
-        start: u64,
-        simulation: &mut Simulation,
-        max_steps: u64,
-        interrupted: fn() -> bool,
-        progress: &mut dyn FnMut(u64),
-    ) -> io::Result<Outcome> {
-        let mut run = Run {
-            debuggee: self.0,
-            simulation,
-            start,
-            max_steps,
-            interrupted,
-            progress,
-            threads: HashMap::new(),
-            outcome: Outcome::default(),
-        };
-        run.until_it_ends()?;
-        Ok(run.outcome)
-    }
+/// Runs a program to its end, until it has made `max_steps` steps in the range that starts here, or
+/// until the user has `interrupted` it; `progress` takes the number of steps from time to time.
+pub(crate) fn run(
+    debuggee: Debuggee,
+    start: u64,
+    simulation: &mut Simulation,
+    max_steps: u64,
+    interrupted: fn() -> bool,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<Outcome> {
+    let mut run = Run {
+        debuggee,
+        simulation,
+        start,
+        max_steps,
+        interrupted,
+        progress,
+        threads: HashMap::new(),
+        outcome: Outcome::default(),
+    };
+    run.until_it_ends()?;
+    Ok(run.outcome)
 }
 
 struct Run<'a> {
@@ -148,7 +126,7 @@ impl Run<'_> {
         }
         // Whatever failed did so because the program had been ended.
         self.outcome.interrupted = true;
-        self.outcome.status = None;
+        self.outcome.exit_status = None;
         Ok(())
     }
 
@@ -177,7 +155,7 @@ impl Run<'_> {
                 self.threads.clear();
             }
             Event::Ended(status) => {
-                self.outcome.status = Some(status);
+                self.outcome.exit_status = Some(status);
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -233,22 +211,22 @@ impl Run<'_> {
         pending: Pending,
         registers: Registers,
     ) -> io::Result<Progress> {
-        let Pending { registers: before, next, .. } = pending;
+        let Pending { registers: before, instruction, .. } = pending;
         self.count(&pending, registers.ip);
-        if next.pushes_flags {
+        if pushes_flags(&instruction) {
             self.hide_trap_flag(registers.stack())?;
         }
         if self.simulation.contains(registers.ip) {
-            let again = next.repeats && registers.ip == before.ip;
+            let again = repeats(&instruction) && registers.ip == before.ip;
             // A recursive call enters the range without reaching a breakpoint.
-            let enters = next.flow == Flow::Call && registers.ip == self.start;
+            let enters = flow(&instruction) == Flow::Call && registers.ip == self.start;
             return self.advance(thread, registers, again, enters);
         }
-        match next.flow {
+        match flow(&instruction) {
             Flow::Call => {
                 self.outcome.calls += 1;
-                if self.simulation.contains(next.following) {
-                    self.debuggee.break_at(next.following)?;
+                if self.simulation.contains(instruction.next_ip()) {
+                    self.debuggee.break_at(instruction.next_ip())?;
                 }
                 self.leave(thread)
             }
@@ -273,8 +251,8 @@ impl Run<'_> {
         if self.step_exceeds_limit() {
             return Ok(ControlFlow::Break(()));
         }
-        let pending =
-            Pending { registers, next: self.simulation.next(registers.ip), again, enters };
+        let instruction = self.simulation.instruction(registers.ip);
+        let pending = Pending { registers, instruction, again, enters };
         self.threads.insert(thread, State::Inside(pending));
         if self.debuggee.breaks_at(registers.ip) {
             let event = self.debuggee.step_alone(thread)?;

@@ -50,7 +50,7 @@ struct TracedThread {
 
 /// A debugged program. It ends when the tool ends, and when this is dropped.
 #[derive(Debug)]
-pub(super) struct Debuggee {
+pub(crate) struct Debuggee {
     child: Child,
     first: Thread,
     base: u64,
@@ -86,7 +86,7 @@ fn check(result: i32) -> io::Result<()> {
 
 impl Debuggee {
     /// Starts a program, which is stopped before its first instruction.
-    pub(super) fn start(mut command: Command) -> io::Result<Self> {
+    pub(crate) fn start(mut command: Command) -> io::Result<Self> {
         let child = command.creation_flags(DEBUG_ONLY_THIS_PROCESS).spawn()?;
         let mut is_wow64 = 0;
         // SAFETY: the process was just created and its handle is open; `is_wow64` is valid for a
@@ -116,7 +116,7 @@ impl Debuggee {
     }
 
     /// The program's file, and the address where its image starts.
-    pub(super) fn image(&self) -> io::Result<(PathBuf, u64)> {
+    pub(crate) fn image(&self) -> io::Result<(PathBuf, u64)> {
         let mut path = vec![0_u16; PATH_UNITS as usize];
         let mut length = PATH_UNITS;
         // SAFETY: the process's handle is open, and `path` has room for `length` units.
@@ -149,12 +149,12 @@ impl Debuggee {
     }
 
     /// Whether it is a 32-bit program.
-    pub(super) fn is_32_bit(&self) -> io::Result<bool> {
+    pub(crate) fn is_32_bit(&self) -> io::Result<bool> {
         Ok(self.is_32_bit)
     }
 
     /// Reads its memory, completely or not at all.
-    pub(super) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
         let (from, to) = (address as *const _, bytes.as_mut_ptr().cast());
         // SAFETY: `bytes` has room for its length, and the address is in the other process.
         check(unsafe {

@@ -31,7 +31,7 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
     });
     progress.finish_and_clear();
     let mut result = result?;
-    if result.limited {
+    if result.outcome.limited {
         let warning = format!(
             "{} steps were not enough: the program was ended, and the counts are of the part until \
              then; `--max-steps` allows more",
@@ -50,10 +50,10 @@ pub(crate) fn run(options: &args::Simulate, machine: Option<&str>, output: &Outp
             text(result, &by_line(&result.lines, width), width)
         }),
     }?;
-    if result.limited {
+    if result.outcome.limited {
         return Ok(Error::unavailable("", "").exit_status());
     }
-    Ok(result.exit_status.unwrap_or(0))
+    Ok(result.outcome.exit_status.unwrap_or(0))
 }
 
 fn command(options: &args::Simulate, output: &Output) -> Result<Command> {
@@ -154,14 +154,14 @@ fn text(result: &SimulateResult, table: &str, width: Width) -> String {
 fn header(result: &SimulateResult, width: Width) -> String {
     let name = result.symbol.as_ref().unwrap_or(&result.start);
     let name = Escaped(format!("{}!{name}", result.module)).to_string();
-    let calls = match result.calls {
+    let calls = match result.outcome.calls {
         0 => String::new(),
         calls => format!("; {} out of it ran at full speed", number(calls, "call", "calls")),
     };
     let counts = format!(
         "{} in {}{calls}. The counts are exact.",
         number(result.instructions, "instruction", "instructions"),
-        number(result.entries, "pass", "passes"),
+        number(result.outcome.entries, "pass", "passes"),
     );
     let range = format!("at {}, {} bytes", result.start, thousands(result.length));
     format!("{} {range}\n{}\n", width.left(range.len() + 1, &name), width.prose(0, &counts))
