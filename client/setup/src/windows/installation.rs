@@ -17,8 +17,8 @@ pub fn beside_the_tool() -> PathBuf {
     tool.parent().map_or_else(|| INF.into(), |folder| folder.join(INF))
 }
 
-/// Creates the device node if there is none, and installs the package on it.
-pub(crate) fn install(inf: &Path) -> Result<Installed> {
+/// Installs the driver package of this INF file, creating the device node if there is none.
+pub fn install(inf: &Path) -> Result<Installed> {
     if system::arm() == Some(true) {
         return Err(Error::Arm);
     }
@@ -58,8 +58,8 @@ const GONE: InstallError = InstallError::Failed {
     error: 0xE000_020B,
 };
 
-/// Removes everything that [`install`] adds.
-pub(crate) fn uninstall() -> Result<Removed> {
+/// Removes the device nodes, the driver packages and the service.
+pub fn uninstall() -> Result<Removed> {
     elevated()?;
     let (devices, restart) = remove_devices()?;
     let packages = packages::in_store()?;
@@ -80,42 +80,35 @@ fn remove_devices() -> Result<(Vec<String>, bool)> {
     Ok((removed, restart))
 }
 
-/// Loads the driver, if it does not run.
-pub(crate) fn start() -> Result<Switched> {
-    elevated()?;
-    let devices = devices::Devices::find()?;
-    let mut switched = Switched::default();
-    for node in devices.nodes() {
-        switched.devices.push(node.instance());
-        match node.problem() {
-            None => {}
-            Some(_) if node.is_disabled() => {
-                switched.changed = true;
-                switched.restart |= node.enable()?;
-            }
-            Some(problem) => return Err(Error::Install(problem)),
-        }
-    }
-    if switched.devices.is_empty() {
-        return Err(Error::NotInstalled);
-    }
+/// Loads the driver, by enabling its device.
+pub fn start() -> Result<Switched> {
+    let switched = switch(|node| match node.problem() {
+        None => Ok(None),
+        Some(_) if node.is_disabled() => node.enable().map(Some),
+        Some(problem) => Err(Error::Install(problem)),
+    })?;
     match driver_state() {
         DriverState::NotRunning(problem) if !switched.restart => Err(Error::Install(problem)),
         _ => Ok(switched),
     }
 }
 
-/// Unloads the driver, unless it is disabled already.
-pub(crate) fn stop() -> Result<Switched> {
+/// Unloads the driver, by disabling its device until [`start`] or the next boot.
+pub fn stop() -> Result<Switched> {
+    switch(|node| if node.is_disabled() { Ok(None) } else { node.disable().map(Some) })
+}
+
+/// Switches every device; `act` returns `None` if there was nothing to do, and otherwise whether
+/// Windows asks for a restart.
+fn switch(act: impl Fn(&devices::Node<'_>) -> Result<Option<bool>>) -> Result<Switched> {
     elevated()?;
     let devices = devices::Devices::find()?;
     let mut switched = Switched::default();
     for node in devices.nodes() {
         switched.devices.push(node.instance());
-        if !node.is_disabled() {
-            switched.changed = true;
-            switched.restart |= node.disable()?;
-        }
+        let acted = act(&node)?;
+        switched.changed |= acted.is_some();
+        switched.restart |= acted.unwrap_or(false);
     }
     if switched.devices.is_empty() {
         return Err(Error::NotInstalled);
@@ -124,7 +117,8 @@ pub(crate) fn stop() -> Result<Switched> {
 }
 
 /// The state of the driver, as far as Windows reveals it.
-pub(crate) fn driver_state() -> DriverState {
+#[must_use]
+pub fn driver_state() -> DriverState {
     let Ok(devices) = devices::Devices::find() else {
         return DriverState::Absent;
     };
