@@ -55,4 +55,4 @@ pub use source::Source;
 pub use suggest::did_you_mean;
 pub use transport::Transport;
 #[cfg(windows)]
-pub use windows::{DebugPrivilege, Driver, EtwCalls, tracer};
+pub use windows::{DebugPrivilege, Driver, EtwCalls, tracer, windows_folder};

@@ -6,5 +6,5 @@ mod privilege;
 pub(crate) mod threads;
 
 pub use driver::Driver;
-pub use etw::{EtwCalls, tracer};
+pub use etw::{EtwCalls, tracer, windows_folder};
 pub use privilege::DebugPrivilege;

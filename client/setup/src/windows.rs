@@ -7,7 +7,6 @@ pub mod console;
 pub mod cpuid;
 mod devices;
 pub mod download;
-mod folder;
 pub(crate) mod installation;
 pub mod key;
 pub mod library;

@@ -327,7 +327,7 @@ fn end_with_console() {
 }
 
 /// The folder of Windows.
-fn windows_folder() -> io::Result<PathBuf> {
+pub fn windows_folder() -> io::Result<PathBuf> {
     let mut path = [0_u16; 260];
     // SAFETY: `path` is valid for writes of the characters given.
     let length = unsafe { GetSystemWindowsDirectoryW(path.as_mut_ptr(), path.len() as u32) };

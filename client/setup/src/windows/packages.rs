@@ -1,13 +1,12 @@
 //! Driver packages: their INF files, their class, and the driver store.
 
-use super::folder::windows_folder;
 use super::library::Library;
 use super::{last_error, wide};
 use crate::Result;
 use crate::inf::serves;
 use shared_types::device::HARDWARE_ID;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr;
 use windows_sys::Win32::Devices::DeviceAndDriverInstallation::{
     INSTALLFLAG_FORCE, INSTALLFLAG_NONINTERACTIVE, MAX_CLASS_NAME_LEN, SUOI_FORCEDELETE,
@@ -68,7 +67,9 @@ pub(super) fn install(inf: &Path) -> Result<bool> {
 
 /// The INF files in the driver store with a driver for halprof's hardware id, such as `oem12.inf`.
 pub(super) fn in_store() -> Result<Vec<String>> {
-    let folder = inf_folder()?;
+    let windows = halprof_measure::windows_folder();
+    let windows = windows.map_err(|_| last_error("the folder of Windows could not be found"))?;
+    let folder = windows.join("INF");
     let unreadable = |error| halprof_measure::Error::reading(&folder, error);
     let mut ours = Vec::new();
     for entry in fs::read_dir(&folder).map_err(unreadable)? {
@@ -103,8 +104,4 @@ pub(super) fn remove(name: &str, in_use: bool) -> Result<()> {
         return Err(last_error("the driver package could not be removed"));
     }
     Ok(())
-}
-
-fn inf_folder() -> Result<PathBuf> {
-    Ok(windows_folder()?.join("INF"))
 }

@@ -1,8 +1,8 @@
 //! Drives and the devices behind them.
 
-use super::folder::windows_folder;
 use super::wide;
 use crate::native::{self, Volume};
+use halprof_measure::windows_folder;
 use windows_sys::Win32::Storage::FileSystem::QueryDosDeviceW;
 
 /// The longest device name.
