@@ -598,12 +598,12 @@ pub unsafe extern "C" fn halprof_enter(
         // SAFETY: the caller promises it.
         let passage = unsafe { lent_mut(passage) }?;
         let free = thread.passages.iter().position(Option::is_none);
-        let place = free.unwrap_or_else(|| {
+        let index = free.unwrap_or_else(|| {
             thread.passages.push(None);
             thread.passages.len() - 1
         });
-        *passage = place as u32;
-        if let Some(slot) = thread.passages.get_mut(place) {
+        *passage = index as u32;
+        if let Some(slot) = thread.passages.get_mut(index) {
             *slot = Some(thread.thread.begin(region)?);
         }
         Ok(())
@@ -652,14 +652,14 @@ pub unsafe extern "C" fn halprof_row_of(
         // SAFETY: the caller promises it, and the size comes first in every version.
         let size = *unsafe { lent(row.cast::<u32>()) }?;
         let report = inner.report()?;
-        let asked = |row: &&RegionRow| [&row.name, &row.thread, &row.source] == names;
-        let Some(found) = report.regions.iter().find(asked) else {
+        let is_requested = |row: &&RegionRow| [&row.name, &row.thread, &row.source] == names;
+        let Some(counted) = report.regions.iter().find(is_requested) else {
             let [region, thread, source] = names;
             let message = format!("{source} was not counted in {region} of {thread}");
             return Err(usage(message, "A thread is in the report when it has ended."));
         };
         // SAFETY: the caller promises it.
-        unsafe { text::put(&HalprofRow::of(found, size), row, size as usize) }
+        unsafe { text::put(&HalprofRow::of(counted, size), row, size as usize) }
     })
 }
 

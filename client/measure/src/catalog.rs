@@ -385,7 +385,7 @@ impl Catalog {
             match encoding {
                 Err(reason) => why = reason,
                 Ok(encoding) => match encodings.iter_mut().find(|(other, _)| other == encoding) {
-                    Some((_, kinds)) => *kinds |= bit,
+                    Some((_, cpu_types)) => *cpu_types |= bit,
                     None => encodings.push((*encoding, bit)),
                 },
             }
@@ -401,9 +401,9 @@ impl Catalog {
         }
         let flags = if event.event.alone { Spec::ALONE } else { 0 };
         let mut specs = Vec::new();
-        for (encoding, kinds) in encodings {
-            let all = kinds.count_ones() as usize == self.all_types;
-            let spec = Spec { flags, cpu_types: if all { 0 } else { kinds }, ..spec };
+        for (encoding, cpu_types) in encodings {
+            let all = cpu_types.count_ones() as usize == self.all_types;
+            let spec = Spec { flags, cpu_types: if all { 0 } else { cpu_types }, ..spec };
             specs.push(match encoding {
                 Encoding::Select { select, counters } => {
                     Spec { source: ProfileSource::RAW.0, raw: select, counters, ..spec }

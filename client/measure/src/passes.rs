@@ -104,7 +104,7 @@ impl<T: Transport> Splitter<'_, T> {
 
     fn is_in_first_slice(&self, fit: &Fit, spec: usize) -> bool {
         let counted_on =
-            (0..).zip(&fit.placements).filter(|(kind, _)| self.cpu_types >> kind & 1 != 0);
+            (0..).zip(&fit.placements).filter(|(cpu_type, _)| self.cpu_types >> cpu_type & 1 != 0);
         counted_on.filter_map(|(_, placements)| placements.get(spec)).all(|placement| {
             placement.error != 0 || matches!(placement.slice, 0 | Placement::EVERY_SLICE)
         })
@@ -238,7 +238,7 @@ mod tests {
         let mut connection = on("hybrid");
         let events = raw(10, |_| 0);
         let everywhere = passes(&mut connection, &events, &[]).expect("passes");
-        let one_kind = passes(&mut connection, &events, &[0]).expect("passes");
-        assert!(one_kind.len() < everywhere.len(), "{one_kind:?}");
+        let one_type = passes(&mut connection, &events, &[0]).expect("passes");
+        assert!(one_type.len() < everywhere.len(), "{one_type:?}");
     }
 }

@@ -99,13 +99,13 @@ fn outliers(values: &[u128], sorted: &[u128]) -> Vec<usize> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a place among the values"
+    reason = "a rank among the values"
 )]
 fn quantile(sorted: &[u128], least: u128, part: f64) -> f64 {
-    let place = part * float(sorted.len() as u128 - 1);
+    let rank = part * float(sorted.len() as u128 - 1);
     let at = |index: usize| sorted.get(index).map_or(0.0, |&value| float(value - least));
-    let below = at(place.floor() as usize);
-    below + (at(place.ceil() as usize) - below) * place.fract()
+    let below = at(rank.floor() as usize);
+    below + (at(rank.ceil() as usize) - below) * rank.fract()
 }
 
 /// The median of sorted values, rounded to the nearest integer.

@@ -30,8 +30,8 @@ static TABLES: &[(SourceTable, &[SourceTexts])] = &include!(concat!(env!("OUT_DI
 /// Every source of a table, by number.
 #[must_use]
 pub fn table(table: SourceTable) -> &'static [SourceTexts] {
-    let found = TABLES.iter().find(|(name, _)| *name == table);
-    found.map_or(&[], |(_, rows)| *rows)
+    let entry = TABLES.iter().find(|(name, _)| *name == table);
+    entry.map_or(&[], |(_, rows)| *rows)
 }
 
 /// What a table says of a source; `None` if the source is not in it.

@@ -129,8 +129,8 @@ impl Properties {
 fn copy_name(name: &str, field: &mut [u16; NAME_UNITS]) -> bool {
     let units: Vec<u16> = name.encode_utf16().collect();
     let fits = units.len() < NAME_UNITS;
-    for (place, unit) in field.iter_mut().zip(units.iter().take(NAME_UNITS - 1)) {
-        *place = *unit;
+    for (target, unit) in field.iter_mut().zip(units.iter().take(NAME_UNITS - 1)) {
+        *target = *unit;
     }
     fits
 }

@@ -12,7 +12,7 @@ const NAME: &str = "session.json";
 
 /// A source's interval as it was found, of TRACE_PROFILE_INTERVAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FoundInterval {
+pub(super) struct SavedInterval {
     pub(super) source: u32,
     pub(super) interval: u32,
 }
@@ -25,7 +25,7 @@ pub(super) struct Note {
     pub(super) process: u32,
     /// Its file.
     pub(super) file: PathBuf,
-    pub(super) intervals: Vec<FoundInterval>,
+    pub(super) intervals: Vec<SavedInterval>,
 }
 
 impl Note {

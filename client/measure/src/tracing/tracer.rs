@@ -11,7 +11,7 @@
 use super::calls::{Calls, Class, Control, Lock};
 use super::holders::{self, Holders};
 use super::layout::{COUNTED, ProfileInterval, Properties, STACKS, mask};
-use super::note::{FoundInterval, Note};
+use super::note::{Note, SavedInterval};
 use super::sources::{self, ProfileSource};
 use super::{SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing};
 use crate::{Error, Refusal, Result};
@@ -253,9 +253,9 @@ impl<C: Calls> Sessions<C> {
     }
 
     fn restore(&mut self, note: &Note) {
-        for found in note.intervals.iter().filter(|found| found.interval != 0) {
+        for saved in note.intervals.iter().filter(|saved| saved.interval != 0) {
             // A source that is no longer there has no interval either.
-            let _ = self.set_interval(found.source, found.interval);
+            let _ = self.set_interval(saved.source, saved.interval);
         }
     }
 
@@ -267,7 +267,7 @@ impl<C: Calls> Sessions<C> {
         let mut intervals = Vec::new();
         for sampled in &request.sampled {
             let interval = self.interval(sampled.id).unwrap_or(0);
-            intervals.push(FoundInterval { source: sampled.id, interval });
+            intervals.push(SavedInterval { source: sampled.id, interval });
         }
         let note = Note { process, file: file.clone(), intervals };
         note.write(&folder).map_err(|error| Error::writing(&folder, error))?;

@@ -78,6 +78,6 @@ fn leaves() -> Leaves {
 #[allow(unused_unsafe, reason = "Rust 1.88 takes the intrinsic for unsafe, later ones do not")]
 fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     // SAFETY: every x86-64 processor has CPUID, and any leaf may be requested.
-    let found = unsafe { __cpuid_count(leaf, subleaf) };
-    CpuidResult { eax: found.eax, ebx: found.ebx, ecx: found.ecx, edx: found.edx }
+    let result = unsafe { __cpuid_count(leaf, subleaf) };
+    CpuidResult { eax: result.eax, ebx: result.ebx, ecx: result.ecx, edx: result.edx }
 }

@@ -39,8 +39,8 @@ impl Library {
     pub(super) unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F> {
         const { assert!(size_of::<F>() == size_of::<usize>()) };
         // SAFETY: the library is loaded, the name ends with a zero.
-        let found = unsafe { GetProcAddress(self.0, name.as_ptr().cast()) };
-        let function = found.ok_or_else(|| last_error("a library of Windows lacks a function"))?;
+        let entry = unsafe { GetProcAddress(self.0, name.as_ptr().cast()) };
+        let function = entry.ok_or_else(|| last_error("a library of Windows lacks a function"))?;
         // SAFETY: both are function pointers, and the caller vouches for the type.
         Ok(unsafe { std::mem::transmute_copy(&function) })
     }

@@ -99,7 +99,7 @@ fn text(key: &str, name: &str) -> Option<String> {
 fn value_into(
     key: &str,
     name: &str,
-    kinds: REG_ROUTINE_FLAGS,
+    types: REG_ROUTINE_FLAGS,
     into: *mut c_void,
     length: u32,
 ) -> Result<u32, u32> {
@@ -112,7 +112,7 @@ fn value_into(
             HKEY_LOCAL_MACHINE,
             key.as_ptr(),
             name.as_ptr(),
-            kinds,
+            types,
             ptr::null_mut(),
             into,
             &raw mut length,
