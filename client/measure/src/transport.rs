@@ -10,9 +10,3 @@ pub trait Transport {
     /// Sends `input`, puts the reply into `output` and returns its length in bytes.
     fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize>;
 }
-
-impl<T: Transport + ?Sized> Transport for Box<T> {
-    fn request(&mut self, code: RequestCode, input: &[u8], output: &mut [u8]) -> Result<usize> {
-        (**self).request(code, input, output)
-    }
-}

@@ -53,14 +53,14 @@ impl ThreadCounts {
     pub fn open(machine: Option<&str>, list: &str) -> Result<Self> {
         let key = Key { machine: machine.map(str::to_owned), list: list.to_owned() };
         let shared = THREAD.try_with(|thread| {
-            thread.borrow().iter().filter_map(Weak::upgrade).find(|one| one.share.0 == key)
+            thread.borrow().iter().filter_map(Weak::upgrade).find(|one| one.key == key)
         });
         if let Ok(Some(shared)) = shared {
             return Ok(Self(shared));
         }
-        let (share, regions) = Share::take(key)?;
+        let (share, regions) = Share::take(&key)?;
         let reader = RefCell::new(regions.reader()?);
-        let opened = Rc::new(OnThread { reader, regions, share });
+        let opened = Rc::new(OnThread { key, reader, regions, _share: share });
         // At the end of a thread there may be no list any more, and nothing is shared.
         let _ = THREAD.try_with(|thread| {
             let mut thread = thread.borrow_mut();
@@ -197,7 +197,7 @@ impl<'a, T: Transport + Send> Regions<'a, T> {
 }
 
 /// What the process counts now.
-static PROCESS: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+static PROCESS: Mutex<Vec<(Key, Arc<Regions<'static, Machine>>)>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// What the thread reads now, and has read.
@@ -211,47 +211,35 @@ struct Key {
     list: String,
 }
 
-/// One list of events that is counted, and how many threads read it.
-struct Open {
-    key: Key,
-    regions: Arc<Regions<'static, Machine>>,
-    threads: usize,
-}
-
 /// What one thread reads, once: Windows profiles a thread once at a time. The fields are dropped in
 /// this order, so that profiling ends before the counters are given back.
 struct OnThread {
+    key: Key,
     reader: RefCell<Reader<'static>>,
     regions: Arc<Regions<'static, Machine>>,
-    share: Share,
+    _share: Share,
 }
 
-/// One thread's share in what the process counts.
-struct Share(Key);
+/// One thread's share in what the process counts, dropped after the thread's regions.
+struct Share;
 
 impl Share {
     /// Starts counting, unless another thread has. Start and stop hold the lock, so that nobody
     /// starts while the driver still counts for whoever was last.
-    fn take(key: Key) -> Result<(Self, Arc<Regions<'static, Machine>>)> {
+    fn take(key: &Key) -> Result<(Self, Arc<Regions<'static, Machine>>)> {
         let mut process = lock(&PROCESS);
-        if let Some(open) = process.iter_mut().find(|open| open.key == key) {
-            open.threads += 1;
-            return Ok((Self(key), Arc::clone(&open.regions)));
+        if let Some((_, regions)) = process.iter().find(|(counted, _)| counted == key) {
+            return Ok((Self, Arc::clone(regions)));
         }
-        let regions = Arc::new(start(&key)?);
-        let open = Open { key: key.clone(), regions: Arc::clone(&regions), threads: 1 };
-        process.push(open);
-        Ok((Self(key), regions))
+        let regions = Arc::new(start(key)?);
+        process.push((key.clone(), Arc::clone(&regions)));
+        Ok((Self, regions))
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut process = lock(&PROCESS);
-        if let Some(open) = process.iter_mut().find(|open| open.key == self.0) {
-            open.threads -= 1;
-        }
-        process.retain(|open| open.threads != 0);
+        lock(&PROCESS).retain(|(_, regions)| Arc::strong_count(regions) > 1);
     }
 }
 
