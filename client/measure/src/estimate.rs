@@ -115,9 +115,7 @@ impl Estimate {
         }
         sum
     }
-}
 
-impl Estimate {
     /// The 95 % bound of the mean of several estimates, as [`Self::error`] is of one: at worst all of
     /// them are off in the same direction, which their spread does not show.
     #[must_use]

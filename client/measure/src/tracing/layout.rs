@@ -3,7 +3,7 @@
 use super::TraceRequest;
 use std::mem::{offset_of, size_of};
 use std::path::Path;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// The name of the session. There is one at a time.
 pub const SESSION_NAME: &str = "halprof-etw";
@@ -74,7 +74,7 @@ impl Properties {
     /// The properties by which the session is found, with room for its state.
     #[must_use]
     pub fn named() -> Self {
-        let mut properties = Self::new_zeroed_names();
+        let mut properties = Self::new_zeroed();
         properties.buffer_size = size_of::<Self>() as u32;
         properties.guid = SESSION_GUID;
         properties.flags = TRACED_GUID;
@@ -118,10 +118,6 @@ impl Properties {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         u64::from(self.buffers_written) * (u64::from(self.buffer_kb) << 10)
-    }
-
-    fn new_zeroed_names() -> Self {
-        <Self as zerocopy::FromZeros>::new_zeroed()
     }
 }
 

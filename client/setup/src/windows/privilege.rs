@@ -1,43 +1,27 @@
 //! Which rights this process has.
 
-use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
-use std::ptr;
-use windows_sys::Win32::Security::{
-    GetTokenInformation, TOKEN_ELEVATION, TOKEN_QUERY, TokenElevation,
-};
-use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
+use windows_sys::Win32::Foundation::HANDLE;
+use windows_sys::Win32::Security::{GetTokenInformation, TOKEN_ELEVATION, TokenElevation};
+
+/// GetCurrentProcessToken (processthreadsapi.h): a pseudo handle of this process's token, which may
+/// be queried and needs no closing.
+const PROCESS_TOKEN: HANDLE = -4_isize as HANDLE;
 
 /// Whether the process has the rights of an administrator; `None` if Windows does not say.
 #[must_use]
 pub fn elevated() -> Option<bool> {
-    Some(elevation(&token()?)?.TokenIsElevated != 0)
-}
-
-fn token() -> Option<OwnedHandle> {
-    // SAFETY: takes no argument and cannot fail; the pseudo handle needs no closing.
-    let process = unsafe { GetCurrentProcess() };
-    let mut token = ptr::null_mut();
-    // SAFETY: `process` is valid, and `token` is valid for a write.
-    let done = unsafe { OpenProcessToken(process, TOKEN_QUERY, &raw mut token) };
-    if done == 0 {
-        return None;
-    }
-    // SAFETY: OpenProcessToken succeeded, so the handle is open and owned by nobody else.
-    Some(unsafe { OwnedHandle::from_raw_handle(token) })
-}
-
-fn elevation(token: &OwnedHandle) -> Option<TOKEN_ELEVATION> {
     let mut elevation = TOKEN_ELEVATION::default();
     let mut returned = 0;
-    // SAFETY: the handle is open, and `elevation` is valid for writes of the length given.
+    // SAFETY: the pseudo handle is always open, `elevation` is valid for writes of the length given,
+    // and `returned` for a write.
     let done = unsafe {
         GetTokenInformation(
-            token.as_raw_handle(),
+            PROCESS_TOKEN,
             TokenElevation,
             (&raw mut elevation).cast(),
             size_of::<TOKEN_ELEVATION>() as u32,
             &raw mut returned,
         )
     };
-    (done != 0).then_some(elevation)
+    (done != 0).then_some(elevation.TokenIsElevated != 0)
 }
