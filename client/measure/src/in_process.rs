@@ -74,22 +74,6 @@ impl InProcess {
         Self { model, handle }
     }
 
-    /// Starts a workload on its processors.
-    pub fn begin(&mut self, workload: &Workload) {
-        self.model.begin(workload);
-    }
-
-    /// Runs for at most this many modelled nanoseconds; returns whether work is left.
-    pub fn advance(&mut self, nanoseconds: u64) -> Result<bool> {
-        let left = self.model.advance(nanoseconds);
-        self.faultless().map(|()| left)
-    }
-
-    /// Modelled time since the workload began.
-    pub fn elapsed_ns(&mut self) -> u64 {
-        self.model.elapsed_ns()
-    }
-
     /// The machine itself, to inspect or disturb its registers.
     pub const fn model(&mut self) -> &mut Model {
         &mut self.model
@@ -106,15 +90,16 @@ impl InProcess {
 
 impl ModelledMachine for InProcess {
     fn begin(&mut self, workload: &Workload) {
-        Self::begin(self, workload);
+        self.model.begin(workload);
     }
 
     fn advance(&mut self, nanoseconds: u64) -> Result<bool> {
-        Self::advance(self, nanoseconds)
+        let left = self.model.advance(nanoseconds);
+        self.faultless().map(|()| left)
     }
 
     fn elapsed_ns(&mut self) -> u64 {
-        Self::elapsed_ns(self)
+        self.model.elapsed_ns()
     }
 
     fn take_process_events(&mut self) -> Vec<ProcessEvent> {

@@ -1,6 +1,6 @@
 //! Where a program measures: on a model, or on Windows with the driver.
 
-use crate::{Error, InProcess, Result, Transport};
+use crate::{Error, InProcess, ModelledMachine, Result, Transport};
 use shared_types::request::RequestCode;
 
 /// Modelled time between two checks for the end of a workload, in nanoseconds.

@@ -6,7 +6,9 @@
 
 use halprof_measure::catalog::Catalog;
 use halprof_measure::selection::{self, EventSpec};
-use halprof_measure::{Connection, Error, InProcess, Result, Session, Setup, Transport};
+use halprof_measure::{
+    Connection, Error, InProcess, ModelledMachine, Result, Session, Setup, Transport,
+};
 use halprof_profile::export::{self, Export, Format, SamplesBuilder, TrackBy};
 use halprof_profile::file::{Metadata, Module, Period, Process, Recording, Source, Statistics};
 use halprof_profile::symbols::{SymbolPath, Symbols};

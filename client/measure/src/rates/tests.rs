@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Sources;
-use crate::{Connection, InProcess};
+use crate::{Connection, InProcess, ModelledMachine};
 use sim::load::workload;
 
 const FREQUENCY: u64 = 2_000_000_000;

@@ -3,7 +3,7 @@
 mod fake_windows;
 
 use super::*;
-use crate::InProcess;
+use crate::{InProcess, ModelledMachine};
 
 fn on(machine: &str) -> Connection<InProcess> {
     let spec = crate::spec(machine).expect("a machine");

@@ -142,7 +142,7 @@ impl<T: Transport + 'static> Tracing for ModelledTracing<T> {
 mod tests {
     use super::*;
     use crate::tracing::counts::{Query, Sums, TraceCounts};
-    use crate::{InProcess, spec};
+    use crate::{InProcess, ModelledMachine, spec};
     use sim::load::workload;
     use sim::machines::models::MODELS;
     use std::fs;

@@ -1,7 +1,7 @@
 //! A modelled machine in real time.
 
 use halprof::target::backend::Backend;
-use halprof_measure::{InProcess, Result, Transport, spec};
+use halprof_measure::{InProcess, ModelledMachine, Result, Transport, spec};
 use shared_types::request::RequestCode;
 use sim::load::workload;
 use std::time::Instant;
