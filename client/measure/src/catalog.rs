@@ -95,7 +95,6 @@ pub struct EventMatch<'a> {
 
 impl EventMatch<'_> {
     /// Whether a processor counts it.
-    #[must_use]
     pub fn counts_on(&self, processor: &Processor) -> bool {
         let mut encodings = self.encodings.iter();
         encodings.any(|(cpu_type, _, encoding)| {
@@ -128,7 +127,6 @@ impl Catalog {
     }
 
     /// The catalog of a machine that has already been asked.
-    #[must_use]
     pub fn new(sources: Vec<Source>, interface: u32, processors: &[Processor]) -> Self {
         let mut first_of_type: Vec<Processor> = Vec::new();
         for processor in processors {
@@ -166,19 +164,16 @@ impl Catalog {
     }
 
     /// The CPU types that have counters.
-    #[must_use]
     pub fn cpu_types(&self) -> &[CpuType] {
         &self.cpu_types
     }
 
     /// Whether a processor can count an event.
-    #[must_use]
     pub fn counts_on(&self, event: &EventSpec, processor: &Processor) -> bool {
         self.spec_on(event, processor.cpu_type).is_some()
     }
 
     /// The index of the specification by which a CPU type counts an event; `None` if it cannot.
-    #[must_use]
     pub fn spec_on(&self, event: &EventSpec, cpu_type: u8) -> Option<usize> {
         event.specs.iter().position(|spec| self.counts_spec(spec, cpu_type))
     }
@@ -196,7 +191,6 @@ impl Catalog {
     }
 
     /// The same for these processors alone: an event is chosen only as their CPU types count it.
-    #[must_use]
     pub fn measuring<'a>(mut self, processors: impl IntoIterator<Item = &'a Processor>) -> Self {
         self.measured = types_of(processors);
         self
@@ -225,20 +219,17 @@ impl Catalog {
     }
 
     /// The source that has this name, if one does.
-    #[must_use]
     pub fn source(&self, name: &str) -> Option<&Source> {
         find(name, &self.sources)
     }
 
     /// The name of a source, or its number in hexadecimal.
-    #[must_use]
     pub fn name_of(&self, id: ProfileSource) -> String {
         let source = self.sources.iter().find(|source| source.id == id.0);
         source.map_or_else(|| format!("{:#x}", id.0), |source| source.name.to_owned())
     }
 
     /// The source that a fixed counter counts.
-    #[must_use]
     pub fn fixed(&self, index: u8) -> Option<&Source> {
         let id = FIRST_FIXED + u32::from(index);
         self.sources.iter().find(|source| source.id == id)
@@ -250,7 +241,6 @@ impl Catalog {
     }
 
     /// The alias of this name, Linux perf's or Windows'.
-    #[must_use]
     pub fn alias(&self, name: &str) -> Option<Alias> {
         let number = parse_number(name);
         self.aliases().find(|alias| {
@@ -268,7 +258,6 @@ impl Catalog {
     }
 
     /// The vendor's event of this name, on the CPU types that have it.
-    #[must_use]
     pub fn event(&self, name: &str) -> Option<EventMatch<'_>> {
         let mut encodings = Vec::new();
         for cpu_type in &self.cpu_types {
@@ -282,7 +271,6 @@ impl Catalog {
 
     /// What a workload of a modelled machine means by a name; with `table`, on the processors of
     /// that microarchitecture only.
-    #[must_use]
     pub fn modelled(&self, name: &str, table: Option<&str>) -> Option<Known> {
         let code = |select, fixed, core| Code { event: Kinds::Named(0), select, fixed, core };
         if name.eq_ignore_ascii_case("slots") {
@@ -311,7 +299,6 @@ impl Catalog {
     }
 
     /// Every event of every CPU type, each name once, in the order of names.
-    #[must_use]
     pub fn events(&self) -> Vec<&str> {
         let all = self.cpu_types.iter().flat_map(CpuType::events);
         let names: BTreeSet<&str> = all.map(|event| event.name.as_str()).collect();
@@ -625,7 +612,6 @@ impl CpuType {
 }
 
 /// The counters of a mask, e.g. `0-3`.
-#[must_use]
 pub fn format_counters(mask: u32) -> String {
     crate::selection::format_processors((0..32).filter(|bit| mask >> bit & 1 == 1))
 }

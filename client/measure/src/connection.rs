@@ -71,7 +71,6 @@ pub struct Setup {
 impl Fit {
     /// Whether no source has to wait for its turn anywhere. Unlike `fits`, this also holds where a
     /// processor cannot count a source at all.
-    #[must_use]
     pub fn at_once(&self) -> bool {
         let mut placements = self.placements.iter().flatten();
         placements.all(|placement| placement.error != 0 || placement.slice == 0)
@@ -122,19 +121,16 @@ impl<T: Transport> Connection<T> {
     }
 
     /// Who answers: the driver with its version, or the name of the modelled machine.
-    #[must_use]
     pub fn driver_name(&self) -> &str {
         self.hello.driver_name.as_str()
     }
 
     /// Whether the machine is a model.
-    #[must_use]
     pub const fn modelled(&self) -> bool {
         self.hello.modelled != 0
     }
 
     /// How many requests have been sent so far.
-    #[must_use]
     pub const fn requests(&self) -> u64 {
         self.requests
     }

@@ -98,7 +98,6 @@ impl Sources {
 
     /// The same sources on these processors only. A name that none of them counts stays, and the
     /// refusal says where it can be counted.
-    #[must_use]
     pub fn on(mut self, processors: &[u32]) -> Self {
         self.processors = processors.to_vec();
         let cpu_types = self.cpu_types();
@@ -154,7 +153,6 @@ impl Sources {
     }
 
     /// The setup that a session counts them with.
-    #[must_use]
     pub fn setup(&self) -> Setup {
         Setup {
             specs: self.list.iter().map(|source| source.event.common()).collect(),

@@ -25,7 +25,6 @@ pub struct Refusal {
 
 impl Refusal {
     /// Why the other side has ended sampling by itself, as the statistics say.
-    #[must_use]
     pub fn from_statistics(statistics: &Statistics) -> Option<Self> {
         let processor = statistics.ended_processor;
         ErrorCode::from_wire(statistics.ended).map(|code| {
@@ -165,7 +164,6 @@ impl Error {
     }
 
     /// The stable name that programs may compare.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::Usage { .. } => "usage",
@@ -187,7 +185,6 @@ impl Error {
     }
 
     /// What to do, if the error itself says it.
-    #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Usage { hint, .. }
@@ -206,7 +203,6 @@ impl Error {
     }
 
     /// The same error, with the name of the source it concerns.
-    #[must_use]
     pub fn about(self, name_of: impl Fn(u32) -> Option<String>) -> Self {
         match self {
             Self::Refused(refusal) if concerns_source(refusal.code) => Self::Refused(Refusal {

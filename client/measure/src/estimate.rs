@@ -58,7 +58,6 @@ struct Spread {
 
 impl Estimate {
     /// The estimate from one processor's count.
-    #[must_use]
     pub fn new(count: &Count) -> Self {
         let exact = Self {
             counted: count.counted.into(),
@@ -84,7 +83,6 @@ impl Estimate {
     }
 
     /// The sum over several processors; variances of independent estimates add up.
-    #[must_use]
     pub fn sum(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut spread = Some(Spread::default());
         let mut sum = Self::default();
@@ -118,7 +116,6 @@ impl Estimate {
 
     /// The 95 % bound of the mean of several estimates, as [`Self::error`] is of one: at worst all of
     /// them are off in the same direction, which their spread does not show.
-    #[must_use]
     pub fn error_of_mean(estimates: &[Self]) -> Option<f64> {
         if !estimates.iter().any(|one| one.scaled) {
             return None;

@@ -12,7 +12,6 @@ use shared_types::request::machine::Processor;
 pub(crate) const OFFCORE_RSP_0: u32 = 0x1A6;
 
 /// That of a processor; `None` where its events are not known.
-#[must_use]
 pub fn microarchitecture(processor: &Processor) -> Option<&'static Microarchitecture> {
     let Processor { vendor, family, model, stepping, core_type, native_model, .. } = *processor;
     Microarchitecture::of(&Cpu { vendor, family, model, stepping, core_type, native_model })

@@ -45,7 +45,6 @@ pub trait ModelledMachine: Transport {
 }
 
 /// The start or the end of a workload's short program, in the form of a source of such events.
-#[must_use]
 pub fn short_program(change: ShortChange) -> Vec<ProcessEvent> {
     let (process, _) = SHORT;
     let event =
@@ -67,7 +66,6 @@ pub struct InProcess {
 
 impl InProcess {
     /// A machine of these processors, with the device open for this process.
-    #[must_use]
     pub fn new(processors: &[Leaves]) -> Self {
         let mut model = Model::new(processors);
         let handle = model.open(std::process::id(), &[Access::Read, Access::Write]);

@@ -77,7 +77,6 @@ impl Channel {
     /// The channel of this name, of at most [`Self::NAME_MAX`] bytes; a longer name is cut. The same
     /// name means the same channel in every process. Marks on more than [`Self::MAX`] channels are
     /// dropped and counted.
-    #[must_use]
     pub fn named(name: &str) -> Self {
         let Some(shared) = SHARED.get_or_init(attached) else {
             return Self(NONE);
@@ -99,19 +98,16 @@ impl Channel {
 
     /// Whether a recorder is attached: ask first where the value is expensive to compute.
     #[inline]
-    #[must_use]
     pub const fn is_recorded(self) -> bool {
         self.0 != NONE
     }
 
     /// The same channel as a number, for another language.
-    #[must_use]
     pub const fn number(self) -> u32 {
         self.0
     }
 
     /// The channel of a number. Marks on a number that was never given out are dropped and counted.
-    #[must_use]
     pub const fn from_number(number: u32) -> Self {
         Self(number)
     }

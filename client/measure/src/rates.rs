@@ -47,7 +47,6 @@ pub struct Rates {
 
 impl Rates {
     /// `frequency` is the machine's: ticks of the time-stamp counter per second.
-    #[must_use]
     pub const fn new(frequency: u64) -> Self {
         Self { frequency, before: Vec::new() }
     }
@@ -61,7 +60,6 @@ impl Rates {
     }
 
     /// The last snapshot: what was counted since the session's start.
-    #[must_use]
     pub const fn totals(&self) -> &[Vec<Count>] {
         self.before.as_slice()
     }
@@ -78,7 +76,6 @@ pub struct Interval {
 impl Interval {
     /// What happened between two snapshots of a session on a machine with this `frequency`. What
     /// the earlier one does not have counts from the session's start.
-    #[must_use]
     pub fn between(before: &[Vec<Count>], now: &[Vec<Count>], frequency: u64) -> Self {
         let counts = now.iter().enumerate().map(|(processor, counts)| {
             let before = before.get(processor);
@@ -92,21 +89,18 @@ impl Interval {
     }
 
     /// The differences themselves, exact.
-    #[must_use]
     pub const fn counts(&self) -> &[Vec<Count>] {
         self.counts.as_slice()
     }
 
     /// The rate of one source on one processor; `None` if it was on no counter, so that nothing is
     /// known.
-    #[must_use]
     pub fn rate(&self, processor: usize, source: usize) -> Option<Rate> {
         self.sum_on(&[processor], source)
     }
 
     /// The rate of one source on all processors together, all of which can count it: where some
     /// cannot, [`Self::sum_on`] takes those that can.
-    #[must_use]
     pub fn sum(&self, source: usize) -> Option<Rate> {
         let all: Vec<usize> = (0..self.counts.len()).collect();
         self.sum_on(&all, source)
@@ -118,7 +112,6 @@ impl Interval {
     ///
     /// Its bound is that of the sum in events, over the shortest time: exact if all were enabled
     /// for the same time, otherwise too large.
-    #[must_use]
     pub fn sum_on(&self, processors: &[usize], source: usize) -> Option<Rate> {
         let count = |&processor: &usize| self.counts.get(processor)?.get(source);
         let parts = processors.iter().filter_map(count);

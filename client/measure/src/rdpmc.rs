@@ -46,7 +46,6 @@ struct Facts {
 
 impl Clock {
     /// The clock of the processor that runs the thread.
-    #[must_use]
     pub fn here() -> Self {
         Self::of(instructions::facts())
     }
@@ -67,7 +66,6 @@ impl Clock {
     }
 
     /// The time before the measured code.
-    #[must_use]
     pub fn before(&self) -> u64 {
         self.fence();
         let ticks = instructions::rdtsc();
@@ -76,7 +74,6 @@ impl Clock {
     }
 
     /// The time after the measured code.
-    #[must_use]
     pub fn after(&self) -> u64 {
         let ticks = if self.rdtscp {
             instructions::rdtscp()
@@ -89,7 +86,6 @@ impl Clock {
     }
 
     /// How the time of a mark is read: see [`marks`](crate::marks).
-    #[must_use]
     pub fn unfenced(&self) -> String {
         match self.fence {
             Fence::System => self.to_string(),

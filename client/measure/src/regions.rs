@@ -138,7 +138,6 @@ impl<'a, T: Transport> Regions<'a, T> {
     }
 
     /// How it counts.
-    #[must_use]
     pub const fn method(&self) -> Method {
         self.about.method
     }
@@ -203,7 +202,6 @@ impl<'a, T: Transport> Regions<'a, T> {
     }
 
     /// The report on the threads that have ended.
-    #[must_use]
     pub fn report(&self) -> Report {
         self.about.clone().with_logs(&self.sources, &lock(&self.logs))
     }

@@ -66,13 +66,11 @@ pub struct EventSpec {
 
 impl EventSpec {
     /// What all its specifications have in common: filter, group, interval and flags.
-    #[must_use]
     pub fn common(&self) -> Spec {
         self.specs.first().copied().unwrap_or_default()
     }
 
     /// Whether it is time, which takes no counter where it is counted.
-    #[must_use]
     pub fn is_time(&self) -> bool {
         self.common().source == ProfileSource::TIME.0
     }
@@ -99,7 +97,6 @@ impl EventSpec {
 
     /// The same for these CPU types, a mask, where any of them counts it. An event that none of
     /// them counts keeps all, and the refusal says where it can be counted.
-    #[must_use]
     pub fn on_cpu_types(mut self, cpu_types: u16) -> Self {
         let counts = |spec: &Spec| spec.cpu_types == 0 || spec.cpu_types & cpu_types != 0;
         if self.specs.iter().any(counts) {
@@ -254,7 +251,6 @@ pub(crate) fn parse_number(text: &str) -> Option<u64> {
 }
 
 /// A number in hexadecimal after `0x`; nothing else is one.
-#[must_use]
 pub fn parse_hexadecimal(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
     let are_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -302,7 +298,6 @@ fn bad_processors(list: &str) -> Error {
 }
 
 /// Indexes as a list: `0-3,8`.
-#[must_use]
 pub fn format_processors(indexes: impl IntoIterator<Item = u32>) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for index in indexes {

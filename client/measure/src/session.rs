@@ -259,7 +259,6 @@ impl<'a, T: Transport> Session<'a, T> {
     }
 
     /// Why the other side has ended sampling by itself, as the last [`Self::drain`] reported.
-    #[must_use]
     pub const fn ended(&self) -> Option<ErrorCode> {
         self.ended
     }

@@ -50,7 +50,6 @@ impl Source {
     pub const HAS_SELECT: u32 = wire::Source::HAS_SELECT;
 
     /// The source that a driver describes; `None` if its table or its note is not known here.
-    #[must_use]
     pub fn from_wire(source: &wire::Source) -> Option<Self> {
         let table = SourceTable::from_wire(source.table)?;
         let texts = texts::find(table, ProfileSource(source.id))?;

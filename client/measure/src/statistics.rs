@@ -35,7 +35,6 @@ const QUARTILES_MIN: usize = 5;
 impl Summary {
     /// Summarises at least two values; `None` for fewer. With `trim`, mean, deviation and
     /// confidence exclude the outliers.
-    #[must_use]
     pub fn from_values(values: &[u128], trim: bool) -> Option<Self> {
         if values.len() < 2 {
             return None;
@@ -72,7 +71,6 @@ fn confidence_of_mean(deviation: f64, values: usize) -> f64 {
 }
 
 /// A quantile of Student's t, for real degrees of freedom; fewer than 1 count as 1.
-#[must_use]
 pub fn student_t(probability: f64, freedom: f64) -> f64 {
     match StudentsT::new(0.0, 1.0, freedom.max(1.0)) {
         Ok(t) => t.inverse_cdf(probability),
@@ -149,7 +147,6 @@ pub(crate) fn trimmed_mean(sorted: &[u128], each_end: usize) -> f64 {
 }
 
 /// The mean, rounded to the nearest integer; 0 of no values.
-#[must_use]
 pub fn rounded_mean(values: &[u128]) -> u128 {
     let n = values.len().max(1) as u128;
     sum(values).saturating_add(n / 2) / n

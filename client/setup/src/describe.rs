@@ -118,7 +118,6 @@ pub struct ProcessorDescription {
 
 impl Description {
     /// What a machine and its processors report.
-    #[must_use]
     pub fn new(machine: &Machine, processors: &[Processor]) -> Self {
         let processors: Vec<_> = processors.iter().map(ProcessorDescription::new).collect();
         let boot = processors.first().cloned().unwrap_or_default();
@@ -148,7 +147,6 @@ impl Description {
     }
 
     /// The boot processor.
-    #[must_use]
     pub fn boot(&self) -> ProcessorDescription {
         self.processors.first().cloned().unwrap_or_default()
     }
@@ -198,7 +196,6 @@ fn named(name: Option<&'static str>) -> &'static str {
 }
 
 /// The name of an interface's number.
-#[must_use]
 pub fn interface_name(number: u32) -> &'static str {
     named(ProfileInterface::from_wire(number).map(ProfileInterface::name))
 }
@@ -249,7 +246,6 @@ fn no_delivery(machine: &Machine) -> &'static str {
 }
 
 /// Whether a processor is a performance or an efficiency core, if it reports that.
-#[must_use]
 pub const fn core_type(processor: &Processor) -> Option<&'static str> {
     match processor.core_type {
         0x40 => Some("performance"),

@@ -124,7 +124,6 @@ impl Facts {
 
     /// The facts when nothing answers; `predicted` is what CPUID says about the machine, if it was
     /// read.
-    #[must_use]
     pub const fn unanswered(
         failure: Failure,
         predicted: Option<Description>,
@@ -140,7 +139,6 @@ impl Facts {
     }
 
     /// The same with what Windows' own tracing says.
-    #[must_use]
     pub fn with_tracing(self, tracing: Option<Tracing>) -> Self {
         Self { tracing, ..self }
     }
@@ -154,14 +152,12 @@ impl Facts {
     }
 
     /// Whether anything answers.
-    #[must_use]
     pub const fn answered(&self) -> bool {
         self.driver.is_ok()
     }
 }
 
 /// Runs all checks, in the order in which a measurement depends on them.
-#[must_use]
 pub fn examine(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![driver(facts)];
     let tracing = facts.tracing.as_ref();

@@ -7,7 +7,6 @@ pub const INF: &str = "halprof.inf";
 ///
 /// An INF file is UTF-16 with a byte-order mark, or ANSI. The id is in a models section, after the
 /// name of the install section: `%Device% = Install, Root\halprof`.
-#[must_use]
 pub fn serves(inf: &[u8], hardware_id: &str) -> bool {
     let text = text_of(inf);
     text.lines()

@@ -142,13 +142,11 @@ impl InstallError {
     }
 
     /// The stable name that programs may compare.
-    #[must_use]
     pub fn code(self) -> &'static str {
         self.explanation().map_or("install-failed", |row| &row.code)
     }
 
     /// What to do about it, as a sentence.
-    #[must_use]
     pub fn hint(self) -> &'static str {
         self.explanation().map_or("", |row| &row.hint)
     }

@@ -41,7 +41,6 @@ mod elsewhere {
     }
 
     /// Where the INF file is looked for: beside the tool, as in the package.
-    #[must_use]
     pub fn beside_the_tool() -> PathBuf {
         INF.into()
     }

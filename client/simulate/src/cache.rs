@@ -72,7 +72,6 @@ const LARGEST: u64 = 1 << 30;
 impl Geometry {
     /// The caches of a processor, nearest first: `cpuid` returns EAX, EBX, ECX and EDX of a leaf
     /// and its sub-leaf.
-    #[must_use]
     pub fn from_cpuid(cpuid: impl Fn(u32, u32) -> [u32; 4]) -> Vec<Self> {
         let mut caches = Self::from_leaf(&cpuid, 4);
         if caches.is_empty() {
@@ -163,13 +162,11 @@ impl Geometry {
     }
 
     /// Its size in bytes.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.line.saturating_mul(self.associativity).saturating_mul(self.sets)
     }
 
     /// `L1D`, `L1I`, `L2` and so on.
-    #[must_use]
     pub fn name(&self) -> String {
         let kind = match self.kind {
             Kind::Data => "D",
@@ -255,19 +252,16 @@ const OPERAND: u64 = 4096;
 
 impl Caches {
     /// Empty caches of these geometries.
-    #[must_use]
     pub fn new(geometries: &[Geometry]) -> Self {
         Self(geometries.iter().copied().map(Cache::new).collect())
     }
 
     /// What each has done.
-    #[must_use]
     pub fn totals(&self) -> Vec<CacheTotal> {
         self.0.iter().map(|cache| cache.total.clone()).collect()
     }
 
     /// Each cache's name, with no misses.
-    #[must_use]
     pub fn no_misses(&self) -> Misses {
         self.0.iter().map(|cache| (cache.total.name.clone(), 0)).collect()
     }

@@ -19,13 +19,11 @@ pub struct Registers {
 
 impl Registers {
     /// RCX, which counts the iterations of a REP.
-    #[must_use]
     pub const fn count(&self) -> u64 {
         self.general[1]
     }
 
     /// The stack pointer.
-    #[must_use]
     pub const fn stack(&self) -> u64 {
         self.general[4]
     }

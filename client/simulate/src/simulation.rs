@@ -113,7 +113,6 @@ pub struct Simulation {
 
 impl Simulation {
     /// A simulation of this code at this address, with caches that start empty.
-    #[must_use]
     pub fn new(start: u64, code: Vec<u8>, is_32_bit: bool, caches: Caches) -> Self {
         Self {
             start,
@@ -127,7 +126,6 @@ impl Simulation {
     }
 
     /// Whether an address is in the range.
-    #[must_use]
     pub fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.start) < self.code.len() as u64
     }
@@ -200,7 +198,6 @@ impl Simulation {
 
     /// The instructions of the range in order, by their addresses in memory: those that were executed,
     /// and between them what the bytes decode to.
-    #[must_use]
     pub fn rows(&self) -> Vec<InstructionRow> {
         let mut formatter = intel();
         let mut rows = Vec::new();
@@ -234,7 +231,6 @@ impl Simulation {
     }
 
     /// The caches, with their counts.
-    #[must_use]
     pub const fn caches(&self) -> &Caches {
         &self.caches
     }
@@ -245,7 +241,6 @@ fn no_counts(caches: &Caches) -> Counts {
 }
 
 /// The instruction that an address cuts in two, where code that begins at `start` is decoded.
-#[must_use]
 pub fn cut(code: &[u8], start: u64, address: u64, is_32_bit: bool) -> Option<Range<u64>> {
     let bitness = if is_32_bit { 32 } else { 64 };
     let decoder = Decoder::with_ip(bitness, code, start, DecoderOptions::NONE);
@@ -254,7 +249,6 @@ pub fn cut(code: &[u8], start: u64, address: u64, is_32_bit: bool) -> Option<Ran
 }
 
 /// Where control goes after an instruction.
-#[must_use]
 pub fn flow(instruction: &Instruction) -> Flow {
     match instruction.flow_control() {
         // The kernel's code is not stepped, and returns to the next instruction by itself.
@@ -268,13 +262,11 @@ pub fn flow(instruction: &Instruction) -> Flow {
 }
 
 /// Whether an instruction pushes the flags, including the trap flag that the debugger set.
-#[must_use]
 pub fn pushes_flags(instruction: &Instruction) -> bool {
     [Mnemonic::Pushf, Mnemonic::Pushfd, Mnemonic::Pushfq].contains(&instruction.mnemonic())
 }
 
 /// Whether each iteration of an instruction is one step, so that it may end at its own address.
-#[must_use]
 pub fn repeats(instruction: &Instruction) -> bool {
     instruction.is_string_instruction()
         && (instruction.has_rep_prefix() || instruction.has_repne_prefix())

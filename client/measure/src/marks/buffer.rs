@@ -109,7 +109,6 @@ impl Buffer {
     }
 
     /// How a program finds the buffer: the name of an environment variable and its value.
-    #[must_use]
     pub fn environment(&self) -> (&'static str, String) {
         let handle = self.memory.handle();
         (VARIABLE, format!("{handle}:{:x}", self.token))
@@ -133,33 +132,28 @@ impl Buffer {
     }
 
     /// The names of the channels that marks were made on.
-    #[must_use]
     pub fn names(&self) -> &[String] {
         &self.reader.names
     }
 
     /// Marks that were dropped for this cause, as the programs report.
-    #[must_use]
     pub fn dropped(&self, cause: Cause) -> u64 {
         self.memory.shared().dropped(cause)
     }
 
     /// Marks and chunks that were invalid and left out: something other than a mark wrote to the
     /// buffer.
-    #[must_use]
     pub const fn damaged(&self) -> u64 {
         self.reader.damaged
     }
 
     /// Processes that found the buffer, as they report.
-    #[must_use]
     pub fn attached(&self) -> u64 {
         self.memory.shared().attached()
     }
 
     /// The rate of the time-stamp counter since the buffer was made, which is at least 50 ms ago when
     /// this returns: over less time it is not known well.
-    #[must_use]
     pub fn rate(&self) -> Rate {
         std::thread::sleep(COMPARED.saturating_sub(self.begun.elapsed()));
         Moment::now().rate_since(&self.begun)
@@ -167,13 +161,11 @@ impl Buffer {
 
     /// The step of the time-stamp counter: the smallest difference between readings, but for those
     /// that few of them show.
-    #[must_use]
     pub const fn step_ticks(&self) -> u64 {
         self.step_ticks
     }
 
     /// What a mark costs; `None` if no program has made one.
-    #[must_use]
     pub fn cost(&self) -> Option<Cost> {
         let mut sorted = self.reader.distances.clone();
         sorted.sort_unstable();

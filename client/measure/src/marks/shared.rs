@@ -45,7 +45,6 @@ impl Cause {
     pub const ALL: [Self; 3] = [Self::Full, Self::Channels, Self::ThreadEnded];
 
     /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",

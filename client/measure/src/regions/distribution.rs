@@ -55,13 +55,11 @@ pub struct Distribution {
 
 impl Distribution {
     /// Summarises these measurements; `None` if there are none.
-    #[must_use]
     pub fn from_values(values: &[u64]) -> Option<Self> {
         Self::kept(values, |_| f64::INFINITY)
     }
 
     /// The same without those that are anomalous by [`RULE`].
-    #[must_use]
     pub fn culled(values: &[u64]) -> Option<Self> {
         Self::kept(values, limit)
     }

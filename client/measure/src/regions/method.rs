@@ -31,7 +31,6 @@ pub enum Method {
 
 impl Method {
     /// As the rest of a sentence.
-    #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::ThreadProfiling => "of the thread alone, by Windows' thread profiling",

@@ -76,19 +76,16 @@ impl ThreadCounts {
     }
 
     /// What a reading itself adds: the least by which two differ, one right after the other.
-    #[must_use]
     pub fn cost(&self) -> CounterValues {
         self.0.reader.borrow().cost
     }
 
     /// The events' names, in the order of all values.
-    #[must_use]
     pub fn events(&self) -> &[String] {
         &self.0.regions.sources
     }
 
     /// Where the counts come from: [`Method::Processors`] only on a modelled machine.
-    #[must_use]
     pub fn method(&self) -> Method {
         self.0.regions.method()
     }
@@ -101,20 +98,17 @@ impl ThreadCounts {
 
 impl CounterValues {
     /// One value for each event.
-    #[must_use]
     pub fn values(&self) -> &[u64] {
         self.values.get(..self.events).unwrap_or_default()
     }
 
     /// How often counts were missed, because the thread was switched ([`Method::Rdpmc`]) or the
     /// machine slept.
-    #[must_use]
     pub const fn gaps(&self) -> u64 {
         self.gaps
     }
 
     /// What was counted since an earlier reading; `None` if some of it was missed.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         let mut between = Self { gaps: 0, ..*self };
         for (value, before) in between.values.iter_mut().zip(earlier.values) {

@@ -28,14 +28,12 @@ pub struct SourceTexts {
 static TABLES: &[(SourceTable, &[SourceTexts])] = &include!(concat!(env!("OUT_DIR"), "/texts.rs"));
 
 /// Every source of a table, by number.
-#[must_use]
 pub fn table(table: SourceTable) -> &'static [SourceTexts] {
     let entry = TABLES.iter().find(|(name, _)| *name == table);
     entry.map_or(&[], |(_, rows)| *rows)
 }
 
 /// What a table says of a source; `None` if the source is not in it.
-#[must_use]
 pub fn find(of: SourceTable, id: ProfileSource) -> Option<&'static SourceTexts> {
     let rows = table(of);
     rows.get(rows.binary_search_by_key(&id.0, |row| row.id).ok()?)
@@ -48,7 +46,6 @@ static NOTES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
 });
 
 /// A note in words; empty for that of the source's table.
-#[must_use]
 pub fn note(note: SourceNote) -> &'static str {
     NOTES.get(note.name()).map_or("", String::as_str)
 }

@@ -9,7 +9,6 @@ use statrs::function::factorial::ln_binomial;
 const NORMAL_95: f64 = 1.959_963_985;
 
 /// The ends of Wilson's score interval, at 95 %, of a proportion of `n` independent observations.
-#[must_use]
 pub fn wilson_interval(proportion: f64, n: f64) -> (f64, f64) {
     let square = NORMAL_95 * NORMAL_95;
     let middle = (proportion + square / (2.0 * n)) / (1.0 + square / n);
@@ -24,7 +23,6 @@ const NORMAL_MIN: f64 = 10.0;
 /// How likely it is that two proportions, each `(part, whole)`, differ at least as much as these by
 /// chance alone: the two-sided p-value of the two-proportion z-test, or of Fisher's exact test if a
 /// part is small.
-#[must_use]
 pub fn two_proportion_p_value(
     (part, whole): (u64, u64),
     (other_part, other_whole): (u64, u64),
@@ -68,7 +66,6 @@ fn fisher_exact((part, whole): (u64, u64), (other_part, other_whole): (u64, u64)
 /// Which of many p-values are significant: on average at most 5 % of those reported are chance (Y.
 /// Benjamini and Y. Hochberg, Controlling the false discovery rate, J. R. Statist. Soc. B 57,
 /// 1995).
-#[must_use]
 pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<bool> {
     const RATE: f64 = 0.05;
     let mut sorted = p_values.to_vec();

@@ -123,7 +123,6 @@ pub struct Unknown {
 
 impl Unknown {
     /// All of it.
-    #[must_use]
     pub const fn total_ns(&self) -> u64 {
         self.before_first_ns.saturating_add(self.after_last_ns).saturating_add(self.lost_ns)
     }
@@ -181,7 +180,6 @@ impl TraceCounts {
     }
 
     /// The process of a cell.
-    #[must_use]
     pub fn process_of(&self, cell: &Cell) -> &Process {
         &self.processes[self.threads[cell.thread].thread.process]
     }
@@ -214,7 +212,6 @@ pub struct Counter<'a> {
 
 impl<'a> Counter<'a> {
     /// Counts nothing yet.
-    #[must_use]
     pub fn new(query: &'a Query, trace: &Etl) -> Self {
         let clock = trace.clock();
         Self {

@@ -89,7 +89,6 @@ impl<'a> CustomSources<'a> {
     }
 
     /// How many events are written, and how many are left out for what.
-    #[must_use]
     pub fn summary(&self) -> String {
         let written: usize = self.groups.iter().map(|group| group.events.len()).sum();
         let mut excluded: BTreeMap<&str, usize> = BTreeMap::new();

@@ -14,13 +14,11 @@ pub type Etl = Trace<BufReader<File>>;
 pub const MODEL_SESSION: &str = "halprof model";
 
 /// Whether a trace is of a modelled machine.
-#[must_use]
 pub fn is_modelled(header: &TraceHeader) -> bool {
     header.session_name == MODEL_SESSION
 }
 
 /// The system that wrote a trace, such as `Windows 10.0.19041`.
-#[must_use]
 pub fn system(header: &TraceHeader) -> String {
     format!("Windows {}.{}.{}", header.major, header.minor, header.build)
 }

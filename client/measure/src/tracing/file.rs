@@ -10,13 +10,11 @@ pub struct TraceFile(PathBuf);
 
 impl TraceFile {
     /// The file at this path, from now on.
-    #[must_use]
     pub const fn new(path: PathBuf) -> Self {
         Self(path)
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }

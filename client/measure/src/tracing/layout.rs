@@ -72,7 +72,6 @@ pub struct Properties {
 
 impl Properties {
     /// The properties by which the session is found, with room for its state.
-    #[must_use]
     pub fn named() -> Self {
         let mut properties = Self::new_zeroed();
         properties.buffer_size = size_of::<Self>() as u32;
@@ -86,7 +85,6 @@ impl Properties {
 
     /// The properties of a session that traces what is requested into a file of at most so many
     /// megabytes; `None` if the path is too long, or is no text.
-    #[must_use]
     pub fn into_file(
         file: &Path,
         megabytes: u32,
@@ -109,13 +107,11 @@ impl Properties {
     }
 
     /// Whether these are of a session of halprof's.
-    #[must_use]
     pub fn is_ours(&self) -> bool {
         self.guid == SESSION_GUID
     }
 
     /// The bytes written to the file.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         u64::from(self.buffers_written) * (u64::from(self.buffer_kb) << 10)
     }

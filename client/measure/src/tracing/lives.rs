@@ -78,7 +78,6 @@ impl Lives {
     }
 
     /// The processes that have threads, and all threads, by the numbers of their instances.
-    #[must_use]
     pub fn named(&self, clock: Clock) -> (Vec<Process>, Vec<Thread>) {
         let mut numbers: HashMap<(Option<u32>, usize), usize> = HashMap::new();
         let (mut processes, mut threads) = (Vec::new(), Vec::new());
@@ -115,7 +114,6 @@ impl Lives {
 
 /// The nanoseconds between two times. They are differences of times since the trace began, so that
 /// the parts of a span add up to it whatever the clock's frequency.
-#[must_use]
 pub fn between(clock: Clock, begin: i64, end: i64) -> u64 {
     u64::try_from(clock.ns(end).saturating_sub(clock.ns(begin))).unwrap_or(0)
 }

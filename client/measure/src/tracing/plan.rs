@@ -136,7 +136,6 @@ fn resolve_one(item: &Item, sources: &[ProfileSource]) -> Result<TraceEvent> {
 }
 
 /// The source that has this name, or is what somebody calls by it.
-#[must_use]
 pub fn find<'a>(name: &str, sources: &'a [ProfileSource]) -> Option<&'a ProfileSource> {
     let bare = name.split_at_checked("Profile".len());
     let bare = bare.filter(|(prefix, _)| prefix.eq_ignore_ascii_case("Profile"));
@@ -179,7 +178,6 @@ fn listed(sources: &[ProfileSource]) -> String {
 
 /// What is counted if nothing is named: cycles, instructions, then what Windows lists and has
 /// counters for. Empty if it lists no counter.
-#[must_use]
 pub fn counted_by_default(sources: &[ProfileSource], counters: Option<u32>) -> Vec<TraceEvent> {
     let mut events: Vec<TraceEvent> = Vec::new();
     for source in COUNTED_BY_DEFAULT.iter().filter_map(|name| find(name, sources)) {
@@ -190,7 +188,6 @@ pub fn counted_by_default(sources: &[ProfileSource], counters: Option<u32>) -> V
 }
 
 /// What is sampled if nothing is named: cycles, else the timer, which every list has.
-#[must_use]
 pub fn sampled_by_default(sources: &[ProfileSource]) -> Option<TraceEvent> {
     let source = find("cycles", sources).or_else(|| find("Timer", sources))?;
     Some(TraceEvent::new(source, None, None))

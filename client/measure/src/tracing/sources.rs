@@ -22,7 +22,6 @@ pub struct ProfileSource {
 
 impl ProfileSource {
     /// Whether it is time, which takes no counter.
-    #[must_use]
     pub const fn is_timer(&self) -> bool {
         self.id == TIMER
     }

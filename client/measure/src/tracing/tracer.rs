@@ -87,13 +87,11 @@ pub fn end_running() {
 
 impl<C: Calls> Tracer<C> {
     /// A tracer that makes these calls.
-    #[must_use]
     pub fn new(calls: C) -> Self {
         Self(Arc::new(Mutex::new(Sessions { calls, running: None })))
     }
 
     /// Who holds counters, as far as this version of Windows says.
-    #[must_use]
     pub fn holders(&self) -> Holders {
         self.sessions().holders()
     }

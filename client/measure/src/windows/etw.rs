@@ -111,7 +111,6 @@ pub struct EtwCalls {
 }
 
 /// Windows' own tracing.
-#[must_use]
 pub fn tracer() -> Tracer<EtwCalls> {
     static ONCE: Once = Once::new();
     ONCE.call_once(end_with_console);

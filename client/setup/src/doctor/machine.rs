@@ -40,7 +40,6 @@ fn interface(described: &Description) -> Check {
 }
 
 /// Why no counter can be used on this machine, and what to do; `None` if counters can be used.
-#[must_use]
 pub fn no_counters(described: &Description) -> Option<(String, String)> {
     let interface = ProfileInterface::from_wire(described.machine.interface);
     if interface.is_some_and(|interface| interface != ProfileInterface::Default) {

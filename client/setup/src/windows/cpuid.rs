@@ -13,7 +13,6 @@ use windows_sys::Win32::System::Threading::{
 const INDEXED: &[u32] = &[0x0B, 0x1A, 0x1F, 0x23];
 
 /// The leaves of every processor, the boot processor first.
-#[must_use]
 pub fn processors() -> Vec<Leaves> {
     // SAFETY: takes no argument and only returns a number.
     let groups = unsafe { GetActiveProcessorGroupCount() };

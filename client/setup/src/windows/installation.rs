@@ -11,7 +11,6 @@ use std::path::{self, Path, PathBuf};
 use std::{env, fs};
 
 /// Where the INF file is looked for: beside the tool, as in the package.
-#[must_use]
 pub fn beside_the_tool() -> PathBuf {
     let tool = env::current_exe().unwrap_or_default();
     tool.parent().map_or_else(|| INF.into(), |folder| folder.join(INF))
@@ -117,7 +116,6 @@ fn switch(act: impl Fn(&devices::Node<'_>) -> Result<Option<bool>>) -> Result<Sw
 }
 
 /// The state of the driver, as far as Windows reveals it.
-#[must_use]
 pub fn driver_state() -> DriverState {
     let Ok(devices) = devices::Devices::find() else {
         return DriverState::Absent;

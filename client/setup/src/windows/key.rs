@@ -22,7 +22,6 @@ const ADMINISTRATORS: &str = "D:P(A;;KA;;;SY)(A;;KA;;;BA)";
 
 /// The key that administrators share or, for any other user, the user's. `new` becomes it if there
 /// is none yet.
-#[must_use]
 pub fn kept(new: &[u8; BYTES]) -> Option<[u8; BYTES]> {
     let shared = Descriptor::parse(ADMINISTRATORS)
         .and_then(|access| OpenKey::open(HKEY_LOCAL_MACHINE, Some(&access)));

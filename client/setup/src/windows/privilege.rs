@@ -8,7 +8,6 @@ use windows_sys::Win32::Security::{GetTokenInformation, TOKEN_ELEVATION, TokenEl
 const PROCESS_TOKEN: HANDLE = -4_isize as HANDLE;
 
 /// Whether the process has the rights of an administrator; `None` if Windows does not say.
-#[must_use]
 pub fn elevated() -> Option<bool> {
     let mut elevation = TOKEN_ELEVATION::default();
     let mut returned = 0;

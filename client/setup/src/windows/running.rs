@@ -59,26 +59,22 @@ pub struct Running {
 
 impl Running {
     /// With the names of this machine's volumes.
-    #[must_use]
     pub fn begin() -> Self {
         Self { volumes: volumes::all() }
     }
 
     /// The time, on the clock of samples.
-    #[must_use]
     pub fn now(&self) -> u64 {
         // SAFETY: every x86-64 processor has RDTSC, and Windows allows it in user mode.
         unsafe { _rdtsc() }
     }
 
     /// All processes: identifiers and names.
-    #[must_use]
     pub fn processes(&self) -> Vec<(u32, String)> {
         processes().unwrap_or_default()
     }
 
     /// What is loaded in a process; `None` if it may not be inspected.
-    #[must_use]
     pub fn modules(&self, process: u32) -> Option<Vec<Loaded>> {
         let _privilege = DebugPrivilege::enable();
         // A snapshot of process 0 is one of the calling process.
@@ -94,7 +90,6 @@ impl Running {
     }
 
     /// The kernel's own modules.
-    #[must_use]
     pub fn kernel(&self) -> Vec<Loaded> {
         let _privilege = DebugPrivilege::enable();
         let mut bases = drivers();
@@ -110,7 +105,6 @@ impl Running {
     }
 
     /// Converts a path in the kernel's form to one that programs can open.
-    #[must_use]
     pub fn on_disk(&self, native: &str) -> String {
         volumes::on_disk(native, &self.volumes)
     }

@@ -21,7 +21,6 @@ const VERSION: &str = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 const SECURE_BOOT: &str = r"SYSTEM\CurrentControlSet\Control\SecureBoot\State";
 
 /// All facts.
-#[must_use]
 pub fn facts() -> System {
     System {
         build: build(),
