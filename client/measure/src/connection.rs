@@ -33,7 +33,6 @@ pub struct Connection<T> {
     hello: Hello,
     /// The number of processors, once it has been asked for.
     processors: Option<u32>,
-    /// Requests sent so far.
     requests: u64,
     output: Vec<u8>,
 }

@@ -30,7 +30,6 @@ pub(crate) trait Profile {
 /// What Windows has accumulated for a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ThreadData {
-    /// Context switches.
     pub(crate) switches: u32,
     /// The counters, in the order of the driver's list.
     pub(crate) counters: [u64; 16],

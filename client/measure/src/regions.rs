@@ -316,7 +316,6 @@ struct Log {
     regions: Vec<Passages>,
 }
 
-/// All passages through one region.
 #[derive(Debug, Default)]
 struct Passages {
     name: String,

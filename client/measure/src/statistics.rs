@@ -134,7 +134,6 @@ pub(crate) fn median_absolute_deviation(sorted: &[u128]) -> u128 {
     median(&distances)
 }
 
-/// The mean.
 pub(crate) fn mean(values: &[u128]) -> f64 {
     let n = values.len().max(1) as u128;
     let sum = sum(values);

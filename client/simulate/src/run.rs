@@ -15,7 +15,6 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// What is not simulated.
 const NOT_SIMULATED: &str = "what the caches held before the range, address \
     translation, the bus, other processors, and functions that the range calls";
 

@@ -22,7 +22,6 @@ pub(crate) struct Target {
     pub(crate) length: u64,
     /// Where the function starts that it is in.
     function: Option<u64>,
-    /// Whether the length was given.
     has_length: bool,
 }
 
@@ -83,7 +82,6 @@ impl Target {
         Ok(())
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> String {
         let symbol = self.symbol.clone();
         symbol.unwrap_or_else(|| format!("{:#x}", self.start))

@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The largest list that is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 const HINT: &str = "It is a core event list of https://github.com/intel/perfmon, such as SKL/events/skylake_core.json.";
 

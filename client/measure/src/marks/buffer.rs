@@ -65,7 +65,6 @@ pub struct Buffer {
     reader: Reader,
 }
 
-/// What has been read.
 #[derive(Debug)]
 struct Reader {
     begun: u64,

@@ -32,7 +32,6 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Now.
     pub(super) fn now() -> Self {
         let pair = || {
             let before = timestamp();
@@ -45,7 +44,6 @@ impl Moment {
         tightest.unwrap_or_else(pair)
     }
 
-    /// The step of the time-stamp counter.
     pub(super) fn step_ticks() -> u64 {
         const READINGS: usize = 1000;
         let readings: Vec<u64> = (0..READINGS).map(|_| timestamp()).collect();

@@ -8,7 +8,6 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// The largest number of channels.
 pub(super) const CHANNELS_MAX: usize = 256;
 /// The longest name of a channel, in bytes.
 pub(super) const NAME_MAX: usize = NAME_WORDS * size_of::<u64>();
@@ -83,7 +82,6 @@ impl State {
     pub(super) const CLOSED: u32 = 2;
 }
 
-/// The name of a channel.
 #[repr(C)]
 pub(super) struct Name {
     /// 0 while it is free, [`Name::WRITING`], or else its length and [`Name::READY`].
@@ -136,7 +134,6 @@ impl Shared {
         count.map_or(0, |count| count.load(Relaxed))
     }
 
-    /// Gives a channel another name.
     #[cfg(test)]
     pub(super) fn rename(&self, number: usize, name: &str) {
         let name_of = self.names.get(number).expect("a channel");
@@ -176,7 +173,6 @@ impl Shared {
 }
 
 impl Chunk {
-    /// Makes a chunk free for anyone.
     pub(super) fn free(&self, state: &AtomicU32) {
         self.count.store(0, Relaxed);
         state.store(State::FREE, Release);

@@ -76,7 +76,6 @@ pub(super) trait Counters {
         u64::MAX
     }
 
-    /// What happened between two readings.
     fn between(&self, begin: &Reading, end: &Reading) -> std::result::Result<Reading, Discard> {
         if end.slept_ms.saturating_sub(begin.slept_ms) >= SLEPT_MS {
             return Err(Discard::Suspended);

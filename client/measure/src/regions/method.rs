@@ -87,7 +87,6 @@ impl<'a> Offer<'a> {
         }
     }
 
-    /// The counters of the calling thread.
     pub(super) fn counters<T: Transport + Send + 'a>(
         &self,
         session: &Arc<Mutex<Session<'a, T>>>,

@@ -97,7 +97,6 @@ fn parse_terms(text: &str, terms: &str, core: Option<u8>) -> Result<PerfEvent> {
 }
 
 impl Field {
-    /// The mask of all its bits.
     const fn mask(&self) -> u64 {
         let ((low, at), (high, above)) = (self.low, self.high);
         ((1 << low) - 1) << at | ((1 << high) - 1) << above

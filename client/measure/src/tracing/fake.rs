@@ -69,7 +69,6 @@ pub(super) struct Machine {
     pub(super) counters: u32,
     pub(super) folder: PathBuf,
     pub(super) free_bytes: u64,
-    /// Whether the mutex is taken.
     pub(super) locked: bool,
     pub(super) privileged: bool,
     /// The properties of the session, if one runs.
@@ -84,7 +83,6 @@ pub(super) struct Machine {
 #[derive(Clone, Debug)]
 pub(super) struct Fake(pub(super) Arc<Mutex<Machine>>);
 
-/// The handle of the session.
 const HANDLE: u64 = 0x21;
 
 impl Fake {

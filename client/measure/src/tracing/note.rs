@@ -23,7 +23,6 @@ pub(super) struct SavedInterval {
 pub(super) struct Note {
     /// The process that owns the session.
     pub(super) process: u32,
-    /// Its file.
     pub(super) file: PathBuf,
     pub(super) intervals: Vec<SavedInterval>,
 }

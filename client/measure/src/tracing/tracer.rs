@@ -187,7 +187,6 @@ impl<C: Calls> Sessions<C> {
         }
     }
 
-    /// The interval of a source now.
     fn interval(&mut self, source: u32) -> Option<u32> {
         let mut buffer = [u64::from(source)];
         let class = Class::TraceSampledProfileIntervalInfo;

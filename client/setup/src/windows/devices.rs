@@ -73,14 +73,12 @@ impl Set {
     }
 }
 
-/// All device nodes of halprof.
 pub(super) struct Devices {
     set: Set,
     nodes: Vec<SP_DEVINFO_DATA>,
 }
 
 impl Devices {
-    /// Finds them.
     pub(super) fn find() -> Result<Self> {
         let set = Set::rooted()?;
         let mut nodes: Vec<SP_DEVINFO_DATA> = (0..).map_while(|index| set.element(index)).collect();
@@ -88,7 +86,6 @@ impl Devices {
         Ok(Self { set, nodes })
     }
 
-    /// Iterates over them.
     pub(super) fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
         self.nodes.iter().map(|data| Node { set: &self.set, data: *data })
     }
@@ -140,7 +137,6 @@ pub(super) fn create(class: &GUID) -> Result<()> {
     Ok(())
 }
 
-/// One device node.
 pub(super) struct Node<'set> {
     set: &'set Set,
     data: SP_DEVINFO_DATA,
@@ -250,7 +246,6 @@ impl Node<'_> {
         (done != FALSE && found_type == property_type).then_some(into)
     }
 
-    /// Whether the device has been disabled.
     pub(super) fn is_disabled(&self) -> bool {
         let problem = self.problem();
         matches!(problem, Some(InstallError::NotRunning { problem: CM_PROB_DISABLED, .. }))
@@ -289,7 +284,6 @@ impl Node<'_> {
     }
 }
 
-/// Whether Windows asks for a restart.
 fn restart_needed(step: &'static str, result: CONFIGRET) -> Result<bool> {
     match result {
         CR_SUCCESS => Ok(false),

@@ -41,7 +41,6 @@ type QueryHeaders =
 type ReadData = unsafe extern "system" fn(Hinternet, *mut c_void, u32, *mut u32) -> BOOL;
 type CloseHandle = unsafe extern "system" fn(Hinternet) -> BOOL;
 
-/// The functions in use.
 struct WinHttp {
     open: Open,
     crack_url: CrackUrl,
@@ -54,7 +53,6 @@ struct WinHttp {
     close_handle: CloseHandle,
 }
 
-/// A WinHTTP handle.
 struct Handle {
     handle: Hinternet,
     close: CloseHandle,

@@ -33,7 +33,6 @@ pub fn kept(new: &[u8; BYTES]) -> Option<[u8; BYTES]> {
     })
 }
 
-/// A security descriptor.
 struct Descriptor(PSECURITY_DESCRIPTOR);
 
 impl Descriptor {

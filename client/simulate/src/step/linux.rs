@@ -20,7 +20,6 @@ use std::process::{Child, Command};
 /// CS of 32-bit code on 64-bit Linux: `__USER32_CS` of its <asm/segment.h>.
 const CODE_32: u64 = 0x23;
 
-/// How a thread was resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resume {
     Run,
@@ -140,7 +139,6 @@ impl Debuggee {
         }
     }
 
-    /// Whether it is a 32-bit program.
     pub(crate) fn is_32_bit(&self) -> io::Result<bool> {
         Ok(self.registers(self.first())?.is_32_bit)
     }
@@ -266,7 +264,6 @@ impl Debuggee {
         Ok(held)
     }
 
-    /// Waits until something happens.
     pub(super) fn wait(&mut self) -> io::Result<Event> {
         loop {
             let status = match self.waiting.pop_front() {

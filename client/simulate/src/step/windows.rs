@@ -40,7 +40,6 @@ const PATH_UNITS: u32 = 32 << 10;
 const BREAKPOINTS: [NTSTATUS; 2] = [EXCEPTION_BREAKPOINT, STATUS_WX86_BREAKPOINT];
 const STEPS: [NTSTATUS; 2] = [EXCEPTION_SINGLE_STEP, STATUS_WX86_SINGLE_STEP];
 
-/// A thread of the program.
 #[derive(Clone, Copy, Debug)]
 struct TracedThread {
     handle: HANDLE,
@@ -148,7 +147,6 @@ impl Debuggee {
         }
     }
 
-    /// Whether it is a 32-bit program.
     pub(crate) fn is_32_bit(&self) -> io::Result<bool> {
         Ok(self.is_32_bit)
     }
@@ -337,7 +335,6 @@ impl Debuggee {
         Ok(event)
     }
 
-    /// Waits until something happens.
     pub(super) fn wait(&mut self) -> io::Result<Event> {
         loop {
             let event = self.next()?;
