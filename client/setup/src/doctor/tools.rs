@@ -2,52 +2,26 @@
 //!
 //! A matching name makes a candidate, not a proof: Windows does not say who owns the counters.
 
+use serde::Deserialize;
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// A program that uses the counters, or may.
-pub(super) struct Tool {
-    name: &'static str,
-    /// Prefixes of the names of its services, drivers among them, in lower case.
-    services: &'static [&'static str],
-    /// Full names of its programs without `.exe`, in lower case.
-    programs: &'static [&'static str],
+#[derive(Deserialize)]
+struct Tool {
+    name: String,
+    /// Prefixes of the names of its services, drivers among them, in lower case, with `|` between.
+    services: String,
+    /// Full names of its programs without `.exe`, in lower case, with `|` between.
+    programs: String,
     /// How to end it.
-    hint: &'static str,
+    hint: String,
 }
 
-const TOOLS: &[Tool] = &[
-    Tool {
-        name: "Intel VTune Profiler (SEP)",
-        services: &["sepdrv", "sepdal", "socperf", "vtss"],
-        programs: &["vtune", "vtune-gui", "vtune-backend", "sep", "emon"],
-        hint: "end its collection; `amplxe-sepreg.exe -u` in VTune's bin64 folder unloads its drivers",
-    },
-    Tool {
-        name: "AMD uProf",
-        services: &["amdpowerprofiler", "amdcpuprofiler"],
-        programs: &["amduprof", "amduprofcli", "amduprofpcm", "amduprofsys"],
-        hint: "end its profile",
-    },
-    Tool {
-        name: "Intel PCM",
-        services: &["pcm test msr", "pcmservice"],
-        programs: &["pcm", "pcm-core", "pcm-raw", "pcm-memory", "pcm-sensor-server", "pcm-service"],
-        hint: "end it, and `sc stop \"PCM Test MSR\"`",
-    },
-    Tool { name: "WindowsPerf", services: &["wperf"], programs: &["wperf"], hint: "end it" },
-    Tool {
-        name: "Windows Performance Toolkit",
-        services: &[],
-        programs: &["wpr", "wprui", "xperf", "tracelog"],
-        hint: "`wpr -cancel`, or `xperf -stop`; sessions that only trace can go on",
-    },
-    Tool {
-        name: "a program with access to every MSR (WinRing0, RWEverything, PawnIO)",
-        services: &["winring0", "rwdrv", "rweverything", "pawnio"],
-        programs: &["rw"],
-        hint: "end the program that uses it; most only read temperatures and change nothing",
-    },
-];
+static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+    let text = include_str!("tools.csv");
+    csv::Reader::from_reader(text.as_bytes()).into_deserialize().flatten().collect()
+});
 
 /// A running tool, and how it was recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,27 +37,32 @@ pub struct RunningTool {
 /// The tools among these running services and programs.
 pub(super) fn running(services: &[String], programs: &[String]) -> Vec<RunningTool> {
     let mut running = Vec::new();
-    for tool in TOOLS {
+    for tool in &*TOOLS {
         let services = services.iter().filter(|name| tool.has_service(name));
         let programs = programs.iter().filter(|name| tool.has_program(name));
         let seen: BTreeSet<String> = services.chain(programs).cloned().collect();
         if !seen.is_empty() {
-            running.push(RunningTool { tool: tool.name, seen, hint: tool.hint });
+            running.push(RunningTool { tool: &tool.name, seen, hint: &tool.hint });
         }
     }
     running
 }
 
+/// The names in a cell, which may be empty.
+fn names(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('|').filter(|name| !name.is_empty())
+}
+
 impl Tool {
     fn has_service(&self, name: &str) -> bool {
         let name = name.to_lowercase();
-        self.services.iter().any(|start| name.starts_with(start))
+        names(&self.services).any(|start| name.starts_with(start))
     }
 
     fn has_program(&self, name: &str) -> bool {
         let name = name.to_lowercase();
         let name = name.strip_suffix(".exe").unwrap_or(&name);
-        self.programs.contains(&name)
+        names(&self.programs).any(|program| program == name)
     }
 }
 
@@ -106,7 +85,7 @@ pub(super) fn candidates(names: Option<(&[String], &[String])>) -> String {
     if !found.is_empty() {
         return format!("Candidates running here: {}.", found.join("; "));
     }
-    let all: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+    let all: Vec<&str> = TOOLS.iter().map(|tool| tool.name.as_str()).collect();
     format!(
         "Candidates are {}, and virtual machines; none of them was found running here.",
         all.join(", ")
@@ -117,14 +96,14 @@ pub(super) fn candidates(names: Option<(&[String], &[String])>) -> String {
 mod tests {
     use super::*;
 
-    fn names(names: &[&str]) -> Vec<String> {
+    fn list(names: &[&str]) -> Vec<String> {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
     #[test]
     fn a_tool_is_known_by_its_service_and_by_its_program() {
-        let services = names(&["Tcpip", "sepdrv5", "SEPDAL", "halprof"]);
-        let programs = names(&["explorer.exe", "WPR.exe", "pcmanager.exe", "AMDuProfCLI.exe"]);
+        let services = list(&["Tcpip", "sepdrv5", "SEPDAL", "halprof"]);
+        let programs = list(&["explorer.exe", "WPR.exe", "pcmanager.exe", "AMDuProfCLI.exe"]);
         let found = running(&services, &programs);
         let found: Vec<(&str, usize)> =
             found.iter().map(|one| (one.tool, one.seen.len())).collect();
@@ -136,15 +115,15 @@ mod tests {
                 ("Windows Performance Toolkit", 1)
             ]
         );
-        assert!(running(&names(&["Tcpip"]), &names(&["halprof.exe"])).is_empty());
+        assert!(running(&list(&["Tcpip"]), &list(&["halprof.exe"])).is_empty());
     }
 
     #[test]
     fn names_in_the_table_are_as_they_are_compared() {
-        for tool in TOOLS {
-            let names = tool.services.iter().chain(tool.programs);
-            for name in names {
-                assert_eq!(*name, name.to_lowercase());
+        assert!(TOOLS.len() > 5);
+        for tool in &*TOOLS {
+            for name in names(&tool.services).chain(names(&tool.programs)) {
+                assert_eq!(name, name.to_lowercase());
                 assert!(!name.contains("halprof") && name.len() > 1, "{name}");
             }
         }
@@ -152,7 +131,7 @@ mod tests {
 
     #[test]
     fn candidates_are_those_that_run_or_else_all() {
-        let here = candidates(Some((&names(&["vtss"]), &[])));
+        let here = candidates(Some((&list(&["vtss"]), &[])));
         assert!(here.contains("running here: Intel VTune Profiler (SEP) (vtss)"), "{here}");
         for names in [None, Some((&[][..], &[][..]))] {
             let all = candidates(names);

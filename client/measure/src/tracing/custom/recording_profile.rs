@@ -3,7 +3,7 @@
 //! The order of elements and their attributes are those of WPRControlProfiles.xsd.
 
 use super::{CustomSources, Group, extended_bits, interval, is_amd};
-use std::fmt::{self, Formatter};
+use std::fmt::{self, Formatter, Write};
 
 const USE: [&str; 5] = [
     "The vendor's events of this processor for Windows Performance Recorder (Windows 10 1903 and later).",
@@ -12,72 +12,32 @@ const USE: [&str; 5] = [
     "It counts what <Counters> lists: the first events, until you name others (at most four).",
     "Strict: it is refused with 0x800700aa where somebody else has a counter.",
 ];
-/// What is before the sources: a session of Windows' own logger, with what names threads and code.
-const COLLECTOR: &str = r#"<WindowsPerformanceRecorder Version="1.0">
-  <Profiles>
-    <SystemCollector Id="SystemCollector" Name="NT Kernel Logger">
-      <BufferSize Value="1024"/>
-      <Buffers Value="64"/>
-    </SystemCollector>
-    <SystemProvider Id="SystemProvider">
-      <Keywords>
-        <Keyword Value="ProcessThread"/>
-        <Keyword Value="Loader"/>
-        <Keyword Value="CSwitch"/>
-      </Keywords>
-    </SystemProvider>
-    <MicroArchitecturalConfig Id="VendorEvents">
-"#;
-/// What is between the sources and the names of those that are counted.
-const COUNTERS: &str = r#"    </MicroArchitecturalConfig>
-    <HardwareCounter Id="HardwareCounter" Strict="true">
-      <MicroArchitecturalConfigId Value="VendorEvents"/>
-      <Counters>
-"#;
-const PROFILE: &str = r#"      </Counters>
-      <Events>
-        <Event Value="CSwitch"/>
-      </Events>
-    </HardwareCounter>
-    <Profile Id="Counts.Verbose.File" Name="Counts" DetailLevel="Verbose" LoggingMode="File" Description="Counts of the vendor's events">
-      <Collectors>
-        <SystemCollectorId Value="SystemCollector">
-          <SystemProviderId Value="SystemProvider"/>
-          <HardwareCounterId Value="HardwareCounter"/>
-        </SystemCollectorId>
-      </Collectors>
-    </Profile>
-  </Profiles>
-</WindowsPerformanceRecorder>
-"#;
+/// A session of Windows' own logger, with what names threads and code, around the sources and the
+/// names of those that are counted. Without an encoding, because PowerShell's `>` makes UTF-16 of it.
+const TEMPLATE: &str = include_str!("recording_profile.wprp");
 
 pub(super) fn write(sources: &CustomSources<'_>, f: &mut Formatter<'_>) -> fmt::Result {
-    // Without an encoding, because PowerShell's `>` makes UTF-16 of it.
-    writeln!(f, "<?xml version=\"1.0\"?>")?;
-    write_comment(f, &sources.remarks(&USE))?;
-    f.write_str(COLLECTOR)?;
+    let (mut groups, mut counters) = (String::new(), String::new());
     for group in &sources.groups {
         if !group.events.is_empty() {
-            group.write(f)?;
+            group.write(&mut groups)?;
         }
-        write_comment(f, &group.exclusions())?;
+        groups += &comment(&group.exclusions());
     }
-    f.write_str(COUNTERS)?;
     for name in sources.counted() {
-        writeln!(f, "        <Counter Value=\"{name}\"/>")?;
+        writeln!(counters, "        <Counter Value=\"{name}\"/>")?;
     }
-    f.write_str(PROFILE)
+    let remarks = comment(&sources.remarks(&USE));
+    let file = TEMPLATE.replace("{remarks}", &remarks).replace("{sources}", &groups);
+    f.write_str(&file.replace("{counters}", &counters))
 }
 
-fn write_comment(f: &mut Formatter<'_>, lines: &[String]) -> fmt::Result {
-    if lines.is_empty() {
-        return Ok(());
-    }
-    writeln!(f, "<!-- {} -->", lines.join("\n     "))
+fn comment(lines: &[String]) -> String {
+    if lines.is_empty() { String::new() } else { format!("<!-- {} -->\n", lines.join("\n     ")) }
 }
 
 impl Group<'_> {
-    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    fn write(&self, f: &mut impl Write) -> fmt::Result {
         let processor = &self.cpu_type.processor;
         let architecture = if is_amd(self.cpu_type) { "AMD" } else { "INTEL" };
         writeln!(
