@@ -1,6 +1,7 @@
 //! The bytes that Windows takes and gives (evntrace.h, x64), and the numbers in them.
 
 use super::TraceRequest;
+use serde::{Deserialize, Serialize};
 use std::mem::{offset_of, size_of};
 use std::path::Path;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -149,7 +150,7 @@ pub(super) const STACKS: [ClassicEventId; 2] = [event(PERF_INFO, 46), event(PERF
 pub(super) const COUNTED: [ClassicEventId; 1] = [event(THREAD, 36)];
 
 /// TRACE_PROFILE_INTERVAL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable, Serialize, Deserialize)]
 #[repr(C)]
 pub(super) struct ProfileInterval {
     pub(super) source: u32,

@@ -1,6 +1,7 @@
 //! What must be undone if the owner of a session dies: intervals belong to the machine, and a session
 //! goes on without its owner.
 
+use super::layout::ProfileInterval;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -10,13 +11,6 @@ use std::path::{Path, PathBuf};
 /// what an administrator's halprof wrote.
 const NAME: &str = "session.json";
 
-/// A source's interval as it was found, of TRACE_PROFILE_INTERVAL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct SavedInterval {
-    pub(super) source: u32,
-    pub(super) interval: u32,
-}
-
 /// Written before a session starts, and removed after everything is as it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -24,7 +18,8 @@ pub(super) struct Note {
     /// The process that owns the session.
     pub(super) process: u32,
     pub(super) file: PathBuf,
-    pub(super) intervals: Vec<SavedInterval>,
+    /// As they were.
+    pub(super) intervals: Vec<ProfileInterval>,
 }
 
 impl Note {

@@ -11,7 +11,7 @@
 use super::calls::{Calls, Class, Control, Lock};
 use super::holders::{self, Holders};
 use super::layout::{COUNTED, ProfileInterval, Properties, STACKS, mask};
-use super::note::{Note, SavedInterval};
+use super::note::Note;
 use super::sources::{self, ProfileSource};
 use super::{SampledSource, TIMER, TraceEnd, TraceFile, TraceRequest, TraceState, Tracing};
 use crate::{Error, Refusal, Result};
@@ -194,8 +194,7 @@ impl<C: Calls> Sessions<C> {
         Some((buffer[0] >> 32) as u32)
     }
 
-    fn set_interval(&mut self, source: u32, interval: u32) -> std::result::Result<(), u32> {
-        let interval = ProfileInterval { source, interval };
+    fn set_interval(&mut self, interval: ProfileInterval) -> std::result::Result<(), u32> {
         self.calls.set(0, Class::TraceSampledProfileIntervalInfo, interval.as_bytes())
     }
 
@@ -250,9 +249,9 @@ impl<C: Calls> Sessions<C> {
     }
 
     fn restore(&mut self, note: &Note) {
-        for saved in note.intervals.iter().filter(|saved| saved.interval != 0) {
+        for &saved in note.intervals.iter().filter(|saved| saved.interval != 0) {
             // A source that is no longer there has no interval either.
-            let _ = self.set_interval(saved.source, saved.interval);
+            let _ = self.set_interval(saved);
         }
     }
 
@@ -264,7 +263,7 @@ impl<C: Calls> Sessions<C> {
         let mut intervals = Vec::new();
         for sampled in &request.sampled {
             let interval = self.interval(sampled.id).unwrap_or(0);
-            intervals.push(SavedInterval { source: sampled.id, interval });
+            intervals.push(ProfileInterval { source: sampled.id, interval });
         }
         let note = Note { process, file: file.clone(), intervals };
         note.write(&folder).map_err(|error| Error::writing(&folder, error))?;
@@ -317,7 +316,7 @@ impl<C: Calls> Sessions<C> {
         }
         let mut sampled = Vec::new();
         for &SampledSource { id, interval } in &request.sampled {
-            let set = self.set_interval(id, interval);
+            let set = self.set_interval(ProfileInterval { source: id, interval });
             set.map_err(|error| refused("set the interval of a source", error))?;
             // Windows may have put it into the source's limits.
             let interval = self.interval(id).unwrap_or(interval);
