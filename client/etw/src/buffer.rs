@@ -61,7 +61,6 @@ layout! {
 
 impl BufferHeader {
     /// Reads a header; `None` if there are too few bytes.
-    #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let mut header = Self::read(&mut Fields::new(bytes, PointerSize::Eight))?;
         if header.flags & flag::PROCESSOR_INDEX == 0 {
@@ -72,19 +71,16 @@ impl BufferHeader {
     }
 
     /// Whether the buffer is compressed.
-    #[must_use]
     pub const fn is_compressed(&self) -> bool {
         self.flags & flag::COMPRESSED != 0
     }
 
     /// Whether the next buffer can be found by this one's size.
-    #[must_use]
     pub const fn has_valid_size(&self) -> bool {
         self.buffer_size as usize >= HEADER_LENGTH && self.buffer_size <= MOST
     }
 
     /// Whether the used bytes can be what the buffer has.
-    #[must_use]
     pub const fn has_valid_use(&self) -> bool {
         let most = if self.is_compressed() { MOST } else { self.buffer_size };
         self.used as usize >= HEADER_LENGTH && self.used <= most

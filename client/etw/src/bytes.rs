@@ -15,7 +15,6 @@ pub enum PointerSize {
 
 impl PointerSize {
     /// From the trace header's field.
-    #[must_use]
     pub const fn from_bytes(bytes: u32) -> Option<Self> {
         match bytes {
             4 => Some(Self::Four),
@@ -25,7 +24,6 @@ impl PointerSize {
     }
 
     /// The number of bytes.
-    #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
             Self::Four => 4,
@@ -34,7 +32,6 @@ impl PointerSize {
     }
 
     /// Whether an address is the kernel's: the upper half of the address space.
-    #[must_use]
     pub const fn is_kernel(self, address: u64) -> bool {
         match self {
             Self::Four => address >= 0x8000_0000,

@@ -15,7 +15,6 @@ pub enum ClockType {
 impl ClockType {
     /// From the trace header's field. 0 is what a session gets that asks for none: the performance
     /// counter.
-    #[must_use]
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             0 | 1 => Some(Self::PerformanceCounter),
@@ -26,7 +25,6 @@ impl ClockType {
     }
 
     /// The trace header's field.
-    #[must_use]
     pub const fn number(self) -> u32 {
         match self {
             Self::PerformanceCounter => 1,
@@ -53,7 +51,6 @@ impl Clock {
     /// A clock of `frequency` ticks per second (of the performance counter, or of the processor's
     /// cycles), which showed `origin` when it was `start` (FILETIME). `None` without a frequency that
     /// a clock can have.
-    #[must_use]
     pub fn new(clock_type: ClockType, frequency: u64, origin: i64, start: u64) -> Option<Self> {
         let frequency = match clock_type {
             ClockType::SystemTime => FILETIME_HZ,
@@ -65,26 +62,22 @@ impl Clock {
     }
 
     /// What the ticks are.
-    #[must_use]
     pub const fn clock_type(&self) -> ClockType {
         self.ticks
     }
 
     /// Ticks per second. Of the processor's cycles the trace header has only whole MHz.
-    #[must_use]
     pub const fn frequency(&self) -> u64 {
         self.frequency
     }
 
     /// The ticks at which the trace began.
-    #[must_use]
     pub const fn origin(&self) -> i64 {
         self.origin
     }
 
     /// Nanoseconds since the trace began; before it negative, and at the limit of the type where a
     /// damaged time is centuries away.
-    #[must_use]
     pub fn ns(&self, time: i64) -> i64 {
         let ticks = time.abs_diff(self.origin);
         let seconds = ticks / self.frequency;
@@ -95,14 +88,12 @@ impl Clock {
     }
 
     /// The ticks in a number of nanoseconds.
-    #[must_use]
     pub fn ticks(&self, ns: u64) -> u64 {
         let whole = (ns / NANOSECONDS).saturating_mul(self.frequency);
         whole.saturating_add(ns % NANOSECONDS * self.frequency / NANOSECONDS)
     }
 
     /// The time of day, in units of 100 ns since 1601 (FILETIME).
-    #[must_use]
     pub fn filetime(&self, time: i64) -> u64 {
         self.start.saturating_add_signed(self.ns(time) / 100)
     }

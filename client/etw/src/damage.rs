@@ -89,13 +89,11 @@ impl Damage {
     }
 
     /// Whether all could be read.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.findings.is_empty()
     }
 
     /// How often something was found.
-    #[must_use]
     pub fn count(&self, cause: Cause) -> u64 {
         self.findings.get(&cause).map_or(0, |finding| finding.count)
     }
@@ -127,7 +125,6 @@ pub struct Losses {
 
 impl Losses {
     /// Whether anything was lost.
-    #[must_use]
     pub fn any(&self) -> bool {
         *self != Self::default()
     }

@@ -97,7 +97,6 @@ macro_rules! from_bytes {
     ($($name:ident)*) => {
         $(impl $name {
             /// Reads the header at the front of `bytes`.
-            #[must_use]
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
                 <Self as crate::bytes::Layout>::read(&mut at(bytes, 0))
             }
@@ -272,7 +271,6 @@ impl Header {
     }
 
     /// The counter values that are attached to the event that this header begins.
-    #[must_use]
     pub fn counters<'a>(&self, bytes: &'a [u8]) -> Counters<'a> {
         if self.form == Form::Manifest {
             let item = self.items(bytes).find(|item| item.item_type == ITEM_COUNTERS);
@@ -284,7 +282,6 @@ impl Header {
     }
 
     /// The index of the PEBS record that is attached to the event that this header begins.
-    #[must_use]
     pub fn pebs(&self, bytes: &[u8]) -> Option<u64> {
         let has_index = self.form == Form::PerfInfo && self.length - 16 > 8 * self.counters;
         if has_index { at(bytes, 16).u64() } else { None }
@@ -303,7 +300,6 @@ pub struct Counters<'a>(&'a [u8]);
 
 impl<'a> Counters<'a> {
     /// The values.
-    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + use<'a> {
         let (values, _) = self.0.as_chunks();
         values.iter().map(|value| u64::from_le_bytes(*value))

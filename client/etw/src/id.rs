@@ -8,7 +8,6 @@ pub struct Guid(pub u128);
 
 impl Guid {
     /// From memory: the first three parts are little-endian.
-    #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         let [a0, a1, a2, a3, b0, b1, c0, c1, d @ ..] = bytes;
         let [d0, d1, d2, d3, d4, d5, d6, d7] = d;
@@ -16,7 +15,6 @@ impl Guid {
     }
 
     /// As in memory.
-    #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
         Self::from_bytes(self.0.to_be_bytes()).0.to_be_bytes()
     }
@@ -136,7 +134,6 @@ pub enum EventId {
 
 impl EventId {
     /// The same event as the kernel's hook names it, where its class is one of the kernel's.
-    #[must_use]
     pub fn normalized(self) -> Self {
         let Self::Classic { guid, opcode, version } = self else {
             return self;

@@ -65,7 +65,6 @@ pub enum EventKind<'a> {
 }
 
 /// Reads the payload of an event. `None` if it is shorter than its layout, or contradicts itself.
-#[must_use]
 pub fn decode(id: EventId, pointer: PointerSize, payload: &[u8]) -> Option<EventKind<'_>> {
     let fields = Fields::new(payload, pointer);
     match id.normalized() {

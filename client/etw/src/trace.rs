@@ -156,49 +156,41 @@ impl<R: Read + Seek> Trace<R> {
 
 impl<R> Trace<R> {
     /// What the trace says of itself.
-    #[must_use]
     pub const fn header(&self) -> &TraceHeader {
         &self.header
     }
 
     /// The pointer size of the system that wrote it.
-    #[must_use]
     pub fn pointer_size(&self) -> PointerSize {
         self.header.pointer()
     }
 
     /// The clock of the events' times.
-    #[must_use]
     pub const fn clock(&self) -> Clock {
         self.clock
     }
 
     /// The buffers in the file.
-    #[must_use]
     pub const fn buffers(&self) -> u64 {
         self.buffers
     }
 
     /// The events read so far.
-    #[must_use]
     pub const fn events(&self) -> u64 {
         self.events
     }
 
     /// What the session lost, as far as the trace was read.
-    #[must_use]
     pub const fn losses(&self) -> Losses {
         self.losses
     }
 
     /// What is wrong with the trace, as far as it was read.
-    #[must_use]
     pub const fn damage(&self) -> &Damage {
         self.merge.damage()
     }
 
     /// How many events of each kind were read whose payload is not known here.
-    #[must_use]
     pub const fn unknown(&self) -> &BTreeMap<EventId, u64> {
         &self.unknown
     }

@@ -145,7 +145,6 @@ impl GroupBy {
 
 impl Recording {
     /// The machine's own name, or the file's if the recording does not give it.
-    #[must_use]
     pub fn machine_name(&self) -> Arc<str> {
         match self.metadata.host.as_str() {
             "" => self.file.file_stem().unwrap_or_default().to_string_lossy().into(),

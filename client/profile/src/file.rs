@@ -142,14 +142,12 @@ pub struct Branches {
 impl Metadata {
     /// Whether branches of all kinds were recorded: then the code between two records of a sample
     /// was executed from its first instruction to its last.
-    #[must_use]
     pub fn has_straight_code(&self) -> bool {
         let branches = self.branches.as_ref();
         branches.is_none_or(|branches| branches.kinds.is_empty())
     }
 
     /// The sources that some of the processors cannot count, each with those.
-    #[must_use]
     pub fn excluded_cpus(&self) -> BTreeSet<(&str, &str)> {
         let sources = self.sources.iter();
         let partly = sources.filter(|source| !source.excluded_cpus.is_empty());
@@ -185,7 +183,6 @@ pub struct Source {
 }
 
 /// That a source was counted on some of the processors only, in words.
-#[must_use]
 pub fn cannot_count(source: &str, excluded_cpus: &str) -> String {
     format!("{source}: processors {excluded_cpus} cannot count it and are left out")
 }
@@ -209,7 +206,6 @@ pub struct Period {
 
 impl Period {
     /// The same in events of the counter; 0 if the recording does not say.
-    #[must_use]
     pub const fn in_events(&self) -> u64 {
         if self.events == 0 { self.used } else { self.events }
     }
@@ -234,13 +230,11 @@ pub struct Slices {
 
 impl Slices {
     /// For which part of the time it was on a counter, from 0 to 1.
-    #[must_use]
     pub fn running_share(&self) -> f64 {
         float(self.running) / float(self.enabled.max(1))
     }
 
     /// Scales events counted while it was on a counter to the whole time.
-    #[must_use]
     pub fn scale(&self, events: u64) -> u64 {
         let product = u128::from(events) * u128::from(self.enabled) + u128::from(self.running / 2);
         let scaled = product.checked_div(self.running.into());
@@ -253,7 +247,6 @@ impl Slices {
     ///
     /// It adds the error of sampling to that of multiplexing: each processor may have counted up to
     /// one period after its last sample, and which samples a filter selects is subject to chance.
-    #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -337,7 +330,6 @@ pub struct RecordedEvent {
 
 impl RecordedEvent {
     /// An event of the driver; `None` if its kind is not known here.
-    #[must_use]
     pub fn new(event: &SystemEvent) -> Option<Self> {
         use EventKind::{ProcessorAdded, SamplesLost, Storm, Throttled};
         let kind = EventKind::from_wire(event.kind)?;
@@ -362,7 +354,6 @@ pub struct Stamp {
 
 impl Module {
     /// Whether an address is within it.
-    #[must_use]
     pub const fn contains(&self, address: u64) -> bool {
         self.start <= address && address < self.end
     }
@@ -431,7 +422,6 @@ const fn is_zero(number: &u64) -> bool {
 
 impl Statistics {
     /// What came after `before`, an earlier state of the same. [`Self::slices`] are what they are now.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
             elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),
@@ -521,14 +511,12 @@ pub struct Damage {
 
 impl Recording {
     /// Samples lost, by cause, as last reported.
-    #[must_use]
     pub fn lost(&self) -> BTreeMap<String, u64> {
         let statistics = self.statistics.as_ref();
         statistics.map_or_else(BTreeMap::new, |statistics| statistics.lost.clone())
     }
 
     /// The sources that were not on a counter all the time, by the index in samples.
-    #[must_use]
     pub fn slices(&self) -> BTreeMap<u16, Slices> {
         let all = self.statistics.iter().flat_map(|statistics| &statistics.slices);
         all.filter_map(|slices| Some((u16::try_from(slices.source).ok()?, slices.clone())))
@@ -536,33 +524,28 @@ impl Recording {
     }
 
     /// Samples of idle threads, which are not among the others.
-    #[must_use]
     pub fn idle_samples(&self) -> u64 {
         self.statistics.as_ref().map_or(0, |statistics| statistics.idle_samples)
     }
 
     /// How many samples have call stacks; `None` where none were recorded.
-    #[must_use]
     pub fn stack_counts(&self) -> Option<StackCounts> {
         self.statistics.as_ref()?.stacks
     }
 
     /// Whether it is known how many samples were lost, which it is not if the file is truncated or
     /// damaged.
-    #[must_use]
     pub fn losses_are_known(&self) -> bool {
         self.damaged().is_none()
     }
 
     /// How many samples were lost, whatever the cause; `None` where that is not known.
-    #[must_use]
     pub fn all_lost(&self) -> Option<u64> {
         let lost = self.lost().into_values().fold(0, u64::saturating_add);
         self.losses_are_known().then_some(lost)
     }
 
     /// The same in words, as the end of a sentence.
-    #[must_use]
     pub fn losses(&self) -> String {
         self.all_lost()
             .map_or_else(|| "losses unknown".to_owned(), |lost| format!("{} lost", thousands(lost)))
@@ -570,14 +553,12 @@ impl Recording {
 
     /// The length of the recording in nanoseconds, as last reported; if the file does not say, the
     /// time between its first sample and its last.
-    #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         let statistics = self.statistics.as_ref();
         statistics.map_or(self.seen_ns, |statistics| statistics.elapsed_ns)
     }
 
     /// Why this is not the whole recording; `None` if it is.
-    #[must_use]
     pub fn damaged(&self) -> Option<String> {
         if !self.damaged_parts.is_empty() {
             return Some(self.damaged_parts.join("; "));

@@ -1,7 +1,6 @@
 //! Numbers in readable form and in other units.
 
 /// A number with commas between thousands: `1,234,567`.
-#[must_use]
 pub fn thousands(value: impl Into<u128>) -> String {
     let digits = value.into().to_string();
     let groups: Vec<&str> = digits

@@ -90,13 +90,11 @@ pub enum Kind {
 
 impl Kind {
     /// Whether it names functions.
-    #[must_use]
     pub const fn names(self) -> bool {
         !matches!(self, Self::None)
     }
 
     /// Its stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pdb => "pdb",
@@ -192,7 +190,6 @@ pub struct Symbols {
 
 impl Symbols {
     /// The symbols for the modules of a recording; opens no file yet.
-    #[must_use]
     pub fn open(recording: &Recording, path: &SymbolPath) -> Self {
         let modules = recording.modules.clone();
         let mut indices: FxHashMap<Option<u32>, Vec<usize>> = FxHashMap::default();
@@ -373,7 +370,6 @@ impl Symbols {
     }
 
     /// The modules whose files have been looked for so far, each once.
-    #[must_use]
     pub fn opened(&self) -> Vec<Opened> {
         let first = |file| self.file_of.iter().position(|&other| other == file);
         let files = self.files.iter().enumerate();
@@ -392,7 +388,6 @@ impl Symbols {
     }
 
     /// The index in the recording of the module that contains an address of a process.
-    #[must_use]
     pub fn module(&self, process: u32, ip: u64, mode: Mode) -> Option<usize> {
         if mode == Mode::Unknown {
             return None;

@@ -146,13 +146,11 @@ impl Slices {
     }
 
     /// The counts by the number of their instances; those of later instances may be missing.
-    #[must_use]
     pub fn by_instance(&self) -> &[Counts] {
         &self.counts
     }
 
     /// Slices that belong to nobody because the switch at their end was lost, and their ticks.
-    #[must_use]
     pub const fn lost(&self) -> (u64, u64) {
         (self.lost, self.lost_ticks)
     }

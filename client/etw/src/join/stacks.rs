@@ -54,7 +54,6 @@ impl StackTable {
     }
 
     /// The frames, innermost first. `None` for a key that was never defined.
-    #[must_use]
     pub fn frames(&self, number: StackNumber) -> Option<&[u64]> {
         match *self.entries.get(number.0 as usize)? {
             Entry::Frames { begin, length } => self.frames.get(begin..begin + length as usize),
@@ -64,19 +63,16 @@ impl StackTable {
     }
 
     /// How many numbers there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// The number of the first stack with the same frames: equal stacks have equal ones.
-    #[must_use]
     pub fn unique(&self, number: StackNumber) -> StackNumber {
         match self.entries.get(number.0 as usize) {
             Some(Entry::Same(other)) => *other,
@@ -181,7 +177,6 @@ const MOST_IDLE: usize = 1 << 16;
 impl<T> Joiner<T> {
     /// A joiner that waits `patience` ticks for a user half. The longest seen took 0.3 seconds; a
     /// thread that sleeps in the kernel takes longer.
-    #[must_use]
     pub fn new(patience: u64) -> Self {
         Self {
             table: StackTable::default(),
@@ -274,19 +269,16 @@ impl<T> Joiner<T> {
     }
 
     /// The stacks.
-    #[must_use]
     pub const fn table(&self) -> &StackTable {
         &self.table
     }
 
     /// The stacks, without the joiner.
-    #[must_use]
     pub fn into_table(self) -> StackTable {
         self.table
     }
 
     /// What was not joined.
-    #[must_use]
     pub fn unmatched(&self) -> Unmatched {
         Unmatched { undefined: self.open_keys.len() as u64, ..self.unmatched }
     }

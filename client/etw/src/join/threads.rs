@@ -31,7 +31,6 @@ pub struct Threads {
 
 impl Threads {
     /// The instances so far, by their numbers.
-    #[must_use]
     pub fn instances(&self) -> &[Instance] {
         &self.instances
     }

@@ -36,7 +36,6 @@ pub struct Process {
 
 impl Process {
     /// A process that runs, of which no more is known than its image.
-    #[must_use]
     pub fn new(change: Change, process: u32, image: &str) -> Self {
         Self {
             change,

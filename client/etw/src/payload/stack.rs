@@ -11,7 +11,6 @@ pub struct Frames<'a> {
 
 impl<'a> Frames<'a> {
     /// Little-endian addresses of a pointer's size each.
-    #[must_use]
     pub const fn from_bytes(bytes: &'a [u8], pointer: PointerSize) -> Self {
         Self { bytes, pointer }
     }
@@ -29,7 +28,6 @@ impl<'a> Frames<'a> {
     }
 
     /// The kernel's half and the user half: it begins at the first address of user mode.
-    #[must_use]
     pub fn halves(&self) -> (Self, Self) {
         let pointer = self.pointer;
         let mut frames = self.iter();
@@ -42,7 +40,6 @@ impl<'a> Frames<'a> {
     }
 
     /// Whether there is no whole frame.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.len() < self.pointer.bytes()
     }

@@ -16,7 +16,6 @@ pub struct Thread {
 
 impl Thread {
     /// A thread of which nothing else is known.
-    #[must_use]
     pub fn new(change: Change, process: u32, thread: u32) -> Self {
         let details = Details::Version3(Details3::default());
         Self { change, process, thread, details, name: None }

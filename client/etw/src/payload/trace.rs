@@ -65,14 +65,12 @@ const POINTER_SIZE: usize = 44;
 
 impl TraceHeader {
     /// The pointer size of the system.
-    #[must_use]
     pub fn pointer(&self) -> PointerSize {
         PointerSize::from_bytes(self.pointer_size).unwrap_or(PointerSize::Eight)
     }
 
     /// The clock, if the header's event was written at `time`. `None` if the header contradicts
     /// itself.
-    #[must_use]
     pub fn clock(&self, time: i64) -> Option<Clock> {
         let clock_type = ClockType::from_number(self.clock_type)?;
         let frequency = match clock_type {
@@ -83,7 +81,6 @@ impl TraceHeader {
     }
 
     /// Whether the file's buffers are compressed.
-    #[must_use]
     pub const fn is_compressed(&self) -> bool {
         self.log_file_mode & MODE_COMPRESSED != 0
     }

@@ -64,13 +64,11 @@ pub struct Totals {
 
 impl Totals {
     /// A single sample.
-    #[must_use]
     pub const fn of(sample: &Sample) -> Self {
         Self::alike(1, sample.period)
     }
 
     /// Samples of one period.
-    #[must_use]
     pub const fn alike(samples: u64, period: u64) -> Self {
         let square = period as u128 * period as u128;
         Self {

@@ -45,7 +45,6 @@ impl Grouping {
     pub const SIDES: [Key; 4] = [Key::Address, Key::Line, Key::Symbol, Key::Module];
 
     /// Whether a key is that of a table of branches.
-    #[must_use]
     pub fn is_key(key: &str) -> bool {
         let name = key.split_once(':').map_or(key, |(name, _)| name);
         Self::NAMES.contains(&name)
@@ -53,7 +52,6 @@ impl Grouping {
 
     /// Parses keys that begin with `edge`, `path` or `path:LENGTH`; without a second key, sides are
     /// distinguished by address.
-    #[must_use]
     pub fn parse(keys: &[&str]) -> Option<Self> {
         let (name, sides) = match *keys {
             [name] => (name, Key::Address),
@@ -72,13 +70,11 @@ impl Grouping {
     }
 
     /// Whether rows are paths of several branches.
-    #[must_use]
     pub const fn is_of_paths(self) -> bool {
         self.length > 1
     }
 
     /// Its keys.
-    #[must_use]
     pub const fn keys(self) -> [&'static str; 2] {
         let [edge, path] = Self::NAMES;
         [if self.is_of_paths() { path } else { edge }, self.sides.name()]

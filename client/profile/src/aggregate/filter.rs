@@ -59,20 +59,17 @@ impl fmt::Display for Pattern {
 
 impl Pattern {
     /// A pattern as the user typed it.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         Self(text.trim().to_lowercase())
     }
 
     /// Whether it matches a name.
-    #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         glob(&self.0, &name.to_lowercase())
     }
 
     /// Whether it matches a function: by its whole name, without its parameters, or without the
     /// namespaces and types that it is in.
-    #[must_use]
     pub fn matches_symbol(&self, name: &str) -> bool {
         let bare = without_parameters(name);
         let last = bare.rsplit("::").next().unwrap_or(bare);

@@ -52,7 +52,6 @@ impl Key {
     ];
 
     /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Machine => "machine",
@@ -70,7 +69,6 @@ impl Key {
     }
 
     /// The fields that its values have in JSON and CSV.
-    #[must_use]
     pub const fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Machine => &["machine"],
@@ -88,7 +86,6 @@ impl Key {
     }
 
     /// The key of this name.
-    #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
@@ -106,7 +103,6 @@ impl Key {
 
 /// Whether a row of these keys has a total: all samples with its code anywhere in their stacks. An
 /// address has none, because a caller's is known only as the one that is returned to.
-#[must_use]
 pub fn has_totals(keys: &[Key]) -> bool {
     keys.iter().any(|key| key.is_location()) && !keys.contains(&Key::Address)
 }
@@ -291,7 +287,6 @@ impl Value {
 }
 
 /// The last two components of a path: enough to distinguish most files of a program.
-#[must_use]
 pub fn short_path(path: &str) -> &str {
     let mut separators = path.rmatch_indices(['/', '\\']).map(|(at, _)| at);
     let start = separators.nth(1).map_or(0, |at| at + 1);

@@ -30,7 +30,6 @@ pub enum TrackBy {
 
 impl TrackBy {
     /// The word before a lane's number.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Processor => "processor",
@@ -108,7 +107,6 @@ pub struct Bin(pub [u64; 3]);
 
 impl Bin {
     /// The sum over all modes.
-    #[must_use]
     pub fn events(self) -> u64 {
         self.0.iter().fold(0, |sum, &n| sum.saturating_add(n))
     }
@@ -167,7 +165,6 @@ pub struct Samples {
 
 impl SamplesBuilder {
     /// Sums up the samples of a recording; with `timed_samples`, single samples are kept too.
-    #[must_use]
     pub fn new(metadata: &Metadata, tracks: TrackBy, timed_samples: bool) -> Self {
         let periods = metadata.sources.iter().map(|source| source.period.in_events());
         let periods = (0..=u16::MAX).zip(periods);
@@ -366,7 +363,6 @@ fn process_name(recording: &Recording, number: u32) -> String {
 
 impl ThreadLocation {
     /// The function with its module, or the module alone.
-    #[must_use]
     pub fn function(&self) -> String {
         match &self.frame.symbol {
             Some(symbol) => format!("{}!{symbol}", self.frame.module),
@@ -375,7 +371,6 @@ impl ThreadLocation {
     }
 
     /// The file's own name with the line, `main.c:7`; `None` if the line is not known.
-    #[must_use]
     pub fn file_and_line(&self) -> Option<String> {
         let file = self.frame.file.as_deref()?;
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
@@ -385,14 +380,12 @@ impl ThreadLocation {
 
 impl Samples {
     /// The name of a process: its program's name with its identifier.
-    #[must_use]
     pub fn process_name(&self, number: u32) -> String {
         process_name(&self.recording, number)
     }
 
     /// Several recordings as one, each with its machine's name; `None` if there are none. The
     /// result shows no times, because each machine has a clock of its own.
-    #[must_use]
     pub fn combined(mut all: Vec<Self>) -> Option<Self> {
         if all.len() < 2 {
             return all.pop();
@@ -442,7 +435,6 @@ impl Samples {
     }
 
     /// Whether any place has a caller.
-    #[must_use]
     pub const fn has_stacks(&self) -> bool {
         !self.callers.is_empty()
     }
@@ -459,7 +451,6 @@ impl Samples {
     /// The names of all levels of a place, outermost first, each with the place that it names: process
     /// and thread; then with call stacks the functions, without them module, symbol and line, as far
     /// as they are known.
-    #[must_use]
     pub fn levels<'a>(&'a self, location: &'a ThreadLocation) -> Vec<(String, &'a ThreadLocation)> {
         let mut names: Vec<String> = location.machine.iter().map(ToString::to_string).collect();
         names.extend([location.process_name.to_string(), format!("thread {}", location.thread)]);
@@ -477,14 +468,12 @@ impl Samples {
     }
 
     /// Nanoseconds from the first sample to this time stamp.
-    #[must_use]
     pub fn nanoseconds(&self, time: u64) -> u64 {
         let first = self.timeline.range().map_or(0, |(first, _)| first);
         self.ticks_to_ns(time.saturating_sub(first))
     }
 
     /// A time in nanoseconds since the first sample or mark.
-    #[must_use]
     pub fn since_first(&self, time: u64) -> u64 {
         let samples = self.timeline.range().map(|(first, _)| first);
         let first = samples.into_iter().chain(self.marks.first()).min();
@@ -493,14 +482,12 @@ impl Samples {
 
     /// Converts ticks to nanoseconds. A recording that does not give the tick rate is read as if a
     /// tick were a nanosecond.
-    #[must_use]
     pub fn ticks_to_ns(&self, ticks: u64) -> u64 {
         let frequency = self.recording.metadata.timestamp_frequency;
         nanoseconds(ticks, frequency).unwrap_or(ticks)
     }
 
     /// The module that contains a place, with its index in the recording.
-    #[must_use]
     pub fn module_of(&self, location: &ThreadLocation) -> Option<(usize, &Module)> {
         let index = location.module?;
         Some((index, self.recording.modules.get(index)?))

@@ -47,7 +47,6 @@ impl SourceTotals {
     }
 
     /// The 95 % bound of its events, if it was multiplexed and the bound is known.
-    #[must_use]
     pub fn error(&self) -> Option<u64> {
         let Totals { samples, events, squares } = self.totals;
         self.slices.as_ref()?.error(events, samples, squares, self.period_events)
@@ -55,7 +54,6 @@ impl SourceTotals {
 
     /// For which part of the time it was counted, and how accurate its events are; `None` if it was
     /// on a counter all the time.
-    #[must_use]
     pub fn estimated(&self) -> Option<String> {
         let part = self.slices.as_ref()?.running_share() * 100.0;
         let events = self.totals.events;

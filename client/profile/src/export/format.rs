@@ -34,7 +34,6 @@ impl Format {
         [Self::Flamegraph, Self::Html, Self::Firefox, Self::Pprof, Self::Folded];
 
     /// A one-line description.
-    #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
             Self::Flamegraph => "Flame graph, SVG",
@@ -46,7 +45,6 @@ impl Format {
     }
 
     /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Flamegraph => "flamegraph",
@@ -58,13 +56,11 @@ impl Format {
     }
 
     /// Whether it shows a program's marks.
-    #[must_use]
     pub const fn shows_marks(self) -> bool {
         matches!(self, Self::Html | Self::Firefox)
     }
 
     /// Its properties.
-    #[must_use]
     pub const fn traits(self) -> FormatTraits {
         let (ending, single_source, timed_samples) = match self {
             Self::Flamegraph => (".flamegraph.svg", true, false),

@@ -31,7 +31,6 @@ const ZOOM: &str = include_str!("pictures/zoom.js");
 
 /// Escapes text for SVG and HTML, in elements and in attributes. Characters that XML cannot contain
 /// are replaced.
-#[must_use]
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -29,7 +29,6 @@ impl ProfgenFormat {
     pub const ALL: [Self; 2] = [Self::PerfScript, Self::Unsymbolized];
 
     /// Its name on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::PerfScript => "perf-script",
@@ -38,7 +37,6 @@ impl ProfgenFormat {
     }
 
     /// What it is.
-    #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
             Self::PerfScript => "Branch records for llvm-profgen, text",
@@ -47,7 +45,6 @@ impl ProfgenFormat {
     }
 
     /// The end of a file's name.
-    #[must_use]
     pub const fn ending(self) -> &'static str {
         match self {
             Self::PerfScript => ".perf.txt",

@@ -20,7 +20,6 @@ pub struct Export<'a> {
 impl<'a> Export<'a> {
     /// A format of one source shows the first that has samples, and any other format all that have
     /// some; if none has samples, the first is shown.
-    #[must_use]
     pub fn new(samples: &'a Samples, title: impl Into<String>, format: Format) -> Self {
         let all = &samples.sources;
         let most = if format.traits().single_source { 1 } else { all.len() };
@@ -33,7 +32,6 @@ impl<'a> Export<'a> {
     }
 
     /// The sources that have samples but are not shown.
-    #[must_use]
     pub fn omitted_sources(&self) -> Vec<&'a SourceTotals> {
         let all = self.samples.sources.iter();
         all.filter(|source| source.totals.samples != 0)
@@ -42,7 +40,6 @@ impl<'a> Export<'a> {
     }
 
     /// What makes the figures of its sources worth less than they look.
-    #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let metadata = &self.samples.recording.metadata;
         let excluded = metadata.excluded_cpus().into_iter();
@@ -56,7 +53,6 @@ impl<'a> Export<'a> {
 
     /// The captions of every picture and export: the origin of the samples, how many there are and
     /// how many are missing, and what they lack.
-    #[must_use]
     pub fn captions(&self) -> Vec<String> {
         let samples = self.samples;
         let metadata = &samples.recording.metadata;
@@ -102,7 +98,6 @@ pub(crate) fn stacks(samples: &Samples) -> String {
 }
 
 /// The names of sources, or their number if the list would be too long.
-#[must_use]
 pub fn listed<'a>(sources: impl IntoIterator<Item = &'a SourceTotals>) -> String {
     const MOST: usize = 12;
     let names: Vec<&str> = sources.into_iter().map(|source| &*source.name).collect();

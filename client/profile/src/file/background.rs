@@ -46,7 +46,6 @@ pub struct Background {
 
 impl Background {
     /// Takes over a recording that has been started.
-    #[must_use]
     pub fn new(writer: Writer) -> Self {
         let (sender, blocks) = sync_channel(WAITING_MAX);
         Self { blocks: Some(sender), thread: Some(std::thread::spawn(|| write(writer, blocks))) }

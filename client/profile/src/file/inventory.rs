@@ -149,7 +149,6 @@ impl std::fmt::Debug for Inventory {
 
 impl Inventory {
     /// Starts with nothing known.
-    #[must_use]
     pub fn new(system: Box<dyn System>) -> Self {
         Self {
             system,
@@ -316,7 +315,6 @@ impl Inventory {
     }
 
     /// What will have no names in the recording.
-    #[must_use]
     pub fn missed(&self) -> Missed {
         let strangers = self.samples.iter().filter(|(id, _)| !self.seen.contains(id));
         strangers.fold(Missed::default(), |missed, (_, samples)| Missed {

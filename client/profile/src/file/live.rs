@@ -25,7 +25,6 @@ pub struct Live {
 
 impl Live {
     /// Begins with nothing known.
-    #[must_use]
     pub fn new(metadata: Metadata) -> Self {
         Self { metadata, ..Self::default() }
     }

@@ -10,7 +10,6 @@ const BLOCK: usize = 64;
 
 /// The mark of the key with which a recording was made. Only who has the key can produce it, and it
 /// does not reveal the key.
-#[must_use]
 pub fn origin(key: &[u8], metadata: &Metadata) -> String {
     let began = metadata.began.to_le_bytes();
     let command = metadata.command.iter().map(String::as_bytes);
@@ -19,7 +18,6 @@ pub fn origin(key: &[u8], metadata: &Metadata) -> String {
 
 /// What a recording says of a file that was loaded: nobody without the key can write it for another
 /// file, for another build or into another recording.
-#[must_use]
 pub fn seal(key: &[u8], origin: &str, module: &Module) -> String {
     let identity = module.identity.as_ref();
     let (kind, file, build) = match identity {

@@ -115,7 +115,6 @@ impl ProcessIds {
     }
 
     /// The identifier that a number stands for.
-    #[must_use]
     pub fn id(&self, number: u32) -> u32 {
         self.by_number.get(&number).map_or(number, |space| space.id)
     }

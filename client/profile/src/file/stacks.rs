@@ -44,7 +44,6 @@ impl StackId {
     const SHARED: u32 = 1 << 31;
 
     /// Whether no caller is known.
-    #[must_use]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
@@ -76,20 +75,17 @@ pub struct StackFrame {
 
 impl StackFrame {
     /// A frame of user or kernel code.
-    #[must_use]
     pub const fn new(address: u64, mode: Mode, caller: StackId) -> Self {
         Self { address, caller, mode: mode as u8, reserved: [0; 3] }
     }
 
     /// The mode of its code.
-    #[must_use]
     pub fn mode(&self) -> Mode {
         Mode::from_wire(self.mode.into()).unwrap_or(Mode::Unknown)
     }
 
     /// An address within the call: the one that it returns to may be that of the next line, or of
     /// another function if the call never returns.
-    #[must_use]
     pub const fn call_site(&self) -> u64 {
         self.address.saturating_sub(1)
     }
@@ -106,7 +102,6 @@ pub struct StackTable {
 
 impl StackTable {
     /// Whether it has no stack.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
@@ -117,7 +112,6 @@ impl StackTable {
     }
 
     /// A frame; `None` for [`StackId::NONE`] and for a number that the table does not have.
-    #[must_use]
     pub fn frame(&self, stack: StackId) -> Option<&StackFrame> {
         self.frames.get((stack.0 as usize).checked_sub(1)?)
     }

@@ -185,19 +185,16 @@ impl Writer {
     }
 
     /// How many samples it contains.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         self.samples
     }
 
     /// Whether it contains neither a sample nor a mark.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.samples == 0 && self.marks == 0
     }
 
     /// The file that holds it until it is finished.
-    #[must_use]
     pub fn partial(&self) -> Option<&Path> {
         self.partial.as_deref()
     }
@@ -349,7 +346,6 @@ fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
 
 /// Where what is at a path now will be when a recording has taken its name: `FILE.old`, in place of an
 /// earlier one. `None` if nothing is there, or a pipe or a device.
-#[must_use]
 pub fn backup_path(path: &Path) -> Option<PathBuf> {
     let path = file_at(path).ok()??;
     path.is_file().then(|| old(&path))

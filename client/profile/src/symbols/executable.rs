@@ -47,33 +47,28 @@ impl Executable {
     }
 
     /// The module, at its preferred load address.
-    #[must_use]
     pub const fn module(&self) -> &Module {
         &self.module
     }
 
     /// The address for which the file is made; 0 if it runs at any. With it, an address relative to
     /// the start of the module is what `nm` prints.
-    #[must_use]
     pub const fn base(&self) -> u64 {
         self.image.base
     }
 
     /// Its named functions.
-    #[must_use]
     pub fn functions(&self) -> Vec<Function> {
         self.lookup.functions()
     }
 
     /// The source file and line of an address relative to the start of the module.
-    #[must_use]
     pub fn line(&self, address: u64) -> Option<(String, u32)> {
         let symbol_match = self.lookup.find(address);
         symbol_match.file.zip(symbol_match.line)
     }
 
     /// Problems with its symbols, and what to do about them.
-    #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.lookup.notes
     }

@@ -6,7 +6,6 @@ use std::fmt;
 
 impl Identity {
     /// From the sixteen bytes in the debug record.
-    #[must_use]
     pub fn pdb(guid: [u8; 16], age: u32, file: &[u8]) -> Self {
         // The first three fields are little-endian numbers.
         let mut digits = guid;
@@ -17,13 +16,11 @@ impl Identity {
     }
 
     /// From the bytes of the note.
-    #[must_use]
     pub fn build_id(bytes: &[u8]) -> Self {
         Self::BuildId(capitals(bytes).to_lowercase())
     }
 
     /// Whether both identify the same build; the path of a PDB does not matter.
-    #[must_use]
     pub fn is_same_build(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Pdb { guid, age, .. }, Self::Pdb { guid: other, age: other_age, .. }) => {

@@ -36,7 +36,6 @@ impl SymbolPath {
     /// Parses the contents of `_NT_SYMBOL_PATH` and `--symbol-path`: parts separated by semicolons,
     /// each a folder, `srv*FOLDER*...*URL`, `cache*FOLDER` or `symsrv*DLL*FOLDER*...`. An empty
     /// folder is the debuggers' default store, and `srv*` alone is Microsoft's server.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         Self::parse_with(text, default_store().as_deref())
     }
@@ -150,7 +149,6 @@ impl SymbolPath {
 
     /// A file that debug information or a recording names, if it lies below a folder that the user
     /// named.
-    #[must_use]
     pub fn below(&self, named: &str) -> Option<PathBuf> {
         let path = local(named)?;
         let mut folders = self.folders.iter().chain(&self.image_folders);
@@ -168,13 +166,11 @@ impl SymbolPath {
     }
 
     /// The folders that are searched.
-    #[must_use]
     pub fn folders(&self) -> &[PathBuf] {
         &self.folders
     }
 
     /// The servers that it names, which are asked only by a path that is [`Self::downloading`].
-    #[must_use]
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }

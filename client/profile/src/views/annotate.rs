@@ -40,7 +40,6 @@ pub enum Target {
 impl Target {
     /// Parses what a user types: hexadecimal with `0x` is an address, and with `-ADDRESS` or
     /// `+LENGTH` behind it a range.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let range = || range(text).map(Self::Range);
         let address = parse_hexadecimal(text).map(Self::Address);
@@ -212,7 +211,6 @@ impl Annotated {
     /// How often a conditional jump was taken when it was executed, by the records of a source. The
     /// records of one sample are not independent, so the bounds are computed for as many executions
     /// as there would be with one run per sample.
-    #[must_use]
     pub fn taken(&self, instruction: &Instruction, source: usize) -> Option<Share> {
         let summary = self.code_runs.as_ref()?;
         let flow = instruction.flows.get(source)?;
@@ -556,7 +554,6 @@ fn jump(instruction: &iced_x86::Instruction) -> Jump {
 }
 
 /// Intel's syntax with C's notation for numbers.
-#[must_use]
 pub fn intel() -> IntelFormatter {
     let mut formatter = IntelFormatter::new();
     let options = formatter.options_mut();

@@ -162,7 +162,6 @@ pub struct Intervals {
 
 impl Marks {
     /// The chosen marks of a recording that was read with its marks, and the driver's events.
-    #[must_use]
     pub fn of(recording: &mut Recording, choice: &MarkFilter) -> Self {
         let mut channels = recording.marked.channels.clone().unwrap_or_default();
         if channels.ticks_a_second == 0 {
@@ -190,19 +189,16 @@ impl Marks {
     }
 
     /// The number of marks.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.all.len()
     }
 
     /// Whether there are no marks.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
     /// The time from the first mark to the last, in nanoseconds.
-    #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         let ends = self.all.first().zip(self.all.last());
         ends.map_or(0, |(first, last)| self.nanoseconds(last.time) - self.nanoseconds(first.time))
@@ -225,7 +221,6 @@ impl Marks {
     }
 
     /// The time of the recording's first mark; `None` if there is none.
-    #[must_use]
     pub fn first(&self) -> Option<u64> {
         self.all.first().map(|_| self.origin)
     }
@@ -253,7 +248,6 @@ impl Marks {
     }
 
     /// The channels that have marks, in the order of their first mark.
-    #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
         let mut order: Vec<usize> = Vec::new();
         let mut times: HashMap<usize, Vec<u64>> = HashMap::new();
@@ -278,7 +272,6 @@ impl Marks {
     }
 
     /// Columns of `tick_ns` nanoseconds, at most `columns_max` of them, starting at the first mark.
-    #[must_use]
     pub fn strip(&self, tick_ns: u64, columns_max: usize) -> Strip {
         let tick_ns = tick_ns.max(1);
         let column = |mark: &PlacedMark| self.nanoseconds(mark.time) / tick_ns;
@@ -305,7 +298,6 @@ impl Marks {
 
     /// The intervals from each mark on one channel to the next on another by the same thread. If
     /// several marks on the first precede one on the other, the interval starts at the last of them.
-    #[must_use]
     pub fn between(&self, from: &str, to: &str) -> Intervals {
         let mut open: HashMap<Maker, &PlacedMark> = HashMap::new();
         let mut between = Intervals::default();
@@ -339,7 +331,6 @@ impl Marks {
     }
 
     /// Whether a channel of this name has marks.
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let mut marks = self.all.iter();
         marks.any(|mark| self.name(mark.channel) == name)
@@ -402,7 +393,6 @@ impl MarkFilter {
 impl SpanStats {
     /// Statistics of these lengths in nanoseconds; `None` if there are none. No length is discarded
     /// as an outlier: a rare one may be the one that is wanted.
-    #[must_use]
     pub fn from_lengths(lengths: &[u64]) -> Option<Self> {
         let summary = Distribution::from_values(lengths)?;
         Some(Self {

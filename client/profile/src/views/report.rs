@@ -128,7 +128,6 @@ pub struct SourceSection {
 
 impl SourceSection {
     /// The rows with the share of each, unless they are of several sources: `mixed`.
-    #[must_use]
     pub fn new(
         source: Option<Arc<str>>,
         mixed: bool,
@@ -144,7 +143,6 @@ impl SourceSection {
     }
 
     /// Whether its rows are of several sources: cycles and misses are not parts of one whole.
-    #[must_use]
     pub const fn is_mixed(&self) -> bool {
         self.events.is_none()
     }
@@ -179,7 +177,6 @@ pub struct WithCallees {
 
 impl GroupTotals {
     /// A row whose share is not known yet.
-    #[must_use]
     pub fn new(values: Vec<Value>, totals: Totals, total: Option<u64>) -> Self {
         let with_callees = total.map(|total| WithCallees { own: totals.events, total });
         Self { values, totals, with_callees, share: None }

@@ -27,7 +27,6 @@ const SHIFT_MAX: u32 = u64::BITS - 1;
 
 impl<K: Copy + Eq + Hash + Ord> Binned<K> {
     /// Starts with bins of one tick.
-    #[must_use]
     pub fn new(limit: Limit) -> Self {
         Self { limit, shift: 0, range: None, sums: HashMap::new() }
     }
@@ -43,20 +42,17 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
     }
 
     /// The first and the last time that was added; `None` if nothing was.
-    #[must_use]
     pub const fn range(&self) -> Option<(u64, u64)> {
         self.range
     }
 
     /// How wide a bin is, in ticks.
-    #[must_use]
     pub const fn width(&self) -> u64 {
         1 << self.shift
     }
 
     /// When a bin begins, given its number relative to the bin of the first time, which begins at
     /// that time.
-    #[must_use]
     pub fn begin(&self, bin: u64) -> u64 {
         let first = self.range.map_or(0, |(first, _)| first);
         let bin = u128::from(first >> self.shift) + u128::from(bin);
@@ -66,7 +62,6 @@ impl<K: Copy + Eq + Hash + Ord> Binned<K> {
 
     /// Every sum with its key and its bin, relative to the bin of the first time; sorted by bin and
     /// key.
-    #[must_use]
     pub fn totals(&self) -> Vec<(u64, K, Totals)> {
         let first = self.range.map_or(0, |(first, _)| first >> self.shift);
         let sums = self.sums.iter();

@@ -35,7 +35,6 @@ struct Node {
 }
 
 /// The flame graph of the view's source, as an SVG file.
-#[must_use]
 pub fn flamegraph(export: &Export<'_>) -> String {
     let source = export.source();
     let caption = Caption::new(

@@ -32,7 +32,6 @@ struct RowKey {
 }
 
 /// The page.
-#[must_use]
 pub fn page(export: &Export<'_>) -> String {
     let style = format!("{STYLE}{LOOKS}");
     let script = format!("{ZOOM}{TABLE}");

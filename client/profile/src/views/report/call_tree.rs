@@ -64,7 +64,6 @@ impl CallTree {
 
     /// The calls with at least 1 % of the events, each before what it called, those with the most
     /// events first; and how many others there are.
-    #[must_use]
     pub fn calls(&self) -> (Vec<Call>, usize) {
         let mut calls = Vec::new();
         let omitted = self.visit(&self.root, 0, &mut calls);

@@ -40,7 +40,6 @@ const KINDS: [EventKind; 6] = [
 
 impl Recording {
     /// What happened besides sampling, by kind.
-    #[must_use]
     pub fn event_summaries(&self) -> Vec<EventSummary> {
         let kinds = KINDS.into_iter();
         kinds.filter_map(|kind| self.event_summary(kind)).collect()

@@ -39,7 +39,6 @@ impl Share {
     /// are the heavy ones they are worth fewer: the share R is a ratio of sums, with the variance
     /// ((1 - R)^2 sum p^2 in the part + R^2 sum p^2 in the rest) / (sum p)^2, and as many equal
     /// samples have R (1 - R) / n. The smaller number is used.
-    #[must_use]
     pub fn weighted(part: Totals, whole: Totals) -> Self {
         if whole.events == 0 {
             return Self::of(0, 0);
@@ -56,20 +55,17 @@ impl Share {
     }
 
     /// What one of ten samples would have: how accurate this many are.
-    #[must_use]
     pub fn of_a_tenth(whole: Totals) -> Self {
         Self::with(0.1, Self::weighted(Totals::default(), whole).effective)
     }
 
     /// The share of `part` samples of equal weight in `whole`.
-    #[must_use]
     pub fn of(part: u64, whole: u64) -> Self {
         Self::of_groups(part, whole, whole)
     }
 
     /// The same if the counts are not independent but come in groups. Each group counts as a single
     /// sample, so that the bounds are never too narrow.
-    #[must_use]
     pub fn of_groups(part: u64, whole: u64, groups: u64) -> Self {
         if whole == 0 || groups == 0 {
             return Self { value: 0.0, low: 0.0, high: 1.0, effective: 0.0 };
@@ -83,7 +79,6 @@ impl Share {
     }
 
     /// Samples of equal weight with this share: those in the part, and all.
-    #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -95,7 +90,6 @@ impl Share {
     }
 
     /// The distance to the farther end of the interval.
-    #[must_use]
     pub fn bound(&self) -> f64 {
         (self.high - self.value).max(self.value - self.low)
     }

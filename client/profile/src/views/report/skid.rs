@@ -30,7 +30,6 @@ const SOME: &str =
 
 impl Skid {
     /// For the samples of an interface, `addressed` of which have an address.
-    #[must_use]
     pub fn of(interface: &str, samples: u64, addressed: u64) -> (Self, &'static str) {
         if samples != 0 && addressed == 0 {
             return (
@@ -45,7 +44,6 @@ impl Skid {
     }
 
     /// Its stable name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::AtOrAfter => "at-or-after",
