@@ -380,7 +380,7 @@ impl Symbols {
                 kind: lookup.kind,
                 file: lookup.file.clone(),
                 image: lookup.image_place().map(Path::to_owned),
-                notes: lookup.all_notes(),
+                notes: lookup.notes.clone(),
                 download_might_help: lookup.download_might_help,
             })
         });

@@ -182,7 +182,7 @@ impl Lookup {
         let base = image.base;
         let candidates: Vec<_> = own.into_iter().chain(separated).collect();
         for file in existing(&candidates) {
-            match self.take_dwarf(file, identity, base, path) {
+            match self.take_dwarf(file, identity, base) {
                 Ok(()) => return,
                 Err(why) => self.reject(file, &why),
             }
@@ -194,10 +194,9 @@ impl Lookup {
         file: &Path,
         identity: Option<&Identity>,
         base: u64,
-        path: &SymbolPath,
     ) -> Result<(), String> {
         let image = image_of_build(file, identity)?;
-        self.lines = Lines::Dwarf(Box::new(Dwarf::open(file, base, path)?));
+        self.lines = Lines::Dwarf(Box::new(Dwarf::open(file, base)?));
         self.table = image.functions;
         (self.kind, self.file) = (Kind::Dwarf, Some(file.to_owned()));
         Ok(())
@@ -225,15 +224,6 @@ impl Lookup {
 
     fn reject(&mut self, file: &Path, why: &str) {
         self.notes.push(format!("{} is not used: {why}", file.display()));
-    }
-
-    /// The notes, with what was found to be missing since.
-    pub(super) fn all_notes(&self) -> Vec<String> {
-        let since = match &self.lines {
-            Lines::Dwarf(dwarf) => dwarf.note(),
-            Lines::Pdb(_) | Lines::None => None,
-        };
-        self.notes.iter().cloned().chain(since).collect()
     }
 
     /// The module itself, or why it was not found.

@@ -232,20 +232,6 @@ impl SymbolPath {
         each_once(all)
     }
 
-    /// Where the split DWARF of an ELF or PE file may be, which its compiler has called `name`, in
-    /// `folder` if that is relative: in the folders, beside the file, and where the compiler wrote it
-    /// if the user named that folder.
-    pub(super) fn split_files(&self, folder: &str, name: &str, beside: &Path) -> Vec<PathBuf> {
-        let Some(file) = file_name(name) else {
-            return Vec::new();
-        };
-        let mut all: Vec<PathBuf> = self.folders.iter().map(|at| at.join(file)).collect();
-        all.push(beside.with_file_name(file));
-        let written = Path::new(folder).join(name);
-        all.extend(written.to_str().and_then(|written| self.below(written)));
-        each_once(all)
-    }
-
     /// Asks the servers in their order, if the user wants that: the file that came, and why others
     /// did not.
     pub(super) fn fetched(&self, key: &Key<'_>) -> (Option<PathBuf>, Vec<String>) {
@@ -391,38 +377,6 @@ mod tests {
             "/usr/lib/debug/bin/a.debug",
         ];
         assert_eq!(symbol_match, expected.map(PathBuf::from));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn split_dwarf_is_looked_for_in_folders_and_not_where_it_was_compiled() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let folder = folder.path().canonicalize().expect("its path");
-        let at = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
-        fs::create_dir(at("obj")).expect("a folder");
-        fs::write(at("obj/a.dwo"), "").expect("written");
-        let path = SymbolPath::parse(&at(""));
-        let image = Path::new("/bin/a");
-        let usual = [at("a.dwo"), "/bin/a.dwo".to_owned()];
-        for (compiled_in, name, more) in [
-            (at("obj"), "a.dwo", Some(at("obj/a.dwo"))),
-            (at(""), "obj/a.dwo", Some(at("obj/a.dwo"))),
-            ("/elsewhere".to_owned(), at("obj/a.dwo").as_str(), Some(at("obj/a.dwo"))),
-            ("/elsewhere".to_owned(), "a.dwo", None),
-            (at("obj"), "../obj/a.dwo", None),
-            (at("obj"), "//host/share/a.dwo", None),
-            (at("obj"), r"\\host\share\a.dwo", None),
-            (at("obj"), "/etc/a.dwo", None),
-            (String::new(), "a.dwo", None),
-        ] {
-            let symbol_match = path.split_files(&compiled_in, name, image);
-            let wanted = usual.iter().chain(&more).map(PathBuf::from);
-            assert_eq!(symbol_match, wanted.collect::<Vec<_>>(), "{compiled_in} {name}");
-        }
-        for name in ["", "..", "NUL", "a\0"] {
-            let symbol_match = path.split_files(&at("obj"), name, image);
-            assert_eq!(symbol_match, Vec::<PathBuf>::new(), "{name}");
-        }
     }
 
     /// Compresses the requested file, as a server would return it.

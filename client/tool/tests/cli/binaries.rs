@@ -65,11 +65,6 @@ pub(crate) fn other_elf() -> Option<Built> {
     elf_with(&["-DOTHER"])
 }
 
-/// The same with DWARF of this version, in a file of its own beside it.
-pub(crate) fn split_elf(version: &str) -> Option<Built> {
-    elf_with(&[version, "-gsplit-dwarf"])
-}
-
 fn elf_with(more: &[&str]) -> Option<Built> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("work");

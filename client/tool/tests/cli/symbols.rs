@@ -84,26 +84,6 @@ fn pdb_and_dwarf_name_functions_and_lines() {
     }
 }
 
-/// With its split DWARF beside it, packed or not, all is there that DWARF in one file has.
-#[test]
-fn split_dwarf_names_inlined_functions() {
-    for version in ["-gdwarf-4", "-gdwarf-5"] {
-        let Some(built) = binaries::split_elf(version) else {
-            return;
-        };
-        assert_true(&built, Kind::Dwarf);
-    }
-    // Debian's dwp ends in a segmentation fault with version 5.
-    let Some(built) = binaries::split_elf("-gdwarf-4") else {
-        return;
-    };
-    let packed = built.folder.path().join("work.dwp");
-    let done = binaries::run("dwp", &["-e", built.path(), "-o"], &[&packed]);
-    assert_eq!(done, Some(true));
-    std::fs::remove_file(built.folder.path().join("work.dwo")).expect("removed");
-    assert_true(&built, Kind::Dwarf);
-}
-
 fn opened(modules: Vec<Module>, path: &str, ip: u64) -> (Frame, Opened) {
     let mut symbols = symbols_in(modules, path);
     let frame = symbols.frame(7, ip, Mode::User);
