@@ -74,7 +74,7 @@ pub struct Inlined {
 }
 
 /// The kind of symbols that name a module's functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A PDB.
     Pdb,
@@ -85,6 +85,7 @@ pub enum Kind {
     /// The file's exports.
     Exports,
     /// Nothing.
+    #[default]
     None,
 }
 

@@ -17,6 +17,7 @@ use tempfile::TempPath;
 const NOT_OURS: &str = "the path comes from a recording of another machine or user, or from one that was changed, or is no local path, and is outside the symbol path";
 
 /// The open files of one module, and what was found out about them.
+#[derive(Default)]
 pub(super) struct Lookup {
     /// The module itself, if it was found.
     pub(super) image: Option<Image>,
@@ -36,25 +37,17 @@ pub(super) struct Lookup {
     expanded: Vec<TempPath>,
 }
 
+#[derive(Default)]
 enum Lines {
     Pdb(Box<Pdb>),
     Dwarf(Box<Dwarf>),
+    #[default]
     None,
 }
 
 impl Lookup {
     pub(super) fn open(module: &Module, path: &SymbolPath) -> Self {
-        let mut lookup = Self {
-            image: None,
-            image_place: None,
-            lines: Lines::None,
-            table: Functions::default(),
-            kind: Kind::None,
-            file: None,
-            notes: Vec::new(),
-            download_might_help: false,
-            expanded: Vec::new(),
-        };
+        let mut lookup = Self::default();
         lookup.find_image(module, path);
         let own = lookup.image.as_ref().and_then(|image| image.identity.clone());
         match module.identity.clone().or(own) {
@@ -69,18 +62,12 @@ impl Lookup {
 
     fn find_image(&mut self, module: &Module, path: &SymbolPath) {
         let candidates = path.images(module);
-        for file in existing(&candidates) {
-            if self.take_image(file, module, path) {
-                return;
-            }
-        }
-        if let Some(key) = Key::of_image(module)
-            && let Some(file) = self.fetch(path, &key)
-            && self.take_image(&file, module, path)
+        let key = Key::of_image(module);
+        if let Some((image, file)) =
+            self.first_usable(&candidates, key, path, |file| image_of(file, module))
         {
-            return;
-        }
-        if self.notes.is_empty() {
+            (self.image, self.image_place) = (Some(image), Some(file));
+        } else if self.notes.is_empty() {
             let tried = candidates.iter().map(|at| at.display().to_string());
             let tried: Vec<_> = tried.collect();
             let refused = module.path.as_ref();
@@ -97,59 +84,53 @@ impl Lookup {
         }
     }
 
-    /// Opens one file if it is the module; otherwise notes why it is not.
-    fn take_image(&mut self, file: &Path, module: &Module, path: &SymbolPath) -> bool {
-        let readable = StoreFile::of(file, path);
-        let image = readable.and_then(|file| Ok((image_of(&file.path, module)?, file)));
-        match image {
-            Ok((image, readable)) => {
-                (self.image, self.image_place) = (Some(image), Some(file.to_owned()));
-                self.expanded.extend(readable.expanded);
-                true
-            }
-            Err(why) => {
-                self.reject(file, &why);
-                false
+    /// The first candidate that can be opened, else what a server has.
+    fn first_usable<T>(
+        &mut self,
+        candidates: &[PathBuf],
+        key: Option<Key<'_>>,
+        path: &SymbolPath,
+        open: impl Fn(&Path) -> Result<T, String>,
+    ) -> Option<(T, PathBuf)> {
+        for file in existing(candidates) {
+            if let Some(opened) = self.open_stored(file, path, &open) {
+                return Some((opened, file.clone()));
             }
         }
-    }
-
-    /// Opens one file if it is the PDB; otherwise notes why it is not.
-    fn take_pdb(&mut self, file: &Path, identity: &Identity, path: &SymbolPath) -> bool {
-        let readable = StoreFile::of(file, path);
-        let pdb = readable.and_then(|file| Ok((Pdb::open(&file.path, identity)?, file)));
-        match pdb {
-            Ok((pdb, readable)) => {
-                self.lines = Lines::Pdb(Box::new(pdb));
-                (self.kind, self.file) = (Kind::Pdb, Some(file.to_owned()));
-                self.expanded.extend(readable.expanded);
-                true
-            }
-            Err(why) => {
-                self.reject(file, &why);
-                false
-            }
-        }
-    }
-
-    /// Asks the servers, if the user wants that.
-    fn fetch(&mut self, path: &SymbolPath, key: &Key<'_>) -> Option<PathBuf> {
-        let (file, mut notes) = path.fetched(key);
+        let (file, mut notes) = path.fetched(&key?);
         self.notes.append(&mut notes);
-        file
+        let file = file?;
+        Some((self.open_stored(&file, path, &open)?, file))
+    }
+
+    /// Opens a file, which may be compressed or a pointer; notes why if it is not used.
+    fn open_stored<T>(
+        &mut self,
+        file: &Path,
+        path: &SymbolPath,
+        open: impl Fn(&Path) -> Result<T, String>,
+    ) -> Option<T> {
+        let readable = StoreFile::of(file, path);
+        match readable.and_then(|readable| Ok((open(&readable.path)?, readable.expanded))) {
+            Ok((opened, expanded)) => {
+                self.expanded.extend(expanded);
+                Some(opened)
+            }
+            Err(why) => {
+                self.reject(file, &why);
+                None
+            }
+        }
     }
 
     fn find_pdb(&mut self, identity: &Identity, path: &SymbolPath) {
         let candidates = path.pdbs(identity, self.image_place());
-        for file in existing(&candidates) {
-            if self.take_pdb(file, identity, path) {
-                return;
-            }
-        }
-        if let Some(key) = Key::of_pdb(identity)
-            && let Some(file) = self.fetch(path, &key)
-            && self.take_pdb(&file, identity, path)
+        let key = Key::of_pdb(identity);
+        if let Some((pdb, file)) =
+            self.first_usable(&candidates, key, path, |file| Pdb::open(file, identity))
         {
+            self.lines = Lines::Pdb(Box::new(pdb));
+            (self.kind, self.file) = (Kind::Pdb, Some(file));
             return;
         }
         // Compilers other than Microsoft's may leave DWARF in PE files.
