@@ -84,13 +84,6 @@ impl Totals {
         self.events = self.events.saturating_add(other.events);
         self.squares = self.squares.saturating_add(other.squares);
     }
-
-    /// Takes a part of this sum from it.
-    pub(crate) const fn subtract(&mut self, part: Self) {
-        self.samples = self.samples.saturating_sub(part.samples);
-        self.events = self.events.saturating_sub(part.events);
-        self.squares = self.squares.saturating_sub(part.squares);
-    }
 }
 
 /// The group of a sample: everything that it is not grouped by is 0.

@@ -127,6 +127,28 @@ pub struct SourceSection {
 }
 
 impl SourceSection {
+    /// The rows that a query keeps, in its order; equal ones are sorted by name.
+    fn of_query(
+        source: Option<Arc<str>>,
+        rows: impl Iterator<Item = (Vec<Value>, RowTotals)>,
+        query: &Query,
+    ) -> Self {
+        let rows = rows.map(|(values, totals)| GroupTotals::new(values, totals.own, totals.total));
+        let mut rows: Vec<GroupTotals> = rows.collect();
+        rows.sort_unstable_by(|a, b| {
+            let by_totals = b.order(query.sort).cmp(&a.order(query.sort));
+            by_totals.then_with(|| a.values.cmp(&b.values))
+        });
+        let all = sum(&rows);
+        let source_of = |row: &GroupTotals| {
+            let is_source = |value: &&Value| matches!(value, Value::Source(_));
+            row.values.iter().find(is_source).cloned()
+        };
+        let mixed = differ(rows.iter().map(source_of));
+        let omitted = rows.split_off(query.rows.unwrap_or(usize::MAX).min(rows.len()));
+        Self::new(source, mixed, (all, rows, (omitted.len(), sum(&omitted))))
+    }
+
     /// The rows with the share of each, unless they are of several sources: `mixed`.
     pub fn new(
         source: Option<Arc<str>>,
@@ -197,22 +219,31 @@ impl RowTotals {
             self.total = Some(self.total.unwrap_or(0).saturating_add(more));
         }
     }
-
-    /// What `sort` compares first and second; the largest row comes first.
-    fn order(&self, sort: Sort) -> (u64, u64) {
-        let Totals { samples, events, .. } = self.own;
-        match sort {
-            Sort::Total => (self.total.unwrap_or(events), events),
-            Sort::Samples => (samples, events),
-            Sort::Events | Sort::Name => (events, samples),
-        }
-    }
 }
 
 impl GroupTotals {
+    /// What `sort` compares first and second; the largest row comes first.
+    fn order(&self, sort: Sort) -> (u64, u64) {
+        let Totals { samples, events, .. } = self.totals;
+        match sort {
+            Sort::Total => (self.with_callees.map_or(events, |both| both.total), events),
+            Sort::Samples => (samples, events),
+            Sort::Events => (events, samples),
+            Sort::Name => (0, 0),
+        }
+    }
+
     fn sums(&self) -> RowTotals {
         RowTotals { own: self.totals, total: self.with_callees.map(|both| both.total) }
     }
+}
+
+fn sum(rows: &[GroupTotals]) -> Totals {
+    let mut sum = Totals::default();
+    for row in rows {
+        sum.add(row.totals);
+    }
+    sum
 }
 
 /// The keys of a row as numbers; at most all of [`Key::ALL`].
@@ -318,7 +349,9 @@ impl ReportBuilder<'_> {
         sections.sort_unstable_by_key(|&(source, _)| source);
         let sections = sections.into_iter().map(|(source, rows)| {
             let source = (!mixed).then(|| self.aggregate.filter.source(source));
-            self.section(by, source, rows)
+            let rows = rows.into_iter();
+            let rows = rows.map(|(numbers, totals)| (self.values(by, numbers), totals));
+            SourceSection::of_query(source, rows, self.query)
         });
         Table { by: by.to_vec(), sections: sections.collect() }
     }
@@ -359,63 +392,6 @@ impl ReportBuilder<'_> {
         let own = runs.find(|run| (run.first..=run.last).contains(&processor));
         let alike = own.and_then(|own| self.cores().iter().position(|run| run.name == own.name));
         alike.unwrap_or(self.cores().len()) as u32
-    }
-
-    fn section(
-        &self,
-        by: &[Key],
-        source: Option<Arc<str>>,
-        sums: FxHashMap<Numbers, RowTotals>,
-    ) -> SourceSection {
-        let mut all = Totals::default();
-        let mut sums: Vec<(Numbers, RowTotals)> = sums.into_iter().collect();
-        for (_, totals) in &sums {
-            all.add(totals.own);
-        }
-        let source_of = |(numbers, _): &(Numbers, RowTotals)| {
-            let at = by.iter().position(|&key| key == Key::Source)?;
-            Some(self.aggregate.filter.source(*numbers.get(at)? as u16))
-        };
-        let mixed = differ(sums.iter().map(source_of));
-        let keep = self.query.rows.unwrap_or(usize::MAX).min(sums.len());
-        let named = |(numbers, totals): &(Numbers, RowTotals)| {
-            GroupTotals::new(self.values(by, *numbers), totals.own, totals.total)
-        };
-        let mut rows: Vec<GroupTotals>;
-        if self.query.sort == Sort::Name {
-            rows = sums.iter().map(named).collect();
-            rows.sort_by(|a, b| a.values.cmp(&b.values));
-        } else {
-            let order = |totals: &RowTotals| totals.order(self.query.sort);
-            sums.sort_unstable_by(|a, b| order(&b.1).cmp(&order(&a.1)).then(a.0.cmp(&b.0)));
-            rows = Self::in_order(&sums, keep, order, named);
-        }
-        let mut more = all;
-        rows.truncate(keep);
-        for row in &rows {
-            more.subtract(row.totals);
-        }
-        let more = (sums.len() - rows.len(), more);
-        SourceSection::new(source, mixed, (all, rows, more))
-    }
-
-    /// The rows to keep and those that tie with the last of them; equal ones are sorted by name.
-    fn in_order(
-        sums: &[(Numbers, RowTotals)],
-        keep: usize,
-        order: impl Fn(&RowTotals) -> (u64, u64),
-        named: impl Fn(&(Numbers, RowTotals)) -> GroupTotals,
-    ) -> Vec<GroupTotals> {
-        let Some((_, last)) = keep.checked_sub(1).and_then(|last| sums.get(last)) else {
-            return Vec::new();
-        };
-        let ties = sums.partition_point(|(_, totals)| order(totals) >= order(last));
-        let mut rows: Vec<GroupTotals> = sums.iter().take(ties).map(named).collect();
-        rows.sort_by(|a, b| {
-            let by_sum = order(&b.sums()).cmp(&order(&a.sums()));
-            by_sum.then_with(|| a.values.cmp(&b.values))
-        });
-        rows
     }
 
     fn process(&self, number: u32) -> Value {

@@ -1,15 +1,12 @@
 //! Several recordings as one report: each is summed up by itself, with its own modules and symbols,
 //! and rows with the same values are merged.
 
-use super::{
-    CallTree, GroupTotals, Query, Report, RowTotals, Sort, SourceSection, Table, Totals, Value,
-    differ,
-};
+use super::{CallTree, Query, Report, RowTotals, SourceSection, Table, Totals, Value};
 use crate::aggregate::source_totals::merge;
 use crate::file::{ProcessIds, Recording, StackCounts, Statistics};
 use crate::symbols::SymbolPath;
 use halprof_measure::{Error, Result};
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,7 +40,7 @@ impl Report {
 }
 
 /// Sums by the values of rows.
-type Rows = BTreeMap<Vec<Value>, RowTotals>;
+type Rows = FxHashMap<Vec<Value>, RowTotals>;
 
 fn no_stacks() -> Error {
     Error::Unavailable {
@@ -93,7 +90,7 @@ fn table(tables: &[&Table], query: &Query) -> Option<Table> {
     for section in tables.iter().flat_map(|table| &table.sections) {
         let at = sections.iter().position(|(source, _)| *source == section.source);
         let at = at.unwrap_or_else(|| {
-            sections.push((section.source.clone(), BTreeMap::new()));
+            sections.push((section.source.clone(), Rows::default()));
             sections.len() - 1
         });
         let rows = sections.get_mut(at).map(|(_, rows)| rows)?;
@@ -102,38 +99,10 @@ fn table(tables: &[&Table], query: &Query) -> Option<Table> {
         }
     }
     let sections = sections.into_iter();
-    Some(Table {
-        by,
-        sections: sections.map(|(source, rows)| section(source, rows, query)).collect(),
-    })
-}
-
-fn section(source: Option<Arc<str>>, rows: Rows, query: &Query) -> SourceSection {
-    let mut all = Totals::default();
-    let mut rows: Vec<GroupTotals> = rows
-        .into_iter()
-        .map(|(values, sums)| GroupTotals::new(values, sums.own, sums.total))
+    let sections = sections
+        .map(|(source, rows)| SourceSection::of_query(source, rows.into_iter(), query))
         .collect();
-    for row in &rows {
-        all.add(row.totals);
-    }
-    let source_of = |row: &GroupTotals| {
-        let is_source = |value: &&Value| matches!(value, Value::Source(_));
-        row.values.iter().find(is_source).cloned()
-    };
-    let mixed = differ(rows.iter().map(source_of));
-    // They come sorted by name, and the sort is stable.
-    if query.sort != Sort::Name {
-        rows.sort_by_key(|row| std::cmp::Reverse(row.sums().order(query.sort)));
-    }
-    let keep = query.rows.unwrap_or(usize::MAX).min(rows.len());
-    let mut more = Totals::default();
-    for row in rows.iter().skip(keep) {
-        more.add(row.totals);
-    }
-    let omitted = rows.len() - keep;
-    rows.truncate(keep);
-    SourceSection::new(source, mixed, (all, rows, (omitted, more)))
+    Some(Table { by, sections })
 }
 
 impl Recording {
