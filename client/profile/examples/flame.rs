@@ -105,7 +105,7 @@ fn sample<T: Transport>(
         ..Source::default()
     };
     recording.metadata.sources = events.iter().zip(&settled.intervals).map(source).collect();
-    let mut builder = SamplesBuilder::new(&recording.metadata, TrackBy::Processor, false);
+    let mut builder = SamplesBuilder::new(TrackBy::Processor, false);
     session.start()?;
     while work(session.transport())? {
         drain(&mut session, &mut builder)?;

@@ -68,7 +68,7 @@ fn read_one(
         reader = reader.with_marks();
     }
     let timed_samples = format.traits().timed_samples;
-    let mut builder = SamplesBuilder::new(reader.metadata(), tracks, timed_samples);
+    let mut builder = SamplesBuilder::new(tracks, timed_samples);
     if filter.is_empty() {
         // In one pass, so that a pipe can be read.
         let recording = reader.stacked(|samples, stacks| {

@@ -4,7 +4,7 @@ pub mod binned;
 
 use crate::aggregate::aggregator::{Aggregator, GroupBy, GroupKey, Totals};
 use crate::aggregate::source_totals::{SourceTotals, merge, whole_time};
-use crate::file::{Metadata, Module, Recording, Slices, StackId, StackTable};
+use crate::file::{Module, Recording, Slices, StackId, StackTable};
 use crate::number::nanoseconds;
 use crate::symbols::Frame;
 use crate::views::marks::{MarkFilter, Marks};
@@ -129,8 +129,6 @@ pub struct SamplesBuilder {
     aggregator: Aggregator,
     timeline: Binned<TrackKey>,
     timed_samples: Option<Binned<GroupKey>>,
-    raised_periods: Binned<u16>,
-    periods: HashMap<u16, u64>,
 }
 
 /// Samples by place and by time.
@@ -153,8 +151,6 @@ pub struct Samples {
     /// The sums by time for each lane.
     pub timeline: Binned<TrackKey>,
     rates: BTreeMap<u16, BTreeMap<u32, Bins>>,
-    /// By source, the samples whose period the interrupt-time guard had raised, over time.
-    pub raised_periods: Binned<u16>,
     /// Single samples, or those merged within `timed_sample_ticks`; empty unless they were asked for.
     pub timed_samples: Vec<TimedSample>,
     /// How many ticks each moment covers: 1 if times are exact.
@@ -165,16 +161,12 @@ pub struct Samples {
 
 impl SamplesBuilder {
     /// Sums up the samples of a recording; with `timed_samples`, single samples are kept too.
-    pub fn new(metadata: &Metadata, tracks: TrackBy, timed_samples: bool) -> Self {
-        let periods = metadata.sources.iter().map(|source| source.period.in_events());
-        let periods = (0..=u16::MAX).zip(periods);
+    pub fn new(tracks: TrackBy, timed_samples: bool) -> Self {
         Self {
             tracks,
             aggregator: Aggregator::new(&[GROUP_BY]),
             timeline: Binned::new(Limit::Bins(TIMELINE_BINS)),
             timed_samples: timed_samples.then(|| Binned::new(Limit::Keys(TIMED_SAMPLES_MAX))),
-            raised_periods: Binned::new(Limit::Bins(TIMELINE_BINS)),
-            periods: periods.collect(),
         }
     }
 
@@ -195,14 +187,10 @@ impl SamplesBuilder {
             mode: mode(sample.mode) as u8,
         };
         self.timeline.add(sample.timestamp, track, totals);
-        let entry = GroupKey::of(sample, stack, GROUP_BY);
         self.aggregator.add(&std::iter::once((sample, stack)));
         if let Some(timed_samples) = &mut self.timed_samples {
-            timed_samples.add(sample.timestamp, entry, totals);
-        }
-        let begun = self.periods.get(&sample.source);
-        if begun.is_some_and(|&begun| begun != 0 && sample.period > begun) {
-            self.raised_periods.add(sample.timestamp, sample.source, totals);
+            let group = GroupKey::of(sample, stack, GROUP_BY);
+            timed_samples.add(sample.timestamp, group, totals);
         }
     }
 
@@ -274,7 +262,6 @@ impl SamplesBuilder {
             tracks: self.tracks,
             rates,
             timeline: self.timeline,
-            raised_periods: self.raised_periods,
             timed_samples: timed_samples.unwrap_or_default(),
             timed_sample_ticks,
         }
@@ -465,12 +452,6 @@ impl Samples {
         names.extend(location.frame.symbol.as_deref().map(str::to_owned));
         names.extend(location.file_and_line());
         names.into_iter().map(|name| (name, location)).collect()
-    }
-
-    /// Nanoseconds from the first sample to this time stamp.
-    pub fn nanoseconds(&self, time: u64) -> u64 {
-        let first = self.timeline.range().map_or(0, |(first, _)| first);
-        self.ticks_to_ns(time.saturating_sub(first))
     }
 
     /// A time in nanoseconds since the first sample or mark.

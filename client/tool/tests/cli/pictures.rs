@@ -127,7 +127,7 @@ fn a_page_has_the_rates_of_each_lane() {
         let page = write(folder.path(), Format::Html, lanes);
         let page = std::fs::read_to_string(page).expect("read");
         let sum = format!("{sum}: 120,000 events");
-        for text in [lane, &sum, "periods lengthened"] {
+        for text in [lane, &sum, "periods were lengthened"] {
             assert!(page.contains(text), "{text}: {page}");
         }
     }

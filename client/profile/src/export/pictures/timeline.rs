@@ -43,6 +43,10 @@ pub(super) fn about(export: &Export<'_>, source: &SourceTotals) -> String {
     if export.samples.recording.all_lost() != Some(0) {
         about += "; when samples were lost is not recorded";
     }
+    let statistics = export.samples.recording.statistics.as_ref();
+    if statistics.is_some_and(|statistics| statistics.throttled != 0) {
+        about += "; periods were lengthened to keep to the interrupt budget";
+    }
     about
 }
 
@@ -136,7 +140,7 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
     }
     let (drawn, others) = chosen(&tracks.each);
     let mut drawer = Drawer { tracks: &tracks, drawing: Drawing::default(), y: 18.0 };
-    drawer.legend(export, source);
+    drawer.legend();
     let all = match export.samples.tracks {
         TrackBy::Processor => "all processors",
         TrackBy::Process => "all processes",
@@ -173,26 +177,6 @@ fn chosen(each: &BTreeMap<u32, Bins>) -> (Vec<(u32, &Bins)>, Vec<&Bins>) {
     (all, others.into_iter().map(|(_, bins)| bins).collect())
 }
 
-/// The stretches of time, in nanoseconds, in which samples had raised periods; gaps shorter than
-/// `gap` are bridged.
-fn raised_periods(export: &Export<'_>, source: &SourceTotals, gap: f64) -> Vec<(f64, f64)> {
-    let samples = export.samples;
-    let width = samples.ticks_to_ns(samples.raised_periods.width()) as f64;
-    let mut stretches: Vec<(f64, f64)> = Vec::new();
-    for (bin, index, _) in samples.raised_periods.totals() {
-        if index != source.index {
-            continue;
-        }
-        let begin = samples.nanoseconds(samples.raised_periods.begin(bin)) as f64;
-        let end = begin + width.max(gap);
-        match stretches.last_mut() {
-            Some((_, last)) if begin <= *last => *last = end,
-            _ => stretches.push((begin, end)),
-        }
-    }
-    stretches
-}
-
 struct Drawer<'a> {
     tracks: &'a Tracks,
     drawing: Drawing,
@@ -200,33 +184,20 @@ struct Drawer<'a> {
 }
 
 impl Drawer<'_> {
-    /// Explains the colours, and where periods were raised.
-    fn legend(&mut self, export: &Export<'_>, source: &SourceTotals) {
-        let raised_periods = raised_periods(export, source, self.tracks.bin_ns);
-        let modes = STACKED.iter().filter(|&&(mode, ..)| {
-            let mut bins = self.tracks.sum.values();
-            bins.any(|bin| events_of(*bin, mode) != 0)
-        });
-        let entries = modes.map(|&(_, class, label)| (class, label));
-        let longer = ("longer", "periods lengthened to keep to the interrupt budget");
-        let longer = (!raised_periods.is_empty()).then_some(longer);
+    /// Explains the colours.
+    fn legend(&mut self) {
         let mut x = LEFT;
-        for (class, label) in entries.chain(longer).collect::<Vec<_>>() {
+        for (mode, class, label) in STACKED {
+            let mut bins = self.tracks.sum.values();
+            if bins.all(|bin| events_of(*bin, mode) == 0) {
+                continue;
+            }
             let _ = writeln!(
                 self.drawing.svg,
                 "<rect class=\"{class}\" x=\"{x}\" y=\"0\" width=\"11\" height=\"11\"/>"
             );
             self.drawing.text("tick", x + 16.0, 10.0, label);
             x += 36.0 + 6.5 * label.len() as f64;
-        }
-        for (from, to) in raised_periods {
-            let (from, to) = (self.tracks.x(from), self.tracks.x(to));
-            let _ = writeln!(
-                self.drawing.svg,
-                "<rect class=\"longer\" x=\"{from:.1}\" y=\"{}\" width=\"{:.1}\" height=\"4\"/>",
-                self.y,
-                to - from
-            );
         }
         self.y += 10.0;
     }
