@@ -134,22 +134,15 @@ fn profile(export: &Export<'_>) -> Profile {
     tables.string("");
     let sample_count = tables.value_type("samples", "count");
     let events = tables.value_type(&source.name, "events");
-    let keys = Keys {
-        process: tables.string("process"),
-        pid: tables.string("pid"),
-        tid: tables.string("tid"),
-        mode: tables.string("mode"),
-        machine: tables.string("machine"),
-    };
     let sample = samples.location_totals_of(&source).map(|(location, totals)| {
         let mut label = vec![
-            tables.label(keys.process, &location.process_name),
-            number(keys.pid, process_ids.id(location.process)),
-            number(keys.tid, location.thread),
-            tables.label(keys.mode, location.mode.name()),
+            tables.label("process", &location.process_name),
+            tables.number("pid", process_ids.id(location.process)),
+            tables.number("tid", location.thread),
+            tables.label("mode", location.mode.name()),
         ];
         let machine = location.machine.as_deref();
-        label.extend(machine.map(|machine| tables.label(keys.machine, machine)));
+        label.extend(machine.map(|machine| tables.label("machine", machine)));
         Sample {
             location_id: samples.stack(location).map(|at| tables.location(export, at)).collect(),
             value: vec![signed(totals.samples), signed(totals.events)],
@@ -174,19 +167,6 @@ fn profile(export: &Export<'_>) -> Profile {
         comment,
         default_sample_type: events.r#type,
     }
-}
-
-/// The names of the labels.
-struct Keys {
-    process: i64,
-    pid: i64,
-    tid: i64,
-    mode: i64,
-    machine: i64,
-}
-
-const fn number(key: i64, number: u32) -> Label {
-    Label { key, str: 0, num: number as i64 }
 }
 
 fn signed(value: u64) -> i64 {
@@ -222,8 +202,12 @@ impl Tables {
         ValueType { r#type: self.string(name), unit: self.string(unit) }
     }
 
-    fn label(&mut self, key: i64, text: &str) -> Label {
-        Label { key, str: self.string(text), num: 0 }
+    fn label(&mut self, key: &str, text: &str) -> Label {
+        Label { key: self.string(key), str: self.string(text), num: 0 }
+    }
+
+    fn number(&mut self, key: &str, number: u32) -> Label {
+        Label { key: self.string(key), str: 0, num: number.into() }
     }
 
     fn location(&mut self, export: &Export<'_>, location: &ThreadLocation) -> u64 {
