@@ -19,7 +19,7 @@ pub use crate::aggregate::samples::{
     Bin, Bins, LocationTotals, Samples, SamplesBuilder, ThreadLocation, TimedSample, TrackBy,
     TrackKey,
 };
-pub use crate::export::format::{Format, FormatTraits};
+pub use crate::export::format::Format;
 pub use crate::export::selection::{Export, listed};
 
 use crate::aggregate::aggregator::stacked;
@@ -64,11 +64,10 @@ fn read_one(
     symbol_path: &SymbolPath,
 ) -> Result<Samples> {
     let mut reader = Reader::open(path)?;
-    if format.shows_marks() {
+    if format.has_times() {
         reader = reader.with_marks();
     }
-    let timed_samples = format.traits().timed_samples;
-    let mut builder = SamplesBuilder::new(tracks, timed_samples);
+    let mut builder = SamplesBuilder::new(tracks, format.has_sample_times());
     if filter.is_empty() {
         // In one pass, so that a pipe can be read.
         let recording = reader.stacked(|samples, stacks| {

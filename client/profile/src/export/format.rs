@@ -15,19 +15,6 @@ pub enum Format {
     Folded,
 }
 
-/// Properties of a format that matter before it is written.
-#[derive(Clone, Copy, Debug)]
-pub struct FormatTraits {
-    /// The file extension, including the leading dot.
-    pub ending: &'static str,
-    /// Whether one file holds one source, because events of different sources may not be added.
-    pub single_source: bool,
-    /// Whether it shows the time of each sample.
-    pub timed_samples: bool,
-    /// Whether it shows any time at all: each machine has a clock of its own.
-    pub clock: bool,
-}
-
 impl Format {
     /// All formats.
     pub const ALL: [Self; 5] =
@@ -55,25 +42,29 @@ impl Format {
         }
     }
 
-    /// Whether it shows a program's marks.
-    pub const fn shows_marks(self) -> bool {
-        matches!(self, Self::Html | Self::Firefox)
+    /// The file extension, including the leading dot.
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::Flamegraph => ".flamegraph.svg",
+            Self::Html => ".html",
+            Self::Firefox => ".firefox.json",
+            Self::Pprof => ".pb.gz",
+            Self::Folded => ".folded",
+        }
     }
 
-    /// Its properties.
-    pub const fn traits(self) -> FormatTraits {
-        let (ending, single_source, timed_samples) = match self {
-            Self::Flamegraph => (".flamegraph.svg", true, false),
-            Self::Html => (".html", false, false),
-            Self::Firefox => (".firefox.json", true, true),
-            Self::Pprof => (".pb.gz", true, false),
-            Self::Folded => (".folded", true, false),
-        };
-        FormatTraits {
-            ending,
-            single_source,
-            timed_samples,
-            clock: timed_samples || matches!(self, Self::Html),
-        }
+    /// Whether one file holds one source, because events of different sources may not be added.
+    pub const fn is_of_one_source(self) -> bool {
+        !matches!(self, Self::Html)
+    }
+
+    /// Whether it shows the time of each sample.
+    pub const fn has_sample_times(self) -> bool {
+        matches!(self, Self::Firefox)
+    }
+
+    /// Whether it shows any times, marks among them: each machine has a clock of its own.
+    pub const fn has_times(self) -> bool {
+        matches!(self, Self::Html | Self::Firefox)
     }
 }

@@ -22,7 +22,7 @@ impl<'a> Export<'a> {
     /// some; if none has samples, the first is shown.
     pub fn new(samples: &'a Samples, title: impl Into<String>, format: Format) -> Self {
         let all = &samples.sources;
-        let most = if format.traits().single_source { 1 } else { all.len() };
+        let most = if format.is_of_one_source() { 1 } else { all.len() };
         let nonempty = all.iter().filter(|source| source.totals.samples != 0);
         let mut sources: Vec<_> = nonempty.take(most).collect();
         if sources.is_empty() {

@@ -70,8 +70,7 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
 fn gather(options: &args::Export, format: Format) -> Result<Samples> {
-    let traits = format.traits();
-    if options.files.len() > 1 && traits.clock {
+    if options.files.len() > 1 && format.has_times() {
         return Err(Error::usage(
             format!("`{}` shows times, and each machine has a clock of its own", format.name()),
             "Export each recording by itself, or several as `flamegraph`, `folded` or `pprof`.",
@@ -127,7 +126,7 @@ fn beside(recordings: &[PathBuf], format: Exported) -> PathBuf {
     let stem = stem.unwrap_or(OsStr::new("halprof"));
     let mut name = stem.to_owned();
     name.push(match format {
-        Exported::Samples(format) => format.traits().ending,
+        Exported::Samples(format) => format.ending(),
         Exported::Branches(format) => format.ending(),
     });
     PathBuf::from(name)
@@ -211,7 +210,7 @@ fn result(
         sources: view.sources.iter().map(|source| source.name.to_string()).collect(),
         samples: view.sources.iter().map(|source| source.totals.samples).sum(),
         marks: gathered.marks.len() as u64,
-        time_resolution_ns: format.traits().timed_samples.then_some(resolution),
+        time_resolution_ns: format.has_sample_times().then_some(resolution),
         ..ExportResult::new(options, format.name(), &gathered.recording, destination, bytes)
     }
 }

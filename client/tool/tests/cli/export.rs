@@ -30,7 +30,7 @@ impl Exports {
     }
 
     fn path(&self, format: Format) -> PathBuf {
-        self.0.path().join(format!("a{}", format.traits().ending))
+        self.0.path().join(format!("a{}", format.ending()))
     }
 }
 

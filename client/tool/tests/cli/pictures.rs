@@ -11,7 +11,7 @@ fn write(folder: &Path, format: Format, lanes: TrackBy) -> PathBuf {
     invented(&recording);
     let gathered = gathered(&recording, lanes);
     let view = Export::new(&gathered, HOSTILE, format);
-    let path = folder.join(format!("{lanes:?}{}", format.traits().ending));
+    let path = folder.join(format!("{lanes:?}{}", format.ending()));
     let mut file = File::create(&path).expect("created");
     export::write(&view, format, &mut file).expect("written");
     path
