@@ -105,10 +105,9 @@ fn read(path: &std::path::Path, is_joined: bool) -> Result<(), Box<dyn Error>> {
     let megabytes = f64::from((File::open(path)?.metadata()?.len() >> 20) as u32);
     println!(
         "{} events, {megabytes:.0} MB in {seconds:.2} s ({processor:.2} s of a processor: {:.0} MB/s); \
-         {whole} samples with stacks, {} different stacks, {} threads; damage {:?}, lost {:?}",
+         {whole} samples with stacks, {} threads; damage {:?}, {} slices lost",
         trace.events(),
         megabytes / processor,
-        joiner.table().len(),
         threads.instances().len(),
         trace.damage().findings().collect::<Vec<_>>(),
         slices.lost(),

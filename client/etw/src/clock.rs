@@ -1,4 +1,4 @@
-//! A trace's clock: ticks to nanoseconds and to the time of day.
+//! A trace's clock: ticks to nanoseconds.
 
 /// What a trace's time stamps count (evntrace.h, `WNODE_HEADER`, `ClientContext`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,6 @@ pub struct Clock {
     ticks: ClockType,
     frequency: u64,
     origin: i64,
-    start: u64,
 }
 
 const NANOSECONDS: u64 = 1_000_000_000;
@@ -49,16 +48,16 @@ const FILETIME_HZ: u64 = 10_000_000;
 
 impl Clock {
     /// A clock of `frequency` ticks per second (of the performance counter, or of the processor's
-    /// cycles), which showed `origin` when it was `start` (FILETIME). `None` without a frequency that
-    /// a clock can have.
-    pub fn new(clock_type: ClockType, frequency: u64, origin: i64, start: u64) -> Option<Self> {
+    /// cycles), which showed `origin` when the trace began. `None` without a frequency that a clock can
+    /// have.
+    pub fn new(clock_type: ClockType, frequency: u64, origin: i64) -> Option<Self> {
         let frequency = match clock_type {
             ClockType::SystemTime => FILETIME_HZ,
             _ => frequency,
         };
         // Beyond 18 GHz a second's ticks in nanoseconds do not fit 64 bits.
         let valid = (1..u64::MAX / NANOSECONDS).contains(&frequency);
-        valid.then_some(Self { ticks: clock_type, frequency, origin, start })
+        valid.then_some(Self { ticks: clock_type, frequency, origin })
     }
 
     /// What the ticks are.
@@ -92,11 +91,6 @@ impl Clock {
         let whole = (ns / NANOSECONDS).saturating_mul(self.frequency);
         whole.saturating_add(ns % NANOSECONDS * self.frequency / NANOSECONDS)
     }
-
-    /// The time of day, in units of 100 ns since 1601 (FILETIME).
-    pub fn filetime(&self, time: i64) -> u64 {
-        self.start.saturating_add_signed(self.ns(time) / 100)
-    }
 }
 
 #[cfg(test)]
@@ -105,7 +99,6 @@ mod tests {
 
     #[test]
     fn each_clock_is_converted() {
-        let start = 133_000_000_000_000_000;
         for (clock_type, frequency, ticks, ns) in [
             (ClockType::PerformanceCounter, 10_000_000, 3, 300),
             (ClockType::PerformanceCounter, 2_337_949, 2_337_949, 1_000_000_000),
@@ -114,27 +107,25 @@ mod tests {
             (ClockType::ProcessorCycles, 3_000_000_000, 3, 1),
             (ClockType::ProcessorCycles, 2_808_000_000, 2_808_000_000 * 86_400, 86_400_000_000_000),
         ] {
-            let clock = Clock::new(clock_type, frequency, 1000, start).expect("a clock");
+            let clock = Clock::new(clock_type, frequency, 1000).expect("a clock");
             assert_eq!(clock.ns(1000 + ticks), ns, "{clock_type:?} {frequency}");
             assert_eq!(clock.ns(1000 - ticks), -ns);
-            assert_eq!(clock.filetime(1000 + ticks), start + ns.unsigned_abs() / 100);
         }
     }
 
     #[test]
     fn no_time_overflows() {
-        let clock = Clock::new(ClockType::PerformanceCounter, 1, i64::MIN, 0).expect("a clock");
+        let clock = Clock::new(ClockType::PerformanceCounter, 1, i64::MIN).expect("a clock");
         assert_eq!(clock.ns(i64::MAX), i64::MAX);
         assert_eq!(clock.ticks(u64::MAX), u64::MAX / NANOSECONDS);
-        let clock = Clock::new(ClockType::PerformanceCounter, 1, i64::MAX, 5).expect("a clock");
+        let clock = Clock::new(ClockType::PerformanceCounter, 1, i64::MAX).expect("a clock");
         assert_eq!(clock.ns(i64::MIN), -i64::MAX);
-        assert_eq!(clock.filetime(i64::MIN), 0);
     }
 
     #[test]
     fn a_clock_needs_a_frequency() {
         for frequency in [0, u64::MAX] {
-            assert_eq!(Clock::new(ClockType::PerformanceCounter, frequency, 0, 0), None);
+            assert_eq!(Clock::new(ClockType::PerformanceCounter, frequency, 0), None);
         }
         assert_eq!(ClockType::from_number(4), None);
     }

@@ -123,17 +123,6 @@ impl<W: Write + Seek> Writer<W> {
         counters: &[u64],
     ) -> io::Result<()> {
         let id = usual_id(kind).ok_or_else(|| invalid("this event cannot be written"))?;
-        self.event_as(origin, id, kind, counters)
-    }
-
-    /// As [`Writer::event`], of an opcode that is not the usual one.
-    pub fn event_as(
-        &mut self,
-        origin: Origin,
-        id: EventId,
-        kind: &EventKind<'_>,
-        counters: &[u64],
-    ) -> io::Result<()> {
         let bytes = std::mem::take(&mut self.record);
         let mut record = Output { bytes, pointer_size: self.header.pointer() };
         record.bytes.clear();

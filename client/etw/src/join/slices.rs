@@ -54,7 +54,6 @@ pub struct Slices {
     running: Vec<Option<Running>>,
     counts: Vec<Counts>,
     lost: u64,
-    lost_ticks: u64,
 }
 
 /// Counters wrap here: those of today's processors have 48 bits.
@@ -82,7 +81,7 @@ impl Slices {
             Some(running) if running.thread == old => Some(self.end(processor, &running, &next)),
             other => {
                 *self.slot(processor) = other;
-                self.lose(processor, time);
+                self.lose(processor);
                 let instance = threads.current(old);
                 self.counts(instance).switches += 1;
                 self.counts(instance).unknown += 1;
@@ -128,12 +127,10 @@ impl Slices {
         }
     }
 
-    /// Events of a processor are missing before `time`, perhaps switches: the slice that runs is
-    /// nobody's.
-    pub fn lose(&mut self, processor: u16, time: i64) {
+    /// Events of a processor are missing, perhaps switches: the slice that runs is nobody's.
+    pub fn lose(&mut self, processor: u16) {
         if let Some(running) = self.slot(processor).take() {
             self.lost += 1;
-            self.lost_ticks += elapsed(running.since, time);
             self.counts(running.instance).lost += 1;
         }
     }
@@ -150,9 +147,9 @@ impl Slices {
         &self.counts
     }
 
-    /// Slices that belong to nobody because the switch at their end was lost, and their ticks.
-    pub const fn lost(&self) -> (u64, u64) {
-        (self.lost, self.lost_ticks)
+    /// Slices that belong to nobody because the switch at their end was lost.
+    pub const fn lost(&self) -> u64 {
+        self.lost
     }
 
     fn slot(&mut self, processor: u16) -> &mut Option<Running> {

@@ -62,24 +62,6 @@ impl StackTable {
         }
     }
 
-    /// How many numbers there are.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// The number of the first stack with the same frames: equal stacks have equal ones.
-    pub fn unique(&self, number: StackNumber) -> StackNumber {
-        match self.entries.get(number.0 as usize) {
-            Some(Entry::Same(other)) => *other,
-            _ => number,
-        }
-    }
-
     fn push(&mut self, entry: Entry) -> StackNumber {
         let number = StackNumber(self.entries.len() as u32);
         self.entries.push(entry);
@@ -271,11 +253,6 @@ impl<T> Joiner<T> {
     /// The stacks.
     pub const fn table(&self) -> &StackTable {
         &self.table
-    }
-
-    /// The stacks, without the joiner.
-    pub fn into_table(self) -> StackTable {
-        self.table
     }
 
     /// What was not joined.

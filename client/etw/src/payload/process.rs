@@ -146,7 +146,7 @@ fn sid(fields: &mut Fields<'_>) -> Option<String> {
     Some(text)
 }
 
-/// Appends version 4, of a defunct process 5.
+/// Appends version 4, of a defunct process 5, without its user.
 pub(crate) fn write(process: &Process, output: &mut Output) {
     output.pointer(process.unique_key);
     output.u32(process.process);
@@ -155,14 +155,8 @@ pub(crate) fn write(process: &Process, output: &mut Output) {
     output.i32(process.exit_status);
     output.pointer(process.directory_table_base);
     output.u32(process.flags);
-    if let Some(sid) = process.sid.as_deref().and_then(sid_bytes) {
-        // A pointer that is not 0 announces it.
-        output.pointer(1);
-        output.pointer(0);
-        output.extend(&sid);
-    } else {
-        output.u32(0);
-    }
+    // No user.
+    output.u32(0);
     output.text(&process.image);
     output.utf16(&process.command_line);
     output.utf16(&process.package);
@@ -170,16 +164,4 @@ pub(crate) fn write(process: &Process, output: &mut Output) {
     if process.change == Change::Defunct {
         output.u64(process.exit_time);
     }
-}
-
-/// The bytes of a security identifier such as `S-1-5-18`.
-fn sid_bytes(text: &str) -> Option<Vec<u8>> {
-    let mut parts = text.strip_prefix("S-")?.split('-');
-    let revision: u8 = parts.next()?.parse().ok()?;
-    let authority: u64 = parts.next()?.parse().ok()?;
-    let rest: Vec<u32> = parts.map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let mut bytes = vec![revision, u8::try_from(rest.len()).ok()?];
-    bytes.extend_from_slice(&authority.to_be_bytes()[2..]);
-    bytes.extend(rest.iter().flat_map(|part| part.to_le_bytes()));
-    Some(bytes)
 }

@@ -77,7 +77,7 @@ impl TraceHeader {
             ClockType::ProcessorCycles => u64::from(self.cpu_mhz) * 1_000_000,
             _ => self.perf_freq,
         };
-        Clock::new(clock_type, frequency, time, self.start_time)
+        Clock::new(clock_type, frequency, time)
     }
 
     /// Whether the file's buffers are compressed.

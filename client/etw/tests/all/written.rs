@@ -48,7 +48,7 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
         name: "\\Device\\HarddiskVolume3\\a.exe".into(),
         file: Some(file),
     };
-    let a_process = |change, sid: Option<&str>, exit_time| process::Process {
+    let a_process = |change, exit_time| process::Process {
         change,
         unique_key: 0x8000_1234,
         process,
@@ -57,7 +57,7 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
         exit_status: 259,
         directory_table_base: 0x1000,
         flags: 1,
-        sid: sid.map(str::to_owned),
+        sid: None,
         image: "a.exe".into(),
         command_line: "a.exe \"b c\"".into(),
         package: "p".into(),
@@ -93,9 +93,9 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
         }),
         EventKind::CounterNames(counters::CounterNames { names }),
         EventKind::Interval(Box::new(interval)),
-        EventKind::Process(Box::new(a_process(Change::RundownStart, Some("S-1-5-18"), 0))),
-        EventKind::Process(Box::new(a_process(Change::Start, None, 0))),
-        EventKind::Process(Box::new(a_process(Change::Defunct, Some("S-1-5-21-1-2-3-1001"), 5))),
+        EventKind::Process(Box::new(a_process(Change::RundownStart, 0))),
+        EventKind::Process(Box::new(a_process(Change::Start, 0))),
+        EventKind::Process(Box::new(a_process(Change::Defunct, 5))),
         EventKind::ProcessTerminated(process),
         EventKind::Thread(Box::new(a_thread(Change::RundownStart, None))),
         EventKind::Thread(Box::new(a_thread(Change::End, Some("worker")))),

@@ -233,7 +233,7 @@ impl<'a> Counter<'a> {
     pub fn event(&mut self, event: &Event<'_>) {
         self.end = self.end.max(event.time);
         if event.is_after_gap {
-            self.slices.lose(event.processor, event.time);
+            self.slices.lose(event.processor);
         }
         match &event.kind {
             EventKind::Switch(switch) => self.switch(event, switch),
@@ -356,7 +356,7 @@ impl<'a> Counter<'a> {
     }
 
     fn unknown(&self) -> Unknown {
-        let (lost_switches, _) = self.slices.lost();
+        let lost_switches = self.slices.lost();
         let slices_without_counts = self.slices_without_counts;
         let mut unknown = Unknown { lost_switches, slices_without_counts, ..Unknown::default() };
         let (origin, clock) = (self.clock.origin(), self.clock);

@@ -117,7 +117,7 @@ fn samples(trace: &[u8]) -> Vec<SampleTruth> {
         joiner.event(event.time, sample.thread, event.processor, sample);
     }
     let complete: Vec<_> = std::iter::from_fn(|| joiner.pop()).collect();
-    let table = joiner.into_table();
+    let table = joiner.table();
     let frames = |number| table.frames(number).map(<[u64]>::to_vec).unwrap_or_default();
     let mut samples: Vec<SampleTruth> = complete
         .into_iter()
