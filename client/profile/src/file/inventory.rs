@@ -7,7 +7,7 @@
 
 mod completion;
 
-use crate::file::{Identity, Module, Process};
+use crate::file::{Module, Process};
 use crate::symbols::Build;
 use shared_types::{Branch, Mode, Sample};
 use std::collections::btree_map::Entry;
@@ -28,29 +28,14 @@ pub trait System {
     fn now(&mut self) -> u64;
     /// All processes: identifiers and names.
     fn processes(&mut self) -> Vec<(u32, String)>;
-    /// What is loaded in a process; `None` if it may not be inspected.
-    fn modules(&mut self, process: u32) -> Option<Vec<Image>>;
+    /// What is loaded in a process, without times; `None` if it may not be inspected.
+    fn modules(&mut self, process: u32) -> Option<Vec<Module>>;
     /// The kernel's own modules.
-    fn kernel(&mut self) -> Vec<Image>;
+    fn kernel(&mut self) -> Vec<Module>;
     /// Converts a path in the kernel's form to one that programs can open.
     fn on_disk(&mut self, native: &str) -> String {
         native.to_owned()
     }
-}
-
-/// An image of code in memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Image {
-    /// Its name.
-    pub name: String,
-    /// The file it was loaded from, if known.
-    pub path: Option<String>,
-    /// Its first address.
-    pub start: u64,
-    /// The first address after it.
-    pub end: u64,
-    /// What identifies its symbols, if known without reading the file.
-    pub identity: Option<Identity>,
 }
 
 /// What has changed since the last scan.
@@ -122,21 +107,8 @@ struct TrackedModule {
 }
 
 impl TrackedModule {
-    fn of(process: Owner, image: Image, loaded: Option<u64>) -> Self {
-        let module = Module {
-            process,
-            name: image.name,
-            path: image.path,
-            start: image.start,
-            end: image.end,
-            loaded,
-            unloaded: None,
-            found: None,
-            identity: image.identity,
-            stamp: None,
-            seal: None,
-        };
-        Self { module, sampled: false }
+    fn of(process: Owner, module: Module, loaded: Option<u64>) -> Self {
+        Self { module: Module { process, loaded, ..module }, sampled: false }
     }
 }
 
@@ -172,11 +144,7 @@ impl Inventory {
             if sample.mode == Mode::Unknown as u8 {
                 continue;
             }
-            let place = (owner(sample), sample.ip >> PAGE_BITS);
-            if self.last != place {
-                self.last = place;
-                self.page(place);
-            }
+            self.note(sample.process, sample.ip);
         }
     }
 
@@ -185,17 +153,19 @@ impl Inventory {
         let mut rest = branches.iter();
         for sample in samples {
             for branch in rest.by_ref().take(sample.branches.into()) {
-                let ip = branch.from;
-                let place = (owner(&Sample { ip, ..*sample }), ip >> PAGE_BITS);
-                if branch.flags & Branch::HIDDEN == 0 && self.last != place {
-                    self.last = place;
-                    self.page(place);
+                if branch.flags & Branch::HIDDEN == 0 {
+                    self.note(sample.process, branch.from);
                 }
             }
         }
     }
 
-    fn page(&mut self, (owner, page): (Owner, u64)) {
+    fn note(&mut self, process: u32, ip: u64) {
+        let (owner, page) = (owner(process, ip), ip >> PAGE_BITS);
+        if self.last == (owner, page) {
+            return;
+        }
+        self.last = (owner, page);
         let address_space = self.address_spaces.entry(owner).or_default();
         if address_space.pages.insert(page) && !address_space.mark(page) {
             address_space.wants_scan = true;
@@ -336,11 +306,11 @@ impl AddressSpace {
     fn update(
         &mut self,
         process: Owner,
-        images: Vec<Image>,
+        images: Vec<Module>,
         since: Option<u64>,
         changes: &mut Vec<Module>,
     ) {
-        let now: BTreeMap<u64, Image> =
+        let now: BTreeMap<u64, Module> =
             images.into_iter().map(|image| (image.start, image)).collect();
         for (start, mut tracked) in std::mem::take(&mut self.modules) {
             let module = &mut tracked.module;
@@ -384,7 +354,7 @@ impl AddressSpace {
     }
 
     /// Whether samples came from where an image was.
-    fn is_sampled(&self, image: &Image) -> bool {
+    fn is_sampled(&self, image: &Module) -> bool {
         let mut pages = self.pages.iter().chain(&self.stray_pages);
         pages.any(|page| image.start >> PAGE_BITS <= *page && *page << PAGE_BITS < image.end)
     }
@@ -395,9 +365,9 @@ impl AddressSpace {
     }
 }
 
-/// The owner of a sample's address: the upper half of the address space is the kernel's.
-const fn owner(sample: &Sample) -> Owner {
-    if sample.ip >> 63 == 1 { None } else { Some(sample.process) }
+/// The owner of an address: the upper half of the address space is the kernel's.
+const fn owner(process: u32, address: u64) -> Owner {
+    if address >> 63 == 1 { None } else { Some(process) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use halprof_measure::Code;
 use halprof_measure::processes::ProcessSource;
 #[cfg(windows)]
 use halprof_measure::tracing::TracedProcesses;
-use halprof_profile::file::inventory::Image;
+use halprof_profile::file::Module;
 pub(crate) use halprof_profile::file::inventory::System;
 use sim::load::run::PROCESS;
 use sim::load::workload::KERNEL_CODE;
@@ -19,18 +19,12 @@ pub(crate) fn modelled(work: &ModelledWork, modules: &[Code]) -> Box<dyn System>
     let ModelledWork { workload, image } = work;
     let mut programs = modules.iter().filter(|module| module.process == Some(PROCESS));
     let program = match (programs.next(), image) {
-        (Some(code), _) => image_of(code),
-        (None, Some(module)) => Image {
-            name: module.name.clone(),
-            path: module.path.clone(),
-            start: module.start,
-            end: module.end,
-            identity: module.identity.clone(),
-        },
+        (Some(code), _) => module_of(code),
+        (None, Some(module)) => module.clone(),
         (None, None) => without_file(PROGRAM, workload.code()),
     };
-    let mut kernel: Vec<Image> =
-        modules.iter().filter(|module| module.process.is_none()).map(image_of).collect();
+    let mut kernel: Vec<Module> =
+        modules.iter().filter(|module| module.process.is_none()).map(module_of).collect();
     kernel.push(without_file("modelled kernel", KERNEL_CODE));
     let mut programs = BTreeMap::new();
     for (number, process) in (1..).zip(sim::load::run::processes(workload)) {
@@ -38,7 +32,7 @@ pub(crate) fn modelled(work: &ModelledWork, modules: &[Code]) -> Box<dyn System>
             1 => program.name.clone(),
             _ => format!("modelled-{number}.exe"),
         };
-        programs.insert(process, Image { name, ..program.clone() });
+        programs.insert(process, Module { name, ..program.clone() });
     }
     Box::new(Modelled { programs, kernel })
 }
@@ -69,12 +63,12 @@ impl System for Windows {
         self.0.processes()
     }
 
-    fn modules(&mut self, process: u32) -> Option<Vec<Image>> {
+    fn modules(&mut self, process: u32) -> Option<Vec<Module>> {
         let modules = self.0.modules(process)?;
         Some(modules.into_iter().map(loaded).collect())
     }
 
-    fn kernel(&mut self) -> Vec<Image> {
+    fn kernel(&mut self) -> Vec<Module> {
         self.0.kernel().into_iter().map(loaded).collect()
     }
 
@@ -84,13 +78,13 @@ impl System for Windows {
 }
 
 #[cfg(windows)]
-fn loaded(loaded: halprof_setup::windows::Loaded) -> Image {
-    Image {
+fn loaded(loaded: halprof_setup::windows::Loaded) -> Module {
+    Module {
         name: loaded.name,
         path: loaded.path,
         start: loaded.start,
         end: loaded.end,
-        identity: None,
+        ..Module::default()
     }
 }
 
@@ -107,8 +101,8 @@ pub(crate) fn windows_processes() -> Option<Box<dyn ProcessSource>> {
 
 /// A model runs programs with one module each, and a kernel.
 struct Modelled {
-    programs: BTreeMap<u32, Image>,
-    kernel: Vec<Image>,
+    programs: BTreeMap<u32, Module>,
+    kernel: Vec<Module>,
 }
 
 impl System for Modelled {
@@ -122,19 +116,19 @@ impl System for Modelled {
         named.collect()
     }
 
-    fn modules(&mut self, process: u32) -> Option<Vec<Image>> {
+    fn modules(&mut self, process: u32) -> Option<Vec<Module>> {
         Some(self.programs.get(&process).cloned().into_iter().collect())
     }
 
-    fn kernel(&mut self) -> Vec<Image> {
+    fn kernel(&mut self) -> Vec<Module> {
         self.kernel.clone()
     }
 }
 
-fn without_file(name: &str, (start, end): (u64, u64)) -> Image {
-    Image { name: name.to_owned(), path: None, start, end, identity: None }
+fn without_file(name: &str, (start, end): (u64, u64)) -> Module {
+    Module { name: name.to_owned(), start, end, ..Module::default() }
 }
 
-fn image_of(code: &Code) -> Image {
+fn module_of(code: &Code) -> Module {
     without_file(&code.name, (code.start, code.end))
 }

@@ -1,7 +1,7 @@
 //! What a source of events reports at the end: what no scan has seen, and the exact times of what
 //! scans saw.
 
-use super::{AddressSpace, Changes, Image, Inventory, Owner, TrackedModule};
+use super::{AddressSpace, Changes, Inventory, Owner, TrackedModule};
 use crate::file::{Module, Process};
 use halprof_measure::processes::{ProcessChange, ProcessEvent};
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ impl Inventory {
         }
     }
 
-    fn loaded(&mut self, owner: Owner, image: Image, time: u64, completed: &mut Completed) {
+    fn loaded(&mut self, owner: Owner, image: Module, time: u64, completed: &mut Completed) {
         let first_scanned = self.first_scanned;
         let found = self.modules(owner).filter(|module| {
             (module.start, module.end) == (image.start, image.end)
@@ -130,13 +130,13 @@ impl Inventory {
     }
 
     /// An image with a path that programs can open.
-    fn image(&mut self, native: &str, start: u64, end: u64) -> Image {
-        Image {
+    fn image(&mut self, native: &str, start: u64, end: u64) -> Module {
+        Module {
             name: native.rsplit('\\').next().unwrap_or_default().to_owned(),
             path: (!native.is_empty()).then(|| self.system.on_disk(native)),
             start,
             end,
-            identity: None,
+            ..Module::default()
         }
     }
 }

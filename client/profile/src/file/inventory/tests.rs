@@ -1,7 +1,7 @@
 //! Does a recording name the processes and modules that actually ran?
 
 use super::*;
-use crate::file::Stamp;
+use crate::file::{Identity, Stamp};
 use halprof_measure::processes::{ProcessChange, ProcessEvent};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ struct Stage(Rc<RefCell<Played>>);
 #[derive(Default)]
 struct Played {
     now: u64,
-    processes: BTreeMap<u32, (String, Vec<Image>)>,
+    processes: BTreeMap<u32, (String, Vec<Module>)>,
     /// How often modules were scanned.
     looks: u32,
 }
@@ -44,27 +44,27 @@ impl System for Stage {
         processes.map(|(&id, (name, _))| (id, name.clone())).collect()
     }
 
-    fn modules(&mut self, process: u32) -> Option<Vec<Image>> {
+    fn modules(&mut self, process: u32) -> Option<Vec<Module>> {
         let mut played = self.0.borrow_mut();
         played.looks += 1;
         let process = played.processes.get(&process);
         process.map(|(_, modules)| modules.clone())
     }
 
-    fn kernel(&mut self) -> Vec<Image> {
+    fn kernel(&mut self) -> Vec<Module> {
         vec![image("ntoskrnl.exe", KERNEL)]
     }
 }
 
 const KERNEL: u64 = 0xFFFF_F800_0000_0000;
 
-fn image(name: &str, start: u64) -> Image {
-    Image {
+fn image(name: &str, start: u64) -> Module {
+    Module {
         name: name.to_owned(),
         path: Some(format!("C:\\{name}")),
         start,
         end: start + 0x8000,
-        identity: None,
+        ..Module::default()
     }
 }
 
