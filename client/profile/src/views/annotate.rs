@@ -110,16 +110,15 @@ struct Function {
     build: Option<String>,
 }
 
-/// The samples of one function.
-#[derive(Default)]
+/// An address, and the index of the recording that has it.
+type RecordedLocation = (usize, CodeLocation);
+
+/// Where a function has samples, and its events.
 struct FunctionSamples {
-    /// An address in it, and the index of the recording that has it.
-    location: Option<(usize, CodeLocation)>,
+    location: RecordedLocation,
     /// By source. The first decides which function is the hottest: events of different sources
     /// cannot be added up.
     events: Vec<u64>,
-    /// By offset from its start and by source.
-    by_address: FxHashMap<(u64, usize), Totals>,
 }
 
 impl Annotated {
@@ -150,19 +149,9 @@ impl Annotated {
             with_samples(paths, &by_address)?;
         }
         let first = by_address.first_mut().ok_or_else(no_recording)?;
-        let (function, others) = choose_function(target, &functions, first)?;
-        let mut found = functions.remove(&function).unwrap_or_default();
-        let (recording, process, ip, mode) = match (target.address(), found.location) {
-            (Some(address), _) => {
-                let (process, ip, mode) = owner(&first.recording, address);
-                (0, process, ip, mode)
-            }
-            (None, Some((recording, location))) => {
-                (recording, location.process, location.ip, location.mode())
-            }
-            (None, None) => (0, 0, 0, Mode::Unknown),
-        };
+        let (function, (recording, location), others) = choose_function(target, &functions, first)?;
         let own = by_address.get_mut(recording).ok_or_else(no_recording)?;
+        let (process, ip, mode) = (location.process, location.ip, location.mode());
         let code = match target {
             Target::Range(range) => own.symbols.code_in(process, range, mode),
             Target::Address(_) => own.symbols.code_around(process, ip, mode),
@@ -173,25 +162,18 @@ impl Annotated {
         if let Target::Range(_) = target {
             check_end(&code, instructions.last())?;
         }
-        if target.address().is_some() {
-            found = in_code(&code, (recording, process, mode), &by_address);
-        }
-        let own = by_address.get_mut(recording).ok_or_else(no_recording)?;
-        let between = distribute(&found, &code, &mut instructions);
         add_lines(&mut instructions, &mut own.symbols, process, mode);
-        let code_runs =
-            code_runs(paths, filter, (recording, process, mode), &code, &sources, &by_address)?;
+        let module = own.symbols.module(process, code.start, mode);
+        let module = module.and_then(|module| own.recording.modules.get(module).cloned());
+        let mut sums = vec![Totals::default(); sources.len()];
+        let between =
+            add_samples(&code, module.as_ref(), &by_address, &mut sums, &mut instructions);
+        let code_runs = code_runs(paths, filter, module.as_ref(), &code, &sources, &by_address)?;
         let code_runs = code_runs.map(|all| CodeRunSummary {
             impossible: all.apply_to(code.start, &mut instructions),
             records: all.records,
             per_source: all.per_source().to_vec(),
         });
-        let mut sums = vec![Totals::default(); sources.len()];
-        for (&(_, source), &totals) in &found.by_address {
-            if let Some(all) = sums.get_mut(source) {
-                all.add(totals);
-            }
-        }
         Ok(Self {
             code,
             sums,
@@ -230,12 +212,11 @@ impl Annotated {
 fn code_runs<P: AsRef<Path>>(
     paths: &[P],
     filter: &Filter,
-    (recording, process, mode): (usize, u32, Mode),
+    own: Option<&Module>,
     code: &Code,
     sources: &[SourceTotals],
     by_address: &[ByAddress],
 ) -> Result<Option<CodeRuns>> {
-    let own = module_of(code, (recording, process, mode), by_address);
     let tells = |by_address: &ByAddress| {
         by_address.recording.branches != 0 && by_address.recording.metadata.has_straight_code()
     };
@@ -259,26 +240,22 @@ fn code_runs<P: AsRef<Path>>(
     Ok(Some(all))
 }
 
-/// The module of one recording that has this code.
-fn module_of<'a>(
-    code: &Code,
-    (recording, process, mode): (usize, u32, Mode),
-    by_address: &'a [ByAddress],
-) -> Option<&'a Module> {
-    let own = by_address.get(recording)?;
-    let module = own.symbols.module(process, code.start, mode)?;
-    own.recording.modules.get(module)
-}
-
 fn is_same_build(module: &Module, other: &Module) -> bool {
     module.name == other.name && module.identity == other.identity
 }
 
-/// The samples at the addresses of code, in all recordings that have the same build of its module.
-fn in_code(code: &Code, location: (usize, u32, Mode), by_address: &[ByAddress]) -> FunctionSamples {
-    let mut found = FunctionSamples::default();
-    let Some(own) = module_of(code, location, by_address) else {
-        return found;
+/// Adds the samples at the addresses of code, of all recordings that have the same build of its module,
+/// to its instructions and to `sums`, by source; returns how many are where no instruction begins.
+fn add_samples(
+    code: &Code,
+    own: Option<&Module>,
+    by_address: &[ByAddress],
+    sums: &mut [Totals],
+    instructions: &mut [Instruction],
+) -> u64 {
+    let mut between = 0;
+    let Some(own) = own else {
+        return between;
     };
     let first = code.start.wrapping_sub(own.start);
     for one in by_address {
@@ -287,14 +264,22 @@ fn in_code(code: &Code, location: (usize, u32, Mode), by_address: &[ByAddress]) 
             let Some(module) = module else {
                 continue;
             };
-            let address = location.ip.wrapping_sub(module.start);
-            let offset = address.wrapping_sub(first);
-            if offset < code.bytes.len() as u64 {
-                found.by_address.entry((offset, source)).or_default().add(totals);
+            let offset = location.ip.wrapping_sub(module.start).wrapping_sub(first);
+            if offset >= code.bytes.len() as u64 {
+                continue;
+            }
+            if let Some(sum) = sums.get_mut(source) {
+                sum.add(totals);
+            }
+            let address = code.start.wrapping_add(offset);
+            let at = instructions.binary_search_by_key(&address, |instruction| instruction.address);
+            match at.ok().and_then(|at| instructions.get_mut(at)?.sums.get_mut(source)) {
+                Some(sum) => sum.add(totals),
+                None => between += totals.samples,
             }
         }
     }
-    found
+    between
 }
 
 /// Refuses a range whose end cuts its last instruction.
@@ -323,28 +308,29 @@ fn by_function(
         let module = by_address.module(location);
         let build = module.and_then(|module| module.identity.as_ref().map(ToString::to_string));
         let frame = by_address.symbols.frame(location.process, location.ip, location.mode());
-        let Frame { module, symbol: Some(symbol), offset, .. } = frame else {
+        let Frame { module, symbol: Some(symbol), .. } = frame else {
             continue;
         };
-        let function = Function { module, symbol, build };
-        let found = functions.entry(function).or_default();
-        found.location.get_or_insert((recording, location));
-        if found.events.len() <= source {
-            found.events.resize(source + 1, 0);
+        let function = functions.entry(Function { module, symbol, build });
+        let FunctionSamples { events, .. } = function.or_insert_with(|| FunctionSamples {
+            location: (recording, location),
+            events: Vec::new(),
+        });
+        if events.len() <= source {
+            events.resize(source + 1, 0);
         }
-        if let Some(events) = found.events.get_mut(source) {
+        if let Some(events) = events.get_mut(source) {
             *events = events.saturating_add(totals.events);
         }
-        found.by_address.entry((offset, source)).or_default().add(totals);
     }
 }
 
-/// The chosen function, and others that match.
+/// The chosen function, where it is, and others that match.
 fn choose_function(
     target: &Target,
     functions: &FxHashMap<Function, FunctionSamples>,
     by_address: &mut ByAddress,
-) -> Result<(Function, Vec<String>)> {
+) -> Result<(Function, RecordedLocation, Vec<String>)> {
     if let Some(address) = target.address() {
         let (process, ip, mode) = owner(&by_address.recording, address);
         let frame = by_address.symbols.frame(process, ip, mode);
@@ -356,7 +342,7 @@ fn choose_function(
             symbol: symbol.unwrap_or_default(),
             build: module.and_then(|module| module.identity.as_ref().map(ToString::to_string)),
         };
-        return Ok((function, Vec::new()));
+        return Ok((function, (0, CodeLocation::new(process, ip, mode)), Vec::new()));
     }
     let meant = |name: &str| match target {
         Target::Symbol(pattern) => pattern.matches_symbol(name),
@@ -365,14 +351,14 @@ fn choose_function(
     let mut meant: Vec<_> =
         functions.iter().filter(|(function, _)| meant(&function.symbol)).collect();
     meant.sort_by(|a, b| b.1.events.cmp(&a.1.events).then_with(|| a.0.cmp(b.0)));
-    let Some((&(function, _), rest)) = meant.split_first() else {
+    let Some((&(function, samples), rest)) = meant.split_first() else {
         return Err(no_function(functions, by_address));
     };
     let others = match target {
-        Target::Symbol(_) => rest.iter().map(|(function, _)| function.to_string()),
-        _ => return Ok((function.clone(), Vec::new())),
+        Target::Symbol(_) => rest.iter().map(|(function, _)| function.to_string()).collect(),
+        _ => Vec::new(),
     };
-    Ok((function.clone(), others.collect()))
+    Ok((function.clone(), samples.location, others))
 }
 
 /// A process that has a module at an address.
@@ -563,21 +549,6 @@ pub fn intel() -> IntelFormatter {
     options.set_branch_leading_zeros(false);
     options.set_space_after_operand_separator(true);
     formatter
-}
-
-/// Assigns the samples to the instructions; returns how many belong to none.
-fn distribute(found: &FunctionSamples, code: &Code, instructions: &mut [Instruction]) -> u64 {
-    let mut between = 0;
-    for (&(offset, source), &totals) in &found.by_address {
-        let address = code.start.wrapping_add(offset);
-        let at = instructions.binary_search_by_key(&address, |instruction| instruction.address);
-        let sums = at.ok().and_then(|at| instructions.get_mut(at)?.sums.get_mut(source));
-        match sums {
-            Some(sums) => sums.add(totals),
-            None => between += totals.samples,
-        }
-    }
-    between
 }
 
 fn add_lines(instructions: &mut [Instruction], symbols: &mut Symbols, process: u32, mode: Mode) {
