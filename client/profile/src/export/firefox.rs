@@ -4,7 +4,6 @@ use super::{Export, MARKS_MAX, ThreadLocation};
 use crate::aggregate::source_totals::SourceTotals;
 use crate::file::{Identity, Module};
 use crate::number::thousands;
-use crate::views::marks::Maker;
 use fxprof_processed_profile::debugid::DebugId;
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, LibraryHandle,
@@ -21,7 +20,6 @@ use std::sync::Arc;
 pub(super) fn write(export: &Export<'_>, out: &mut impl Write) -> io::Result<()> {
     let source = export.source();
     let mut writer = Writer::new(export, &source);
-    writer.threads();
     writer.samples();
     writer.marks();
     Ok(serde_json::to_writer(out, &writer.profile)?)
@@ -83,23 +81,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn threads(&mut self) {
-        let samples = self.export.samples;
-        let located = samples.location_totals_of(self.source);
-        let sample_threads = located.map(|(location, _)| (location.process, location.thread));
-        let marks = samples.marks.named().take(MARKS_MAX);
-        let marked = marks.filter_map(|(_, mark)| match mark.maker {
-            Maker::Thread { process, thread } => Some((process, thread)),
-            Maker::Driver(_) => None,
-        });
-        for (process, thread) in sample_threads.chain(marked) {
-            self.thread(process, thread);
-        }
-    }
-
-    fn thread(&mut self, process: u32, thread: u32) {
-        if self.threads.contains_key(&(process, thread)) {
-            return;
+    fn thread(&mut self, process: u32, thread: u32) -> ThreadHandle {
+        if let Some(&known) = self.threads.get(&(process, thread)) {
+            return known;
         }
         let begin = Timestamp::from_nanos_since_reference(0);
         let known = self.processes.get(&process).copied();
@@ -112,6 +96,7 @@ impl<'a> Writer<'a> {
         let added = self.profile.add_thread(handle, thread, begin, main);
         self.profile.set_thread_name(added, &format!("thread {thread}"));
         self.threads.insert((process, thread), added);
+        added
     }
 
     fn driver_track(&mut self) -> ThreadHandle {
@@ -128,12 +113,9 @@ impl<'a> Writer<'a> {
     fn marks(&mut self) {
         let samples = self.export.samples;
         for (channel, mark) in samples.marks.named().take(MARKS_MAX) {
-            let thread = match mark.maker {
-                Maker::Thread { process, thread } => self.threads.get(&(process, thread)).copied(),
-                Maker::Driver(_) => Some(self.driver_track()),
-            };
-            let Some(thread) = thread else {
-                continue;
+            let thread = match mark.process.zip(mark.thread) {
+                Some((process, thread)) => self.thread(process, thread),
+                None => self.driver_track(),
             };
             let time = Timestamp::from_nanos_since_reference(samples.since_first(mark.time));
             let made = Marked {
@@ -147,6 +129,10 @@ impl<'a> Writer<'a> {
 
     fn samples(&mut self) {
         let samples = self.export.samples;
+        // Tracks in order of process and thread.
+        for (location, _) in samples.location_totals_of(self.source) {
+            self.thread(location.process, location.thread);
+        }
         let timed_samples = samples.timed_samples.iter();
         for timed_sample in
             timed_samples.filter(|timed_sample| timed_sample.source == self.source.index)
@@ -154,9 +140,7 @@ impl<'a> Writer<'a> {
             let Some(location) = samples.locations.get(timed_sample.location) else {
                 continue;
             };
-            let Some(&thread) = self.threads.get(&(location.process, location.thread)) else {
-                continue;
-            };
+            let thread = self.thread(location.process, location.thread);
             let stack = if let Some(&known) = self.stacks.get(&timed_sample.location) {
                 known
             } else {

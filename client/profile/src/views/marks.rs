@@ -40,23 +40,13 @@ pub struct PlacedMark {
     pub time: u64,
     /// The value that the program gave; for an event of the driver, its amount.
     pub value: u64,
-    /// Who made it.
-    pub maker: Maker,
+    /// The process; `None` for an event of the driver.
+    pub process: Option<u32>,
+    /// Its thread.
+    pub thread: Option<u32>,
+    /// The processor on which an event of the driver happened.
+    pub processor: Option<u32>,
     channel: usize,
-}
-
-/// Who made a mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Maker {
-    /// A thread of a program.
-    Thread {
-        /// Its process.
-        process: u32,
-        /// The thread.
-        thread: u32,
-    },
-    /// The driver, on this processor if the event happened on one.
-    Driver(Option<u32>),
 }
 
 /// One mark.
@@ -238,9 +228,9 @@ impl Marks {
                 time_ns,
                 channel: self.name(mark.channel).to_owned(),
                 value: mark.value,
-                process: mark.maker.process(),
-                thread: mark.maker.thread(),
-                processor: mark.maker.processor(),
+                process: mark.process,
+                thread: mark.thread,
+                processor: mark.processor,
                 on_channel_ns: before.map(|before| time_ns - before),
                 on_any_ns: any.map(|before| time_ns - before),
             }
@@ -299,19 +289,20 @@ impl Marks {
     /// The intervals from each mark on one channel to the next on another by the same thread. If
     /// several marks on the first precede one on the other, the interval starts at the last of them.
     pub fn between(&self, from: &str, to: &str) -> Intervals {
-        let mut open: HashMap<Maker, &PlacedMark> = HashMap::new();
+        let mut open = HashMap::new();
         let mut between = Intervals::default();
         for mark in &self.all {
             let name = self.name(mark.channel);
+            let maker = (mark.process, mark.thread, mark.processor);
             // The end is looked for first: from a channel to itself, each mark is both an end and a
             // start.
             if name == to {
-                match open.remove(&mark.maker) {
+                match open.remove(&maker) {
                     Some(begin) => between.intervals.push(self.interval(begin, mark)),
                     None => between.without_begin += 1,
                 }
             }
-            if name == from && open.insert(mark.maker, mark).is_some() {
+            if name == from && open.insert(maker, mark).is_some() {
                 between.without_end += 1;
             }
         }
@@ -325,8 +316,8 @@ impl Marks {
             begin_ns,
             length_ns: self.nanoseconds(end.time) - begin_ns,
             value: begin.value,
-            process: begin.maker.process(),
-            thread: begin.maker.thread(),
+            process: begin.process,
+            thread: begin.thread,
         }
     }
 
@@ -343,7 +334,9 @@ impl PlacedMark {
         Self {
             time: mark.time,
             value: mark.value,
-            maker: Maker::Thread { process: mark.process, thread: mark.thread },
+            process: Some(mark.process),
+            thread: Some(mark.thread),
+            processor: None,
             channel: (mark.channel as usize).min(nameless),
         }
     }
@@ -356,30 +349,13 @@ impl PlacedMark {
             names.push(name);
             names.len() - 1
         });
-        let maker = Maker::Driver(event.processor);
-        Self { time: event.timestamp, value: event.amount, maker, channel }
-    }
-}
-
-impl Maker {
-    const fn process(self) -> Option<u32> {
-        match self {
-            Self::Thread { process, .. } => Some(process),
-            Self::Driver(_) => None,
-        }
-    }
-
-    const fn thread(self) -> Option<u32> {
-        match self {
-            Self::Thread { thread, .. } => Some(thread),
-            Self::Driver(_) => None,
-        }
-    }
-
-    const fn processor(self) -> Option<u32> {
-        match self {
-            Self::Thread { .. } => None,
-            Self::Driver(processor) => processor,
+        Self {
+            time: event.timestamp,
+            value: event.amount,
+            process: None,
+            thread: None,
+            processor: event.processor,
+            channel,
         }
     }
 }
