@@ -262,12 +262,14 @@ impl Symbols {
         frame
     }
 
-    /// The name of the module that contains an address of a process. Opens no file.
-    pub fn module_name(&mut self, process: u32, ip: u64, mode: Mode) -> Arc<str> {
-        match self.module(process, ip, mode) {
-            Some(index) => intern(&mut self.texts, &self.modules[index].name),
-            None => self.unplaced(ip, mode).module,
+    /// The code at an address of a process as far as its module says, without a function. Opens no
+    /// file.
+    pub(crate) fn module_alone(&mut self, process: u32, ip: u64, mode: Mode) -> Frame {
+        let mut frame = self.unplaced(ip, mode);
+        if let Some(index) = self.module(process, ip, mode) {
+            frame.module = intern(&mut self.texts, &self.modules[index].name);
         }
+        frame
     }
 
     /// The code of the function that contains an address of a process. Where no symbol covers the

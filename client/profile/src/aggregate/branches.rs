@@ -4,7 +4,7 @@ use crate::aggregate::filter::Filter;
 use crate::aggregate::filtered::BoundFilter;
 use crate::aggregate::key::{Key, Value};
 use crate::file::{Reader, Recording};
-use crate::symbols::{Frame, Opened, SymbolPath, Symbols};
+use crate::symbols::{Opened, SymbolPath, Symbols};
 use crate::views::branches::{RecordCounts, Step, mode, walk, without_branches};
 use crate::views::report::no_recording;
 use crate::views::report::share::Share;
@@ -461,18 +461,8 @@ impl EdgeKey {
             (address, frame)
         });
         let passes = frames.iter().any(|(_, frame)| filter.passes_frame(frame));
-        let [from, to] = frames.map(|(address, frame)| side(sides, address, frame));
+        let [from, to] = frames.map(|(address, frame)| Value::of_code(sides, address, &frame));
         (Edge { from, to }, passes)
-    }
-}
-
-fn side(key: Key, address: u64, frame: Frame) -> Value {
-    let Frame { module, symbol, offset, file, line, .. } = frame;
-    match key {
-        Key::Module => Value::Module(module),
-        Key::Symbol => Value::Symbol { module, symbol },
-        Key::Line => Value::Line { module, line: file.zip(line) },
-        _ => Value::Address { address, module, symbol, offset },
     }
 }
 

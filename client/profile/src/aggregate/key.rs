@@ -1,5 +1,6 @@
 //! The keys by which samples can be summed up, and how each is shown.
 
+use crate::symbols::Frame;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
@@ -256,6 +257,20 @@ impl JsonSchema for Value {
 }
 
 impl Value {
+    /// The value of a key of code: module, symbol, line or address.
+    pub(crate) fn of_code(key: Key, address: u64, frame: &Frame) -> Self {
+        let module = Arc::clone(&frame.module);
+        match key {
+            Key::Module => Self::Module(module),
+            Key::Symbol => Self::Symbol { module, symbol: frame.symbol.clone() },
+            Key::Line => Self::Line { module, line: frame.file.clone().zip(frame.line) },
+            _ => {
+                let (symbol, offset) = (frame.symbol.clone(), frame.offset);
+                Self::Address { address, module, symbol, offset }
+            }
+        }
+    }
+
     /// Its values, in the order of its key's fields.
     fn describe(&self, row: &mut Map<String, Json>) {
         let (key, values) = match self {

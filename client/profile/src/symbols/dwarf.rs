@@ -114,10 +114,7 @@ fn sections(file: &Path) -> Result<Sections, String> {
 }
 
 /// A section, expanded if it is compressed; empty if the file has none of that name.
-fn section<'a>(
-    object: &object::File<'a, impl ReadRef<'a>>,
-    name: &str,
-) -> Result<Vec<u8>, String> {
+fn section<'a>(object: &object::File<'a, impl ReadRef<'a>>, name: &str) -> Result<Vec<u8>, String> {
     let Some(section) = object.section_by_name(name) else {
         return Ok(Vec::new());
     };
