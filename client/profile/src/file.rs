@@ -24,16 +24,13 @@
 //! | `THRD` | a list of threads with their counts as JSON | after `CNTS` |
 //! | `STAT` | [`Statistics`] as JSON, replacing earlier ones | anywhere, and before the end |
 //! | `EVNT` | a list of [`RecordedEvent`] as JSON | anywhere |
-//! | `FLDS` | optional fields of samples | after the samples that they belong to |
 //! | `MARK` | whole [`Mark`]s of programs | anywhere |
 //! | `CHAN` | [`Channels`] as JSON, replacing earlier ones | anywhere |
 //! | `END ` | [`Ending`] as JSON | last, once |
 //!
-//! `FLDS` has entries of a 32-bit index of a sample in the `SAMP` block before it, a tag of four
-//! bytes, a 32-bit length, and that many bytes. Blocks and fields with unknown tags are skipped and
-//! counted: [`Recording::skipped`]. A process or module with the same identifier or place and the
-//! same beginning as an earlier one replaces it: that is how an end, or an identity found later, is
-//! recorded.
+//! Blocks with unknown tags are skipped and counted: [`Recording::skipped`]. A process or module with
+//! the same identifier or address and the same beginning as an earlier one replaces it: that is how
+//! an end, or an identity found later, is recorded.
 //!
 //! A recorder writes to `FILE.partial` and gives the file its final name once the end is written,
 //! so that a file of that name is never incomplete. Each block is handed to the system whole and at
@@ -85,7 +82,6 @@ const PROCESSES: [u8; 4] = *b"PROC";
 const MODULES: [u8; 4] = *b"MODU";
 const STATISTICS: [u8; 4] = *b"STAT";
 const EVENTS: [u8; 4] = *b"EVNT";
-const FIELDS: [u8; 4] = *b"FLDS";
 const END: [u8; 4] = *b"END ";
 
 /// The length of a block's head.
@@ -489,8 +485,7 @@ pub struct Recording {
     pub marked: Marked,
     /// What the recorder wrote at the end; `None` if it died, or if the file is truncated.
     pub ending: Option<Ending>,
-    /// Blocks and fields of samples that this version does not know and has skipped, counted by
-    /// tag.
+    /// Blocks that this version does not know and has skipped, counted by tag.
     pub skipped: BTreeMap<String, u64>,
     /// The first damage that was found.
     pub damage: Option<Damage>,

@@ -7,7 +7,7 @@ use super::etl;
 use super::marks::{CHANNELS, MARKS};
 use super::stacks::{FRAMES, STACKS};
 use super::{
-    BRANCHES, Damage, END, EVENTS, FIELDS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
+    BRANCHES, Damage, END, EVENTS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
     Module, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES,
     STATISTICS, Sample, StackFrame, StackId, Statistics, VERSION,
 };
@@ -344,14 +344,14 @@ impl<R: Read> Reader<R> {
             COUNTS => self.recording.counts = Some(self.json(head)?),
             THREADS => self.thread_block(head)?,
             END => self.recording.ending = Some(self.json(head)?),
-            FIELDS => self.field_block(head)?,
             MARKS => self.mark_block(head)?,
             FRAMES => self.frame_block(head)?,
             STACKS => self.stack_block(head)?,
             CHANNELS => self.recording.marked.channels = Some(self.json(head)?),
             tag => {
                 self.bytes(head)?;
-                self.skipped(tag);
+                let tag = tag.escape_ascii().to_string();
+                *self.recording.skipped.entry(tag).or_default() += 1;
             }
         }
         Ok(true)
@@ -505,24 +505,6 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Optional fields of samples, of which this version knows none.
-    fn field_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
-        let payload = self.bytes(head)?;
-        let mut rest = payload.as_slice();
-        while !rest.is_empty() {
-            let field = field(rest);
-            let (tag, behind) = field.ok_or(Bad::Block("optional fields are cut"))?;
-            self.skipped(tag);
-            rest = behind;
-        }
-        Ok(())
-    }
-
-    fn skipped(&mut self, tag: [u8; 4]) {
-        let tag = tag.escape_ascii().to_string();
-        *self.recording.skipped.entry(tag).or_default() += 1;
-    }
-
     fn process_block(&mut self, head: Head) -> std::result::Result<(), Bad> {
         for process in self.rows::<Process>(head)? {
             let key = (process.id, process.found.or(process.started));
@@ -583,15 +565,6 @@ impl<R: Read> Reader<R> {
         self.offset += got as u64;
         Ok(got)
     }
-}
-
-/// The tag of the first field, and the bytes after it.
-fn field(bytes: &[u8]) -> Option<([u8; 4], &[u8])> {
-    let (_sample, rest) = bytes.split_at_checked(size_of::<u32>())?;
-    let (tag, rest) = rest.split_first_chunk()?;
-    let (length, rest) = rest.split_at_checked(size_of::<u32>())?;
-    let (_, rest) = rest.split_at_checked(number(length) as usize)?;
-    Some((*tag, rest))
 }
 
 /// Puts a row into its list, replacing an earlier version.
