@@ -11,7 +11,6 @@ mod units;
 pub use flamegraph::flamegraph;
 pub use page::page;
 
-use crate::export::selection::Export;
 use std::fmt::Write;
 use units::{fitting, short, step, time_unit};
 
@@ -87,36 +86,21 @@ impl Drawing {
     }
 }
 
-/// The text above a picture, also given in it for screen readers.
-struct Caption {
-    title: String,
-    lines: Vec<String>,
-}
-
-impl Caption {
-    /// The caption of a picture of the view's source.
-    fn new(export: &Export<'_>, what: &str, more: impl IntoIterator<Item = String>) -> Self {
-        let name = export.source().name;
-        let mut lines = export.captions();
-        lines.extend(more);
-        Self { title: format!("{name}: {what} of {}", export.title), lines }
-    }
-}
-
-/// A picture as a file of its own.
-fn standalone(caption: &Caption, drawing: &Drawing, script: &str) -> String {
+/// A picture as a file of its own, in which a click zooms. The title and the lines below it are also
+/// there for screen readers.
+fn standalone(title: &str, lines: &[String], drawing: &Drawing) -> String {
     const LINE: f64 = 18.0;
-    let head = 40.0 + LINE * caption.lines.len() as f64;
+    let head = 40.0 + LINE * lines.len() as f64;
     let height = head + drawing.height + 8.0;
-    let (title, about) = (escaped(&caption.title), escaped(&caption.lines.join("; ")));
+    let (whole_title, about) = (escaped(title), escaped(&lines.join("; ")));
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" aria-labelledby=\"title about\">\n\
-         <title id=\"title\">{title}</title>\n<desc id=\"about\">{about}</desc>\n\
+         <title id=\"title\">{whole_title}</title>\n<desc id=\"about\">{about}</desc>\n\
          <style>{STYLE}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n\
          <text class=\"title\" x=\"16\" y=\"28\">{}</text>\n",
-        escaped(&fitting(&caption.title, TITLE))
+        escaped(&fitting(title, TITLE))
     );
-    for (n, line) in caption.lines.iter().enumerate() {
+    for (n, line) in lines.iter().enumerate() {
         let y = 48.0 + LINE * n as f64;
         let _ = writeln!(
             svg,
@@ -124,11 +108,12 @@ fn standalone(caption: &Caption, drawing: &Drawing, script: &str) -> String {
             escaped(&fitting(line, CAPTION))
         );
     }
-    let _ = writeln!(svg, "<g transform=\"translate(0 {head})\">\n{}</g>", drawing.svg);
-    if !script.is_empty() {
-        let _ = writeln!(svg, "<script><![CDATA[\n{script}]]></script>");
-    }
-    svg + "</svg>\n"
+    let _ = write!(
+        svg,
+        "<g transform=\"translate(0 {head})\">\n{}</g>\n<script><![CDATA[\n{ZOOM}]]></script>\n</svg>\n",
+        drawing.svg
+    );
+    svg
 }
 
 /// A picture inside a page.

@@ -3,7 +3,7 @@
 //! the top.
 
 use super::units::{fraction, share};
-use super::{Caption, Drawing, RIGHT, WIDTH, ZOOM, escaped, standalone};
+use super::{Drawing, RIGHT, WIDTH, escaped, standalone};
 use crate::aggregate::source_totals::SourceTotals;
 use crate::export::selection::Export;
 use crate::number::thousands;
@@ -37,16 +37,14 @@ struct Node {
 /// The flame graph of the view's source, as an SVG file.
 pub fn flamegraph(export: &Export<'_>) -> String {
     let source = export.source();
-    let caption = Caption::new(
-        export,
-        "flame graph",
-        [format!(
-            "width: estimated events, {} total; rows are {}",
-            thousands(source.totals.events),
-            levels(export).join(", ")
-        )],
-    );
-    standalone(&caption, &drawing(export, &source), ZOOM)
+    let mut lines = export.captions();
+    lines.push(format!(
+        "width: estimated events, {} total; rows are {}",
+        thousands(source.totals.events),
+        levels(export).join(", ")
+    ));
+    let title = format!("{}: flame graph of {}", source.name, export.title);
+    standalone(&title, &lines, &drawing(export, &source))
 }
 
 fn levels(export: &Export<'_>) -> &'static [&'static str] {
