@@ -60,7 +60,7 @@ pub(crate) mod stacks;
 mod writer;
 
 pub use background::{Background, Block, Sink};
-pub use etl::{LOST_EVENTS, convert, convert_completed};
+pub use etl::{LOST_EVENTS, convert};
 pub use live::Live;
 pub use marks::{Channels, Cost, Mark, Marked};
 pub use process_ids::ProcessIds;

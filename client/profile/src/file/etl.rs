@@ -86,18 +86,9 @@ fn unseen(path: &Path, contents: Contents) -> Result<File> {
     Ok(file)
 }
 
-/// Writes a trace as the recording `target`. Nothing in it is sealed: the files that it names may be
-/// those of another machine.
-///
-/// # Errors
-/// The trace cannot be read, or the recording not be written.
-pub fn convert(path: &Path, target: &Path) -> Result<()> {
-    convert_completed(path, target, |_| {}, None)
-}
-
-/// Writes a trace as the recording `target`, sealed with the key if there is one. `complete` adds what
-/// its recorder knows and the trace does not say.
-pub fn convert_completed(
+/// Writes a trace as the recording `target`. `complete` adds what its recorder knows and the trace does
+/// not say. A key seals the files that it names, which may otherwise be those of another machine.
+pub fn convert(
     path: &Path,
     target: &Path,
     complete: impl FnOnce(&mut Metadata),

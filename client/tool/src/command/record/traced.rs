@@ -103,7 +103,7 @@ fn write(
         metadata.command = command(work);
         machine_id::sign(metadata, key.as_deref());
     };
-    file::convert_completed(traced.file.path(), path, complete, key.clone())?;
+    file::convert(traced.file.path(), path, complete, key.clone())?;
     Ok(file::read(path, |_| {})?)
 }
 
