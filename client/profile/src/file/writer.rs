@@ -348,13 +348,9 @@ fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
 /// earlier one. `None` if nothing is there, or a pipe or a device.
 pub fn backup_path(path: &Path) -> Option<PathBuf> {
     let path = file_at(path).ok()??;
-    path.is_file().then(|| old(&path))
-}
-
-fn old(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(".old");
-    name.into()
+    let mut old = OsString::from(&path);
+    old.push(".old");
+    path.is_file().then(|| old.into())
 }
 
 /// `FILE.partial`, `FILE.2.partial` and so on.
@@ -395,19 +391,12 @@ fn without_name(error: io::Error) -> io::Error {
 }
 
 /// A temporary file with the usual permissions, so that others may read it as any other file of the
-/// user.
-#[cfg(unix)]
+/// user; on Windows its folder gives them.
 fn unnamed() -> tempfile::Builder<'static, 'static> {
-    use std::os::unix::fs::PermissionsExt;
     let mut builder = tempfile::Builder::new();
-    builder.permissions(fs::Permissions::from_mode(0o666));
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder
-}
-
-/// A temporary file with the permissions that its folder gives.
-#[cfg(not(unix))]
-fn unnamed() -> tempfile::Builder<'static, 'static> {
-    tempfile::Builder::new()
 }
 
 /// The folder of a file.
