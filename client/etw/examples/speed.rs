@@ -109,7 +109,7 @@ fn read(path: &std::path::Path, is_joined: bool) -> Result<(), Box<dyn Error>> {
         trace.events(),
         megabytes / processor,
         threads.instances().len(),
-        trace.damage().findings().collect::<Vec<_>>(),
+        trace.damage().counts().collect::<Vec<_>>(),
         slices.lost(),
     );
     Ok(())

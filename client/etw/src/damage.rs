@@ -1,6 +1,5 @@
 //! What is wrong with a trace, and what its session lost: values beside what could be read.
 
-use crate::id::EventId;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -55,52 +54,36 @@ impl fmt::Display for Cause {
     }
 }
 
-/// How often something was found, and where first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// How often.
-    pub count: u64,
-    /// The offset in the file of the first buffer in which it was found.
-    pub first: u64,
-    /// The first event that it was found at, where its header could be read.
-    pub event: Option<EventId>,
-}
-
 /// What is wrong with a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
-    findings: BTreeMap<Cause, Finding>,
+    counts: BTreeMap<Cause, u64>,
 }
 
 impl Damage {
-    pub(crate) fn add(&mut self, cause: Cause, first: u64, event: Option<EventId>) {
-        self.add_many(cause, 1, first, event);
+    pub(crate) fn add(&mut self, cause: Cause) {
+        self.add_many(cause, 1);
     }
 
-    pub(crate) fn add_many(
-        &mut self,
-        cause: Cause,
-        count: u64,
-        first: u64,
-        event: Option<EventId>,
-    ) {
-        let finding = self.findings.entry(cause).or_insert(Finding { count: 0, first, event });
-        finding.count += count;
+    pub(crate) fn add_many(&mut self, cause: Cause, count: u64) {
+        if count > 0 {
+            *self.counts.entry(cause).or_default() += count;
+        }
     }
 
     /// Whether all could be read.
     pub fn is_empty(&self) -> bool {
-        self.findings.is_empty()
+        self.counts.is_empty()
     }
 
     /// How often something was found.
     pub fn count(&self, cause: Cause) -> u64 {
-        self.findings.get(&cause).map_or(0, |finding| finding.count)
+        self.counts.get(&cause).copied().unwrap_or(0)
     }
 
-    /// What was found.
-    pub fn findings(&self) -> impl Iterator<Item = (Cause, Finding)> {
-        self.findings.iter().map(|(cause, finding)| (*cause, *finding))
+    /// What was found, and how often.
+    pub fn counts(&self) -> impl Iterator<Item = (Cause, u64)> {
+        self.counts.iter().map(|(&cause, &count)| (cause, count))
     }
 }
 

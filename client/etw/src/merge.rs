@@ -73,11 +73,11 @@ impl Index {
         while at < input.length {
             input.read(at, INDEXED, &mut bytes)?;
             let Some(header) = BufferHeader::parse(&bytes) else {
-                damage.add(Cause::CutBuffer, at, None);
+                damage.add(Cause::CutBuffer);
                 break;
             };
             if !header.has_valid_size() {
-                damage.add(Cause::BufferSize, at, None);
+                damage.add(Cause::BufferSize);
                 break;
             }
             index.add(at, &header, &bytes, is_compressed, damage);
@@ -85,7 +85,7 @@ impl Index {
             at += u64::from(header.buffer_size);
         }
         if at > input.length {
-            damage.add(Cause::CutBuffer, input.length, None);
+            damage.add(Cause::CutBuffer);
         }
         losses.missing_buffers = index.missing();
         index.entries.sort_by_key(|entry| (entry.processor, entry.first_time));
@@ -103,11 +103,11 @@ impl Index {
         self.buffers += 1;
         self.sequence.push(header.sequence_number);
         if header.is_compressed() && !is_compressed {
-            damage.add(Cause::CompressedBuffer, offset, None);
+            damage.add(Cause::CompressedBuffer);
             return;
         }
         if !header.has_valid_use() {
-            damage.add(Cause::BufferUse, offset, None);
+            damage.add(Cause::BufferUse);
             return;
         }
         self.entries.push(Entry {
@@ -200,7 +200,6 @@ pub(crate) struct Record<'a> {
     pub(crate) time: i64,
     pub(crate) header: &'a Header,
     pub(crate) bytes: &'a [u8],
-    pub(crate) offset: u64,
     /// Events of the processor before it are missing.
     pub(crate) is_after_gap: bool,
 }
@@ -284,7 +283,6 @@ impl Merge {
             time: chain.time,
             header,
             bytes: &chain.bytes[chain.at..chain.at + usize::from(header.size)],
-            offset: chain.offset,
             is_after_gap: chain.is_after_gap,
         });
         Ok(record.map(|record| (record, &mut self.shared.damage)))
@@ -341,16 +339,16 @@ impl Chain {
                     self.header = Some(header);
                     return true;
                 }
-                Ok(header) => {
-                    damage.add(Cause::EventSize, self.offset, Some(header.id));
+                Ok(_) => {
+                    damage.add(Cause::EventSize);
                     return false;
                 }
                 Err(Refusal::Extension { size }) => {
-                    damage.add(Cause::HeaderExtension, self.offset, None);
+                    damage.add(Cause::HeaderExtension);
                     self.next = self.at + padded(size);
                 }
                 Err(_) => {
-                    damage.add(Cause::EventHeader, self.offset, None);
+                    damage.add(Cause::EventHeader);
                     return false;
                 }
             }
@@ -361,7 +359,7 @@ impl Chain {
     fn set_time(&mut self, header: &Header, damage: &mut Damage) {
         let time = header.time.unwrap_or(self.time);
         if time < self.time {
-            damage.add(Cause::TimeBackwards, self.offset, Some(header.id));
+            damage.add(Cause::TimeBackwards);
         }
         self.time = time;
     }
@@ -380,14 +378,14 @@ impl Chain {
         let used = entry.used as usize - HEADER_LENGTH;
         let is_justified = !entry.is_compressed || shared.left >= used as u64;
         if !is_justified || !self.make_room(used, shared) {
-            shared.damage.add(Cause::Expansion, entry.offset, None);
+            shared.damage.add(Cause::Expansion);
             self.has_gap = true;
         } else if entry.is_compressed {
             shared.left -= used as u64;
             let size = entry.size as usize - HEADER_LENGTH;
             input.read(begin, size, &mut shared.compressed)?;
             if !compress::xpress(&shared.compressed, used, &mut self.bytes) {
-                shared.damage.add(Cause::Decompression, entry.offset, None);
+                shared.damage.add(Cause::Decompression);
             }
         } else {
             input.read(begin, used, &mut self.bytes)?;

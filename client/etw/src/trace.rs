@@ -103,14 +103,11 @@ impl<R: Read + Seek> Trace<R> {
         let index = Index::read(&mut input, header.is_compressed(), &mut damage, &mut losses)?;
         let buffers = index.buffers;
         let missing = u64::from(header.buffers_written).saturating_sub(buffers);
-        if missing > 0 {
-            damage.add_many(Cause::MissingBuffers, missing, input.length, None);
-        }
+        damage.add_many(Cause::MissingBuffers, missing);
         let mut merge = Merge::new(&mut input, index, damage)?;
         let beyond = merge.processors().filter(|&number| u32::from(number) >= header.processors);
-        for _ in 0..beyond.count() {
-            merge.damage_mut().add(Cause::Processor, 0, None);
-        }
+        let beyond = beyond.count() as u64;
+        merge.damage_mut().add_many(Cause::Processor, beyond);
         Ok(Self {
             input,
             header,
@@ -132,7 +129,7 @@ impl<R: Read + Seek> Trace<R> {
         let &Header { id, length, writer, .. } = record.header;
         let payload = &record.bytes[usize::from(length)..];
         let kind = payload::decode(id, self.header.pointer(), payload).unwrap_or_else(|| {
-            damage.add(Cause::Payload, record.offset, Some(id));
+            damage.add(Cause::Payload);
             EventKind::Damaged
         });
         match kind {

@@ -415,7 +415,7 @@ fn in_a_trace(record: &[u8]) -> Option<(Vec<Cause>, bool, String)> {
         is_next_read |= event.kind == EventKind::RundownComplete && event.time == 0xFFFFFF;
         writeln!(text, "{:?}", event.kind).expect("a text");
     }
-    let found = trace.damage().findings().map(|(cause, _)| cause);
+    let found = trace.damage().counts().map(|(cause, _)| cause);
     let expected = [Cause::MissingBuffers, Cause::TimeBackwards];
     Some((found.filter(|cause| !expected.contains(cause)).collect(), is_next_read, text))
 }

@@ -301,7 +301,7 @@ impl<'a> Counter<'a> {
         self.slices.finish();
         let header = trace.header();
         let losses = trace.losses();
-        let findings = trace.damage().findings();
+        let damage = trace.damage().counts();
         let (processes, threads) = self.lives.named(self.clock);
         let threads = self.counted(threads);
         let mut counts = TraceCounts {
@@ -316,7 +316,7 @@ impl<'a> Counter<'a> {
             threads,
             lost_events: losses.events.max(losses.buffers_after_lost_events),
             lost_buffers: losses.buffers.max(losses.missing_buffers),
-            damage: findings.map(|(cause, found)| format!("{cause}: {}", found.count)).collect(),
+            damage: damage.map(|(cause, count)| format!("{cause}: {count}")).collect(),
             ..TraceCounts::default()
         };
         let values = self.cells.values().map(|sums| sums.counts.len()).max().unwrap_or(0);

@@ -551,8 +551,8 @@ fn damage<R: Read + Seek>(trace: &Trace<R>) -> Vec<String> {
     ];
     let lost = lost.into_iter().filter(|&(count, _)| count != 0);
     let lost = lost.map(|(count, what)| format!("{what}: {count}"));
-    let findings = trace.damage().findings();
-    lost.chain(findings.map(|(cause, finding)| format!("{cause}: {}", finding.count))).collect()
+    let damage = trace.damage().counts();
+    lost.chain(damage.map(|(cause, count)| format!("{cause}: {count}"))).collect()
 }
 
 /// A time stamp. A damaged trace may have times before its clock began.

@@ -7,9 +7,9 @@ use super::etl;
 use super::marks::{CHANNELS, MARKS};
 use super::stacks::{FRAMES, STACKS};
 use super::{
-    BRANCHES, Damage, END, EVENTS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata,
-    Module, PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES,
-    STATISTICS, Sample, StackFrame, StackId, Statistics, VERSION,
+    BRANCHES, Damage, END, EVENTS, HEAD_BYTES, MAGIC, META, MODULES, Mark, Metadata, Module,
+    PAYLOAD_MAX, PROCESSES, Process, ProcessIds, RecordedEvent, Recording, SAMPLES, STATISTICS,
+    Sample, StackFrame, StackId, Statistics, VERSION,
 };
 use crc32fast::Hasher;
 use halprof_measure::{Error, Result};

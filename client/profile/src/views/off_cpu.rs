@@ -283,9 +283,9 @@ fn warnings(trace: &Etl, lost_switches: u64) -> Vec<String> {
     let lost = lost.into_iter().filter(|&(n, _)| n != 0).map(|(n, what)| {
         format!("{} {what}: some waits are missing, and some are too long", thousands(n))
     });
-    let findings = trace.damage().findings();
-    let damage = findings
-        .map(|(cause, found)| format!("the trace is damaged: {cause}: {}", thousands(found.count)));
+    let damage = trace.damage().counts();
+    let damage =
+        damage.map(|(cause, count)| format!("the trace is damaged: {cause}: {}", thousands(count)));
     lost.chain(damage).collect()
 }
 
