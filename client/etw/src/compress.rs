@@ -1,5 +1,6 @@
 //! Compressed buffers: plain LZ77 of the Xpress Compression Algorithm (\[MS-XCA\], 2.4).
 
+use crate::bytes::{Fields, PointerSize};
 use std::fmt;
 
 /// How a trace's buffers are compressed (the state of the first buffer's header, where the log file
@@ -40,44 +41,25 @@ impl fmt::Display for Compression {
 
 /// The compressed bytes, with what the format keeps beside them.
 struct Input<'a> {
-    bytes: &'a [u8],
-    at: usize,
+    rest: Fields<'a>,
     /// The byte whose high half is the next length of four bits.
     half: Option<u8>,
 }
 
 impl Input<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let byte = *self.bytes.get(self.at)?;
-        self.at += 1;
-        Some(byte)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        let bytes = self.bytes.get(self.at..)?.first_chunk()?;
-        self.at += 2;
-        Some(u16::from_le_bytes(*bytes))
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        let bytes = self.bytes.get(self.at..)?.first_chunk()?;
-        self.at += 4;
-        Some(u32::from_le_bytes(*bytes))
-    }
-
     /// A length of four bits: two of them share a byte, the later one its high half.
     fn nibble(&mut self) -> Option<u8> {
         if let Some(byte) = self.half.take() {
             return Some(byte >> 4);
         }
-        let byte = self.byte()?;
+        let byte = self.rest.u8()?;
         self.half = Some(byte);
         Some(byte & 15)
     }
 
     /// The distance and length of a match.
     fn reference(&mut self) -> Option<(usize, usize)> {
-        let word = usize::from(self.u16()?);
+        let word = usize::from(self.rest.u16()?);
         let mut length = word & 7;
         if length == 7 {
             length += self.long_length()?;
@@ -90,12 +72,12 @@ impl Input<'_> {
         if short < 15 {
             return Some(usize::from(short));
         }
-        let byte = self.byte()?;
+        let byte = self.rest.u8()?;
         if byte < 255 {
             return Some(15 + usize::from(byte));
         }
-        let length = match self.u16()? {
-            0 => self.u32()? as usize,
+        let length = match self.rest.u16()? {
+            0 => self.rest.u32()? as usize,
             length => usize::from(length),
         };
         // The long forms include the 7 and the 15 that the short ones reached before.
@@ -108,9 +90,9 @@ impl Input<'_> {
 pub fn xpress(input: &[u8], length: usize, output: &mut Vec<u8>) -> bool {
     let begin = output.len();
     let end = begin + length;
-    let mut input = Input { bytes: input, at: 0, half: None };
+    let mut input = Input { rest: Fields::new(input, PointerSize::Eight), half: None };
     while output.len() < end {
-        let Some(flags) = input.u32() else {
+        let Some(flags) = input.rest.u32() else {
             return false;
         };
         for bit in (0..32).rev() {
@@ -121,7 +103,7 @@ pub fn xpress(input: &[u8], length: usize, output: &mut Vec<u8>) -> bool {
             let step = if is_match {
                 copy(&mut input, output, begin, end)
             } else {
-                input.byte().map(|byte| output.push(byte))
+                input.rest.u8().map(|byte| output.push(byte))
             };
             if step.is_none() {
                 return false;

@@ -154,6 +154,7 @@ fn count_losses(header: &BufferHeader, losses: &mut Losses) {
 type Key = Reverse<(i64, u64, usize)>;
 
 /// The buffers of one processor.
+#[derive(Default)]
 struct Chain {
     processor: u16,
     /// Which entries of the index are left.
@@ -291,18 +292,7 @@ impl Merge {
 
 impl Chain {
     fn new(processor: u16, entries: std::ops::Range<usize>) -> Self {
-        Self {
-            processor,
-            entries,
-            bytes: Vec::new(),
-            offset: 0,
-            at: 0,
-            next: 0,
-            has_gap: false,
-            is_after_gap: false,
-            header: None,
-            time: i64::MIN,
-        }
+        Self { processor, entries, time: i64::MIN, ..Self::default() }
     }
 
     /// Goes to the next event, in this buffer or a later one. `None` after the last.
