@@ -1,43 +1,6 @@
 //! Compressed buffers: plain LZ77 of the Xpress Compression Algorithm (\[MS-XCA\], 2.4).
 
 use crate::bytes::{Fields, PointerSize};
-use std::fmt;
-
-/// How a trace's buffers are compressed (the state of the first buffer's header, where the log file
-/// mode has `EVENT_TRACE_COMPRESSED_MODE`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compression {
-    /// LZNT1 (2). Not read.
-    Lznt1,
-    /// Plain LZ77 of Xpress (3).
-    Xpress,
-    /// LZ77 and Huffman of Xpress (4). Not read.
-    XpressHuffman,
-    /// Another number.
-    Unknown(u16),
-}
-
-impl Compression {
-    pub(crate) const fn from_number(number: u16) -> Self {
-        match number {
-            2 => Self::Lznt1,
-            3 => Self::Xpress,
-            4 => Self::XpressHuffman,
-            _ => Self::Unknown(number),
-        }
-    }
-}
-
-impl fmt::Display for Compression {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lznt1 => formatter.write_str("LZNT1"),
-            Self::Xpress => formatter.write_str("XPRESS"),
-            Self::XpressHuffman => formatter.write_str("XPRESS Huffman"),
-            Self::Unknown(number) => write!(formatter, "number {number}"),
-        }
-    }
-}
 
 /// The compressed bytes, with what the format keeps beside them.
 struct Input<'a> {

@@ -3,7 +3,6 @@
 use crate::buffer::{BufferHeader, HEADER_LENGTH, TYPE_HEADER};
 use crate::bytes::PointerSize;
 use crate::clock::Clock;
-use crate::compress::Compression;
 use crate::damage::{Cause, Damage, Losses};
 use crate::header::{Counters, Header};
 use crate::id::EventId;
@@ -21,8 +20,8 @@ pub enum Error {
     Io(io::Error),
     /// It is no trace, and why not.
     NotATrace(&'static str),
-    /// Its buffers are compressed in a way that is not read.
-    Compression(Compression),
+    /// Its buffers are compressed in a way that is not read, by its name.
+    Compression(String),
 }
 
 impl From<io::Error> for Error {
@@ -204,11 +203,23 @@ fn first_event<R: Read + Seek>(input: &mut Input<R>) -> Result<(TraceHeader, Clo
     let body = bytes.get(HEADER_LENGTH..used).filter(|_| is_first);
     let body = body.ok_or(Error::NotATrace("it does not begin with a buffer's header"))?;
     let (header, clock) = trace_header(body)?;
-    let compression = Compression::from_number(buffer.state as u16);
-    if header.is_compressed() && compression != Compression::Xpress {
-        return Err(Error::Compression(compression));
+    let number = buffer.state as u16;
+    if header.is_compressed() && number != XPRESS {
+        return Err(Error::Compression(compression(number)));
     }
     Ok((header, clock))
+}
+
+/// Plain LZ77 of the Xpress Compression Algorithm: how buffers are compressed that are read (the state
+/// of the first buffer's header, where the log file mode has `EVENT_TRACE_COMPRESSED_MODE`).
+const XPRESS: u16 = 3;
+
+fn compression(number: u16) -> String {
+    match number {
+        2 => "LZNT1".to_owned(),
+        4 => "XPRESS Huffman".to_owned(),
+        _ => format!("number {number}"),
+    }
 }
 
 fn trace_header(body: &[u8]) -> Result<(TraceHeader, Clock), Error> {
