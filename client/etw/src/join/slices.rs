@@ -3,24 +3,13 @@
 
 use super::threads::{InstanceNumber, Threads};
 
-/// What a thread instance did, as far as the switches say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// How often it was switched out.
-    pub switches: u64,
-    /// Its slices whose counts are known.
-    pub slices: u64,
-    /// Those whose counts are not: the first and the last of each processor, and those without
-    /// values.
+/// The slices of a thread instance that have no counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uncounted {
+    /// The first and the last of each processor, and those without values.
     pub unknown: u64,
-    /// Its slices whose end was lost.
+    /// Those whose end was lost.
     pub lost: u64,
-    /// The ticks of the known slices.
-    pub ticks: u64,
-    /// The ticks of the unknown ones, as far as both ends are in the trace.
-    pub unknown_ticks: u64,
-    /// The counts, in the order of the counter configuration.
-    pub counts: Vec<u64>,
 }
 
 /// A thread's time on a processor between two switches.
@@ -47,13 +36,13 @@ struct Running {
     values: Vec<u64>,
 }
 
-/// The counts of all threads.
+/// Cuts the time of each processor into the slices of threads.
 #[derive(Default)]
 pub struct Slices {
     /// By processor.
     running: Vec<Option<Running>>,
-    counts: Vec<Counts>,
-    lost: u64,
+    /// By the number of the instance.
+    uncounted: Vec<Uncounted>,
 }
 
 /// Counters wrap here: those of today's processors have 48 bits.
@@ -82,9 +71,7 @@ impl Slices {
             other => {
                 *self.slot(processor) = other;
                 self.lose(processor);
-                let instance = threads.current(old);
-                self.counts(instance).switches += 1;
-                self.counts(instance).unknown += 1;
+                self.uncounted(threads.current(old)).unknown += 1;
                 None
             }
         };
@@ -93,23 +80,10 @@ impl Slices {
         slice
     }
 
-    /// The slice between two switches, added to its thread's counts.
+    /// The slice between two switches.
     fn end(&mut self, processor: u16, running: &Running, next: &Running) -> Slice {
         let counts = differences(&running.values, &next.values);
-        let ticks = elapsed(running.since, next.since);
-        let sums = self.counts(running.instance);
-        sums.switches += 1;
-        if let Some(counts) = &counts {
-            sums.slices += 1;
-            sums.ticks += ticks;
-            sums.counts.resize(counts.len().max(sums.counts.len()), 0);
-            for (sum, count) in sums.counts.iter_mut().zip(counts) {
-                *sum = sum.wrapping_add(*count);
-            }
-        } else {
-            sums.unknown += 1;
-            sums.unknown_ticks += ticks;
-        }
+        self.uncounted(running.instance).unknown += u64::from(counts.is_none());
         Slice {
             instance: running.instance,
             processor,
@@ -130,26 +104,25 @@ impl Slices {
     /// Events of a processor are missing, perhaps switches: the slice that runs is nobody's.
     pub fn lose(&mut self, processor: u16) {
         if let Some(running) = self.slot(processor).take() {
-            self.lost += 1;
-            self.counts(running.instance).lost += 1;
+            self.uncounted(running.instance).lost += 1;
         }
     }
 
     /// The last slices, whose ends are not in the trace, become unknown.
     pub fn finish(&mut self) {
         for running in std::mem::take(&mut self.running).into_iter().flatten() {
-            self.counts(running.instance).unknown += 1;
+            self.uncounted(running.instance).unknown += 1;
         }
     }
 
-    /// The counts by the number of their instances; those of later instances may be missing.
-    pub fn by_instance(&self) -> &[Counts] {
-        &self.counts
+    /// The slices of an instance that have no counts.
+    pub fn uncounted_of(&self, InstanceNumber(number): InstanceNumber) -> Uncounted {
+        self.uncounted.get(number).copied().unwrap_or_default()
     }
 
     /// Slices that belong to nobody because the switch at their end was lost.
-    pub const fn lost(&self) -> u64 {
-        self.lost
+    pub fn lost(&self) -> u64 {
+        self.uncounted.iter().map(|instance| instance.lost).sum()
     }
 
     fn slot(&mut self, processor: u16) -> &mut Option<Running> {
@@ -160,16 +133,12 @@ impl Slices {
         &mut self.running[processor]
     }
 
-    fn counts(&mut self, InstanceNumber(number): InstanceNumber) -> &mut Counts {
-        if self.counts.len() <= number {
-            self.counts.resize_with(number + 1, Counts::default);
+    fn uncounted(&mut self, InstanceNumber(number): InstanceNumber) -> &mut Uncounted {
+        if self.uncounted.len() <= number {
+            self.uncounted.resize_with(number + 1, Uncounted::default);
         }
-        &mut self.counts[number]
+        &mut self.uncounted[number]
     }
-}
-
-fn elapsed(begin: i64, end: i64) -> u64 {
-    u64::try_from(end.saturating_sub(begin)).unwrap_or(0)
 }
 
 /// The counts between two sets of values, if both are there and no counter was reset.

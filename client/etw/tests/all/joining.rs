@@ -3,7 +3,7 @@
 use crate::shared::{list, manifest, number, trace, vectors};
 use halprof_etw::join::slices::Slices;
 use halprof_etw::join::stacks::{Joined, Joiner, StackTable, Unmatched};
-use halprof_etw::join::threads::Threads;
+use halprof_etw::join::threads::{InstanceNumber, Threads};
 use halprof_etw::payload::stack::{Frames, Half};
 use halprof_etw::payload::{self, Change};
 use halprof_etw::{EventId, EventKind, PointerSize, Trace};
@@ -26,19 +26,62 @@ fn with_frames(frames: &Value, then: impl FnOnce(&Frames<'_>)) {
     }
 }
 
-/// Counts by thread as the vectors have them.
-fn threads_of(threads: &Threads, slices: &Slices, counters: usize) -> Vec<Value> {
-    let counts = slices.by_instance().iter().zip(threads.instances());
-    let rows = counts.map(|(counts, thread)| {
-        let mut sums = counts.counts.clone();
-        sums.resize(counters, 0);
-        json!({
-            "tid": thread.thread, "instance": thread.instance, "switches": counts.switches,
-            "slices": counts.slices, "unknown": counts.unknown, "counts": sums,
-            "ticks": counts.ticks + counts.unknown_ticks,
-        })
-    });
-    rows.collect()
+/// What the slices of a thread instance add up to.
+#[derive(Default)]
+struct Sums {
+    switches: u64,
+    slices: u64,
+    ticks: u64,
+    counts: Vec<u64>,
+}
+
+/// Threads and their slices.
+#[derive(Default)]
+struct Counted {
+    threads: Threads,
+    slices: Slices,
+    /// By the number of the instance.
+    sums: Vec<Sums>,
+}
+
+impl Counted {
+    fn switch(
+        &mut self,
+        processor: u16,
+        time: i64,
+        (old, new): (u32, u32),
+        values: impl ExactSizeIterator<Item = u64>,
+    ) {
+        let slice = self.slices.switch(&mut self.threads, processor, time, (old, new), values);
+        // Without one, nobody saw the old thread's slice begin.
+        let instance = slice.as_ref().map(|slice| slice.instance);
+        let InstanceNumber(number) = instance.unwrap_or_else(|| self.threads.current(old));
+        self.sums.resize_with(self.threads.instances().len(), Sums::default);
+        let sums = &mut self.sums[number];
+        sums.switches += 1;
+        sums.ticks += slice.as_ref().map_or(0, |slice| slice.begin.abs_diff(slice.end));
+        let counts = slice.and_then(|slice| slice.counts);
+        sums.slices += u64::from(counts.is_some());
+        for (index, count) in counts.into_iter().flatten().enumerate() {
+            sums.counts.resize(sums.counts.len().max(index + 1), 0);
+            sums.counts[index] += count;
+        }
+    }
+
+    /// Counts by thread as the vectors have them.
+    fn threads_of(&self, counters: usize) -> Vec<Value> {
+        let sums = self.threads.instances().iter().zip(&self.sums).enumerate();
+        let rows = sums.map(|(number, (thread, sums))| {
+            let mut counts = sums.counts.clone();
+            counts.resize(counters, 0);
+            json!({
+                "tid": thread.thread, "instance": thread.instance, "switches": sums.switches,
+                "slices": sums.slices, "counts": counts, "ticks": sums.ticks,
+                "unknown": self.slices.uncounted_of(InstanceNumber(number)).unknown,
+            })
+        });
+        rows.collect()
+    }
 }
 
 fn check_threads(name: &str, expected: &Value, found: &[Value]) {
@@ -60,7 +103,7 @@ fn counts_of_threads_are_as_in_each_scenario() {
         let Some(expected) = scenario.get("expect_threads") else {
             continue;
         };
-        let (mut threads, mut slices) = (Threads::default(), Slices::default());
+        let mut counted = Counted::default();
         for event in list(&scenario["events"]) {
             let time = event["t"].as_i64().expect("a time");
             let ids = || (id32(&event["pid"]), id32(&event["tid"]));
@@ -69,22 +112,22 @@ fn counts_of_threads_are_as_in_each_scenario() {
                     let values = event["pmc"].as_array().map(Vec::as_slice).unwrap_or_default();
                     let pair = (id32(&event["old"]), id32(&event["new"]));
                     let processor = id32(&event["cpu"]) as u16;
-                    slices.switch(&mut threads, processor, time, pair, values.iter().map(number));
+                    counted.switch(processor, time, pair, values.iter().map(number));
                 }
-                Some("thread_start") => _ = threads.start(time, ids().0, ids().1),
-                Some("thread_end") => _ = threads.end(time, ids().0, ids().1),
-                Some("corrupt") => slices.corrupt(id32(&event["cpu"])),
+                Some("thread_start") => _ = counted.threads.start(time, ids().0, ids().1),
+                Some("thread_end") => _ = counted.threads.end(time, ids().0, ids().1),
+                Some("corrupt") => counted.slices.corrupt(id32(&event["cpu"])),
                 other => panic!("{other:?} is new"),
             }
         }
-        slices.finish();
-        let found = threads_of(&threads, &slices, number(&scenario["counters"]) as usize);
+        counted.slices.finish();
+        let found = counted.threads_of(number(&scenario["counters"]) as usize);
         let name = crate::shared::text(&scenario["name"]);
         check_threads(name, expected, &found);
         if scenario["partial"] == false {
             assert_eq!(found.len(), list(expected).len(), "{name}");
         }
-        assert_eq!(slices.lost(), u64::from(name == "LostSwitch"), "{name}");
+        assert_eq!(counted.slices.lost(), u64::from(name == "LostSwitch"), "{name}");
         checked += 1;
     }
     assert_eq!(checked, 9);
@@ -157,8 +200,7 @@ fn stacks_are_joined_as_in_each_scenario() {
 }
 
 struct Analysis {
-    threads: Threads,
-    slices: Slices,
+    counted: Counted,
     halves: BTreeMap<&'static str, u64>,
     by_thread: BTreeMap<u32, u64>,
     unmatched: Unmatched,
@@ -168,7 +210,7 @@ struct Analysis {
 /// One pass over a trace, as an engine makes it.
 fn analyze(bytes: Vec<u8>) -> Analysis {
     let mut trace = Trace::open(Cursor::new(bytes)).expect("a trace");
-    let (mut threads, mut slices) = (Threads::default(), Slices::default());
+    let mut counted = Counted::default();
     let mut joiner = Joiner::new(trace.clock().ticks(2_000_000_000));
     let (mut halves, mut by_thread, mut names) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut count = |joined: Joined<()>| {
@@ -204,16 +246,18 @@ fn analyze(bytes: Vec<u8>) -> Analysis {
             }
             EventKind::Switch(switch) => {
                 let pair = (switch.old_thread, switch.new_thread);
-                slices.switch(&mut threads, processor, time, pair, event.counters.iter());
+                counted.switch(processor, time, pair, event.counters.iter());
             }
-            EventKind::Corruption(corruption) => slices.corrupt(corruption.processor),
+            EventKind::Corruption(corruption) => counted.slices.corrupt(corruption.processor),
             EventKind::Thread(thread) => match thread.change {
-                Change::Start => _ = threads.start(time, thread.process, thread.thread),
+                Change::Start => {
+                    counted.threads.start(time, thread.process, thread.thread);
+                }
                 Change::End => {
-                    threads.end(time, thread.process, thread.thread);
+                    counted.threads.end(time, thread.process, thread.thread);
                     joiner.thread_end(thread.thread);
                 }
-                _ => _ = threads.rundown(thread.process, thread.thread),
+                _ => _ = counted.threads.rundown(thread.process, thread.thread),
             },
             EventKind::CounterNames(counters) => names = counters.names,
             _ => {}
@@ -225,9 +269,9 @@ fn analyze(bytes: Vec<u8>) -> Analysis {
     while let Some(joined) = joiner.pop() {
         count(joined);
     }
-    slices.finish();
+    counted.slices.finish();
     let unmatched = joiner.unmatched();
-    Analysis { threads, slices, halves, by_thread, unmatched, names }
+    Analysis { counted, halves, by_thread, unmatched, names }
 }
 
 #[test]
@@ -251,7 +295,7 @@ fn counts_of_the_artificial_file_are_its_makers() {
     let expected = &vectors["artificial_file"];
     let found = analyze(trace("artificial_pmc.etl").expect("a trace"));
     assert_eq!(json!(found.names), expected["counters"]);
-    let rows = threads_of(&found.threads, &found.slices, found.names.len());
+    let rows = found.counted.threads_of(found.names.len());
     check_threads("artificial", &expected["threads"], &rows);
-    assert_eq!(found.slices.lost(), 0);
+    assert_eq!(found.counted.slices.lost(), 0);
 }

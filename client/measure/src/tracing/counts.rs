@@ -8,7 +8,7 @@
 use super::etl::{self, Etl};
 use super::lives::{Lives, Process, Thread, between};
 use crate::{Error, Result};
-use halprof_etw::join::slices::{Counts as SliceCounts, Slice, Slices};
+use halprof_etw::join::slices::{Slice, Slices, Uncounted};
 use halprof_etw::join::threads::InstanceNumber;
 use halprof_etw::payload::processor::Switch;
 use halprof_etw::{Clock, Event, EventKind};
@@ -347,10 +347,9 @@ impl<'a> Counter<'a> {
 
     /// Which threads have all their counts.
     fn counted(&self, threads: Vec<Thread>) -> Vec<CountedThread> {
-        let unseen = SliceCounts::default();
         let threads = threads.into_iter().enumerate().map(|(number, thread)| {
-            let counts = self.slices.by_instance().get(number).unwrap_or(&unseen);
-            CountedThread { thread, complete: counts.unknown == 0 && counts.lost == 0 }
+            let uncounted = self.slices.uncounted_of(InstanceNumber(number));
+            CountedThread { thread, complete: uncounted == Uncounted::default() }
         });
         threads.collect()
     }
