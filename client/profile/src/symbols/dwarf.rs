@@ -5,8 +5,8 @@
 //! and only the names of inlined functions are not.
 
 use super::functions::Function;
-use super::symbol_match::SymbolMatch;
-use super::{Inlined, demangle, image};
+use super::symbol_match::{InlineFrame, SymbolMatch};
+use super::{demangle, image};
 use addr2line::Context;
 use addr2line::gimli::{
     AbbreviationsCacheStrategy, DwarfSections, EndianSlice, LittleEndian, SectionId,
@@ -47,35 +47,19 @@ impl Dwarf {
         self.opened.with_dependent(|_, tables| {
             let frames = tables.find_frames(address.wrapping_add(self.base));
             let mut frames = frames.skip_all_loads().ok()?;
-            let mut symbol_match =
-                SymbolMatch { function: function.cloned(), ..SymbolMatch::default() };
-            let mut inner: Option<Inlined> = None;
-            let mut first = true;
+            let mut all = Vec::new();
             while let Ok(Some(frame)) = frames.next() {
-                let location = frame.location.as_ref();
-                let file = location.and_then(|location| location.file);
-                let line = location.and_then(|location| location.line);
-                if first {
-                    (symbol_match.file, symbol_match.line) = (file.map(str::to_owned), line);
-                    first = false;
-                }
-                if let Some(mut inlined) = inner.take() {
-                    inlined.caller_file = file.map(Into::into);
-                    inlined.caller_line = line;
-                    symbol_match.inlined.push(inlined);
-                }
                 let name = frame.function.as_ref();
-                let name = name.and_then(|name| name.raw_name().ok());
-                inner = Some(Inlined {
-                    function: demangle::demangle(&name.unwrap_or_default()).into(),
-                    caller_file: None,
-                    caller_line: None,
+                let name = name.and_then(|name| name.raw_name().ok()).unwrap_or_default();
+                let location = frame.location.as_ref();
+                all.push(InlineFrame {
+                    name: demangle::demangle(&name),
+                    file: location.and_then(|location| location.file),
+                    line: location.and_then(|location| location.line),
                 });
             }
-            if let (None, Some(outer)) = (&symbol_match.function, inner) {
-                symbol_match.function = unbounded(&outer.function, address);
-            }
-            Some(symbol_match)
+            let outer = || unbounded(&all.last()?.name, address);
+            Some(SymbolMatch::new(function.cloned().or_else(outer), &all))
         })
     }
 }

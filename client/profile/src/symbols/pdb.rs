@@ -1,10 +1,9 @@
 //! Functions and lines from a PDB.
 
-use super::Inlined;
 use super::demangle;
 use super::functions::Function;
 use super::image;
-use super::symbol_match::SymbolMatch;
+use super::symbol_match::{InlineFrame, SymbolMatch};
 use crate::file::Identity;
 use pdb_addr2line::pdb::{FallibleIterator, PDB, StreamIndex};
 use pdb_addr2line::{Context, ContextPdbData};
@@ -49,26 +48,19 @@ impl Pdb {
         let address = u32::try_from(address).ok()?;
         self.0.with_dependent(|_, context| {
             let frames = context.find_frames(address).ok()??;
-            let (outer, inner) = frames.frames.split_last()?;
-            let innermost = frames.frames.first()?;
-            let inlined = inner.iter().zip(frames.frames.iter().skip(1));
-            Some(SymbolMatch {
-                function: outer.function.as_deref().map(|name| Function {
-                    name: demangle::demangle(name),
-                    start: frames.start_rva.into(),
-                    end: frames.end_rva.unwrap_or(u32::MAX).into(),
-                }),
-                file: innermost.file.as_deref().map(str::to_owned),
-                line: innermost.line,
-                inlined: inlined
-                    .map(|(frame, caller)| Inlined {
-                        function: demangle::demangle(frame.function.as_deref().unwrap_or_default())
-                            .into(),
-                        caller_file: caller.file.as_deref().map(Into::into),
-                        caller_line: caller.line,
-                    })
-                    .collect(),
-            })
+            let all = frames.frames.iter().map(|frame| InlineFrame {
+                name: demangle::demangle(frame.function.as_deref().unwrap_or_default()),
+                file: frame.file.as_deref(),
+                line: frame.line,
+            });
+            let all: Vec<_> = all.collect();
+            let name = &all.last()?.name;
+            let function = (!name.is_empty()).then(|| Function {
+                name: name.clone(),
+                start: frames.start_rva.into(),
+                end: frames.end_rva.unwrap_or(u32::MAX).into(),
+            });
+            Some(SymbolMatch::new(function, &all))
         })
     }
 

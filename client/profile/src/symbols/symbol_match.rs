@@ -12,3 +12,29 @@ pub(super) struct SymbolMatch {
     /// Inlined functions, innermost first.
     pub(super) inlined: Vec<Inlined>,
 }
+
+/// A function at an address: one that was inlined there, or the one that contains them all.
+pub(super) struct InlineFrame<'a> {
+    /// Demangled; empty if it is not known.
+    pub(super) name: String,
+    pub(super) file: Option<&'a str>,
+    pub(super) line: Option<u32>,
+}
+
+impl SymbolMatch {
+    /// What the frames at an address of a function say, the innermost first.
+    pub(super) fn new(function: Option<Function>, frames: &[InlineFrame<'_>]) -> Self {
+        let inlined = frames.iter().zip(frames.iter().skip(1)).map(|(frame, caller)| Inlined {
+            function: frame.name.as_str().into(),
+            caller_file: caller.file.map(Into::into),
+            caller_line: caller.line,
+        });
+        let innermost = frames.first();
+        Self {
+            function,
+            file: innermost.and_then(|frame| frame.file).map(str::to_owned),
+            line: innermost.and_then(|frame| frame.line),
+            inlined: inlined.collect(),
+        }
+    }
+}
