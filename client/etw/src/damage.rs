@@ -105,10 +105,3 @@ pub struct Losses {
     /// Events that say that counters were changed by somebody else.
     pub corruptions: u64,
 }
-
-impl Losses {
-    /// Whether anything was lost.
-    pub fn any(&self) -> bool {
-        *self != Self::default()
-    }
-}

@@ -199,12 +199,9 @@ pub struct Header {
 pub enum Refusal {
     /// The bytes end inside the header.
     Short,
-    /// The bit that every header has is clear.
-    NoMarker,
-    /// The layout is unknown, and with it where the size is.
-    UnknownType(u8),
-    /// The size is less than the header's.
-    Size(u16),
+    /// The bit that every header has is clear, the layout is unknown, and with it where the size is, or
+    /// the size is less than the header's.
+    Invalid,
     /// What extends the header reaches beyond the event, which can be skipped.
     Extension {
         /// The event's size.
@@ -219,12 +216,12 @@ impl Header {
             return Err(Refusal::Short);
         };
         if flags & MARKER == 0 {
-            return Err(Refusal::NoMarker);
+            return Err(Refusal::Invalid);
         }
-        let form = Form::from_type(header_type).ok_or(Refusal::UnknownType(header_type))?;
+        let form = Form::from_type(header_type).ok_or(Refusal::Invalid)?;
         let mut header = Self::fixed(form, bytes).ok_or(Refusal::Short)?;
         if header.size < header.length {
-            return Err(Refusal::Size(header.size));
+            return Err(Refusal::Invalid);
         }
         let extension = header.extension(bytes);
         let length = extension.and_then(|extension| header.length.checked_add(extension));
