@@ -88,8 +88,8 @@ impl Clock {
 
     /// The ticks in a number of nanoseconds.
     pub fn ticks(&self, ns: u64) -> u64 {
-        let whole = (ns / NANOSECONDS).saturating_mul(self.frequency);
-        whole.saturating_add(ns % NANOSECONDS * self.frequency / NANOSECONDS)
+        let seconds = (ns / NANOSECONDS).saturating_mul(self.frequency);
+        seconds.saturating_add(ns % NANOSECONDS * self.frequency / NANOSECONDS)
     }
 }
 

@@ -572,7 +572,7 @@ impl Recording {
     /// Which part of the samples is missing here.
     fn missing(&self) -> String {
         let marks = self.marked.count;
-        let whole = match marks {
+        let intact = match marks {
             0 => format!("{} samples are whole", thousands(self.samples)),
             _ => format!(
                 "{} samples and {} marks are whole",
@@ -589,14 +589,14 @@ impl Recording {
             (Some(written), _) => {
                 let read = self.samples.saturating_add(marks);
                 let not = thousands(written.saturating_sub(read));
-                format!("{whole}, {not} are not")
+                format!("{intact}, {not} are not")
             }
             (None, Some(stored)) if stored > self.samples => {
                 let missing = thousands(stored - self.samples);
-                format!("{whole}, at least {missing} are missing")
+                format!("{intact}, at least {missing} are missing")
             }
             (None, _) => {
-                format!("{whole}; those taken afterwards are missing, their number is not known")
+                format!("{intact}; those taken afterwards are missing, their number is not known")
             }
         }
     }

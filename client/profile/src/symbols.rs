@@ -351,7 +351,7 @@ impl Symbols {
         let image = lookup.image()?;
         let bitness = image.bitness.ok_or("its code is not of x86 or x64")?;
         let bytes = image.bytes(range)?;
-        let file = lookup.image_place().unwrap_or(&image.path).to_owned();
+        let file = lookup.image_file().unwrap_or(&image.path).to_owned();
         let module = &self.modules[index];
         Ok(Code {
             module: intern(&mut self.texts, &module.name),
@@ -382,7 +382,7 @@ impl Symbols {
                 module: module.clone(),
                 kind: lookup.kind,
                 file: lookup.file.clone(),
-                image: lookup.image_place().map(Path::to_owned),
+                image: lookup.image_file().map(Path::to_owned),
                 notes: lookup.notes.clone(),
                 download_might_help: lookup.download_might_help,
             })

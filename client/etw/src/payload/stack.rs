@@ -32,8 +32,8 @@ impl<'a> Frames<'a> {
         let pointer = self.pointer;
         let mut frames = self.iter();
         let kernel = frames.position(|frame| !pointer.is_kernel(frame));
-        let whole = self.bytes.len() / pointer.bytes();
-        let at = kernel.unwrap_or(whole) * pointer.bytes();
+        let count = self.bytes.len() / pointer.bytes();
+        let at = kernel.unwrap_or(count) * pointer.bytes();
         let (kernel, user) = self.bytes.split_at(at);
         let half = |bytes| Self { bytes, pointer };
         (half(kernel), half(user))

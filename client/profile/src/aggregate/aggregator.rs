@@ -101,7 +101,7 @@ pub(crate) struct GroupKey {
 
 impl GroupKey {
     pub(crate) fn of(sample: &Sample, stack: StackId, group_by: GroupBy) -> Self {
-        let whole = Self {
+        let full = Self {
             ip: sample.ip,
             process: sample.process,
             thread: sample.thread,
@@ -110,7 +110,7 @@ impl GroupKey {
             source: sample.source,
             mode: sample.mode,
         };
-        whole.only(group_by)
+        full.only(group_by)
     }
 
     /// The same, without what `group_by` does not distinguish.

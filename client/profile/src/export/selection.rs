@@ -35,7 +35,7 @@ impl<'a> Export<'a> {
     pub fn omitted_sources(&self) -> Vec<&'a SourceTotals> {
         let all = self.samples.sources.iter();
         all.filter(|source| source.totals.samples != 0)
-            .filter(|source| !self.sources.iter().any(|shown| shown.index == source.index))
+            .filter(|source| !self.sources.iter().any(|exported| exported.index == source.index))
             .collect()
     }
 
@@ -43,9 +43,9 @@ impl<'a> Export<'a> {
     pub fn warnings(&self) -> Vec<String> {
         let metadata = &self.samples.recording.metadata;
         let excluded = metadata.excluded_cpus().into_iter();
-        let shown = |name: &str| self.sources.iter().any(|source| *source.name == *name);
+        let is_exported = |name: &str| self.sources.iter().any(|source| *source.name == *name);
         let partly = excluded
-            .filter(|&(source, _)| shown(source))
+            .filter(|&(source, _)| is_exported(source))
             .map(|(source, processors)| cannot_count(source, processors));
         let estimated = self.sources.iter().filter_map(|source| source.estimated());
         partly.chain(estimated).collect()
@@ -61,14 +61,14 @@ impl<'a> Export<'a> {
         } else {
             metadata.machine.clone()
         };
-        let shown: u64 = self.sources.iter().map(|source| source.totals.samples).sum();
+        let exported: u64 = self.sources.iter().map(|source| source.totals.samples).sum();
         let of_all = match samples.recording.samples {
-            all if all == shown => String::new(),
+            all if all == exported => String::new(),
             all => format!(" of {}", thousands(all)),
         };
         let counts = format!(
             "{}{of_all} samples shown, {}; {}",
-            thousands(shown),
+            thousands(exported),
             samples.recording.losses(),
             stacks(samples)
         );

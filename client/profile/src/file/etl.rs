@@ -69,15 +69,15 @@ pub(super) fn is_trace(path: &Path) -> bool {
 
 /// Reads a trace and writes it as a recording that nobody else sees; returns its file.
 pub(super) fn read(path: &Path) -> Result<File> {
-    unseen(path, Contents::read(path, None, None)?)
+    temporary(path, Contents::read(path, None, None)?)
 }
 
 /// The same of its waits: each sample is where a thread went on after one.
 pub(super) fn read_waits(path: &Path) -> Result<File> {
-    unseen(path, Contents::read(path, Some(Waits::default()), None)?)
+    temporary(path, Contents::read(path, Some(Waits::default()), None)?)
 }
 
-fn unseen(path: &Path, contents: Contents) -> Result<File> {
+fn temporary(path: &Path, contents: Contents) -> Result<File> {
     let unwritten = |error| Error::writing(std::env::temp_dir(), error);
     let file = tempfile::tempfile().map_err(unwritten)?;
     let copy = file.try_clone().map_err(unwritten)?;
@@ -449,7 +449,7 @@ impl Builder {
             }
         }
         if self.waits.is_some() {
-            go_on(&mut self.samples, &self.halves, self.joiner.table());
+            locate_waits(&mut self.samples, &self.halves, self.joiner.table());
         }
         if self.samples.iter().any(|sample| sample.process == UNKNOWN) {
             self.add_process(UNKNOWN, UNKNOWN_NAME.to_owned(), None);
@@ -480,7 +480,7 @@ impl Builder {
 }
 
 /// Sets where each wait was: the innermost frame of its stack, where it has one.
-fn go_on(waits: &mut [Sample], all: &[Halves], table: &HalfTable) {
+fn locate_waits(waits: &mut [Sample], all: &[Halves], table: &HalfTable) {
     let frame = |half: Option<StackNumber>| table.frames(half?)?.first().copied();
     for (wait, halves) in waits.iter_mut().zip(all) {
         if let Some(ip) = frame(halves.kernel) {

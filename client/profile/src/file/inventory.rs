@@ -224,10 +224,10 @@ impl Inventory {
         });
         let mut new = Vec::new();
         for (id, name) in now {
-            if let Entry::Vacant(place) = self.running.entry(id) {
+            if let Entry::Vacant(vacant) = self.running.entry(id) {
                 let process = Process { id, name, started: since, ..Process::default() };
                 changes.processes.push(process.clone());
-                place.insert(process);
+                vacant.insert(process);
                 self.seen.insert(id);
                 new.push(id);
             }

@@ -77,13 +77,13 @@ impl ProcessIds {
             let end = |next: Option<u64>| next.unwrap_or(u64::MAX);
             let (since, name) =
                 *after.checked_sub(1).and_then(|at| lives.get(at)).unwrap_or(&(0, ""));
-            let space = IdSpan {
+            let id_span = IdSpan {
                 id,
                 process: *first_of.entry(name).or_insert(number),
                 lived: since..end(lives.get(after).map(|&(since, _)| since)),
                 span: begin..end(begins.get(at + 1).copied()),
             };
-            self.by_number.insert(number, space);
+            self.by_number.insert(number, id_span);
             numbers.push((begin, number));
         }
         self.of.insert(id, numbers);
@@ -116,13 +116,13 @@ impl ProcessIds {
 
     /// The identifier that a number stands for.
     pub fn id(&self, number: u32) -> u32 {
-        self.by_number.get(&number).map_or(number, |space| space.id)
+        self.by_number.get(&number).map_or(number, |id_span| id_span.id)
     }
 
     /// The first number of a process, which is the same for all its time.
     pub(crate) fn process(&self, number: u32) -> u32 {
-        let space = self.by_number.get(&number);
-        space.map_or(number, |space| space.process)
+        let id_span = self.by_number.get(&number);
+        id_span.map_or(number, |id_span| id_span.process)
     }
 
     /// Of modules that an address is in, the best for a number: the process's own, there at the time,
@@ -133,12 +133,12 @@ impl ProcessIds {
         modules: impl Iterator<Item = (usize, &'a Module)>,
     ) -> Option<usize> {
         let mut modules = modules.enumerate();
-        let Some(space) = self.by_number.get(&number) else {
+        let Some(id_span) = self.by_number.get(&number) else {
             return modules.next().map(|(_, (index, _))| index);
         };
-        let own = modules.filter(|(_, (_, module))| space.lived.contains(&loaded(module)));
+        let own = modules.filter(|(_, (_, module))| id_span.lived.contains(&loaded(module)));
         let best = own.max_by_key(|&(order, (_, module))| {
-            (space.has(module), loaded(module), Reverse(order))
+            (id_span.has(module), loaded(module), Reverse(order))
         });
         best.map(|(_, (index, _))| index)
     }

@@ -94,7 +94,7 @@ pub struct Reader<R = File> {
     buffer: Vec<Sample>,
     /// How many samples in `buffer` have just been read and wait for the branch records that
     /// follow.
-    owed: usize,
+    awaiting_branches: usize,
     /// The stacks of the samples in the next block.
     stacks: Vec<StackId>,
     /// Whether frames are missing, so that the numbers of stacks mean others.
@@ -194,7 +194,7 @@ impl<R: Read> Reader<R> {
             offset: 0,
             recording: Recording { file: path.to_owned(), ..Recording::default() },
             buffer: Vec::new(),
-            owed: 0,
+            awaiting_branches: 0,
             stacks: Vec::new(),
             lacks_frames: false,
             keeps_marks: false,
@@ -316,9 +316,9 @@ impl<R: Read> Reader<R> {
         branches: &mut impl FnMut(&Sample, &[Branch]),
     ) -> std::result::Result<bool, Bad> {
         let begin = self.offset;
-        let owed = std::mem::take(&mut self.owed);
+        let awaiting_branches = std::mem::take(&mut self.awaiting_branches);
         let head = self.head()?;
-        if owed != 0 && head.is_none_or(|head| head.tag != BRANCHES) {
+        if awaiting_branches != 0 && head.is_none_or(|head| head.tag != BRANCHES) {
             self.damaged(begin, "the branches of samples are missing");
         }
         let Some(head) = head else {
@@ -329,7 +329,7 @@ impl<R: Read> Reader<R> {
         }
         match head.tag {
             SAMPLES => self.sample_block(head, samples)?,
-            BRANCHES => self.branch_block(head, owed, branches)?,
+            BRANCHES => self.branch_block(head, awaiting_branches, branches)?,
             PROCESSES => self.process_block(head)?,
             MODULES => self.module_block(head)?,
             STATISTICS => {
@@ -418,7 +418,7 @@ impl<R: Read> Reader<R> {
         self.stacks = stacks;
         self.recording.samples += count as u64;
         if samples.iter().any(|sample| sample.branches != 0) {
-            self.owed = count;
+            self.awaiting_branches = count;
         }
         self.buffer = buffer;
         Ok(())
@@ -428,15 +428,15 @@ impl<R: Read> Reader<R> {
     fn branch_block(
         &mut self,
         head: Head,
-        owed: usize,
+        awaiting_branches: usize,
         visit: &mut impl FnMut(&Sample, &[Branch]),
     ) -> std::result::Result<(), Bad> {
         const BAD: Bad = Bad::Block("the branches of samples make no sense");
         let payload = self.bytes(head)?;
-        let records = Records::new(&payload).filter(|_| owed != 0);
+        let records = Records::new(&payload).filter(|_| awaiting_branches != 0);
         let mut records = records.ok_or(BAD)?;
         let mut branches = Vec::new();
-        let samples = self.buffer.iter().take(owed);
+        let samples = self.buffer.iter().take(awaiting_branches);
         for sample in samples.filter(|sample| sample.branches != 0) {
             records.of_sample(sample, &mut branches).ok_or(BAD)?;
             self.recording.branches += branches.len() as u64;
@@ -571,8 +571,8 @@ impl<R: Read> Reader<R> {
 fn put<K: Eq + Hash, V>(list: &mut Vec<V>, index: &mut Index<K>, key: K, row: V) {
     match index.entry(key) {
         Entry::Occupied(at) => {
-            if let Some(place) = list.get_mut(*at.get()) {
-                *place = row;
+            if let Some(known) = list.get_mut(*at.get()) {
+                *known = row;
             }
         }
         Entry::Vacant(at) => {

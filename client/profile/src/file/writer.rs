@@ -298,8 +298,8 @@ pub(super) fn head(tag: [u8; 4], payload: &[u8]) -> io::Result<[u8; HEAD_BYTES]>
         .ok_or(io::ErrorKind::FileTooLarge)?;
     let mut head = [0; HEAD_BYTES];
     let fields = [u32::from_le_bytes(tag), length, crc32fast::hash(payload), 0];
-    for (place, field) in head.chunks_exact_mut(size_of::<u32>()).zip(fields) {
-        place.copy_from_slice(&field.to_le_bytes());
+    for (bytes, field) in head.chunks_exact_mut(size_of::<u32>()).zip(fields) {
+        bytes.copy_from_slice(&field.to_le_bytes());
     }
     let (fields, sum) = head.split_at_mut(HEAD_BYTES - size_of::<u32>());
     sum.copy_from_slice(&crc32fast::hash(fields).to_le_bytes());

@@ -92,8 +92,8 @@ impl Code {
         let mut code_path = Vec::new();
         while code_path.len() < LENGTH.end {
             // If code does not come back by itself, a branch that can go anywhere does.
-            let wanted = (code_path.len() >= LENGTH.end / 2).then_some(start);
-            let Some(passed) = walk.next(wanted) else {
+            let target = (code_path.len() >= LENGTH.end / 2).then_some(start);
+            let Some(passed) = walk.next(target) else {
                 break;
             };
             code_path.push(passed);
@@ -106,8 +106,8 @@ impl Code {
 
     /// The branch that code at an address leads to, if that leads somewhere.
     fn branch_from(&self, address: u64) -> Option<&Branch> {
-        let place = self.instructions.binary_search_by_key(&address, |(address, _)| *address);
-        let branch = self.branches.get(self.instructions[place.ok()?].1?)?;
+        let index = self.instructions.binary_search_by_key(&address, |(address, _)| *address);
+        let branch = self.branches.get(self.instructions[index.ok()?].1?)?;
         branch.leads.then_some(branch)
     }
 
@@ -142,8 +142,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Runs on to the next branch and past it, to `wanted` if that branch can go anywhere.
-    fn next(&mut self, wanted: Option<u64>) -> Option<PathBranch> {
+    /// Runs on to the next branch and past it, to `target` if that branch can go anywhere.
+    fn next(&mut self, target: Option<u64>) -> Option<PathBranch> {
         let branch = self.code.branch_from(self.at)?;
         let there = |address: &u64| self.code.branch_from(*address).is_some();
         self.passed += 1;
@@ -164,14 +164,14 @@ impl Walk<'_> {
             }
             BranchKind::IndirectCall => {
                 self.call(branch.next);
-                wanted.unwrap_or_else(|| self.entry())
+                target.unwrap_or_else(|| self.entry())
             }
             _ => {
                 let mut caller = self.callers.pop();
                 while caller.is_some_and(|caller| !there(&caller)) {
                     caller = self.callers.pop();
                 }
-                wanted.or(caller).unwrap_or_else(|| self.entry())
+                target.or(caller).unwrap_or_else(|| self.entry())
             }
         };
         self.at = to;
@@ -187,8 +187,8 @@ impl Walk<'_> {
 
     /// One function after the other.
     fn entry(&self) -> u64 {
-        let place = self.passed % self.entries.len().max(1) as u64;
-        self.entries.get(place as usize).copied().unwrap_or(self.at)
+        let index = self.passed % self.entries.len().max(1) as u64;
+        self.entries.get(index as usize).copied().unwrap_or(self.at)
     }
 }
 

@@ -30,13 +30,13 @@ impl Executable {
     /// A message, if it is no readable PE or ELF file.
     pub fn open(path: &Path, symbols: &SymbolPath) -> Result<Self, String> {
         let image = Image::open(path)?;
-        let whole = path.canonicalize().map_err(|error| error.to_string())?;
-        let name = whole.file_name().unwrap_or_default();
+        let canonical = path.canonicalize().map_err(|error| error.to_string())?;
+        let name = canonical.file_name().unwrap_or_default();
         let start = if image.base == 0 { ANYWHERE } else { image.base };
         let end = start.checked_add(image.size);
         let module = Module {
             name: name.to_string_lossy().into_owned(),
-            path: Some(whole.to_str().ok_or("its path is not UTF-8")?.to_owned()),
+            path: Some(canonical.to_str().ok_or("its path is not UTF-8")?.to_owned()),
             start,
             end: end.ok_or("its addresses have no end")?,
             identity: image.identity.clone(),

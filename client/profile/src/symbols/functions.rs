@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn an_unknown_end_is_the_next_start_or_that_of_the_section() {
-        let symbol_match = vec![
+        let all = vec![
             function("c", 0x30, 0x30),
             function("alias", 0x10, 0x10),
             function("a", 0x10, 0x18),
             function("b", 0x20, 0x20),
         ];
-        let functions = Functions::new(symbol_match, std::slice::from_ref(&(0x10..0x40)), false);
+        let functions = Functions::new(all, std::slice::from_ref(&(0x10..0x40)), false);
         let expected =
             [function("a", 0x10, 0x18), function("b", 0x20, 0x30), function("c", 0x30, 0x40)];
         assert_eq!(*functions, expected);

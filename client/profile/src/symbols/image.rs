@@ -78,8 +78,8 @@ impl Image {
             let address = range.start.wrapping_add(self.base);
             let length = range.end.saturating_sub(range.start);
             let mut sections = file.sections();
-            let symbol_match = sections.find_map(|s| s.data_range(address, length).ok().flatten());
-            symbol_match.map(<[u8]>::to_vec).unwrap_or_default()
+            let data = sections.find_map(|s| s.data_range(address, length).ok().flatten());
+            data.map(<[u8]>::to_vec).unwrap_or_default()
         };
         Ok(self.code.iter().map(bytes).collect())
     }
@@ -98,12 +98,12 @@ pub(super) fn within<'a>(
     range: &Range<u64>,
 ) -> Result<&'a [u8], String> {
     let mut all = code.iter().zip(sections);
-    let symbol_match = all.find_map(|(section, bytes)| {
+    let code_bytes = all.find_map(|(section, bytes)| {
         let start = usize::try_from(range.start.checked_sub(section.start)?).ok()?;
         let end = usize::try_from(range.end.checked_sub(section.start)?).ok()?;
         bytes.get(start..end)
     });
-    symbol_match.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
+    code_bytes.ok_or_else(|| format!("its file does not have the code at {:#x}", range.start))
 }
 
 /// The build of a file.
@@ -145,15 +145,15 @@ pub fn identity_of(path: &Path) -> Result<Option<Identity>, String> {
 /// Opens a file. A folder, a pipe or a device is refused without being opened: opening a pipe may
 /// take for ever, and opening a device may set something off.
 pub(super) fn open(path: &Path) -> Result<File, String> {
-    let told = |error: io::Error| error.to_string();
+    let text = |error: io::Error| error.to_string();
     let is_file = |metadata: Metadata| {
         let refused = || "it is not a regular file".to_owned();
         metadata.is_file().then_some(()).ok_or_else(refused)
     };
-    is_file(fs::metadata(path).map_err(told)?)?;
-    let file = File::open(path).map_err(told)?;
+    is_file(fs::metadata(path).map_err(text)?)?;
+    let file = File::open(path).map_err(text)?;
     // It may have been replaced in the meantime.
-    is_file(file.metadata().map_err(told)?)?;
+    is_file(file.metadata().map_err(text)?)?;
     Ok(file)
 }
 
@@ -215,7 +215,7 @@ fn functions<'a>(
     base: u64,
     code: &[Range<u64>],
 ) -> Functions {
-    let place = |name: &[u8], address: u64, size: u64| {
+    let function_at = |name: &[u8], address: u64, size: u64| {
         let start = address.checked_sub(base)?;
         let in_code = code.iter().any(|range| range.contains(&start));
         let name = demangle::demangle(&String::from_utf8_lossy(name));
@@ -225,7 +225,7 @@ fn functions<'a>(
     let symbols = file.symbols().filter_map(|symbol| {
         let function = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown);
         let name = symbol.name_bytes().ok().filter(|_| function)?;
-        place(name, symbol.address(), symbol.size())
+        function_at(name, symbol.address(), symbol.size())
     });
     let symbols: Vec<_> = symbols.collect();
     if !symbols.is_empty() {
@@ -233,7 +233,9 @@ fn functions<'a>(
     }
     let exports = file.exports().into_iter().flatten().filter_map(Result::ok);
     let exports = exports.filter_map(|export| match (export.name(), export.target()) {
-        (NameOrOrdinal::Name(name), ExportTarget::Address { address }) => place(name, address, 0),
+        (NameOrOrdinal::Name(name), ExportTarget::Address { address }) => {
+            function_at(name, address, 0)
+        }
         _ => None,
     });
     Functions::new(exports.collect(), code, true)

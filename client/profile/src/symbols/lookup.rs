@@ -22,7 +22,7 @@ pub(super) struct Lookup {
     /// The module itself, if it was found.
     pub(super) image: Option<Image>,
     /// Where it was found, which may be a compressed file in a store.
-    image_place: Option<PathBuf>,
+    image_file: Option<PathBuf>,
     lines: Lines,
     /// Functions of the image, or of the file with its separate symbols.
     table: Functions,
@@ -66,7 +66,7 @@ impl Lookup {
         if let Some((image, file)) =
             self.first_usable(&candidates, key, path, |file| image_of(file, module))
         {
-            (self.image, self.image_place) = (Some(image), Some(file));
+            (self.image, self.image_file) = (Some(image), Some(file));
         } else if self.notes.is_empty() {
             let tried = candidates.iter().map(|at| at.display().to_string());
             let tried: Vec<_> = tried.collect();
@@ -124,7 +124,7 @@ impl Lookup {
     }
 
     fn find_pdb(&mut self, identity: &Identity, path: &SymbolPath) {
-        let candidates = path.pdbs(identity, self.image_place());
+        let candidates = path.pdbs(identity, self.image_file());
         let key = Key::of_pdb(identity);
         if let Some((pdb, file)) =
             self.first_usable(&candidates, key, path, |file| Pdb::open(file, identity))
@@ -213,8 +213,8 @@ impl Lookup {
     }
 
     /// Where the module itself was found.
-    pub(super) fn image_place(&self) -> Option<&Path> {
-        self.image_place.as_deref()
+    pub(super) fn image_file(&self) -> Option<&Path> {
+        self.image_file.as_deref()
     }
 
     /// The code at an address relative to the module's start.
@@ -244,23 +244,23 @@ impl Lookup {
 fn image_of(path: &Path, module: &Module) -> Result<Image, String> {
     let image = image_of_build(path, module.identity.as_ref())?;
     match (module.stamp, image.stamp) {
-        (Some(wanted), Some(symbol_match))
-            if module.identity.is_none() && wanted != symbol_match =>
-        {
+        (Some(recorded), Some(actual)) if module.identity.is_none() && recorded != actual => {
             Err("it is of another build: it was linked at another time".to_owned())
         }
         _ => Ok(image),
     }
 }
 
-/// Opens a file if it is of the wanted build; any build will do if that is unknown.
-fn image_of_build(path: &Path, wanted: Option<&Identity>) -> Result<Image, String> {
+/// Opens a file if it is of the recorded build; any build will do if that is unknown.
+fn image_of_build(path: &Path, recorded: Option<&Identity>) -> Result<Image, String> {
     let image = Image::open(path)?;
-    match (wanted, &image.identity) {
-        (Some(wanted), Some(symbol_match)) if !symbol_match.is_same_build(wanted) => {
-            Err(format!("it is of another build: {symbol_match}, where {wanted} is wanted"))
+    match (recorded, &image.identity) {
+        (Some(recorded), Some(actual)) if !actual.is_same_build(recorded) => {
+            Err(format!("it is of another build: {actual}, where {recorded} is wanted"))
         }
-        (Some(wanted), None) => Err(format!("it has no build identity, and {wanted} is needed")),
+        (Some(recorded), None) => {
+            Err(format!("it has no build identity, and {recorded} is needed"))
+        }
         _ => Ok(image),
     }
 }

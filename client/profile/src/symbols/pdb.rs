@@ -25,22 +25,22 @@ self_cell!(
 pub(super) struct Pdb(Opened);
 
 impl Pdb {
-    /// Opens it, if it is of the wanted build.
-    pub(super) fn open(path: &Path, wanted: &Identity) -> Result<Self, String> {
-        let told = |error: pdb_addr2line::Error| error.to_string();
+    /// Opens it, if it is of the recorded build.
+    pub(super) fn open(path: &Path, recorded: &Identity) -> Result<Self, String> {
+        let text = |error: pdb_addr2line::Error| error.to_string();
         let mut pdb = PDB::open(image::open(path)?).map_err(|error| error.to_string())?;
-        let symbol_match = identity(&mut pdb, wanted).map_err(|error| error.to_string())?;
-        if !symbol_match.is_same_build(wanted) {
+        let actual = identity(&mut pdb, recorded).map_err(|error| error.to_string())?;
+        if !actual.is_same_build(recorded) {
             return Err(format!(
-                "it belongs to another build: it is {symbol_match}, and {wanted} is wanted"
+                "it belongs to another build: it is {actual}, and {recorded} is wanted"
             ));
         }
         let is_whole = is_whole(&mut pdb).map_err(|error| error.to_string())?;
         if !is_whole {
             return Err("it is damaged: it has parts that are shorter than it says".to_owned());
         }
-        let data = ContextPdbData::try_from_pdb(pdb).map_err(told)?;
-        Opened::try_new(data, Data::make_context).map(Self).map_err(told)
+        let data = ContextPdbData::try_from_pdb(pdb).map_err(text)?;
+        Opened::try_new(data, Data::make_context).map(Self).map_err(text)
     }
 
     /// The code at an address relative to the module's start.
@@ -126,11 +126,11 @@ fn has_names(stream: &[u8]) -> Option<bool> {
 /// that add to a PDB raise only the first.
 fn identity(
     pdb: &mut PDB<'_, File>,
-    wanted: &Identity,
+    recorded: &Identity,
 ) -> Result<Identity, pdb_addr2line::pdb::Error> {
     let information = pdb.pdb_information()?;
     let second = pdb.debug_information()?.age();
-    let age = match wanted {
+    let age = match recorded {
         Identity::Pdb { age, .. } if *age == information.age => *age,
         _ => second.unwrap_or(information.age),
     };

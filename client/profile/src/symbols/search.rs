@@ -237,9 +237,9 @@ impl SymbolPath {
     pub(super) fn fetched(&self, key: &Key<'_>) -> (Option<PathBuf>, Vec<String>) {
         let mut notes = Vec::new();
         for server in self.servers.iter().filter(|_| self.fetch.is_some()) {
-            let answer = self.fetch.map(|fetch| key.fetch(fetch, server));
-            match answer.unwrap_or(Ok(None)) {
-                Ok(Some(place)) => return (Some(place), notes),
+            let result = self.fetch.map(|fetch| key.fetch(fetch, server));
+            match result.unwrap_or(Ok(None)) {
+                Ok(Some(file)) => return (Some(file), notes),
                 Ok(None) => notes.push(format!("{} does not have {}", server.url, key.name)),
                 Err(why) => {
                     notes.push(format!("{} was not fetched from {}: {why}", key.name, server.url));
@@ -321,9 +321,9 @@ mod tests {
             stamp: Some(crate::file::Stamp { time: 0x1234, size: 0x5000 }),
             ..Module::default()
         };
-        let symbol_match = path.images(&module);
+        let candidates = path.images(&module);
         for wanted in ["/s/a.dll", "/i/a.dll", "/i/a.dll/000012345000/a.dll"] {
-            assert!(symbol_match.contains(&PathBuf::from(wanted)), "{symbol_match:?}");
+            assert!(candidates.contains(&PathBuf::from(wanted)), "{candidates:?}");
         }
         let identity = Identity::pdb([0; 16], 2, b"a.pdb");
         let pdbs = path.pdbs(&identity, None);
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_pdb_is_looked_for_in_stores_then_beside_and_not_where_it_was_linked() {
         let identity = Identity::pdb([0; 16], 2, b"/build/a.pdb");
-        let symbol_match = SymbolPath::parse("/s").pdbs(&identity, Some(Path::new("/bin/a.exe")));
+        let candidates = SymbolPath::parse("/s").pdbs(&identity, Some(Path::new("/bin/a.exe")));
         let build = "000000000000000000000000000000002";
         let expected = [
             "/s/a.pdb".to_owned(),
@@ -359,7 +359,7 @@ mod tests {
             format!("/s/a./a.pdb/{build}/file.ptr"),
             "/bin/a.pdb".to_owned(),
         ];
-        assert_eq!(symbol_match, expected.map(PathBuf::from));
+        assert_eq!(candidates, expected.map(PathBuf::from));
     }
 
     #[test]
@@ -367,7 +367,7 @@ mod tests {
         let identity = Identity::build_id(&[0xAB, 0xCD]);
         let path = SymbolPath::parse("/s");
         let image = Path::new("/bin/a");
-        let symbol_match = path.debug_files(Some(&identity), Some("a.debug"), image);
+        let candidates = path.debug_files(Some(&identity), Some("a.debug"), image);
         let expected = [
             "/s/.build-id/ab/cd.debug",
             "/usr/lib/debug/.build-id/ab/cd.debug",
@@ -376,7 +376,7 @@ mod tests {
             "/bin/.debug/a.debug",
             "/usr/lib/debug/bin/a.debug",
         ];
-        assert_eq!(symbol_match, expected.map(PathBuf::from));
+        assert_eq!(candidates, expected.map(PathBuf::from));
     }
 
     /// Compresses the requested file, as a server would return it.
@@ -403,12 +403,12 @@ mod tests {
         // Nothing is requested unless the user asked for it.
         assert_eq!(SymbolPath::parse(&text).fetched(&key), (None, Vec::new()));
         let path = |fetch| SymbolPath::parse(&text).downloading(fetch);
-        let (place, notes) = path(answers_compressed).fetched(&key);
-        let place = place.expect("it came");
+        let (file, notes) = path(answers_compressed).fetched(&key);
+        let file = file.expect("it came");
         assert_eq!(notes, Vec::<String>::new());
-        assert!(key.locations(folder.path()).contains(&place));
+        assert!(key.locations(folder.path()).contains(&file));
         assert_eq!(
-            fs::read_to_string(place).expect("it is there"),
+            fs::read_to_string(file).expect("it is there"),
             "http://a/b/my%20app.pdb/111111111111111111111111111111112A/my%20app.pd_"
         );
         let (_, notes) = path(answers_nothing).fetched(&key);

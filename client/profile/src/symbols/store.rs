@@ -70,17 +70,17 @@ impl<'a> Key<'a> {
             );
         };
         let folder = store.join(self.name).join(&self.build);
-        let told = |error: io::Error| format!("{}: {error}", folder.display());
+        let text = |error: io::Error| format!("{}: {error}", folder.display());
         for name in [self.name.to_owned(), compressed(self.name)] {
             let parts = [self.name, &self.build, &name].map(encoded);
             let url = format!("{}/{}", server.url.trim_end_matches('/'), parts.join("/"));
-            fs::create_dir_all(store).map_err(told)?;
-            let mut file = NamedTempFile::new_in(store).map_err(told)?;
+            fs::create_dir_all(store).map_err(text)?;
+            let mut file = NamedTempFile::new_in(store).map_err(text)?;
             if fetch(&url, file.as_file_mut())? {
-                fs::create_dir_all(&folder).map_err(told)?;
-                let place = folder.join(&name);
-                file.persist(&place).map_err(|error| told(error.error))?;
-                return Ok(Some(place));
+                fs::create_dir_all(&folder).map_err(text)?;
+                let path = folder.join(&name);
+                file.persist(&path).map_err(|error| text(error.error))?;
+                return Ok(Some(path));
             }
         }
         Ok(None)

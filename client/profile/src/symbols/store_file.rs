@@ -25,16 +25,16 @@ pub(super) struct StoreFile {
 impl StoreFile {
     /// # Errors
     /// A message that says why it cannot be read.
-    pub(super) fn of(place: &Path, path: &SymbolPath) -> Result<Self, String> {
-        let name = place.file_name().unwrap_or_default().to_string_lossy();
+    pub(super) fn of(stored: &Path, path: &SymbolPath) -> Result<Self, String> {
+        let name = stored.file_name().unwrap_or_default().to_string_lossy();
         let plain = |path: PathBuf| Self { path, expanded: None };
         if name == POINTER {
-            return pointed_to(place, path).map(plain);
+            return pointed_to(stored, path).map(plain);
         }
         if !name.ends_with('_') {
-            return Ok(plain(place.to_owned()));
+            return Ok(plain(stored.to_owned()));
         }
-        let file = image::open(place)?;
+        let file = image::open(stored)?;
         let expanded = expanded(file).map_err(|error| format!("it cannot be expanded: {error}"))?;
         Ok(Self { path: expanded.to_path_buf(), expanded: Some(expanded) })
     }
@@ -42,9 +42,9 @@ impl StoreFile {
 
 /// A pointer comes from the store's owner, but still opens nothing outside the folders that the
 /// user named.
-fn pointed_to(place: &Path, path: &SymbolPath) -> Result<PathBuf, String> {
+fn pointed_to(stored: &Path, path: &SymbolPath) -> Result<PathBuf, String> {
     let mut text = String::new();
-    image::open(place)?
+    image::open(stored)?
         .take(POINTER_BYTES_MAX)
         .read_to_string(&mut text)
         .map_err(|error| error.to_string())?;

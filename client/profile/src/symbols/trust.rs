@@ -55,22 +55,21 @@ pub(super) fn is_device(name: &str) -> bool {
 /// the module was loaded: the paths of loaded modules have none. On Windows a link may lead to another
 /// machine.
 pub(super) fn has_links(path: &Path) -> bool {
-    let is_link = |part: &Path| {
-        fs::symlink_metadata(part).is_ok_and(|symbol_match| leads_away(&symbol_match))
-    };
+    let is_link =
+        |part: &Path| fs::symlink_metadata(part).is_ok_and(|metadata| leads_away(&metadata));
     path.ancestors().any(is_link)
 }
 
 #[cfg(windows)]
-fn leads_away(symbol_match: &fs::Metadata) -> bool {
+fn leads_away(metadata: &fs::Metadata) -> bool {
     use std::os::windows::fs::MetadataExt;
     const FILE_ATTRIBUTE_REPARSE_POINT: u32 = 0x400;
-    symbol_match.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT != 0
+    metadata.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT != 0
 }
 
 #[cfg(not(windows))]
-fn leads_away(symbol_match: &fs::Metadata) -> bool {
-    symbol_match.is_symlink()
+fn leads_away(metadata: &fs::Metadata) -> bool {
+    metadata.is_symlink()
 }
 
 /// Whether a path lies below a folder, both by its name and after resolving links.

@@ -56,8 +56,8 @@ fn of_elf<'a>(
         let CieOrFde::Fde(partial) = entry else {
             continue;
         };
-        let whole = partial.parse(EhFrame::cie_from_offset);
-        let Ok(function) = whole else {
+        let parsed = partial.parse(EhFrame::cie_from_offset);
+        let Ok(function) = parsed else {
             continue;
         };
         let start = function.initial_address().wrapping_sub(base);

@@ -268,13 +268,13 @@ impl Marks {
         let first = self.all.first().map_or(0, column);
         let last = self.all.last().map_or(0, column);
         let columns = (last - first).saturating_add(u64::from(!self.is_empty()));
-        let shown = columns.min(columns_max as u64);
+        let kept = columns.min(columns_max as u64);
         let mut tracks: Vec<Track> = Vec::new();
         let mut locations: HashMap<usize, usize> = HashMap::new();
         for mark in &self.all {
             let index = *locations.entry(mark.channel).or_insert_with(|| {
                 let channel = self.name(mark.channel).to_owned();
-                tracks.push(Track { channel, marks: vec![0; shown as usize] });
+                tracks.push(Track { channel, marks: vec![0; kept as usize] });
                 tracks.len() - 1
             });
             let column = usize::try_from(column(mark) - first).unwrap_or(usize::MAX);
@@ -283,7 +283,7 @@ impl Marks {
                 *cell += 1;
             }
         }
-        Strip { tick_ns, from_ns: first * tick_ns, tracks, omitted_columns: columns - shown }
+        Strip { tick_ns, from_ns: first * tick_ns, tracks, omitted_columns: columns - kept }
     }
 
     /// The intervals from each mark on one channel to the next on another by the same thread. If

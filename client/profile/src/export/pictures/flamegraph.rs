@@ -80,11 +80,11 @@ fn tree(export: &Export<'_>, source: &SourceTotals) -> Node {
     for (location, totals) in samples.location_totals_of(source) {
         root.totals.add(totals);
         let mut node = &mut root;
-        for (level, (name, place)) in samples.levels(location).into_iter().enumerate() {
+        for (level, (name, named)) in samples.levels(location).into_iter().enumerate() {
             node = node.within.entry(name).or_default();
             node.totals.add(totals);
             if node.class.is_empty() {
-                node.class = class(level, place.mode, &place.frame.module);
+                node.class = class(level, named.mode, &named.frame.module);
             }
         }
     }

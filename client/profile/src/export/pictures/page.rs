@@ -198,8 +198,8 @@ fn line(export: &Export<'_>, row: &RowKey, totals: Totals) -> String {
     let (name, whole) = source.map_or(("", 0), |one| (&*one.name, one.totals.events));
     let part = fraction(totals.events, whole);
     let text = |text: &str| format!("<td>{}</td>", escaped(text));
-    let number = |key: String, shown: String, more: &str| {
-        format!("<td class=\"number\" data-key=\"{key}\">{more}{shown}</td>")
+    let number = |key: String, displayed: String, more: &str| {
+        format!("<td class=\"number\" data-key=\"{key}\">{more}{displayed}</td>")
     };
     let bar = format!(
         "<svg class=\"bar\" aria-hidden=\"true\"><rect width=\"{:.1}%\" height=\"100%\"/></svg>",

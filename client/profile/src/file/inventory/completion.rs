@@ -52,11 +52,11 @@ impl Inventory {
         self.seen.insert(id);
         let first_scanned = self.first_scanned;
         // Other names than of ASCII are in an unknown code page.
-        let found = self.lives(id).filter(|life| {
+        let candidates = self.lives(id).filter(|life| {
             (!name.is_ascii() || life.name.eq_ignore_ascii_case(&name))
                 && is_later(life.started, time, first_scanned)
         });
-        match found.min_by_key(|life| life.started) {
+        match candidates.min_by_key(|life| life.started) {
             None => {
                 let process = Process { id, name, started: Some(time), ..Process::default() };
                 completed.process(&process);
@@ -80,12 +80,12 @@ impl Inventory {
 
     fn loaded(&mut self, owner: Owner, image: Module, time: u64, completed: &mut Completed) {
         let first_scanned = self.first_scanned;
-        let found = self.modules(owner).filter(|module| {
+        let candidates = self.modules(owner).filter(|module| {
             (module.start, module.end) == (image.start, image.end)
                 && module.name.eq_ignore_ascii_case(&image.name)
                 && is_later(module.loaded, time, first_scanned)
         });
-        match found.min_by_key(|module| module.loaded) {
+        match candidates.min_by_key(|module| module.loaded) {
             None => {
                 let sampled = self.spaces(owner).any(|space| space.is_sampled(&image));
                 let tracked =

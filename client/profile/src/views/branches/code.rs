@@ -60,7 +60,7 @@ impl CodeRuns {
             let Some(source) = source(sample.source) else {
                 return;
             };
-            let mut found = 0;
+            let mut count = 0;
             for pair in steps.windows(2) {
                 let [newer, older] = pair else { continue };
                 let Some([from, _]) = newer.modules.filter(|_| older.joined) else {
@@ -77,15 +77,15 @@ impl CodeRuns {
                 if run.end < self.function.start || run.start >= self.function.end {
                     continue;
                 }
-                found += 1;
+                count += 1;
                 let flow = self.all.entry(run).or_default();
                 flow.executed += 1;
                 flow.predicted += u64::from(newer.is(Branch::PREDICTED));
                 flow.mispredicted += u64::from(newer.is(Branch::MISPREDICTED));
             }
             if let Some((runs, samples)) = self.per_source.get_mut(source) {
-                *runs += found;
-                *samples += u64::from(found != 0);
+                *runs += count;
+                *samples += u64::from(count != 0);
             }
         })?;
         self.records.add(records);
@@ -155,8 +155,8 @@ impl CodeRuns {
     ) -> Option<(Range<usize>, Option<usize>)> {
         let index = |offset: u64| {
             let address = start.wrapping_add(offset.wrapping_sub(self.function.start));
-            let found = instructions.binary_search_by_key(&address, |one| one.address);
-            found.ok()
+            let at = instructions.binary_search_by_key(&address, |one| one.address);
+            at.ok()
         };
         let first = if run.start < self.function.start { 0 } else { index(run.start)? };
         if run.end >= self.function.end {

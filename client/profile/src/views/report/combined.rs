@@ -21,10 +21,10 @@ impl Report {
             return Self::read(path.as_ref(), query, symbol_path)?.checked(query);
         }
         // A row that one recording would leave out may be the largest in the sum.
-        let whole = Query { rows: None, ..query.clone() };
+        let unlimited = Query { rows: None, ..query.clone() };
         let mut all = Vec::new();
         for path in paths {
-            all.push(Self::read(path.as_ref(), &whole, symbol_path)?);
+            all.push(Self::read(path.as_ref(), &unlimited, symbol_path)?);
         }
         combined(all, query).ok_or_else(no_recording)?.checked(query)
     }
