@@ -66,10 +66,7 @@ impl Tracks {
         let samples = export.samples;
         let each = samples.tracks_of(source);
         let mut each: BTreeMap<u32, Bins> = each.map(|(n, bins)| (n, bins.clone())).collect();
-        let mut sum = Bins::new();
-        for (&bin, &events) in each.values().flatten() {
-            sum.entry(bin).or_default().add(events);
-        }
+        let mut sum = sum(each.values());
         let mut width = samples.timeline.width();
         let last = sum.last_key_value().map_or(0, |(&bin, _)| bin);
         let in_each = source.totals.samples / (each.len() as u64).max(1);
@@ -115,19 +112,22 @@ fn merged(bins: &Bins) -> Bins {
     merged
 }
 
-/// The mean of several lanes.
-fn mean<'a>(tracks: impl Iterator<Item = &'a Bins>) -> Bins {
-    let (mut sum, mut count) = (Bins::new(), 0);
-    for bins in tracks {
-        count += 1;
-        for (&bin, &events) in bins {
-            sum.entry(bin).or_default().add(events);
-        }
-    }
-    for bin in sum.values_mut() {
-        bin.0 = bin.0.map(|events| events / count);
+/// Several tracks as one.
+fn sum<'a>(tracks: impl Iterator<Item = &'a Bins>) -> Bins {
+    let mut sum = Bins::new();
+    for (&bin, &events) in tracks.flatten() {
+        sum.entry(bin).or_default().add(events);
     }
     sum
+}
+
+/// The mean of several tracks; empty if there are none.
+fn mean(tracks: &[&Bins]) -> Bins {
+    let mut mean = sum(tracks.iter().copied());
+    for bin in mean.values_mut() {
+        bin.0 = bin.0.map(|events| events / tracks.len() as u64);
+    }
+    mean
 }
 
 /// The lanes of one source.
@@ -146,7 +146,7 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
         TrackBy::Process => "all processes",
     };
     drawer.track(all, &tracks.sum, SUM, tracks.highest([&tracks.sum]), 4.0);
-    let rest = (!others.is_empty()).then(|| mean(others.iter().copied()));
+    let rest = (!others.is_empty()).then(|| mean(&others));
     let highest = tracks.highest(drawn.iter().map(|&(_, bins)| bins).chain(&rest));
     for (number, bins) in drawn {
         let name = match export.samples.tracks {
