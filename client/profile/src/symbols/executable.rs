@@ -1,5 +1,6 @@
 //! An executable file and its symbols, before it runs.
 
+use super::LONGEST;
 use super::code_path::{Code, PathBranch};
 use super::functions::Function;
 use super::image::{Image, within};
@@ -12,9 +13,6 @@ use std::path::Path;
 
 /// The assumed load address of a file that has none of its own.
 const ANYWHERE: u64 = 0x5555_5555_4000;
-
-/// The most code that is scanned: 16 MiB.
-const LONGEST: u64 = 1 << 24;
 
 /// An executable file.
 pub struct Executable {

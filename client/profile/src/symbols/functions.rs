@@ -18,7 +18,8 @@ pub struct Function {
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     all: Vec<Function>,
-    only_exports: bool,
+    /// Whether it holds only exported functions.
+    pub(super) only_exports: bool,
 }
 
 impl Functions {
@@ -41,11 +42,6 @@ impl Functions {
             next = Some(function.start);
         }
         Self { all, only_exports }
-    }
-
-    /// Whether it holds only exported functions.
-    pub(super) const fn only_exports(&self) -> bool {
-        self.only_exports
     }
 
     /// The function that contains an address.

@@ -192,7 +192,7 @@ impl Lookup {
         if self.table.is_empty() {
             return;
         }
-        let (kind, why) = if self.table.only_exports() {
+        let (kind, why) = if self.table.only_exports {
             let why = "only its exports have names: what lies behind one is counted to it";
             (Kind::Exports, why)
         } else {
