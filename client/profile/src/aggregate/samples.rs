@@ -1,4 +1,4 @@
-//! The basis of pictures and exports: a recording's samples, summed by place and by time.
+//! The basis of pictures and exports: a recording's samples, summed by location and by time.
 
 pub mod binned;
 
@@ -15,21 +15,21 @@ use std::sync::Arc;
 
 /// The largest number of bins of a timeline; fewer would hide detail, more could not be seen.
 const TIMELINE_BINS: u64 = 256;
-/// The largest number of moments: what a browser can still load.
+/// The largest number of timed samples: what a browser can still load.
 const TIMED_SAMPLES_MAX: usize = 1 << 19;
 
-/// What the lanes of a timeline stand for.
+/// What the tracks of a timeline stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrackBy {
-    /// One lane for each processor.
+    /// One track for each processor.
     #[default]
     Processor,
-    /// One lane for each process.
+    /// One track for each process.
     Process,
 }
 
 impl TrackBy {
-    /// The word before a lane's number.
+    /// The word before a track's number.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Processor => "processor",
@@ -66,7 +66,7 @@ pub struct ThreadLocation {
     pub caller: Option<usize>,
 }
 
-/// Samples of one source at one place.
+/// Samples of one source at one location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocationTotals {
     /// Index of the source, as in samples.
@@ -77,7 +77,7 @@ pub struct LocationTotals {
     pub totals: Totals,
 }
 
-/// Samples of one source at one place and time.
+/// Samples of one source at one location and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedSample {
     /// The time, as a sample's time stamp.
@@ -90,7 +90,7 @@ pub struct TimedSample {
     pub totals: Totals,
 }
 
-/// The rate of a source in one lane of a timeline.
+/// The rate of a source in one track of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TrackKey {
     /// Index of the source.
@@ -131,29 +131,29 @@ pub struct SamplesBuilder {
     timed_samples: Option<Binned<GroupKey>>,
 }
 
-/// Samples by place and by time.
+/// Samples by location and by time.
 #[derive(Debug)]
 pub struct Samples {
     /// The recording without its samples.
     pub recording: Recording,
     /// The sources that were recorded.
     pub sources: Vec<SourceTotals>,
-    /// Every place, in order of process, thread, mode and address; with call stacks, once for each
+    /// Every location, in order of process, thread, mode and address; with call stacks, once for each
     /// stack.
     pub locations: Vec<ThreadLocation>,
     /// Where code was called that has samples or calls such code, of all threads of a process
     /// together. The address is within the call.
     pub callers: Vec<ThreadLocation>,
-    /// The sum for each source and place, in their order.
+    /// The sum for each source and location, in their order.
     pub location_totals: Vec<LocationTotals>,
-    /// What the lanes of `timeline` stand for.
+    /// What the tracks of `timeline` stand for.
     pub tracks: TrackBy,
-    /// The sums by time for each lane.
+    /// The sums by time for each track.
     pub timeline: Binned<TrackKey>,
     rates: BTreeMap<u16, BTreeMap<u32, Bins>>,
     /// Single samples, or those merged within `timed_sample_ticks`; empty unless they were asked for.
     pub timed_samples: Vec<TimedSample>,
-    /// How many ticks each moment covers: 1 if times are exact.
+    /// How many ticks each timed sample covers: 1 if times are exact.
     pub timed_sample_ticks: u64,
     /// The program's marks, if the recording was read with them.
     pub marks: Marks,
@@ -421,12 +421,12 @@ impl Samples {
         })
     }
 
-    /// Whether any place has a caller.
+    /// Whether any location has a caller.
     pub const fn has_stacks(&self) -> bool {
         !self.callers.is_empty()
     }
 
-    /// A place and its callers, innermost first.
+    /// A location and its callers, innermost first.
     pub fn stack<'a>(
         &'a self,
         location: &'a ThreadLocation,
@@ -435,7 +435,7 @@ impl Samples {
         std::iter::successors(Some(location), |callee| self.callers.get(callee.caller?))
     }
 
-    /// The names of all levels of a place, outermost first, each with the place that it names: process
+    /// The names of all levels of a location, outermost first, each with the location that it names: process
     /// and thread; then with call stacks the functions, without them module, symbol and line, as far
     /// as they are known.
     pub fn levels<'a>(&'a self, location: &'a ThreadLocation) -> Vec<(String, &'a ThreadLocation)> {
@@ -468,19 +468,19 @@ impl Samples {
         nanoseconds(ticks, frequency).unwrap_or(ticks)
     }
 
-    /// The module that contains a place, with its index in the recording.
+    /// The module that contains a location, with its index in the recording.
     pub fn module_of(&self, location: &ThreadLocation) -> Option<(usize, &Module)> {
         let index = location.module?;
         Some((index, self.recording.modules.get(index)?))
     }
 
-    /// The rates of one source over time, for each lane by number.
+    /// The rates of one source over time, for each track by number.
     pub fn tracks_of(&self, source: &SourceTotals) -> impl Iterator<Item = (u32, &Bins)> {
         let tracks = self.rates.get(&source.index).into_iter().flatten();
         tracks.map(|(&number, bins)| (number, bins))
     }
 
-    /// The spots of one source.
+    /// The totals of one source.
     pub fn location_totals_of(
         &self,
         source: &SourceTotals,
@@ -494,7 +494,7 @@ impl Samples {
     }
 }
 
-/// The sums of a timeline by source and lane.
+/// The sums of a timeline by source and track.
 fn rates(
     timeline: &Binned<TrackKey>,
     number: impl Fn(u32) -> u32,

@@ -62,14 +62,14 @@ impl Drawing {
             writeln!(self.svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
     }
 
-    /// The line below a lane, and the name of the lane.
-    fn lane(&mut self, left: f64, top: f64, base: f64, name: &str) {
-        self.text("lane", 16.0, top, name);
+    /// The line below a track, and the name of the track.
+    fn track(&mut self, left: f64, top: f64, base: f64, name: &str) {
+        self.text("track", 16.0, top, name);
         let right = WIDTH - RIGHT;
         let _ = writeln!(self.svg, "<path class=\"axis\" d=\"M{left} {base:.1}H{right}\"/>");
     }
 
-    /// An axis of `range` nanoseconds below the last lane, which ends at `base`; `x` says where a
+    /// An axis of `range` nanoseconds below the last track, which ends at `base`; `x` says where a
     /// time is drawn.
     fn time_axis(&mut self, base: f64, range: f64, since: &str, x: impl Fn(f64) -> f64) {
         let (unit, size) = time_unit(range);

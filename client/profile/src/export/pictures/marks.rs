@@ -1,4 +1,4 @@
-//! The marks of a recording: a lane for each channel, with a line for each mark.
+//! The marks of a recording: a track for each channel, with a line for each mark.
 
 use super::units::{duration, fitting};
 use super::{Drawing, RIGHT, WIDTH, escaped, inline};
@@ -9,12 +9,12 @@ use std::fmt::Write;
 
 /// The margin at the left for the channels' names.
 const LEFT: f64 = 164.0;
-/// The height of a lane, including the gap below it.
-const LANE: f64 = 22.0;
+/// The height of a track, including the gap below it.
+const TRACK: f64 = 22.0;
 /// The height of a line in it.
 const LINE: f64 = 14.0;
 /// The largest number of channels that one picture can show.
-const LANES_MAX: usize = 32;
+const TRACKS_MAX: usize = 32;
 /// The number of columns, one pixel each.
 const COLUMNS: usize = 1020;
 
@@ -44,16 +44,16 @@ fn drawing(marks: &Marks) -> Drawing {
     let strip = marks.strip(range.div_ceil(COLUMNS as u64), COLUMNS + 2);
     let mut drawing = Drawing::default();
     let mut y = 4.0;
-    for track in strip.tracks.iter().take(LANES_MAX) {
-        drawing.lane(LEFT, y + LINE - 2.0, y + LINE, &fitting(&track.channel, 20));
+    for track in strip.tracks.iter().take(TRACKS_MAX) {
+        drawing.track(LEFT, y + LINE - 2.0, y + LINE, &fitting(&track.channel, 20));
         let _ = writeln!(drawing.svg, "<path class=\"mark\" d=\"{}\"/>", lines(&track.marks, y));
-        y += LANE;
+        y += TRACK;
     }
-    if let Some(more) = strip.tracks.len().checked_sub(LANES_MAX).filter(|&n| n != 0) {
+    if let Some(more) = strip.tracks.len().checked_sub(TRACKS_MAX).filter(|&n| n != 0) {
         drawing.text("about", 16.0, y + 10.0, &format!("{more} more channels"));
-        y += LANE;
+        y += TRACK;
     }
-    let base = y - (LANE - LINE);
+    let base = y - (TRACK - LINE);
     drawing.time_axis(base, range as f64, "mark", |time| x(time / strip.tick_ns as f64));
     drawing
 }
@@ -80,7 +80,7 @@ fn table(summaries: &[Summary]) -> String {
         let _ = write!(table, "<th scope=\"col\" class=\"number\">{head}</th>");
     }
     table += "</tr></thead>\n<tbody>\n";
-    for summary in summaries.iter().take(LANES_MAX) {
+    for summary in summaries.iter().take(TRACKS_MAX) {
         let gaps = summary.gaps.as_ref();
         let times = gaps.map_or(const { [const { String::new() }; 5] }, |gaps| {
             [

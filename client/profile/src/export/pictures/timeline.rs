@@ -1,4 +1,4 @@
-//! A timeline: the rate of one source over time, summed and lane by lane.
+//! A timeline: the rate of one source over time, summed and track by track.
 
 use super::units::{duration, fitting, si, step};
 use super::{Drawing, RIGHT, WIDTH, escaped};
@@ -10,22 +10,22 @@ use shared_types::Mode;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The margin at the left for the lanes' names and the scale.
+/// The margin at the left for the tracks' names and the scale.
 const LEFT: f64 = 164.0;
-/// The height of the lane with the sum of all lanes.
+/// The height of the track with the sum of all tracks.
 const SUM: f64 = 130.0;
-/// The height of each lane.
-const LANE: f64 = 38.0;
-/// The gap between two lanes.
+/// The height of each track.
+const TRACK: f64 = 38.0;
+/// The gap between two tracks.
 const GAP: f64 = 12.0;
-/// The largest number of lanes in one picture: those with the most events are drawn.
-const LANES_MAX: usize = 32;
-/// With fewer samples than this in a bin of a lane, a rate is mostly chance.
+/// The largest number of tracks in one picture: those with the most events are drawn.
+const TRACKS_MAX: usize = 32;
+/// With fewer samples than this in a bin of a track, a rate is mostly chance.
 const SAMPLES_IN_BIN: u64 = 4;
 /// Bins are not merged below this number.
 const BINS_MIN: u64 = 32;
 
-/// The layers of a lane, from the bottom: mode, CSS class and label.
+/// The layers of a track, from the bottom: mode, CSS class and label.
 const STACKED: [(Mode, &str, &str); 3] = [
     (Mode::User, "user", "user"),
     (Mode::Kernel, "kernel", "kernel"),
@@ -50,7 +50,7 @@ pub(super) fn about(export: &Export<'_>, source: &SourceTotals) -> String {
     about
 }
 
-/// The bins of all lanes, as wide as they are drawn.
+/// The bins of all tracks, as wide as they are drawn.
 struct Tracks {
     sum: Bins,
     each: BTreeMap<u32, Bins>,
@@ -130,7 +130,7 @@ fn mean(tracks: &[&Bins]) -> Bins {
     mean
 }
 
-/// The lanes of one source.
+/// The tracks of one source.
 pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
     let tracks = Tracks::new(export, source);
     if tracks.sum.is_empty() {
@@ -153,26 +153,26 @@ pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
             TrackBy::Processor => format!("processor {number}"),
             TrackBy::Process => export.samples.process_name(number),
         };
-        drawer.track(&name, bins, LANE, highest, 1.0);
+        drawer.track(&name, bins, TRACK, highest, 1.0);
     }
     if let Some(rest) = &rest {
         let name = format!("{} others (mean)", others.len());
-        drawer.track(&name, rest, LANE, highest, 1.0);
+        drawer.track(&name, rest, TRACK, highest, 1.0);
     }
     let Drawer { mut drawing, y, .. } = drawer;
     drawing.time_axis(y - GAP, tracks.range_ns, "sample", |ns| tracks.x(ns));
     drawing
 }
 
-/// The lanes that are drawn, in order of their numbers, and the others.
+/// The tracks that are drawn, in order of their numbers, and the others.
 fn chosen(each: &BTreeMap<u32, Bins>) -> (Vec<(u32, &Bins)>, Vec<&Bins>) {
     let mut all: Vec<(u32, &Bins)> = each.iter().map(|(&n, bins)| (n, bins)).collect();
-    if all.len() <= LANES_MAX {
+    if all.len() <= TRACKS_MAX {
         return (all, Vec::new());
     }
     let events = |bins: &Bins| -> u128 { bins.values().map(|bin| u128::from(bin.events())).sum() };
     all.sort_by_cached_key(|&(_, bins)| std::cmp::Reverse(events(bins)));
-    let others = all.split_off(LANES_MAX - 1);
+    let others = all.split_off(TRACKS_MAX - 1);
     all.sort_unstable_by_key(|&(number, _)| number);
     (all, others.into_iter().map(|(_, bins)| bins).collect())
 }
@@ -202,7 +202,7 @@ impl Drawer<'_> {
         self.y += 10.0;
     }
 
-    /// Draws one lane, with a scale up to at least `highest` in about `steps` steps.
+    /// Draws one track, with a scale up to at least `highest` in about `steps` steps.
     fn track(&mut self, name: &str, bins: &Bins, height: f64, highest: f64, steps: f64) {
         let tick = step(highest, steps);
         let top = (highest / tick).ceil().max(1.0) * tick;
@@ -231,7 +231,7 @@ impl Drawer<'_> {
             }
         }
         self.drawing.svg += "</g>\n";
-        self.drawing.lane(LEFT, first + 14.0, base, &fitting(name, 16));
+        self.drawing.track(LEFT, first + 14.0, base, &fitting(name, 16));
         self.y = base + GAP;
     }
 

@@ -591,10 +591,10 @@ fn exports_tell_processes_of_one_identifier_apart() {
         ("second.exe (8)", "new.dll"),
     ];
     assert_eq!(locations, BTreeSet::from(expected));
-    let lanes = aggregate.tracks_of(&aggregate.sources[0]);
-    let lanes: BTreeSet<String> = lanes.map(|(lane, _)| aggregate.process_name(lane)).collect();
+    let tracks = aggregate.tracks_of(&aggregate.sources[0]);
+    let tracks: BTreeSet<String> = tracks.map(|(track, _)| aggregate.process_name(track)).collect();
     let names = ["both.exe (12)", "first.exe (8)", "second.exe (8)"];
-    assert_eq!(lanes, BTreeSet::from(names.map(str::to_owned)));
+    assert_eq!(tracks, BTreeSet::from(names.map(str::to_owned)));
 }
 
 /// A report and an export count the same samples, whatever the filter.
