@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use crate::views::branches::RecordCounts;
+pub use crate::views::branches::code::CodeRunSummary;
 pub use crate::views::instruction::{Flow, Instruction, Jump};
 
 /// Which function to annotate.
@@ -88,18 +89,6 @@ pub struct Annotated {
     /// What branch records show about the function; `None` if none of them show the code between
     /// branches.
     pub code_runs: Option<CodeRunSummary>,
-}
-
-/// What the branch records of a recording show about a function.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CodeRunSummary {
-    /// How many records were kept and dropped.
-    pub records: RecordCounts,
-    /// For each source, the number of runs between records in the function, and of samples
-    /// with such runs.
-    pub per_source: Vec<(u64, u64)>,
-    /// Stretches that are impossible in this code: other code ran there.
-    pub impossible: u64,
 }
 
 /// A function that has samples. Each build of a module is separate, because its code differs.
@@ -169,11 +158,7 @@ impl Annotated {
         let between =
             add_samples(&code, module.as_ref(), &by_address, &mut sums, &mut instructions);
         let code_runs = code_runs(paths, filter, module.as_ref(), &code, &sources, &by_address)?;
-        let code_runs = code_runs.map(|all| CodeRunSummary {
-            impossible: all.apply_to(code.start, &mut instructions),
-            records: all.records,
-            per_source: all.per_source().to_vec(),
-        });
+        let code_runs = code_runs.map(|all| all.apply_to(code.start, &mut instructions));
         Ok(Self {
             code,
             sums,

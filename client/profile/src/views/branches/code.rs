@@ -23,6 +23,18 @@ struct CodeRun {
     end: u64,
 }
 
+/// What the branch records of a recording show about a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeRunSummary {
+    /// How many records were kept and dropped.
+    pub records: RecordCounts,
+    /// For each source, the number of runs between records in the function, and of samples
+    /// with such runs.
+    pub per_source: Vec<(u64, u64)>,
+    /// Stretches that are impossible in this code: other code ran there.
+    pub impossible: u64,
+}
+
 /// The runs that touch one function.
 pub(crate) struct CodeRuns {
     /// The function, relative to the start of its module.
@@ -30,7 +42,7 @@ pub(crate) struct CodeRuns {
     all: FxHashMap<CodeRun, Flow>,
     /// For each source, the number of runs, and of samples that have them.
     per_source: Vec<(u64, u64)>,
-    pub(crate) records: RecordCounts,
+    records: RecordCounts,
 }
 
 impl CodeRuns {
@@ -92,15 +104,9 @@ impl CodeRuns {
         Ok(())
     }
 
-    /// For each source, the number of runs, and of samples that have them.
-    pub(crate) fn per_source(&self) -> &[(u64, u64)] {
-        &self.per_source
-    }
-
-    /// Adds the counts to the function's instructions, whose first address is `start`. Returns how
-    /// many runs are impossible: they begin or end inside an instruction, or run across an
-    /// unconditional jump.
-    pub(crate) fn apply_to(&self, start: u64, instructions: &mut [Instruction]) -> u64 {
+    /// Adds the counts to the function's instructions, whose first address is `start`. Runs are
+    /// impossible that begin or end inside an instruction, or run across an unconditional jump.
+    pub(crate) fn apply_to(self, start: u64, instructions: &mut [Instruction]) -> CodeRunSummary {
         let mut leaving = vec![0u64];
         for instruction in instructions.iter() {
             let before = leaving.last().copied().unwrap_or(0);
@@ -142,7 +148,7 @@ impl CodeRuns {
                 flow.executed = *running;
             }
         }
-        impossible
+        CodeRunSummary { records: self.records, per_source: self.per_source, impossible }
     }
 
     /// The instructions of a run, and the one that branched at its end, if that lies in the

@@ -385,12 +385,12 @@ fn code_runs(all: &[Taken<'_>]) -> ([(u64, u64); 2], u64, Vec<Vec<Flow>>) {
     let is_own = |module: &Module| module.name == "own.exe";
     let added = code_runs.add(&path, &Filter::default(), of, source, is_own);
     added.expect("read");
-    assert_eq!(code_runs.records.samples, all.len() as u64);
     let mut instructions = instructions();
-    let impossible = code_runs.apply_to(CODE + FUNCTION.start, &mut instructions);
-    let of_sources = code_runs.per_source().try_into().expect("two sources");
+    let summary = code_runs.apply_to(CODE + FUNCTION.start, &mut instructions);
+    assert_eq!(summary.records.samples, all.len() as u64);
+    let of_sources = summary.per_source.try_into().expect("two sources");
     let flows = instructions.into_iter().map(|one| one.flows);
-    (of_sources, impossible, flows.collect())
+    (of_sources, summary.impossible, flows.collect())
 }
 
 /// A branch to the start of a stretch, and the one at its end.
