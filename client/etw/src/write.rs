@@ -269,19 +269,12 @@ fn bytes_of(layout: &impl Layout) -> Vec<u8> {
 /// What an event is, in the newest version each. `None` if it cannot be written.
 fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
     let (group, opcode, version) = match kind {
-        EventKind::GroupMasks(_) => (group::HEADER, 5, 2),
-        EventKind::RundownComplete => (group::HEADER, 8, 2),
         EventKind::Sample(_) => (group::PERFINFO, 46, 2),
         EventKind::CounterSample(_) => (group::PERFINFO, 47, 2),
         EventKind::CounterNames(_) => (group::PERFINFO, 48, 2),
-        EventKind::Corruption(_) => (group::PERFINFO, 49, 2),
-        EventKind::Isr(_) => (group::PERFINFO, 67, 2),
-        EventKind::Dpc(_) => (group::PERFINFO, 68, 2),
         EventKind::Interval(_) => (group::PERFINFO, 73, 3),
         EventKind::Switch(_) => (group::THREAD, 36, 4),
-        EventKind::Ready(_) => (group::THREAD, 50, 2),
         EventKind::Thread(thread) => (group::THREAD, thread.change.opcode(), 4),
-        EventKind::ThreadName(_) => (group::THREAD, 72, 2),
         EventKind::Stack(_) => (group::STACKWALK, 32, 2),
         EventKind::StackDefinition(definition) => match definition.reason {
             DefinitionReason::Create => (group::STACKWALK, 34, 2),
@@ -292,25 +285,16 @@ fn usual_id(kind: &EventKind<'_>) -> Option<EventId> {
             Half::Kernel => (group::STACKWALK, 37, 2),
             Half::User => (group::STACKWALK, 38, 2),
         },
-        EventKind::Process(process) if process.change == Change::Defunct => (group::PROCESS, 39, 5),
         EventKind::Process(process) => (group::PROCESS, process.change.opcode(), 4),
-        EventKind::ProcessTerminated(_) => (group::PROCESS, 11, 2),
         EventKind::Image(image) if image.change == Change::Start => (group::PROCESS, 10, 3),
         EventKind::Image(image) => (group::IMAGE, image.change.opcode(), 3),
-        _ => return merged_id(kind),
-    };
-    Some(EventId::Kernel { group, opcode, version })
-}
-
-/// What merging adds.
-fn merged_id(kind: &EventKind<'_>) -> Option<EventId> {
-    let (guid, opcode, version) = match kind {
-        EventKind::ImageId(_) => (id::IMAGE_ID, 0, 2),
-        EventKind::Pdb(_) => (id::IMAGE_ID, 36, 2),
-        EventKind::Volume(_) => (id::SYSTEM_CONFIG_EX, 35, 0),
+        // Added when traces are merged.
+        EventKind::Pdb(_) => {
+            return Some(EventId::Classic { guid: id::IMAGE_ID, opcode: 36, version: 2 });
+        }
         _ => return None,
     };
-    Some(EventId::Classic { guid, opcode, version })
+    Some(EventId::Kernel { group, opcode, version })
 }
 
 /// The flags of every header that the kernel writes.
@@ -343,9 +327,7 @@ const fn has_writer(kind: &EventKind<'_>) -> bool {
         EventKind::TraceHeader(_)
             | EventKind::Interval(_)
             | EventKind::Thread(_)
-            | EventKind::ThreadName(_)
             | EventKind::Process(_)
-            | EventKind::ProcessTerminated(_)
             | EventKind::Image(_)
     )
 }
@@ -392,27 +374,18 @@ fn header(
 fn payload(output: &mut Output, kind: &EventKind<'_>) {
     match kind {
         EventKind::TraceHeader(header) => header.write(output),
-        EventKind::GroupMasks(masks) => masks.write(output),
         EventKind::Sample(sample) => sample.write(output),
         EventKind::CounterSample(sample) => sample.write(output),
         EventKind::CounterNames(names) => counters::write_names(names, output),
-        EventKind::Corruption(corruption) => counters::write_corruption(corruption, output),
         EventKind::Interval(interval) => interval.write(output),
-        EventKind::Dpc(dpc) => dpc.write(output),
-        EventKind::Isr(isr) => isr.write(output),
         EventKind::Switch(switch) => switch.write(output),
-        EventKind::Ready(ready) => ready.write(output),
         EventKind::Thread(thread) => thread::write(thread, output),
-        EventKind::ThreadName(name) => name.write(output),
         EventKind::Stack(stack) => stack.write(output),
         EventKind::StackKey(key) => key.write(output),
         EventKind::StackDefinition(definition) => definition.write(output),
         EventKind::Process(process) => process::write(process, output),
-        EventKind::ProcessTerminated(process) => output.u32(process),
         EventKind::Image(image) => image::write(image, output),
-        EventKind::ImageId(image) => image.write(output),
         EventKind::Pdb(pdb) => pdb.write(output),
-        EventKind::Volume(volume) => volume.write(output),
         _ => {}
     }
 }

@@ -67,11 +67,3 @@ pub(crate) fn write_names(names: &CounterNames, output: &mut Output) {
         output.utf16(name);
     }
 }
-
-pub(crate) fn write_corruption(corruption: &Corruption, output: &mut Output) {
-    output.u32(corruption.processor);
-    output.u32(corruption.sources.len() as u32);
-    for source in &corruption.sources {
-        source.write(output);
-    }
-}

@@ -146,7 +146,7 @@ fn sid(fields: &mut Fields<'_>) -> Option<String> {
     Some(text)
 }
 
-/// Appends version 4, of a defunct process 5, without its user.
+/// Appends version 4, without its user.
 pub(crate) fn write(process: &Process, output: &mut Output) {
     output.pointer(process.unique_key);
     output.u32(process.process);
@@ -161,7 +161,4 @@ pub(crate) fn write(process: &Process, output: &mut Output) {
     output.utf16(&process.command_line);
     output.utf16(&process.package);
     output.utf16(&process.application);
-    if process.change == Change::Defunct {
-        output.u64(process.exit_time);
-    }
 }

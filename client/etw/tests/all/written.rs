@@ -1,11 +1,11 @@
 //! What is written is read again.
 
 use halprof_etw::clock::ClockType;
-use halprof_etw::payload::processor::{CounterSample, Dpc, Isr, Ready, Sample, Switch};
+use halprof_etw::payload::processor::{CounterSample, Sample, Switch};
 use halprof_etw::payload::stack::{
     DefinitionReason, Frames, Half, Stack, StackDefinition, StackKey,
 };
-use halprof_etw::payload::{Change, counters, image, process, system, thread, trace};
+use halprof_etw::payload::{Change, counters, image, process, thread};
 use halprof_etw::write::{Origin, Session, Writer};
 use halprof_etw::{EventKind, Guid, Losses, PointerSize, Trace};
 use std::io::Cursor;
@@ -36,7 +36,6 @@ fn addresses(pointer: PointerSize) -> Vec<u8> {
 }
 
 /// An event of each kind that can be written.
-#[expect(clippy::too_many_lines, reason = "a list")]
 fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
     let (process, thread) = (1000, 1004);
     let file = image::File { time_date_stamp: 7, signature_level: 12, ..image::File::default() };
@@ -48,7 +47,7 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
         name: "\\Device\\HarddiskVolume3\\a.exe".into(),
         file: Some(file),
     };
-    let a_process = |change, exit_time| process::Process {
+    let a_process = |change| process::Process {
         change,
         unique_key: 0x8000_1234,
         process,
@@ -62,7 +61,7 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
         command_line: "a.exe \"b c\"".into(),
         package: "p".into(),
         application: String::new(),
-        exit_time,
+        exit_time: 0,
     };
     let a_thread = |change, name: Option<&str>| thread::Thread {
         change,
@@ -78,7 +77,6 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
     };
     let definition = |reason| StackDefinition { reason, key: 9, frames };
     let key = |half| StackKey { event_time: 1000, process, thread, half, key: 9 };
-    let source = counters::CorruptSource { source: 10, last_good: 999 };
     let interval = counters::Interval {
         source: 10,
         interval: 65536,
@@ -87,28 +85,14 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
     };
     let names = vec!["InstructionRetired".to_owned(), "CacheMisses".to_owned()];
     vec![
-        EventKind::GroupMasks(trace::GroupMasks {
-            masks: [7, 0x406, 0, 0, 0, 0, 0, 1],
-            kernel_event_version: 85,
-        }),
         EventKind::CounterNames(counters::CounterNames { names }),
         EventKind::Interval(Box::new(interval)),
-        EventKind::Process(Box::new(a_process(Change::RundownStart, 0))),
-        EventKind::Process(Box::new(a_process(Change::Start, 0))),
-        EventKind::Process(Box::new(a_process(Change::Defunct, 5))),
-        EventKind::ProcessTerminated(process),
+        EventKind::Process(Box::new(a_process(Change::RundownStart))),
+        EventKind::Process(Box::new(a_process(Change::Start))),
         EventKind::Thread(Box::new(a_thread(Change::RundownStart, None))),
         EventKind::Thread(Box::new(a_thread(Change::End, Some("worker")))),
-        EventKind::ThreadName(Box::new(thread::ThreadName { process, thread, name: "n".into() })),
         EventKind::Image(Box::new(image(Change::Start))),
         EventKind::Image(Box::new(image(Change::RundownEnd))),
-        EventKind::ImageId(Box::new(image::ImageId {
-            base: 0x40_0000,
-            size: 0x1000,
-            process,
-            time_date_stamp: 7,
-            name: "a.exe".into(),
-        })),
         EventKind::Pdb(Box::new(image::Pdb {
             base: 0x40_0000,
             process,
@@ -116,11 +100,6 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
             age: 2,
             name: "a.pdb".into(),
         })),
-        EventKind::Volume(Box::new(system::Volume {
-            nt_path: "\\Device\\".into(),
-            dos_path: "C:".into(),
-        })),
-        EventKind::RundownComplete,
         EventKind::Sample(Sample { ip: 0x8100_0000, thread, count: 1, reserved: 0x48 }),
         EventKind::CounterSample(CounterSample { ip: 0x40_1000, thread, source: 10, reserved: 0 }),
         EventKind::Stack(Stack { event_time: 1000, process, thread, frames }),
@@ -136,15 +115,6 @@ fn events(frames: Frames<'_>) -> Vec<EventKind<'_>> {
             new_wait_time: 3,
             ..Switch::default()
         }),
-        EventKind::Ready(Ready { thread, reason: 1, increment: -2, flags: 3, reserved: 0 }),
-        EventKind::Dpc(Dpc { initial_time: 900, routine: 0x8100_0000 }),
-        EventKind::Isr(Isr {
-            initial_time: 900,
-            routine: 0x8100_0000,
-            return_value: 1,
-            vector: 0xB1,
-        }),
-        EventKind::Corruption(counters::Corruption { processor: 1, sources: vec![source; 3] }),
     ]
 }
 
@@ -181,8 +151,7 @@ fn each_event_is_read_as_it_was_written() {
         }
         assert_eq!(found, expected);
         assert!(trace.damage().is_empty());
-        let expected = Losses { corruptions: 1, ..Losses::default() };
-        assert_eq!(trace.losses(), expected);
+        assert_eq!(trace.losses(), Losses::default());
     }
 }
 
