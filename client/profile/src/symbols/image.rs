@@ -4,6 +4,7 @@ use super::demangle;
 use super::functions::{Function, Functions};
 use super::trust::local;
 use crate::file::{Identity, Stamp};
+use object::read::pe::{ImageNtHeaders, ImageOptionalHeader};
 use object::read::{ExportTarget, NameOrOrdinal, ReadCache, ReadRef};
 use object::{
     Architecture, LittleEndian, Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind,
@@ -165,21 +166,18 @@ fn identity<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<Identity> {
 }
 
 fn stamp<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<Stamp> {
-    let (time, size) = match file {
-        object::File::Pe32(file) => {
-            let headers = file.nt_headers();
-            let size = headers.optional_header.size_of_image;
-            (headers.file_header.time_date_stamp, size)
-        }
-        object::File::Pe64(file) => {
-            let headers = file.nt_headers();
-            let size = headers.optional_header.size_of_image;
-            (headers.file_header.time_date_stamp, size)
-        }
-        _ => return None,
-    };
-    let (time, size) = (time.get(LittleEndian), size.get(LittleEndian));
-    Some(Stamp { time, size })
+    match file {
+        object::File::Pe32(file) => Some(stamp_in(file.nt_headers())),
+        object::File::Pe64(file) => Some(stamp_in(file.nt_headers())),
+        _ => None,
+    }
+}
+
+fn stamp_in(headers: &impl ImageNtHeaders) -> Stamp {
+    Stamp {
+        time: headers.file_header().time_date_stamp.get(LittleEndian),
+        size: headers.optional_header().size_of_image(),
+    }
 }
 
 fn bitness<'a>(file: &object::File<'a, impl ReadRef<'a>>) -> Option<u32> {
