@@ -206,7 +206,7 @@ fn result(files: &[PathBuf], annotated: &Annotated, warnings: Vec<String>) -> An
             samples: sum.samples,
             events: sum.events,
             all_samples: source.totals.samples,
-            skid: Skid::of(interface, source.totals.samples, source.addressed).0.name(),
+            skid: Skid::of(interface, source.totals.samples, source.addressed).direction,
             stretches,
             branched_samples,
         }
@@ -418,7 +418,7 @@ fn head(annotated: &Annotated, width: Width) -> String {
     let mut explanations = Vec::new();
     for (source, sum) in annotated.sources.iter().zip(&annotated.sums) {
         let share = Share::weighted(*sum, source.totals);
-        let (_, skid) = Skid::of(interface, source.totals.samples, source.addressed);
+        let skid = Skid::of(interface, source.totals.samples, source.addressed).explanation;
         let all = format!(
             "{}: {} samples here, {:.2} % of all events\n",
             Escaped(&source.name),

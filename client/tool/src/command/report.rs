@@ -113,7 +113,7 @@ struct SkidSummary {
 impl SourceSummary {
     fn new(interface: &str, source: &SourceTotals) -> Self {
         let Totals { samples, events, .. } = source.totals;
-        let (skid, explanation) = Skid::of(interface, samples, source.addressed);
+        let Skid { direction, explanation } = Skid::of(interface, samples, source.addressed);
         Self {
             source: source.name.to_string(),
             period: source.period,
@@ -121,7 +121,7 @@ impl SourceSummary {
             events,
             scaled: source.slices.is_some(),
             error: source.error(),
-            skid: SkidSummary { direction: skid.name(), explanation },
+            skid: SkidSummary { direction, explanation },
         }
     }
 }

@@ -2,13 +2,12 @@
 
 /// What the address of a sample means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skid {
-    /// The address is at or after the event's instruction, in the order in which the code ran.
-    AtOrAfter,
-    /// The samples have no addresses.
-    NoAddress,
-    /// This version of halprof does not know the interface.
-    Unknown,
+pub struct Skid {
+    /// `at-or-after` the event's instruction, in the order in which the code ran; `no-address`, or
+    /// `unknown` for an interface that this version of halprof does not know.
+    pub direction: &'static str,
+    /// The same as a sentence.
+    pub explanation: &'static str,
 }
 
 /// What is known for each interface. The address is the one to which the interrupt returns (Intel
@@ -30,26 +29,17 @@ const SOME: &str =
 
 impl Skid {
     /// For the samples of an interface, `addressed` of which have an address.
-    pub fn of(interface: &str, samples: u64, addressed: u64) -> (Self, &'static str) {
+    pub fn of(interface: &str, samples: u64, addressed: u64) -> Self {
         if samples != 0 && addressed == 0 {
-            return (
-                Self::NoAddress,
-                "The samples have no address: modules and functions are unknown.",
-            );
+            let explanation = "The samples have no address: modules and functions are unknown.";
+            return Self { direction: "no-address", explanation };
         }
         let known = INTERFACES.iter().find(|&&(name, _)| name == interface);
-        known.map_or((Self::Unknown, "Skid: unknown for this interface."), |&(_, text)| {
-            (Self::AtOrAfter, text)
-        })
-    }
-
-    /// Its stable name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AtOrAfter => "at-or-after",
-            Self::NoAddress => "no-address",
-            Self::Unknown => "unknown",
-        }
+        let (direction, explanation) = match known {
+            Some(&(_, explanation)) => ("at-or-after", explanation),
+            None => ("unknown", "Skid: unknown for this interface."),
+        };
+        Self { direction, explanation }
     }
 }
 
@@ -60,10 +50,10 @@ mod tests {
     #[test]
     fn every_interface_that_samples_is_known() {
         for interface in ["Emon", "Amd64", "P6", "NetBurst"] {
-            assert_eq!(Skid::of(interface, 10, 10).0, Skid::AtOrAfter);
+            assert_eq!(Skid::of(interface, 10, 10).direction, "at-or-after");
         }
-        assert_eq!(Skid::of("Emon", 10, 0).0, Skid::NoAddress);
-        assert_eq!(Skid::of("Emon", 0, 0).0, Skid::AtOrAfter);
-        assert_eq!(Skid::of("Pentium", 1, 1).0, Skid::Unknown);
+        assert_eq!(Skid::of("Emon", 10, 0).direction, "no-address");
+        assert_eq!(Skid::of("Emon", 0, 0).direction, "at-or-after");
+        assert_eq!(Skid::of("Pentium", 1, 1).direction, "unknown");
     }
 }
