@@ -169,7 +169,14 @@ impl OffCpu {
     pub fn read(path: &Path, by: By) -> Result<Self> {
         refuse_recording(path)?;
         let mut trace = etl::open(path)?;
-        let mut reader = Reader::new(trace.clock());
+        let clock = trace.clock();
+        let mut reader = Reader {
+            clock,
+            lives: Lives::default(),
+            waits: Waits::default(),
+            totals: BTreeMap::new(),
+            end: clock.origin(),
+        };
         while let Some(event) = trace.next_event().map_err(|error| Error::reading(path, error))? {
             reader.event(&event);
         }
@@ -206,16 +213,6 @@ fn refuse_recording(path: &Path) -> Result<()> {
 }
 
 impl Reader {
-    fn new(clock: Clock) -> Self {
-        Self {
-            clock,
-            lives: Lives::default(),
-            waits: Waits::default(),
-            totals: BTreeMap::new(),
-            end: clock.origin(),
-        }
-    }
-
     fn event(&mut self, event: &Event<'_>) {
         self.end = self.end.max(event.time);
         if let Some(wait) = self.waits.event(&mut self.lives.threads, event) {
