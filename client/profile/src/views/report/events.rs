@@ -57,13 +57,10 @@ impl Recording {
             kind,
             times: of(kind).map(|event| event.amount.max(1)).fold(0, u64::saturating_add),
             processors: processors.len(),
-            first_ns: began.min().and_then(|began| self.since(began, first)),
+            first_ns: began.min().and_then(|began| {
+                nanoseconds(first.saturating_sub(began), self.metadata.timestamp_frequency)
+            }),
         })
-    }
-
-    /// From one time stamp to another, in nanoseconds.
-    fn since(&self, began: u64, then: u64) -> Option<u64> {
-        nanoseconds(then.saturating_sub(began), self.metadata.timestamp_frequency)
     }
 }
 
