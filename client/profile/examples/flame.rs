@@ -9,7 +9,7 @@ use halprof_measure::selection::{self, EventSpec};
 use halprof_measure::{
     Connection, Error, InProcess, ModelledMachine, Result, Session, Setup, Transport,
 };
-use halprof_profile::export::{self, Export, Format, SamplesBuilder, TrackBy};
+use halprof_profile::export::{Export, Format, SamplesBuilder, TrackBy, pictures};
 use halprof_profile::file::{Metadata, Module, Period, Process, Recording, Source, Statistics};
 use halprof_profile::symbols::{SymbolPath, Symbols};
 use shared_types::LossCause;
@@ -33,6 +33,7 @@ fn main() -> Result<()> {
 #[cfg(windows)]
 fn on_driver() -> Result<String> {
     use std::time::{Duration, Instant};
+    let absent = || Error::unavailable("the driver is not installed", "Run `halprof install`.");
     let mut connection = Connection::new(halprof_measure::Driver::open()?.ok_or_else(absent)?)?;
     let recording = described(&mut connection, false, "this machine")?;
     let end = Instant::now() + Duration::from_secs(1);
@@ -92,7 +93,9 @@ fn sample<T: Transport>(
     mut recording: Recording,
     mut work: impl FnMut(&mut T) -> Result<bool>,
 ) -> Result<String> {
-    let events = events(connection)?;
+    let mut items = Vec::new();
+    selection::parse_list(SOURCE, &mut items)?;
+    let events = Catalog::read(connection, false)?.resolve(&items)?;
     let setup = Setup {
         specs: events.iter().flat_map(|event| event.specs.clone()).collect(),
         ..Setup::default()
@@ -117,13 +120,7 @@ fn sample<T: Transport>(
     recording.statistics =
         Some(Statistics { lost: causes.zip(statistics.lost).collect(), ..Statistics::default() });
     recording.ending = Some(halprof_profile::file::Ending::default());
-    draw(builder, recording)
-}
-
-fn events<T: Transport>(connection: &mut Connection<T>) -> Result<Vec<EventSpec>> {
-    let mut items = Vec::new();
-    selection::parse_list(SOURCE, &mut items)?;
-    Catalog::read(connection, false)?.resolve(&items)
+    Ok(draw(builder, recording))
 }
 
 /// Takes the samples that are in the rings.
@@ -139,20 +136,11 @@ fn drain<T: Transport>(session: &mut Session<'_, T>, builder: &mut SamplesBuilde
     }
 }
 
-fn draw(builder: SamplesBuilder, recording: Recording) -> Result<String> {
+fn draw(builder: SamplesBuilder, recording: Recording) -> String {
     let mut symbols = Symbols::open(&recording, &SymbolPath::default());
     let samples = builder.finish(recording, |process, address, mode| {
         let module = symbols.module(process, address, mode);
         (symbols.frame(process, address, mode), module)
     });
-    let view = Export::new(&samples, "flame", Format::Flamegraph);
-    let mut svg = Vec::new();
-    export::write(&view, Format::Flamegraph, &mut svg)
-        .map_err(|error| Error::writing("-", error))?;
-    String::from_utf8(svg).map_err(|error| Error::Internal(error.to_string()))
-}
-
-#[cfg(windows)]
-fn absent() -> halprof_measure::Error {
-    halprof_measure::Error::unavailable("the driver is not installed", "Run `halprof install`.")
+    pictures::flamegraph(&Export::new(&samples, "flame", Format::Flamegraph))
 }
