@@ -44,7 +44,6 @@ impl PointerSize {
 pub(crate) trait Layout: Sized {
     /// Takes the fields off the front; `None` where too little is left.
     fn read(fields: &mut Fields<'_>) -> Option<Self>;
-    /// Appends the fields.
     fn write(&self, output: &mut Output);
 }
 

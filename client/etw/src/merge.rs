@@ -35,7 +35,6 @@ impl<R: Read + Seek> Input<R> {
     }
 }
 
-/// Where a buffer is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     first_time: i64,
@@ -161,7 +160,6 @@ struct Chain {
     entries: std::ops::Range<usize>,
     /// The buffer that is read, decompressed, without its header.
     bytes: Vec<u8>,
-    /// Its offset in the file.
     offset: u64,
     /// Where the current event begins, and the one after it.
     at: usize,
@@ -169,7 +167,6 @@ struct Chain {
     /// Whether something is missing before the next event, and before the current one.
     has_gap: bool,
     is_after_gap: bool,
-    /// The current event.
     header: Option<Header>,
     time: i64,
 }

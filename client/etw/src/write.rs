@@ -79,7 +79,6 @@ pub fn trace<'a>(
 /// The units of FILETIME in a second.
 const FILETIME_SECOND: u64 = 10_000_000;
 
-/// A processor's buffer.
 #[derive(Clone, Default)]
 struct Buffer {
     /// Without its header.
@@ -370,7 +369,6 @@ fn header(
     }
 }
 
-/// Appends a payload.
 fn payload(output: &mut Output, kind: &EventKind<'_>) {
     match kind {
         EventKind::TraceHeader(header) => header.write(output),

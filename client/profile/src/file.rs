@@ -84,7 +84,6 @@ const STATISTICS: [u8; 4] = *b"STAT";
 const EVENTS: [u8; 4] = *b"EVNT";
 const END: [u8; 4] = *b"END ";
 
-/// The length of a block's head.
 const HEAD_BYTES: usize = 16;
 
 /// What was recorded, and where.

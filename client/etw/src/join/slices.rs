@@ -80,7 +80,6 @@ impl Slices {
         slice
     }
 
-    /// The slice between two switches.
     fn end(&mut self, processor: u16, running: &Running, next: &Running) -> Slice {
         let counts = differences(&running.values, &next.values);
         self.uncounted(running.instance).unknown += u64::from(counts.is_none());

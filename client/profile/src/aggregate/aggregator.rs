@@ -161,7 +161,6 @@ pub(crate) fn without_stacks(
     samples.iter().map(|sample| (sample, StackId::NONE))
 }
 
-/// Totals by group.
 pub(crate) type TotalsByKey = FxHashMap<GroupKey, Totals>;
 
 /// Everything that was summed up.

@@ -199,7 +199,6 @@ impl PathTotals {
 /// How often an edge or a path was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct BranchTotals {
-    /// How often it was taken.
     taken: u64,
     /// In how many samples; a lower bound where several edges are merged into one.
     samples: u64,

@@ -38,7 +38,6 @@ impl ByAddress {
         Ok(Self { recording: aggregate.recording, symbols, sources, all })
     }
 
-    /// The module at a location.
     pub(crate) fn module(&self, location: CodeLocation) -> Option<&Module> {
         let module = self.symbols.module(location.process, location.ip, location.mode())?;
         self.recording.modules.get(module)

@@ -66,7 +66,6 @@ impl BoundFilter {
         !self.filter.modules.is_empty() || !self.filter.symbols.is_empty()
     }
 
-    /// Whether it accepts a process.
     pub(crate) fn passes_process(&self, process: u32) -> bool {
         if self.filter.processes.is_empty() {
             return true;
@@ -90,7 +89,6 @@ impl BoundFilter {
         0..u16::try_from(self.sources.len()).unwrap_or(u16::MAX)
     }
 
-    /// The name of a source.
     pub(crate) fn source(&self, index: u16) -> Arc<str> {
         match self.sources.get(usize::from(index)) {
             Some((name, _)) => Arc::clone(name),
@@ -108,7 +106,6 @@ impl BoundFilter {
         self.process_ids.process(number)
     }
 
-    /// Its identifier.
     pub(crate) fn process_id(&self, number: u32) -> u32 {
         self.process_ids.id(number)
     }
@@ -123,7 +120,6 @@ fn matches_source(pattern: &Pattern, source: &str) -> bool {
 /// The clock of a recording, and the span of its time that counts.
 #[derive(Default)]
 pub(crate) struct TimeRange {
-    /// The first time stamp.
     first: u64,
     /// Ticks per second; 0 if not known.
     frequency: u64,

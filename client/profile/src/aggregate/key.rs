@@ -96,7 +96,6 @@ impl Key {
         matches!(self, Self::Module | Self::Address) || self.needs_symbols()
     }
 
-    /// Whether it needs symbol files.
     pub(crate) const fn needs_symbols(self) -> bool {
         matches!(self, Self::Symbol | Self::Caller | Self::Line | Self::Address)
     }

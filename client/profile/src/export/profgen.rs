@@ -145,7 +145,6 @@ fn check_filter(format: ProfgenFormat, filter: &Filter) -> Result<()> {
 struct Records<'a> {
     path: &'a Path,
     filter: &'a Filter,
-    /// The source.
     index: u16,
     recording: &'a Recording,
     symbols: Symbols,

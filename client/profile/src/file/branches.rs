@@ -20,7 +20,6 @@ use std::mem::size_of;
 /// The size of an edge in the table: two addresses and a kind.
 const EDGE_BYTES: usize = 2 * size_of::<u64>() + size_of::<u8>();
 
-/// Encodes a block.
 pub(super) fn encode(branches: &[Branch], block: &mut Vec<u8>) {
     let mut numbers = FxHashMap::default();
     let mut edges = Vec::new();

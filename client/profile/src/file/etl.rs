@@ -28,7 +28,6 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-/// The extension of traces.
 const EXTENSION: &str = "etl";
 
 /// The source of the timer's samples, as Windows lists it (KPROFILE_SOURCE 0).
@@ -107,7 +106,6 @@ struct Contents {
     modules: Vec<Module>,
     stacks: StackTable,
     samples: Vec<Sample>,
-    /// The stack of each sample.
     sample_stacks: Vec<StackId>,
     /// The counts of threads, where the trace has them.
     counts: Option<TraceCounts>,

@@ -66,7 +66,6 @@ pub struct Inventory {
     scanned_ns: Option<u64>,
     /// When the first scan was over, on the clock of samples.
     first_scanned: u64,
-    /// The running processes.
     running: BTreeMap<u32, Process>,
     /// Those that have ended, by identifier.
     ended: BTreeMap<u32, Vec<Process>>,
@@ -79,16 +78,13 @@ pub struct Inventory {
     seen: HashSet<u32>,
     /// Where the last sample came from; the next one most often comes from there too.
     last: (Owner, u64),
-    /// A sample has requested a scan.
     scan_requested: bool,
 }
 
-/// An address space.
 #[derive(Default)]
 struct AddressSpace {
     /// By first address.
     modules: BTreeMap<u64, TrackedModule>,
-    /// Those that have been unloaded.
     unloaded: Vec<TrackedModule>,
     /// Pages that samples came from.
     pages: HashSet<u64>,

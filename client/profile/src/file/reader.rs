@@ -108,7 +108,6 @@ pub struct Reader<R = File> {
 /// The index of each row in its list.
 type Index<K> = HashMap<K, usize>;
 
-/// The head of a block.
 #[derive(Clone, Copy)]
 struct Head {
     tag: [u8; 4],
@@ -118,7 +117,6 @@ struct Head {
 
 /// Why a block cannot be read.
 enum Bad {
-    /// The file cannot be read.
     Io(io::Error),
     /// The block is skipped; what follows can be read.
     Block(&'static str),

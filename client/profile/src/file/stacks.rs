@@ -191,7 +191,6 @@ pub struct StackCounts {
 }
 
 impl StackCounts {
-    /// Counts a sample.
     pub(super) const fn add(&mut self, kernel: bool, user: bool, shared: bool) {
         self.samples += 1;
         match (kernel, user) {

@@ -399,7 +399,6 @@ fn unnamed() -> tempfile::Builder<'static, 'static> {
     builder
 }
 
-/// The folder of a file.
 fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -29,7 +29,6 @@ pub struct PathBranch {
     pub taken: bool,
 }
 
-/// A branch instruction.
 struct Branch {
     at: u64,
     next: u64,

@@ -44,7 +44,6 @@ impl Functions {
         Self { all, only_exports }
     }
 
-    /// The function that contains an address.
     pub(super) fn containing(&self, address: u64) -> Option<&Function> {
         let next = self.all.partition_point(|f| f.start <= address);
         let function = self.all.get(next.checked_sub(1)?)?;

@@ -27,7 +27,6 @@ pub(super) struct Image {
     pub(super) size: u64,
     /// The address of its start in its own tables.
     pub(super) base: u64,
-    /// Whether it has DWARF lines.
     pub(super) has_dwarf: bool,
     /// The name of the file with its separate symbols.
     pub(super) debug_link: Option<String>,

@@ -231,7 +231,6 @@ impl Lookup {
         })
     }
 
-    /// All named functions.
     pub(super) fn functions(&self) -> Vec<Function> {
         match &self.lines {
             Lines::Pdb(pdb) => pdb.functions(),

@@ -64,7 +64,6 @@ impl Pdb {
         })
     }
 
-    /// All functions.
     pub(super) fn functions(&self) -> Vec<Function> {
         self.0.with_dependent(|_, context| {
             let functions = context.functions().filter_map(|function| {

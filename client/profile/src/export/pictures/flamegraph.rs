@@ -51,7 +51,6 @@ fn levels(export: &Export<'_>) -> &'static [&'static str] {
     if export.samples.has_stacks() { &STACK_LEVELS } else { &LEVELS }
 }
 
-/// The frames of one source.
 pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
     let root = tree(export, source);
     let mut drawer = Drawer { all: root.totals.events, svg: String::new(), deepest: 0, hidden: 0 };
@@ -107,7 +106,6 @@ fn class(level: usize, mode: Mode, module: &str) -> String {
 }
 
 struct Drawer {
-    /// The events of all frames.
     all: u64,
     svg: String,
     deepest: usize,

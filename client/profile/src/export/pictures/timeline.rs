@@ -130,7 +130,6 @@ fn mean(tracks: &[&Bins]) -> Bins {
     mean
 }
 
-/// The tracks of one source.
 pub(super) fn drawing(export: &Export<'_>, source: &SourceTotals) -> Drawing {
     let tracks = Tracks::new(export, source);
     if tracks.sum.is_empty() {
@@ -184,7 +183,6 @@ struct Drawer<'a> {
 }
 
 impl Drawer<'_> {
-    /// Explains the colours.
     fn legend(&mut self) {
         let mut x = LEFT;
         for (mode, class, label) in STACKED {
