@@ -80,7 +80,9 @@ impl Index {
                 break;
             }
             index.add(at, &header, &bytes, is_compressed, damage);
-            count_losses(&header, losses);
+            let is_after = |losses| u64::from(header.flags & losses != 0);
+            losses.buffers_after_lost_events += is_after(flag::EVENTS_LOST);
+            losses.buffers_after_lost_buffers += is_after(flag::BUFFER_LOST);
             at += u64::from(header.buffer_size);
         }
         if at > input.length {
@@ -120,6 +122,12 @@ impl Index {
         });
     }
 
+    /// The processors that have buffers.
+    pub(crate) fn processors(&self) -> impl Iterator<Item = u16> {
+        let parts = self.entries.chunk_by(|a, b| a.processor == b.processor);
+        parts.map(|part| part[0].processor)
+    }
+
     /// How many numbers the sequence of buffers lacks. Numbers that occur twice are those of files
     /// that were put together: they say nothing.
     fn missing(&mut self) -> u64 {
@@ -142,11 +150,6 @@ fn first_time(header: &BufferHeader, bytes: &[u8]) -> Option<i64> {
     let mut first = Vec::new();
     compress::xpress(body, 24, &mut first);
     header::time(&first)
-}
-
-fn count_losses(header: &BufferHeader, losses: &mut Losses) {
-    losses.buffers_after_lost_events += u64::from(header.flags & flag::EVENTS_LOST != 0);
-    losses.buffers_after_lost_buffers += u64::from(header.flags & flag::BUFFER_LOST != 0);
 }
 
 /// An event's place in the sequence: by time, else as in the file.
@@ -244,16 +247,8 @@ impl Merge {
         Ok(merge)
     }
 
-    pub(crate) fn processors(&self) -> impl Iterator<Item = u16> {
-        self.chains.iter().map(|chain| chain.processor)
-    }
-
     pub(crate) const fn damage(&self) -> &Damage {
         &self.shared.damage
-    }
-
-    pub(crate) const fn damage_mut(&mut self) -> &mut Damage {
-        &mut self.shared.damage
     }
 
     /// The next event, with where damage is kept.

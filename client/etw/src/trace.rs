@@ -103,10 +103,9 @@ impl<R: Read + Seek> Trace<R> {
         let buffers = index.buffers;
         let missing = u64::from(header.buffers_written).saturating_sub(buffers);
         damage.add_many(Cause::MissingBuffers, missing);
-        let mut merge = Merge::new(&mut input, index, damage)?;
-        let beyond = merge.processors().filter(|&number| u32::from(number) >= header.processors);
-        let beyond = beyond.count() as u64;
-        merge.damage_mut().add_many(Cause::Processor, beyond);
+        let beyond = index.processors().filter(|&number| u32::from(number) >= header.processors);
+        damage.add_many(Cause::Processor, beyond.count() as u64);
+        let merge = Merge::new(&mut input, index, damage)?;
         Ok(Self {
             input,
             header,
