@@ -46,7 +46,9 @@ impl<'a> Writer<'a> {
     fn new(export: &'a Export<'a>, source: &'a SourceTotals) -> Self {
         let began = export.samples.recording.metadata.began;
         let began = ReferenceTimestamp::from_millis_since_unix_epoch(began as f64 * 1000.0);
-        let interval = SamplingInterval::from_nanos(interval_ns(export, source));
+        let elapsed = export.samples.recording.elapsed_ns();
+        let mean = elapsed.checked_div(source.totals.samples).unwrap_or(0);
+        let interval = SamplingInterval::from_nanos(mean.max(1));
         let (machine, rest) = {
             let mut captions = export.captions();
             let machine = captions.remove(0);
@@ -269,10 +271,4 @@ fn unit(export: &Export<'_>, source: &SourceTotals) -> u64 {
     let own = timed_samples.filter(|timed_sample| timed_sample.source == source.index);
     let most = own.map(|timed_sample| timed_sample.totals.events).max();
     most.unwrap_or(0).div_ceil(i32::MAX as u64).max(1)
-}
-
-/// The mean time between samples.
-fn interval_ns(export: &Export<'_>, source: &SourceTotals) -> u64 {
-    let elapsed = export.samples.recording.elapsed_ns();
-    elapsed.checked_div(source.totals.samples).unwrap_or(0).max(1)
 }

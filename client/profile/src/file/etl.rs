@@ -28,8 +28,6 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-const EXTENSION: &str = "etl";
-
 /// The source of the timer's samples, as Windows lists it (KPROFILE_SOURCE 0).
 const TIMER: u16 = 0;
 const TIMER_NAME: &str = "Timer";
@@ -63,7 +61,7 @@ const UNIX_EPOCH: u64 = 11_644_473_600;
 
 /// Whether a path has the extension of a trace.
 pub(super) fn is_trace(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(EXTENSION))
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("etl"))
 }
 
 /// Reads a trace and writes it as a recording that nobody else sees; returns its file.
