@@ -70,7 +70,7 @@ impl BoundFilter {
         if self.filter.processes.is_empty() {
             return true;
         }
-        let (name, id) = (self.process(process), self.process_id(process).to_string());
+        let (name, id) = (self.process(process), self.process_ids.id(process).to_string());
         self.filter.processes.iter().any(|pattern| {
             pattern.matches(&id) || name.as_deref().is_some_and(|name| pattern.matches(name))
         })
@@ -99,15 +99,6 @@ impl BoundFilter {
     /// The name of a process, if it is known.
     pub(crate) fn process(&self, number: u32) -> Option<Arc<str>> {
         self.processes.get(&self.process_ids.process(number)).cloned()
-    }
-
-    /// Its first number, which is the same for all its time.
-    pub(crate) fn process_number(&self, number: u32) -> u32 {
-        self.process_ids.process(number)
-    }
-
-    pub(crate) fn process_id(&self, number: u32) -> u32 {
-        self.process_ids.id(number)
     }
 }
 

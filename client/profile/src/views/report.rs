@@ -370,7 +370,7 @@ impl ReportBuilder<'_> {
                 // A recording is of one machine.
                 Key::Machine => 0,
                 Key::Source => entry.source.into(),
-                Key::Process => self.aggregate.filter.process_number(entry.process),
+                Key::Process => self.aggregate.recording.process_ids.process(entry.process),
                 Key::Thread => entry.thread,
                 Key::Processor => entry.processor,
                 Key::Core => self.core(entry.processor),
@@ -396,7 +396,7 @@ impl ReportBuilder<'_> {
 
     fn process(&self, number: u32) -> Value {
         Value::Process {
-            id: self.aggregate.filter.process_id(number),
+            id: self.aggregate.recording.process_ids.id(number),
             name: self.aggregate.filter.process(number),
         }
     }

@@ -64,7 +64,7 @@ pub fn each_sample(
             let scaled = slices.get(&sample.source).map(|slices| slices.scale(sample.period));
             let line = ScriptLine {
                 time_ns: time.nanoseconds(sample.timestamp),
-                sample: Sample { process: bound.process_id(sample.process), ..*sample },
+                sample: Sample { process: recording.process_ids.id(sample.process), ..*sample },
                 events: scaled.unwrap_or(sample.period),
                 source: bound.source(sample.source),
                 process: bound.process(sample.process),
