@@ -12,7 +12,8 @@ use halprof_measure::catalog::Catalog;
 use halprof_measure::events::Microarchitecture;
 use halprof_measure::float::float;
 use halprof_measure::{Error, Result, did_you_mean};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
@@ -126,19 +127,42 @@ pub(crate) struct Counted<'a> {
     pub(crate) group: u16,
 }
 
-/// A metric of one measurement.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Figure<'a> {
-    /// The metric.
-    pub(crate) metric: &'a Metric,
-    /// Its value.
-    pub(crate) value: f64,
-    /// The bound that follows from the parts' own bounds, if one of them is an estimate.
-    pub(crate) error: Option<f64>,
-    /// Whether a part is an estimate.
-    pub(crate) scaled: bool,
-    /// Whether it is for user mode (`u`), for kernel mode (`k`), or for both (empty).
+/// A metric.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub(crate) struct MetricRow {
+    pub(crate) metric: String,
+    pub(crate) name: String,
+    /// Null with a reason.
+    pub(crate) value: Option<f64>,
+    pub(crate) unit: String,
     pub(crate) filter: &'static str,
+    /// The processor that it is of, if each was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) processor: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) core_type: Option<&'static str>,
+    pub(crate) scaled: bool,
+    pub(crate) error: Option<f64>,
+    /// Why it could not be computed.
+    pub(crate) reason: Option<String>,
+}
+
+impl MetricRow {
+    /// A metric without a value.
+    pub(crate) fn new(metric: &Metric, filter: &'static str) -> Self {
+        Self {
+            metric: metric.id.clone(),
+            name: metric.name.clone(),
+            value: None,
+            unit: metric.unit.clone(),
+            filter,
+            processor: None,
+            core_type: None,
+            scaled: false,
+            error: None,
+            reason: None,
+        }
+    }
 }
 
 /// A file of metrics, as it is written.
@@ -502,7 +526,7 @@ impl Metrics {
     }
 
     /// Every figure that can be computed from `counts`, figures for all modes first.
-    pub(crate) fn derive<'a>(&'a self, counts: &[Counted<'_>]) -> Vec<Figure<'a>> {
+    pub(crate) fn derive(&self, counts: &[Counted<'_>]) -> Vec<MetricRow> {
         let mut figures = Vec::new();
         for filter in FILTERS {
             let unasked = self.all.iter().filter(|metric| !metric.on_request);
@@ -512,12 +536,12 @@ impl Metrics {
     }
 
     /// One figure, if it can be computed from `counts`.
-    pub(crate) fn figure<'a>(
+    pub(crate) fn figure(
         &self,
-        metric: &'a Metric,
+        metric: &Metric,
         counts: &[Counted<'_>],
         filter: &'static str,
-    ) -> Option<Figure<'a>> {
+    ) -> Option<MetricRow> {
         // A metric that names its modes is not computed for others.
         let terms = self.terms(metric);
         if !filter.is_empty() && terms.iter().any(|term| !term.filter.is_empty()) {
@@ -531,10 +555,9 @@ impl Metrics {
             let among = counts.iter().filter(|counted| counted.group == group);
             self.value(metric, &terms, &among.collect::<Vec<_>>(), filter)
         };
-        let in_a_group = groups.into_iter().filter(|&group| group != 0);
+        let mut in_a_group = groups.into_iter().filter(|&group| group != 0);
         in_a_group
-            .map(within)
-            .find_map(|figure| figure)
+            .find_map(within)
             .or_else(|| self.value(metric, &terms, &counts.iter().collect::<Vec<_>>(), filter))
     }
 
@@ -581,18 +604,15 @@ impl Metrics {
         format!("division by zero: {} counted 0", names.join(" + "))
     }
 
-    fn value<'a>(
+    fn value(
         &self,
-        metric: &'a Metric,
+        metric: &Metric,
         terms: &[Term],
         counts: &[&Counted<'_>],
         filter: &'static str,
-    ) -> Option<Figure<'a>> {
-        let found = || {
-            let found = |term| self.find(term, counts, filter);
-            terms.iter().filter_map(found)
-        };
-        let seconds = float(found().next()?.enabled_ns) / 1e9;
+    ) -> Option<MetricRow> {
+        let own = || terms.iter().filter_map(|term| self.find(term, counts, filter));
+        let seconds = float(own().next()?.enabled_ns) / 1e9;
         let of = |name: &str| {
             let term = Term::of(name);
             if term.name == SECONDS {
@@ -602,14 +622,13 @@ impl Metrics {
             Some(Value::of_count(counted.value, counted.scaled, counted.error))
         };
         let value = metric.formula.value(self.smt, &of)?;
-        let scaled = found().any(|counted| counted.scaled);
+        let scaled = own().any(|counted| counted.scaled);
         let error = value.error().unwrap_or(0.0);
-        Some(Figure {
-            metric,
-            value: value.value,
+        Some(MetricRow {
+            value: Some(value.value),
             error: Some(error).filter(|error| scaled && error.is_finite()),
             scaled,
-            filter,
+            ..MetricRow::new(metric, filter)
         })
     }
 

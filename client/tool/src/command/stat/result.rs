@@ -1,6 +1,7 @@
 //! The result of `stat`, as in JSON, and its rows as in CSV.
 
 use super::count_row::{CountRow, Repeats};
+use crate::metrics::MetricRow;
 use crate::output::csv::Csv;
 use crate::output::error::Result;
 use crate::run::scope::Scope;
@@ -61,26 +62,6 @@ pub(crate) struct StatRows {
     /// The counts by thread, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) by_thread: Vec<ThreadRow>,
-}
-
-/// A metric.
-#[derive(Clone, JsonSchema, Serialize)]
-pub(crate) struct MetricRow {
-    pub(crate) metric: String,
-    pub(crate) name: String,
-    /// Null with a reason.
-    pub(crate) value: Option<f64>,
-    pub(crate) unit: String,
-    pub(crate) filter: &'static str,
-    /// The processor that it is of, if each was requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) processor: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) core_type: Option<&'static str>,
-    pub(crate) scaled: bool,
-    pub(crate) error: Option<f64>,
-    /// Why it could not be computed.
-    pub(crate) reason: Option<String>,
 }
 
 /// One part of the slots of one CPU type.

@@ -1,8 +1,9 @@
 //! Counts as text.
 
 use super::count_row::{CountRow, Repeats, UNKNOWN, relative};
-use super::result::{Interval, Jitter, MetricRow, StatResult, TopDownRow};
+use super::result::{Interval, Jitter, StatResult, TopDownRow};
 use super::{by_process, topdown, trace_text};
+use crate::metrics::MetricRow;
 use crate::output::number::{optional, seconds, thousands};
 use crate::output::style::{WARNING, styled};
 use crate::output::table::{Column, Field, Layout, Record, Width, records};

@@ -2,7 +2,7 @@
 
 use super::counts::Counts;
 use super::result::TopDownRow;
-use crate::metrics::{Counted, Metrics, TopDownMetric, never_scheduled};
+use crate::metrics::{Counted, MetricRow, Metrics, TopDownMetric, never_scheduled};
 use crate::output::error::{Error, Result};
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::event_set::{EventSet, countable};
@@ -242,14 +242,15 @@ impl CpuType {
                 _ => {}
             }
         }
-        let Some(figure) = metrics.figure(&part.metric, counts, "") else {
+        let figure = metrics.figure(&part.metric, counts, "");
+        let Some(MetricRow { value: Some(value), scaled, error, .. }) = figure else {
             return Err(metrics.why_not(&part.metric, counts, &[], ""));
         };
-        let is_unknown = figure.scaled && figure.error.is_none();
-        if is_unknown && !(0.0..=100.0).contains(&figure.value) {
+        let is_unknown = scaled && error.is_none();
+        if is_unknown && !(0.0..=100.0).contains(&value) {
             return Err(TOO_FEW.to_owned());
         }
-        Ok((figure.value, figure.error.filter(|&error| error > 0.0), is_unknown))
+        Ok((value, error.filter(|&error| error > 0.0), is_unknown))
     }
 
     /// What to look at next: the largest part, its largest part, and where it comes from.

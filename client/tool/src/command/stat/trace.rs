@@ -3,11 +3,11 @@
 use super::count_row::CountRow;
 use super::interval_writer::IntervalWriter;
 use super::result::{
-    Interval, MetricRow, PassRow, ProcessRow, StatResult, StatRows, Switched, ThreadRow, TraceRow,
+    Interval, PassRow, ProcessRow, StatResult, StatRows, Switched, ThreadRow, TraceRow,
 };
 use super::view::metrics_of;
 use crate::cli::args::{self, Dividing, joined, refuse};
-use crate::metrics::{Metrics, Requested};
+use crate::metrics::{MetricRow, Metrics, Requested};
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
 use crate::output::number::{seconds, thousands};

@@ -2,9 +2,9 @@
 
 use super::count_row::{CountRow, complete};
 use super::counts::{By, Counts, EventCounts};
-use super::result::{MetricRow, TopDownRow};
+use super::result::TopDownRow;
 use super::topdown::TopDown;
-use crate::metrics::{Counted, Figure, Metrics, Requested};
+use crate::metrics::{Counted, MetricRow, Metrics, Requested};
 use crate::select::event_set::EventSet;
 use halprof_measure::selection::format_processors;
 
@@ -148,43 +148,43 @@ pub(super) fn metrics_of(
 ) -> Vec<MetricRow> {
     // A metric of counts from different processors would mean nothing.
     let groups = by_processors(rows);
-    if requested.is_empty() {
-        return all_metrics(metrics, &groups, rows);
-    }
     let all = groups.concat();
     let partly = rows.iter().filter(|row| row.never_scheduled_cpus.is_some());
     let partly: Vec<&str> = partly.map(|row| row.source.as_str()).collect();
     let row = |one: &Requested<'_>| {
         let figure = |counts: &[Counted<'_>]| metrics.figure(one.metric, counts, one.filter);
-        if let Some(figure) = groups.iter().find_map(|counts| figure(counts)) {
-            return MetricRow::new(&figure, rows);
-        }
-        let reason = if figure(&all).is_some() {
-            on_different_processors()
-        } else {
-            metrics.why_not(one.metric, &all, &partly, one.filter)
-        };
-        MetricRow::without_value(one, reason, rows)
+        groups.iter().find_map(|counts| figure(counts)).unwrap_or_else(|| {
+            let reason = if figure(&all).is_some() {
+                on_different_processors()
+            } else {
+                metrics.why_not(one.metric, &all, &partly, one.filter)
+            };
+            MetricRow { reason: Some(reason), ..MetricRow::new(one.metric, one.filter) }
+        })
     };
-    requested.iter().map(row).collect()
+    let mut figures = match requested {
+        [] => all_metrics(metrics, &groups),
+        requested => requested.iter().map(row).collect(),
+    };
+    for figure in &mut figures {
+        figure.processor = rows.first().and_then(|row| row.processor);
+        figure.core_type = rows.first().and_then(|row| row.core_type);
+    }
+    figures
 }
 
-/// Every metric that these rows give, the first of each.
-fn all_metrics(
-    metrics: &Metrics,
-    groups: &[Vec<Counted<'_>>],
-    rows: &[CountRow],
-) -> Vec<MetricRow> {
-    let mut figures: Vec<Figure<'_>> = Vec::new();
+/// Every metric that these counts give, the first of each.
+fn all_metrics(metrics: &Metrics, groups: &[Vec<Counted<'_>>]) -> Vec<MetricRow> {
+    let mut figures: Vec<MetricRow> = Vec::new();
     for figure in groups.iter().flat_map(|counts| metrics.derive(counts)) {
-        let is_same = |earlier: &Figure<'_>| {
-            earlier.metric.id == figure.metric.id && earlier.filter == figure.filter
+        let is_same = |earlier: &MetricRow| {
+            (&earlier.metric, earlier.filter) == (&figure.metric, figure.filter)
         };
         if !figures.iter().any(is_same) {
             figures.push(figure);
         }
     }
-    figures.into_iter().map(|figure| MetricRow::new(&figure, rows)).collect()
+    figures
 }
 
 /// The counts of these rows, in groups that were counted on the same processors. A row that was
@@ -206,33 +206,4 @@ fn by_processors(rows: &[CountRow]) -> Vec<Vec<Counted<'_>>> {
         }
     }
     groups.into_iter().map(|(_, group)| group).collect()
-}
-
-impl MetricRow {
-    /// A metric of the processors that these rows are of.
-    fn new(figure: &Figure<'_>, rows: &[CountRow]) -> Self {
-        let requested = Requested { metric: figure.metric, filter: figure.filter };
-        Self {
-            value: Some(figure.value),
-            scaled: figure.scaled,
-            error: figure.error,
-            reason: None,
-            ..Self::without_value(&requested, String::new(), rows)
-        }
-    }
-
-    fn without_value(requested: &Requested<'_>, reason: String, rows: &[CountRow]) -> Self {
-        Self {
-            metric: requested.metric.id.clone(),
-            name: requested.metric.name.clone(),
-            value: None,
-            unit: requested.metric.unit.clone(),
-            filter: requested.filter,
-            processor: rows.first().and_then(|row| row.processor),
-            core_type: rows.first().and_then(|row| row.core_type),
-            scaled: false,
-            error: None,
-            reason: Some(reason),
-        }
-    }
 }
