@@ -28,25 +28,15 @@ pub(super) struct IntervalWriter<'a> {
     /// Metrics were requested.
     metrics: bool,
     output: &'a Output,
-    jitter: Option<Deviation>,
+    jitter: Option<Jitter>,
     /// Something has been printed already.
     begun: bool,
     closed: bool,
 }
 
-/// How far intervals deviate from the requested length.
-#[derive(Clone, Copy, Default)]
-struct Deviation {
-    requested_ns: u64,
-    intervals: u64,
-    sum_ns: u128,
-    max_ns: u64,
-}
-
 impl<'a> IntervalWriter<'a> {
     pub(super) fn new(options: &args::Stat, output: &'a Output) -> Self {
-        let interval = options.interval.map(time::interval);
-        let deviation = |requested_ns| Deviation { requested_ns, ..Deviation::default() };
+        let interval = options.interval.and_then(|interval| time::interval(interval).ok());
         Self {
             live: options.file().is_none()
                 && interval.is_some()
@@ -56,7 +46,7 @@ impl<'a> IntervalWriter<'a> {
             file: options.file().is_some(),
             metrics: !options.metrics.is_empty(),
             output,
-            jitter: interval.and_then(Result::ok).map(deviation),
+            jitter: interval.map(|requested_ns| Jitter { requested_ns, ..Jitter::default() }),
             begun: false,
             closed: false,
         }
@@ -79,10 +69,10 @@ impl<'a> IntervalWriter<'a> {
 
     /// Prints an interval, or keeps it for the result, unless a file already has it.
     pub(super) fn write(&mut self, interval: Interval, kept: &mut Vec<Interval>) -> Result<()> {
-        if let Some(deviation) = &mut self.jitter
-            && !(interval.last && interval.length_ns < deviation.requested_ns)
+        if let Some(jitter) = &mut self.jitter
+            && !(interval.last && interval.length_ns < jitter.requested_ns)
         {
-            deviation.add(interval.length_ns);
+            jitter.add(interval.length_ns);
         }
         if self.replaced {
             return Ok(());
@@ -120,7 +110,7 @@ impl<'a> IntervalWriter<'a> {
 
     /// The result: everything that has not been printed yet.
     pub(super) fn result(mut self, result: StatResult) -> Result<String> {
-        let mut result = StatResult { jitter: self.jitter.map(Deviation::jitter), ..result };
+        let mut result = StatResult { jitter: self.jitter, ..result };
         if self.output.form() == Form::Json {
             return self.output.document("stat", result);
         }
@@ -141,21 +131,12 @@ impl<'a> IntervalWriter<'a> {
     }
 }
 
-impl Deviation {
+impl Jitter {
     fn add(&mut self, length_ns: u64) {
         let off = length_ns.abs_diff(self.requested_ns);
         self.intervals += 1;
         self.sum_ns += u128::from(off);
+        self.mean_ns = (self.sum_ns / u128::from(self.intervals)) as u64;
         self.max_ns = self.max_ns.max(off);
-    }
-
-    fn jitter(self) -> Jitter {
-        let mean = self.sum_ns.checked_div(self.intervals.into()).unwrap_or(0);
-        Jitter {
-            requested_ns: self.requested_ns,
-            intervals: self.intervals,
-            mean_ns: mean as u64,
-            max_ns: self.max_ns,
-        }
     }
 }

@@ -179,12 +179,14 @@ pub(crate) struct Interval {
 
 /// How far intervals deviated from the requested length; a last one that was cut short does not
 /// count.
-#[derive(Clone, Copy, JsonSchema, Serialize)]
+#[derive(Clone, Copy, Default, JsonSchema, Serialize)]
 pub(crate) struct Jitter {
     pub(super) requested_ns: u64,
     pub(super) intervals: u64,
     pub(super) mean_ns: u64,
     pub(super) max_ns: u64,
+    #[serde(skip)]
+    pub(super) sum_ns: u128,
 }
 
 #[derive(JsonSchema, Serialize)]
