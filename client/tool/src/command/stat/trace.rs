@@ -18,7 +18,6 @@ use crate::select::time;
 use halprof_measure::float::float;
 use halprof_measure::selection;
 use halprof_measure::tracing::counts::{Cell, Query, Sums, TraceCounts};
-use halprof_measure::tracing::lives::Process;
 use halprof_profile::file::{Recording, is_recording};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -88,6 +87,8 @@ pub(super) struct Presenter<'a> {
     options: &'a args::Stat,
     metrics: &'a Metrics,
     requested: Vec<Requested<'a>>,
+    /// The processes that are shown.
+    processes: Names,
     /// Which slices to count.
     pub(super) query: Query,
     /// The type of core of each processor, by number; empty where they are not known: no trace says.
@@ -110,8 +111,8 @@ impl<'a> Presenter<'a> {
             processors: processors.unwrap_or_default(),
             interval_ns: interval.and_then(NonZeroU64::new),
         };
-        let core_types = Vec::new();
-        Ok(Self { options, metrics, requested, query, core_types, output })
+        let (processes, core_types) = (Names::new(&options.process), Vec::new());
+        Ok(Self { options, metrics, requested, processes, query, core_types, output })
     }
 
     /// Prints the counts of traces, one for each pass; `complete` adds what they do not know.
@@ -120,20 +121,12 @@ impl<'a> Presenter<'a> {
         passes: &[TraceCounts],
         complete: impl FnOnce(&mut StatResult),
     ) -> Result<u32> {
-        let views: Vec<TraceView<'_>> = passes
-            .iter()
-            .zip(1..)
-            .map(|(counts, number)| TraceView {
-                counts,
-                pass: (passes.len() > 1).then_some(number),
-                metrics: self.metrics,
-                requested: &self.requested,
-                by: self.options.by,
-                per_cpu: self.options.per_cpu,
-                core_types: &self.core_types,
-                processes: Names::new(&self.options.process),
-            })
-            .collect();
+        let views = passes.iter().zip(1..).map(|(counts, number)| TraceView {
+            counts,
+            pass: (passes.len() > 1).then_some(number),
+            presenter: self,
+        });
+        let views: Vec<TraceView<'_>> = views.collect();
         let mut writer = IntervalWriter::new(self.options, self.output).exact();
         let mut intervals = Vec::new();
         if let Some(length) = self.query.interval_ns {
@@ -196,32 +189,24 @@ struct TraceView<'a> {
     counts: &'a TraceCounts,
     /// The pass that the trace is of, if there are several.
     pass: Option<u32>,
-    metrics: &'a Metrics,
-    requested: &'a [Requested<'a>],
-    by: Option<Dividing>,
-    per_cpu: bool,
-    core_types: &'a [Option<&'static str>],
-    /// The processes that are shown.
-    processes: Names,
+    presenter: &'a Presenter<'a>,
 }
 
 impl TraceView<'_> {
-    /// Whether a process is one of those that are shown.
-    fn shows(&self, process: &Process) -> bool {
-        self.processes.pass_process(process.name.as_deref(), process.id)
-    }
-
     /// The cells of the processes that are shown.
     fn cells(&self) -> Vec<&Cell> {
-        let cells = self.counts.cells.iter();
-        cells.filter(|cell| self.shows(self.counts.process_of(cell))).collect()
+        let is_shown = |cell: &&Cell| {
+            let process = self.counts.process_of(cell);
+            self.presenter.processes.pass_process(process.name.as_deref(), process.id)
+        };
+        self.counts.cells.iter().filter(is_shown).collect()
     }
 
     /// The counts of each source over some cells; of each processor if each has rows of its own.
     fn count_rows(&self, cells: &[&Cell]) -> Vec<CountRow> {
-        let per_cpu = |cell: &Cell| self.per_cpu.then_some(u32::from(cell.processor));
-        let mut sums = summed(cells, per_cpu);
-        if !self.per_cpu {
+        let per_cpu = self.presenter.options.per_cpu;
+        let mut sums = summed(cells, |cell| per_cpu.then_some(u32::from(cell.processor)));
+        if !per_cpu {
             sums.entry(None).or_default();
         }
         let rows = sums.iter().flat_map(|(&processor, sums)| {
@@ -253,20 +238,19 @@ impl TraceView<'_> {
     }
 
     fn metric_rows(&self, rows: &[CountRow]) -> Vec<MetricRow> {
-        metrics_of(self.metrics, self.requested, rows, String::new)
-    }
-
-    fn core_type(&self, processor: u16) -> Option<&'static str> {
-        self.core_types.get(usize::from(processor)).copied().flatten()
+        let Presenter { metrics, requested, .. } = self.presenter;
+        metrics_of(metrics, requested, rows, String::new)
     }
 
     /// A row for each thread, type of core and source, those with the most time first and the idle
     /// threads last.
     fn thread_rows(&self, cells: &[&Cell]) -> Vec<ThreadRow> {
-        if self.by != Some(Dividing::Thread) {
+        if self.presenter.options.by != Some(Dividing::Thread) {
             return Vec::new();
         }
-        let sums = summed(cells, |cell| (cell.thread, self.core_type(cell.processor)));
+        let core_types = &self.presenter.core_types;
+        let core_type = |processor: u16| core_types.get(usize::from(processor)).copied().flatten();
+        let sums = summed(cells, |cell| (cell.thread, core_type(cell.processor)));
         let mut sums: Vec<_> = sums.into_iter().collect();
         let threads = &self.counts.threads;
         sums.sort_by_key(|((thread, _), sums)| {
@@ -293,7 +277,7 @@ impl TraceView<'_> {
 
     /// The same for each process.
     fn process_rows(&self, cells: &[&Cell]) -> Vec<ProcessRow> {
-        if self.by != Some(Dividing::Process) {
+        if self.presenter.options.by != Some(Dividing::Process) {
             return Vec::new();
         }
         let all = summed(&self.counts.cells.iter().collect::<Vec<_>>(), |_| ());
