@@ -404,7 +404,7 @@ fn divide(samples: &Samples, view: &View<'_>, runs: &[Counts]) -> (Vec<ProcessRo
     let (mut rows, mut warnings) = (Vec::new(), Vec::new());
     for run in runs {
         rows.extend(samples.rows(view, run));
-        warnings.extend(samples.warnings(&rows, view, run.elapsed_ns()));
+        warnings.extend(samples.warnings(&rows));
     }
     (rows, warnings)
 }

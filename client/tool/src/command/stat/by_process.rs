@@ -15,8 +15,6 @@ use crate::output::error::{Error, Result};
 use crate::output::number::{optional, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::filters::Names;
-use crate::select::sampling_rate::Aim;
-use halprof_measure::Source;
 use halprof_measure::estimate::Estimate;
 use halprof_measure::float::float;
 use halprof_measure::{Session, Transport};
@@ -203,12 +201,7 @@ impl Samples {
     }
 
     /// Warns about what makes the parts less reliable than they look.
-    pub(super) fn warnings(
-        &self,
-        rows: &[ProcessRow],
-        view: &View<'_>,
-        elapsed_ns: u64,
-    ) -> Vec<String> {
+    pub(super) fn warnings(&self, rows: &[ProcessRow]) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.lost != 0 {
             warnings.push(format!(
@@ -217,37 +210,14 @@ impl Samples {
             ));
         }
         for label in labels(rows) {
-            let own = || rows.iter().filter(|row| row.source == label);
-            let samples: u64 = own().filter_map(|row| row.samples).sum();
-            if samples >= FEW {
-                continue;
+            let own = rows.iter().filter(|row| row.source == label);
+            let samples: u64 = own.filter_map(|row| row.samples).sum();
+            if samples < FEW {
+                warnings.push(format!(
+                    "{label}: too few samples to divide it well ({samples}); give a shorter period, \
+                     `SOURCE:PERIOD`, or measure for longer"
+                ));
             }
-            let total: u128 = own().map(|row| row.value).sum();
-            let processors = view.event_set.selected().count() as u128;
-            let samples_aimed_at =
-                u128::from(elapsed_ns) * u128::from(Aim::RATE) * processors / 1_000_000_000;
-            let period = total.checked_div(samples_aimed_at).unwrap_or(0).max(1);
-            let name = label.split(':').next().unwrap_or(label);
-            // All sources that count have the same limits.
-            let mut sources = view.event_set.catalog().sources.iter();
-            let counting = sources.find(|source| source.flags & Source::TIMER == 0);
-            let least = counting.map_or(1, |source| u128::from(source.min_interval));
-            let mut events = view.event_set.events.iter();
-            let used = events.find(|one| one.label == label);
-            let used = used.map_or(0, |one| u128::from(one.common().interval));
-            let more = if used <= least.max(period) {
-                "in a longer measurement".to_owned()
-            } else if period < least {
-                format!("with its shortest period, `{name}:{least}`, or in a longer measurement")
-            } else {
-                format!("with a shorter period, e.g. `{name}:{period}`")
-            };
-            let few = match samples {
-                0 => "no samples, so it is not divided".to_owned(),
-                1 => "only 1 sample, so its parts are rough".to_owned(),
-                n => format!("only {n} samples, so its parts are rough"),
-            };
-            warnings.push(format!("{label}: {few}; there are more {more}"));
         }
         warnings
     }
