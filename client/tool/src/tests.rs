@@ -133,7 +133,7 @@ fn registers_while_counting(machine: &str, source: u32) -> Vec<(String, &'static
     std::mem::forget(session);
     let (registers, _) = ctx.connection.registers(0).expect("registers");
     let fields = |register: &Register| {
-        let decoded = decode(interface, register.number, register.value);
+        let decoded = decode(interface.name(), register.number, register.value);
         let name = decoded.name;
         let fields = decoded.fields.into_iter();
         fields.map(|field| (name.clone(), field.name, field.value)).collect::<Vec<_>>()

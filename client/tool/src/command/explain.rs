@@ -371,11 +371,8 @@ fn text(result: &ExplainResult, width: Width) -> String {
         text += &format!("\n{}  {}\n", register.name, register.value);
         // The event's number says something even if it is 0.
         let fields = register.fields.iter();
-        for field in fields.filter(|one| one.value != 0 || one.meaning.starts_with("event")) {
-            let bits = format!("[{}]", field.bits);
-            text +=
-                &format!("  {bits:<8} {:<18} {:<#6x} {}\n", field.name, field.value, field.meaning);
-        }
+        let fields = fields.filter(|one| one.value != 0 || one.meaning.starts_with("event"));
+        text.extend(fields.map(|field| field.text(width)));
     }
     // A single type adds nothing to the summary.
     if result.cpu_types.len() > 1 {

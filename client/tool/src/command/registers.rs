@@ -10,11 +10,10 @@ use crate::output::table::Width;
 use crate::select::event_set::processors_of;
 use crate::target::context::Context;
 use halprof_measure::selection;
+use halprof_setup::describe::ProcessorDescription;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shared_types::ProfileInterface;
 use shared_types::request::machine::Register;
-use std::fmt::Write;
 use std::sync::Arc;
 
 #[derive(JsonSchema, Serialize)]
@@ -25,6 +24,8 @@ pub(crate) struct RegistersResult {
 #[derive(JsonSchema, Serialize)]
 struct ProcessorRegisters {
     processor: u32,
+    #[serde(skip)]
+    described: ProcessorDescription,
     registers: Vec<RegisterRow>,
     /// OVERFLOW_STATUS: the sources whose counters have overflowed and not been handled yet.
     overflowed: Vec<String>,
@@ -46,18 +47,16 @@ pub(crate) fn run(options: &args::Registers, ctx: &mut Context, output: &Output)
         Some(list) => processors_of(&selection::parse_processors(&list)?, &all)?,
         None => vec![0],
     };
-    let catalog = ctx.catalog(true)?;
+    let (machine, catalog) = (ctx.machine.describe(), ctx.catalog(true)?);
     let mut processors = Vec::new();
     for index in indexes {
-        let interface = all
-            .get(index as usize)
-            .and_then(|processor| ProfileInterface::from_wire(processor.interface))
-            .unwrap_or(ProfileInterface::Default);
+        let described = machine.processors[index as usize].clone();
         let (registers, overflowed) = ctx.connection.registers(index)?;
-        let registers = registers.iter().map(|register| decoded(interface, register));
+        let registers = registers.iter().map(|register| decoded(described.interface, register));
         processors.push(ProcessorRegisters {
             processor: index,
             registers: registers.collect(),
+            described,
             overflowed: overflowed.into_iter().map(|source| catalog.name_of(source)).collect(),
         });
     }
@@ -101,7 +100,7 @@ impl RegisterRow {
     }
 }
 
-fn decoded(interface: ProfileInterface, register: &Register) -> RegisterRow {
+fn decoded(interface: &str, register: &Register) -> RegisterRow {
     let decoded = decode(interface, register.number, register.value);
     RegisterRow {
         number: register.number,
@@ -114,26 +113,24 @@ fn decoded(interface: ProfileInterface, register: &Register) -> RegisterRow {
 fn text(result: &RegistersResult, width: Width) -> String {
     let mut text = String::new();
     for one in &result.processors {
-        let _ = writeln!(text, "processor {}", one.processor);
+        let core_type = one.described.core_type.map(|core_type| format!(", {core_type} core"));
+        let (interface, core_type) = (one.described.interface, core_type.unwrap_or_default());
+        text += &format!("processor {}: {interface}{core_type}\n", one.processor);
         if one.registers.is_empty() {
             text += "  no registers: its interface uses none\n";
         }
         for row in &one.registers {
             let number = row.msr().map(|number| format!("{number:#010x}"));
             let number = number.unwrap_or_default();
-            let _ = writeln!(text, "  {number:<10} {:<28} {}", row.name, row.value);
-            for field in row.fields.iter().filter(|field| field.value != 0) {
-                let bits = format!("[{}]", field.bits);
-                let line = format!("    {bits:<8} {:<20} {:<#8x} ", field.name, field.value);
-                let meaning = width.hanging(line.chars().count(), field.meaning);
-                let _ = writeln!(text, "{line}{meaning}");
-            }
+            text += &format!("  {number:<10} {:<28} {}\n", row.name, row.value);
+            let fields = row.fields.iter().filter(|field| field.value != 0);
+            text.extend(fields.map(|field| field.text(width)));
         }
         let overflowed = match one.overflowed.as_slice() {
             [] => "none".to_owned(),
             sources => sources.join(", "),
         };
-        let _ = writeln!(text, "  overflowed: {overflowed}");
+        text += &format!("  overflowed: {overflowed}\n");
     }
     text
 }

@@ -56,7 +56,7 @@ impl Width {
     pub(crate) fn prose(self, label: usize, text: &str) -> String {
         let columns = self.0.map_or(PROSE, |columns| columns.min(PROSE));
         let indent = "\n".to_owned() + &" ".repeat(label);
-        wrapped(columns.saturating_sub(label).max(20), text).replace('\n', &indent)
+        wrapped(columns.saturating_sub(label).max(12), text).replace('\n', &indent)
     }
 
     /// Lines of text, each broken between words if it is too long.
@@ -70,18 +70,6 @@ impl Width {
     /// How many blocks of `block` columns fit beside `others` columns: at least one.
     pub(crate) fn room_for(self, block: usize, others: usize) -> usize {
         self.0.map_or(usize::MAX, |columns| (columns.saturating_sub(others) / block).max(1))
-    }
-
-    /// Text broken between words if there is a limit, its second and later lines indented by so many
-    /// columns.
-    pub(crate) fn hanging(self, indent: usize, text: &str) -> String {
-        match self.0 {
-            Some(columns) => {
-                let lines = wrapped(columns.saturating_sub(indent).max(12), text);
-                lines.replace('\n', &("\n".to_owned() + &" ".repeat(indent)))
-            }
-            None => text.to_owned(),
-        }
     }
 
     /// A name that fits into the rest of a line, shortened in the middle if necessary.

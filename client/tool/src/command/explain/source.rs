@@ -84,7 +84,7 @@ pub(super) fn registers(
     let value = |&(name, number, value): &(&'static str, u32, u64)| RegisterValue {
         name,
         value: format!("{value:#x}"),
-        fields: decode(interface, number, value).fields,
+        fields: decode(interface.name(), number, value).fields,
     };
     registers.iter().map(value).collect()
 }

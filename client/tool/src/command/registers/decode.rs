@@ -4,9 +4,9 @@
 //! Monitoring" and "Advanced Programmable Interrupt Controller (APIC)", and vol. 4; AMD APM vol. 2,
 //! "Performance Monitoring Counters", and the PPRs.
 
+use crate::output::table::Width;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shared_types::ProfileInterface;
 
 /// A register with its fields.
 #[derive(Clone, Debug)]
@@ -25,6 +25,15 @@ pub(crate) struct FieldRow {
     pub(crate) bits: String,
     pub(crate) value: u64,
     pub(crate) meaning: &'static str,
+}
+
+impl FieldRow {
+    /// A line below its register's, or several if its meaning is long.
+    pub(crate) fn text(&self, width: Width) -> String {
+        let bits = format!("[{}]", self.bits);
+        let value = format!("    {bits:<8} {:<20} {:<#8x} ", self.name, self.value);
+        format!("{value}{}\n", width.prose(value.len(), self.meaning))
+    }
 }
 
 /// A field: its name, its highest and lowest bit, and what it means.
@@ -47,14 +56,14 @@ struct Registers {
     layout: &'static str,
 }
 
-/// Decodes a register of a processor that is used through `interface`.
+/// Decodes a register of a processor that is used through the `interface` of this name.
 ///
 /// `number` is as in `shared_types::request::machine::Register`. Some numbers mean different
 /// registers in different interfaces, e.g. IA32_FIXED_CTR0 and MSR_FLAME_COUNTER1, so the interface
 /// is needed.
-pub(crate) fn decode(interface: ProfileInterface, number: u32, value: u64) -> Decoded {
-    let found = registers().find_map(|row| Some((row.index(interface, number)?, row)));
-    let Some((index, row)) = found else {
+pub(crate) fn decode(interface: &str, number: u32, value: u64) -> Decoded {
+    let row = registers().find_map(|row| Some((row.index(interface, number)?, row)));
+    let Some((index, row)) = row else {
         return Decoded { name: "unknown".to_owned(), fields: Vec::new() };
     };
     Decoded {
@@ -98,11 +107,11 @@ fn cells<const N: usize>(row: &'static str) -> Option<[&'static str; N]> {
 
 impl Registers {
     /// The index of the register with this number.
-    fn index(&self, interface: ProfileInterface, number: u32) -> Option<u32> {
+    fn index(&self, interface: &str, number: u32) -> Option<u32> {
         let offset = number.checked_sub(self.first)?;
         let index = offset / self.stride;
         let mut interfaces = self.interfaces.split_whitespace();
-        let is_used = self.interfaces.is_empty() || interfaces.any(|name| name == interface.name());
+        let is_used = self.interfaces.is_empty() || interfaces.any(|name| name == interface);
         (is_used && offset % self.stride == 0 && index < self.count).then_some(index)
     }
 }
@@ -125,6 +134,7 @@ impl Field {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shared_types::ProfileInterface;
 
     fn field(decoded: &Decoded, name: &str) -> u64 {
         decoded.fields.iter().find(|field| field.name == name).expect(name).value
@@ -133,7 +143,7 @@ mod tests {
     #[test]
     fn a_hal_select_is_taken_apart() {
         // The select of ProfileCacheMisses while monitoring is on: 0x3412E with INT and EN.
-        let decoded = decode(ProfileInterface::Emon, 0x187, 0x0053_412E);
+        let decoded = decode(ProfileInterface::Emon.name(), 0x187, 0x0053_412E);
         assert_eq!(decoded.name, "IA32_PERFEVTSEL1");
         for (name, value) in [
             ("EVENT_SELECT", 0x2E),
@@ -150,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_pentium_example_of_seed_002_is_taken_apart() {
-        let decoded = decode(ProfileInterface::Pentium, 0x11, 0x83);
+        let decoded = decode(ProfileInterface::Pentium.name(), 0x11, 0x83);
         assert_eq!(
             (field(&decoded, "ES0"), field(&decoded, "CC0[1]"), field(&decoded, "CC0[0]")),
             (3, 1, 0)
@@ -159,13 +169,13 @@ mod tests {
 
     #[test]
     fn the_sdms_netburst_example_is_taken_apart() {
-        let escr = decode(ProfileInterface::NetBurst, 0x3B8, 0x0400_060C);
+        let escr = decode(ProfileInterface::NetBurst.name(), 0x3B8, 0x0400_060C);
         assert_eq!(escr.name, "MSR_CRU_ESCR0");
         assert_eq!(
             (field(&escr, "EVENT_SELECT"), field(&escr, "EVENT_MASK"), field(&escr, "T0_OS")),
             (2, 3, 1)
         );
-        let cccr = decode(ProfileInterface::NetBurst, 0x370, 0x0003_9000);
+        let cccr = decode(ProfileInterface::NetBurst.name(), 0x370, 0x0003_9000);
         assert_eq!(cccr.name, "MSR_IQ_CCCR4");
         assert_eq!(
             (field(&cccr, "ENABLE"), field(&cccr, "ESCR_SELECT"), field(&cccr, "ACTIVE_THREAD")),
@@ -188,7 +198,7 @@ mod tests {
             (ProfileInterface::Amd64, 0x834, "IA32_X2APIC_LVT_PMI"),
             (ProfileInterface::Emon, 0x4C1, "IA32_A_PMC0"),
         ] {
-            assert_eq!(decode(interface, number, 0).name, name, "{number:#x}");
+            assert_eq!(decode(interface.name(), number, 0).name, name, "{number:#x}");
         }
     }
 
