@@ -208,7 +208,7 @@ impl Output {
 
     /// Prints to standard output. If the reader has closed the pipe, that is no error.
     pub(crate) fn print(&self, text: &str) -> Result<()> {
-        self.print_to_listener(text).map(drop)
+        self.print_stream(text, false).map(drop)
     }
 
     /// Prints data for programs that is not JSON. Unless it goes to a terminal, it is not escaped.
@@ -219,25 +219,31 @@ impl Output {
     /// Prints one of many parts; returns whether the reader is still there. Unless it goes to a
     /// terminal, data is not escaped.
     pub(crate) fn print_stream(&self, text: &str, is_data: bool) -> Result<bool> {
-        match (is_data, io::stdout().is_terminal()) {
-            (true, true) => Self::put(&visible_data(text)),
-            (true, false) => Self::put(text),
-            (false, _) => self.print_to_listener(text),
-        }
-    }
-
-    /// The same for text; returns whether the reader is still there.
-    pub(crate) fn print_to_listener(&self, text: &str) -> Result<bool> {
-        Self::put(&if self.is_json() { visible_json(text) } else { visible(text) })
-    }
-
-    fn put(text: &str) -> Result<bool> {
+        let text = match (is_data, io::stdout().is_terminal()) {
+            (true, true) => visible_data(text),
+            (true, false) => text.to_owned(),
+            (false, _) if self.is_json() => visible_json(text),
+            (false, _) => visible(text),
+        };
         let mut stdout = anstream::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
             Err(error) => Err(Error::Output(error)),
         }
+    }
+
+    /// Refuses to send a file to standard output where it would mix with the result, or reach a
+    /// terminal.
+    pub(crate) fn check_takes_file(&self) -> Result<()> {
+        let why = if !self.is_text() {
+            "`-o -` would mix the file with the result on standard output"
+        } else if io::stdout().is_terminal() {
+            "`-o -` would write the file to the terminal"
+        } else {
+            return Ok(());
+        };
+        Err(Error::usage(why, "Name a file with `-o`, or send it on: `-o - > FILE`."))
     }
 
     /// Says on standard error that the machine is modelled; no option silences this.

@@ -15,8 +15,8 @@ use halprof_profile::file::{Recording, replace};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ffi::OsStr;
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ExportResult {
@@ -42,7 +42,9 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     let destination = destination(options, output)?;
     let format = match options.format {
         Exported::Samples(format) => format,
-        Exported::Branches(format) => return branches(options, format, &destination, output),
+        Exported::Branches(format) => {
+            return branches(options, format, destination.as_deref(), output);
+        }
     };
     let gathered = gather(options, format)?;
     let metadata = &gathered.recording.metadata;
@@ -52,14 +54,15 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
         several => format!("{} recordings", several.len()),
     };
     let view = Export::new(&gathered, title, format);
-    let bytes = write(&destination, |mut out| export::write(&view, format, &mut out))?;
-    let result = result(options, format, &view, &destination, bytes);
+    let file = destination.as_deref();
+    let bytes = write(file, |mut out| export::write(&view, format, &mut out))?;
+    let result = result(options, format, &view, (file, bytes));
     let given_twice = filters::given_twice(&options.files);
     output.warn_all(result.damaged.iter().chain(&given_twice).chain(&view.warnings()));
     for note in notes(&result, &view) {
         output.note(&note);
     }
-    if destination != Destination::Stdout {
+    if destination.is_some() {
         let sources = listed(view.sources.iter().copied());
         output.result("export", &result, |result| {
             output.width().fitted(&text(result, &sources, &gathered.recording))
@@ -81,42 +84,12 @@ fn gather(options: &args::Export, format: Format) -> Result<Samples> {
     Ok(export::read(&options.files, format, options.by, &filter, &path)?)
 }
 
-/// Where the result is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Destination {
-    Stdout,
-    File(PathBuf),
-}
-
-impl Destination {
-    /// The file's name; `None` for standard output.
-    fn name(&self) -> Option<String> {
-        match self {
-            Self::Stdout => None,
-            Self::File(path) => Some(path.display().to_string()),
-        }
-    }
-}
-
-fn destination(options: &args::Export, output: &Output) -> Result<Destination> {
+/// The file to write; `None` for standard output.
+fn destination(options: &args::Export, output: &Output) -> Result<Option<PathBuf>> {
     match &options.output {
-        Some(path) if path.as_os_str() == "-" => {
-            if output.is_json() {
-                return Err(Error::usage(
-                    "`-o -` and `--json` both want standard output",
-                    "Name a file with `-o`, or leave out `--json`.",
-                ));
-            }
-            if io::stdout().is_terminal() {
-                return Err(Error::usage(
-                    "an export is for other programs, and standard output is a terminal",
-                    "Name a file with `-o`, or send it on: `-o - > FILE`.",
-                ));
-            }
-            Ok(Destination::Stdout)
-        }
-        Some(path) => Ok(Destination::File(path.clone())),
-        None => Ok(Destination::File(beside(&options.files, options.format))),
+        Some(path) if path.as_os_str() == "-" => output.check_takes_file().map(|()| None),
+        Some(path) => Ok(Some(path.clone())),
+        None => Ok(Some(beside(&options.files, options.format))),
     }
 }
 
@@ -133,17 +106,14 @@ fn beside(recordings: &[PathBuf], format: Exported) -> PathBuf {
 }
 
 /// Writes what `put` writes; returns the number of bytes.
-fn write(
-    destination: &Destination,
-    put: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<u64> {
-    match destination {
-        Destination::Stdout => match counted(io::stdout().lock(), put) {
+fn write(file: Option<&Path>, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<u64> {
+    match file {
+        None => match counted(io::stdout().lock(), put) {
             // If the reader has closed the pipe, that is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
             written => written.map_err(Error::Output),
         },
-        Destination::File(path) => replace(path, |file| counted(file, put))
+        Some(path) => replace(path, |file| counted(file, put))
             .map_err(|error| Cause::writing(path, error).into()),
     }
 }
@@ -178,14 +148,13 @@ impl ExportResult {
         options: &args::Export,
         format: &'static str,
         recording: &Recording,
-        destination: &Destination,
-        bytes: u64,
+        (file, bytes): (Option<&Path>, u64),
     ) -> Self {
         Self {
             recording: filters::names(&options.files),
             machine: recording.metadata.machine.clone(),
             format,
-            file: destination.name(),
+            file: file.map(|path| path.display().to_string()),
             bytes,
             sources: Vec::new(),
             samples: 0,
@@ -201,8 +170,7 @@ fn result(
     options: &args::Export,
     format: Format,
     view: &Export<'_>,
-    destination: &Destination,
-    bytes: u64,
+    written: (Option<&Path>, u64),
 ) -> ExportResult {
     let gathered = view.samples;
     let resolution = gathered.ticks_to_ns(gathered.timed_sample_ticks);
@@ -211,7 +179,7 @@ fn result(
         samples: view.sources.iter().map(|source| source.totals.samples).sum(),
         marks: gathered.marks.len() as u64,
         time_resolution_ns: format.has_sample_times().then_some(resolution),
-        ..ExportResult::new(options, format.name(), &gathered.recording, destination, bytes)
+        ..ExportResult::new(options, format.name(), &gathered.recording, written)
     }
 }
 
@@ -219,7 +187,7 @@ fn result(
 fn branches(
     options: &args::Export,
     format: ProfgenFormat,
-    destination: &Destination,
+    file: Option<&Path>,
     output: &Output,
 ) -> Result<u32> {
     let [path] = options.files.as_slice() else {
@@ -231,7 +199,7 @@ fn branches(
     let naming = options.naming.path()?;
     let filter = filters::filter(&options.filters, &options.files)?;
     let mut outcome = None;
-    let bytes = write(destination, |mut out| {
+    let bytes = write(file, |mut out| {
         let mut written = profgen::write(path, format, &filter, &naming, &mut out);
         let stopped = match &mut written {
             Ok(written) => written.error.take(),
@@ -249,9 +217,9 @@ fn branches(
     let result = ExportResult {
         sources: vec![written.source.clone()],
         samples: written.kept.samples,
-        ..ExportResult::new(options, format.name(), recording, destination, bytes)
+        ..ExportResult::new(options, format.name(), recording, (file, bytes))
     };
-    if *destination != Destination::Stdout {
+    if file.is_some() {
         let records = thousands(written.kept.records);
         output.result("export", &result, |result| {
             format!("{records} branch records in {}", text(result, &written.source, recording))

@@ -33,7 +33,7 @@ use shared_types::request::machine::{Machine, Processor};
 use shared_types::request::session::Configure;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -268,15 +268,7 @@ impl Target {
                 backup_path: backup_path(path),
             });
         }
-        let taken = !output.is_text();
-        if taken || io::stdout().is_terminal() {
-            let why = if taken {
-                "`-o -` would mix the recording with the result on standard output"
-            } else {
-                "`-o -` would write the recording to the terminal"
-            };
-            return Err(Error::usage(why, "Name a file with `-o`, or send it on: `-o - > FILE`."));
-        }
+        output.check_takes_file()?;
         let folder = tempfile::tempdir().map_err(|error| Cause::writing("-", error))?;
         let path = folder.path().join("halprof.rec");
         Ok(Self { path, folder: Some(folder), backup_path: None })
@@ -575,7 +567,11 @@ fn warnings(result: &RecordResult) -> Vec<String> {
 fn notes(result: &RecordResult) -> Vec<String> {
     let mut notes = Vec::new();
     if result.missed_processes != 0 {
-        notes.push(missed(result.missed_processes, result.missed_samples));
+        notes.push(format!(
+            "{} samples are of processes that ended before their modules could be read ({})",
+            thousands(result.missed_samples),
+            thousands(result.missed_processes)
+        ));
     }
     if result.interrupted {
         notes.push("ended by Ctrl-C: the recording has what was sampled until then".to_owned());
@@ -583,18 +579,6 @@ fn notes(result: &RecordResult) -> Vec<String> {
     let advice = result.advice.iter().filter(|advice| !advice.few);
     notes.extend(advice.map(|advice| format!("advice: {}", advice.message)));
     notes
-}
-
-/// What is missing of processes of which only samples are known.
-fn missed(processes: u64, samples: u64) -> String {
-    let (of, it, its) = match processes {
-        1 => ("a process".to_owned(), "it", "its"),
-        n => (format!("{} processes", thousands(n)), "them", "their"),
-    };
-    format!(
-        "samples of {of} that ended before halprof could look at {it}: {}; {its} modules are not known",
-        thousands(samples)
-    )
 }
 
 /// The driver's figures are believed as little as a file's.
@@ -653,27 +637,4 @@ fn text(result: &RecordResult, width: Width) -> String {
         ));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::missed;
-
-    #[test]
-    fn one_process_is_told_like_one_and_several_like_several() {
-        for (processes, told) in [
-            (
-                1,
-                "samples of a process that ended before halprof could look at it: 1,234; its \
-                 modules are not known",
-            ),
-            (
-                3,
-                "samples of 3 processes that ended before halprof could look at them: 1,234; \
-                 their modules are not known",
-            ),
-        ] {
-            assert_eq!(missed(processes, 1234), told);
-        }
-    }
 }
