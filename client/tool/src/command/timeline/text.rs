@@ -215,7 +215,14 @@ fn from_mark_to_mark(between: &Between, width: Width) -> String {
         &format!("{} intervals from {from} to the next {to} of the same thread", thousands(n)),
     );
     if between.without_end != 0 || between.without_begin != 0 {
-        text += &line(width, &alone(between));
+        let (without_end, without_begin) =
+            (thousands(between.without_end), thousands(between.without_begin));
+        text += &line(
+            width,
+            &format!(
+                "without a later {to}: {without_end}; without an earlier {from}: {without_begin}"
+            ),
+        );
     }
     let Some(lengths) = &between.lengths else {
         return text;
@@ -224,26 +231,4 @@ fn from_mark_to_mark(between: &Between, width: Width) -> String {
     text += &records(width, [lengths]);
     text += "\n";
     text + &records(width, &between.longest)
-}
-
-/// The marks that are at no end of an interval.
-fn alone(between: &Between) -> String {
-    let (from, to) = (Escaped(&between.from), Escaped(&between.to));
-    let [end, begin] = [between.without_end, between.without_begin].map(|n| {
-        let have = if n == 1 { "has" } else { "have" };
-        (thousands(n), have)
-    });
-    let marks = match between.without_end {
-        1 => "mark",
-        _ => "marks",
-    };
-    let (on, before) = if between.from == between.to {
-        (String::new(), "one".to_owned())
-    } else {
-        (format!(" on {to}"), from.to_string())
-    };
-    format!(
-        "{} {marks} on {from} {} no later {to}, {}{on} {} no earlier {before}",
-        end.0, end.1, begin.0, begin.1
-    )
 }
