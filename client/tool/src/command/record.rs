@@ -83,7 +83,7 @@ pub(crate) struct RecordResult {
     /// System events that were lost.
     events_lost: u64,
     calibration: Option<Calibration>,
-    advice: Vec<Advised>,
+    advice: Vec<Advice>,
 }
 
 #[derive(JsonSchema, Serialize)]
@@ -111,15 +111,6 @@ struct SourceSlice {
     source: String,
     /// For which fraction of the time it was on a counter.
     on_counter: f64,
-}
-
-#[derive(JsonSchema, Serialize)]
-struct Advised {
-    code: &'static str,
-    message: String,
-    /// Whether it says that there are few samples.
-    #[serde(skip)]
-    few: bool,
 }
 
 /// Prints what was recorded, and sends the recording to standard output if that is its target.
@@ -341,7 +332,7 @@ fn record(
     let handler_ns = nanoseconds(finished.statistics.handler_ticks, machine.timestamp_frequency);
     let handler_ns = u64::try_from(handler_ns).unwrap_or(u64::MAX);
     let elapsed_ns = finished.statistics.elapsed_ns;
-    let advice = advice(&finished, options);
+    let advice = advice(&finished, options).into_iter().collect();
     let ended = finished.ended.map(Error::from);
     let result = RecordResult {
         ended: ended.as_ref().map(Error::failure),
@@ -410,19 +401,13 @@ fn source_slices(all: &[file::Slices], event_set: &EventSet) -> Vec<SourceSlice>
 
 /// Advice for the next recording. Few samples at a default period only mean a short recording, and
 /// `report` says how accurate its shares are.
-fn advice(recorded: &Recorded, options: &args::Record) -> Vec<Advised> {
+fn advice(recorded: &Recorded, options: &args::Record) -> Option<Advice> {
     let statistics = &recorded.statistics;
     let advice = Advice::on(statistics.generated, recorded.busiest, statistics.elapsed_ns);
     let defaulted = options.selection.is_default() && options.rate.is_none();
     let calibrated = options.rate == Some(Rate::Auto);
     let enough = defaulted || calibrated && Aim::is_reached(statistics.generated);
-    let applies = |advice: &&Advice| !(enough && matches!(advice, Advice::TooFew { .. }));
-    let advised = advice.iter().filter(applies).map(|advice| Advised {
-        code: advice.code(),
-        message: advice.to_string(),
-        few: matches!(advice, Advice::TooFew { .. }),
-    });
-    advised.collect()
+    advice.filter(|advice| !enough || advice.code != Advice::TOO_FEW)
 }
 
 /// The periods of the passes after the first, by the indexes of their sources in the event set.
@@ -546,7 +531,7 @@ fn warnings(result: &RecordResult) -> Vec<String> {
     if result.events_lost != 0 {
         warnings.push(filters::events_lost(result.events_lost));
     }
-    let few = result.advice.iter().filter(|advice| advice.few);
+    let few = result.advice.iter().filter(|advice| advice.code == Advice::TOO_FEW);
     warnings.extend(few.map(|advice| advice.message.clone()));
     let lost = all_lost(result);
     if lost != 0 {
@@ -576,7 +561,7 @@ fn notes(result: &RecordResult) -> Vec<String> {
     if result.interrupted {
         notes.push("ended by Ctrl-C: the recording has what was sampled until then".to_owned());
     }
-    let advice = result.advice.iter().filter(|advice| !advice.few);
+    let advice = result.advice.iter().filter(|advice| advice.code != Advice::TOO_FEW);
     notes.extend(advice.map(|advice| format!("advice: {}", advice.message)));
     notes
 }
