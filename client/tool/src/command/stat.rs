@@ -19,7 +19,6 @@ use crate::metrics::{Metrics, Requested};
 use crate::output::Output;
 use crate::output::error::{Error, Result};
 use crate::output::number::seconds;
-use crate::output::style::plain;
 use crate::run::interrupt::interrupted;
 use crate::run::recorder;
 use crate::run::runner::{Every, Runner};
@@ -34,8 +33,8 @@ use count_row::CountRow;
 use counts::{By, Counts, EventCounts, Pass};
 use halprof_measure::Session;
 use halprof_measure::rates;
+use halprof_profile::file::cannot_count;
 use halprof_profile::file::inventory::Inventory;
-use halprof_profile::file::{cannot_count, write_whole};
 use indicatif::ProgressBar;
 use interval_writer::{IntervalWriter, owns_output};
 use openmetrics::Exposition;
@@ -61,8 +60,6 @@ struct Bench<'a> {
     samples: Option<Samples>,
     /// The time of all earlier runs and passes.
     done_ns: u64,
-    /// Intervals that were not printed as they ended.
-    intervals: Vec<Interval>,
 }
 
 /// Which measurement it is, with the number of the run and of the pass if there are several.
@@ -106,7 +103,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     let machine = ctx.machine_info.description.clone();
     let mut bench = Bench::new(options, &view, sets.len(), ctx, output)?;
     let runs = bench.runs(&sets, options.repeat).map_err(|error| event_set.explain(error))?;
-    let Bench { runner, writer, samples, intervals, .. } = bench;
+    let Bench { runner, writer, samples, .. } = bench;
     let mut later = Vec::new();
     let mut by_process = Vec::new();
     if let Some(samples) = &samples {
@@ -114,13 +111,13 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         later.extend(by_process::keep_only(&options.process, &mut by_process));
     }
     let mut result = result(&view, &runs, machine, runner.scope(&event_set));
-    (result.rows.by_process, result.intervals) = (by_process, intervals);
+    result.rows.by_process = by_process;
     later.extend(never_scheduled(&result.rows.counts));
     later.extend(of_periods(options.by, &result.periods));
     output.warn_all(&later);
     warnings.extend(later);
     result.warnings = warnings;
-    print(options, output, &writer.result(result)?)?;
+    writer.finish(result)?;
     Ok(runner.program_status())
 }
 
@@ -150,14 +147,6 @@ fn refuse_what_traces_do(options: &args::Stat) -> Result<()> {
             "Measure once with each; `--from FILE.etl` takes both.",
         )
     })
-}
-
-fn print(options: &args::Stat, output: &Output, text: &str) -> Result<()> {
-    match options.file() {
-        Some(path) => Ok(write_whole(path, plain(text).as_bytes())?),
-        None if output.is_csv() => output.print_data(text),
-        None => output.print(text),
-    }
 }
 
 /// Warnings about the periods of the sources that were sampled.
@@ -228,7 +217,7 @@ fn never_scheduled(rows: &[CountRow]) -> Vec<String> {
 
 impl<'a> Bench<'a> {
     fn new(
-        options: &args::Stat,
+        options: &'a args::Stat,
         view: &'a View<'a>,
         passes: usize,
         ctx: &'a mut Context,
@@ -253,18 +242,7 @@ impl<'a> Bench<'a> {
         };
         let samples = options.by.map(|_| Samples::new(Inventory::new(runner.system())));
         let interval = options.interval.map(time::interval).transpose()?;
-        Ok(Self {
-            ctx,
-            view,
-            runner,
-            writer,
-            exposition,
-            interval,
-            progress,
-            samples,
-            done_ns: 0,
-            intervals: Vec::new(),
-        })
+        Ok(Self { ctx, view, runner, writer, exposition, interval, progress, samples, done_ns: 0 })
     }
 
     /// Whether nothing more is to be measured: the user has asked to stop, or the reader has gone.
@@ -333,7 +311,7 @@ impl<'a> Bench<'a> {
                     exposition.publish(now.counts.clone(), tick.missed)?;
                 }
                 let interval = since_reading(self.view, of, &before, &now);
-                self.writer.write(interval, &mut self.intervals)?;
+                self.writer.write(interval)?;
                 before = now;
             }
             Ok(if self.writer.is_closed() {
@@ -354,7 +332,7 @@ impl<'a> Bench<'a> {
         }
         if self.interval.is_some() {
             let last = since_reading(self.view, of, &before, &end);
-            self.writer.write(Interval { last: true, ..last }, &mut self.intervals)?;
+            self.writer.write(Interval { last: true, ..last })?;
         }
         let pass = Pass {
             events: of.events.to_vec(),

@@ -4,52 +4,35 @@ use super::result::{Interval, Jitter, Lines, StatResult};
 use super::text;
 use crate::cli::args;
 use crate::output::error::Result;
+use crate::output::style::plain;
 use crate::output::table::Width;
 use crate::output::{Form, Output};
 use crate::select::time;
+use halprof_profile::file::write_whole;
 
 /// Whether standard output is reserved for the result, which a program's own output would spoil.
 pub(super) fn owns_output(options: &args::Stat, output: &Output) -> bool {
     !output.is_text() && options.file().is_none()
 }
 
-/// Prints intervals as they end, if the form allows that, and otherwise keeps them.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent flags: what was requested, and what has come of it"
-)]
+/// Prints intervals as they end, if the form allows that, and otherwise with the result.
 pub(super) struct IntervalWriter<'a> {
-    /// Output goes to standard output at once.
-    live: bool,
-    /// The intervals go to a file that each reading replaces.
-    replaced: bool,
-    /// The result goes to a file.
-    file: bool,
-    /// Metrics were requested.
-    metrics: bool,
+    options: &'a args::Stat,
     output: &'a Output,
     jitter: Option<Jitter>,
+    /// Intervals that were not printed as they ended.
+    kept: Vec<Interval>,
     /// Something has been printed already.
     begun: bool,
+    /// The reader has gone.
     closed: bool,
 }
 
 impl<'a> IntervalWriter<'a> {
-    pub(super) fn new(options: &args::Stat, output: &'a Output) -> Self {
+    pub(super) fn new(options: &'a args::Stat, output: &'a Output) -> Self {
         let interval = options.interval.and_then(|interval| time::interval(interval).ok());
-        Self {
-            live: options.file().is_none()
-                && interval.is_some()
-                && options.openmetrics.is_none()
-                && output.form() != Form::Json,
-            replaced: options.openmetrics.is_some(),
-            file: options.file().is_some(),
-            metrics: !options.metrics.is_empty(),
-            output,
-            jitter: interval.map(|requested_ns| Jitter { requested_ns, ..Jitter::default() }),
-            begun: false,
-            closed: false,
-        }
+        let jitter = interval.map(|requested_ns| Jitter { requested_ns, ..Jitter::default() });
+        Self { options, output, jitter, kept: Vec::new(), begun: false, closed: false }
     }
 
     /// Of intervals that are read from a file, which do not deviate.
@@ -58,8 +41,11 @@ impl<'a> IntervalWriter<'a> {
     }
 
     /// Whether intervals are printed as they end.
-    pub(super) const fn is_live(&self) -> bool {
-        self.live
+    pub(super) fn is_live(&self) -> bool {
+        self.options.interval.is_some()
+            && self.options.file().is_none()
+            && self.options.openmetrics.is_none()
+            && self.output.form() != Form::Json
     }
 
     /// Whether the reader has gone.
@@ -67,22 +53,20 @@ impl<'a> IntervalWriter<'a> {
         self.closed
     }
 
-    /// Prints an interval, or keeps it for the result, unless a file already has it.
-    pub(super) fn write(&mut self, interval: Interval, kept: &mut Vec<Interval>) -> Result<()> {
+    /// Prints an interval, or keeps it for the result, unless a file that each reading replaces has
+    /// it.
+    pub(super) fn write(&mut self, interval: Interval) -> Result<()> {
         if let Some(jitter) = &mut self.jitter
             && !(interval.last && interval.length_ns < jitter.requested_ns)
         {
             jitter.add(interval.length_ns);
         }
-        if self.replaced {
-            return Ok(());
+        if self.is_live() {
+            let text = self.interval(&interval)?;
+            self.closed |= !self.output.print_stream(&text, self.output.is_csv())?;
+        } else if self.options.openmetrics.is_none() {
+            self.kept.push(interval);
         }
-        if !self.live {
-            kept.push(interval);
-            return Ok(());
-        }
-        let text = self.interval(&interval)?;
-        self.closed |= !self.output.print_stream(&text, self.output.is_csv())?;
         Ok(())
     }
 
@@ -90,7 +74,10 @@ impl<'a> IntervalWriter<'a> {
     fn interval(&mut self, interval: &Interval) -> Result<String> {
         let first = !std::mem::replace(&mut self.begun, true);
         match self.output.form() {
-            Form::Text => Ok(text::interval(interval, first, self.metrics, self.width())),
+            Form::Text => {
+                let metrics = !self.options.metrics.is_empty();
+                Ok(text::interval(interval, first, metrics, self.width()))
+            }
             Form::Csv => interval.csv(self.lines(first)),
             Form::Json | Form::JsonLines => self.output.document("stat-interval", interval),
         }
@@ -98,36 +85,41 @@ impl<'a> IntervalWriter<'a> {
 
     /// The width available to the result.
     fn width(&self) -> Width {
-        if self.file {
-            return Width::UNLIMITED;
-        }
-        self.output.width()
+        self.options.file().map_or(self.output.width(), |_| Width::UNLIMITED)
     }
 
     fn lines(&self, head: bool) -> Lines {
-        Lines { head, metrics: self.metrics, modelled: self.output.is_modelled() }
+        let metrics = !self.options.metrics.is_empty();
+        Lines { head, metrics, modelled: self.output.is_modelled() }
     }
 
-    /// The result: everything that has not been printed yet.
-    pub(super) fn result(mut self, result: StatResult) -> Result<String> {
+    /// Prints the result: everything that has not been printed yet.
+    pub(super) fn finish(mut self, result: StatResult) -> Result<()> {
+        let kept = std::mem::take(&mut self.kept);
         let mut result = StatResult { jitter: self.jitter, ..result };
-        if self.output.form() == Form::Json {
-            return self.output.document("stat", result);
-        }
         let mut text = String::new();
-        if self.output.is_text() && self.file && self.output.is_modelled() {
-            // On a terminal, standard error says so.
-            text += &format!("modelled machine, not silicon: {}\n\n", result.machine);
-        }
-        for interval in std::mem::take(&mut result.intervals) {
-            text += &self.interval(&interval)?;
+        if self.output.form() == Form::Json {
+            result.intervals = kept;
+        } else {
+            if let (Form::Text, Some(_), true) =
+                (self.output.form(), self.options.file(), self.output.is_modelled())
+            {
+                // On a terminal, standard error says so.
+                text += &format!("modelled machine, not silicon: {}\n\n", result.machine);
+            }
+            for interval in &kept {
+                text += &self.interval(interval)?;
+            }
         }
         text += &match self.output.form() {
             Form::Text => text::result(&result, self.begun, self.width()),
             Form::Csv => result.csv(self.lines(!self.begun))?,
             Form::Json | Form::JsonLines => self.output.document("stat", result)?,
         };
-        Ok(text)
+        match self.options.file() {
+            Some(path) => Ok(write_whole(path, plain(&text).as_bytes())?),
+            None => self.output.print_stream(&text, self.output.is_csv()).map(drop),
+        }
     }
 }
 

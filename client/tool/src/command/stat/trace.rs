@@ -128,18 +128,16 @@ impl<'a> Presenter<'a> {
         });
         let views: Vec<TraceView<'_>> = views.collect();
         let mut writer = IntervalWriter::new(self.options, self.output).exact();
-        let mut intervals = Vec::new();
         if let Some(length) = self.query.interval_ns {
             for interval in views.iter().flat_map(|view| view.intervals(length.get())) {
-                writer.write(interval, &mut intervals)?;
+                writer.write(interval)?;
             }
         }
         let mut result = result(&views, &self.options.process);
         self.output.warn_all(&result.warnings);
         result.warnings.extend(result.trace.iter().flat_map(|trace| trace.notes.clone()));
-        result.intervals = intervals;
         complete(&mut result);
-        super::print(self.options, self.output, &writer.result(result)?)?;
+        writer.finish(result)?;
         let is_damaged = passes.iter().any(|counts| !counts.damage.is_empty());
         Ok(if is_damaged { INCOMPLETE } else { 0 })
     }
