@@ -117,22 +117,17 @@ pub(crate) fn notes<'a>(
     periods: impl IntoIterator<Item = &'a Period, IntoIter: Clone>,
 ) -> Vec<String> {
     let periods = periods.into_iter();
-    let clamped = clamped(periods.clone());
-    let by_core = periods.clone().filter(|period| period.by_core_cycles);
-    let by_core = by_core.map(|period| {
-        format!(
-            "{}: time is sampled by core cycles, one sample every {}; halted time is not sampled, and a faster core is sampled more often",
+    let by_cycles = periods.clone().filter_map(|period| {
+        let (cycles, also) = match (period.by_reference_cycles, period.by_core_cycles) {
+            (true, _) => ("reference cycles", ""),
+            (false, true) => ("core cycles", ", and a faster core is sampled more often"),
+            (false, false) => return None,
+        };
+        Some(format!(
+            "{}: time is sampled by {cycles}, one sample every {}; halted time is not sampled{also}",
             period.source,
             thousands(period.events)
-        )
+        ))
     });
-    let by_cycles = periods.filter(|period| period.by_reference_cycles);
-    let by_cycles = by_cycles.map(|period| {
-        format!(
-            "{}: time was sampled by reference cycles, one sample every {}; halted time is not sampled",
-            period.source,
-            thousands(period.events)
-        )
-    });
-    clamped.chain(by_cycles).chain(by_core).collect()
+    clamped(periods).chain(by_cycles).collect()
 }

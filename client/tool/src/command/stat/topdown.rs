@@ -198,12 +198,9 @@ impl CpuType {
         sums: &[(&str, Estimate)],
         together: bool,
     ) -> Vec<TopDownRow> {
-        let row = |metric: &str, level, parent, value: std::result::Result<Figures, String>| {
+        let row = |metric: &str, level, parent, value: std::result::Result<Value, String>| {
             let (value, error, reason) = match value {
-                Ok((value, error, true)) => {
-                    (Some(value), error, Some(format!("unknown: {TOO_FEW}")))
-                }
-                Ok((value, error, false)) => (Some(value), error, None),
+                Ok((value, error, note)) => (Some(value), error, note),
                 Err(reason) => (None, None, Some(reason)),
             };
             let (cpu_type, metric) = (self.name.clone(), metric.to_owned());
@@ -220,14 +217,14 @@ impl CpuType {
         rows.collect()
     }
 
-    /// The value of a part, its bound, and whether that is unknown; or why it has none.
+    /// The value of a part, or why it has none.
     fn value(
         &self,
         metrics: &Metrics,
         part: &TopDownMetric,
         sums: &[(&str, Estimate)],
         counts: &[Counted<'_>],
-    ) -> std::result::Result<Figures, String> {
+    ) -> std::result::Result<Value, String> {
         for term in metrics.terms(&part.metric) {
             let names = metrics.names(&term.name);
             if let Some(error) = names.iter().find_map(|name| self.errors.get(*name)) {
@@ -250,7 +247,8 @@ impl CpuType {
         if is_unknown && !(0.0..=100.0).contains(&value) {
             return Err(TOO_FEW.to_owned());
         }
-        Ok((value, error.filter(|&error| error > 0.0), is_unknown))
+        let note = is_unknown.then(|| format!("unknown: {TOO_FEW}"));
+        Ok((value, error.filter(|&error| error > 0.0), note))
     }
 
     /// What to look at next: the largest part, its largest part, and where it comes from.
@@ -284,8 +282,8 @@ impl CpuType {
     }
 }
 
-/// A value, its bound, and whether that is unknown.
-type Figures = (f64, Option<f64>, bool);
+/// A value, its bound, and why that is unknown.
+type Value = (f64, Option<f64>, Option<String>);
 
 fn counted<'a>(sums: &[(&'a str, Estimate)], frequency: u64) -> Vec<Counted<'a>> {
     let counted = |&(label, sum): &(&'a str, Estimate)| {
