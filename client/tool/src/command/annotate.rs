@@ -5,9 +5,9 @@ use crate::command::report::branches::dropped;
 use crate::output::Output;
 use crate::output::error::Result;
 use crate::output::escape::Escaped;
-use crate::output::number::thousands;
+use crate::output::number::{percent, thousands};
 use crate::output::style::styled;
-use crate::output::table::{HEAD, Width, cut};
+use crate::output::table::{Column, Layout, Width, cut};
 use crate::select::filters;
 use anstyle::{AnsiColor, Style};
 use halprof_profile::aggregate::key::short_path;
@@ -22,21 +22,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The width of one source's columns beside the code: its share and its samples.
-const SOURCE_COLUMNS: usize = 18;
-
-/// The width of the column for its executions, and of that for how often it branched.
-const EXECUTED_COLUMNS: usize = 11;
-const TAKEN_COLUMNS: usize = 9;
-
-/// The width of the gaps before and after the address.
-const GAPS: usize = 4;
-
 /// The smallest width for addresses and instructions.
 const CODE_COLUMNS: usize = 40;
-
-/// The smallest width for instructions if one source has more columns.
-const LEAST_CODE_COLUMNS: usize = 11;
 
 const HOT: Style = AnsiColor::Red.on_default();
 const WARM: Style = AnsiColor::Green.on_default();
@@ -258,86 +245,51 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// What is shown beside the code, and how wide.
-struct Columns {
-    /// How many of the sources.
-    sources: usize,
-    /// Whether executions are shown, and shares of branches taken.
-    executed: bool,
-    taken: bool,
-    /// Of each source.
-    width: usize,
-    address: usize,
-}
-
-impl Columns {
-    fn of(annotated: &Annotated, width: Width) -> Self {
-        let executed = annotated.code_runs.is_some();
-        let last = annotated.instructions.last();
-        let address = last.map_or(0, |last| format!("{:x}", last.address).len());
-        let address = address.max("address".len());
-        let all = SOURCE_COLUMNS + EXECUTED_COLUMNS + TAKEN_COLUMNS;
-        let others = all + GAPS + address + LEAST_CODE_COLUMNS;
-        let taken = executed && width.columns().is_none_or(|room| room >= others);
-        let width_of = match (executed, taken) {
-            (false, _) => SOURCE_COLUMNS,
-            (true, false) => all - TAKEN_COLUMNS,
-            (true, true) => all,
-        };
-        let sources = width.room_for(width_of, CODE_COLUMNS);
-        Self {
-            sources: annotated.sources.len().min(sources),
-            executed,
-            taken,
-            width: width_of,
-            address,
-        }
+/// The sources that have room, the width of each one's columns, and the columns of all of them before
+/// the code.
+fn layout(annotated: &Annotated, width: Width) -> (usize, usize, Layout) {
+    let mut columns =
+        vec![(Column::number("share").coloured(), 8), (Column::number("samples").coloured(), 8)];
+    if annotated.code_runs.is_some() {
+        columns.extend([(Column::number("executed"), 9), (Column::number("taken").extra(), 7)]);
     }
-
-    /// What there is no room for.
-    fn missing(&self, annotated: &Annotated, width: Width) -> String {
-        let all = annotated.sources.len();
-        let mut text = String::new();
-        if self.sources < all {
-            let columns = format!(
-                "The columns are those of {} of {all} sources: `--source` chooses.",
-                self.sources
-            );
-            text += &format!("{}\n", width.prose(0, &columns));
-        }
-        if self.executed && !self.taken {
-            text += "No room for: taken.\n";
-        }
-        text
+    let of_source = columns.iter().map(|(_, width)| width + 2).sum();
+    let sources = annotated.sources.len().min(width.room_for(of_source, CODE_COLUMNS));
+    let mut columns = columns.repeat(sources);
+    let last = annotated.instructions.last();
+    let address = last.map_or(0, |last| format!("{:x}", last.address).len());
+    let texts = annotated.instructions.iter().map(|instruction| instruction.text.len());
+    let texts = texts.max().unwrap_or(0);
+    columns.push((Column::word("address"), address));
+    columns.push((Column::name("instruction"), texts));
+    let remarks = annotated.instructions.iter().map(|one| remarks(annotated, one, sources).len());
+    let remarks = remarks.max().unwrap_or(0);
+    // The code matters more than the remarks on it.
+    let all = of_source * sources + address + texts + remarks + 4;
+    if remarks != 0 && width.columns().is_none_or(|room| room >= all) {
+        columns.push((Column::name("remarks"), remarks));
     }
-
-    /// The headers.
-    fn head(&self, annotated: &Annotated) -> String {
-        let names = annotated.sources.iter().take(self.sources);
-        let names = names.map(|source| {
-            let name = Escaped(&source.name).to_string();
-            format!("{:>1$}", cut(self.width - 2, &name), self.width)
-        });
-        let mut heads = format!("{:>9} {:>8}", "share", "samples");
-        if self.executed {
-            heads += &format!("{:>EXECUTED_COLUMNS$}", "executed");
-        }
-        if self.taken {
-            heads += &format!("{:>TAKEN_COLUMNS$}", "taken");
-        }
-        let heads = heads.repeat(self.sources);
-        let titles = names.collect::<String>().trim_end().to_owned();
-        let code = format!("{heads}  {:<1$}  instruction", "address", self.address);
-        format!("{titles}\n{}\n", styled(HEAD, &code))
-    }
+    (sources, of_source, Layout::new(width, &columns))
 }
 
 fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
-    let columns = Columns::of(annotated, width);
+    let (sources, of_source, layout) = layout(annotated, width);
     let mut text = head(annotated, width);
-    text += &columns.missing(annotated, width);
+    let all = annotated.sources.len();
+    if sources < all {
+        let columns =
+            format!("The columns are those of {sources} of {all} sources: `--source` chooses.");
+        text += &format!("{}\n", width.prose(0, &columns));
+    }
     text += "\n";
-    text += &columns.head(annotated);
+    if all > 1 {
+        let names = annotated.sources.iter().take(sources).map(|source| {
+            let name = Escaped(&source.name).to_string();
+            format!("{:>1$}  ", cut(of_source - 2, &name), of_source - 2)
+        });
+        text += &format!("{}\n", names.collect::<String>().trim_end());
+    }
+    text += &layout.head();
     let mut last = None;
     for instruction in &annotated.instructions {
         if instruction.line != last && instruction.line.is_some() {
@@ -345,51 +297,33 @@ fn text(annotated: &Annotated, mut lines: SourceLines, width: Width) -> String {
             text += "\n";
         }
         last.clone_from(&instruction.line);
+        let mut cells = Vec::new();
         let sums = instruction.sums.iter().zip(&annotated.sums);
-        for (source, (sum, all)) in sums.enumerate().take(columns.sources) {
-            text += &heat(*sum, *all);
-            text += &executions(annotated, instruction, source, &columns);
+        for (source, (sum, all)) in sums.enumerate().take(sources) {
+            cells.extend(heat(*sum, *all));
+            if annotated.code_runs.is_some() {
+                cells.extend(executions(annotated, instruction, source));
+            }
         }
-        let (address, code) = (instruction.address, &instruction.text);
-        let room = columns.width * columns.sources + GAPS + columns.address;
-        let remarked = code.clone() + &remarks(annotated, instruction, columns.sources);
-        // The code matters more than the remarks on it.
-        let fits = width.left(room, &remarked) == remarked;
-        let code = if fits { &remarked } else { code };
-        let code = width.left(room, code);
-        text += &format!("  {address:<0$x}  {code}\n", columns.address);
+        cells.extend([format!("{:x}", instruction.address), instruction.text.clone()]);
+        cells.push(remarks(annotated, instruction, sources));
+        text += &layout.line(&cells);
     }
     text
 }
 
 /// How often an instruction was executed and, if it is a conditional jump, how often it was then
 /// taken.
-fn executions(
-    annotated: &Annotated,
-    instruction: &Instruction,
-    source: usize,
-    columns: &Columns,
-) -> String {
-    let mut text = String::new();
-    if columns.executed {
-        let flow = instruction.flows.get(source).copied().unwrap_or_default();
-        let times = match flow.executed {
-            0 => String::new(),
-            n => thousands(n),
-        };
-        text += &format!("{times:>EXECUTED_COLUMNS$}");
-    }
-    if columns.taken {
-        let taken = annotated.taken(instruction, source);
-        let taken = taken.map_or_else(String::new, |share| format!("{:.1} %", share.value * 100.0));
-        text += &format!("{taken:>TAKEN_COLUMNS$}");
-    }
-    text
+fn executions(annotated: &Annotated, instruction: &Instruction, source: usize) -> [String; 2] {
+    let flow = instruction.flows.get(source).copied().unwrap_or_default();
+    let times = if flow.executed == 0 { String::new() } else { thousands(flow.executed) };
+    let taken = annotated.taken(instruction, source);
+    [times, taken.map_or_else(String::new, |share| format!("{:.1} %", share.value * 100.0))]
 }
 
 /// How accurate that is, and how much was mispredicted: for each source shown, if the records say.
 fn remarks(annotated: &Annotated, instruction: &Instruction, shown: usize) -> String {
-    let mut text = String::new();
+    let mut remarks = Vec::new();
     for (source, flow) in instruction.flows.iter().enumerate().take(shown) {
         let taken = annotated.taken(instruction, source);
         let taken = taken.map(|share| format!("taken ±{:.1}", share.bound() * 100.0));
@@ -398,12 +332,9 @@ fn remarks(annotated: &Annotated, instruction: &Instruction, shown: usize) -> St
             let share = Share::of(flow.mispredicted, known).value * 100.0;
             format!("mispredicted {share:.1} %")
         });
-        let remarks: Vec<String> = taken.into_iter().chain(mispredicted).collect();
-        if !remarks.is_empty() {
-            text += &format!("  ; {}", remarks.join(", "));
-        }
+        remarks.extend(taken.into_iter().chain(mispredicted));
     }
-    text
+    remarks.join(", ")
 }
 
 /// What is annotated, and how many of each source's samples are in it.
@@ -439,18 +370,18 @@ fn head(annotated: &Annotated, width: Width) -> String {
     explanations.iter().fold(text, |text, line| text + &width.prose(0, line) + "\n")
 }
 
-/// The share of a source's events at an instruction, coloured by heat: red from 5 %, green from
-/// 0.5 %, as in perf.
-fn heat(sum: Totals, all: Totals) -> String {
+/// The share of a source's events at an instruction, and its samples, coloured by heat: red from 5 %,
+/// green from 0.5 %, as in perf.
+fn heat(sum: Totals, all: Totals) -> [String; 2] {
     if sum.samples == 0 {
-        return " ".repeat(SOURCE_COLUMNS);
+        return Default::default();
     }
-    let share = Share::weighted(sum, all).value * 100.0;
-    let cell = format!("{share:>7.2} % {:>8}", thousands(sum.samples));
+    let share = Share::weighted(sum, all).value;
+    let cells = [percent(share), thousands(sum.samples)];
     match share {
-        5.0.. => styled(HOT, &cell),
-        0.5.. => styled(WARM, &cell),
-        _ => cell,
+        0.05.. => cells.map(|cell| styled(HOT, &cell)),
+        0.005.. => cells.map(|cell| styled(WARM, &cell)),
+        _ => cells,
     }
 }
 
@@ -616,8 +547,8 @@ mod tests {
     fn what_is_hot_is_red_and_what_is_cold_is_plain() {
         let text = drawn(&["TotalCycles"], 120);
         let line = |part: &str| text.lines().find(|line| line.contains(part)).expect("a line");
-        assert!(line("vfmadd").starts_with(&HOT.render().to_string()), "{text:?}");
-        assert!(line("mov ").starts_with(&WARM.render().to_string()), "{text:?}");
+        assert!(line("vfmadd").contains(&HOT.render().to_string()), "{text:?}");
+        assert!(line("mov ").contains(&WARM.render().to_string()), "{text:?}");
         for cold in ["dec ", "jne "] {
             assert!(!line(cold).contains('\u{1b}'), "{text:?}");
         }

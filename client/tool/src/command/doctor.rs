@@ -133,7 +133,7 @@ const fn predicted() -> Option<Description> {
 impl Record for Check {
     const COLUMNS: &'static [Field<Self>] = &[
         Field::new(Column::word("check"), |check| check.name.to_owned()),
-        Field::new(Column::styled("state"), |check| coloured(check.state)),
+        Field::new(Column::word("state").coloured(), |check| coloured(check.state)),
         Field::new(Column::prose("found"), |check| check.result.clone()),
     ];
 }

@@ -17,7 +17,7 @@ use textwrap::WordSplitter;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The style of table headers.
-pub(crate) const HEAD: Style = Style::new().bold();
+const HEAD: Style = Style::new().bold();
 
 /// The gap between two columns.
 const GAP: &str = "  ";
@@ -150,9 +150,9 @@ impl Column {
         Self::new(head, false, Fit::Natural)
     }
 
-    /// Short words of the tool's own, in colours.
-    pub(crate) const fn styled(head: &'static str) -> Self {
-        Self { styled: true, ..Self::word(head) }
+    /// The same column of cells of the tool's own, in colours.
+    pub(crate) const fn coloured(self) -> Self {
+        Self { styled: true, ..self }
     }
 
     /// Names that may be long.
@@ -205,7 +205,7 @@ pub(crate) fn table<C: IntoIterator<Item = String>>(
         cells.chain([column.head.width()]).max().unwrap_or(0)
     };
     let layout = Layout::fit(width, shown, natural);
-    let mut text = styled(HEAD, layout.heads().trim_end_matches('\n')) + "\n";
+    let mut text = layout.heads();
     for row in &rows {
         text += &layout.line(row);
     }
@@ -366,7 +366,7 @@ impl Layout {
 
     fn heads(&self) -> String {
         let heads = self.shown.iter().map(|(_, column)| column.head.to_owned());
-        self.cells(&heads.collect::<Vec<_>>())
+        styled(HEAD, self.cells(&heads.collect::<Vec<_>>()).trim_end_matches('\n')) + "\n"
     }
 
     /// A note on the columns that do not fit, if any, and the headers.
@@ -613,20 +613,20 @@ mod tests {
         let cells = cells.map(str::to_owned);
         for width in 30..100 {
             let rows = Layout::new(Width::of(Some(width)), &columns);
-            let text = rows.head() + &rows.line(&cells);
+            let text = plain(&rows.head()) + &rows.line(&cells);
             assert!(text.lines().all(|line| line.width() <= width), "{text}");
             assert_eq!(text.starts_with("No room for: length."), width < 48, "{text}");
             assert!(text.ends_with("float)\n") || width < 40, "{text}");
         }
         let rows = Layout::new(Width::UNLIMITED, &columns);
-        assert_eq!(rows.head(), "      time      length  symbol\n");
+        assert_eq!(plain(&rows.head()), "      time      length  symbol\n");
         assert_eq!(rows.line(&cells), format!("         1           2  {}\n", cells[2]));
     }
 
     #[test]
     fn colours_take_no_room() {
         let cell = styled(HEAD, "1");
-        let columns = [Column::styled("a"), Column::word("b")];
+        let columns = [Column::word("a").coloured(), Column::word("b")];
         let text = table(Width::UNLIMITED, &columns, [[cell, "x".to_owned()]]);
         assert_eq!(plain(&text), "a  b\n1  x\n");
         assert!(text.contains("\u{1b}[1m1"), "{text:?}");
