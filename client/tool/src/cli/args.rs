@@ -389,10 +389,10 @@ pub(crate) struct Work {
     #[arg(long, value_name = "SPEC", help_heading = MODEL)]
     pub(crate) workload: Option<String>,
     /// Time slice when sources share counters, in milliseconds
-    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction)]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = fraction, conflicts_with = "passes")]
     pub(crate) rotate: Option<f64>,
     /// Run PROGRAM only on the processors of `-C`, which must be in one group
-    #[arg(long, requires = "program")]
+    #[arg(long, requires = "program", requires = "processors")]
     pub(crate) pin: bool,
     /// End programs that PROGRAM started and that outlive it
     #[arg(long, requires = "program")]

@@ -18,7 +18,7 @@ use crate::select::filters::{self, took_turns};
 use crate::select::periods::{self, Period};
 use crate::select::sample_size::Advice;
 use crate::select::sampling_rate::Aim;
-use crate::select::time::{nanoseconds, rotation};
+use crate::select::time::{nanoseconds, slice_length};
 use crate::target::context::Context;
 use crate::target::machine_id;
 use crate::target::seal_key;
@@ -132,12 +132,12 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     if ctx.tracing.is_some() {
         return traced::run(options, ctx, output);
     }
-    let rotation = rotation(&options.work, options.passes)?;
+    let slice_100ns = slice_length(options.work.rotate)?;
     let mut event_set = EventSet::new(&options.selection, ctx, Purpose::Sample)?;
     if matches!(options.rate, Some(Rate::Hz(_))) {
         refuse_periods(&event_set, options)?;
     }
-    event_set.setup.slice_100ns = rotation;
+    event_set.setup.slice_100ns = slice_100ns;
     let branches = Branching::of(options, &event_set)?;
     (event_set.setup.branches, event_set.setup.branch_filter) = (branches.depth, branches.filter);
     let own_output = !output.is_text() || options.output.as_os_str() == "-";

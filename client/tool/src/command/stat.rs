@@ -26,7 +26,7 @@ use crate::run::scope::Scope;
 use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::some_of;
 use crate::select::periods;
-use crate::select::time::{self, TIME_UNITS_A_SECOND, rotation};
+use crate::select::time::{self, TIME_UNITS_A_SECOND, slice_length};
 use crate::target::context::Context;
 use by_process::Samples;
 use count_row::CountRow;
@@ -76,12 +76,12 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         return traced::run(options, ctx, output);
     }
     refuse_what_traces_do(options)?;
-    let rotation = rotation(&options.work, options.passes)?;
+    let slice_100ns = slice_length(options.work.rotate)?;
     let mut metrics = Metrics::with_file(options.metric_file.as_deref())?;
     metrics.set_smt(ctx.shares_cores());
     let requested = metrics.requested(&options.metrics)?;
     let mut event_set = event_set(options, ctx, &metrics, &requested)?;
-    event_set.setup.slice_100ns = rotation;
+    event_set.setup.slice_100ns = slice_100ns;
     let topdown = match options.topdown {
         Some(level) => Some(TopDown::add(&mut event_set, &metrics, level, ctx)?),
         None => None,

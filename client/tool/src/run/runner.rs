@@ -126,7 +126,10 @@ impl Runner {
             clock,
             limit_ns: duration(work.duration)?,
             kill_children: work.kill_children,
-            launch: Launch { pin: pin(work, event_set)?, ..runner.launch },
+            launch: Launch {
+                pin: work.pin.then(|| Pin::to(event_set.selected())).transpose()?,
+                ..runner.launch
+            },
             ..runner
         })
     }
@@ -405,20 +408,6 @@ impl Runner {
 /// `--duration` in nanoseconds.
 pub(crate) fn duration(seconds: Option<f64>) -> Result<Option<u64>> {
     seconds.map(|value| positive("--duration", value, 1e9, NANOSECONDS_MAX)).transpose()
-}
-
-/// The processors that `--pin` restricts a program to.
-fn pin(work: &Work, event_set: &EventSet) -> Result<Option<Pin>> {
-    if !work.pin {
-        return Ok(None);
-    }
-    if event_set.setup.processors.is_empty() {
-        return Err(Error::usage(
-            "`--pin` needs the processors to pin to",
-            "Choose them with `-C`, e.g. `-C 2-3 --pin`.",
-        ));
-    }
-    Ok(Some(Pin::to(event_set.selected())?))
 }
 
 fn no_programs() -> Error {

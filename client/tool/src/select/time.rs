@@ -1,6 +1,5 @@
 //! Lengths of time as options give them, and as clocks do.
 
-use crate::cli::args::Work;
 use crate::output::error::{Error, Result};
 
 /// The period of ProfileTime is in units of 100 ns.
@@ -44,18 +43,7 @@ pub(crate) fn positive(option: &str, value: f64, per: f64, most: f64) -> Result<
     ))
 }
 
-/// The requested length of each slice of multiplexing, in units of 100 ns; 0 for the default.
-pub(crate) fn rotation(work: &Work, in_passes: bool) -> Result<u32> {
-    if in_passes && work.rotate.is_some() {
-        return Err(Error::usage(
-            "`--passes` and `--rotate` together",
-            "In passes no source takes turns: leave one of them out.",
-        ));
-    }
-    slice_length(work.rotate)
-}
-
-/// The length of each slice in units of 100 ns; 0 for the default.
+/// The length of each slice of multiplexing in units of 100 ns; 0 for the default.
 pub(crate) fn slice_length(milliseconds: Option<f64>) -> Result<u32> {
     let units = |value| positive("--rotate", value, 1e4, f64::from(u32::MAX));
     Ok(milliseconds.map(units).transpose()?.unwrap_or(0) as u32)
