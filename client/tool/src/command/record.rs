@@ -17,7 +17,7 @@ use crate::select::event_set::{EventSet, Purpose};
 use crate::select::filters::{self, took_turns};
 use crate::select::periods::{self, Period};
 use crate::select::sample_size::Advice;
-use crate::select::sampling_rate::Aim;
+use crate::select::sampling_rate::SamplingRate;
 use crate::select::time::{nanoseconds, slice_length};
 use crate::target::context::Context;
 use crate::target::machine_id;
@@ -406,7 +406,7 @@ fn advice(recorded: &Recorded, options: &args::Record) -> Option<Advice> {
     let advice = Advice::on(statistics.generated, recorded.busiest, statistics.elapsed_ns);
     let defaulted = options.selection.is_default() && options.rate.is_none();
     let calibrated = options.rate == Some(Rate::Auto);
-    let enough = defaulted || calibrated && Aim::is_reached(statistics.generated);
+    let enough = defaulted || calibrated && SamplingRate::is_reached(statistics.generated);
     advice.filter(|advice| !enough || advice.code != Advice::TOO_FEW)
 }
 

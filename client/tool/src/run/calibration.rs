@@ -10,7 +10,7 @@ use crate::run::recorder::configured;
 use crate::run::runner::{Every, LONGER, Runner};
 use crate::select::event_set::EventSet;
 use crate::select::periods;
-use crate::select::sampling_rate::Aim;
+use crate::select::sampling_rate::SamplingRate;
 use crate::select::time::positive;
 use crate::target::context::Context;
 use halprof_measure::Session;
@@ -66,11 +66,11 @@ pub(crate) fn calibrate(
     runner: &mut Runner,
     output: &Output,
 ) -> Result<Option<Calibration>> {
-    let (tries, aim) = match options.rate {
+    let (tries, target) = match options.rate {
         None => return Ok(None),
-        Some(Rate::Auto) => (TRIES_MAX, Aim::default()),
+        Some(Rate::Auto) => (TRIES_MAX, SamplingRate::default()),
         Some(Rate::Hz(rate)) => {
-            (1, Aim { rate: positive("--rate", rate, 1.0, 1e9)?, samples: None })
+            (1, SamplingRate { rate: positive("--rate", rate, 1.0, 1e9)?, samples: None })
         }
     };
     // What cannot be sampled is refused before anything runs.
@@ -78,8 +78,8 @@ pub(crate) fn calibrate(
         configured(&mut ctx.connection, event_set, indexes, false)?;
     }
     let mut calibration = Calibration {
-        rate: aim.rate,
-        samples: aim.samples,
+        rate: target.rate,
+        samples: target.samples,
         tries: Vec::new(),
         settled: true,
         lengthened_ns: None,
@@ -89,7 +89,7 @@ pub(crate) fn calibrate(
         let mut settled = false;
         for _ in 0..tries {
             let before = intervals(event_set, indexes);
-            let one = try_once(&aim, ctx, event_set, indexes, number, runner)?;
+            let one = try_once(&target, ctx, event_set, indexes, number, runner)?;
             output.note(&text(&one, calibration.tries.len() + 1));
             calibration.tries.push(one);
             let mut both = before.into_iter().zip(intervals(event_set, indexes));
@@ -107,7 +107,7 @@ pub(crate) fn calibrate(
             "calibration: the last two tries do not agree; what runs differs from run to run",
         );
     }
-    if let Some((longer_ns, note)) = lengthen(aim.samples, planned, runner) {
+    if let Some((longer_ns, note)) = lengthen(target.samples, planned, runner) {
         calibration.lengthened_ns = Some(longer_ns);
         output.note(&note);
     }
@@ -116,12 +116,12 @@ pub(crate) fn calibrate(
 
 /// Lengthens the run if `planned` samples are fewer than wanted; returns its new length, and what to
 /// say about it.
-fn lengthen(aim: Option<u64>, planned: u128, runner: &mut Runner) -> Option<(u64, String)> {
-    let (aim, requested_ns) = (u128::from(aim?), u128::from(runner.limit_ns()?));
-    if Aim::is_reached(u64::try_from(planned).unwrap_or(u64::MAX)) {
+fn lengthen(target: Option<u64>, planned: u128, runner: &mut Runner) -> Option<(u64, String)> {
+    let (target, requested_ns) = (u128::from(target?), u128::from(runner.limit_ns()?));
+    if SamplingRate::is_reached(u64::try_from(planned).unwrap_or(u64::MAX)) {
         return None;
     }
-    let enough_ns = aim.saturating_mul(requested_ns).div_ceil(planned.max(1));
+    let enough_ns = target.saturating_mul(requested_ns).div_ceil(planned.max(1));
     let enough_ns = u64::try_from(enough_ns).unwrap_or(u64::MAX);
     let longer_ns = runner.lengthen(enough_ns)?;
     let samples = planned.saturating_mul(longer_ns.into()) / requested_ns.max(1);
@@ -152,7 +152,7 @@ fn intervals(event_set: &EventSet, indexes: &[usize]) -> Vec<u64> {
 
 /// Runs once, counting, and chooses periods from the counts.
 fn try_once(
-    aim: &Aim,
+    target: &SamplingRate,
     ctx: &mut Context,
     event_set: &mut EventSet,
     indexes: &[usize],
@@ -161,9 +161,9 @@ fn try_once(
 ) -> Result<Try> {
     let (counts, elapsed_ns) = count(ctx, event_set, indexes, runner)?;
     let planned_ns = runner.planned_ns(elapsed_ns);
-    let samples = aim.samples.filter(|_| planned_ns.is_some());
+    let samples = target.samples.filter(|_| planned_ns.is_some());
     let planned_ns = planned_ns.unwrap_or(elapsed_ns);
-    let aim = Aim { samples, ..*aim };
+    let target = SamplingRate { samples, ..*target };
     let all = event_set.events.len();
     for (column, &index) in indexes.iter().enumerate() {
         let planned = |events: &u128| {
@@ -172,7 +172,7 @@ fn try_once(
         };
         let events = counts.iter().filter_map(|counts| counts.get(column));
         let events: Vec<u128> = events.map(planned).collect();
-        if let Some(period) = aim.period(&events, planned_ns, indexes.len(), all) {
+        if let Some(period) = target.period(&events, planned_ns, indexes.len(), all) {
             event_set.set_period(index, period);
         }
     }

@@ -1,7 +1,7 @@
 //! What a recording's number of samples advises for the next one.
 
 use crate::output::number::thousands;
-use crate::select::sampling_rate::Aim;
+use crate::select::sampling_rate::SamplingRate;
 use halprof_profile::views::report::Totals;
 use halprof_profile::views::report::share::Share;
 use schemars::JsonSchema;
@@ -30,9 +30,9 @@ impl Advice {
             u64::try_from(rate).unwrap_or(u64::MAX)
         };
         let rate = a_second(busiest);
-        let few = samples < Aim::SAMPLES;
+        let few = samples < SamplingRate::SAMPLES;
         if rate > RATE_MAX {
-            let seconds = Aim::SAMPLES.div_ceil(Aim::RATE);
+            let seconds = SamplingRate::SAMPLES.div_ceil(SamplingRate::RATE);
             let longer = if few { format!(" and about {seconds} s") } else { String::new() };
             return Some(Self {
                 code: "too-many-samples",
@@ -52,9 +52,9 @@ impl Advice {
                 "{} samples are fewer than {}: a share of 10 % is accurate to ±{:.1} points; measure \
                  for about {} s",
                 thousands(samples),
-                thousands(Aim::SAMPLES),
+                thousands(SamplingRate::SAMPLES),
                 Share::of_a_tenth(Totals::alike(samples, 1)).bound() * 100.0,
-                Aim::SAMPLES.div_ceil(a_second(samples).max(1))
+                SamplingRate::SAMPLES.div_ceil(a_second(samples).max(1))
             ),
         };
         few.then_some(Self { code: Self::TOO_FEW, message })

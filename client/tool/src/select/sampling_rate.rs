@@ -6,20 +6,20 @@
 
 /// How many samples are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Aim {
+pub(crate) struct SamplingRate {
     /// At most this many a second on each processor, of all sources together.
     pub(crate) rate: u64,
     /// About this many in total, of all sources and processors together, where that matters.
     pub(crate) samples: Option<u64>,
 }
 
-impl Default for Aim {
+impl Default for SamplingRate {
     fn default() -> Self {
         Self { rate: Self::RATE, samples: Some(Self::SAMPLES) }
     }
 }
 
-impl Aim {
+impl SamplingRate {
     /// Samples a second on each busy processor, of all sources together, that disturb little.
     pub(crate) const RATE: u64 = 1_000;
     /// Fewer samples than this say little.
@@ -71,8 +71,8 @@ mod tests {
     const EVENTS: u128 = 1_000_000_000_000;
 
     #[test]
-    fn the_aim_is_kept_by_the_rate_and_by_the_sum() {
-        let aim = Aim::default();
+    fn the_target_is_kept_by_the_rate_and_by_the_sum() {
+        let target = SamplingRate::default();
         let second = 1_000_000_000;
         for (seconds, together, all, expected) in [
             (5, 1, 1, 5_000),
@@ -82,28 +82,28 @@ mod tests {
             (1, 2, 4, 500),
             (0, 1, 1, 1),
         ] {
-            let period = aim.period(&[EVENTS], seconds * second, together, all);
+            let period = target.period(&[EVENTS], seconds * second, together, all);
             let expected = u64::try_from(EVENTS / expected).ok();
             assert_eq!(period, expected, "{seconds} s, {together} of {all}");
         }
-        let rate = Aim { rate: 100, samples: None };
+        let rate = SamplingRate { rate: 100, samples: None };
         assert_eq!(rate.period(&[EVENTS], 1000 * second, 1, 1), Some(10_000_000));
-        assert_eq!(aim.period(&[0, 0], second, 1, 1), None);
+        assert_eq!(target.period(&[0, 0], second, 1, 1), None);
     }
 
     /// The rate is for each processor: sixty-four busy ones have as many samples each as a single
     /// one.
     #[test]
     fn a_rate_is_each_processors() {
-        let rate = Aim { rate: 1000, samples: None };
+        let rate = SamplingRate { rate: 1000, samples: None };
         let second = 1_000_000_000;
         let one = rate.period(&[3_000_000_000], second, 1, 1);
         assert_eq!(one, Some(3_000_000));
         assert_eq!(rate.period(&[3_000_000_000; 64], second, 1, 1), one);
         assert_eq!(rate.period(&[3_000_000_000, 5, 0], second, 1, 1), one);
         // The total that is wanted is that of all processors together.
-        let aim = Aim::default();
-        let all = aim.period(&[3_000_000_000; 64], second, 1, 1);
+        let target = SamplingRate::default();
+        let all = target.period(&[3_000_000_000; 64], second, 1, 1);
         assert_eq!(all, Some(19_200_000));
     }
 
