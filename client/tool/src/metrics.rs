@@ -495,7 +495,8 @@ impl Metrics {
 
     /// Whether there are formulas for `--topdown` on this machine.
     pub(crate) fn has_topdown(&self, catalog: &Catalog) -> bool {
-        let mut known = catalog.cpu_types().iter().filter_map(|kind| kind.microarchitecture);
+        let mut known =
+            catalog.cpu_types().iter().filter_map(|cpu_type| cpu_type.microarchitecture);
         known.any(|one| !self.topdown(one, 1).is_empty())
     }
 
