@@ -171,8 +171,8 @@ fn notes(event_set: &EventSet) -> Vec<Note> {
             note("nothing else can be counted at the same time".to_owned());
         }
         let name = label.split(':').next().unwrap_or_default();
-        let found = event_set.catalog().event(name);
-        for (_, event, _) in found.iter().flat_map(|found| &found.encodings) {
+        let event_match = event_set.catalog().event(name);
+        for (_, event, _) in event_match.iter().flat_map(|one| &one.encodings) {
             if !event.errata.is_empty() {
                 note(format!("the vendor names errata: {}", event.errata));
             }

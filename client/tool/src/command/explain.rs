@@ -188,8 +188,8 @@ fn of_name(topic: &str, ctx: &mut Context) -> Result<ExplainResult> {
             };
             return Ok(with_alias(result, alias));
         }
-        if let Some(found) = catalog.event(name).or_else(|| catalog.event(meant)) {
-            return Ok(with_alias(of_event(&found, selects, processors), alias));
+        if let Some(event_match) = catalog.event(name).or_else(|| catalog.event(meant)) {
+            return Ok(with_alias(of_event(&event_match, selects, processors), alias));
         }
     }
     let events = catalog.resolve(&items)?;
@@ -210,18 +210,19 @@ fn with_alias(mut result: ExplainResult, alias: Option<Alias>) -> ExplainResult 
 
 /// An event of the vendor's list, on each CPU type that has it.
 fn of_event(
-    found: &EventMatch<'_>,
+    event_match: &EventMatch<'_>,
     registers: impl Fn(u64) -> Vec<RegisterValue>,
     processors: &[Processor],
 ) -> ExplainResult {
-    let event = found.event;
+    let event = event_match.event;
     let mut sections = Vec::new();
     if !event.description.is_empty() {
         sections.push(section("Counts", event.description.clone()));
     }
-    let titles = found.encodings.iter().filter_map(|(cpu_type, ..)| cpu_type.microarchitecture);
+    let titles =
+        event_match.encodings.iter().filter_map(|(cpu_type, ..)| cpu_type.microarchitecture);
     let titles: Vec<&str> = titles.map(|one| one.title).collect();
-    for (cpu_type, event, counted) in &found.encodings {
+    for (cpu_type, event, counted) in &event_match.encodings {
         let Some(one) = cpu_type.microarchitecture else {
             continue;
         };
@@ -251,7 +252,7 @@ fn of_event(
         let text = format!("The vendor samples it every {} events.", event.period);
         sections.push(section("Sampling", text));
     }
-    let selects = found.encodings.iter().find_map(|(_, _, counted)| match counted {
+    let selects = event_match.encodings.iter().find_map(|(_, _, counted)| match counted {
         Ok(Encoding::Select { select, .. }) => Some(*select),
         _ => None,
     });
@@ -259,7 +260,7 @@ fn of_event(
         summary: format!("{} is an event of {}.", event.name, titles.join(" and ")),
         sections,
         registers: selects.map_or_else(Vec::new, registers),
-        cpu_types: cpu_types(processors, |processor| found.counts_on(processor)),
+        cpu_types: cpu_types(processors, |processor| event_match.counts_on(processor)),
         topic: event.name.clone(),
         kind: EVENT,
         ..ExplainResult::default()

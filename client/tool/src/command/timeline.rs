@@ -350,19 +350,19 @@ fn between(marks: &Marks, options: &args::Timeline) -> Result<Option<Between>> {
             return Err(no_channel(name, marks));
         }
     }
-    let found = marks.between(from, to);
-    let lengths: Vec<u64> = found.intervals.iter().map(|one| one.length_ns).collect();
-    let mut longest = found.intervals.clone();
+    let pairs = marks.between(from, to);
+    let lengths: Vec<u64> = pairs.intervals.iter().map(|one| one.length_ns).collect();
+    let mut longest = pairs.intervals.clone();
     longest.sort_by_key(|one| std::cmp::Reverse(one.length_ns));
     longest.truncate(LONGEST);
     Ok(Some(Between {
         from: from.to_owned(),
         to: to.to_owned(),
-        without_end: found.without_end,
-        without_begin: found.without_begin,
+        without_end: pairs.without_end,
+        without_begin: pairs.without_begin,
         lengths: SpanStats::from_lengths(&lengths),
         longest,
-        all: found.intervals,
+        all: pairs.intervals,
     }))
 }
 

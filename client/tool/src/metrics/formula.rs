@@ -323,8 +323,8 @@ impl<'a> Reader<'a> {
         if self.take(token) {
             return Ok(());
         }
-        let found = self.peek().unwrap_or("the end");
-        Err(format!("`{token}` is expected where `{found}` stands"))
+        let next = self.peek().unwrap_or("the end");
+        Err(format!("`{token}` is expected where `{next}` stands"))
     }
 
     /// `A if B else C`, or a comparison.

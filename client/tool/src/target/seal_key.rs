@@ -43,7 +43,7 @@ fn kept(folder: &Path) -> io::Result<Vec<u8>> {
     let path = folder.join("key");
     match read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        found => return found,
+        read => return read,
     }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     // Its mode is 0600 from the start.
