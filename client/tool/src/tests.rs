@@ -20,7 +20,7 @@ fn parse(arguments: &[&str]) -> Arguments {
 }
 
 fn context(machine: &str) -> Context {
-    Context::open(Backend::open(machine).expect("a place")).expect("a machine")
+    Context::open(Backend::open(machine).expect("a backend")).expect("a machine")
 }
 
 /// The requests of one `stat` on a machine with this many processors.
@@ -242,8 +242,8 @@ fn changed(
     let requests = Rc::new(RefCell::new(Requests::new()));
     let model = InProcess::new(&spec.leaves);
     let machine = Changed { model, requests: Rc::clone(&requests), before, change };
-    let place = Backend::modelled(Box::new(machine), "skylake".to_owned());
-    (Context::open(place).expect("a machine"), requests)
+    let backend = Backend::modelled(Box::new(machine), "skylake".to_owned());
+    (Context::open(backend).expect("a machine"), requests)
 }
 
 /// Enough interrupts without an overflow for the driver to end sampling.
