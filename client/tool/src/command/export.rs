@@ -46,14 +46,14 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
             return branches(options, format, destination.as_deref(), output);
         }
     };
-    let gathered = gather(options, format)?;
-    let metadata = &gathered.recording.metadata;
+    let samples = read(options, format)?;
+    let metadata = &samples.recording.metadata;
     output.note_model(&MachineInfo::of_recording(metadata));
     let title = match options.files.as_slice() {
         [file] => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         several => format!("{} recordings", several.len()),
     };
-    let view = Export::new(&gathered, title, format);
+    let view = Export::new(&samples, title, format);
     let file = destination.as_deref();
     let bytes = write(file, |mut out| export::write(&view, format, &mut out))?;
     let result = result(options, format, &view, (file, bytes));
@@ -65,14 +65,14 @@ pub(crate) fn run(options: &args::Export, output: &Output) -> Result<u32> {
     if destination.is_some() {
         let sources = listed(view.sources.iter().copied());
         output.result("export", &result, |result| {
-            output.width().fitted(&text(result, &sources, &gathered.recording))
+            output.width().fitted(&text(result, &sources, &samples.recording))
         })?;
     }
     Ok(if result.damaged.is_some() { INCOMPLETE } else { 0 })
 }
 
 /// Everything that is exported: all recordings, each with its own modules and symbols.
-fn gather(options: &args::Export, format: Format) -> Result<Samples> {
+fn read(options: &args::Export, format: Format) -> Result<Samples> {
     if options.files.len() > 1 && format.has_times() {
         return Err(Error::usage(
             format!("`{}` shows times, and each machine has a clock of its own", format.name()),
@@ -172,14 +172,14 @@ fn result(
     view: &Export<'_>,
     written: (Option<&Path>, u64),
 ) -> ExportResult {
-    let gathered = view.samples;
-    let resolution = gathered.ticks_to_ns(gathered.timed_sample_ticks);
+    let samples = view.samples;
+    let resolution = samples.ticks_to_ns(samples.timed_sample_ticks);
     ExportResult {
         sources: view.sources.iter().map(|source| source.name.to_string()).collect(),
         samples: view.sources.iter().map(|source| source.totals.samples).sum(),
-        marks: gathered.marks.len() as u64,
+        marks: samples.marks.len() as u64,
         time_resolution_ns: format.has_sample_times().then_some(resolution),
-        ..ExportResult::new(options, format.name(), &gathered.recording, written)
+        ..ExportResult::new(options, format.name(), &samples.recording, written)
     }
 }
 
