@@ -140,8 +140,8 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     event_set.setup.slice_100ns = slice_100ns;
     let branches = Branching::of(options, &event_set)?;
     (event_set.setup.branches, event_set.setup.branch_filter) = (branches.depth, branches.filter);
-    let own_output = !output.is_text() || options.output.as_os_str() == "-";
-    let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
+    let output_to_error = !output.is_text() || options.output.as_os_str() == "-";
+    let mut runner = Runner::new(&options.work, ctx, &event_set, output_to_error)?;
     runner.check_can_be_sampled()?;
     if let Some(warning) = ctx.one_list(&options.selection) {
         output.warn(&warning);

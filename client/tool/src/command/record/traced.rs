@@ -26,8 +26,8 @@ pub(super) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let processors = options.selection.processors.clone();
     let everything = Selection { processors, ..Selection::default() };
     let event_set = EventSet::new(&everything, ctx, Purpose::CountBeside)?;
-    let own_output = !output.is_text() || options.output.as_os_str() == "-";
-    let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
+    let output_to_error = !output.is_text() || options.output.as_os_str() == "-";
+    let mut runner = Runner::new(&options.work, ctx, &event_set, output_to_error)?;
     let Some(tracing) = &mut ctx.tracing else {
         return Err(Error::internal("a trace without tracing"));
     };

@@ -33,8 +33,8 @@ pub(super) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     let mut presenter = Presenter::new(options, &metrics, output)?;
     presenter.core_types = ctx.machine.processors.iter().map(describe::core_type).collect();
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
-    let own_output = owns_output(options, output);
-    let mut runner = Runner::new(&options.work, ctx, &event_set, own_output)?;
+    let output_to_error = owns_output(options, output);
+    let mut runner = Runner::new(&options.work, ctx, &event_set, output_to_error)?;
     let Some(tracing) = &mut ctx.tracing else {
         return Err(Error::internal("counts of a trace without tracing"));
     };
