@@ -73,9 +73,9 @@ impl Width {
     }
 
     /// A name that fits into the rest of a line, shortened in the middle if necessary.
-    pub(crate) fn left(self, taken: usize, name: &str) -> Cow<'_, str> {
+    pub(crate) fn left(self, used: usize, name: &str) -> Cow<'_, str> {
         match self.0 {
-            Some(columns) => cut(columns.saturating_sub(taken).max(8), name),
+            Some(columns) => cut(columns.saturating_sub(used).max(8), name),
             None => name.into(),
         }
     }
@@ -310,9 +310,9 @@ impl Layout {
         };
         let mut layout = Self::fit(width, shown, natural);
         let widths = &mut layout.widths;
-        let taken = GAP.len() * widths.len() + widths.iter().sum::<usize>();
+        let used = GAP.len() * widths.len() + widths.iter().sum::<usize>();
         if let (Some(room), Some(last)) = (width.0, widths.last_mut()) {
-            *last += (room + GAP.len()).saturating_sub(taken);
+            *last += (room + GAP.len()).saturating_sub(used);
         }
         if width.0.is_none() {
             // Nothing is cut.
@@ -395,18 +395,18 @@ impl Layout {
             })
             .collect();
         let widest = |lines: &Vec<String>| lines.iter().map(|line| columns_of(line)).max();
-        let taken = cells.iter().zip(widths);
-        let taken = taken.map(|(lines, &width)| widest(lines).unwrap_or(0).max(width));
-        let mut taken: Vec<usize> = taken.collect();
+        let used = cells.iter().zip(widths);
+        let used = used.map(|(lines, &width)| widest(lines).unwrap_or(0).max(width));
+        let mut used: Vec<usize> = used.collect();
         // A cell that is wider than its column takes from the rest of the line first.
         if let (1, Some(last), Some((_, column))) =
-            (lines_of(*width, widths).len(), taken.last_mut(), shown.last())
+            (lines_of(*width, widths).len(), used.last_mut(), shown.last())
             && !column.right
         {
             *last = cells.last().and_then(widest).unwrap_or(0);
         }
         let mut text = String::new();
-        for line in lines_of(*width, &taken) {
+        for line in lines_of(*width, &used) {
             let before = indent(&line);
             let (shown, widths, cells) =
                 (&shown[line.clone()], &widths[line.clone()], &cells[line]);
@@ -425,16 +425,16 @@ impl Layout {
 fn lines_of(width: Width, widths: &[usize]) -> Vec<Range<usize>> {
     let room = width.0.unwrap_or(usize::MAX);
     let mut lines = Vec::new();
-    let (mut first, mut taken) = (0, 0_usize);
+    let (mut first, mut used) = (0, 0_usize);
     for (index, width) in widths.iter().enumerate() {
-        let wider = taken.saturating_add(*width);
+        let wider = used.saturating_add(*width);
         if index != first && wider > room {
             lines.push(first..index);
-            (first, taken) = (index, FOLDED.len() + width);
+            (first, used) = (index, FOLDED.len() + width);
         } else {
-            taken = wider;
+            used = wider;
         }
-        taken = taken.saturating_add(GAP.len());
+        used = used.saturating_add(GAP.len());
     }
     lines.push(first..widths.len());
     lines
