@@ -43,7 +43,7 @@ pub(super) struct Samples {
     inventory: Inventory,
     processes: BTreeMap<u32, Vec<Process>>,
     /// By the index of the event, and by processor.
-    taken: BTreeMap<(usize, u32), SourceSamples>,
+    sampled: BTreeMap<(usize, u32), SourceSamples>,
     /// The event of each specification of the session.
     owners: Vec<usize>,
     /// How long a source is on a counter at a time, in ticks.
@@ -57,7 +57,7 @@ impl Samples {
         let mut samples = Self {
             inventory,
             processes: BTreeMap::new(),
-            taken: BTreeMap::new(),
+            sampled: BTreeMap::new(),
             owners: Vec::new(),
             slice_ticks: 0,
             lost: 0,
@@ -127,9 +127,9 @@ impl Samples {
         let same_id = self.processes.get(&sample.process);
         let ended = |process: &Process| process.ended.is_some_and(|end| end <= sample.timestamp);
         let before = same_id.map_or(0, |all| all.iter().take_while(|one| ended(one)).count());
-        let taken = self.taken.entry((event, sample.processor));
+        let sampled = self.sampled.entry((event, sample.processor));
         let process = (sample.process, before);
-        taken.or_default().add(process, sample, self.slice_ticks);
+        sampled.or_default().add(process, sample, self.slice_ticks);
     }
 
     /// Takes the last samples, and scans the running processes a last time.
@@ -141,7 +141,7 @@ impl Samples {
         let samples = self.gather(session)?;
         let changes = self.inventory.scan(elapsed_ns);
         self.attribute(&samples, changes);
-        self.taken.values_mut().for_each(SourceSamples::end_slice);
+        self.sampled.values_mut().for_each(SourceSamples::end_slice);
         let lost = session.statistics()?.lost;
         self.lost = lost.iter().copied().fold(0, u64::saturating_add);
         Ok(())
@@ -176,11 +176,11 @@ impl Samples {
         };
         let mut by_cpu: Vec<(&SourceSamples, Estimate, u128)> = Vec::new();
         for (&processor, &estimate) in &counts.by_processor {
-            let taken = self.taken.get(&(counts.event, processor)).zip(estimate.value);
-            by_cpu.extend(taken.map(|(taken, count)| (taken, estimate, count)));
+            let sampled = self.sampled.get(&(counts.event, processor)).zip(estimate.value);
+            by_cpu.extend(sampled.map(|(sampled, count)| (sampled, estimate, count)));
         }
         let processes: BTreeSet<ProcessKey> =
-            by_cpu.iter().flat_map(|(taken, ..)| taken.processes()).collect();
+            by_cpu.iter().flat_map(|(sampled, ..)| sampled.processes()).collect();
         let part = |process: ProcessKey| {
             let (value, error, samples) = part_of(process, &by_cpu);
             row(Some(process), u128::from(rounded(value)), error, samples)
@@ -230,15 +230,15 @@ fn part_of(
     by_cpu: &[(&SourceSamples, Estimate, u128)],
 ) -> (f64, Option<f64>, u64) {
     let (mut value, mut variance, mut samples) = (0.0, Some(0.0), 0);
-    for &(taken, estimate, count) in by_cpu {
+    for &(sampled, estimate, count) in by_cpu {
         let count = float(count);
-        let (share, bound) = taken.share(process, estimate.scaled);
+        let (share, bound) = sampled.share(process, estimate.scaled);
         value += count * share;
         let error = estimate.error.or((!estimate.scaled).then_some(0.0));
         variance = variance.zip(error).map(|(sum, error): (f64, f64)| {
             sum + (count * bound).powi(2) + (share * error).powi(2)
         });
-        samples += taken.samples(process);
+        samples += sampled.samples(process);
     }
     (value, variance.map(|variance| variance.sqrt().ceil()), samples)
 }
