@@ -151,9 +151,9 @@ impl Node {
             }
             Self::Two(_, parts) => parts.iter().for_each(|part| part.collect(smt, names)),
             Self::If(parts) => {
-                let [taken, condition, otherwise] = parts.as_ref();
+                let [then, condition, otherwise] = parts.as_ref();
                 if *condition == Self::Threads {
-                    let one = if smt { taken } else { otherwise };
+                    let one = if smt { then } else { otherwise };
                     return one.collect(smt, names);
                 }
                 parts.iter().for_each(|part| part.collect(smt, names));
@@ -189,8 +189,8 @@ impl Node {
                 Self::Two(*operator, Box::new([inner(left), inner(right)]))
             }
             Self::If(parts) => {
-                let [taken, condition, otherwise] = parts.as_ref();
-                Self::If(Box::new([inner(taken), inner(condition), inner(otherwise)]))
+                let [then, condition, otherwise] = parts.as_ref();
+                Self::If(Box::new([inner(then), inner(condition), inner(otherwise)]))
             }
         }
     }
@@ -205,9 +205,9 @@ impl Node {
                 operator.of(left.value(smt, of)?, right.value(smt, of)?)
             }
             Self::If(parts) => {
-                let [taken, condition, otherwise] = parts.as_ref();
+                let [then, condition, otherwise] = parts.as_ref();
                 let holds = condition.value(smt, of)?.value != 0.0;
-                if holds { taken } else { otherwise }.value(smt, of)
+                if holds { then } else { otherwise }.value(smt, of)
             }
         }
     }
@@ -333,14 +333,14 @@ impl<'a> Reader<'a> {
         if self.depth > DEPTH_MAX {
             return Err("it is nested too deep".to_owned());
         }
-        let taken = self.comparison()?;
+        let then = self.comparison()?;
         let node = if self.take("if") {
             let condition = self.comparison()?;
             self.expect("else")?;
             let otherwise = self.expression()?;
-            Node::If(Box::new([taken, condition, otherwise]))
+            Node::If(Box::new([then, condition, otherwise]))
         } else {
-            taken
+            then
         };
         self.depth -= 1;
         Ok(node)
