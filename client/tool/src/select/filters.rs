@@ -15,6 +15,7 @@ use halprof_profile::views::report::Report;
 use halprof_profile::views::report::share::Share;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::borrow::Borrow;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
@@ -296,25 +297,18 @@ fn samples_lost(recording: &Recording) -> Option<String> {
 
 /// The message that sources were sampled for only part of the time.
 pub(crate) fn took_turns(sources: &[(String, f64)], what_then: &str) -> Option<String> {
-    let parts = sources.iter().map(|(_, part)| part * 100.0);
-    let (least, most) =
-        parts.fold((f64::MAX, f64::MIN), |(least, most), part| (part.min(least), part.max(most)));
-    let names: Vec<&str> = sources.iter().map(|(name, _)| name.as_str()).collect();
-    let part = if format!("{least:.1}") == format!("{most:.1}") {
-        format!("{least:.1} %")
-    } else {
-        format!("{least:.1} to {most:.1} %")
-    };
-    (!sources.is_empty()).then(|| {
+    let parts = sources.iter().map(|(name, part)| format!("{name} {:.1} %", part * 100.0));
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| {
         format!(
-            "sources took turns on the counters, each was sampled {part} of the time, {what_then}: {}",
-            some_of(&names)
+            "sources took turns on the counters, {what_then}; each was sampled for part of the time: {}",
+            some_of(&parts)
         )
     })
 }
 
 /// `A, B and 2 more`.
-pub(crate) fn some_of(names: &[&str]) -> String {
+pub(crate) fn some_of<S: Borrow<str>>(names: &[S]) -> String {
     match names.split_at_checked(NAMED_SOURCES) {
         Some((first, more)) if !more.is_empty() => {
             format!("{} and {} more", first.join(", "), thousands(more.len() as u64))
