@@ -100,8 +100,7 @@ fn planned(options: &args::Check, ctx: &mut Context) -> Result<(CheckResult, u32
         Err(error) => return Err(error),
     };
     result.notes = notes(&event_set);
-    result.warnings.extend(ctx.only_time(&options.selection));
-    result.warnings.extend(ctx.one_list(&options.selection));
+    result.warnings = ctx.remarks(&options.selection);
     Ok((result, status))
 }
 

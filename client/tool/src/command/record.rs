@@ -143,9 +143,7 @@ pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) ->
     let output_to_error = !output.is_text() || options.output.as_os_str() == "-";
     let mut runner = Runner::new(&options.work, ctx, &event_set, output_to_error)?;
     runner.check_can_be_sampled()?;
-    if let Some(warning) = ctx.one_list(&options.selection) {
-        output.warn(&warning);
-    }
+    output.warn_all(&ctx.one_list(&options.selection));
     let target = Target::of(&options.output, output)?;
     let what = (options, branches);
     let result = record(what, target.path(), ctx, &mut event_set, &mut runner, output);

@@ -86,8 +86,7 @@ pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
         Some(level) => Some(TopDown::add(&mut event_set, &metrics, level, ctx)?),
         None => None,
     };
-    let mut warnings: Vec<String> = ctx.only_time(&options.selection).into_iter().collect();
-    warnings.extend(ctx.one_list(&options.selection));
+    let mut warnings = ctx.remarks(&options.selection);
     warnings.extend(partly_counted(&event_set, output, topdown.is_some()));
     output.warn_all(&warnings);
     let view = View {

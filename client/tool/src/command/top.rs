@@ -56,8 +56,7 @@ pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Re
     if !is_counted {
         return sampled::run(options, tables, (&event_set, interval), runner, ctx, output);
     }
-    let warnings = [ctx.only_time(&options.selection), ctx.one_list(&options.selection)];
-    output.warn_all(warnings.iter().flatten());
+    output.warn_all(&ctx.remarks(&options.selection));
     for (source, processors) in event_set.excluded_cpus() {
         output.warn(&cannot_count(&source, &processors));
     }

@@ -43,19 +43,13 @@ type TracingBackend = (Box<dyn Tracing>, Option<Box<Error>>);
 
 /// Where measuring is done: what answers the requests.
 pub struct Backend {
-    port: Port,
-    /// The description of the model, if this is one.
-    description: Option<String>,
-    /// What measures by a trace. The port says then what the processors are, and measures nothing.
+    transport: Box<dyn Transport>,
+    /// The model that the requests go to, if it is one, and its description.
+    model: Option<(Model, String)>,
+    /// What measures by a trace. The requests say then what the processors are, and measure nothing.
     tracing: Option<Box<dyn Tracing>>,
     /// Why the driver, which would have been taken, is not.
     without_driver: Option<Box<Error>>,
-}
-
-enum Port {
-    /// `halprof.sys` on Windows, or anything else that measures in real time.
-    RealTime(Box<dyn Transport>),
-    Modelled(Model),
 }
 
 /// A modelled machine. A session sends it requests while a clock lets its time pass.
@@ -124,12 +118,7 @@ impl Backend {
     /// Something that measures in real time, on the machine where programs run.
     #[must_use]
     pub fn real_time(transport: Box<dyn Transport>) -> Self {
-        Self {
-            port: Port::RealTime(transport),
-            description: None,
-            tracing: None,
-            without_driver: None,
-        }
+        Self { transport, model: None, tracing: None, without_driver: None }
     }
 
     /// A backend that measures by a trace, on these processors.
@@ -143,23 +132,17 @@ impl Backend {
     #[must_use]
     pub fn modelled(machine: Box<dyn ModelledMachine>, description: String) -> Self {
         let model = Model(Rc::new(RefCell::new(machine)));
-        Self {
-            port: Port::Modelled(model),
-            description: Some(description),
-            tracing: None,
-            without_driver: None,
-        }
+        Self { model: Some((model.clone(), description)), ..Self::real_time(Box::new(model)) }
     }
 
     /// The same modelled machine, measured by a trace.
     fn traced(self) -> Result<Self> {
-        let Port::Modelled(model) = &self.port else {
+        let Some((model, machine)) = self.model else {
             return Err(Error::internal("a trace of a machine that is no model"));
         };
         let tracing = Box::new(ModelledTracing::new(model.clone())?);
-        let description =
-            self.description.map(|machine| format!("{machine}, traced as Windows would"));
-        Ok(Self { tracing: Some(tracing), description, ..self })
+        let description = format!("{machine}, traced as Windows would");
+        Ok(Self { tracing: Some(tracing), model: Some((model, description)), ..self })
     }
 
     /// Takes what measures by a trace.
@@ -167,17 +150,9 @@ impl Backend {
         self.tracing.take().map(|tracing| (tracing, self.without_driver.take()))
     }
 
-    /// The description of the model, if this is a modelled machine.
-    pub(crate) fn description(&self) -> Option<&str> {
-        self.description.as_deref()
-    }
-
-    /// The model, if this is one.
-    pub(crate) fn model(&self) -> Option<&Model> {
-        match &self.port {
-            Port::RealTime(_) => None,
-            Port::Modelled(model) => Some(model),
-        }
+    /// The model and its description, if this is a modelled machine.
+    pub(crate) fn model(&self) -> Option<(Model, String)> {
+        self.model.clone()
     }
 }
 
@@ -188,10 +163,7 @@ impl Transport for Backend {
         input: &[u8],
         output: &mut [u8],
     ) -> halprof_measure::Result<usize> {
-        match &mut self.port {
-            Port::RealTime(transport) => transport.request(code, input, output),
-            Port::Modelled(model) => model.request(code, input, output),
-        }
+        self.transport.request(code, input, output)
     }
 }
 

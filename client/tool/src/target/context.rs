@@ -33,8 +33,7 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn open(mut backend: Backend) -> Result<Self> {
         let (tracing, without_driver) = backend.take_tracing().unzip();
-        let description = backend.description().map(str::to_owned);
-        let model = backend.model().cloned();
+        let (model, description) = backend.model().unzip();
         let mut connection = Connection::new(backend)?;
         // The shipped driver does not know when its machine is a model, and of a trace's processors a
         // model speaks.
@@ -84,8 +83,13 @@ impl Context {
         processors.any(|one| one.flags & Processor::SHARES_CORE != 0)
     }
 
+    /// What is to be said of a choice of events before they are measured.
+    pub(crate) fn remarks(&self, selection: &Selection) -> Vec<String> {
+        [self.only_time(selection), self.one_list(selection)].into_iter().flatten().collect()
+    }
+
     /// What is to be said where nothing was asked for and there is nothing but time.
-    pub(crate) fn only_time(&self, selection: &Selection) -> Option<String> {
+    fn only_time(&self, selection: &Selection) -> Option<String> {
         if !selection.is_default() {
             return None;
         }
