@@ -1,10 +1,12 @@
 //! The default workload of a model, with what it does with issue slots.
 
+use crate::metrics::formula::{Formula, Value};
 use crate::output::error::{Error, Result};
 use crate::select::event_set::{EventSet, choose};
 use crate::select::source::OWN_BITS;
 use halprof_measure::Source;
 use halprof_measure::catalog::Catalog;
+use halprof_measure::float::float;
 use halprof_measure::selection::EventSpec;
 use serde::Deserialize;
 use shared_types::ProfileSource;
@@ -13,55 +15,6 @@ use sim::load::workload::{self, DEFAULT, Workload};
 
 /// Operations that retire in the default workload, of its 100 million instructions.
 const RETIRED: u64 = 120_000_000;
-
-/// What becomes of issue slots. Those that retire, wait for the back end or the front end, or are
-/// lost to bad speculation, are all of them.
-#[derive(Clone, Copy, Debug, Deserialize)]
-enum Slots {
-    All,
-    Retired,
-    /// Retired operations of instructions with several.
-    Heavy,
-    /// Retired and lost to bad speculation.
-    Issued,
-    BadSpeculation,
-    Mispredicted,
-    Cleared,
-    Backend,
-    /// Half of the back end's.
-    Memory,
-    Core,
-    Frontend,
-    /// Half of the front end's.
-    Latency,
-    Bandwidth,
-    /// Cycles without any operation from the front end.
-    LatencyCycles,
-}
-
-impl Slots {
-    /// How many there are on a core that issues `width` operations in a cycle.
-    fn amount(self, width: u64, cycles: u64) -> u64 {
-        let all = width * cycles;
-        let of = |part: Self| part.amount(width, cycles);
-        match self {
-            Self::All => all,
-            Self::Retired => RETIRED,
-            Self::Heavy => RETIRED / 12,
-            Self::Issued => RETIRED + of(Self::BadSpeculation),
-            Self::BadSpeculation => all / 20,
-            Self::Mispredicted => all / 25,
-            Self::Cleared => of(Self::BadSpeculation) - of(Self::Mispredicted),
-            Self::Backend => all / 5 * 3,
-            Self::Memory => of(Self::Backend) / 2,
-            Self::Core => of(Self::Backend) - of(Self::Memory),
-            Self::Frontend => all - of(Self::Issued) - of(Self::Backend),
-            Self::Latency => of(Self::LatencyCycles) * width,
-            Self::Bandwidth => of(Self::Frontend) - of(Self::Latency),
-            Self::LatencyCycles => of(Self::Frontend) / 2 / width,
-        }
-    }
-}
 
 /// Cores of a table of events: how many operations they issue in a cycle, and which list has the
 /// events by which they count slots.
@@ -72,20 +25,30 @@ struct Cores {
     events: String,
 }
 
-/// An event of a list, and how often it happens. Slots that no event counts are bound by the back end.
+/// An event of a list, and how often it happens: a formula over the issue slots of a core, the
+/// operations that it issues in a cycle (`width`) and those that retire. A twentieth of the slots are
+/// lost to bad speculation, four fifths of these to mispredicted branches; three fifths wait for the
+/// back end, half of these for memory; the rest that do not retire wait for the front end, half of
+/// these for its latency.
 #[derive(Deserialize)]
 struct SlotEvent {
     events: String,
     event: String,
-    amount: Amount,
+    amount: String,
 }
 
-/// How often an event happens.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(untagged)]
-enum Amount {
-    Exactly(u64),
-    Slots(Slots),
+impl SlotEvent {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
+    fn amount(&self, width: u64, cycles: u64) -> Option<u64> {
+        let formula = Formula::parse_with(&self.amount, &[]).ok()?;
+        let value_of = |name: &str| match name {
+            "slots" => Some(Value::exact(float(width * cycles))),
+            "retired" => Some(Value::exact(float(RETIRED))),
+            "width" => Some(Value::exact(float(width))),
+            _ => None,
+        };
+        formula.value(false, &value_of).map(|amount| amount.value.round() as u64)
+    }
 }
 
 fn cores() -> impl Iterator<Item = Cores> {
@@ -105,11 +68,11 @@ fn events(table: &str, cycles: u64) -> Vec<(String, u64)> {
         return Vec::new();
     };
     let events = slot_events().filter(|row| row.events == cores.events);
-    let events = events.map(|row| match row.amount {
-        Amount::Exactly(amount) => (row.event, amount),
-        Amount::Slots(slots) => (row.event, slots.amount(cores.width, cycles)),
+    let amounts = events.filter_map(|row| {
+        let amount = row.amount(cores.width, cycles)?;
+        Some((row.event, amount))
     });
-    events.collect()
+    amounts.collect()
 }
 
 /// The default workload. Where events of issue slots are counted, it has amounts of those too,
@@ -170,7 +133,6 @@ fn inputs(events: &[EventSpec], catalog: &Catalog) -> impl Iterator<Item = (u32,
 mod tests {
     use super::*;
     use crate::metrics::Metrics;
-    use crate::metrics::formula::Value;
     use halprof_measure::events::Microarchitecture;
 
     /// With and without hardware threads, wherever there are formulas.
@@ -208,6 +170,7 @@ mod tests {
     fn every_table_and_event_is_known() {
         let all = || Microarchitecture::all().iter();
         assert_eq!((cores().count(), slot_events().count()), (33, 42));
+        assert!(slot_events().all(|row| row.amount(4, 150_000_000).is_some()));
         for cores in cores() {
             assert!(all().any(|one| one.table == cores.table), "{}", cores.table);
             assert!(slot_events().any(|row| row.events == cores.events), "{}", cores.table);
