@@ -17,7 +17,7 @@ use crate::output::error::{Error, Result};
 use crate::run::recorder::STEP_NS;
 use crate::run::runner::{self, Every, Runner, Tick};
 use crate::select::event_set::{EventSet, Purpose};
-use crate::select::time::slice_length;
+use crate::select::time::{self, slice_length};
 use crate::target::context::Context;
 use counts::LiveCounts;
 use halprof_measure::Session;
@@ -35,16 +35,12 @@ use std::time::Duration;
 /// The keys of `--by` that need no samples.
 const COUNTED: [Key; 3] = [Key::Source, Key::Processor, Key::Core];
 
-/// The bounds of `--interval`: how often the counters may be read.
-const INTERVAL_MIN: Duration = Duration::from_millis(10);
-const INTERVAL_MAX: Duration = Duration::from_secs(3600);
-
 pub(crate) fn run(options: &args::Top, ctx: &mut Context, output: &Output) -> Result<u32> {
     ctx.refuse_tracing("top", "Windows' own tracing writes a file, which is read after the end")?;
     let tables = sampled::keys(options)?;
     let is_counted = tables.iter().flatten().all(|key| COUNTED.contains(key));
     conflicts(options, is_counted, output)?;
-    let interval = interval(options.interval)?;
+    let interval = Duration::from_nanos(time::interval(options.interval)?);
     let duration_ns = runner::duration(options.duration)?;
     let limit_ns = if options.once { Some(interval.as_nanos() as u64) } else { duration_ns };
     let purpose = if is_counted { Purpose::Count } else { Purpose::Sample };
@@ -124,18 +120,6 @@ fn conflicts(options: &args::Top, is_counted: bool, output: &Output) -> Result<(
         ));
     }
     Ok(())
-}
-
-fn interval(milliseconds: f64) -> Result<Duration> {
-    let interval = Duration::try_from_secs_f64(milliseconds / 1000.0).unwrap_or_default();
-    if (INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {
-        return Ok(interval);
-    }
-    let (least, most) = (INTERVAL_MIN.as_millis(), INTERVAL_MAX.as_millis());
-    Err(Error::usage(
-        format!("`--interval {milliseconds}` is out of range"),
-        format!("It is a number of milliseconds from {least} to {most}."),
-    ))
 }
 
 /// Prints one interval as plain text.
