@@ -218,11 +218,16 @@ impl Metrics {
     /// The built-in metrics.
     pub(crate) fn built_in() -> Result<Self> {
         let mut metrics = Self::default();
-        let document = parse(BUILT_IN);
-        match document.and_then(|document| metrics.add_built_in(&document)) {
-            Ok(()) => Ok(metrics),
-            Err(wrong) => Err(Error::Internal(format!("metrics.toml: {}", wrong.why))),
-        }
+        let added = parse(BUILT_IN).and_then(|document| {
+            metrics.add_metrics(&document)?;
+            for written in &document.topdown {
+                let metric = metrics.topdown_metric(written)?;
+                metrics.topdown.push(metric);
+            }
+            Ok(())
+        });
+        added.map_err(|wrong| Error::Internal(format!("metrics.toml: {}", wrong.why)))?;
+        Ok(metrics)
     }
 
     /// The built-in metrics and those of a user's file, if one is given.
@@ -232,15 +237,6 @@ impl Metrics {
             metrics.add_file(path)?;
         }
         Ok(metrics)
-    }
-
-    fn add_built_in(&mut self, document: &Document) -> Result2<()> {
-        self.add_metrics(document)?;
-        for written in &document.topdown {
-            let metric = self.topdown_metric(written)?;
-            self.topdown.push(metric);
-        }
-        Ok(())
     }
 
     /// Adds the metrics of a file; one with an existing name replaces the existing one.

@@ -261,7 +261,11 @@ impl EventSet {
 
     /// Puts these events into one group, if none is in another and they fit together; returns
     /// whether it did.
-    fn group(&mut self, members: &[usize], connection: &mut Connection<Backend>) -> bool {
+    pub(crate) fn group(
+        &mut self,
+        members: &[usize],
+        connection: &mut Connection<Backend>,
+    ) -> bool {
         let groups = self.events.iter().map(|event| event.common().group);
         let number = 1 + groups.max().unwrap_or(0);
         let before = self.events.clone();
@@ -280,17 +284,6 @@ impl EventSet {
             self.events = before;
         }
         fits
-    }
-
-    /// Puts the events from index `first` on into one group, if that fits; returns whether all of
-    /// them are counted at the same time.
-    pub(crate) fn group_from(
-        &mut self,
-        first: usize,
-        connection: &mut Connection<Backend>,
-    ) -> bool {
-        let members: Vec<usize> = (first..self.events.len()).collect();
-        self.group(&members, connection)
     }
 
     /// Adds an event on these CPU types, a mask, unless it is there already; returns the label of
@@ -331,8 +324,7 @@ impl EventSet {
 
     /// The request for all events.
     pub(crate) fn setup(&self) -> Setup {
-        let specs = self.events.iter().flat_map(|event| event.specs.iter().copied());
-        Setup { specs: specs.collect(), ..self.setup.clone() }
+        self.setup_of(&self.indexes())
     }
 
     /// The request for the events at these indexes.
@@ -351,18 +343,10 @@ impl EventSet {
     /// The counts of a session that measures the events at these indexes: on each processor one for
     /// each event, 0 where it cannot be counted.
     pub(crate) fn counts(&self, indexes: &[usize], snapshot: &[Vec<Count>]) -> Vec<Vec<Count>> {
-        let mut columns: Vec<Option<Vec<Option<usize>>>> = Vec::new();
         let counts = self.processors.iter().zip(snapshot).map(|(processor, counts)| {
-            let cpu_type = usize::from(processor.cpu_type);
-            columns.resize(columns.len().max(cpu_type + 1), None);
-            let columns = columns.get_mut(cpu_type).map(|columns| {
-                columns.get_or_insert_with(|| self.columns(indexes, processor.cpu_type))
-            });
-            let columns = columns.into_iter().flatten();
-            columns
-                .map(|column| counts.get((*column)?).copied())
-                .map(Option::unwrap_or_default)
-                .collect()
+            let columns = self.columns(indexes, processor.cpu_type).into_iter();
+            let count = |column: Option<usize>| counts.get(column?).copied();
+            columns.map(|column| count(column).unwrap_or_default()).collect()
         });
         counts.collect()
     }

@@ -103,7 +103,8 @@ impl TopDown {
                 }
             }
         }
-        let together = event_set.group_from(first, &mut ctx.connection);
+        let members: Vec<usize> = (first..event_set.events.len()).collect();
+        let together = event_set.group(&members, &mut ctx.connection);
         Ok(Self { cpu_types, together })
     }
 
