@@ -10,7 +10,7 @@ use crate::output::table::{Column, Field, Record, Width, records_in};
 use crate::output::{MachineInfo, Output};
 use crate::run::calibration::{self, Calibration};
 use crate::run::marking::Marking;
-use crate::run::recorder::{Recorded, Recorder, configured, source};
+use crate::run::recorder::{Recorded, Recorder, configured};
 use crate::run::runner::Runner;
 use crate::run::scope::Scope;
 use crate::select::event_set::{EventSet, Purpose};
@@ -448,13 +448,20 @@ fn cores(processors: &[Processor]) -> Vec<Cores> {
 
 /// What the file says of the sources.
 fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
-    let left_out: BTreeMap<String, String> = event_set.excluded_cpus().into_iter().collect();
-    let periods = periods.iter();
-    let sources = periods.map(|row| file::Source {
-        excluded_cpus: left_out.get(&row.period.source).cloned().unwrap_or_default(),
-        ..source(&row.period, row.pass)
-    });
-    sources.collect()
+    let excluded: BTreeMap<String, String> = event_set.excluded_cpus().into_iter().collect();
+    let source = |InPass { period, pass }: &InPass| file::Source {
+        name: period.source.clone(),
+        period: file::Period {
+            requested: period.requested,
+            used: period.used,
+            events: period.events,
+            by_reference_cycles: period.by_reference_cycles,
+            by_core_cycles: period.by_core_cycles,
+        },
+        pass: *pass,
+        excluded_cpus: excluded.get(&period.source).cloned().unwrap_or_default(),
+    };
+    periods.iter().map(source).collect()
 }
 
 /// The program with its arguments, or the workload.

@@ -13,7 +13,6 @@ use halprof_measure::estimate::Estimate;
 use halprof_measure::float::float;
 use halprof_measure::processes::{ProcessEvents, ProcessSource};
 use halprof_measure::{Connection, Effective, Error as Cause, Refusal, Session, Setup, Transport};
-use halprof_profile::file;
 use halprof_profile::file::inventory::{Changes, Inventory, Missed};
 use halprof_profile::file::{Background, Block, RecordedEvent, Sink, Slices, Statistics};
 use halprof_profile::symbols;
@@ -389,20 +388,4 @@ pub(crate) fn slices(
 )]
 fn millionths(error: f64, value: u128) -> u64 {
     if value == 0 { 0 } else { (error / float(value) * 1e6).ceil() as u64 }
-}
-
-/// A period, as the file records it.
-pub(crate) fn source(period: &crate::select::periods::Period, pass: u32) -> file::Source {
-    file::Source {
-        name: period.source.clone(),
-        period: file::Period {
-            requested: period.requested,
-            used: period.used,
-            events: period.events,
-            by_reference_cycles: period.by_reference_cycles,
-            by_core_cycles: period.by_core_cycles,
-        },
-        pass,
-        excluded_cpus: String::new(),
-    }
 }
