@@ -150,23 +150,19 @@ fn changes<'a>(
     before: Option<&'a SourceSection>,
     after: Option<&'a SourceSection>,
 ) -> Vec<DiffRow<'a>> {
-    let mut pairs: BTreeMap<Vec<String>, (&[Value], Totals, Totals)> = BTreeMap::new();
-    let sampled = |part: Option<&'a SourceSection>| {
+    let mut pairs: BTreeMap<Vec<String>, (&[Value], [Totals; 2])> = BTreeMap::new();
+    for (side, part) in [before, after].into_iter().enumerate() {
         let rows = part.into_iter().flat_map(|part| &part.rows);
         // Code that only called what has samples has none of its own.
-        rows.filter(|row| row.totals.samples != 0)
-    };
-    for row in sampled(before) {
-        let pair = pairs.entry(names(&row.values));
-        pair.or_insert((&row.values, Totals::default(), Totals::default())).1.add(row.totals);
-    }
-    for row in sampled(after) {
-        let pair = pairs.entry(names(&row.values));
-        pair.or_insert((&row.values, Totals::default(), Totals::default())).2.add(row.totals);
+        for row in rows.filter(|row| row.totals.samples != 0) {
+            let names = row.values.iter().map(name).collect();
+            let pair = pairs.entry(names).or_insert((&row.values, Default::default()));
+            pair.1[side].add(row.totals);
+        }
     }
     let [all_before, all_after] =
         [before, after].map(|part| part.map(|part| part.all).unwrap_or_default());
-    let changes = pairs.into_values().map(|(values, before, after)| {
+    let changes = pairs.into_values().map(|(values, [before, after])| {
         let before = Side { totals: before, share: Share::weighted(before, all_before) };
         let after = Side { totals: after, share: Share::weighted(after, all_after) };
         let change = after.share.value - before.share.value;
@@ -182,10 +178,6 @@ fn changes<'a>(
     }
     changes.sort_by(|a, b| b.change.abs().total_cmp(&a.change.abs()));
     changes
-}
-
-fn names(values: &[Value]) -> Vec<String> {
-    values.iter().map(name).collect()
 }
 
 fn name(value: &Value) -> String {
