@@ -447,7 +447,7 @@ pub(crate) struct Stat {
     #[arg(long, value_name = "WHAT", help_heading = WHAT, value_enum, conflicts_with_all = ["passes", "repeat", "topdown"])]
     pub(crate) by: Option<Dividing>,
     /// Count by a trace (.etl) of Windows' own tracing, or a recording made of one, instead of measuring
-    #[arg(long, value_name = "FILE", help_heading = WHAT)]
+    #[arg(long, value_name = "FILE", help_heading = WHAT, conflicts_with_all = MEASURING)]
     pub(crate) from: Option<PathBuf>,
     /// Show only these processes, by id or by name, of `--by` or `--from`
     #[arg(long, short, visible_alias = "pid", value_name = "PID|NAME", help_heading = WHAT)]
@@ -465,6 +465,23 @@ pub(crate) struct Stat {
     #[arg(long, help_heading = OUTPUT)]
     pub(crate) jsonl: bool,
 }
+
+/// The options that say what to measure, which has been done where a trace is counted by.
+const MEASURING: [&str; 13] = [
+    "approximate",
+    "duration",
+    "event_file",
+    "events",
+    "groups",
+    "openmetrics",
+    "passes",
+    "per_core_type",
+    "program",
+    "repeat",
+    "rotate",
+    "topdown",
+    "workload",
+];
 
 /// What counts are divided among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -541,7 +558,7 @@ pub(crate) struct Report {
     #[arg(long, short, help_heading = OUTPUT)]
     pub(crate) verbose: bool,
     /// Show how long threads waited, and for what, by the context switches of a trace (.etl)
-    #[arg(long, help_heading = WHAT, conflicts_with = "diff")]
+    #[arg(long, help_heading = WHAT, conflicts_with_all = ["diff", "source", "module", "symbol", "processors", "time"])]
     pub(crate) off_cpu: bool,
     /// Compare FILE with another recording
     #[arg(long, value_name = "FILE2", help_heading = WHAT)]

@@ -1,7 +1,7 @@
 //! `report --off-cpu`: how long threads waited, and for what; with `--stack` where.
 
 use super::rows::absent_fields;
-use crate::cli::args::{self, Filters, joined, refuse};
+use crate::cli::args::{self, joined};
 use crate::command::stat::trace_text::process_name;
 use crate::output::Output;
 use crate::output::error::{Error, Result};
@@ -65,7 +65,6 @@ pub(crate) fn run(options: &args::Report, output: &Output) -> Result<u32> {
         return Err(Error::usage("`--off-cpu` with several files", "Report on one at a time."));
     };
     let by = by(options)?;
-    refuse_filters(&options.filters)?;
     let mut waits = OffCpu::read(file, by)?;
     let processes = Names::new(&options.filters.process);
     waits.rows.retain(|row| processes.pass_process(row.process.as_deref(), row.id));
@@ -114,23 +113,6 @@ fn by(options: &args::Report) -> Result<By> {
             "`--by thread` has a row for each of them, `--by process` for each process.",
         )),
     }
-}
-
-fn refuse_filters(filters: &Filters) -> Result<()> {
-    let Filters { source, process: _, module, symbol, processors, time } = filters;
-    let given = [
-        ("--source", !source.is_empty()),
-        ("--module", !module.is_empty()),
-        ("--symbol", !symbol.is_empty()),
-        ("--cpu", !processors.is_empty()),
-        ("--time", time.is_some()),
-    ];
-    refuse(&given, |option| {
-        Error::usage(
-            format!("`{option}` with `--off-cpu`: it chooses samples, and waits have none"),
-            "`--pid` chooses whose waits are shown.",
-        )
-    })
 }
 
 fn head(result: &OffCpuResult) -> String {

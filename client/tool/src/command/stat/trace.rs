@@ -29,7 +29,6 @@ const INTERRUPTS: &str = "interrupts and deferred calls are in the counts of the
 
 /// Counts by a trace in a file.
 pub(crate) fn run(options: &args::Stat, file: &Path, output: &Output) -> Result<u32> {
-    refuse_measuring(options)?;
     let metrics = Metrics::with_file(options.metric_file.as_deref())?;
     let presenter = Presenter::new(options, &metrics, output)?;
     let name = |result: &mut StatResult| {
@@ -141,32 +140,6 @@ impl<'a> Presenter<'a> {
         let is_damaged = passes.iter().any(|counts| !counts.damage.is_empty());
         Ok(if is_damaged { INCOMPLETE } else { 0 })
     }
-}
-
-/// Refuses options that say what to measure: a trace has measured.
-fn refuse_measuring(options: &args::Stat) -> Result<()> {
-    let work = &options.work;
-    let given = [
-        ("--event", !options.selection.events.is_empty()),
-        ("--group", !options.selection.groups.0.is_empty()),
-        ("--event-file", options.selection.event_file.is_some()),
-        ("--approximate", options.selection.approximate),
-        ("--duration", work.duration.is_some()),
-        ("--workload", work.workload.is_some()),
-        ("--rotate", work.rotate.is_some()),
-        ("-- PROGRAM", !work.program.is_empty()),
-        ("--topdown", options.topdown.is_some()),
-        ("--passes", options.passes),
-        ("--repeat", options.repeat != 1),
-        ("--openmetrics", options.openmetrics.is_some()),
-        ("--per-core-type", options.per_core_type),
-    ];
-    refuse(&given, |option| {
-        Error::usage(
-            format!("`{option}` with `--from`: what was measured, and where, is in the trace"),
-            "Leave it out; `--cpu`, `--pid`, `--by`, `--interval` and `--metric` choose what to show.",
-        )
-    })
 }
 
 fn refuse_modes(requested: &[Requested<'_>]) -> Result<()> {
