@@ -118,7 +118,6 @@ fn help_of_topic(arguments: &[OsString]) -> Option<&'static str> {
     topics.find_map(|(topic, text)| requests(topic).then_some(text))
 }
 
-/// The output that the arguments ask for.
 fn output(arguments: &Arguments) -> Output {
     let form = match (arguments.json_lines, arguments.json, arguments.csv) {
         (true, ..) => Form::JsonLines,

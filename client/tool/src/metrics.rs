@@ -47,9 +47,7 @@ pub(crate) struct Metrics {
 pub(crate) struct Metric {
     /// Its name for `-M`.
     pub(crate) id: String,
-    /// Its name, for display.
     pub(crate) name: String,
-    /// Its unit, for display.
     pub(crate) unit: String,
     /// How to interpret it, for display.
     pub(crate) note: String,
@@ -104,7 +102,6 @@ impl Requested<'_> {
 /// A quantity or a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
-    /// Its name.
     pub(crate) name: String,
     /// `u` or `k` if it is always of that mode; otherwise empty.
     pub(crate) filter: String,
@@ -115,7 +112,6 @@ pub(crate) struct Term {
 pub(crate) struct Counted<'a> {
     /// The source's name, with its filter if it has one.
     pub(crate) label: &'a str,
-    /// Events.
     pub(crate) value: u128,
     /// Whether the value is an estimate because the source was on a counter for part of the time.
     pub(crate) scaled: bool,
@@ -215,7 +211,6 @@ struct Wrong {
 }
 
 impl Metrics {
-    /// The built-in metrics.
     pub(crate) fn built_in() -> Result<Self> {
         let mut metrics = Self::default();
         let added = parse(BUILT_IN).and_then(|document| {

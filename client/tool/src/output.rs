@@ -25,7 +25,6 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-/// The form of the results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Text,
@@ -51,9 +50,7 @@ pub(crate) struct Output {
 /// What every result says of its machine.
 #[derive(Clone, Debug)]
 pub(crate) struct MachineInfo {
-    /// Whether it is modelled.
     pub(crate) modelled: bool,
-    /// Its description.
     pub(crate) description: String,
     /// What measures; `None` of a recording.
     pub(crate) backend: Option<BackendKind>,
@@ -117,12 +114,10 @@ impl Output {
         self.form == Form::Text
     }
 
-    /// Whether JSON is requested.
     pub(crate) fn is_json(&self) -> bool {
         matches!(self.form, Form::Json | Form::JsonLines)
     }
 
-    /// Whether comma-separated values are requested.
     pub(crate) fn is_csv(&self) -> bool {
         self.form == Form::Csv
     }

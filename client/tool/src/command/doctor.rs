@@ -146,7 +146,6 @@ fn text(result: &DoctorResult, width: Width) -> String {
     text + if result.ready { "\nReady to measure.\n" } else { "\nNot ready to measure.\n" }
 }
 
-/// A state in its colour.
 fn coloured(state: State) -> String {
     match state {
         State::Ok => "ok".to_owned(),

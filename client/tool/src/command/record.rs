@@ -422,7 +422,6 @@ fn settle(
     Ok(periods)
 }
 
-/// The periods of one pass.
 pub(crate) fn in_pass(
     event_set: &EventSet,
     indexes: &[usize],
@@ -446,7 +445,6 @@ fn cores(processors: &[Processor]) -> Vec<Cores> {
     if runs.len() > 1 { runs } else { Vec::new() }
 }
 
-/// What the file says of the sources.
 fn sources(periods: &[InPass], event_set: &EventSet) -> Vec<file::Source> {
     let excluded: BTreeMap<String, String> = event_set.excluded_cpus().into_iter().collect();
     let source = |InPass { period, pass }: &InPass| file::Source {

@@ -65,7 +65,6 @@ struct Bench<'a> {
 /// Which measurement it is, with the number of the run and of the pass if there are several.
 #[derive(Clone, Copy)]
 struct PassOf<'a> {
-    /// The indexes of its events.
     events: &'a [usize],
     run: Option<u32>,
     pass: Option<u32>,
@@ -157,7 +156,6 @@ fn of_periods(by: Option<Dividing>, periods: &[periods::Period]) -> Vec<String> 
     periods::notes(time).into_iter().chain(periods::unused(periods)).collect()
 }
 
-/// What to count.
 fn event_set(
     options: &args::Stat,
     ctx: &mut Context,
@@ -377,7 +375,6 @@ fn divide(samples: &Samples, view: &View<'_>, runs: &[Counts]) -> (Vec<ProcessRo
     (rows, warnings)
 }
 
-/// What all runs have counted.
 fn result(view: &View<'_>, runs: &[Counts], machine: String, scope: Scope) -> StatResult {
     let passes = || runs.iter().flat_map(|run| &run.passes);
     let first = runs.first().map_or(&[][..], |run| &run.passes);

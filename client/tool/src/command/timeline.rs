@@ -279,7 +279,6 @@ impl TimelineResult {
     }
 }
 
-/// Converts ticks to nanoseconds.
 fn nanoseconds(ticks: u64, ticks_a_second: u64) -> f64 {
     float(ticks) * 1e9 / float(ticks_a_second.max(1))
 }

@@ -11,7 +11,6 @@ const DEPTH_MAX: usize = 100;
 /// True where both threads of a core are enabled.
 const SMT_ON: &str = "smt_on";
 
-/// A parsed formula.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Formula(Node);
 
@@ -49,7 +48,6 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    /// A value that is known.
     pub(crate) const fn exact(value: f64) -> Self {
         Self { value, range: (value, value) }
     }

@@ -39,7 +39,6 @@ impl Csv {
         written(|writer| writer.write_record(names.chain([MODELLED.to_owned()])))
     }
 
-    /// A line for each row.
     pub(crate) fn lines<R: Serialize>(&self, rows: &[R], modelled: bool) -> Result<String> {
         written(|writer| {
             rows.iter().try_for_each(|row| {
@@ -50,7 +49,6 @@ impl Csv {
         })
     }
 
-    /// The whole table.
     pub(crate) fn table<R: Serialize>(&self, rows: &[R], modelled: bool) -> Result<String> {
         Ok(self.head()? + &self.lines(rows, modelled)?)
     }

@@ -22,7 +22,6 @@ pub(crate) const STATUSES: [(u8, &str); 7] = [
 pub(crate) struct Code {
     /// `error.code`.
     pub(crate) name: String,
-    /// The exit status.
     pub(crate) status: u8,
     /// What to do, as shown with the error; empty if the errors say it themselves.
     #[serde(deserialize_with = "hint")]
@@ -76,7 +75,6 @@ impl Code {
         Self::find(code).unwrap_or(&CODES[0])
     }
 
-    /// The row of a code.
     #[must_use]
     pub(crate) fn find(code: &str) -> Option<&'static Self> {
         CODES.iter().find(|row| row.name == code)

@@ -130,7 +130,6 @@ impl Column {
         Self { head, right, fit, styled: false }
     }
 
-    /// The header.
     pub(crate) const fn head(&self) -> &'static str {
         self.head
     }
@@ -183,7 +182,6 @@ impl Column {
         matches!(self.fit, Fit::Wrapped(_))
     }
 
-    /// Whether all rows are empty in this column.
     fn is_empty(index: usize, rows: &[Vec<String>]) -> bool {
         rows.iter().all(|row| row.get(index).is_none_or(String::is_empty))
     }

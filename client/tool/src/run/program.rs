@@ -25,7 +25,6 @@ use std::time::Duration;
 /// The exit status of a Windows program that was ended by Ctrl-C or by halprof. Unix has none like it.
 pub(crate) const STATUS_CONTROL_C_EXIT: u32 = 0xC000_013A;
 
-/// What to run, and how.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Launch {
     /// The program and its arguments.

@@ -34,7 +34,6 @@ pub(crate) struct Recorder<'a, S> {
     pub(crate) sink: S,
     pub(crate) inventory: Inventory,
     recorded: Recorded,
-    /// The samples of each processor.
     by_processor: BTreeMap<u32, u64>,
     /// The recorder of marks, if there is one.
     marking: Option<Marking>,
@@ -265,7 +264,6 @@ impl Recorder<'_, Background> {
         self.recorded.ended.is_some()
     }
 
-    /// Finishes the recording.
     pub(crate) fn finish(mut self) -> Result<Recorded> {
         self.complete()?;
         let mut recorded = self.recorded;

@@ -217,7 +217,6 @@ impl Runner {
         ))
     }
 
-    /// Whether it is a program.
     pub(crate) const fn runs_program(&self) -> bool {
         !self.launch.command.is_empty()
     }
@@ -236,7 +235,6 @@ impl Runner {
         Ok(())
     }
 
-    /// Starts it.
     pub(crate) fn begin(&mut self) -> Result<()> {
         self.clock.begin();
         self.program.as_mut().map_or(Ok(()), |program| Ok(program.resume()?))
@@ -312,7 +310,6 @@ impl Runner {
         if self.ends() { Some(elapsed_ns) } else { self.limit_ns }
     }
 
-    /// The `--duration`.
     pub(crate) const fn limit_ns(&self) -> Option<u64> {
         self.limit_ns
     }
@@ -391,7 +388,6 @@ impl Runner {
         self.launch.command.first().map(|name| name.to_string_lossy().into_owned())
     }
 
-    /// The scope of the measurement.
     pub(crate) fn scope(&self, event_set: &EventSet) -> Scope {
         Scope {
             processors: event_set.selected().map(|one| one.index).collect(),

@@ -100,7 +100,6 @@ pub(crate) fn given_twice(files: &[PathBuf]) -> Option<String> {
     Some(format!("{} is given more than once: its samples count each time", twice.display()))
 }
 
-/// The keys of each table.
 pub(crate) fn tables(lists: &[String]) -> Result<Vec<Vec<Key>>> {
     lists.iter().map(|list| keys(list)).collect()
 }

@@ -6,7 +6,6 @@ use crate::select::event_set::items;
 use halprof_measure::tracing::plan::{TraceEvent, resolve};
 use halprof_measure::tracing::{ProfileSource, Tracing};
 
-/// What a backend offers.
 pub(crate) struct Offer {
     pub(crate) sources: Vec<ProfileSource>,
     /// How many sources one session can count; `None` if the backend does not say.

@@ -20,7 +20,6 @@ const ONLY_TIME: &str = "no counter can be used here, only time can be counted";
 pub(crate) struct Context {
     pub(crate) connection: Connection<Backend>,
     pub(crate) machine: Machine,
-    /// The model, if the machine is one.
     pub(crate) model: Option<Model>,
     pub(crate) machine_info: MachineInfo,
     /// What measures by a trace, if that is how this backend measures: then the connection says what

@@ -26,7 +26,6 @@ impl Machine {
         })
     }
 
-    /// Its description, in words.
     pub(crate) fn describe(&self) -> Description {
         Description::new(&self.description, &self.processors)
     }

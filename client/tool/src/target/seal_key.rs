@@ -37,7 +37,6 @@ pub(crate) fn key() -> Option<Vec<u8>> {
     folders.find_map(|folder| kept(&folder.join("halprof")).ok())
 }
 
-/// The key of a folder.
 #[cfg(unix)]
 fn kept(folder: &Path) -> io::Result<Vec<u8>> {
     let path = folder.join("key");

@@ -106,7 +106,6 @@ fn cells<const N: usize>(row: &'static str) -> Option<[&'static str; N]> {
 }
 
 impl Registers {
-    /// The index of the register with this number.
     fn index(&self, interface: &str, number: u32) -> Option<u32> {
         let offset = number.checked_sub(self.first)?;
         let index = offset / self.stride;
@@ -117,7 +116,6 @@ impl Registers {
 }
 
 impl Field {
-    /// The field's value in a register's value.
     const fn value(&self, register: u64) -> u64 {
         (register >> self.low) & (u64::MAX >> (63 - (self.high - self.low)))
     }

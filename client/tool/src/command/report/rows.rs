@@ -17,7 +17,6 @@ pub(crate) struct SourceRow<'a, R> {
     pub(crate) row: R,
 }
 
-/// All rows of tables, each with its source.
 pub(crate) fn source_rows(tables: &[Table]) -> Vec<SourceRow<'_, &GroupTotals>> {
     let parts = tables.iter().flat_map(|table| &table.sections);
     let rows = parts.flat_map(|part| {
@@ -40,7 +39,6 @@ pub(crate) fn absent_beside_source(by: &[Key]) -> Vec<&'static str> {
     absent_fields(&[by, &[Key::Source]].concat())
 }
 
-/// The columns of a table's keys.
 pub(crate) fn key_columns(by: &[Key]) -> impl Iterator<Item = Column> {
     by.iter().map(|key| Column::name(key.name()))
 }

@@ -178,7 +178,6 @@ impl CountRow {
         }
     }
 
-    /// The count, for display.
     pub(super) fn count(&self) -> String {
         match self.value {
             Some(value) => thousands(value),
@@ -187,7 +186,6 @@ impl CountRow {
         }
     }
 
-    /// How accurate it is.
     pub(super) fn bound(&self) -> String {
         let Some(value) = self.value else {
             return String::new();

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 /// What one run has counted, in one pass or in several.
 #[derive(Default)]
 pub(crate) struct Counts {
-    /// The passes, in order.
     pub(crate) passes: Vec<Pass>,
     /// In the order of the request.
     pub(crate) events: Vec<EventCounts>,
@@ -56,7 +55,6 @@ pub(crate) enum By {
 }
 
 impl Counts {
-    /// Adds a pass and what its events have counted.
     pub(crate) fn add(&mut self, pass: Pass, events: Vec<EventCounts>) {
         self.passes.push(pass);
         self.events.extend(events);

@@ -133,7 +133,6 @@ impl<'a> Exposition<'a> {
         Ok(())
     }
 
-    /// The text of one reading.
     fn text(&self, interval: &Interval) -> String {
         let mut text = self.about.clone();
         let cells = self.cells(interval);

@@ -44,7 +44,6 @@ pub(super) struct SourceSamples {
     now: Slice,
 }
 
-/// The samples of one process.
 #[derive(Default)]
 struct ProcessSamples {
     sum: Totals,
@@ -111,7 +110,6 @@ impl SourceSamples {
         self.of.keys().copied()
     }
 
-    /// How many samples a process has.
     pub(super) fn samples(&self, process: ProcessKey) -> u64 {
         self.of.get(&process).map_or(0, |own| own.sum.samples)
     }

@@ -338,7 +338,6 @@ impl TopDownRow {
     }
 }
 
-/// The result as text.
 pub(super) fn text(rows: &[TopDownRow], next: &BTreeMap<String, String>, width: Width) -> String {
     let mut text = String::new();
     for own in rows.chunk_by(|one, next| one.cpu_type == next.cpu_type) {

@@ -86,7 +86,6 @@ pub(super) struct Presenter<'a> {
     options: &'a args::Stat,
     metrics: &'a Metrics,
     requested: Vec<Requested<'a>>,
-    /// The processes that are shown.
     processes: Names,
     /// Which slices to count.
     pub(super) query: Query,
@@ -189,7 +188,6 @@ impl TraceView<'_> {
         rows
     }
 
-    /// A row for each source.
     fn rows_of(&self, sums: &Sums) -> Vec<CountRow> {
         let sources = self.counts.sources.iter().enumerate();
         let row = |(index, source): (usize, &String)| {
@@ -441,7 +439,6 @@ impl TraceRow {
     }
 }
 
-/// The sums of cells by a key.
 fn summed<K: Ord>(cells: &[&Cell], key: impl Fn(&Cell) -> K) -> BTreeMap<K, Sums> {
     let mut sums: BTreeMap<K, Sums> = BTreeMap::new();
     for cell in cells {

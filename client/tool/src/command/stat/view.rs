@@ -70,7 +70,6 @@ impl View<'_> {
         rows
     }
 
-    /// The rows of one event, by its counts in each run.
     fn rows_of(&self, runs: &[(usize, &EventCounts)], by: By) -> Vec<CountRow> {
         let Some((_, counts)) = runs.first() else {
             return Vec::new();

@@ -79,7 +79,6 @@ pub(super) fn run(
     Ok(0)
 }
 
-/// The keys of `--by`.
 pub(super) fn keys(options: &args::Top) -> Result<Vec<Vec<Key>>> {
     let lists: Vec<String> = joined(&options.by).into_iter().collect();
     if branches::requested(&lists)?.is_some() {

@@ -150,7 +150,6 @@ impl Traces {
 
 /// Everything that is on the screen.
 pub(super) struct State {
-    /// The machine, for the title.
     pub(super) machine: String,
     pub(super) modelled: bool,
     pub(super) every: Duration,

@@ -32,7 +32,6 @@ const HELP: &[&str] = &[
     "trend: the last 16 intervals",
 ];
 
-/// Draws all of it.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, look: &Look) {
     let area = frame.area();
     let heights = [
@@ -71,7 +70,6 @@ fn title_line<'a>(state: &'a State, look: &Look) -> Line<'a> {
     Line::from(spans)
 }
 
-/// What the keys do.
 fn keys_line(look: &Look) -> Line<'static> {
     let key = |&(key, does): &(&'static str, &str)| {
         let key = Span::styled(key, look.strong);

@@ -210,7 +210,6 @@ fn owned(handle: HANDLE) -> Option<OwnedHandle> {
     (!handle.is_null()).then(|| unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
-/// The file name of a process.
 fn name(process: &OwnedHandle) -> Option<String> {
     let mut path = vec![0; PATH_UNITS];
     let mut length = PATH_UNITS as u32;
