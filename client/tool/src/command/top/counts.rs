@@ -1,7 +1,7 @@
 //! What is counted, as a table of rates: the rows of `stat`, each with its rate.
 
 use super::figures;
-use super::state::{Cell, Picture, PictureRow, Table};
+use super::state::{Cell, Picture, PictureRow, Table, UNKNOWN};
 use crate::command::stat::count_row::CountRow;
 use crate::command::stat::counts::{Counts, EventCounts};
 use crate::command::stat::view::View;
@@ -102,15 +102,15 @@ impl<'a> LiveCounts<'a> {
         let rate = self.rate(row);
         let core_type = row.core_type.unwrap_or_default();
         let processor = optional(row.processor);
-        let per_second = rate.map_or(f64::NAN, |rate| rate.per_second);
-        let error = rate.and_then(|rate| rate.error).unwrap_or(f64::NAN);
-        let total = row.value.map_or(f64::NAN, float);
+        let per_second = rate.map_or(UNKNOWN, |rate| rate.per_second);
+        let error = rate.and_then(|rate| rate.error).unwrap_or(UNKNOWN);
+        let total = row.value.map_or(UNKNOWN, float);
         PictureRow {
             key: format!("{}\n{core_type}\n{processor}", row.source),
             value: per_second as f32,
             cells: vec![
                 Cell::Name(core_type.to_owned()),
-                Cell::Number(processor, row.processor.map_or(f64::NAN, |one| -f64::from(one))),
+                Cell::Number(processor, row.processor.map_or(UNKNOWN, |one| -f64::from(one))),
                 Cell::Number(figures::rate(rate), per_second),
                 Cell::Number(figures::bound(rate), error),
                 Cell::Number(figures::total(row), total),

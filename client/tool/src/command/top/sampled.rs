@@ -1,7 +1,7 @@
 //! `halprof top --by KEYS`: where the samples of each interval fall. A recorder drains them into a
 //! recording in memory, and what is shown is the report on it.
 
-use super::state::{Cell, Picture, PictureRow, State, Table};
+use super::state::{Cell, Picture, PictureRow, State, Table, UNKNOWN};
 use crate::cli::args;
 use crate::cli::args::joined;
 use crate::command::record::{InPass, in_pass, metadata};
@@ -245,7 +245,7 @@ fn row(source: &str, row: &reports::GroupTotals) -> PictureRow {
     // None where events of several sources are the rows.
     let share = row.share;
     let shown = |of: fn(&Share) -> f64, text: fn(f64) -> String| {
-        share.map_or(Cell::Number("-".to_owned(), f64::NAN), |share| {
+        share.map_or(Cell::Number("-".to_owned(), UNKNOWN), |share| {
             let value = of(&share);
             Cell::Number(text(value * 100.0), value)
         })

@@ -17,6 +17,9 @@ const REMEMBERED: usize = 1 << 14;
 /// The rows that a page has, and that stay at the end.
 const PAGE: usize = 10;
 
+/// A number that is not known, which comes after all others.
+pub(super) const UNKNOWN: f64 = f64::NEG_INFINITY;
+
 /// One interval.
 #[derive(Clone, Default)]
 pub(super) struct Picture {
@@ -44,7 +47,7 @@ pub(super) struct Table {
 pub(super) struct PictureRow {
     /// What it is known by from one interval to the next.
     pub(super) key: String,
-    /// What its trace shows; NaN where it is not known.
+    /// What its trace shows.
     pub(super) value: f32,
     pub(super) cells: Vec<Cell>,
     /// The last values, filled in by [`State::take`].
@@ -53,7 +56,7 @@ pub(super) struct PictureRow {
 
 #[derive(Clone)]
 pub(super) enum Cell {
-    /// How a number is written, and what it is sorted by.
+    /// How a number is written, and what it is sorted by; [`UNKNOWN`] if it is not known.
     Number(String, f64),
     Name(String),
 }
@@ -68,10 +71,7 @@ impl Cell {
     /// Large numbers first, and unknown ones last; names in their order.
     fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
-            (Self::Number(_, a), Self::Number(_, b)) => match (a.is_nan(), b.is_nan()) {
-                (false, false) => b.total_cmp(a),
-                (a, b) => a.cmp(&b),
-            },
+            (Self::Number(_, a), Self::Number(_, b)) => b.total_cmp(a),
             _ => self.text().cmp(other.text()),
         }
     }
@@ -107,7 +107,6 @@ fn spark(trace: &[f32], bars: &[char]) -> String {
     let levels = f32::from(bars.len().saturating_sub(1) as u16);
     let bar = |&value: &f32| {
         let level = if value > 0.0 && most > 0.0 { (value / most * levels).ceil() } else { 0.0 };
-        // NaN is 0 too.
         #[expect(clippy::cast_sign_loss, reason = "nothing happens less than 0 times")]
         bars.get(level as usize).copied().unwrap_or(' ')
     };

@@ -31,7 +31,7 @@ pub(in crate::command::top) fn state(modelled: bool) -> State {
 const ROWS: [(&str, f64); 4] = [
     ("TotalIssues", 3000.0),
     ("CacheMisses", 12_000.0),
-    ("Unknown", f64::NAN),
+    ("Unknown", UNKNOWN),
     ("BranchInstructions", 30.0),
 ];
 
@@ -102,7 +102,7 @@ fn bars_are_as_high_as_their_values() {
     for (trace, shown) in [
         (&[][..], ""),
         (&[0.0, 0.1, 25.0, 26.0, 100.0], " 1124"),
-        (&[f32::NAN, 5.0], " 4"),
+        (&[f32::NEG_INFINITY, 5.0], " 4"),
         (&[0.0, 0.0], "  "),
     ] {
         assert_eq!(spark(trace, &bars), format!("{shown:>INTERVALS$}"));
