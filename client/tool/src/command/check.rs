@@ -159,11 +159,10 @@ fn notes(event_set: &EventSet) -> Vec<Note> {
         };
         for spec in specs {
             if spec.source == ProfileSource::RAW.0 && spec.counters != Spec::ANY_COUNTER {
-                let counters = format_counters(spec.counters);
-                note(match spec.counters.count_ones() {
-                    1 => format!("only general counter {counters} counts it"),
-                    _ => format!("only general counters {counters} count it"),
-                });
+                note(format!(
+                    "counted only by general counters: {}",
+                    format_counters(spec.counters)
+                ));
             }
         }
         if event.common().flags & Spec::ALONE != 0 {

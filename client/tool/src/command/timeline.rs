@@ -366,19 +366,11 @@ fn between(marks: &Marks, options: &args::Timeline) -> Result<Option<Between>> {
 }
 
 fn no_channel(name: &str, marks: &Marks) -> Error {
-    const LISTED: usize = 12;
     let summaries = marks.summaries();
     let names: Vec<&str> = summaries.iter().map(|one| one.channel.as_str()).collect();
     let meant = did_you_mean(name, &names).map_or_else(String::new, |meant| meant + " ");
-    let listed = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
-    let more = names.len().saturating_sub(LISTED);
-    let list = match (names.len(), more) {
-        (0, _) => "There are no marks.".to_owned(),
-        (_, 0) => format!("There are marks on {listed}."),
-        _ => format!("There are marks on {listed} and {more} others."),
-    };
     Error::usage(
         format!("`--between`: there is no mark on a channel `{name}`"),
-        format!("{meant}{list}"),
+        format!("{meant}There are marks on {}.", filters::some_of(&names)),
     )
 }
