@@ -95,39 +95,21 @@ const WINDOWS: &str = "Windows' own list";
 /// halprof's own numbers: fixed-function counters and architectural events.
 const FIXED: std::ops::Range<u32> = 0x8000_0100..0x8000_0200;
 
-/// The evidence for what the source counts, in published documents.
-pub(super) fn evidence(machine: &Machine, source: &Source) -> &'static str {
-    use ProfileInterface as I;
-    if source.flags & Source::TIMER != 0 {
-        return "HAL design note \"Performance Monitoring\", section 3.1: ProfileTime is a timer and takes no counter. Its intervals are those that `wpr -pmcsources` lists.";
-    }
-    match ProfileInterface::from_wire(machine.interface) {
-        Some(I::Emon) if FIXED.contains(&source.id) => {
-            "Intel SDM, volume 3B, \"Association of Fixed-Function Performance Counters with Architectural Performance Events\"; that it is there: CPUID leaf 0x0A EDX and ECX, or leaf 0x23."
-        }
-        Some(I::Emon) if source.flags & Source::HAL == 0 => {
-            "Intel SDM, volume 3B, \"Pre-defined Architectural Performance Events\"; that it is there: CPUID leaf 0x0A EBX, or leaf 0x23."
-        }
-        Some(I::Emon) => {
-            "Number and select: G. Chappell, \"Hardware Performance Counters: EMON\"; name and intervals: what `wpr -pmcsources` and `tracelog -profilesources` list on Windows 10. The event: Intel SDM, volume 3B, \"Pre-defined Architectural Performance Events\"; that it is there: CPUID leaf 0x0A EBX."
-        }
-        Some(I::Amd64) if source.flags & Source::HAL != 0 => {
-            "Number and select: G. Chappell, \"Hardware Performance Counters: AMD64\"; name: what Windows 10's tools list. The event: AMD's BKDG or PPR of this family, whose codes are no longer those of K8."
-        }
-        Some(I::Amd64) => "The event: AMD's BKDG or PPR of this family.",
-        Some(I::Pentium) => {
-            "HAL design note \"Performance Monitoring\"; the event: Intel SDM, volume 3B, \"Pentium Processor Performance Monitoring Events\"."
-        }
-        Some(I::P6) => {
-            "HAL design note \"Performance Monitoring\"; the event: Intel SDM, volume 3B, \"P6 Family Processor Performance Monitoring Events\"."
-        }
-        Some(I::NetBurst) => {
-            "HAL design note \"Performance Monitoring\"; the event: Intel SDM, volume 3B, \"Performance Monitoring Events for Intel Pentium 4 and Intel Xeon Processors\"."
-        }
-        Some(I::Default) | None => {
-            "The table of the interface that Windows' HAL chooses here; nothing of it is programmed."
-        }
-    }
+/// The evidence for what the source counts, in published documents: the first row of the table that
+/// is for its interface and such sources, or for all.
+pub(super) fn evidence(machine: &Machine, source: &Source) -> String {
+    let interface = describe::interface_name(machine.interface);
+    let which = match source.flags {
+        flags if flags & Source::TIMER != 0 => "timer",
+        _ if FIXED.contains(&source.id) => "fixed",
+        flags if flags & Source::HAL != 0 => "hal",
+        _ => "own",
+    };
+    let is_for = |cell: &str, value: &str| cell.is_empty() || cell == value;
+    let mut rows = csv::Reader::from_reader(include_bytes!("evidence.csv").as_slice());
+    let mut rows = rows.records().flatten();
+    let row = rows.find(|row| is_for(&row[0], interface) && is_for(&row[1], which));
+    row.map_or_else(String::new, |row| row[2].to_owned())
 }
 
 /// What Windows' own HAL would count for it on this machine.
