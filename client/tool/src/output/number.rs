@@ -9,6 +9,12 @@ pub(crate) fn seconds(nanoseconds: impl Into<u128>) -> String {
     format!("{}.{:06} s", thousands(whole), rest / 1000)
 }
 
+/// The nearest whole number.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
+pub(crate) fn rounded(value: f64) -> u128 {
+    value.round() as u128
+}
+
 /// A value, or nothing if there is none.
 pub(crate) fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()

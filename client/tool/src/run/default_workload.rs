@@ -2,6 +2,7 @@
 
 use crate::metrics::formula::{Formula, Value};
 use crate::output::error::{Error, Result};
+use crate::output::number::rounded;
 use crate::select::event_set::{EventSet, choose};
 use crate::select::source::OWN_BITS;
 use halprof_measure::Source;
@@ -38,7 +39,6 @@ struct SlotEvent {
 }
 
 impl SlotEvent {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
     fn amount(&self, width: u64, cycles: u64) -> Option<u64> {
         let formula = Formula::parse_with(&self.amount, &[]).ok()?;
         let value_of = |name: &str| match name {
@@ -47,7 +47,7 @@ impl SlotEvent {
             "width" => Some(Value::exact(float(width))),
             _ => None,
         };
-        formula.value(false, &value_of).map(|amount| amount.value.round() as u64)
+        u64::try_from(rounded(formula.value(false, &value_of)?.value)).ok()
     }
 }
 

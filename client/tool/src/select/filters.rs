@@ -3,7 +3,7 @@
 use crate::cli::args::{self, joined};
 use crate::output::error::{Error, Result};
 use crate::output::error_codes::INCOMPLETE;
-use crate::output::number::{thousands, times};
+use crate::output::number::{rounded, thousands, times};
 use crate::output::{MachineInfo, Output};
 use halprof_measure::{did_you_mean, selection};
 use halprof_profile::aggregate::branches::Grouping;
@@ -206,9 +206,9 @@ fn too_few(report: &Report) -> Vec<String> {
         let n = source.totals.samples;
         let tenth = Share::of_a_tenth(source.totals);
         // As many samples of one period would be as accurate.
-        let worth = rounded(tenth.effective).min(n);
-        if n != 0 && worth < ENOUGH {
-            let samples = if worth == n {
+        let worth = rounded(tenth.effective).min(n.into());
+        if n != 0 && worth < ENOUGH.into() {
+            let samples = if worth == n.into() {
                 format!("only {} samples", thousands(n))
             } else {
                 let (n, worth) = (thousands(n), thousands(worth));
@@ -224,15 +224,6 @@ fn too_few(report: &Report) -> Vec<String> {
         }
     }
     warnings
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a number of samples, and casts saturate"
-)]
-fn rounded(samples: f64) -> u64 {
-    samples.round() as u64
 }
 
 /// Which sources were multiplexed.

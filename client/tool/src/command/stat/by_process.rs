@@ -12,7 +12,7 @@ use super::result::ProcessRow;
 use super::slices::{ProcessKey, SourceSamples};
 use super::view::View;
 use crate::output::error::{Error, Result};
-use crate::output::number::{optional, thousands};
+use crate::output::number::{optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record, Width, records};
 use crate::select::filters::Names;
 use halprof_measure::estimate::Estimate;
@@ -183,7 +183,7 @@ impl Samples {
             by_cpu.iter().flat_map(|(sampled, ..)| sampled.processes()).collect();
         let part = |process: ProcessKey| {
             let (value, error, samples) = part_of(process, &by_cpu);
-            row(Some(process), u128::from(rounded(value)), error, samples)
+            row(Some(process), rounded(value), error, samples)
         };
         let mut rows: Vec<ProcessRow> = processes.into_iter().map(part).collect();
         rows.sort_by(|one, other| other.value.cmp(&one.value).then(one.id.cmp(&other.id)));
@@ -292,9 +292,4 @@ pub(super) fn name(row: &ProcessRow) -> String {
         (None, Some(_)) => "ended before its name was read".to_owned(),
         (None, None) => "on processors without a sample".to_owned(),
     }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
-fn rounded(value: f64) -> u64 {
-    value.round() as u64
 }

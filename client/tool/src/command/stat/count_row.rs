@@ -1,7 +1,7 @@
 //! A row of the result: what an event counted on a group of processors, over one run or several.
 
 use super::counts::{Counts, CpuGroup, EventCounts};
-use crate::output::number::{optional, thousands};
+use crate::output::number::{optional, rounded, thousands};
 use crate::output::table::{Column, Field, Record};
 use crate::select::time::nanoseconds;
 use halprof_measure::estimate::Estimate;
@@ -194,7 +194,7 @@ impl CountRow {
             // Each run's estimate may be off in the same direction, whatever the spread of the runs.
             (_, None) if self.scaled => UNKNOWN.to_owned(),
             (Some(repeats), error) => relative(repeats.confidence + error.unwrap_or(0.0), value),
-            (None, Some(error)) => format!("±{}", rounded(error)),
+            (None, Some(error)) => format!("±{}", thousands(rounded(error))),
             (None, None) => String::new(),
         }
     }
@@ -232,7 +232,7 @@ impl Record for CountRow {
         Field::new(Column::number("group"), |row| optional(row.group)),
         Field::new(Column::number("pass"), |row| optional(row.pass)),
         Field::new(Column::number("deviation").extra(), |row| {
-            row.of_repeats(|repeats| rounded(repeats.deviation))
+            row.of_repeats(|repeats| thousands(rounded(repeats.deviation)))
         }),
         Field::new(Column::number("min").extra(), |row| row.of_repeats(|one| thousands(one.min))),
         Field::new(Column::number("median").extra(), |row| {
@@ -270,11 +270,6 @@ pub(super) fn relative(half: f64, middle: u128) -> String {
     }
     // Rounded up, never down.
     format!("±{:.2} %", (1e4 * half / float(middle)).ceil() / 100.0)
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
-fn rounded(value: f64) -> String {
-    thousands(value.round() as u128)
 }
 
 #[cfg(test)]
