@@ -129,8 +129,8 @@ fn print(result: &RecordResult, target: Target, output: &Output) -> Result<()> {
 }
 
 pub(crate) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
-    if ctx.tracing.is_some() {
-        return traced::run(options, ctx, output);
+    if let Some(mut tracing) = ctx.tracing.take() {
+        return traced::run(options, tracing.as_mut(), ctx, output);
     }
     let slice_100ns = slice_length(options.work.rotate)?;
     let mut event_set = EventSet::new(&options.selection, ctx, Purpose::Sample)?;

@@ -71,8 +71,8 @@ struct PassOf<'a> {
 }
 
 pub(crate) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
-    if ctx.tracing.is_some() {
-        return traced::run(options, ctx, output);
+    if let Some(mut tracing) = ctx.tracing.take() {
+        return traced::run(options, tracing.as_mut(), ctx, output);
     }
     refuse_what_traces_do(options)?;
     let slice_100ns = slice_length(options.work.rotate)?;

@@ -14,27 +14,29 @@ use crate::select::trace_plan::{Offer, refuse_options};
 use crate::target::context::Context;
 use crate::target::{machine_id, seal_key};
 use halprof_measure::tracing::plan::{TraceEvent, sampled_by_default};
-use halprof_measure::tracing::{SampledSource, TIMER, TraceRequest};
+use halprof_measure::tracing::{SampledSource, TIMER, TraceRequest, Tracing};
 use halprof_profile::file::{self, Metadata, Recording};
 use std::path::Path;
 
 /// The extension of a trace that is kept as Windows wrote it.
 const TRACE: &str = "etl";
 
-pub(super) fn run(options: &args::Record, ctx: &mut Context, output: &Output) -> Result<u32> {
+pub(super) fn run(
+    options: &args::Record,
+    tracing: &mut dyn Tracing,
+    ctx: &mut Context,
+    output: &Output,
+) -> Result<u32> {
     refuse(options)?;
     let processors = options.selection.processors.clone();
     let everything = Selection { processors, ..Selection::default() };
     let event_set = EventSet::new(&everything, ctx, Purpose::CountBeside)?;
     let output_to_error = !output.is_text() || options.output.as_os_str() == "-";
     let mut runner = Runner::new(&options.work, ctx, &event_set, output_to_error)?;
-    let Some(tracing) = &mut ctx.tracing else {
-        return Err(Error::internal("a trace without tracing"));
-    };
-    let events = events(options, &Offer::of(tracing.as_mut())?)?;
+    let events = events(options, &Offer::of(tracing)?)?;
     let target = Target::of(&options.output, output)?;
     let progress = output.progress(runner.length_ns());
-    let traced = trace(tracing.as_mut(), &mut runner, &request(&events), &progress);
+    let traced = trace(tracing, &mut runner, &request(&events), &progress);
     progress.finish_and_clear();
     let traced = traced?;
     let recording = write(&traced, target.path(), &ctx.machine_info, &options.work)?;

@@ -21,7 +21,12 @@ use halprof_measure::tracing::{TraceRequest, Tracing};
 use halprof_setup::describe;
 use indicatif::ProgressBar;
 
-pub(super) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> Result<u32> {
+pub(super) fn run(
+    options: &args::Stat,
+    tracing: &mut dyn Tracing,
+    ctx: &mut Context,
+    output: &Output,
+) -> Result<u32> {
     refuse_options(&[
         ("--topdown", options.topdown.is_some()),
         ("--repeat", options.repeat != 1),
@@ -35,10 +40,7 @@ pub(super) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     let event_set = EventSet::new(&Selection::default(), ctx, Purpose::CountBeside)?;
     let output_to_error = owns_output(options, output);
     let mut runner = Runner::new(&options.work, ctx, &event_set, output_to_error)?;
-    let Some(tracing) = &mut ctx.tracing else {
-        return Err(Error::internal("counts of a trace without tracing"));
-    };
-    let offer = Offer::of(tracing.as_mut())?;
+    let offer = Offer::of(tracing)?;
     let named = offer.named(&options.selection)?;
     let may_drop = named.is_none();
     let events = named.unwrap_or_else(|| counted_by_default(&offer.sources, offer.counters));
@@ -52,7 +54,7 @@ pub(super) fn run(options: &args::Stat, ctx: &mut Context, output: &Output) -> R
     let (mut passes, mut warnings) = (Vec::new(), Vec::new());
     for indexes in sessions(&events, offer.counters, options.passes)? {
         let mut counted: Vec<&TraceEvent> = indexes.iter().map(|&index| &events[index]).collect();
-        let traced = count(tracing.as_mut(), &mut runner, &mut counted, may_drop, &progress)?;
+        let traced = count(tracing, &mut runner, &mut counted, may_drop, &progress)?;
         // The next session's trace has the same path.
         passes.push(TraceCounts::read(traced.file.path(), &presenter.query)?);
         warnings.extend(not_counted(&events[counted.len()..]).filter(|_| may_drop));
