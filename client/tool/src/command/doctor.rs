@@ -41,11 +41,12 @@ pub(crate) fn run(backend: Result<Backend>, here: bool, output: &Output) -> Resu
 
 fn collect(backend: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)> {
     let system = here.then(system).flatten();
-    let Context { mut connection, machine, machine_info, .. } = match backend
-        .and_then(Context::open)
-    {
+    let (machine_info, facts) = match backend.and_then(Context::open) {
         Ok(ctx) if ctx.tracing.is_some() => return Ok(traced(ctx, here, system)),
-        Ok(ctx) => ctx,
+        Ok(Context { mut connection, machine, machine_info, .. }) => {
+            let described = machine.describe();
+            (machine_info, Facts::collect(&mut connection, described, system, &failure_of)?)
+        }
         Err(
             error @ Error::Measure(
                 Cause::NoDriver { .. }
@@ -58,12 +59,10 @@ fn collect(backend: Result<Backend>, here: bool) -> Result<(MachineInfo, Facts)>
             let machine_info =
                 MachineInfo { modelled: false, description: String::new(), backend: None };
             let predicted = here.then(predicted).flatten();
-            let facts = Facts::unanswered(error.failure(), predicted, system);
-            return Ok((machine_info, facts.with_tracing(here.then(|| tracing(false)).flatten())));
+            (machine_info, Facts::unanswered(error.failure(), predicted, system))
         }
         Err(error) => return Err(error),
     };
-    let facts = Facts::collect(&mut connection, machine.describe(), system, &failure_of)?;
     Ok((machine_info, facts.with_tracing(here.then(|| tracing(false)).flatten())))
 }
 
