@@ -134,24 +134,6 @@ fn what_changes_from_call_to_call_is_no_contradiction() {
     assert_eq!(processors(&text), Ok(1));
 }
 
-#[test]
-fn real_dumps() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/cpuid");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        let required = std::env::var_os("HALPROF_REQUIRE_DUMPS").is_some_and(|value| value == "1");
-        assert!(!required, "{} is absent", folder.display());
-        println!("skipped: {} is absent", folder.display());
-        return;
-    };
-    for entry in entries {
-        let path = entry.expect("an entry").path();
-        let bytes = std::fs::read(&path).expect("a file");
-        let leaf0 = String::from_utf8_lossy(&bytes).matches("CPUID 00000000").count();
-        let machine = parse(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(machine.len(), leaf0, "{}", path.display());
-    }
-}
-
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {

@@ -21,13 +21,29 @@ fn amount() -> impl Strategy<Value = u64> {
     ]
 }
 
+fn of_amounts(amounts: [u64; 12], user: u64, seed: Option<u64>) -> Workload {
+    Workload::new(Parts {
+        amounts: kinds(amounts),
+        user,
+        seed,
+        processors: None,
+        code: USER_CODE,
+        instructions: None,
+        way: None,
+        skid: 0,
+        programs: vec![100],
+        short: None,
+        codes: Vec::new(),
+    })
+}
+
 prop_compose! {
     fn any_workload()(
         amounts in prop::array::uniform12(amount()),
         user in 0..=100_u64,
         seed in prop::option::of(any::<u64>()),
     ) -> Workload {
-        Workload::new(Parts { amounts: kinds(amounts), user, seed, processors: None, code: USER_CODE, instructions: None, way: None, skid: 0, programs: vec![100], short: None, codes: Vec::new() })
+        of_amounts(amounts, user, seed)
     }
 }
 
@@ -122,9 +138,7 @@ proptest! {
         feed in any_feed((1..=5_u64).prop_map(Compare::Below).boxed()),
         wanted in 1..=400_u64,
     ) {
-        let workload = Workload::new(Parts {
-            amounts: kinds(amounts), user, seed: None, processors: None, code: USER_CODE, instructions: None, way: None, skid: 0, programs: vec![100], short: None, codes: Vec::new(),
-        });
+        let workload = of_amounts(amounts, user, None);
         let first = (0..=workload.length()).find(|&at| amount_at(&workload, feed, at) >= wanted);
         prop_assert_eq!(workload.position_of(feed, wanted), first);
     }
@@ -179,21 +193,8 @@ fn a_seed_varies_the_rates_and_nothing_else() {
 #[test]
 fn the_longest_workload_has_positions() {
     for seed in 0..200 {
-        let workload = Workload::new(Parts {
-            amounts: kinds([MAX_AMOUNT; 12]),
-            user: 50,
-            processors: None,
-            code: USER_CODE,
-            instructions: None,
-            way: None,
-            seed: Some(seed),
-            skid: 0,
-            programs: vec![100],
-            short: None,
-            codes: Vec::new(),
-        });
-        assert!(workload.length() >= MAX_AMOUNT);
-        assert!(workload.length() <= 3 * MAX_AMOUNT);
+        let length = of_amounts([MAX_AMOUNT; 12], 50, Some(seed)).length();
+        assert!((MAX_AMOUNT..=3 * MAX_AMOUNT).contains(&length));
     }
 }
 
