@@ -1,16 +1,10 @@
-//! The image's code: its functions, and where control flows from each.
+//! The driver's code: where control flows from each of its functions.
 
-use super::image::{Image, Symbol};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use super::driver::Driver;
+use super::entries::guarded_targets;
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-
-/// All functions of an image, by address.
-pub(crate) struct Code<'a> {
-    pub(crate) image: &'a Image,
-    pub(crate) functions: BTreeMap<u32, Function>,
-    slots: BTreeMap<u32, String>,
-}
 
 /// A function.
 pub(crate) struct Function {
@@ -54,41 +48,7 @@ impl Function {
     }
 }
 
-impl<'a> Code<'a> {
-    /// Disassembles every function that has a name.
-    pub(crate) fn of(image: &'a Image) -> Self {
-        let mut symbols = image.symbols.clone();
-        for (pointer, name) in [
-            (image.guard.check, "the guard's check where Windows does not watch"),
-            (image.guard.dispatch, "the guard's dispatch where Windows does not watch"),
-        ] {
-            if pointer != 0 {
-                let base = image.headers.optional_header.image_base;
-                let target = image.u64_at(pointer) - base.get(object::LittleEndian);
-                let symbol = symbols.entry(target as u32).or_default();
-                symbol.names.push(name.to_owned());
-            }
-        }
-        let text = image.section(".text");
-        let all = text.address..text.address + text.size;
-        symbols.retain(|address, _| all.contains(address));
-        let starts: Vec<u32> = symbols.keys().copied().chain([all.end]).collect();
-        let functions = symbols.into_iter().zip(&starts[1..]);
-        let functions = functions
-            .map(|((start, symbol), next)| (start, disassemble(image, start, *next, symbol)));
-        let slot = |import: &super::image::Import| (import.slot, import.name.clone());
-        Self {
-            image,
-            functions: functions.collect(),
-            slots: image.imports.iter().map(slot).collect(),
-        }
-    }
-
-    /// The function with this name.
-    pub(crate) fn function(&self, name: &str) -> &Function {
-        &self.functions[&self.image.function(name)]
-    }
-
+impl Driver {
     /// The name of a place.
     pub(crate) fn name(&self, place: &Place) -> String {
         match place {
@@ -149,20 +109,15 @@ impl<'a> Code<'a> {
             return Place::Anywhere;
         }
         let slot = instruction.ip_rel_memory_address() as u32;
-        if slot == self.image.guard.dispatch {
+        if slot == self.guard.dispatch {
             return Place::Guarded;
         }
-        let import = self.slots.get(&slot);
-        import.map_or(Place::Anywhere, |name| Place::Import(name.clone()))
+        let import = self.imports.iter().find(|import| import.slot == slot);
+        import.map_or(Place::Anywhere, |import| Place::Import(import.name.clone()))
     }
 
-    /// Everything that can be reached from a function, each with the chain of names that leads to
-    /// it. A guarded call goes to what `guarded` returns for the calling function.
-    pub(crate) fn reach(
-        &self,
-        entry: u32,
-        guarded: &dyn Fn(&Function) -> Vec<u32>,
-    ) -> BTreeMap<Place, String> {
+    /// Everything that can be reached from a function, each with the chain of names that leads to it.
+    pub(crate) fn reach(&self, entry: u32) -> BTreeMap<Place, String> {
         let mut reached = BTreeMap::new();
         let mut left = vec![(Place::Function(entry), String::new())];
         while let Some((place, before)) = left.pop() {
@@ -173,44 +128,25 @@ impl<'a> Code<'a> {
             if let Place::Function(at) = place
                 && let Some(function) = self.functions.get(&at)
             {
-                for to in self.callees(function, guarded) {
-                    if !reached.contains_key(&to) {
-                        left.push((to, format!("{chain} -> ")));
-                    }
-                }
+                let callees = self.callees(function).into_iter();
+                left.extend(callees.map(|to| (to, format!("{chain} -> "))));
             }
         }
         reached
     }
 
-    /// The places that a function goes to, with guarded calls replaced by what `guarded` returns,
-    /// if anything.
-    pub(crate) fn callees(
-        &self,
-        function: &Function,
-        guarded: &dyn Fn(&Function) -> Vec<u32>,
-    ) -> BTreeSet<Place> {
+    /// The places that a function goes to, with the targets of guarded calls that are known.
+    pub(crate) fn callees(&self, function: &Function) -> BTreeSet<Place> {
         let mut callees = BTreeSet::new();
         for way in self.ways(function) {
-            let targets = if way.to == Place::Guarded { guarded(function) } else { Vec::new() };
+            let guarded = way.to == Place::Guarded;
+            let targets = if guarded { guarded_targets(self, function) } else { Vec::new() };
             if targets.is_empty() {
                 callees.insert(way.to);
             }
             callees.extend(targets.into_iter().map(Place::Function));
         }
         callees
-    }
-}
-
-fn disassemble(image: &Image, start: u32, next: u32, symbol: Symbol) -> Function {
-    let end = if symbol.length == 0 { next } else { start + symbol.length };
-    let at = image.offset(start);
-    let bytes = &image.bytes[at..at + (end - start) as usize];
-    let instructions = Decoder::with_ip(64, bytes, start.into(), DecoderOptions::NONE);
-    Function {
-        names: symbol.names,
-        range: start..end,
-        instructions: instructions.into_iter().collect(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The functions in the driver that Windows calls.
 
-use super::code::{Code, Function};
+use super::code::Function;
+use super::driver::Driver;
 
 /// A function that Windows calls.
 pub(crate) struct Entry {
@@ -44,7 +45,7 @@ pub(crate) const ENTRIES: [Entry; 18] = [
 
 /// Functions whose guarded calls stay in the image, by a part of their name, and the part that the
 /// names of their targets share. All other guarded calls go to the framework and to Windows,
-/// because the image's other guarded functions are entries (see `headers`).
+/// because the image's other guarded functions are entries (see `linked`).
 const STAYS: [(&str, &str); 2] = [
     // The work of a round, which every processor is given.
     ("halprof_driver::dpc::work", "halprof_driver::dpc::CurrentCpu"),
@@ -65,16 +66,16 @@ pub(crate) fn is_closure(function: &Function) -> bool {
 }
 
 /// The targets within the image of a guarded call of `function`.
-pub(crate) fn guarded(code: &Code<'_>, function: &Function) -> Vec<u32> {
+pub(crate) fn guarded_targets(driver: &Driver, function: &Function) -> Vec<u32> {
     let has = |function: &Function, part: &str| function.names.iter().any(|one| one.contains(part));
     let Some((_, common)) = STAYS.iter().find(|(who, _)| has(function, who)) else {
         return Vec::new();
     };
     let target = |at: &&u32| {
-        let target = code.functions.get(at);
+        let target = driver.functions.get(at);
         target.is_some_and(|target| {
             is_closure(target) && has(target, common) && target.range != function.range
         })
     };
-    code.image.guard.functions.iter().filter(target).copied().collect()
+    driver.guard.functions.iter().filter(target).copied().collect()
 }

@@ -1,9 +1,72 @@
 //! Which privileged instructions are there, and is every indirect branch guarded?
 
-use super::code::{Code, Place};
-use super::image::Image;
-use super::{Refusals, accepted, overwrite, refused};
+use super::code::Place;
+use super::driver::Driver;
+use super::{Change, Policy, Refusals};
 use iced_x86::{Code as Opcode, FlowControl, Instruction, Mnemonic, Register};
+
+pub(crate) const POLICIES: &[Policy] = &[
+    Policy {
+        holds: "RDMSR, WRMSR, CR4, CLI and STI alone are privileged",
+        refuses: instructions,
+        notices: |driver| {
+            let forbidden: [(&str, &[u8]); 12] = [
+                ("In ", &[0xEC]),
+                ("Out ", &[0xE6, 0x80]),
+                ("Mov ", &[0x0F, 0x22, 0xC0]),
+                ("Mov ", &[0x0F, 0x22, 0xD8]),
+                ("Mov ", &[0x0F, 0x23, 0xF8]),
+                ("Lgdt ", &[0x0F, 0x01, 0x10]),
+                ("Lidt ", &[0x0F, 0x01, 0x18]),
+                ("Invd ", &[0x0F, 0x08]),
+                ("Wbinvd ", &[0x0F, 0x09]),
+                ("Vmcall ", &[0x0F, 0x01, 0xC1]),
+                ("Int ", &[0xCD, 0x2E]),
+                ("Popfq ", &[0x9D]),
+            ];
+            let in_unload = |(words, code): (&str, &[u8])| {
+                (words.to_owned(), driver.in_function("Unload", code))
+            };
+            forbidden.map(in_unload).into()
+        },
+    },
+    Policy {
+        holds: "all code is of a function with a name",
+        refuses: coverage,
+        notices: |driver| {
+            let ends = driver.functions.values().map(|function| function.range.end);
+            let mut gaps = ends.zip(driver.functions.keys().skip(1));
+            let (gap, _) = gaps.find(|(end, start)| end < start).expect("a gap");
+            vec![("code without a name".to_owned(), driver.over(gap, &[0xC3]))]
+        },
+    },
+    Policy {
+        holds: "interrupts are masked and unmasked in pairs",
+        refuses: masking_is_paired,
+        notices: |driver| {
+            let mut all = driver.functions.values().flat_map(|function| &function.instructions);
+            let sti = all.find(|one| one.mnemonic() == Mnemonic::Sti).expect("an STI");
+            vec![("no pairs".to_owned(), driver.over(sti.ip() as u32, &[0x90]))]
+        },
+    },
+    Policy {
+        holds: "every indirect branch is guarded",
+        refuses: branches,
+        notices: |driver| {
+            let mut ways = driver.functions.values().flat_map(|function| driver.ways(function));
+            let guarded = ways.find(|way| way.to == Place::Guarded).expect("a guarded call").at;
+            let changes: [(&str, Change); 4] = [
+                // CALL RAX and CALL [RAX] in place of CALL [guard].
+                ("an unguarded target", driver.over(guarded, &[0xFF, 0xD0])),
+                ("an unguarded target", driver.over(guarded, &[0xFF, 0x10])),
+                // JMP RAX without reading a table.
+                ("an unguarded target", driver.in_function("Unload", &[0xFF, 0xE0])),
+                ("code without a name", driver.in_function("Unload", &[0xE8, 1, 0, 0, 0])),
+            ];
+            changes.map(|(words, change)| (words.to_owned(), change)).into()
+        },
+    },
+];
 
 /// The privileged instructions that the driver needs, besides those of [`is_of_cr4`]. No I/O ports,
 /// other control registers, debug registers, descriptor tables, caches, or other processors' TLBs.
@@ -36,9 +99,9 @@ fn is_of_cr4(one: &Instruction) -> bool {
     one.mnemonic() == Mnemonic::Mov && cr4
 }
 
-fn instructions(image: &Image) -> Refusals {
+fn instructions(driver: &Driver) -> Refusals {
     let mut refusals = Refusals::new();
-    for function in Code::of(image).functions.values() {
+    for function in driver.functions.values() {
         for one in &function.instructions {
             let mnemonic = one.mnemonic();
             let refused = one.is_privileged() && !PRIVILEGED.contains(&mnemonic) && !is_of_cr4(one)
@@ -55,17 +118,15 @@ fn instructions(image: &Image) -> Refusals {
 }
 
 /// All code belongs to a function, so that nothing is left unchecked.
-fn coverage(image: &Image) -> Refusals {
-    let code = Code::of(image);
-    let text = image.section(".text");
-    let mut at = text.address;
-    let end = text.address + text.size;
+fn coverage(driver: &Driver) -> Refusals {
+    let (mut at, size) = driver.section(".text").pe_address_range();
+    let end = at + size;
     let mut refusals = Refusals::new();
-    let all = code.functions.values().map(|function| function.range.clone());
+    let all = driver.functions.values().map(|function| function.range.clone());
     for range in all.chain(std::iter::once(end..end)) {
-        let gap = (at..range.start).map(|address| image.bytes[image.offset(address)]);
+        let gap = (range.start - at) as usize;
         // INT3 and the one-byte NOP: what linkers fill gaps with.
-        if gap.clone().any(|byte| byte != 0xCC && byte != 0x90) {
+        if gap != 0 && driver.data(at)[..gap].iter().any(|byte| ![0xCC, 0x90].contains(byte)) {
             refusals.push(format!("code without a name between {at:#x} and {:#x}", range.start));
         }
         at = range.end;
@@ -73,10 +134,9 @@ fn coverage(image: &Image) -> Refusals {
     refusals
 }
 
-fn masking_is_paired(image: &Image) -> Refusals {
-    let code = Code::of(image);
+fn masking_is_paired(driver: &Driver) -> Refusals {
     let mut refusals = Refusals::new();
-    for function in code.functions.values() {
+    for function in driver.functions.values() {
         let count = |mnemonic| {
             let all = function.instructions.iter();
             all.filter(|one| one.mnemonic() == mnemonic).count()
@@ -90,97 +150,24 @@ fn masking_is_paired(image: &Image) -> Refusals {
 
 /// Every call and jump through memory or a register goes through control-flow guard, the import
 /// table, or a table of offsets within its function.
-fn branches(image: &Image) -> Refusals {
-    let code = Code::of(image);
+fn branches(driver: &Driver) -> Refusals {
     let mut refusals = Refusals::new();
-    for function in code.functions.values() {
+    for function in driver.functions.values() {
         // This is what the guard's pointer points to when Windows does not enforce the guard.
         if function.begins("the guard's dispatch") {
             continue;
         }
-        for way in code.ways(function) {
+        for way in driver.ways(function) {
             let unknown = match &way.to {
                 Place::Anywhere => true,
-                Place::Function(at) => !code.functions.contains_key(at),
+                Place::Function(at) => !driver.functions.contains_key(at),
                 Place::Import(_) | Place::Guarded => false,
             };
             if unknown {
-                let (from, to) = (function.name(), code.name(&way.to));
+                let (from, to) = (function.name(), driver.name(&way.to));
                 refusals.push(format!("{from} at {:#x} goes to {to}", way.at));
             }
         }
     }
     refusals
-}
-
-#[test]
-fn only_msrs_cr4_and_the_interrupt_flag_are_privileged() {
-    accepted(instructions);
-    let forbidden: [(&str, &[u8]); 12] = [
-        ("In ", &[0xEC]),
-        ("Out ", &[0xE6, 0x80]),
-        ("Mov ", &[0x0F, 0x22, 0xC0]),
-        ("Mov ", &[0x0F, 0x22, 0xD8]),
-        ("Mov ", &[0x0F, 0x23, 0xF8]),
-        ("Lgdt ", &[0x0F, 0x01, 0x10]),
-        ("Lidt ", &[0x0F, 0x01, 0x18]),
-        ("Invd ", &[0x0F, 0x08]),
-        ("Wbinvd ", &[0x0F, 0x09]),
-        ("Vmcall ", &[0x0F, 0x01, 0xC1]),
-        ("Int ", &[0xCD, 0x2E]),
-        ("Popfq ", &[0x9D]),
-    ];
-    for (words, bytes) in forbidden {
-        refused(instructions, words, |image, file| {
-            overwrite(image, file, image.function("Unload"), bytes);
-        });
-    }
-}
-
-#[test]
-fn all_code_has_a_name() {
-    accepted(coverage);
-    refused(coverage, "code without a name", |image, file| {
-        // In a gap between two functions.
-        let code = Code::of(image);
-        let ends = code.functions.values().map(|function| function.range.end);
-        let starts = code.functions.keys().skip(1);
-        let mut gaps = ends.zip(starts).filter(|(end, start)| end < start);
-        let (end, _) = gaps.next().expect("a function before a gap");
-        overwrite(image, file, end, &[0xC3]);
-    });
-}
-
-#[test]
-fn interrupts_are_masked_and_unmasked_in_pairs() {
-    accepted(masking_is_paired);
-    refused(masking_is_paired, "no pairs", |image, file| {
-        let code = Code::of(image);
-        let mut all = code.functions.values().flat_map(|function| &function.instructions);
-        let sti = all.find(|one| one.mnemonic() == Mnemonic::Sti).expect("an STI");
-        overwrite(image, file, sti.ip() as u32, &[0x90]);
-    });
-}
-
-#[test]
-fn every_indirect_branch_is_guarded() {
-    accepted(branches);
-    let change = |place: Place, bytes: &'static [u8]| {
-        move |image: &Image, file: &mut Vec<u8>| {
-            let code = Code::of(image);
-            let mut ways = code.functions.values().flat_map(|function| code.ways(function));
-            let way = ways.find(|way| way.to == place).expect("such a call");
-            overwrite(image, file, way.at, bytes);
-        }
-    };
-    // CALL RAX and CALL [RAX] in place of CALL [guard].
-    refused(branches, "an unguarded target", change(Place::Guarded, &[0xFF, 0xD0]));
-    refused(branches, "an unguarded target", change(Place::Guarded, &[0xFF, 0x10]));
-    // JMP RAX without reading a table.
-    refused(branches, "an unguarded target", |image, file| {
-        overwrite(image, file, image.function("Unload"), &[0xFF, 0xE0]);
-    });
-    refused(branches, "code without a name", |image, file| {
-        overwrite(image, file, image.function("Unload"), &[0xE8, 1, 0, 0, 0]);
-    });
 }

@@ -10,16 +10,81 @@
 //! processors that refuse every other register. Nor does the number alone decide: the written
 //! values are tested there too.
 
-use super::code::{Code, Function};
-use super::image::Image;
-use super::{Refusals, accepted, overwrite, refused};
+use super::code::Function;
+use super::driver::Driver;
+use super::{Policy, Refusals};
 use hal_profile::cpu::registers::apic::LVTPC_OFFSET;
 use iced_x86::{
     FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
+use object::LittleEndian as LE;
 use object::pe::IMAGE_SCN_MEM_WRITE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+
+pub(crate) const POLICIES: &[Policy] = &[
+    Policy {
+        holds: "every register number in the code is on the list",
+        refuses: numbers,
+        notices: |driver| {
+            let mut changes = Vec::new();
+            // IA32_SYSENTER_EIP, IA32_FEATURE_CONTROL, LSTAR, MSR_OFFCORE_RSP_0.
+            for number in [0x176u32, 0x3A, 0xC000_0082, 0x1A6] {
+                for mnemonic in [Mnemonic::Rdmsr, Mnemonic::Wrmsr] {
+                    let change =
+                        driver.over(number_before(driver, mnemonic), &number.to_le_bytes());
+                    changes.push((format!("register {number:#x}"), change));
+                }
+            }
+            // A base that an index is added to.
+            let fixed = [0x81, 0xC1, 0x09, 0x03, 0, 0];
+            let at = driver.bytes.windows(6).position(|bytes| bytes == fixed);
+            let at = at.expect("ADD ECX, 309h");
+            changes.push(("register 0x400".to_owned(), (at + 2, vec![0, 4])));
+            // WRMSR in a function that must not use it.
+            let change = driver.in_function("Unload", &[0x0F, 0x30]);
+            changes.push(("Unload gives a number out of memory".to_owned(), change));
+            changes
+        },
+    },
+    Policy {
+        holds: "no other register that is known by its number is in the image",
+        refuses: constants,
+        notices: |driver| {
+            // PERF_CTL0 of the northbridge, which all cores of a node share.
+            let (lstar, northbridge) = (0xC000_0082u32, 0xC001_0240u32);
+            let data = driver.section(".rdata").virtual_address.get(LE) + 0x40;
+            let code = number_before(driver, Mnemonic::Rdmsr);
+            [(lstar, data), (northbridge, code)]
+                .map(|(number, at)| {
+                    (format!("{number:#x}"), driver.over(at, &number.to_le_bytes()))
+                })
+                .into()
+        },
+    },
+    Policy {
+        holds: "the local APIC's page is accessed by MOV",
+        refuses: accesses_of_the_apics_page,
+        notices: |driver| {
+            // bt dword [rax + 340h], 16
+            let test = [0x0F, 0xBA, 0xA0, 0x40, 0x03, 0, 0, 0x10];
+            let change = driver.over(number_before(driver, Mnemonic::Rdmsr) - 1, &test);
+            vec![("bt dword".to_owned(), change)]
+        },
+    },
+];
+
+/// The address of the four bytes of a constant that is moved into ECX right before an instruction.
+fn number_before(driver: &Driver, mnemonic: Mnemonic) -> u32 {
+    let mut all = driver.functions.values().flat_map(|function| function.instructions.windows(2));
+    let pair = all.find(|pair| {
+        pair[1].mnemonic() == mnemonic
+            && pair[0].mnemonic() == Mnemonic::Mov
+            && pair[0].op0_register() == Register::ECX
+            && pair[0].op1_kind() == OpKind::Immediate32
+    });
+    pair.expect("a constant before the instruction")[0].ip() as u32 + 1
+}
 
 /// Registers that the driver may access: numbers, the manual's name, why.
 ///
@@ -96,11 +161,10 @@ fn may_serve_any(function: &Function) -> bool {
 }
 
 /// All constants that contribute to ECX at each RDMSR and WRMSR.
-fn numbers(image: &Image) -> Refusals {
-    let code = Code::of(image);
+fn numbers(driver: &Driver) -> Refusals {
     let mut refusals = Refusals::new();
     let (mut constants, mut sites) = (BTreeSet::new(), 0);
-    for function in code.functions.values() {
+    for function in driver.functions.values() {
         let flow = Flow::of(function);
         for (index, one) in function.instructions.iter().enumerate() {
             if !matches!(one.mnemonic(), Mnemonic::Rdmsr | Mnemonic::Wrmsr) {
@@ -130,11 +194,10 @@ fn numbers(image: &Image) -> Refusals {
 
 /// LVTPC's place in the local APIC's page: no compiler merges a read and a write of it into one
 /// instruction, as it may with volatile accesses (SDM vol. 2, "BT", advises MOV).
-fn accesses_of_the_apics_page(image: &Image) -> Refusals {
-    let code = Code::of(image);
+fn accesses_of_the_apics_page(driver: &Driver) -> Refusals {
     let mut refusals = Refusals::new();
     let mut places = 0;
-    for function in code.functions.values() {
+    for function in driver.functions.values() {
         for one in &function.instructions {
             let in_memory = one.memory_displacement64() == u64::from(LVTPC_OFFSET);
             let added = one.mnemonic() == Mnemonic::Add && one.immediate32() == LVTPC_OFFSET;
@@ -151,7 +214,7 @@ fn accesses_of_the_apics_page(image: &Image) -> Refusals {
 }
 
 /// Constants in code and data that can only be a register's number.
-fn constants(image: &Image) -> Refusals {
+fn constants(driver: &Driver) -> Refusals {
     let mut refusals = Refusals::new();
     let mut refuse = |number: u32, place: &dyn Fn() -> String| {
         let known = KNOWN_BY_VALUE.iter().find(|(numbers, _)| numbers.contains(&number));
@@ -159,7 +222,7 @@ fn constants(image: &Image) -> Refusals {
             refusals.push(format!("{number:#x} ({what}) {}", place()));
         }
     };
-    for function in Code::of(image).functions.values() {
+    for function in driver.functions.values() {
         for one in &function.instructions {
             let immediates = (0..one.op_count())
                 .filter(|&operand| is_immediate(one, operand))
@@ -173,16 +236,15 @@ fn constants(image: &Image) -> Refusals {
             }
         }
     }
-    let data = image.sections.iter().filter(|section| {
-        section.name == ".rdata" || section.characteristics & IMAGE_SCN_MEM_WRITE != 0
+    let data = driver.file.section_table().iter().filter(|section| {
+        let characteristics = section.characteristics.get(LE);
+        section.raw_name() == b".rdata" || characteristics & IMAGE_SCN_MEM_WRITE != 0
     });
     for section in data {
-        let words = image.contents(section).chunks_exact(4);
-        for (index, word) in words.enumerate() {
+        let words = section.pe_data(driver.bytes).expect("its data").chunks_exact(4);
+        for (word, at) in words.zip((section.virtual_address.get(LE)..).step_by(4)) {
             let number = u32::from_le_bytes(word.try_into().expect("four bytes"));
-            refuse(number, &|| {
-                format!("in {} at {:#x}", section.name, section.address as usize + index * 4)
-            });
+            refuse(number, &|| format!("in data at {at:#x}"));
         }
     }
     refusals
@@ -314,65 +376,4 @@ fn sources(one: &Instruction, register: Register) -> (Vec<Register>, Vec<u32>) {
     }
     registers.retain(|&register| register != Register::None);
     (registers, constants)
-}
-
-/// The address of the four bytes of a constant that is moved into ECX right before an instruction.
-fn constant_before(image: &Image, mnemonic: Mnemonic) -> u32 {
-    let code = Code::of(image);
-    let all = code.functions.values().flat_map(|function| function.instructions.windows(2));
-    let pair = all.into_iter().find(|pair| {
-        pair[1].mnemonic() == mnemonic
-            && pair[0].mnemonic() == Mnemonic::Mov
-            && pair[0].op0_register() == Register::ECX
-            && pair[0].op1_kind() == OpKind::Immediate32
-    });
-    pair.expect("a constant before the instruction")[0].ip() as u32 + 1
-}
-
-#[test]
-fn every_register_number_in_the_code_is_on_the_list() {
-    accepted(numbers);
-    // IA32_SYSENTER_EIP, IA32_FEATURE_CONTROL, LSTAR, MSR_OFFCORE_RSP_0.
-    for number in [0x176u32, 0x3A, 0xC000_0082, 0x1A6] {
-        for mnemonic in [Mnemonic::Rdmsr, Mnemonic::Wrmsr] {
-            refused(numbers, &format!("register {number:#x}"), |image, file| {
-                let at = constant_before(image, mnemonic);
-                overwrite(image, file, at, &number.to_le_bytes());
-            });
-        }
-    }
-    // A base that an index is added to.
-    refused(numbers, "register 0x400", |_, file| {
-        let fixed = [0x81, 0xC1, 0x09, 0x03, 0, 0];
-        let at = file.windows(6).position(|bytes| bytes == fixed).expect("ADD ECX, 309h");
-        file[at + 2..at + 4].copy_from_slice(&[0, 4]);
-    });
-    // WRMSR in a function that must not use it.
-    refused(numbers, "Unload gives a number out of memory", |image, file| {
-        overwrite(image, file, image.function("Unload"), &[0x0F, 0x30]);
-    });
-}
-
-#[test]
-fn no_other_register_known_by_its_number_is_in_the_image() {
-    accepted(constants);
-    refused(constants, "0xc0000082", |image, file| {
-        let at = image.section(".rdata").address + 0x40;
-        overwrite(image, file, at, &0xC000_0082u32.to_le_bytes());
-    });
-    // PERF_CTL0 of the northbridge, which all cores of a node share.
-    refused(constants, "0xc0010240", |image, file| {
-        let at = constant_before(image, Mnemonic::Rdmsr);
-        overwrite(image, file, at, &0xC001_0240u32.to_le_bytes());
-    });
-}
-
-#[test]
-fn the_apics_page_is_accessed_by_mov() {
-    accepted(accesses_of_the_apics_page);
-    refused(accesses_of_the_apics_page, "bt dword", |image, file| {
-        let at = constant_before(image, Mnemonic::Rdmsr) - 1;
-        // bt dword [rax + 340h], 16
-        overwrite(image, file, at, &[0x0F, 0xBA, 0xA0, 0x40, 0x03, 0, 0, 0x10]);
-    });
 }
