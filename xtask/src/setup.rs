@@ -105,13 +105,8 @@ const BROWSER: &[Package] = &[
     package("chromium-driver", "uses them as a person does", "/usr/bin/chromedriver"),
 ];
 
-/// Read the tool's manual pages and completions.
-const READERS: &[Package] = &[
-    package("fish", "reads the completions for fish", "/usr/bin/fish"),
-    package("zsh", "reads those for zsh", "/usr/bin/zsh"),
-    package("man-db", "shows the manual pages", "/usr/bin/man"),
-    package("mandoc", "checks them", "/usr/bin/mandoc"),
-];
+/// Reads the tool's manual pages.
+const READERS: &[Package] = &[package("mandoc", "checks the manual pages", "/usr/bin/mandoc")];
 
 /// An independent source of the vendors' events.
 const EVENTS: &[Package] = &[package(

@@ -69,41 +69,13 @@ fn each_command_has_a_page_that_mandoc_takes() {
     }
 }
 
-#[test]
-fn the_pages_of_a_manual_are_shown_by_man() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let pages = pages::pages().expect("pages");
-    for (name, words) in [
-        ("halprof", &["EXIT STATUS", "counters-reserved", "halprof-stat(1)", "--machine"][..]),
-        ("halprof-record", &["SOURCE:PERIOD", "Examples:"]),
-    ] {
-        let file = folder.path().join(name);
-        let (_, page) = pages.iter().find(|page| page.0 == name).expect("the page");
-        std::fs::write(&file, page).expect("written");
-        let Some(shown) = tool("/usr/bin/man", &["-l", text(&file)]) else {
-            return;
-        };
-        let shown = said(&shown);
-        for words in words {
-            assert!(shown.contains(words), "no {words}: {shown}");
-        }
-    }
-}
-
-/// The script for a shell, in a file.
-fn script(shell: &str, folder: &Path) -> String {
-    let file = folder.join(format!("halprof.{shell}"));
-    let script = halprof(&["completions", shell]);
-    assert_eq!(script.status, 0);
-    std::fs::write(&file, script.stdout).expect("written");
-    text(&file).to_owned()
-}
-
 /// The shell itself is asked what it offers for a command line.
 #[test]
 fn bash_completes_commands_and_options() {
     let folder = tempfile::tempdir().expect("a folder");
-    let script = script("bash", folder.path());
+    let script = folder.path().join("halprof.bash");
+    std::fs::write(&script, halprof("completions bash").stdout).expect("written");
+    let script = text(&script);
     let offer = |words: &str, last: usize| {
         let ask = format!(
             "source {script}; COMP_WORDS=({words}); COMP_CWORD={last}; \
@@ -135,22 +107,6 @@ fn bash_completes_commands_and_options() {
     }
 }
 
-#[test]
-fn fish_completes_commands_and_options() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let script = script("fish", folder.path());
-    let offer = |line: &str| {
-        let ask = format!("source {script}; complete -C '{line}'");
-        tool("/usr/bin/fish", &["--no-config", "-c", &ask])
-    };
-    let Some(offered) = offer("halprof do") else {
-        return;
-    };
-    assert!(said(&offered).starts_with("doctor"), "{}", said(&offered));
-    let options = said(&offer("halprof stat --per").expect("fish"));
-    assert!(options.contains("--per-cpu"), "{options}");
-}
-
 /// A script contains the names of one machine, and with `--events` its vendor's.
 #[test]
 fn a_script_has_the_names_of_its_machine() {
@@ -168,48 +124,4 @@ fn a_script_has_the_names_of_its_machine() {
     assert_eq!(ran.status, 0);
     assert!(ran.stderr.contains("no sources will be completed"), "{}", ran.stderr);
     assert!(ran.stdout.contains("branch-mpki") && ran.stdout.contains("skylake"));
-}
-
-/// zsh completes only at a prompt; its own parser and its argument function accept the script.
-#[test]
-fn zsh_takes_the_script() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let script = script("zsh", folder.path());
-    let ask = format!(
-        "autoload -U compinit; compinit -u -D -d {0}/dump; source {script}; \
-         whence -w _halprof; whence -w _halprof__stat_commands; print $_comps[halprof]",
-        folder.path().display()
-    );
-    let Some(taken) = tool("/usr/bin/zsh", &["-f", "-c", &ask]) else {
-        return;
-    };
-    let said = said(&taken);
-    assert!(taken.status.success(), "{said}");
-    assert!(said.contains("_halprof: function"), "{said}");
-    assert!(said.lines().any(|line| line == "_halprof"), "{said}");
-}
-
-/// There is no PowerShell here, so only the structure of the script is checked.
-#[test]
-fn the_script_for_powershell_is_whole() {
-    let script = halprof(&["completions", "powershell"]).stdout;
-    assert!(script.contains("Register-ArgumentCompleter -Native -CommandName 'halprof'"));
-    for name in commands() {
-        assert!(script.contains(&format!("'halprof;{name}' {{")), "{name}");
-        assert!(script.contains(&format!("CompletionResult]::new('{name}'")), "{name}");
-    }
-    let mut open: Vec<char> = Vec::new();
-    let mut quoted = false;
-    for character in script.chars() {
-        match character {
-            '\'' => quoted = !quoted,
-            '{' | '(' | '[' if !quoted => open.push(character),
-            '}' | ')' | ']' if !quoted => {
-                let opened = open.pop().expect("an opening one");
-                assert!(["{}", "()", "[]"].contains(&format!("{opened}{character}").as_str()));
-            }
-            _ => {}
-        }
-    }
-    assert!(!quoted && open.is_empty(), "{open:?}");
 }

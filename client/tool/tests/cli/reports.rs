@@ -90,51 +90,6 @@ fn each_sample_is_a_line_in_every_form() {
     assert_eq!(csv_column(&csv, "address"), texts(&rows, "address"));
 }
 
-#[test]
-fn filters_are_the_same_for_report_script_and_export() {
-    let work = "instructions=10000000,cycles=20000000,user=80";
-    let recorded = Recorded::new("skylake", "-C 0 -e TotalIssues:40000,TotalCycles:40000", work);
-    let file = recorded.file();
-    for filter in [
-        &["--source", "TotalIssues"][..],
-        &["--module", "modelled kernel"],
-        &["--process", "modelled*"],
-        &["--symbol", "none"],
-        &["--time", "0.005-"],
-        &["-C", "1"],
-    ] {
-        let counted = json(&[&["report", file], filter].concat())["counted"].clone();
-        let lines = halprof(&[&["script", file, "--jsonl"], filter].concat()).stdout;
-        assert_eq!(counted, lines.lines().count(), "{filter:?}");
-        let page = format!("{file}.html");
-        let export = json(&[&["export", file, "-f", "html", "-o", &page], filter].concat());
-        assert_eq!(export["samples"], counted, "{filter:?}");
-    }
-}
-
-/// The interrupt budget quadruples the periods after a short process has ended: it has many samples
-/// of few events.
-#[test]
-fn a_throttled_recording_shows_shares_of_events() {
-    let work = "instructions=60000000,cycles=100000000,processors=0,short=1+5000000";
-    let recorded = Recorded::new("zen4", "-e Cycles:4096", work);
-    let report = recorded.report("--by process");
-    let rows = &report["tables"][0]["parts"][0]["rows"];
-    let short = row(rows, "process_name", "short.exe");
-    let share = |name: &str| short["share"][name].as_f64().expect("a number");
-    assert!((share("value") - 0.05).abs() < 0.001, "{short}");
-    assert!(share("low") < 0.05 && 0.05 < share("high"), "{short}");
-    assert_eq!(rows[0]["process_name"], "modelled.exe", "{report}");
-    let out = format!("{}.json", recorded.file());
-    json(&format!("export {} -f firefox -o {out}", recorded.file()));
-    let profile: Value =
-        serde_json::from_slice(&std::fs::read(out).expect("a file")).expect("JSON");
-    let threads = profile["threads"].as_array().expect("threads").iter();
-    let own = threads.filter(|thread| thread["processName"].to_string().contains("short"));
-    let weights = own.flat_map(|thread| thread["samples"]["weight"].as_array().expect("weights"));
-    assert_eq!(short["events"], weights.filter_map(Value::as_u64).sum::<u64>());
-}
-
 /// Sources that took turns: an export of one source, and the sum of its samples, agree with `report`.
 #[test]
 fn estimates_are_scaled_in_every_form() {
@@ -190,19 +145,4 @@ fn a_trace_of_windows_is_reported_with_its_idle_samples_apart() {
     for part in ["by Windows' own tracing", "73,313 of idle threads"] {
         assert!(shown.contains(part), "{shown}");
     }
-}
-
-#[test]
-fn every_row_is_in_the_comma_separated_values() {
-    let recorded = Recorded::new(
-        "skylake",
-        "-C 0 -e TotalIssues:10000",
-        "instructions=10000000,cycles=20000000,user=75",
-    );
-    let report = recorded.report("--by address");
-    let csv = halprof(&format!("report {} --csv --by address", recorded.file())).stdout;
-    let rows = report["tables"][0]["parts"][0]["rows"].as_array().expect("rows");
-    assert_eq!(csv_column(&csv, "address"), texts(rows, "address"));
-    let numbers = rows.iter().map(|row| row["samples"].to_string()).collect::<Vec<_>>();
-    assert_eq!(csv_column(&csv, "samples"), numbers);
 }
