@@ -1,9 +1,7 @@
 //! One valid request for each code, for tests that then invalidate it.
-#![expect(clippy::missing_panics_doc, reason = "a machine that refuses it fails the test")]
 
-use crate::backend::Backend;
 use crate::requests::{self, configure, header, spec};
-use crate::wire::{RawClient, Wire, about};
+use crate::wire::{Wire, about};
 use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::session::SetInterval;
 use shared_types::request::source::Query;
@@ -27,13 +25,16 @@ pub struct Case {
 /// The case for one code, about a session in the state that the code needs.
 #[must_use]
 pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
+    let issues = spec(TOTAL_ISSUES);
     let number = match code {
         rdpmc::ALLOW | rdpmc::RELEASE => wire.open(),
-        threads::THREADS => by_thread(wire),
-        events::DRAIN_EVENTS => told_of_events(wire),
-        session::STOP | counts::SNAPSHOT | samples::DRAIN | samples::STATISTICS => running(wire),
+        threads::THREADS => wire.configured(session::THREADS, &[issues]),
+        events::DRAIN_EVENTS => wire.run(issues, session::EVENTS),
+        session::STOP | counts::SNAPSHOT | samples::DRAIN | samples::STATISTICS => {
+            wire.run(issues, session::SAMPLE)
+        }
         session::START | session::CONFIGURE | session::SET_INTERVAL | session::CLOSE => {
-            configured(wire)
+            wire.configured(session::SAMPLE, &[issues])
         }
         _ => 0,
     };
@@ -55,12 +56,12 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
             (requests::bytes(&request, &[]), source::APPROXIMATE, &[12])
         }
         source::PLAN => (
-            configure(0, 0, &[spec(TOTAL_ISSUES)]),
+            configure(0, 0, &[issues]),
             source::APPROXIMATE | session::SAMPLE | session::THREADS | session::EVENTS,
             &[12, 16],
         ),
         session::CONFIGURE => (
-            configure(number, 0, &[spec(TOTAL_ISSUES)]),
+            configure(number, 0, &[issues]),
             session::SAMPLE | session::THREADS | session::EVENTS,
             &[12],
         ),
@@ -68,38 +69,6 @@ pub fn case(wire: &mut Wire, code: RequestCode) -> Case {
         _ => (about(number), 0, &[12, 20]),
     };
     Case { request, flags, reserved }
-}
-
-/// A session that may sample instructions, not started.
-pub fn configured<B: Backend>(wire: &mut RawClient<B>) -> u32 {
-    let number = wire.open();
-    let request = configure(number, session::SAMPLE, &[spec(TOTAL_ISSUES)]);
-    assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
-    number
-}
-
-/// The same, started.
-pub fn running<B: Backend>(wire: &mut RawClient<B>) -> u32 {
-    let number = configured(wire);
-    assert_eq!(wire.about(session::START, number).refusal(), None);
-    number
-}
-
-/// A session that counts instructions by thread, not started.
-pub fn by_thread<B: Backend>(wire: &mut RawClient<B>) -> u32 {
-    let number = wire.open();
-    let request = configure(number, session::THREADS, &[spec(TOTAL_ISSUES)]);
-    assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
-    number
-}
-
-/// A session that counts instructions and records system events, started.
-pub fn told_of_events<B: Backend>(wire: &mut RawClient<B>) -> u32 {
-    let number = wire.open();
-    let request = configure(number, session::EVENTS, &[spec(TOTAL_ISSUES)]);
-    assert_eq!(wire.send(session::CONFIGURE, &request).refusal(), None);
-    assert_eq!(wire.about(session::START, number).refusal(), None);
-    number
 }
 
 /// A request to set an interval.

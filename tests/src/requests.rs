@@ -4,12 +4,10 @@ use fastrand::Rng;
 use shared_types::hal::HalProfileSourceInterval;
 use shared_types::request::session::{Configure, SetInterval, Spec};
 use shared_types::request::source::Query;
-use shared_types::request::{
-    Access, Plain, RequestCode, counts, events, machine, rdpmc, samples, session, source, threads,
-};
+use shared_types::request::{Access, Plain, RequestCode, machine, rdpmc, session, source};
 use shared_types::{ProfileSource, RequestHeader, WIRE_VERSION};
 use std::fmt::Write;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{FromZeros, Immutable, IntoBytes};
 
 /// Every access right that a handle can have.
 pub const ALL_RIGHTS: &[Access] = &[Access::Read, Access::Write];
@@ -40,17 +38,7 @@ pub fn configure(session: u32, flags: u32, specs: &[Spec]) -> Vec<u8> {
 /// The configuration of no session and no sources, for all processors.
 #[must_use]
 pub fn configuration(flags: u32) -> Configure {
-    Configure {
-        header: header(flags),
-        session: 0,
-        sources: 0,
-        slice_100ns: 0,
-        ring_samples: 0,
-        slice_seed: 0,
-        branches: 0,
-        branch_filter: 0,
-        processors: [0; 32],
-    }
+    Configure { header: header(flags), ..Configure::new_zeroed() }
 }
 
 /// The counter mask of a source without a constraint.
@@ -61,16 +49,8 @@ const fn any_counter(source: u32) -> u32 {
 /// A source counted in both modes at its default interval.
 #[must_use]
 pub fn spec(source: u32) -> Spec {
-    Spec {
-        source,
-        group: 0,
-        filter: Spec::USER | Spec::KERNEL,
-        interval: 0,
-        raw: 0,
-        counters: any_counter(source),
-        cpu_types: 0,
-        flags: 0,
-    }
+    let filter = Spec::USER | Spec::KERNEL;
+    Spec { source, filter, counters: any_counter(source), ..Spec::default() }
 }
 
 /// A request of the right shape whose fields are random, but often plausible; `sessions` are
@@ -131,19 +111,7 @@ pub fn random_well_formed(rng: &mut Rng, sessions: &[u32]) -> (RequestCode, Vec<
             };
             bytes(&SetInterval { header, session: number, reserved: 0, interval }, &[])
         }
-        session::START
-        | session::STOP
-        | session::CLOSE
-        | counts::SNAPSHOT
-        | samples::DRAIN
-        | samples::STATISTICS
-        | rdpmc::ALLOW
-        | rdpmc::RELEASE
-        | events::DRAIN_EVENTS
-        | threads::THREADS => {
-            bytes(&session::Session { header, session: number, reserved: 0 }, &[])
-        }
-        _ => Vec::new(),
+        _ => bytes(&session::Session { header, session: number, reserved: 0 }, &[]),
     };
     (code, request)
 }

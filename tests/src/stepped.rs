@@ -7,7 +7,7 @@
 
 use crate::backend::{Backend, unbroken};
 use crate::requests::{bytes, configuration, header};
-use crate::wire::{RawClient, Reply, leaves};
+use crate::wire::{RawClient, Refusal, Reply, leaves};
 use hal_profile::run::overflow::Interrupted;
 use shared_types::request::RequestCode;
 use shared_types::request::counts::{Count, SNAPSHOT, Snapshot};
@@ -36,9 +36,6 @@ pub struct Stepped<B: Backend> {
     pub settings: Configure,
     session: u32,
 }
-
-/// A refusal: the error, its subject and its detail.
-pub type Refused = Option<(ErrorCode, u32, u64)>;
 
 impl<B: Backend> Drop for Stepped<B> {
     fn drop(&mut self) {
@@ -76,7 +73,12 @@ impl<B: Backend> Stepped<B> {
     }
 
     /// The same, but may be refused.
-    pub fn try_configure(&mut self, flags: u32, specs: &[Spec], slice_100ns: u32) -> Refused {
+    pub fn try_configure(
+        &mut self,
+        flags: u32,
+        specs: &[Spec],
+        slice_100ns: u32,
+    ) -> Option<Refusal> {
         self.send_configuration(flags, specs, slice_100ns).refusal()
     }
 
@@ -98,7 +100,7 @@ impl<B: Backend> Stepped<B> {
     }
 
     /// The same, but may be refused.
-    pub fn try_start(&mut self) -> Refused {
+    pub fn try_start(&mut self) -> Option<Refusal> {
         self.client.about(START, self.session).refusal()
     }
 
@@ -108,7 +110,7 @@ impl<B: Backend> Stepped<B> {
     }
 
     /// The same, but the session may have ended before: returns why, and where.
-    pub fn try_stop(&mut self) -> Refused {
+    pub fn try_stop(&mut self) -> Option<Refusal> {
         self.client.about(STOP, self.session).refusal()
     }
 

@@ -1,12 +1,11 @@
 //! What does the service do where it has no memory: for sessions, for rings, for an added processor?
 
-use halprof_tests::cases::by_thread;
 use halprof_tests::requests::{bytes, configure, header, spec};
 use halprof_tests::wire::{Wire, leaves, plain};
 use shared_types::ErrorCode;
 use shared_types::request::machine::{From, Page};
 use shared_types::request::rdpmc::ALLOW;
-use shared_types::request::session::{self, EVENTS, SAMPLE, START, STOP};
+use shared_types::request::session::{self, EVENTS, SAMPLE, START, STOP, THREADS};
 use shared_types::request::source::{self, Source};
 use sim::machine::Model;
 use sim::machines::models::MODELS;
@@ -48,7 +47,7 @@ fn without_memory_for_sessions_no_source_is_supported() {
 #[test]
 fn an_added_processor_without_memory_ends_counting_by_thread() {
     let mut wire = Wire::new("skylake", 2);
-    let number = by_thread(&mut wire);
+    let number = wire.configured(THREADS, &[spec(TOTAL_ISSUES)]);
     wire.granted(START, number);
     wire.model.add_processor_without_memory();
     assert!(!wire.model.is_counting());

@@ -1,13 +1,14 @@
 //! Do sessions follow their order of states, and leave each other alone?
 
 use crate::backend::{Backend, unbroken};
+use crate::cases::set_interval;
 use crate::requests::{bytes, configure, header, spec};
 use crate::wire::{AMPLE, PROCESS, RawClient, Reply, about, plain, rows};
-use shared_types::hal::{HalProfileSourceInformation, HalProfileSourceInterval};
+use shared_types::hal::HalProfileSourceInformation;
 use shared_types::request::RequestCode;
 use shared_types::request::counts::{self, Count};
 use shared_types::request::samples::{self, Drained};
-use shared_types::request::session::{self, IntervalSet, SetInterval, Spec, UsedInterval};
+use shared_types::request::session::{self, IntervalSet, Spec, UsedInterval};
 use shared_types::request::source::{self, Information, Query};
 use shared_types::{ErrorCode, ReplyHeader, Sample};
 use sim::machines::models::MODELS;
@@ -41,12 +42,6 @@ fn stop<B: Backend>(client: &mut RawClient<B>, session: u32) -> Vec<Vec<Count>> 
 
 fn counted(rows: &[Vec<Count>]) -> Vec<u64> {
     rows.iter().flatten().map(|count| count.counted).collect()
-}
-
-fn set_interval(session: u32, source: u32, interval: u64) -> Vec<u8> {
-    let interval = HalProfileSourceInterval { source: source.cast_signed(), padding: 0, interval };
-    let request = SetInterval { header: header(0), session, reserved: 0, interval };
-    bytes(&request, &[])
 }
 
 fn query<B: Backend>(client: &mut RawClient<B>, source: u32, session: u32) -> Reply {

@@ -1,7 +1,6 @@
 //! What may be counted by thread, on which counters, and who may start it?
 
 use crate::backend::Backend;
-use crate::cases::by_thread;
 use crate::requests::{configure, spec};
 use crate::wire::{RawClient, leaves};
 use shared_types::ErrorCode::{
@@ -119,7 +118,7 @@ fn another_session_has_no_thread_counters<B: Backend>() {
 
 fn while_another_profiles_it_does_not_start<B: Backend>() {
     let mut client = RawClient::<B>::new("skylake", 2);
-    let number = by_thread(&mut client);
+    let number = client.configured(THREADS, &[spec(INSTRUCTIONS)]);
     client.model.profile_a_thread(true);
     assert_eq!(client.about(START, number).error(), Some(ThreadsOwned));
     client.model.profile_a_thread(false);
@@ -129,7 +128,7 @@ fn while_another_profiles_it_does_not_start<B: Backend>() {
 
 fn what_a_thread_still_uses_is_kept_told_and_asked_for_at_the_next_start<B: Backend>() {
     let mut client = RawClient::<B>::new("skylake", 2);
-    let number = by_thread(&mut client);
+    let number = client.configured(THREADS, &[spec(INSTRUCTIONS)]);
     client.granted(START, number);
     client.work("instructions=1000,cycles=1000,processors=all");
     client.model.profile_a_thread(true);
@@ -151,7 +150,7 @@ fn what_a_thread_still_uses_is_kept_told_and_asked_for_at_the_next_start<B: Back
 
 fn a_processor_of_another_kind_that_was_added_before_start_refuses_it<B: Backend>() {
     let mut client = RawClient::<B>::new("skylake", 2);
-    let number = by_thread(&mut client);
+    let number = client.configured(THREADS, &[spec(INSTRUCTIONS)]);
     client.add_processor(&leaves("haswell", 1)[0]);
     let refusal = (NotByThread, INSTRUCTIONS, 2);
     assert_eq!(client.about(START, number).refusal(), Some(refusal));
@@ -163,7 +162,7 @@ fn a_processor_of_another_kind_that_was_added_before_start_refuses_it<B: Backend
 fn an_added_processor_of_another_kind_ends_it<B: Backend>() {
     for (kind, joins) in [("skylake", true), ("haswell", false)] {
         let mut client = RawClient::<B>::new("skylake", 2);
-        let number = by_thread(&mut client);
+        let number = client.configured(THREADS, &[spec(INSTRUCTIONS)]);
         client.granted(START, number);
         client.add_processor(&leaves(kind, 1)[0]);
         assert_eq!(client.model.holds_counters(), joins, "{kind}");
